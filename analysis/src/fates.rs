@@ -1,0 +1,377 @@
+//! What became of every packet: fates, members of received packets, and the balance.
+//!
+//! Called by [`crate::analyze`] once per run. Works on columns, allocates nothing per row. Fates are
+//! terminal (design §2.6): a member of an aggregate inherits the fate of the packet that carries it.
+
+use std::collections::BTreeMap;
+
+use pktgen_generator::record::{Action, Balance, NO_CLUSTER, PacketId, Reason};
+
+use crate::index::{self, Index, NOWHERE};
+use crate::run::{NO_PACKET, Records};
+
+/// What became of one packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// Its worker kept it back.
+    Withheld,
+    /// No terminal event was recorded.
+    InFlight,
+    /// Delivered as the only member of its packet.
+    DeliveredAlone,
+    /// Delivered as a member of an aggregate.
+    DeliveredMerged,
+    /// Replaced by a newer update of the same worker.
+    Subsumed,
+    /// Discarded for a higher reward.
+    Outranked,
+    /// Dropped.
+    Dropped(Reason),
+}
+
+/// Fates of all packets of a run. "Packet" is the row number in `sent`.
+#[derive(Debug, Clone, Default)]
+pub struct Fates {
+    /// The fate of each packet.
+    pub fate: Vec<Fate>,
+    /// The packet of each row of `received`; `u32::MAX` if nobody sent it.
+    pub received_packet: Vec<u32>,
+    /// Where the members of each row of `received` start in [`Fates::members`]; one longer than the rows.
+    pub member_start: Vec<usize>,
+    /// Members of received packets.
+    pub members: Vec<u32>,
+    /// Time in devices, from arrival to departure, one entry per packet and device passed, in ps.
+    pub device_latency_ps: Vec<i64>,
+    /// Deliveries of a packet that had been delivered before.
+    pub duplicates: u64,
+    /// Statements of the records that contradict each other, in updates.
+    pub contradictions: u64,
+}
+
+impl Fates {
+    /// Resolves the fates of `records`.
+    pub fn resolve(records: &Records) -> Fates {
+        let mut resolver = Resolver::new(records);
+        resolver.read_books(records);
+        resolver.read_received(records);
+        resolver.fates
+    }
+
+    /// The members of row `row` of `received`.
+    pub fn members_of(&self, row: usize) -> &[u32] {
+        &self.members[self.member_start[row]..self.member_start[row + 1]]
+    }
+
+    /// The balance over all packets; what the records contradict is `unknown`.
+    pub fn balance(&self) -> Balance {
+        self.balance_of(|_| true)
+    }
+
+    /// The balance over the packets that `wanted` chooses.
+    pub fn balance_of(&self, wanted: impl Fn(usize) -> bool) -> Balance {
+        let mut balance = Balance::default();
+        let mut dropped = [0u64; Reason::ALL.len()];
+        for (_, fate) in self.fate.iter().enumerate().filter(|(packet, _)| wanted(*packet)) {
+            balance.generated += 1;
+            match fate {
+                Fate::Withheld => balance.withheld += 1,
+                Fate::InFlight => balance.in_flight += 1,
+                Fate::DeliveredAlone => balance.delivered_alone += 1,
+                Fate::DeliveredMerged => balance.delivered_merged += 1,
+                Fate::Subsumed => balance.subsumed += 1,
+                Fate::Outranked => balance.outranked += 1,
+                Fate::Dropped(reason) => dropped[*reason as usize] += 1,
+            }
+        }
+        for reason in Reason::ALL {
+            balance.add_dropped(reason, dropped[reason as usize]);
+        }
+        balance.sent = balance.generated - balance.withheld;
+        balance.close();
+        balance.unknown += self.contradictions as i64;
+        balance
+    }
+}
+
+/// The sum of the differences of all entries of two balances, in updates.
+pub fn difference(a: &Balance, b: &Balance) -> u64 {
+    let pairs = [
+        (a.generated, b.generated),
+        (a.withheld, b.withheld),
+        (a.sent, b.sent),
+        (a.delivered_alone, b.delivered_alone),
+        (a.delivered_merged, b.delivered_merged),
+        (a.subsumed, b.subsumed),
+        (a.outranked, b.outranked),
+        (a.in_flight, b.in_flight),
+    ];
+    let mut reasons: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for (reason, &n) in &a.dropped {
+        reasons.entry(reason).or_default().0 = n;
+    }
+    for (reason, &n) in &b.dropped {
+        reasons.entry(reason).or_default().1 = n;
+    }
+    pairs.iter().chain(reasons.values()).map(|(x, y)| x.abs_diff(*y)).sum()
+}
+
+/// Is `cluster` one of updates rather than of background traffic?
+pub fn is_update(cluster: u16) -> bool {
+    cluster != NO_CLUSTER
+}
+
+/// How far a packet has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It travels under its own id, with its members.
+    Open,
+    /// It is a member of another packet.
+    Joined,
+    /// It was delivered.
+    Delivered,
+    /// It ended otherwise.
+    Ended,
+}
+
+struct Resolver {
+    index: Index,
+    state: Vec<State>,
+    /// Members of each open packet as a list: first, last, next; so that merging is one link.
+    first: Vec<u32>,
+    last: Vec<u32>,
+    next: Vec<u32>,
+    /// Where and when each packet arrived at the device that has it now.
+    arrival: Vec<Option<(u16, i64)>>,
+    fates: Fates,
+}
+
+impl Resolver {
+    fn new(records: &Records) -> Resolver {
+        let sent = &records.sent;
+        let n = sent.worker.len();
+        let mut index = index::with_room(n);
+        let mut fates = Fates::default();
+        for row in 0..n {
+            let id = PacketId::new(sent.worker[row], sent.seq[row], sent.attempt[row]).0;
+            // Two rows with one id cannot be told apart later.
+            fates.contradictions += u64::from(index.insert(id, row as u32).is_some());
+        }
+        fates.fate = sent.t_sent_ps.iter().map(|t| if t.is_some() { Fate::InFlight } else { Fate::Withheld }).collect();
+        Resolver {
+            index,
+            state: vec![State::Open; n],
+            first: (0..n as u32).collect(),
+            last: (0..n as u32).collect(),
+            next: vec![NOWHERE; n],
+            arrival: vec![None; n],
+            fates,
+        }
+    }
+
+    /// The packet called `id`; being mentioned proves that it was sent, whatever its send time says.
+    fn find(&mut self, id: u64) -> Option<usize> {
+        let packet = self.index.get(&id).map(|&packet| packet as usize);
+        match packet {
+            Some(packet) if self.fates.fate[packet] == Fate::Withheld => self.fates.fate[packet] = Fate::InFlight,
+            Some(_) => {}
+            None => self.fates.contradictions += 1,
+        }
+        packet
+    }
+
+    fn read_books(&mut self, records: &Records) {
+        let books = &records.books;
+        for row in 0..books.t_ps.len() {
+            let Some(packet) = self.find(books.packet_in[row]) else { continue };
+            let other = match books.packet_out[row] {
+                NO_PACKET => None,
+                id => self.find(id),
+            };
+            let here = (books.node[row], books.t_ps[row]);
+            self.arrive(packet, here);
+            if let Some(other) = other {
+                self.arrive(other, here);
+            }
+            // Codes were checked when the file was read.
+            match Action::ALL[usize::from(books.action[row])] {
+                Action::Queued | Action::Bypassed => {}
+                Action::Departed => self.depart(packet, here),
+                Action::Merged => self.merge(packet, other),
+                Action::Subsumed => self.end(packet, Fate::Subsumed),
+                Action::Outranked => self.end(packet, Fate::Outranked),
+                Action::Dropped => self.end(packet, Fate::Dropped(Reason::ALL[usize::from(books.reason[row])])),
+            }
+        }
+    }
+
+    /// The first time that a device mentions a packet is when its last bit came in.
+    fn arrive(&mut self, packet: usize, here: (u16, i64)) {
+        match self.arrival[packet] {
+            Some((node, _)) if node == here.0 => {}
+            _ => self.arrival[packet] = Some(here),
+        }
+    }
+
+    fn depart(&mut self, packet: usize, here: (u16, i64)) {
+        if let Some((_, since)) = self.arrival[packet].take() {
+            self.fates.device_latency_ps.push(here.1 - since);
+        }
+    }
+
+    fn merge(&mut self, packet: usize, other: Option<usize>) {
+        match other {
+            Some(other) if other == packet => {}
+            Some(other) if self.state[packet] == State::Open && self.state[other] == State::Open => {
+                self.next[self.last[other] as usize] = self.first[packet];
+                self.last[other] = self.last[packet];
+                self.state[packet] = State::Joined;
+            }
+            Some(_) => self.fates.contradictions += 1,
+            // The unknown id was counted when it was looked up.
+            None => {}
+        }
+    }
+
+    /// Gives all members of `packet` the fate `fate`; returns how many they are.
+    fn settle(&mut self, packet: usize, fate: Fate) -> usize {
+        let (mut member, mut members) = (self.first[packet], 0);
+        while member != NOWHERE {
+            self.fates.fate[member as usize] = fate;
+            members += 1;
+            member = self.next[member as usize];
+        }
+        members
+    }
+
+    fn end(&mut self, packet: usize, fate: Fate) {
+        if self.state[packet] == State::Open {
+            self.settle(packet, fate);
+            self.state[packet] = State::Ended;
+        } else {
+            self.fates.contradictions += 1;
+        }
+    }
+
+    fn read_received(&mut self, records: &Records) {
+        let received = &records.received;
+        self.fates.member_start.push(0);
+        for row in 0..received.packet.len() {
+            let packet = self.find(received.packet[row]);
+            self.fates.received_packet.push(packet.map_or(NOWHERE, |packet| packet as u32));
+            if let Some(packet) = packet {
+                self.deliver(packet, received.count[row], is_update(received.cluster[row]));
+            }
+            self.fates.member_start.push(self.fates.members.len());
+        }
+    }
+
+    fn deliver(&mut self, packet: usize, count: u16, update: bool) {
+        match self.state[packet] {
+            State::Open => {}
+            State::Delivered => {
+                self.fates.duplicates += 1;
+                return;
+            }
+            State::Joined | State::Ended => {
+                self.fates.contradictions += 1;
+                return;
+            }
+        }
+        let alone = self.first[packet] == self.last[packet];
+        let members = self.settle(packet, if alone { Fate::DeliveredAlone } else { Fate::DeliveredMerged });
+        self.state[packet] = State::Delivered;
+        // What the packet says about itself must be what the books say; background says nothing.
+        if update {
+            self.fates.contradictions += (members as u64).abs_diff(u64::from(count));
+        }
+        let mut member = self.first[packet];
+        while member != NOWHERE {
+            self.fates.members.push(member);
+            member = self.next[member as usize];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Story;
+    use Fate::*;
+
+    #[test]
+    fn members_inherit_the_fate_of_their_carrier_over_several_hops() {
+        // 1 and 2 merge at node 0 (as 2), 2 and 3 at node 1 (as 2, the newest), then node 2 drops 2.
+        let mut story = Story::new();
+        for worker in 1..=4 {
+            story.sent(worker, 0, Some(0), 0);
+        }
+        story.queued(1, 0, 1).merged(2, 0, 1, 2).departed(3, 0, 2);
+        story.queued(4, 1, 2).merged(5, 1, 3, 2).departed(6, 1, 2);
+        story.dropped(7, 2, 2, Reason::QueueFull);
+        story.queued(8, 0, 4).departed(9, 0, 4).received(10, 4, 0, 1);
+        let fates = Fates::resolve(&story.records);
+        let full = Dropped(Reason::QueueFull);
+        assert_eq!(fates.fate, [full, full, full, DeliveredAlone]);
+        assert_eq!(fates.contradictions, 0);
+        // 2 arrived at node 0 with its merge at 2 and left at 3; at node 1 from 4 to 6; packet 4 from 8 to 9.
+        assert_eq!(fates.device_latency_ps, [1, 2, 1]);
+    }
+
+    #[test]
+    fn an_aggregate_is_delivered_with_all_its_members() {
+        let mut story = Story::new();
+        for worker in 1..=3 {
+            story.sent(worker, 5, Some(5), 0);
+        }
+        story.queued(1, 0, 1).merged(2, 0, 2, 1).merged(3, 0, 1, 3).departed(4, 0, 3).received(5, 3, 5, 3);
+        let fates = Fates::resolve(&story.records);
+        assert_eq!(fates.fate, [DeliveredMerged; 3]);
+        let mut members = fates.members_of(0).to_vec();
+        members.sort_unstable();
+        assert_eq!(members, [0, 1, 2]);
+        assert_eq!((fates.contradictions, fates.balance().unknown), (0, 0));
+    }
+
+    #[test]
+    fn subsumed_outranked_withheld_and_in_flight() {
+        let mut story = Story::new();
+        for worker in 1..=6 {
+            story.sent(worker, 0, (worker != 6).then_some(0), 0);
+        }
+        // 1 merged into 2, then 3 takes the place of both; 4 outranked by 5, which stays in the queue.
+        story.queued(1, 0, 1).merged(1, 0, 1, 2).subsumed(2, 0, 2, 3).outranked(3, 0, 4, 5).received(9, 3, 0, 1);
+        let fates = Fates::resolve(&story.records);
+        assert_eq!(fates.fate, [Subsumed, Subsumed, DeliveredAlone, Outranked, InFlight, Withheld]);
+        let balance = fates.balance();
+        assert_eq!((balance.generated, balance.withheld, balance.sent, balance.in_flight), (6, 1, 5, 1));
+        assert_eq!((balance.subsumed, balance.outranked, balance.unknown), (2, 1, 0));
+    }
+
+    #[test]
+    fn contradictions_are_counted() {
+        let mut base = Story::new();
+        base.sent(1, 0, Some(0), 0).sent(2, 0, Some(0), 0);
+        let count = |tell: &dyn Fn(&mut Story)| {
+            let mut story = base.clone();
+            tell(&mut story);
+            Fates::resolve(&story.records).balance().unknown
+        };
+        assert_eq!(count(&|_| {}), 0);
+        // Received after it was dropped; a packet that nobody sent; a count that is not the members'.
+        assert_eq!(count(&|s| drop(s.dropped(1, 0, 1, Reason::NoRoute).received(2, 1, 0, 1))), 1);
+        assert_eq!(count(&|s| drop(s.received(2, 77, 0, 1))), 1);
+        assert_eq!(count(&|s| drop(s.received(2, 1, 0, 3))), 2);
+        // Merged into something that had ended; sent twice under one id.
+        assert_eq!(count(&|s| drop(s.dropped(1, 0, 1, Reason::NoRoute).merged(2, 0, 2, 1))), 1);
+        assert_eq!(count(&|s| drop(s.sent(1, 0, Some(0), 0))), 1);
+        // A duplicate is no contradiction.
+        assert_eq!(count(&|s| drop(s.received(2, 1, 0, 1).received(3, 1, 0, 1))), 0);
+    }
+
+    #[test]
+    fn balances_differ_by_every_entry() {
+        let a = Balance { sent: 5, dropped: [("no_route".to_owned(), 2)].into(), ..Default::default() };
+        let b = Balance { sent: 7, dropped: [("malformed".to_owned(), 3)].into(), ..Default::default() };
+        assert_eq!((difference(&a, &b), difference(&a, &a)), (7, 0));
+    }
+}

@@ -1,0 +1,57 @@
+//! A map from numbers that name things to dense indices, with a fixed and cheap hash.
+//!
+//! Used by [`crate::fates`] (packet ids) and [`crate::age`] (flows). Not random, so that results
+//! never depend on the process; ids are not chosen by an adversary.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Ids to dense indices.
+pub(crate) type Index = HashMap<u64, u32, BuildHasherDefault<IdHasher>>;
+
+/// Says "not there" where a dense index is expected.
+pub(crate) const NOWHERE: u32 = u32::MAX;
+
+/// Multiplies by the golden ratio: ids that differ in few bits land far apart.
+#[derive(Default)]
+pub(crate) struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = (self.0 ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
+    }
+}
+
+/// An empty index with room for `n`.
+pub(crate) fn with_room(n: usize) -> Index {
+    Index::with_capacity_and_hasher(n, BuildHasherDefault::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_do_not_collide() {
+        let hash = |value: u64| {
+            let mut hasher = IdHasher::default();
+            hasher.write_u64(value);
+            hasher.finish()
+        };
+        let mut seen: Vec<_> = (0..4096u64).flat_map(|i| [hash(i), hash(i << 40)]).map(|h| h & 0xFFFF).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        // 8191 different ids in 65536 buckets: random hashing leaves about 7700 distinct ones.
+        assert!(seen.len() > 6000, "{}", seen.len());
+    }
+}

@@ -1,0 +1,202 @@
+//! A run dir in memory: the manifest and, where everything was recorded, the three streams.
+//!
+//! Called by [`crate::analyze`]. Only the columns that metrics need are read.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pktgen_generator::record::{Action, BOOKS, MANIFEST_VERSION, Manifest, RECEIVED, Reason, RunState, SENT};
+use pktgen_generator::{Error, Result};
+use serde::de::DeserializeOwned;
+
+use crate::table::Table;
+
+/// Stands for "no packet" in [`BookColumns::packet_out`].
+pub const NO_PACKET: u64 = u64::MAX;
+/// Stands for "no reason" in [`BookColumns::reason`].
+pub const NO_REASON: u8 = u8::MAX;
+
+/// Columns of `sent`, one entry per transmission (or withheld update).
+#[derive(Debug, Clone, Default)]
+pub struct SentColumns {
+    /// Generation times.
+    pub t_gen_ps: Vec<i64>,
+    /// Times of the first bit; none if withheld.
+    pub t_sent_ps: Vec<Option<i64>>,
+    /// Clusters.
+    pub cluster: Vec<u16>,
+    /// Workers.
+    pub worker: Vec<u32>,
+    /// Sequence numbers.
+    pub seq: Vec<u32>,
+    /// Attempts.
+    pub attempt: Vec<u8>,
+}
+
+/// Columns of `books`, in the order in which things happened.
+#[derive(Debug, Clone, Default)]
+pub struct BookColumns {
+    /// Times.
+    pub t_ps: Vec<i64>,
+    /// Devices.
+    pub node: Vec<u16>,
+    /// The packets whose fate the rows tell.
+    pub packet_in: Vec<u64>,
+    /// Codes of [`Action`], checked.
+    pub action: Vec<u8>,
+    /// The packets that stand in their place, or [`NO_PACKET`].
+    pub packet_out: Vec<u64>,
+    /// Codes of [`Reason`], checked, or [`NO_REASON`].
+    pub reason: Vec<u8>,
+}
+
+/// Columns of `received`.
+#[derive(Debug, Clone, Default)]
+pub struct ReceivedColumns {
+    /// Times of the last bit.
+    pub t_recv_ps: Vec<i64>,
+    /// Packets.
+    pub packet: Vec<u64>,
+    /// Clusters.
+    pub cluster: Vec<u16>,
+    /// Generation times of the newest members.
+    pub newest_gen_ps: Vec<i64>,
+    /// Represented updates.
+    pub count: Vec<u16>,
+    /// Frame lengths.
+    pub bytes: Vec<u32>,
+}
+
+/// The three streams.
+#[derive(Debug, Clone, Default)]
+pub struct Records {
+    /// What workers sent.
+    pub sent: SentColumns,
+    /// What devices did.
+    pub books: BookColumns,
+    /// What reached the parameter server.
+    pub received: ReceivedColumns,
+}
+
+/// A run dir.
+#[derive(Debug, Clone)]
+pub struct RunData {
+    /// Where it is.
+    pub dir: PathBuf,
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// Its streams; none unless every transmission was recorded (`records = "full"`).
+    pub records: Option<Records>,
+}
+
+impl RunData {
+    /// Reads the run in `dir`.
+    pub fn open(dir: &Path) -> Result<RunData> {
+        let manifest: Manifest = read_json(&dir.join("manifest.json"), "a run dir")?;
+        if manifest.state == RunState::Running {
+            return Err(Error::data(
+                dir,
+                "the run was killed (its state is still \"running\") and its streams are Arrow IPC; \
+                 recover it first: `pktgen analyze` on the folder does, and keeps all up to the last batch",
+            ));
+        }
+        let records = if manifest.records == "full" { Some(Records::read(dir)?) } else { None };
+        Ok(RunData { dir: dir.to_owned(), manifest, records })
+    }
+}
+
+/// Reads JSON that has a `version`, and refuses newer ones before looking at anything else.
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, what: &str) -> Result<T> {
+    let text = fs::read_to_string(path).map_err(|fault| match fault.kind() {
+        std::io::ErrorKind::NotFound => Error::data(path, format!("it is missing: the folder is not {what}")),
+        _ => Error::io("read", path)(fault),
+    })?;
+    let value: serde_json::Value = serde_json::from_str(&text)
+        .map_err(|fault| Error::data(path, format!("it is not JSON: {fault}; was it cut short?")))?;
+    let version = value.get("version").and_then(serde_json::Value::as_u64);
+    match version {
+        None => return Err(Error::data(path, "it has no \"version\"; is it from pktgen?")),
+        Some(version) if version > u64::from(MANIFEST_VERSION) => {
+            let text = format!("version {version} is newer than {MANIFEST_VERSION}, the newest known here; update pktgen");
+            return Err(Error::data(path, text));
+        }
+        Some(_) => {}
+    }
+    serde_json::from_value(value).map_err(|fault| Error::data(path, format!("it does not describe {what}: {fault}")))
+}
+
+impl Records {
+    fn read(dir: &Path) -> Result<Records> {
+        Ok(Records { sent: read_sent(dir)?, books: read_books(dir)?, received: read_received(dir)? })
+    }
+}
+
+fn stream(dir: &Path, name: &str, columns: &[&str]) -> Result<Table> {
+    let path = dir.join(format!("{name}.parquet"));
+    if !path.exists() {
+        let what = format!("it is missing although the manifest says records = \"full\"; copy the whole run dir, {name} included");
+        return Err(Error::data(&path, what));
+    }
+    Table::read(&path, columns)
+}
+
+fn read_sent(dir: &Path) -> Result<SentColumns> {
+    let table = stream(dir, SENT, &["t_gen_ps", "t_sent_ps", "cluster", "worker", "seq", "attempt"])?;
+    Ok(SentColumns {
+        t_gen_ps: table.i64("t_gen_ps")?,
+        t_sent_ps: table.i64_or_none("t_sent_ps")?,
+        cluster: table.u16("cluster")?,
+        worker: table.u32("worker")?,
+        seq: table.u32("seq")?,
+        attempt: table.u8("attempt")?,
+    })
+}
+
+fn read_books(dir: &Path) -> Result<BookColumns> {
+    let table = stream(dir, BOOKS, &["t_ps", "node", "packet_in", "action", "packet_out", "reason"])?;
+    let books = BookColumns {
+        t_ps: table.i64("t_ps")?,
+        node: table.u16("node")?,
+        packet_in: table.u64("packet_in")?,
+        action: table.u8("action")?,
+        packet_out: table.u64_or("packet_out", NO_PACKET)?,
+        reason: table.u8_or("reason", NO_REASON)?,
+    };
+    check_books(table.path(), &books)?;
+    Ok(books)
+}
+
+/// Codes that we do not know, drops without a reason and replacements without a successor.
+fn check_books(path: &Path, books: &BookColumns) -> Result<()> {
+    for (row, (&action, &reason)) in books.action.iter().zip(&books.reason).enumerate() {
+        let Some(&known) = Action::ALL.get(usize::from(action)) else {
+            let last = Action::ALL.len() - 1;
+            return Err(Error::data(path, format!("row {row}: action {action} is not in 0..={last}; update pktgen")));
+        };
+        if reason != NO_REASON && usize::from(reason) >= Reason::ALL.len() {
+            let last = Reason::ALL.len() - 1;
+            return Err(Error::data(path, format!("row {row}: reason {reason} is not in 0..={last}; update pktgen")));
+        }
+        if known == Action::Dropped && reason == NO_REASON {
+            return Err(Error::data(path, format!("row {row}: a packet was dropped without a reason")));
+        }
+        let replaced = matches!(known, Action::Merged | Action::Subsumed | Action::Outranked);
+        if replaced && books.packet_out[row] == NO_PACKET {
+            let name = known.name();
+            return Err(Error::data(path, format!("row {row}: a packet was {name} without saying by which (packet_out)")));
+        }
+    }
+    Ok(())
+}
+
+fn read_received(dir: &Path) -> Result<ReceivedColumns> {
+    let table = stream(dir, RECEIVED, &["t_recv_ps", "packet", "cluster", "newest_gen_ps", "count", "bytes"])?;
+    Ok(ReceivedColumns {
+        t_recv_ps: table.i64("t_recv_ps")?,
+        packet: table.u64("packet")?,
+        cluster: table.u16("cluster")?,
+        newest_gen_ps: table.i64("newest_gen_ps")?,
+        count: table.u16("count")?,
+        bytes: table.u32("bytes")?,
+    })
+}

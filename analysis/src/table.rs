@@ -1,0 +1,124 @@
+//! Reading Parquet files into plain columns, and writing metric lines as a table.
+//!
+//! Called by [`crate::run`] for the three streams. Everything that can be wrong with a file that
+//! somebody else wrote (truncated, foreign, other types, nulls) becomes a message here.
+
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use pktgen_generator::{Error, Result};
+use polars::prelude::*;
+
+/// The projected columns of one Parquet file.
+pub(crate) struct Table {
+    path: PathBuf,
+    frame: DataFrame,
+}
+
+impl Table {
+    /// Reads `columns` of `path`.
+    pub(crate) fn read(path: &Path, columns: &[&str]) -> Result<Table> {
+        let file = File::open(path).map_err(Error::io("read", path))?;
+        // The decoder asserts on some corrupt pages; a damaged file must not end the program.
+        let frame = catch_unwind(AssertUnwindSafe(|| decode(file, columns)))
+            .map_err(|_| Error::data(path, "the Parquet decoder gave up: the file is damaged; run the experiment again"))?
+            .map_err(|fault| Error::data(path, describe(&fault)))?;
+        Ok(Table { path: path.to_owned(), frame })
+    }
+
+    /// The file that was read.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn column(&self, name: &str) -> Result<&Column> {
+        self.frame.column(name).map_err(|_| Error::data(&self.path, format!("it has no column \"{name}\"")))
+    }
+
+    fn wrong_type(&self, name: &str, want: &str) -> Error {
+        let found = self.frame.column(name).map(|column| format!("{:?}", column.dtype())).unwrap_or_default();
+        Error::data(&self.path, format!("column \"{name}\" holds {found}, not {want}; is this a stream of a pktgen run?"))
+    }
+
+    fn full<T: PolarsNumericType>(&self, name: &str, chunked: &ChunkedArray<T>) -> Result<Vec<T::Native>> {
+        if chunked.null_count() > 0 {
+            let what = format!("column \"{name}\" has {} empty values but must have none", chunked.null_count());
+            return Err(Error::data(&self.path, what));
+        }
+        let mut values = Vec::with_capacity(chunked.len());
+        for chunk in chunked.downcast_iter() {
+            values.extend_from_slice(chunk.values());
+        }
+        Ok(values)
+    }
+}
+
+/// Getters that insist on a type and on values everywhere.
+macro_rules! getters {
+    ($($name:ident: $native:ty, $want:literal;)*) => {
+        impl Table {
+            $(pub(crate) fn $name(&self, name: &str) -> Result<Vec<$native>> {
+                let column = self.column(name)?;
+                let chunked = column.$name().map_err(|_| self.wrong_type(name, $want))?;
+                self.full(name, chunked)
+            })*
+        }
+    };
+}
+getters! {
+    i64: i64, "Int64";
+    u64: u64, "UInt64";
+    u32: u32, "UInt32";
+    u16: u16, "UInt16";
+    u8: u8, "UInt8";
+}
+
+impl Table {
+    /// Times that may be absent.
+    pub(crate) fn i64_or_none(&self, name: &str) -> Result<Vec<Option<i64>>> {
+        let chunked = self.column(name)?.i64().map_err(|_| self.wrong_type(name, "Int64"))?;
+        Ok(chunked.iter().collect())
+    }
+
+    /// Numbers that may be absent; `absent` stands for those.
+    pub(crate) fn u64_or(&self, name: &str, absent: u64) -> Result<Vec<u64>> {
+        let chunked = self.column(name)?.u64().map_err(|_| self.wrong_type(name, "UInt64"))?;
+        Ok(chunked.iter().map(|value| value.unwrap_or(absent)).collect())
+    }
+
+    /// Codes that may be absent; `absent` stands for those.
+    pub(crate) fn u8_or(&self, name: &str, absent: u8) -> Result<Vec<u8>> {
+        let chunked = self.column(name)?.u8().map_err(|_| self.wrong_type(name, "UInt8"))?;
+        Ok(chunked.iter().map(|value| value.unwrap_or(absent)).collect())
+    }
+}
+
+fn decode(file: File, columns: &[&str]) -> PolarsResult<DataFrame> {
+    let columns = columns.iter().map(|name| (*name).to_owned()).collect();
+    // One file is small and the sweep already uses every core, so no threads inside.
+    ParquetReader::new(file).with_columns(Some(columns)).read_parallel(ParallelStrategy::None).finish()
+}
+
+fn describe(fault: &PolarsError) -> String {
+    match fault {
+        PolarsError::ColumnNotFound(_) | PolarsError::SchemaFieldNotFound(_) => {
+            format!("a column is missing ({fault}); is this a stream of a pktgen run?")
+        }
+        _ => format!("it is not a complete Parquet file ({fault}); was the run killed while writing it?"),
+    }
+}
+
+/// Turns a polars error about data in memory into ours.
+pub(crate) fn polars_fault(doing: &str) -> impl FnOnce(PolarsError) -> Error {
+    let doing = doing.to_owned();
+    move |fault| Error::Invalid(format!("{doing} failed inside polars: {fault}; please report this"))
+}
+
+/// Writes `frame` to `path` as Parquet.
+pub(crate) fn write(path: &Path, frame: &mut DataFrame) -> Result<()> {
+    let file = File::create(path).map_err(Error::io("create", path))?;
+    let written = ParquetWriter::new(file).set_parallel(false).finish(frame);
+    written.map_err(|fault| Error::data(path, format!("it could not be written: {fault}")))?;
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! Hand-made runs for tests: a story told event by event, in memory or as a run dir.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pktgen_generator::record::{Action, Manifest, NO_CLUSTER, PacketId, Reason, RunState, Validity};
+use polars::prelude::*;
+
+use crate::fates::Fates;
+use crate::run::{NO_PACKET, NO_REASON, Records};
+
+/// A run under construction. Packets are named by their worker; their sequence number is 0 unless
+/// the `_seq` form says otherwise; cluster = the one given to `sent`.
+#[derive(Clone, Default)]
+pub(crate) struct Story {
+    pub(crate) records: Records,
+}
+
+impl Story {
+    pub(crate) fn new() -> Story {
+        Story::default()
+    }
+
+    pub(crate) fn sent(&mut self, worker: u32, t_gen: i64, t_sent: Option<i64>, cluster: u16) -> &mut Story {
+        self.sent_seq(worker, 0, t_gen, t_sent, cluster)
+    }
+
+    pub(crate) fn sent_seq(&mut self, worker: u32, seq: u32, t_gen: i64, t_sent: Option<i64>, cluster: u16) -> &mut Story {
+        let sent = &mut self.records.sent;
+        sent.t_gen_ps.push(t_gen);
+        sent.t_sent_ps.push(t_sent);
+        sent.cluster.push(cluster);
+        sent.worker.push(worker);
+        sent.seq.push(seq);
+        sent.attempt.push(0);
+        self
+    }
+
+    fn book(&mut self, t: i64, node: u16, packet: u64, action: Action, out: u64, reason: u8) -> &mut Story {
+        let books = &mut self.records.books;
+        books.t_ps.push(t);
+        books.node.push(node);
+        books.packet_in.push(packet);
+        books.action.push(action as u8);
+        books.packet_out.push(out);
+        books.reason.push(reason);
+        self
+    }
+
+    pub(crate) fn queued(&mut self, t: i64, node: u16, packet: u32) -> &mut Story {
+        self.book(t, node, id(packet, 0), Action::Queued, NO_PACKET, NO_REASON)
+    }
+
+    pub(crate) fn departed(&mut self, t: i64, node: u16, packet: u32) -> &mut Story {
+        self.book(t, node, id(packet, 0), Action::Departed, NO_PACKET, NO_REASON)
+    }
+
+    pub(crate) fn merged(&mut self, t: i64, node: u16, packet: u32, out: u32) -> &mut Story {
+        self.book(t, node, id(packet, 0), Action::Merged, id(out, 0), NO_REASON)
+    }
+
+    pub(crate) fn subsumed(&mut self, t: i64, node: u16, packet: u32, out: u32) -> &mut Story {
+        self.book(t, node, id(packet, 0), Action::Subsumed, id(out, 0), NO_REASON)
+    }
+
+    pub(crate) fn outranked(&mut self, t: i64, node: u16, packet: u32, out: u32) -> &mut Story {
+        self.book(t, node, id(packet, 0), Action::Outranked, id(out, 0), NO_REASON)
+    }
+
+    pub(crate) fn dropped(&mut self, t: i64, node: u16, packet: u32, reason: Reason) -> &mut Story {
+        self.book(t, node, id(packet, 0), Action::Dropped, NO_PACKET, reason as u8)
+    }
+
+    pub(crate) fn dropped_seq(&mut self, t: i64, packet: u32, seq: u32) -> &mut Story {
+        self.book(t, 0, id(packet, seq), Action::Dropped, NO_PACKET, Reason::QueueFull as u8)
+    }
+
+    /// Received with the cluster and generation time of its `sent` row, or `t_gen` where it has none.
+    pub(crate) fn received(&mut self, t: i64, packet: u32, t_gen: i64, count: u16) -> &mut Story {
+        self.received_seq(t, packet, 0, t_gen, count)
+    }
+
+    pub(crate) fn received_seq(&mut self, t: i64, packet: u32, seq: u32, t_gen: i64, count: u16) -> &mut Story {
+        let cluster = self.records.sent.worker.iter().position(|worker| *worker == packet);
+        let cluster = cluster.map_or(NO_CLUSTER, |row| self.records.sent.cluster[row]);
+        let received = &mut self.records.received;
+        received.t_recv_ps.push(t);
+        received.packet.push(id(packet, seq));
+        received.cluster.push(cluster);
+        received.newest_gen_ps.push(t_gen);
+        received.count.push(count);
+        received.bytes.push(256);
+        self
+    }
+
+    /// A manifest that agrees with the records.
+    pub(crate) fn manifest(&self) -> Manifest {
+        let fates = Fates::resolve(&self.records);
+        let json = serde_json::json!({
+            "version": 1, "tool": "test", "experiment": "story", "labels": {}, "seed": 1, "state": "finished",
+            "anchor_unix_ns": 0, "created_unix_ns": 0, "trace_hash": "", "config": "", "clocks": {}, "host": {},
+            "nodes": ["sw1", "sw2", "ps"], "records": "full", "clusters": [],
+            "balance": fates.balance(), "balance_by_worker": [],
+            "counters": pktgen_generator::record::Counters::default(),
+            "validity": Validity { valid: true, reasons: vec![] },
+        });
+        let mut manifest: Manifest = serde_json::from_value(json).unwrap();
+        manifest.state = RunState::Finished;
+        manifest.counters.packets_received = self.records.received.packet.len() as u64;
+        manifest.counters.end_ps = self.records.received.t_recv_ps.last().copied().unwrap_or(0);
+        manifest
+    }
+
+    /// Writes a run dir.
+    pub(crate) fn write(&self, dir: &Path) {
+        self.write_with(dir, &self.manifest());
+    }
+
+    /// Writes a run dir with the labels and the seed of a sweep's run.
+    pub(crate) fn write_labelled(&self, dir: &Path, labels: &BTreeMap<String, String>, seed: u64) {
+        let mut manifest = self.manifest();
+        manifest.labels = labels.clone();
+        manifest.seed = seed;
+        self.write_with(dir, &manifest);
+    }
+
+    pub(crate) fn write_with(&self, dir: &Path, manifest: &Manifest) {
+        std::fs::create_dir_all(dir).unwrap();
+        std::fs::write(dir.join("manifest.json"), serde_json::to_string(manifest).unwrap()).unwrap();
+        write(&dir.join("sent.parquet"), self.sent_columns());
+        write(&dir.join("books.parquet"), self.book_columns());
+        write(&dir.join("received.parquet"), self.received_columns());
+    }
+
+    fn sent_columns(&self) -> Vec<Column> {
+        let sent = &self.records.sent;
+        vec![
+            Column::new("t_gen_ps".into(), &sent.t_gen_ps),
+            Column::new("t_due_ps".into(), &sent.t_gen_ps),
+            Column::new("t_sent_ps".into(), &sent.t_sent_ps),
+            Column::new("cluster".into(), &sent.cluster),
+            Column::new("worker".into(), &sent.worker),
+            Column::new("seq".into(), &sent.seq),
+            Column::new("attempt".into(), &sent.attempt),
+        ]
+    }
+
+    fn book_columns(&self) -> Vec<Column> {
+        let books = &self.records.books;
+        let out: Vec<_> = books.packet_out.iter().map(|&p| (p != NO_PACKET).then_some(p)).collect();
+        let reason: Vec<_> = books.reason.iter().map(|&r| (r != NO_REASON).then_some(r)).collect();
+        vec![
+            Column::new("t_ps".into(), &books.t_ps),
+            Column::new("node".into(), &books.node),
+            Column::new("packet_in".into(), &books.packet_in),
+            Column::new("action".into(), &books.action),
+            Column::new("packet_out".into(), out),
+            Column::new("reason".into(), reason),
+        ]
+    }
+
+    fn received_columns(&self) -> Vec<Column> {
+        let received = &self.records.received;
+        vec![
+            Column::new("t_recv_ps".into(), &received.t_recv_ps),
+            Column::new("packet".into(), &received.packet),
+            Column::new("cluster".into(), &received.cluster),
+            Column::new("newest_gen_ps".into(), &received.newest_gen_ps),
+            Column::new("count".into(), &received.count),
+            Column::new("bytes".into(), &received.bytes),
+            Column::new("accepted".into(), vec![true; received.packet.len()]),
+        ]
+    }
+}
+
+fn id(worker: u32, seq: u32) -> u64 {
+    PacketId::new(worker, seq, 0).0
+}
+
+fn write(path: &Path, columns: Vec<Column>) {
+    crate::table::write(path, &mut DataFrame::new_infer_height(columns).unwrap()).unwrap();
+}
+
+/// A small deterministic stream of random numbers for tests.
+pub(crate) struct Dice(pub(crate) crate::stats::SplitMix);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Dice {
+        Dice(crate::stats::SplitMix::new(seed))
+    }
+
+    /// Uniform in (0, 1).
+    pub(crate) fn uniform(&mut self) -> f64 {
+        ((self.0.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    }
+
+    /// Exponential with mean 1.
+    pub(crate) fn exponential(&mut self) -> f64 {
+        -self.uniform().ln()
+    }
+}

@@ -1,0 +1,292 @@
+//! The merged configuration tree: default < file < environment < flag, in one function.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::section::Section;
+use super::value::{from_toml, table_from_toml, write_table, Entry, Table, Value};
+use crate::registry::suggest;
+use crate::{Error, Result};
+
+/// Where a value was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// In a file.
+    File {
+        /// Path as the user gave it.
+        path: Arc<str>,
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+    },
+    /// In an environment variable.
+    Environment(String),
+    /// On the command line.
+    Flag(String),
+    /// By a sweep's axis or variant.
+    Sweep,
+    /// Nowhere: the default.
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::File { path, line, column } => write!(f, "{path}:{line}:{column}"),
+            Origin::Environment(name) => write!(f, "environment variable {name}"),
+            Origin::Flag(text) => write!(f, "--set {text}"),
+            Origin::Sweep => f.write_str("[sweep]"),
+            Origin::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// An experiment as written, merged over its layers.
+#[derive(Debug, Clone)]
+pub struct Document {
+    root: Table,
+    /// What was read, defaults filled in; grows as sections are closed.
+    resolved: Table,
+    name: Arc<str>,
+}
+
+/// Prefix of environment variables that set a key: `PKTGEN_SET_TARGET__SLOTS=16`.
+const ENVIRONMENT: &str = "PKTGEN_SET_";
+
+impl Document {
+    /// Reads `path` and lays the environment and the flags (`key=value`) over it.
+    pub fn load(path: &Path, flags: &[String]) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(Error::io("read experiment", path))?;
+        let mut document = Self::parse(&text, &path.display().to_string())?;
+        document.overlay(std::env::vars(), flags)?;
+        Ok(document)
+    }
+
+    /// Parses the text of a file called `name`.
+    pub fn parse(text: &str, name: &str) -> Result<Self> {
+        let name: Arc<str> = name.into();
+        let place = |span: std::ops::Range<usize>| {
+            let before = &text[..span.start.min(text.len())];
+            Origin::File {
+                path: name.clone(),
+                line: before.matches('\n').count() + 1,
+                column: before.chars().rev().take_while(|c| *c != '\n').count() + 1,
+            }
+        };
+        let parsed = toml::de::DeTable::parse(text).map_err(|e| {
+            let at = e.span().map_or(Origin::Flag(name.to_string()), &place);
+            Error::config(format!("{at}: not valid TOML: {}", e.message()))
+        })?;
+        let root = table_from_toml(parsed.get_ref(), &place)?;
+        Ok(Document { root, resolved: Table::new(), name: name.clone() })
+    }
+
+    /// Name of the file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Lays environment variables, then flags, over what is there.
+    pub fn overlay(&mut self, environment: impl Iterator<Item = (String, String)>, flags: &[String]) -> Result<()> {
+        let mut variables: Vec<_> = environment.filter(|(name, _)| name.starts_with(ENVIRONMENT)).collect();
+        variables.sort();
+        for (name, text) in variables {
+            let path = name[ENVIRONMENT.len()..].to_lowercase().replace("__", ".");
+            self.set(&path, parse_value(&text)?, Origin::Environment(name))?;
+        }
+        for flag in flags {
+            let Some((path, text)) = flag.split_once('=') else {
+                return Err(Error::config(format!("--set {flag}: write key=value, for example target.slots=16")));
+            };
+            self.set(path.trim(), parse_value(text.trim())?, Origin::Flag(flag.clone()))?;
+        }
+        Ok(())
+    }
+
+    /// Sets the dotted `path`, creating tables on the way.
+    pub fn set(&mut self, path: &str, value: Value, origin: Origin) -> Result<()> {
+        let mut table = &mut self.root;
+        let mut parts = path.split('.').peekable();
+        while let Some(part) = parts.next() {
+            if part.is_empty() {
+                return Err(Error::config(format!("{origin}: \"{path}\" has an empty part")));
+            }
+            if parts.peek().is_none() {
+                table.insert(part.to_owned(), Entry { value, origin });
+                return Ok(());
+            }
+            let entry = table
+                .entry(part.to_owned())
+                .or_insert_with(|| Entry { value: Value::Table(Table::new()), origin: origin.clone() });
+            let kind = entry.value.kind();
+            let Value::Table(inner) = &mut entry.value else {
+                return Err(Error::config(format!("{origin}: \"{part}\" in \"{path}\" is {kind}, not a table")));
+            };
+            table = inner;
+        }
+        Ok(())
+    }
+
+    /// The value at the dotted `path`, if it was written.
+    pub fn get(&self, path: &str) -> Option<&Value> {
+        let mut table = &self.root;
+        let mut parts = path.split('.').peekable();
+        while let Some(part) = parts.next() {
+            let entry = table.get(part)?;
+            match (&entry.value, parts.peek()) {
+                (value, None) => return Some(value),
+                (Value::Table(inner), Some(_)) => table = inner,
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    /// Takes the section `name` out (an empty one if it was not written); give it back to
+    /// [`close`](Self::close).
+    pub fn section(&mut self, name: &str) -> Result<Section> {
+        match self.root.remove(name) {
+            None => Ok(Section::new(name, Table::new(), Origin::Default)),
+            Some(Entry { value: Value::Table(table), origin }) => Ok(Section::new(name, table, origin)),
+            Some(Entry { value, origin }) => Err(Error::config(format!(
+                "{origin}: \"{name}\" is {}; it must be a section, [{name}]",
+                value.kind()
+            ))),
+        }
+    }
+
+    /// Ends the reading of a section: refuses keys that nobody asked for.
+    pub fn close(&mut self, section: Section) -> Result<()> {
+        let (name, resolved) = section.finish()?;
+        if !resolved.is_empty() {
+            let value = Value::Table(resolved);
+            self.resolved.insert(name, Entry { value, origin: Origin::Default });
+        }
+        Ok(())
+    }
+
+    /// Reads a top-level key.
+    pub fn top(&mut self, key: &str, default: &str) -> Result<String> {
+        let found = match self.root.remove(key) {
+            None => default.to_owned(),
+            Some(Entry { value: Value::Text(text), .. }) => text,
+            Some(Entry { value: Value::Integer(n), .. }) => n.to_string(),
+            Some(Entry { value, origin }) => {
+                return Err(Error::config(format!("{origin}: \"{key}\" is {}; it must be a text", value.kind())));
+            }
+        };
+        let value = Value::Text(found.clone());
+        self.resolved.insert(key.to_owned(), Entry { value, origin: Origin::Default });
+        Ok(found)
+    }
+
+    /// Keeps section `name` in the resolved whole as it is, without reading it: for sections that a
+    /// later stage reads.
+    pub fn keep(&mut self, name: &str) {
+        if let Some(entry) = self.root.remove(name) {
+            self.resolved.insert(name.to_owned(), entry);
+        }
+    }
+
+    /// Refuses what no one read, after all sections are closed.
+    pub fn finish(&self, known: &[&str]) -> Result<()> {
+        match self.root.iter().next() {
+            None => Ok(()),
+            Some((key, entry)) => Err(Error::config(format!(
+                "{}: unknown section or key \"{key}\"{}; there are: {}",
+                entry.origin,
+                suggest(key, known),
+                known.join(", ")
+            ))),
+        }
+    }
+
+    /// The resolved whole as TOML: what `--print-config` shows and the manifest keeps.
+    pub fn resolved(&self) -> String {
+        let mut out = String::new();
+        write_table(&mut out, "", &self.resolved);
+        out
+    }
+
+    /// One resolved section as TOML, for hashing.
+    pub fn resolved_section(&self, name: &str) -> String {
+        let mut out = String::new();
+        if let Some(Entry { value: Value::Table(table), .. }) = self.resolved.get(name) {
+            write_table(&mut out, name, table);
+        }
+        out
+    }
+}
+
+/// A value on the command line: TOML if it is, else text, so that `40Gbps` needs no quotes.
+fn parse_value(text: &str) -> Result<Value> {
+    match toml::de::DeValue::parse(text) {
+        Ok(value) => Ok(from_toml(&value, &|_| Origin::Default)?.value),
+        Err(_) => Ok(Value::Text(text.to_owned())),
+    }
+}
+
+/// Flattens nested tables to dotted paths: `[sweep.axes] target.slots = [..]` and
+/// `"target.slots" = [..]` mean the same.
+pub(super) fn flatten(table: &Table, prefix: &str, out: &mut BTreeMap<String, Value>) {
+    for (key, entry) in table {
+        let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        match &entry.value {
+            Value::Table(inner) => flatten(inner, &path, out),
+            value => {
+                out.insert(path, value.clone());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_lie_over_each_other_in_order() {
+        let mut doc = Document::parse("[target]\nslots = 1\nqueue = \"fifo\"\nkeep = 1", "x.toml").unwrap();
+        let env = [("PKTGEN_SET_TARGET__SLOTS".to_owned(), "2".to_owned()), ("HOME".into(), "/".into())];
+        doc.overlay(env.into_iter(), &["target.queue=olaf".into(), "topology.rate=20Gbps".into()]).unwrap();
+        assert_eq!(doc.get("target.slots"), Some(&Value::Integer(2)));
+        assert_eq!(doc.get("target.queue"), Some(&Value::Text("olaf".into())));
+        assert_eq!(doc.get("target.keep"), Some(&Value::Integer(1)));
+        assert_eq!(doc.get("topology.rate"), Some(&Value::Text("20Gbps".into())));
+    }
+
+    #[test]
+    fn unknown_keys_name_place_and_neighbour() {
+        let mut doc = Document::parse("[target]\n  slotz = 1\n", "x.toml").unwrap();
+        let mut section = doc.section("target").unwrap();
+        let slots: u32 = section.get("slots", 8u32).unwrap();
+        assert_eq!(slots, 8);
+        let message = doc.close(section).unwrap_err().to_string();
+        assert_eq!(message, "x.toml:2:3: unknown key \"target.slotz\", did you mean \"slots\"?; keys here: slots");
+        let doc = Document::parse("[tarjet]\na = 1", "x.toml").unwrap();
+        let message = doc.finish(&["target", "workload"]).unwrap_err().to_string();
+        assert!(message.contains("x.toml:1:2") && message.contains("did you mean \"target\"?"), "{message}");
+    }
+
+    #[test]
+    fn what_is_wrong_says_where() {
+        let message = Document::parse("a = \n", "x.toml").unwrap_err().to_string();
+        assert!(message.starts_with("x.toml:1:"), "{message}");
+        let mut doc = Document::parse("target = 3", "x.toml").unwrap();
+        assert!(doc.section("target").unwrap_err().to_string().contains("must be a section"));
+        assert!(doc.set("target.x", Value::Bool(true), Origin::Sweep).is_ok());
+        assert!(doc.overlay(std::iter::empty(), &["novalue".into()]).is_err());
+    }
+
+    #[test]
+    fn the_resolved_whole_parses_again() {
+        let mut doc = Document::parse("[a]\nx = [1, 2]\ny = \"q\\\"\"\n[a.b]\n\"k.l\" = 2.5", "x.toml").unwrap();
+        doc.keep("a");
+        let again = Document::parse(&doc.resolved(), "again").unwrap();
+        assert_eq!(again.get("a.y"), Some(&Value::Text("q\"".into())));
+        assert_eq!(again.get("a.x").unwrap().to_toml(), "[1, 2]");
+    }
+}

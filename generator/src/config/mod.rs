@@ -1,0 +1,16 @@
+//! Experiment files: reading, layering, and keys that are checked as they are used.
+//!
+//! [`Document`] is the merged tree of file, environment and flags; every value remembers where it
+//! came from. A [`Section`] hands values out with their defaults, and closing it refuses keys that
+//! nobody asked for, with the nearest key that exists. So each extension reads its own keys and the
+//! list of valid keys is always the list of keys that are read.
+
+mod document;
+mod section;
+mod sweep;
+mod value;
+
+pub use document::{Document, Origin};
+pub use section::{FromValue, Section};
+pub use sweep::{Run, Sweep};
+pub use value::{Entry, Table, Value};

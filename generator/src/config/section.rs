@@ -1,0 +1,220 @@
+//! A section of an experiment file, read key by key.
+
+use super::document::Origin;
+use super::value::{Entry, Table, Value};
+use crate::registry::suggest;
+use crate::units::{Rate, Size, Span};
+use crate::{Error, Result};
+
+/// A section being read. Every `get` makes its key a valid one; the rest is refused at the end.
+#[derive(Debug)]
+pub struct Section {
+    name: String,
+    table: Table,
+    origin: Origin,
+    known: Vec<String>,
+    resolved: Table,
+}
+
+/// What can be read from a configuration value; the error says what it must be.
+pub trait FromValue: Sized {
+    /// Converts `value`.
+    fn from_value(value: &Value) -> Result<Self, String>;
+}
+
+impl Section {
+    /// A section called `name`.
+    pub(super) fn new(name: &str, table: Table, origin: Origin) -> Self {
+        Section { name: name.to_owned(), table, origin, known: Vec::new(), resolved: Table::new() }
+    }
+
+    /// A section made of nothing but defaults and `values`; for tests and library users.
+    pub fn of(name: &str, values: &[(&str, Value)]) -> Self {
+        let entry = |value: &Value| Entry { value: value.clone(), origin: Origin::Default };
+        let table = values.iter().map(|(key, value)| ((*key).to_owned(), entry(value))).collect();
+        Section::new(name, table, Origin::Default)
+    }
+
+    /// Reads `key`, or `default` where it was not written.
+    pub fn get<T: FromValue>(&mut self, key: &str, default: impl Into<Value>) -> Result<T> {
+        let entry = self.take(key);
+        let entry = entry.unwrap_or_else(|| Entry { value: default.into(), origin: Origin::Default });
+        let value = self.convert(key, &entry);
+        self.resolved.insert(key.to_owned(), entry);
+        value
+    }
+
+    /// Reads `key` if it was written.
+    pub fn get_opt<T: FromValue>(&mut self, key: &str) -> Result<Option<T>> {
+        let Some(entry) = self.take(key) else { return Ok(None) };
+        let value = self.convert(key, &entry).map(Some);
+        self.resolved.insert(key.to_owned(), entry);
+        value
+    }
+
+    /// Reads `key` if it was written, whether or not it was read before.
+    pub fn get_again<T: FromValue>(&mut self, key: &str) -> Result<Option<T>> {
+        match self.resolved.get(key) {
+            Some(entry) => self.convert(key, entry).map(Some),
+            None => self.get_opt(key),
+        }
+    }
+
+    /// Reads a list of texts or quantities, or `default`.
+    pub fn get_list<T: FromValue>(&mut self, key: &str, default: &[&str]) -> Result<Vec<T>> {
+        let entry = self.take(key).unwrap_or_else(|| {
+            let item = |text: &&str| Entry { value: (*text).into(), origin: Origin::Default };
+            Entry { value: Value::List(default.iter().map(item).collect()), origin: Origin::Default }
+        });
+        let Value::List(items) = &entry.value else {
+            return Err(self.wrong(key, &entry, "a list"));
+        };
+        let values = items.iter().map(|item| self.convert(key, item)).collect();
+        self.resolved.insert(key.to_owned(), entry);
+        values
+    }
+
+    /// Reads a table of anything, flattened to dotted keys; empty where it was not written.
+    pub fn get_table(&mut self, key: &str) -> Result<Vec<(String, Value)>> {
+        let Some(entry) = self.take(key) else { return Ok(Vec::new()) };
+        let Value::Table(table) = &entry.value else {
+            return Err(self.wrong(key, &entry, "a table"));
+        };
+        let mut out = Default::default();
+        super::document::flatten(table, "", &mut out);
+        self.resolved.insert(key.to_owned(), entry);
+        Ok(out.into_iter().collect())
+    }
+
+    /// Reads a list of tables (`[[section.key]]`), each flattened; empty where it was not written.
+    pub fn get_tables(&mut self, key: &str) -> Result<Vec<Vec<(String, Value)>>> {
+        let Some(entry) = self.take(key) else { return Ok(Vec::new()) };
+        let Value::List(items) = &entry.value else {
+            return Err(self.wrong(key, &entry, "a list of tables"));
+        };
+        let mut tables = Vec::new();
+        for item in items {
+            let Value::Table(table) = &item.value else {
+                return Err(self.wrong(key, item, "a table"));
+            };
+            let mut out = Default::default();
+            super::document::flatten(table, "", &mut out);
+            tables.push(out.into_iter().collect());
+        }
+        self.resolved.insert(key.to_owned(), entry);
+        Ok(tables)
+    }
+
+    /// Was `key` written and not yet read?
+    pub fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
+    /// `file:line:column: section.key`, for messages about a value that was read.
+    pub fn place(&self, key: &str) -> String {
+        match self.resolved.get(key).map_or(&self.origin, |e| &e.origin) {
+            Origin::Default => format!("{}.{key}", self.name),
+            origin => format!("{origin}: {}.{key}", self.name),
+        }
+    }
+
+    /// Name of the section.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn take(&mut self, key: &str) -> Option<Entry> {
+        self.known.push(key.to_owned());
+        self.table.remove(key)
+    }
+
+    fn convert<T: FromValue>(&self, key: &str, entry: &Entry) -> Result<T> {
+        T::from_value(&entry.value)
+            .map_err(|why| Error::config(format!("{}: {}.{key}: {why}", entry.origin, self.name)))
+    }
+
+    fn wrong(&self, key: &str, entry: &Entry, wanted: &str) -> Error {
+        Error::config(format!(
+            "{}: {}.{key} is {}; it must be {wanted}",
+            entry.origin,
+            self.name,
+            entry.value.kind()
+        ))
+    }
+
+    /// Refuses keys that nobody asked for; hands out what was read, defaults filled in.
+    pub(super) fn finish(self) -> Result<(String, Table)> {
+        if let Some((key, entry)) = self.table.iter().next() {
+            let names: Vec<_> = self.known.iter().map(String::as_str).collect();
+            return Err(Error::config(format!(
+                "{}: unknown key \"{}.{key}\"{}; keys here: {}",
+                entry.origin,
+                self.name,
+                suggest(key, &names),
+                names.join(", ")
+            )));
+        }
+        Ok((self.name, self.resolved))
+    }
+}
+
+macro_rules! from_text {
+    ($($type:ty),*) => {$(
+        impl FromValue for $type {
+            fn from_value(value: &Value) -> Result<Self, String> {
+                match value {
+                    Value::Text(text) => text.parse().map_err(|e: crate::units::UnitError| e.to_string()),
+                    other => Err(format!(
+                        "{} is {}; it must be a text with a unit",
+                        other.to_toml(),
+                        other.kind()
+                    )),
+                }
+            }
+        }
+    )*};
+}
+from_text!(Rate, Size, Span);
+
+macro_rules! from_integer {
+    ($($type:ty),*) => {$(
+        impl FromValue for $type {
+            fn from_value(value: &Value) -> Result<Self, String> {
+                let fail = || format!("{} is not a whole number from {} to {}", value.to_toml(), <$type>::MIN, <$type>::MAX);
+                match value {
+                    Value::Integer(n) => <$type>::try_from(*n).map_err(|_| fail()),
+                    _ => Err(fail()),
+                }
+            }
+        }
+    )*};
+}
+from_integer!(u8, u16, u32, u64, i64);
+
+impl FromValue for f64 {
+    fn from_value(value: &Value) -> Result<Self, String> {
+        match value {
+            Value::Float(x) if x.is_finite() => Ok(*x),
+            Value::Integer(n) => Ok(*n as f64),
+            other => Err(format!("{} is not a finite number", other.to_toml())),
+        }
+    }
+}
+
+impl FromValue for bool {
+    fn from_value(value: &Value) -> Result<Self, String> {
+        match value {
+            Value::Bool(b) => Ok(*b),
+            other => Err(format!("{} is not true or false", other.to_toml())),
+        }
+    }
+}
+
+impl FromValue for String {
+    fn from_value(value: &Value) -> Result<Self, String> {
+        match value {
+            Value::Text(text) => Ok(text.clone()),
+            other => Err(format!("{} is {}; it must be a text", other.to_toml(), other.kind())),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Configuration values with their origin, and their way from and to TOML.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::document::Origin;
+use crate::{Error, Result};
+
+/// A table of entries, ordered by key.
+pub type Table = BTreeMap<String, Entry>;
+
+/// A value and where it was written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// The value.
+    pub value: Value,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// A configuration value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// Text, quantities included.
+    Text(String),
+    /// A whole number.
+    Integer(i64),
+    /// A number.
+    Float(f64),
+    /// true or false.
+    Bool(bool),
+    /// An array.
+    List(Vec<Entry>),
+    /// A table.
+    Table(Table),
+}
+
+impl Value {
+    /// What it is, for messages.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Value::Text(_) => "a text",
+            Value::Integer(_) => "a whole number",
+            Value::Float(_) => "a number",
+            Value::Bool(_) => "true or false",
+            Value::List(_) => "a list",
+            Value::Table(_) => "a table",
+        }
+    }
+
+    /// As a TOML value on one line.
+    pub fn to_toml(&self) -> String {
+        match self {
+            Value::Text(text) => toml::Value::String(text.clone()).to_string(),
+            Value::Integer(n) => n.to_string(),
+            Value::Float(x) => toml::Value::Float(*x).to_string(),
+            Value::Bool(b) => b.to_string(),
+            Value::List(items) => {
+                let items: Vec<_> = items.iter().map(|e| e.value.to_toml()).collect();
+                format!("[{}]", items.join(", "))
+            }
+            Value::Table(table) => {
+                let items: Vec<_> =
+                    table.iter().map(|(k, e)| format!("{} = {}", quote_key(k), e.value.to_toml())).collect();
+                format!("{{ {} }}", items.join(", "))
+            }
+        }
+    }
+
+    /// As plain text: what a label shows.
+    pub fn to_label(&self) -> String {
+        match self {
+            Value::Text(text) => text.clone(),
+            other => other.to_toml(),
+        }
+    }
+}
+
+/// A key as TOML wants it: bare where that is allowed.
+pub(super) fn quote_key(key: &str) -> String {
+    let bare = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    if bare { key.to_owned() } else { toml::Value::String(key.to_owned()).to_string() }
+}
+
+/// A table as TOML, sub-tables as `[path]` sections after plain keys.
+pub(super) fn write_table(out: &mut String, path: &str, table: &Table) {
+    let (tables, plain): (Vec<_>, Vec<_>) = table.iter().partition(|(_, e)| matches!(e.value, Value::Table(_)));
+    if !path.is_empty() && (!plain.is_empty() || tables.is_empty()) {
+        let _ = writeln!(out, "\n[{path}]");
+    }
+    for (key, entry) in plain {
+        let _ = writeln!(out, "{} = {}", quote_key(key), entry.value.to_toml());
+    }
+    for (key, entry) in tables {
+        let Value::Table(inner) = &entry.value else { continue };
+        let inner_path = if path.is_empty() { quote_key(key) } else { format!("{path}.{}", quote_key(key)) };
+        write_table(out, &inner_path, inner);
+    }
+}
+
+/// Converts a parsed TOML value, positions kept.
+pub(super) fn from_toml(
+    value: &toml::Spanned<toml::de::DeValue<'_>>,
+    place: &dyn Fn(std::ops::Range<usize>) -> Origin,
+) -> Result<Entry> {
+    use toml::de::DeValue;
+    let origin = place(value.span());
+    let bad = |text: &str| Error::config(format!("{origin}: {text} is out of range"));
+    let converted = match value.get_ref() {
+        DeValue::String(text) => Value::Text(text.to_string()),
+        DeValue::Integer(n) => Value::Integer(
+            i64::from_str_radix(n.as_str(), n.radix()).map_err(|_| bad(n.as_str()))?,
+        ),
+        DeValue::Float(x) => Value::Float(x.as_str().parse().map_err(|_| bad(x.as_str()))?),
+        DeValue::Boolean(b) => Value::Bool(*b),
+        DeValue::Datetime(d) => Value::Text(d.to_string()),
+        DeValue::Array(items) => {
+            Value::List(items.iter().map(|item| from_toml(item, place)).collect::<Result<_>>()?)
+        }
+        DeValue::Table(table) => Value::Table(table_from_toml(table, place)?),
+    };
+    Ok(Entry { value: converted, origin })
+}
+
+/// Converts a parsed TOML table, positions kept. A key's entry points at the key.
+pub(super) fn table_from_toml(
+    table: &toml::de::DeTable<'_>,
+    place: &dyn Fn(std::ops::Range<usize>) -> Origin,
+) -> Result<Table> {
+    let mut out = Table::new();
+    for (key, value) in table.iter() {
+        let mut entry = from_toml(value, place)?;
+        entry.origin = place(key.span());
+        out.insert(key.get_ref().to_string(), entry);
+    }
+    Ok(out)
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Value::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Value::Text(text)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(b: bool) -> Self {
+        Value::Bool(b)
+    }
+}
+
+impl From<u32> for Value {
+    fn from(n: u32) -> Self {
+        Value::Integer(n.into())
+    }
+}
+
+impl From<i64> for Value {
+    fn from(n: i64) -> Self {
+        Value::Integer(n)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(x: f64) -> Self {
+        Value::Float(x)
+    }
+}

@@ -1,0 +1,28 @@
+//! WHAT is sent and WHEN.
+//!
+//! This crate knows units, seeds, experiment files, the record schema, topologies, wire formats,
+//! traces, workloads and schedules. It never opens a socket, reads a clock, starts a thread or uses
+//! `unsafe`: time and randomness are arguments.
+//!
+//! Map: [`units`] and [`time`] are the vocabulary; [`config`] reads experiment files; [`record`]
+//! says what a run leaves behind; [`topology`] wires devices; [`wire`] turns updates into bytes;
+//! [`workload`] says what is sent, [`schedule`] when; [`trace`] keeps both in files; [`age`] is the
+//! Age-of-Model accumulator.
+#![forbid(unsafe_code)]
+
+pub mod age;
+pub mod config;
+pub mod error;
+pub mod gradient;
+pub mod record;
+pub mod registry;
+pub mod schedule;
+pub mod seed;
+pub mod time;
+pub mod topology;
+pub mod trace;
+pub mod units;
+pub mod wire;
+pub mod workload;
+
+pub use error::{Error, Result};

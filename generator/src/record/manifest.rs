@@ -1,0 +1,224 @@
+//! `manifest.json`: everything needed to repeat or distrust a run.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::row::Reason;
+
+/// Version of the manifest; a reader refuses a newer one.
+pub const MANIFEST_VERSION: u32 = 1;
+
+/// Where every update went. All counts are of updates (attempts), not of packets on the last link.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Balance {
+    /// Updates that workers generated.
+    pub generated: u64,
+    /// Kept back by the worker.
+    pub withheld: u64,
+    /// Sent.
+    pub sent: u64,
+    /// Delivered as the only member of their packet.
+    pub delivered_alone: u64,
+    /// Delivered as members of an aggregate.
+    pub delivered_merged: u64,
+    /// Replaced by a newer update of the same worker.
+    pub subsumed: u64,
+    /// Discarded for a higher reward.
+    pub outranked: u64,
+    /// Dropped, by reason; reasons that did not occur are absent.
+    pub dropped: BTreeMap<String, u64>,
+    /// Still under way when the run ended.
+    pub in_flight: u64,
+    /// What is left over; 0 or the run is invalid.
+    pub unknown: i64,
+}
+
+impl Balance {
+    /// Adds `n` drops for `reason`.
+    pub fn add_dropped(&mut self, reason: Reason, n: u64) {
+        if n > 0 {
+            *self.dropped.entry(reason.name().to_owned()).or_default() += n;
+        }
+    }
+
+    /// All drops.
+    pub fn dropped_total(&self) -> u64 {
+        self.dropped.values().sum()
+    }
+
+    /// Computes `unknown`: `generated = withheld + sent` and `sent` = all fates.
+    pub fn close(&mut self) {
+        let fates = self.delivered_alone
+            + self.delivered_merged
+            + self.subsumed
+            + self.outranked
+            + self.dropped_total()
+            + self.in_flight;
+        let generation = self.generated as i64 - (self.withheld + self.sent) as i64;
+        self.unknown = (self.sent as i64 - fates as i64).abs() + generation.abs();
+    }
+}
+
+/// Totals that are complete whatever was recorded.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Packets at the parameter server that carried updates.
+    pub packets_received: u64,
+    /// Their sum of bytes.
+    pub bytes_received: u64,
+    /// Acknowledgements that the server sent, and the frame bytes of all copies on last hops.
+    pub acks_sent: u64,
+    /// Acknowledgements that arrived at hosts.
+    pub acks_received: u64,
+    /// Bytes of acknowledgements over all links on the way down.
+    pub downlink_bytes: u64,
+    /// Acknowledgements that were dropped on the way.
+    pub acks_dropped: u64,
+    /// Packets whose payload was the sum of their members, bit for bit.
+    pub sums_ok: u64,
+    /// Packets whose payload was not.
+    pub sums_wrong: u64,
+    /// Packets that the server could not place in any update.
+    pub foreign: u64,
+    /// Gradient elements that reached the server, counted once per represented update.
+    pub elements_delivered: u64,
+    /// When the run ended, in ps.
+    pub end_ps: i64,
+}
+
+/// May the numbers be used?
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Validity {
+    /// No reason against it.
+    pub valid: bool,
+    /// Why not, if not; also warnings that do not invalidate, prefixed `note: `.
+    pub reasons: Vec<String>,
+}
+
+/// How far a run dir got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// Being written, or killed: streams are Arrow IPC and readable up to their last batch.
+    Running,
+    /// Ended early by the user; everything up to then is complete.
+    Interrupted,
+    /// Complete.
+    Finished,
+}
+
+/// The manifest of a run dir.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`MANIFEST_VERSION`] of the writer.
+    pub version: u32,
+    /// Tool version and commit.
+    pub tool: String,
+    /// Experiment name.
+    pub experiment: String,
+    /// The label of this run in its sweep: axis → value; `variant` names the variant.
+    pub labels: BTreeMap<String, String>,
+    /// Seed.
+    pub seed: u64,
+    /// How far it got.
+    pub state: RunState,
+    /// Wall-clock time of the run's anchor in ns since 1970; 0 in virtual time.
+    pub anchor_unix_ns: u64,
+    /// When the run was made, ns since 1970. The only field that differs between identical runs.
+    pub created_unix_ns: u64,
+    /// SHA-256 of the trace file, or of the resolved workload and schedule for synthetic ones.
+    pub trace_hash: String,
+    /// The resolved configuration as TOML.
+    pub config: String,
+    /// Clock domain of every timestamp column.
+    pub clocks: BTreeMap<String, String>,
+    /// Facts about the host that matter for real time; empty in virtual time.
+    pub host: BTreeMap<String, String>,
+    /// Names of the topology's nodes, by index.
+    pub nodes: Vec<String>,
+    /// How many of the transmissions were recorded: "full", "every:N" or "none".
+    pub records: String,
+    /// Cluster of each worker.
+    pub clusters: Vec<u16>,
+    /// Where every update went.
+    pub balance: Balance,
+    /// The same per worker.
+    pub balance_by_worker: Vec<Balance>,
+    /// Totals.
+    pub counters: Counters,
+    /// May the numbers be used?
+    pub validity: Validity,
+}
+
+/// `sweep.json`: what a folder of run dirs holds.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SweepManifest {
+    /// [`MANIFEST_VERSION`] of the writer.
+    pub version: u32,
+    /// Experiment name and one line about it.
+    pub experiment: String,
+    /// What the experiment shows.
+    pub about: String,
+    /// Sweep axes (dotted keys) with their values in the order of the file; `variant` first if any.
+    pub axes: Vec<(String, Vec<String>)>,
+    /// The runs, in order.
+    pub runs: Vec<SweepRun>,
+    /// `[report]` of the experiment.
+    pub report: ReportPlan,
+    /// `[paper]` of the experiment.
+    pub paper: Vec<Published>,
+}
+
+/// One run of a sweep.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SweepRun {
+    /// Folder, relative to the sweep's.
+    pub dir: String,
+    /// Axis → value.
+    pub labels: BTreeMap<String, String>,
+    /// Seed.
+    pub seed: u64,
+}
+
+/// What a report of the sweep shows: `[report]`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReportPlan {
+    /// Metrics of the main table, in order.
+    pub metrics: Vec<String>,
+    /// The variant that others are compared with.
+    pub baseline: Option<String>,
+    /// Parameters fitted to reach published values, each with its sensitivity, as text.
+    pub fitted: Vec<String>,
+    /// Where we differ and why, and anything else a reader must know.
+    pub notes: Vec<String>,
+}
+
+/// One published row: `[[paper.rows]]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Published {
+    /// Labels of the runs that it belongs to.
+    pub at: BTreeMap<String, String>,
+    /// Table or section.
+    pub source: String,
+    /// Metric → published value, in the metric's unit.
+    pub values: BTreeMap<String, f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_balance_closes_or_says_by_how_much_not() {
+        let mut balance = Balance { generated: 10, withheld: 1, sent: 9, ..Default::default() };
+        balance.delivered_alone = 3;
+        balance.delivered_merged = 2;
+        balance.add_dropped(Reason::QueueFull, 4);
+        balance.close();
+        assert_eq!(balance.unknown, 0);
+        balance.in_flight = 1;
+        balance.close();
+        assert_eq!(balance.unknown, 1);
+    }
+}

@@ -1,0 +1,15 @@
+//! What a run leaves behind: the three streams, the fates and the manifest.
+//!
+//! Three streams, each written by who knows (design §5): [`Sent`] by the workers, [`Book`] by each
+//! software device, [`Received`] by the parameter server. Analysis resolves every update's fate from
+//! them. The rows are plain structs here; `schema` gives their columns in files.
+
+mod manifest;
+mod row;
+mod schema;
+
+pub use manifest::{
+    Balance, Counters, Manifest, Published, ReportPlan, RunState, SweepManifest, SweepRun, Validity, MANIFEST_VERSION,
+};
+pub use row::{Action, Book, PacketId, Reason, Received, Sent, SumOk, NO_CLUSTER};
+pub use schema::{books_schema, received_schema, sent_schema, BOOKS, RECEIVED, SCHEMA_VERSION, SENT};

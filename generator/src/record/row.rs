@@ -1,0 +1,235 @@
+//! The rows of the three streams.
+
+use crate::time::Time;
+
+/// Names one attempt of one update everywhere: in books, captures and balances.
+///
+/// 24 bits of worker, 8 of attempt, 32 of sequence number, so that any observer can compute it from
+/// a packet's header. An aggregate is known by the id of its newest member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PacketId(pub u64);
+
+impl PacketId {
+    /// Most workers that ids can tell apart.
+    pub const WORKERS_MAX: u32 = 1 << 24;
+
+    /// The id of this attempt.
+    #[inline]
+    pub const fn new(worker: u32, seq: u32, attempt: u8) -> Self {
+        PacketId((worker as u64) << 40 | (attempt as u64) << 32 | seq as u64)
+    }
+
+    /// The worker that sent it.
+    #[inline]
+    pub const fn worker(self) -> u32 {
+        (self.0 >> 40) as u32
+    }
+
+    /// Its sequence number.
+    #[inline]
+    pub const fn seq(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// 0 for the first transmission.
+    #[inline]
+    pub const fn attempt(self) -> u8 {
+        (self.0 >> 32) as u8
+    }
+}
+
+/// The cluster of traffic that belongs to none.
+pub const NO_CLUSTER: u16 = u16::MAX;
+
+/// One transmission by a worker.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sent {
+    /// When the update was generated.
+    pub t_gen: Time,
+    /// When the schedule wanted it out.
+    pub t_due: Time,
+    /// When its first bit left; none where the transport cannot know, or when it was withheld.
+    pub t_sent: Option<Time>,
+    /// Cluster, or [`NO_CLUSTER`].
+    pub cluster: u16,
+    /// Worker.
+    pub worker: u32,
+    /// Sequence number of the update at its worker.
+    pub seq: u32,
+    /// 0 for the first transmission.
+    pub attempt: u8,
+    /// Block or iteration in synchronous systems.
+    pub block: Option<u32>,
+    /// Frame length.
+    pub bytes: u32,
+    /// Reward; none for traffic that carries none.
+    pub reward: Option<f32>,
+}
+
+/// What a device did. `packet_in` is always the packet whose fate the row tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Action {
+    /// It waits in a queue.
+    Queued = 0,
+    /// It became part of `packet_out`.
+    Merged = 1,
+    /// `packet_out`, a newer update of the same worker, took its place.
+    Subsumed = 2,
+    /// `packet_out` took its place because of a higher reward.
+    Outranked = 3,
+    /// It was dropped for `reason`.
+    Dropped = 4,
+    /// Its first bit left the device.
+    Departed = 5,
+    /// It goes around the queue on the same link.
+    Bypassed = 6,
+}
+
+impl Action {
+    /// All, in the order of their codes.
+    pub const ALL: [Action; 7] = [
+        Action::Queued,
+        Action::Merged,
+        Action::Subsumed,
+        Action::Outranked,
+        Action::Dropped,
+        Action::Departed,
+        Action::Bypassed,
+    ];
+
+    /// Name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Action::Queued => "queued",
+            Action::Merged => "merged",
+            Action::Subsumed => "subsumed",
+            Action::Outranked => "outranked",
+            Action::Dropped => "dropped",
+            Action::Departed => "departed",
+            Action::Bypassed => "bypassed",
+        }
+    }
+}
+
+/// Why a packet was dropped. The list is the enumeration that reports use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Reason {
+    /// The queue had no free slot (and, for Olaf, none of the cluster to join).
+    QueueFull = 0,
+    /// Its reward was lower than the waiting update's by more than the threshold.
+    RewardLow = 1,
+    /// The engine's input buffer was full: it arrived faster than the engine's rate.
+    EngineBusy = 2,
+    /// The bypass around the queue was full.
+    BypassFull = 3,
+    /// No route to where it goes.
+    NoRoute = 4,
+    /// Not a packet of the format it claims.
+    Malformed = 5,
+    /// The waiting aggregate already represents as many updates as its 16-bit count can say.
+    CountFull = 6,
+}
+
+impl Reason {
+    /// All, in the order of their codes.
+    pub const ALL: [Reason; 7] = [
+        Reason::QueueFull,
+        Reason::RewardLow,
+        Reason::EngineBusy,
+        Reason::BypassFull,
+        Reason::NoRoute,
+        Reason::Malformed,
+        Reason::CountFull,
+    ];
+
+    /// Name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::QueueFull => "queue_full",
+            Reason::RewardLow => "reward_low",
+            Reason::EngineBusy => "engine_busy",
+            Reason::BypassFull => "bypass_full",
+            Reason::NoRoute => "no_route",
+            Reason::Malformed => "malformed",
+            Reason::CountFull => "count_full",
+        }
+    }
+}
+
+/// One line of a device's books.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Book {
+    /// When.
+    pub t: Time,
+    /// Which device, as an index into the topology's nodes.
+    pub node: u16,
+    /// The packet whose fate this is.
+    pub packet_in: PacketId,
+    /// What happened to it.
+    pub action: Action,
+    /// The packet that stands in its place or carries it now.
+    pub packet_out: Option<PacketId>,
+    /// Why, for drops.
+    pub reason: Option<Reason>,
+}
+
+/// Does the payload equal the aggregate recomputed in the books' order?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum SumOk {
+    /// Bit for bit (or within the bound where there are no books).
+    Yes = 0,
+    /// No.
+    No = 1,
+    /// Nobody knows what it should be.
+    Unknown = 2,
+}
+
+/// One packet at the parameter server.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Received {
+    /// When its last bit arrived.
+    pub t_recv: Time,
+    /// Which packet.
+    pub packet: PacketId,
+    /// Cluster, or [`NO_CLUSTER`].
+    pub cluster: u16,
+    /// Worker of the newest member.
+    pub newest_worker: u32,
+    /// Sequence number of the newest member.
+    pub newest_seq: u32,
+    /// Generation time of the newest member.
+    pub newest_gen: Time,
+    /// How many updates its content represents.
+    pub count: u16,
+    /// Frame length.
+    pub bytes: u32,
+    /// Count-weighted mean reward.
+    pub reward: Option<f32>,
+    /// Did the server's reward gate accept it?
+    pub accepted: bool,
+    /// Does the payload hold the sum it should?
+    pub sum_ok: SumOk,
+    /// The server, as an index into the topology's nodes.
+    pub node: u16,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packet_ids_hold_their_parts() {
+        let id = PacketId::new(PacketId::WORKERS_MAX - 1, u32::MAX, 255);
+        assert_eq!((id.worker(), id.seq(), id.attempt()), (PacketId::WORKERS_MAX - 1, u32::MAX, 255));
+        assert_eq!(PacketId::new(1, 2, 3), PacketId((1 << 40) | (3 << 32) | 2));
+    }
+
+    #[test]
+    fn codes_are_positions_in_the_lists() {
+        assert!(Action::ALL.iter().enumerate().all(|(i, a)| *a as usize == i));
+        assert!(Reason::ALL.iter().enumerate().all(|(i, r)| *r as usize == i));
+    }
+}

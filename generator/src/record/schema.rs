@@ -1,0 +1,83 @@
+//! The columns of the three streams in Arrow and Parquet files.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+
+/// Stream name of what workers sent; the file is `sent.parquet`.
+pub const SENT: &str = "sent";
+/// Stream name of what devices did.
+pub const BOOKS: &str = "books";
+/// Stream name of what reached the parameter server.
+pub const RECEIVED: &str = "received";
+/// Version of all three schemas; a reader refuses a newer one.
+pub const SCHEMA_VERSION: u32 = 1;
+
+fn schema(kind: &str, fields: &[(&str, DataType, bool)]) -> SchemaRef {
+    let fields: Vec<_> =
+        fields.iter().map(|(name, data, nullable)| Field::new(*name, data.clone(), *nullable)).collect();
+    let metadata = HashMap::from([
+        ("pktgen.kind".to_owned(), kind.to_owned()),
+        ("pktgen.version".to_owned(), SCHEMA_VERSION.to_string()),
+    ]);
+    Arc::new(Schema::new_with_metadata(fields, metadata))
+}
+
+/// Columns of `sent`.
+pub fn sent_schema() -> SchemaRef {
+    use DataType::*;
+    schema(
+        SENT,
+        &[
+            ("t_gen_ps", Int64, false),
+            ("t_due_ps", Int64, false),
+            ("t_sent_ps", Int64, true),
+            ("cluster", UInt16, false),
+            ("worker", UInt32, false),
+            ("seq", UInt32, false),
+            ("attempt", UInt8, false),
+            ("block", UInt32, true),
+            ("bytes", UInt32, false),
+            ("reward", Float32, true),
+        ],
+    )
+}
+
+/// Columns of `books`. `action` and `reason` are the codes of [`super::Action`] and [`super::Reason`].
+pub fn books_schema() -> SchemaRef {
+    use DataType::*;
+    schema(
+        BOOKS,
+        &[
+            ("t_ps", Int64, false),
+            ("node", UInt16, false),
+            ("packet_in", UInt64, false),
+            ("action", UInt8, false),
+            ("packet_out", UInt64, true),
+            ("reason", UInt8, true),
+        ],
+    )
+}
+
+/// Columns of `received`. `sum_ok` is the code of [`super::SumOk`].
+pub fn received_schema() -> SchemaRef {
+    use DataType::*;
+    schema(
+        RECEIVED,
+        &[
+            ("t_recv_ps", Int64, false),
+            ("packet", UInt64, false),
+            ("cluster", UInt16, false),
+            ("newest_worker", UInt32, false),
+            ("newest_seq", UInt32, false),
+            ("newest_gen_ps", Int64, false),
+            ("count", UInt16, false),
+            ("bytes", UInt32, false),
+            ("reward", Float32, true),
+            ("accepted", Boolean, false),
+            ("sum_ok", UInt8, false),
+            ("node", UInt16, false),
+        ],
+    )
+}

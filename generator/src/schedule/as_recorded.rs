@@ -1,0 +1,28 @@
+//! The times of a trace, as they are or scaled; see [`crate::workload`] for where they are applied.
+
+use super::{Pace, Schedule, Timeline};
+use crate::config::Section;
+use crate::registry::Named;
+use crate::seed::Seed;
+use crate::{Error, Result};
+
+/// `kind = "as_recorded"`.
+pub struct AsRecorded;
+
+impl Named for AsRecorded {
+    fn name(&self) -> &'static str {
+        "as_recorded"
+    }
+    fn about(&self) -> &'static str {
+        "the trace's own times, scaled by speed or to an offered rate"
+    }
+}
+
+impl Schedule for AsRecorded {
+    fn open(&self, section: &mut Section, _: &Pace, _: Seed) -> Result<Box<dyn Timeline + Send>> {
+        Err(Error::config(format!(
+            "{}: \"as_recorded\" needs a trace; set workload.trace to a file, or choose another schedule",
+            section.place("kind")
+        )))
+    }
+}

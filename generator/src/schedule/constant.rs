@@ -1,0 +1,72 @@
+//! Periodic workers: each has its period, with jitter if asked for, from a random phase.
+
+use rand::RngExt;
+
+use super::merge::Merged;
+use super::{Pace, Schedule, Speed, Timeline};
+use crate::config::Section;
+use crate::registry::Named;
+use crate::seed::Seed;
+use crate::{Error, Result};
+
+/// `kind = "constant"`.
+pub struct Constant;
+
+impl Named for Constant {
+    fn name(&self) -> &'static str {
+        "constant"
+    }
+    fn about(&self) -> &'static str {
+        "periodic workers, each gap off by up to ± jitter of the period"
+    }
+}
+
+impl Schedule for Constant {
+    fn open(&self, section: &mut Section, pace: &Pace, seed: Seed) -> Result<Box<dyn Timeline + Send>> {
+        let jitter: f64 = section.get("jitter", 0.0)?;
+        if !(0.0..=1.0).contains(&jitter) {
+            return Err(Error::config(format!("{}: {jitter} is not from 0 to 1", section.place("jitter"))));
+        }
+        let speed = Speed::read(section)?;
+        let gap = |stream: &mut _, jitter: f64| 1.0 + jitter * (2.0 * stream_unit(stream) - 1.0);
+        Ok(Box::new(Merged::new(pace, speed, gap, jitter, seed)))
+    }
+}
+
+/// Uniform in [0, 1).
+pub(super) fn stream_unit(stream: &mut crate::seed::Stream) -> f64 {
+    stream.random()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::MS;
+
+    fn collect(jitter: f64, speed: (&str, &str), updates: u32) -> Vec<(i64, u32)> {
+        let mut section = Section::of("schedule", &[("jitter", jitter.into()), (speed.0, speed.1.into())]);
+        let pace = Pace { period: vec![1.0, 2.0, 0.5], updates, update_bits: 2048 };
+        let mut timeline = Constant.open(&mut section, &pace, Seed(7)).unwrap();
+        std::iter::from_fn(|| timeline.next()).collect()
+    }
+
+    #[test]
+    fn periods_are_kept_and_times_are_in_order() {
+        let times = collect(0.0, ("period", "100ms"), 50);
+        assert_eq!(times.len(), 150);
+        assert!(times.is_sorted());
+        for (worker, period) in [(0, 100 * MS), (1, 200 * MS), (2, 50 * MS)] {
+            let own: Vec<_> = times.iter().filter(|x| x.1 == worker).map(|x| x.0).collect();
+            assert!(own.windows(2).all(|w| (w[1] - w[0] - period).abs() <= 1), "worker {worker}");
+            assert!(own[0] < period);
+        }
+    }
+
+    #[test]
+    fn the_run_has_the_offered_rate_on_the_mean() {
+        let times = collect(0.3, ("offered", "60Gbps"), 500);
+        let seconds = (times.last().unwrap().0 - times[0].0) as f64 / 1e12;
+        let rate = 1500.0 * 2048.0 / seconds;
+        assert!((rate / 60e9 - 1.0).abs() < 1e-3, "{rate}");
+    }
+}

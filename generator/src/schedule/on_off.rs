@@ -1,0 +1,158 @@
+//! Bursts: packets back to back at a peak rate, then silence, so that the mean is the offered rate.
+//!
+//! The source as a whole is on and off, as a hardware generator is; whose update comes next is
+//! random among the workers that have updates left, or round robin.
+
+use rand::RngExt;
+
+use super::{Pace, Schedule, Timeline};
+use crate::config::Section;
+use crate::registry::{suggest, Named};
+use crate::seed::{Seed, Stream};
+use crate::time::{Serialiser, Time, SECOND};
+use crate::units::{Rate, Size};
+use crate::{Error, Result};
+
+/// `kind = "on_off"`.
+pub struct OnOff;
+
+impl Named for OnOff {
+    fn name(&self) -> &'static str {
+        "on_off"
+    }
+    fn about(&self) -> &'static str {
+        "the whole source sends bursts at a peak rate, then pauses"
+    }
+}
+
+impl Schedule for OnOff {
+    fn open(&self, section: &mut Section, pace: &Pace, seed: Seed) -> Result<Box<dyn Timeline + Send>> {
+        let burst: u32 = section.get("burst", 128u32)?;
+        let peak: Rate = section.get("peak", "100Gbps")?;
+        let offered: Rate = section.get("offered", "60Gbps")?;
+        let order: String = section.get("order", "random")?;
+        let round_robin = match order.as_str() {
+            "random" => false,
+            "round_robin" => true,
+            other => {
+                return Err(Error::config(format!(
+                    "{}: \"{other}\" is not an order{}; there are: random, round_robin",
+                    section.place("order"),
+                    suggest(other, &["random", "round_robin"])
+                )));
+            }
+        };
+        if burst == 0 || offered.bps() == 0 || offered > peak {
+            return Err(Error::config(format!(
+                "{}: bursts of {burst} at {peak} cannot have the mean {offered}; burst must be at least 1 and 0 < offered ≤ peak",
+                section.place("offered")
+            )));
+        }
+        let bytes = (pace.update_bits / 8) as u32;
+        let cycle_ps = u128::from(burst) * u128::from(pace.update_bits) * SECOND as u128 / u128::from(offered.bps());
+        Ok(Box::new(Bursts {
+            left: vec![pace.updates; pace.period.len()],
+            total: u64::from(pace.updates) * pace.period.len() as u64,
+            burst,
+            cycle: cycle_ps as Time,
+            bytes,
+            peak: Serialiser::new(peak, Size::default()),
+            in_burst: 0,
+            cycle_start: 0,
+            at: 0,
+            turn: 0,
+            round_robin,
+            stream: seed.stream("schedule.order", 0, 0),
+        }))
+    }
+}
+
+struct Bursts {
+    left: Vec<u32>,
+    total: u64,
+    burst: u32,
+    cycle: Time,
+    bytes: u32,
+    peak: Serialiser,
+    in_burst: u32,
+    cycle_start: Time,
+    at: Time,
+    turn: usize,
+    round_robin: bool,
+    stream: Stream,
+}
+
+impl Bursts {
+    /// Whose turn it is: in proportion to what each has left, so that nobody is left over at the end.
+    fn pick(&mut self) -> usize {
+        if self.round_robin {
+            while self.left[self.turn] == 0 {
+                self.turn = (self.turn + 1) % self.left.len();
+            }
+            let worker = self.turn;
+            self.turn = (self.turn + 1) % self.left.len();
+            return worker;
+        }
+        let mut ticket = self.stream.random_range(0..self.total);
+        for (worker, &left) in self.left.iter().enumerate() {
+            if ticket < u64::from(left) {
+                return worker;
+            }
+            ticket -= u64::from(left);
+        }
+        unreachable!("tickets are fewer than updates left")
+    }
+}
+
+impl Timeline for Bursts {
+    fn next(&mut self) -> Option<(Time, u32)> {
+        if self.total == 0 {
+            return None;
+        }
+        if self.in_burst == self.burst {
+            self.in_burst = 0;
+            self.cycle_start += self.cycle;
+            self.at = self.cycle_start;
+        }
+        let worker = self.pick();
+        let time = self.at;
+        self.at += self.peak.take(self.bytes);
+        self.in_burst += 1;
+        self.left[worker] -= 1;
+        self.total -= 1;
+        Some((time, worker as u32))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn collect(order: &str) -> Vec<(Time, u32)> {
+        let values = [("burst", 125u32.into()), ("order", order.into())];
+        let pace = Pace { period: vec![1.0; 27], updates: 500, update_bits: 2048 };
+        let mut timeline = OnOff.open(&mut Section::of("schedule", &values), &pace, Seed(3)).unwrap();
+        std::iter::from_fn(|| timeline.next()).collect()
+    }
+
+    #[test]
+    fn bursts_at_the_peak_with_the_mean_asked_for() {
+        for order in ["random", "round_robin"] {
+            let times = collect(order);
+            assert_eq!(times.len(), 13_500);
+            assert!((0..27).all(|w| times.iter().filter(|x| x.1 == w).count() == 500));
+            let gap = times[1].0 - times[0].0;
+            assert_eq!(gap, 20_480, "2048 bit at 100 Gbit/s");
+            assert_eq!(times[125].0, 125 * 2048 * 1000 / 60, "one burst per cycle at 60 Gbit/s");
+        }
+        assert_eq!(collect("round_robin")[28].1, 1);
+    }
+
+    #[test]
+    fn impossible_bursts_are_refused() {
+        let pace = Pace { period: vec![1.0], updates: 1, update_bits: 8 };
+        for values in [[("burst", 0u32.into())], [("offered", "101Gbps".into())], [("order", "rnd".into())]] {
+            assert!(OnOff.open(&mut Section::of("schedule", &values), &pace, Seed(1)).is_err());
+        }
+    }
+}

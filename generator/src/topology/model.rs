@@ -1,0 +1,285 @@
+//! Nodes, links and shortest-path routes.
+
+use std::collections::VecDeque;
+
+use crate::time::Time;
+use crate::units::{Rate, Size};
+use crate::{Error, Result};
+
+/// Index of a node.
+pub type NodeId = u16;
+/// No port leads there.
+pub const NO_PORT: u16 = u16::MAX;
+
+/// Who works: the cluster of each worker, by worker id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Population {
+    /// Cluster of worker `i`.
+    pub cluster_of: Vec<u16>,
+}
+
+impl Population {
+    /// `clusters` clusters of `workers` workers each; ids are dense and ordered by cluster.
+    pub fn regular(clusters: u16, workers: u32) -> Self {
+        let cluster_of = (0..clusters).flat_map(|c| std::iter::repeat_n(c, workers as usize)).collect();
+        Population { cluster_of }
+    }
+
+    /// Number of workers.
+    pub fn len(&self) -> usize {
+        self.cluster_of.len()
+    }
+
+    /// Is there none?
+    pub fn is_empty(&self) -> bool {
+        self.cluster_of.is_empty()
+    }
+
+    /// One more than the highest cluster that takes part in aggregation.
+    pub fn clusters(&self) -> usize {
+        let regular = self.cluster_of.iter().filter(|c| **c != crate::record::NO_CLUSTER);
+        regular.max().map_or(0, |c| usize::from(*c) + 1)
+    }
+}
+
+/// What a node is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Role {
+    /// A host with these workers.
+    Host(Vec<u32>),
+    /// A parameter server.
+    Server,
+    /// A device that forwards and perhaps aggregates; it runs the program of `[target]`.
+    Device,
+}
+
+/// A node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Name in records and reports.
+    pub name: String,
+    /// What it is.
+    pub role: Role,
+}
+
+/// One direction of a cable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// Sending node.
+    pub from: NodeId,
+    /// Receiving node.
+    pub to: NodeId,
+    /// Line rate.
+    pub rate: Rate,
+    /// Propagation delay.
+    pub delay: Time,
+    /// What each frame costs beyond its bytes.
+    pub overhead: Size,
+    /// Slots of this link's queue where it differs from `[target] slots`.
+    pub slots: Option<u32>,
+}
+
+/// A network. The port of a node is the position of the link among those that leave it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Topology {
+    /// Nodes; the index is the id.
+    pub nodes: Vec<Node>,
+    /// Directed links.
+    pub links: Vec<Link>,
+}
+
+impl Topology {
+    /// Adds a node and returns its id.
+    pub fn add(&mut self, name: impl Into<String>, role: Role) -> NodeId {
+        self.nodes.push(Node { name: name.into(), role });
+        (self.nodes.len() - 1) as NodeId
+    }
+
+    /// Adds a cable: `up` from `a` to `b`, `down` from `b` to `a`.
+    pub fn connect(&mut self, a: NodeId, b: NodeId, up: Rate, down: Rate, delay: Time, overhead: Size) {
+        self.links.push(Link { from: a, to: b, rate: up, delay, overhead, slots: None });
+        self.links.push(Link { from: b, to: a, rate: down, delay, overhead, slots: None });
+    }
+
+    /// Links that leave `node`, in port order.
+    pub fn ports(&self, node: NodeId) -> impl Iterator<Item = (usize, &Link)> {
+        self.links.iter().enumerate().filter(move |(_, link)| link.from == node)
+    }
+
+    /// The node called `name`.
+    pub fn find(&self, name: &str) -> Option<NodeId> {
+        self.nodes.iter().position(|n| n.name == name).map(|i| i as NodeId)
+    }
+
+    /// All parameter servers.
+    pub fn servers(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.nodes.iter().enumerate().filter(|(_, n)| n.role == Role::Server).map(|(i, _)| i as NodeId)
+    }
+
+    /// The host of each worker, by worker id.
+    pub fn host_of(&self, workers: usize) -> Vec<NodeId> {
+        let mut host = vec![NodeId::MAX; workers];
+        for (id, node) in self.nodes.iter().enumerate() {
+            if let Role::Host(members) = &node.role {
+                for &worker in members {
+                    host[worker as usize] = id as NodeId;
+                }
+            }
+        }
+        host
+    }
+
+    /// `routes[node][destination]`: the port to take, along a shortest path; ties go to the lower
+    /// port. [`NO_PORT`] where there is no way.
+    pub fn routes(&self) -> Vec<Vec<u16>> {
+        let n = self.nodes.len();
+        let mut incoming: Vec<Vec<usize>> = vec![Vec::new(); n];
+        for (i, link) in self.links.iter().enumerate() {
+            incoming[link.to as usize].push(i);
+        }
+        let port_of: Vec<u16> = {
+            let mut next = vec![0u16; n];
+            self.links
+                .iter()
+                .map(|link| {
+                    next[link.from as usize] += 1;
+                    next[link.from as usize] - 1
+                })
+                .collect()
+        };
+        let mut routes = vec![vec![NO_PORT; n]; n];
+        for destination in 0..n {
+            let mut hops = vec![u32::MAX; n];
+            hops[destination] = 0;
+            let mut queue = VecDeque::from([destination]);
+            while let Some(at) = queue.pop_front() {
+                for &i in &incoming[at] {
+                    let from = self.links[i].from as usize;
+                    // Hosts and servers do not forward for others.
+                    let passes = at == destination || self.nodes[at].role == Role::Device;
+                    if passes && hops[from] > hops[at] + 1 {
+                        hops[from] = hops[at] + 1;
+                        routes[from][destination] = port_of[i];
+                        queue.push_back(from);
+                    }
+                }
+            }
+        }
+        routes
+    }
+
+    /// Refuses networks that cannot work, naming what is wrong.
+    pub fn check(&self, workers: usize) -> Result<()> {
+        let fail = |what: String| Err(Error::config(format!("[topology]: {what}")));
+        if self.nodes.len() > usize::from(u16::MAX) {
+            return fail(format!("{} nodes; at most {} are supported", self.nodes.len(), u16::MAX));
+        }
+        for (i, node) in self.nodes.iter().enumerate() {
+            if self.nodes[..i].iter().any(|other| other.name == node.name) {
+                return fail(format!("two nodes are called \"{}\"; give each its own name", node.name));
+            }
+        }
+        for link in &self.links {
+            let name = |id: NodeId| self.nodes.get(id as usize).map_or("?", |n| n.name.as_str());
+            if link.from == link.to {
+                return fail(format!("\"{}\" is linked to itself", name(link.from)));
+            }
+            if link.rate.bps() == 0 {
+                return fail(format!(
+                    "the link from \"{}\" to \"{}\" has rate 0; a rate must be above 0",
+                    name(link.from),
+                    name(link.to)
+                ));
+            }
+        }
+        for (id, node) in self.nodes.iter().enumerate() {
+            let degree = self.ports(id as NodeId).count();
+            if !matches!(node.role, Role::Device) && degree != 1 {
+                return fail(format!("\"{}\" has {degree} links; a host or server has exactly 1", node.name));
+            }
+        }
+        let mut seen = vec![0u32; workers];
+        for node in &self.nodes {
+            let Role::Host(members) = &node.role else { continue };
+            for &worker in members {
+                match seen.get_mut(worker as usize) {
+                    Some(count) => *count += 1,
+                    None => return fail(format!("\"{}\" has worker {worker}; the workload has {workers}", node.name)),
+                }
+            }
+        }
+        if let Some(worker) = seen.iter().position(|count| *count != 1) {
+            return fail(format!("worker {worker} sits on {} hosts; every worker sits on exactly 1", seen[worker]));
+        }
+        self.check_reachable()
+    }
+
+    fn check_reachable(&self) -> Result<()> {
+        let servers: Vec<_> = self.servers().collect();
+        let [server] = servers[..] else {
+            return Err(Error::config(format!(
+                "[topology]: there are {} servers; this version needs exactly 1",
+                servers.len()
+            )));
+        };
+        let routes = self.routes();
+        for (id, node) in self.nodes.iter().enumerate() {
+            let lost = routes[id][server as usize] == NO_PORT || routes[server as usize][id] == NO_PORT;
+            if matches!(node.role, Role::Host(_)) && lost {
+                return Err(Error::config(format!(
+                    "[topology]: there is no way between \"{}\" and \"{}\"; add links",
+                    node.name, self.nodes[server as usize].name
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chain() -> Topology {
+        let mut t = Topology::default();
+        let host = t.add("h", Role::Host(vec![0]));
+        let sw = t.add("sw", Role::Device);
+        let ps = t.add("ps", Role::Server);
+        let rate = Rate::from_bps(1000);
+        t.connect(host, sw, rate, rate, 0, Size::default());
+        t.connect(sw, ps, rate, rate, 0, Size::default());
+        t
+    }
+
+    #[test]
+    fn routes_take_the_shortest_way() {
+        let routes = chain().routes();
+        assert_eq!(routes[0][2], 0);
+        assert_eq!(routes[1], vec![0, NO_PORT, 1]);
+        assert_eq!(routes[2][0], 0);
+        chain().check(1).unwrap();
+    }
+
+    #[test]
+    fn impossible_networks_are_refused_by_name() {
+        let says = |t: &Topology, workers, part: &str| {
+            let message = t.check(workers).unwrap_err().to_string();
+            assert!(message.contains(part), "{message}");
+        };
+        says(&chain(), 2, "worker 1 sits on 0 hosts");
+        says(&chain(), 0, "\"h\" has worker 0; the workload has 0");
+        let mut t = chain();
+        t.links[0].rate = Rate::from_bps(0);
+        says(&t, 1, "rate 0");
+        let mut t = chain();
+        t.nodes[1].name = "h".into();
+        says(&t, 1, "two nodes");
+        let mut t = chain();
+        t.links.truncate(2);
+        says(&t, 1, "\"ps\" has 0 links");
+        let mut t = chain();
+        t.add("ps2", Role::Server);
+        t.connect(1, 3, Rate::from_bps(1), Rate::from_bps(1), 0, Size::default());
+        says(&t, 1, "2 servers");
+    }
+}

@@ -1,0 +1,119 @@
+//! Reading traces block by block.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use arrow::array::{Array, AsArray, Float32Array, ListArray, RecordBatch};
+use arrow::datatypes::{Float32Type, Int64Type, UInt16Type, UInt32Type};
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+
+use super::schema::accept;
+use crate::workload::Update;
+use crate::{Error, Result};
+
+/// Rows in memory at a time.
+const BATCH: usize = 8192;
+
+/// Some consecutive updates of a trace.
+#[derive(Debug, Default)]
+pub struct Block {
+    /// The updates.
+    pub updates: Vec<Update>,
+    lists: Option<ListArray>,
+}
+
+impl Block {
+    /// Values of update `i` of this block; empty where the trace has none.
+    pub fn values(&self, i: usize) -> &[f32] {
+        let Some(lists) = &self.lists else { return &[] };
+        if lists.is_null(i) {
+            return &[];
+        }
+        let offsets = lists.value_offsets();
+        let inner: &Float32Array = lists.values().as_primitive::<Float32Type>();
+        &inner.values()[offsets[i] as usize..offsets[i + 1] as usize]
+    }
+}
+
+/// Streams a trace file.
+pub struct Reader {
+    path: PathBuf,
+    batches: ParquetRecordBatchReader,
+    rows: u64,
+}
+
+impl Reader {
+    /// Opens `path` and checks its schema.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(Error::io("open trace", path))?;
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| {
+            Error::data(path, format!("not a readable Parquet file ({e}); is it truncated? CSV goes through `pktgen trace convert`"))
+        })?;
+        accept(builder.schema(), path)?;
+        let rows = builder.metadata().file_metadata().num_rows().max(0) as u64;
+        let batches = builder
+            .with_batch_size(BATCH)
+            .build()
+            .map_err(|e| Error::data(path, format!("cannot be read: {e}")))?;
+        Ok(Reader { path: path.to_owned(), batches, rows })
+    }
+
+    /// Rows that the file says it has.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The next block; none at the end.
+    pub fn next(&mut self) -> Result<Option<Block>> {
+        match self.batches.next() {
+            None => Ok(None),
+            Some(Err(e)) => Err(Error::data(&self.path, format!("damaged: {e}"))),
+            Some(Ok(batch)) => self.block(&batch).map(Some),
+        }
+    }
+
+    fn block(&self, batch: &RecordBatch) -> Result<Block> {
+        let column = |name: &str| batch.column_by_name(name);
+        let wrong = |name: &str| Error::data(&self.path, format!("column \"{name}\" has an unexpected type"));
+        macro_rules! required {
+            ($name:literal, $type:ty) => {
+                column($name)
+                    .and_then(|c| c.as_primitive_opt::<$type>())
+                    .filter(|c| c.null_count() == 0)
+                    .ok_or_else(|| wrong($name))?
+            };
+        }
+        macro_rules! optional {
+            ($name:literal, $type:ty) => {
+                column($name).map(|c| c.as_primitive_opt::<$type>().ok_or_else(|| wrong($name))).transpose()?
+            };
+        }
+        let t = required!("t_ps", Int64Type);
+        let cluster = required!("cluster", UInt16Type);
+        let worker = required!("worker", UInt32Type);
+        let seq = required!("seq", UInt32Type);
+        let bytes = required!("bytes", UInt32Type);
+        let reward = optional!("reward", Float32Type);
+        let iteration = optional!("iteration", UInt32Type);
+        let updates = (0..batch.num_rows())
+            .map(|i| Update {
+                t_gen: t.value(i),
+                cluster: cluster.value(i),
+                worker: worker.value(i),
+                seq: seq.value(i),
+                bytes: bytes.value(i),
+                reward: reward.filter(|c| c.is_valid(i)).map(|c| c.value(i)),
+                iteration: iteration.filter(|c| c.is_valid(i)).map(|c| c.value(i)),
+            })
+            .collect();
+        let lists = match column("values") {
+            None => None,
+            Some(c) => {
+                let lists = c.as_list_opt::<i32>().ok_or_else(|| wrong("values"))?;
+                lists.values().as_primitive_opt::<Float32Type>().ok_or_else(|| wrong("values"))?;
+                Some(lists.clone())
+            }
+        };
+        Ok(Block { updates, lists })
+    }
+}

@@ -1,0 +1,155 @@
+//! Writing traces, and synthesising them from a workload.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, Float32Array, Int64Array, ListArray, RecordBatch, UInt16Array, UInt32Array, UInt64Array,
+};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::datatypes::{DataType, Field};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+
+use super::manifest::{file_hash, TraceManifest};
+use super::schema::trace_schema;
+use crate::wire::olaf;
+use crate::workload::{Source, Update};
+use crate::{Error, Result};
+
+/// Rows per batch.
+const BATCH: usize = 8192;
+
+/// Writes a trace, then its manifest. The file appears under its name only when it is complete.
+pub struct Writer {
+    path: PathBuf,
+    partial: PathBuf,
+    writer: ArrowWriter<File>,
+    updates: Vec<Update>,
+    values: Vec<f32>,
+    offsets: Vec<i32>,
+    rows: u64,
+}
+
+impl Writer {
+    /// Creates the file beside `path`.
+    pub fn create(path: &Path) -> Result<Self> {
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(".partial");
+        let partial = PathBuf::from(partial);
+        let file = File::create(&partial).map_err(Error::io("create trace", &partial))?;
+        let level = ZstdLevel::try_new(3).map_err(|e| Error::data(path, e.to_string()))?;
+        let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
+        let writer = ArrowWriter::try_new(file, trace_schema(), Some(properties))
+            .map_err(|e| Error::data(&partial, format!("cannot start the trace: {e}")))?;
+        Ok(Writer { path: path.to_owned(), partial, writer, updates: Vec::new(), values: Vec::new(), offsets: vec![0], rows: 0 })
+    }
+
+    /// Appends an update with its values (none: an empty slice).
+    pub fn push(&mut self, update: &Update, values: &[f32]) -> Result<()> {
+        self.updates.push(*update);
+        self.values.extend_from_slice(values);
+        self.offsets.push(self.values.len() as i32);
+        // A batch also ends before its values' offsets could leave 32 bits.
+        if self.updates.len() >= BATCH || self.values.len() > 1 << 24 {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if self.updates.is_empty() {
+            return Ok(());
+        }
+        let updates = std::mem::take(&mut self.updates);
+        self.rows += updates.len() as u64;
+        let offsets = std::mem::replace(&mut self.offsets, vec![0]);
+        let values = std::mem::take(&mut self.values);
+        let present: NullBuffer = offsets.windows(2).map(|w| w[1] > w[0]).collect::<Vec<_>>().into();
+        let item = Arc::new(Field::new("item", DataType::Float32, false));
+        let list = ListArray::new(item, OffsetBuffer::new(offsets.into()), Arc::new(Float32Array::from(values)), Some(present));
+        let key = Arc::new(Field::new("item", DataType::UInt64, false));
+        let no_keys = ListArray::new(
+            key,
+            OffsetBuffer::new_zeroed(updates.len()),
+            Arc::new(UInt64Array::from(Vec::<u64>::new())),
+            Some(NullBuffer::new_null(updates.len())),
+        );
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(updates.iter().map(|u| u.t_gen).collect::<Int64Array>()),
+            Arc::new(UInt16Array::from_iter_values(updates.iter().map(|u| u.cluster))),
+            Arc::new(UInt32Array::from_iter_values(updates.iter().map(|u| u.worker))),
+            Arc::new(UInt32Array::from_iter_values(updates.iter().map(|u| u.seq))),
+            Arc::new(UInt32Array::from_iter_values(updates.iter().map(|u| u.bytes))),
+            Arc::new(updates.iter().map(|u| u.reward).collect::<Float32Array>()),
+            Arc::new(no_keys),
+            Arc::new(list),
+            Arc::new(updates.iter().map(|u| u.iteration).collect::<UInt32Array>()),
+        ];
+        let fail = |e: &dyn std::fmt::Display| Error::data(&self.partial, format!("cannot write the trace: {e}"));
+        let batch = RecordBatch::try_new(trace_schema(), columns).map_err(|e| fail(&e))?;
+        self.writer.write(&batch).map_err(|e| write_error(&self.partial, e))
+    }
+
+    /// Ends the file, gives it its name and writes the manifest.
+    pub fn finish(mut self, origin: &str, details: BTreeMap<String, String>, licence: &str) -> Result<TraceManifest> {
+        self.flush()?;
+        let Writer { path, partial, writer, rows, .. } = self;
+        writer.close().map_err(|e| write_error(&partial, e))?;
+        std::fs::rename(&partial, &path).map_err(Error::io("rename", &partial))?;
+        let manifest = TraceManifest {
+            version: 1,
+            origin: origin.to_owned(),
+            details,
+            licence: licence.to_owned(),
+            sha256: file_hash(&path)?,
+            updates: rows,
+        };
+        manifest.save(&path)?;
+        Ok(manifest)
+    }
+}
+
+/// A full disk and the like are I/O errors wherever they surface.
+fn write_error(path: &Path, error: parquet::errors::ParquetError) -> Error {
+    match error {
+        parquet::errors::ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
+            Ok(source) => Error::Io { action: "write", path: path.to_owned(), source: *source },
+            Err(inner) => Error::data(path, format!("cannot write the trace: {inner}")),
+        },
+        other => Error::Io { action: "write", path: path.to_owned(), source: std::io::Error::other(other.to_string()) },
+    }
+}
+
+/// Writes everything a source has into `path`; `with_values` keeps the gradients too.
+pub fn synthesise(
+    source: &mut dyn Source,
+    path: &Path,
+    with_values: bool,
+    details: BTreeMap<String, String>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<TraceManifest> {
+    let mut writer = Writer::create(path)?;
+    let mut bytes = Vec::new();
+    let mut values = Vec::new();
+    let mut rows = 0;
+    while let Some(update) = source.peek().copied() {
+        let plain = update.cluster == crate::record::NO_CLUSTER || !with_values;
+        bytes.resize(if plain { 0 } else { olaf::elements_in(update.bytes as usize) * 4 }, 0);
+        source.take(&mut bytes);
+        values.clear();
+        values.extend(bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)));
+        writer.push(&update, &values)?;
+        rows += 1;
+        if rows % BATCH as u64 == 0 {
+            progress(rows);
+        }
+    }
+    if let Some(why) = source.failure() {
+        return Err(Error::data(path, why));
+    }
+    writer.finish("synthesised", details, "CC0-1.0")
+}

@@ -1,0 +1,234 @@
+//! Quantities with units: `40Gbps`, `1.5us`, `2048bit`, `8KiB`. Exact integers inside.
+//!
+//! Text is turned into an integer of the base unit by decimal arithmetic; a value that is not a
+//! whole number of base units is refused rather than rounded. Printing is exact too:
+//! `parse(print(x)) == x`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::time::Time;
+
+/// A unit's name and its size in base units.
+type Unit = (&'static str, u64);
+
+const RATES: &[Unit] = &[
+    ("bps", 1),
+    ("kbps", 1_000),
+    ("Mbps", 1_000_000),
+    ("Gbps", 1_000_000_000),
+    ("Tbps", 1_000_000_000_000),
+];
+const SIZES: &[Unit] = &[
+    ("bit", 1),
+    ("B", 8),
+    ("kB", 8_000),
+    ("KiB", 8 * 1024),
+    ("MB", 8_000_000),
+    ("MiB", 8 * 1024 * 1024),
+    ("GB", 8_000_000_000),
+    ("GiB", 8 * 1024 * 1024 * 1024),
+];
+const SPANS: &[Unit] = &[
+    ("ps", 1),
+    ("ns", 1_000),
+    ("us", 1_000_000),
+    ("ms", 1_000_000_000),
+    ("s", 1_000_000_000_000),
+    ("min", 60_000_000_000_000),
+    ("h", 3_600_000_000_000_000),
+];
+
+/// Why a text is not a quantity.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("\"{text}\" is not a {kind}: {why}; write for example {example}")]
+pub struct UnitError {
+    text: String,
+    kind: &'static str,
+    why: String,
+    example: &'static str,
+}
+
+/// Splits `text` into number and unit and returns the exact value in base units.
+fn parse(text: &str, kind: &'static str, units: &[Unit], example: &'static str) -> Result<u64, UnitError> {
+    let fail = |why: String| UnitError { text: text.to_owned(), kind, why, example };
+    let trimmed = text.trim();
+    let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(trimmed.len());
+    let (number, unit) = trimmed.split_at(split);
+    let number = number.replace('_', "");
+    let unit = unit.trim_start();
+    if number.is_empty() {
+        return Err(fail("it does not start with a number that is zero or more".into()));
+    }
+    let Some(&(_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
+        let names: Vec<_> = units.iter().map(|(name, _)| *name).collect();
+        let found = if unit.is_empty() { "no unit".to_owned() } else { format!("the unit \"{unit}\"") };
+        return Err(fail(format!("it has {found}, not one of {}", names.join(", "))));
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((&number, ""));
+    let digits = format!("{whole}{fraction}");
+    if digits.is_empty() || digits.contains('.') || digits.len() > 30 {
+        return Err(fail("the number is not a decimal".into()));
+    }
+    let mantissa: u128 = digits.parse().map_err(|_| fail("the number is not a decimal".into()))?;
+    let scale = 10u128.pow(fraction.len() as u32);
+    let product = mantissa.checked_mul(u128::from(factor)).ok_or_else(|| fail("it is too large".into()))?;
+    if product % scale != 0 {
+        return Err(fail(format!("it is not a whole number of {}", units[0].0)));
+    }
+    // i64::MAX rather than u64::MAX: every quantity also fits the signed picoseconds of `Time`.
+    i64::try_from(product / scale).map(|v| v as u64).map_err(|_| fail("it is too large".into()))
+}
+
+/// Prints exactly, in the largest of `units` that is not above the value and needs at most three
+/// decimals, or the largest that divides it.
+fn print(value: u64, units: &[Unit], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for &(name, factor) in units.iter().rev() {
+        if factor > value && factor > 1 {
+            continue;
+        }
+        let (whole, rest) = (value / factor, value % factor);
+        if rest == 0 {
+            return f.pad(&format!("{whole}{name}"));
+        }
+        let milli = u128::from(rest) * 1000;
+        if milli % u128::from(factor) == 0 {
+            let text = format!("{:03}", milli / u128::from(factor));
+            return f.pad(&format!("{whole}.{}{name}", text.trim_end_matches('0')));
+        }
+    }
+    f.pad(&format!("{value}{}", units[0].0))
+}
+
+macro_rules! quantity {
+    ($(#[$doc:meta])* $name:ident, $kind:literal, $units:ident, $example:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        pub struct $name(u64);
+
+        impl FromStr for $name {
+            type Err = UnitError;
+            fn from_str(text: &str) -> Result<Self, UnitError> {
+                parse(text, $kind, $units, $example).map($name)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                print(self.0, $units, f)
+            }
+        }
+    };
+}
+
+quantity!(
+    /// A link rate, in bits per second.
+    Rate, "rate", RATES, "40Gbps"
+);
+quantity!(
+    /// A size, in bits.
+    Size, "size", SIZES, "2048bit or 8KiB"
+);
+quantity!(
+    /// A span of time, in picoseconds, never negative.
+    Span, "time", SPANS, "1.5us"
+);
+
+impl Rate {
+    /// From bits per second.
+    pub const fn from_bps(bps: u64) -> Self {
+        Rate(bps)
+    }
+
+    /// Bits per second.
+    pub const fn bps(self) -> u64 {
+        self.0
+    }
+}
+
+impl Size {
+    /// From bytes.
+    pub const fn from_bytes(bytes: u64) -> Self {
+        Size(bytes * 8)
+    }
+
+    /// Bits.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Whole bytes, if it is a whole number of them.
+    pub const fn bytes(self) -> Option<u64> {
+        if self.0.is_multiple_of(8) { Some(self.0 / 8) } else { None }
+    }
+}
+
+impl Span {
+    /// From picoseconds; negative spans become zero.
+    pub const fn from_ps(ps: Time) -> Self {
+        Span(if ps < 0 { 0 } else { ps as u64 })
+    }
+
+    /// Picoseconds.
+    pub const fn ps(self) -> Time {
+        self.0 as Time
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_papers_quantities() {
+        assert_eq!("40Gbps".parse::<Rate>().unwrap().bps(), 40_000_000_000);
+        assert_eq!("0.8Mbps".parse::<Rate>().unwrap().bps(), 800_000);
+        assert_eq!("1.5us".parse::<Span>().unwrap().ps(), 1_500_000);
+        assert_eq!("2048bit".parse::<Size>().unwrap().bytes(), Some(256));
+        assert_eq!("8KiB".parse::<Size>().unwrap().bytes(), Some(8192));
+        assert_eq!(" 1_000 B ".parse::<Size>().unwrap().bytes(), Some(1000));
+        assert_eq!(Size::from_bytes(256).to_string(), "256B");
+        assert_eq!(Span::from_ps(1_500_000).to_string(), "1.5us");
+        assert_eq!(Rate::from_bps(0).to_string(), "0bps");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, part) in [
+            ("40", "no unit"),
+            ("40gbps", "the unit \"gbps\", not one of bps, kbps, Mbps"),
+            ("-3Gbps", "zero or more"),
+            ("0.3bps", "whole number of bps"),
+            ("1.2.3Gbps", "not a decimal"),
+            ("99999999999Tbps", "too large"),
+            ("", "does not start with a number"),
+            (".", "no unit"),
+            (".Gbps", "not a decimal"),
+        ] {
+            let message = text.parse::<Rate>().unwrap_err().to_string();
+            assert!(message.contains(part), "{text}: {message}");
+            assert!(message.contains("40Gbps"), "{message}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn printing_and_parsing_agree(value in 0..=i64::MAX as u64) {
+            prop_assert_eq!(Rate(value).to_string().parse::<Rate>().unwrap(), Rate(value));
+            prop_assert_eq!(Size(value).to_string().parse::<Size>().unwrap(), Size(value));
+            prop_assert_eq!(Span(value).to_string().parse::<Span>().unwrap(), Span(value));
+        }
+
+        #[test]
+        fn round_values_too(value in 0u64..10_000, power in 0u32..12) {
+            let span = Span(value * 10u64.pow(power));
+            prop_assert_eq!(span.to_string().parse::<Span>().unwrap(), span);
+        }
+
+        #[test]
+        fn no_text_panics(text in ".*") {
+            let _ = (text.parse::<Rate>(), text.parse::<Size>(), text.parse::<Span>());
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Ethernet, IPv4 and UDP around a payload, and the addresses that we use (our choice).
+//!
+//! Workers have 10.0.0.0/8, the parameter server 198.18.0.1, background traffic 198.19.0.0/16
+//! (the ranges set aside for benchmarks), clusters the multicast groups 239.192.0.0/16. Headers are
+//! written from a [`Template`] made once per sender; the hot path copies 42 bytes.
+
+use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+
+/// Ethernet 14, IPv4 20, UDP 8 bytes. (OLAF §7 counts 304 bits for them; they are 336.)
+pub const HEAD: usize = 42;
+/// Largest jumbo frame (OLAF §12.1).
+pub const FRAME_MAX: usize = 9036;
+
+mod field {
+    use std::ops::Range;
+    pub const ETH_DST: Range<usize> = 0..6;
+    pub const ETH_SRC: Range<usize> = 6..12;
+    pub const ETH_TYPE: Range<usize> = 12..14;
+    pub const IP: Range<usize> = 14..34;
+    pub const IP_LENGTH: Range<usize> = 16..18;
+    pub const IP_CHECKSUM: Range<usize> = 24..26;
+    pub const IP_SRC: Range<usize> = 26..30;
+    pub const IP_DST: Range<usize> = 30..34;
+    pub const UDP_SRC: Range<usize> = 34..36;
+    pub const UDP_DST: Range<usize> = 36..38;
+    pub const UDP_LENGTH: Range<usize> = 38..40;
+    pub const UDP_CHECKSUM: Range<usize> = 40..42;
+}
+
+/// An IPv4 address as a number.
+pub type Ip = u32;
+
+/// Address of the parameter server.
+pub const SERVER_IP: Ip = 0xc612_0001;
+
+/// Address of a worker. Ids are below 2²⁴ − 2.
+#[inline]
+pub const fn worker_ip(worker: u32) -> Ip {
+    0x0a00_0001 + worker
+}
+
+/// The worker with this address, if it is one of the first `workers`.
+#[inline]
+pub fn worker_of(ip: Ip, workers: usize) -> Option<u32> {
+    let worker = ip.wrapping_sub(0x0a00_0001);
+    ((worker as usize) < workers).then_some(worker)
+}
+
+/// Source address of background traffic: not a worker's, so that devices do not know it.
+pub const fn background_ip(worker: u32) -> Ip {
+    0xc613_0000 | (worker & 0xffff)
+}
+
+/// Multicast group of a cluster.
+pub const fn group_ip(cluster: u16) -> Ip {
+    0xefc0_0000 | cluster as u32
+}
+
+/// Ethernet address for an IPv4 address: the multicast mapping, or a local one that carries it.
+pub const fn mac_of(ip: Ip) -> [u8; 6] {
+    let b = ip.to_be_bytes();
+    if b[0] >= 224 && b[0] < 240 {
+        [0x01, 0x00, 0x5e, b[1] & 0x7f, b[2], b[3]]
+    } else {
+        [0x02, 0x00, b[0], b[1], b[2], b[3]]
+    }
+}
+
+/// Headers of one sender, ready to be copied.
+#[derive(Debug, Clone)]
+pub struct Template {
+    head: [u8; HEAD],
+}
+
+impl Template {
+    /// Headers for UDP from `src` to `dst` in frames of `frame_bytes`.
+    pub fn new(src: (Ip, u16), dst: (Ip, u16), frame_bytes: usize) -> Self {
+        let mut head = [0u8; HEAD];
+        head[field::ETH_DST].copy_from_slice(&mac_of(dst.0));
+        head[field::ETH_SRC].copy_from_slice(&mac_of(src.0));
+        head[field::ETH_TYPE].copy_from_slice(&[0x08, 0x00]);
+        // Version 4, 5 words; no id, don't fragment; TTL 64; UDP.
+        head[field::IP].copy_from_slice(&[0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        head[field::IP_SRC].copy_from_slice(&src.0.to_be_bytes());
+        head[field::IP_DST].copy_from_slice(&dst.0.to_be_bytes());
+        head[field::UDP_SRC].copy_from_slice(&src.1.to_be_bytes());
+        head[field::UDP_DST].copy_from_slice(&dst.1.to_be_bytes());
+        let mut template = Template { head };
+        template.set_length(frame_bytes);
+        template
+    }
+
+    /// Frames have `frame_bytes` from now on.
+    pub fn set_length(&mut self, frame_bytes: usize) {
+        let ip = (frame_bytes - 14) as u16;
+        self.head[field::IP_LENGTH].copy_from_slice(&ip.to_be_bytes());
+        self.head[field::UDP_LENGTH].copy_from_slice(&(ip - 20).to_be_bytes());
+        set_ip_checksum(&mut self.head);
+    }
+
+    /// Frame length that the headers say.
+    #[inline]
+    pub fn frame_bytes(&self) -> usize {
+        usize::from(u16::from_be_bytes([self.head[16], self.head[17]])) + 14
+    }
+
+    /// Writes the headers; the UDP checksum is 0, which means none.
+    #[inline]
+    pub fn emit(&self, frame: &mut [u8]) {
+        frame[..HEAD].copy_from_slice(&self.head);
+    }
+}
+
+fn set_ip_checksum(frame: &mut [u8]) {
+    frame[field::IP_CHECKSUM].copy_from_slice(&[0, 0]);
+    let sum = checksum(0, &frame[field::IP]);
+    frame[field::IP_CHECKSUM].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// Ones' complement checksum over `bytes`, starting from the sum `start`.
+fn checksum(start: u32, bytes: &[u8]) -> u16 {
+    let mut sum = start;
+    for pair in bytes.chunks(2) {
+        sum += u32::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));
+    }
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+/// Fills in the UDP checksum of a frame with our headers.
+pub fn set_udp_checksum(frame: &mut [u8]) {
+    frame[field::UDP_CHECKSUM].copy_from_slice(&[0, 0]);
+    let word = |i: usize| u32::from(u16::from_be_bytes([frame[i], frame[i + 1]]));
+    let pseudo = word(26) + word(28) + word(30) + word(32) + 17 + word(38);
+    let sum = match checksum(pseudo, &frame[34..]) {
+        0 => 0xffff, // 0 would mean "no checksum".
+        sum => sum,
+    };
+    frame[field::UDP_CHECKSUM].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// Does the frame carry a UDP checksum?
+#[inline]
+pub fn has_udp_checksum(frame: &[u8]) -> bool {
+    frame[40] != 0 || frame[41] != 0
+}
+
+/// Sends the frame to `ip` instead, Ethernet address and checksums included.
+pub fn readdress(frame: &mut [u8], ip: Ip) {
+    frame[field::ETH_DST].copy_from_slice(&mac_of(ip));
+    frame[field::IP_DST].copy_from_slice(&ip.to_be_bytes());
+    set_ip_checksum(frame);
+    if has_udp_checksum(frame) {
+        set_udp_checksum(frame);
+    }
+}
+
+/// Source address of a frame with our fixed headers; 0 for anything else.
+#[inline]
+pub fn source_ip(frame: &[u8]) -> Ip {
+    match frame.get(12..HEAD) {
+        Some(&[0x08, 0x00, 0x45, _, _, _, _, _, _, _, _, 17, _, _, a, b, c, d, ..]) => {
+            u32::from_be_bytes([a, b, c, d])
+        }
+        _ => 0,
+    }
+}
+
+/// Destination address of a frame with our fixed headers.
+#[inline]
+pub fn destination_ip(frame: &[u8]) -> Ip {
+    match frame.get(field::IP_DST) {
+        Some(&[a, b, c, d]) => u32::from_be_bytes([a, b, c, d]),
+        _ => 0,
+    }
+}
+
+/// UDP source and destination port of a frame with our fixed headers.
+#[inline]
+pub fn ports(frame: &[u8]) -> (u16, u16) {
+    match frame.get(34..38) {
+        Some(&[a, b, c, d]) => (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])),
+        _ => (0, 0),
+    }
+}
+
+/// A UDP datagram found in any frame: VLAN tags, options and padding are seen through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Datagram<'a> {
+    /// IPv4 source.
+    pub src: Ip,
+    /// IPv4 destination.
+    pub dst: Ip,
+    /// Source port.
+    pub src_port: u16,
+    /// Destination port.
+    pub dst_port: u16,
+    /// What it carries.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Datagram<'a> {
+    /// Parses a frame; none if it holds no UDP over IPv4.
+    pub fn parse(frame: &'a [u8]) -> Option<Self> {
+        let sliced = SlicedPacket::from_ethernet(frame).ok()?;
+        let Some(NetSlice::Ipv4(ip)) = &sliced.net else { return None };
+        let Some(TransportSlice::Udp(udp)) = &sliced.transport else { return None };
+        Some(Datagram {
+            src: u32::from_be_bytes(ip.header().source()),
+            dst: u32::from_be_bytes(ip.header().destination()),
+            src_port: udp.source_port(),
+            dst_port: udp.destination_port(),
+            payload: udp.payload(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Vec<u8> {
+        let mut frame = vec![0xa5; 60];
+        Template::new((worker_ip(5), 1000), (SERVER_IP, 2000), 60).emit(&mut frame);
+        frame
+    }
+
+    #[test]
+    fn headers_by_hand() {
+        let frame = example();
+        #[rustfmt::skip]
+        let expected = [
+            0x02, 0x00, 198, 18, 0, 1,  0x02, 0x00, 10, 0, 0, 6,  0x08, 0x00,
+            0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17, 0x60, 0xa5, 10, 0, 0, 6, 198, 18, 0, 1,
+            0x03, 0xe8, 0x07, 0xd0, 0, 26, 0, 0,
+        ];
+        assert_eq!(&frame[..24], &expected[..24]);
+        assert_eq!(&frame[26..42], &expected[26..42]);
+        assert_eq!(checksum(0, &frame[14..34]), 0, "the header's own checksum makes its sum vanish");
+        assert!(frame[42..].iter().all(|b| *b == 0xa5));
+    }
+
+    #[test]
+    fn a_second_reader_agrees() {
+        let mut frame = example();
+        readdress(&mut frame, group_ip(3));
+        set_udp_checksum(&mut frame);
+        let sliced = SlicedPacket::from_ethernet(&frame).unwrap();
+        let Some(NetSlice::Ipv4(ip)) = &sliced.net else { panic!("no IPv4") };
+        assert_eq!(ip.header().to_header().calc_header_checksum(), ip.header().header_checksum());
+        let Some(TransportSlice::Udp(udp)) = &sliced.transport else { panic!("no UDP") };
+        let computed = udp.to_header().calc_checksum_ipv4(&ip.header().to_header(), udp.payload()).unwrap();
+        assert_eq!(computed, udp.checksum());
+        let datagram = Datagram::parse(&frame).unwrap();
+        assert_eq!((datagram.src, datagram.dst), (worker_ip(5), group_ip(3)));
+        assert_eq!((datagram.src_port, datagram.dst_port, datagram.payload.len()), (1000, 2000, 18));
+        assert_eq!((source_ip(&frame), destination_ip(&frame)), (worker_ip(5), group_ip(3)));
+        assert_eq!(&frame[..6], &[0x01, 0x00, 0x5e, 0x40, 0, 3]);
+    }
+
+    #[test]
+    fn only_known_workers_are_workers() {
+        assert_eq!(worker_of(worker_ip(7), 8), Some(7));
+        assert_eq!(worker_of(worker_ip(8), 8), None);
+        assert_eq!(worker_of(background_ip(3), 1 << 24), None);
+        assert_eq!(worker_of(SERVER_IP, 1 << 24), None);
+        assert_eq!(source_ip(&[0; 64]), 0);
+    }
+}

@@ -1,0 +1,51 @@
+//! Wire formats: views over bytes, and the meaning of them.
+//!
+//! A format file has its offsets in one private table, a view that reads a UDP payload, a plain
+//! struct with the meaning, and an `emit` into a caller's buffer. Contract: `parse` checks lengths
+//! once, and accessors of a parsed view never panic; `emit` panics only if the buffer is shorter than
+//! the length it was told, which is the caller's bug. Printing arbitrary bytes never panics.
+//!
+//! [`frame`] has what all formats share: Ethernet, IPv4, UDP and our addresses.
+
+pub mod frame;
+pub mod olaf;
+
+use crate::registry::Named;
+
+/// What a format can do besides being emitted: enough for lists, printing, fuzzing and limits.
+pub trait Format: Named + Sync {
+    /// Does this UDP payload look like ours? `port` is the destination or source port.
+    fn recognises(&self, port: u16, payload: &[u8]) -> bool;
+
+    /// One line for people; never panics, whatever the bytes.
+    fn print(&self, payload: &[u8]) -> String;
+
+    /// Smallest and largest frame, in bytes without FCS.
+    fn frame_bytes(&self) -> (usize, usize);
+
+    /// Parses and emits again; none where the bytes are not of this format. For conformance tests.
+    fn round_trip(&self, payload: &[u8]) -> Option<Vec<u8>>;
+}
+
+/// Every wire format, by name.
+pub static FORMATS: &[&dyn Format] = &[&olaf::Olaf];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn printing_and_parsing_arbitrary_bytes_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200), port: u16) {
+            for format in FORMATS {
+                let _ = format.print(&bytes);
+                let _ = format.recognises(port, &bytes);
+                if let Some(again) = format.round_trip(&bytes) {
+                    prop_assert!(format.round_trip(&again) == Some(again));
+                }
+            }
+            let _ = frame::Datagram::parse(&bytes);
+        }
+    }
+}

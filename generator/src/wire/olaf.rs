@@ -1,0 +1,372 @@
+//! OLAF's updates and acknowledgements over UDP.
+//!
+//! The paper fixes: one update per datagram; after the Ethernet, IPv4 and UDP headers come the mean
+//! reward and the gradients (§7, "Packet Format"); ACKs carry the model, up to 24 bits of queue
+//! utilisation and 16 bits of active clusters (§7). It publishes no layout. Ours, our choice:
+//!
+//! ```text
+//! update: | common 26 B | reward f32 LE | gradients f32 LE ... |
+//! ack:    | common 26 B | occupancy 24 | active clusters 16 | capacity 24 | reward f32 LE | model f32 LE ... |
+//! common: | version 4, kind 4 | flags 8 | cluster 16 | count 16 | worker 32 | seq 32 | generation 64 |
+//!         | attempt 8 | reserved 8 | elements 16 |
+//! ```
+//!
+//! Header fields are in network order. Rewards and gradients are little-endian, as the hosts and
+//! accelerators that compute with them hold them, so nobody swaps on the packet path. With 42 bytes
+//! of headers the gradients of an update start at byte 72. Worker, seq, attempt and generation are
+//! those of the newest member; `count` says how many updates the payload represents.
+
+use super::frame::{FRAME_MAX, HEAD};
+use super::Format;
+use crate::record::PacketId;
+use crate::registry::Named;
+use crate::time::Time;
+
+/// UDP port of the parameter server.
+pub const PORT: u16 = 48500;
+/// UDP port of workers.
+pub const WORKER_PORT: u16 = 48501;
+/// Version in the first nibble.
+const VERSION: u8 = 1;
+const KIND_UPDATE: u8 = 1;
+const KIND_ACK: u8 = 2;
+
+/// Bytes of the payload before the gradients of an update.
+pub const UPDATE_HEAD: usize = 30;
+/// Bytes of the payload before the model of an acknowledgement.
+pub const ACK_HEAD: usize = 38;
+/// Smallest frame that carries an update of one gradient.
+pub const FRAME_MIN: usize = HEAD + UPDATE_HEAD + 4;
+
+mod field {
+    use std::ops::Range;
+    pub const KIND: usize = 0;
+    pub const FLAGS: usize = 1;
+    pub const CLUSTER: Range<usize> = 2..4;
+    pub const COUNT: Range<usize> = 4..6;
+    pub const WORKER: Range<usize> = 6..10;
+    pub const SEQ: Range<usize> = 10..14;
+    pub const GENERATION: Range<usize> = 14..22;
+    pub const ATTEMPT: usize = 22;
+    pub const ELEMENTS: Range<usize> = 24..26;
+    pub const UPDATE_REWARD: Range<usize> = 26..30;
+    pub const OCCUPANCY: Range<usize> = 26..29;
+    pub const ACTIVE: Range<usize> = 29..31;
+    pub const CAPACITY: Range<usize> = 31..34;
+    pub const ACK_REWARD: Range<usize> = 34..38;
+}
+
+/// Flag: the content is a merge of several updates.
+pub const FLAG_MERGED: u8 = 1 << 0;
+/// Flag: gradient lanes at the end carry provenance (reserved).
+pub const FLAG_LANES: u8 = 1 << 1;
+/// Flag: a device has stamped its queue status into this ACK (§5).
+pub const FLAG_STAMPED: u8 = 1 << 2;
+
+/// What an update says besides its gradients.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Header {
+    /// Flags.
+    pub flags: u8,
+    /// Cluster.
+    pub cluster: u16,
+    /// Updates that the content represents.
+    pub count: u16,
+    /// Worker of the newest member.
+    pub worker: u32,
+    /// Sequence number of the newest member.
+    pub seq: u32,
+    /// Generation time of the newest member.
+    pub generation: Time,
+    /// Transmission attempt of the newest member.
+    pub attempt: u8,
+    /// Gradients that follow.
+    pub elements: u16,
+    /// Mean reward.
+    pub reward: f32,
+}
+
+impl Header {
+    /// Id of the packet.
+    #[inline]
+    pub fn packet(&self) -> PacketId {
+        PacketId::new(self.worker, self.seq, self.attempt)
+    }
+
+    /// Writes the common part and the reward of an update into a payload.
+    #[inline]
+    pub fn emit_update(&self, payload: &mut [u8]) {
+        let head = emit_common(self, KIND_UPDATE, payload);
+        head[field::UPDATE_REWARD].copy_from_slice(&self.reward.to_le_bytes());
+    }
+
+    /// Reads an update's header from a payload; none if it is not one or too short for its elements.
+    #[inline]
+    pub fn parse_update(payload: &[u8]) -> Option<Self> {
+        let head: &[u8; UPDATE_HEAD] = payload.first_chunk()?;
+        if head[field::KIND] != VERSION << 4 | KIND_UPDATE {
+            return None;
+        }
+        let header = parse_common(head, f32::from_le_bytes([head[26], head[27], head[28], head[29]]));
+        (payload.len() >= UPDATE_HEAD + usize::from(header.elements) * 4 && header.count > 0).then_some(header)
+    }
+}
+
+#[inline]
+fn emit_common<'a>(header: &Header, kind: u8, payload: &'a mut [u8]) -> &'a mut [u8; UPDATE_HEAD] {
+    // One bounds check for the fixed part; the rest is constant offsets.
+    let Some(head) = payload.first_chunk_mut::<UPDATE_HEAD>() else {
+        panic!("the buffer is shorter than an Olaf header")
+    };
+    head[field::KIND] = VERSION << 4 | kind;
+    head[field::FLAGS] = header.flags;
+    head[field::CLUSTER].copy_from_slice(&header.cluster.to_be_bytes());
+    head[field::COUNT].copy_from_slice(&header.count.to_be_bytes());
+    head[field::WORKER].copy_from_slice(&header.worker.to_be_bytes());
+    head[field::SEQ].copy_from_slice(&header.seq.to_be_bytes());
+    head[field::GENERATION].copy_from_slice(&header.generation.to_be_bytes());
+    head[field::ATTEMPT] = header.attempt;
+    head[field::ATTEMPT + 1] = 0;
+    head[field::ELEMENTS].copy_from_slice(&header.elements.to_be_bytes());
+    head
+}
+
+#[inline]
+fn parse_common(head: &[u8; UPDATE_HEAD], reward: f32) -> Header {
+    Header {
+        flags: head[field::FLAGS],
+        cluster: u16::from_be_bytes([head[2], head[3]]),
+        count: u16::from_be_bytes([head[4], head[5]]),
+        worker: u32::from_be_bytes([head[6], head[7], head[8], head[9]]),
+        seq: u32::from_be_bytes([head[10], head[11], head[12], head[13]]),
+        generation: Time::from_be_bytes([
+            head[14], head[15], head[16], head[17], head[18], head[19], head[20], head[21],
+        ]),
+        attempt: head[field::ATTEMPT],
+        elements: u16::from_be_bytes([head[24], head[25]]),
+        reward,
+    }
+}
+
+/// Gradients that fit a frame of `bytes`; the remainder below four bytes is padding.
+pub const fn elements_in(frame_bytes: usize) -> usize {
+    (frame_bytes - HEAD - UPDATE_HEAD) / 4
+}
+
+/// The gradients of a parsed update, as little-endian bytes.
+#[inline]
+pub fn values<'a>(payload: &'a [u8], header: &Header) -> &'a [u8] {
+    &payload[UPDATE_HEAD..UPDATE_HEAD + usize::from(header.elements) * 4]
+}
+
+/// Adds little-endian f32 vectors: `sum += part`. The shorter length counts.
+#[inline]
+pub fn add_values(sum: &mut [u8], part: &[u8]) {
+    for (s, p) in sum.as_chunks_mut::<4>().0.iter_mut().zip(part.as_chunks::<4>().0) {
+        *s = (f32::from_le_bytes(*s) + f32::from_le_bytes(*p)).to_le_bytes();
+    }
+}
+
+/// State of a queue as ACKs carry it (§5: {N, Qmax, Qn}).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Status {
+    /// Qn: slots in use; 24 bits.
+    pub occupancy: u32,
+    /// N: clusters that are active; 16 bits.
+    pub active: u16,
+    /// Qmax: slots there are; 24 bits.
+    pub capacity: u32,
+}
+
+/// An acknowledgement: the header of the update it answers, queue state and the server's reward.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ack {
+    /// Worker, seq and generation of the newest update it answers; `elements` is the model's length.
+    pub header: Header,
+    /// Queue state; meaningful if [`FLAG_STAMPED`] is set.
+    pub status: Status,
+}
+
+impl Ack {
+    /// Writes everything before the model.
+    pub fn emit(&self, payload: &mut [u8]) {
+        emit_common(&self.header, KIND_ACK, payload);
+        emit_status(payload, self.status);
+        payload[field::ACK_REWARD].copy_from_slice(&self.header.reward.to_le_bytes());
+    }
+
+    /// Reads an acknowledgement; none if it is not one or too short for its elements.
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        let head: &[u8; ACK_HEAD] = payload.first_chunk()?;
+        if !is_ack(payload) {
+            return None;
+        }
+        let reward = f32::from_le_bytes([head[34], head[35], head[36], head[37]]);
+        let header = parse_common(head.first_chunk()?, reward);
+        let status = Status {
+            occupancy: u32::from_be_bytes([0, head[26], head[27], head[28]]),
+            active: u16::from_be_bytes([head[29], head[30]]),
+            capacity: u32::from_be_bytes([0, head[31], head[32], head[33]]),
+        };
+        (payload.len() >= ACK_HEAD + usize::from(header.elements) * 4).then_some(Ack { header, status })
+    }
+}
+
+/// Is this payload an acknowledgement, by its first byte and length?
+#[inline]
+pub fn is_ack(payload: &[u8]) -> bool {
+    payload.len() >= ACK_HEAD && payload[field::KIND] == VERSION << 4 | KIND_ACK
+}
+
+/// Cluster in the header of an update or acknowledgement.
+#[inline]
+pub fn cluster_of(payload: &[u8]) -> u16 {
+    payload.get(field::CLUSTER).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]))
+}
+
+/// Stamps the status of a queue into an acknowledgement; values beyond the field become its maximum.
+pub fn stamp(payload: &mut [u8], status: Status) {
+    if is_ack(payload) {
+        payload[field::FLAGS] |= FLAG_STAMPED;
+        emit_status(payload, status);
+    }
+}
+
+fn emit_status(payload: &mut [u8], status: Status) {
+    let narrow = |n: u32| n.min(0xff_ffff).to_be_bytes();
+    payload[field::OCCUPANCY].copy_from_slice(&narrow(status.occupancy)[1..]);
+    payload[field::ACTIVE].copy_from_slice(&status.active.to_be_bytes());
+    payload[field::CAPACITY].copy_from_slice(&narrow(status.capacity)[1..]);
+}
+
+/// The registered format.
+pub struct Olaf;
+
+impl Named for Olaf {
+    fn name(&self) -> &'static str {
+        "olaf"
+    }
+    fn about(&self) -> &'static str {
+        "OLAF updates (reward, f32 gradients) and ACKs (model, queue state) over UDP"
+    }
+}
+
+impl Format for Olaf {
+    fn recognises(&self, port: u16, payload: &[u8]) -> bool {
+        (port == PORT || port == WORKER_PORT) && (Header::parse_update(payload).is_some() || is_ack(payload))
+    }
+
+    fn print(&self, payload: &[u8]) -> String {
+        if let Some(h) = Header::parse_update(payload) {
+            return format!(
+                "olaf update cluster {} worker {} seq {} attempt {} generated {} ps count {} reward {} elements {} flags {:#04x}",
+                h.cluster, h.worker, h.seq, h.attempt, h.generation, h.count, h.reward, h.elements, h.flags
+            );
+        }
+        match Ack::parse(payload) {
+            Some(Ack { header: h, status: s }) => format!(
+                "olaf ack cluster {} worker {} seq {} reward {} occupancy {}/{} active {} elements {} flags {:#04x}",
+                h.cluster, h.worker, h.seq, h.reward, s.occupancy, s.capacity, s.active, h.elements, h.flags
+            ),
+            None => format!("not olaf: {} bytes, first {:02x?}", payload.len(), &payload[..payload.len().min(4)]),
+        }
+    }
+
+    fn frame_bytes(&self) -> (usize, usize) {
+        (FRAME_MIN, FRAME_MAX)
+    }
+
+    fn round_trip(&self, payload: &[u8]) -> Option<Vec<u8>> {
+        let mut out = payload.to_vec();
+        if let Some(header) = Header::parse_update(payload) {
+            header.emit_update(&mut out);
+        } else {
+            Ack::parse(payload)?.emit(&mut out);
+        }
+        Some(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn header() -> Header {
+        Header {
+            flags: FLAG_MERGED,
+            cluster: 0x0102,
+            count: 3,
+            worker: 0x0a0b0c,
+            seq: 0x11223344,
+            generation: 0x0102030405060708,
+            attempt: 9,
+            elements: 2,
+            reward: 1.5,
+        }
+    }
+
+    #[test]
+    fn an_update_byte_by_byte() {
+        let mut payload = vec![0xa5; UPDATE_HEAD + 8];
+        header().emit_update(&mut payload);
+        payload[30..34].copy_from_slice(&2.0f32.to_le_bytes());
+        payload[34..38].copy_from_slice(&(-1.0f32).to_le_bytes());
+        #[rustfmt::skip]
+        let expected = [
+            0x11, 0x01, 0x01, 0x02, 0, 3, 0, 0x0a, 0x0b, 0x0c, 0x11, 0x22, 0x33, 0x44,
+            1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0, 2,
+            0x00, 0x00, 0xc0, 0x3f,
+            0x00, 0x00, 0x00, 0x40, 0x00, 0x00, 0x80, 0xbf,
+        ];
+        assert_eq!(payload, expected);
+        assert_eq!(Header::parse_update(&payload), Some(header()));
+        assert_eq!(values(&payload, &header()).len(), 8);
+        for short in 0..payload.len() {
+            assert_eq!(Header::parse_update(&payload[..short]), None);
+        }
+    }
+
+    #[test]
+    fn an_ack_byte_by_byte() {
+        let mut payload = vec![0xa5; ACK_HEAD + 8];
+        let mut ack = Ack { header: header(), status: Status { occupancy: 0x010203, active: 0x0405, capacity: 8 } };
+        ack.emit(&mut payload);
+        assert_eq!(payload[0], 0x12);
+        assert_eq!(&payload[26..38], &[1, 2, 3, 4, 5, 0, 0, 8, 0x00, 0x00, 0xc0, 0x3f]);
+        assert_eq!(Ack::parse(&payload), Some(ack));
+        stamp(&mut payload, Status { occupancy: u32::MAX, active: 7, capacity: 5 });
+        ack.header.flags |= FLAG_STAMPED;
+        ack.status = Status { occupancy: 0xff_ffff, active: 7, capacity: 5 };
+        assert_eq!(Ack::parse(&payload), Some(ack));
+    }
+
+    #[test]
+    fn what_fits_a_frame() {
+        assert_eq!(elements_in(256), 46);
+        assert_eq!(elements_in(FRAME_MIN), 1);
+        assert_eq!(elements_in(FRAME_MAX), 2241);
+    }
+
+    proptest! {
+        #[test]
+        fn updates_round_trip(cluster: u16, count in 1u16.., worker: u32, seq: u32, generation: i64, attempt: u8, flags: u8, reward in -1e9f32..1e9, elements in 0u16..600) {
+            let h = Header { flags, cluster, count, worker, seq, generation, attempt, elements, reward };
+            let mut payload = vec![0xa5; UPDATE_HEAD + usize::from(elements) * 4];
+            h.emit_update(&mut payload);
+            prop_assert_eq!(Header::parse_update(&payload), Some(h));
+            prop_assert!(Ack::parse(&payload).is_none());
+        }
+
+        #[test]
+        fn sums_are_f32_sums(pairs in prop::collection::vec((any::<f32>(), any::<f32>()), 0..50)) {
+            let bytes = |pick: fn(&(f32, f32)) -> f32| pairs.iter().flat_map(|p| pick(p).to_le_bytes()).collect::<Vec<_>>();
+            let mut sum = bytes(|p| p.0);
+            add_values(&mut sum, &bytes(|p| p.1));
+            for (chunk, (a, b)) in sum.chunks(4).zip(&pairs) {
+                let got = f32::from_le_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]);
+                prop_assert!(got.to_bits() == (a + b).to_bits() || (got.is_nan() && (a + b).is_nan()));
+            }
+        }
+    }
+}

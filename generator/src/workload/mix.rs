@@ -1,0 +1,46 @@
+//! Two sources as one, in the order of time. The second ends with the first.
+
+use super::{Source, Update};
+use crate::topology::Population;
+
+/// Updates of `main`, with `extra` traffic beside them until `main` ends.
+pub(super) struct Mix {
+    main: Box<dyn Source>,
+    extra: Box<dyn Source>,
+    population: Population,
+}
+
+impl Mix {
+    /// The workers of `extra` already have ids after those of `main`.
+    pub(super) fn new(main: Box<dyn Source>, extra: Box<dyn Source>) -> Self {
+        let mut population = main.population().clone();
+        population.cluster_of.extend(&extra.population().cluster_of);
+        Mix { main, extra, population }
+    }
+
+    /// Is the next one from `extra`?
+    fn extra_is_next(&self) -> bool {
+        match (self.main.peek(), self.extra.peek()) {
+            (Some(main), Some(extra)) => extra.t_gen < main.t_gen,
+            _ => false,
+        }
+    }
+}
+
+impl Source for Mix {
+    fn population(&self) -> &Population {
+        &self.population
+    }
+
+    fn peek(&self) -> Option<&Update> {
+        if self.extra_is_next() { self.extra.peek() } else { self.main.peek() }
+    }
+
+    fn take(&mut self, values: &mut [u8]) {
+        if self.extra_is_next() { self.extra.take(values) } else { self.main.take(values) }
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.main.failure()
+    }
+}

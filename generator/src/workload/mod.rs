@@ -1,0 +1,65 @@
+//! WHAT is sent: updates with their worker, cluster, reward, size and gradients.
+//!
+//! A [`Source`] hands out updates in the order of their generation; it is the one thing that
+//! endpoints pull from, whether the updates are synthetic or come from a trace file.
+
+mod background;
+mod mix;
+mod open;
+mod rl;
+mod trace_file;
+
+use crate::config::Section;
+use crate::registry::Named;
+use crate::seed::Seed;
+use crate::time::Time;
+use crate::topology::Population;
+use crate::Result;
+
+pub use open::{open, Opened};
+
+/// One model update, its gradients apart.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Update {
+    /// Generation time.
+    pub t_gen: Time,
+    /// Cluster, or [`crate::record::NO_CLUSTER`] for plain traffic.
+    pub cluster: u16,
+    /// Worker.
+    pub worker: u32,
+    /// Number of the update at its worker, from 0.
+    pub seq: u32,
+    /// Frame length.
+    pub bytes: u32,
+    /// Reward; none for plain traffic.
+    pub reward: Option<f32>,
+    /// Iteration, in synchronous systems.
+    pub iteration: Option<u32>,
+}
+
+/// Updates in the order of their generation.
+pub trait Source: Send {
+    /// Who works.
+    fn population(&self) -> &Population;
+
+    /// The next update; none at the end.
+    fn peek(&self) -> Option<&Update>;
+
+    /// Takes the next update and writes its gradients into `values` as little-endian f32s, as many as
+    /// fit. Does nothing at the end.
+    fn take(&mut self, values: &mut [u8]);
+
+    /// Why the source ended early, if it did: a damaged trace. Asked once at the end of a run.
+    fn failure(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// Makes sources.
+pub trait Workload: Named + Sync {
+    /// Reads its keys from `[workload]` and the schedule's from `[schedule]`.
+    fn open(&self, section: &mut Section, schedule: &mut Section, seed: Seed) -> Result<Box<dyn Source>>;
+}
+
+/// Every workload, by name.
+pub static WORKLOADS: &[&dyn Workload] = &[&rl::Rl, &background::Background, &trace_file::TraceFile];

@@ -1,0 +1,252 @@
+//! Reinforcement-learning updates: heterogeneous workers in clusters, rewards, gradients.
+//!
+//! OLAF §2.1: a worker sends its gradients with the mean reward of the episode; §8.2: heterogeneity
+//! stems from hardware and from how much experience each collects. Here the mean period of a
+//! cluster, and of a worker within it, is log-normal; both spreads are parameters.
+
+use rand_distr::{Distribution, StandardNormal};
+
+use super::background::frame_bytes;
+use super::{Source, Update, Workload};
+use crate::config::Section;
+use crate::gradient::Pool;
+use crate::record::PacketId;
+use crate::registry::{find, suggest, Named};
+use crate::schedule::{Pace, Timeline, SCHEDULES};
+use crate::seed::{Seed, Stream};
+use crate::topology::Population;
+use crate::wire::olaf::{elements_in, FRAME_MIN};
+use crate::{Error, Result};
+
+/// `kind = "rl"`.
+pub struct Rl;
+
+impl Named for Rl {
+    fn name(&self) -> &'static str {
+        "rl"
+    }
+    fn about(&self) -> &'static str {
+        "reinforcement-learning updates: clusters of heterogeneous workers, rewards, f32 gradients"
+    }
+}
+
+impl Workload for Rl {
+    fn open(&self, section: &mut Section, schedule: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
+        let clusters: u16 = section.get("clusters", 9u32)?;
+        let workers: u32 = section.get("workers_per_cluster", 3u32)?;
+        let updates: u32 = section.get("updates", 500u32)?;
+        let bytes = frame_bytes(section, "bytes", "2048bit", FRAME_MIN)?;
+        let total = u64::from(clusters) * u64::from(workers);
+        if total == 0 || updates == 0 || total >= u64::from(PacketId::WORKERS_MAX) || clusters == u16::MAX {
+            return Err(Error::config(format!(
+                "{}: {clusters} clusters of {workers} workers with {updates} updates; each must be at least 1, clusters at most {}, workers in all below {}",
+                section.place("clusters"),
+                u16::MAX - 1,
+                PacketId::WORKERS_MAX
+            )));
+        }
+        let period = periods(section, clusters, workers, seed)?;
+        let rewards = Rewards::read(section, updates, total as usize, seed)?;
+        let pace = Pace { period, updates, update_bits: u64::from(bytes) * 8 };
+        let kind: String = schedule.get("kind", "constant")?;
+        let kind = find(SCHEDULES, "schedule", &kind, &schedule.place("kind"))?;
+        let timeline = kind.open(schedule, &pace, seed)?;
+        let mut source = Synthetic {
+            timeline,
+            population: Population::regular(clusters, workers),
+            rewards,
+            pool: Pool::new(seed, elements_in(bytes as usize)),
+            bytes,
+            seq: vec![0; total as usize],
+            head: None,
+        };
+        source.advance();
+        Ok(Box::new(source))
+    }
+}
+
+/// Relative mean period of each worker: log-normal over clusters, and over workers within one.
+fn periods(section: &mut Section, clusters: u16, workers: u32, seed: Seed) -> Result<Vec<f64>> {
+    let cluster_sigma: f64 = section.get("cluster_sigma", 0.0)?;
+    let worker_sigma: f64 = section.get("worker_sigma", 0.0)?;
+    let factors: Vec<f64> = section.get_list("cluster_periods", &[])?;
+    for (key, sigma) in [("cluster_sigma", cluster_sigma), ("worker_sigma", worker_sigma)] {
+        if !(0.0..=10.0).contains(&sigma) {
+            return Err(Error::config(format!("{}: {sigma} is not from 0 to 10", section.place(key))));
+        }
+    }
+    let fits = factors.is_empty() || factors.len() == usize::from(clusters);
+    if !fits || factors.iter().any(|f| *f <= 0.0) {
+        return Err(Error::config(format!(
+            "{}: {} factors for {clusters} clusters; give none, or one above 0 per cluster",
+            section.place("cluster_periods"),
+            factors.len()
+        )));
+    }
+    let mut periods = Vec::with_capacity(usize::from(clusters) * workers as usize);
+    for cluster in 0..clusters {
+        let draw = |sigma: f64, stream: &mut Stream| -> f64 {
+            let normal: f64 = StandardNormal.sample(stream);
+            (sigma * normal).exp()
+        };
+        let fixed = factors.get(usize::from(cluster)).copied().unwrap_or(1.0);
+        let own = fixed * draw(cluster_sigma, &mut seed.stream("workload.cluster_period", cluster.into(), 0));
+        for worker in 0..workers {
+            let mut stream = seed.stream("workload.worker_period", cluster.into(), worker.into());
+            periods.push(own * draw(worker_sigma, &mut stream));
+        }
+    }
+    Ok(periods)
+}
+
+/// How rewards come about.
+enum Rewards {
+    /// Independent normal draws.
+    Normal { mean: f64, deviation: f64, streams: Vec<Stream> },
+    /// A learning curve from `start` towards `end`, with autoregressive noise.
+    Learning { start: f64, end: f64, deviation: f64, noise: Vec<f64>, updates: u32, streams: Vec<Stream> },
+}
+
+impl Rewards {
+    fn read(section: &mut Section, updates: u32, workers: usize, seed: Seed) -> Result<Self> {
+        let process: String = section.get("reward", "normal")?;
+        let deviation: f64 = section.get("reward_deviation", 1.0)?;
+        if deviation < 0.0 {
+            return Err(Error::config(format!(
+                "{}: {deviation} is negative; a deviation is 0 or more",
+                section.place("reward_deviation")
+            )));
+        }
+        let streams = (0..workers).map(|w| seed.stream("workload.reward", w as u64, 0)).collect();
+        match process.as_str() {
+            "normal" => Ok(Rewards::Normal { mean: section.get("reward_mean", 0.0)?, deviation, streams }),
+            "learning" => Ok(Rewards::Learning {
+                start: section.get("reward_start", -200.0)?,
+                end: section.get("reward_end", 200.0)?,
+                deviation,
+                noise: vec![0.0; workers],
+                updates,
+                streams,
+            }),
+            other => Err(Error::config(format!(
+                "{}: \"{other}\" is not a reward process{}; there are: normal, learning",
+                section.place("reward"),
+                suggest(other, &["normal", "learning"])
+            ))),
+        }
+    }
+
+    fn draw(&mut self, worker: usize, seq: u32) -> f32 {
+        match self {
+            Rewards::Normal { mean, deviation, streams } => {
+                let normal: f64 = StandardNormal.sample(&mut streams[worker]);
+                (*mean + *deviation * normal) as f32
+            }
+            Rewards::Learning { start, end, deviation, noise, updates, streams } => {
+                let normal: f64 = StandardNormal.sample(&mut streams[worker]);
+                // Neighbouring episodes are alike: correlation 0.9, stationary deviation as asked for.
+                noise[worker] = 0.9 * noise[worker] + (1.0f64 - 0.81).sqrt() * normal;
+                let progress = 1.0 - (-3.0 * f64::from(seq) / f64::from(*updates)).exp();
+                (*start + (*end - *start) * progress + *deviation * noise[worker]) as f32
+            }
+        }
+    }
+}
+
+/// The synthetic source.
+struct Synthetic {
+    timeline: Box<dyn Timeline + Send>,
+    population: Population,
+    rewards: Rewards,
+    pool: Pool,
+    bytes: u32,
+    seq: Vec<u32>,
+    head: Option<Update>,
+}
+
+impl Synthetic {
+    fn advance(&mut self) {
+        self.head = self.timeline.next().map(|(t_gen, worker)| {
+            let id = worker as usize;
+            let seq = self.seq[id];
+            self.seq[id] += 1;
+            let cluster = self.population.cluster_of[id];
+            let reward = Some(self.rewards.draw(id, seq));
+            Update { t_gen, cluster, worker, seq, bytes: self.bytes, reward, iteration: None }
+        });
+    }
+}
+
+impl Source for Synthetic {
+    fn population(&self) -> &Population {
+        &self.population
+    }
+
+    fn peek(&self) -> Option<&Update> {
+        self.head.as_ref()
+    }
+
+    fn take(&mut self, values: &mut [u8]) {
+        if let Some(update) = self.head {
+            self.pool.fill(update.worker, update.seq, values);
+            self.advance();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(values: &[(&str, crate::config::Value)]) -> Result<Box<dyn Source>> {
+        let mut schedule = Section::of("schedule", &[("offered", "60Gbps".into()), ("jitter", 0.3.into())]);
+        Rl.open(&mut Section::of("workload", values), &mut schedule, Seed(5))
+    }
+
+    fn drain(mut source: Box<dyn Source>) -> Vec<Update> {
+        let mut all = Vec::new();
+        while let Some(update) = source.peek().copied() {
+            all.push(update);
+            source.take(&mut []);
+        }
+        all
+    }
+
+    #[test]
+    fn every_worker_sends_its_updates_in_order() {
+        let all = drain(source(&[("cluster_sigma", 1.1.into())]).unwrap());
+        assert_eq!(all.len(), 27 * 500);
+        assert!(all.is_sorted_by_key(|u| u.t_gen));
+        for worker in 0..27u32 {
+            let own: Vec<_> = all.iter().filter(|u| u.worker == worker).collect();
+            assert!(own.iter().enumerate().all(|(i, u)| u.seq == i as u32 && u.cluster == (worker / 3) as u16));
+        }
+        let mean = all.iter().map(|u| f64::from(u.reward.unwrap())).sum::<f64>() / all.len() as f64;
+        assert!(mean.abs() < 0.05);
+    }
+
+    #[test]
+    fn learning_raises_the_reward() {
+        let all = drain(source(&[("reward", "learning".into()), ("reward_deviation", 5.0.into())]).unwrap());
+        let mean = |pick: fn(&Update) -> bool| {
+            let some: Vec<_> = all.iter().filter(|u| pick(u)).map(|u| f64::from(u.reward.unwrap())).collect();
+            some.iter().sum::<f64>() / some.len() as f64
+        };
+        assert!(mean(|u| u.seq < 50) < -120.0 && mean(|u| u.seq > 450) > 160.0);
+    }
+
+    #[test]
+    fn bad_values_are_named() {
+        for (key, value, part) in [
+            ("clusters", crate::config::Value::Integer(0), "at least 1"),
+            ("bytes", "75B".into(), "from 76 B"),
+            ("bytes", "2049bit".into(), "whole bytes"),
+            ("bytes", "10kB".into(), "to 9036 B"),
+            ("reward", "normall".into(), "did you mean \"normal\""),
+            ("cluster_sigma", (-1.0).into(), "from 0 to 10"),
+        ] {
+            let message = source(&[(key, value)]).err().unwrap().to_string();
+            assert!(message.contains(part), "{message}");
+        }
+    }
+}
