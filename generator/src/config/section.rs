@@ -52,14 +52,6 @@ impl Section {
         value
     }
 
-    /// Reads `key` if it was written, whether or not it was read before.
-    pub fn get_again<T: FromValue>(&mut self, key: &str) -> Result<Option<T>> {
-        match self.resolved.get(key) {
-            Some(entry) => self.convert(key, entry).map(Some),
-            None => self.get_opt(key),
-        }
-    }
-
     /// Reads a list of texts or quantities, or `default`.
     pub fn get_list<T: FromValue>(&mut self, key: &str, default: &[&str]) -> Result<Vec<T>> {
         let entry = self.take(key).unwrap_or_else(|| {
@@ -123,7 +115,11 @@ impl Section {
         &self.name
     }
 
+    /// The entry of `key`, also when it was read before: every port of a device reads the same keys.
     fn take(&mut self, key: &str) -> Option<Entry> {
+        if let Some(entry) = self.resolved.get(key) {
+            return Some(entry.clone());
+        }
         self.known.push(key.to_owned());
         self.table.remove(key)
     }

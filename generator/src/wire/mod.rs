@@ -7,6 +7,7 @@
 //!
 //! [`frame`] has what all formats share: Ethernet, IPv4, UDP and our addresses.
 
+pub mod build;
 pub mod frame;
 pub mod olaf;
 

@@ -37,12 +37,9 @@ impl Workload for TraceFile {
 /// Opens the trace at `path`. Times are as recorded, divided by `schedule.speed`, or stretched so that
 /// the whole run has the rate `schedule.offered`.
 pub(super) fn open(path: &Path, _: &mut Section, schedule: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
-    if schedule.get_again::<String>("kind")?.is_none() {
-        let _: String = schedule.get("kind", "as_recorded")?;
-    }
+    let _: String = schedule.get("kind", "as_recorded")?;
     let speed: f64 = schedule.get("speed", 1.0)?;
-    // A synthetic schedule has read `offered` already when a trace stands in for its workload.
-    let offered: Option<Rate> = schedule.get_again("offered")?;
+    let offered: Option<Rate> = schedule.get_opt("offered")?;
     if speed.partial_cmp(&0.0) != Some(std::cmp::Ordering::Greater) {
         return Err(Error::config(format!("{}: {speed} is not above 0", schedule.place("speed"))));
     }

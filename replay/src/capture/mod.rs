@@ -1,0 +1,11 @@
+//! Run dirs: the three streams, the manifest, and the packets themselves where asked for.
+//!
+//! While a run is under way the streams are Arrow IPC, readable up to their last batch even if the run
+//! is killed; when it is finished they become Parquet. [`recover`] does the same for a killed one.
+
+mod columns;
+mod pcapng;
+mod run_dir;
+mod stream;
+
+pub use run_dir::{recover, Records, RunDir};

@@ -1,0 +1,157 @@
+//! A run dir from its creation to its end.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use pktgen_generator::record::{Book, Manifest, Received, RunState, Sent};
+use pktgen_generator::{Error, Result};
+
+use super::columns::{BookColumns, ReceivedColumns, SentColumns};
+use super::pcapng::Pcapng;
+use super::stream::{convert, running_path, Stream};
+use crate::driver::virtual_time::Recorder;
+
+/// Which rows are recorded. Counters are always complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Records {
+    /// All.
+    Full,
+    /// Those of every N-th update of each worker.
+    Every(u32),
+    /// None.
+    None,
+}
+
+impl FromStr for Records {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "full" => Ok(Records::Full),
+            "none" => Ok(Records::None),
+            other => match other.strip_prefix("every:").map(str::parse) {
+                Some(Ok(n)) if n > 0 => Ok(Records::Every(n)),
+                _ => Err(format!("\"{other}\" is not known; there are: full, every:N with N above 0, none")),
+            },
+        }
+    }
+}
+
+impl std::fmt::Display for Records {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Records::Full => f.write_str("full"),
+            Records::Every(n) => write!(f, "every:{n}"),
+            Records::None => f.write_str("none"),
+        }
+    }
+}
+
+impl Records {
+    #[inline]
+    fn keeps(self, seq: u32) -> bool {
+        match self {
+            Records::Full => true,
+            Records::Every(n) => seq % n == 0,
+            Records::None => false,
+        }
+    }
+}
+
+/// A run dir that is being written.
+pub struct RunDir {
+    dir: PathBuf,
+    records: Records,
+    sent: Stream<SentColumns>,
+    books: Stream<BookColumns>,
+    received: Stream<ReceivedColumns>,
+    pcap: Option<Pcapng>,
+}
+
+impl RunDir {
+    /// Creates `dir`, which must not exist or be empty, with a manifest that says that it is running.
+    pub fn create(dir: &Path, manifest: &Manifest, records: Records, pcap: bool) -> Result<Self> {
+        std::fs::create_dir_all(dir).map_err(Error::io("create run dir", dir))?;
+        let mut entries = std::fs::read_dir(dir).map_err(Error::io("read", dir))?;
+        if entries.next().is_some() {
+            return Err(Error::config(format!(
+                "{}: the folder is not empty; choose another with --out, or remove it",
+                dir.display()
+            )));
+        }
+        write_manifest(dir, manifest)?;
+        let pcap = pcap.then(|| Pcapng::create(&dir.join("capture.pcapng"), manifest.anchor_unix_ns)).transpose()?;
+        Ok(RunDir {
+            records,
+            sent: Stream::create(dir)?,
+            books: Stream::create(dir)?,
+            received: Stream::create(dir)?,
+            pcap,
+            dir: dir.to_owned(),
+        })
+    }
+
+    /// Ends the streams and writes the final manifest.
+    pub fn finish(self, manifest: &Manifest) -> Result<()> {
+        self.sent.finish(&self.dir)?;
+        self.books.finish(&self.dir)?;
+        self.received.finish(&self.dir)?;
+        if let Some(pcap) = self.pcap {
+            pcap.finish()?;
+        }
+        write_manifest(&self.dir, manifest)
+    }
+}
+
+impl Recorder for RunDir {
+    #[inline]
+    fn sent(&mut self, row: &Sent) -> Result<()> {
+        if self.records.keeps(row.seq) { self.sent.push(row) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn book(&mut self, row: &Book) -> Result<()> {
+        if self.records.keeps(row.packet_in.seq()) { self.books.push(row) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn received(&mut self, row: &Received, frame: &[u8]) -> Result<()> {
+        if let Some(pcap) = &mut self.pcap {
+            pcap.packet(row.t_recv, frame)?;
+        }
+        if self.records.keeps(row.newest_seq) { self.received.push(row) } else { Ok(()) }
+    }
+}
+
+fn write_manifest(dir: &Path, manifest: &Manifest) -> Result<()> {
+    let path = dir.join("manifest.json");
+    let partial = dir.join("manifest.json.partial");
+    let mut text = serde_json::to_string_pretty(manifest).map_err(|e| Error::data(&path, e.to_string()))?;
+    text.push('\n');
+    std::fs::write(&partial, text).map_err(Error::io("write", &partial))?;
+    // Renamed into place, so that a manifest is always whole.
+    std::fs::rename(&partial, &path).map_err(Error::io("rename", &partial))
+}
+
+/// Makes the run dir of a killed run readable: its streams become Parquet up to their last whole batch, and
+/// the manifest says that it was interrupted. Returns the rows of each stream.
+pub fn recover(dir: &Path) -> Result<[u64; 3]> {
+    let path = dir.join("manifest.json");
+    let text = std::fs::read(&path).map_err(Error::io("read", &path))?;
+    let mut manifest: Manifest =
+        serde_json::from_slice(&text).map_err(|e| Error::data(&path, format!("not a run manifest: {e}")))?;
+    let rows = [
+        recover_stream::<SentColumns>(dir)?,
+        recover_stream::<BookColumns>(dir)?,
+        recover_stream::<ReceivedColumns>(dir)?,
+    ];
+    manifest.state = RunState::Interrupted;
+    manifest.validity.valid = false;
+    manifest.validity.reasons.push("the run was killed; its counters are missing and its last rows may be".into());
+    write_manifest(dir, &manifest)?;
+    Ok(rows)
+}
+
+fn recover_stream<C: super::columns::Columns>(dir: &Path) -> Result<u64> {
+    if running_path(dir, C::NAME).exists() { convert::<C>(dir) } else { Ok(0) }
+}

@@ -1,0 +1,118 @@
+//! One stream on disk: Arrow IPC while running, Parquet when finished.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use arrow::array::RecordBatch;
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+use pktgen_generator::{Error, Result};
+
+use super::columns::Columns;
+
+/// Rows per batch and per row group.
+const BATCH: usize = 1 << 16;
+
+/// A stream that is being written.
+pub(super) struct Stream<C: Columns> {
+    path: PathBuf,
+    columns: C,
+    writer: StreamWriter<BufWriter<File>>,
+    rows: u64,
+}
+
+/// Where a stream is while its run is under way.
+pub(super) fn running_path(dir: &Path, name: &str) -> PathBuf {
+    dir.join(format!("{name}.arrows"))
+}
+
+/// Where a stream is when its run is finished.
+fn finished_path(dir: &Path, name: &str) -> PathBuf {
+    dir.join(format!("{name}.parquet"))
+}
+
+/// A failed write is an I/O error whatever layer reports it.
+fn write_error(path: &Path, error: &dyn std::fmt::Display) -> Error {
+    Error::Io { action: "write", path: path.to_owned(), source: std::io::Error::other(error.to_string()) }
+}
+
+impl<C: Columns> Stream<C> {
+    /// Creates the stream in `dir`.
+    pub(super) fn create(dir: &Path) -> Result<Self> {
+        let path = running_path(dir, C::NAME);
+        let file = File::create(&path).map_err(Error::io("create", &path))?;
+        let writer = StreamWriter::try_new(BufWriter::with_capacity(1 << 20, file), &C::schema())
+            .map_err(|e| write_error(&path, &e))?;
+        Ok(Stream { path, columns: C::default(), writer, rows: 0 })
+    }
+
+    /// Appends a row.
+    #[inline]
+    pub(super) fn push(&mut self, row: &C::Row) -> Result<()> {
+        self.columns.push(row);
+        if self.columns.len() == BATCH { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.rows += self.columns.len() as u64;
+        let batch = RecordBatch::try_new(C::schema(), self.columns.take()).map_err(|e| write_error(&self.path, &e))?;
+        self.writer.write(&batch).map_err(|e| write_error(&self.path, &e))?;
+        self.writer.flush().map_err(|e| write_error(&self.path, &e))
+    }
+
+    /// Ends the stream and turns it into Parquet; the IPC file goes when the Parquet is complete.
+    pub(super) fn finish(mut self, dir: &Path) -> Result<u64> {
+        // A stream that fitted one batch goes straight to Parquet: most runs of a sweep do.
+        if self.rows == 0 {
+            let batch = RecordBatch::try_new(C::schema(), self.columns.take()).map_err(|e| write_error(&self.path, &e))?;
+            let rows = batch.num_rows() as u64;
+            write_parquet::<C>(dir, std::iter::once(Ok(batch)))?;
+            std::fs::remove_file(&self.path).map_err(Error::io("remove", &self.path))?;
+            return Ok(rows);
+        }
+        if self.columns.len() > 0 {
+            self.flush()?;
+        }
+        self.writer.finish().map_err(|e| write_error(&self.path, &e))?;
+        convert::<C>(dir)
+    }
+}
+
+/// Turns the IPC file of a stream into Parquet, up to its last whole batch. Returns the rows.
+pub(super) fn convert<C: Columns>(dir: &Path) -> Result<u64> {
+    let path = running_path(dir, C::NAME);
+    let file = File::open(&path).map_err(Error::io("open", &path))?;
+    let reader = StreamReader::try_new(std::io::BufReader::new(file), None)
+        .map_err(|e| Error::data(&path, format!("not an Arrow stream: {e}")))?;
+    // A killed run ends in the middle of a batch: what is before it is whole.
+    let rows = write_parquet::<C>(dir, reader.map_while(|batch| batch.ok().map(Ok)))?;
+    std::fs::remove_file(&path).map_err(Error::io("remove", &path))?;
+    Ok(rows)
+}
+
+fn write_parquet<C: Columns>(dir: &Path, batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<u64> {
+    let path = finished_path(dir, C::NAME);
+    let partial = path.with_extension("parquet.partial");
+    let file = File::create(&partial).map_err(Error::io("create", &partial))?;
+    let level = ZstdLevel::try_new(1).map_err(|e| write_error(&partial, &e))?;
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(level))
+        .set_dictionary_enabled(false)
+        .set_max_row_group_row_count(Some(1 << 20))
+        .build();
+    let mut writer = ArrowWriter::try_new(BufWriter::new(file), C::schema(), Some(properties))
+        .map_err(|e| write_error(&partial, &e))?;
+    let mut rows = 0;
+    for batch in batches {
+        let batch = batch?;
+        rows += batch.num_rows() as u64;
+        writer.write(&batch).map_err(|e| write_error(&partial, &e))?;
+    }
+    writer.close().map_err(|e| write_error(&partial, &e))?;
+    std::fs::rename(&partial, &path).map_err(Error::io("rename", &partial))?;
+    Ok(rows)
+}

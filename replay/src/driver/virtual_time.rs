@@ -1,0 +1,349 @@
+//! Virtual time: a discrete-event simulation that moves real, encoded frames.
+//!
+//! Frames are in flight on links, each a first-in first-out line. The calendar has one slot per device
+//! port, per timer and per link; the driver takes the earliest event, lets the node handle it and
+//! carries what came out. At equal times: departures, then timers, then arrivals; then by node, port and
+//! sequence (the order of slots).
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pktgen_generator::record::{Book, Counters, Received, Sent, SumOk};
+use pktgen_generator::time::{Serialiser, Time, NEVER};
+use pktgen_generator::topology::{Link, NodeId, Role, Topology};
+use pktgen_generator::Result;
+
+use super::calendar::Calendar;
+use crate::endpoint::server::gradients;
+use crate::endpoint::{Endpoint, Host};
+use crate::frame::{Frame, Kind, Pool};
+use crate::ledger::Ledger;
+use crate::target::books::Books;
+use crate::target::context::{Context, Outbox};
+use crate::target::port::Port;
+use crate::target::program::Program;
+
+/// Where rows go while a run is under way.
+pub trait Recorder {
+    /// An update left its worker.
+    fn sent(&mut self, row: &Sent) -> Result<()>;
+    /// A device did something.
+    fn book(&mut self, row: &Book) -> Result<()>;
+    /// A packet reached the server; `frame` is all of it.
+    fn received(&mut self, row: &Received, frame: &[u8]) -> Result<()>;
+}
+
+/// A device: program and ports.
+pub struct Device {
+    /// Its program.
+    pub program: Box<dyn Program>,
+    /// Its ports, in order.
+    pub ports: Vec<Port>,
+    books: Books,
+    first_slot: u32,
+}
+
+impl Device {
+    /// The device at `node`.
+    pub fn new(node: NodeId, program: Box<dyn Program>, ports: Vec<Port>) -> Self {
+        Device { program, ports, books: Books { node, ..Default::default() }, first_slot: 0 }
+    }
+}
+
+/// The network interface of a host or server: an unlimited queue before its one link.
+struct Uplink {
+    link: u32,
+    wire: Serialiser,
+    delay: Time,
+    free_at: Time,
+}
+
+enum Place {
+    Host(Uplink),
+    Server(Uplink),
+    Device(Box<Device>),
+}
+
+/// A line of frames in flight.
+struct Line {
+    to: NodeId,
+    frames: VecDeque<Frame>,
+    slot: u32,
+}
+
+#[derive(Clone, Copy)]
+enum Slot {
+    Port { node: NodeId, port: u16 },
+    Workers,
+    Arrival { link: u32 },
+}
+
+/// A run in virtual time.
+pub struct Simulation {
+    places: Vec<Place>,
+    lines: Vec<Line>,
+    slots: Vec<Slot>,
+    calendar: Calendar,
+    workers_slot: u32,
+    workers: Box<dyn Endpoint>,
+    server: Box<dyn Endpoint>,
+    pool: Pool,
+    ledger: Ledger,
+    host: Host,
+    out: Outbox,
+    touched: Vec<u16>,
+    counters: Counters,
+    sent: u64,
+}
+
+/// How a run ended, and with what.
+pub struct Outcome {
+    /// Totals.
+    pub counters: Counters,
+    /// The account, to be closed.
+    pub ledger: Ledger,
+    /// The user stopped it.
+    pub interrupted: bool,
+    /// The configured end came before everything had arrived.
+    pub cut: bool,
+    /// Why the source ended early, if it did.
+    pub source_failure: Option<String>,
+    /// Buffers that nobody released although nothing was in flight: a defect.
+    pub leaked: usize,
+}
+
+/// Events between two looks at the stop flag and the progress bar.
+const CHECK_EVERY: u64 = 1 << 14;
+
+impl Simulation {
+    /// Wires up a checked topology. `device` makes the device at a node from its links.
+    pub fn new(
+        topology: &Topology,
+        mut device: impl FnMut(NodeId, &[(u32, &Link)]) -> Result<Device>,
+        workers: Box<dyn Endpoint>,
+        server: Box<dyn Endpoint>,
+        ledger: Ledger,
+        frame_bytes: usize,
+    ) -> Result<Self> {
+        let mut places = Vec::new();
+        let mut slots = Vec::new();
+        for (id, node) in topology.nodes.iter().enumerate() {
+            let id = id as NodeId;
+            let links: Vec<_> = topology.ports(id).map(|(i, link)| (i as u32, link)).collect();
+            let uplink = |(index, link): (u32, &Link)| Uplink {
+                link: index,
+                wire: Serialiser::new(link.rate, link.overhead),
+                delay: link.delay,
+                free_at: 0,
+            };
+            places.push(match node.role {
+                Role::Host(_) => Place::Host(uplink(links[0])),
+                Role::Server => Place::Server(uplink(links[0])),
+                Role::Device => {
+                    let mut device = device(id, &links)?;
+                    device.first_slot = slots.len() as u32;
+                    slots.extend((0..links.len() as u16).map(|port| Slot::Port { node: id, port }));
+                    Place::Device(Box::new(device))
+                }
+            });
+        }
+        let workers_slot = slots.len() as u32;
+        slots.push(Slot::Workers);
+        let mut order: Vec<_> = (0..topology.links.len()).collect();
+        order.sort_by_key(|&i| topology.links[i].to);
+        let line = |link: &Link| Line { to: link.to, frames: VecDeque::new(), slot: 0 };
+        let mut lines: Vec<_> = topology.links.iter().map(line).collect();
+        for index in order {
+            lines[index].slot = slots.len() as u32;
+            slots.push(Slot::Arrival { link: index as u32 });
+        }
+        let mut simulation = Simulation {
+            calendar: Calendar::new(slots.len()),
+            places,
+            lines,
+            slots,
+            workers_slot,
+            workers,
+            server,
+            pool: Pool::new(frame_bytes, 256),
+            ledger,
+            host: Host::default(),
+            out: Outbox::default(),
+            touched: Vec::new(),
+            counters: Counters::default(),
+            sent: 0,
+        };
+        simulation.calendar.set(workers_slot, simulation.workers.next_wake());
+        Ok(simulation)
+    }
+
+    /// Runs until nothing is left to happen, or past `until`, or until `stop` is set.
+    pub fn run(
+        mut self,
+        until: Time,
+        stop: &AtomicBool,
+        recorder: &mut dyn Recorder,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Outcome> {
+        let mut events = 0u64;
+        let mut interrupted = false;
+        let mut cut = false;
+        loop {
+            let (t, slot) = self.calendar.first();
+            if t == NEVER {
+                break;
+            }
+            if t > until {
+                self.counters.end_ps = until;
+                cut = true;
+                break;
+            }
+            self.event(t, slot, recorder)?;
+            self.counters.end_ps = t;
+            events += 1;
+            if events % CHECK_EVERY == 0 {
+                progress(self.sent);
+                if stop.load(Ordering::Relaxed) {
+                    interrupted = true;
+                    break;
+                }
+            }
+        }
+        progress(self.sent);
+        Ok(self.finish(interrupted, cut))
+    }
+
+    fn finish(mut self, interrupted: bool, cut: bool) -> Outcome {
+        for place in &self.places {
+            if let Place::Device(device) = place {
+                self.counters.acks_dropped += device.books.control_dropped;
+            }
+        }
+        self.counters.acks_sent = self.host.acks_sent;
+        self.counters.acks_received = self.host.acks_received;
+        self.counters.foreign = self.host.foreign;
+        let leaked = if interrupted || cut { 0 } else { self.pool.in_use() };
+        Outcome {
+            source_failure: self.workers.failure(),
+            counters: self.counters,
+            ledger: self.ledger,
+            interrupted,
+            cut,
+            leaked,
+        }
+    }
+
+    #[inline]
+    fn event(&mut self, t: Time, slot: u32, recorder: &mut dyn Recorder) -> Result<()> {
+        match self.slots[slot as usize] {
+            Slot::Port { node, port } => {
+                let Place::Device(device) = &mut self.places[usize::from(node)] else { unreachable!("ports are devices'") };
+                device.ports[usize::from(port)].advance(t, &mut self.pool, &mut device.books, &mut self.out);
+                self.touched.push(port);
+                self.settle_device(node, recorder)
+            }
+            Slot::Workers => {
+                self.workers.pull(t, &mut self.pool, &mut self.host);
+                self.calendar.set(self.workers_slot, self.workers.next_wake());
+                self.settle_hosts(recorder)
+            }
+            Slot::Arrival { link } => {
+                let line = &mut self.lines[link as usize];
+                let Some(frame) = line.frames.pop_front() else { unreachable!("an arrival has a frame") };
+                let to = line.to;
+                self.calendar.set(slot, line.frames.front().map_or(NEVER, |f| f.t));
+                self.arrive(to, frame, recorder)
+            }
+        }
+    }
+
+    /// `frame` is at `node`.
+    #[inline]
+    fn arrive(&mut self, node: NodeId, frame: Frame, recorder: &mut dyn Recorder) -> Result<()> {
+        match &mut self.places[usize::from(node)] {
+            Place::Device(device) => {
+                let mut context =
+                    Context::new(&mut self.pool, &mut device.books, &mut device.ports, &mut self.out, &mut self.touched);
+                device.program.on_burst(&[frame], &mut context);
+                self.settle_device(node, recorder)
+            }
+            Place::Server(_) => {
+                self.server.on_burst(node, &[frame], &mut self.pool, &mut self.host);
+                self.settle_hosts(recorder)
+            }
+            Place::Host(_) => {
+                self.workers.on_burst(node, &[frame], &mut self.pool, &mut self.host);
+                self.calendar.set(self.workers_slot, self.workers.next_wake());
+                self.settle_hosts(recorder)
+            }
+        }
+    }
+
+    /// Carries what came out of a device: books, frames, new wake-ups.
+    #[inline]
+    fn settle_device(&mut self, node: NodeId, recorder: &mut dyn Recorder) -> Result<()> {
+        let Place::Device(device) = &mut self.places[usize::from(node)] else { unreachable!("only devices settle here") };
+        for port in self.touched.drain(..) {
+            self.calendar.set(device.first_slot + u32::from(port), device.ports[usize::from(port)].wake());
+        }
+        for row in device.books.rows.drain(..) {
+            self.ledger.book(&row);
+            recorder.book(&row)?;
+        }
+        for (link, frame) in self.out.frames.drain(..) {
+            if frame.kind == Kind::Control {
+                self.counters.downlink_bytes += u64::from(frame.len);
+            }
+            put(&mut self.lines[link as usize], frame, &mut self.calendar);
+        }
+        Ok(())
+    }
+
+    /// Carries what came out of hosts and the server: frames onto their links, deliveries into the records.
+    #[inline]
+    fn settle_hosts(&mut self, recorder: &mut dyn Recorder) -> Result<()> {
+        for outgoing in self.host.outgoing.drain(..) {
+            let (Place::Host(uplink) | Place::Server(uplink)) = &mut self.places[usize::from(outgoing.node)] else {
+                unreachable!("only hosts and servers have uplinks")
+            };
+            let frame = outgoing.frame;
+            let leaves = uplink.free_at.max(frame.t);
+            uplink.free_at = leaves + uplink.wire.take(u32::from(frame.len));
+            let arrives = uplink.free_at + uplink.delay;
+            match outgoing.record {
+                Some(row) => {
+                    self.sent += 1;
+                    self.ledger.sent(frame.packet, gradients(&self.pool, &frame));
+                    recorder.sent(&Sent { t_sent: Some(leaves), ..row })?;
+                }
+                None => self.counters.downlink_bytes += u64::from(frame.len),
+            }
+            put(&mut self.lines[uplink.link as usize], Frame { t: arrives, ..frame }, &mut self.calendar);
+        }
+        for delivery in self.host.deliveries.drain(..) {
+            let (mut row, frame) = (delivery.row, delivery.frame);
+            let values = gradients(&self.pool, &frame);
+            let verdict = self.ledger.received(row.packet, row.count, values);
+            if frame.kind == Kind::Update {
+                row.sum_ok = verdict;
+                self.counters.packets_received += 1;
+                self.counters.bytes_received += u64::from(row.bytes);
+                self.counters.elements_delivered += values.len() as u64 / 4 * u64::from(row.count);
+                self.counters.sums_ok += u64::from(verdict == SumOk::Yes);
+                self.counters.sums_wrong += u64::from(verdict == SumOk::No);
+            }
+            recorder.received(&row, self.pool.frame(&frame))?;
+            self.pool.release(frame.buffer);
+        }
+        Ok(())
+    }
+}
+
+/// Puts a frame on a line; lines are first in, first out, so only a new head changes the calendar.
+#[inline]
+fn put(line: &mut Line, frame: Frame, calendar: &mut Calendar) {
+    if line.frames.is_empty() {
+        calendar.set(line.slot, frame.t);
+    }
+    line.frames.push_back(frame);
+}

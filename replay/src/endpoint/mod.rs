@@ -1,0 +1,95 @@
+//! Hosts: the workers that send updates, and the server that receives them.
+//!
+//! An endpoint is a state machine: the driver asks it for what is due ([`Endpoint::pull`]) and hands it
+//! what arrived ([`Endpoint::on_burst`]); it answers through [`Host`].
+
+mod open_loop;
+pub mod server;
+
+use std::sync::Arc;
+
+use pktgen_generator::config::Section;
+use pktgen_generator::record::{Received, Sent};
+use pktgen_generator::registry::Named;
+use pktgen_generator::time::Time;
+use pktgen_generator::topology::{NodeId, Population};
+use pktgen_generator::workload::Source;
+use pktgen_generator::Result;
+
+use crate::frame::{Frame, Pool};
+
+pub use server::Server;
+
+/// A frame that an endpoint sends from `node` at `frame.t`, with its row in `sent` if it is an update.
+#[derive(Debug, Clone, Copy)]
+pub struct Outgoing {
+    /// The host that it leaves.
+    pub node: NodeId,
+    /// The frame.
+    pub frame: Frame,
+    /// The row, `t_sent` still open.
+    pub record: Option<Sent>,
+}
+
+/// An update that reached the server, with its row; the driver verifies the sum, then releases it.
+#[derive(Debug, Clone, Copy)]
+pub struct Delivery {
+    /// The row, `sum_ok` still open.
+    pub row: Received,
+    /// The frame.
+    pub frame: Frame,
+}
+
+/// What endpoints answer into.
+#[derive(Debug, Default)]
+pub struct Host {
+    /// Frames to send.
+    pub outgoing: Vec<Outgoing>,
+    /// Updates received.
+    pub deliveries: Vec<Delivery>,
+    /// Acknowledgements that arrived at workers.
+    pub acks_received: u64,
+    /// Acknowledgements that the server sent.
+    pub acks_sent: u64,
+    /// Packets that nobody can place.
+    pub foreign: u64,
+}
+
+/// Workers or a server.
+pub trait Endpoint: Send {
+    /// When it wants to send without being asked.
+    fn next_wake(&self) -> Time;
+
+    /// Sends what is due at or before `until`, at most a burst. An endpoint that does not react to input may
+    /// run ahead of `until`.
+    fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host);
+
+    /// Frames arrived at `node`.
+    fn on_burst(&mut self, node: NodeId, burst: &[Frame], pool: &mut Pool, host: &mut Host);
+
+    /// Why its source ended early, if it did.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+}
+
+/// What an endpoint knows of the run.
+pub struct Facts {
+    /// Workers and clusters.
+    pub workers: Arc<Population>,
+    /// Host of each worker.
+    pub host_of: Arc<Vec<NodeId>>,
+    /// The server's node.
+    pub server: NodeId,
+    /// Fill in UDP checksums?
+    pub udp_checksum: bool,
+}
+
+/// Makes worker endpoints.
+pub trait WorkerKind: Named + Sync {
+    /// Reads its keys from `[endpoint]`.
+    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>>;
+}
+
+/// Every worker endpoint, by name.
+pub static ENDPOINTS: &[&dyn WorkerKind] = &[&open_loop::OpenLoopKind];

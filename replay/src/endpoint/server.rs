@@ -1,0 +1,141 @@
+//! The parameter server: receives updates, answers each at once (OLAF §2.1), counts.
+//!
+//! The ACK is addressed to the worker of the newest member; an Olaf device on the way multicasts it to
+//! the cluster. It carries the aggregated gradients it answers (§7, "Packet Format") if `ack_model` is on.
+
+use std::sync::Arc;
+
+use pktgen_generator::config::Section;
+use pktgen_generator::record::{PacketId, Received, SumOk, NO_CLUSTER};
+use pktgen_generator::time::{Time, NEVER};
+use pktgen_generator::topology::NodeId;
+use pktgen_generator::wire::frame::{set_udp_checksum, worker_ip, Template, HEAD, SERVER_IP};
+use pktgen_generator::wire::olaf::{self, Ack, Header, Status, ACK_HEAD, PORT, UPDATE_HEAD, WORKER_PORT};
+use pktgen_generator::Result;
+
+use super::{Delivery, Endpoint, Facts, Host, Outgoing};
+use crate::frame::{Frame, Kind, Pool};
+
+/// The server.
+pub struct Server {
+    node: NodeId,
+    host_of: Arc<Vec<NodeId>>,
+    acknowledge: bool,
+    ack_model: bool,
+    udp_checksum: bool,
+}
+
+impl Server {
+    /// Reads `acknowledge` and `ack_model` from `[endpoint]`.
+    pub fn open(section: &mut Section, facts: &Facts) -> Result<Self> {
+        Ok(Server {
+            node: facts.server,
+            host_of: facts.host_of.clone(),
+            acknowledge: section.get("acknowledge", true)?,
+            ack_model: section.get("ack_model", true)?,
+            udp_checksum: facts.udp_checksum,
+        })
+    }
+
+    fn receive(&mut self, frame: &Frame, pool: &mut Pool, host: &mut Host) {
+        let (row, header) = match Header::parse_update(pool.payload(frame)) {
+            Some(header) if frame.kind == Kind::Update => (update_row(frame, &header, self.node), Some(header)),
+            _ if frame.kind == Kind::Plain => (plain_row(frame, self.node), None),
+            _ => {
+                host.foreign += 1;
+                return pool.release(frame.buffer);
+            }
+        };
+        if let Some(header) = header.filter(|_| self.acknowledge) {
+            self.answer(frame, header, pool, host);
+        }
+        host.deliveries.push(Delivery { row, frame: *frame });
+    }
+
+    fn answer(&mut self, update: &Frame, header: Header, pool: &mut Pool, host: &mut Host) {
+        let Some(&home) = self.host_of.get(header.worker as usize) else { return };
+        let elements = if self.ack_model { header.elements } else { 0 };
+        let len = HEAD + ACK_HEAD + usize::from(elements) * 4;
+        let frame = Frame {
+            t: update.t,
+            packet: header.packet(),
+            buffer: pool.take(),
+            worker: header.worker,
+            len: len as u16,
+            cluster: header.cluster,
+            flow: home,
+            head: HEAD as u8,
+            kind: Kind::Control,
+        };
+        let bytes = &mut pool.bytes_mut(frame.buffer)[..len];
+        Template::new((SERVER_IP, PORT), (worker_ip(header.worker), WORKER_PORT), len).emit(bytes);
+        let ack = Ack { header: Header { flags: 0, elements, ..header }, status: Status::default() };
+        ack.emit(&mut bytes[HEAD..]);
+        let (answer, gradients) = pool.payload_pair(&frame, update);
+        answer[ACK_HEAD..].copy_from_slice(&gradients[UPDATE_HEAD..UPDATE_HEAD + usize::from(elements) * 4]);
+        if self.udp_checksum {
+            set_udp_checksum(&mut pool.bytes_mut(frame.buffer)[..len]);
+        }
+        host.acks_sent += 1;
+        host.outgoing.push(Outgoing { node: self.node, frame, record: None });
+    }
+}
+
+fn update_row(frame: &Frame, header: &Header, node: NodeId) -> Received {
+    Received {
+        t_recv: frame.t,
+        packet: header.packet(),
+        cluster: header.cluster,
+        newest_worker: header.worker,
+        newest_seq: header.seq,
+        newest_gen: header.generation,
+        count: header.count,
+        bytes: u32::from(frame.len),
+        reward: Some(header.reward),
+        accepted: true,
+        sum_ok: SumOk::Unknown,
+        node,
+    }
+}
+
+/// Plain traffic carries nothing that identifies it; in virtual time its metadata does.
+fn plain_row(frame: &Frame, node: NodeId) -> Received {
+    let packet: PacketId = frame.packet;
+    Received {
+        t_recv: frame.t,
+        packet,
+        cluster: NO_CLUSTER,
+        newest_worker: packet.worker(),
+        newest_seq: packet.seq(),
+        newest_gen: 0,
+        count: 1,
+        bytes: u32::from(frame.len),
+        reward: None,
+        accepted: true,
+        sum_ok: SumOk::Unknown,
+        node,
+    }
+}
+
+impl Endpoint for Server {
+    fn next_wake(&self) -> Time {
+        NEVER
+    }
+
+    fn pull(&mut self, _until: Time, _pool: &mut Pool, _host: &mut Host) {}
+
+    fn on_burst(&mut self, _node: NodeId, burst: &[Frame], pool: &mut Pool, host: &mut Host) {
+        for frame in burst {
+            self.receive(frame, pool, host);
+        }
+    }
+}
+
+/// The gradients of a delivered frame, as little-endian bytes.
+pub fn gradients<'a>(pool: &'a Pool, frame: &Frame) -> &'a [u8] {
+    let payload = pool.payload(frame);
+    match Header::parse_update(payload) {
+        Some(header) => olaf::values(payload, &header),
+        None => &[],
+    }
+}

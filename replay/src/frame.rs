@@ -1,0 +1,202 @@
+//! Frames and the memory that they live in.
+//!
+//! A [`Frame`] is a small copyable handle with metadata; its bytes are in a [`Pool`], from which every
+//! frame of a driver comes. A frame that is multicast is shared, not copied: the pool counts
+//! references. Whoever ends a frame's way releases it.
+
+use pktgen_generator::record::PacketId;
+use pktgen_generator::time::Time;
+
+/// Most frames that a burst holds.
+pub const BURST: usize = 64;
+
+/// What a frame is, as its sender or the device that parsed it knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A model update.
+    Update,
+    /// Traffic that belongs to no cluster.
+    Plain,
+    /// An acknowledgement or other control; it has no place in the books.
+    Control,
+}
+
+/// A frame on its way. `t` is the time of what happens next to it: its arrival, mostly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame {
+    /// When.
+    pub t: Time,
+    /// Which packet; meaningless for control.
+    pub packet: PacketId,
+    /// Where its bytes are.
+    pub buffer: Buffer,
+    /// Worker that it comes from or goes to.
+    pub worker: u32,
+    /// Length in bytes.
+    pub len: u16,
+    /// Cluster.
+    pub cluster: u16,
+    /// Destination: an index into the topology's nodes. Routes are keyed by it.
+    pub flow: u16,
+    /// Where the UDP payload starts.
+    pub head: u8,
+    /// What it is.
+    pub kind: Kind,
+}
+
+impl Frame {
+    /// Do books speak of it?
+    #[inline]
+    pub fn is_booked(&self) -> bool {
+        self.kind != Kind::Control
+    }
+}
+
+/// A place in a [`Pool`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Buffer(u32);
+
+/// Buffers of one size. It grows when it is empty, in steps, never per frame.
+#[derive(Debug)]
+pub struct Pool {
+    memory: Vec<u8>,
+    stride: usize,
+    references: Vec<u16>,
+    free: Vec<u32>,
+}
+
+impl Pool {
+    /// A pool for frames of up to `frame_bytes`, with room for `count` to begin with.
+    pub fn new(frame_bytes: usize, count: usize) -> Self {
+        // Whole cache lines, so that no two frames share one.
+        let stride = frame_bytes.next_multiple_of(64).max(64);
+        let mut pool = Pool { memory: Vec::new(), stride, references: Vec::new(), free: Vec::new() };
+        pool.grow(count.max(1));
+        pool
+    }
+
+    fn grow(&mut self, count: usize) {
+        let old = self.references.len();
+        self.memory.resize((old + count) * self.stride, 0);
+        self.references.resize(old + count, 0);
+        // Last in, first out from the low end: the buffers in use stay few and warm.
+        self.free.extend((old as u32..(old + count) as u32).rev());
+    }
+
+    /// A buffer, with one reference. Its bytes are whatever they were.
+    #[inline]
+    pub fn take(&mut self) -> Buffer {
+        if self.free.is_empty() {
+            self.grow(self.references.len());
+        }
+        let Some(index) = self.free.pop() else { unreachable!("the pool has just grown") };
+        self.references[index as usize] = 1;
+        Buffer(index)
+    }
+
+    /// One more reference to the same bytes.
+    #[inline]
+    pub fn share(&mut self, buffer: Buffer) {
+        self.references[buffer.0 as usize] += 1;
+    }
+
+    /// Gives a reference back.
+    #[inline]
+    pub fn release(&mut self, buffer: Buffer) {
+        let references = &mut self.references[buffer.0 as usize];
+        *references -= 1;
+        if *references == 0 {
+            self.free.push(buffer.0);
+        }
+    }
+
+    /// The whole buffer.
+    #[inline]
+    pub fn bytes(&self, buffer: Buffer) -> &[u8] {
+        let start = buffer.0 as usize * self.stride;
+        &self.memory[start..start + self.stride]
+    }
+
+    /// The whole buffer, to be written.
+    #[inline]
+    pub fn bytes_mut(&mut self, buffer: Buffer) -> &mut [u8] {
+        let start = buffer.0 as usize * self.stride;
+        &mut self.memory[start..start + self.stride]
+    }
+
+    /// The bytes of a frame.
+    #[inline]
+    pub fn frame(&self, frame: &Frame) -> &[u8] {
+        &self.bytes(frame.buffer)[..usize::from(frame.len)]
+    }
+
+    /// The UDP payload of a frame.
+    #[inline]
+    pub fn payload(&self, frame: &Frame) -> &[u8] {
+        &self.bytes(frame.buffer)[usize::from(frame.head)..usize::from(frame.len)]
+    }
+
+    /// The UDP payload of a frame, to be written.
+    #[inline]
+    pub fn payload_mut(&mut self, frame: &Frame) -> &mut [u8] {
+        &mut self.bytes_mut(frame.buffer)[usize::from(frame.head)..usize::from(frame.len)]
+    }
+
+    /// The payloads of two different frames, the first to be written.
+    #[inline]
+    pub fn payload_pair(&mut self, into: &Frame, from: &Frame) -> (&mut [u8], &[u8]) {
+        let (a, b) = (into.buffer.0 as usize * self.stride, from.buffer.0 as usize * self.stride);
+        let (into_bytes, from_bytes) = if a < b {
+            let (low, high) = self.memory.split_at_mut(b);
+            (&mut low[a..a + self.stride], &high[..self.stride])
+        } else {
+            let (low, high) = self.memory.split_at_mut(a);
+            (&mut high[..self.stride], &low[b..b + self.stride])
+        };
+        (
+            &mut into_bytes[usize::from(into.head)..usize::from(into.len)],
+            &from_bytes[usize::from(from.head)..usize::from(from.len)],
+        )
+    }
+
+    /// Buffers in use. After a run that ended by itself it is 0, or somebody forgot to release one.
+    pub fn in_use(&self) -> usize {
+        self.references.len() - self.free.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(buffer: Buffer) -> Frame {
+        let packet = PacketId::new(0, 0, 0);
+        Frame { t: 0, packet, buffer, worker: 0, len: 60, cluster: 0, flow: 0, head: 42, kind: Kind::Update }
+    }
+
+    #[test]
+    fn shared_buffers_live_until_the_last_release() {
+        let mut pool = Pool::new(60, 1);
+        let a = pool.take();
+        pool.share(a);
+        pool.release(a);
+        assert_eq!(pool.in_use(), 1);
+        let b = pool.take();
+        assert_ne!(a, b);
+        pool.release(a);
+        pool.release(b);
+        assert_eq!(pool.in_use(), 0);
+    }
+
+    #[test]
+    fn pairs_are_the_right_way_round() {
+        let mut pool = Pool::new(60, 2);
+        let (a, b) = (frame(pool.take()), frame(pool.take()));
+        pool.payload_mut(&a).fill(1);
+        pool.payload_mut(&b).fill(2);
+        for (into, from, expected) in [(&a, &b, (1, 2)), (&b, &a, (2, 1))] {
+            let (x, y) = pool.payload_pair(into, from);
+            assert_eq!((x[0], y[0], x.len(), y.len()), (expected.0, expected.1, 18, 18));
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! Where every update went, and whether every sum is right.
+//!
+//! The ledger sees what workers sent, what devices wrote in their books and what the server received,
+//! in the order of events. It keeps the members of every packet under way, recomputes every
+//! aggregate from the sent gradients in the books' order, and counts fates per worker. It looks at
+//! a payload only once: to compare it, bit for bit, with its own sum.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use pktgen_generator::record::{Action, Balance, Book, PacketId, Reason, SumOk};
+
+/// No member.
+const END: u32 = u32::MAX;
+
+/// Packet ids are nearly dense; one multiplication spreads them well enough.
+#[derive(Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("only u64 keys are hashed")
+    }
+    fn write_u64(&mut self, id: u64) {
+        let x = id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = x ^ (x >> 32);
+    }
+}
+
+/// A packet under way: the chain of its members.
+#[derive(Debug, Clone, Copy)]
+struct Group {
+    first: u32,
+    last: u32,
+    count: u32,
+    elements: u16,
+    /// Sums cannot be followed: members have different lengths.
+    broken: bool,
+}
+
+/// Fates of one worker's updates.
+#[derive(Debug, Clone, Copy, Default)]
+struct Fates {
+    generated: u64,
+    withheld: u64,
+    sent: u64,
+    alone: u64,
+    merged: u64,
+    subsumed: u64,
+    outranked: u64,
+    dropped: [u64; Reason::ALL.len()],
+    in_flight: u64,
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy)]
+enum Fate {
+    Delivered,
+    Subsumed,
+    Outranked,
+    Dropped(Reason),
+    InFlight,
+}
+
+/// The account of a run.
+#[derive(Default)]
+pub struct Ledger {
+    groups: HashMap<u64, Group, BuildHasherDefault<IdHasher>>,
+    /// Members: worker and next of the chain; the index is also where their gradients are.
+    workers: Vec<u32>,
+    next: Vec<u32>,
+    free: Vec<u32>,
+    values: Vec<f32>,
+    stride: usize,
+    fates: Vec<Fates>,
+    /// Rows that speak of packets that are not under way.
+    strangers: u64,
+}
+
+impl Ledger {
+    /// For `workers` workers whose updates have at most `elements` gradients; 0 keeps no sums.
+    pub fn new(workers: usize, elements: usize) -> Self {
+        Ledger { fates: vec![Fates::default(); workers], stride: elements, ..Default::default() }
+    }
+
+    /// A worker generated an update and keeps it back.
+    pub fn withheld(&mut self, worker: u32) {
+        let fates = &mut self.fates[worker as usize];
+        fates.generated += 1;
+        fates.withheld += 1;
+    }
+
+    /// An update left its worker, with these gradients (little-endian f32s).
+    #[inline]
+    pub fn sent(&mut self, packet: PacketId, gradients: &[u8]) {
+        let worker = packet.worker();
+        let fates = &mut self.fates[worker as usize];
+        fates.generated += 1;
+        fates.sent += 1;
+        let member = match self.free.pop() {
+            Some(member) => member,
+            None => {
+                self.workers.push(0);
+                self.next.push(END);
+                self.values.resize(self.values.len() + self.stride, 0.0);
+                (self.workers.len() - 1) as u32
+            }
+        };
+        self.workers[member as usize] = worker;
+        self.next[member as usize] = END;
+        let start = member as usize * self.stride;
+        let room = &mut self.values[start..start + self.stride];
+        let (numbers, _) = gradients.as_chunks::<4>();
+        for (value, bytes) in room.iter_mut().zip(numbers) {
+            *value = f32::from_le_bytes(*bytes);
+        }
+        let elements = numbers.len().min(self.stride) as u16;
+        let group = Group { first: member, last: member, count: 1, elements, broken: false };
+        if self.groups.insert(packet.0, group).is_some() {
+            self.strangers += 1;
+        }
+    }
+
+    /// A device wrote this row.
+    #[inline]
+    pub fn book(&mut self, row: &Book) {
+        match row.action {
+            Action::Queued | Action::Departed | Action::Bypassed => {}
+            Action::Merged => self.merge(row),
+            Action::Subsumed => self.end(row.packet_in, Fate::Subsumed),
+            Action::Outranked => self.end(row.packet_in, Fate::Outranked),
+            Action::Dropped => self.end(row.packet_in, Fate::Dropped(row.reason.unwrap_or(Reason::Malformed))),
+        }
+    }
+
+    /// `packet_in`'s members join `packet_out`; their sums add up.
+    fn merge(&mut self, row: &Book) {
+        let (Some(part), Some(out)) = (self.groups.remove(&row.packet_in.0), row.packet_out) else {
+            self.strangers += 1;
+            return;
+        };
+        let Some(sum) = self.groups.get_mut(&out.0) else {
+            self.strangers += 1;
+            return;
+        };
+        // A group's sum is kept where its first member's gradients were.
+        let (a, b) = (sum.first as usize * self.stride, part.first as usize * self.stride);
+        let (low, high) = self.values.split_at_mut(a.max(b));
+        let (into, from) = if a < b { (&mut low[a..], &high[..]) } else { (&mut high[..], &low[b..]) };
+        for (s, p) in into.iter_mut().zip(from).take(usize::from(sum.elements)) {
+            *s += *p;
+        }
+        self.next[sum.last as usize] = part.first;
+        sum.last = part.last;
+        sum.count += part.count;
+        sum.broken |= part.broken || part.elements != sum.elements;
+    }
+
+    /// A packet reached the server with these gradients; `count` is what its header says.
+    #[inline]
+    pub fn received(&mut self, packet: PacketId, count: u16, gradients: &[u8]) -> SumOk {
+        let Some(group) = self.groups.get(&packet.0) else {
+            self.strangers += 1;
+            return SumOk::Unknown;
+        };
+        let verdict = if self.stride == 0 || group.broken {
+            SumOk::Unknown
+        } else {
+            let start = group.first as usize * self.stride;
+            let sum = &self.values[start..start + usize::from(group.elements)];
+            let (numbers, _) = gradients.as_chunks::<4>();
+            let same = numbers.len() == sum.len()
+                && numbers.iter().zip(sum).all(|(bytes, value)| *bytes == value.to_le_bytes());
+            if same && u32::from(count) == group.count { SumOk::Yes } else { SumOk::No }
+        };
+        self.end(packet, Fate::Delivered);
+        verdict
+    }
+
+    /// Gives every member of `packet` its fate.
+    fn end(&mut self, packet: PacketId, fate: Fate) {
+        let Some(group) = self.groups.remove(&packet.0) else {
+            self.strangers += 1;
+            return;
+        };
+        let alone = group.count == 1;
+        let mut member = group.first;
+        while member != END {
+            let fates = &mut self.fates[self.workers[member as usize] as usize];
+            match fate {
+                Fate::Delivered if alone => fates.alone += 1,
+                Fate::Delivered => fates.merged += 1,
+                Fate::Subsumed => fates.subsumed += 1,
+                Fate::Outranked => fates.outranked += 1,
+                Fate::Dropped(reason) => fates.dropped[reason as usize] += 1,
+                Fate::InFlight => fates.in_flight += 1,
+            }
+            self.free.push(member);
+            member = std::mem::replace(&mut self.next[member as usize], END);
+        }
+    }
+
+    /// Ends the run: what is still under way is in flight. Returns the balance of each worker.
+    pub fn close(&mut self) -> Vec<Balance> {
+        let mut rest: Vec<_> = self.groups.keys().copied().collect();
+        rest.sort_unstable();
+        for packet in rest {
+            self.end(PacketId(packet), Fate::InFlight);
+        }
+        self.fates.iter().map(Fates::balance).collect()
+    }
+
+    /// Rows that spoke of packets nobody sent, or that had already ended; 0 in a sound run.
+    pub fn strangers(&self) -> u64 {
+        self.strangers
+    }
+}
+
+impl Fates {
+    fn balance(&self) -> Balance {
+        let mut balance = Balance {
+            generated: self.generated,
+            withheld: self.withheld,
+            sent: self.sent,
+            delivered_alone: self.alone,
+            delivered_merged: self.merged,
+            subsumed: self.subsumed,
+            outranked: self.outranked,
+            in_flight: self.in_flight,
+            ..Default::default()
+        };
+        for reason in Reason::ALL {
+            balance.add_dropped(reason, self.dropped[reason as usize]);
+        }
+        balance.close();
+        balance
+    }
+}
+
+/// The sum of balances.
+pub fn total(parts: &[Balance]) -> Balance {
+    let mut sum = Balance::default();
+    for part in parts {
+        sum.generated += part.generated;
+        sum.withheld += part.withheld;
+        sum.sent += part.sent;
+        sum.delivered_alone += part.delivered_alone;
+        sum.delivered_merged += part.delivered_merged;
+        sum.subsumed += part.subsumed;
+        sum.outranked += part.outranked;
+        sum.in_flight += part.in_flight;
+        for (reason, n) in &part.dropped {
+            *sum.dropped.entry(reason.clone()).or_default() += n;
+        }
+        sum.unknown += part.unknown;
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(values: &[f32]) -> Vec<u8> {
+        values.iter().flat_map(|v| v.to_le_bytes()).collect()
+    }
+
+    fn id(worker: u32) -> PacketId {
+        PacketId::new(worker, 0, 0)
+    }
+
+    fn row(packet_in: PacketId, action: Action, packet_out: Option<PacketId>) -> Book {
+        Book { t: 0, node: 0, packet_in, action, packet_out, reason: (action == Action::Dropped).then_some(Reason::QueueFull) }
+    }
+
+    #[test]
+    fn members_inherit_the_fate_of_their_carrier() {
+        let mut ledger = Ledger::new(4, 2);
+        for worker in 0..4 {
+            ledger.sent(id(worker), &bytes(&[worker as f32, 1.0]));
+        }
+        ledger.book(&row(id(0), Action::Merged, Some(id(1))));
+        ledger.book(&row(id(1), Action::Merged, Some(id(2))));
+        assert_eq!(ledger.received(id(2), 3, &bytes(&[3.0, 3.0])), SumOk::Yes);
+        ledger.book(&row(id(3), Action::Dropped, None));
+        let balances = ledger.close();
+        assert!(balances[..3].iter().all(|b| b.delivered_merged == 1 && b.unknown == 0));
+        assert_eq!(balances[3].dropped_total(), 1);
+        assert_eq!(ledger.strangers(), 0);
+    }
+
+    #[test]
+    fn a_wrong_sum_count_or_stranger_is_seen() {
+        let mut ledger = Ledger::new(3, 1);
+        for worker in 0..3 {
+            ledger.sent(id(worker), &bytes(&[1.0]));
+        }
+        assert_eq!(ledger.received(id(0), 1, &bytes(&[1.0000001])), SumOk::No);
+        assert_eq!(ledger.received(id(1), 2, &bytes(&[1.0])), SumOk::No);
+        assert_eq!(ledger.received(id(1), 1, &bytes(&[1.0])), SumOk::Unknown);
+        assert_eq!(ledger.strangers(), 1);
+        let balance = total(&ledger.close());
+        assert_eq!((balance.in_flight, balance.delivered_alone, balance.unknown), (1, 2, 0));
+    }
+}

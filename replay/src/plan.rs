@@ -1,0 +1,235 @@
+//! From an experiment to something that can run: every section is read and checked before anything is
+//! sent.
+
+use std::sync::Arc;
+
+use pktgen_generator::config::{Document, Section};
+use pktgen_generator::registry::find;
+use pktgen_generator::seed::Seed;
+use pktgen_generator::time::{Time, NEVER};
+use pktgen_generator::topology::{Link, NodeId, Population, Topology, NO_PORT, SHAPES};
+use pktgen_generator::units::{Rate, Span};
+use pktgen_generator::wire::frame::FRAME_MAX;
+use pktgen_generator::wire::olaf::elements_in;
+use pktgen_generator::wire::FORMATS;
+use pktgen_generator::workload;
+use pktgen_generator::{Error, Result};
+
+use crate::capture::Records;
+use crate::driver::virtual_time::{Device, Simulation};
+use crate::endpoint::{Facts, Server, ENDPOINTS};
+use crate::ledger::Ledger;
+use crate::target::port::{Port, PortTiming};
+use crate::target::program::{Place, PROGRAMS};
+use crate::target::queue::QUEUES;
+use crate::transport::TRANSPORTS;
+
+/// The sections of an experiment file, for the error about an unknown one.
+pub const SECTIONS: &[&str] = &[
+    "name", "about", "seed", "workload", "schedule", "format", "topology", "target", "endpoint", "transport", "capture",
+    "sweep", "report", "paper",
+];
+
+/// A run, ready to start.
+pub struct Plan {
+    /// The simulation.
+    pub simulation: Simulation,
+    /// When it is cut off.
+    pub until: Time,
+    /// Which rows are recorded.
+    pub records: Records,
+    /// Are the packets at the server captured?
+    pub pcap: bool,
+    /// Hash of the trace or of what it is made from.
+    pub trace_hash: String,
+    /// Workers and clusters.
+    pub workers: Arc<Population>,
+    /// Names of nodes.
+    pub nodes: Vec<String>,
+    /// The resolved configuration.
+    pub config: String,
+}
+
+/// Reads all sections but `sweep`, `report` and `paper`, which belong to the sweep.
+pub fn plan(mut document: Document, seed: u64) -> Result<Plan> {
+    document.top("name", "unnamed")?;
+    document.top("about", "")?;
+    document.top("seed", "1")?;
+    let opened = workload::open(&mut document, Seed(seed))?;
+    let workers = Arc::new(opened.source.population().clone());
+    let udp_checksum = read_format(&mut document)?;
+    read_transport(&mut document)?;
+    let topology = read_topology(&mut document, &workers)?;
+    let (records, pcap, until) = read_capture(&mut document)?;
+    let server = topology.servers().next().unwrap_or_default();
+    let facts = Facts {
+        host_of: Arc::new(topology.host_of(workers.len())),
+        workers: workers.clone(),
+        server,
+        udp_checksum,
+    };
+    let mut endpoint = document.section("endpoint")?;
+    let kind: String = endpoint.get("workers", "open_loop")?;
+    let kind = find(ENDPOINTS, "worker endpoint", &kind, &endpoint.place("workers"))?;
+    let senders = kind.open(&mut endpoint, &facts, opened.source)?;
+    let receiver = Server::open(&mut endpoint, &facts)?;
+    document.close(endpoint)?;
+    let mut target = document.section("target")?;
+    let devices = Devices::read(&mut target, &topology, &facts)?;
+    let ledger = Ledger::new(workers.len(), elements_in(FRAME_MAX).min(devices.elements_max));
+    let simulation = Simulation::new(
+        &topology,
+        |node, links| devices.build(&mut target, node, links),
+        senders,
+        Box::new(receiver),
+        ledger,
+        FRAME_MAX,
+    )?;
+    document.close(target)?;
+    document.finish(SECTIONS)?;
+    Ok(Plan {
+        simulation,
+        until,
+        records,
+        pcap,
+        trace_hash: opened.hash,
+        workers,
+        nodes: topology.nodes.iter().map(|n| n.name.clone()).collect(),
+        config: document.resolved(),
+    })
+}
+
+fn read_format(document: &mut Document) -> Result<bool> {
+    let mut section = document.section("format")?;
+    let kind: String = section.get("kind", "olaf")?;
+    find(FORMATS, "wire format", &kind, &section.place("kind"))?;
+    let udp_checksum = section.get("udp_checksum", false)?;
+    document.close(section)?;
+    Ok(udp_checksum)
+}
+
+fn read_transport(document: &mut Document) -> Result<()> {
+    let mut section = document.section("transport")?;
+    let kind: String = section.get("kind", "virtual")?;
+    find(TRANSPORTS, "transport", &kind, &section.place("kind"))?;
+    document.close(section)
+}
+
+fn read_topology(document: &mut Document, workers: &Population) -> Result<Topology> {
+    let mut section = document.section("topology")?;
+    let kind: String = section.get("kind", "bottleneck")?;
+    let shape = find(SHAPES, "topology", &kind, &section.place("kind"))?;
+    let topology = shape.build(&mut section, workers)?;
+    document.close(section)?;
+    topology.check(workers.len())?;
+    Ok(topology)
+}
+
+fn read_capture(document: &mut Document) -> Result<(Records, bool, Time)> {
+    let mut section = document.section("capture")?;
+    let records: String = section.get("records", "full")?;
+    let records = records.parse().map_err(|e| Error::config(format!("{}: {e}", section.place("records"))))?;
+    let pcap = section.get("pcap", false)?;
+    let until: Option<Span> = section.get_opt("until")?;
+    document.close(section)?;
+    Ok((records, pcap, until.map_or(NEVER, Span::ps)))
+}
+
+/// How the devices of a run are made.
+struct Devices {
+    program: String,
+    queue: String,
+    timing: PortTiming,
+    routes: Vec<Arc<Vec<u16>>>,
+    group_ports: Vec<Arc<Vec<Vec<u16>>>>,
+    workers: Arc<Population>,
+    server: NodeId,
+    elements_max: usize,
+}
+
+impl Devices {
+    fn read(section: &mut Section, topology: &Topology, facts: &Facts) -> Result<Self> {
+        let kind: String = section.get("kind", "software")?;
+        if kind != "software" {
+            return Err(Error::config(format!(
+                "{}: there is no target \"{kind}\"; this version has software targets only",
+                section.place("kind")
+            )));
+        }
+        let program: String = section.get("program", "olaf")?;
+        let queue: String = section.get("queue", "olaf")?;
+        let efficiency: f64 = section.get("dequeue_efficiency", 1.0)?;
+        if !(efficiency > 0.0 && efficiency <= 1.0) {
+            return Err(Error::config(format!(
+                "{}: {efficiency} is not above 0 and at most 1",
+                section.place("dequeue_efficiency")
+            )));
+        }
+        let block_time: Span = section.get("block_time", "0ns")?;
+        let engine_rate: Option<Rate> = section.get_opt("engine_rate")?;
+        let engine_buffer: u32 = section.get("engine_buffer", 16u32)?;
+        let bypass_slots: u32 = section.get("bypass_slots", 1024u32)?;
+        let routes: Vec<_> = topology.routes().into_iter().map(Arc::new).collect();
+        let group_ports = routes.iter().map(|routes| Arc::new(groups(routes, facts))).collect();
+        Ok(Devices {
+            program,
+            queue,
+            timing: PortTiming {
+                efficiency_ppm: (efficiency * 1e6).round() as u64,
+                block_time: block_time.ps(),
+                engine_rate: engine_rate.unwrap_or_default(),
+                engine_buffer: engine_buffer as usize,
+                bypass_slots: bypass_slots as usize,
+                ..PortTiming::link(Rate::default(), Default::default(), 0)
+            },
+            routes,
+            group_ports,
+            workers: facts.workers.clone(),
+            server: facts.server,
+            elements_max: elements_in(FRAME_MAX),
+        })
+    }
+
+    fn build(&self, section: &mut Section, node: NodeId, links: &[(u32, &Link)]) -> Result<Device> {
+        let place = Place {
+            node,
+            routes: self.routes[usize::from(node)].clone(),
+            workers: self.workers.clone(),
+            group_ports: self.group_ports[usize::from(node)].clone(),
+            server: self.server,
+        };
+        let program = find(PROGRAMS, "program", &self.program, &section.place("program"))?.open(section, place)?;
+        let discipline = find(QUEUES, "queue", &self.queue, &section.place("queue"))?;
+        let mut ports = Vec::with_capacity(links.len());
+        for (index, link) in links {
+            let queue = discipline.open(section, self.workers.clusters(), link.slots)?;
+            // The card's limits are those of its queue towards the server; the way down is a plain link.
+            let up = self.routes[usize::from(node)][usize::from(self.server)] == ports.len() as u16;
+            let line = PortTiming { rate: link.rate, overhead: link.overhead, delay: link.delay, ..self.timing.clone() };
+            let plain = PortTiming {
+                bypass_slots: self.timing.bypass_slots,
+                ..PortTiming::link(link.rate, link.overhead, link.delay)
+            };
+            ports.push(Port::new(*index, queue, if up { &line } else { &plain }));
+        }
+        Ok(Device::new(node, program, ports))
+    }
+}
+
+/// Ports towards the workers of each cluster, each once, in order.
+fn groups(routes: &[u16], facts: &Facts) -> Vec<Vec<u16>> {
+    let mut groups = vec![Vec::new(); facts.workers.clusters()];
+    for (worker, &cluster) in facts.workers.cluster_of.iter().enumerate() {
+        let port = routes[usize::from(facts.host_of[worker])];
+        if let Some(ports) = groups.get_mut(usize::from(cluster))
+            && port != NO_PORT
+            && !ports.contains(&port)
+        {
+            ports.push(port);
+        }
+    }
+    for ports in &mut groups {
+        ports.sort_unstable();
+    }
+    groups
+}

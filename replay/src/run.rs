@@ -1,0 +1,319 @@
+//! Running an experiment: one run dir, or a sweep of them.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Mutex;
+
+use pktgen_generator::config::{Document, Run, Section, Sweep, Value};
+use pktgen_generator::record::{
+    Balance, Counters, Manifest, Published, ReportPlan, RunState, SweepManifest, SweepRun, Validity, MANIFEST_VERSION,
+};
+use pktgen_generator::{Error, Result};
+
+use crate::capture::{Records, RunDir};
+use crate::clock;
+use crate::driver::virtual_time::Outcome;
+use crate::ledger::total;
+use crate::plan::{plan, Plan};
+
+/// An experiment with its sweep unfolded.
+pub struct Experiment {
+    document: Document,
+    /// Name.
+    pub name: String,
+    /// What it shows.
+    pub about: String,
+    /// The runs.
+    pub runs: Vec<Run>,
+    axes: Vec<(String, Vec<String>)>,
+    report: ReportPlan,
+    paper: Vec<Published>,
+}
+
+impl Experiment {
+    /// Reads the sweep, the report and the published values of a document.
+    pub fn open(mut document: Document) -> Result<Self> {
+        let name = text(&document, "name", "unnamed");
+        let about = text(&document, "about", "");
+        let seed: u64 = match document.get("seed") {
+            None => 1,
+            Some(Value::Integer(seed)) if *seed >= 0 => *seed as u64,
+            Some(other) => {
+                return Err(Error::config(format!("seed = {}: a seed is a whole number from 0 on", other.to_toml())));
+            }
+        };
+        let sweep = Sweep::read(&mut document, seed)?;
+        let runs = sweep.runs();
+        let mut seen = HashSet::new();
+        for run in &runs {
+            if !seen.insert(run.folder()) {
+                return Err(Error::config(format!(
+                    "[sweep]: two runs would be called \"{}\"; give variants different names and list seeds once",
+                    run.folder()
+                )));
+            }
+        }
+        let mut axes: Vec<(String, Vec<String>)> = Vec::new();
+        if !sweep.variants.is_empty() {
+            axes.push(("variant".into(), sweep.variants.iter().map(|(name, _)| name.clone()).collect()));
+        }
+        axes.extend(sweep.axes.iter().map(|(key, values)| (key.clone(), values.iter().map(Value::to_label).collect())));
+        let mut section = document.section("report")?;
+        let report = read_report(&mut section)?;
+        document.close(section)?;
+        let mut section = document.section("paper")?;
+        let paper = read_paper(&mut section)?;
+        document.close(section)?;
+        Ok(Experiment { document, name, about, runs, axes, report, paper })
+    }
+
+    /// Plans one run: everything is read and checked, nothing is sent.
+    pub fn plan(&self, run: &Run) -> Result<Plan> {
+        let mut document = self.document.clone();
+        run.apply(&mut document)?;
+        plan(document, run.seed)
+    }
+
+    /// Runs everything into `out`: a run dir, or a folder of them with `sweep.json`. `progress` is called with
+    /// finished runs and updates sent in all; `stop` ends it cleanly.
+    pub fn execute(
+        &self,
+        out: &Path,
+        threads: usize,
+        stop: &AtomicBool,
+        progress: &(dyn Fn(usize, u64) + Sync),
+    ) -> Result<Vec<Finished>> {
+        // The first plan of every point finds mistakes before anything is written.
+        self.check_points()?;
+        if self.runs.len() == 1 {
+            let sent = |n| progress(0, n);
+            let finished = self.run_one(&self.runs[0], out, stop, &sent)?;
+            progress(1, finished.balance.sent);
+            return Ok(vec![finished]);
+        }
+        std::fs::create_dir_all(out).map_err(Error::io("create folder", out))?;
+        if std::fs::read_dir(out).map_err(Error::io("read", out))?.next().is_some() {
+            return Err(Error::config(format!(
+                "{}: the folder is not empty; choose another with --out, or remove it",
+                out.display()
+            )));
+        }
+        self.write_sweep(out)?;
+        self.run_all(out, threads, stop, progress)
+    }
+
+    fn check_points(&self) -> Result<()> {
+        let mut seen = HashSet::new();
+        for run in &self.runs {
+            if seen.insert(&run.labels) {
+                self.plan(run)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run_all(
+        &self,
+        out: &Path,
+        threads: usize,
+        stop: &AtomicBool,
+        progress: &(dyn Fn(usize, u64) + Sync),
+    ) -> Result<Vec<Finished>> {
+        let next = AtomicUsize::new(0);
+        let results: Mutex<Vec<(usize, Result<Finished>)>> = Mutex::new(Vec::new());
+        let tally = Mutex::new((0usize, 0u64));
+        let work = || {
+            while !stop.load(Ordering::Relaxed) {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                let Some(run) = self.runs.get(i) else { break };
+                let result = self.run_one(run, &out.join(run.folder()), stop, &|_| {});
+                if let (Ok(finished), Ok(mut tally)) = (&result, tally.lock()) {
+                    *tally = (tally.0 + 1, tally.1 + finished.balance.sent);
+                    progress(tally.0, tally.1);
+                }
+                let failed = result.is_err();
+                if let Ok(mut results) = results.lock() {
+                    results.push((i, result));
+                }
+                if failed {
+                    next.store(self.runs.len(), Ordering::Relaxed);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..threads.max(1) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let mut results = results.into_inner().unwrap_or_default();
+        results.sort_by_key(|(i, _)| *i);
+        results.into_iter().map(|(_, result)| result).collect()
+    }
+
+    fn run_one(&self, run: &Run, dir: &Path, stop: &AtomicBool, progress: &dyn Fn(u64)) -> Result<Finished> {
+        let plan = self.plan(run)?;
+        let mut manifest = self.manifest(run, &plan);
+        let mut recorder = RunDir::create(dir, &manifest, plan.records, plan.pcap)?;
+        let outcome = plan.simulation.run(plan.until, stop, &mut recorder, &mut |n| progress(n))?;
+        conclude(&mut manifest, outcome);
+        recorder.finish(&manifest)?;
+        Ok(Finished {
+            dir: dir.to_owned(),
+            labels: run.labels.clone(),
+            seed: run.seed,
+            balance: manifest.balance,
+            validity: manifest.validity,
+            state: manifest.state,
+        })
+    }
+
+    fn manifest(&self, run: &Run, plan: &Plan) -> Manifest {
+        let clock = |column: &str| (column.to_owned(), "virtual".to_owned());
+        Manifest {
+            version: MANIFEST_VERSION,
+            tool: tool(),
+            experiment: self.name.clone(),
+            labels: run.labels.clone(),
+            seed: run.seed,
+            state: RunState::Running,
+            anchor_unix_ns: 0,
+            created_unix_ns: clock::unix_ns(),
+            trace_hash: plan.trace_hash.clone(),
+            config: plan.config.clone(),
+            clocks: ["sent.t_gen_ps", "sent.t_due_ps", "sent.t_sent_ps", "books.t_ps", "received.t_recv_ps"]
+                .map(clock)
+                .into(),
+            host: BTreeMap::new(),
+            nodes: plan.nodes.clone(),
+            records: plan.records.to_string(),
+            clusters: plan.workers.cluster_of.clone(),
+            balance: Balance::default(),
+            balance_by_worker: Vec::new(),
+            counters: Counters::default(),
+            validity: Validity::default(),
+        }
+    }
+
+    fn write_sweep(&self, out: &Path) -> Result<()> {
+        let runs = self.runs.iter().map(|r| SweepRun { dir: r.folder(), labels: r.labels.clone(), seed: r.seed });
+        let sweep = SweepManifest {
+            version: MANIFEST_VERSION,
+            experiment: self.name.clone(),
+            about: self.about.clone(),
+            axes: self.axes.clone(),
+            runs: runs.collect(),
+            report: self.report.clone(),
+            paper: self.paper.clone(),
+        };
+        let path = out.join("sweep.json");
+        let mut text = serde_json::to_string_pretty(&sweep).map_err(|e| Error::data(&path, e.to_string()))?;
+        text.push('\n');
+        std::fs::write(&path, text).map_err(Error::io("write", &path))
+    }
+}
+
+/// What a run came to.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// Its folder.
+    pub dir: PathBuf,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its seed.
+    pub seed: u64,
+    /// Where every update went.
+    pub balance: Balance,
+    /// May its numbers be used?
+    pub validity: Validity,
+    /// How far it got.
+    pub state: RunState,
+}
+
+/// Fills in what is known only at the end, and decides whether the run is valid.
+fn conclude(manifest: &mut Manifest, mut outcome: Outcome) {
+    let by_worker = outcome.ledger.close();
+    let balance = total(&by_worker);
+    let mut reasons = Vec::new();
+    let strangers = outcome.ledger.strangers();
+    if balance.unknown != 0 || strangers > 0 {
+        reasons.push(format!("the balance does not close: {} unknown, {strangers} rows about unknown packets", balance.unknown));
+    }
+    if outcome.counters.sums_wrong > 0 {
+        reasons.push(format!("{} packets carried a wrong sum", outcome.counters.sums_wrong));
+    }
+    if outcome.leaked > 0 {
+        reasons.push(format!("{} frames were never released", outcome.leaked));
+    }
+    if let Some(why) = outcome.source_failure {
+        reasons.push(format!("the trace ended early: {why}"));
+    }
+    manifest.state = if outcome.interrupted { RunState::Interrupted } else { RunState::Finished };
+    if outcome.interrupted {
+        reasons.push("the run was interrupted".into());
+    }
+    manifest.validity.valid = reasons.is_empty();
+    if outcome.cut {
+        reasons.push(format!("note: cut at {} ps by capture.until; {} updates were in flight", outcome.counters.end_ps, balance.in_flight));
+    }
+    manifest.validity.reasons = reasons;
+    manifest.counters = outcome.counters;
+    manifest.balance = balance;
+    manifest.balance_by_worker = by_worker;
+}
+
+/// Tool version and commit.
+fn tool() -> String {
+    format!("pktgen {} ({})", env!("CARGO_PKG_VERSION"), option_env!("PKTGEN_COMMIT").unwrap_or("no commit"))
+}
+
+fn text(document: &Document, key: &str, default: &str) -> String {
+    document.get(key).map_or(default.to_owned(), Value::to_label)
+}
+
+fn read_report(section: &mut Section) -> Result<ReportPlan> {
+    let default = ["received", "absorbed", "loss", "aom_mean/cluster", "aom_mean/worker"];
+    Ok(ReportPlan {
+        metrics: section.get_list("metrics", &default)?,
+        baseline: section.get_opt("baseline")?,
+        fitted: section.get_list("fitted", &[])?,
+        notes: section.get_list("notes", &[])?,
+    })
+}
+
+/// `[[paper.rows]]`: `at` labels, a `source`, and the values.
+fn read_paper(section: &mut Section) -> Result<Vec<Published>> {
+    let mut rows = Vec::new();
+    for table in section.get_tables("rows")? {
+        let mut row = Published { at: BTreeMap::new(), source: String::new(), values: BTreeMap::new() };
+        for (key, value) in table {
+            match (key.strip_prefix("at."), &value) {
+                (Some(label), value) => {
+                    row.at.insert(label.to_owned(), value.to_label());
+                }
+                (None, Value::Text(text)) if key == "source" => row.source = text.clone(),
+                (None, Value::Integer(n)) => {
+                    row.values.insert(key, *n as f64);
+                }
+                (None, Value::Float(x)) => {
+                    row.values.insert(key, *x);
+                }
+                _ => {
+                    return Err(Error::config(format!(
+                        "{}: {key} = {}; a published value is a number",
+                        section.place("rows"),
+                        value.to_toml()
+                    )));
+                }
+            }
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// Records that a plan asks for, for progress messages.
+pub fn records_of(plan: &Plan) -> Records {
+    plan.records
+}

@@ -1,0 +1,206 @@
+//! An output port in virtual time: a queue, the way around it, and the link behind both.
+//!
+//! The link transmits one frame at a time; frames that go around the queue are served first (our
+//! choice; the paper says only that they have no queue interaction, §7). The limits of OLAF's card
+//! are here because they are timing: dequeue efficiency, block time (§12.1: 4 ns per 64-byte
+//! block) and engine rate (§7: 50 Gbit/s). All are neutral by default.
+
+use std::collections::VecDeque;
+
+use pktgen_generator::record::{Action, Reason};
+use pktgen_generator::time::{Serialiser, Time, NEVER};
+use pktgen_generator::units::{Rate, Size};
+use pktgen_generator::wire::olaf::Status;
+
+use super::books::Books;
+use super::context::Outbox;
+use super::queue::Queue;
+use crate::frame::{Frame, Pool};
+
+/// Timing of a port.
+#[derive(Debug, Clone)]
+pub struct PortTiming {
+    /// Line rate.
+    pub rate: Rate,
+    /// What each frame costs on the line beyond its bytes.
+    pub overhead: Size,
+    /// Propagation delay.
+    pub delay: Time,
+    /// Share of the line rate that the dequeue side reaches, in millionths.
+    pub efficiency_ppm: u64,
+    /// Least time that each 64-byte block of a frame occupies the output.
+    pub block_time: Time,
+    /// Rate at which the engine takes frames in; 0 for no limit.
+    pub engine_rate: Rate,
+    /// Frames that may wait for the engine.
+    pub engine_buffer: usize,
+    /// Frames that may wait to go around the queue.
+    pub bypass_slots: usize,
+}
+
+impl PortTiming {
+    /// A plain link.
+    pub fn link(rate: Rate, overhead: Size, delay: Time) -> Self {
+        PortTiming {
+            rate,
+            overhead,
+            delay,
+            efficiency_ppm: 1_000_000,
+            block_time: 0,
+            engine_rate: Rate::from_bps(0),
+            engine_buffer: 0,
+            bypass_slots: 1024,
+        }
+    }
+}
+
+/// The engine's input: frames are taken in at a rate.
+struct Engine {
+    rate: Serialiser,
+    free_at: Time,
+    buffer: usize,
+    pending: VecDeque<Frame>,
+}
+
+/// A port.
+pub struct Port {
+    /// The link behind it, as an index into the topology's links.
+    pub link: u32,
+    queue: Box<dyn Queue>,
+    bypass: VecDeque<Frame>,
+    bypass_slots: usize,
+    wire: Serialiser,
+    service: Option<Serialiser>,
+    delay: Time,
+    block_time: Time,
+    engine: Option<Engine>,
+    /// When the transmission under way ends; [`NEVER`] if there is none.
+    busy_until: Time,
+    queue_locked: bool,
+}
+
+impl Port {
+    /// A port on `link` with this queue and timing.
+    pub fn new(link: u32, queue: Box<dyn Queue>, timing: &PortTiming) -> Self {
+        let slowed = u128::from(timing.rate.bps()) * u128::from(timing.efficiency_ppm) / 1_000_000;
+        let service = (timing.efficiency_ppm != 1_000_000)
+            .then(|| Serialiser::new(Rate::from_bps((slowed as u64).max(1)), timing.overhead));
+        let engine = (timing.engine_rate.bps() > 0).then(|| Engine {
+            rate: Serialiser::new(timing.engine_rate, Size::default()),
+            free_at: 0,
+            buffer: timing.engine_buffer,
+            pending: VecDeque::new(),
+        });
+        Port {
+            link,
+            queue,
+            bypass: VecDeque::new(),
+            bypass_slots: timing.bypass_slots,
+            wire: Serialiser::new(timing.rate, timing.overhead),
+            service,
+            delay: timing.delay,
+            block_time: timing.block_time,
+            engine,
+            busy_until: NEVER,
+            queue_locked: false,
+        }
+    }
+
+    /// When something happens here without input.
+    #[inline]
+    pub fn wake(&self) -> Time {
+        let pending = self.engine.as_ref().and_then(|e| e.pending.front()).map_or(NEVER, |f| f.t);
+        self.busy_until.min(pending)
+    }
+
+    /// Does everything that happens up to and including `t`. At equal times a departure comes before an
+    /// arrival.
+    #[inline]
+    pub fn advance(&mut self, t: Time, pool: &mut Pool, books: &mut Books, out: &mut Outbox) {
+        while self.wake() <= t {
+            let pending = self.engine.as_ref().and_then(|e| e.pending.front()).map_or(NEVER, |f| f.t);
+            if self.busy_until <= pending {
+                let now = self.busy_until;
+                self.busy_until = NEVER;
+                if std::mem::take(&mut self.queue_locked) {
+                    self.queue.release();
+                }
+                self.start(now, pool, books, out);
+            } else if let Some(frame) = self.engine.as_mut().and_then(|e| e.pending.pop_front()) {
+                self.queue.enqueue(&[frame], pool, books);
+                self.start(frame.t, pool, books, out);
+            }
+        }
+    }
+
+    /// A frame for the queue, at `frame.t`.
+    #[inline]
+    pub fn offer(&mut self, frame: Frame, pool: &mut Pool, books: &mut Books, out: &mut Outbox) {
+        self.advance(frame.t, pool, books, out);
+        match &mut self.engine {
+            None => {
+                self.queue.enqueue(&[frame], pool, books);
+                self.start(frame.t, pool, books, out);
+            }
+            Some(engine) => {
+                let start = engine.free_at.max(frame.t);
+                if start > frame.t && engine.pending.len() >= engine.buffer {
+                    books.dropped(frame.t, &frame, Reason::EngineBusy, None);
+                    pool.release(frame.buffer);
+                    return;
+                }
+                engine.free_at = start + engine.rate.take(u32::from(frame.len));
+                engine.pending.push_back(Frame { t: start, ..frame });
+                self.advance(frame.t, pool, books, out);
+            }
+        }
+    }
+
+    /// A frame that goes around the queue on the same link, at `frame.t`.
+    pub fn offer_around(&mut self, frame: Frame, pool: &mut Pool, books: &mut Books, out: &mut Outbox) {
+        self.advance(frame.t, pool, books, out);
+        if self.bypass.len() >= self.bypass_slots {
+            books.dropped(frame.t, &frame, Reason::BypassFull, None);
+            pool.release(frame.buffer);
+            return;
+        }
+        books.passes(frame.t, &frame, Action::Bypassed);
+        self.bypass.push_back(frame);
+        self.start(frame.t, pool, books, out);
+    }
+
+    /// Begins the next transmission if the link is free.
+    #[inline]
+    fn start(&mut self, now: Time, pool: &mut Pool, books: &mut Books, out: &mut Outbox) {
+        if self.busy_until != NEVER {
+            return;
+        }
+        let frame = match self.bypass.pop_front() {
+            Some(frame) => frame,
+            None => match self.queue.dequeue(now, pool) {
+                Some(frame) => {
+                    self.queue_locked = true;
+                    frame
+                }
+                None => return,
+            },
+        };
+        books.passes(now, &frame, Action::Departed);
+        let bytes = u32::from(frame.len);
+        let on_wire = self.wire.take(bytes);
+        let service = self.service.as_mut().map_or(on_wire, |s| s.take(bytes));
+        self.busy_until = now + service.max(Time::from(bytes.div_ceil(64)) * self.block_time);
+        out.push(self.link, Frame { t: now + on_wire + self.delay, ..frame });
+    }
+
+    /// State of the queue at `t`.
+    pub fn status(&mut self, t: Time, pool: &mut Pool, books: &mut Books, out: &mut Outbox) -> Status {
+        self.advance(t, pool, books, out);
+        self.queue.status(t)
+    }
+
+    /// Frames that wait here.
+    pub fn waiting(&self) -> usize {
+        self.queue.waiting() + self.bypass.len() + self.engine.as_ref().map_or(0, |e| e.pending.len())
+    }
+}

@@ -1,0 +1,41 @@
+//! Plain forwarding: every frame to the port of its destination.
+
+use pktgen_generator::config::Section;
+use pktgen_generator::registry::Named;
+use pktgen_generator::topology::NO_PORT;
+use pktgen_generator::Result;
+
+use super::{Place, Program, ProgramKind};
+use crate::frame::Frame;
+use crate::target::context::Context;
+
+/// `program = "forward"`.
+pub struct ForwardKind;
+
+impl Named for ForwardKind {
+    fn name(&self) -> &'static str {
+        "forward"
+    }
+    fn about(&self) -> &'static str {
+        "every frame to the port of its destination"
+    }
+}
+
+impl ProgramKind for ForwardKind {
+    fn open(&self, _section: &mut Section, place: Place) -> Result<Box<dyn Program>> {
+        Ok(Box::new(Forward { place }))
+    }
+}
+
+struct Forward {
+    place: Place,
+}
+
+impl Program for Forward {
+    fn on_burst(&mut self, burst: &[Frame], context: &mut Context) {
+        for frame in burst {
+            let port = self.place.routes.get(usize::from(frame.flow)).copied().unwrap_or(NO_PORT);
+            context.emit(port, *frame);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Device programs: what happens to a packet.
+
+mod forward;
+mod olaf;
+
+use std::sync::Arc;
+
+use pktgen_generator::config::Section;
+use pktgen_generator::registry::Named;
+use pktgen_generator::topology::{NodeId, Population};
+use pktgen_generator::Result;
+
+use super::context::Context;
+use crate::frame::Frame;
+
+/// A program on one device.
+pub trait Program: Send {
+    /// Frames arrived, each at its `t`. Every frame is emitted, dropped or kept.
+    fn on_burst(&mut self, burst: &[Frame], context: &mut Context);
+}
+
+/// What a program knows of its place in the network.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The device's own node.
+    pub node: NodeId,
+    /// Port by destination node.
+    pub routes: Arc<Vec<u16>>,
+    /// Workers and their clusters.
+    pub workers: Arc<Population>,
+    /// Ports towards the workers of each cluster, each port once.
+    pub group_ports: Arc<Vec<Vec<u16>>>,
+    /// The parameter server.
+    pub server: NodeId,
+}
+
+/// Makes programs.
+pub trait ProgramKind: Named + Sync {
+    /// Reads its keys from `[target]` and makes the program of one device.
+    fn open(&self, section: &mut Section, place: Place) -> Result<Box<dyn Program>>;
+}
+
+/// Every program, by name.
+pub static PROGRAMS: &[&dyn ProgramKind] = &[&forward::ForwardKind, &olaf::OlafKind];

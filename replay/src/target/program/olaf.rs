@@ -1,0 +1,105 @@
+//! OLAF's accelerator around its queue (§7, "Olaf Packet Processing Pipeline").
+//!
+//! Uplink: a frame whose source is a known worker and that is an update gets the cluster of that
+//! worker and goes to the queue; anything else bypasses all model-related processing, on the same
+//! link. Downlink: an ACK of the server is stamped with the state of the uplink's queue and multicast to
+//! the workers of its cluster. The paper computes the worker as a hash of the five-tuple; here the
+//! address tells, which is the same thing without collisions.
+
+use pktgen_generator::config::Section;
+use pktgen_generator::record::NO_CLUSTER;
+use pktgen_generator::registry::Named;
+use pktgen_generator::topology::NO_PORT;
+use pktgen_generator::wire::frame::{group_ip, readdress, source_ip, worker_of, SERVER_IP};
+use pktgen_generator::wire::olaf::{is_ack, stamp, Ack, Header, Status, FLAG_STAMPED};
+use pktgen_generator::Result;
+
+use super::{Place, Program, ProgramKind};
+use crate::frame::{Frame, Kind};
+use crate::target::context::Context;
+
+/// `program = "olaf"`.
+pub struct OlafKind;
+
+impl Named for OlafKind {
+    fn name(&self) -> &'static str {
+        "olaf"
+    }
+    fn about(&self) -> &'static str {
+        "identifies workers, queues their updates, stamps and multicasts ACKs"
+    }
+}
+
+impl ProgramKind for OlafKind {
+    fn open(&self, _section: &mut Section, place: Place) -> Result<Box<dyn Program>> {
+        Ok(Box::new(Olaf { place }))
+    }
+}
+
+struct Olaf {
+    place: Place,
+}
+
+impl Olaf {
+    fn port(&self, flow: u16) -> u16 {
+        self.place.routes.get(usize::from(flow)).copied().unwrap_or(NO_PORT)
+    }
+
+    /// The cluster of a frame that is an update of a known worker.
+    #[inline]
+    fn identify(&self, frame: &Frame, context: &Context) -> Option<(u32, u16)> {
+        let bytes = context.pool.frame(frame);
+        let worker = worker_of(source_ip(bytes), self.place.workers.len())?;
+        let cluster = self.place.workers.cluster_of[worker as usize];
+        let payload = context.pool.payload(frame);
+        (cluster != NO_CLUSTER && Header::parse_update(payload).is_some()).then_some((worker, cluster))
+    }
+
+    /// Stamps an ACK and sends it to the cluster's workers. Every port gets one copy, so that copies are
+    /// made at the last hop where paths part (§10, "Increased Downlink Traffic").
+    fn acknowledge(&self, frame: &Frame, ack: &Ack, context: &mut Context) {
+        let cluster = ack.header.cluster;
+        if let Some(status) = context.status(self.port(self.place.server), frame.t) {
+            let earlier = (ack.header.flags & FLAG_STAMPED != 0).then_some(ack.status);
+            if earlier.is_none_or(|earlier| more_congested(status, earlier)) {
+                stamp(context.pool.payload_mut(frame), status);
+            }
+        }
+        let len = usize::from(frame.len);
+        readdress(&mut context.pool.bytes_mut(frame.buffer)[..len], group_ip(cluster));
+        let Some((last, others)) = self.place.group_ports.get(usize::from(cluster)).and_then(|p| p.split_last()) else {
+            return context.emit_around(NO_PORT, *frame);
+        };
+        for &port in others {
+            let copy = context.share(frame);
+            context.emit_around(port, copy);
+        }
+        context.emit_around(*last, *frame);
+    }
+}
+
+/// With several devices on the way, one overwrites the state only if its N/Qmax is larger.
+fn more_congested(own: Status, earlier: Status) -> bool {
+    u64::from(own.active) * u64::from(earlier.capacity) > u64::from(earlier.active) * u64::from(own.capacity)
+}
+
+impl Program for Olaf {
+    fn on_burst(&mut self, burst: &[Frame], context: &mut Context) {
+        for frame in burst {
+            if let Some((worker, cluster)) = self.identify(frame, context) {
+                let port = self.port(frame.flow);
+                context.emit(port, Frame { worker, cluster, kind: Kind::Update, ..*frame });
+                continue;
+            }
+            let from_server = source_ip(context.pool.frame(frame)) == SERVER_IP;
+            let payload = context.pool.payload(frame);
+            match from_server && is_ack(payload) {
+                true => match Ack::parse(payload) {
+                    Some(ack) => self.acknowledge(frame, &ack, context),
+                    None => context.emit_around(self.port(frame.flow), *frame),
+                },
+                false => context.emit_around(self.port(frame.flow), *frame),
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Queue disciplines: what waits for a link, and in which order.
+//!
+//! A queue knows no link and keeps no clock: the port offers it frames and takes the next one out.
+//! The frame that is being transmitted is *locked*: taken by [`Queue::dequeue`] and ended by
+//! [`Queue::release`]; whether it holds its slot meanwhile is a parameter of every discipline
+//! (on OLAF's card it does, §12.1; in ns-3, where the device is apart from the queue, it does not).
+
+mod fifo;
+mod olaf;
+
+use pktgen_generator::config::Section;
+use pktgen_generator::registry::Named;
+use pktgen_generator::time::Time;
+use pktgen_generator::wire::olaf::Status;
+use pktgen_generator::Result;
+
+use super::books::Books;
+use crate::frame::{Frame, Pool};
+
+pub use fifo::Fifo;
+pub use olaf::{MergedReward, OlafQueue, OlafSettings};
+
+/// A queue in front of one link.
+pub trait Queue: Send {
+    /// Offers frames in order; each is kept, merged or dropped, and the books say which. `frame.t` is the
+    /// time of the offer. A frame that is not kept is released.
+    fn enqueue(&mut self, burst: &[Frame], pool: &mut Pool, books: &mut Books);
+
+    /// Takes the frame that is transmitted next and locks it.
+    fn dequeue(&mut self, t: Time, pool: &mut Pool) -> Option<Frame>;
+
+    /// The transmission of the locked frame has ended.
+    fn release(&mut self);
+
+    /// Qn, N and Qmax at `t`.
+    fn status(&mut self, t: Time) -> Status;
+
+    /// Ids of everything that waits, and of the locked frame.
+    fn waiting(&self) -> usize;
+}
+
+/// Makes queues.
+pub trait Discipline: Named + Sync {
+    /// Reads its keys from `[target]` and makes the queue of one port, with `slots` where the topology
+    /// says so for that port.
+    fn open(&self, section: &mut Section, clusters: usize, slots: Option<u32>) -> Result<Box<dyn Queue>>;
+}
+
+/// Every queue discipline, by name.
+pub static QUEUES: &[&dyn Discipline] = &[&fifo::FifoDiscipline, &olaf::OlafDiscipline];
