@@ -12,7 +12,8 @@ pub(crate) type Index = HashMap<u64, u32, BuildHasherDefault<IdHasher>>;
 /// Says "not there" where a dense index is expected.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// Multiplies by the golden ratio: ids that differ in few bits land far apart.
+/// Folds the worker (high bits) onto the sequence number and multiplies by the golden ratio: ids that
+/// differ in few bits land far apart. Each step can be undone, so different ids have different hashes.
 #[derive(Default)]
 pub(crate) struct IdHasher(u64);
 
@@ -28,7 +29,9 @@ impl Hasher for IdHasher {
     }
 
     fn write_u64(&mut self, value: u64) {
-        self.0 = (self.0 ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
+        let folded = self.0 ^ value ^ (value >> 29);
+        let spread = folded.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = spread ^ (spread >> 32);
     }
 }
 

@@ -1,1 +1,38 @@
-//! analysis
+//! NUMBERS and verdicts, from run dirs.
+//!
+//! This crate reads what replay leaves behind (never replay itself), resolves what became of every
+//! packet, computes metrics, compares sweeps and renders reports. It must not compute a number from
+//! printed text, print anything, or use `unsafe`. Bad input gives a message, never a panic.
+//!
+//! Map: [`run`] reads a run dir; [`fates`] resolves packets; [`age`] is the Age-of-Model of all flows;
+//! [`metric`] turns both into [`Line`]s ([`analyze`] drives it); [`stats`] has medians and intervals;
+//! [`sweep`] analyses all runs of a folder; [`model`] is what a report says ([`chart`] its pictures'
+//! data, [`human`] its units), [`report`] its forms ([`plot`] draws), [`summary`] the terminal's table.
+#![forbid(unsafe_code)]
+
+pub mod age;
+pub mod analyze;
+pub mod chart;
+pub mod fates;
+pub mod human;
+mod index;
+pub mod line;
+pub mod metric;
+pub mod model;
+pub mod plot;
+pub mod report;
+pub mod run;
+pub mod stats;
+pub mod summary;
+pub mod sweep;
+mod table;
+#[cfg(test)]
+mod testing;
+
+pub use analyze::{Analysis, Options, analyze_run, analyze_run_with};
+pub use line::Line;
+pub use metric::METRICS;
+pub use model::Model;
+pub use report::REPORTS;
+pub use summary::summary_table;
+pub use sweep::SweepData;

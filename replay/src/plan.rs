@@ -9,8 +9,7 @@ use pktgen_generator::seed::Seed;
 use pktgen_generator::time::{Time, NEVER};
 use pktgen_generator::topology::{Link, NodeId, Population, Topology, NO_PORT, SHAPES};
 use pktgen_generator::units::{Rate, Span};
-use pktgen_generator::wire::frame::FRAME_MAX;
-use pktgen_generator::wire::olaf::elements_in;
+use pktgen_generator::wire::olaf::{elements_in, ACK_HEAD, FRAME_MIN, UPDATE_HEAD};
 use pktgen_generator::wire::FORMATS;
 use pktgen_generator::workload;
 use pktgen_generator::{Error, Result};
@@ -57,6 +56,7 @@ pub fn plan(mut document: Document, seed: u64) -> Result<Plan> {
     document.top("seed", "1")?;
     let opened = workload::open(&mut document, Seed(seed))?;
     let workers = Arc::new(opened.source.population().clone());
+    let frame_max = (opened.source.frame_max() as usize).max(FRAME_MIN);
     let udp_checksum = read_format(&mut document)?;
     read_transport(&mut document)?;
     let topology = read_topology(&mut document, &workers)?;
@@ -76,15 +76,19 @@ pub fn plan(mut document: Document, seed: u64) -> Result<Plan> {
     document.close(endpoint)?;
     let mut target = document.section("target")?;
     let devices = Devices::read(&mut target, &topology, &facts)?;
-    let ledger = Ledger::new(workers.len(), elements_in(FRAME_MAX).min(devices.elements_max));
+    let ledger = Ledger::new(workers.len(), elements_in(frame_max));
     let simulation = Simulation::new(
         &topology,
         |node, links| devices.build(&mut target, node, links),
         senders,
         Box::new(receiver),
         ledger,
-        FRAME_MAX,
+        // An ACK with the model has a longer header than the update it answers.
+        frame_max + ACK_HEAD - UPDATE_HEAD,
     )?;
+    for discipline in QUEUES {
+        target.allow(discipline.keys());
+    }
     document.close(target)?;
     document.finish(SECTIONS)?;
     Ok(Plan {
@@ -144,7 +148,6 @@ struct Devices {
     group_ports: Vec<Arc<Vec<Vec<u16>>>>,
     workers: Arc<Population>,
     server: NodeId,
-    elements_max: usize,
 }
 
 impl Devices {
@@ -186,7 +189,6 @@ impl Devices {
             group_ports,
             workers: facts.workers.clone(),
             server: facts.server,
-            elements_max: elements_in(FRAME_MAX),
         })
     }
 

@@ -11,7 +11,7 @@ use pktgen_generator::record::{
 };
 use pktgen_generator::{Error, Result};
 
-use crate::capture::{Records, RunDir};
+use crate::capture::RunDir;
 use crate::clock;
 use crate::driver::virtual_time::Outcome;
 use crate::ledger::total;
@@ -169,7 +169,8 @@ impl Experiment {
         })
     }
 
-    fn manifest(&self, run: &Run, plan: &Plan) -> Manifest {
+    /// The manifest of a run that is about to start.
+    pub fn manifest(&self, run: &Run, plan: &Plan) -> Manifest {
         let clock = |column: &str| (column.to_owned(), "virtual".to_owned());
         Manifest {
             version: MANIFEST_VERSION,
@@ -311,9 +312,4 @@ fn read_paper(section: &mut Section) -> Result<Vec<Published>> {
         rows.push(row);
     }
     Ok(rows)
-}
-
-/// Records that a plan asks for, for progress messages.
-pub fn records_of(plan: &Plan) -> Records {
-    plan.records
 }

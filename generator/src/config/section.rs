@@ -97,6 +97,20 @@ impl Section {
         Ok(tables)
     }
 
+    /// Keys that are right here although nobody reads them in this run: those of the alternatives that a
+    /// sweep also visits.
+    pub fn allow(&mut self, keys: &[&str]) {
+        for key in keys {
+            self.table.remove(*key);
+            self.known.push((*key).to_owned());
+        }
+    }
+
+    /// Keys that were asked for so far.
+    pub fn asked(&self) -> &[String] {
+        &self.known
+    }
+
     /// Was `key` written and not yet read?
     pub fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)

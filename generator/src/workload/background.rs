@@ -121,6 +121,10 @@ impl Source for Plain {
         &self.population
     }
 
+    fn frame_max(&self) -> u32 {
+        self.bytes
+    }
+
     fn peek(&self) -> Option<&Update> {
         self.head.as_ref()
     }

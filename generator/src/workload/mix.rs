@@ -32,6 +32,10 @@ impl Source for Mix {
         &self.population
     }
 
+    fn frame_max(&self) -> u32 {
+        self.main.frame_max().max(self.extra.frame_max())
+    }
+
     fn peek(&self) -> Option<&Update> {
         if self.extra_is_next() { self.extra.peek() } else { self.main.peek() }
     }

@@ -42,6 +42,9 @@ pub trait Source: Send {
     /// Who works.
     fn population(&self) -> &Population;
 
+    /// Largest frame that it has.
+    fn frame_max(&self) -> u32;
+
     /// The next update; none at the end.
     fn peek(&self) -> Option<&Update>;
 

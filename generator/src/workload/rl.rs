@@ -182,6 +182,10 @@ impl Source for Synthetic {
         &self.population
     }
 
+    fn frame_max(&self) -> u32 {
+        self.bytes
+    }
+
     fn peek(&self) -> Option<&Update> {
         self.head.as_ref()
     }

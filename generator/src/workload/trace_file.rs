@@ -54,7 +54,7 @@ pub(super) fn open(path: &Path, _: &mut Section, schedule: &mut Section, seed: S
         _ => (one as f64 / speed) as u128,
     };
     let mut source = Recorded {
-        pool: Pool::new(seed, elements_in(FRAME_MAX)),
+        pool: Pool::new(seed, elements_in((survey.frame_max as usize).max(FRAME_MIN))),
         population: survey.population,
         reader: Reader::open(path)?,
         block: Block::default(),
@@ -63,6 +63,7 @@ pub(super) fn open(path: &Path, _: &mut Section, schedule: &mut Section, seed: S
         factor,
         head: None,
         failure: None,
+        frame_max: survey.frame_max,
     };
     source.load();
     Ok(Box::new(source))
@@ -74,13 +75,14 @@ struct Survey {
     first: Time,
     last: Time,
     bits: u128,
+    frame_max: u32,
 }
 
 impl Survey {
     fn make(path: &Path) -> Result<Self> {
         let mut reader = Reader::open(path)?;
         let mut survey =
-            Survey { population: Population { cluster_of: Vec::new() }, first: Time::MAX, last: Time::MIN, bits: 0 };
+            Survey { population: Population { cluster_of: Vec::new() }, first: Time::MAX, last: Time::MIN, bits: 0, frame_max: 0 };
         let mut row = 0u64;
         while let Some(block) = reader.next()? {
             for update in &block.updates {
@@ -122,6 +124,7 @@ impl Survey {
         self.first = self.first.min(update.t_gen);
         self.last = update.t_gen;
         self.bits += u128::from(update.bytes) * 8;
+        self.frame_max = self.frame_max.max(update.bytes);
         Ok(())
     }
 }
@@ -136,6 +139,7 @@ struct Recorded {
     factor: u128,
     head: Option<Update>,
     failure: Option<String>,
+    frame_max: u32,
 }
 
 impl Recorded {
@@ -164,6 +168,10 @@ impl Recorded {
 impl Source for Recorded {
     fn population(&self) -> &Population {
         &self.population
+    }
+
+    fn frame_max(&self) -> u32 {
+        self.frame_max
     }
 
     fn peek(&self) -> Option<&Update> {

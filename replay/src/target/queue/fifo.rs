@@ -26,6 +26,10 @@ impl Named for FifoDiscipline {
 }
 
 impl Discipline for FifoDiscipline {
+    fn keys(&self) -> &'static [&'static str] {
+        &["slots", "slot_in_transmission"]
+    }
+
     fn open(&self, section: &mut Section, _clusters: usize, slots: Option<u32>) -> Result<Box<dyn Queue>> {
         let (slots, hold) = read_slots(section, slots)?;
         Ok(Box::new(Fifo::new(slots, hold)))

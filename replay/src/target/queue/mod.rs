@@ -41,6 +41,10 @@ pub trait Queue: Send {
 
 /// Makes queues.
 pub trait Discipline: Named + Sync {
+    /// The keys of `[target]` that [`open`](Self::open) reads: they stay valid when a sweep also visits other
+    /// disciplines.
+    fn keys(&self) -> &'static [&'static str];
+
     /// Reads its keys from `[target]` and makes the queue of one port, with `slots` where the topology
     /// says so for that port.
     fn open(&self, section: &mut Section, clusters: usize, slots: Option<u32>) -> Result<Box<dyn Queue>>;
@@ -48,3 +52,21 @@ pub trait Discipline: Named + Sync {
 
 /// Every queue discipline, by name.
 pub static QUEUES: &[&dyn Discipline] = &[&fifo::FifoDiscipline, &olaf::OlafDiscipline];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disciplines_name_the_keys_that_they_read() {
+        for discipline in QUEUES {
+            let mut section = Section::of("target", &[]);
+            discipline.open(&mut section, 3, None).unwrap();
+            let mut asked: Vec<_> = section.asked().iter().map(String::as_str).collect();
+            let mut named = discipline.keys().to_vec();
+            asked.sort_unstable();
+            named.sort_unstable();
+            assert_eq!(asked, named, "{}", discipline.name());
+        }
+    }
+}

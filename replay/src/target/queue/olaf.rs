@@ -40,6 +40,10 @@ impl Named for OlafDiscipline {
 }
 
 impl Discipline for OlafDiscipline {
+    fn keys(&self) -> &'static [&'static str] {
+        &["slots", "slot_in_transmission", "reward_filter", "reward_threshold", "merged_reward", "active_window"]
+    }
+
     fn open(&self, section: &mut Section, clusters: usize, slots: Option<u32>) -> Result<Box<dyn Queue>> {
         let (slots, hold_slot) = read_slots(section, slots)?;
         let filter: bool = section.get("reward_filter", true)?;

@@ -1,0 +1,345 @@
+//! Age-of-Model of all flows at once, as polars expressions.
+//!
+//! Called by [`crate::analyze`]; the definition is design §4. Every flow's sawtooth is the list of the
+//! deliveries that lowered its age; between them the age grows by one second per second, so the time
+//! average is an exact sum of trapezia and a quantile over time an exact sweep over their ends.
+//! `pktgen_generator::age::Sawtooth` is the oracle that the tests compare with.
+
+use pktgen_generator::Result;
+use polars::prelude::*;
+
+use crate::fates::{Fates, is_update};
+use crate::index::{self, Index};
+use crate::run::Records;
+use crate::stats;
+use crate::table::polars_fault;
+
+const PS_PER_NS: f64 = 1000.0;
+
+/// Which member's generation time an aggregate carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AgeOf {
+    /// The newest member's: the default.
+    #[default]
+    Newest,
+    /// The oldest member's.
+    Oldest,
+    /// The mean over the members, rounded down to a picosecond.
+    Mean,
+}
+
+/// The age of one flow.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowAge {
+    /// Cluster or worker number.
+    pub id: u32,
+    /// Time average; none if the window is empty.
+    pub mean_ns: Option<f64>,
+    /// Mean of the peaks; none if nothing lowered the age.
+    pub peak_mean_ns: Option<f64>,
+    /// Their 99th percentile.
+    pub peak_p99_ns: Option<f64>,
+    /// The largest.
+    pub peak_max_ns: Option<f64>,
+    /// Age that is not exceeded for 50 %, 90 % and 99 % of the time.
+    pub quantiles_ns: Option<[f64; 3]>,
+    /// Was anything delivered?
+    pub delivered: bool,
+}
+
+/// A delivery that lowered the age: when, and the age before and after.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tooth {
+    /// When.
+    pub t_ps: i64,
+    /// Age just before.
+    pub before_ps: i64,
+    /// Age just after.
+    pub after_ps: i64,
+}
+
+/// Ages of all flows of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Ages {
+    /// Of the clusters, by number.
+    pub clusters: Vec<FlowAge>,
+    /// Of the workers, by number.
+    pub workers: Vec<FlowAge>,
+    /// The sawtooth of the first cluster, for plots.
+    pub teeth: Vec<Tooth>,
+}
+
+impl Ages {
+    /// Computes them.
+    pub fn compute(records: &Records, fates: &Fates, age_of: AgeOf) -> Result<Ages> {
+        let flows = Flows::find(records);
+        let events = Events::collect(records, fates, &flows, age_of);
+        let delivered = events.delivered.clone();
+        let mut ages = summarise(events)?;
+        for (flow, age) in ages.0.iter_mut().enumerate() {
+            age.id = flows.ids[flow];
+            age.delivered = delivered[flow];
+        }
+        let workers = ages.0.split_off(flows.clusters);
+        Ok(Ages { clusters: ages.0, workers, teeth: ages.1 })
+    }
+}
+
+/// The flows of a run: clusters first, then workers, each sorted by number.
+struct Flows {
+    ids: Vec<u32>,
+    clusters: usize,
+    of_cluster: Index,
+    of_worker: Index,
+}
+
+impl Flows {
+    fn find(records: &Records) -> Flows {
+        let sent = &records.sent;
+        let rows = || (0..sent.cluster.len()).filter(|row| is_update(sent.cluster[*row]));
+        let clusters = numbers(rows().map(|row| u32::from(sent.cluster[row])));
+        let workers = numbers(rows().map(|row| sent.worker[row]));
+        let dense = |ids: &[u32], base: usize| {
+            let mut flow = index::with_room(ids.len());
+            flow.extend(ids.iter().enumerate().map(|(i, id)| (u64::from(*id), (base + i) as u32)));
+            flow
+        };
+        let (of_cluster, of_worker) = (dense(&clusters, 0), dense(&workers, clusters.len()));
+        let count = clusters.len();
+        Flows { ids: [clusters, workers].concat(), clusters: count, of_cluster, of_worker }
+    }
+
+    fn cluster(&self, cluster: u16) -> Option<u32> {
+        self.of_cluster.get(&u64::from(cluster)).copied()
+    }
+
+    fn worker(&self, worker: u32) -> Option<u32> {
+        self.of_worker.get(&u64::from(worker)).copied()
+    }
+}
+
+/// The different numbers of `all`, sorted.
+fn numbers(all: impl Iterator<Item = u32>) -> Vec<u32> {
+    let mut seen = index::with_room(256);
+    for id in all {
+        seen.insert(u64::from(id), 0);
+    }
+    let mut ids: Vec<u32> = seen.into_keys().map(|id| id as u32).collect();
+    ids.sort_unstable();
+    ids
+}
+
+/// What an event does to a flow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Kind {
+    /// The first generation: age 0.
+    Start = 0,
+    /// A delivery.
+    Delivery = 1,
+    /// The end of the window.
+    End = 2,
+}
+
+/// Events of all flows, to become a frame. Starts come first and ends last, so that a stable sort by
+/// flow and time puts them around the deliveries at the same time.
+#[derive(Default)]
+struct Events {
+    flow: Vec<u32>,
+    t: Vec<i64>,
+    generation: Vec<i64>,
+    kind: Vec<u8>,
+    delivered: Vec<bool>,
+}
+
+impl Events {
+    fn push(&mut self, flow: u32, t: i64, generation: i64, kind: Kind) {
+        self.flow.push(flow);
+        self.t.push(t);
+        self.generation.push(generation);
+        self.kind.push(kind as u8);
+    }
+
+    fn collect(records: &Records, fates: &Fates, flows: &Flows, age_of: AgeOf) -> Events {
+        let n = flows.ids.len();
+        let (mut start, mut end) = (vec![i64::MAX; n], vec![i64::MIN; n]);
+        let sent = &records.sent;
+        for row in 0..sent.t_gen_ps.len() {
+            if !is_update(sent.cluster[row]) {
+                continue;
+            }
+            for flow in [flows.cluster(sent.cluster[row]), flows.worker(sent.worker[row])].into_iter().flatten() {
+                let (flow, t) = (flow as usize, sent.t_gen_ps[row]);
+                start[flow] = start[flow].min(t);
+                end[flow] = end[flow].max(t);
+            }
+        }
+        let mut events = Events { delivered: vec![false; n], ..Default::default() };
+        for (flow, &t) in start.iter().enumerate() {
+            events.push(flow as u32, t, t, Kind::Start);
+        }
+        events.deliveries(records, fates, flows, age_of);
+        for row in n..events.flow.len() {
+            let flow = events.flow[row] as usize;
+            end[flow] = end[flow].max(events.t[row]);
+            events.delivered[flow] = true;
+        }
+        for (flow, &t) in end.iter().enumerate() {
+            events.push(flow as u32, t, i64::MIN, Kind::End);
+        }
+        events
+    }
+
+    fn deliveries(&mut self, records: &Records, fates: &Fates, flows: &Flows, age_of: AgeOf) {
+        let (sent, received) = (&records.sent, &records.received);
+        for row in 0..received.t_recv_ps.len() {
+            if !is_update(received.cluster[row]) {
+                continue;
+            }
+            let t = received.t_recv_ps[row];
+            let members = fates.members_of(row);
+            let generations = || members.iter().map(|member| sent.t_gen_ps[*member as usize]);
+            let newest = received.newest_gen_ps[row];
+            let generation = match age_of {
+                AgeOf::Newest => newest,
+                AgeOf::Oldest => generations().min().unwrap_or(newest),
+                AgeOf::Mean if members.is_empty() => newest,
+                AgeOf::Mean => (generations().map(i128::from).sum::<i128>().div_euclid(members.len() as i128)) as i64,
+            };
+            if let Some(flow) = flows.cluster(received.cluster[row]) {
+                self.push(flow, t, generation, Kind::Delivery);
+            }
+            for &member in members {
+                if let Some(flow) = flows.worker(sent.worker[member as usize]) {
+                    self.push(flow, t, generation, Kind::Delivery);
+                }
+            }
+        }
+    }
+
+    fn frame(self) -> PolarsResult<DataFrame> {
+        DataFrame::new_infer_height(vec![
+            Column::new("flow".into(), self.flow),
+            Column::new("t".into(), self.t),
+            Column::new("generation".into(), self.generation),
+            Column::new("kind".into(), self.kind),
+        ])
+    }
+}
+
+/// The segments between the deliveries that lower the age: `a` is the age at their start, `b` at their end.
+fn segments(frame: DataFrame) -> PolarsResult<LazyFrame> {
+    let is = |kind: Kind| col("kind").eq(lit(kind as u8));
+    // One thread: frames are small, and a sweep analyses one run per core.
+    let order = SortMultipleOptions::default().with_maintain_order(true).with_multithreaded(false);
+    let fresh = col("generation").cum_max(false).over([col("flow")])?;
+    Ok(frame
+        .lazy()
+        .sort(["flow", "t"], order)
+        .with_column(fresh.alias("fresh"))
+        // A flow's first row is its start, which neither of the two shifts below is used for.
+        .with_column(col("fresh").shift(lit(1)).alias("old"))
+        .filter(is(Kind::Delivery).not().or(col("generation").gt(col("old"))))
+        .with_column(col("t").shift(lit(1)).alias("since"))
+        .filter(is(Kind::Start).not())
+        .select([
+            col("flow"),
+            col("t"),
+            (col("since") - col("old")).alias("a"),
+            (col("t") - col("old")).alias("b"),
+            (col("t") - col("generation")).alias("after"),
+            is(Kind::Delivery).alias("lower"),
+        ]))
+}
+
+/// Per flow: twice the area under the sawtooth in ps², the window, and the peaks. All terms of the
+/// area are positive and their factors exact integers, so nothing cancels.
+fn per_flow(segments: LazyFrame) -> LazyFrame {
+    let float = |expr: Expr| expr.cast(DataType::Float64);
+    let twice_area = float(col("b") - col("a")) * float(col("a") + col("b"));
+    let peaks = || float(col("b")).filter(col("lower"));
+    segments.group_by_stable([col("flow")]).agg([
+        twice_area.sum().alias("twice_area"),
+        float((col("b") - col("a")).sum()).alias("window"),
+        peaks().mean().alias("peak_mean"),
+        peaks().max().alias("peak_max"),
+        col("flow").len().alias("rows"),
+    ])
+}
+
+fn summarise(events: Events) -> Result<(Vec<FlowAge>, Vec<Tooth>)> {
+    if events.flow.is_empty() {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let collect = || -> PolarsResult<(Vec<FlowAge>, Vec<Tooth>)> {
+        let segments = segments(events.frame()?)?.collect()?;
+        let flows = per_flow(segments.clone().lazy()).collect()?;
+        read_back(segments, &flows)
+    };
+    collect().map_err(polars_fault("computing the Age-of-Model"))
+}
+
+fn read_back(segments: DataFrame, flows: &DataFrame) -> PolarsResult<(Vec<FlowAge>, Vec<Tooth>)> {
+    let whole = |name: &str| -> PolarsResult<Vec<i64>> { Ok(segments.column(name)?.i64()?.into_no_null_iter().collect()) };
+    let (t, a, b, after) = (whole("t")?, whole("a")?, whole("b")?, whole("after")?);
+    let lower: Vec<bool> = segments.column("lower")?.bool()?.iter().map(|lower| lower == Some(true)).collect();
+    let number = |name: &str| -> PolarsResult<Vec<Option<f64>>> { Ok(flows.column(name)?.f64()?.iter().collect()) };
+    let (twice_area, window) = (number("twice_area")?, number("window")?);
+    let (peak_mean, peak_max) = (number("peak_mean")?, number("peak_max")?);
+    let lengths: Vec<usize> = flows.column("rows")?.u32()?.into_no_null_iter().map(|rows| rows as usize).collect();
+    let mut ages = Vec::with_capacity(lengths.len());
+    let mut teeth = Vec::new();
+    let mut from = 0;
+    for (flow, length) in lengths.into_iter().enumerate() {
+        let rows = from..from + length;
+        from = rows.end;
+        let mut peaks: Vec<i64> = rows.clone().filter(|row| lower[*row]).map(|row| b[row]).collect();
+        peaks.sort_unstable();
+        ages.push(FlowAge {
+            id: 0,
+            mean_ns: twice_area[flow].zip(window[flow]).filter(|(_, w)| *w > 0.0).map(|(twice, w)| twice / 2.0 / w / PS_PER_NS),
+            peak_mean_ns: peak_mean[flow].map(|peak| peak / PS_PER_NS),
+            peak_p99_ns: stats::quantile_of_sorted(&peaks, 0.99).map(|peak| peak as f64 / PS_PER_NS),
+            peak_max_ns: peak_max[flow].map(|peak| peak / PS_PER_NS),
+            quantiles_ns: quantiles(&a[rows.clone()], &b[rows.clone()]),
+            delivered: false,
+        });
+        if flow == 0 {
+            let tooth = |row: usize| Tooth { t_ps: t[row], before_ps: b[row], after_ps: after[row] };
+            teeth = rows.filter(|row| lower[*row]).map(tooth).collect();
+        }
+    }
+    Ok((ages, teeth))
+}
+
+/// The ages that are not exceeded for 50 %, 90 % and 99 % of the time, in ns. The age is uniform
+/// between the ends of each segment and takes as long as they are apart, so the time spent below an
+/// age is piecewise linear, with a slope of the number of segments that cover it.
+fn quantiles(a: &[i64], b: &[i64]) -> Option<[f64; 3]> {
+    let (mut from, mut to) = (a.to_vec(), b.to_vec());
+    from.sort_unstable();
+    to.sort_unstable();
+    let window: i64 = to.iter().sum::<i64>() - from.iter().sum::<i64>();
+    if window <= 0 {
+        return None;
+    }
+    let mut found = [0.0; 3];
+    let (mut below, mut age, mut i, mut j, mut next) = (0i64, from[0], 0, 0, 0);
+    let targets = [0.5, 0.9, 0.99].map(|share| share * window as f64);
+    while j < to.len() && next < targets.len() {
+        let edge = if i < from.len() { from[i].min(to[j]) } else { to[j] };
+        let covering = (i - j) as i64;
+        let passed = below + covering * (edge - age);
+        while next < targets.len() && passed as f64 >= targets[next] && covering > 0 {
+            found[next] = (age as f64 + (targets[next] - below as f64) / covering as f64) / PS_PER_NS;
+            next += 1;
+        }
+        (below, age) = (passed, edge);
+        if i < from.len() && from[i] <= to[j] { i += 1 } else { j += 1 }
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+#[path = "age_tests.rs"]
+mod tests;

@@ -1,0 +1,167 @@
+//! Tests of [`super`]: by hand, against the oracle, by brute force, and against closed forms.
+
+use super::*;
+use crate::testing::{Dice, Story};
+use pktgen_generator::age::Sawtooth;
+use proptest::prelude::*;
+
+/// One flow with these deliveries (t, generation), started at `start` and last generated at `end`.
+fn one_flow(start: i64, end: i64, deliveries: &[(i64, i64)]) -> FlowAge {
+    let mut events = Events::default();
+    events.push(0, start, start, Kind::Start);
+    for &(t, generation) in deliveries {
+        events.push(0, t, generation, Kind::Delivery);
+    }
+    let end = deliveries.iter().map(|(t, _)| *t).fold(end, i64::max);
+    events.push(0, end, i64::MIN, Kind::End);
+    summarise(events).unwrap().0.remove(0)
+}
+
+#[test]
+fn a_sawtooth_by_hand() {
+    // Age runs 0→15, drops to 5, runs 5→30 (in ns); the delivery of generation 0 changes nothing.
+    let age = one_flow(0, 20_000, &[(5_000, 0), (15_000, 10_000), (40_000, 20_000)]);
+    assert_eq!(age.mean_ns, Some((15.0 * 15.0 / 2.0 + (30.0 * 30.0 - 25.0) / 2.0) / 40.0));
+    assert_eq!((age.peak_mean_ns, age.peak_max_ns, age.peak_p99_ns), (Some(22.5), Some(30.0), Some(30.0)));
+    // Below age x: 0..5 once, 5..15 twice, 15..30 once: half of 40 is 5 + 15/2·2, 36 is 25 + 11, 39.6.
+    assert_eq!(age.quantiles_ns, Some([12.5, 26.0, 29.6]));
+}
+
+#[test]
+fn clusters_and_workers_of_a_run_by_hand() {
+    // Workers 1 and 2 of cluster 3 generate at 0 and 4 µs; merged as 2, delivered at 10 µs. Worker 9 of
+    // cluster 5 generates at 0 and 6 µs and nothing of it arrives.
+    let mut story = Story::new();
+    story.sent(1, 0, Some(0), 3).sent(2, 4_000_000, Some(4_000_000), 3).sent(9, 0, Some(0), 5);
+    story.sent_seq(9, 1, 6_000_000, None, 5);
+    story.queued(1, 0, 1).merged(2, 0, 1, 2).received(10_000_000, 2, 4_000_000, 2);
+    let fates = Fates::resolve(&story.records);
+    let ages = |age_of| Ages::compute(&story.records, &fates, age_of).unwrap();
+    let newest = ages(AgeOf::Newest);
+    let ids: Vec<_> = newest.clusters.iter().chain(&newest.workers).map(|age| (age.id, age.delivered)).collect();
+    assert_eq!(ids, [(3, true), (5, false), (1, true), (2, true), (9, false)]);
+    // Cluster 3 ages from 0 to 10 µs in its window of 10; worker 2 starts at 4 and ages to 6 µs; the
+    // starved flows age to 6 µs in their window of 6.
+    let means = |ages: &[FlowAge]| ages.iter().map(|age| age.mean_ns.unwrap()).collect::<Vec<_>>();
+    assert_eq!(means(&newest.clusters), [5000.0, 3000.0]);
+    assert_eq!(means(&newest.workers), [5000.0, 3000.0, 3000.0]);
+    assert_eq!(newest.teeth, [Tooth { t_ps: 10_000_000, before_ps: 10_000_000, after_ps: 6_000_000 }]);
+    assert_eq!(newest.clusters[1].peak_mean_ns, None);
+    // With the oldest member's time nothing is newer than the start; with the mean it is 2 µs.
+    assert_eq!(ages(AgeOf::Oldest).teeth, []);
+    assert_eq!(ages(AgeOf::Mean).teeth[0].after_ps, 8_000_000);
+}
+
+#[test]
+fn empty_runs_and_empty_windows_have_no_mean() {
+    let none = Ages::compute(&Story::new().records, &Fates::resolve(&Story::new().records), AgeOf::Newest).unwrap();
+    assert!(none.clusters.is_empty() && none.workers.is_empty());
+    let mut story = Story::new();
+    story.sent(1, 5, Some(5), 0);
+    let ages = Ages::compute(&story.records, &Fates::resolve(&story.records), AgeOf::Newest).unwrap();
+    assert_eq!((ages.clusters[0].mean_ns, ages.clusters[0].quantiles_ns), (None, None));
+}
+
+/// Deliveries (t, generation) of several flows, generations never later than deliveries.
+fn runs() -> impl Strategy<Value = Vec<Vec<(i64, i64)>>> {
+    let delivery = (1i64..5_000_000, 0.0f64..1.0).prop_map(|(t, share)| (t, (t as f64 * share) as i64));
+    prop::collection::vec(prop::collection::vec(delivery, 0..40), 1..6)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn agrees_with_the_oracle_and_with_brute_force(mut flows in runs(), tail in 0i64..9_000_000) {
+        let mut events = Events::default();
+        for flow in 0..flows.len() {
+            events.push(flow as u32, 0, 0, Kind::Start);
+        }
+        // Unsorted and interleaved: sorting is the expressions' job.
+        for (flow, deliveries) in flows.iter().enumerate().rev() {
+            for &(t, generation) in deliveries {
+                events.push(flow as u32, t, generation, Kind::Delivery);
+            }
+        }
+        let ends: Vec<i64> = flows.iter().map(|all| all.iter().map(|(t, _)| *t).fold(tail, i64::max)).collect();
+        for (flow, end) in ends.iter().enumerate() {
+            events.push(flow as u32, *end, i64::MIN, Kind::End);
+        }
+        let ages = summarise(events).unwrap().0;
+        prop_assert_eq!(ages.len(), flows.len());
+        for ((age, deliveries), end) in ages.iter().zip(&mut flows).zip(ends) {
+            deliveries.sort();
+            let mut oracle = Sawtooth::default();
+            oracle.generated(0);
+            for &(t, generation) in deliveries.iter() {
+                oracle.delivered(t, generation);
+            }
+            oracle.advance(end);
+            let near = |ours: Option<f64>, theirs: Option<f64>| match (ours, theirs) {
+                (Some(ours), Some(theirs)) => (ours - theirs / 1000.0).abs() <= 1e-9 * theirs.abs().max(1.0),
+                (ours, theirs) => ours.is_none() && theirs.is_none(),
+            };
+            prop_assert!(near(age.mean_ns, oracle.mean()), "{:?} {:?}", age, oracle);
+            prop_assert!(near(age.peak_mean_ns, oracle.peak_mean()), "{:?} {:?}", age, oracle);
+            prop_assert_eq!(age.peak_max_ns.unwrap_or(0.0), oracle.peak_max() as f64 / 1000.0);
+            check_quantiles(age, deliveries, end)?;
+        }
+    }
+}
+
+/// Samples the age at 20,000 points in time and looks how many are below each quantile.
+fn check_quantiles(age: &FlowAge, deliveries: &[(i64, i64)], end: i64) -> Result<(), TestCaseError> {
+    let Some(quantiles) = age.quantiles_ns else {
+        prop_assert_eq!(end, 0);
+        return Ok(());
+    };
+    let steps = 20_000;
+    let (mut fresh, mut next) = (0, 0);
+    let mut sampled = Vec::new();
+    for step in 0..steps {
+        let t = end as f64 * (f64::from(step) + 0.5) / f64::from(steps);
+        while next < deliveries.len() && deliveries[next].0 as f64 <= t {
+            fresh = fresh.max(deliveries[next].1);
+            next += 1;
+        }
+        sampled.push((t - fresh as f64) / 1000.0);
+    }
+    let tick = end as f64 / 1000.0 / f64::from(steps);
+    for (quantile, share) in quantiles.into_iter().zip([0.5, 0.9, 0.99]) {
+        let below = |limit: f64| sampled.iter().filter(|age| **age <= limit).count() as f64 / f64::from(steps);
+        prop_assert!(below(quantile + tick) >= share - 0.01, "{} {}", quantile, share);
+        prop_assert!(below(quantile - tick) <= share + 0.01, "{} {}", quantile, share);
+    }
+    Ok(())
+}
+
+/// First-come-first-served queue with `n` arrivals: the mean age in units of the mean service time (1 µs).
+fn queue(n: usize, mut gap: impl FnMut() -> f64, mut service: impl FnMut() -> f64) -> f64 {
+    let (mut arrival, mut free) = (0.0f64, 0.0f64);
+    let mut deliveries = Vec::with_capacity(n);
+    for _ in 0..n {
+        arrival += gap();
+        free = free.max(arrival) + service();
+        deliveries.push(((free * 1e6) as i64, (arrival * 1e6) as i64));
+    }
+    one_flow(0, 0, &deliveries).mean_ns.unwrap() / 1000.0
+}
+
+fn assert_near(ours: f64, exact: f64) {
+    assert!((ours / exact - 1.0).abs() < 0.01, "{ours} is not within 1 % of {exact}");
+}
+
+#[test]
+fn closed_forms_of_queues() {
+    const N: usize = 1_000_000;
+    for rho in [0.3, 0.5, 0.7] {
+        // M/M/1, M/D/1 and D/D/1 with service rate 1 (notes/field.md §5.1).
+        let (mut dice, mut other) = (Dice::new(1), Dice::new(2));
+        let mm1 = queue(N, || dice.exponential() / rho, || other.exponential());
+        assert_near(mm1, 1.0 + 1.0 / rho + rho * rho / (1.0 - rho));
+        let md1 = queue(N, || dice.exponential() / rho, || 1.0);
+        assert_near(md1, 0.5 + 1.0 / (2.0 * (1.0 - rho)) + (1.0 - rho) * rho.exp() / rho);
+        let dd1 = queue(N / 10, || 1.0 / rho, || 1.0);
+        assert_near(dd1, 1.0 / (2.0 * rho) + 1.0);
+    }
+}

@@ -1,0 +1,105 @@
+//! Units for people: nanoseconds become microseconds, shares percent, bits per second Gbit/s.
+//!
+//! Called by [`crate::model`] (verdicts), [`crate::plot`] (axes) and the reports (tables), so that all
+//! of them say the same. One scale per column or axis, so that its values can be compared at a glance.
+
+use serde::Serialize;
+
+/// How values of one column are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Scale {
+    /// What a value is multiplied with.
+    pub factor: f64,
+    /// The shown unit; may be empty.
+    pub unit: &'static str,
+    /// The shown unit of differences: of percentages these are points.
+    pub difference_unit: &'static str,
+    /// Digits after the point; none for as many as four significant digits need.
+    pub decimals: Option<usize>,
+}
+
+const fn scale(factor: f64, unit: &'static str) -> Scale {
+    Scale { factor, unit, difference_unit: unit, decimals: None }
+}
+
+/// The scale for values in `unit` of up to `largest`.
+pub fn scale_for(unit: &str, largest: f64) -> Scale {
+    let steps: &[(f64, Scale)] = match unit {
+        "ns" => &[(1e9, scale(1e-9, "s")), (1e6, scale(1e-6, "ms")), (1e3, scale(1e-3, "us")), (0.0, scale(1.0, "ns"))],
+        "bps" => &[
+            (1e9, scale(1e-9, "Gbit/s")),
+            (1e6, scale(1e-6, "Mbit/s")),
+            (1e3, scale(1e-3, "kbit/s")),
+            (0.0, scale(1.0, "bit/s")),
+        ],
+        "updates/s" => &[(1e6, scale(1e-6, "M/s")), (1e3, scale(1e-3, "k/s")), (0.0, scale(1.0, "/s"))],
+        "elements/s" => &[(1e9, scale(1e-9, "G/s")), (1e6, scale(1e-6, "M/s")), (0.0, scale(1.0, "/s"))],
+        "share" => &[(0.0, Scale { factor: 100.0, unit: "%", difference_unit: "pp", decimals: Some(1) })],
+        "bytes" => &[(0.0, scale(1.0, "B"))],
+        _ => &[(0.0, scale(1.0, ""))],
+    };
+    let fitting = steps.iter().find(|(from, _)| largest.abs() >= *from);
+    fitting.map_or(scale(1.0, ""), |(_, scale)| *scale)
+}
+
+impl Scale {
+    /// The number alone.
+    pub fn number(&self, value: f64) -> String {
+        let scaled = value * self.factor;
+        let decimals = self.decimals.unwrap_or_else(|| decimals_of(scaled));
+        let text = format!("{scaled:.decimals$}");
+        // "-0.0" says nothing that "0.0" does not.
+        if text.trim_start_matches('-').bytes().all(|c| c == b'0' || c == b'.') {
+            return text.trim_start_matches('-').to_owned();
+        }
+        text.replace('-', "−")
+    }
+
+    /// The number with its unit.
+    pub fn show(&self, value: f64) -> String {
+        with_unit(self.number(value), self.unit)
+    }
+
+    /// A difference with its sign and unit.
+    pub fn difference(&self, value: f64) -> String {
+        let number = self.number(value);
+        let sign = if value > 0.0 { "+" } else { "" };
+        with_unit(format!("{sign}{number}"), self.difference_unit)
+    }
+}
+
+fn with_unit(number: String, unit: &str) -> String {
+    if unit.is_empty() { number } else { format!("{number} {unit}") }
+}
+
+/// Whole numbers have none; others as many as four significant digits need.
+fn decimals_of(value: f64) -> usize {
+    let size = value.abs();
+    if value == value.trunc() || size >= 10_000.0 {
+        0
+    } else if size >= 100.0 {
+        1
+    } else if size >= 10.0 {
+        2
+    } else {
+        3
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_for_people() {
+        assert_eq!(scale_for("ns", 2500.0).show(2500.0), "2.500 us");
+        assert_eq!(scale_for("ns", 3e6).show(1_234_567.0), "1.235 ms");
+        assert_eq!(scale_for("ns", 12.0).show(12.0), "12 ns");
+        assert_eq!(scale_for("share", 0.5).show(0.5584), "55.8 %");
+        assert_eq!(scale_for("share", 0.5).difference(-0.0132), "−1.3 pp");
+        assert_eq!(scale_for("bps", 4e10).show(4e10), "40 Gbit/s");
+        assert_eq!(scale_for("packets", 6109.0).show(6109.0), "6109");
+        assert_eq!(scale_for("packets", 6109.0).difference(12.5), "+12.50");
+        assert_eq!(scale_for("share", 0.5).number(-0.0001), "0.0");
+    }
+}

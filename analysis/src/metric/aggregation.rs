@@ -1,0 +1,45 @@
+//! How many updates the packets at the parameter server represent.
+
+use pktgen_generator::Result;
+use pktgen_generator::registry::Named;
+
+use super::Metric;
+use crate::analyze::Analysis;
+use crate::fates::is_update;
+use crate::line::{Line, PACKETS, SHARE};
+
+/// See the module.
+pub(super) struct Aggregation;
+
+impl Named for Aggregation {
+    fn name(&self) -> &'static str {
+        "aggregation"
+    }
+
+    fn about(&self) -> &'static str {
+        "histogram, cumulative shares and mean of the number of updates per received packet"
+    }
+}
+
+impl Metric for Aggregation {
+    fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
+        let Some(resolved) = &run.resolved else { return Ok(()) };
+        let received = &resolved.records.received;
+        let mut bins = vec![0u64; usize::from(u16::MAX) + 1];
+        for (&count, &cluster) in received.count.iter().zip(&received.cluster) {
+            bins[usize::from(count)] += u64::from(is_update(cluster));
+        }
+        let packets: u64 = bins.iter().sum();
+        let updates: u64 = bins.iter().zip(0u64..).map(|(packets, count)| packets * count).sum();
+        let used = || bins.iter().enumerate().filter(|(_, packets)| **packets > 0);
+        out.extend(used().map(|(n, packets)| Line::new("aggregation_count", PACKETS, *packets as f64).with("n", n)));
+        let mut below = 0;
+        for (n, in_bin) in used() {
+            below += in_bin;
+            out.push(Line::new("aggregation_cdf", SHARE, below as f64 / packets as f64).with("n", n));
+        }
+        let mean = (packets > 0).then(|| updates as f64 / packets as f64);
+        out.push(Line::new("aggregation_mean", "updates per packet", mean));
+        Ok(())
+    }
+}

@@ -1,0 +1,33 @@
+//! AoM fairness: Jain's index over the flows' time averages (design §4).
+
+use pktgen_generator::Result;
+use pktgen_generator::registry::Named;
+
+use super::Metric;
+use crate::analyze::Analysis;
+use crate::line::Line;
+use crate::stats;
+
+/// See the module.
+pub(super) struct Fairness;
+
+impl Named for Fairness {
+    fn name(&self) -> &'static str {
+        "fairness"
+    }
+
+    fn about(&self) -> &'static str {
+        "Jain's index over the average Age-of-Model of the flows: 1 if all are equal"
+    }
+}
+
+impl Metric for Fairness {
+    fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
+        let Some(resolved) = &run.resolved else { return Ok(()) };
+        for (flow, ages) in [("cluster", &resolved.ages.clusters), ("worker", &resolved.ages.workers)] {
+            let means: Vec<f64> = ages.iter().filter_map(|age| age.mean_ns).collect();
+            out.push(Line::new("aom_fairness", "index", stats::jain(&means)).with("flow", flow));
+        }
+        Ok(())
+    }
+}

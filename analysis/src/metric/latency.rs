@@ -1,0 +1,60 @@
+//! Latency in devices and from host to host (design §4).
+//!
+//! Device: from the last bit of a packet in to its first bit out, over all packets that departed
+//! themselves, at every device they passed. Host: from send to reception of the newest member.
+
+use pktgen_generator::Result;
+use pktgen_generator::registry::Named;
+
+use super::Metric;
+use crate::analyze::{Analysis, Resolved};
+use crate::fates::is_update;
+use crate::index::NOWHERE;
+use crate::line::{Line, NS};
+use crate::stats;
+
+/// See the module.
+pub(super) struct Latency;
+
+impl Named for Latency {
+    fn name(&self) -> &'static str {
+        "latency"
+    }
+
+    fn about(&self) -> &'static str {
+        "time in devices and from worker to server: mean, p50, p99, max"
+    }
+}
+
+impl Metric for Latency {
+    fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
+        let Some(resolved) = &run.resolved else { return Ok(()) };
+        let device = ["device_latency_mean", "device_latency_p50", "device_latency_p99", "device_latency_max"];
+        let host = ["host_latency_mean", "host_latency_p50", "host_latency_p99", "host_latency_max"];
+        describe(device, resolved.fates.device_latency_ps.clone(), out);
+        describe(host, host_latency_ps(resolved), out);
+        Ok(())
+    }
+}
+
+fn host_latency_ps(resolved: &Resolved) -> Vec<i64> {
+    let (sent, received) = (&resolved.records.sent, &resolved.records.received);
+    let rows = resolved.fates.received_packet.iter().enumerate();
+    rows.filter(|(row, packet)| **packet != NOWHERE && is_update(received.cluster[*row]))
+        .filter_map(|(row, packet)| Some(received.t_recv_ps[row] - sent.t_sent_ps[*packet as usize]?))
+        .collect()
+}
+
+fn describe(names: [&'static str; 4], mut spans_ps: Vec<i64>, out: &mut Vec<Line>) {
+    spans_ps.sort_unstable();
+    let ns = |ps: i64| ps as f64 / 1000.0;
+    let total: i128 = spans_ps.iter().map(|span| i128::from(*span)).sum();
+    let mean = (!spans_ps.is_empty()).then(|| total as f64 / spans_ps.len() as f64 / 1000.0);
+    let values = [
+        mean,
+        stats::quantile_of_sorted(&spans_ps, 0.5).map(ns),
+        stats::quantile_of_sorted(&spans_ps, 0.99).map(ns),
+        spans_ps.last().copied().map(ns),
+    ];
+    out.extend(names.into_iter().zip(values).map(|(name, value)| Line::new(name, NS, value)));
+}

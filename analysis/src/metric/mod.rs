@@ -1,0 +1,33 @@
+//! Metrics: one file per family, each giving lines from a resolved run.
+//!
+//! To add one: a new file here, its `mod` line and its entry in [`METRICS`]. Called by
+//! [`crate::analyze`].
+
+mod aggregation;
+mod aom;
+mod counts;
+mod fairness;
+mod latency;
+mod throughput;
+
+use pktgen_generator::Result;
+use pktgen_generator::registry::Named;
+
+use crate::analyze::Analysis;
+use crate::line::Line;
+
+/// A family of metrics.
+pub trait Metric: Named + Sync {
+    /// Appends its lines for `run` to `out`; none if the run was not recorded in full and it needs that.
+    fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()>;
+}
+
+/// All metrics, in the order of their lines.
+pub static METRICS: &[&dyn Metric] = &[
+    &counts::Counts,
+    &aom::Aom,
+    &fairness::Fairness,
+    &aggregation::Aggregation,
+    &throughput::Throughput,
+    &latency::Latency,
+];

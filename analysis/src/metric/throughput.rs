@@ -1,0 +1,68 @@
+//! Rates at the parameter server, and what answers cost on the way down.
+//!
+//! Rates over receptions run from the first to the last one, so what came with the first one is not
+//! counted: n packets are n − 1 gaps.
+
+use pktgen_generator::Result;
+use pktgen_generator::registry::Named;
+
+use super::Metric;
+use crate::analyze::{Analysis, Resolved};
+use crate::fates::is_update;
+use crate::line::Line;
+
+/// See the module.
+pub(super) struct Throughput;
+
+impl Named for Throughput {
+    fn name(&self) -> &'static str {
+        "throughput"
+    }
+
+    fn about(&self) -> &'static str {
+        "bits, updates and gradient elements per second at the parameter server; downlink bytes per update"
+    }
+}
+
+impl Metric for Throughput {
+    fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
+        let counters = &run.manifest.counters;
+        if let Some(resolved) = &run.resolved {
+            at_server(resolved, out);
+        }
+        let seconds = run.resolved.as_ref().and_then(busy_seconds).or_else(|| positive(counters.end_ps as f64 * 1e-12));
+        let elements = seconds.map(|seconds| counters.elements_delivered as f64 / seconds);
+        out.push(Line::new("elements_per_s", "elements/s", elements));
+        let balance = run.balance();
+        let delivered = balance.delivered_alone + balance.delivered_merged;
+        let downlink = (delivered > 0).then(|| counters.downlink_bytes as f64 / delivered as f64);
+        out.push(Line::new("downlink_bytes_per_delivered_update", "bytes", downlink));
+        Ok(())
+    }
+}
+
+fn at_server(resolved: &Resolved, out: &mut Vec<Line>) {
+    let received = &resolved.records.received;
+    let rows = || (0..received.t_recv_ps.len()).filter(|row| is_update(received.cluster[*row]));
+    let first = rows().min_by_key(|row| received.t_recv_ps[*row]);
+    let last = rows().map(|row| received.t_recv_ps[row]).max();
+    let rate = |amount: &dyn Fn(usize) -> u64| {
+        let first = first?;
+        let seconds = positive((last? - received.t_recv_ps[first]) as f64 * 1e-12)?;
+        let all: u64 = rows().map(amount).sum();
+        Some((all - amount(first)) as f64 / seconds)
+    };
+    out.push(Line::new("throughput_bps", "bps", rate(&|row| u64::from(received.bytes[row]) * 8)));
+    out.push(Line::new("updates_per_s", "updates/s", rate(&|row| u64::from(received.count[row]))));
+}
+
+/// From the first transmission to the last reception.
+fn busy_seconds(resolved: &Resolved) -> Option<f64> {
+    let first = resolved.records.sent.t_sent_ps.iter().flatten().min()?;
+    let last = resolved.records.received.t_recv_ps.iter().max()?;
+    positive((last - first) as f64 * 1e-12)
+}
+
+fn positive(seconds: f64) -> Option<f64> {
+    (seconds > 0.0).then_some(seconds)
+}

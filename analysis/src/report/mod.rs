@@ -1,0 +1,23 @@
+//! Reports: one file per form of a [`Model`].
+//!
+//! To add one: a new file here, its `mod` line and its entry in [`REPORTS`]. Called by the CLI.
+
+mod html;
+mod json;
+mod markdown;
+
+use pktgen_generator::Result;
+use pktgen_generator::registry::Named;
+
+use crate::model::Model;
+
+/// A form of report.
+pub trait Report: Named + Sync {
+    /// Extension of its files.
+    fn extension(&self) -> &'static str;
+    /// The report as text.
+    fn render(&self, model: &Model) -> Result<String>;
+}
+
+/// All reports.
+pub static REPORTS: &[&dyn Report] = &[&html::Html, &markdown::Markdown, &json::Json];

@@ -1,0 +1,275 @@
+//! All runs of a sweep: each analysed, then summarised per point over the seeds.
+//!
+//! Called by the CLI's `report` and by [`crate::model`]. A point is a set of labels without the seed.
+//! A single run dir is a sweep of one.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use pktgen_generator::record::{MANIFEST_VERSION, Manifest, ReportPlan, SweepManifest, SweepRun, Validity};
+use pktgen_generator::{Error, Result};
+use serde_json::Value;
+
+use crate::age::Tooth;
+use crate::analyze::{Analysis, Options};
+use crate::line::Line;
+use crate::run::read_json;
+use crate::stats::{self, Interval};
+
+/// The label that names a variant, and that a baseline is a value of.
+pub const VARIANT: &str = "variant";
+
+/// Labels of a run or a point: axis → value.
+pub type Labels = BTreeMap<String, String>;
+
+/// What reports need of one run.
+#[derive(Debug, Clone, Default)]
+pub struct RunSummary {
+    /// Folder, relative to the sweep's.
+    pub dir: String,
+    /// Axis → value.
+    pub labels: Labels,
+    /// Seed.
+    pub seed: u64,
+    /// May its numbers be used? Runs that could not be read are invalid too, and have no numbers.
+    pub validity: Validity,
+    /// Values by [`Line::key`], and the metrics that compare with the baseline.
+    pub scalars: BTreeMap<String, f64>,
+    /// Average Age-of-Model of each cluster, in ns.
+    pub cluster_aom_ns: Vec<(u64, f64)>,
+    /// Share of received packets that represent at most so many updates.
+    pub aggregation_cdf: Vec<(u64, f64)>,
+    /// Sawtooth of the first cluster; kept for the first seed only.
+    pub teeth: Vec<Tooth>,
+}
+
+/// One point of a sweep.
+#[derive(Debug, Clone, Default)]
+pub struct PointSummary {
+    /// Axis → value.
+    pub labels: Labels,
+    /// Its runs, as positions in [`SweepData::runs`].
+    pub runs: Vec<usize>,
+    /// Median and interval over the seeds, by key.
+    pub cells: BTreeMap<String, Interval>,
+}
+
+/// A sweep, analysed.
+#[derive(Debug, Clone)]
+pub struct SweepData {
+    /// What it is.
+    pub manifest: SweepManifest,
+    /// Unit of each key.
+    pub units: BTreeMap<String, String>,
+    /// Its runs, in the manifest's order.
+    pub runs: Vec<RunSummary>,
+    /// Its points, in the order of their first runs.
+    pub points: Vec<PointSummary>,
+}
+
+impl SweepData {
+    /// Reads and analyses the sweep (or the single run) in `dir`; `progress` is told how many of how
+    /// many runs are done.
+    pub fn open(dir: &Path, progress: &mut dyn FnMut(usize, usize)) -> Result<SweepData> {
+        SweepData::open_with(dir, Options::default(), progress)
+    }
+
+    /// The same with choices.
+    pub fn open_with(dir: &Path, options: Options, progress: &mut dyn FnMut(usize, usize)) -> Result<SweepData> {
+        let manifest = read_manifest(dir)?;
+        let first_seed = manifest.runs.first().map(|run| run.seed);
+        let job = |run: &SweepRun| summarise(&dir.join(&run.dir), run, options, first_seed == Some(run.seed));
+        let results = in_parallel(&manifest.runs, &job, progress);
+        // A damaged run among many is reported; if there is nothing else, its error is the answer.
+        if results.iter().all(Result::is_err) {
+            let fault = results.into_iter().find_map(Result::err);
+            return Err(fault.unwrap_or_else(|| Error::data(dir, "the sweep has no runs")));
+        }
+        let mut units = BTreeMap::new();
+        let mut runs = Vec::with_capacity(results.len());
+        for (result, planned) in results.into_iter().zip(&manifest.runs) {
+            runs.push(match result {
+                Ok((summary, its_units)) => {
+                    units.extend(its_units);
+                    summary
+                }
+                Err(fault) => unreadable(planned, &fault),
+            });
+        }
+        if let Some(baseline) = &manifest.report.baseline {
+            compare(&mut runs, &mut units, baseline);
+        }
+        let points = points(&runs);
+        Ok(SweepData { manifest, units, runs, points })
+    }
+}
+
+fn read_manifest(dir: &Path) -> Result<SweepManifest> {
+    if dir.join("sweep.json").exists() {
+        let mut manifest: SweepManifest = read_json(&dir.join("sweep.json"), "a sweep")?;
+        if manifest.runs.is_empty() {
+            return Err(Error::data(&dir.join("sweep.json"), "it lists no runs: there is nothing to analyse"));
+        }
+        for run in &mut manifest.runs {
+            run.labels.remove("seed");
+        }
+        return Ok(manifest);
+    }
+    if !dir.join("manifest.json").exists() {
+        return Err(Error::data(dir, "it has neither sweep.json nor manifest.json: it is no run dir and no sweep"));
+    }
+    let run: Manifest = read_json(&dir.join("manifest.json"), "a run dir")?;
+    let labels: Labels = run.labels.into_iter().filter(|(axis, _)| axis != "seed").collect();
+    Ok(SweepManifest {
+        version: MANIFEST_VERSION,
+        experiment: run.experiment,
+        about: String::new(),
+        axes: labels.iter().map(|(axis, value)| (axis.clone(), vec![value.clone()])).collect(),
+        runs: vec![SweepRun { dir: String::new(), labels, seed: run.seed }],
+        report: ReportPlan::default(),
+        paper: Vec::new(),
+    })
+}
+
+/// Runs `job` on every item, on all cores; results come in the order of the items.
+fn in_parallel<T: Sync, R: Send>(
+    items: &[T],
+    job: &(dyn Fn(&T) -> R + Sync),
+    progress: &mut dyn FnMut(usize, usize),
+) -> Vec<R> {
+    let workers = thread::available_parallelism().map_or(2, usize::from).min(items.len());
+    let next = AtomicUsize::new(0);
+    let (sender, receiver) = mpsc::channel();
+    let mut results: Vec<Option<R>> = items.iter().map(|_| None).collect();
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            let (sender, next) = (sender.clone(), &next);
+            scope.spawn(move || {
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(i) else { return };
+                    // The receiver outlives the scope's threads; if it is gone nobody wants results.
+                    if sender.send((i, job(item))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for (done, (i, result)) in receiver.iter().enumerate() {
+            results[i] = Some(result);
+            progress(done + 1, items.len());
+        }
+    });
+    results.into_iter().flatten().collect()
+}
+
+fn unreadable(planned: &SweepRun, fault: &Error) -> RunSummary {
+    RunSummary {
+        dir: planned.dir.clone(),
+        labels: planned.labels.clone(),
+        seed: planned.seed,
+        validity: Validity { valid: false, reasons: vec![format!("not analysed: {fault}")] },
+        ..Default::default()
+    }
+}
+
+type Units = BTreeMap<String, String>;
+
+fn summarise(dir: &Path, planned: &SweepRun, options: Options, keep_teeth: bool) -> Result<(RunSummary, Units)> {
+    let analysis = Analysis::open(dir, options)?;
+    let lines = analysis.lines()?;
+    let mut units = Units::new();
+    let mut summary = RunSummary {
+        dir: planned.dir.clone(),
+        labels: planned.labels.clone(),
+        seed: planned.seed,
+        validity: analysis.manifest.validity.clone(),
+        ..Default::default()
+    };
+    for line in &lines {
+        if let (Some(key), Some(value)) = (line.key(), line.value) {
+            units.insert(key.clone(), line.unit.to_string());
+            summary.scalars.insert(key, value);
+        }
+    }
+    summary.cluster_aom_ns = series(&lines, "aom_mean", "id", Some("cluster"));
+    summary.aggregation_cdf = series(&lines, "aggregation_cdf", "n", None);
+    if keep_teeth {
+        summary.teeth = analysis.resolved.map(|resolved| resolved.ages.teeth).unwrap_or_default();
+    }
+    // The run's own balance said it was valid; what we found in its records may say otherwise.
+    let unknown = summary.scalars.get("balance_unknown").copied().unwrap_or(0.0);
+    if unknown > 0.0 && summary.validity.valid {
+        summary.validity.valid = false;
+        summary.validity.reasons.push(format!("records and counters disagree about {unknown} updates (balance_unknown)"));
+    }
+    Ok((summary, units))
+}
+
+/// The values of `metric` by its numeric label `label`, for one kind of flow where it has kinds.
+fn series(lines: &[Line], metric: &str, label: &str, flow: Option<&str>) -> Vec<(u64, f64)> {
+    let wanted = |line: &&Line| line.metric == metric && line.labels.get("flow").and_then(Value::as_str) == flow;
+    lines.iter().filter(wanted).filter_map(|line| Some((line.labels.get(label)?.as_u64()?, line.value?))).collect()
+}
+
+/// What identifies a run's partners: its labels but the variant, and the seed.
+fn pairing(run: &RunSummary) -> (Labels, u64) {
+    let labels = run.labels.iter().filter(|(axis, _)| *axis != VARIANT);
+    (labels.map(|(axis, value)| (axis.clone(), value.clone())).collect(), run.seed)
+}
+
+/// Adds `aom_cut/…` = 1 − AoM / AoM of the baseline, and `received_ratio`, paired by seed and all
+/// other axes.
+fn compare(runs: &mut [RunSummary], units: &mut Units, baseline: &str) {
+    let is_baseline = |run: &RunSummary| run.labels.get(VARIANT).is_some_and(|variant| variant == baseline);
+    let base: HashMap<_, _> =
+        runs.iter().filter(|run| is_baseline(run)).map(|run| (pairing(run), run.scalars.clone())).collect();
+    for run in runs.iter_mut().filter(|run| !is_baseline(run)) {
+        let Some(theirs) = base.get(&pairing(run)) else { continue };
+        let ratio = |key: &str| {
+            let (ours, theirs) = (run.scalars.get(key)?, theirs.get(key)?);
+            (*theirs > 0.0).then(|| ours / theirs)
+        };
+        let cut = |key| ratio(key).map(|ratio| 1.0 - ratio);
+        let derived = [
+            ("aom_cut/cluster", cut("aom_mean/cluster"), "share"),
+            ("aom_cut/worker", cut("aom_mean/worker"), "share"),
+            ("received_ratio", ratio("received"), "ratio"),
+        ];
+        for (key, value, unit) in derived {
+            if let Some(value) = value {
+                run.scalars.insert(key.to_owned(), value);
+                units.insert(key.to_owned(), unit.to_owned());
+            }
+        }
+    }
+}
+
+fn points(runs: &[RunSummary]) -> Vec<PointSummary> {
+    let mut points: Vec<PointSummary> = Vec::new();
+    let mut known: HashMap<&Labels, usize> = HashMap::new();
+    for (i, run) in runs.iter().enumerate() {
+        let at = *known.entry(&run.labels).or_insert_with(|| {
+            points.push(PointSummary { labels: run.labels.clone(), ..Default::default() });
+            points.len() - 1
+        });
+        points[at].runs.push(i);
+    }
+    for point in &mut points {
+        let mut values: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for (key, value) in point.runs.iter().flat_map(|run| &runs[*run].scalars) {
+            values.entry(key).or_default().push(*value);
+        }
+        point.cells =
+            values.iter().filter_map(|(key, values)| Some(((*key).to_owned(), stats::interval(values)?))).collect();
+    }
+    points
+}
+
+#[cfg(test)]
+#[path = "sweep_tests.rs"]
+mod tests;

@@ -1,0 +1,181 @@
+//! Every flag of every command, in one place.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+
+/// Trace-driven benchmark harness and packet generator for in-network aggregation
+#[derive(Debug, Parser)]
+#[command(name = "pktgen", version, max_term_width = 100, after_help = EXITS)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXITS: &str = "\
+Exit codes: 0 fine; 1 ran, but the run is invalid or the verdict is worse, or a file could not be\n\
+written; 2 usage or configuration; 3 this host cannot (the message names the remedy).\n\
+Quantities: 40Gbps, 0.8Mbps; 1.5us, 100ms; 2048bit, 256B, 8KiB.";
+
+/// Flags that every command takes.
+#[derive(Debug, Clone, Copy, ClapArgs)]
+pub(crate) struct Common {
+    /// Print no progress and no notes, only results and errors
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// Print results as JSON, one object per line, on stdout
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Say more about what is done (twice: much more)
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// The main job in one command: Olaf against FIFO on OLAF's Table 1, no root, no hardware
+    Demo(Demo),
+    /// Make, scale and inspect traces
+    #[command(subcommand)]
+    Trace(Trace),
+    /// Run an experiment: every point of its sweep becomes a run dir, then a report
+    Replay(Replay),
+    /// Metrics of run dirs or folders of them
+    Analyze(Analyze),
+    /// Reports from run dirs: html, markdown, json
+    Report(Report),
+    /// What there is: formats, workloads, schedules, topologies, programs, queues, endpoints, transports, metrics, reports
+    List(List),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Demo {
+    /// Folder for run dirs and report [default: runs/demo, replaced if a demo made it]
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+    /// Seeds, as "1..10" or "3,5"
+    #[arg(long, default_value = "1..10")]
+    pub(crate) seeds: String,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Experiment {
+    /// Experiment file (TOML; see configs/)
+    pub(crate) experiment: PathBuf,
+    /// Override a key, for example --set target.slots=16 (repeatable; wins over file and environment)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Replay {
+    #[command(flatten)]
+    pub(crate) experiment: Experiment,
+    /// Folder for the run dir or the sweep's run dirs; must be new or empty [default: runs/NAME-N]
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+    /// Print the resolved configuration of the first run and stop
+    #[arg(long)]
+    pub(crate) print_config: bool,
+    /// Runs at the same time [default: one per core]
+    #[arg(long)]
+    pub(crate) jobs: Option<usize>,
+    /// Only run; make no report
+    #[arg(long)]
+    pub(crate) no_report: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Trace {
+    /// Write the updates of an experiment's workload and schedule as a trace
+    Synth {
+        #[command(flatten)]
+        experiment: Experiment,
+        /// Trace to write (Parquet)
+        #[arg(short, long)]
+        out: PathBuf,
+        /// Seed [default: the experiment's, or 1]
+        #[arg(long)]
+        seed: Option<u64>,
+        /// Keep the gradients too
+        #[arg(long)]
+        values: bool,
+    },
+    /// Other sizes and rates of a trace; keeps each worker's gap distribution and correlation
+    Scale {
+        /// Trace to read
+        input: PathBuf,
+        /// Trace to write
+        #[arg(short, long)]
+        out: PathBuf,
+        /// Clusters
+        #[arg(long)]
+        clusters: Option<u16>,
+        /// Workers in each cluster
+        #[arg(long)]
+        workers: Option<u32>,
+        /// Updates of each worker
+        #[arg(long)]
+        updates: Option<u32>,
+        /// Mean rate of the whole run, as 60Gbps
+        #[arg(long)]
+        rate: Option<String>,
+        /// Frame size, as 256B
+        #[arg(long)]
+        bytes: Option<String>,
+        /// Seed of the rotations
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// What a trace holds
+    Info {
+        /// Trace to read
+        input: PathBuf,
+    },
+    /// Like info, and exit 2 if anything is wrong with it
+    Check {
+        /// Trace to read
+        input: PathBuf,
+    },
+    /// Make a trace of CSV (t_ps,cluster,worker,seq,reward[,values…]) or foreign Parquet
+    Convert {
+        /// File to read (.csv or .parquet)
+        input: PathBuf,
+        /// Trace to write
+        #[arg(short, long)]
+        out: PathBuf,
+        /// Frame size where the values do not say
+        #[arg(long, default_value = "256B")]
+        bytes: String,
+        /// Licence of the data, for the manifest
+        #[arg(long, default_value = "unknown")]
+        licence: String,
+    },
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Analyze {
+    /// Run dirs, or folders of them
+    #[arg(required = true)]
+    pub(crate) runs: Vec<PathBuf>,
+    /// Write the metrics as a Parquet table too
+    #[arg(long)]
+    pub(crate) table: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Report {
+    /// Run dir or folder of run dirs
+    pub(crate) run: PathBuf,
+    /// Where to write; the extension chooses the format (.html, .md, .json) [default: REPORT.* beside the runs]
+    #[arg(short, long)]
+    pub(crate) out: Vec<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct List {
+    /// Only this kind
+    pub(crate) kind: Option<String>,
+}

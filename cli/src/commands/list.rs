@@ -1,0 +1,58 @@
+//! `pktgen list`: what the registries hold.
+
+use pktgen_generator::registry::{suggest, Named};
+use pktgen_generator::{schedule, topology, wire, workload, Error, Result};
+use pktgen_replay::target::{program, queue};
+use pktgen_replay::{endpoint, transport};
+
+use crate::args::List;
+use crate::ui::Ui;
+
+/// Names and descriptions of one registry.
+type Entries = Vec<(&'static str, &'static str)>;
+
+fn entries<T: Named + ?Sized>(list: &[&T]) -> Entries {
+    list.iter().map(|entry| (entry.name(), entry.about())).collect()
+}
+
+fn registries() -> Vec<(&'static str, Entries)> {
+    vec![
+        ("formats", entries(wire::FORMATS)),
+        ("workloads", entries(workload::WORKLOADS)),
+        ("schedules", entries(schedule::SCHEDULES)),
+        ("topologies", entries(topology::SHAPES)),
+        ("programs", entries(program::PROGRAMS)),
+        ("queues", entries(queue::QUEUES)),
+        ("endpoints", entries(endpoint::ENDPOINTS)),
+        ("transports", entries(transport::TRANSPORTS)),
+        ("metrics", entries(pktgen_analysis::METRICS)),
+        ("reports", entries(pktgen_analysis::REPORTS)),
+    ]
+}
+
+pub(super) fn run(args: List, ui: &Ui) -> Result<u8> {
+    let all = registries();
+    let kinds: Vec<_> = all.iter().map(|(kind, _)| *kind).collect();
+    if let Some(kind) = &args.kind
+        && !kinds.contains(&kind.as_str())
+    {
+        return Err(Error::config(format!(
+            "there is no list of \"{kind}\"{}; there are: {}",
+            suggest(kind, &kinds),
+            kinds.join(", ")
+        )));
+    }
+    for (kind, entries) in all.iter().filter(|(kind, _)| args.kind.as_deref().is_none_or(|wanted| wanted == *kind)) {
+        if !ui.json() {
+            ui.result(kind);
+        }
+        for (name, about) in entries {
+            if ui.json() {
+                ui.result(&serde_json::json!({ "kind": kind, "name": name, "about": about }).to_string());
+            } else {
+                ui.result(&format!("  {name:<14} {about}"));
+            }
+        }
+    }
+    Ok(0)
+}

@@ -1,0 +1,71 @@
+//! `pktgen replay`: run an experiment, then report.
+
+use std::path::{Path, PathBuf};
+
+use pktgen_generator::config::Document;
+use pktgen_generator::record::RunState;
+use pktgen_generator::{Error, Result};
+use pktgen_replay::run::{Experiment, Finished};
+
+use crate::args::Replay;
+use crate::commands::report;
+use crate::ui::{stop_flag, Ui};
+
+pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
+    let experiment = Experiment::open(Document::load(&args.experiment.experiment, &args.experiment.set)?)?;
+    if args.print_config {
+        let plan = experiment.plan(&experiment.runs[0])?;
+        ui.result(plan.config.trim_end());
+        return Ok(0);
+    }
+    let out = match args.out {
+        Some(out) => out,
+        None => free_folder(&experiment.name)?,
+    };
+    execute(&experiment, &out, args.jobs, !args.no_report, ui)
+}
+
+/// Runs everything into `out`, says what came of it, and reports.
+pub(super) fn execute(experiment: &Experiment, out: &Path, jobs: Option<usize>, report: bool, ui: &Ui) -> Result<u8> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let stop = stop_flag();
+    let bar = ui.bar("replaying", experiment.runs.len() as u64);
+    let finished = experiment.execute(out, jobs.unwrap_or(cores), &stop, &|runs, sent| {
+        bar.set_position(runs as u64);
+        bar.set_message(format!("runs, {sent} updates,"));
+    });
+    bar.finish_and_clear();
+    let finished = finished?;
+    let interrupted = finished.len() < experiment.runs.len() || finished.iter().any(|f| f.state == RunState::Interrupted);
+    if interrupted {
+        ui.note(&format!("interrupted after {} of {} runs; what is in {} is complete up to then", finished.len(), experiment.runs.len(), out.display()));
+        return Ok(1);
+    }
+    let valid = say_validity(&finished, ui);
+    ui.detail(&format!("{} runs in {}", finished.len(), out.display()));
+    if report {
+        report::report(out, &[], ui)?;
+    } else if !ui.json() {
+        ui.result(&out.display().to_string());
+    }
+    Ok(u8::from(!valid))
+}
+
+/// Names every invalid run first.
+fn say_validity(finished: &[Finished], ui: &Ui) -> bool {
+    let mut valid = true;
+    for run in finished.iter().filter(|run| !run.validity.valid) {
+        valid = false;
+        ui.error(&format!("invalid run {}: {}", run.dir.display(), run.validity.reasons.join("; ")));
+    }
+    valid
+}
+
+/// `runs/NAME-N` with the first N that is free.
+fn free_folder(name: &str) -> Result<PathBuf> {
+    let base = Path::new("runs");
+    (1..10_000)
+        .map(|n| base.join(format!("{name}-{n}")))
+        .find(|path| !path.exists())
+        .ok_or_else(|| Error::config(format!("runs/{name}-1 to -9999 all exist; choose a folder with --out")))
+}

@@ -1,0 +1,111 @@
+//! `pktgen trace`: make, scale and inspect traces.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pktgen_generator::config::{Document, Value};
+use pktgen_generator::seed::Seed;
+use pktgen_generator::trace::{self, Info, Scaling, TraceManifest};
+use pktgen_generator::units::{Rate, Size, Span};
+use pktgen_generator::{workload, Error, Result};
+
+use crate::args::{Experiment, Trace};
+use crate::ui::Ui;
+
+pub(super) fn run(args: Trace, ui: &Ui) -> Result<u8> {
+    match args {
+        Trace::Synth { experiment, out, seed, values } => synth(&experiment, &out, seed, values, ui)?,
+        Trace::Scale { input, out, clusters, workers, updates, rate, bytes, seed } => {
+            let offered = rate.map(|r| r.parse::<Rate>().map_err(|e| flag("--rate", e))).transpose()?;
+            let bytes = bytes.map(|b| frame_bytes("--bytes", &b)).transpose()?;
+            zero_is_wrong(&[("--clusters", clusters.map(u32::from)), ("--workers", workers), ("--updates", updates)])?;
+            let scaling = Scaling { clusters, workers, updates, offered, bytes, seed };
+            made(&out, &trace::scale(&input, &out, &scaling)?, ui);
+        }
+        Trace::Info { input } => {
+            let info = trace::info(&input)?;
+            show(&info, ui)?;
+        }
+        Trace::Check { input } => {
+            let info = trace::check(&input)?;
+            show(&info, ui)?;
+        }
+        Trace::Convert { input, out, bytes, licence } => {
+            let bytes = frame_bytes("--bytes", &bytes)?;
+            made(&out, &trace::convert(&input, &out, bytes, &licence)?, ui);
+        }
+    }
+    Ok(0)
+}
+
+fn flag(name: &str, error: impl std::fmt::Display) -> Error {
+    Error::config(format!("{name}: {error}"))
+}
+
+fn zero_is_wrong(flags: &[(&str, Option<u32>)]) -> Result<()> {
+    match flags.iter().find(|(_, value)| *value == Some(0)) {
+        Some((name, _)) => Err(flag(name, "0 is not allowed; it must be at least 1")),
+        None => Ok(()),
+    }
+}
+
+fn frame_bytes(name: &str, text: &str) -> Result<u32> {
+    let size: Size = text.parse().map_err(|e| flag(name, e))?;
+    let range = pktgen_generator::wire::olaf::FRAME_MIN as u64..=pktgen_generator::wire::frame::FRAME_MAX as u64;
+    match size.bytes().filter(|b| range.contains(b)) {
+        Some(bytes) => Ok(bytes as u32),
+        None => Err(flag(name, format!("{size} is not a frame; frames have {} B to {} B", range.start(), range.end()))),
+    }
+}
+
+fn synth(experiment: &Experiment, out: &Path, seed: Option<u64>, values: bool, ui: &Ui) -> Result<()> {
+    let mut document = Document::load(&experiment.experiment, &experiment.set)?;
+    let own = match document.get("seed") {
+        Some(Value::Integer(seed)) => *seed as u64,
+        _ => 1,
+    };
+    let seed = seed.unwrap_or(own);
+    let mut opened = workload::open(&mut document, Seed(seed))?;
+    let details = BTreeMap::from([
+        ("tool".to_owned(), format!("pktgen {}", env!("CARGO_PKG_VERSION"))),
+        ("seed".to_owned(), seed.to_string()),
+        ("workload".to_owned(), document.resolved_section("workload")),
+        ("schedule".to_owned(), document.resolved_section("schedule")),
+    ]);
+    let bar = ui.bar("writing", 0);
+    let manifest = trace::synthesise(opened.source.as_mut(), out, values, details, &mut |n| bar.set_position(n))?;
+    bar.finish_and_clear();
+    made(out, &manifest, ui);
+    Ok(())
+}
+
+fn made(out: &Path, manifest: &TraceManifest, ui: &Ui) {
+    if ui.json() {
+        ui.result(&serde_json::json!({ "trace": out, "updates": manifest.updates, "sha256": manifest.sha256 }).to_string());
+    } else {
+        ui.result(&format!("{}: {} updates, {}", out.display(), manifest.updates, manifest.origin));
+    }
+}
+
+fn show(info: &Info, ui: &Ui) -> Result<()> {
+    if ui.json() {
+        let text = serde_json::to_string(info).map_err(|e| Error::Invalid(e.to_string()))?;
+        ui.result(&text);
+        return Ok(());
+    }
+    let span = |ps: f64| Span::from_ps(ps.round() as i64).to_string();
+    let ms = |ps: f64| if ps >= 1e6 { span((ps / 1e3).round() * 1e3) } else { span(ps) };
+    ui.result(&format!(
+        "updates      {} of {} workers in {} clusters\nper worker   {} to {} updates, mean period {} to {}, gap variation {:.2}\n\
+         span         {} to {}\noffered      {:.3} Gbit/s on the mean, {} bytes in all\nvalues       {} updates; reward: {}\nhash         {}",
+        info.updates, info.workers, info.clusters,
+        info.updates_per_worker.0, info.updates_per_worker.1, ms(info.period_ps.0), ms(info.period_ps.1), info.gap_cv,
+        ms(info.first_ps as f64), ms(info.last_ps as f64),
+        info.offered_bps / 1e9, info.bytes, info.with_values, info.with_reward,
+        match info.hash_ok { None => "no manifest", Some(true) => "matches the manifest", Some(false) => "DOES NOT match the manifest" },
+    ));
+    for problem in &info.problems {
+        ui.result(&format!("problem      {problem}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! What people see: results on stdout, everything else on stderr.
+
+use std::io::Write;
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::args::Common;
+
+/// The terminal.
+pub(crate) struct Ui {
+    common: Common,
+}
+
+impl Ui {
+    pub(crate) fn new(common: &Common) -> Self {
+        Ui { common: *common }
+    }
+
+    pub(crate) fn json(&self) -> bool {
+        self.common.json
+    }
+
+    /// A result, on stdout. A closed pipe ends the output, not the program.
+    pub(crate) fn result(&self, text: &str) {
+        let _ = writeln!(std::io::stdout().lock(), "{text}");
+    }
+
+    /// A note, on stderr.
+    pub(crate) fn note(&self, text: &str) {
+        if !self.common.quiet {
+            let _ = writeln!(std::io::stderr().lock(), "{text}");
+        }
+    }
+
+    /// A detail, on stderr, with -v.
+    pub(crate) fn detail(&self, text: &str) {
+        if self.common.verbose > 0 {
+            self.note(text);
+        }
+    }
+
+    /// An error, on stderr, always.
+    pub(crate) fn error(&self, text: &str) {
+        let _ = writeln!(std::io::stderr().lock(), "pktgen: {text}");
+    }
+
+    /// A bar on stderr; it draws nothing when quiet or when stderr is no terminal.
+    pub(crate) fn bar(&self, what: &str, total: u64) -> ProgressBar {
+        if self.common.quiet {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::new(total);
+        if let Ok(style) = ProgressStyle::with_template("{prefix:>10} [{bar:40}] {pos}/{len} {msg} {elapsed}, {eta} left") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.set_prefix(what.to_owned());
+        bar
+    }
+}
+
+/// A flag that Ctrl-C sets; a second Ctrl-C ends the program at once.
+pub(crate) fn stop_flag() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // If it cannot be registered, Ctrl-C ends the program as it always does.
+        let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone());
+        let _ = signal_hook::flag::register(signal, stop.clone());
+    }
+    stop
+}
