@@ -26,6 +26,11 @@ pub mod stats;
 pub mod summary;
 pub mod sweep;
 mod table;
+
+#[cfg(test)]
+mod metric_tests;
+#[cfg(test)]
+mod registry_tests;
 #[cfg(test)]
 mod testing;
 

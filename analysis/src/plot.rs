@@ -10,7 +10,7 @@ use crate::human::{Scale, scale_for};
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 300.0;
-const LEFT: f64 = 64.0;
+const LEFT: f64 = 76.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 44.0;
@@ -209,7 +209,7 @@ mod tests {
         let svg = figure(&chart);
         assert!(svg.contains("&lt;a&amp;b&gt;") && !svg.contains("<a&b>"));
         // From the lower left to the upper right corner of the frame.
-        assert!(svg.contains("points=\"64.0,256.0 708.0,12.0\""), "{svg}");
+        assert!(svg.contains("points=\"76.0,256.0 708.0,12.0\""), "{svg}");
         assert!(figure(&Chart { series: vec![], ..chart }).contains("<svg"));
     }
 }

@@ -200,3 +200,7 @@ fn read_received(dir: &Path) -> Result<ReceivedColumns> {
         bytes: table.u32("bytes")?,
     })
 }
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

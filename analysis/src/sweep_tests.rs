@@ -1,0 +1,193 @@
+//! Tests of [`super`] on sweeps written by hand, of what reports make of them, and of their speed.
+
+use super::*;
+use crate::model::Model;
+use crate::report::REPORTS;
+use crate::summary::{WIDTH, summary_table};
+use crate::testing::{small_run, write_sweep};
+
+fn open(dir: &Path) -> SweepData {
+    SweepData::open(dir, &mut |_, _| {}).unwrap()
+}
+
+fn sweep_of(seeds: u64) -> (tempfile::TempDir, SweepData) {
+    let dir = tempfile::tempdir().unwrap();
+    write_sweep(dir.path(), seeds);
+    let sweep = open(dir.path());
+    (dir, sweep)
+}
+
+#[test]
+fn points_have_medians_over_seeds_and_comparisons_are_paired() {
+    let dir = tempfile::tempdir().unwrap();
+    write_sweep(dir.path(), 3);
+    let mut seen = Vec::new();
+    let sweep = SweepData::open(dir.path(), &mut |done, all| seen.push((done, all))).unwrap();
+    assert_eq!(seen, (1..=12).map(|done| (done, 12)).collect::<Vec<_>>());
+    assert_eq!(sweep.points.len(), 4);
+    let (fifo, olaf) = (&sweep.points[1], &sweep.points[3]);
+    assert_eq!((fifo.labels["variant"].as_str(), olaf.labels["variant"].as_str()), ("fifo", "olaf"));
+    assert_eq!((fifo.cells["loss"].median, olaf.cells["loss"].median), (0.5, 0.0));
+    assert_eq!((fifo.cells["received"].median, olaf.cells["received"].median), (80.0, 80.0));
+    assert_eq!(olaf.cells["merged"].median, 160.0);
+    // The period of seed s at rate 40 is (20 + s)/2 us, so ages scale with it and seed 2 is the median.
+    let seed_2 = sweep.runs.iter().find(|run| run.dir == "olaf-40-2").unwrap();
+    assert_eq!(olaf.cells["aom_mean/cluster"].median, seed_2.scalars["aom_mean/cluster"]);
+    let (lo, hi) = (olaf.cells["aom_mean/cluster"].lo, olaf.cells["aom_mean/cluster"].hi);
+    assert!(lo < hi);
+    // Each seed is compared with its own baseline run, so the spread between seeds cancels.
+    let base = sweep.runs.iter().find(|run| run.dir == "fifo-40-2").unwrap();
+    let cut = 1.0 - seed_2.scalars["aom_mean/cluster"] / base.scalars["aom_mean/cluster"];
+    assert!((seed_2.scalars["aom_cut/cluster"] - cut).abs() < 1e-12 && cut > 0.2, "{cut}");
+    assert!(olaf.cells["aom_cut/cluster"].hi - olaf.cells["aom_cut/cluster"].lo < 0.01);
+    assert!(!base.scalars.contains_key("aom_cut/cluster"));
+    assert_eq!(seed_2.scalars["received_ratio"], 1.0);
+}
+
+#[test]
+fn the_model_puts_published_values_beside_ours() {
+    let (_dir, sweep) = sweep_of(3);
+    let model = Model::build(&sweep);
+    assert!(model.verdict.valid && !model.verdict.worse);
+    assert_eq!(model.axes, ["variant", "rate"]);
+    let olaf_40 = &model.rows[3];
+    let paper = olaf_40.cells[0].paper.as_ref().unwrap();
+    assert_eq!((paper.value, paper.difference, paper.inside), (1000.0, Some(-920.0), false));
+    assert!(olaf_40.cells[1].paper.as_ref().unwrap().inside);
+    // The row at rate 20 belongs to both variants: FIFO agrees, Olaf does not.
+    assert!(model.rows[0].cells[1].paper.as_ref().unwrap().inside);
+    assert!(!model.rows[2].cells[1].paper.as_ref().unwrap().inside);
+    let all = model.disagreements.join("\n");
+    for part in [
+        "Table 9: received at rate=40, variant=olaf: paper 1000, ours 80",
+        "Figure 9: loss at rate=20, variant=olaf: paper 50.0 %, ours 0.0 % [0.0, 0.0], −50.0 pp",
+        "no_such_metric at rate=40, variant=olaf is published, but our runs have no such value",
+        "Text: no run is at rate=99",
+    ] {
+        assert!(all.contains(part), "{part} is not in\n{all}");
+    }
+    assert_eq!(model.disagreements.len(), 4, "{all}");
+    assert!(model.verdict.lines.iter().any(|line| line.contains("better at 2, worse at 0, undecided at 0 of 2")));
+}
+
+#[test]
+fn every_report_says_verdict_validity_values_and_sources() {
+    let (_dir, mut sweep) = sweep_of(2);
+    sweep.runs[0].validity = Validity { valid: false, reasons: vec!["its balance misses <3> updates".into()] };
+    let model = Model::build(&sweep);
+    assert!(!model.verdict.valid);
+    for report in REPORTS {
+        let text = report.render(&model).unwrap();
+        for part in ["INVALID: 1 of 8", "its balance misses", "Table 9", "burst of 125 packets", "a note", "aom\u{5c}_mean/cluster"] {
+            let plain = part.replace('\u{5c}', "");
+            assert!(text.contains(part) || text.contains(&plain), "{}: {part}", report.name());
+        }
+        let (verdict, values) = (text.find("INVALID").unwrap(), text.find("Table 9").unwrap());
+        assert!(verdict < values, "{}: the verdict comes first", report.name());
+    }
+}
+
+#[test]
+fn the_page_fetches_nothing_and_escapes() {
+    let (_dir, sweep) = sweep_of(2);
+    let html = REPORTS.iter().find(|report| report.name() == "html").unwrap();
+    let page = html.render(&Model::build(&sweep)).unwrap();
+    if let Some(path) = option_env!("PKTGEN_KEEP_REPORT") {
+        std::fs::write(path, &page).unwrap();
+    }
+    let without_namespace = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    for scheme in ["http://", "https://", "url(", "@import", "src=", "href="] {
+        assert!(!without_namespace.contains(scheme), "{scheme}");
+    }
+    assert!(page.contains("FIFO &lt;against&gt; Olaf") && !page.contains("<against>"));
+    // Two sawtooths (rates), one CDF (only Olaf aggregates), two bar charts; one line per variant or rate.
+    assert_eq!(page.matches("<figure>").count(), 5);
+    assert_eq!(page.matches("<polyline").count(), 2 * 2 + 2);
+    assert!(page.contains("Updates per received packet, olaf") && !page.contains("Updates per received packet, fifo"));
+}
+
+#[test]
+fn markdown_tables_have_as_many_cells_in_every_row() {
+    let (_dir, sweep) = sweep_of(2);
+    let markdown = REPORTS.iter().find(|report| report.name() == "markdown").unwrap();
+    let text = markdown.render(&Model::build(&sweep)).unwrap();
+    assert!(text.starts_with("# small\\|sweep\n"));
+    let cells = |line: &str| line.replace("\\|", "").matches('|').count();
+    let rows: Vec<_> = text.lines().filter(|line| line.starts_with('|')).collect();
+    assert_eq!(rows.len(), 2 + 4);
+    assert!(rows.iter().all(|row| cells(row) == 2 + 1 + 4 + 1), "{text}");
+}
+
+#[test]
+fn the_terminal_table_fits_and_shows_both() {
+    let (_dir, mut sweep) = sweep_of(2);
+    let table = summary_table(&Model::build(&sweep));
+    assert!(table.contains("80 (paper 1000)") && table.contains("loss [%]"), "{table}");
+    assert_eq!(table.lines().count(), 5, "{table}");
+    // Many columns go below each other; nothing is lost and nothing is too wide.
+    sweep.manifest.report.metrics = sweep.units.keys().cloned().collect();
+    let wide = summary_table(&Model::build(&sweep));
+    assert!(wide.lines().all(|line| line.chars().count() <= WIDTH), "{wide}");
+    for key in sweep.units.keys().filter(|key| key.len() < 25) {
+        assert!(wide.contains(key.as_str()), "{key} is not in\n{wide}");
+    }
+}
+
+#[test]
+fn a_run_dir_is_a_sweep_of_one() {
+    let dir = tempfile::tempdir().unwrap();
+    small_run(true, 1_000_000).write(dir.path());
+    let sweep = open(dir.path());
+    assert_eq!((sweep.runs.len(), sweep.points.len()), (1, 1));
+    let model = Model::build(&sweep);
+    assert_eq!(model.title, "story");
+    assert!(summary_table(&model).starts_with(' ') && summary_table(&model).contains("run"), "{}", summary_table(&model));
+    for report in REPORTS {
+        assert!(!report.render(&model).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_damaged_run_is_listed_and_does_not_spoil_the_others() {
+    let dir = tempfile::tempdir().unwrap();
+    write_sweep(dir.path(), 2);
+    std::fs::remove_file(dir.path().join("olaf-40-2/received.parquet")).unwrap();
+    let sweep = open(dir.path());
+    let model = Model::build(&sweep);
+    assert!(!model.verdict.valid);
+    assert_eq!(model.invalid.len(), 1);
+    assert!(model.invalid[0].run.contains("olaf-40-2") && model.invalid[0].reasons[0].contains("received.parquet"));
+    assert_eq!(sweep.points[3].cells["received"].n, 1);
+}
+
+#[test]
+fn records_that_contradict_the_counters_make_a_run_invalid() {
+    let dir = tempfile::tempdir().unwrap();
+    let story = small_run(false, 1_000_000);
+    let mut manifest = story.manifest();
+    manifest.balance.delivered_alone += 3;
+    story.write_with(dir.path(), &manifest);
+    let sweep = open(dir.path());
+    assert!(!sweep.runs[0].validity.valid);
+    assert!(sweep.runs[0].validity.reasons[0].contains("3 updates (balance_unknown)"), "{:?}", sweep.runs[0].validity);
+}
+
+#[test]
+fn bad_sweeps_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let fails = |text: Option<&str>| {
+        match text {
+            Some(text) => std::fs::write(dir.path().join("sweep.json"), text).unwrap(),
+            None => drop(std::fs::remove_file(dir.path().join("sweep.json"))),
+        }
+        SweepData::open(dir.path(), &mut |_, _| {}).unwrap_err().to_string()
+    };
+    assert!(fails(None).contains("neither sweep.json nor manifest.json"));
+    assert!(fails(Some("{")).contains("not JSON"));
+    assert!(fails(Some("{\"version\":1}")).contains("does not describe a sweep"));
+    let text = r#"{"version":1,"experiment":"","about":"","axes":[],"runs":[],"report":{"metrics":[],"baseline":null,"fitted":[],"notes":[]},"paper":[]}"#;
+    assert!(fails(Some(text)).contains("lists no runs"));
+    assert!(fails(Some(&text.replace("\"version\":1", "\"version\":99"))).contains("version 99 is newer than 1"));
+    let gone = text.replace("\"runs\":[]", "\"runs\":[{\"dir\":\"gone\",\"labels\":{},\"seed\":1}]");
+    assert!(fails(Some(&gone)).contains("gone/manifest.json: it is missing"), "{}", fails(Some(&gone)));
+}

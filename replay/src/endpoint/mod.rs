@@ -60,8 +60,11 @@ pub trait Endpoint: Send {
     /// When it wants to send without being asked.
     fn next_wake(&self) -> Time;
 
-    /// Sends what is due at or before `until`, at most a burst. An endpoint that does not react to input may
-    /// run ahead of `until`.
+    /// Does what arrives change what it sends? If not, it may be asked ahead of time or late, and its frames
+    /// are the same.
+    fn reacts(&self) -> bool;
+
+    /// Sends what is due at or before `until`, at most a burst. An endpoint that does not react may run ahead.
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host);
 
     /// Frames arrived at `node`.

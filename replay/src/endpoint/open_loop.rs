@@ -81,6 +81,10 @@ impl Endpoint for OpenLoop {
         self.source.peek().map_or(NEVER, |u| u.t_gen)
     }
 
+    fn reacts(&self) -> bool {
+        false
+    }
+
     fn pull(&mut self, _until: Time, pool: &mut Pool, host: &mut Host) {
         for _ in 0..BURST {
             let Some(update) = self.source.peek().copied() else { break };

@@ -122,6 +122,10 @@ impl Endpoint for Server {
         NEVER
     }
 
+    fn reacts(&self) -> bool {
+        true
+    }
+
     fn pull(&mut self, _until: Time, _pool: &mut Pool, _host: &mut Host) {}
 
     fn on_burst(&mut self, _node: NodeId, burst: &[Frame], pool: &mut Pool, host: &mut Host) {
