@@ -280,7 +280,8 @@ fn summarise(events: Events) -> Result<(Vec<FlowAge>, Vec<Tooth>)> {
 }
 
 fn read_back(segments: DataFrame, flows: &DataFrame) -> PolarsResult<(Vec<FlowAge>, Vec<Tooth>)> {
-    let whole = |name: &str| -> PolarsResult<Vec<i64>> { Ok(segments.column(name)?.i64()?.into_no_null_iter().collect()) };
+    let whole =
+        |name: &str| -> PolarsResult<Vec<i64>> { Ok(segments.column(name)?.i64()?.into_no_null_iter().collect()) };
     let (t, a, b, after) = (whole("t")?, whole("a")?, whole("b")?, whole("after")?);
     let lower: Vec<bool> = segments.column("lower")?.bool()?.iter().map(|lower| lower == Some(true)).collect();
     let number = |name: &str| -> PolarsResult<Vec<Option<f64>>> { Ok(flows.column(name)?.f64()?.iter().collect()) };
@@ -297,7 +298,10 @@ fn read_back(segments: DataFrame, flows: &DataFrame) -> PolarsResult<(Vec<FlowAg
         peaks.sort_unstable();
         ages.push(FlowAge {
             id: 0,
-            mean_ns: twice_area[flow].zip(window[flow]).filter(|(_, w)| *w > 0.0).map(|(twice, w)| twice / 2.0 / w / PS_PER_NS),
+            mean_ns: twice_area[flow]
+                .zip(window[flow])
+                .filter(|(_, w)| *w > 0.0)
+                .map(|(twice, w)| twice / 2.0 / w / PS_PER_NS),
             peak_mean_ns: peak_mean[flow].map(|peak| peak / PS_PER_NS),
             peak_p99_ns: stats::quantile_of_sorted(&peaks, 0.99).map(|peak| peak as f64 / PS_PER_NS),
             peak_max_ns: peak_max[flow].map(|peak| peak / PS_PER_NS),
@@ -319,17 +323,18 @@ fn quantiles(a: &[i64], b: &[i64]) -> Option<[f64; 3]> {
     let (mut from, mut to) = (a.to_vec(), b.to_vec());
     from.sort_unstable();
     to.sort_unstable();
-    let window: i64 = to.iter().sum::<i64>() - from.iter().sum::<i64>();
+    let sum = |ages: &[i64]| ages.iter().map(|age| i128::from(*age)).sum::<i128>();
+    let window = sum(&to) - sum(&from);
     if window <= 0 {
         return None;
     }
     let mut found = [0.0; 3];
-    let (mut below, mut age, mut i, mut j, mut next) = (0i64, from[0], 0, 0, 0);
+    let (mut below, mut age, mut i, mut j, mut next) = (0i128, from[0], 0, 0, 0);
     let targets = [0.5, 0.9, 0.99].map(|share| share * window as f64);
     while j < to.len() && next < targets.len() {
         let edge = if i < from.len() { from[i].min(to[j]) } else { to[j] };
-        let covering = (i - j) as i64;
-        let passed = below + covering * (edge - age);
+        let covering = i as i128 - j as i128;
+        let passed = below + covering * (i128::from(edge) - i128::from(age));
         while next < targets.len() && passed as f64 >= targets[next] && covering > 0 {
             found[next] = (age as f64 + (targets[next] - below as f64) / covering as f64) / PS_PER_NS;
             next += 1;

@@ -123,8 +123,8 @@ fn window(all: &[&[Tooth]]) -> Option<(i64, i64)> {
     let middle = sparsest.len() / 2;
     let first = middle.saturating_sub(TEETH_WANTED / 2);
     let last = (first + TEETH_WANTED).min(sparsest.len() - 1);
-    let from = sparsest[first].t_ps - sparsest[first].before_ps.max(0) / 2;
-    let mut to = sparsest[last].t_ps.max(from + 1);
+    let from = sparsest[first].t_ps.saturating_sub(sparsest[first].before_ps.max(0) / 2);
+    let mut to = sparsest[last].t_ps.max(from.saturating_add(1));
     for teeth in all {
         let start = teeth.partition_point(|tooth| tooth.t_ps < from);
         if let Some(limit) = teeth.get(start + TEETH_MAX) {
@@ -136,21 +136,25 @@ fn window(all: &[&[Tooth]]) -> Option<(i64, i64)> {
 
 /// The age between `from` and `to` as a line, cut at both ends.
 fn zigzag(teeth: &[Tooth], from: i64, to: i64) -> Vec<(f64, f64)> {
-    let ns = |t: i64, age: i64| (t as f64 / 1000.0, age.max(0) as f64 / 1000.0);
+    // In f64: damaged times may be anything.
+    let ns = |t: i64, age: i64, later: i64, earlier: i64| {
+        let passed = later as f64 - earlier as f64;
+        (t as f64 / 1000.0, (age as f64 + passed).max(0.0) / 1000.0)
+    };
     let start = teeth.partition_point(|tooth| tooth.t_ps < from);
     let end = teeth.partition_point(|tooth| tooth.t_ps <= to);
     let mut points = Vec::with_capacity(2 * (end - start) + 2);
     match (teeth.get(start), start.checked_sub(1).map(|before| teeth[before])) {
-        (_, Some(last)) => points.push(ns(from, last.after_ps + from - last.t_ps)),
-        (Some(next), None) => points.push(ns(from, next.before_ps - (next.t_ps - from))),
+        (_, Some(last)) => points.push(ns(from, last.after_ps, from, last.t_ps)),
+        (Some(next), None) => points.push(ns(from, next.before_ps, from, next.t_ps)),
         (None, None) => {}
     }
     for tooth in &teeth[start..end] {
-        points.push(ns(tooth.t_ps, tooth.before_ps));
-        points.push(ns(tooth.t_ps, tooth.after_ps));
+        points.push(ns(tooth.t_ps, tooth.before_ps, 0, 0));
+        points.push(ns(tooth.t_ps, tooth.after_ps, 0, 0));
     }
     if let Some(last) = end.checked_sub(1).map(|last| teeth[last]) {
-        points.push(ns(to, last.after_ps + to - last.t_ps));
+        points.push(ns(to, last.after_ps, to, last.t_ps));
     }
     points
 }
@@ -219,7 +223,8 @@ fn cluster_bars(rest: &Labels, runs: &[&RunSummary]) -> Option<Chart> {
     }
     let bars = |runs: &[&RunSummary]| {
         let value = |id: &u64| {
-            let of_id = |run: &&RunSummary| run.cluster_aom_ns.iter().find(|(other, _)| other == id).map(|(_, age)| *age);
+            let of_id =
+                |run: &&RunSummary| run.cluster_aom_ns.iter().find(|(other, _)| other == id).map(|(_, age)| *age);
             stats::median(&runs.iter().filter_map(of_id).collect::<Vec<_>>())
         };
         ids.iter().enumerate().filter_map(|(x, id)| Some((x as f64, value(id)?))).collect()

@@ -105,7 +105,10 @@ mod tests {
     #[test]
     fn a_line_is_written_as_the_design_says() {
         let line = Line::new("aom_mean", NS, 1.5).with("flow", "cluster").with("id", 3);
-        assert_eq!(line.to_json(), r#"{"metric":"aom_mean","unit":"ns","value":1.5,"labels":{"flow":"cluster","id":3}}"#);
+        assert_eq!(
+            line.to_json(),
+            r#"{"metric":"aom_mean","unit":"ns","value":1.5,"labels":{"flow":"cluster","id":3}}"#
+        );
         assert_eq!(Line::new("x", NS, None).to_json(), r#"{"metric":"x","unit":"ns","value":null,"labels":{}}"#);
         assert_eq!(Line::new("x", NS, f64::NAN).value, None);
         assert_eq!(serde_json::from_str::<Line>(&line.to_json()).unwrap(), line);
@@ -132,7 +135,10 @@ mod tests {
         let back = ParquetReader::new(std::fs::File::open(&path).unwrap()).finish().unwrap();
         assert_eq!(back.height(), 3);
         assert_eq!(back.column("id").unwrap().u64().unwrap().get(0), Some(7));
-        assert_eq!(back.column("value").unwrap().f64().unwrap().iter().collect::<Vec<_>>(), [Some(2.5), None, Some(4.0)]);
+        assert_eq!(
+            back.column("value").unwrap().f64().unwrap().iter().collect::<Vec<_>>(),
+            [Some(2.5), None, Some(4.0)]
+        );
         assert_eq!(back.column("n").unwrap().u64().unwrap().get(2), Some(3));
     }
 }

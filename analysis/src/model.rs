@@ -266,7 +266,10 @@ fn against_baseline(sweep: &SweepData) -> (Vec<String>, bool) {
         }
     }
     if cuts.is_empty() {
-        return (vec![format!("Baseline {baseline}: no run could be paired with a run of it, so nothing is compared.")], false);
+        return (
+            vec![format!("Baseline {baseline}: no run could be paired with a run of it, so nothing is compared.")],
+            false,
+        );
     }
     let percent = scale_for("share", 1.0);
     let mut worse_anywhere = false;
@@ -275,7 +278,8 @@ fn against_baseline(sweep: &SweepData) -> (Vec<String>, bool) {
         let worse = cuts.iter().filter(|cut| cut.hi < 0.0).count();
         worse_anywhere |= worse > 0;
         let ends = |pick: fn(f64, f64) -> f64, start| cuts.iter().map(|cut| cut.median).fold(start, pick);
-        let (least, most) = (percent.show(ends(f64::min, f64::INFINITY)), percent.show(ends(f64::max, f64::NEG_INFINITY)));
+        let (least, most) =
+            (percent.show(ends(f64::min, f64::INFINITY)), percent.show(ends(f64::max, f64::NEG_INFINITY)));
         let same = cuts.len() - better - worse;
         format!(
             "{variant} against {baseline}: mean Age-of-Model of clusters cut by {least} to {most} (medians); \

@@ -58,7 +58,10 @@ fn legend(chart: &Chart, out: &mut String) {
                 DASHES[class]
             ),
         };
-        let _ = write!(out, "<li><svg class=\"swatch\" viewBox=\"0 0 26 10\" aria-hidden=\"true\">{swatch}</svg>{name}</li>");
+        let _ = write!(
+            out,
+            "<li><svg class=\"swatch\" viewBox=\"0 0 26 10\" aria-hidden=\"true\">{swatch}</svg>{name}</li>"
+        );
     }
     out.push_str("</ul>\n");
 }
@@ -181,7 +184,11 @@ fn ticks(range: (f64, f64), factor: f64, wanted: usize) -> Vec<f64> {
     let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|step| *step >= raw).unwrap_or(raw);
     let first = (from / step).ceil() as i64;
     // Rounding cannot make more than this many.
-    (0..=2 * wanted as i64).map(|i| (first + i) as f64 * step).take_while(|x| *x <= to + step * 1e-9).map(|x| x / factor).collect()
+    (0..=2 * wanted as i64)
+        .map(|i| (first + i) as f64 * step)
+        .take_while(|x| *x <= to + step * 1e-9)
+        .map(|x| x / factor)
+        .collect()
 }
 
 #[cfg(test)]

@@ -117,7 +117,8 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, what: &str) -> Result<
     match version {
         None => return Err(Error::data(path, "it has no \"version\"; is it from pktgen?")),
         Some(version) if version > u64::from(MANIFEST_VERSION) => {
-            let text = format!("version {version} is newer than {MANIFEST_VERSION}, the newest known here; update pktgen");
+            let text =
+                format!("version {version} is newer than {MANIFEST_VERSION}, the newest known here; update pktgen");
             return Err(Error::data(path, text));
         }
         Some(_) => {}
@@ -134,7 +135,9 @@ impl Records {
 fn stream(dir: &Path, name: &str, columns: &[&str]) -> Result<Table> {
     let path = dir.join(format!("{name}.parquet"));
     if !path.exists() {
-        let what = format!("it is missing although the manifest says records = \"full\"; copy the whole run dir, {name} included");
+        let what = format!(
+            "it is missing although the manifest says records = \"full\"; copy the whole run dir, {name} included"
+        );
         return Err(Error::data(&path, what));
     }
     Table::read(&path, columns)
@@ -183,7 +186,10 @@ fn check_books(path: &Path, books: &BookColumns) -> Result<()> {
         let replaced = matches!(known, Action::Merged | Action::Subsumed | Action::Outranked);
         if replaced && books.packet_out[row] == NO_PACKET {
             let name = known.name();
-            return Err(Error::data(path, format!("row {row}: a packet was {name} without saying by which (packet_out)")));
+            return Err(Error::data(
+                path,
+                format!("row {row}: a packet was {name} without saying by which (packet_out)"),
+            ));
         }
     }
     Ok(())

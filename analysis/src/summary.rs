@@ -21,7 +21,12 @@ pub fn summary_table(model: &Model) -> String {
     let mut columns: Vec<Vec<String>> = Vec::new();
     for (i, heading) in model.columns.iter().enumerate() {
         let mut column = vec![cut(title(heading), WIDTH / 3)];
-        column.extend(model.rows.iter().map(|row| cut(row.cells.get(i).map_or(String::new(), |cell| show(cell, heading)), WIDTH / 3)));
+        column.extend(
+            model
+                .rows
+                .iter()
+                .map(|row| cut(row.cells.get(i).map_or(String::new(), |cell| show(cell, heading)), WIDTH / 3)),
+        );
         columns.push(column);
     }
     let mut out = String::new();
@@ -57,7 +62,11 @@ fn block(names: &[String], columns: &[Vec<String>], out: &mut String) {
 }
 
 fn title(heading: &Heading) -> String {
-    if heading.scale.unit.is_empty() { heading.key.clone() } else { format!("{} [{}]", heading.key, heading.scale.unit) }
+    if heading.scale.unit.is_empty() {
+        heading.key.clone()
+    } else {
+        format!("{} [{}]", heading.key, heading.scale.unit)
+    }
 }
 
 fn show(cell: &Cell, heading: &Heading) -> String {

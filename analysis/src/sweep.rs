@@ -205,7 +205,10 @@ fn summarise(dir: &Path, planned: &SweepRun, options: Options, keep_teeth: bool)
     let unknown = summary.scalars.get("balance_unknown").copied().unwrap_or(0.0);
     if unknown > 0.0 && summary.validity.valid {
         summary.validity.valid = false;
-        summary.validity.reasons.push(format!("records and counters disagree about {unknown} updates (balance_unknown)"));
+        summary
+            .validity
+            .reasons
+            .push(format!("records and counters disagree about {unknown} updates (balance_unknown)"));
     }
     Ok((summary, units))
 }

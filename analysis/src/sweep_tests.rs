@@ -78,7 +78,14 @@ fn every_report_says_verdict_validity_values_and_sources() {
     assert!(!model.verdict.valid);
     for report in REPORTS {
         let text = report.render(&model).unwrap();
-        for part in ["INVALID: 1 of 8", "its balance misses", "Table 9", "burst of 125 packets", "a note", "aom\u{5c}_mean/cluster"] {
+        for part in [
+            "INVALID: 1 of 8",
+            "its balance misses",
+            "Table 9",
+            "burst of 125 packets",
+            "a note",
+            "aom\u{5c}_mean/cluster",
+        ] {
             let plain = part.replace('\u{5c}', "");
             assert!(text.contains(part) || text.contains(&plain), "{}: {part}", report.name());
         }
@@ -141,7 +148,11 @@ fn a_run_dir_is_a_sweep_of_one() {
     assert_eq!((sweep.runs.len(), sweep.points.len()), (1, 1));
     let model = Model::build(&sweep);
     assert_eq!(model.title, "story");
-    assert!(summary_table(&model).starts_with(' ') && summary_table(&model).contains("run"), "{}", summary_table(&model));
+    assert!(
+        summary_table(&model).starts_with(' ') && summary_table(&model).contains("run"),
+        "{}",
+        summary_table(&model)
+    );
     for report in REPORTS {
         assert!(!report.render(&model).unwrap().is_empty());
     }

@@ -22,7 +22,9 @@ impl Table {
         let file = File::open(path).map_err(Error::io("read", path))?;
         // The decoder asserts on some corrupt pages; a damaged file must not end the program.
         let frame = catch_unwind(AssertUnwindSafe(|| decode(file, columns)))
-            .map_err(|_| Error::data(path, "the Parquet decoder gave up: the file is damaged; run the experiment again"))?
+            .map_err(|_| {
+                Error::data(path, "the Parquet decoder gave up: the file is damaged; run the experiment again")
+            })?
             .map_err(|fault| Error::data(path, describe(&fault)))?;
         Ok(Table { path: path.to_owned(), frame })
     }
@@ -38,7 +40,10 @@ impl Table {
 
     fn wrong_type(&self, name: &str, want: &str) -> Error {
         let found = self.frame.column(name).map(|column| format!("{:?}", column.dtype())).unwrap_or_default();
-        Error::data(&self.path, format!("column \"{name}\" holds {found}, not {want}; is this a stream of a pktgen run?"))
+        Error::data(
+            &self.path,
+            format!("column \"{name}\" holds {found}, not {want}; is this a stream of a pktgen run?"),
+        )
     }
 
     fn full<T: PolarsNumericType>(&self, name: &str, chunked: &ChunkedArray<T>) -> Result<Vec<T::Native>> {

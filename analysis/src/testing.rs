@@ -25,7 +25,14 @@ impl Story {
         self.sent_seq(worker, 0, t_gen, t_sent, cluster)
     }
 
-    pub(crate) fn sent_seq(&mut self, worker: u32, seq: u32, t_gen: i64, t_sent: Option<i64>, cluster: u16) -> &mut Story {
+    pub(crate) fn sent_seq(
+        &mut self,
+        worker: u32,
+        seq: u32,
+        t_gen: i64,
+        t_sent: Option<i64>,
+        cluster: u16,
+    ) -> &mut Story {
         let sent = &mut self.records.sent;
         sent.t_gen_ps.push(t_gen);
         sent.t_sent_ps.push(t_sent);

@@ -26,7 +26,9 @@ impl Metric for Counts {
         let balance = run.balance();
         let counters = &run.manifest.counters;
         let received = match &run.resolved {
-            Some(resolved) => resolved.records.received.cluster.iter().filter(|cluster| is_update(**cluster)).count() as u64,
+            Some(resolved) => {
+                resolved.records.received.cluster.iter().filter(|cluster| is_update(**cluster)).count() as u64
+            }
             None => counters.packets_received,
         };
         let dropped = balance.dropped_total();
@@ -63,7 +65,9 @@ fn unknown(run: &Analysis) -> f64 {
     match &run.resolved {
         Some(resolved) => {
             let ours = resolved.fates.balance();
-            ours.unknown.unsigned_abs() as f64 + theirs.unknown.unsigned_abs() as f64 + fates::difference(&ours, theirs) as f64
+            ours.unknown.unsigned_abs() as f64
+                + theirs.unknown.unsigned_abs() as f64
+                + fates::difference(&ours, theirs) as f64
         }
         None => theirs.unknown.unsigned_abs() as f64,
     }

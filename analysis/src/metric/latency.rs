@@ -41,7 +41,7 @@ fn host_latency_ps(resolved: &Resolved) -> Vec<i64> {
     let (sent, received) = (&resolved.records.sent, &resolved.records.received);
     let rows = resolved.fates.received_packet.iter().enumerate();
     rows.filter(|(row, packet)| **packet != NOWHERE && is_update(received.cluster[*row]))
-        .filter_map(|(row, packet)| Some(received.t_recv_ps[row] - sent.t_sent_ps[*packet as usize]?))
+        .filter_map(|(row, packet)| Some(received.t_recv_ps[row].saturating_sub(sent.t_sent_ps[*packet as usize]?)))
         .collect()
 }
 

@@ -48,7 +48,7 @@ fn at_server(resolved: &Resolved, out: &mut Vec<Line>) {
     let last = rows().map(|row| received.t_recv_ps[row]).max();
     let rate = |amount: &dyn Fn(usize) -> u64| {
         let first = first?;
-        let seconds = positive((last? - received.t_recv_ps[first]) as f64 * 1e-12)?;
+        let seconds = positive(last?.saturating_sub(received.t_recv_ps[first]) as f64 * 1e-12)?;
         let all: u64 = rows().map(amount).sum();
         Some((all - amount(first)) as f64 / seconds)
     };
@@ -60,7 +60,7 @@ fn at_server(resolved: &Resolved, out: &mut Vec<Line>) {
 fn busy_seconds(resolved: &Resolved) -> Option<f64> {
     let first = resolved.records.sent.t_sent_ps.iter().flatten().min()?;
     let last = resolved.records.received.t_recv_ps.iter().max()?;
-    positive((last - first) as f64 * 1e-12)
+    positive(last.saturating_sub(*first) as f64 * 1e-12)
 }
 
 fn positive(seconds: f64) -> Option<f64> {

@@ -34,7 +34,9 @@ impl Report for Markdown {
         out.push_str("## Verdict\n\n");
         list(&model.verdict.lines, &mut out);
         notes("Invalid runs", &model.invalid, &mut out);
-        out.push_str("## Results\n\nMedian over the seeds with its 95 % bootstrap interval; published values below ours.\n\n");
+        out.push_str(
+            "## Results\n\nMedian over the seeds with its 95 % bootstrap interval; published values below ours.\n\n",
+        );
         table(model, &mut out);
         section("Published values outside our intervals", &model.disagreements, &mut out);
         section("Fitted parameters", &model.fitted, &mut out);
@@ -92,7 +94,8 @@ fn list(lines: &[String], out: &mut String) {
 fn notes(title: &str, notes: &[RunNote], out: &mut String) {
     if !notes.is_empty() {
         let _ = writeln!(out, "## {title}\n");
-        let lines: Vec<String> = notes.iter().map(|note| format!("{}: {}", note.run, note.reasons.join("; "))).collect();
+        let lines: Vec<String> =
+            notes.iter().map(|note| format!("{}: {}", note.run, note.reasons.join("; "))).collect();
         list(&lines, out);
     }
 }

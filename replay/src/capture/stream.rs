@@ -3,8 +3,10 @@
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{sync_channel, SyncSender};
+use std::thread::JoinHandle;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use parquet::arrow::ArrowWriter;
@@ -15,15 +17,21 @@ use pktgen_generator::{Error, Result};
 use super::columns::Columns;
 
 /// Rows per batch and per row group.
-const BATCH: usize = 1 << 16;
+const BATCH: usize = 1 << 14;
 
-/// A stream that is being written.
+/// Batches that may wait for the disk before the run does.
+const AHEAD: usize = 4;
+
+/// A stream that is being written. Whole batches go to a thread of the stream's own, so that the driver
+/// waits for the disk only when the disk is slower than the run.
 pub(super) struct Stream<C: Columns> {
     path: PathBuf,
     columns: C,
-    writer: StreamWriter<BufWriter<File>>,
-    rows: u64,
+    writer: Option<Writer>,
+    background: Option<(SyncSender<Vec<ArrayRef>>, JoinHandle<Result<Writer>>)>,
 }
+
+type Writer = StreamWriter<BufWriter<File>>;
 
 /// Where a stream is while its run is under way.
 pub(super) fn running_path(dir: &Path, name: &str) -> PathBuf {
@@ -47,7 +55,7 @@ impl<C: Columns> Stream<C> {
         let file = File::create(&path).map_err(Error::io("create", &path))?;
         let writer = StreamWriter::try_new(BufWriter::with_capacity(1 << 20, file), &C::schema())
             .map_err(|e| write_error(&path, &e))?;
-        Ok(Stream { path, columns: C::default(), writer, rows: 0 })
+        Ok(Stream { path, columns: C::default(), writer: Some(writer), background: None })
     }
 
     /// Appends a row.
@@ -58,16 +66,34 @@ impl<C: Columns> Stream<C> {
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.rows += self.columns.len() as u64;
-        let batch = RecordBatch::try_new(C::schema(), self.columns.take()).map_err(|e| write_error(&self.path, &e))?;
-        self.writer.write(&batch).map_err(|e| write_error(&self.path, &e))?;
-        self.writer.flush().map_err(|e| write_error(&self.path, &e))
+        if let Some(writer) = self.writer.take() {
+            let (sender, batches) = sync_channel::<Vec<ArrayRef>>(AHEAD);
+            let path = self.path.clone();
+            let work = move || write_batches::<C>(&path, writer, batches.iter());
+            let thread = std::thread::Builder::new().name(C::NAME.into());
+            let handle = thread.spawn(work).map_err(Error::io("start the writer of", &self.path))?;
+            self.background = Some((sender, handle));
+        }
+        let columns = self.columns.take();
+        let gone = self.background.as_ref().is_none_or(|(sender, _)| sender.send(columns).is_err());
+        // The thread ends early only if it failed: its error is the answer.
+        if gone { self.join().map(drop) } else { Ok(()) }
+    }
+
+    /// Ends the thread and takes the writer back.
+    fn join(&mut self) -> Result<Option<Writer>> {
+        let Some((sender, handle)) = self.background.take() else { return Ok(self.writer.take()) };
+        drop(sender);
+        match handle.join() {
+            Ok(writer) => writer.map(Some),
+            Err(_) => Err(write_error(&self.path, &"the writer stopped unexpectedly")),
+        }
     }
 
     /// Ends the stream and turns it into Parquet; the IPC file goes when the Parquet is complete.
     pub(super) fn finish(mut self, dir: &Path) -> Result<u64> {
         // A stream that fitted one batch goes straight to Parquet: most runs of a sweep do.
-        if self.rows == 0 {
+        if self.background.is_none() {
             let batch = RecordBatch::try_new(C::schema(), self.columns.take()).map_err(|e| write_error(&self.path, &e))?;
             let rows = batch.num_rows() as u64;
             write_parquet::<C>(dir, std::iter::once(Ok(batch)))?;
@@ -77,9 +103,25 @@ impl<C: Columns> Stream<C> {
         if self.columns.len() > 0 {
             self.flush()?;
         }
-        self.writer.finish().map_err(|e| write_error(&self.path, &e))?;
+        if let Some(mut writer) = self.join()? {
+            writer.finish().map_err(|e| write_error(&self.path, &e))?;
+        }
         convert::<C>(dir)
     }
+}
+
+/// What the thread of a stream does.
+fn write_batches<C: Columns>(
+    path: &Path,
+    mut writer: Writer,
+    batches: impl Iterator<Item = Vec<ArrayRef>>,
+) -> Result<Writer> {
+    for columns in batches {
+        let batch = RecordBatch::try_new(C::schema(), columns).map_err(|e| write_error(path, &e))?;
+        writer.write(&batch).map_err(|e| write_error(path, &e))?;
+        writer.flush().map_err(|e| write_error(path, &e))?;
+    }
+    Ok(writer)
 }
 
 /// Turns the IPC file of a stream into Parquet, up to its last whole batch. Returns the rows.

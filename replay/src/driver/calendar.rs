@@ -47,7 +47,12 @@ impl Calendar {
         while i > 1 {
             i /= 2;
             let (left, right) = (self.nodes[2 * i], self.nodes[2 * i + 1]);
-            self.nodes[i] = if left.0 <= right.0 { left } else { right };
+            let winner = if left.0 <= right.0 { left } else { right };
+            // Above a node that keeps its winner nothing changes.
+            if self.nodes[i] == winner {
+                break;
+            }
+            self.nodes[i] = winner;
         }
     }
 }

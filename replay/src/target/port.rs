@@ -106,19 +106,33 @@ impl Port {
         }
     }
 
-    /// When something happens here without input.
+    /// When the driver must call [`advance`](Self::advance) although nothing arrives. The end of a
+    /// transmission that nothing waits for is noticed at the next call instead.
     #[inline]
     pub fn wake(&self) -> Time {
-        let pending = self.engine.as_ref().and_then(|e| e.pending.front()).map_or(NEVER, |f| f.t);
-        self.busy_until.min(pending)
+        let pending = self.pending();
+        if self.busy_until < pending && (!self.bypass.is_empty() || self.queue.waiting() > 0) {
+            self.busy_until
+        } else {
+            pending
+        }
+    }
+
+    /// When the engine takes in the next frame that waits for it.
+    #[inline]
+    fn pending(&self) -> Time {
+        self.engine.as_ref().and_then(|e| e.pending.front()).map_or(NEVER, |f| f.t)
     }
 
     /// Does everything that happens up to and including `t`. At equal times a departure comes before an
     /// arrival.
     #[inline]
     pub fn advance(&mut self, t: Time, pool: &mut Pool, books: &mut Books, out: &mut Outbox) {
-        while self.wake() <= t {
-            let pending = self.engine.as_ref().and_then(|e| e.pending.front()).map_or(NEVER, |f| f.t);
+        loop {
+            let pending = self.pending();
+            if self.busy_until.min(pending) > t {
+                break;
+            }
             if self.busy_until <= pending {
                 let now = self.busy_until;
                 self.busy_until = NEVER;

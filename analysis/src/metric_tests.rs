@@ -1,0 +1,150 @@
+//! Tests of the metrics on hand-made runs.
+
+use pktgen_generator::record::{NO_CLUSTER, Reason};
+
+use crate::testing::{Story, small_run};
+use crate::{Line, analyze_run};
+
+fn lines_of(story: &Story, change: impl Fn(&mut pktgen_generator::record::Manifest)) -> Vec<Line> {
+    let dir = tempfile::tempdir().unwrap();
+    let mut manifest = story.manifest();
+    change(&mut manifest);
+    story.write_with(dir.path(), &manifest);
+    analyze_run(dir.path()).unwrap()
+}
+
+fn value(lines: &[Line], key: &str) -> Option<f64> {
+    let mut found = lines.iter().filter(|line| line.key().as_deref() == Some(key));
+    let line = found.next().unwrap_or_else(|| panic!("no line {key}"));
+    assert!(found.next().is_none(), "{key} twice");
+    line.value
+}
+
+fn binned(lines: &[Line], metric: &str, label: &str) -> Vec<(u64, f64)> {
+    let of = lines.iter().filter(|line| line.metric == metric);
+    of.filter_map(|line| Some((line.labels.get(label)?.as_u64()?, line.value?))).collect()
+}
+
+/// Two updates merged and delivered, one alone, one dropped, one subsumed by the one alone, one
+/// withheld, one in flight, and two background packets of which one is dropped.
+fn every_fate() -> Story {
+    let mut story = Story::new();
+    for worker in 1..=7 {
+        story.sent(worker, 0, (worker != 6).then_some(1_000), 2);
+    }
+    story.sent(20, 0, Some(0), NO_CLUSTER).sent(21, 0, Some(0), NO_CLUSTER);
+    story.queued(2_000, 0, 1).merged(3_000, 0, 1, 2).departed(5_000, 0, 2).received(11_000, 2, 0, 2);
+    story.queued(4_000, 0, 5).subsumed(5_000, 0, 5, 3).departed(9_000, 0, 3).received(21_000, 3, 0, 1);
+    story.dropped(6_000, 0, 4, Reason::QueueFull).queued(7_000, 0, 7);
+    story.dropped(7_000, 0, 20, Reason::QueueFull).received(30_000, 21, 0, 0);
+    story
+}
+
+#[test]
+fn counts_by_fate() {
+    let lines = lines_of(&every_fate(), |manifest| manifest.counters.sums_ok = 2);
+    for (key, expected) in [
+        ("sent", 6.0),
+        ("received", 2.0),
+        ("loss", 1.0 / 6.0),
+        ("dropped", 1.0),
+        ("dropped/queue_full", 1.0),
+        ("merged", 2.0),
+        // 6 sent − 2 packets − 1 dropped − 1 in flight: the merged one and the subsumed one.
+        ("absorbed", 2.0),
+        ("subsumed", 1.0),
+        ("outranked", 0.0),
+        ("in_flight", 1.0),
+        ("withheld", 1.0),
+        ("balance_unknown", 0.0),
+        ("sums_ok", 2.0),
+        ("sums_wrong", 0.0),
+        ("duplicates", 0.0),
+        ("sent/background", 2.0),
+        ("received/background", 1.0),
+        ("dropped/background", 1.0),
+    ] {
+        assert_eq!(value(&lines, key), Some(expected), "{key}");
+    }
+}
+
+#[test]
+fn counters_that_disagree_are_unknown() {
+    let lines = lines_of(&every_fate(), |manifest| {
+        manifest.balance.sent += 4;
+        manifest.balance.dropped.insert("no_route".into(), 3);
+    });
+    assert_eq!(value(&lines, "balance_unknown"), Some(7.0));
+}
+
+#[test]
+fn without_records_only_the_counters_speak() {
+    let lines = lines_of(&every_fate(), |manifest| {
+        manifest.records = "every:8".into();
+        manifest.counters.packets_received = 2;
+        manifest.counters.elements_delivered = 500;
+        manifest.counters.end_ps = 2_000_000_000_000;
+    });
+    assert_eq!((value(&lines, "received"), value(&lines, "dropped/queue_full")), (Some(2.0), Some(2.0)));
+    assert_eq!(value(&lines, "elements_per_s"), Some(250.0));
+    for metric in ["aom_mean", "aom_fairness", "aggregation_count", "throughput_bps", "host_latency_mean", "duplicates"]
+    {
+        assert!(lines.iter().all(|line| line.metric != metric), "{metric}");
+    }
+}
+
+#[test]
+fn aggregation_counts_updates_per_packet() {
+    let lines = lines_of(&every_fate(), |_| {});
+    assert_eq!(binned(&lines, "aggregation_count", "n"), [(1, 1.0), (2, 1.0)]);
+    assert_eq!(binned(&lines, "aggregation_cdf", "n"), [(1, 0.5), (2, 1.0)]);
+    assert_eq!(value(&lines, "aggregation_mean"), Some(1.5));
+}
+
+#[test]
+fn latencies_and_rates_by_hand() {
+    let lines = lines_of(&every_fate(), |manifest| {
+        manifest.counters.downlink_bytes = 300;
+        manifest.counters.elements_delivered = 58;
+    });
+    // In the device: packet 2 from 3 to 5 ns, packet 3 from 5 to 9 ns.
+    assert_eq!(value(&lines, "device_latency_mean"), Some(3.0));
+    assert_eq!((value(&lines, "device_latency_p50"), value(&lines, "device_latency_max")), (Some(2.0), Some(4.0)));
+    // From host to host: 11 − 1 and 21 − 1 ns; background is not counted.
+    assert_eq!((value(&lines, "host_latency_mean"), value(&lines, "host_latency_p99")), (Some(15.0), Some(20.0)));
+    // After the first, one packet of 256 bytes with one update in 10 ns; elements from 0 to 30 ns; 3 delivered.
+    assert_eq!(value(&lines, "throughput_bps").map(f64::round), Some(2048.0 / 10e-9));
+    assert_eq!(value(&lines, "updates_per_s").map(f64::round), Some(1e8));
+    assert_eq!(value(&lines, "elements_per_s").map(f64::round), Some((58.0f64 / 30e-9).round()));
+    assert_eq!(value(&lines, "downlink_bytes_per_delivered_update"), Some(100.0));
+}
+
+#[test]
+fn ages_of_flows_their_mean_and_fairness() {
+    // Cluster 0 and worker 0: delivered at 10 us, age 0 → 10 us; cluster 5: starved, 0 → 20 us.
+    let mut story = Story::new();
+    story.sent(0, 0, Some(0), 0).sent(1, 0, Some(0), 5).sent_seq(1, 1, 20_000_000, Some(20_000_000), 5);
+    story.received(10_000_000, 0, 0, 1);
+    let lines = lines_of(&story, |_| {});
+    assert_eq!(binned(&lines, "aom_mean", "id"), [(0, 5000.0), (5, 10_000.0), (0, 5000.0), (1, 10_000.0)]);
+    assert_eq!((value(&lines, "aom_mean/cluster"), value(&lines, "aom_mean/worker")), (Some(7500.0), Some(7500.0)));
+    // (5 + 10)² / (2 · (25 + 100)) = 0.9.
+    assert!((value(&lines, "aom_fairness/cluster").unwrap() - 0.9).abs() < 1e-12);
+    assert_eq!(value(&lines, "flows_never_delivered/cluster"), Some(1.0));
+    assert_eq!(binned(&lines, "flow_never_delivered", "id"), [(5, 1.0), (1, 1.0)]);
+    // A delivery of the first generation lowers nothing, so there are no peaks to speak of.
+    assert_eq!(value(&lines, "aom_peak_mean/cluster"), None);
+    assert_eq!(value(&lines, "aom_p50/cluster"), Some(7500.0));
+}
+
+#[test]
+fn an_empty_run_has_lines_without_values() {
+    let lines = lines_of(&Story::new(), |_| {});
+    assert_eq!(
+        (value(&lines, "sent"), value(&lines, "loss"), value(&lines, "aom_mean/cluster")),
+        (Some(0.0), None, None)
+    );
+    let dir = tempfile::tempdir().unwrap();
+    crate::line::write_table(&lines, &dir.path().join("lines.parquet")).unwrap();
+    assert!(lines_of(&small_run(true, 1000), |_| {}).len() > 80);
+}
