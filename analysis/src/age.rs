@@ -5,7 +5,8 @@
 //! average is an exact sum of trapezia and a quantile over time an exact sweep over their ends.
 //! `pktgen_generator::age::Sawtooth` is the oracle that the tests compare with.
 
-use pktgen_generator::Result;
+use pktgen_generator::registry::suggest;
+use pktgen_generator::{Error, Result};
 use polars::prelude::*;
 
 use crate::fates::{Fates, is_update};
@@ -26,6 +27,29 @@ pub enum AgeOf {
     Oldest,
     /// The mean over the members, rounded down to a picosecond.
     Mean,
+}
+
+impl AgeOf {
+    /// All, the default first.
+    pub const ALL: [AgeOf; 3] = [AgeOf::Newest, AgeOf::Oldest, AgeOf::Mean];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            AgeOf::Newest => "newest",
+            AgeOf::Oldest => "oldest",
+            AgeOf::Mean => "mean",
+        }
+    }
+
+    /// The choice called `name`; `at` says where the name stands.
+    pub fn named(name: &str, at: &str) -> Result<AgeOf> {
+        AgeOf::ALL.into_iter().find(|choice| choice.name() == name).ok_or_else(|| {
+            let names = AgeOf::ALL.map(AgeOf::name);
+            let near = suggest(name, &names);
+            Error::config(format!("{at}: there is no age \"{name}\"{near}; there are: {}", names.join(", ")))
+        })
+    }
 }
 
 /// The age of one flow.

@@ -53,6 +53,13 @@ fn clusters_and_workers_of_a_run_by_hand() {
 }
 
 #[test]
+fn choices_have_names() {
+    assert!(AgeOf::ALL.iter().all(|choice| AgeOf::named(choice.name(), "--age-of").unwrap() == *choice));
+    let fault = AgeOf::named("oldst", "--age-of").unwrap_err().to_string();
+    assert!(fault.contains("--age-of") && fault.contains("did you mean \"oldest\""), "{fault}");
+}
+
+#[test]
 fn empty_runs_and_empty_windows_have_no_mean() {
     let none = Ages::compute(&Story::new().records, &Fates::resolve(&Story::new().records), AgeOf::Newest).unwrap();
     assert!(none.clusters.is_empty() && none.workers.is_empty());

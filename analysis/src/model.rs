@@ -57,10 +57,10 @@ pub struct Verdict {
     pub lines: Vec<String>,
 }
 
-/// What is said about one run.
+/// What is said about one run, or about several alike.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunNote {
-    /// Which: its folder, labels and seed.
+    /// Which: the folder, labels and seed of the first, and how many more.
     pub run: String,
     /// What.
     pub reasons: Vec<String>,
@@ -121,21 +121,20 @@ impl Model {
             cells: columns.iter().map(|column| cell(sweep, point, &column.key)).collect(),
         };
         let rows: Vec<Row> = sweep.points.iter().map(row).collect();
-        let of_runs = |wanted: fn(&RunSummary) -> Vec<String>| -> Vec<RunNote> {
-            let noted = sweep.runs.iter().map(|run| RunNote { run: name_of(run), reasons: wanted(run) });
-            noted.filter(|note| !note.reasons.is_empty()).collect()
-        };
-        let (disagreements, compared) = disagreements(sweep);
+        let comparison = compare(sweep);
         Model {
             title: sweep.manifest.experiment.clone(),
             about: sweep.manifest.about.clone(),
-            verdict: verdict(sweep, disagreements.len(), compared),
-            invalid: of_runs(why_invalid),
-            remarks: of_runs(|run| if run.validity.valid { run.validity.reasons.clone() } else { Vec::new() }),
+            verdict: verdict(sweep, &comparison),
+            invalid: noted(&sweep.runs, why_invalid),
+            remarks: noted(
+                &sweep.runs,
+                |run| if run.validity.valid { run.validity.reasons.clone() } else { Vec::new() },
+            ),
             axes: axes(sweep),
             columns,
             rows,
-            disagreements,
+            disagreements: comparison.lines,
             fitted: sweep.manifest.report.fitted.clone(),
             notes: sweep.manifest.report.notes.clone(),
             charts: chart::all(sweep),
@@ -149,6 +148,24 @@ impl Row {
         let values: Vec<&str> = axes.iter().map(|axis| self.labels.get(axis).map_or("–", String::as_str)).collect();
         if values.is_empty() { "run".to_owned() } else { values.join(" ") }
     }
+}
+
+/// What `wanted` says about the runs; those of which it says the same share a note.
+fn noted(runs: &[RunSummary], wanted: fn(&RunSummary) -> Vec<String>) -> Vec<RunNote> {
+    let mut notes: Vec<(RunNote, usize)> = Vec::new();
+    for run in runs {
+        let reasons = wanted(run);
+        match notes.iter_mut().find(|(note, _)| note.reasons == reasons) {
+            _ if reasons.is_empty() => {}
+            Some((_, more)) => *more += 1,
+            None => notes.push((RunNote { run: name_of(run), reasons }, 0)),
+        }
+    }
+    let with_count = |(note, more): (RunNote, usize)| match more {
+        0 => note,
+        _ => RunNote { run: format!("{} and {more} more", note.run), ..note },
+    };
+    notes.into_iter().map(with_count).collect()
 }
 
 fn why_invalid(run: &RunSummary) -> Vec<String> {
@@ -211,35 +228,55 @@ fn cell(sweep: &SweepData, point: &PointSummary, key: &str) -> Cell {
     Cell { ours, paper }
 }
 
-/// A sentence per published value that our interval does not hold, and how many were compared.
-fn disagreements(sweep: &SweepData) -> (Vec<String>, usize) {
-    let (mut lines, mut compared) = (Vec::new(), 0);
+/// Our values against the published ones.
+#[derive(Default)]
+struct Comparison {
+    /// A sentence per published value that our interval does not hold, or that cannot be compared.
+    lines: Vec<String>,
+    /// Values that could be compared.
+    compared: usize,
+    /// Those of them that our interval does not hold.
+    outside: usize,
+}
+
+fn compare(sweep: &SweepData) -> Comparison {
+    let mut comparison = Comparison::default();
     for published in &sweep.manifest.paper {
         let source = &published.source;
         let points: Vec<_> = sweep.points.iter().filter(|point| matches(published, point)).collect();
         if points.is_empty() {
             let at = describe(&published.at);
-            lines.push(format!("{source}: no run is at {at}, so its values are compared with nothing"));
+            comparison.lines.push(format!("{source}: no run is at {at}, so its values are compared with nothing"));
         }
-        for (point, (key, &value)) in points.iter().flat_map(|p| published.values.iter().map(move |value| (p, value))) {
-            let at = describe(&point.labels);
-            let Some(ours) = point.cells.get(key) else {
-                lines.push(format!("{source}: {key} at {at} is published, but our runs have no such value"));
-                continue;
-            };
-            compared += 1;
-            if !ours.holds(value) {
-                let scale = heading(sweep, key).scale;
-                let (median, lo, hi) = (scale.show(ours.median), scale.number(ours.lo), scale.number(ours.hi));
-                let (paper, off) = (scale.show(value), scale.difference(ours.median - value));
-                lines.push(format!("{source}: {key} at {at}: paper {paper}, ours {median} [{lo}, {hi}], {off}"));
+        for point in points {
+            for (key, &value) in &published.values {
+                comparison.add(sweep, point, source, key, value);
             }
         }
     }
-    (lines, compared)
+    comparison
 }
 
-fn verdict(sweep: &SweepData, disagreements: usize, compared: usize) -> Verdict {
+impl Comparison {
+    fn add(&mut self, sweep: &SweepData, point: &PointSummary, source: &str, key: &str, value: f64) {
+        let at = describe(&point.labels);
+        let Some(ours) = point.cells.get(key) else {
+            self.lines.push(format!("{source}: {key} at {at} is published, but our runs have no such value"));
+            return;
+        };
+        self.compared += 1;
+        if ours.holds(value) {
+            return;
+        }
+        self.outside += 1;
+        let scale = heading(sweep, key).scale;
+        let (median, lo, hi) = (scale.show(ours.median), scale.number(ours.lo), scale.number(ours.hi));
+        let (paper, off) = (scale.show(value), scale.difference(ours.median - value));
+        self.lines.push(format!("{source}: {key} at {at}: paper {paper}, ours {median} [{lo}, {hi}], {off}"));
+    }
+}
+
+fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
     let invalid = sweep.runs.iter().filter(|run| !run.validity.valid).count();
     let all = sweep.runs.len();
     let mut lines = vec![match invalid {
@@ -248,9 +285,12 @@ fn verdict(sweep: &SweepData, disagreements: usize, compared: usize) -> Verdict 
     }];
     let (compared_lines, worse) = against_baseline(sweep);
     lines.extend(compared_lines);
-    if compared > 0 || disagreements > 0 {
-        let outside = if disagreements == 0 { "none differs" } else { "those that differ are listed below" };
-        lines.push(format!("Paper: {compared} published values compared with our 95 % intervals; {outside}."));
+    let Comparison { compared, outside, .. } = comparison;
+    if *compared > 0 {
+        let inside = compared - outside;
+        lines.push(format!(
+            "Paper: {inside} of {compared} published values lie within our 95 % intervals, {outside} outside."
+        ));
     }
     Verdict { valid: invalid == 0, worse, lines }
 }

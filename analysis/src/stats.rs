@@ -84,12 +84,8 @@ pub fn interval(values: &[f64]) -> Option<Interval> {
 
 /// `ours[i] − theirs[i]` of two lists keyed by seed, for the seeds that both have.
 pub fn paired_differences(ours: &[(u64, f64)], theirs: &[(u64, f64)]) -> Vec<f64> {
-    paired(ours, theirs).map(|(a, b)| a - b).collect()
-}
-
-/// The pairs of two lists keyed by seed, for the seeds that both have.
-pub fn paired<'a>(ours: &'a [(u64, f64)], theirs: &'a [(u64, f64)]) -> impl Iterator<Item = (f64, f64)> + 'a {
-    ours.iter().filter_map(|(seed, a)| theirs.iter().find(|(other, _)| other == seed).map(|(_, b)| (*a, *b)))
+    let partner = |seed: u64| theirs.iter().find(|(other, _)| *other == seed).map(|(_, theirs)| *theirs);
+    ours.iter().filter_map(|(seed, ours)| Some(ours - partner(*seed)?)).collect()
 }
 
 /// The value at quantile `q` of sorted values, by nearest rank; none if there are none.

@@ -67,6 +67,8 @@ fn the_model_puts_published_values_beside_ours() {
         assert!(all.contains(part), "{part} is not in\n{all}");
     }
     assert_eq!(model.disagreements.len(), 4, "{all}");
+    // Of rate 40, received differs and loss agrees; of rate 20, FIFO agrees and Olaf does not.
+    assert!(model.verdict.lines.iter().any(|line| line.contains("2 of 4 published values")), "{:?}", model.verdict);
     assert!(model.verdict.lines.iter().any(|line| line.contains("better at 2, worse at 0, undecided at 0 of 2")));
 }
 
@@ -76,6 +78,7 @@ fn every_report_says_verdict_validity_values_and_sources() {
     sweep.runs[0].validity = Validity { valid: false, reasons: vec!["its balance misses <3> updates".into()] };
     let model = Model::build(&sweep);
     assert!(!model.verdict.valid);
+    assert_eq!(model.invalid.len(), 1);
     for report in REPORTS {
         let text = report.render(&model).unwrap();
         for part in [
@@ -181,6 +184,37 @@ fn records_that_contradict_the_counters_make_a_run_invalid() {
     let sweep = open(dir.path());
     assert!(!sweep.runs[0].validity.valid);
     assert!(sweep.runs[0].validity.reasons[0].contains("3 updates (balance_unknown)"), "{:?}", sweep.runs[0].validity);
+}
+
+#[test]
+fn runs_of_which_the_same_is_said_share_a_note() {
+    let (_dir, mut sweep) = sweep_of(2);
+    for run in &mut sweep.runs[..5] {
+        run.validity.reasons = vec!["note: the queue was bound late".into()];
+    }
+    sweep.runs[7].validity = Validity { valid: false, reasons: vec![] };
+    let model = Model::build(&sweep);
+    assert_eq!((model.remarks.len(), model.invalid.len()), (1, 1));
+    assert!(model.remarks[0].run.contains("fifo-20-1") && model.remarks[0].run.ends_with("and 4 more"));
+    assert!(model.invalid[0].run.starts_with("olaf-40-2") && !model.invalid[0].reasons.is_empty());
+}
+
+#[test]
+fn a_variant_that_is_worse_than_the_baseline_is_called_so() {
+    let dir = tempfile::tempdir().unwrap();
+    write_sweep(dir.path(), 2);
+    let path = dir.path().join("sweep.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("\"baseline\":\"fifo\"", "\"baseline\":\"olaf\"")).unwrap();
+    let model = Model::build(&open(dir.path()));
+    assert!(model.verdict.worse && model.verdict.valid);
+    assert!(
+        model.verdict.lines.iter().any(|line| line.starts_with("fifo against olaf") && line.contains("worse at 2"))
+    );
+    std::fs::write(&path, text.replace("\"baseline\":\"fifo\"", "\"baseline\":\"nobody\"")).unwrap();
+    let model = Model::build(&open(dir.path()));
+    assert!(!model.verdict.worse);
+    assert!(model.verdict.lines.iter().any(|line| line.contains("no run could be paired")));
 }
 
 #[test]
