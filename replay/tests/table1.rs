@@ -89,3 +89,11 @@ fn heterogeneous_workers_lose_what_the_paper_says() {
         assert!(loss(&all, "Olaf, no filter", rate) < 0.04);
     }
 }
+
+#[test]
+fn a_bursty_source_loses_what_the_paper_says() {
+    let all = losses("table1-bursts.toml", "1..9");
+    assert!((loss(&all, "FIFO", "40Gbps") - 0.558).abs() < 0.03);
+    assert!((loss(&all, "FIFO", "20Gbps") - 0.743).abs() < 0.03);
+    assert!(loss(&all, "Olaf, no filter", "40Gbps") < loss(&all, "Olaf", "40Gbps"));
+}
