@@ -160,6 +160,9 @@ pub(crate) struct Analyze {
     /// Run dirs, or folders of them
     #[arg(required = true)]
     pub(crate) runs: Vec<PathBuf>,
+    /// Recover run dirs of killed runs first: their streams become Parquet up to the last whole batch
+    #[arg(long)]
+    pub(crate) recover: bool,
     /// Write the metrics as a Parquet table too
     #[arg(long)]
     pub(crate) table: Option<PathBuf>,

@@ -8,14 +8,18 @@ mod as_recorded;
 mod constant;
 mod merge;
 mod on_off;
+mod open;
 mod poisson;
+mod speed;
 
 use crate::config::Section;
 use crate::registry::Named;
 use crate::seed::Seed;
 use crate::time::Time;
-use crate::units::{Rate, Span};
-use crate::{Error, Result};
+use crate::Result;
+
+pub use open::open;
+pub use speed::Speed;
 
 /// What a schedule must know of the workload.
 #[derive(Debug, Clone)]
@@ -43,32 +47,3 @@ pub trait Schedule: Named + Sync {
 /// Every schedule, by name.
 pub static SCHEDULES: &[&dyn Schedule] =
     &[&constant::Constant, &poisson::Poisson, &on_off::OnOff, &as_recorded::AsRecorded];
-
-/// How fast: the whole run's mean rate, or a worker's mean period. Shared by the schedules.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Speed {
-    /// All bits of the run over its duration.
-    Offered(Rate),
-    /// Mean period of a worker with relative period 1.
-    Period(Span),
-}
-
-impl Speed {
-    /// Reads `offered` or `period`; exactly one of them must be there.
-    pub fn read(section: &mut Section) -> Result<Self> {
-        let offered: Option<Rate> = section.get_opt("offered")?;
-        let period: Option<Span> = section.get_opt("period")?;
-        match (offered, period) {
-            (Some(rate), None) if rate.bps() > 0 => Ok(Speed::Offered(rate)),
-            (None, Some(span)) if span.ps() > 0 => Ok(Speed::Period(span)),
-            (None, None) => Err(Error::config(
-                "schedule: neither \"offered\" nor \"period\" is given; give one, for example offered = \"60Gbps\"",
-            )),
-            (Some(_), Some(_)) => Err(Error::config(format!(
-                "{}: \"offered\" and \"period\" are both given; give one",
-                section.place("period")
-            ))),
-            _ => Err(Error::config(format!("{}: the speed must be above 0", section.name()))),
-        }
-    }
-}

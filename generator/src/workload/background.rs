@@ -36,9 +36,7 @@ impl Workload for Background {
             updates: packets,
             update_bits: u64::from(bytes) * 8,
         };
-        let kind: String = schedule.get("kind", "poisson")?;
-        let kind = crate::registry::find(crate::schedule::SCHEDULES, "schedule", &kind, &schedule.place("kind"))?;
-        let timeline = kind.open(schedule, &pace, seed)?;
+        let timeline = crate::schedule::open(schedule, "poisson", &pace, seed)?;
         Ok(Box::new(Plain::new(timeline, 0, flows, bytes)))
     }
 }

@@ -11,8 +11,8 @@ use super::{Source, Update, Workload};
 use crate::config::Section;
 use crate::gradient::Pool;
 use crate::record::PacketId;
-use crate::registry::{find, suggest, Named};
-use crate::schedule::{Pace, Timeline, SCHEDULES};
+use crate::registry::{suggest, Named};
+use crate::schedule::{self, Pace, Timeline};
 use crate::seed::{Seed, Stream};
 use crate::topology::Population;
 use crate::wire::olaf::{elements_in, FRAME_MIN};
@@ -31,7 +31,7 @@ impl Named for Rl {
 }
 
 impl Workload for Rl {
-    fn open(&self, section: &mut Section, schedule: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
+    fn open(&self, section: &mut Section, schedule_section: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
         let clusters: u16 = section.get("clusters", 9u32)?;
         let workers: u32 = section.get("workers_per_cluster", 3u32)?;
         let updates: u32 = section.get("updates", 500u32)?;
@@ -48,9 +48,7 @@ impl Workload for Rl {
         let period = periods(section, clusters, workers, seed)?;
         let rewards = Rewards::read(section, updates, total as usize, seed)?;
         let pace = Pace { period, updates, update_bits: u64::from(bytes) * 8 };
-        let kind: String = schedule.get("kind", "constant")?;
-        let kind = find(SCHEDULES, "schedule", &kind, &schedule.place("kind"))?;
-        let timeline = kind.open(schedule, &pace, seed)?;
+        let timeline = schedule::open(schedule_section, "constant", &pace, seed)?;
         let mut source = Synthetic {
             timeline,
             population: Population::regular(clusters, workers),

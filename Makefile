@@ -1,0 +1,40 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Rust, make and apt are enough.
+
+CARGO ?= cargo
+# Everything is built once, in release: the demo, the tests and the benches share it.
+RELEASE = --release
+
+.PHONY: demo test test-long evidence bench lint tools build
+
+demo:
+	PKTGEN_COMMIT="$$(git rev-parse --short HEAD 2>/dev/null)" $(CARGO) run $(RELEASE) --quiet --bin pktgen -- demo
+
+build:
+	$(CARGO) build $(RELEASE) --workspace --all-targets
+
+test: tools build lint
+	$(CARGO) test $(RELEASE) --workspace
+	scripts/browser-check
+
+# What the tests need beyond Rust: a headless browser that opens the HTML report.
+tools:
+	scripts/install-tools
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy $(RELEASE) --workspace --all-targets -- -D warnings
+
+# Soaks and large sweeps: the same properties on many more cases, and the full published sweeps.
+test-long:
+	PROPTEST_CASES=20000 $(CARGO) test $(RELEASE) --workspace
+	$(MAKE) evidence
+
+# Every published figure, ours beside theirs.
+evidence: build
+	for config in configs/olaf/*.toml; do \
+	  name=$$(basename $$config .toml); rm -rf runs/evidence/$$name; \
+	  target/release/pktgen replay $$config --out runs/evidence/$$name || exit 1; \
+	done
+
+bench:
+	$(CARGO) bench --workspace

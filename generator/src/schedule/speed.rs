@@ -1,0 +1,34 @@
+//! How fast a schedule is: a key that several of them share.
+
+use crate::config::Section;
+use crate::units::{Rate, Span};
+use crate::{Error, Result};
+
+/// How fast: the whole run's mean rate, or a worker's mean period. Shared by the schedules.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Speed {
+    /// All bits of the run over its duration.
+    Offered(Rate),
+    /// Mean period of a worker with relative period 1.
+    Period(Span),
+}
+
+impl Speed {
+    /// Reads `offered` or `period`; exactly one of them must be there.
+    pub fn read(section: &mut Section) -> Result<Self> {
+        let offered: Option<Rate> = section.get_opt("offered")?;
+        let period: Option<Span> = section.get_opt("period")?;
+        match (offered, period) {
+            (Some(rate), None) if rate.bps() > 0 => Ok(Speed::Offered(rate)),
+            (None, Some(span)) if span.ps() > 0 => Ok(Speed::Period(span)),
+            (None, None) => Err(Error::config(
+                "schedule: neither \"offered\" nor \"period\" is given; give one, for example offered = \"60Gbps\"",
+            )),
+            (Some(_), Some(_)) => Err(Error::config(format!(
+                "{}: \"offered\" and \"period\" are both given; give one",
+                section.place("period")
+            ))),
+            _ => Err(Error::config(format!("{}: the speed must be above 0", section.name()))),
+        }
+    }
+}
