@@ -1,8 +1,8 @@
 //! What people see: results on stdout, everything else on stderr.
 
 use std::io::Write;
-use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -52,7 +52,9 @@ impl Ui {
             return ProgressBar::hidden();
         }
         let bar = ProgressBar::new(total);
-        if let Ok(style) = ProgressStyle::with_template("{prefix:>10} [{bar:40}] {pos}/{len} {msg} {elapsed}, {eta} left") {
+        if let Ok(style) =
+            ProgressStyle::with_template("{prefix:>10} [{bar:40}] {pos}/{len} {msg} {elapsed}, {eta} left")
+        {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.set_prefix(what.to_owned());

@@ -45,7 +45,8 @@ fn sources(folder: &str) -> Vec<(String, String)> {
     let mut files = Vec::new();
     let mut folders = vec![root().join(folder)];
     while let Some(folder) = folders.pop() {
-        let mut entries: Vec<_> = fs::read_dir(&folder).expect("a folder").map(|e| e.expect("an entry").path()).collect();
+        let mut entries: Vec<_> =
+            fs::read_dir(&folder).expect("a folder").map(|e| e.expect("an entry").path()).collect();
         entries.sort();
         for path in entries {
             if path.is_dir() {
@@ -102,7 +103,8 @@ fn every_file_of_a_registry_is_listed() {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let other = path.is_dir() || stem == "mod" || helpers.contains(&stem.as_str());
             if !other && !entries.contains(&format!("{stem}::")) {
-                problems.push(format!("{folder}/{stem}.rs is not in {list}; list it, or name it a helper in this test"));
+                problems
+                    .push(format!("{folder}/{stem}.rs is not in {list}; list it, or name it a helper in this test"));
             }
         }
     }
@@ -127,7 +129,12 @@ fn every_file_is_a_module() {
             let module = format!("mod {};", module.unwrap_or_default().to_string_lossy());
             let folder = folder.unwrap_or(Path::new("")).display().to_string();
             // Declared in the folder's mod.rs, in lib.rs or main.rs, or in the file the folder is named after.
-            let owners = [format!("{folder}/mod.rs"), format!("{folder}/lib.rs"), format!("{folder}/main.rs"), format!("{folder}.rs")];
+            let owners = [
+                format!("{folder}/mod.rs"),
+                format!("{folder}/lib.rs"),
+                format!("{folder}/main.rs"),
+                format!("{folder}.rs"),
+            ];
             let declared = all.iter().any(|(owner, text)| owners.contains(owner) && code(text).contains(&module));
             // A test module may be declared with a path by the file it tests.
             let by_path = all.iter().any(|(_, text)| text.contains(&format!("#[path = \"{stem}.rs\"]")));
@@ -150,7 +157,9 @@ fn clocks_are_read_in_one_file() {
 
 #[test]
 fn unsafe_stays_in_its_corral() {
-    let says = |text: &str| code(text).contains("unsafe {") || code(text).contains("unsafe fn") || code(text).contains("unsafe impl");
+    let says = |text: &str| {
+        code(text).contains("unsafe {") || code(text).contains("unsafe fn") || code(text).contains("unsafe impl")
+    };
     let own = "cli/tests/tidy.rs";
     let offenders =
         all_sources().into_iter().filter(|(name, text)| name != own && says(text) && !UNSAFE.contains(&name.as_str()));
@@ -174,7 +183,8 @@ fn files_and_functions_stay_short() {
         }
         for (i, line) in lines.iter().enumerate() {
             let indent = line.len() - line.trim_start().len();
-            let starts = ["fn ", "pub fn ", "pub(super) fn ", "pub(crate) fn "].iter().any(|s| line.trim_start().starts_with(s));
+            let starts =
+                ["fn ", "pub fn ", "pub(super) fn ", "pub(crate) fn "].iter().any(|s| line.trim_start().starts_with(s));
             let end = format!("{}}}", " ".repeat(indent));
             if let Some(length) = lines[i..].iter().position(|l| *l == end).filter(|_| starts && !line.ends_with(';'))
                 && length > FUNCTION_MAX

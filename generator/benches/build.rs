@@ -2,13 +2,13 @@
 //!
 //! Goal: 45 million/s on one core, the line rate of 100 Gbit/s Ethernet (44.64 million with FCS, preamble and gap).
 
-use criterion::{criterion_group, criterion_main, Criterion, Throughput};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pktgen_generator::gradient::Pool;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::topology::Population;
 use pktgen_generator::wire::build::Builder;
 use pktgen_generator::wire::frame::HEAD;
-use pktgen_generator::wire::olaf::{elements_in, UPDATE_HEAD};
+use pktgen_generator::wire::olaf::{UPDATE_HEAD, elements_in};
 use pktgen_generator::workload::Update;
 
 const BYTES: usize = 256;

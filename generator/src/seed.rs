@@ -34,7 +34,13 @@ mod tests {
     #[test]
     fn streams_differ_by_name_number_and_seed_and_repeat() {
         let draw = |seed: u64, name: &str, a, b| Seed(seed).stream(name, a, b).next_u64();
-        let all = [draw(1, "gap", 0, 0), draw(2, "gap", 0, 0), draw(1, "reward", 0, 0), draw(1, "gap", 1, 0), draw(1, "gap", 0, 1)];
+        let all = [
+            draw(1, "gap", 0, 0),
+            draw(2, "gap", 0, 0),
+            draw(1, "reward", 0, 0),
+            draw(1, "gap", 1, 0),
+            draw(1, "gap", 0, 1),
+        ];
         for (i, x) in all.iter().enumerate() {
             assert!(all[i + 1..].iter().all(|y| x != y));
         }

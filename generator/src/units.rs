@@ -12,13 +12,8 @@ use crate::time::Time;
 /// A unit's name and its size in base units.
 type Unit = (&'static str, u64);
 
-const RATES: &[Unit] = &[
-    ("bps", 1),
-    ("kbps", 1_000),
-    ("Mbps", 1_000_000),
-    ("Gbps", 1_000_000_000),
-    ("Tbps", 1_000_000_000_000),
-];
+const RATES: &[Unit] =
+    &[("bps", 1), ("kbps", 1_000), ("Mbps", 1_000_000), ("Gbps", 1_000_000_000), ("Tbps", 1_000_000_000_000)];
 const SIZES: &[Unit] = &[
     ("bit", 1),
     ("B", 8),

@@ -7,10 +7,10 @@
 use std::hint::black_box;
 use std::sync::atomic::AtomicBool;
 
-use criterion::{criterion_group, criterion_main, BatchSize, Criterion, Throughput};
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use pktgen_generator::Result;
 use pktgen_generator::config::Document;
 use pktgen_generator::record::{Book, Received, Sent};
-use pktgen_generator::Result;
 use pktgen_replay::capture::RunDir;
 use pktgen_replay::driver::virtual_time::Recorder;
 use pktgen_replay::run::Experiment;

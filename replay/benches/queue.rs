@@ -3,11 +3,11 @@
 //! Goal: 24 million packets/s of 256 bytes on one core (the paper's FPGA runs at 50 Gbit/s, 24.4 million).
 //! Two offered for each one taken, nine clusters of three workers, eight slots.
 
-use criterion::{criterion_group, criterion_main, Criterion, Throughput};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pktgen_generator::record::PacketId;
 use pktgen_generator::wire::frame::HEAD;
-use pktgen_generator::wire::olaf::{elements_in, Header, UPDATE_HEAD};
-use pktgen_replay::frame::{Frame, Kind, Pool, BURST};
+use pktgen_generator::wire::olaf::{Header, UPDATE_HEAD, elements_in};
+use pktgen_replay::frame::{BURST, Frame, Kind, Pool};
 use pktgen_replay::target::books::Books;
 use pktgen_replay::target::queue::{MergedReward, OlafQueue, OlafSettings, Queue};
 

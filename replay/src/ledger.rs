@@ -273,7 +273,14 @@ mod tests {
     }
 
     fn row(packet_in: PacketId, action: Action, packet_out: Option<PacketId>) -> Book {
-        Book { t: 0, node: 0, packet_in, action, packet_out, reason: (action == Action::Dropped).then_some(Reason::QueueFull) }
+        Book {
+            t: 0,
+            node: 0,
+            packet_in,
+            action,
+            packet_out,
+            reason: (action == Action::Dropped).then_some(Reason::QueueFull),
+        }
     }
 
     #[test]

@@ -6,27 +6,39 @@ use std::sync::Arc;
 use pktgen_generator::config::{Document, Section};
 use pktgen_generator::registry::find;
 use pktgen_generator::seed::Seed;
-use pktgen_generator::time::{Time, NEVER};
-use pktgen_generator::topology::{Link, NodeId, Population, Topology, NO_PORT, SHAPES};
+use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::topology::{Link, NO_PORT, NodeId, Population, SHAPES, Topology};
 use pktgen_generator::units::{Rate, Span};
-use pktgen_generator::wire::olaf::{elements_in, ACK_HEAD, FRAME_MIN, UPDATE_HEAD};
 use pktgen_generator::wire::FORMATS;
+use pktgen_generator::wire::olaf::{ACK_HEAD, FRAME_MIN, UPDATE_HEAD, elements_in};
 use pktgen_generator::workload;
 use pktgen_generator::{Error, Result};
 
 use crate::capture::Records;
 use crate::driver::virtual_time::{Device, Simulation};
-use crate::endpoint::{Facts, Server, ENDPOINTS};
+use crate::endpoint::{ENDPOINTS, Facts, Server};
 use crate::ledger::Ledger;
 use crate::target::port::{Port, PortTiming};
-use crate::target::program::{Place, PROGRAMS};
+use crate::target::program::{PROGRAMS, Place};
 use crate::target::queue::QUEUES;
 use crate::transport::TRANSPORTS;
 
 /// The sections of an experiment file, for the error about an unknown one.
 pub const SECTIONS: &[&str] = &[
-    "name", "about", "seed", "workload", "schedule", "format", "topology", "target", "endpoint", "transport", "capture",
-    "sweep", "report", "paper",
+    "name",
+    "about",
+    "seed",
+    "workload",
+    "schedule",
+    "format",
+    "topology",
+    "target",
+    "endpoint",
+    "transport",
+    "capture",
+    "sweep",
+    "report",
+    "paper",
 ];
 
 /// A run, ready to start.
@@ -62,12 +74,8 @@ pub fn plan(mut document: Document, seed: u64) -> Result<Plan> {
     let topology = read_topology(&mut document, &workers)?;
     let (records, pcap, until) = read_capture(&mut document)?;
     let server = topology.servers().next().unwrap_or_default();
-    let facts = Facts {
-        host_of: Arc::new(topology.host_of(workers.len())),
-        workers: workers.clone(),
-        server,
-        udp_checksum,
-    };
+    let facts =
+        Facts { host_of: Arc::new(topology.host_of(workers.len())), workers: workers.clone(), server, udp_checksum };
     let mut endpoint = document.section("endpoint")?;
     let kind: String = endpoint.get("workers", "open_loop")?;
     let kind = find(ENDPOINTS, "worker endpoint", &kind, &endpoint.place("workers"))?;
@@ -207,7 +215,8 @@ impl Devices {
             let queue = discipline.open(section, self.workers.clusters(), link.slots)?;
             // The card's limits are those of its queue towards the server; the way down is a plain link.
             let up = self.routes[usize::from(node)][usize::from(self.server)] == ports.len() as u16;
-            let line = PortTiming { rate: link.rate, overhead: link.overhead, delay: link.delay, ..self.timing.clone() };
+            let line =
+                PortTiming { rate: link.rate, overhead: link.overhead, delay: link.delay, ..self.timing.clone() };
             let plain = PortTiming {
                 bypass_slots: self.timing.bypass_slots,
                 ..PortTiming::link(link.rate, link.overhead, link.delay)

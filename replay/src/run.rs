@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use pktgen_generator::config::{Document, Run, Section, Sweep, Value};
 use pktgen_generator::record::{
-    Balance, Counters, Manifest, Published, ReportPlan, RunState, SweepManifest, SweepRun, Validity, MANIFEST_VERSION,
+    Balance, Counters, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState, SweepManifest, SweepRun, Validity,
 };
 use pktgen_generator::{Error, Result};
 
@@ -15,7 +15,7 @@ use crate::capture::RunDir;
 use crate::clock;
 use crate::driver::virtual_time::Outcome;
 use crate::ledger::total;
-use crate::plan::{plan, Plan};
+use crate::plan::{Plan, plan};
 
 /// An experiment with its sweep unfolded.
 pub struct Experiment {
@@ -239,7 +239,10 @@ fn conclude(manifest: &mut Manifest, mut outcome: Outcome) {
     let mut reasons = Vec::new();
     let strangers = outcome.ledger.strangers();
     if balance.unknown != 0 || strangers > 0 {
-        reasons.push(format!("the balance does not close: {} unknown, {strangers} rows about unknown packets", balance.unknown));
+        reasons.push(format!(
+            "the balance does not close: {} unknown, {strangers} rows about unknown packets",
+            balance.unknown
+        ));
     }
     if outcome.counters.sums_wrong > 0 {
         reasons.push(format!("{} packets carried a wrong sum", outcome.counters.sums_wrong));
@@ -256,7 +259,10 @@ fn conclude(manifest: &mut Manifest, mut outcome: Outcome) {
     }
     manifest.validity.valid = reasons.is_empty();
     if outcome.cut {
-        reasons.push(format!("note: cut at {} ps by capture.until; {} updates were in flight", outcome.counters.end_ps, balance.in_flight));
+        reasons.push(format!(
+            "note: cut at {} ps by capture.until; {} updates were in flight",
+            outcome.counters.end_ps, balance.in_flight
+        ));
     }
     manifest.validity.reasons = reasons;
     manifest.counters = outcome.counters;

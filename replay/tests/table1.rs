@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use pktgen_generator::Result;
 use pktgen_generator::config::{Document, Run};
 use pktgen_generator::record::{Balance, Book, Counters, Received, Sent};
-use pktgen_generator::Result;
 use pktgen_replay::driver::virtual_time::Recorder;
 use pktgen_replay::ledger::total;
 use pktgen_replay::run::Experiment;

@@ -6,7 +6,7 @@
 use pktgen_generator::age::Sawtooth;
 use pktgen_generator::record::PacketId;
 use pktgen_generator::seed::{Seed, Stream};
-use pktgen_generator::time::{Time, NEVER};
+use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::wire::frame::HEAD;
 use pktgen_generator::wire::olaf::{Header, UPDATE_HEAD};
 use pktgen_replay::frame::{Frame, Kind, Pool};
@@ -90,8 +90,13 @@ fn close(measured: Option<f64>, theory: f64, what: &str) {
 }
 
 fn olaf() -> OlafQueue {
-    let settings =
-        OlafSettings { slots: 8, hold_slot: true, threshold: None, merged_reward: MergedReward::Mean, active_window: NEVER };
+    let settings = OlafSettings {
+        slots: 8,
+        hold_slot: true,
+        threshold: None,
+        merged_reward: MergedReward::Mean,
+        active_window: NEVER,
+    };
     OlafQueue::new(settings, 1)
 }
 

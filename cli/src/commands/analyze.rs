@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pktgen_analysis::{analyze_run, Line};
+use pktgen_analysis::{Line, analyze_run};
 use pktgen_generator::record::SweepManifest;
 use pktgen_generator::{Error, Result};
 use pktgen_replay::capture::recover;
@@ -55,6 +55,8 @@ fn run_dirs(path: &Path) -> Result<Vec<PathBuf>> {
 
 fn plain(line: &Line) -> String {
     let labels: Vec<_> = line.labels.iter().map(|(k, v)| format!("{k}={}", v.to_string().trim_matches('"'))).collect();
-    let value = line.value.map_or("-".to_owned(), |v| if v.fract() == 0.0 && v.abs() < 1e15 { format!("{v:.0}") } else { format!("{v:.6}") });
+    let value = line.value.map_or("-".to_owned(), |v| {
+        if v.fract() == 0.0 && v.abs() < 1e15 { format!("{v:.0}") } else { format!("{v:.6}") }
+    });
     format!("{:<34} {value:>18} {:<10} {}", line.metric, line.unit, labels.join(" "))
 }

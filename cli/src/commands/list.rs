@@ -1,7 +1,7 @@
 //! `pktgen list`: what the registries hold.
 
-use pktgen_generator::registry::{suggest, Named};
-use pktgen_generator::{schedule, topology, wire, workload, Error, Result};
+use pktgen_generator::registry::{Named, suggest};
+use pktgen_generator::{Error, Result, schedule, topology, wire, workload};
 use pktgen_replay::target::{program, queue};
 use pktgen_replay::{endpoint, transport};
 

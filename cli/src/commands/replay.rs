@@ -9,7 +9,7 @@ use pktgen_replay::run::{Experiment, Finished};
 
 use crate::args::Replay;
 use crate::commands::report;
-use crate::ui::{stop_flag, Ui};
+use crate::ui::{Ui, stop_flag};
 
 pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
     let experiment = Experiment::open(Document::load(&args.experiment.experiment, &args.experiment.set)?)?;
@@ -36,9 +36,15 @@ pub(super) fn execute(experiment: &Experiment, out: &Path, jobs: Option<usize>, 
     });
     bar.finish_and_clear();
     let finished = finished?;
-    let interrupted = finished.len() < experiment.runs.len() || finished.iter().any(|f| f.state == RunState::Interrupted);
+    let interrupted =
+        finished.len() < experiment.runs.len() || finished.iter().any(|f| f.state == RunState::Interrupted);
     if interrupted {
-        ui.note(&format!("interrupted after {} of {} runs; what is in {} is complete up to then", finished.len(), experiment.runs.len(), out.display()));
+        ui.note(&format!(
+            "interrupted after {} of {} runs; what is in {} is complete up to then",
+            finished.len(),
+            experiment.runs.len(),
+            out.display()
+        ));
         return Ok(1);
     }
     let valid = say_validity(&finished, ui);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pktgen_analysis::report::Report as Format;
-use pktgen_analysis::{summary_table, Model, SweepData, REPORTS};
+use pktgen_analysis::{Model, REPORTS, SweepData, summary_table};
 use pktgen_generator::{Error, Result};
 
 use crate::args::Report;

@@ -7,7 +7,7 @@ use pktgen_generator::config::{Document, Value};
 use pktgen_generator::seed::Seed;
 use pktgen_generator::trace::{self, Info, Scaling, TraceManifest};
 use pktgen_generator::units::{Rate, Size, Span};
-use pktgen_generator::{workload, Error, Result};
+use pktgen_generator::{Error, Result, workload};
 
 use crate::args::{Experiment, Trace};
 use crate::ui::Ui;
@@ -81,7 +81,9 @@ fn synth(experiment: &Experiment, out: &Path, seed: Option<u64>, values: bool, u
 
 fn made(out: &Path, manifest: &TraceManifest, ui: &Ui) {
     if ui.json() {
-        ui.result(&serde_json::json!({ "trace": out, "updates": manifest.updates, "sha256": manifest.sha256 }).to_string());
+        ui.result(
+            &serde_json::json!({ "trace": out, "updates": manifest.updates, "sha256": manifest.sha256 }).to_string(),
+        );
     } else {
         ui.result(&format!("{}: {} updates, {}", out.display(), manifest.updates, manifest.origin));
     }

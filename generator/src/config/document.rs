@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::section::Section;
-use super::value::{from_toml, table_from_toml, write_table, Entry, Table, Value};
+use super::value::{Entry, Table, Value, from_toml, table_from_toml, write_table};
 use crate::registry::suggest;
 use crate::{Error, Result};
 
@@ -151,10 +151,9 @@ impl Document {
         match self.root.remove(name) {
             None => Ok(Section::new(name, Table::new(), Origin::Default)),
             Some(Entry { value: Value::Table(table), origin }) => Ok(Section::new(name, table, origin)),
-            Some(Entry { value, origin }) => Err(Error::config(format!(
-                "{origin}: \"{name}\" is {}; it must be a section, [{name}]",
-                value.kind()
-            ))),
+            Some(Entry { value, origin }) => {
+                Err(Error::config(format!("{origin}: \"{name}\" is {}; it must be a section, [{name}]", value.kind())))
+            }
         }
     }
 

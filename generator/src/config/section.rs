@@ -144,12 +144,7 @@ impl Section {
     }
 
     fn wrong(&self, key: &str, entry: &Entry, wanted: &str) -> Error {
-        Error::config(format!(
-            "{}: {}.{key} is {}; it must be {wanted}",
-            entry.origin,
-            self.name,
-            entry.value.kind()
-        ))
+        Error::config(format!("{}: {}.{key} is {}; it must be {wanted}", entry.origin, self.name, entry.value.kind()))
     }
 
     /// Refuses keys that nobody asked for; hands out what was read, defaults filled in.

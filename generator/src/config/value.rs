@@ -108,15 +108,11 @@ pub(super) fn from_toml(
     let bad = |text: &str| Error::config(format!("{origin}: {text} is out of range"));
     let converted = match value.get_ref() {
         DeValue::String(text) => Value::Text(text.to_string()),
-        DeValue::Integer(n) => Value::Integer(
-            i64::from_str_radix(n.as_str(), n.radix()).map_err(|_| bad(n.as_str()))?,
-        ),
+        DeValue::Integer(n) => Value::Integer(i64::from_str_radix(n.as_str(), n.radix()).map_err(|_| bad(n.as_str()))?),
         DeValue::Float(x) => Value::Float(x.as_str().parse().map_err(|_| bad(x.as_str()))?),
         DeValue::Boolean(b) => Value::Bool(*b),
         DeValue::Datetime(d) => Value::Text(d.to_string()),
-        DeValue::Array(items) => {
-            Value::List(items.iter().map(|item| from_toml(item, place)).collect::<Result<_>>()?)
-        }
+        DeValue::Array(items) => Value::List(items.iter().map(|item| from_toml(item, place)).collect::<Result<_>>()?),
         DeValue::Table(table) => Value::Table(table_from_toml(table, place)?),
     };
     Ok(Entry { value: converted, origin })

@@ -9,7 +9,7 @@ mod row;
 mod schema;
 
 pub use manifest::{
-    Balance, Counters, Manifest, Published, ReportPlan, RunState, SweepManifest, SweepRun, Validity, MANIFEST_VERSION,
+    Balance, Counters, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState, SweepManifest, SweepRun, Validity,
 };
-pub use row::{Action, Book, PacketId, Reason, Received, Sent, SumOk, NO_CLUSTER};
-pub use schema::{books_schema, received_schema, sent_schema, BOOKS, RECEIVED, SCHEMA_VERSION, SENT};
+pub use row::{Action, Book, NO_CLUSTER, PacketId, Reason, Received, Sent, SumOk};
+pub use schema::{BOOKS, RECEIVED, SCHEMA_VERSION, SENT, books_schema, received_schema, sent_schema};

@@ -7,7 +7,7 @@ use rand::RngExt;
 
 use super::{Pace, Speed, Timeline};
 use crate::seed::{Seed, Stream};
-use crate::time::{Time, SECOND};
+use crate::time::{SECOND, Time};
 
 /// Draws the gap to the next update, in units of the worker's mean period.
 pub(super) type Gap = fn(&mut Stream, f64) -> f64;

@@ -12,11 +12,11 @@ mod open;
 mod poisson;
 mod speed;
 
+use crate::Result;
 use crate::config::Section;
 use crate::registry::Named;
 use crate::seed::Seed;
 use crate::time::Time;
-use crate::Result;
 
 pub use open::open;
 pub use speed::Speed;

@@ -7,9 +7,9 @@ use rand::RngExt;
 
 use super::{Pace, Schedule, Timeline};
 use crate::config::Section;
-use crate::registry::{suggest, Named};
+use crate::registry::{Named, suggest};
 use crate::seed::{Seed, Stream};
-use crate::time::{Serialiser, Time, SECOND};
+use crate::time::{SECOND, Serialiser, Time};
 use crate::units::{Rate, Size};
 use crate::{Error, Result};
 

@@ -1,6 +1,6 @@
 //! From `[schedule]` to a timeline, serialised at a line rate if asked for.
 
-use super::{Pace, Timeline, SCHEDULES};
+use super::{Pace, SCHEDULES, Timeline};
 use crate::config::Section;
 use crate::registry::find;
 use crate::seed::Seed;

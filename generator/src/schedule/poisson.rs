@@ -3,10 +3,10 @@
 use super::constant::stream_unit;
 use super::merge::Merged;
 use super::{Pace, Schedule, Speed, Timeline};
+use crate::Result;
 use crate::config::Section;
 use crate::registry::Named;
 use crate::seed::Seed;
-use crate::Result;
 
 /// `kind = "poisson"`.
 pub struct Poisson;

@@ -1,10 +1,10 @@
 //! One device between all workers and the parameter server: OLAF's testbed (§8, "Testbed Setup").
 
 use super::{Population, Role, Shape, Topology};
+use crate::Result;
 use crate::config::Section;
 use crate::registry::Named;
 use crate::units::{Rate, Size, Span};
-use crate::Result;
 
 /// `kind = "bottleneck"`.
 pub struct Bottleneck;

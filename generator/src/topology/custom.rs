@@ -32,12 +32,13 @@ impl Shape for Custom {
         }
         t.add(server, Role::Server);
         for host in &hosts {
-            let (name, members) = parse_host(host, workers)
-                .ok_or_else(|| Error::config(format!(
+            let (name, members) = parse_host(host, workers).ok_or_else(|| {
+                Error::config(format!(
                     "{}: \"{host}\" is not a host; write \"name FIRST-LAST\" with worker ids from 0 to {}",
                     section.place("hosts"),
                     workers.len().saturating_sub(1)
-                )))?;
+                ))
+            })?;
             t.add(name, Role::Host(members));
         }
         for link in &links {

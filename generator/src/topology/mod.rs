@@ -8,11 +8,11 @@ mod custom;
 mod model;
 mod multi_hop;
 
+use crate::Result;
 use crate::config::Section;
 use crate::registry::Named;
-use crate::Result;
 
-pub use model::{Link, Node, NodeId, Population, Role, Topology, NO_PORT};
+pub use model::{Link, NO_PORT, Node, NodeId, Population, Role, Topology};
 
 /// Builds a topology from its section of an experiment file.
 pub trait Shape: Named + Sync {

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::manifest::{file_hash, TraceManifest};
+use super::manifest::{TraceManifest, file_hash};
 use super::read::Reader;
-use crate::record::{PacketId, NO_CLUSTER};
-use crate::time::{Time, SECOND};
+use crate::record::{NO_CLUSTER, PacketId};
+use crate::time::{SECOND, Time};
 use crate::wire::frame::{FRAME_MAX, HEAD};
 use crate::{Error, Result};
 
@@ -105,7 +105,10 @@ impl Scan {
         self.with_values += u64::from(!values.is_empty());
         self.with_reward += u64::from(update.reward.is_some());
         if update.t_gen < self.last || update.t_gen < 0 {
-            self.problem(format!("row {row}: time {} ps is before {} ps; times must not go back", update.t_gen, self.last));
+            self.problem(format!(
+                "row {row}: time {} ps is before {} ps; times must not go back",
+                update.t_gen, self.last
+            ));
         }
         self.first.get_or_insert(update.t_gen);
         self.last = self.last.max(update.t_gen);
@@ -130,7 +133,10 @@ impl Scan {
         state.last = update.t_gen;
         state.next_seq = update.seq.wrapping_add(1);
         if update.seq != expected {
-            self.problem(format!("row {row}: worker {} has seq {} after {expected} updates", update.worker, update.seq));
+            self.problem(format!(
+                "row {row}: worker {} has seq {} after {expected} updates",
+                update.worker, update.seq
+            ));
         }
         if moved {
             self.problem(format!("row {row}: worker {} is in two clusters", update.worker));
@@ -151,7 +157,13 @@ impl Scan {
         let mut info = Info {
             updates: self.rows,
             workers: self.workers.len(),
-            clusters: self.workers.values().map(|w| w.cluster).filter(|c| *c != NO_CLUSTER).collect::<std::collections::BTreeSet<_>>().len(),
+            clusters: self
+                .workers
+                .values()
+                .map(|w| w.cluster)
+                .filter(|c| *c != NO_CLUSTER)
+                .collect::<std::collections::BTreeSet<_>>()
+                .len(),
             first_ps: first,
             last_ps: self.last,
             bytes: self.bytes,

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::manifest::{file_hash, TraceManifest};
+use super::manifest::{TraceManifest, file_hash};
 use super::read::Reader;
 use super::write::Writer;
-use crate::wire::olaf::{FRAME_MIN, UPDATE_HEAD};
 use crate::wire::frame::{FRAME_MAX, HEAD};
+use crate::wire::olaf::{FRAME_MIN, UPDATE_HEAD};
 use crate::workload::Update;
 use crate::{Error, Result};
 
@@ -27,7 +27,10 @@ pub fn convert(input: &Path, output: &Path, bytes: u32, licence: &str) -> Result
     let filled = match extension.as_str() {
         "csv" => from_csv(input, writer, bytes),
         "parquet" => from_parquet(input, writer),
-        other => Err(Error::data(input, format!("the extension \"{other}\" is not one that is converted; there are: csv, parquet"))),
+        other => Err(Error::data(
+            input,
+            format!("the extension \"{other}\" is not one that is converted; there are: csv, parquet"),
+        )),
     };
     match filled {
         Ok(writer) => writer.finish("converted", details, licence),
@@ -50,22 +53,28 @@ fn from_csv(input: &Path, mut writer: Writer, bytes: u32) -> Result<Writer> {
         .map_err(|e| Error::data(input, format!("cannot be read: {e}")))?;
     let header = reader.headers().map_err(|e| Error::data(input, format!("no header: {e}")))?.clone();
     if header.len() < CSV_COLUMNS.len() || CSV_COLUMNS.iter().zip(&header).any(|(want, got)| *want != got) {
-        return Err(at(1, format!(
-            "the header is \"{}\"; it must begin with {}",
-            header.iter().collect::<Vec<_>>().join(","),
-            CSV_COLUMNS.join(",")
-        )));
+        return Err(at(
+            1,
+            format!(
+                "the header is \"{}\"; it must begin with {}",
+                header.iter().collect::<Vec<_>>().join(","),
+                CSV_COLUMNS.join(",")
+            ),
+        ));
     }
     for record in reader.records() {
         let record = record.map_err(|e| Error::data(input, e.to_string()))?;
         let line = record.position().map_or(0, csv::Position::line);
         let field = |i: usize| {
-            record.get(i).ok_or_else(|| at(line, format!("{} columns; there must be at least {}", record.len(), CSV_COLUMNS.len())))
+            record.get(i).ok_or_else(|| {
+                at(line, format!("{} columns; there must be at least {}", record.len(), CSV_COLUMNS.len()))
+            })
         };
         fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
             text.parse().map_err(|_| format!("\"{text}\" is not a number in range"))
         }
-        let named = |i: usize, e: String| at(line, format!("column {}: {e}", CSV_COLUMNS.get(i).copied().unwrap_or("values")));
+        let named =
+            |i: usize, e: String| at(line, format!("column {}: {e}", CSV_COLUMNS.get(i).copied().unwrap_or("values")));
         let values: Vec<f32> = (CSV_COLUMNS.len()..record.len())
             .map(|i| number(&record[i]).map_err(|e| named(i, e)))
             .collect::<Result<_>>()?;

@@ -12,10 +12,10 @@ mod scale;
 mod schema;
 mod write;
 
-pub use check::{check, info, Info};
+pub use check::{Info, check, info};
 pub use convert::convert;
-pub use manifest::{file_hash, hex, manifest_path, TraceManifest};
+pub use manifest::{TraceManifest, file_hash, hex, manifest_path};
 pub use read::{Block, Reader};
-pub use scale::{scale, Scaling};
-pub use schema::{trace_schema, TRACE_VERSION};
-pub use write::{synthesise, Writer};
+pub use scale::{Scaling, scale};
+pub use schema::{TRACE_VERSION, trace_schema};
+pub use write::{Writer, synthesise};

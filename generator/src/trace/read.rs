@@ -47,14 +47,15 @@ impl Reader {
     pub fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(Error::io("open trace", path))?;
         let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| {
-            Error::data(path, format!("not a readable Parquet file ({e}); is it truncated? CSV goes through `pktgen trace convert`"))
+            Error::data(
+                path,
+                format!("not a readable Parquet file ({e}); is it truncated? CSV goes through `pktgen trace convert`"),
+            )
         })?;
         accept(builder.schema(), path)?;
         let rows = builder.metadata().file_metadata().num_rows().max(0) as u64;
-        let batches = builder
-            .with_batch_size(BATCH)
-            .build()
-            .map_err(|e| Error::data(path, format!("cannot be read: {e}")))?;
+        let batches =
+            builder.with_batch_size(BATCH).build().map_err(|e| Error::data(path, format!("cannot be read: {e}")))?;
         Ok(Reader { path: path.to_owned(), batches, rows })
     }
 

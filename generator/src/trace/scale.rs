@@ -16,7 +16,7 @@ use super::read::Reader;
 use super::write::Writer;
 use crate::record::NO_CLUSTER;
 use crate::seed::Seed;
-use crate::time::{Time, SECOND};
+use crate::time::{SECOND, Time};
 use crate::units::Rate;
 use crate::workload::Update;
 use crate::{Error, Result};

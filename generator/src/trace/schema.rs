@@ -38,29 +38,38 @@ pub fn trace_schema() -> SchemaRef {
 pub(super) fn accept(schema: &Schema, path: &Path) -> Result<()> {
     let version = schema.metadata().get("pktgen.version").and_then(|v| v.parse::<u32>().ok());
     if version.is_some_and(|v| v > TRACE_VERSION) {
-        return Err(Error::data(path, format!(
-            "trace schema version {} is newer than {TRACE_VERSION}, which this tool reads; update pktgen",
-            version.unwrap_or_default()
-        )));
+        return Err(Error::data(
+            path,
+            format!(
+                "trace schema version {} is newer than {TRACE_VERSION}, which this tool reads; update pktgen",
+                version.unwrap_or_default()
+            ),
+        ));
     }
     let ours = trace_schema();
     for field in ours.fields().iter().filter(|f| !f.is_nullable()) {
         match schema.field_with_name(field.name()) {
             Err(_) => {
                 let names: Vec<_> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-                return Err(Error::data(path, format!(
-                    "not a trace: column \"{}\" is missing; it has {}; `pktgen trace convert` takes foreign files",
-                    field.name(),
-                    if names.is_empty() { "no columns".to_owned() } else { names.join(", ") }
-                )));
+                return Err(Error::data(
+                    path,
+                    format!(
+                        "not a trace: column \"{}\" is missing; it has {}; `pktgen trace convert` takes foreign files",
+                        field.name(),
+                        if names.is_empty() { "no columns".to_owned() } else { names.join(", ") }
+                    ),
+                ));
             }
             Ok(found) if found.data_type() != field.data_type() => {
-                return Err(Error::data(path, format!(
-                    "column \"{}\" has type {}; it must be {}; `pktgen trace convert` takes foreign files",
-                    field.name(),
-                    found.data_type(),
-                    field.data_type()
-                )));
+                return Err(Error::data(
+                    path,
+                    format!(
+                        "column \"{}\" has type {}; it must be {}; `pktgen trace convert` takes foreign files",
+                        field.name(),
+                        found.data_type(),
+                        field.data_type()
+                    ),
+                ));
             }
             Ok(_) => {}
         }

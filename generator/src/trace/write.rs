@@ -5,16 +5,14 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, Float32Array, Int64Array, ListArray, RecordBatch, UInt16Array, UInt32Array, UInt64Array,
-};
+use arrow::array::{ArrayRef, Float32Array, Int64Array, ListArray, RecordBatch, UInt16Array, UInt32Array, UInt64Array};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-use super::manifest::{file_hash, TraceManifest};
+use super::manifest::{TraceManifest, file_hash};
 use super::schema::trace_schema;
 use crate::wire::olaf;
 use crate::workload::{Source, Update};
@@ -37,6 +35,10 @@ pub struct Writer {
 impl Writer {
     /// Creates the file beside `path`.
     pub fn create(path: &Path) -> Result<Self> {
+        // The finished file is renamed over the name: never over a folder or a device.
+        if path.exists() && !path.is_file() {
+            return Err(Error::config(format!("{}: exists and is not a file; choose another name", path.display())));
+        }
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");
         let partial = PathBuf::from(partial);
@@ -45,7 +47,15 @@ impl Writer {
         let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
         let writer = ArrowWriter::try_new(file, trace_schema(), Some(properties))
             .map_err(|e| Error::data(&partial, format!("cannot start the trace: {e}")))?;
-        Ok(Writer { path: path.to_owned(), partial, writer, updates: Vec::new(), values: Vec::new(), offsets: vec![0], rows: 0 })
+        Ok(Writer {
+            path: path.to_owned(),
+            partial,
+            writer,
+            updates: Vec::new(),
+            values: Vec::new(),
+            offsets: vec![0],
+            rows: 0,
+        })
     }
 
     /// Appends an update with its values (none: an empty slice).
@@ -70,7 +80,12 @@ impl Writer {
         let values = std::mem::take(&mut self.values);
         let present: NullBuffer = offsets.windows(2).map(|w| w[1] > w[0]).collect::<Vec<_>>().into();
         let item = Arc::new(Field::new("item", DataType::Float32, false));
-        let list = ListArray::new(item, OffsetBuffer::new(offsets.into()), Arc::new(Float32Array::from(values)), Some(present));
+        let list = ListArray::new(
+            item,
+            OffsetBuffer::new(offsets.into()),
+            Arc::new(Float32Array::from(values)),
+            Some(present),
+        );
         let key = Arc::new(Field::new("item", DataType::UInt64, false));
         let no_keys = ListArray::new(
             key,

@@ -161,9 +161,7 @@ pub fn readdress(frame: &mut [u8], ip: Ip) {
 #[inline]
 pub fn source_ip(frame: &[u8]) -> Ip {
     match frame.get(12..HEAD) {
-        Some(&[0x08, 0x00, 0x45, _, _, _, _, _, _, _, _, 17, _, _, a, b, c, d, ..]) => {
-            u32::from_be_bytes([a, b, c, d])
-        }
+        Some(&[0x08, 0x00, 0x45, _, _, _, _, _, _, _, _, 17, _, _, a, b, c, d, ..]) => u32::from_be_bytes([a, b, c, d]),
         _ => 0,
     }
 }

@@ -16,8 +16,8 @@
 //! of headers the gradients of an update start at byte 72. Worker, seq, attempt and generation are
 //! those of the newest member; `count` says how many updates the payload represents.
 
-use super::frame::{FRAME_MAX, HEAD};
 use super::Format;
+use super::frame::{FRAME_MAX, HEAD};
 use crate::record::PacketId;
 use crate::registry::Named;
 use crate::time::Time;

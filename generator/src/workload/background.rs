@@ -7,7 +7,7 @@ use crate::record::NO_CLUSTER;
 use crate::registry::Named;
 use crate::schedule::Timeline;
 use crate::seed::{Seed, Stream};
-use crate::time::{Time, SECOND};
+use crate::time::{SECOND, Time};
 use crate::topology::Population;
 use crate::units::{Rate, Size};
 use crate::wire::frame::{FRAME_MAX, HEAD};

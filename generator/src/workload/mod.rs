@@ -9,14 +9,14 @@ mod open;
 mod rl;
 mod trace_file;
 
+use crate::Result;
 use crate::config::Section;
 use crate::registry::Named;
 use crate::seed::Seed;
 use crate::time::Time;
 use crate::topology::Population;
-use crate::Result;
 
-pub use open::{open, Opened};
+pub use open::{Opened, open};
 
 /// One model update, its gradients apart.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,7 +4,7 @@
 use sha2::{Digest, Sha256};
 
 use super::mix::Mix;
-use super::{background, trace_file, Source, WORKLOADS};
+use super::{Source, WORKLOADS, background, trace_file};
 use crate::config::Document;
 use crate::registry::find;
 use crate::seed::Seed;
@@ -27,7 +27,9 @@ pub fn open(document: &mut Document, seed: Seed) -> Result<Opened> {
     let kind: String = section.get("kind", "rl")?;
     let trace: Option<String> = section.get_opt("trace")?;
     let (mut source, file_hash) = match &trace {
-        None => (find(WORKLOADS, "workload", &kind, &section.place("kind"))?.open(&mut section, &mut schedule, seed)?, None),
+        None => {
+            (find(WORKLOADS, "workload", &kind, &section.place("kind"))?.open(&mut section, &mut schedule, seed)?, None)
+        }
         Some(path) => {
             // The synthetic workload's keys stay valid (and unused) when a trace takes its place.
             if kind != "trace" {

@@ -11,11 +11,11 @@ use super::{Source, Update, Workload};
 use crate::config::Section;
 use crate::gradient::Pool;
 use crate::record::PacketId;
-use crate::registry::{suggest, Named};
+use crate::registry::{Named, suggest};
 use crate::schedule::{self, Pace, Timeline};
 use crate::seed::{Seed, Stream};
 use crate::topology::Population;
-use crate::wire::olaf::{elements_in, FRAME_MIN};
+use crate::wire::olaf::{FRAME_MIN, elements_in};
 use crate::{Error, Result};
 
 /// `kind = "rl"`.

@@ -5,15 +5,15 @@ use std::path::Path;
 use super::{Source, Update, Workload};
 use crate::config::Section;
 use crate::gradient::Pool;
-use crate::record::{PacketId, NO_CLUSTER};
+use crate::record::{NO_CLUSTER, PacketId};
 use crate::registry::Named;
 use crate::seed::Seed;
-use crate::time::{Time, SECOND};
+use crate::time::{SECOND, Time};
 use crate::topology::Population;
 use crate::trace::{Block, Reader};
 use crate::units::Rate;
 use crate::wire::frame::{FRAME_MAX, HEAD};
-use crate::wire::olaf::{elements_in, FRAME_MIN};
+use crate::wire::olaf::{FRAME_MIN, elements_in};
 use crate::{Error, Result};
 
 /// `kind = "trace"`.
@@ -81,14 +81,19 @@ struct Survey {
 impl Survey {
     fn make(path: &Path) -> Result<Self> {
         let mut reader = Reader::open(path)?;
-        let mut survey =
-            Survey { population: Population { cluster_of: Vec::new() }, first: Time::MAX, last: Time::MIN, bits: 0, frame_max: 0 };
+        let mut survey = Survey {
+            population: Population { cluster_of: Vec::new() },
+            first: Time::MAX,
+            last: Time::MIN,
+            bits: 0,
+            frame_max: 0,
+        };
         let mut row = 0u64;
         while let Some(block) = reader.next()? {
             for update in &block.updates {
-                survey.add(update).map_err(|what| {
-                    Error::data(path, format!("row {row}: {what}; `pktgen trace check` tells more"))
-                })?;
+                survey
+                    .add(update)
+                    .map_err(|what| Error::data(path, format!("row {row}: {what}; `pktgen trace check` tells more")))?;
                 row += 1;
             }
         }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanArray, Float32Array, Int64Array, UInt16Array, UInt32Array, UInt64Array, UInt8Array,
+    ArrayRef, BooleanArray, Float32Array, Int64Array, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{ArrowNativeType, SchemaRef};
-use pktgen_generator::record::{books_schema, received_schema, sent_schema, Book, Received, Sent};
+use pktgen_generator::record::{Book, Received, Sent, books_schema, received_schema, sent_schema};
 
 /// A stream of rows that can be turned into columns.
 pub(super) trait Columns: Default {

@@ -8,4 +8,4 @@ mod pcapng;
 mod run_dir;
 mod stream;
 
-pub use run_dir::{recover, Records, RunDir};
+pub use run_dir::{Records, RunDir, recover};

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use pktgen_generator::time::{Time, NS};
+use pktgen_generator::time::{NS, Time};
 use pktgen_generator::{Error, Result};
 
 const SECTION: u32 = 0x0a0d_0d0a;

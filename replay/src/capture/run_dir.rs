@@ -8,7 +8,7 @@ use pktgen_generator::{Error, Result};
 
 use super::columns::{BookColumns, ReceivedColumns, SentColumns};
 use super::pcapng::Pcapng;
-use super::stream::{convert, running_path, Stream};
+use super::stream::{Stream, convert, running_path};
 use crate::driver::virtual_time::Recorder;
 
 /// Which rows are recorded. Counters are always complete.

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{sync_channel, SyncSender};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use arrow::array::{ArrayRef, RecordBatch};
@@ -94,7 +94,8 @@ impl<C: Columns> Stream<C> {
     pub(super) fn finish(mut self, dir: &Path) -> Result<u64> {
         // A stream that fitted one batch goes straight to Parquet: most runs of a sweep do.
         if self.background.is_none() {
-            let batch = RecordBatch::try_new(C::schema(), self.columns.take()).map_err(|e| write_error(&self.path, &e))?;
+            let batch =
+                RecordBatch::try_new(C::schema(), self.columns.take()).map_err(|e| write_error(&self.path, &e))?;
             let rows = batch.num_rows() as u64;
             write_parquet::<C>(dir, std::iter::once(Ok(batch)))?;
             std::fs::remove_file(&self.path).map_err(Error::io("remove", &self.path))?;

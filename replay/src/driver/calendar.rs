@@ -4,7 +4,7 @@
 //! an update costs log₂ of the number of slots, whatever is in flight. Ties go to the lower slot: the
 //! order of slots is the order of events at equal times.
 
-use pktgen_generator::time::{Time, NEVER};
+use pktgen_generator::time::{NEVER, Time};
 
 /// The tree. Slot `i` is leaf `size + i`; each inner node holds the time and slot of its winner.
 #[derive(Debug, Clone)]

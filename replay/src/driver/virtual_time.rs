@@ -8,10 +8,10 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pktgen_generator::record::{Book, Counters, Received, Sent, SumOk};
-use pktgen_generator::time::{Serialiser, Time, NEVER};
-use pktgen_generator::topology::{Link, NodeId, Role, Topology};
 use pktgen_generator::Result;
+use pktgen_generator::record::{Book, Counters, Received, Sent, SumOk};
+use pktgen_generator::time::{NEVER, Serialiser, Time};
+use pktgen_generator::topology::{Link, NodeId, Role, Topology};
 
 use super::calendar::Calendar;
 use crate::endpoint::server::gradients;
@@ -240,7 +240,9 @@ impl Simulation {
     fn event(&mut self, t: Time, slot: u32, recorder: &mut dyn Recorder) -> Result<()> {
         match self.slots[slot as usize] {
             Slot::Port { node, port } => {
-                let Place::Device(device) = &mut self.places[usize::from(node)] else { unreachable!("ports are devices'") };
+                let Place::Device(device) = &mut self.places[usize::from(node)] else {
+                    unreachable!("ports are devices'")
+                };
                 device.ports[usize::from(port)].advance(t, &mut self.pool, &mut device.books, &mut self.out);
                 self.touched.push(port);
                 self.settle_device(node, recorder)
@@ -279,8 +281,13 @@ impl Simulation {
     fn arrive(&mut self, node: NodeId, frame: Frame, recorder: &mut dyn Recorder) -> Result<()> {
         match &mut self.places[usize::from(node)] {
             Place::Device(device) => {
-                let mut context =
-                    Context::new(&mut self.pool, &mut device.books, &mut device.ports, &mut self.out, &mut self.touched);
+                let mut context = Context::new(
+                    &mut self.pool,
+                    &mut device.books,
+                    &mut device.ports,
+                    &mut self.out,
+                    &mut self.touched,
+                );
                 device.program.on_burst(&[frame], &mut context);
                 self.settle_device(node, recorder)
             }
@@ -302,7 +309,9 @@ impl Simulation {
     /// Carries what came out of a device: books, frames, new wake-ups.
     #[inline]
     fn settle_device(&mut self, node: NodeId, recorder: &mut dyn Recorder) -> Result<()> {
-        let Place::Device(device) = &mut self.places[usize::from(node)] else { unreachable!("only devices settle here") };
+        let Place::Device(device) = &mut self.places[usize::from(node)] else {
+            unreachable!("only devices settle here")
+        };
         for port in self.touched.drain(..) {
             self.calendar.set(device.first_slot + u32::from(port), device.ports[usize::from(port)].wake());
         }

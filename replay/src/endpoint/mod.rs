@@ -8,13 +8,13 @@ pub mod server;
 
 use std::sync::Arc;
 
+use pktgen_generator::Result;
 use pktgen_generator::config::Section;
 use pktgen_generator::record::{Received, Sent};
 use pktgen_generator::registry::Named;
 use pktgen_generator::time::Time;
 use pktgen_generator::topology::{NodeId, Population};
 use pktgen_generator::workload::Source;
-use pktgen_generator::Result;
 
 use crate::frame::{Frame, Pool};
 

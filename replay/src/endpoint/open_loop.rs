@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
+use pktgen_generator::Result;
 use pktgen_generator::config::Section;
-use pktgen_generator::record::{PacketId, Sent, NO_CLUSTER};
+use pktgen_generator::record::{NO_CLUSTER, PacketId, Sent};
 use pktgen_generator::registry::Named;
-use pktgen_generator::time::{Time, NEVER};
+use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::NodeId;
 use pktgen_generator::wire::build::Builder;
 use pktgen_generator::wire::frame::HEAD;
 use pktgen_generator::wire::olaf::is_ack;
 use pktgen_generator::workload::{Source, Update};
-use pktgen_generator::Result;
 
 use super::{Endpoint, Facts, Host, Outgoing, WorkerKind};
-use crate::frame::{Frame, Kind, Pool, BURST};
+use crate::frame::{BURST, Frame, Kind, Pool};
 
 /// `workers = "open_loop"`.
 pub struct OpenLoopKind;

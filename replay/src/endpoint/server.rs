@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::config::Section;
-use pktgen_generator::record::{PacketId, Received, SumOk, NO_CLUSTER};
-use pktgen_generator::time::{Time, NEVER};
-use pktgen_generator::topology::NodeId;
-use pktgen_generator::wire::frame::{set_udp_checksum, worker_ip, Template, HEAD, SERVER_IP};
-use pktgen_generator::wire::olaf::{self, Ack, Header, Status, ACK_HEAD, PORT, UPDATE_HEAD, WORKER_PORT};
 use pktgen_generator::Result;
+use pktgen_generator::config::Section;
+use pktgen_generator::record::{NO_CLUSTER, PacketId, Received, SumOk};
+use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::topology::NodeId;
+use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, set_udp_checksum, worker_ip};
+use pktgen_generator::wire::olaf::{self, ACK_HEAD, Ack, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT};
 
 use super::{Delivery, Endpoint, Facts, Host, Outgoing};
 use crate::frame::{Frame, Kind, Pool};

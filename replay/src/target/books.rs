@@ -18,7 +18,14 @@ pub struct Books {
 
 impl Books {
     #[inline]
-    fn push(&mut self, t: Time, packet_in: PacketId, action: Action, packet_out: Option<PacketId>, reason: Option<Reason>) {
+    fn push(
+        &mut self,
+        t: Time,
+        packet_in: PacketId,
+        action: Action,
+        packet_out: Option<PacketId>,
+        reason: Option<Reason>,
+    ) {
         self.rows.push(Book { t, node: self.node, packet_in, action, packet_out, reason });
     }
 

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use pktgen_generator::record::{Action, Reason};
-use pktgen_generator::time::{Serialiser, Time, NEVER};
+use pktgen_generator::time::{NEVER, Serialiser, Time};
 use pktgen_generator::units::{Rate, Size};
 use pktgen_generator::wire::olaf::Status;
 

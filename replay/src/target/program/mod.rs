@@ -5,10 +5,10 @@ mod olaf;
 
 use std::sync::Arc;
 
+use pktgen_generator::Result;
 use pktgen_generator::config::Section;
 use pktgen_generator::registry::Named;
 use pktgen_generator::topology::{NodeId, Population};
-use pktgen_generator::Result;
 
 use super::context::Context;
 use crate::frame::Frame;

@@ -6,13 +6,13 @@
 //! the workers of its cluster. The paper computes the worker as a hash of the five-tuple; here the
 //! address tells, which is the same thing without collisions.
 
+use pktgen_generator::Result;
 use pktgen_generator::config::Section;
 use pktgen_generator::record::NO_CLUSTER;
 use pktgen_generator::registry::Named;
 use pktgen_generator::topology::NO_PORT;
-use pktgen_generator::wire::frame::{group_ip, readdress, source_ip, worker_of, SERVER_IP};
-use pktgen_generator::wire::olaf::{is_ack, stamp, Ack, Header, Status, FLAG_STAMPED};
-use pktgen_generator::Result;
+use pktgen_generator::wire::frame::{SERVER_IP, group_ip, readdress, source_ip, worker_of};
+use pktgen_generator::wire::olaf::{Ack, FLAG_STAMPED, Header, Status, is_ack, stamp};
 
 use super::{Place, Program, ProgramKind};
 use crate::frame::{Frame, Kind};

@@ -8,11 +8,11 @@
 mod fifo;
 mod olaf;
 
+use pktgen_generator::Result;
 use pktgen_generator::config::Section;
 use pktgen_generator::registry::Named;
 use pktgen_generator::time::Time;
 use pktgen_generator::wire::olaf::Status;
-use pktgen_generator::Result;
 
 use super::books::Books;
 use crate::frame::{Frame, Pool};

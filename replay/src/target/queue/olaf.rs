@@ -14,11 +14,11 @@
 
 use pktgen_generator::config::Section;
 use pktgen_generator::record::{Action, Reason};
-use pktgen_generator::registry::{suggest, Named};
-use pktgen_generator::time::{Time, NEVER};
+use pktgen_generator::registry::{Named, suggest};
+use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::units::Span;
 use pktgen_generator::wire::frame;
-use pktgen_generator::wire::olaf::{add_values, Header, Status, FLAG_MERGED, UPDATE_HEAD};
+use pktgen_generator::wire::olaf::{FLAG_MERGED, Header, Status, UPDATE_HEAD, add_values};
 use pktgen_generator::{Error, Result};
 
 use super::fifo::read_slots;
@@ -187,7 +187,14 @@ impl OlafQueue {
 
 /// An arrival finds `waiting`, an update of its own cluster.
 #[inline]
-fn meet(waiting: &mut Waiting, frame: &Frame, header: Header, settings: &OlafSettings, pool: &mut Pool, books: &mut Books) {
+fn meet(
+    waiting: &mut Waiting,
+    frame: &Frame,
+    header: Header,
+    settings: &OlafSettings,
+    pool: &mut Pool,
+    books: &mut Books,
+) {
     let same_worker = waiting.replaceable && header.count == 1 && waiting.header.worker == header.worker;
     if same_worker {
         if header.generation >= waiting.header.generation {
@@ -215,7 +222,14 @@ fn meet(waiting: &mut Waiting, frame: &Frame, header: Header, settings: &OlafSet
 
 /// The arrival's bytes take the place of what waited; the position stays.
 #[inline]
-fn take_place(waiting: &mut Waiting, frame: &Frame, header: Header, action: Action, pool: &mut Pool, books: &mut Books) {
+fn take_place(
+    waiting: &mut Waiting,
+    frame: &Frame,
+    header: Header,
+    action: Action,
+    pool: &mut Pool,
+    books: &mut Books,
+) {
     books.yields(frame.t, waiting.frame.packet, action, frame.packet);
     pool.release(waiting.frame.buffer);
     *waiting = Waiting { frame: *frame, header, replaceable: header.count == 1, dirty: false };

@@ -84,7 +84,8 @@ struct Naive {
 
 impl Naive {
     fn enqueue(&mut self, new: Plain) {
-        let full = self.waiting.len() + usize::from(self.locked && self.settings.hold_slot) >= self.settings.slots as usize;
+        let full =
+            self.waiting.len() + usize::from(self.locked && self.settings.hold_slot) >= self.settings.slots as usize;
         let Some((old, flag)) = self.waiting.iter_mut().find(|(w, _)| w.cluster == new.cluster) else {
             if full {
                 self.log.push((new.id, Action::Dropped, None, Some(Reason::QueueFull)));

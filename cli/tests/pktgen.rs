@@ -1,0 +1,371 @@
+//! The binary as a user meets it: what it prints, what it leaves behind, how it refuses.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+fn pktgen(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pktgen")).current_dir(folder).args(args).output().expect("the binary runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn succeeds(folder: &Path, args: &[&str]) -> String {
+    let output = pktgen(folder, args);
+    assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// Runs, expects this exit code and all of these words on stderr, and no panic.
+fn refuses(folder: &Path, args: &[&str], code: i32, words: &[&str]) {
+    let output = pktgen(folder, args);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+    assert!(!said.contains("panicked"), "{said}");
+    for word in words {
+        assert!(said.contains(word), "{args:?} should say {word:?}: {said}");
+    }
+}
+
+/// A small experiment: 6 workers in 2 clusters, 40 updates each.
+const SMALL: &str = r#"
+name = "small"
+[workload]
+clusters = 2
+workers_per_cluster = 3
+updates = 40
+[schedule]
+kind = "poisson"
+offered = "60Gbps"
+[topology]
+rate = "20Gbps"
+"#;
+
+fn folder(experiment: &str) -> TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("x.toml"), experiment).expect("writable");
+    folder
+}
+
+/// The lines of `analyze --json`, by metric and labels.
+fn metrics(folder: &Path, run: &str) -> BTreeMap<String, Option<f64>> {
+    let lines = succeeds(folder, &["analyze", run, "--json"]);
+    lines
+        .lines()
+        .map(|line| {
+            let line: serde_json::Value = serde_json::from_str(line).expect("one object per line");
+            let labels = line["labels"].as_object().expect("labels");
+            let labels: Vec<_> =
+                labels.iter().map(|(k, v)| format!("{k}={}", v.to_string().trim_matches('"'))).collect();
+            (format!("{}[{}]", line["metric"].as_str().expect("a metric"), labels.join(",")), line["value"].as_f64())
+        })
+        .collect()
+}
+
+#[test]
+fn a_run_says_all_that_the_design_promises() {
+    let folder = folder(SMALL);
+    succeeds(folder.path(), &["replay", "x.toml", "--out", "run"]);
+    let metrics = metrics(folder.path(), "run");
+    for name in [
+        "sent[]",
+        "received[]",
+        "loss[]",
+        "merged[]",
+        "subsumed[]",
+        "outranked[]",
+        "balance_unknown[]",
+        "aom_mean[flow=cluster]",
+        "aom_mean[flow=worker]",
+        "aom_peak_mean[flow=cluster]",
+        "aom_p99[flow=cluster]",
+        "aom_fairness[flow=cluster]",
+        "flows_never_delivered[flow=cluster]",
+        "aom_mean[flow=cluster,id=1]",
+        "aom_mean[flow=worker,id=5]",
+        "dropped[reason=reward_low]",
+        "aggregation_count[n=1]",
+    ] {
+        assert!(metrics.contains_key(name), "{name} is missing; there are {:?}", metrics.keys().collect::<Vec<_>>());
+    }
+    assert_eq!(metrics["sent[]"], Some(240.0));
+    assert_eq!(metrics["balance_unknown[]"], Some(0.0));
+    let bins: f64 = metrics.iter().filter(|(k, _)| k.starts_with("aggregation_count[")).filter_map(|(_, v)| *v).sum();
+    assert_eq!(Some(bins), metrics["received[]"]);
+    for report in ["report.html", "report.md", "report.json"] {
+        assert!(folder.path().join("run").join(report).exists(), "{report}");
+    }
+}
+
+/// Every file of a run dir, the manifest's creation time blanked.
+fn contents(run: &Path) -> BTreeMap<String, Vec<u8>> {
+    fs::read_dir(run)
+        .expect("a run dir")
+        .map(|entry| {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+            let mut bytes = fs::read(&path).expect("readable");
+            if name == "manifest.json" {
+                let mut manifest: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
+                manifest["created_unix_ns"] = 0.into();
+                bytes = manifest.to_string().into_bytes();
+            }
+            (name, bytes)
+        })
+        .collect()
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
+    let folder = folder(SMALL);
+    let mut all = Vec::new();
+    for (out, seed) in [("a", "1"), ("b", "1"), ("c", "2")] {
+        let seed = format!("seed={seed}");
+        succeeds(folder.path(), &["replay", "x.toml", "--out", out, "--set", &seed, "--set", "capture.pcap=true"]);
+        all.push(contents(&folder.path().join(out)));
+    }
+    assert_eq!(all[0].keys().collect::<Vec<_>>(), all[1].keys().collect::<Vec<_>>());
+    for (name, bytes) in &all[0] {
+        assert!(all[1][name] == *bytes, "{name} differs between two runs with the same seed");
+    }
+    for name in ["sent.parquet", "books.parquet", "received.parquet", "capture.pcapng"] {
+        assert!(all[0][name] != all[2][name], "{name} is the same for another seed");
+    }
+}
+
+#[test]
+fn a_trace_goes_round() {
+    let folder = folder(SMALL);
+    let dir = folder.path();
+    succeeds(dir, &["replay", "x.toml", "--out", "direct"]);
+    succeeds(dir, &["trace", "synth", "x.toml", "-o", "t.parquet", "--values"]);
+    succeeds(dir, &["trace", "check", "t.parquet"]);
+    succeeds(dir, &["replay", "x.toml", "--out", "replayed", "--set", "workload.trace=t.parquet"]);
+    let (a, b) = (metrics(dir, "direct"), metrics(dir, "replayed"));
+    assert_eq!(a["sent[]"], b["sent[]"]);
+    // The trace starts at its first update and is scaled to the same mean rate: ages agree closely.
+    let (x, y) = (a["aom_mean[flow=cluster]"].expect("a value"), b["aom_mean[flow=cluster]"].expect("a value"));
+    assert!((x / y - 1.0).abs() < 0.05, "{x} {y}");
+    succeeds(
+        dir,
+        &[
+            "trace",
+            "scale",
+            "t.parquet",
+            "-o",
+            "big.parquet",
+            "--clusters",
+            "100",
+            "--workers",
+            "3",
+            "--rate",
+            "60Gbps",
+        ],
+    );
+    let info: serde_json::Value =
+        serde_json::from_str(&succeeds(dir, &["trace", "info", "big.parquet", "--json"])).expect("JSON");
+    assert_eq!(
+        (info["clusters"].as_u64(), info["workers"].as_u64(), info["updates"].as_u64()),
+        (Some(100), Some(300), Some(12_000))
+    );
+    assert!((info["offered_bps"].as_f64().expect("a rate") / 60e9 - 1.0).abs() < 0.01);
+    fs::write(dir.join("c.csv"), "t_ps,cluster,worker,seq,reward,g\n0,0,0,0,1.5,0.25\n10,0,1,0,,0.5\n20,0,0,1,2,1\n")
+        .expect("writable");
+    succeeds(dir, &["trace", "convert", "c.csv", "-o", "c.parquet"]);
+    succeeds(dir, &["replay", "x.toml", "--out", "csv", "--set", "workload.trace=c.parquet"]);
+    assert_eq!(metrics(dir, "csv")["sent[]"], Some(3.0));
+}
+
+#[test]
+fn multi_hop_runs_balance() {
+    let folder = folder(SMALL);
+    let set = ["topology.kind=multi_hop", "workload.clusters=4", "workload.bytes=1000B", "schedule.kind=constant"];
+    let mut args = vec!["replay", "x.toml", "--out", "run"];
+    for key in &set {
+        args.extend(["--set", key]);
+    }
+    let folder_path = folder.path();
+    fs::write(
+        folder_path.join("x.toml"),
+        SMALL.replace("rate = \"20Gbps\"", "").replace("offered = \"60Gbps\"", "period = \"100ms\""),
+    )
+    .expect("writable");
+    succeeds(folder_path, &args);
+    let metrics = metrics(folder_path, "run");
+    assert_eq!((metrics["sent[]"], metrics["balance_unknown[]"]), (Some(480.0), Some(0.0)));
+    assert_eq!(metrics["sums_wrong[]"], Some(0.0));
+}
+
+#[test]
+fn background_goes_around_the_queue() {
+    let folder = folder(
+        &SMALL.replace("updates = 40", "updates = 40\nbackground_rate = \"4Gbps\"\nbackground_bytes = \"300B\""),
+    );
+    succeeds(folder.path(), &["replay", "x.toml", "--out", "run"]);
+    let metrics = metrics(folder.path(), "run");
+    assert_eq!(metrics["balance_unknown[]"], Some(0.0));
+    let background = metrics["sent[traffic=background]"].expect("background was sent");
+    assert!(background > 0.0);
+    assert_eq!(metrics["received[traffic=background]"], Some(background), "nothing of it is lost or merged");
+}
+
+#[test]
+fn a_cut_run_has_updates_in_flight_and_still_balances() {
+    let folder = folder(SMALL);
+    succeeds(folder.path(), &["replay", "x.toml", "--out", "run", "--set", "capture.until=4us"]);
+    let metrics = metrics(folder.path(), "run");
+    assert!(metrics["in_flight[]"] > Some(0.0));
+    assert_eq!(metrics["balance_unknown[]"], Some(0.0));
+}
+
+#[test]
+fn bad_experiments_are_refused_with_place_and_remedy() {
+    let folder = folder(SMALL);
+    let dir = folder.path();
+    for (set, words) in [
+        ("workload.clutsers=3", &["clutsers", "did you mean \"clusters\""][..]),
+        ("topology.rate=20gbps", &["20gbps", "Gbps", "--set"]),
+        ("topology.rate=0bps", &["rate 0"]),
+        ("topology.kind=ring", &["there is no topology \"ring\"", "bottleneck"]),
+        ("target.slots=0", &["0 slots", "1 to"]),
+        ("target.queue=olav", &["did you mean \"olaf\""]),
+        ("workload.bytes=9037B", &["9036 B"]),
+        ("schedule.period=1us", &["both given"]),
+        ("capture.records=some", &["every:N"]),
+        ("tarjet.slots=3", &["did you mean \"target\""]),
+        ("seed=-1", &["seed"]),
+        ("sweep.seeds=9..1", &["9..1", "1..30"]),
+        ("target.kind=external", &["software"]),
+    ] {
+        refuses(dir, &["replay", "x.toml", "--out", "never", "--set", set], 2, words);
+        assert!(!dir.join("never").exists(), "{set}: nothing is written before everything is checked");
+    }
+    fs::write(dir.join("broken.toml"), "name = \n").expect("writable");
+    refuses(dir, &["replay", "broken.toml"], 2, &["broken.toml:1:", "TOML"]);
+    refuses(dir, &["replay", "absent.toml"], 1, &["absent.toml"]);
+    fs::write(dir.join("hop.toml"), "[topology]\nkind = \"custom\"\ndevices = [\"SW\"]\nhosts = [\"h 0-26\"]\nlinks = [\"h SW 1Gbps\"]\n[schedule]\nperiod = \"1us\"\n").expect("writable");
+    refuses(dir, &["replay", "hop.toml"], 2, &["\"ps\" has 0 links"]);
+}
+
+#[test]
+fn bad_traces_are_refused() {
+    let folder = folder(SMALL);
+    let dir = folder.path();
+    succeeds(dir, &["trace", "synth", "x.toml", "-o", "t.parquet"]);
+    let whole = fs::read(dir.join("t.parquet")).expect("readable");
+    fs::write(dir.join("cut.parquet"), &whole[..whole.len() / 2]).expect("writable");
+    let set = |name: &str| format!("workload.trace={name}");
+    refuses(dir, &["replay", "x.toml", "--out", "n", "--set", &set("cut.parquet")], 2, &["cut.parquet", "truncated"]);
+    refuses(dir, &["replay", "x.toml", "--out", "n", "--set", &set("absent.parquet")], 1, &["absent.parquet"]);
+    succeeds(dir, &["replay", "x.toml", "--out", "run"]);
+    refuses(
+        dir,
+        &["replay", "x.toml", "--out", "n", "--set", &set("run/books.parquet")],
+        2,
+        &["not a trace", "cluster"],
+    );
+    let mut changed = whole.clone();
+    let middle = changed.len() / 3;
+    changed[middle] ^= 0xff;
+    fs::write(dir.join("t.parquet"), &changed).expect("writable");
+    refuses(dir, &["trace", "check", "t.parquet"], 2, &["t.parquet"]);
+    for (csv, words) in [
+        ("a,b\n1,2\n", &["header", "t_ps,cluster,worker,seq,reward"][..]),
+        ("t_ps,cluster,worker,seq,reward\n0,0,x,0,1\n", &["line 2", "worker", "\"x\""]),
+        ("t_ps,cluster,worker,seq,reward\n0,0\n", &["line 2", "2 columns"]),
+    ] {
+        fs::write(dir.join("bad.csv"), csv).expect("writable");
+        refuses(dir, &["trace", "convert", "bad.csv", "-o", "never.parquet"], 2, words);
+        assert!(!dir.join("never.parquet").exists() && !dir.join("never.parquet.partial").exists());
+    }
+}
+
+#[test]
+fn files_that_cannot_be_written_are_named() {
+    let folder = folder(SMALL);
+    let dir = folder.path();
+    // A file where a folder must be refuses even root.
+    fs::write(dir.join("file"), "").expect("writable");
+    refuses(dir, &["replay", "x.toml", "--out", "file/run"], 1, &["file/run"]);
+    fs::create_dir(dir.join("used")).expect("a folder");
+    fs::write(dir.join("used/mine.txt"), "keep").expect("writable");
+    refuses(dir, &["replay", "x.toml", "--out", "used"], 2, &["not empty", "--out"]);
+    assert_eq!(fs::read_to_string(dir.join("used/mine.txt")).expect("still there"), "keep");
+    refuses(dir, &["analyze", "used"], 2, &["manifest.json", "not a run dir"]);
+    refuses(dir, &["trace", "synth", "x.toml", "-o", "/dev/null"], 2, &["/dev/null", "not a file"]);
+}
+
+/// A limit on file sizes stands in for a full disk: it needs no root, and writes fail the same way.
+#[test]
+fn a_full_disk_is_an_error_and_loses_nothing_written_before() {
+    let folder = folder(SMALL);
+    let dir = folder.path();
+    succeeds(dir, &["replay", "x.toml", "--out", "run"]);
+    let before = contents(&dir.join("run"));
+    let limited = |args: &str, file: &str| {
+        let line = format!("trap '' XFSZ; ulimit -f 4; exec {} {args}", env!("CARGO_BIN_EXE_pktgen"));
+        let output = Command::new("bash").current_dir(dir).args(["-c", &line]).output().expect("bash runs");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{args}: {said}");
+        assert!(said.contains(file) && said.contains("cannot write") && !said.contains("panicked"), "{args}: {said}");
+    };
+    limited("replay x.toml --out full", "full/");
+    limited("trace synth x.toml --values -o full.parquet", "full.parquet");
+    limited("report run --out full.html", "full.html");
+    assert!(!dir.join("full.parquet").exists(), "a half-written trace does not get its name");
+    assert_eq!(contents(&dir.join("run")), before);
+    // What the failed run had written is still readable, and says that it is not whole.
+    succeeds(dir, &["analyze", "full", "--recover"]);
+}
+
+#[test]
+fn json_and_lists_are_for_scripts() {
+    let folder = folder(SMALL);
+    let dir = folder.path();
+    let lists = succeeds(dir, &["list", "--json"]);
+    for kind in [
+        "formats",
+        "workloads",
+        "schedules",
+        "topologies",
+        "programs",
+        "queues",
+        "endpoints",
+        "transports",
+        "metrics",
+        "reports",
+    ] {
+        assert!(lists.contains(&format!("\"kind\":\"{kind}\"")), "{kind}");
+    }
+    refuses(dir, &["list", "formatz"], 2, &["did you mean \"formats\""]);
+    let config = succeeds(dir, &["replay", "x.toml", "--print-config", "--set", "target.slots=16"]);
+    assert!(config.contains("slots = 16") && config.contains("updates = 40"), "{config}");
+    let report = succeeds(dir, &["replay", "x.toml", "--out", "run", "--json"]);
+    assert_eq!(report.lines().count(), 1);
+    serde_json::from_str::<serde_json::Value>(&report).expect("JSON");
+}
+
+#[test]
+fn every_shipped_config_is_valid() {
+    let configs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs");
+    let mut found = 0;
+    let mut folders = vec![configs];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path: PathBuf = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "toml") {
+                let name = path.display().to_string();
+                succeeds(Path::new("."), &["replay", &name, "--print-config"]);
+                found += 1;
+            }
+        }
+    }
+    assert!(found >= 2);
+}
