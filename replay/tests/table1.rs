@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use pktgen_generator::Result;
 use pktgen_generator::config::{Document, Run};
-use pktgen_generator::record::{Balance, Book, Counters, Received, Sent};
+use pktgen_generator::record::{Balance, Book, Received, Sent};
 use pktgen_replay::driver::virtual_time::Recorder;
 use pktgen_replay::ledger::total;
 use pktgen_replay::run::Experiment;
@@ -39,7 +39,7 @@ fn experiment(name: &str, seeds: &str) -> Experiment {
     Experiment::open(Document::load(&path, &[format!("sweep.seeds=\"{seeds}\"")]).unwrap()).unwrap()
 }
 
-fn run(experiment: &Experiment, run: &Run) -> (Balance, Counters) {
+fn run(experiment: &Experiment, run: &Run) -> Balance {
     let plan = experiment.plan(run).unwrap();
     let mut count = Count::default();
     let mut outcome = plan.simulation.run(plan.until, &AtomicBool::new(false), &mut count, &mut |_| {}).unwrap();
@@ -50,29 +50,23 @@ fn run(experiment: &Experiment, run: &Run) -> (Balance, Counters) {
     assert_eq!(balance.sent, 13_500);
     assert_eq!(outcome.counters.sums_ok, outcome.counters.packets_received, "every sum is right, bit for bit");
     assert_eq!((count.sent, count.received), (13_500, outcome.counters.packets_received));
-    (balance, outcome.counters)
+    balance
 }
 
 /// Median loss by variant and rate.
 fn losses(name: &str, seeds: &str) -> BTreeMap<(String, String), f64> {
     let experiment = experiment(name, seeds);
     let mut all: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
-    let mut lines: BTreeMap<(String, String), String> = BTreeMap::new();
     for one in &experiment.runs {
-        let (balance, counters) = run(&experiment, one);
+        let balance = run(&experiment, one);
         let key = (one.labels["variant"].clone(), one.labels["topology.rate"].clone());
         all.entry(key.clone()).or_default().push(balance.dropped_total() as f64 / balance.sent as f64);
-        lines.insert(key, format!("{} received, {:?}", counters.packets_received, balance));
     }
     let median = |mut v: Vec<f64>| {
         v.sort_by(f64::total_cmp);
         v[v.len() / 2]
     };
-    let medians: BTreeMap<_, _> = all.into_iter().map(|(k, v)| (k, median(v))).collect();
-    for (key, loss) in &medians {
-        println!("{name} {key:?}: loss {loss:.4}; {}", lines[key]);
-    }
-    medians
+    all.into_iter().map(|(k, v)| (k, median(v))).collect()
 }
 
 fn loss(all: &BTreeMap<(String, String), f64>, variant: &str, rate: &str) -> f64 {

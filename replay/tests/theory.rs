@@ -85,7 +85,6 @@ fn poisson(rate: f64, seed: u64) -> impl Iterator<Item = Time> {
 
 fn close(measured: Option<f64>, theory: f64, what: &str) {
     let measured = measured.unwrap() / UNIT;
-    println!("{what}: {measured:.4}, theory {theory:.4}");
     assert!((measured / theory - 1.0).abs() < 0.01, "{what}: {measured} against {theory}");
 }
 

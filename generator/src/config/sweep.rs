@@ -6,6 +6,9 @@ use super::document::{Document, Origin};
 use super::value::Value;
 use crate::{Error, Result};
 
+/// An axis or `variant`, the label, and what it sets.
+type Choice = (String, String, Vec<(String, Value)>);
+
 /// One run of a sweep: what it is called and what it sets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
@@ -69,7 +72,7 @@ impl Sweep {
     /// Every run: variants vary slowest, then axes, then seeds.
     pub fn runs(&self) -> Vec<Run> {
         let mut points = vec![Run { labels: BTreeMap::new(), seed: 0, set: Vec::new() }];
-        let mut cross = |choices: Vec<(String, String, Vec<(String, Value)>)>| {
+        let mut cross = |choices: Vec<Choice>| {
             points = points
                 .iter()
                 .flat_map(|point| {

@@ -60,7 +60,7 @@ struct WorkerState {
 pub fn info(path: &Path) -> Result<Info> {
     let mut reader = Reader::open(path)?;
     let mut scan = Scan::default();
-    while let Some(block) = reader.next()? {
+    while let Some(block) = reader.next_block()? {
         for (i, update) in block.updates.iter().enumerate() {
             scan.update(update, block.values(i));
         }

@@ -105,7 +105,7 @@ fn frame_for(values: usize, bytes: u32) -> Result<u32, String> {
 
 fn from_parquet(input: &Path, mut writer: Writer) -> Result<Writer> {
     let mut reader = Reader::open(input)?;
-    while let Some(block) = reader.next()? {
+    while let Some(block) = reader.next_block()? {
         for (i, update) in block.updates.iter().enumerate() {
             writer.push(update, block.values(i))?;
         }

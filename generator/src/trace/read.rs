@@ -65,7 +65,7 @@ impl Reader {
     }
 
     /// The next block; none at the end.
-    pub fn next(&mut self) -> Result<Option<Block>> {
+    pub fn next_block(&mut self) -> Result<Option<Block>> {
         match self.batches.next() {
             None => Ok(None),
             Some(Err(e)) => Err(Error::data(&self.path, format!("damaged: {e}"))),

@@ -91,7 +91,7 @@ pub fn scale(input: &Path, output: &Path, scaling: &Scaling) -> Result<TraceMani
 fn load(input: &Path) -> Result<BTreeMap<u16, Vec<Recorded>>> {
     let mut reader = Reader::open(input)?;
     let mut by_worker: BTreeMap<(u16, u32), Recorded> = BTreeMap::new();
-    while let Some(block) = reader.next()? {
+    while let Some(block) = reader.next_block()? {
         for (i, update) in block.updates.iter().enumerate().filter(|(_, u)| u.cluster != NO_CLUSTER) {
             let recorded = by_worker.entry((update.cluster, update.worker)).or_default();
             recorded.updates.push(*update);

@@ -89,7 +89,7 @@ impl Survey {
             frame_max: 0,
         };
         let mut row = 0u64;
-        while let Some(block) = reader.next()? {
+        while let Some(block) = reader.next_block()? {
             for update in &block.updates {
                 survey
                     .add(update)
@@ -151,7 +151,7 @@ impl Recorded {
     /// Makes the update at `at` the head, reading the next block where this one ends.
     fn load(&mut self) {
         while self.at >= self.block.updates.len() {
-            match self.reader.next() {
+            match self.reader.next_block() {
                 Ok(Some(block)) => (self.block, self.at) = (block, 0),
                 Ok(None) => {
                     self.head = None;

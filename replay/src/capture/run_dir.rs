@@ -52,7 +52,7 @@ impl Records {
     fn keeps(self, seq: u32) -> bool {
         match self {
             Records::Full => true,
-            Records::Every(n) => seq % n == 0,
+            Records::Every(n) => seq.is_multiple_of(n),
             Records::None => false,
         }
     }

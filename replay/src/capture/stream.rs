@@ -28,10 +28,11 @@ pub(super) struct Stream<C: Columns> {
     path: PathBuf,
     columns: C,
     writer: Option<Writer>,
-    background: Option<(SyncSender<Vec<ArrayRef>>, JoinHandle<Result<Writer>>)>,
+    background: Option<Background>,
 }
 
 type Writer = StreamWriter<BufWriter<File>>;
+type Background = (SyncSender<Vec<ArrayRef>>, JoinHandle<Result<Writer>>);
 
 /// Where a stream is while its run is under way.
 pub(super) fn running_path(dir: &Path, name: &str) -> PathBuf {

@@ -204,7 +204,7 @@ impl Simulation {
             self.event(t, slot, recorder)?;
             self.counters.end_ps = t;
             events += 1;
-            if events % CHECK_EVERY == 0 {
+            if events.is_multiple_of(CHECK_EVERY) {
                 progress(self.sent);
                 if stop.load(Ordering::Relaxed) {
                     interrupted = true;
