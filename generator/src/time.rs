@@ -15,6 +15,9 @@ pub const US: Time = 1_000_000;
 pub const MS: Time = 1_000_000_000;
 /// One second.
 pub const SECOND: Time = 1_000_000_000_000;
+/// The latest time that a run may reach: 26 days. What would happen later is refused or makes the run
+/// invalid, so that no sum of two times wraps.
+pub const HORIZON: Time = Time::MAX / 4;
 /// Later than anything that happens.
 pub const NEVER: Time = Time::MAX;
 

@@ -5,30 +5,14 @@
 //! aggregate from the sent gradients in the books' order, and counts fates per worker. It looks at
 //! a payload only once: to compare it, bit for bit, with its own sum.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+mod table;
 
 use pktgen_generator::record::{Action, Balance, Book, PacketId, Reason, SumOk};
 
+use table::Table;
+
 /// No member.
 const END: u32 = u32::MAX;
-
-/// Packet ids are nearly dense; one multiplication spreads them well enough.
-#[derive(Default)]
-struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("only u64 keys are hashed")
-    }
-    fn write_u64(&mut self, id: u64) {
-        let x = id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = x ^ (x >> 32);
-    }
-}
 
 /// A packet under way: the chain of its members.
 #[derive(Debug, Clone, Copy)]
@@ -66,9 +50,8 @@ enum Fate {
 }
 
 /// The account of a run.
-#[derive(Default)]
 pub struct Ledger {
-    groups: HashMap<u64, Group, BuildHasherDefault<IdHasher>>,
+    groups: Table<Group>,
     /// Members: worker and next of the chain; the index is also where their gradients are.
     workers: Vec<u32>,
     next: Vec<u32>,
@@ -83,7 +66,16 @@ pub struct Ledger {
 impl Ledger {
     /// For `workers` workers whose updates have at most `elements` gradients; 0 keeps no sums.
     pub fn new(workers: usize, elements: usize) -> Self {
-        Ledger { fates: vec![Fates::default(); workers], stride: elements, ..Default::default() }
+        Ledger {
+            groups: Table::new(workers),
+            workers: Vec::new(),
+            next: Vec::new(),
+            free: Vec::new(),
+            values: Vec::new(),
+            stride: elements,
+            fates: vec![Fates::default(); workers],
+            strangers: 0,
+        }
     }
 
     /// A worker generated an update and keeps it back.
@@ -119,7 +111,7 @@ impl Ledger {
         }
         let elements = numbers.len().min(self.stride) as u16;
         let group = Group { first: member, last: member, count: 1, elements, broken: false };
-        if self.groups.insert(packet.0, group).is_some() {
+        if !self.groups.insert(packet, group) {
             self.strangers += 1;
         }
     }
@@ -138,11 +130,11 @@ impl Ledger {
 
     /// `packet_in`'s members join `packet_out`; their sums add up.
     fn merge(&mut self, row: &Book) {
-        let (Some(part), Some(out)) = (self.groups.remove(&row.packet_in.0), row.packet_out) else {
+        let (Some(part), Some(out)) = (self.groups.remove(row.packet_in), row.packet_out) else {
             self.strangers += 1;
             return;
         };
-        let Some(sum) = self.groups.get_mut(&out.0) else {
+        let Some(sum) = self.groups.get_mut(out) else {
             self.strangers += 1;
             return;
         };
@@ -162,7 +154,7 @@ impl Ledger {
     /// A packet reached the server with these gradients; `count` is what its header says.
     #[inline]
     pub fn received(&mut self, packet: PacketId, count: u16, gradients: &[u8]) -> SumOk {
-        let Some(group) = self.groups.get(&packet.0) else {
+        let Some(group) = self.groups.get_mut(packet) else {
             self.strangers += 1;
             return SumOk::Unknown;
         };
@@ -182,7 +174,7 @@ impl Ledger {
 
     /// Gives every member of `packet` its fate.
     fn end(&mut self, packet: PacketId, fate: Fate) {
-        let Some(group) = self.groups.remove(&packet.0) else {
+        let Some(group) = self.groups.remove(packet) else {
             self.strangers += 1;
             return;
         };
@@ -205,10 +197,8 @@ impl Ledger {
 
     /// Ends the run: what is still under way is in flight. Returns the balance of each worker.
     pub fn close(&mut self) -> Vec<Balance> {
-        let mut rest: Vec<_> = self.groups.keys().copied().collect();
-        rest.sort_unstable();
-        for packet in rest {
-            self.end(PacketId(packet), Fate::InFlight);
+        for packet in self.groups.ids() {
+            self.end(packet, Fate::InFlight);
         }
         self.fates.iter().map(Fates::balance).collect()
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::RecordBatch;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use parquet::arrow::ArrowWriter;
@@ -22,17 +22,17 @@ const BATCH: usize = 1 << 14;
 /// Batches that may wait for the disk before the run does.
 const AHEAD: usize = 4;
 
-/// A stream that is being written. Whole batches go to a thread of the stream's own, so that the driver
-/// waits for the disk only when the disk is slower than the run.
+/// A stream that is being written. Whole batches go to a thread of the stream's own, which makes columns of
+/// them; the driver waits for the disk only when the disk is slower than the run.
 pub(super) struct Stream<C: Columns> {
     path: PathBuf,
-    columns: C,
+    rows: Vec<C::Row>,
     writer: Option<Writer>,
-    background: Option<Background>,
+    background: Option<Background<C::Row>>,
 }
 
 type Writer = StreamWriter<BufWriter<File>>;
-type Background = (SyncSender<Vec<ArrayRef>>, JoinHandle<Result<Writer>>);
+type Background<R> = (SyncSender<Vec<R>>, JoinHandle<Result<Writer>>);
 
 /// Where a stream is while its run is under way.
 pub(super) fn running_path(dir: &Path, name: &str) -> PathBuf {
@@ -56,27 +56,27 @@ impl<C: Columns> Stream<C> {
         let file = File::create(&path).map_err(Error::io("create", &path))?;
         let writer = StreamWriter::try_new(BufWriter::with_capacity(1 << 20, file), &C::schema())
             .map_err(|e| write_error(&path, &e))?;
-        Ok(Stream { path, columns: C::default(), writer: Some(writer), background: None })
+        Ok(Stream { path, rows: Vec::new(), writer: Some(writer), background: None })
     }
 
     /// Appends a row.
     #[inline]
     pub(super) fn push(&mut self, row: &C::Row) -> Result<()> {
-        self.columns.push(row);
-        if self.columns.len() == BATCH { self.flush() } else { Ok(()) }
+        self.rows.push(*row);
+        if self.rows.len() == BATCH { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> Result<()> {
         if let Some(writer) = self.writer.take() {
-            let (sender, batches) = sync_channel::<Vec<ArrayRef>>(AHEAD);
+            let (sender, batches) = sync_channel(AHEAD);
             let path = self.path.clone();
             let work = move || write_batches::<C>(&path, writer, batches.iter());
             let thread = std::thread::Builder::new().name(C::NAME.into());
             let handle = thread.spawn(work).map_err(Error::io("start the writer of", &self.path))?;
             self.background = Some((sender, handle));
         }
-        let columns = self.columns.take();
-        let gone = self.background.as_ref().is_none_or(|(sender, _)| sender.send(columns).is_err());
+        let rows = std::mem::replace(&mut self.rows, Vec::with_capacity(BATCH));
+        let gone = self.background.as_ref().is_none_or(|(sender, _)| sender.send(rows).is_err());
         // The thread ends early only if it failed: its error is the answer.
         if gone { self.join().map(drop) } else { Ok(()) }
     }
@@ -95,14 +95,12 @@ impl<C: Columns> Stream<C> {
     pub(super) fn finish(mut self, dir: &Path) -> Result<u64> {
         // A stream that fitted one batch goes straight to Parquet: most runs of a sweep do.
         if self.background.is_none() {
-            let batch =
-                RecordBatch::try_new(C::schema(), self.columns.take()).map_err(|e| write_error(&self.path, &e))?;
-            let rows = batch.num_rows() as u64;
-            write_parquet::<C>(dir, std::iter::once(Ok(batch)))?;
+            let rows = self.rows.len() as u64;
+            write_parquet::<C>(dir, std::iter::once(batch::<C>(&self.path, &self.rows)))?;
             std::fs::remove_file(&self.path).map_err(Error::io("remove", &self.path))?;
             return Ok(rows);
         }
-        if self.columns.len() > 0 {
+        if !self.rows.is_empty() {
             self.flush()?;
         }
         if let Some(mut writer) = self.join()? {
@@ -112,15 +110,18 @@ impl<C: Columns> Stream<C> {
     }
 }
 
+fn batch<C: Columns>(path: &Path, rows: &[C::Row]) -> Result<RecordBatch> {
+    RecordBatch::try_new(C::schema(), C::arrays(rows)).map_err(|e| write_error(path, &e))
+}
+
 /// What the thread of a stream does.
 fn write_batches<C: Columns>(
     path: &Path,
     mut writer: Writer,
-    batches: impl Iterator<Item = Vec<ArrayRef>>,
+    batches: impl Iterator<Item = Vec<C::Row>>,
 ) -> Result<Writer> {
-    for columns in batches {
-        let batch = RecordBatch::try_new(C::schema(), columns).map_err(|e| write_error(path, &e))?;
-        writer.write(&batch).map_err(|e| write_error(path, &e))?;
+    for rows in batches {
+        writer.write(&batch::<C>(path, &rows)?).map_err(|e| write_error(path, &e))?;
         writer.flush().map_err(|e| write_error(path, &e))?;
     }
     Ok(writer)

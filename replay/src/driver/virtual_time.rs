@@ -16,7 +16,7 @@ use pktgen_generator::topology::{Link, NodeId, Role, Topology};
 use super::calendar::Calendar;
 use crate::endpoint::server::gradients;
 use crate::endpoint::{Endpoint, Host};
-use crate::frame::{Frame, Kind, Pool};
+use crate::frame::{BURST, Frame, Kind, Pool};
 use crate::ledger::Ledger;
 use crate::target::books::Books;
 use crate::target::context::{Context, Outbox};
@@ -69,6 +69,8 @@ struct Line {
     to: NodeId,
     frames: VecDeque<Frame>,
     slot: u32,
+    /// It leads to hosts that do not react: what arrives is handed over in bursts, without events.
+    lazy: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -96,6 +98,7 @@ pub struct Simulation {
     touched: Vec<u16>,
     counters: Counters,
     sent: u64,
+    until: Time,
 }
 
 /// How a run ended, and with what.
@@ -153,7 +156,10 @@ impl Simulation {
         slots.push(Slot::Workers);
         let mut order: Vec<_> = (0..topology.links.len()).collect();
         order.sort_by_key(|&i| topology.links[i].to);
-        let line = |link: &Link| Line { to: link.to, frames: VecDeque::new(), slot: 0 };
+        let line = |link: &Link| {
+            let to_host = matches!(topology.nodes[usize::from(link.to)].role, Role::Host(_));
+            Line { to: link.to, frames: VecDeque::new(), slot: 0, lazy: to_host && !workers.reacts() }
+        };
         let mut lines: Vec<_> = topology.links.iter().map(line).collect();
         for index in order {
             lines[index].slot = slots.len() as u32;
@@ -175,6 +181,7 @@ impl Simulation {
             touched: Vec::new(),
             counters: Counters::default(),
             sent: 0,
+            until: NEVER,
         };
         simulation.schedule_workers();
         Ok(simulation)
@@ -188,6 +195,7 @@ impl Simulation {
         recorder: &mut dyn Recorder,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Outcome> {
+        self.until = until;
         let mut events = 0u64;
         let mut interrupted = false;
         let mut cut = false;
@@ -213,7 +221,23 @@ impl Simulation {
             }
         }
         progress(self.sent);
+        self.hand_over_rest(if cut { until } else { NEVER });
         Ok(self.finish(interrupted, cut))
+    }
+
+    /// Hands over what arrives by `until` at hosts that do not react.
+    fn hand_over_rest(&mut self, until: Time) {
+        for index in 0..self.lines.len() {
+            let line = &mut self.lines[index];
+            if line.lazy {
+                let arrived = line.frames.iter().take_while(|f| f.t <= until).count();
+                let frames: Vec<_> = line.frames.drain(..arrived).collect();
+                if let Some(last) = frames.last() {
+                    self.counters.end_ps = self.counters.end_ps.max(last.t);
+                }
+                self.workers.on_burst(line.to, &frames, &mut self.pool, &mut self.host);
+            }
+        }
     }
 
     fn finish(mut self, interrupted: bool, cut: bool) -> Outcome {
@@ -297,10 +321,8 @@ impl Simulation {
             }
             Place::Host(_) => {
                 self.workers.on_burst(node, &[frame], &mut self.pool, &mut self.host);
-                if self.workers.reacts() {
-                    self.settle_hosts(recorder)?;
-                    self.schedule_workers();
-                }
+                self.settle_hosts(recorder)?;
+                self.schedule_workers();
                 Ok(())
             }
         }
@@ -323,7 +345,16 @@ impl Simulation {
             if frame.kind == Kind::Control {
                 self.counters.downlink_bytes += u64::from(frame.len);
             }
-            put(&mut self.lines[link as usize], frame, &mut self.calendar);
+            let line = &mut self.lines[link as usize];
+            if line.lazy {
+                line.frames.push_back(frame);
+                if line.frames.len() >= BURST && frame.t <= self.until {
+                    self.workers.on_burst(line.to, line.frames.make_contiguous(), &mut self.pool, &mut self.host);
+                    line.frames.clear();
+                }
+            } else {
+                put(line, frame, &mut self.calendar);
+            }
         }
         Ok(())
     }

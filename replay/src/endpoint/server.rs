@@ -23,6 +23,8 @@ pub struct Server {
     acknowledge: bool,
     ack_model: bool,
     udp_checksum: bool,
+    /// Headers of the ACKs to each worker, made when the first one is due.
+    heads: Vec<Option<Template>>,
 }
 
 impl Server {
@@ -34,6 +36,7 @@ impl Server {
             acknowledge: section.get("acknowledge", true)?,
             ack_model: section.get("ack_model", true)?,
             udp_checksum: facts.udp_checksum,
+            heads: vec![None; facts.workers.len()],
         })
     }
 
@@ -68,7 +71,12 @@ impl Server {
             kind: Kind::Control,
         };
         let bytes = &mut pool.bytes_mut(frame.buffer)[..len];
-        Template::new((SERVER_IP, PORT), (worker_ip(header.worker), WORKER_PORT), len).emit(bytes);
+        let head = self.heads[header.worker as usize]
+            .get_or_insert_with(|| Template::new((SERVER_IP, PORT), (worker_ip(header.worker), WORKER_PORT), len));
+        if head.frame_bytes() != len {
+            head.set_length(len);
+        }
+        head.emit(bytes);
         let ack = Ack { header: Header { flags: 0, elements, ..header }, status: Status::default() };
         ack.emit(&mut bytes[HEAD..]);
         let (answer, gradients) = pool.payload_pair(&frame, update);

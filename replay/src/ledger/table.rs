@@ -1,0 +1,123 @@
+//! Packets under way, by id: a small ring per worker, indexed by sequence number.
+//!
+//! A worker's packets under way are neighbours in sequence, so a ring of a few slots holds them without
+//! hashing; it doubles when two of them want one slot.
+
+use pktgen_generator::record::PacketId;
+
+/// Slots of a worker to begin with.
+const START: usize = 4;
+
+/// A map from packet ids to `T`.
+pub(super) struct Table<T> {
+    rings: Vec<Vec<Option<(PacketId, T)>>>,
+}
+
+#[inline]
+fn index(packet: PacketId, slots: usize) -> usize {
+    // Attempts of one update are under way at the same time: an odd stride keeps them apart.
+    (packet.seq() as usize).wrapping_add(usize::from(packet.attempt()) * 0x9e5) & (slots - 1)
+}
+
+impl<T: Copy> Table<T> {
+    /// For workers below `workers`.
+    pub(super) fn new(workers: usize) -> Self {
+        Table { rings: (0..workers).map(|_| vec![None; START]).collect() }
+    }
+
+    /// What is known of `packet`.
+    #[inline]
+    pub(super) fn get_mut(&mut self, packet: PacketId) -> Option<&mut T> {
+        let ring = self.rings.get_mut(packet.worker() as usize)?;
+        let at = index(packet, ring.len());
+        match &mut ring[at] {
+            Some((id, value)) if *id == packet => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Takes `packet` out.
+    #[inline]
+    pub(super) fn remove(&mut self, packet: PacketId) -> Option<T> {
+        let ring = self.rings.get_mut(packet.worker() as usize)?;
+        let at = index(packet, ring.len());
+        match ring[at] {
+            Some((id, value)) if id == packet => {
+                ring[at] = None;
+                Some(value)
+            }
+            _ => None,
+        }
+    }
+
+    /// Puts `packet` in; false if it was there already, or is of an unknown worker.
+    #[inline]
+    pub(super) fn insert(&mut self, packet: PacketId, value: T) -> bool {
+        let Some(ring) = self.rings.get_mut(packet.worker() as usize) else { return false };
+        let at = index(packet, ring.len());
+        match ring[at] {
+            None => ring[at] = Some((packet, value)),
+            Some((id, _)) if id == packet => return false,
+            Some(_) => {
+                grow(ring, packet);
+                let at = index(packet, ring.len());
+                ring[at] = Some((packet, value));
+            }
+        }
+        true
+    }
+
+    /// All ids, in order.
+    pub(super) fn ids(&self) -> Vec<PacketId> {
+        let mut ids: Vec<_> = self.rings.iter().flatten().flatten().map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        ids
+    }
+}
+
+/// Doubles a ring until everything in it, and `packet`, has a slot of its own.
+fn grow<T: Copy>(ring: &mut Vec<Option<(PacketId, T)>>, packet: PacketId) {
+    let mut slots = ring.len() * 2;
+    'size: loop {
+        let mut larger = vec![None; slots];
+        for entry in ring.iter().flatten() {
+            let at = index(entry.0, slots);
+            if larger[at].is_some() || at == index(packet, slots) {
+                slots *= 2;
+                continue 'size;
+            }
+            larger[at] = Some(*entry);
+        }
+        *ring = larger;
+        return;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        #[test]
+        fn is_a_map(steps in prop::collection::vec((0u32..3, 0u32..40, 0u8..3, 0u8..3), 0..300)) {
+            let (mut table, mut map) = (Table::new(2), BTreeMap::new());
+            for (i, (worker, seq, attempt, what)) in steps.into_iter().enumerate() {
+                let id = PacketId::new(worker, seq, attempt);
+                match what {
+                    0 => prop_assert_eq!(table.remove(id), map.remove(&id)),
+                    1 => prop_assert_eq!(table.get_mut(id).copied(), map.get(&id).copied()),
+                    _ => {
+                        let new = worker < 2 && !map.contains_key(&id);
+                        if new {
+                            map.insert(id, i);
+                        }
+                        prop_assert_eq!(table.insert(id, i), new);
+                    }
+                }
+            }
+            prop_assert_eq!(table.ids(), map.keys().copied().collect::<Vec<_>>());
+        }
+    }
+}
