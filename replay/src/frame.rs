@@ -61,7 +61,7 @@ pub struct Buffer(u32);
 pub struct Pool {
     memory: Vec<u8>,
     stride: usize,
-    references: Vec<u16>,
+    references: Vec<u32>,
     free: Vec<u32>,
 }
 
@@ -108,6 +108,18 @@ impl Pool {
         if *references == 0 {
             self.free.push(buffer.0);
         }
+    }
+
+    /// A buffer with these bytes and no other holder: the same one if there is none.
+    pub fn unshare(&mut self, buffer: Buffer) -> Buffer {
+        if self.references[buffer.0 as usize] == 1 {
+            return buffer;
+        }
+        let copy = self.take();
+        let start = buffer.0 as usize * self.stride;
+        self.memory.copy_within(start..start + self.stride, copy.0 as usize * self.stride);
+        self.release(buffer);
+        copy
     }
 
     /// The whole buffer.
@@ -181,6 +193,13 @@ mod tests {
         pool.share(a);
         pool.release(a);
         assert_eq!(pool.in_use(), 1);
+        assert_eq!(pool.unshare(a), a, "a single holder keeps its buffer");
+        pool.share(a);
+        pool.bytes_mut(a).fill(7);
+        let own = pool.unshare(a);
+        pool.bytes_mut(own).fill(8);
+        assert_eq!((pool.bytes(a)[0], pool.bytes(own)[0], pool.in_use()), (7, 8, 2));
+        pool.release(own);
         let b = pool.take();
         assert_ne!(a, b);
         pool.release(a);

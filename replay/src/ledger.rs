@@ -120,7 +120,7 @@ impl Ledger {
     #[inline]
     pub fn book(&mut self, row: &Book) {
         match row.action {
-            Action::Queued | Action::Departed | Action::Bypassed => {}
+            Action::Queued | Action::Departed | Action::Bypassed | Action::Arrived => {}
             Action::Merged => self.merge(row),
             Action::Subsumed => self.end(row.packet_in, Fate::Subsumed),
             Action::Outranked => self.end(row.packet_in, Fate::Outranked),

@@ -181,7 +181,7 @@ impl Devices {
         let engine_buffer: u32 = section.get("engine_buffer", 16u32)?;
         let bypass_slots: u32 = section.get("bypass_slots", 1024u32)?;
         let routes: Vec<_> = topology.routes().into_iter().map(Arc::new).collect();
-        let group_ports = routes.iter().map(|routes| Arc::new(groups(routes, facts))).collect();
+        let group_ports = multicast_ports(topology, &routes, facts).into_iter().map(Arc::new).collect();
         Ok(Devices {
             program,
             queue,
@@ -208,12 +208,21 @@ impl Devices {
             group_ports: self.group_ports[usize::from(node)].clone(),
             server: self.server,
         };
-        let program = find(PROGRAMS, "program", &self.program, &section.place("program"))?.open(section, place)?;
+        let program = find(PROGRAMS, "program", &self.program, &section.place("program"))?;
         let discipline = find(QUEUES, "queue", &self.queue, &section.place("queue"))?;
+        if discipline.needs_identified() && !program.identifies() {
+            return Err(Error::config(format!(
+                "{}: the queue \"{}\" needs a program that identifies updates, and \"{}\" does not; choose program = \"olaf\", or queue = \"fifo\"",
+                section.place("queue"),
+                self.queue,
+                self.program
+            )));
+        }
+        let program = program.open(section, place)?;
+        // What goes down to the workers is acknowledgements: a plain queue on a plain link.
+        let plain_queue = find(QUEUES, "queue", "fifo", "downlink")?;
         let mut ports = Vec::with_capacity(links.len());
         for (index, link) in links {
-            let queue = discipline.open(section, self.workers.clusters(), link.slots)?;
-            // The card's limits are those of its queue towards the server; the way down is a plain link.
             let up = self.routes[usize::from(node)][usize::from(self.server)] == ports.len() as u16;
             let line =
                 PortTiming { rate: link.rate, overhead: link.overhead, delay: link.delay, ..self.timing.clone() };
@@ -221,26 +230,39 @@ impl Devices {
                 bypass_slots: self.timing.bypass_slots,
                 ..PortTiming::link(link.rate, link.overhead, link.delay)
             };
-            ports.push(Port::new(*index, queue, if up { &line } else { &plain }));
+            let (discipline, timing) = if up { (discipline, &line) } else { (plain_queue, &plain) };
+            let queue = discipline.open(section, self.workers.clusters(), link.slots)?;
+            ports.push(Port::new(*index, queue, timing));
         }
         Ok(Device::new(node, program, ports))
     }
 }
 
-/// Ports towards the workers of each cluster, each once, in order.
-fn groups(routes: &[u16], facts: &Facts) -> Vec<Vec<u16>> {
-    let mut groups = vec![Vec::new(); facts.workers.clusters()];
+/// For each node and cluster, the ports that lead away from the server to workers of the cluster, each once.
+/// Only devices on the way from the server to a worker have one: an ACK never turns back.
+fn multicast_ports(topology: &Topology, routes: &[Arc<Vec<u16>>], facts: &Facts) -> Vec<Vec<Vec<u16>>> {
+    let nodes = topology.nodes.len();
+    let ends: Vec<Vec<NodeId>> =
+        (0..nodes).map(|node| topology.ports(node as NodeId).map(|(_, link)| link.to).collect()).collect();
+    let mut ports = vec![vec![Vec::new(); facts.workers.clusters()]; nodes];
     for (worker, &cluster) in facts.workers.cluster_of.iter().enumerate() {
-        let port = routes[usize::from(facts.host_of[worker])];
-        if let Some(ports) = groups.get_mut(usize::from(cluster))
-            && port != NO_PORT
-            && !ports.contains(&port)
-        {
-            ports.push(port);
+        let host = facts.host_of[worker];
+        let mut at = facts.server;
+        while at != host {
+            let port = routes[usize::from(at)][usize::from(host)];
+            if port == NO_PORT {
+                break;
+            }
+            if let Some(own) = ports[usize::from(at)].get_mut(usize::from(cluster))
+                && !own.contains(&port)
+            {
+                own.push(port);
+            }
+            at = ends[usize::from(at)][usize::from(port)];
         }
     }
-    for ports in &mut groups {
-        ports.sort_unstable();
+    for own in ports.iter_mut().flatten() {
+        own.sort_unstable();
     }
-    groups
+    ports
 }

@@ -9,6 +9,7 @@ use pktgen_generator::config::{Document, Run, Section, Sweep, Value};
 use pktgen_generator::record::{
     Balance, Counters, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState, SweepManifest, SweepRun, Validity,
 };
+use pktgen_generator::registry::suggest;
 use pktgen_generator::{Error, Result};
 
 use crate::capture::RunDir;
@@ -61,6 +62,17 @@ impl Experiment {
         axes.extend(sweep.axes.iter().map(|(key, values)| (key.clone(), values.iter().map(Value::to_label).collect())));
         let mut section = document.section("report")?;
         let report = read_report(&mut section)?;
+        if let Some(baseline) = &report.baseline
+            && !sweep.variants.iter().any(|(name, _)| name == baseline)
+        {
+            let names: Vec<_> = sweep.variants.iter().map(|(name, _)| name.as_str()).collect();
+            return Err(Error::config(format!(
+                "{}: \"{baseline}\" is no variant{}; there are: {}",
+                section.place("baseline"),
+                suggest(baseline, &names),
+                if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+            )));
+        }
         document.close(section)?;
         let mut section = document.section("paper")?;
         let paper = read_paper(&mut section)?;
@@ -89,6 +101,8 @@ impl Experiment {
         if self.runs.len() == 1 {
             let sent = |n| progress(0, n);
             let finished = self.run_one(&self.runs[0], out, stop, &sent)?;
+            // A sweep of one: the report finds its plan and the published values in the same place.
+            self.write_sweep(out, true)?;
             progress(1, finished.balance.sent);
             return Ok(vec![finished]);
         }
@@ -99,7 +113,7 @@ impl Experiment {
                 out.display()
             )));
         }
-        self.write_sweep(out)?;
+        self.write_sweep(out, false)?;
         self.run_all(out, threads, stop, progress)
     }
 
@@ -197,8 +211,9 @@ impl Experiment {
         }
     }
 
-    fn write_sweep(&self, out: &Path) -> Result<()> {
-        let runs = self.runs.iter().map(|r| SweepRun { dir: r.folder(), labels: r.labels.clone(), seed: r.seed });
+    fn write_sweep(&self, out: &Path, single: bool) -> Result<()> {
+        let folder = |r: &Run| if single { ".".to_owned() } else { r.folder() };
+        let runs = self.runs.iter().map(|r| SweepRun { dir: folder(r), labels: r.labels.clone(), seed: r.seed });
         let sweep = SweepManifest {
             version: MANIFEST_VERSION,
             experiment: self.name.clone(),
@@ -246,6 +261,9 @@ fn conclude(manifest: &mut Manifest, mut outcome: Outcome) {
     }
     if outcome.counters.sums_wrong > 0 {
         reasons.push(format!("{} packets carried a wrong sum", outcome.counters.sums_wrong));
+    }
+    if outcome.beyond_horizon {
+        reasons.push("the run went beyond 26 days and was stopped there; raise the rates or send less".into());
     }
     if outcome.leaked > 0 {
         reasons.push(format!("{} frames were never released", outcome.leaked));

@@ -84,11 +84,13 @@ pub enum Action {
     Departed = 5,
     /// It goes around the queue on the same link.
     Bypassed = 6,
+    /// It arrived and waits for the engine to take it in.
+    Arrived = 7,
 }
 
 impl Action {
     /// All, in the order of their codes.
-    pub const ALL: [Action; 7] = [
+    pub const ALL: [Action; 8] = [
         Action::Queued,
         Action::Merged,
         Action::Subsumed,
@@ -96,6 +98,7 @@ impl Action {
         Action::Dropped,
         Action::Departed,
         Action::Bypassed,
+        Action::Arrived,
     ];
 
     /// Name in reports.
@@ -108,6 +111,7 @@ impl Action {
             Action::Dropped => "dropped",
             Action::Departed => "departed",
             Action::Bypassed => "bypassed",
+            Action::Arrived => "arrived",
         }
     }
 }

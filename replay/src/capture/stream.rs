@@ -54,8 +54,10 @@ impl<C: Columns> Stream<C> {
     pub(super) fn create(dir: &Path) -> Result<Self> {
         let path = running_path(dir, C::NAME);
         let file = File::create(&path).map_err(Error::io("create", &path))?;
-        let writer = StreamWriter::try_new(BufWriter::with_capacity(1 << 20, file), &C::schema())
+        let mut writer = StreamWriter::try_new(BufWriter::with_capacity(1 << 20, file), &C::schema())
             .map_err(|e| write_error(&path, &e))?;
+        // The schema is on disk from the start: a run that is killed early leaves an empty stream, not rubbish.
+        writer.flush().map_err(|e| write_error(&path, &e))?;
         Ok(Stream { path, rows: Vec::new(), writer: Some(writer), background: None })
     }
 

@@ -33,12 +33,6 @@ impl Calendar {
         self.nodes[1]
     }
 
-    /// Time of a slot's next event.
-    #[inline]
-    pub fn get(&self, slot: u32) -> Time {
-        self.nodes[self.size + slot as usize].0
-    }
-
     /// The next event of `slot` is at `t`.
     #[inline]
     pub fn set(&mut self, slot: u32, t: Time) {

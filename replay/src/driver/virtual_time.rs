@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pktgen_generator::Result;
 use pktgen_generator::record::{Book, Counters, Received, Sent, SumOk};
-use pktgen_generator::time::{NEVER, Serialiser, Time};
+use pktgen_generator::time::{HORIZON, NEVER, Serialiser, Time};
 use pktgen_generator::topology::{Link, NodeId, Role, Topology};
 
 use super::calendar::Calendar;
@@ -113,6 +113,8 @@ pub struct Outcome {
     pub cut: bool,
     /// Why the source ended early, if it did.
     pub source_failure: Option<String>,
+    /// Something would have happened after [`HORIZON`]: the run was stopped there.
+    pub beyond_horizon: bool,
     /// Buffers that nobody released although nothing was in flight: a defect.
     pub leaked: usize,
 }
@@ -199,9 +201,14 @@ impl Simulation {
         let mut events = 0u64;
         let mut interrupted = false;
         let mut cut = false;
+        let mut beyond_horizon = false;
         loop {
             let (t, slot) = self.calendar.first();
             if t == NEVER {
+                break;
+            }
+            if t > HORIZON {
+                beyond_horizon = true;
                 break;
             }
             if t > until {
@@ -222,7 +229,7 @@ impl Simulation {
         }
         progress(self.sent);
         self.hand_over_rest(if cut { until } else { NEVER });
-        Ok(self.finish(interrupted, cut))
+        Ok(Outcome { interrupted, cut, beyond_horizon, ..self.finish(!(interrupted || cut || beyond_horizon)) })
     }
 
     /// Hands over what arrives by `until` at hosts that do not react.
@@ -240,7 +247,7 @@ impl Simulation {
         }
     }
 
-    fn finish(mut self, interrupted: bool, cut: bool) -> Outcome {
+    fn finish(mut self, ended_by_itself: bool) -> Outcome {
         for place in &self.places {
             if let Place::Device(device) = place {
                 self.counters.acks_dropped += device.books.control_dropped;
@@ -249,13 +256,14 @@ impl Simulation {
         self.counters.acks_sent = self.host.acks_sent;
         self.counters.acks_received = self.host.acks_received;
         self.counters.foreign = self.host.foreign;
-        let leaked = if interrupted || cut { 0 } else { self.pool.in_use() };
+        let leaked = if ended_by_itself { self.pool.in_use() } else { 0 };
         Outcome {
             source_failure: self.workers.failure(),
             counters: self.counters,
             ledger: self.ledger,
-            interrupted,
-            cut,
+            interrupted: false,
+            cut: false,
+            beyond_horizon: false,
             leaked,
         }
     }
@@ -272,7 +280,8 @@ impl Simulation {
                 self.settle_device(node, recorder)
             }
             Slot::Workers => {
-                self.workers.pull(t, &mut self.pool, &mut self.host);
+                let until = if self.workers.reacts() { t } else { self.until };
+                self.workers.pull(until, &mut self.pool, &mut self.host);
                 self.settle_hosts(recorder)?;
                 self.schedule_workers();
                 Ok(())
@@ -368,7 +377,8 @@ impl Simulation {
             };
             let frame = outgoing.frame;
             let leaves = uplink.free_at.max(frame.t);
-            uplink.free_at = leaves + uplink.wire.take(u32::from(frame.len));
+            // Held at twice the horizon, where the run has long been stopped, so that nothing wraps.
+            uplink.free_at = (leaves + uplink.wire.take(u32::from(frame.len))).min(2 * HORIZON);
             let arrives = uplink.free_at + uplink.delay;
             match outgoing.record {
                 Some(row) => {

@@ -64,7 +64,7 @@ pub trait Endpoint: Send {
     /// are the same.
     fn reacts(&self) -> bool;
 
-    /// Sends what is due at or before `until`, at most a burst. An endpoint that does not react may run ahead.
+    /// Sends what is due at or before `until`, at most a burst.
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host);
 
     /// Frames arrived at `node`.

@@ -85,9 +85,9 @@ impl Endpoint for OpenLoop {
         false
     }
 
-    fn pull(&mut self, _until: Time, pool: &mut Pool, host: &mut Host) {
+    fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
         for _ in 0..BURST {
-            let Some(update) = self.source.peek().copied() else { break };
+            let Some(update) = self.source.peek().copied().filter(|u| u.t_gen <= until) else { break };
             self.send(&update, pool, host);
         }
     }

@@ -10,7 +10,7 @@ use pktgen_generator::config::Section;
 use pktgen_generator::record::{NO_CLUSTER, PacketId, Received, SumOk};
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::NodeId;
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, set_udp_checksum, worker_ip};
+use pktgen_generator::wire::frame::{FRAME_MAX, HEAD, SERVER_IP, Template, set_udp_checksum, worker_ip};
 use pktgen_generator::wire::olaf::{self, ACK_HEAD, Ack, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT};
 
 use super::{Delivery, Endpoint, Facts, Host, Outgoing};
@@ -57,7 +57,9 @@ impl Server {
 
     fn answer(&mut self, update: &Frame, header: Header, pool: &mut Pool, host: &mut Host) {
         let Some(&home) = self.host_of.get(header.worker as usize) else { return };
-        let elements = if self.ack_model { header.elements } else { 0 };
+        // The header of an ACK is longer: beside the largest updates the model's last gradients have no room.
+        let room = (FRAME_MAX - HEAD - ACK_HEAD) / 4;
+        let elements = if self.ack_model { header.elements.min(room as u16) } else { 0 };
         let len = HEAD + ACK_HEAD + usize::from(elements) * 4;
         let frame = Frame {
             t: update.t,

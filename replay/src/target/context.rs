@@ -68,6 +68,11 @@ impl<'a> Context<'a> {
         *frame
     }
 
+    /// The frame with bytes of its own, to be written: copied if others hold them too.
+    pub fn unshare(&mut self, frame: &Frame) -> Frame {
+        Frame { buffer: self.pool.unshare(frame.buffer), ..*frame }
+    }
+
     /// Ends a frame's way here.
     pub fn drop(&mut self, frame: Frame, reason: Reason) {
         self.books.dropped(frame.t, &frame, reason, None);

@@ -163,6 +163,9 @@ impl Port {
                     pool.release(frame.buffer);
                     return;
                 }
+                if start > frame.t {
+                    books.passes(frame.t, &frame, Action::Arrived);
+                }
                 engine.free_at = start + engine.rate.take(u32::from(frame.len));
                 engine.pending.push_back(Frame { t: start, ..frame });
                 self.advance(frame.t, pool, books, out);
@@ -211,10 +214,5 @@ impl Port {
     pub fn status(&mut self, t: Time, pool: &mut Pool, books: &mut Books, out: &mut Outbox) -> Status {
         self.advance(t, pool, books, out);
         self.queue.status(t)
-    }
-
-    /// Frames that wait here.
-    pub fn waiting(&self) -> usize {
-        self.queue.waiting() + self.bypass.len() + self.engine.as_ref().map_or(0, |e| e.pending.len())
     }
 }

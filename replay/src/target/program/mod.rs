@@ -36,6 +36,11 @@ pub struct Place {
 
 /// Makes programs.
 pub trait ProgramKind: Named + Sync {
+    /// Does it look up workers and clusters, and send what is no update around the queue?
+    fn identifies(&self) -> bool {
+        false
+    }
+
     /// Reads its keys from `[target]` and makes the program of one device.
     fn open(&self, section: &mut Section, place: Place) -> Result<Box<dyn Program>>;
 }

@@ -31,6 +31,10 @@ impl Named for OlafKind {
 }
 
 impl ProgramKind for OlafKind {
+    fn identifies(&self) -> bool {
+        true
+    }
+
     fn open(&self, _section: &mut Section, place: Place) -> Result<Box<dyn Program>> {
         Ok(Box::new(Olaf { place }))
     }
@@ -59,6 +63,8 @@ impl Olaf {
     /// made at the last hop where paths part (§10, "Increased Downlink Traffic").
     fn acknowledge(&self, frame: &Frame, ack: &Ack, context: &mut Context) {
         let cluster = ack.header.cluster;
+        // A device further up may have multicast the same bytes elsewhere.
+        let frame = &context.unshare(frame);
         if let Some(status) = context.status(self.port(self.place.server), frame.t) {
             let earlier = (ack.header.flags & FLAG_STAMPED != 0).then_some(ack.status);
             if earlier.is_none_or(|earlier| more_congested(status, earlier)) {

@@ -35,7 +35,7 @@ pub trait Queue: Send {
     /// Qn, N and Qmax at `t`.
     fn status(&mut self, t: Time) -> Status;
 
-    /// Ids of everything that waits, and of the locked frame.
+    /// How many frames wait; the locked one does not.
     fn waiting(&self) -> usize;
 }
 
@@ -44,6 +44,11 @@ pub trait Discipline: Named + Sync {
     /// The keys of `[target]` that [`open`](Self::open) reads: they stay valid when a sweep also visits other
     /// disciplines.
     fn keys(&self) -> &'static [&'static str];
+
+    /// Must frames be updates whose cluster the device has looked up?
+    fn needs_identified(&self) -> bool {
+        false
+    }
 
     /// Reads its keys from `[target]` and makes the queue of one port, with `slots` where the topology
     /// says so for that port.

@@ -44,6 +44,10 @@ impl Discipline for OlafDiscipline {
         &["slots", "slot_in_transmission", "reward_filter", "reward_threshold", "merged_reward", "active_window"]
     }
 
+    fn needs_identified(&self) -> bool {
+        true
+    }
+
     fn open(&self, section: &mut Section, clusters: usize, slots: Option<u32>) -> Result<Box<dyn Queue>> {
         let (slots, hold_slot) = read_slots(section, slots)?;
         let filter: bool = section.get("reward_filter", true)?;
