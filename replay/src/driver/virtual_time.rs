@@ -288,7 +288,8 @@ impl Simulation {
             }
             Slot::Arrival { link } => {
                 let line = &mut self.lines[link as usize];
-                let Some(frame) = line.frames.pop_front() else { unreachable!("an arrival has a frame") };
+                let Some(&frame) = line.frames.front() else { unreachable!("an arrival has a frame") };
+                line.frames.pop_front();
                 let to = line.to;
                 self.calendar.set(slot, line.frames.front().map_or(NEVER, |f| f.t));
                 self.arrive(to, frame, recorder)
