@@ -7,7 +7,7 @@ RELEASE = --release
 .PHONY: demo test test-long evidence bench lint tools build
 
 demo:
-	PKTGEN_COMMIT="$$(git rev-parse --short HEAD 2>/dev/null)" $(CARGO) run $(RELEASE) --quiet --bin pktgen -- demo
+	$(CARGO) run $(RELEASE) --quiet --bin pktgen -- demo
 
 build:
 	$(CARGO) build $(RELEASE) --workspace --all-targets

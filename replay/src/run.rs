@@ -290,7 +290,7 @@ fn conclude(manifest: &mut Manifest, mut outcome: Outcome) {
 
 /// Tool version and commit.
 fn tool() -> String {
-    format!("pktgen {} ({})", env!("CARGO_PKG_VERSION"), option_env!("PKTGEN_COMMIT").unwrap_or("no commit"))
+    format!("pktgen {} ({})", env!("CARGO_PKG_VERSION"), env!("PKTGEN_COMMIT"))
 }
 
 fn text(document: &Document, key: &str, default: &str) -> String {

@@ -1,0 +1,60 @@
+//! Outputs shown in the documentation are produced by commands, not typed.
+//!
+//! A block that follows `<!-- output: ARGS -->` is what `pktgen ARGS` prints on stdout. `UPDATE_DOCS=1 cargo test
+//! --release -p pktgen-cli --test docs` writes the blocks anew.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const DOCUMENTS: &[&str] = &["README.md", "docs/experiments.md"];
+
+fn run(args: &str) -> String {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    // Commands in the documents name files from the repository's root.
+    std::os::unix::fs::symlink(fs::canonicalize(root.join("configs")).expect("configs"), folder.path().join("configs"))
+        .expect("a link");
+    let output = Command::new(env!("CARGO_BIN_EXE_pktgen"))
+        .current_dir(folder.path())
+        .args(args.split_whitespace())
+        .output()
+        .expect("the binary runs");
+    assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8").trim_end().to_owned()
+}
+
+/// The document with every block replaced by what its command prints.
+fn rewrite(text: &str) -> (String, usize) {
+    let (mut out, mut rest, mut blocks) = (String::new(), text, 0);
+    while let Some(start) = rest.find("<!-- output: ") {
+        let args_end = start + rest[start..].find(" -->").expect("the end of the mark");
+        let args = &rest[start + "<!-- output: ".len()..args_end];
+        let open = args_end + rest[args_end..].find("```text\n").expect("a text block after the mark") + "```text\n".len();
+        let close = open + rest[open..].find("```").expect("the end of the block");
+        out.push_str(&rest[..open]);
+        out.push_str(&run(args));
+        out.push('\n');
+        rest = &rest[close..];
+        blocks += 1;
+    }
+    out.push_str(rest);
+    (out, blocks)
+}
+
+#[test]
+fn shown_outputs_are_what_the_commands_print() {
+    let mut blocks = 0;
+    for document in DOCUMENTS {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(document);
+        let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{document}: {e}"));
+        let (fresh, found) = rewrite(&text);
+        blocks += found;
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            fs::write(&path, fresh).expect("writable");
+        } else {
+            assert!(text == fresh, "{document} shows an old output; run with UPDATE_DOCS=1 and review the difference");
+        }
+    }
+    assert!(blocks >= 2, "there are outputs to check");
+}
