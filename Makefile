@@ -14,6 +14,7 @@ build:
 
 test: tools build lint
 	$(CARGO) test $(RELEASE) --workspace
+	$(CARGO) test $(RELEASE) --workspace --benches -- --quiet
 	scripts/browser-check
 
 # What the tests need beyond Rust: a headless browser that opens the HTML report.

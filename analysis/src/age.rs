@@ -42,6 +42,15 @@ impl AgeOf {
         }
     }
 
+    /// One line for the command line's help.
+    pub fn about(self) -> &'static str {
+        match self {
+            AgeOf::Newest => "an aggregate is as old as its newest member",
+            AgeOf::Oldest => "as its oldest member",
+            AgeOf::Mean => "as its members on the mean",
+        }
+    }
+
     /// The choice called `name`; `at` says where the name stands.
     pub fn named(name: &str, at: &str) -> Result<AgeOf> {
         AgeOf::ALL.into_iter().find(|choice| choice.name() == name).ok_or_else(|| {

@@ -6,9 +6,10 @@ use std::path::Path;
 
 use pktgen_generator::Result;
 use pktgen_generator::record::{Balance, Manifest};
+use serde::Serialize;
 
 use crate::age::{AgeOf, Ages};
-use crate::fates::{Fates, is_update};
+use crate::fates::{self, Fates, is_update};
 use crate::line::Line;
 use crate::metric::METRICS;
 use crate::run::{Records, RunData};
@@ -18,6 +19,24 @@ use crate::run::{Records, RunData};
 pub struct Options {
     /// Which member's generation time an aggregate carries.
     pub age_of: AgeOf,
+}
+
+/// What a reader of the lines must know, beside them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// For programs: a fixed word.
+    pub note: &'static str,
+    /// For people.
+    pub text: String,
+}
+
+/// The lines of a run, and what to know about them.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// All metrics.
+    pub lines: Vec<Line>,
+    /// Such as metrics that could not be computed, and why.
+    pub notes: Vec<Note>,
 }
 
 /// What the streams of a run say, resolved.
@@ -65,21 +84,57 @@ impl Analysis {
         Ok(out)
     }
 
-    /// The balance of updates: from the records where there are any, else from the manifest.
+    /// What a reader of the lines must know.
+    pub fn notes(&self) -> Vec<Note> {
+        if self.resolved.is_some() {
+            return Vec::new();
+        }
+        let text = format!(
+            "only the counters were read, since capture.records = \"{}\": Age-of-Model, latency and aggregation need \
+             capture.records = \"full\"",
+            self.manifest.records
+        );
+        vec![Note { note: "records_not_full", text }]
+    }
+
+    /// The balance of updates, without background traffic: from the records where there are any, else from
+    /// the manifest.
     pub fn balance(&self) -> Balance {
+        self.balance_where(is_update)
+    }
+
+    /// The balance of the traffic of the clusters that `wanted` chooses.
+    pub(crate) fn balance_where(&self, wanted: fn(u16) -> bool) -> Balance {
         match &self.resolved {
-            Some(resolved) => resolved.fates.balance_of(|packet| is_update(resolved.records.sent.cluster[packet])),
-            None => self.manifest.balance.clone(),
+            Some(resolved) => resolved.fates.balance_of(|packet| wanted(resolved.records.sent.cluster[packet])),
+            None => counted(&self.manifest, wanted),
         }
     }
 }
 
+/// The workers' balances in the manifest, summed over the clusters that `wanted` chooses. A manifest without
+/// them (the run was killed) has the total only, which then stands for the updates.
+fn counted(manifest: &Manifest, wanted: fn(u16) -> bool) -> Balance {
+    if manifest.balance_by_worker.is_empty() {
+        return if wanted(0) { manifest.balance.clone() } else { Balance::default() };
+    }
+    let mut sum = Balance::default();
+    for (worker, balance) in manifest.balance_by_worker.iter().enumerate() {
+        // A worker without a cluster in the manifest is taken for one that sends updates.
+        if wanted(manifest.clusters.get(worker).copied().unwrap_or(0)) {
+            fates::add(&mut sum, balance);
+        }
+    }
+    sum
+}
+
 /// All metrics of the run in `dir`, with default options.
-pub fn analyze_run(dir: &Path) -> Result<Vec<Line>> {
+pub fn analyze_run(dir: &Path) -> Result<Measured> {
     analyze_run_with(dir, Options::default())
 }
 
 /// All metrics of the run in `dir`.
-pub fn analyze_run_with(dir: &Path, options: Options) -> Result<Vec<Line>> {
-    Analysis::open(dir, options)?.lines()
+pub fn analyze_run_with(dir: &Path, options: Options) -> Result<Measured> {
+    let analysis = Analysis::open(dir, options)?;
+    Ok(Measured { lines: analysis.lines()?, notes: analysis.notes() })
 }

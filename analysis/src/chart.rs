@@ -15,8 +15,10 @@ use crate::sweep::{Labels, RunSummary, SweepData, VARIANT};
 /// Most pictures of one kind, and most series in one picture: more cannot be read.
 const CHARTS_MAX: usize = 8;
 const SERIES_MAX: usize = 8;
+/// Most variants in one sawtooth: lines that cross at every tooth.
+const SAWTEETH_MAX: usize = 3;
 /// Teeth of the sparsest series in a sawtooth's window, and most of the densest.
-const TEETH_WANTED: usize = 30;
+const TEETH_WANTED: usize = 20;
 const TEETH_MAX: usize = 300;
 
 /// How a chart is drawn.
@@ -60,8 +62,9 @@ pub struct Series {
 /// All pictures of a sweep.
 pub fn all(sweep: &SweepData) -> Vec<Chart> {
     let groups = settings(sweep);
+    let baseline = sweep.manifest.report.baseline.as_deref();
     let mut charts = Vec::new();
-    charts.extend(groups.iter().filter_map(|(rest, runs)| sawtooth(rest, runs)).take(CHARTS_MAX));
+    charts.extend(groups.iter().filter_map(|(rest, runs)| sawtooth(rest, runs, baseline)).take(CHARTS_MAX));
     charts.extend(aggregation(sweep).into_iter().take(CHARTS_MAX));
     charts.extend(groups.iter().filter_map(|(rest, runs)| cluster_bars(rest, runs)).take(CHARTS_MAX));
     charts
@@ -101,19 +104,31 @@ fn at(rest: &Labels) -> String {
     if rest.is_empty() { String::new() } else { format!(" at {}", describe(rest)) }
 }
 
-fn sawtooth(rest: &Labels, runs: &[&RunSummary]) -> Option<Chart> {
+/// The baseline and the first other variants.
+fn sawtooth(rest: &Labels, runs: &[&RunSummary], baseline: Option<&str>) -> Option<Chart> {
     // Teeth are kept for the first seed only, so this takes its runs.
-    let runs: Vec<_> = runs.iter().filter(|run| !run.teeth.is_empty()).take(SERIES_MAX).collect();
+    let mut runs: Vec<_> = runs.iter().filter(|run| !run.teeth.is_empty()).collect();
+    runs.sort_by_key(|run| Some(variant(run)) != baseline);
+    let others = runs.len().saturating_sub(SAWTEETH_MAX);
+    runs.truncate(SAWTEETH_MAX);
     let (from, to) = window(&runs.iter().map(|run| run.teeth.as_slice()).collect::<Vec<_>>())?;
     let series = runs.iter().map(|run| Series { name: variant(run).to_owned(), points: zigzag(&run.teeth, from, to) });
     Some(Chart {
         kind: Kind::Line,
-        title: format!("Age of one cluster's model over time{}, first seed", at(rest)),
+        title: format!("Age of one cluster's model over time{}, first seed{}", at(rest), left_out(others)),
         x: ("time in the run".to_owned(), "ns"),
         y: ("age".to_owned(), "ns"),
         categories: Vec::new(),
         series: series.collect(),
     })
+}
+
+fn left_out(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        1 => " (1 more variant is not drawn)".to_owned(),
+        _ => format!(" ({others} more variants are not drawn)"),
+    }
 }
 
 /// A window in the middle of the runs in which the sparsest series has enough teeth to be seen and the
@@ -176,9 +191,9 @@ fn aggregation(sweep: &SweepData) -> Vec<Chart> {
         if aggregates {
             charts.push(Chart {
                 kind: Kind::Step,
-                title: format!("Updates per received packet, {name}, all seeds{}", cut_note(series.len())),
-                x: ("updates in a packet".to_owned(), ""),
-                y: ("share of packets with at most so many".to_owned(), "share"),
+                title: format!("Updates per received packet (CDF), {name}, all seeds{}", cut_note(series.len())),
+                x: ("updates in a packet, at most".to_owned(), ""),
+                y: ("share of packets".to_owned(), "share"),
                 categories: Vec::new(),
                 series: series.into_iter().take(SERIES_MAX).collect(),
             });
@@ -258,6 +273,20 @@ mod tests {
         let (from, to) = window(&[&teeth(10_000, 100), &teeth(10, 100_000)]).unwrap();
         assert!(teeth(10, 100_000).iter().filter(|tooth| (from..=to).contains(&tooth.t_ps)).count() <= TEETH_MAX + 1);
         assert_eq!(window(&[]), None);
+    }
+
+    #[test]
+    fn a_sawtooth_shows_the_baseline_and_two_others() {
+        let run = |name: &str| RunSummary {
+            labels: [(VARIANT.to_owned(), name.to_owned())].into(),
+            teeth: teeth(10_000, 50),
+            ..Default::default()
+        };
+        let runs = ["a", "b", "base", "c"].map(run);
+        let chart = sawtooth(&Labels::new(), &runs.iter().collect::<Vec<_>>(), Some("base")).unwrap();
+        let names: Vec<_> = chart.series.iter().map(|series| series.name.as_str()).collect();
+        assert_eq!(names, ["base", "a", "b"]);
+        assert!(chart.title.ends_with("(1 more variant is not drawn)"), "{}", chart.title);
     }
 
     #[test]

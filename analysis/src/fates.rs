@@ -115,6 +115,28 @@ pub fn difference(a: &Balance, b: &Balance) -> u64 {
     pairs.iter().chain(reasons.values()).map(|(x, y)| x.abs_diff(*y)).sum()
 }
 
+/// Adds `more` to `sum`, entry by entry; numbers that somebody made up do not overflow.
+pub fn add(sum: &mut Balance, more: &Balance) {
+    let pairs = [
+        (&mut sum.generated, more.generated),
+        (&mut sum.withheld, more.withheld),
+        (&mut sum.sent, more.sent),
+        (&mut sum.delivered_alone, more.delivered_alone),
+        (&mut sum.delivered_merged, more.delivered_merged),
+        (&mut sum.subsumed, more.subsumed),
+        (&mut sum.outranked, more.outranked),
+        (&mut sum.in_flight, more.in_flight),
+    ];
+    for (entry, n) in pairs {
+        *entry = entry.saturating_add(n);
+    }
+    for (reason, n) in &more.dropped {
+        let entry = sum.dropped.entry(reason.clone()).or_default();
+        *entry = entry.saturating_add(*n);
+    }
+    sum.unknown = sum.unknown.saturating_add(more.unknown);
+}
+
 /// Is `cluster` one of updates rather than of background traffic?
 pub fn is_update(cluster: u16) -> bool {
     cluster != NO_CLUSTER
@@ -194,7 +216,7 @@ impl Resolver {
             }
             // Codes were checked when the file was read.
             match Action::ALL[usize::from(books.action[row])] {
-                Action::Queued | Action::Bypassed => {}
+                Action::Queued | Action::Bypassed | Action::Arrived => {}
                 Action::Departed => self.depart(packet, here),
                 Action::Merged => self.merge(packet, other),
                 Action::Subsumed => self.end(packet, Fate::Subsumed),
@@ -373,5 +395,8 @@ mod tests {
         let a = Balance { sent: 5, dropped: [("no_route".to_owned(), 2)].into(), ..Default::default() };
         let b = Balance { sent: 7, dropped: [("malformed".to_owned(), 3)].into(), ..Default::default() };
         assert_eq!((difference(&a, &b), difference(&a, &a)), (7, 0));
+        let mut sum = a.clone();
+        add(&mut sum, &b);
+        assert_eq!((sum.sent, sum.dropped_total(), sum.dropped["no_route"]), (12, 5, 2));
     }
 }

@@ -42,6 +42,33 @@ pub fn scale_for(unit: &str, largest: f64) -> Scale {
     fitting.map_or(scale(1.0, ""), |(_, scale)| *scale)
 }
 
+/// `value`, in `unit`, in the unit for people that suits it, with three significant digits.
+pub fn show(unit: &str, value: f64) -> String {
+    let scale = scale_for(unit, value);
+    let scaled = value * scale.factor;
+    // Rounded first, so that 999.7 becomes 1000 and not 999.7 with a digit too many.
+    let digits = if scaled == 0.0 { 0 } else { scaled.abs().log10().floor() as i32 };
+    let step = 10f64.powi(digits.clamp(-12, 300) - 2);
+    let rounded = (scaled / step).round() * step;
+    let decimals = if rounded == rounded.round() || rounded.abs() >= 100.0 { 0 } else { (2 - digits).clamp(0, 14) };
+    let number = format!("{rounded:.*}", decimals as usize);
+    with_unit(number.replace('-', "−"), scale.unit)
+}
+
+/// The name of a metric's key for people: `aom_cut/cluster` is "AoM cut, cluster".
+pub fn title(key: &str) -> String {
+    let (metric, of) = key.split_once('/').unwrap_or((key, ""));
+    let name = match metric {
+        "aggregation_mean" => "updates/packet".to_owned(),
+        "throughput_bps" => "throughput".to_owned(),
+        "updates_per_s" => "update rate".to_owned(),
+        "elements_per_s" => "element rate".to_owned(),
+        "downlink_bytes_per_delivered_update" => "downlink/update".to_owned(),
+        other => other.replace("aom", "AoM").replace('_', " "),
+    };
+    if of.is_empty() { name } else { format!("{name}, {}", of.replace('_', " ")) }
+}
+
 impl Scale {
     /// The number alone.
     pub fn number(&self, value: f64) -> String {
@@ -101,5 +128,31 @@ mod tests {
         assert_eq!(scale_for("packets", 6109.0).show(6109.0), "6109");
         assert_eq!(scale_for("packets", 6109.0).difference(12.5), "+12.50");
         assert_eq!(scale_for("share", 0.5).number(-0.0001), "0.0");
+    }
+
+    #[test]
+    fn three_significant_digits() {
+        for (unit, value, text) in [
+            ("ns", 386_566_718_432.0, "387 s"),
+            ("ns", 1_234.5, "1.23 us"),
+            ("ns", 0.0512, "0.0512 ns"),
+            ("ns", 12_000_000.0, "12 ms"),
+            ("ns", 99_960.0, "100 us"),
+            ("ns", 0.0, "0 ns"),
+            ("ns", -4_560.0, "−4.56 us"),
+            ("bps", 87_412.0, "87.4 kbit/s"),
+            ("bps", 6e10, "60 Gbit/s"),
+            ("ns", 1e308, "1000000000"),
+        ] {
+            assert!(show(unit, value).starts_with(text), "{unit} {value}: {}", show(unit, value));
+        }
+        assert!(!show("ns", f64::NAN).is_empty() && !show("bps", f64::INFINITY).is_empty());
+    }
+
+    #[test]
+    fn titles_of_keys() {
+        assert_eq!(title("aom_cut/cluster"), "AoM cut, cluster");
+        assert_eq!(title("dropped/queue_full"), "dropped, queue full");
+        assert_eq!((title("in_flight"), title("aggregation_mean")), ("in flight".into(), "updates/packet".into()));
     }
 }

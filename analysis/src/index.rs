@@ -6,14 +6,15 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use crate::stats::mix;
+
 /// Ids to dense indices.
 pub(crate) type Index = HashMap<u64, u32, BuildHasherDefault<IdHasher>>;
 
 /// Says "not there" where a dense index is expected.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// Folds the worker (high bits) onto the sequence number and multiplies by the golden ratio: ids that
-/// differ in few bits land far apart. Each step can be undone, so different ids have different hashes.
+/// Mixes ids, so that those that differ in few bits land far apart; different ids have different hashes.
 #[derive(Default)]
 pub(crate) struct IdHasher(u64);
 
@@ -29,9 +30,7 @@ impl Hasher for IdHasher {
     }
 
     fn write_u64(&mut self, value: u64) {
-        let folded = self.0 ^ value ^ (value >> 29);
-        let spread = folded.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.0 = spread ^ (spread >> 32);
+        self.0 = mix(self.0 ^ value);
     }
 }
 

@@ -7,12 +7,14 @@
 //! Map: [`run`] reads a run dir; [`fates`] resolves packets; [`age`] is the Age-of-Model of all flows;
 //! [`metric`] turns both into [`Line`]s ([`analyze`] drives it); [`stats`] has medians and intervals;
 //! [`sweep`] analyses all runs of a folder; [`model`] is what a report says ([`chart`] its pictures'
-//! data, [`human`] its units), [`report`] its forms ([`plot`] draws), [`summary`] the terminal's table.
+//! data, [`human`] its units, [`check`] the experiment's mistakes), [`report`] its forms ([`plot`] draws),
+//! [`summary`] the terminal's.
 #![forbid(unsafe_code)]
 
 pub mod age;
 pub mod analyze;
 pub mod chart;
+pub mod check;
 pub mod fates;
 pub mod human;
 mod index;
@@ -20,12 +22,14 @@ pub mod line;
 pub mod metric;
 pub mod model;
 pub mod plot;
+mod quiet;
 pub mod report;
 pub mod run;
 pub mod stats;
 pub mod summary;
 pub mod sweep;
 mod table;
+mod verdict;
 
 #[cfg(test)]
 mod metric_tests;
@@ -34,10 +38,10 @@ mod registry_tests;
 #[cfg(test)]
 mod testing;
 
-pub use analyze::{Analysis, Options, analyze_run, analyze_run_with};
+pub use analyze::{Analysis, Measured, Note, Options, analyze_run, analyze_run_with};
 pub use line::Line;
 pub use metric::METRICS;
 pub use model::Model;
 pub use report::REPORTS;
-pub use summary::summary_table;
-pub use sweep::SweepData;
+pub use summary::summary;
+pub use sweep::{SweepData, run_dirs};

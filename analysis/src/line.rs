@@ -31,7 +31,7 @@ pub struct Line {
     pub unit: Cow<'static, str>,
     /// How much; none if it cannot be said, such as the mean of nothing.
     pub value: Option<f64>,
-    /// Of what: `flow`, `id`, `reason`, `n`, `traffic`.
+    /// Of what: `flow`, `id`, `reason`, `n`, `traffic`; `run` where there are several.
     pub labels: BTreeMap<String, Value>,
 }
 
@@ -89,6 +89,7 @@ pub fn to_frame(lines: &[Line]) -> Result<DataFrame> {
         number("n"),
         text("reason", &|line| label(line, "reason")),
         text("traffic", &|line| label(line, "traffic")),
+        text("run", &|line| label(line, "run")),
     ];
     DataFrame::new(lines.len(), columns).map_err(table::polars_fault("tabulating metrics"))
 }
@@ -127,7 +128,7 @@ mod tests {
         let lines = [
             Line::new("aom_mean", NS, 2.5).with("flow", "cluster").with("id", 7),
             Line::new("aom_mean", NS, None).with("flow", "cluster"),
-            Line::new("aggregation_count", PACKETS, 4.0).with("n", 3),
+            Line::new("aggregation_count", PACKETS, 4.0).with("n", 3).with("run", "a/b"),
         ];
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("metrics.parquet");
@@ -140,5 +141,6 @@ mod tests {
             [Some(2.5), None, Some(4.0)]
         );
         assert_eq!(back.column("n").unwrap().u64().unwrap().get(2), Some(3));
+        assert_eq!(back.column("run").unwrap().str().unwrap().iter().collect::<Vec<_>>(), [None, None, Some("a/b")]);
     }
 }

@@ -1,11 +1,15 @@
 //! Tests of the metrics on hand-made runs.
 
-use pktgen_generator::record::{NO_CLUSTER, Reason};
+use pktgen_generator::record::{Manifest, NO_CLUSTER, Reason};
 
 use crate::testing::{Story, small_run};
-use crate::{Line, analyze_run};
+use crate::{Line, METRICS, Measured, analyze_run};
 
-fn lines_of(story: &Story, change: impl Fn(&mut pktgen_generator::record::Manifest)) -> Vec<Line> {
+fn lines_of(story: &Story, change: impl Fn(&mut Manifest)) -> Vec<Line> {
+    measured(story, change).lines
+}
+
+fn measured(story: &Story, change: impl Fn(&mut Manifest)) -> Measured {
     let dir = tempfile::tempdir().unwrap();
     let mut manifest = story.manifest();
     change(&mut manifest);
@@ -79,17 +83,76 @@ fn counters_that_disagree_are_unknown() {
 
 #[test]
 fn without_records_only_the_counters_speak() {
-    let lines = lines_of(&every_fate(), |manifest| {
+    let Measured { lines, notes } = measured(&every_fate(), |manifest| {
         manifest.records = "every:8".into();
         manifest.counters.packets_received = 2;
         manifest.counters.elements_delivered = 500;
         manifest.counters.end_ps = 2_000_000_000_000;
     });
-    assert_eq!((value(&lines, "received"), value(&lines, "dropped/queue_full")), (Some(2.0), Some(2.0)));
+    assert_eq!((value(&lines, "received"), value(&lines, "dropped/queue_full")), (Some(2.0), Some(1.0)));
     assert_eq!(value(&lines, "elements_per_s"), Some(250.0));
+    assert_eq!(notes.len(), 1);
+    assert_eq!(notes[0].note, "records_not_full");
+    for word in ["\"every:8\"", "Age-of-Model, latency and aggregation", "capture.records = \"full\""] {
+        assert!(notes[0].text.contains(word), "{word}: {}", notes[0].text);
+    }
     for metric in ["aom_mean", "aom_fairness", "aggregation_count", "throughput_bps", "host_latency_mean", "duplicates"]
     {
         assert!(lines.iter().all(|line| line.metric != metric), "{metric}");
+    }
+}
+
+#[test]
+fn counts_mean_the_same_whatever_was_recorded() {
+    let counters = |manifest: &mut Manifest| {
+        manifest.counters.packets_received = 2;
+        manifest.counters.elements_delivered = 58;
+        manifest.counters.downlink_bytes = 300;
+    };
+    let full = measured(&every_fate(), counters);
+    assert!(full.notes.is_empty());
+    let counted = lines_of(&every_fate(), |manifest| {
+        counters(manifest);
+        manifest.records = "none".into();
+    });
+    assert!(counted.len() >= 18, "{counted:?}");
+    for line in &counted {
+        let key = line.key().unwrap();
+        assert_eq!(value(&full.lines, &key), line.value, "{key}");
+    }
+    // Without the workers' balances (the run was killed) the total stands for the updates.
+    let killed = lines_of(&every_fate(), |manifest| {
+        manifest.records = "none".into();
+        manifest.balance_by_worker.clear();
+    });
+    assert_eq!((value(&killed, "sent"), value(&killed, "balance_unknown")), (Some(8.0), Some(0.0)));
+    assert!(killed.iter().all(|line| line.key().as_deref() != Some("sent/background")));
+    // Workers whose balances are not the total.
+    let odd = lines_of(&every_fate(), |manifest| {
+        manifest.records = "none".into();
+        manifest.balance_by_worker[1].generated = u64::MAX;
+        manifest.balance_by_worker[2].generated = u64::MAX;
+    });
+    assert!(value(&odd, "balance_unknown") > Some(0.0));
+}
+
+#[test]
+fn metrics_name_all_keys_of_their_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    every_fate().write(dir.path());
+    let analysis = crate::Analysis::open(dir.path(), crate::Options::default()).unwrap();
+    for metric in METRICS {
+        let mut lines = Vec::new();
+        metric.compute(&analysis, &mut lines).unwrap();
+        let found: Vec<String> = lines.iter().filter_map(Line::key).collect();
+        let keys = metric.keys();
+        for key in &found {
+            assert!(keys.contains(key), "{} does not name {key}", metric.name());
+        }
+        // Of the reasons to drop, not all occur.
+        for key in keys.iter().filter(|key| !key.starts_with("dropped/")) {
+            assert!(found.contains(key), "{} names {key}, which it never gives", metric.name());
+        }
     }
 }
 

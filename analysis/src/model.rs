@@ -3,15 +3,15 @@
 //! Called by the CLI's `report`. The order is the reader's: may I use this (validity), what is the
 //! answer (verdict), the numbers beside the published ones, then what was fitted and what differs.
 
-use std::collections::BTreeMap;
-
 use pktgen_generator::record::Published;
 use serde::Serialize;
 
 use crate::chart::{self, Chart};
 use crate::human::{Scale, scale_for};
 use crate::stats::Interval;
-use crate::sweep::{Labels, PointSummary, RunSummary, SweepData, VARIANT};
+use crate::sweep::{Labels, PointSummary, RunSummary, SweepData};
+use crate::verdict::{compare, verdict};
+use crate::{age::AgeOf, check};
 
 /// Metrics of the main table where the experiment names none.
 const DEFAULT_METRICS: [&str; 8] =
@@ -26,6 +26,8 @@ pub struct Model {
     pub about: String,
     /// May the numbers be used, and what do they say?
     pub verdict: Verdict,
+    /// Names in the experiment's `[report]` and `[paper]` that nothing has, one sentence each.
+    pub warnings: Vec<String>,
     /// Invalid runs, with their reasons.
     pub invalid: Vec<RunNote>,
     /// Remarks of runs that do not invalidate them.
@@ -36,8 +38,10 @@ pub struct Model {
     pub columns: Vec<Heading>,
     /// One row per point.
     pub rows: Vec<Row>,
-    /// Published values outside our intervals, one sentence each.
+    /// Published values outside our intervals, or that cannot be compared, one sentence each.
     pub disagreements: Vec<String>,
+    /// How many of them are outside.
+    pub outside: usize,
     /// Parameters fitted to reach published values.
     pub fitted: Vec<String>,
     /// Notes of the experiment.
@@ -126,27 +130,18 @@ impl Model {
             title: sweep.manifest.experiment.clone(),
             about: sweep.manifest.about.clone(),
             verdict: verdict(sweep, &comparison),
+            warnings: check::warnings(sweep),
             invalid: noted(&sweep.runs, why_invalid),
-            remarks: noted(
-                &sweep.runs,
-                |run| if run.validity.valid { run.validity.reasons.clone() } else { Vec::new() },
-            ),
+            remarks: noted(&sweep.runs, remarks_of),
             axes: axes(sweep),
             columns,
             rows,
+            outside: comparison.outside,
             disagreements: comparison.lines,
             fitted: sweep.manifest.report.fitted.clone(),
-            notes: sweep.manifest.report.notes.clone(),
+            notes: notes(sweep),
             charts: chart::all(sweep),
         }
-    }
-}
-
-impl Row {
-    /// The labels in the order of `axes`, joined for one-line uses.
-    pub fn name(&self, axes: &[String]) -> String {
-        let values: Vec<&str> = axes.iter().map(|axis| self.labels.get(axis).map_or("–", String::as_str)).collect();
-        if values.is_empty() { "run".to_owned() } else { values.join(" ") }
     }
 }
 
@@ -176,8 +171,23 @@ fn why_invalid(run: &RunSummary) -> Vec<String> {
     }
 }
 
+fn remarks_of(run: &RunSummary) -> Vec<String> {
+    let own = if run.validity.valid { run.validity.reasons.as_slice() } else { &[] };
+    own.iter().chain(&run.notes).cloned().collect()
+}
+
+/// The experiment's notes, and how ages were counted if not as usual.
+fn notes(sweep: &SweepData) -> Vec<String> {
+    let mut notes = sweep.manifest.report.notes.clone();
+    let age_of = sweep.options.age_of;
+    if age_of != AgeOf::default() {
+        notes.push(format!("Age-of-Model counted with --age {}: {}.", age_of.name(), age_of.about()));
+    }
+    notes
+}
+
 fn name_of(run: &RunSummary) -> String {
-    let dir = if run.dir.is_empty() { "run" } else { &run.dir };
+    let dir = if ["", "."].contains(&run.dir.as_str()) { "run" } else { &run.dir };
     format!("{dir} ({}, seed {})", describe(&run.labels), run.seed)
 }
 
@@ -204,7 +214,8 @@ fn metric_keys(sweep: &SweepData) -> Vec<String> {
     if named.is_empty() { DEFAULT_METRICS.map(str::to_owned).to_vec() } else { named.clone() }
 }
 
-fn heading(sweep: &SweepData, key: &str) -> Heading {
+/// How the values of `key` are shown.
+pub(crate) fn heading(sweep: &SweepData, key: &str) -> Heading {
     let unit = sweep.units.get(key).cloned().unwrap_or_default();
     let values = sweep.points.iter().filter_map(|point| point.cells.get(key));
     let largest = values.map(|cell| cell.median.abs()).fold(0.0, f64::max);
@@ -212,7 +223,7 @@ fn heading(sweep: &SweepData, key: &str) -> Heading {
 }
 
 /// Does the published row belong to the point? All of its labels must be the point's.
-fn matches(published: &Published, point: &PointSummary) -> bool {
+pub(crate) fn matches(published: &Published, point: &PointSummary) -> bool {
     published.at.iter().all(|(axis, value)| point.labels.get(axis) == Some(value))
 }
 
@@ -226,107 +237,4 @@ fn cell(sweep: &SweepData, point: &PointSummary, key: &str) -> Cell {
         Some(Paper { value, difference, inside, source: published.source.clone() })
     });
     Cell { ours, paper }
-}
-
-/// Our values against the published ones.
-#[derive(Default)]
-struct Comparison {
-    /// A sentence per published value that our interval does not hold, or that cannot be compared.
-    lines: Vec<String>,
-    /// Values that could be compared.
-    compared: usize,
-    /// Those of them that our interval does not hold.
-    outside: usize,
-}
-
-fn compare(sweep: &SweepData) -> Comparison {
-    let mut comparison = Comparison::default();
-    for published in &sweep.manifest.paper {
-        let source = &published.source;
-        let points: Vec<_> = sweep.points.iter().filter(|point| matches(published, point)).collect();
-        if points.is_empty() {
-            let at = describe(&published.at);
-            comparison.lines.push(format!("{source}: no run is at {at}, so its values are compared with nothing"));
-        }
-        for point in points {
-            for (key, &value) in &published.values {
-                comparison.add(sweep, point, source, key, value);
-            }
-        }
-    }
-    comparison
-}
-
-impl Comparison {
-    fn add(&mut self, sweep: &SweepData, point: &PointSummary, source: &str, key: &str, value: f64) {
-        let at = describe(&point.labels);
-        let Some(ours) = point.cells.get(key) else {
-            self.lines.push(format!("{source}: {key} at {at} is published, but our runs have no such value"));
-            return;
-        };
-        self.compared += 1;
-        if ours.holds(value) {
-            return;
-        }
-        self.outside += 1;
-        let scale = heading(sweep, key).scale;
-        let (median, lo, hi) = (scale.show(ours.median), scale.number(ours.lo), scale.number(ours.hi));
-        let (paper, off) = (scale.show(value), scale.difference(ours.median - value));
-        self.lines.push(format!("{source}: {key} at {at}: paper {paper}, ours {median} [{lo}, {hi}], {off}"));
-    }
-}
-
-fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
-    let invalid = sweep.runs.iter().filter(|run| !run.validity.valid).count();
-    let all = sweep.runs.len();
-    let mut lines = vec![match invalid {
-        0 => format!("Valid: all {all} runs closed their balance and did what they were asked."),
-        _ => format!("INVALID: {invalid} of {all} runs are invalid; do not use these numbers before reading why."),
-    }];
-    let (compared_lines, worse) = against_baseline(sweep);
-    lines.extend(compared_lines);
-    let Comparison { compared, outside, .. } = comparison;
-    if *compared > 0 {
-        let inside = compared - outside;
-        lines.push(format!(
-            "Paper: {inside} of {compared} published values lie within our 95 % intervals, {outside} outside."
-        ));
-    }
-    Verdict { valid: invalid == 0, worse, lines }
-}
-
-/// One sentence per variant about its Age-of-Model against the baseline's, and whether any point is worse.
-fn against_baseline(sweep: &SweepData) -> (Vec<String>, bool) {
-    let Some(baseline) = &sweep.manifest.report.baseline else { return (Vec::new(), false) };
-    let mut cuts: BTreeMap<&str, Vec<Interval>> = BTreeMap::new();
-    for point in &sweep.points {
-        let variant = point.labels.get(VARIANT).map_or("", String::as_str);
-        if let Some(cut) = point.cells.get("aom_cut/cluster") {
-            cuts.entry(variant).or_default().push(*cut);
-        }
-    }
-    if cuts.is_empty() {
-        return (
-            vec![format!("Baseline {baseline}: no run could be paired with a run of it, so nothing is compared.")],
-            false,
-        );
-    }
-    let percent = scale_for("share", 1.0);
-    let mut worse_anywhere = false;
-    let sentence = |(variant, cuts): (&str, &Vec<Interval>)| {
-        let better = cuts.iter().filter(|cut| cut.lo > 0.0).count();
-        let worse = cuts.iter().filter(|cut| cut.hi < 0.0).count();
-        worse_anywhere |= worse > 0;
-        let ends = |pick: fn(f64, f64) -> f64, start| cuts.iter().map(|cut| cut.median).fold(start, pick);
-        let (least, most) =
-            (percent.show(ends(f64::min, f64::INFINITY)), percent.show(ends(f64::max, f64::NEG_INFINITY)));
-        let same = cuts.len() - better - worse;
-        format!(
-            "{variant} against {baseline}: mean Age-of-Model of clusters cut by {least} to {most} (medians); \
-             better at {better}, worse at {worse}, undecided at {same} of {} points.",
-            cuts.len()
-        )
-    };
-    let lines = cuts.iter().map(|(variant, cuts)| (*variant, cuts)).map(sentence).collect();
-    (lines, worse_anywhere)
 }

@@ -96,13 +96,28 @@ impl RunData {
         if manifest.state == RunState::Running {
             return Err(Error::data(
                 dir,
-                "the run was killed (its state is still \"running\") and its streams are Arrow IPC; \
-                 recover it first: `pktgen analyze` on the folder does, and keeps all up to the last batch",
+                format!(
+                    "the run was killed, or is still under way: its state is \"running\" and its streams are Arrow \
+                     IPC; if it was killed, `pktgen analyze --recover {}` keeps all up to the last whole batch",
+                    dir.display()
+                ),
             ));
         }
         let records = if manifest.records == "full" { Some(Records::read(dir)?) } else { None };
         Ok(RunData { dir: dir.to_owned(), manifest, records })
     }
+}
+
+/// Was the run in `dir` left unfinished: a stream is still Arrow IPC, or the manifest says that it is running?
+/// Such a run is recovered before it is read.
+pub fn is_unfinished(dir: &Path) -> Result<bool> {
+    let entries = fs::read_dir(dir).map_err(Error::io("read", dir))?;
+    let mut names = entries.filter_map(|entry| Some(PathBuf::from(entry.ok()?.file_name())));
+    if names.any(|name| name.extension().is_some_and(|extension| extension == "arrows")) {
+        return Ok(true);
+    }
+    let manifest: Manifest = read_json(&dir.join("manifest.json"), "a run dir")?;
+    Ok(manifest.state == RunState::Running)
 }
 
 /// Reads JSON that has a `version`, and refuses newer ones before looking at anything else.

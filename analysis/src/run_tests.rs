@@ -41,7 +41,22 @@ fn manifests_that_cannot_be_used_are_named() {
     let story = small_run(false, 1000);
     assert!(fault(run_dir(&story, |manifest| manifest.version = 7).path()).contains("version 7 is newer than 1"));
     let killed = fault(run_dir(&story, |manifest| manifest.state = RunState::Running).path());
-    assert!(killed.contains("was killed") && killed.contains("pktgen analyze"), "{killed}");
+    assert!(killed.contains("was killed") && killed.contains("`pktgen analyze --recover "), "{killed}");
+}
+
+#[test]
+fn unfinished_runs_are_recognised() {
+    let story = small_run(false, 1000);
+    let whole = run_dir(&story, |_| {});
+    assert!(!is_unfinished(whole.path()).unwrap());
+    assert!(is_unfinished(run_dir(&story, |manifest| manifest.state = RunState::Running).path()).unwrap());
+    for name in ["sent", "books", "received"] {
+        let path = whole.path().join(format!("{name}.arrows"));
+        std::fs::write(&path, "").unwrap();
+        assert!(is_unfinished(whole.path()).unwrap(), "{name}");
+        std::fs::remove_file(path).unwrap();
+    }
+    assert!(is_unfinished(&whole.path().join("absent")).is_err());
 }
 
 #[test]
@@ -118,7 +133,8 @@ fn types_empty_values_and_codes_are_checked() {
         ]
     };
     let node = || Column::new("node".into(), [0u16]);
-    assert!(rewrite(books(9, None, node())).contains("row 0: action 9 is not in 0..=6"));
+    let last = Action::ALL.len() - 1;
+    assert!(rewrite(books(99, None, node())).contains(&format!("row 0: action 99 is not in 0..={last}")));
     assert!(rewrite(books(4, Some(77), node())).contains("row 0: reason 77 is not in 0..="));
     assert!(rewrite(books(4, None, node())).contains("dropped without a reason"));
     assert!(rewrite(books(1, None, node())).contains("merged without saying by which"));

@@ -1,34 +1,74 @@
-//! A compact table for the terminal: points down, metrics across, the paper's values beside ours.
+//! What the terminal shows of a report: the verdict, then a compact table, then where to read on.
 //!
 //! Called by the CLI, which prints it.
 
 use std::fmt::Write;
 
-use crate::model::{Cell, Heading, Model};
+use crate::human;
+use crate::model::{Cell, Heading, Model, Row, RunNote};
+use crate::sweep::VARIANT;
 
 /// Widest line.
 pub const WIDTH: usize = 110;
 /// Between columns.
 const GAP: usize = 2;
+/// Most invalid runs that are named.
+const NAMED_MAX: usize = 5;
 
-/// The main table of `model` in lines of at most [`WIDTH`] columns; what does not fit beside is put
-/// below, with the points repeated. Medians only; a published value follows in parentheses.
-pub fn summary_table(model: &Model) -> String {
-    let mut names: Vec<String> = vec![model.axes.join(" ")];
-    names.extend(model.rows.iter().map(|row| row.name(&model.axes)));
-    // A point's name may take half of the width; the rest must show at least one value.
-    let names: Vec<String> = names.into_iter().map(|name| cut(name, WIDTH / 2)).collect();
-    let mut columns: Vec<Vec<String>> = Vec::new();
-    for (i, heading) in model.columns.iter().enumerate() {
-        let mut column = vec![cut(title(heading), WIDTH / 3)];
-        column.extend(
-            model
-                .rows
-                .iter()
-                .map(|row| cut(row.cells.get(i).map_or(String::new(), |cell| show(cell, heading)), WIDTH / 3)),
-        );
-        columns.push(column);
+/// The verdict (validity first), invalid runs, the table, and how many published values are outside our
+/// intervals; `see` is where the report is.
+pub fn summary(model: &Model, see: &str) -> String {
+    let mut out = String::new();
+    model.verdict.lines.iter().for_each(|line| wrapped(line, &mut out));
+    invalid(&model.invalid, see, &mut out);
+    out.push('\n');
+    out.push_str(&summary_table(model));
+    let missing = model.disagreements.len() - model.outside;
+    if missing + model.outside > 0 {
+        let verb = if model.outside == 1 { "value lies" } else { "values lie" };
+        let also = if missing > 0 { format!("; {missing} could not be compared") } else { String::new() };
+        out.push('\n');
+        wrapped(&format!("{} published {verb} outside our intervals{also}: see {see}", model.outside), &mut out);
     }
+    out
+}
+
+fn invalid(notes: &[RunNote], see: &str, out: &mut String) {
+    for note in notes.iter().take(NAMED_MAX) {
+        wrapped(&format!("invalid: {}: {}", note.run, note.reasons.join("; ")), out);
+    }
+    if notes.len() > NAMED_MAX {
+        wrapped(&format!("invalid: {} more kinds of runs; see {see}", notes.len() - NAMED_MAX), out);
+    }
+}
+
+/// `text` in lines of at most [`WIDTH`], broken between words; longer words stay whole.
+fn wrapped(text: &str, out: &mut String) {
+    let mut used = 0;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > WIDTH {
+            out.push_str("\n ");
+            used = 1;
+        }
+        if used > 0 {
+            out.push(' ');
+            used += 1;
+        }
+        out.push_str(word);
+        used += length;
+    }
+    out.push('\n');
+}
+
+/// The main table of `model` in lines of at most [`WIDTH`] columns, the rows of a variant below its name; what
+/// does not fit beside is put below, with the points repeated. Medians only; a published value follows in
+/// parentheses.
+pub fn summary_table(model: &Model) -> String {
+    let groups = groups(model);
+    let order: Vec<usize> = groups.iter().flat_map(|(_, rows)| rows.iter().copied()).collect();
+    let names = names(model, &order);
+    let columns = columns(model, &order);
     let mut out = String::new();
     let mut next = 0;
     while next < columns.len() || next == 0 {
@@ -43,30 +83,96 @@ pub fn summary_table(model: &Model) -> String {
         if next > 0 {
             out.push('\n');
         }
-        block(&names, &columns[next..next + taken], &mut out);
+        block(&groups, &names, &columns[next..next + taken], &mut out);
         next += taken.max(1);
     }
     out
 }
 
-fn block(names: &[String], columns: &[Vec<String>], out: &mut String) {
+/// Rows by the name of their variant, in the order of first appearance; one group without a name if the
+/// variant is not one label of several.
+fn groups(model: &Model) -> Vec<(Option<&str>, Vec<usize>)> {
+    if model.axes.len() < 2 || !model.axes.iter().any(|axis| axis == VARIANT) {
+        return vec![(None, (0..model.rows.len()).collect())];
+    }
+    let mut groups: Vec<(Option<&str>, Vec<usize>)> = Vec::new();
+    for (i, row) in model.rows.iter().enumerate() {
+        let name = Some(row.labels.get(VARIANT).map_or("–", String::as_str));
+        match groups.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, rows)) => rows.push(i),
+            None => groups.push((name, vec![i])),
+        }
+    }
+    groups
+}
+
+/// The first column: what the points are called, with a header.
+fn names(model: &Model, order: &[usize]) -> Vec<String> {
+    let grouped = model.axes.len() > 1;
+    let axes: Vec<&String> = model.axes.iter().filter(|axis| !grouped || *axis != VARIANT).collect();
+    if axes.is_empty() {
+        return std::iter::once(String::new()).chain(order.iter().map(|_| "run".to_owned())).collect();
+    }
+    let value = |row: &Row, axis: &String| row.labels.get(axis).map_or("–".to_owned(), String::clone);
+    let parts: Vec<Vec<String>> = axes
+        .iter()
+        .map(|axis| {
+            let values = order.iter().map(|row| value(&model.rows[*row], axis));
+            std::iter::once(last_part(axis, &axes)).chain(values).collect()
+        })
+        .collect();
+    let indent = if grouped && model.axes.iter().any(|axis| axis == VARIANT) { "  " } else { "" };
+    let line = |i: usize| {
+        let cells = parts.iter().map(|column| format!("{:w$}", column[i], w = width(column)));
+        format!("{indent}{}", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    // A point's name may take half of the width; the rest must show at least one value.
+    (0..=order.len()).map(|i| cut(line(i), WIDTH / 2)).collect()
+}
+
+/// "rate" of "topology.rate", unless another axis ends in the same.
+fn last_part(axis: &str, all: &[&String]) -> String {
+    let last = |axis: &str| axis.rsplit('.').next().unwrap_or_default().to_owned();
+    let same = all.iter().filter(|other| last(other) == last(axis)).count();
+    if same > 1 { axis.to_owned() } else { last(axis) }
+}
+
+/// The value columns, each with its header.
+fn columns(model: &Model, order: &[usize]) -> Vec<Vec<String>> {
+    let column = |(i, heading): (usize, &Heading)| {
+        let cell = |row: &usize| model.rows[*row].cells.get(i).map_or(String::new(), |cell| show(cell, heading));
+        let cells = order.iter().map(cell).map(|text| cut(text, WIDTH / 3));
+        std::iter::once(cut(title(heading), WIDTH / 3)).chain(cells).collect()
+    };
+    model.columns.iter().enumerate().map(column).collect()
+}
+
+fn block(groups: &[(Option<&str>, Vec<usize>)], names: &[String], columns: &[Vec<String>], out: &mut String) {
     let name_width = width(names);
-    for (line, name) in names.iter().enumerate() {
-        let mut text = format!("{name:name_width$}");
+    let line = |i: usize, out: &mut String| {
+        let mut text = format!("{:name_width$}", names[i]);
         for column in columns {
             let column_width = width(column) + GAP;
-            let _ = write!(text, "{:>column_width$}", column[line]);
+            let _ = write!(text, "{:>column_width$}", column[i]);
         }
         let _ = writeln!(out, "{}", text.trim_end());
+    };
+    line(0, out);
+    let mut next = 1;
+    for (name, rows) in groups {
+        if let Some(name) = name {
+            let _ = writeln!(out, "{}", cut((*name).to_owned(), WIDTH));
+        }
+        for _ in rows {
+            line(next, out);
+            next += 1;
+        }
     }
 }
 
 fn title(heading: &Heading) -> String {
-    if heading.scale.unit.is_empty() {
-        heading.key.clone()
-    } else {
-        format!("{} [{}]", heading.key, heading.scale.unit)
-    }
+    let name = human::title(&heading.key);
+    if heading.scale.unit.is_empty() { name } else { format!("{name} [{}]", heading.scale.unit) }
 }
 
 fn show(cell: &Cell, heading: &Heading) -> String {

@@ -4,7 +4,7 @@
 //! A single run dir is a sweep of one.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -21,6 +21,9 @@ use crate::stats::{self, Interval};
 
 /// The label that names a variant, and that a baseline is a value of.
 pub const VARIANT: &str = "variant";
+/// What comparing with the baseline adds to the metrics of a run, and its units.
+pub(crate) const DERIVED: [(&str, &str); 3] =
+    [("aom_cut/cluster", "share"), ("aom_cut/worker", "share"), ("received_ratio", "ratio")];
 
 /// Labels of a run or a point: axis → value.
 pub type Labels = BTreeMap<String, String>;
@@ -36,6 +39,8 @@ pub struct RunSummary {
     pub seed: u64,
     /// May its numbers be used? Runs that could not be read are invalid too, and have no numbers.
     pub validity: Validity,
+    /// What a reader of its values must know.
+    pub notes: Vec<String>,
     /// Values by [`Line::key`], and the metrics that compare with the baseline.
     pub scalars: BTreeMap<String, f64>,
     /// Average Age-of-Model of each cluster, in ns.
@@ -62,6 +67,8 @@ pub struct PointSummary {
 pub struct SweepData {
     /// What it is.
     pub manifest: SweepManifest,
+    /// How it was analysed.
+    pub options: Options,
     /// Unit of each key.
     pub units: BTreeMap<String, String>,
     /// Its runs, in the manifest's order.
@@ -81,7 +88,7 @@ impl SweepData {
     pub fn open_with(dir: &Path, options: Options, progress: &mut dyn FnMut(usize, usize)) -> Result<SweepData> {
         let manifest = read_manifest(dir)?;
         let first_seed = manifest.runs.first().map(|run| run.seed);
-        let job = |run: &SweepRun| summarise(&dir.join(&run.dir), run, options, first_seed == Some(run.seed));
+        let job = |run: &SweepRun| summarise(&below(dir, &run.dir), run, options, first_seed == Some(run.seed));
         let results = in_parallel(&manifest.runs, &job, progress);
         // A damaged run among many is reported; if there is nothing else, its error is the answer.
         if results.iter().all(Result::is_err) {
@@ -103,20 +110,42 @@ impl SweepData {
             compare(&mut runs, &mut units, baseline);
         }
         let points = points(&runs);
-        Ok(SweepData { manifest, units, runs, points })
+        Ok(SweepData { manifest, options, units, runs, points })
     }
 }
 
+/// The run dirs at `path`: those that its `sweep.json` names, or itself if it has none.
+pub fn run_dirs(path: &Path) -> Result<Vec<PathBuf>> {
+    Ok(match read_sweep(path)? {
+        Some(sweep) => sweep.runs.iter().map(|run| below(path, &run.dir)).collect(),
+        None => vec![path.to_owned()],
+    })
+}
+
+/// `run` in `dir`; the only run of a folder is in "." or "".
+fn below(dir: &Path, run: &str) -> PathBuf {
+    dir.join(run).components().collect()
+}
+
+/// The `sweep.json` of `dir`; none if it has none.
+pub fn read_sweep(dir: &Path) -> Result<Option<SweepManifest>> {
+    let path = dir.join("sweep.json");
+    if !path.exists() {
+        return Ok(None);
+    }
+    let mut manifest: SweepManifest = read_json(&path, "a sweep")?;
+    if manifest.runs.is_empty() {
+        return Err(Error::data(&path, "it lists no runs: there is nothing to analyse"));
+    }
+    for run in &mut manifest.runs {
+        run.labels.remove("seed");
+    }
+    Ok(Some(manifest))
+}
+
 fn read_manifest(dir: &Path) -> Result<SweepManifest> {
-    if dir.join("sweep.json").exists() {
-        let mut manifest: SweepManifest = read_json(&dir.join("sweep.json"), "a sweep")?;
-        if manifest.runs.is_empty() {
-            return Err(Error::data(&dir.join("sweep.json"), "it lists no runs: there is nothing to analyse"));
-        }
-        for run in &mut manifest.runs {
-            run.labels.remove("seed");
-        }
-        return Ok(manifest);
+    if let Some(sweep) = read_sweep(dir)? {
+        return Ok(sweep);
     }
     if !dir.join("manifest.json").exists() {
         return Err(Error::data(dir, "it has neither sweep.json nor manifest.json: it is no run dir and no sweep"));
@@ -188,6 +217,7 @@ fn summarise(dir: &Path, planned: &SweepRun, options: Options, keep_teeth: bool)
         labels: planned.labels.clone(),
         seed: planned.seed,
         validity: analysis.manifest.validity.clone(),
+        notes: analysis.notes().into_iter().map(|note| note.text).collect(),
         ..Default::default()
     };
     for line in &lines {
@@ -238,12 +268,8 @@ fn compare(runs: &mut [RunSummary], units: &mut Units, baseline: &str) {
             (*theirs > 0.0).then(|| ours / theirs)
         };
         let cut = |key| ratio(key).map(|ratio| 1.0 - ratio);
-        let derived = [
-            ("aom_cut/cluster", cut("aom_mean/cluster"), "share"),
-            ("aom_cut/worker", cut("aom_mean/worker"), "share"),
-            ("received_ratio", ratio("received"), "ratio"),
-        ];
-        for (key, value, unit) in derived {
+        let values = [cut("aom_mean/cluster"), cut("aom_mean/worker"), ratio("received")];
+        for ((key, unit), value) in DERIVED.into_iter().zip(values) {
             if let Some(value) = value {
                 run.scalars.insert(key.to_owned(), value);
                 units.insert(key.to_owned(), unit.to_owned());

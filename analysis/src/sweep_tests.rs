@@ -1,9 +1,10 @@
 //! Tests of [`super`] on sweeps written by hand, of what reports make of them, and of their speed.
 
 use super::*;
+use crate::age::AgeOf;
 use crate::model::Model;
 use crate::report::REPORTS;
-use crate::summary::{WIDTH, summary_table};
+use crate::summary::{WIDTH, summary, summary_table};
 use crate::testing::{small_run, write_sweep};
 
 fn open(dir: &Path) -> SweepData {
@@ -113,7 +114,7 @@ fn the_page_fetches_nothing_and_escapes() {
     // Two sawtooths (rates), one CDF (only Olaf aggregates), two bar charts; one line per variant or rate.
     assert_eq!(page.matches("<figure>").count(), 5);
     assert_eq!(page.matches("<polyline").count(), 2 * 2 + 2);
-    assert!(page.contains("Updates per received packet, olaf") && !page.contains("Updates per received packet, fifo"));
+    assert!(page.contains("Updates per received packet (CDF), olaf") && !page.contains("(CDF), fifo"));
 }
 
 #[test]
@@ -133,14 +134,112 @@ fn the_terminal_table_fits_and_shows_both() {
     let (_dir, mut sweep) = sweep_of(2);
     let table = summary_table(&Model::build(&sweep));
     assert!(table.contains("80 (paper 1000)") && table.contains("loss [%]"), "{table}");
-    assert_eq!(table.lines().count(), 5, "{table}");
+    let starts: Vec<_> = table.lines().map(|line| line.split("  ").find(|part| !part.is_empty()).unwrap()).collect();
+    assert_eq!(starts, ["rate", "fifo", "20", "40", "olaf", "20", "40"], "{table}");
+    assert!(table.contains("AoM cut, cluster [%]"), "{table}");
     // Many columns go below each other; nothing is lost and nothing is too wide.
     sweep.manifest.report.metrics = sweep.units.keys().cloned().collect();
     let wide = summary_table(&Model::build(&sweep));
     assert!(wide.lines().all(|line| line.chars().count() <= WIDTH), "{wide}");
-    for key in sweep.units.keys().filter(|key| key.len() < 25) {
-        assert!(wide.contains(key.as_str()), "{key} is not in\n{wide}");
+    for key in sweep.units.keys() {
+        let title = crate::human::title(key);
+        assert!(wide.contains(&title), "{title} is not in\n{wide}");
     }
+}
+
+#[test]
+fn the_terminal_says_the_verdict_first_and_where_to_read_on() {
+    let (_dir, mut sweep) = sweep_of(2);
+    let text = summary(&Model::build(&sweep), "out/report.html");
+    assert!(text.starts_with("Valid: all 8 runs"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+    let (verdict, table) = (text.find("olaf against fifo").unwrap(), text.find("AoM cut, cluster").unwrap());
+    assert!(verdict < table, "{text}");
+    let last = "2 published values lie outside our intervals; 2 could not be compared: see out/report.html\n";
+    assert!(text.ends_with(last), "{text}");
+    sweep.runs[3].validity = Validity { valid: false, reasons: vec!["its balance misses 3 updates".into()] };
+    let text = summary(&Model::build(&sweep), "out/report.html");
+    assert!(text.starts_with("INVALID: 1 of 8") && text.contains("balance misses 3 updates"), "{text}");
+}
+
+#[test]
+fn axes_with_the_same_last_part_keep_their_names() {
+    let (_dir, mut sweep) = sweep_of(1);
+    for point in &mut sweep.points {
+        point.labels.insert("schedule.period".into(), "1us".into());
+        point.labels.insert("background.period".into(), "a long value of 2us".into());
+    }
+    let table = summary_table(&Model::build(&sweep));
+    assert!(table.starts_with("  rate  background.period    schedule.period "), "{table}");
+    assert!(table.contains("\n  20    a long value of 2us  1us "), "{table}");
+    for point in &mut sweep.points {
+        point.labels.retain(|axis, _| axis == "variant");
+    }
+    let table = summary_table(&Model::build(&sweep));
+    assert!(table.starts_with("variant ") && table.contains("\nfifo "), "{table}");
+}
+
+#[test]
+fn names_that_nothing_has_are_warned_about() {
+    let (_dir, mut sweep) = sweep_of(1);
+    let all = |sweep: &SweepData| Model::build(sweep).warnings.join("\n");
+    let before = all(&sweep);
+    assert!(before.starts_with("paper.rows of \"Table 9\": there is no metric \"no_such_metric\""), "{before}");
+    assert_eq!(before.lines().count(), 1);
+    let plan = &mut sweep.manifest.report;
+    // The second has no value here, but could.
+    plan.metrics = vec!["aom_mean/clutser".into(), "dropped/reward_low".into(), "received_ratio".into()];
+    plan.baseline = Some("fifi".into());
+    let after = all(&sweep);
+    for part in [
+        "report.metrics: there is no metric \"aom_mean/clutser\", did you mean \"aom_mean/cluster\"?",
+        "report.baseline: no variant is called \"fifi\", did you mean \"fifo\"?; there are: fifo, olaf",
+    ] {
+        assert!(after.contains(part), "{part} is not in\n{after}");
+    }
+    assert_eq!(after.lines().count(), 3, "{after}");
+    for report in REPORTS {
+        let text = report.render(&Model::build(&sweep)).unwrap();
+        assert!(text.contains("clutser") && text.contains("fifi"), "{}", report.name());
+    }
+    sweep.points.iter_mut().for_each(|point| drop(point.labels.remove("variant")));
+    assert!(all(&sweep).contains("the sweep has no variants"));
+}
+
+#[test]
+fn how_ages_were_counted_is_noted_if_not_as_usual() {
+    let dir = tempfile::tempdir().unwrap();
+    write_sweep(dir.path(), 1);
+    let options = Options { age_of: AgeOf::Oldest };
+    let sweep = SweepData::open_with(dir.path(), options, &mut |_, _| {}).unwrap();
+    assert!(Model::build(&sweep).notes.iter().any(|note| note.contains("--age oldest")));
+    assert_eq!(Model::build(&open(dir.path())).notes, ["a note"]);
+}
+
+#[test]
+fn a_sweep_names_its_run_dirs() {
+    let dir = tempfile::tempdir().unwrap();
+    write_sweep(dir.path(), 1);
+    let dirs = run_dirs(dir.path()).unwrap();
+    assert_eq!((dirs.len(), &dirs[0]), (4, &dir.path().join("fifo-20-1")));
+    assert_eq!(run_dirs(&dirs[0]).unwrap(), [dirs[0].clone()]);
+    assert_eq!(below(dir.path(), "."), dir.path());
+    let path = dir.path().join("sweep.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("\"version\":1", "\"version\":99")).unwrap();
+    assert!(run_dirs(dir.path()).unwrap_err().to_string().contains("version 99 is newer"));
+}
+
+#[test]
+fn runs_without_full_records_say_what_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let story = small_run(true, 1_000_000);
+    let mut manifest = story.manifest();
+    manifest.records = "none".into();
+    story.write_with(dir.path(), &manifest);
+    let model = Model::build(&open(dir.path()));
+    assert!(model.verdict.valid);
+    assert!(model.remarks[0].reasons[0].contains("capture.records = \"full\""), "{:?}", model.remarks);
 }
 
 #[test]

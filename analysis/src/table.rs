@@ -4,11 +4,12 @@
 //! somebody else wrote (truncated, foreign, other types, nulls) becomes a message here.
 
 use std::fs::File;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use pktgen_generator::{Error, Result};
 use polars::prelude::*;
+
+use crate::quiet;
 
 /// The projected columns of one Parquet file.
 pub(crate) struct Table {
@@ -21,11 +22,10 @@ impl Table {
     pub(crate) fn read(path: &Path, columns: &[&str]) -> Result<Table> {
         let file = File::open(path).map_err(Error::io("read", path))?;
         // The decoder asserts on some corrupt pages; a damaged file must not end the program.
-        let frame = catch_unwind(AssertUnwindSafe(|| decode(file, columns)))
-            .map_err(|_| {
-                Error::data(path, "the Parquet decoder gave up: the file is damaged; run the experiment again")
-            })?
-            .map_err(|fault| Error::data(path, describe(&fault)))?;
+        let gave_up =
+            || Error::data(path, "the Parquet decoder gave up: the file is damaged; run the experiment again");
+        let decoded = quiet::attempt(|| decode(file, columns)).ok_or_else(gave_up)?;
+        let frame = decoded.map_err(|fault| Error::data(path, describe(&fault)))?;
         Ok(Table { path: path.to_owned(), frame })
     }
 

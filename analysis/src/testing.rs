@@ -107,11 +107,16 @@ impl Story {
     /// A manifest that agrees with the records.
     pub(crate) fn manifest(&self) -> Manifest {
         let fates = Fates::resolve(&self.records);
+        let sent = &self.records.sent;
+        let workers = 0..sent.worker.iter().max().map_or(0, |last| last + 1);
+        let cluster = |worker| sent.worker.iter().position(|w| *w == worker).map_or(0, |row| sent.cluster[row]);
+        let clusters: Vec<u16> = workers.clone().map(cluster).collect();
+        let by_worker: Vec<_> = workers.map(|worker| fates.balance_of(|row| sent.worker[row] == worker)).collect();
         let json = serde_json::json!({
             "version": 1, "tool": "test", "experiment": "story", "labels": {}, "seed": 1, "state": "finished",
             "anchor_unix_ns": 0, "created_unix_ns": 0, "trace_hash": "", "config": "", "clocks": {}, "host": {},
-            "nodes": ["sw1", "sw2", "ps"], "records": "full", "clusters": [],
-            "balance": fates.balance(), "balance_by_worker": [],
+            "nodes": ["sw1", "sw2", "ps"], "records": "full", "clusters": clusters,
+            "balance": fates.balance(), "balance_by_worker": by_worker,
             "counters": pktgen_generator::record::Counters::default(),
             "validity": Validity { valid: true, reasons: vec![] },
         });

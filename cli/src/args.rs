@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand};
+use pktgen_analysis::age::AgeOf;
 
 /// Trace-driven benchmark harness and packet generator for in-network aggregation
 #[derive(Debug, Parser)]
@@ -18,6 +20,12 @@ const EXITS: &str = "\
 Exit codes: 0 fine; 1 ran, but the run is invalid or the verdict is worse, or a file could not be\n\
 written; 2 usage or configuration; 3 this host cannot (the message names the remedy).\n\
 Quantities: 40Gbps, 0.8Mbps; 1.5us, 100ms; 2048bit, 256B, 8KiB.";
+
+/// Values of `--age`, with their help.
+fn ages() -> impl TypedValueParser<Value = AgeOf> {
+    let values = AgeOf::ALL.map(|age| PossibleValue::new(age.name()).help(age.about()));
+    PossibleValuesParser::new(values).try_map(|name| AgeOf::named(&name, "--age"))
+}
 
 /// Flags that every command takes.
 #[derive(Debug, Clone, Copy, ClapArgs)]
@@ -52,7 +60,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Demo {
-    /// Folder for run dirs and report [default: runs/demo, replaced if a demo made it]
+    /// Folder for run dirs and report; must be new or empty [default: runs/demo, replaced if a demo made it]
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
     /// Seeds, as "1..10" or "3,5"
@@ -79,9 +87,9 @@ pub(crate) struct Replay {
     /// Print the resolved configuration of the first run and stop
     #[arg(long)]
     pub(crate) print_config: bool,
-    /// Runs at the same time [default: one per core]
-    #[arg(long)]
-    pub(crate) jobs: Option<usize>,
+    /// Runs at the same time, 1 to 1024 [default: one per core]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) jobs: Option<u16>,
     /// Only run; make no report
     #[arg(long)]
     pub(crate) no_report: bool,
@@ -166,6 +174,9 @@ pub(crate) struct Analyze {
     /// Write the metrics as a Parquet table too
     #[arg(long)]
     pub(crate) table: Option<PathBuf>,
+    /// Whose generation time an aggregate has for its Age-of-Model
+    #[arg(long, value_name = "MEMBER", default_value = AgeOf::default().name(), value_parser = ages())]
+    pub(crate) age: AgeOf,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -175,6 +186,9 @@ pub(crate) struct Report {
     /// Where to write; the extension chooses the format (.html, .md, .json) [default: REPORT.* beside the runs]
     #[arg(short, long)]
     pub(crate) out: Vec<PathBuf>,
+    /// Whose generation time an aggregate has for its Age-of-Model
+    #[arg(long, value_name = "MEMBER", default_value = AgeOf::default().name(), value_parser = ages())]
+    pub(crate) age: AgeOf,
 }
 
 #[derive(Debug, ClapArgs)]

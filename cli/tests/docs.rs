@@ -30,7 +30,8 @@ fn rewrite(text: &str) -> (String, usize) {
     while let Some(start) = rest.find("<!-- output: ") {
         let args_end = start + rest[start..].find(" -->").expect("the end of the mark");
         let args = &rest[start + "<!-- output: ".len()..args_end];
-        let open = args_end + rest[args_end..].find("```text\n").expect("a text block after the mark") + "```text\n".len();
+        let open =
+            args_end + rest[args_end..].find("```text\n").expect("a text block after the mark") + "```text\n".len();
         let close = open + rest[open..].find("```").expect("the end of the block");
         out.push_str(&rest[..open]);
         out.push_str(&run(args));

@@ -247,7 +247,11 @@ fn bad_experiments_are_refused_with_place_and_remedy() {
     }
     fs::write(dir.join("broken.toml"), "name = \n").expect("writable");
     refuses(dir, &["replay", "broken.toml"], 2, &["broken.toml:1:", "TOML"]);
-    refuses(dir, &["replay", "absent.toml"], 1, &["absent.toml"]);
+    refuses(dir, &["replay", "absent.toml"], 2, &["EXPERIMENT absent.toml", "cannot be read", "configs/"]);
+    refuses(dir, &["trace", "synth", ".", "-o", "t.parquet"], 2, &["EXPERIMENT .", "cannot be read"]);
+    refuses(dir, &["trace", "synth", "x.toml", "-o", "t.parquet", "--set", "seed=-1"], 2, &["seed = -1", "from 0 on"]);
+    refuses(dir, &["replay", "x.toml", "--jobs", "0"], 2, &["--jobs", "1..=1024"]);
+    refuses(dir, &["analyze", "run", "--age", "eldest"], 2, &["--age", "newest, oldest, mean"]);
     fs::write(dir.join("hop.toml"), "[topology]\nkind = \"custom\"\ndevices = [\"SW\"]\nhosts = [\"h 0-26\"]\nlinks = [\"h SW 1Gbps\"]\n[schedule]\nperiod = \"1us\"\n").expect("writable");
     refuses(dir, &["replay", "hop.toml"], 2, &["\"ps\" has 0 links"]);
 }
@@ -368,4 +372,196 @@ fn every_shipped_config_is_valid() {
         }
     }
     assert!(found >= 2);
+}
+
+/// FIFO and Olaf at two rates, three seeds; `{baseline}` is to be filled in.
+const SWEEP: &str = r#"
+[sweep]
+seeds = "1..3"
+[[sweep.variants]]
+name = "FIFO"
+target.program = "forward"
+target.queue = "fifo"
+[[sweep.variants]]
+name = "Olaf"
+target.program = "olaf"
+target.queue = "olaf"
+[report]
+baseline = "{baseline}"
+metrics = ["los", "aom_cut/cluster"]
+[[paper.rows]]
+source = "Table 9"
+at.variant = "FIFO"
+received = 1
+"#;
+
+fn sweep_folder(baseline: &str) -> TempDir {
+    // A slow output: FIFO fills up, Olaf aggregates.
+    folder(&format!("{}{}", SMALL.replace("20Gbps", "5Gbps"), SWEEP.replace("{baseline}", baseline)))
+}
+
+fn code(folder: &Path, args: &[&str]) -> (Option<i32>, String, String) {
+    let output = pktgen(folder, args);
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn the_terminal_shows_the_verdict_and_the_exit_code_follows_it() {
+    let better = sweep_folder("FIFO");
+    let (exit, out, notes) = code(better.path(), &["replay", "x.toml", "--out", "s"]);
+    assert_eq!(exit, Some(0), "{out}{notes}");
+    assert!(out.starts_with("Valid: all 6 runs") && out.contains("Olaf against FIFO"), "{out}");
+    assert!(out.find("against").unwrap_or(usize::MAX) < out.find("AoM cut, cluster [%]").expect("a table"), "{out}");
+    assert!(out.ends_with("1 published value lies outside our intervals: see s/report.html\n"), "{out}");
+    assert!(notes.contains("warning: report.metrics: there is no metric \"los\", did you mean \"loss\"?"), "{notes}");
+    // The other way round, FIFO is the worse one: in replay and in report.
+    let worse = sweep_folder("Olaf");
+    for args in [&["replay", "x.toml", "--out", "s"][..], &["report", "s"], &["report", "s", "--json"]] {
+        let (exit, out, _) = code(worse.path(), args);
+        assert_eq!(exit, Some(1), "{args:?}: {out}");
+        assert!(out.replace("\n  ", " ").contains("worse at 1"), "{out}");
+    }
+    assert_eq!(code(worse.path(), &["replay", "x.toml", "--out", "t", "--no-report"]).0, Some(0), "nothing compared");
+    // A run that says it is invalid makes the whole so.
+    let path = better.path().join("s/Olaf,seed=2/manifest.json");
+    let manifest = fs::read_to_string(&path).expect("readable").replace("\"valid\": true", "\"valid\": false");
+    fs::write(&path, manifest).expect("writable");
+    let (exit, out, _) = code(better.path(), &["report", "s"]);
+    assert_eq!(exit, Some(1));
+    assert!(out.starts_with("INVALID: 1 of 6 runs") && out.contains("Olaf,seed=2"), "{out}");
+}
+
+#[test]
+fn analyze_says_what_it_can_of_a_sweep_and_names_the_rest() {
+    let folder = sweep_folder("FIFO");
+    let dir = folder.path();
+    succeeds(dir, &["replay", "x.toml", "--out", "s", "--no-report"]);
+    let whole = succeeds(dir, &["analyze", "s", "--json"]);
+    let line: serde_json::Value = serde_json::from_str(whole.lines().next().expect("lines")).expect("JSON");
+    assert_eq!(line["labels"]["run"], "s/FIFO,seed=1");
+    fs::remove_dir_all(dir.join("s/Olaf,seed=3")).expect("removable");
+    fs::write(dir.join("s/FIFO,seed=2/books.parquet"), "no").expect("writable");
+    let (exit, out, said) = code(dir, &["analyze", "s", "--json", "--table", "m.parquet"]);
+    assert_eq!(exit, Some(1), "{said}");
+    let sent = |lines: &str| lines.matches("\"metric\":\"sent\"").count();
+    assert_eq!((sent(&whole), sent(&out)), (6, 4));
+    assert!(out.contains("Olaf,seed=2") && !out.contains("Olaf,seed=3") && dir.join("m.parquet").exists());
+    assert!(said.contains("s/Olaf,seed=3 was not analysed") && said.contains("FIFO,seed=2/books.parquet"), "{said}");
+    let text = fs::read_to_string(dir.join("s/sweep.json")).expect("readable");
+    fs::write(dir.join("s/sweep.json"), text.replace("\"version\": 1", "\"version\": 99")).expect("writable");
+    refuses(dir, &["analyze", "s"], 2, &["version 99 is newer"]);
+}
+
+#[test]
+fn json_lines_have_the_form_of_the_design() {
+    let folder = folder(SMALL);
+    let dir = folder.path();
+    succeeds(dir, &["replay", "x.toml", "--out", "run", "--no-report"]);
+    let lines = succeeds(dir, &["analyze", "run", "--json"]);
+    let of = |start: &str| lines.lines().find(|line| line.starts_with(start)).expect(start).to_owned();
+    assert_eq!(of("{\"metric\":\"sent\""), "{\"metric\":\"sent\",\"unit\":\"updates\",\"value\":240.0,\"labels\":{}}");
+    let id = lines.lines().find(|line| line.contains("\"id\":1")).expect("a flow with an id");
+    assert!(id.starts_with("{\"metric\":\"aom_mean\",\"unit\":\"ns\",\"value\":"), "{id}");
+    assert!(id.ends_with(",\"labels\":{\"flow\":\"cluster\",\"id\":1}}"), "{id}");
+    assert!(of("{\"metric\":\"aggregation_count\"").ends_with(",\"labels\":{\"n\":1}}"));
+    // Another member's generation time is another age.
+    let older = succeeds(dir, &["analyze", "run", "--json", "--age", "oldest"]);
+    assert_ne!(lines, older);
+    assert_eq!(lines.lines().count(), older.lines().count());
+    succeeds(dir, &["report", "run", "--age", "mean", "--out", "m.md"]);
+    assert!(fs::read_to_string(dir.join("m.md")).expect("a report").contains("--age mean"));
+}
+
+#[test]
+fn counts_do_not_depend_on_what_is_recorded() {
+    let background = "updates = 40\nbackground_rate = \"4Gbps\"\nbackground_bytes = \"300B\"";
+    let folder = folder(&SMALL.replace("updates = 40", background));
+    let dir = folder.path();
+    let mut all = Vec::new();
+    for records in ["full", "every:8", "none"] {
+        let set = format!("capture.records=\"{records}\"");
+        succeeds(dir, &["replay", "x.toml", "--out", &format!("run-{records}"), "--set", &set, "--no-report"]);
+        all.push(metrics(dir, &format!("run-{records}")));
+    }
+    assert!(all[0]["sent[traffic=background]"] > Some(0.0));
+    for few in &all[1..] {
+        assert!(few.len() >= 15);
+        for (metric, value) in few {
+            assert_eq!(all[0].get(metric), Some(value), "{metric}");
+        }
+    }
+    let (_, _, said) = code(dir, &["analyze", "run-none"]);
+    assert!(said.contains("Age-of-Model, latency and aggregation need capture.records = \"full\""), "{said}");
+    let (_, _, said) = code(dir, &["analyze", "run-none", "--json"]);
+    let note: serde_json::Value = serde_json::from_str(said.trim()).expect("one JSON object on stderr");
+    assert_eq!(note["note"], "records_not_full");
+}
+
+#[test]
+fn a_killed_run_is_recovered_whichever_stream_is_left() {
+    let folder = folder(SMALL);
+    let dir = folder.path();
+    succeeds(dir, &["replay", "x.toml", "--out", "run", "--no-report"]);
+    let path = dir.join("run/manifest.json");
+    let running = fs::read_to_string(&path).expect("readable").replace("\"finished\"", "\"running\"");
+    fs::write(&path, &running).expect("writable");
+    refuses(dir, &["analyze", "run"], 2, &["was killed", "`pktgen analyze --recover run`"]);
+    let (exit, out, said) = code(dir, &["analyze", "run", "--recover"]);
+    assert_eq!(exit, Some(0), "{said}");
+    assert!(out.contains("aom_mean") && said.contains("run: recovered 0 sent"), "{said}");
+    // Recovered once is enough.
+    assert!(!code(dir, &["analyze", "run", "--recover"]).2.contains("recovered"));
+}
+
+#[test]
+fn only_what_a_demo_made_is_replaced() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    refuses(dir, &["demo", "--seeds", "x"], 2, &["--seeds x", "\"1..10\""]);
+    refuses(dir, &["demo", "--seeds", "2,2"], 2, &["--seeds 2,2"]);
+    assert!(!dir.join("runs").exists());
+    succeeds(dir, &["demo", "--seeds", "1"]);
+    fs::write(dir.join("runs/demo/old"), "").expect("writable");
+    succeeds(dir, &["demo", "--seeds", "2"]);
+    assert!(!dir.join("runs/demo/old").exists() && dir.join("runs/demo/made-by-demo").exists());
+    // Without the marker, or with another experiment, it is the user's.
+    fs::remove_file(dir.join("runs/demo/made-by-demo")).expect("removable");
+    let before = fs::read_dir(dir.join("runs/demo")).expect("a folder").count();
+    refuses(dir, &["demo", "--seeds", "1"], 2, &["runs/demo", "--out"]);
+    fs::write(dir.join("runs/demo/made-by-demo"), "").expect("writable");
+    let text = fs::read_to_string(dir.join("runs/demo/sweep.json")).expect("readable");
+    fs::write(dir.join("runs/demo/sweep.json"), text.replace("olaf-table1", "mine")).expect("writable");
+    refuses(dir, &["demo", "--seeds", "1"], 2, &["runs/demo", "--out"]);
+    assert_eq!(fs::read_dir(dir.join("runs/demo")).expect("a folder").count(), before + 1);
+    refuses(dir, &["demo", "--seeds", "1", "--out", "runs/demo"], 2, &["not empty", "--out"]);
+}
+
+#[test]
+fn run_folders_stay_below_runs_whatever_the_experiment_is_called() {
+    for name in ["../../esc", "/tmp/esc", "..", "", "a/b\\c", "ü x"] {
+        let folder = folder(&SMALL.replace("\"small\"", &format!("'{name}'")));
+        let dir = folder.path().join("deep/er");
+        fs::create_dir_all(&dir).expect("a folder");
+        succeeds(&dir, &["replay", "../../x.toml", "--no-report"]);
+        let made: Vec<_> = fs::read_dir(dir.join("runs")).expect("runs").collect();
+        assert_eq!((made.len(), fs::read_dir(&dir).expect("a folder").count()), (1, 1), "{name}");
+        assert!(
+            dir.join("runs").read_dir().expect("runs").all(|e| e.expect("a run").path().join("manifest.json").exists())
+        );
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 2, "{name}");
+    }
+}
+
+#[test]
+fn traces_are_described_in_units_that_can_be_read() {
+    let folder = folder(SMALL);
+    let dir = folder.path();
+    fs::write(dir.join("c.csv"), "t_ps,cluster,worker,seq,reward,g\n0,0,0,0,1.5,0.25\n386566718432000,0,0,1,2,1\n")
+        .expect("writable");
+    succeeds(dir, &["trace", "convert", "c.csv", "-o", "c.parquet"]);
+    let info = succeeds(dir, &["trace", "info", "c.parquet"]);
+    for part in ["span         0 ns to 387 s", "mean period 387 s to 387 s", "bit/s on the mean"] {
+        assert!(info.contains(part), "{part} is not in\n{info}");
+    }
+    assert!(!info.contains("0.000"), "{info}");
 }

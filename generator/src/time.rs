@@ -21,6 +21,14 @@ pub const HORIZON: Time = Time::MAX / 4;
 /// Later than anything that happens.
 pub const NEVER: Time = Time::MAX;
 
+/// A message: `what` would happen `ps` picoseconds into the run, which is later than [`HORIZON`]; `keys` says
+/// what to change. A float, since what is too late may not fit a [`Time`].
+pub fn too_late(what: &str, ps: f64, keys: &str) -> String {
+    let days = ps / (86_400.0 * SECOND as f64);
+    let days = if days < 1e6 { format!("{days:.2}") } else { format!("{days:.1e}") };
+    format!("{what} would be at {days} days; a run lasts at most 26 days; {keys}")
+}
+
 /// Turns frames into time on a link; carries the fraction of a picosecond that is left over, so
 /// that no rounding accumulates: after n frames the clock is exactly `floor(bits / rate)`.
 #[derive(Debug, Clone)]

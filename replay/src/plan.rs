@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::config::{Document, Section};
+use pktgen_generator::config::{Document, Origin, Section, Value};
 use pktgen_generator::registry::find;
 use pktgen_generator::seed::Seed;
-use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::topology::{Link, NO_PORT, NodeId, Population, SHAPES, Topology};
+use pktgen_generator::time::{NEVER, SECOND, Time};
+use pktgen_generator::topology::{self, Link, NO_PORT, NodeId, Population, Topology};
 use pktgen_generator::units::{Rate, Span};
 use pktgen_generator::wire::FORMATS;
 use pktgen_generator::wire::olaf::{ACK_HEAD, FRAME_MIN, UPDATE_HEAD, elements_in};
@@ -65,13 +65,16 @@ pub struct Plan {
 pub fn plan(mut document: Document, seed: u64) -> Result<Plan> {
     document.top("name", "unnamed")?;
     document.top("about", "")?;
-    document.top("seed", "1")?;
+    // Resolved as what this run uses, so that its configuration repeats it.
+    document.set("seed", Value::Integer(seed as i64), Origin::Default)?;
+    document.top("seed", "")?;
+    document.forget("sweep");
     let opened = workload::open(&mut document, Seed(seed))?;
     let workers = Arc::new(opened.source.population().clone());
     let frame_max = (opened.source.frame_max() as usize).max(FRAME_MIN);
     let udp_checksum = read_format(&mut document)?;
     read_transport(&mut document)?;
-    let topology = read_topology(&mut document, &workers)?;
+    let topology = topology::open(&mut document, &workers)?;
     let (records, pcap, until) = read_capture(&mut document)?;
     let server = topology.servers().next().unwrap_or_default();
     let facts =
@@ -127,16 +130,6 @@ fn read_transport(document: &mut Document) -> Result<()> {
     document.close(section)
 }
 
-fn read_topology(document: &mut Document, workers: &Population) -> Result<Topology> {
-    let mut section = document.section("topology")?;
-    let kind: String = section.get("kind", "bottleneck")?;
-    let shape = find(SHAPES, "topology", &kind, &section.place("kind"))?;
-    let topology = shape.build(&mut section, workers)?;
-    document.close(section)?;
-    topology.check(workers.len())?;
-    Ok(topology)
-}
-
 fn read_capture(document: &mut Document) -> Result<(Records, bool, Time)> {
     let mut section = document.section("capture")?;
     let records: String = section.get("records", "full")?;
@@ -177,6 +170,9 @@ impl Devices {
             )));
         }
         let block_time: Span = section.get("block_time", "0ns")?;
+        if block_time.ps() > SECOND {
+            return Err(Error::config(format!("{}: {block_time} is above 1s", section.place("block_time"))));
+        }
         let engine_rate: Option<Rate> = section.get_opt("engine_rate")?;
         let engine_buffer: u32 = section.get("engine_buffer", 16u32)?;
         let bypass_slots: u32 = section.get("bypass_slots", 1024u32)?;

@@ -10,7 +10,9 @@ use pktgen_generator::record::{Book, PacketId, Received, Sent};
 use pktgen_generator::seed::Seed;
 use pktgen_generator::topology::Population;
 use pktgen_generator::units::{Rate, Size};
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, background_ip, worker_ip};
+use pktgen_generator::wire::frame::{
+    HEAD, SERVER_IP, Template, background_ip, has_udp_checksum, set_udp_checksum, worker_ip,
+};
 use pktgen_generator::wire::olaf::{Ack, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT, elements_in};
 use pktgen_replay::driver::virtual_time::{Outcome, Recorder};
 use pktgen_replay::frame::{Frame, Kind, Pool};
@@ -150,13 +152,16 @@ fn frames(kinds: &[(u8, u32)], pool: &mut Pool) -> Vec<Frame> {
     kinds.iter().enumerate().map(make).collect()
 }
 
+/// Link, time and bytes of a frame that left a device.
+type Left = (u32, i64, Vec<u8>);
+
 /// Feeds a device bursts of these sizes; returns its books and every frame that left it.
 fn device(
     program: &dyn ProgramKind,
     queue: &dyn Discipline,
     kinds: &[(u8, u32)],
     sizes: &[usize],
-) -> (Vec<Book>, Vec<(u32, i64, Vec<u8>)>) {
+) -> (Vec<Book>, Vec<Left>) {
     let workers = Arc::new(Population::regular(3, 2));
     let place = Place {
         node: 1,
@@ -247,6 +252,36 @@ proptest! {
             prop_assert_eq!(pool.in_use(), 0, "every frame left or was dropped");
         }
     }
+}
+
+/// Checks the checksum of every frame at the server.
+struct Checksums(u64);
+
+impl Recorder for Checksums {
+    fn sent(&mut self, _: &Sent) -> Result<()> {
+        Ok(())
+    }
+    fn book(&mut self, _: &Book) -> Result<()> {
+        Ok(())
+    }
+    fn received(&mut self, row: &Received, frame: &[u8]) -> Result<()> {
+        assert!(has_udp_checksum(frame));
+        let mut again = frame.to_vec();
+        set_udp_checksum(&mut again);
+        assert_eq!(again, frame, "the checksum is right, merged or not");
+        self.0 += u64::from(row.count > 1);
+        Ok(())
+    }
+}
+
+#[test]
+fn checksums_are_right_where_they_are_asked_for() {
+    let text = "[workload]\nupdates = 50\n[schedule]\nkind = \"poisson\"\noffered = \"60Gbps\"\n[topology]\nrate = \"20Gbps\"\n[format]\nudp_checksum = true\n";
+    let experiment = Experiment::open(Document::parse(text, "test").unwrap()).unwrap();
+    let plan = experiment.plan(&experiment.runs[0]).unwrap();
+    let mut checksums = Checksums(0);
+    plan.simulation.run(plan.until, &AtomicBool::new(false), &mut checksums, &mut |_| {}).unwrap();
+    assert!(checksums.0 > 10, "merged updates were among them");
 }
 
 #[test]

@@ -22,6 +22,10 @@ impl Named for Aggregation {
 }
 
 impl Metric for Aggregation {
+    fn keys(&self) -> Vec<String> {
+        vec!["aggregation_mean".to_owned()]
+    }
+
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let Some(resolved) = &run.resolved else { return Ok(()) };
         let received = &resolved.records.received;

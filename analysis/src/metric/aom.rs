@@ -36,6 +36,11 @@ const PARTS: [Part; 7] = [
 ];
 
 impl Metric for Aom {
+    fn keys(&self) -> Vec<String> {
+        let names = PARTS.iter().map(|(name, _)| *name).chain(["flows_never_delivered"]);
+        names.flat_map(|name| [format!("{name}/cluster"), format!("{name}/worker")]).collect()
+    }
+
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let Some(resolved) = &run.resolved else { return Ok(()) };
         for (flow, ages) in [("cluster", &resolved.ages.clusters), ("worker", &resolved.ages.workers)] {

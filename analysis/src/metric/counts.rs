@@ -1,11 +1,12 @@
 //! Counts of updates by fate, from the records or, where those are not complete, from the counters.
 
 use pktgen_generator::Result;
+use pktgen_generator::record::Reason;
 use pktgen_generator::registry::Named;
 
 use super::Metric;
-use crate::analyze::{Analysis, Resolved};
-use crate::fates::{self, Fate, is_update};
+use crate::analyze::Analysis;
+use crate::fates::{self, is_update};
 use crate::line::{Line, PACKETS, SHARE, UPDATES};
 
 /// See the module.
@@ -21,7 +22,33 @@ impl Named for Counts {
     }
 }
 
+/// Keys but the drops by reason.
+const KEYS: [&str; 17] = [
+    "sent",
+    "received",
+    "loss",
+    "dropped",
+    "merged",
+    "absorbed",
+    "subsumed",
+    "outranked",
+    "in_flight",
+    "withheld",
+    "balance_unknown",
+    "sums_ok",
+    "sums_wrong",
+    "duplicates",
+    "sent/background",
+    "received/background",
+    "dropped/background",
+];
+
 impl Metric for Counts {
+    fn keys(&self) -> Vec<String> {
+        let reasons = Reason::ALL.iter().map(|reason| format!("dropped/{}", reason.name()));
+        KEYS.map(str::to_owned).into_iter().chain(reasons).collect()
+    }
+
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let balance = run.balance();
         let counters = &run.manifest.counters;
@@ -53,8 +80,8 @@ impl Metric for Counts {
         out.push(Line::new("sums_wrong", PACKETS, counters.sums_wrong as f64));
         if let Some(resolved) = &run.resolved {
             out.push(Line::new("duplicates", PACKETS, resolved.fates.duplicates as f64));
-            background(resolved, out);
         }
+        background(run, out);
         Ok(())
     }
 }
@@ -62,26 +89,31 @@ impl Metric for Counts {
 /// What nobody can account for: in the records, and between them and the counters of the run.
 fn unknown(run: &Analysis) -> f64 {
     let theirs = &run.manifest.balance;
-    match &run.resolved {
-        Some(resolved) => {
-            let ours = resolved.fates.balance();
-            ours.unknown.unsigned_abs() as f64
-                + theirs.unknown.unsigned_abs() as f64
-                + fates::difference(&ours, theirs) as f64
+    let ours = match &run.resolved {
+        Some(resolved) => resolved.fates.balance(),
+        None => {
+            let mut all = run.balance_where(is_update);
+            fates::add(&mut all, &run.balance_where(|cluster| !is_update(cluster)));
+            all
         }
-        None => theirs.unknown.unsigned_abs() as f64,
-    }
+    };
+    // Without records the workers' balances repeat what the total says about itself.
+    let own = if run.resolved.is_some() { ours.unknown.unsigned_abs() as f64 } else { 0.0 };
+    own + theirs.unknown.unsigned_abs() as f64 + fates::difference(&ours, theirs) as f64
 }
 
 /// Traffic that belongs to no cluster, where there is any.
-fn background(resolved: &Resolved, out: &mut Vec<Line>) {
-    let (sent, received) = (&resolved.records.sent, &resolved.records.received);
-    let packets = || sent.cluster.iter().zip(&resolved.fates.fate).filter(|(cluster, _)| !is_update(**cluster));
-    let sent = packets().filter(|(_, fate)| **fate != Fate::Withheld).count();
-    let dropped = packets().filter(|(_, fate)| matches!(fate, Fate::Dropped(_))).count();
-    let received = received.cluster.iter().filter(|cluster| !is_update(**cluster)).count();
-    if sent + received > 0 {
-        for (metric, n) in [("sent", sent), ("received", received), ("dropped", dropped)] {
+fn background(run: &Analysis, out: &mut Vec<Line>) {
+    let balance = run.balance_where(|cluster| !is_update(cluster));
+    let received = match &run.resolved {
+        Some(resolved) => {
+            let clusters = &resolved.records.received.cluster;
+            clusters.iter().filter(|cluster| !is_update(**cluster)).count() as u64
+        }
+        None => balance.delivered_alone.saturating_add(balance.delivered_merged),
+    };
+    if balance.sent > 0 || received > 0 {
+        for (metric, n) in [("sent", balance.sent), ("received", received), ("dropped", balance.dropped_total())] {
             out.push(Line::new(metric, PACKETS, n as f64).with("traffic", "background"));
         }
     }

@@ -22,6 +22,10 @@ impl Named for Fairness {
 }
 
 impl Metric for Fairness {
+    fn keys(&self) -> Vec<String> {
+        vec!["aom_fairness/cluster".to_owned(), "aom_fairness/worker".to_owned()]
+    }
+
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let Some(resolved) = &run.resolved else { return Ok(()) };
         for (flow, ages) in [("cluster", &resolved.ages.clusters), ("worker", &resolved.ages.workers)] {

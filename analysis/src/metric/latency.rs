@@ -26,13 +26,19 @@ impl Named for Latency {
     }
 }
 
+/// Names of the lines.
+const DEVICE: [&str; 4] = ["device_latency_mean", "device_latency_p50", "device_latency_p99", "device_latency_max"];
+const HOST: [&str; 4] = ["host_latency_mean", "host_latency_p50", "host_latency_p99", "host_latency_max"];
+
 impl Metric for Latency {
+    fn keys(&self) -> Vec<String> {
+        DEVICE.iter().chain(&HOST).map(|name| (*name).to_owned()).collect()
+    }
+
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let Some(resolved) = &run.resolved else { return Ok(()) };
-        let device = ["device_latency_mean", "device_latency_p50", "device_latency_p99", "device_latency_max"];
-        let host = ["host_latency_mean", "host_latency_p50", "host_latency_p99", "host_latency_max"];
-        describe(device, resolved.fates.device_latency_ps.clone(), out);
-        describe(host, host_latency_ps(resolved), out);
+        describe(DEVICE, resolved.fates.device_latency_ps.clone(), out);
+        describe(HOST, host_latency_ps(resolved), out);
         Ok(())
     }
 }

@@ -18,6 +18,8 @@ use crate::line::Line;
 
 /// A family of metrics.
 pub trait Metric: Named + Sync {
+    /// Keys ([`Line::key`]) of the lines that reports can tabulate, whether or not a run has them.
+    fn keys(&self) -> Vec<String>;
     /// Appends its lines for `run` to `out`; none if the run was not recorded in full and it needs that.
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()>;
 }

@@ -1,7 +1,8 @@
 //! Rates at the parameter server, and what answers cost on the way down.
 //!
 //! Rates over receptions run from the first to the last one, so what came with the first one is not
-//! counted: n packets are n − 1 gaps.
+//! counted: n packets are n − 1 gaps. Elements are counted over the whole run, by counters alone, so that
+//! they mean the same whatever was recorded.
 
 use pktgen_generator::Result;
 use pktgen_generator::registry::Named;
@@ -25,12 +26,18 @@ impl Named for Throughput {
 }
 
 impl Metric for Throughput {
+    fn keys(&self) -> Vec<String> {
+        ["throughput_bps", "updates_per_s", "elements_per_s", "downlink_bytes_per_delivered_update"]
+            .map(str::to_owned)
+            .into()
+    }
+
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let counters = &run.manifest.counters;
         if let Some(resolved) = &run.resolved {
             at_server(resolved, out);
         }
-        let seconds = run.resolved.as_ref().and_then(busy_seconds).or_else(|| positive(counters.end_ps as f64 * 1e-12));
+        let seconds = positive(counters.end_ps as f64 * 1e-12);
         let elements = seconds.map(|seconds| counters.elements_delivered as f64 / seconds);
         out.push(Line::new("elements_per_s", "elements/s", elements));
         let balance = run.balance();
@@ -54,13 +61,6 @@ fn at_server(resolved: &Resolved, out: &mut Vec<Line>) {
     };
     out.push(Line::new("throughput_bps", "bps", rate(&|row| u64::from(received.bytes[row]) * 8)));
     out.push(Line::new("updates_per_s", "updates/s", rate(&|row| u64::from(received.count[row]))));
-}
-
-/// From the first transmission to the last reception.
-fn busy_seconds(resolved: &Resolved) -> Option<f64> {
-    let first = resolved.records.sent.t_sent_ps.iter().flatten().min()?;
-    let last = resolved.records.received.t_recv_ps.iter().max()?;
-    positive(last.saturating_sub(*first) as f64 * 1e-12)
 }
 
 fn positive(seconds: f64) -> Option<f64> {

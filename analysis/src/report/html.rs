@@ -42,6 +42,7 @@ impl Report for Html {
             let _ = writeln!(out, "<p class=\"about\">{}</p>", escape(&model.about));
         }
         verdict(model, &mut out);
+        list("Mistakes in the experiment's [report] and [paper]", &model.warnings, &mut out);
         notes("Invalid runs", &model.invalid, &mut out);
         out.push_str("<h2>Results</h2>\n<p>Median over the seeds with its 95&nbsp;% bootstrap interval; published values below ours.</p>\n");
         table(model, &mut out);

@@ -33,6 +33,7 @@ impl Report for Markdown {
         }
         out.push_str("## Verdict\n\n");
         list(&model.verdict.lines, &mut out);
+        section("Mistakes in the experiment's report and paper sections", &model.warnings, &mut out);
         notes("Invalid runs", &model.invalid, &mut out);
         out.push_str(
             "## Results\n\nMedian over the seeds with its 95 % bootstrap interval; published values below ours.\n\n",

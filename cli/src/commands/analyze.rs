@@ -2,55 +2,74 @@
 
 use std::path::{Path, PathBuf};
 
-use pktgen_analysis::{Line, analyze_run};
-use pktgen_generator::record::SweepManifest;
-use pktgen_generator::{Error, Result};
+use pktgen_analysis::line::write_table;
+use pktgen_analysis::run::is_unfinished;
+use pktgen_analysis::{Line, Measured, Options, analyze_run_with, run_dirs};
+use pktgen_generator::Result;
 use pktgen_replay::capture::recover;
 
 use crate::args::Analyze;
 use crate::ui::Ui;
 
+/// Prints the lines of every run that can be read and names the others; the result is 1 if there are others,
+/// and their error if there is nothing else.
 pub(super) fn run(args: Analyze, ui: &Ui) -> Result<u8> {
-    let mut dirs = Vec::new();
+    let mut dirs: Vec<PathBuf> = Vec::new();
     for path in &args.runs {
         dirs.extend(run_dirs(path)?);
     }
     let several = dirs.len() > 1;
     let bar = ui.bar("analysing", dirs.len() as u64);
-    let mut all = Vec::new();
+    let (mut lines, mut bad) = (Vec::new(), Vec::new());
     for dir in &dirs {
-        if args.recover && dir.join("sent.arrows").exists() {
-            let [sent, books, received] = recover(dir)?;
-            ui.note(&format!("{}: recovered {sent} sent, {books} book and {received} received rows", dir.display()));
-        }
-        for mut line in analyze_run(dir)? {
-            if several {
-                line = line.with("run", dir.display().to_string());
+        match one(dir, &args, ui) {
+            Ok(measured) => {
+                say_notes(dir, &measured, ui);
+                let named = |line: Line| if several { line.with("run", dir.display().to_string()) } else { line };
+                lines.extend(measured.lines.into_iter().map(named));
             }
-            all.push(line);
+            Err(error) => bad.push((dir, error)),
         }
         bar.inc(1);
     }
     bar.finish_and_clear();
-    if let Some(table) = &args.table {
-        pktgen_analysis::line::write_table(&all, table)?;
+    if bad.len() == dirs.len()
+        && let Some((_, error)) = bad.pop()
+    {
+        bad.iter().for_each(|(dir, error)| say_bad(dir, error, ui));
+        return Err(error);
     }
-    for line in &all {
+    if let Some(table) = &args.table {
+        write_table(&lines, table)?;
+    }
+    for line in &lines {
         ui.result(&if ui.json() { line.to_json() } else { plain(line) });
     }
-    Ok(0)
+    bad.iter().for_each(|(dir, error)| say_bad(dir, error, ui));
+    Ok(u8::from(!bad.is_empty()))
 }
 
-/// The run dirs at `path`: itself, or those that its `sweep.json` names.
-fn run_dirs(path: &Path) -> Result<Vec<PathBuf>> {
-    let sweep = path.join("sweep.json");
-    if !sweep.exists() {
-        return Ok(vec![path.to_owned()]);
+fn one(dir: &Path, args: &Analyze, ui: &Ui) -> Result<Measured> {
+    if args.recover && is_unfinished(dir)? {
+        let [sent, books, received] = recover(dir)?;
+        ui.note(&format!("{}: recovered {sent} sent, {books} book and {received} received rows", dir.display()));
     }
-    let text = std::fs::read(&sweep).map_err(Error::io("read", &sweep))?;
-    let sweep: SweepManifest =
-        serde_json::from_slice(&text).map_err(|e| Error::data(&sweep, format!("not a sweep manifest: {e}")))?;
-    Ok(sweep.runs.iter().map(|run| path.join(&run.dir)).collect())
+    analyze_run_with(dir, Options { age_of: args.age })
+}
+
+/// Notes on stderr: as JSON for programs.
+fn say_notes(dir: &Path, measured: &Measured, ui: &Ui) {
+    for note in &measured.notes {
+        ui.note(&if ui.json() {
+            serde_json::json!({ "note": note.note, "run": dir, "text": note.text }).to_string()
+        } else {
+            format!("note: {}: {}", dir.display(), note.text)
+        });
+    }
+}
+
+fn say_bad(dir: &Path, error: &pktgen_generator::Error, ui: &Ui) {
+    ui.error(&format!("{} was not analysed: {error}", dir.display()));
 }
 
 fn plain(line: &Line) -> String {

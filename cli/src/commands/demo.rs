@@ -1,7 +1,8 @@
 //! `pktgen demo`: OLAF's Table 1 in seconds. The experiment is the one in configs/, built in.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use pktgen_analysis::sweep::read_sweep;
 use pktgen_generator::config::Document;
 use pktgen_generator::{Error, Result};
 use pktgen_replay::run::Experiment;
@@ -11,18 +12,58 @@ use crate::commands::replay::execute;
 use crate::ui::Ui;
 
 const TABLE1: &str = include_str!("../../../configs/olaf/table1.toml");
+/// The file that says that a demo made the folder.
+const MARKER: &str = "made-by-demo";
 
 pub(super) fn run(args: Demo, ui: &Ui) -> Result<u8> {
-    let mut document = Document::parse(TABLE1, "configs/olaf/table1.toml")?;
-    document.overlay(std::iter::empty(), &[format!("sweep.seeds=\"{}\"", args.seeds)])?;
-    let experiment = Experiment::open(document)?;
+    let experiment = open(&args.seeds)?;
     let own = args.out.is_none();
     let out = args.out.unwrap_or_else(|| PathBuf::from("runs/demo"));
-    // Only what a demo made is replaced; anything else is the user's.
-    if own && out.join("sweep.json").exists() {
-        std::fs::remove_dir_all(&out).map_err(Error::io("replace", &out))?;
+    if own {
+        make_room(&out, &experiment.name)?;
     }
     ui.note("27 workers in 9 clusters send reinforcement-learning updates at 60 Gbit/s through one device to a");
     ui.note("parameter server: once with a FIFO queue, once with OLAF's. Virtual time; real frames, real sums.");
-    execute(&experiment, &out, None, true, ui)
+    let fresh = !out.join("sweep.json").exists();
+    let code = execute(&experiment, &out, None, true, ui);
+    // Also after a failure, so that the next demo may replace what this one began.
+    if fresh && out.join("sweep.json").exists() {
+        let marker = out.join(MARKER);
+        let text = "`pktgen demo` made this folder and replaces it the next time; remove this file to keep it.\n";
+        std::fs::write(&marker, text).map_err(Error::io("write", &marker))?;
+    }
+    code
+}
+
+/// The built-in experiment; only the seeds can be wrong.
+fn open(seeds: &str) -> Result<Experiment> {
+    let wrong = |_| {
+        Error::config(format!(
+            "--seeds {seeds}: it is not a list of different seeds; write \"1..10\" (both ends) or \"3,5\""
+        ))
+    };
+    let mut document = Document::parse(TABLE1, "configs/olaf/table1.toml")?;
+    document.overlay(std::iter::empty(), &[format!("sweep.seeds=\"{seeds}\"")]).map_err(wrong)?;
+    Experiment::open(document).map_err(wrong)
+}
+
+/// Removes `out` if a demo made it; anything else is the user's.
+fn make_room(out: &Path, name: &str) -> Result<()> {
+    let empty = match std::fs::read_dir(out) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(fault) if fault.kind() == std::io::ErrorKind::NotFound => true,
+        Err(fault) => return Err(Error::io("read", out)(fault)),
+    };
+    if empty {
+        return Ok(());
+    }
+    let ours = out.join(MARKER).is_file() && matches!(read_sweep(out), Ok(Some(sweep)) if sweep.experiment == name);
+    if !ours {
+        return Err(Error::config(format!(
+            "{}: the folder is not empty and no demo made it (no {MARKER}, or another experiment), so it is kept; \
+             choose another with --out, or remove it",
+            out.display()
+        )));
+    }
+    std::fs::remove_dir_all(out).map_err(Error::io("replace", out))
 }

@@ -2,17 +2,22 @@
 
 use std::path::{Path, PathBuf};
 
+use pktgen_analysis::Options;
 use pktgen_generator::config::Document;
 use pktgen_generator::record::RunState;
 use pktgen_generator::{Error, Result};
 use pktgen_replay::run::{Experiment, Finished};
 
+use crate::args;
 use crate::args::Replay;
 use crate::commands::report;
 use crate::ui::{Ui, stop_flag};
 
+/// Longest part of an experiment's name in a folder's.
+const NAME_MAX: usize = 100;
+
 pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
-    let experiment = Experiment::open(Document::load(&args.experiment.experiment, &args.experiment.set)?)?;
+    let experiment = Experiment::open(load(&args.experiment)?)?;
     if args.print_config {
         let plan = experiment.plan(&experiment.runs[0])?;
         ui.result(plan.config.trim_end());
@@ -22,10 +27,22 @@ pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
         Some(out) => out,
         None => free_folder(&experiment.name)?,
     };
-    execute(&experiment, &out, args.jobs, !args.no_report, ui)
+    execute(&experiment, &out, args.jobs.map(usize::from), !args.no_report, ui)
 }
 
-/// Runs everything into `out`, says what came of it, and reports.
+/// Loads an experiment file. One that cannot be read is a wrong argument, not a failed run (design §6).
+pub(super) fn load(experiment: &args::Experiment) -> Result<Document> {
+    let path = &experiment.experiment;
+    Document::load(path, &experiment.set).map_err(|error| match error {
+        Error::Io { source, .. } => Error::config(format!(
+            "EXPERIMENT {}: it cannot be read: {source}; give the path of an experiment file (TOML; see configs/)",
+            path.display()
+        )),
+        other => other,
+    })
+}
+
+/// Runs everything into `out`, says what came of it, and reports. The result is the exit code.
 pub(super) fn execute(experiment: &Experiment, out: &Path, jobs: Option<usize>, report: bool, ui: &Ui) -> Result<u8> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let stop = stop_flag();
@@ -47,14 +64,15 @@ pub(super) fn execute(experiment: &Experiment, out: &Path, jobs: Option<usize>, 
         ));
         return Ok(1);
     }
-    let valid = say_validity(&finished, ui);
+    let own = u8::from(!say_validity(&finished, ui));
     ui.detail(&format!("{} runs in {}", finished.len(), out.display()));
     if report {
-        report::report(out, &[], ui)?;
-    } else if !ui.json() {
+        return Ok(own.max(report::report(out, &[], Options::default(), ui)?));
+    }
+    if !ui.json() {
         ui.result(&out.display().to_string());
     }
-    Ok(u8::from(!valid))
+    Ok(own)
 }
 
 /// Names every invalid run first.
@@ -67,9 +85,12 @@ fn say_validity(finished: &[Finished], ui: &Ui) -> bool {
     valid
 }
 
-/// `runs/NAME-N` with the first N that is free.
+/// `runs/NAME-N` with the first N that is free; of the experiment's name only what is safe in a folder's.
 fn free_folder(name: &str) -> Result<PathBuf> {
     let base = Path::new("runs");
+    let safe = |c: char| if c.is_ascii_alphanumeric() || "=,.-_".contains(c) { c } else { '_' };
+    let name: String = name.trim_start_matches(['.', '/', '\\']).chars().take(NAME_MAX).map(safe).collect();
+    let name = if name.is_empty() { "unnamed" } else { &name };
     (1..10_000)
         .map(|n| base.join(format!("{name}-{n}")))
         .find(|path| !path.exists())

@@ -3,34 +3,32 @@
 use std::path::{Path, PathBuf};
 
 use pktgen_analysis::report::Report as Format;
-use pktgen_analysis::{Model, REPORTS, SweepData, summary_table};
+use pktgen_analysis::{Model, Options, REPORTS, SweepData, summary};
 use pktgen_generator::{Error, Result};
 
 use crate::args::Report;
 use crate::ui::Ui;
 
 pub(super) fn run(args: Report, ui: &Ui) -> Result<u8> {
-    report(&args.run, &args.out, ui)
+    report(&args.run, &args.out, Options { age_of: args.age }, ui)
 }
 
 /// Reports on the runs in `dir`: writes `out`, or one file of each format beside the runs, and prints the
-/// table. The result is the exit code: 1 if a run is invalid.
-pub(super) fn report(dir: &Path, out: &[PathBuf], ui: &Ui) -> Result<u8> {
+/// verdict and the table. The result is the exit code: 1 if a run is invalid or the verdict is worse.
+pub(super) fn report(dir: &Path, out: &[PathBuf], options: Options, ui: &Ui) -> Result<u8> {
+    // An extension that nobody can write is told before the work.
+    let chosen = out.iter().map(|path| Ok((by_extension(path)?, path.clone()))).collect::<Result<Vec<_>>>()?;
     let bar = ui.bar("analysing", 1);
-    let data = SweepData::open(dir, &mut |done, total| {
+    let data = SweepData::open_with(dir, options, &mut |done, total| {
         bar.set_length(total as u64);
         bar.set_position(done as u64);
     })?;
     let model = Model::build(&data);
     bar.finish_and_clear();
-    let mut written = Vec::new();
-    if out.is_empty() {
-        for format in REPORTS {
-            written.push(write(*format, &model, &dir.join(format!("report.{}", format.extension())))?);
-        }
-    }
-    for path in out {
-        written.push(write(by_extension(path)?, &model, path)?);
+    let beside = |format: &&'static dyn Format| (*format, dir.join(format!("report.{}", format.extension())));
+    let files = if chosen.is_empty() { REPORTS.iter().map(beside).collect() } else { chosen };
+    for (format, path) in &files {
+        write(*format, &model, path)?;
     }
     if ui.json() {
         let json = REPORTS.iter().find(|r| r.extension() == "json");
@@ -38,12 +36,16 @@ pub(super) fn report(dir: &Path, out: &[PathBuf], ui: &Ui) -> Result<u8> {
             ui.result(&one_line(&json.render(&model)?));
         }
     } else {
-        ui.result(summary_table(&model).trim_end());
+        let see = files.first().map_or(dir.display().to_string(), |(_, path)| path.display().to_string());
+        ui.result(summary(&model, &see).trim_end());
     }
-    for path in &written {
+    for warning in &model.warnings {
+        ui.note(&format!("warning: {warning}"));
+    }
+    for (_, path) in &files {
         ui.note(&format!("report: {}", path.display()));
     }
-    Ok(u8::from(!model.verdict.valid))
+    Ok(u8::from(!model.verdict.valid || model.verdict.worse))
 }
 
 /// JSON on one line.
@@ -59,7 +61,6 @@ fn by_extension(path: &Path) -> Result<&'static dyn Format> {
     })
 }
 
-fn write(format: &dyn Format, model: &Model, path: &Path) -> Result<PathBuf> {
-    std::fs::write(path, format.render(model)?).map_err(Error::io("write report", path))?;
-    Ok(path.to_owned())
+fn write(format: &dyn Format, model: &Model, path: &Path) -> Result<()> {
+    std::fs::write(path, format.render(model)?).map_err(Error::io("write report", path))
 }

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pktgen_generator::config::{Document, Value};
+use pktgen_analysis::human;
+use pktgen_generator::config::Value;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::trace::{self, Info, Scaling, TraceManifest};
-use pktgen_generator::units::{Rate, Size, Span};
+use pktgen_generator::units::{Rate, Size};
 use pktgen_generator::{Error, Result, workload};
 
 use crate::args::{Experiment, Trace};
+use crate::commands::replay::load;
 use crate::ui::Ui;
 
 pub(super) fn run(args: Trace, ui: &Ui) -> Result<u8> {
@@ -59,10 +61,13 @@ fn frame_bytes(name: &str, text: &str) -> Result<u32> {
 }
 
 fn synth(experiment: &Experiment, out: &Path, seed: Option<u64>, values: bool, ui: &Ui) -> Result<()> {
-    let mut document = Document::load(&experiment.experiment, &experiment.set)?;
+    let mut document = load(experiment)?;
     let own = match document.get("seed") {
-        Some(Value::Integer(seed)) => *seed as u64,
-        _ => 1,
+        None => 1,
+        Some(Value::Integer(seed)) if *seed >= 0 => *seed as u64,
+        Some(other) => {
+            return Err(Error::config(format!("seed = {}: a seed is a whole number from 0 on", other.to_toml())));
+        }
     };
     let seed = seed.unwrap_or(own);
     let mut opened = workload::open(&mut document, Seed(seed))?;
@@ -95,15 +100,14 @@ fn show(info: &Info, ui: &Ui) -> Result<()> {
         ui.result(&text);
         return Ok(());
     }
-    let span = |ps: f64| Span::from_ps(ps.round() as i64).to_string();
-    let ms = |ps: f64| if ps >= 1e6 { span((ps / 1e3).round() * 1e3) } else { span(ps) };
+    let span = |ps: f64| human::show("ns", ps / 1e3);
     ui.result(&format!(
         "updates      {} of {} workers in {} clusters\nper worker   {} to {} updates, mean period {} to {}, gap variation {:.2}\n\
-         span         {} to {}\noffered      {:.3} Gbit/s on the mean, {} bytes in all\nvalues       {} updates; reward: {}\nhash         {}",
+         span         {} to {}\noffered      {} on the mean, {} bytes in all\nvalues       {} updates; reward: {}\nhash         {}",
         info.updates, info.workers, info.clusters,
-        info.updates_per_worker.0, info.updates_per_worker.1, ms(info.period_ps.0), ms(info.period_ps.1), info.gap_cv,
-        ms(info.first_ps as f64), ms(info.last_ps as f64),
-        info.offered_bps / 1e9, info.bytes, info.with_values, info.with_reward,
+        info.updates_per_worker.0, info.updates_per_worker.1, span(info.period_ps.0), span(info.period_ps.1), info.gap_cv,
+        span(info.first_ps as f64), span(info.last_ps as f64),
+        human::show("bps", info.offered_bps), info.bytes, info.with_values, info.with_reward,
         match info.hash_ok { None => "no manifest", Some(true) => "matches the manifest", Some(false) => "DOES NOT match the manifest" },
     ));
     for problem in &info.problems {

@@ -1,6 +1,7 @@
 //! The merged configuration tree: default < file < environment < flag, in one function.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,8 +27,6 @@ pub enum Origin {
     Environment(String),
     /// On the command line.
     Flag(String),
-    /// By a sweep's axis or variant.
-    Sweep,
     /// Nowhere: the default.
     Default,
 }
@@ -38,7 +37,6 @@ impl fmt::Display for Origin {
             Origin::File { path, line, column } => write!(f, "{path}:{line}:{column}"),
             Origin::Environment(name) => write!(f, "environment variable {name}"),
             Origin::Flag(text) => write!(f, "--set {text}"),
-            Origin::Sweep => f.write_str("[sweep]"),
             Origin::Default => f.write_str("default"),
         }
     }
@@ -61,7 +59,7 @@ impl Document {
     pub fn load(path: &Path, flags: &[String]) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(Error::io("read experiment", path))?;
         let mut document = Self::parse(&text, &path.display().to_string())?;
-        document.overlay(std::env::vars(), flags)?;
+        document.overlay(readable(std::env::vars_os())?.into_iter(), flags)?;
         Ok(document)
     }
 
@@ -95,13 +93,15 @@ impl Document {
         variables.sort();
         for (name, text) in variables {
             let path = name[ENVIRONMENT.len()..].to_lowercase().replace("__", ".");
-            self.set(&path, parse_value(&text)?, Origin::Environment(name))?;
+            let origin = Origin::Environment(name);
+            self.set(&path, parse_value(&text, &origin)?, origin)?;
         }
         for flag in flags {
             let Some((path, text)) = flag.split_once('=') else {
                 return Err(Error::config(format!("--set {flag}: write key=value, for example target.slots=16")));
             };
-            self.set(path.trim(), parse_value(text.trim())?, Origin::Flag(flag.clone()))?;
+            let origin = Origin::Flag(flag.clone());
+            self.set(path.trim(), parse_value(text.trim(), &origin)?, origin)?;
         }
         Ok(())
     }
@@ -169,25 +169,21 @@ impl Document {
 
     /// Reads a top-level key.
     pub fn top(&mut self, key: &str, default: &str) -> Result<String> {
-        let found = match self.root.remove(key) {
-            None => default.to_owned(),
-            Some(Entry { value: Value::Text(text), .. }) => text,
-            Some(Entry { value: Value::Integer(n), .. }) => n.to_string(),
+        let (found, value) = match self.root.remove(key) {
+            None => (default.to_owned(), Value::Text(default.to_owned())),
+            Some(Entry { value: Value::Text(text), .. }) => (text.clone(), Value::Text(text)),
+            Some(Entry { value: Value::Integer(n), .. }) => (n.to_string(), Value::Integer(n)),
             Some(Entry { value, origin }) => {
                 return Err(Error::config(format!("{origin}: \"{key}\" is {}; it must be a text", value.kind())));
             }
         };
-        let value = Value::Text(found.clone());
         self.resolved.insert(key.to_owned(), Entry { value, origin: Origin::Default });
         Ok(found)
     }
 
-    /// Keeps section `name` in the resolved whole as it is, without reading it: for sections that a
-    /// later stage reads.
-    pub fn keep(&mut self, name: &str) {
-        if let Some(entry) = self.root.remove(name) {
-            self.resolved.insert(name.to_owned(), entry);
-        }
+    /// Leaves section `name` out of the resolved whole: a single run of a sweep is no sweep.
+    pub fn forget(&mut self, name: &str) {
+        self.resolved.remove(name);
     }
 
     /// Refuses what no one read, after all sections are closed.
@@ -220,23 +216,48 @@ impl Document {
     }
 }
 
+/// The variables that can be ours. Others may hold any bytes; ours must be text.
+fn readable(variables: impl Iterator<Item = (OsString, OsString)>) -> Result<Vec<(String, String)>> {
+    let mut texts = Vec::new();
+    for (name, value) in variables {
+        let shown = name.to_string_lossy();
+        if !shown.starts_with(ENVIRONMENT) {
+            continue;
+        }
+        match (name.to_str(), value.to_str()) {
+            (Some(name), Some(value)) => texts.push((name.to_owned(), value.to_owned())),
+            (None, _) => {
+                return Err(Error::config(format!("environment variable {shown}: its name is not UTF-8; unset it")));
+            }
+            (_, None) => {
+                return Err(Error::config(format!(
+                    "environment variable {shown}: its value \"{}\" is not UTF-8; set it to a value of an experiment \
+                     file, or unset it",
+                    value.to_string_lossy()
+                )));
+            }
+        }
+    }
+    Ok(texts)
+}
+
 /// A value on the command line: TOML if it is, else text, so that `40Gbps` needs no quotes.
-fn parse_value(text: &str) -> Result<Value> {
+fn parse_value(text: &str, origin: &Origin) -> Result<Value> {
     match toml::de::DeValue::parse(text) {
-        Ok(value) => Ok(from_toml(&value, &|_| Origin::Default)?.value),
+        Ok(value) => Ok(from_toml(&value, &|_| origin.clone())?.value),
         Err(_) => Ok(Value::Text(text.to_owned())),
     }
 }
 
 /// Flattens nested tables to dotted paths: `[sweep.axes] target.slots = [..]` and
-/// `"target.slots" = [..]` mean the same.
-pub(super) fn flatten(table: &Table, prefix: &str, out: &mut BTreeMap<String, Value>) {
+/// `"target.slots" = [..]` mean the same. Values keep where they were written.
+pub(super) fn flatten(table: &Table, prefix: &str, out: &mut BTreeMap<String, Entry>) {
     for (key, entry) in table {
         let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
         match &entry.value {
             Value::Table(inner) => flatten(inner, &path, out),
-            value => {
-                out.insert(path, value.clone());
+            _ => {
+                out.insert(path, entry.clone());
             }
         }
     }
@@ -276,16 +297,33 @@ mod tests {
         assert!(message.starts_with("x.toml:1:"), "{message}");
         let mut doc = Document::parse("target = 3", "x.toml").unwrap();
         assert!(doc.section("target").unwrap_err().to_string().contains("must be a section"));
-        assert!(doc.set("target.x", Value::Bool(true), Origin::Sweep).is_ok());
+        assert!(doc.set("target.x", Value::Bool(true), Origin::Default).is_ok());
         assert!(doc.overlay(std::iter::empty(), &["novalue".into()]).is_err());
     }
 
     #[test]
     fn the_resolved_whole_parses_again() {
         let mut doc = Document::parse("[a]\nx = [1, 2]\ny = \"q\\\"\"\n[a.b]\n\"k.l\" = 2.5", "x.toml").unwrap();
-        doc.keep("a");
+        let mut section = doc.section("a").unwrap();
+        section.allow(&["x", "y", "b"]);
+        doc.close(section).unwrap();
         let again = Document::parse(&doc.resolved(), "again").unwrap();
         assert_eq!(again.get("a.y"), Some(&Value::Text("q\"".into())));
         assert_eq!(again.get("a.x").unwrap().to_toml(), "[1, 2]");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn variables_that_are_not_text_are_refused_only_if_they_are_ours() {
+        use std::os::unix::ffi::OsStringExt;
+        let os = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+        let read = |name: &[u8], value: &[u8]| readable([(os(name), os(value))].into_iter());
+        assert_eq!(read(b"\xff", b"1").unwrap(), []);
+        assert_eq!(read(b"LS_COLORS", b"\xff").unwrap(), []);
+        assert_eq!(read(b"PKTGEN_SET_A", b"1").unwrap(), [("PKTGEN_SET_A".to_owned(), "1".to_owned())]);
+        for (name, value) in [(&b"PKTGEN_SET_A"[..], &b"\xff"[..]), (b"PKTGEN_SET_A\xff", b"1")] {
+            let message = read(name, value).unwrap_err().to_string();
+            assert!(message.contains("PKTGEN_SET_A") && message.contains("UTF-8"), "{message}");
+        }
     }
 }

@@ -66,8 +66,9 @@ impl Section {
         values
     }
 
-    /// Reads a table of anything, flattened to dotted keys; empty where it was not written.
-    pub fn get_table(&mut self, key: &str) -> Result<Vec<(String, Value)>> {
+    /// Reads a table of anything, flattened to dotted keys, with where each value was written; empty where it was
+    /// not written.
+    pub fn get_entries(&mut self, key: &str) -> Result<Vec<(String, Entry)>> {
         let Some(entry) = self.take(key) else { return Ok(Vec::new()) };
         let Value::Table(table) = &entry.value else {
             return Err(self.wrong(key, &entry, "a table"));
@@ -80,6 +81,12 @@ impl Section {
 
     /// Reads a list of tables (`[[section.key]]`), each flattened; empty where it was not written.
     pub fn get_tables(&mut self, key: &str) -> Result<Vec<Vec<(String, Value)>>> {
+        let plain = |table: Vec<(String, Entry)>| table.into_iter().map(|(path, entry)| (path, entry.value)).collect();
+        Ok(self.get_entry_tables(key)?.into_iter().map(plain).collect())
+    }
+
+    /// Like [`get_tables`](Self::get_tables), with where each value was written.
+    pub fn get_entry_tables(&mut self, key: &str) -> Result<Vec<Vec<(String, Entry)>>> {
         let Some(entry) = self.take(key) else { return Ok(Vec::new()) };
         let Value::List(items) = &entry.value else {
             return Err(self.wrong(key, &entry, "a list of tables"));
@@ -98,22 +105,29 @@ impl Section {
     }
 
     /// Keys that are right here although nobody reads them in this run: those of the alternatives that a
-    /// sweep also visits.
+    /// sweep also visits. What was written for them stays in the resolved whole as it is, so that it can be run
+    /// again and nothing is hidden.
     pub fn allow(&mut self, keys: &[&str]) {
         for key in keys {
-            self.table.remove(*key);
-            self.known.push((*key).to_owned());
+            if let Some(entry) = self.table.remove(*key) {
+                self.resolved.insert((*key).to_owned(), entry);
+            }
+            if !self.known.iter().any(|known| known == key) {
+                self.known.push((*key).to_owned());
+            }
         }
+    }
+
+    /// Makes the resolved whole say `value` for `key`, which was read: what really runs, where that is not what was
+    /// written.
+    pub fn settle(&mut self, key: &str, value: impl Into<Value>) {
+        let origin = self.resolved.get(key).map_or(Origin::Default, |entry| entry.origin.clone());
+        self.resolved.insert(key.to_owned(), Entry { value: value.into(), origin });
     }
 
     /// Keys that were asked for so far.
     pub fn asked(&self) -> &[String] {
         &self.known
-    }
-
-    /// Was `key` written and not yet read?
-    pub fn has(&self, key: &str) -> bool {
-        self.table.contains_key(key)
     }
 
     /// `file:line:column: section.key`, for messages about a value that was read.
@@ -221,5 +235,28 @@ impl FromValue for String {
             Value::Text(text) => Ok(text.clone()),
             other => Err(format!("{} is {}; it must be a text", other.to_toml(), other.kind())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn allowed_keys_stay_in_the_resolved_whole() {
+        let values = [("kind", "a".into()), ("other", 3i64.into()), ("rubbish", true.into())];
+        let mut section = Section::of("x", &values);
+        let _: String = section.get("kind", "b").unwrap();
+        section.settle("kind", "c");
+        section.allow(&["other", "absent", "kind"]);
+        let message = section.finish().unwrap_err().to_string();
+        assert!(message.contains("\"x.rubbish\"") && message.matches("kind").count() == 1, "{message}");
+        let mut section = Section::of("x", &values[..2]);
+        let _: String = section.get("kind", "b").unwrap();
+        section.settle("kind", "c");
+        section.allow(&["other", "absent"]);
+        let (_, resolved) = section.finish().unwrap();
+        let found: Vec<_> = resolved.iter().map(|(key, entry)| (key.as_str(), entry.value.to_toml())).collect();
+        assert_eq!(found, [("kind", "\"c\"".into()), ("other", "3".into())]);
     }
 }

@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::document::{Document, Origin};
-use super::value::Value;
+use super::section::FromValue;
+use super::value::{Entry, Value};
 use crate::{Error, Result};
 
 /// An axis or `variant`, the label, and what it sets.
-type Choice = (String, String, Vec<(String, Value)>);
+type Choice = (String, String, Vec<(String, Entry)>);
+
+/// Most runs of a sweep: more is a mistake, and would fill the memory before it fills a disk.
+const RUNS_MAX: usize = 1_000_000;
 
 /// One run of a sweep: what it is called and what it sets.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,8 +20,8 @@ pub struct Run {
     pub labels: BTreeMap<String, String>,
     /// Seed.
     pub seed: u64,
-    /// Keys that it sets.
-    pub set: Vec<(String, Value)>,
+    /// Keys that it sets, with where each value was written.
+    pub set: Vec<(String, Entry)>,
 }
 
 /// A sweep as written.
@@ -27,46 +31,42 @@ pub struct Sweep {
     pub seeds: Vec<u64>,
     /// Axes with their values.
     pub axes: Vec<(String, Vec<Value>)>,
+    /// Where the values of `axes` were written, in the same order.
+    origins: Vec<Vec<Origin>>,
     /// Variants with what they set.
-    pub variants: Vec<(String, Vec<(String, Value)>)>,
+    pub variants: Vec<(String, Vec<(String, Entry)>)>,
 }
 
 impl Sweep {
     /// Takes `[sweep]` out of a document. Without one there is one run with the seed `seed`.
     pub fn read(document: &mut Document, seed: u64) -> Result<Self> {
         let mut section = document.section("sweep")?;
-        let seeds: String = section.get("seeds", seed.to_string())?;
-        let seeds = parse_seeds(&seeds).ok_or_else(|| {
-            Error::config(format!(
-                "{}: \"{seeds}\" is not a list of seeds; write \"1..30\" or \"3,5,7\"",
-                section.place("seeds")
-            ))
-        })?;
-        let mut axes = Vec::new();
-        for (path, value) in section.get_table("axes")? {
-            let Value::List(items) = value else {
-                return Err(Error::config(format!("{}: {path} must be a list of values", section.place("axes"))));
+        let Seeds(seeds) = section.get("seeds", seed.to_string())?;
+        let mut sweep = Sweep { seeds, ..Sweep::default() };
+        for (path, entry) in section.get_entries("axes")? {
+            may_vary(&path, &entry.origin)?;
+            let Value::List(items) = entry.value else {
+                return Err(Error::config(format!("{}: {path} must be a list of values", entry.origin)));
             };
             if items.is_empty() {
-                return Err(Error::config(format!("{}: {path} has no values", section.place("axes"))));
+                return Err(Error::config(format!("{}: {path} has no values", entry.origin)));
             }
-            axes.push((path, items.into_iter().map(|e| e.value).collect()));
+            let (values, origins) = items.into_iter().map(|item| (item.value, item.origin)).unzip();
+            sweep.axes.push((path, values));
+            sweep.origins.push(origins);
         }
-        let mut variants = Vec::new();
-        for table in section.get_tables("variants")? {
-            let mut name = None;
-            let mut set = Vec::new();
-            for (path, value) in table {
-                match value {
-                    Value::Text(text) if path == "name" => name = Some(text),
-                    value => set.push((path, value)),
-                }
-            }
+        for table in section.get_entry_tables("variants")? {
             let place = section.place("variants");
-            variants.push((name.ok_or_else(|| Error::config(format!("{place}: a variant has no name")))?, set));
+            sweep.variants.push(read_variant(table, &place)?);
+        }
+        let lengths = sweep.axes.iter().map(|(_, values)| values.len());
+        let points = lengths.chain([sweep.seeds.len(), sweep.variants.len().max(1)]);
+        if points.fold(1, usize::saturating_mul) > RUNS_MAX {
+            let place = section.place("axes");
+            return Err(Error::config(format!("{place}: more than {RUNS_MAX} runs; sweep fewer values or seeds")));
         }
         document.close(section)?;
-        Ok(Sweep { seeds, axes, variants })
+        Ok(sweep)
     }
 
     /// Every run: variants vary slowest, then axes, then seeds.
@@ -88,8 +88,12 @@ impl Sweep {
         if !self.variants.is_empty() {
             cross(self.variants.iter().map(|(name, set)| ("variant".into(), name.clone(), set.clone())).collect());
         }
-        for (path, values) in &self.axes {
-            cross(values.iter().map(|v| (path.clone(), v.to_label(), vec![(path.clone(), v.clone())])).collect());
+        for ((path, values), origins) in self.axes.iter().zip(&self.origins) {
+            let choice = |(value, origin): (&Value, &Origin)| {
+                let entry = Entry { value: value.clone(), origin: origin.clone() };
+                (path.clone(), value.to_label(), vec![(path.clone(), entry)])
+            };
+            cross(values.iter().zip(origins).map(choice).collect());
         }
         let seeded = |point: &Run| {
             let point = point.clone();
@@ -102,8 +106,8 @@ impl Sweep {
 impl Run {
     /// Lays what this run sets over a document.
     pub fn apply(&self, document: &mut Document) -> Result<()> {
-        for (path, value) in &self.set {
-            document.set(path, value.clone(), Origin::Sweep)?;
+        for (path, Entry { value, origin }) in &self.set {
+            document.set(path, value.clone(), origin.clone())?;
         }
         Ok(())
     }
@@ -122,6 +126,55 @@ impl Run {
     }
 }
 
+/// A variant: its name and what it sets.
+fn read_variant(table: Vec<(String, Entry)>, place: &str) -> Result<(String, Vec<(String, Entry)>)> {
+    let mut name = None;
+    let mut set = Vec::new();
+    for (path, entry) in table {
+        match entry.value {
+            Value::Text(text) if path == "name" => name = Some(text),
+            value if path == "name" => {
+                let Entry { origin, .. } = entry;
+                return Err(Error::config(format!("{origin}: a variant is called {}; write a text", value.to_toml())));
+            }
+            value => {
+                may_vary(&path, &entry.origin)?;
+                set.push((path, Entry { value, origin: entry.origin }));
+            }
+        }
+    }
+    let name = name.ok_or_else(|| Error::config(format!("{place}: a variant has no name; give it name = \"...\"")))?;
+    Ok((name, set))
+}
+
+/// Refuses what is the same for all runs of a sweep.
+fn may_vary(path: &str, origin: &Origin) -> Result<()> {
+    let why = match path.split('.').next().unwrap_or(path) {
+        "seed" => "seeds are listed in sweep.seeds, for example seeds = \"1..30\"",
+        "report" | "paper" | "sweep" | "name" | "about" => {
+            "name, about, [sweep], [report] and [paper] are those of the whole sweep; set it outside of [sweep]"
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::config(format!("{origin}: a sweep cannot set \"{path}\": {why}")))
+}
+
+/// `sweep.seeds` as written: one seed, or a list in a text.
+struct Seeds(Vec<u64>);
+
+impl FromValue for Seeds {
+    fn from_value(value: &Value) -> Result<Self, String> {
+        let seeds = match value {
+            Value::Integer(seed) => u64::try_from(*seed).ok().map(|seed| vec![seed]),
+            Value::Text(text) => parse_seeds(text),
+            _ => None,
+        };
+        seeds
+            .map(Seeds)
+            .ok_or_else(|| format!("{} is not a list of seeds; write \"1..30\", \"3,5,7\" or 5", value.to_toml()))
+    }
+}
+
 /// `1..30` (both ends), `3,5,7` or a mix.
 fn parse_seeds(text: &str) -> Option<Vec<u64>> {
     let mut seeds = Vec::new();
@@ -130,7 +183,7 @@ fn parse_seeds(text: &str) -> Option<Vec<u64>> {
             None => seeds.push(part.trim().parse().ok()?),
             Some((first, last)) => {
                 let (first, last): (u64, u64) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-                if first > last || last - first > 1_000_000 {
+                if first > last || last - first >= RUNS_MAX as u64 {
                     return None;
                 }
                 seeds.extend(first..=last);
@@ -176,5 +229,59 @@ name = "Olaf"
         assert_eq!((runs.len(), runs[0].seed), (1, 42));
         assert_eq!(parse_seeds("3..1"), None);
         assert_eq!(parse_seeds("a"), None);
+    }
+
+    fn read(text: &str, flags: &[&str]) -> Result<Sweep> {
+        let mut doc = Document::parse(text, "x.toml").unwrap();
+        let flags: Vec<_> = flags.iter().map(|f| (*f).to_owned()).collect();
+        doc.overlay(std::iter::empty(), &flags).unwrap();
+        Sweep::read(&mut doc, 1)
+    }
+
+    #[test]
+    fn one_seed_needs_no_quotes() {
+        assert_eq!(read("[sweep]\nseeds = 5", &[]).unwrap().seeds, [5]);
+        assert_eq!(read("[sweep]\nseeds = \"1..9\"", &["sweep.seeds=3"]).unwrap().seeds, [3]);
+        assert_eq!(read("", &["sweep.seeds=3,4"]).unwrap().seeds, [3, 4]);
+        for wrong in ["seeds = -1", "seeds = 1.5", "seeds = \"2..1\"", "seeds = [1]"] {
+            let message = read(&format!("[sweep]\n{wrong}"), &[]).unwrap_err().to_string();
+            assert!(message.starts_with("x.toml:2:1: sweep.seeds") && message.contains("1..30"), "{message}");
+        }
+    }
+
+    #[test]
+    fn what_is_the_same_for_all_runs_is_refused() {
+        for (text, part) in [
+            ("[sweep.axes]\nseed = [1, 2]", "x.toml:2:1: a sweep cannot set \"seed\": seeds are listed in sweep.seeds"),
+            ("[[sweep.variants]]\nname = \"a\"\nseed = 1", "x.toml:3:1: a sweep cannot set \"seed\""),
+            ("[sweep.axes]\nreport.baseline = [\"a\"]", "\"report.baseline\""),
+            ("[[sweep.variants]]\nname = \"a\"\nabout = \"b\"", "\"about\""),
+            ("[[sweep.variants]]\nname = \"a\"\npaper.rows = 1", "\"paper.rows\""),
+            ("[sweep.axes]\nsweep.seeds = [1]", "\"sweep.seeds\""),
+            ("[sweep.axes]\nname = [\"a\"]", "\"name\""),
+            ("[[sweep.variants]]\nname = 3", "x.toml:2:1: a variant is called 3"),
+            ("[sweep]\nseeds = \"1..600000\"\n[sweep.axes]\na.b = [1, 2]", "more than 1000000 runs"),
+        ] {
+            let message = read(text, &[]).unwrap_err().to_string();
+            assert!(message.contains(part), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_value_is_found_where_it_was_written() {
+        let text =
+            "[sweep.axes]\ntarget.slots = [\n  8,\n  \"x\",\n]\n[[sweep.variants]]\nname = \"a\"\ntarget.rate = 3\n";
+        let mut doc = Document::parse(text, "x.toml").unwrap();
+        let runs = Sweep::read(&mut doc, 1).unwrap().runs();
+        runs[1].apply(&mut doc).unwrap();
+        let mut target = doc.section("target").unwrap();
+        let slots = target.get::<u32>("slots", 1u32).unwrap_err().to_string();
+        assert!(slots.starts_with("x.toml:4:3: target.slots: \"x\""), "{slots}");
+        let rate = target.get::<crate::units::Rate>("rate", "1bps").unwrap_err().to_string();
+        assert!(rate.starts_with("x.toml:8:8: target.rate"), "{rate}");
+        let mut doc = Document::parse("", "x.toml").unwrap();
+        doc.overlay(std::iter::empty(), &["sweep.axes.a.b=[1, 2]".into()]).unwrap();
+        let runs = Sweep::read(&mut doc, 1).unwrap().runs();
+        assert_eq!(runs[1].set[0].1.origin.to_string(), "--set sweep.axes.a.b=[1, 2]");
     }
 }

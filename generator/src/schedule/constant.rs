@@ -22,6 +22,10 @@ impl Named for Constant {
 }
 
 impl Schedule for Constant {
+    fn keys(&self) -> &'static [&'static str] {
+        &["jitter", "offered", "period"]
+    }
+
     fn open(&self, section: &mut Section, pace: &Pace, seed: Seed) -> Result<Box<dyn Timeline + Send>> {
         let jitter: f64 = section.get("jitter", 0.0)?;
         if !(0.0..=1.0).contains(&jitter) {
@@ -29,7 +33,7 @@ impl Schedule for Constant {
         }
         let speed = Speed::read(section)?;
         let gap = |stream: &mut _, jitter: f64| 1.0 + jitter * (2.0 * stream_unit(stream) - 1.0);
-        Ok(Box::new(Merged::new(pace, speed, gap, jitter, seed)))
+        Ok(Box::new(Merged::new(section, pace, speed, (gap, jitter), seed)?))
     }
 }
 

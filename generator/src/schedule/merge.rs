@@ -6,8 +6,10 @@ use std::collections::BinaryHeap;
 use rand::RngExt;
 
 use super::{Pace, Speed, Timeline};
+use crate::config::Section;
 use crate::seed::{Seed, Stream};
-use crate::time::{SECOND, Time};
+use crate::time::{HORIZON, SECOND, Time, too_late};
+use crate::{Error, Result};
 
 /// Draws the gap to the next update, in units of the worker's mean period.
 pub(super) type Gap = fn(&mut Stream, f64) -> f64;
@@ -33,10 +35,13 @@ pub(super) struct Merged {
 
 impl Merged {
     /// Workers start at a random phase of their period and draw gaps with `gap(stream, parameter)`.
-    ///
-    /// With [`Speed::Offered`] the timeline is drawn twice: once to learn how long it is, once scaled so
-    /// that the whole run's mean is the rate asked for, not only its expectation.
-    pub(super) fn new(pace: &Pace, speed: Speed, gap: Gap, parameter: f64, seed: Seed) -> Self {
+    pub(super) fn new(
+        section: &Section,
+        pace: &Pace,
+        speed: Speed,
+        (gap, parameter): (Gap, f64),
+        seed: Seed,
+    ) -> Result<Self> {
         let mut workers: Vec<_> = (0..pace.period.len())
             .map(|w| {
                 let mut stream = seed.stream("schedule.gap", w as u64, 0);
@@ -45,22 +50,50 @@ impl Merged {
                 Rhythm { at: phase * period, stream, period, left: pace.updates }
             })
             .collect();
-        let scale = match speed {
-            Speed::Period(span) => span.ps() as f64,
-            Speed::Offered(rate) => {
-                let bits = pace.update_bits as f64 * pace.updates as f64 * workers.len() as f64;
-                let length = length(&workers, gap, parameter);
-                if length > 0.0 { bits / rate.bps() as f64 * SECOND as f64 / length } else { 0.0 }
-            }
-        };
+        let scale = scale(section, pace, speed, &workers, (gap, parameter))?;
         workers.retain(|w| w.left > 0);
         let heap = (0..workers.len()).map(|w| Reverse(((workers[w].at * scale) as Time, w as u32))).collect();
-        Merged { workers, gap, parameter, scale, heap }
+        Ok(Merged { workers, gap, parameter, scale, heap })
     }
 }
 
-/// Relative time from the first to the last generation of all.
-fn length(workers: &[Rhythm], gap: Gap, parameter: f64) -> f64 {
+/// Picoseconds per unit of relative time; refuses a speed at which the run would be too long.
+///
+/// With [`Speed::Offered`] the timeline is drawn twice: once to learn how long it is, once scaled so
+/// that the whole run's mean is the rate asked for, not only its expectation.
+fn scale(section: &Section, pace: &Pace, speed: Speed, workers: &[Rhythm], gap: (Gap, f64)) -> Result<f64> {
+    let within = |key: &str, value: String, end: f64| {
+        // Not a number counts as too late: periods beyond what floats hold.
+        if end <= HORIZON as f64 {
+            return Ok(());
+        }
+        let what = format!("{}: the end of the run, with {value},", section.place(key));
+        let keys = "raise schedule.offered, lower schedule.period, send fewer updates, or bring the workers' periods \
+                    nearer to each other (workload.cluster_sigma, worker_sigma, cluster_periods)";
+        Err(Error::config(too_late(&what, end, keys)))
+    };
+    match speed {
+        Speed::Period(span) => {
+            // On the mean; a draw that goes beyond ends the timeline when it gets there.
+            let slowest = pace.period.iter().copied().fold(0.0, f64::max);
+            let end = slowest * f64::from(pace.updates.saturating_sub(1)) * span.ps() as f64;
+            within("period", span.to_string(), end)?;
+            Ok(span.ps() as f64)
+        }
+        Speed::Offered(rate) => {
+            let bits = pace.update_bits as f64 * f64::from(pace.updates) * workers.len() as f64;
+            let wanted = bits / rate.bps() as f64 * SECOND as f64;
+            within("offered", rate.to_string(), wanted)?;
+            let (first, last) = extent(workers, gap);
+            let scale = if last > first { wanted / (last - first) } else { 0.0 };
+            within("offered", rate.to_string(), last * scale)?;
+            Ok(scale)
+        }
+    }
+}
+
+/// Relative times of the first and the last generation of all.
+fn extent(workers: &[Rhythm], (gap, parameter): (Gap, f64)) -> (f64, f64) {
     let (mut first, mut last) = (f64::INFINITY, 0.0f64);
     for worker in workers {
         let mut worker = worker.clone();
@@ -70,7 +103,7 @@ fn length(workers: &[Rhythm], gap: Gap, parameter: f64) -> f64 {
         }
         last = last.max(worker.at);
     }
-    last - first
+    (first, last)
 }
 
 impl Timeline for Merged {
@@ -83,7 +116,8 @@ impl Timeline for Merged {
             std::collections::binary_heap::PeekMut::pop(top);
         } else {
             worker.at += worker.period * (self.gap)(&mut worker.stream, self.parameter);
-            // Never back in time, whatever the rounding.
+            // Never back in time, whatever the rounding; what is beyond `Time` becomes its maximum, which is later
+            // than the range that a run may have.
             *top = Reverse(((worker.at * self.scale) as Time, id));
         }
         Some((time, id))

@@ -18,7 +18,8 @@ use crate::registry::Named;
 use crate::seed::Seed;
 use crate::time::Time;
 
-pub use open::open;
+pub use as_recorded::Tempo;
+pub use open::{allow_unused, open};
 pub use speed::Speed;
 
 /// What a schedule must know of the workload.
@@ -34,12 +35,22 @@ pub struct Pace {
 
 /// Generation times in order, with the worker of each.
 pub trait Timeline {
-    /// The next generation; none when all updates are out.
+    /// The next generation; none when all updates are out. A time above [`crate::time::HORIZON`] stands for any
+    /// time that late: [`open`] ends the timeline there.
     fn next(&mut self) -> Option<(Time, u32)>;
+
+    /// Why the timeline ended before all updates were out, if it did.
+    fn failure(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// Makes timelines.
 pub trait Schedule: Named + Sync {
+    /// The keys of `[schedule]` that [`open`](Self::open) reads: they stay valid when a sweep also visits other
+    /// schedules.
+    fn keys(&self) -> &'static [&'static str];
+
     /// Reads its keys and makes a timeline.
     fn open(&self, section: &mut Section, pace: &Pace, seed: Seed) -> Result<Box<dyn Timeline + Send>>;
 }
@@ -47,3 +58,23 @@ pub trait Schedule: Named + Sync {
 /// Every schedule, by name.
 pub static SCHEDULES: &[&dyn Schedule] =
     &[&constant::Constant, &poisson::Poisson, &on_off::OnOff, &as_recorded::AsRecorded];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedules_name_the_keys_that_they_read() {
+        for schedule in SCHEDULES {
+            let mut section = Section::of("schedule", &[]);
+            let pace = Pace { period: vec![1.0], updates: 1, update_bits: 2048 };
+            // Some need a key or a trace and refuse; all have read everything by then.
+            let _ = schedule.open(&mut section, &pace, Seed(1));
+            let mut asked: Vec<_> = section.asked().iter().map(String::as_str).collect();
+            let mut named = schedule.keys().to_vec();
+            asked.sort_unstable();
+            named.sort_unstable();
+            assert_eq!(asked, named, "{}", schedule.name());
+        }
+    }
+}

@@ -9,7 +9,7 @@ use super::{Pace, Schedule, Timeline};
 use crate::config::Section;
 use crate::registry::{Named, suggest};
 use crate::seed::{Seed, Stream};
-use crate::time::{SECOND, Serialiser, Time};
+use crate::time::{HORIZON, SECOND, Serialiser, Time, too_late};
 use crate::units::{Rate, Size};
 use crate::{Error, Result};
 
@@ -26,6 +26,10 @@ impl Named for OnOff {
 }
 
 impl Schedule for OnOff {
+    fn keys(&self) -> &'static [&'static str] {
+        &["burst", "peak", "offered", "order"]
+    }
+
     fn open(&self, section: &mut Section, pace: &Pace, seed: Seed) -> Result<Box<dyn Timeline + Send>> {
         let burst: u32 = section.get("burst", 128u32)?;
         let peak: Rate = section.get("peak", "100Gbps")?;
@@ -48,17 +52,32 @@ impl Schedule for OnOff {
                 section.place("offered")
             )));
         }
-        let bytes = (pace.update_bits / 8) as u32;
-        let cycle_ps = u128::from(burst) * u128::from(pace.update_bits) * SECOND as u128 / u128::from(offered.bps());
+        // The source as a whole has a rhythm, its workers have none: periods would silently do nothing.
+        if pace.period.iter().any(|p| *p != pace.period[0]) {
+            return Err(Error::config(format!(
+                "{}: \"on_off\" gives workers no periods of their own, but the workload does; set \
+                 workload.cluster_sigma and workload.worker_sigma to 0 and leave workload.cluster_periods out, or \
+                 choose the schedule \"constant\" or \"poisson\"",
+                section.place("kind")
+            )));
+        }
+        let total = u64::from(pace.updates) * pace.period.len() as u64;
+        let cycle = Cycle::new(burst, pace.update_bits, offered);
+        let cycles = total.div_ceil(burst.into());
+        if cycle.length(cycles) > HORIZON as f64 {
+            let what = format!("{}: the end of {cycles} cycles of {burst} updates", section.place("offered"));
+            let keys = "raise schedule.offered, lower schedule.burst or send fewer updates";
+            return Err(Error::config(too_late(&what, cycle.length(cycles), keys)));
+        }
         Ok(Box::new(Bursts {
             left: vec![pace.updates; pace.period.len()],
-            total: u64::from(pace.updates) * pace.period.len() as u64,
+            total,
             burst,
-            cycle: cycle_ps as Time,
-            bytes,
+            cycle,
+            bytes: (pace.update_bits / 8) as u32,
             peak: Serialiser::new(peak, Size::default()),
             in_burst: 0,
-            cycle_start: 0,
+            cycles: 0,
             at: 0,
             turn: 0,
             round_robin,
@@ -67,15 +86,41 @@ impl Schedule for OnOff {
     }
 }
 
+/// One burst and its pause, as an exact ratio: no rounding accumulates over cycles.
+struct Cycle {
+    /// Picoseconds times `rate_bps`.
+    product: u128,
+    rate_bps: u64,
+}
+
+impl Cycle {
+    fn new(burst: u32, update_bits: u64, offered: Rate) -> Self {
+        // At most 2³² · 2⁵⁰ · 2⁴⁰.
+        let bits = u128::from(burst) * u128::from(update_bits);
+        Cycle { product: bits * SECOND as u128, rate_bps: offered.bps() }
+    }
+
+    /// How long so many cycles last.
+    fn length(&self, cycles: u64) -> f64 {
+        self.product as f64 / self.rate_bps as f64 * cycles as f64
+    }
+
+    /// When cycle `number` starts. Cycles that start within the range of time fit: `open` saw to that.
+    fn start(&self, number: u64) -> Time {
+        let product = self.product.checked_mul(number.into());
+        product.and_then(|p| Time::try_from(p / u128::from(self.rate_bps)).ok()).unwrap_or(Time::MAX)
+    }
+}
+
 struct Bursts {
     left: Vec<u32>,
     total: u64,
     burst: u32,
-    cycle: Time,
+    cycle: Cycle,
     bytes: u32,
     peak: Serialiser,
     in_burst: u32,
-    cycle_start: Time,
+    cycles: u64,
     at: Time,
     turn: usize,
     round_robin: bool,
@@ -111,12 +156,13 @@ impl Timeline for Bursts {
         }
         if self.in_burst == self.burst {
             self.in_burst = 0;
-            self.cycle_start += self.cycle;
-            self.at = self.cycle_start;
+            self.cycles += 1;
+            // At an offered rate that is the peak rate, a burst may end within the picosecond after.
+            self.at = self.cycle.start(self.cycles).max(self.at);
         }
         let worker = self.pick();
         let time = self.at;
-        self.at += self.peak.take(self.bytes);
+        self.at = self.at.saturating_add(self.peak.take(self.bytes));
         self.in_burst += 1;
         self.left[worker] -= 1;
         self.total -= 1;
@@ -146,6 +192,25 @@ mod tests {
             assert_eq!(times[125].0, 125 * 2048 * 1000 / 60, "one burst per cycle at 60 Gbit/s");
         }
         assert_eq!(collect("round_robin")[28].1, 1);
+    }
+
+    #[test]
+    fn cycles_do_not_drift() {
+        // A cycle of 8 bit at 7 bit/s has no whole number of picoseconds.
+        let values = [("burst", 1u32.into()), ("offered", "7bps".into())];
+        let pace = Pace { period: vec![1.0], updates: 100_000, update_bits: 8 };
+        let mut timeline = OnOff.open(&mut Section::of("schedule", &values), &pace, Seed(3)).unwrap();
+        let last = std::iter::from_fn(|| timeline.next()).last().unwrap().0;
+        assert_eq!(i128::from(last), 99_999 * 8 * i128::from(SECOND) / 7);
+    }
+
+    #[test]
+    fn periods_of_workers_are_refused() {
+        let pace = Pace { period: vec![1.0, 2.0], updates: 1, update_bits: 8 };
+        let message = OnOff.open(&mut Section::of("schedule", &[]), &pace, Seed(1)).err().unwrap().to_string();
+        assert!(message.contains("cluster_sigma"), "{message}");
+        let alike = Pace { period: vec![2.0, 2.0], ..pace };
+        assert!(OnOff.open(&mut Section::of("schedule", &[]), &alike, Seed(1)).is_ok());
     }
 
     #[test]

@@ -21,10 +21,14 @@ impl Named for Poisson {
 }
 
 impl Schedule for Poisson {
+    fn keys(&self) -> &'static [&'static str] {
+        &["offered", "period"]
+    }
+
     fn open(&self, section: &mut Section, pace: &Pace, seed: Seed) -> Result<Box<dyn Timeline + Send>> {
         let speed = Speed::read(section)?;
         let gap = |stream: &mut _, _: f64| -(1.0 - stream_unit(stream)).ln();
-        Ok(Box::new(Merged::new(pace, speed, gap, 0.0, seed)))
+        Ok(Box::new(Merged::new(section, pace, speed, (gap, 0.0), seed)?))
     }
 }
 

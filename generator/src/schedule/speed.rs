@@ -18,17 +18,21 @@ impl Speed {
     pub fn read(section: &mut Section) -> Result<Self> {
         let offered: Option<Rate> = section.get_opt("offered")?;
         let period: Option<Span> = section.get_opt("period")?;
+        let zero = |key: &str, value: String| {
+            Err(Error::config(format!("{}: {value} is not above 0; choose more", section.place(key))))
+        };
         match (offered, period) {
-            (Some(rate), None) if rate.bps() > 0 => Ok(Speed::Offered(rate)),
-            (None, Some(span)) if span.ps() > 0 => Ok(Speed::Period(span)),
-            (None, None) => Err(Error::config(
-                "schedule: neither \"offered\" nor \"period\" is given; give one, for example offered = \"60Gbps\"",
-            )),
             (Some(_), Some(_)) => Err(Error::config(format!(
                 "{}: \"offered\" and \"period\" are both given; give one",
                 section.place("period")
             ))),
-            _ => Err(Error::config(format!("{}: the speed must be above 0", section.name()))),
+            (None, None) => Err(Error::config(
+                "schedule: neither \"offered\" nor \"period\" is given; give one, for example offered = \"60Gbps\"",
+            )),
+            (Some(rate), None) if rate.bps() == 0 => zero("offered", rate.to_string()),
+            (None, Some(span)) if span.ps() == 0 => zero("period", span.to_string()),
+            (Some(rate), None) => Ok(Speed::Offered(rate)),
+            (None, Some(span)) => Ok(Speed::Period(span)),
         }
     }
 }

@@ -19,6 +19,10 @@ impl Named for Bottleneck {
 }
 
 impl Shape for Bottleneck {
+    fn keys(&self) -> &'static [&'static str] {
+        &["ingress_rate", "rate", "downlink_rate", "delay", "overhead"]
+    }
+
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology> {
         let ingress: Rate = section.get("ingress_rate", "100Gbps")?;
         let rate: Rate = section.get("rate", "40Gbps")?;

@@ -19,6 +19,10 @@ impl Named for Custom {
 }
 
 impl Shape for Custom {
+    fn keys(&self) -> &'static [&'static str] {
+        &["hosts", "devices", "server", "links", "delay", "overhead"]
+    }
+
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology> {
         let hosts: Vec<String> = section.get_list("hosts", &[])?;
         let devices: Vec<String> = section.get_list("devices", &[])?;

@@ -1,10 +1,29 @@
-//! Nodes, links and shortest-path routes.
+//! Nodes, links and shortest-path routes; from `[topology]` to a network that is checked.
 
 use std::collections::VecDeque;
 
-use crate::time::Time;
+use super::SHAPES;
+use crate::config::Document;
+use crate::registry::find;
+use crate::time::{HORIZON, SECOND, Time, too_late};
 use crate::units::{Rate, Size};
+use crate::wire::frame::FRAME_MAX;
 use crate::{Error, Result};
+
+/// Reads `[topology]`, wires the network for these workers and checks it. Keys of the shapes that are not used stay
+/// valid, so that a sweep can visit several.
+pub fn open(document: &mut Document, workers: &Population) -> Result<Topology> {
+    let mut section = document.section("topology")?;
+    let kind: String = section.get("kind", "bottleneck")?;
+    let shape = find(SHAPES, "topology", &kind, &section.place("kind"))?;
+    let topology = shape.build(&mut section, workers)?;
+    for shape in SHAPES {
+        section.allow(shape.keys());
+    }
+    document.close(section)?;
+    topology.check(workers.len())?;
+    Ok(topology)
+}
 
 /// Index of a node.
 pub type NodeId = u16;
@@ -77,6 +96,25 @@ pub struct Link {
     pub overhead: Size,
     /// Slots of this link's queue where it differs from `[target] slots`.
     pub slots: Option<u32>,
+}
+
+impl Link {
+    /// Refuses rates and delays with which no frame would ever arrive.
+    fn check(&self) -> Result<(), String> {
+        if self.rate.bps() == 0 {
+            return Err("it has rate 0; a rate must be above 0".into());
+        }
+        if !(0..=HORIZON).contains(&self.delay) {
+            let keys = "choose a delay of 0 or more and below that";
+            return Err(too_late("the end of its delay", self.delay as f64, keys));
+        }
+        let bits = FRAME_MAX as f64 * 8.0 + self.overhead.bits() as f64;
+        let longest = bits / self.rate.bps() as f64 * SECOND as f64;
+        if longest > HORIZON as f64 {
+            return Err(too_late("the end of one frame", longest, "raise the rate or lower topology.overhead"));
+        }
+        Ok(())
+    }
 }
 
 /// A network. The port of a node is the position of the link among those that leave it.
@@ -184,13 +222,13 @@ impl Topology {
             if link.from == link.to {
                 return fail(format!("\"{}\" is linked to itself", name(link.from)));
             }
-            if link.rate.bps() == 0 {
-                return fail(format!(
-                    "the link from \"{}\" to \"{}\" has rate 0; a rate must be above 0",
+            link.check().map_err(|what| {
+                Error::config(format!(
+                    "[topology]: the link from \"{}\" to \"{}\": {what}",
                     name(link.from),
                     name(link.to)
-                ));
-            }
+                ))
+            })?;
         }
         for (id, node) in self.nodes.iter().enumerate() {
             let degree = self.ports(id as NodeId).count();
@@ -258,6 +296,26 @@ mod tests {
         assert_eq!(routes[1], vec![0, NO_PORT, 1]);
         assert_eq!(routes[2][0], 0);
         chain().check(1).unwrap();
+    }
+
+    #[test]
+    fn a_section_may_have_the_keys_of_every_shape() {
+        let base = "[topology]\nrate = \"20Gbps\"\nleaves = 2\nserver = \"ps\"\n";
+        for kind in ["bottleneck", "multi_hop"] {
+            let mut document = Document::parse(&format!("{base}kind = \"{kind}\""), "x.toml").unwrap();
+            open(&mut document, &Population::regular(2, 2)).unwrap();
+            document.finish(&[]).unwrap();
+            assert!(document.resolved().contains("leaves = 2") && document.resolved().contains("rate = \"20Gbps\""));
+        }
+        let says = |text: &str, part: &str| {
+            let mut document = Document::parse(&format!("{base}{text}"), "x.toml").unwrap();
+            let message = open(&mut document, &Population::regular(2, 2)).unwrap_err().to_string();
+            assert!(message.contains(part), "{message}");
+        };
+        says("leavs = 3", "did you mean \"leaves\"");
+        says("kind = \"custom\"", "has 0 links");
+        says("delay = \"2500h\"", "26 days");
+        says("overhead = \"1000000GB\"\ningress_rate = \"1kbps\"", "topology.overhead");
     }
 
     #[test]

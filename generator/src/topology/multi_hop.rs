@@ -20,6 +20,20 @@ impl Named for MultiHop {
 }
 
 impl Shape for MultiHop {
+    fn keys(&self) -> &'static [&'static str] {
+        &[
+            "leaves",
+            "host_rate",
+            "leaf_rates",
+            "root_rate",
+            "downlink_rate",
+            "delay",
+            "overhead",
+            "leaf_slots",
+            "root_slots",
+        ]
+    }
+
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology> {
         let leaves: u32 = section.get("leaves", 2u32)?;
         let host_rate: Rate = section.get("host_rate", "1Gbps")?;

@@ -1,15 +1,16 @@
 //! Looking at a trace, and distrusting it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::Serialize;
 
 use super::manifest::{TraceManifest, file_hash};
 use super::read::Reader;
-use crate::record::{NO_CLUSTER, PacketId};
+use super::rules::Rules;
+use crate::record::NO_CLUSTER;
 use crate::time::{SECOND, Time};
-use crate::wire::frame::{FRAME_MAX, HEAD};
+use crate::workload::Update;
 use crate::{Error, Result};
 
 /// What a trace holds.
@@ -45,12 +46,10 @@ pub struct Info {
     pub problems: Vec<String>,
 }
 
-/// Running state of one worker.
+/// Gaps of one worker.
 #[derive(Debug, Default, Clone)]
 struct WorkerState {
-    cluster: u16,
     count: u64,
-    next_seq: u32,
     first: Time,
     last: Time,
     gap_squares: f64,
@@ -68,7 +67,7 @@ pub fn info(path: &Path) -> Result<Info> {
     let manifest = TraceManifest::load(path)?;
     let hash_ok = manifest.map(|m| Ok::<_, Error>(m.sha256 == file_hash(path)?)).transpose()?;
     if hash_ok == Some(false) {
-        scan.problem("the file does not match the hash in its manifest: one of them was changed".into());
+        scan.rules.problem("the file does not match the hash in its manifest: one of them was changed".into());
     }
     Ok(scan.finish(hash_ok))
 }
@@ -81,89 +80,42 @@ pub fn check(path: &Path) -> Result<Info> {
 
 #[derive(Default)]
 struct Scan {
-    rows: u64,
+    rules: Rules,
     bytes: u64,
     first: Option<Time>,
     last: Time,
     with_values: u64,
     with_reward: u64,
     workers: BTreeMap<u32, WorkerState>,
-    problems: Vec<String>,
 }
 
 impl Scan {
-    fn problem(&mut self, what: String) {
-        if self.problems.len() < 20 {
-            self.problems.push(what);
-        }
-    }
-
-    fn update(&mut self, update: &crate::workload::Update, values: &[f32]) {
-        let row = self.rows;
-        self.rows += 1;
+    fn update(&mut self, update: &Update, values: &[f32]) {
+        self.rules.update(update, values);
         self.bytes += u64::from(update.bytes);
         self.with_values += u64::from(!values.is_empty());
         self.with_reward += u64::from(update.reward.is_some());
-        if update.t_gen < self.last || update.t_gen < 0 {
-            self.problem(format!(
-                "row {row}: time {} ps is before {} ps; times must not go back",
-                update.t_gen, self.last
-            ));
-        }
         self.first.get_or_insert(update.t_gen);
         self.last = self.last.max(update.t_gen);
-        if !(HEAD as u32..=FRAME_MAX as u32).contains(&update.bytes) {
-            self.problem(format!("row {row}: {} bytes; frames have {HEAD} to {FRAME_MAX}", update.bytes));
-        }
-        if update.worker >= PacketId::WORKERS_MAX {
-            self.problem(format!("row {row}: worker {} is not below {}", update.worker, PacketId::WORKERS_MAX));
-        }
-        if values.iter().chain(&update.reward).any(|v| !v.is_finite()) {
-            self.problem(format!("row {row}: a value or reward is not a finite number"));
-        }
-        let new = WorkerState { cluster: update.cluster, first: update.t_gen, ..Default::default() };
+        let new = WorkerState { first: update.t_gen, ..Default::default() };
         let state = self.workers.entry(update.worker).or_insert(new);
-        let expected = state.next_seq;
-        let moved = state.cluster != update.cluster;
         if state.count > 0 {
-            let gap = (update.t_gen - state.last) as f64;
+            let gap = update.t_gen as f64 - state.last as f64;
             state.gap_squares += gap * gap;
         }
         state.count += 1;
         state.last = update.t_gen;
-        state.next_seq = update.seq.wrapping_add(1);
-        if update.seq != expected {
-            self.problem(format!(
-                "row {row}: worker {} has seq {} after {expected} updates",
-                update.worker, update.seq
-            ));
-        }
-        if moved {
-            self.problem(format!("row {row}: worker {} is in two clusters", update.worker));
-        }
     }
 
-    fn finish(mut self, hash_ok: Option<bool>) -> Info {
-        if self.rows == 0 {
-            self.problem("the trace is empty".into());
-        }
-        if let Some((&last, _)) = self.workers.last_key_value()
-            && last as usize + 1 != self.workers.len()
-        {
-            self.problem(format!("{} workers have ids up to {last}; ids must be dense from 0", self.workers.len()));
-        }
+    fn finish(self, hash_ok: Option<bool>) -> Info {
+        let updates = self.rules.rows();
+        let (clusters, problems) = self.rules.finish();
         let first = self.first.unwrap_or(0);
-        let span = (self.last - first) as f64;
+        let span = self.last as f64 - first as f64;
         let mut info = Info {
-            updates: self.rows,
+            updates,
             workers: self.workers.len(),
-            clusters: self
-                .workers
-                .values()
-                .map(|w| w.cluster)
-                .filter(|c| *c != NO_CLUSTER)
-                .collect::<std::collections::BTreeSet<_>>()
-                .len(),
+            clusters: clusters.iter().filter(|c| **c != NO_CLUSTER).collect::<BTreeSet<_>>().len(),
             first_ps: first,
             last_ps: self.last,
             bytes: self.bytes,
@@ -174,7 +126,7 @@ impl Scan {
             with_values: self.with_values,
             with_reward: self.with_reward,
             hash_ok,
-            problems: self.problems,
+            problems,
         };
         let mut varied = 0u32;
         for state in self.workers.values() {
@@ -182,7 +134,7 @@ impl Scan {
             info.updates_per_worker.1 = info.updates_per_worker.1.max(state.count);
             if state.count > 1 {
                 let gaps = (state.count - 1) as f64;
-                let mean = (state.last - state.first) as f64 / gaps;
+                let mean = (state.last as f64 - state.first as f64) / gaps;
                 info.period_ps = (info.period_ps.0.min(mean), info.period_ps.1.max(mean));
                 if mean > 0.0 {
                     info.gap_cv += (state.gap_squares / gaps / (mean * mean) - 1.0).max(0.0).sqrt();

@@ -1,12 +1,13 @@
 //! Foreign files into traces: CSV with the header `t_ps,cluster,worker,seq,reward[,values…]`, and
-//! Parquet with our column names.
+//! Parquet with our column names and any widths.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::foreign;
 use super::manifest::{TraceManifest, file_hash};
-use super::read::Reader;
-use super::write::Writer;
+use super::rules::Rules;
+use super::write::{Writer, refuse_same};
 use crate::wire::frame::{FRAME_MAX, HEAD};
 use crate::wire::olaf::{FRAME_MIN, UPDATE_HEAD};
 use crate::workload::Update;
@@ -15,36 +16,52 @@ use crate::{Error, Result};
 /// The columns that a CSV file must begin with.
 const CSV_COLUMNS: [&str; 5] = ["t_ps", "cluster", "worker", "seq", "reward"];
 
-/// Converts `input` (by its extension) to the trace `output`. `bytes` is the frame size where the
-/// values do not say; with values, a frame has just the room that they need.
-pub fn convert(input: &Path, output: &Path, bytes: u32, licence: &str) -> Result<TraceManifest> {
-    let details = BTreeMap::from([
-        ("from".to_owned(), input.file_name().unwrap_or_default().to_string_lossy().into_owned()),
-        ("from_sha256".to_owned(), file_hash(input)?),
-    ]);
-    let writer = Writer::create(output)?;
-    let extension = input.extension().unwrap_or_default().to_string_lossy().to_lowercase();
-    let filled = match extension.as_str() {
-        "csv" => from_csv(input, writer, bytes),
-        "parquet" => from_parquet(input, writer),
-        other => Err(Error::data(
-            input,
-            format!("the extension \"{other}\" is not one that is converted; there are: csv, parquet"),
-        )),
-    };
-    match filled {
-        Ok(writer) => writer.finish("converted", details, licence),
-        Err(e) => {
-            // Nothing half-made stays behind; the error is what matters if this fails too.
-            let mut partial = output.as_os_str().to_owned();
-            partial.push(".partial");
-            let _ = std::fs::remove_file(partial);
-            Err(e)
-        }
+/// Takes converted updates: each is written and held against the rules of traces.
+pub(super) struct Sink {
+    writer: Writer,
+    rules: Rules,
+}
+
+impl Sink {
+    pub(super) fn push(&mut self, update: &Update, values: &[f32]) -> Result<()> {
+        self.rules.update(update, values);
+        self.writer.push(update, values)
     }
 }
 
-fn from_csv(input: &Path, mut writer: Writer, bytes: u32) -> Result<Writer> {
+/// Converts `input` (by its extension) to the trace `output`. `bytes` is the frame size where neither a column nor
+/// the values say it; with values, a frame has just the room that they need. A file that breaks a rule of
+/// [`check`](super::check) is refused, and nothing stays behind.
+pub fn convert(input: &Path, output: &Path, bytes: u32, licence: &str) -> Result<TraceManifest> {
+    refuse_same(input, output)?;
+    let extension = input.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    if !["csv", "parquet"].contains(&extension.as_str()) {
+        return Err(Error::data(
+            input,
+            format!("the extension \"{extension}\" is not one that is converted; there are: csv, parquet"),
+        ));
+    }
+    let mut details = BTreeMap::from([
+        ("from".to_owned(), input.file_name().unwrap_or_default().to_string_lossy().into_owned()),
+        ("from_sha256".to_owned(), file_hash(input)?),
+    ]);
+    let mut sink = Sink { writer: Writer::create(output)?, rules: Rules::default() };
+    if extension == "csv" {
+        from_csv(input, bytes, &mut sink)?;
+    } else {
+        let ignored = foreign::read(input, bytes, &mut sink)?;
+        if !ignored.is_empty() {
+            details.insert("ignored_columns".to_owned(), ignored.join(", "));
+        }
+    }
+    let (_, problems) = sink.rules.finish();
+    if !problems.is_empty() {
+        return Err(Error::data(input, format!("{}; rows count from 0, without a header", problems.join("; "))));
+    }
+    sink.writer.finish("converted", details, licence)
+}
+
+fn from_csv(input: &Path, bytes: u32, sink: &mut Sink) -> Result<()> {
     let at = |line: u64, what: String| Error::data(input, format!("line {line}: {what}"));
     let mut reader = csv::ReaderBuilder::new()
         .flexible(true)
@@ -88,13 +105,13 @@ fn from_csv(input: &Path, mut writer: Writer, bytes: u32) -> Result<Writer> {
             reward: if reward.is_empty() { None } else { Some(number(reward).map_err(|e| named(4, e))?) },
             iteration: None,
         };
-        writer.push(&update, &values)?;
+        sink.push(&update, &values)?;
     }
-    Ok(writer)
+    Ok(())
 }
 
 /// The frame that `values` need, or `bytes` without any.
-fn frame_for(values: usize, bytes: u32) -> Result<u32, String> {
+pub(super) fn frame_for(values: usize, bytes: u32) -> Result<u32, String> {
     let wanted = if values == 0 { bytes as usize } else { HEAD + UPDATE_HEAD + 4 * values };
     if (FRAME_MIN..=FRAME_MAX).contains(&wanted) {
         Ok(wanted as u32)
@@ -103,12 +120,6 @@ fn frame_for(values: usize, bytes: u32) -> Result<u32, String> {
     }
 }
 
-fn from_parquet(input: &Path, mut writer: Writer) -> Result<Writer> {
-    let mut reader = Reader::open(input)?;
-    while let Some(block) = reader.next_block()? {
-        for (i, update) in block.updates.iter().enumerate() {
-            writer.push(update, block.values(i))?;
-        }
-    }
-    Ok(writer)
-}
+#[cfg(test)]
+#[path = "convert_tests.rs"]
+mod tests;

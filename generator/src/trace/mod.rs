@@ -2,20 +2,25 @@
 //!
 //! [`write`] and [`read`] stream record batches, so that traces larger than memory pass through; a
 //! [`TraceManifest`] says where a trace comes from. `scale` makes other sizes and rates of a trace, `convert` takes
-//! foreign files, `check` distrusts.
+//! foreign files (Parquet through `foreign`), `check` distrusts; `rules` says what every trace must be, `stretch` scales times exactly.
 
 mod check;
 mod convert;
+mod foreign;
 mod manifest;
 mod read;
+mod rules;
 mod scale;
 mod schema;
+mod stretch;
 mod write;
 
 pub use check::{Info, check, info};
 pub use convert::convert;
 pub use manifest::{TraceManifest, file_hash, hex, manifest_path};
 pub use read::{Block, Reader};
+pub(crate) use rules::Rules;
 pub use scale::{Scaling, scale};
 pub use schema::{TRACE_VERSION, trace_schema};
+pub(crate) use stretch::Stretch;
 pub use write::{Writer, synthesise};

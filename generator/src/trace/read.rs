@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use arrow::array::{Array, AsArray, Float32Array, ListArray, RecordBatch};
-use arrow::datatypes::{Float32Type, Int64Type, UInt16Type, UInt32Type};
+use arrow::datatypes::{Float32Type, Int64Type, Schema, UInt16Type, UInt32Type};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
 use super::schema::accept;
@@ -39,29 +39,28 @@ impl Block {
 pub struct Reader {
     path: PathBuf,
     batches: ParquetRecordBatchReader,
-    rows: u64,
+}
+
+/// Opens any Parquet file in blocks of rows; `accept` judges its schema.
+pub(super) fn open_parquet(
+    path: &Path,
+    accept: impl FnOnce(&Schema) -> Result<()>,
+) -> Result<ParquetRecordBatchReader> {
+    let file = File::open(path).map_err(Error::io("open trace", path))?;
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| {
+        Error::data(
+            path,
+            format!("not a readable Parquet file ({e}); is it truncated? CSV goes through `pktgen trace convert`"),
+        )
+    })?;
+    accept(builder.schema())?;
+    builder.with_batch_size(BATCH).build().map_err(|e| Error::data(path, format!("cannot be read: {e}")))
 }
 
 impl Reader {
     /// Opens `path` and checks its schema.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(Error::io("open trace", path))?;
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| {
-            Error::data(
-                path,
-                format!("not a readable Parquet file ({e}); is it truncated? CSV goes through `pktgen trace convert`"),
-            )
-        })?;
-        accept(builder.schema(), path)?;
-        let rows = builder.metadata().file_metadata().num_rows().max(0) as u64;
-        let batches =
-            builder.with_batch_size(BATCH).build().map_err(|e| Error::data(path, format!("cannot be read: {e}")))?;
-        Ok(Reader { path: path.to_owned(), batches, rows })
-    }
-
-    /// Rows that the file says it has.
-    pub fn rows(&self) -> u64 {
-        self.rows
+        Ok(Reader { path: path.to_owned(), batches: open_parquet(path, |schema| accept(schema, path))? })
     }
 
     /// The next block; none at the end.
@@ -111,7 +110,8 @@ impl Reader {
             None => None,
             Some(c) => {
                 let lists = c.as_list_opt::<i32>().ok_or_else(|| wrong("values"))?;
-                lists.values().as_primitive_opt::<Float32Type>().ok_or_else(|| wrong("values"))?;
+                let numbers = lists.values().as_primitive_opt::<Float32Type>();
+                numbers.filter(|numbers| numbers.null_count() == 0).ok_or_else(|| wrong("values"))?;
                 Some(lists.clone())
             }
         };

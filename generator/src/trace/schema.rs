@@ -33,9 +33,8 @@ pub fn trace_schema() -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, metadata))
 }
 
-/// Is a file's schema one that we can read? Columns may be missing if they are optional, and may come
-/// in any order.
-pub(super) fn accept(schema: &Schema, path: &Path) -> Result<()> {
+/// Refuses a trace of a version that this tool does not know.
+pub(super) fn accept_version(schema: &Schema, path: &Path) -> Result<()> {
     let version = schema.metadata().get("pktgen.version").and_then(|v| v.parse::<u32>().ok());
     if version.is_some_and(|v| v > TRACE_VERSION) {
         return Err(Error::data(
@@ -46,6 +45,13 @@ pub(super) fn accept(schema: &Schema, path: &Path) -> Result<()> {
             ),
         ));
     }
+    Ok(())
+}
+
+/// Is a file's schema one that we can read? Columns may be missing if they are optional, and may come
+/// in any order.
+pub(super) fn accept(schema: &Schema, path: &Path) -> Result<()> {
+    accept_version(schema, path)?;
     let ours = trace_schema();
     for field in ours.fields().iter().filter(|f| !f.is_nullable()) {
         match schema.field_with_name(field.name()) {

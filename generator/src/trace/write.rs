@@ -18,13 +18,47 @@ use crate::wire::olaf;
 use crate::workload::{Source, Update};
 use crate::{Error, Result};
 
+/// Refuses to write a trace over the file that it is made from.
+pub(super) fn refuse_same(input: &Path, output: &Path) -> Result<()> {
+    match (input.canonicalize(), output.canonicalize()) {
+        (Ok(a), Ok(b)) if a == b => {
+            Err(Error::config(format!("{}: is the input and the output; choose another output", output.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Rows per batch.
 const BATCH: usize = 8192;
 
-/// Writes a trace, then its manifest. The file appears under its name only when it is complete.
+/// A file that is removed when it is dropped, unless it got its name before.
+struct Partial {
+    path: PathBuf,
+    kept: bool,
+}
+
+impl Partial {
+    fn rename(&mut self, path: &Path) -> Result<()> {
+        std::fs::rename(&self.path, path).map_err(Error::io("rename", &self.path))?;
+        self.kept = true;
+        Ok(())
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if !self.kept {
+            // The error that led here is what matters if this fails too.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Writes a trace, then its manifest. The file appears under its name only when it is complete; a writer that is
+/// dropped before leaves nothing behind.
 pub struct Writer {
     path: PathBuf,
-    partial: PathBuf,
+    partial: Partial,
     writer: ArrowWriter<File>,
     updates: Vec<Update>,
     values: Vec<f32>,
@@ -39,14 +73,20 @@ impl Writer {
         if path.exists() && !path.is_file() {
             return Err(Error::config(format!("{}: exists and is not a file; choose another name", path.display())));
         }
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
-        let file = File::create(&partial).map_err(Error::io("create trace", &partial))?;
+        if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv")) {
+            return Err(Error::config(format!(
+                "{}: traces are written as Parquet, not CSV; choose a name that ends in .parquet",
+                path.display()
+            )));
+        }
+        let mut name = path.as_os_str().to_owned();
+        name.push(".partial");
+        let file = File::create(&name).map_err(Error::io("create trace", Path::new(&name)))?;
+        let partial = Partial { path: name.into(), kept: false };
         let level = ZstdLevel::try_new(3).map_err(|e| Error::data(path, e.to_string()))?;
         let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
         let writer = ArrowWriter::try_new(file, trace_schema(), Some(properties))
-            .map_err(|e| Error::data(&partial, format!("cannot start the trace: {e}")))?;
+            .map_err(|e| Error::data(&partial.path, format!("cannot start the trace: {e}")))?;
         Ok(Writer {
             path: path.to_owned(),
             partial,
@@ -104,17 +144,17 @@ impl Writer {
             Arc::new(list),
             Arc::new(updates.iter().map(|u| u.iteration).collect::<UInt32Array>()),
         ];
-        let fail = |e: &dyn std::fmt::Display| Error::data(&self.partial, format!("cannot write the trace: {e}"));
+        let fail = |e: &dyn std::fmt::Display| Error::data(&self.partial.path, format!("cannot write the trace: {e}"));
         let batch = RecordBatch::try_new(trace_schema(), columns).map_err(|e| fail(&e))?;
-        self.writer.write(&batch).map_err(|e| write_error(&self.partial, e))
+        self.writer.write(&batch).map_err(|e| write_error(&self.partial.path, e))
     }
 
     /// Ends the file, gives it its name and writes the manifest.
     pub fn finish(mut self, origin: &str, details: BTreeMap<String, String>, licence: &str) -> Result<TraceManifest> {
         self.flush()?;
-        let Writer { path, partial, writer, rows, .. } = self;
-        writer.close().map_err(|e| write_error(&partial, e))?;
-        std::fs::rename(&partial, &path).map_err(Error::io("rename", &partial))?;
+        let Writer { path, mut partial, writer, rows, .. } = self;
+        writer.close().map_err(|e| write_error(&partial.path, e))?;
+        partial.rename(&path)?;
         let manifest = TraceManifest {
             version: 1,
             origin: origin.to_owned(),
@@ -167,4 +207,25 @@ pub fn synthesise(
         return Err(Error::data(path, why));
     }
     writer.finish("synthesised", details, "CC0-1.0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_writer_that_is_dropped_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = || std::fs::read_dir(folder.path()).unwrap().count();
+        let path = folder.path().join("t.parquet");
+        let writer = Writer::create(&path).unwrap();
+        assert_eq!(files(), 1);
+        drop(writer);
+        assert_eq!(files(), 0);
+        Writer::create(&path).unwrap().finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
+        assert_eq!(files(), 2, "the trace and its manifest");
+        let message = Writer::create(&folder.path().join("t.CSV")).err().unwrap().to_string();
+        assert!(message.contains(".parquet"), "{message}");
+        assert_eq!(files(), 2);
+    }
 }

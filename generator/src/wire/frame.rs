@@ -166,24 +166,6 @@ pub fn source_ip(frame: &[u8]) -> Ip {
     }
 }
 
-/// Destination address of a frame with our fixed headers.
-#[inline]
-pub fn destination_ip(frame: &[u8]) -> Ip {
-    match frame.get(field::IP_DST) {
-        Some(&[a, b, c, d]) => u32::from_be_bytes([a, b, c, d]),
-        _ => 0,
-    }
-}
-
-/// UDP source and destination port of a frame with our fixed headers.
-#[inline]
-pub fn ports(frame: &[u8]) -> (u16, u16) {
-    match frame.get(34..38) {
-        Some(&[a, b, c, d]) => (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])),
-        _ => (0, 0),
-    }
-}
-
 /// A UDP datagram found in any frame: VLAN tags, options and padding are seen through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Datagram<'a> {
@@ -254,7 +236,7 @@ mod tests {
         let datagram = Datagram::parse(&frame).unwrap();
         assert_eq!((datagram.src, datagram.dst), (worker_ip(5), group_ip(3)));
         assert_eq!((datagram.src_port, datagram.dst_port, datagram.payload.len()), (1000, 2000, 18));
-        assert_eq!((source_ip(&frame), destination_ip(&frame)), (worker_ip(5), group_ip(3)));
+        assert_eq!(source_ip(&frame), worker_ip(5));
         assert_eq!(&frame[..6], &[0x01, 0x00, 0x5e, 0x40, 0, 3]);
     }
 

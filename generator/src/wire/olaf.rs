@@ -218,12 +218,6 @@ pub fn is_ack(payload: &[u8]) -> bool {
     payload.len() >= ACK_HEAD && payload[field::KIND] == VERSION << 4 | KIND_ACK
 }
 
-/// Cluster in the header of an update or acknowledgement.
-#[inline]
-pub fn cluster_of(payload: &[u8]) -> u16 {
-    payload.get(field::CLUSTER).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]))
-}
-
 /// Stamps the status of a queue into an acknowledgement; values beyond the field become its maximum.
 pub fn stamp(payload: &mut [u8], status: Status) {
     if is_ack(payload) {

@@ -3,16 +3,22 @@
 
 use super::{Source, Update, Workload};
 use crate::config::Section;
-use crate::record::NO_CLUSTER;
+use crate::record::{NO_CLUSTER, PacketId};
 use crate::registry::Named;
 use crate::schedule::Timeline;
 use crate::seed::{Seed, Stream};
-use crate::time::{SECOND, Time};
+use crate::time::{HORIZON, SECOND, Time};
 use crate::topology::Population;
 use crate::units::{Rate, Size};
 use crate::wire::frame::{FRAME_MAX, HEAD};
 use crate::{Error, Result};
 use rand::RngExt;
+
+/// Most flows: each has an address of its own in 198.19.0.0/16.
+const FLOWS_MAX: u32 = 1 << 16;
+
+/// The keys of traffic beside another workload.
+pub(super) const BESIDE: &[&str] = &["background_rate", "background_flows", "background_bytes"];
 
 /// `kind = "background"`.
 pub struct Background;
@@ -27,9 +33,20 @@ impl Named for Background {
 }
 
 impl Workload for Background {
+    fn keys(&self) -> &'static [&'static str] {
+        &["flows", "packets", "bytes"]
+    }
+
     fn open(&self, section: &mut Section, schedule: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
-        let flows: u32 = section.get("flows", 4u32)?;
+        let flows = flows(section, "flows", 0)?;
         let packets: u32 = section.get("packets", 1000u32)?;
+        if packets == 0 {
+            return Err(Error::config(format!(
+                "{}: 0 packets; every flow needs 1 to {}",
+                section.place("packets"),
+                u32::MAX
+            )));
+        }
         let bytes = frame_bytes(section, "bytes", "1000B", HEAD)?;
         let pace = crate::schedule::Pace {
             period: vec![1.0; flows as usize],
@@ -39,6 +56,20 @@ impl Workload for Background {
         let timeline = crate::schedule::open(schedule, "poisson", &pace, seed)?;
         Ok(Box::new(Plain::new(timeline, 0, flows, bytes)))
     }
+}
+
+/// Reads how many flows there are, whose ids begin at `first`.
+fn flows(section: &mut Section, key: &str, first: u32) -> Result<u32> {
+    let flows: u32 = section.get(key, 4u32)?;
+    let most = FLOWS_MAX.min(PacketId::WORKERS_MAX.saturating_sub(first));
+    if (1..=most).contains(&flows) {
+        return Ok(flows);
+    }
+    Err(Error::config(format!(
+        "{}: {flows} flows beside {first} workers; there must be 1 to {FLOWS_MAX}, and with the workers at most {}",
+        section.place(key),
+        PacketId::WORKERS_MAX
+    )))
 }
 
 /// Reads a frame size in whole bytes between `min` and the jumbo limit.
@@ -56,11 +87,11 @@ pub(super) fn frame_bytes(section: &mut Section, key: &str, default: &str, min: 
 /// The traffic beside another workload, if `background_rate` asks for some.
 pub(super) fn beside(section: &mut Section, first: u32, seed: Seed) -> Result<Option<Box<dyn Source>>> {
     let Some(rate) = section.get_opt::<Rate>("background_rate")? else { return Ok(None) };
-    let flows: u32 = section.get("background_flows", 4u32)?;
+    let flows = flows(section, "background_flows", first)?;
     let bytes = frame_bytes(section, "background_bytes", "1000B", HEAD)?;
-    if rate.bps() == 0 || flows == 0 {
+    if rate.bps() == 0 {
         return Err(Error::config(format!(
-            "{}: background of {rate} over {flows} flows; both must be above 0",
+            "{}: a background of {rate}; choose a rate above 0, or leave the key out",
             section.place("background_rate")
         )));
     }
@@ -70,7 +101,7 @@ pub(super) fn beside(section: &mut Section, first: u32, seed: Seed) -> Result<Op
     Ok(Some(Box::new(Plain::new(timeline, first, flows, bytes))))
 }
 
-/// Poisson arrivals over all flows, without an end.
+/// Poisson arrivals over all flows, until time ends: what they accompany has ended by then.
 struct Endless {
     stream: Stream,
     at: f64,
@@ -82,6 +113,9 @@ impl Timeline for Endless {
     fn next(&mut self) -> Option<(Time, u32)> {
         let unit: f64 = self.stream.random();
         self.at -= (1.0 - unit).ln() * self.mean_gap;
+        if self.at > HORIZON as f64 {
+            return None;
+        }
         Some((self.at as Time, self.stream.random_range(0..self.flows)))
     }
 }
@@ -92,25 +126,35 @@ struct Plain {
     population: Population,
     first: u32,
     bytes: u32,
+    /// The next packet's number, by flow.
     seq: Vec<u32>,
     head: Option<Update>,
+    failure: Option<String>,
 }
 
 impl Plain {
     fn new(timeline: Box<dyn Timeline + Send>, first: u32, flows: u32, bytes: u32) -> Self {
         let population = Population { cluster_of: vec![NO_CLUSTER; flows as usize] };
-        let mut plain = Plain { timeline, population, first, bytes, seq: vec![0; flows as usize], head: None };
+        let seq = vec![0; flows as usize];
+        let mut plain = Plain { timeline, population, first, bytes, seq, head: None, failure: None };
         plain.advance();
         plain
     }
 
     fn advance(&mut self) {
-        self.head = self.timeline.next().map(|(t_gen, flow)| {
-            let seq = self.seq[flow as usize];
-            self.seq[flow as usize] += 1;
-            let worker = self.first + flow;
-            Update { t_gen, cluster: NO_CLUSTER, worker, seq, bytes: self.bytes, reward: None, iteration: None }
-        });
+        self.head = None;
+        let Some((t_gen, flow)) = self.timeline.next() else { return };
+        let (seq, worker) = (self.seq[flow as usize], self.first + flow);
+        let Some(next) = seq.checked_add(1) else {
+            self.failure = Some(format!(
+                "background flow {worker} has used all its {} packet numbers; give workload.background_flows more",
+                u32::MAX
+            ));
+            return;
+        };
+        self.seq[flow as usize] = next;
+        let bytes = self.bytes;
+        self.head = Some(Update { t_gen, cluster: NO_CLUSTER, worker, seq, bytes, reward: None, iteration: None });
     }
 }
 
@@ -128,6 +172,52 @@ impl Source for Plain {
     }
 
     fn take(&mut self, _: &mut [u8]) {
-        self.advance();
+        if self.head.is_some() {
+            self.advance();
+        }
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.failure.as_deref().or(self.timeline.failure())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Value;
+
+    #[test]
+    fn impossible_backgrounds_are_refused() {
+        for (key, value) in [("flows", 0), ("flows", 65_537), ("flows", u32::MAX), ("packets", 0)] {
+            let mut section = Section::of("workload", &[(key, value.into())]);
+            let mut schedule = Section::of("schedule", &[("offered", "1Gbps".into())]);
+            let message = Background.open(&mut section, &mut schedule, Seed(1)).err().unwrap().to_string();
+            assert!(message.contains(&format!("workload.{key}")), "{message}");
+        }
+        let refused = |first: u32, values: &[(&str, Value)]| {
+            beside(&mut Section::of("workload", values), first, Seed(1)).err().map(|e| e.to_string())
+        };
+        let rate = ("background_rate", Value::from("1Gbps"));
+        assert_eq!(refused(PacketId::WORKERS_MAX - 4, std::slice::from_ref(&rate)), None);
+        for (first, flows) in [(PacketId::WORKERS_MAX - 3, 4), (0, u32::MAX), (0, 0), (u32::MAX, 1)] {
+            let message = refused(first, &[rate.clone(), ("background_flows", flows.into())]).expect("refused");
+            assert!(message.contains("background_flows") && message.contains("16777216"), "{message}");
+        }
+        assert!(refused(0, &[("background_rate", "0bps".into())]).unwrap().contains("background_rate"));
+    }
+
+    #[test]
+    fn a_background_beside_another_ends_quietly_at_the_end_of_time() {
+        let stream = Seed(1).stream("background", 0, 0);
+        let timeline = Box::new(Endless { stream, at: 0.0, mean_gap: HORIZON as f64 / 8.0, flows: 1 });
+        let mut plain = Plain::new(timeline, 0, 1, 100);
+        let mut last = 0;
+        while let Some(update) = plain.peek().copied() {
+            assert!((last..=HORIZON).contains(&update.t_gen));
+            last = update.t_gen;
+            plain.take(&mut []);
+        }
+        assert_eq!(plain.failure(), None);
     }
 }

@@ -45,6 +45,6 @@ impl Source for Mix {
     }
 
     fn failure(&self) -> Option<&str> {
-        self.main.failure()
+        self.main.failure().or(self.extra.failure())
     }
 }

@@ -52,7 +52,8 @@ pub trait Source: Send {
     /// fit. Does nothing at the end.
     fn take(&mut self, values: &mut [u8]);
 
-    /// Why the source ended early, if it did: a damaged trace. Asked once at the end of a run.
+    /// Why the source ended early, if it did: a damaged trace, an update later than time reaches. Asked once at
+    /// the end of a run.
     fn failure(&self) -> Option<&str> {
         None
     }
@@ -60,9 +61,37 @@ pub trait Source: Send {
 
 /// Makes sources.
 pub trait Workload: Named + Sync {
+    /// The keys of `[workload]` that [`open`](Self::open) reads: they stay valid when a sweep also visits other
+    /// workloads.
+    fn keys(&self) -> &'static [&'static str];
+
     /// Reads its keys from `[workload]` and the schedule's from `[schedule]`.
     fn open(&self, section: &mut Section, schedule: &mut Section, seed: Seed) -> Result<Box<dyn Source>>;
 }
 
 /// Every workload, by name.
 pub static WORKLOADS: &[&dyn Workload] = &[&rl::Rl, &background::Background, &trace_file::TraceFile];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn workloads_name_the_keys_that_they_read() {
+        for workload in WORKLOADS {
+            let mut asked = BTreeSet::new();
+            // Which keys of rewards are read depends on their process.
+            for reward in ["normal", "learning"] {
+                let mut section = Section::of("workload", &[("reward", reward.into())]);
+                let mut schedule = Section::of("schedule", &[("offered", "1Gbps".into())]);
+                // A trace without a file refuses; it has read its keys by then.
+                let _ = workload.open(&mut section, &mut schedule, Seed(1));
+                asked.extend(section.asked().to_vec());
+            }
+            let named: BTreeSet<_> = workload.keys().iter().map(|key| (*key).to_owned()).collect();
+            assert_eq!(asked, named, "{}", workload.name());
+        }
+    }
+}

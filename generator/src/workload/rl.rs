@@ -31,6 +31,23 @@ impl Named for Rl {
 }
 
 impl Workload for Rl {
+    fn keys(&self) -> &'static [&'static str] {
+        &[
+            "clusters",
+            "workers_per_cluster",
+            "updates",
+            "bytes",
+            "cluster_sigma",
+            "worker_sigma",
+            "cluster_periods",
+            "reward",
+            "reward_deviation",
+            "reward_mean",
+            "reward_start",
+            "reward_end",
+        ]
+    }
+
     fn open(&self, section: &mut Section, schedule_section: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
         let clusters: u16 = section.get("clusters", 9u32)?;
         let workers: u32 = section.get("workers_per_cluster", 3u32)?;
@@ -193,6 +210,10 @@ impl Source for Synthetic {
             self.pool.fill(update.worker, update.seq, values);
             self.advance();
         }
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.timeline.failure()
     }
 }
 

@@ -5,14 +5,12 @@ use std::path::Path;
 use super::{Source, Update, Workload};
 use crate::config::Section;
 use crate::gradient::Pool;
-use crate::record::{NO_CLUSTER, PacketId};
-use crate::registry::Named;
+use crate::registry::{Named, find};
+use crate::schedule::{SCHEDULES, Tempo};
 use crate::seed::Seed;
-use crate::time::{SECOND, Time};
+use crate::time::{Time, too_late};
 use crate::topology::Population;
-use crate::trace::{Block, Reader};
-use crate::units::Rate;
-use crate::wire::frame::{FRAME_MAX, HEAD};
+use crate::trace::{Block, Reader, Rules, Stretch};
 use crate::wire::olaf::{FRAME_MIN, elements_in};
 use crate::{Error, Result};
 
@@ -29,44 +27,39 @@ impl Named for TraceFile {
 }
 
 impl Workload for TraceFile {
-    fn open(&self, section: &mut Section, _: &mut Section, _: Seed) -> Result<Box<dyn Source>> {
-        Err(Error::config(format!("{}: workload \"trace\" needs a file; set workload.trace", section.place("kind"))))
+    fn keys(&self) -> &'static [&'static str] {
+        &["trace"]
     }
-}
 
-/// Opens the trace at `path`. Times are as recorded, divided by `schedule.speed`, or stretched so that
-/// the whole run has the rate `schedule.offered`.
-pub(super) fn open(path: &Path, _: &mut Section, schedule: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
-    let _: String = schedule.get("kind", "as_recorded")?;
-    let speed: f64 = schedule.get("speed", 1.0)?;
-    let offered: Option<Rate> = schedule.get_opt("offered")?;
-    if speed.partial_cmp(&0.0) != Some(std::cmp::Ordering::Greater) {
-        return Err(Error::config(format!("{}: {speed} is not above 0", schedule.place("speed"))));
+    /// Opens the trace. Times start at 0 with its first update; [`Tempo::read`] says how they are scaled.
+    fn open(&self, section: &mut Section, schedule: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
+        let Some(path) = section.get_opt::<String>("trace")? else {
+            return Err(Error::config(format!(
+                "{}: workload \"trace\" needs a file; set workload.trace",
+                section.place("kind")
+            )));
+        };
+        let path = Path::new(&path);
+        let kind: String = schedule.get("kind", "as_recorded")?;
+        find(SCHEDULES, "schedule", &kind, &schedule.place("kind"))?;
+        schedule.settle("kind", "as_recorded");
+        let tempo = Tempo::read(schedule)?;
+        let survey = Survey::make(path)?;
+        let stretch = survey.stretch(tempo, schedule)?;
+        let mut source = Recorded {
+            pool: Pool::new(seed, elements_in((survey.frame_max as usize).max(FRAME_MIN))),
+            population: survey.population,
+            reader: Reader::open(path)?,
+            block: Block::default(),
+            at: 0,
+            stretch,
+            head: None,
+            failure: None,
+            frame_max: survey.frame_max,
+        };
+        source.load();
+        Ok(Box::new(source))
     }
-    let survey = Survey::make(path)?;
-    // 2³² parts of one, so that scaling is exact integer arithmetic.
-    let one = 1u128 << 32;
-    let factor = match offered {
-        Some(rate) if survey.last > survey.first && rate.bps() > 0 => {
-            let wanted = survey.bits * SECOND as u128 / u128::from(rate.bps());
-            wanted * one / (survey.last - survey.first) as u128
-        }
-        _ => (one as f64 / speed) as u128,
-    };
-    let mut source = Recorded {
-        pool: Pool::new(seed, elements_in((survey.frame_max as usize).max(FRAME_MIN))),
-        population: survey.population,
-        reader: Reader::open(path)?,
-        block: Block::default(),
-        at: 0,
-        first: survey.first,
-        factor,
-        head: None,
-        failure: None,
-        frame_max: survey.frame_max,
-    };
-    source.load();
-    Ok(Box::new(source))
 }
 
 /// What must be known of a trace before it is replayed.
@@ -79,58 +72,48 @@ struct Survey {
 }
 
 impl Survey {
+    /// Reads the whole trace and refuses it if it breaks a rule.
     fn make(path: &Path) -> Result<Self> {
         let mut reader = Reader::open(path)?;
-        let mut survey = Survey {
-            population: Population { cluster_of: Vec::new() },
-            first: Time::MAX,
-            last: Time::MIN,
-            bits: 0,
-            frame_max: 0,
-        };
-        let mut row = 0u64;
+        let mut rules = Rules::default();
+        let population = Population { cluster_of: Vec::new() };
+        let mut survey = Survey { population, first: Time::MAX, last: 0, bits: 0, frame_max: 0 };
+        let refuse = |what: &str| Error::data(path, format!("{what}; `pktgen trace check` tells more"));
         while let Some(block) = reader.next_block()? {
-            for update in &block.updates {
-                survey
-                    .add(update)
-                    .map_err(|what| Error::data(path, format!("row {row}: {what}; `pktgen trace check` tells more")))?;
-                row += 1;
+            for (i, update) in block.updates.iter().enumerate() {
+                rules.update(update, block.values(i));
+                survey.first = survey.first.min(update.t_gen);
+                survey.last = update.t_gen;
+                survey.bits += u128::from(update.bytes) * 8;
+                survey.frame_max = survey.frame_max.max(update.bytes);
+            }
+            if let Some(what) = rules.problems().first() {
+                return Err(refuse(what));
             }
         }
-        match survey.population.cluster_of.iter().position(|c| *c == u16::MAX - 1) {
-            Some(worker) => {
-                Err(Error::data(path, format!("worker {worker} has no updates; worker ids must be dense from 0")))
+        let (clusters, problems) = rules.finish();
+        match problems.first() {
+            Some(what) => Err(refuse(what)),
+            None => {
+                survey.population.cluster_of = clusters;
+                Ok(survey)
             }
-            None => Ok(survey),
         }
     }
 
-    fn add(&mut self, update: &Update) -> Result<(), String> {
-        let least = if update.cluster == NO_CLUSTER { HEAD } else { FRAME_MIN };
-        if update.worker >= PacketId::WORKERS_MAX {
-            return Err(format!("worker {} is not below {}", update.worker, PacketId::WORKERS_MAX));
+    /// How times are scaled; refuses a tempo at which the trace is too long.
+    fn stretch(&self, tempo: Tempo, schedule: &Section) -> Result<Stretch> {
+        let (stretch, key) = match tempo {
+            Tempo::Recorded => (Stretch::none(self.first), "speed"),
+            Tempo::Speed(speed) => (Stretch::speed(self.first, speed), "speed"),
+            Tempo::Offered(rate) => (Stretch::offered(self.first, self.last, self.bits, rate), "offered"),
+        };
+        if stretch.at(self.last).is_none() {
+            let what = format!("{}: the last update of the trace", schedule.place(key));
+            let keys = "raise schedule.offered or schedule.speed, or shorten the trace";
+            return Err(Error::config(too_late(&what, stretch.about(self.last), keys)));
         }
-        if !(least as u32..=FRAME_MAX as u32).contains(&update.bytes) {
-            return Err(format!("{} bytes; frames have {least} to {FRAME_MAX}", update.bytes));
-        }
-        if update.t_gen < self.last.max(0) {
-            return Err(format!("time {} ps is before {} ps", update.t_gen, self.last.max(0)));
-        }
-        let clusters = &mut self.population.cluster_of;
-        let id = update.worker as usize;
-        if id >= clusters.len() {
-            // A mark for workers not seen yet; it is not a cluster that traces may use.
-            clusters.resize(id + 1, u16::MAX - 1);
-        }
-        if clusters[id] != u16::MAX - 1 && clusters[id] != update.cluster {
-            return Err(format!("worker {id} is in clusters {} and {}", clusters[id], update.cluster));
-        }
-        clusters[id] = update.cluster;
-        self.first = self.first.min(update.t_gen);
-        self.last = update.t_gen;
-        self.bits += u128::from(update.bytes) * 8;
-        self.frame_max = self.frame_max.max(update.bytes);
-        Ok(())
+        Ok(stretch)
     }
 }
 
@@ -140,8 +123,7 @@ struct Recorded {
     reader: Reader,
     block: Block,
     at: usize,
-    first: Time,
-    factor: u128,
+    stretch: Stretch,
     head: Option<Update>,
     failure: Option<String>,
     frame_max: u32,
@@ -150,23 +132,24 @@ struct Recorded {
 impl Recorded {
     /// Makes the update at `at` the head, reading the next block where this one ends.
     fn load(&mut self) {
+        self.head = None;
         while self.at >= self.block.updates.len() {
             match self.reader.next_block() {
                 Ok(Some(block)) => (self.block, self.at) = (block, 0),
-                Ok(None) => {
-                    self.head = None;
-                    return;
-                }
+                Ok(None) => return,
                 Err(e) => {
                     self.failure = Some(e.to_string());
-                    self.head = None;
                     return;
                 }
             }
         }
-        let mut update = self.block.updates[self.at];
-        update.t_gen = (((update.t_gen - self.first) as u128 * self.factor) >> 32) as Time;
-        self.head = Some(update);
+        let update = self.block.updates[self.at];
+        let known = (update.worker as usize) < self.population.len() && update.bytes <= self.frame_max;
+        match self.stretch.at(update.t_gen).filter(|_| known) {
+            Some(t_gen) => self.head = Some(Update { t_gen, ..update }),
+            // The survey has seen every row: this is another file now.
+            None => self.failure = Some("the trace was changed while it was replayed".to_owned()),
+        }
     }
 }
 
@@ -200,5 +183,36 @@ impl Source for Recorded {
 
     fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Writer;
+
+    #[test]
+    fn broken_traces_are_not_replayed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.parquet");
+        let good = Update { t_gen: 5, cluster: 0, worker: 0, seq: 0, bytes: 256, reward: Some(1.0), iteration: None };
+        for (second, part) in [
+            (Update { seq: 0, ..good }, "row 1: worker 0 has seq 0 after 1 updates"),
+            (Update { seq: 2, ..good }, "seq 2 after 1"),
+            (Update { seq: 1, reward: Some(f32::INFINITY), ..good }, "finite"),
+            (Update { seq: 1, cluster: 1, ..good }, "clusters 0 and 1"),
+            (Update { worker: 2, ..good }, "dense"),
+            (Update { seq: 1, bytes: 10_000, ..good }, "10000 bytes"),
+            (Update { seq: 1, t_gen: Time::MAX, ..good }, "26 days"),
+        ] {
+            let mut writer = Writer::create(&path).unwrap();
+            writer.push(&good, &[]).unwrap();
+            writer.push(&second, &[]).unwrap();
+            writer.finish("recorded", Default::default(), "CC0-1.0").unwrap();
+            let mut section = Section::of("workload", &[("trace", path.display().to_string().into())]);
+            let opened = TraceFile.open(&mut section, &mut Section::of("schedule", &[]), Seed(1));
+            let message = opened.err().expect(part).to_string();
+            assert!(message.contains(part), "{message}");
+        }
     }
 }

@@ -1,0 +1,42 @@
+//! Calling code of others that may panic, without a panic message on stderr.
+//!
+//! Called by [`crate::table`]: polars asserts on some corrupt Parquet pages.
+
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Once;
+
+thread_local! {
+    /// Are panics of this thread expected, and caught?
+    static EXPECTED: Cell<bool> = const { Cell::new(false) };
+}
+/// The hook is set once; it passes on what other threads, and this one at other times, have to say.
+static HOOK: Once = Once::new();
+
+/// What `job` gives; none if it panics, which then prints nothing. `job` must not start threads.
+pub(crate) fn attempt<T>(job: impl FnOnce() -> T) -> Option<T> {
+    HOOK.call_once(|| {
+        let others = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            if !EXPECTED.get() {
+                others(panic);
+            }
+        }));
+    });
+    let before = EXPECTED.replace(true);
+    let outcome = panic::catch_unwind(AssertUnwindSafe(job));
+    EXPECTED.set(before);
+    outcome.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_none_and_is_expected_only_inside() {
+        assert_eq!(attempt(|| 3), Some(3));
+        assert_eq!(attempt(|| if EXPECTED.get() { panic!("quietly") } else { 1 }), None);
+        assert!(!EXPECTED.get());
+    }
+}

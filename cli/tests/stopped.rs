@@ -1,0 +1,71 @@
+//! Runs that do not reach their end: stopped by the user, or killed.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+/// Long enough to be stopped in the middle: 54 million updates.
+const LONG: &str = "name = \"long\"\n[workload]\nupdates = 2000000\n[schedule]\nkind = \"poisson\"\noffered = \"60Gbps\"\n[topology]\nrate = \"40Gbps\"\n";
+
+/// Starts the long run in `folder` and waits until some of every stream is on disk.
+fn start(folder: &Path) -> Child {
+    fs::write(folder.join("x.toml"), LONG).expect("writable");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_pktgen"))
+        .current_dir(folder)
+        .args(["-q", "replay", "x.toml", "--out", "run"])
+        .spawn()
+        .expect("the binary runs");
+    let size = |name: &str| fs::metadata(folder.join("run").join(name)).map_or(0, |m| m.len());
+    for _ in 0..600 {
+        if ["sent.arrows", "books.arrows", "received.arrows"].iter().all(|name| size(name) > 1 << 20) {
+            return child;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    panic!("the run wrote nothing in 30 s");
+}
+
+fn signal(child: &Child, name: &str) {
+    let status = Command::new("kill").args([name, &child.id().to_string()]).status().expect("kill runs");
+    assert!(status.success());
+}
+
+fn pktgen(folder: &Path, args: &[&str]) -> (i32, String, String) {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_pktgen")).current_dir(folder).args(args).output().expect("the binary runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().expect("an exit code"), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn an_interrupted_run_ends_cleanly_and_is_readable() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut child = start(folder.path());
+    signal(&child, "-INT");
+    assert_eq!(child.wait().expect("it ends").code(), Some(1));
+    let manifest = fs::read_to_string(folder.path().join("run/manifest.json")).expect("a manifest");
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).expect("JSON");
+    assert_eq!(manifest["state"], "interrupted");
+    assert_eq!(manifest["balance"]["unknown"], 0);
+    let (code, lines, said) = pktgen(folder.path(), &["analyze", "run", "--json"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(lines.contains("\"metric\":\"aom_mean\""));
+}
+
+#[test]
+fn a_killed_run_is_readable_up_to_its_last_batch() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut child = start(folder.path());
+    signal(&child, "-KILL");
+    child.wait().expect("it ends");
+    let (code, _, said) = pktgen(folder.path(), &["analyze", "run"]);
+    assert!(code == 2 && said.contains("--recover"), "{said}");
+    let (code, lines, said) = pktgen(folder.path(), &["analyze", "run", "--recover", "--json"]);
+    assert_eq!(code, 0, "{said}");
+    let sent = lines.lines().find(|l| l.contains("\"metric\":\"sent\"")).expect("a count of what was sent");
+    let sent: serde_json::Value = serde_json::from_str(sent).expect("JSON");
+    assert!(sent["value"].as_f64().expect("a number") > 10_000.0, "{sent}");
+}

@@ -1,0 +1,246 @@
+//! Parquet files of others: our column names with any integer and float widths, some columns left out.
+
+use std::collections::HashMap;
+use std::ops::{Range, RangeInclusive};
+use std::path::Path;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{
+    DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Schema, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
+};
+
+use super::convert::{Sink, frame_for};
+use super::read::open_parquet;
+use super::schema::{accept_version, trace_schema};
+use crate::workload::Update;
+use crate::{Error, Result};
+
+/// What a file must at least say.
+const NEEDED: [&str; 3] = ["t_ps", "cluster", "worker"];
+
+/// Converts all rows of `input` into `sink`; `bytes` is the frame size where neither a column nor values say it.
+/// Returns the names of columns that are not ours.
+pub(super) fn read(input: &Path, bytes: u32, sink: &mut Sink) -> Result<Vec<String>> {
+    let mut ignored = Vec::new();
+    let batches = open_parquet(input, |schema| {
+        accept_version(schema, input)?;
+        ignored = strangers(schema, input)?;
+        Ok(())
+    })?;
+    let mut rows = Rows { row: 0, bytes, next_seq: HashMap::new() };
+    for batch in batches {
+        let batch = batch.map_err(|e| Error::data(input, format!("damaged: {e}")))?;
+        let columns = Columns::of(&batch, rows.row).map_err(|what| Error::data(input, what))?;
+        for i in 0..batch.num_rows() {
+            let (update, values) = rows.update(&columns, i).map_err(|what| Error::data(input, what))?;
+            sink.push(&update, &values)?;
+        }
+    }
+    Ok(ignored)
+}
+
+/// Columns that a trace does not have; refuses a file without those that it needs.
+fn strangers(schema: &Schema, input: &Path) -> Result<Vec<String>> {
+    let names: Vec<_> = schema.fields().iter().map(|f| f.name().clone()).collect();
+    if let Some(missing) = NEEDED.iter().find(|needed| !names.iter().any(|name| name == *needed)) {
+        return Err(Error::data(
+            input,
+            format!(
+                "column \"{missing}\" is missing; it has {}; a trace needs {} and may have seq, bytes, reward, values \
+                 and iteration",
+                if names.is_empty() { "no columns".to_owned() } else { names.join(", ") },
+                NEEDED.join(", ")
+            ),
+        ));
+    }
+    let ours = trace_schema();
+    Ok(names.into_iter().filter(|name| ours.field_with_name(name).is_err()).collect())
+}
+
+/// The columns of some rows, widened.
+struct Columns {
+    t: Vec<Option<i128>>,
+    cluster: Vec<Option<i128>>,
+    worker: Vec<Option<i128>>,
+    seq: Option<Vec<Option<i128>>>,
+    bytes: Option<Vec<Option<i128>>>,
+    iteration: Option<Vec<Option<i128>>>,
+    reward: Option<Vec<Option<f64>>>,
+    values: Option<Lists>,
+}
+
+/// The numbers of all rows' lists, and where each row's are.
+struct Lists {
+    numbers: Vec<Option<f64>>,
+    ranges: Vec<Range<usize>>,
+}
+
+impl Columns {
+    fn of(batch: &RecordBatch, first_row: u64) -> Result<Self, String> {
+        let integer = |name: &str| {
+            let Some(column) = batch.column_by_name(name) else { return Ok(None) };
+            integers(column).map(Some).ok_or_else(|| wrong(name, column, "a whole number of any width"))
+        };
+        let needed = |name: &str| integer(name)?.ok_or_else(|| format!("column \"{name}\" is missing"));
+        if let Some(keys) = batch.column_by_name("keys")
+            && let Some(i) = (0..keys.len()).find(|i| keys.is_valid(*i))
+        {
+            return Err(format!(
+                "column \"keys\", row {}: sparse updates are not converted; leave the column out",
+                first_row + i as u64
+            ));
+        }
+        let reward = match batch.column_by_name("reward") {
+            None => None,
+            Some(column) => Some(floats(column).ok_or_else(|| wrong("reward", column, "a number"))?),
+        };
+        let values = match batch.column_by_name("values") {
+            None => None,
+            Some(column) => Some(lists(column).ok_or_else(|| wrong("values", column, "a list of float32 or float64"))?),
+        };
+        Ok(Columns {
+            t: needed("t_ps")?,
+            cluster: needed("cluster")?,
+            worker: needed("worker")?,
+            seq: integer("seq")?,
+            bytes: integer("bytes")?,
+            iteration: integer("iteration")?,
+            reward,
+            values,
+        })
+    }
+}
+
+fn wrong(name: &str, column: &dyn Array, wanted: &str) -> String {
+    format!("column \"{name}\" has type {}; it must be {wanted}", column.data_type())
+}
+
+/// Goes through the rows of a file.
+struct Rows {
+    row: u64,
+    bytes: u32,
+    /// For files without sequence numbers: the next one of each worker.
+    next_seq: HashMap<u32, u32>,
+}
+
+impl Rows {
+    /// Row `i` of `columns`, which is the next row of the file.
+    fn update(&mut self, columns: &Columns, i: usize) -> Result<(Update, Vec<f32>), String> {
+        let row = self.row;
+        self.row += 1;
+        let must =
+            |name: &str, cell: Option<i128>| cell.ok_or_else(|| format!("column \"{name}\", row {row}: no value"));
+        let worker = narrow("worker", row, must("worker", columns.worker[i])?, 0..=u32::MAX.into())?;
+        let values = match &columns.values {
+            None => Vec::new(),
+            Some(Lists { numbers, ranges }) => {
+                let cell =
+                    |x: &Option<f64>| x.ok_or_else(|| format!("column \"values\", row {row}: a list lacks a value"));
+                numbers[ranges[i].clone()].iter().map(|x| single("values", row, cell(x)?)).collect::<Result<_, _>>()?
+            }
+        };
+        let optional = |column: &Option<Vec<Option<i128>>>| column.as_ref().and_then(|cells| cells[i]);
+        let whole = |name: &str, cell: Option<i128>| -> Result<Option<u32>, String> {
+            cell.map(|n| narrow(name, row, n, 0..=u32::MAX.into())).transpose()
+        };
+        let seq = match &columns.seq {
+            Some(cells) => narrow("seq", row, must("seq", cells[i])?, 0..=u32::MAX.into())?,
+            None => {
+                let next = self.next_seq.entry(worker).or_insert(0);
+                let seq = *next;
+                *next = seq.checked_add(1).ok_or_else(|| format!("row {row}: worker {worker} has too many updates"))?;
+                seq
+            }
+        };
+        let bytes = match whole("bytes", optional(&columns.bytes))? {
+            Some(bytes) => bytes,
+            None => frame_for(values.len(), self.bytes).map_err(|why| format!("row {row}: {why}"))?,
+        };
+        let reward = columns.reward.as_ref().and_then(|cells| cells[i]);
+        let update = Update {
+            t_gen: narrow("t_ps", row, must("t_ps", columns.t[i])?, 0..=i64::MAX.into())?,
+            cluster: narrow("cluster", row, must("cluster", columns.cluster[i])?, 0..=u16::MAX.into())?,
+            worker,
+            seq,
+            bytes,
+            reward: reward.map(|x| single("reward", row, x)).transpose()?,
+            iteration: whole("iteration", optional(&columns.iteration))?,
+        };
+        Ok((update, values))
+    }
+}
+
+/// `value` as a narrower integer.
+fn narrow<T: TryFrom<i128>>(name: &str, row: u64, value: i128, range: RangeInclusive<i128>) -> Result<T, String> {
+    let (least, most) = (*range.start(), *range.end());
+    let fits = Some(value).filter(|value| range.contains(value)).and_then(|value| T::try_from(value).ok());
+    fits.ok_or_else(|| format!("column \"{name}\", row {row}: {value} is not from {least} to {most}"))
+}
+
+/// `value` in 32 bits, rounded.
+fn single(name: &str, row: u64, value: f64) -> Result<f32, String> {
+    let narrow = value as f32;
+    if narrow.is_finite() {
+        return Ok(narrow);
+    }
+    Err(format!("column \"{name}\", row {row}: {value} is not a finite number of 32 bits"))
+}
+
+/// The integers of a column; none if it holds something else.
+fn integers(column: &dyn Array) -> Option<Vec<Option<i128>>> {
+    macro_rules! widen {
+        ($type:ty) => {
+            Some(column.as_primitive_opt::<$type>()?.iter().map(|cell| cell.map(i128::from)).collect())
+        };
+    }
+    match column.data_type() {
+        DataType::Int8 => widen!(Int8Type),
+        DataType::Int16 => widen!(Int16Type),
+        DataType::Int32 => widen!(Int32Type),
+        DataType::Int64 => widen!(Int64Type),
+        DataType::UInt8 => widen!(UInt8Type),
+        DataType::UInt16 => widen!(UInt16Type),
+        DataType::UInt32 => widen!(UInt32Type),
+        DataType::UInt64 => widen!(UInt64Type),
+        _ => None,
+    }
+}
+
+/// The numbers of a column; none if it holds something else.
+fn floats(column: &dyn Array) -> Option<Vec<Option<f64>>> {
+    match column.data_type() {
+        DataType::Float32 => {
+            Some(column.as_primitive_opt::<Float32Type>()?.iter().map(|cell| cell.map(f64::from)).collect())
+        }
+        DataType::Float64 => Some(column.as_primitive_opt::<Float64Type>()?.iter().collect()),
+        DataType::Null => Some(vec![None; column.len()]),
+        _ => Some(integers(column)?.into_iter().map(|cell| cell.map(|n| n as f64)).collect()),
+    }
+}
+
+/// The lists of a column; none if it holds something else.
+fn lists(column: &dyn Array) -> Option<Lists> {
+    let rows = 0..column.len();
+    let (numbers, ranges): (_, Vec<Range<usize>>) = match column.data_type() {
+        DataType::List(_) => {
+            let lists = column.as_list_opt::<i32>()?;
+            let offsets = lists.value_offsets();
+            (floats(lists.values())?, rows.map(|i| offsets[i] as usize..offsets[i + 1] as usize).collect())
+        }
+        DataType::LargeList(_) => {
+            let lists = column.as_list_opt::<i64>()?;
+            let offsets = lists.value_offsets();
+            (floats(lists.values())?, rows.map(|i| offsets[i] as usize..offsets[i + 1] as usize).collect())
+        }
+        DataType::FixedSizeList(_, _) => {
+            let lists = column.as_fixed_size_list_opt()?;
+            let (start, length) = (|i| lists.value_offset_at(i), lists.value_length() as usize);
+            (floats(lists.values())?, rows.map(|i| start(i)..start(i) + length).collect())
+        }
+        _ => return None,
+    };
+    // A row without a list has no values, whatever its place holds.
+    let present = |(i, range): (usize, Range<usize>)| if column.is_valid(i) { range } else { 0..0 };
+    Some(Lists { numbers, ranges: ranges.into_iter().enumerate().map(present).collect() })
+}

@@ -1,0 +1,136 @@
+//! What a trace must be: the one set of rules that checking, converting and replaying use.
+
+use std::collections::BTreeMap;
+
+use crate::record::{NO_CLUSTER, PacketId};
+use crate::time::Time;
+use crate::wire::frame::{FRAME_MAX, HEAD};
+use crate::wire::olaf::FRAME_MIN;
+use crate::workload::Update;
+
+/// Problems that are kept; the rest only counts.
+const KEPT: usize = 20;
+
+/// Looks at the updates of a trace in order and collects what is wrong with them.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    rows: u64,
+    last: Time,
+    workers: BTreeMap<u32, Member>,
+    problems: Vec<String>,
+}
+
+/// What was seen of one worker.
+#[derive(Debug)]
+struct Member {
+    cluster: u16,
+    updates: u64,
+}
+
+impl Rules {
+    /// Looks at the next update and its values.
+    pub(crate) fn update(&mut self, update: &Update, values: &[f32]) {
+        let row = self.rows;
+        self.rows += 1;
+        if update.t_gen < self.last {
+            self.problem(format!(
+                "row {row}: time {} ps is before {} ps; times must not go back",
+                update.t_gen, self.last
+            ));
+        }
+        self.last = self.last.max(update.t_gen);
+        let least = if update.cluster == NO_CLUSTER { HEAD } else { FRAME_MIN };
+        if !(least as u32..=FRAME_MAX as u32).contains(&update.bytes) {
+            self.problem(format!("row {row}: {} bytes; frames have {least} to {FRAME_MAX}", update.bytes));
+        }
+        if values.iter().chain(&update.reward).any(|v| !v.is_finite()) {
+            self.problem(format!("row {row}: a value or reward is not a finite number"));
+        }
+        if update.worker >= PacketId::WORKERS_MAX {
+            self.problem(format!("row {row}: worker {} is not below {}", update.worker, PacketId::WORKERS_MAX));
+            return;
+        }
+        let new = Member { cluster: update.cluster, updates: 0 };
+        let member = self.workers.entry(update.worker).or_insert(new);
+        let (cluster, expected) = (member.cluster, member.updates);
+        member.updates += 1;
+        if u64::from(update.seq) != expected {
+            self.problem(format!(
+                "row {row}: worker {} has seq {} after {expected} updates",
+                update.worker, update.seq
+            ));
+        }
+        if update.cluster != cluster {
+            self.problem(format!(
+                "row {row}: worker {} is in clusters {cluster} and {}",
+                update.worker, update.cluster
+            ));
+        }
+    }
+
+    /// Notes a problem.
+    pub(crate) fn problem(&mut self, what: String) {
+        if self.problems.len() < KEPT {
+            self.problems.push(what);
+        }
+    }
+
+    /// What is wrong so far, at most twenty.
+    pub(crate) fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    /// Updates so far.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// After the last update: the cluster of each worker, and what is wrong.
+    pub(crate) fn finish(mut self) -> (Vec<u16>, Vec<String>) {
+        if self.rows == 0 {
+            self.problem("the trace is empty".into());
+        }
+        if let Some((&last, _)) = self.workers.last_key_value()
+            && last as usize + 1 != self.workers.len()
+        {
+            self.problem(format!("{} workers have ids up to {last}; ids must be dense from 0", self.workers.len()));
+        }
+        (self.workers.values().map(|member| member.cluster).collect(), self.problems)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: Update =
+        Update { t_gen: 5, cluster: 0, worker: 0, seq: 0, bytes: 256, reward: Some(1.0), iteration: None };
+
+    fn problems(updates: &[Update]) -> String {
+        let mut rules = Rules::default();
+        updates.iter().for_each(|update| rules.update(update, &[]));
+        rules.finish().1.join("; ")
+    }
+
+    #[test]
+    fn every_rule_is_named_with_its_row() {
+        assert_eq!(problems(&[GOOD, Update { seq: 1, ..GOOD }, Update { worker: 1, ..GOOD }]), "");
+        for (updates, part) in [
+            (vec![], "the trace is empty"),
+            (vec![Update { t_gen: -1, ..GOOD }], "row 0: time -1 ps is before 0 ps"),
+            (vec![GOOD, Update { t_gen: 4, seq: 1, ..GOOD }], "row 1: time 4 ps is before 5 ps"),
+            (vec![GOOD, GOOD], "row 1: worker 0 has seq 0 after 1 updates"),
+            (vec![GOOD, Update { seq: 2, ..GOOD }], "row 1: worker 0 has seq 2 after 1 updates"),
+            (vec![GOOD, Update { seq: 1, cluster: 3, ..GOOD }], "row 1: worker 0 is in clusters 0 and 3"),
+            (vec![Update { worker: 1, ..GOOD }], "dense from 0"),
+            (vec![Update { worker: u32::MAX, ..GOOD }], "is not below 16777216"),
+            (vec![Update { bytes: 75, ..GOOD }], "75 bytes; frames have 76 to 9036"),
+            (vec![Update { bytes: 9037, ..GOOD }], "9037 bytes"),
+            (vec![Update { bytes: 41, cluster: NO_CLUSTER, ..GOOD }], "frames have 42 to"),
+            (vec![Update { reward: Some(f32::NAN), ..GOOD }], "row 0: a value or reward is not a finite number"),
+        ] {
+            assert!(problems(&updates).contains(part), "{part}: {}", problems(&updates));
+        }
+        assert_eq!(problems(&[GOOD; 50]).matches("row").count(), KEPT);
+    }
+}
