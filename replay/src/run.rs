@@ -12,7 +12,7 @@ use pktgen_generator::record::{
 use pktgen_generator::registry::suggest;
 use pktgen_generator::{Error, Result};
 
-use crate::capture::RunDir;
+use crate::capture::{RunDir, claim};
 use crate::clock;
 use crate::driver::virtual_time::Outcome;
 use crate::ledger::total;
@@ -106,13 +106,7 @@ impl Experiment {
             progress(1, finished.balance.sent);
             return Ok(vec![finished]);
         }
-        std::fs::create_dir_all(out).map_err(Error::io("create folder", out))?;
-        if std::fs::read_dir(out).map_err(Error::io("read", out))?.next().is_some() {
-            return Err(Error::config(format!(
-                "{}: the folder is not empty; choose another with --out, or remove it",
-                out.display()
-            )));
-        }
+        claim(out)?;
         self.write_sweep(out, false)?;
         self.run_all(out, threads, stop, progress)
     }

@@ -8,4 +8,4 @@ mod pcapng;
 mod run_dir;
 mod stream;
 
-pub use run_dir::{Records, RunDir, recover};
+pub use run_dir::{Records, RunDir, claim, recover};

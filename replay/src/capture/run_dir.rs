@@ -71,14 +71,7 @@ pub struct RunDir {
 impl RunDir {
     /// Creates `dir`, which must not exist or be empty, with a manifest that says that it is running.
     pub fn create(dir: &Path, manifest: &Manifest, records: Records, pcap: bool) -> Result<Self> {
-        std::fs::create_dir_all(dir).map_err(Error::io("create run dir", dir))?;
-        let mut entries = std::fs::read_dir(dir).map_err(Error::io("read", dir))?;
-        if entries.next().is_some() {
-            return Err(Error::config(format!(
-                "{}: the folder is not empty; choose another with --out, or remove it",
-                dir.display()
-            )));
-        }
+        claim(dir)?;
         write_manifest(dir, manifest)?;
         let pcap = pcap.then(|| Pcapng::create(&dir.join("capture.pcapng"), manifest.anchor_unix_ns)).transpose()?;
         Ok(RunDir {
@@ -120,6 +113,18 @@ impl Recorder for RunDir {
             pcap.packet(row.t_recv, frame)?;
         }
         if self.records.keeps(row.newest_seq) { self.received.push(row) } else { Ok(()) }
+    }
+}
+
+/// Makes `dir` a new, empty folder, or takes an empty one; what holds anything is somebody's.
+pub fn claim(dir: &Path) -> Result<()> {
+    std::fs::create_dir_all(dir).map_err(Error::io("create folder", dir))?;
+    match std::fs::read_dir(dir).map_err(Error::io("read", dir))?.next() {
+        None => Ok(()),
+        Some(_) => Err(Error::config(format!(
+            "{}: the folder is not empty; choose another with --out, or remove it",
+            dir.display()
+        ))),
     }
 }
 
