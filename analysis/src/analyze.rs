@@ -86,15 +86,25 @@ impl Analysis {
 
     /// What a reader of the lines must know.
     pub fn notes(&self) -> Vec<Note> {
+        let mut notes = Vec::new();
+        let unknown = self.balance().unknown;
+        if !self.manifest.validity.valid || unknown != 0 {
+            let mut reasons = self.manifest.validity.reasons.clone();
+            if unknown != 0 {
+                reasons.push(format!("the records do not balance: {unknown} unknown"));
+            }
+            notes.push(Note { note: "invalid", text: format!("the run is invalid: {}", reasons.join("; ")) });
+        }
         if self.resolved.is_some() {
-            return Vec::new();
+            return notes;
         }
         let text = format!(
             "only the counters were read, since capture.records = \"{}\": Age-of-Model, latency and aggregation need \
              capture.records = \"full\"",
             self.manifest.records
         );
-        vec![Note { note: "records_not_full", text }]
+        notes.push(Note { note: "records_not_full", text });
+        notes
     }
 
     /// The balance of updates, without background traffic: from the records where there are any, else from

@@ -22,7 +22,6 @@ pub mod line;
 pub mod metric;
 pub mod model;
 pub mod plot;
-mod quiet;
 pub mod report;
 pub mod run;
 pub mod stats;

@@ -9,8 +9,6 @@ use std::path::{Path, PathBuf};
 use pktgen_generator::{Error, Result};
 use polars::prelude::*;
 
-use crate::quiet;
-
 /// The projected columns of one Parquet file.
 pub(crate) struct Table {
     path: PathBuf,
@@ -24,7 +22,7 @@ impl Table {
         // The decoder asserts on some corrupt pages; a damaged file must not end the program.
         let gave_up =
             || Error::data(path, "the Parquet decoder gave up: the file is damaged; run the experiment again");
-        let decoded = quiet::attempt(|| decode(file, columns)).ok_or_else(gave_up)?;
+        let decoded = pktgen_generator::quiet::attempt(|| decode(file, columns)).ok_or_else(gave_up)?;
         let frame = decoded.map_err(|fault| Error::data(path, describe(&fault)))?;
         Ok(Table { path: path.to_owned(), frame })
     }

@@ -290,6 +290,49 @@ fn bad_traces_are_refused() {
 }
 
 #[test]
+fn a_run_repeats_from_its_own_manifest() {
+    let sweep = "[sweep]\nseeds = \"3\"\n[[sweep.variants]]\nname = \"FIFO\"\ntarget.program = \"forward\"\ntarget.queue = \"fifo\"\n\
+                 [[sweep.variants]]\nname = \"Olaf\"\n[report]\nbaseline = \"FIFO\"\n";
+    let folder = folder(&format!("{SMALL}{sweep}"));
+    let dir = folder.path();
+    pktgen(dir, &["replay", "x.toml", "--out", "sweep"]);
+    let first = dir.join("sweep/Olaf,seed=3");
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&fs::read(first.join("manifest.json")).expect("a manifest")).expect("JSON");
+    fs::write(dir.join("again.toml"), manifest["config"].as_str().expect("TOML")).expect("writable");
+    succeeds(dir, &["replay", "again.toml", "--out", "again"]);
+    for stream in ["sent.parquet", "books.parquet", "received.parquet"] {
+        assert!(
+            fs::read(first.join(stream)).expect("there") == fs::read(dir.join("again").join(stream)).expect("there"),
+            "{stream}"
+        );
+    }
+}
+
+#[test]
+fn a_trace_that_contradicts_its_manifest_is_not_replayed() {
+    let folder = folder(SMALL);
+    let dir = folder.path();
+    succeeds(dir, &["trace", "synth", "x.toml", "-o", "a.parquet"]);
+    succeeds(dir, &["trace", "synth", "x.toml", "-o", "b.parquet", "--seed", "9"]);
+    fs::copy(dir.join("b.parquet"), dir.join("a.parquet")).expect("writable");
+    refuses(dir, &["replay", "x.toml", "--out", "n", "--set", "workload.trace=a.parquet"], 2, &["a.parquet", "hash"]);
+}
+
+#[test]
+fn analysis_of_an_invalid_run_says_so_and_fails() {
+    let folder = folder(SMALL);
+    let dir = folder.path();
+    refuses(
+        dir,
+        &["replay", "x.toml", "--out", "run", "--set", "topology.ingress_rate=1bps", "--set", "workload.updates=5000"],
+        1,
+        &["26 days"],
+    );
+    refuses(dir, &["analyze", "run"], 1, &["invalid", "26 days"]);
+}
+
+#[test]
 fn files_that_cannot_be_written_are_named() {
     let folder = folder(SMALL);
     let dir = folder.path();
@@ -324,7 +367,7 @@ fn a_full_disk_is_an_error_and_loses_nothing_written_before() {
     assert!(!dir.join("full.parquet").exists(), "a half-written trace does not get its name");
     assert_eq!(contents(&dir.join("run")), before);
     // What the failed run had written is still readable, and says that it is not whole.
-    succeeds(dir, &["analyze", "full", "--recover"]);
+    refuses(dir, &["analyze", "full", "--recover"], 1, &["invalid", "killed"]);
 }
 
 #[test]
@@ -507,7 +550,7 @@ fn a_killed_run_is_recovered_whichever_stream_is_left() {
     fs::write(&path, &running).expect("writable");
     refuses(dir, &["analyze", "run"], 2, &["was killed", "`pktgen analyze --recover run`"]);
     let (exit, out, said) = code(dir, &["analyze", "run", "--recover"]);
-    assert_eq!(exit, Some(0), "{said}");
+    assert_eq!(exit, Some(1), "it is readable, and not whole: {said}");
     assert!(out.contains("aom_mean") && said.contains("run: recovered 0 sent"), "{said}");
     // Recovered once is enough.
     assert!(!code(dir, &["analyze", "run", "--recover"]).2.contains("recovered"));

@@ -14,6 +14,7 @@ pub mod age;
 pub mod config;
 pub mod error;
 pub mod gradient;
+pub mod quiet;
 pub mod record;
 pub mod registry;
 pub mod schedule;

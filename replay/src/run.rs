@@ -62,7 +62,9 @@ impl Experiment {
         axes.extend(sweep.axes.iter().map(|(key, values)| (key.clone(), values.iter().map(Value::to_label).collect())));
         let mut section = document.section("report")?;
         let report = read_report(&mut section)?;
+        // A single run of a sweep keeps its report's plan; there is nothing to compare it with.
         if let Some(baseline) = &report.baseline
+            && !sweep.variants.is_empty()
             && !sweep.variants.iter().any(|(name, _)| name == baseline)
         {
             let names: Vec<_> = sweep.variants.iter().map(|(name, _)| name.as_str()).collect();
@@ -70,7 +72,7 @@ impl Experiment {
                 "{}: \"{baseline}\" is no variant{}; there are: {}",
                 section.place("baseline"),
                 suggest(baseline, &names),
-                if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+                names.join(", ")
             )));
         }
         document.close(section)?;

@@ -313,4 +313,13 @@ fn a_cut_run_knows_nothing_of_what_comes_after() {
     let balance = total(&outcome.ledger.close());
     assert!(outcome.cut && (10..25).contains(&balance.sent), "about 15 updates exist by then: {}", balance.sent);
     assert_eq!(balance.unknown, 0);
+    // A slow link at the host changes what arrives, not what was generated.
+    let experiment =
+        Experiment::open(Document::parse(&format!("{text}[topology]\ningress_rate = \"1Gbps\"\n"), "test").unwrap())
+            .unwrap();
+    let plan = experiment.plan(&experiment.runs[0]).unwrap();
+    let mut outcome = plan.simulation.run(plan.until, &AtomicBool::new(false), &mut rows, &mut |_| {}).unwrap();
+    let slow = total(&outcome.ledger.close());
+    assert_eq!((slow.generated, slow.unknown), (balance.generated, 0));
+    assert!(slow.in_flight > balance.in_flight);
 }

@@ -11,8 +11,8 @@ use pktgen_replay::capture::recover;
 use crate::args::Analyze;
 use crate::ui::Ui;
 
-/// Prints the lines of every run that can be read and names the others; the result is 1 if there are others,
-/// and their error if there is nothing else.
+/// Prints the lines of every run that can be read and names the others; the result is 1 if there are others or
+/// a run is invalid, and their error if there is nothing else.
 pub(super) fn run(args: Analyze, ui: &Ui) -> Result<u8> {
     let mut dirs: Vec<PathBuf> = Vec::new();
     for path in &args.runs {
@@ -20,11 +20,12 @@ pub(super) fn run(args: Analyze, ui: &Ui) -> Result<u8> {
     }
     let several = dirs.len() > 1;
     let bar = ui.bar("analysing", dirs.len() as u64);
-    let (mut lines, mut bad) = (Vec::new(), Vec::new());
+    let (mut lines, mut bad, mut invalid) = (Vec::new(), Vec::new(), false);
     for dir in &dirs {
         match one(dir, &args, ui) {
             Ok(measured) => {
                 say_notes(dir, &measured, ui);
+                invalid |= measured.notes.iter().any(|note| note.note == "invalid");
                 let named = |line: Line| if several { line.with("run", dir.display().to_string()) } else { line };
                 lines.extend(measured.lines.into_iter().map(named));
             }
@@ -46,7 +47,7 @@ pub(super) fn run(args: Analyze, ui: &Ui) -> Result<u8> {
         ui.result(&if ui.json() { line.to_json() } else { plain(line) });
     }
     bad.iter().for_each(|(dir, error)| say_bad(dir, error, ui));
-    Ok(u8::from(!bad.is_empty()))
+    Ok(u8::from(invalid || !bad.is_empty()))
 }
 
 fn one(dir: &Path, args: &Analyze, ui: &Ui) -> Result<Measured> {

@@ -62,7 +62,7 @@ impl Tempo {
             ))),
             (Some(speed), None) if (1e-9..=1e9).contains(&speed) => Ok(Tempo::Speed(speed)),
             (Some(speed), None) => {
-                Err(Error::config(format!("{}: {speed} is not from 1e-9 to 1e9", section.place("speed"))))
+                Err(Error::config(format!("{}: {speed:e} is not from 1e-9 to 1e9", section.place("speed"))))
             }
             (None, Some(rate)) if rate.bps() > 0 => Ok(Tempo::Offered(rate)),
             (None, Some(rate)) => {

@@ -30,7 +30,7 @@ pub(super) fn read(input: &Path, bytes: u32, sink: &mut Sink) -> Result<Vec<Stri
     })?;
     let mut rows = Rows { row: 0, bytes, next_seq: HashMap::new() };
     for batch in batches {
-        let batch = batch.map_err(|e| Error::data(input, format!("damaged: {e}")))?;
+        let batch = batch?;
         let columns = Columns::of(&batch, rows.row).map_err(|what| Error::data(input, what))?;
         for i in 0..batch.num_rows() {
             let (update, values) = rows.update(&columns, i).map_err(|what| Error::data(input, what))?;

@@ -8,6 +8,7 @@ use arrow::datatypes::{Float32Type, Int64Type, Schema, UInt16Type, UInt32Type};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
 use super::schema::accept;
+use crate::quiet::attempt;
 use crate::workload::Update;
 use crate::{Error, Result};
 
@@ -38,23 +39,42 @@ impl Block {
 /// Streams a trace file.
 pub struct Reader {
     path: PathBuf,
-    batches: ParquetRecordBatchReader,
+    batches: Batches,
+}
+
+/// A Parquet file, batch by batch. The decoder panics on some damage: that is an error here.
+pub(super) struct Batches {
+    path: PathBuf,
+    inner: ParquetRecordBatchReader,
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match attempt(|| self.inner.next()) {
+            Some(batch) => batch.map(|b| b.map_err(|e| Error::data(&self.path, format!("damaged: {e}")))),
+            None => Some(Err(Error::data(&self.path, "damaged: its pages contradict its schema"))),
+        }
+    }
 }
 
 /// Opens any Parquet file in blocks of rows; `accept` judges its schema.
-pub(super) fn open_parquet(
-    path: &Path,
-    accept: impl FnOnce(&Schema) -> Result<()>,
-) -> Result<ParquetRecordBatchReader> {
+pub(super) fn open_parquet(path: &Path, accept: impl FnOnce(&Schema) -> Result<()>) -> Result<Batches> {
     let file = File::open(path).map_err(Error::io("open trace", path))?;
-    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| {
+    let opened = attempt(|| ParquetRecordBatchReaderBuilder::try_new(file));
+    let builder = opened.ok_or_else(|| Error::data(path, "not a readable Parquet file: its footer is damaged"))?;
+    let builder = builder.map_err(|e| {
         Error::data(
             path,
             format!("not a readable Parquet file ({e}); is it truncated? CSV goes through `pktgen trace convert`"),
         )
     })?;
     accept(builder.schema())?;
-    builder.with_batch_size(BATCH).build().map_err(|e| Error::data(path, format!("cannot be read: {e}")))
+    let inner = attempt(|| builder.with_batch_size(BATCH).build());
+    let inner = inner.ok_or_else(|| Error::data(path, "cannot be read: its footer is damaged"))?;
+    let inner = inner.map_err(|e| Error::data(path, format!("cannot be read: {e}")))?;
+    Ok(Batches { path: path.to_owned(), inner })
 }
 
 impl Reader {
@@ -65,10 +85,9 @@ impl Reader {
 
     /// The next block; none at the end.
     pub fn next_block(&mut self) -> Result<Option<Block>> {
-        match self.batches.next() {
+        match self.batches.next().transpose()? {
             None => Ok(None),
-            Some(Err(e)) => Err(Error::data(&self.path, format!("damaged: {e}"))),
-            Some(Ok(batch)) => self.block(&batch).map(Some),
+            Some(batch) => self.block(&batch).map(Some),
         }
     }
 

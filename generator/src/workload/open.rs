@@ -55,7 +55,7 @@ pub fn open(document: &mut Document, seed: Seed) -> Result<Opened> {
     document.close(section)?;
     document.close(schedule)?;
     let hash = match trace {
-        Some(path) => trace::file_hash(std::path::Path::new(&path))?,
+        Some(path) => trusted_hash(std::path::Path::new(&path))?,
         None => {
             let mut hash = Sha256::new();
             hash.update(document.resolved_section("workload"));
@@ -65,6 +65,18 @@ pub fn open(document: &mut Document, seed: Seed) -> Result<Opened> {
         }
     };
     Ok(Opened { source, hash })
+}
+
+/// The hash of a trace, which must be the one in its manifest if it has one.
+fn trusted_hash(path: &std::path::Path) -> Result<String> {
+    let hash = trace::file_hash(path)?;
+    match trace::TraceManifest::load(path)? {
+        Some(manifest) if manifest.sha256 != hash => Err(Error::data(
+            path,
+            "the file does not match the hash in its manifest: one of them was changed; `pktgen trace check` tells more",
+        )),
+        _ => Ok(hash),
+    }
 }
 
 #[cfg(test)]

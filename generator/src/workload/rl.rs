@@ -55,9 +55,14 @@ impl Workload for Rl {
         let bytes = frame_bytes(section, "bytes", "2048bit", FRAME_MIN)?;
         let total = u64::from(clusters) * u64::from(workers);
         if total == 0 || updates == 0 || total >= u64::from(PacketId::WORKERS_MAX) || clusters == u16::MAX {
+            let key = match (clusters, workers, updates) {
+                (_, 0, _) => "workers_per_cluster",
+                (_, _, 0) => "updates",
+                _ => "clusters",
+            };
             return Err(Error::config(format!(
                 "{}: {clusters} clusters of {workers} workers with {updates} updates; each must be at least 1, clusters at most {}, workers in all below {}",
-                section.place("clusters"),
+                section.place(key),
                 u16::MAX - 1,
                 PacketId::WORKERS_MAX
             )));

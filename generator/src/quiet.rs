@@ -1,6 +1,6 @@
 //! Calling code of others that may panic, without a panic message on stderr.
 //!
-//! Called by [`crate::table`]: polars asserts on some corrupt Parquet pages.
+//! Readers of Parquet assert on some corrupt pages; bad input must be an error.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
@@ -14,7 +14,7 @@ thread_local! {
 static HOOK: Once = Once::new();
 
 /// What `job` gives; none if it panics, which then prints nothing. `job` must not start threads.
-pub(crate) fn attempt<T>(job: impl FnOnce() -> T) -> Option<T> {
+pub fn attempt<T>(job: impl FnOnce() -> T) -> Option<T> {
     HOOK.call_once(|| {
         let others = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
