@@ -17,7 +17,7 @@ use pktgen_generator::{Error, Result};
 use super::columns::Columns;
 
 /// Rows per batch and per row group.
-const BATCH: usize = 1 << 14;
+const BATCH: usize = 1 << 12;
 
 /// Batches that may wait for the disk before the run does.
 const AHEAD: usize = 4;
