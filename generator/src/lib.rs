@@ -5,13 +5,14 @@
 //! `unsafe`: time and randomness are arguments.
 //!
 //! Map: [`units`] and [`time`] are the vocabulary; [`config`] reads experiment files; [`record`]
-//! says what a run leaves behind; [`topology`] wires devices; [`wire`] turns updates into bytes;
+//! says what a run leaves behind; [`control`] is OLAF's transmission control; [`topology`] wires devices; [`wire`] turns updates into bytes;
 //! [`workload`] says what is sent, [`schedule`] when; [`trace`] keeps both in files; [`age`] is the
 //! Age-of-Model accumulator.
 #![forbid(unsafe_code)]
 
 pub mod age;
 pub mod config;
+pub mod control;
 pub mod error;
 pub mod gradient;
 pub mod quiet;

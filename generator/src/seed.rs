@@ -3,7 +3,7 @@
 //! A stream is known by a name and two numbers (a worker and a cluster, say), so adding a stream
 //! never shifts another: results stay comparable when a feature is added or switched on.
 
-use rand::SeedableRng;
+use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sha2::{Digest, Sha256};
 
@@ -24,6 +24,12 @@ impl Seed {
         hash.update(name.as_bytes());
         Stream::from_seed(hash.finalize().into())
     }
+}
+
+/// Uniform in [0, 1).
+#[inline]
+pub fn unit(stream: &mut Stream) -> f64 {
+    stream.random()
 }
 
 #[cfg(test)]

@@ -5,10 +5,12 @@
 //! aggregate from the sent gradients in the books' order, and counts fates per worker. It looks at
 //! a payload only once: to compare it, bit for bit, with its own sum.
 
+mod goal;
 mod table;
 
 use pktgen_generator::record::{Action, Balance, Book, PacketId, Reason, SumOk};
 
+pub use goal::Goal;
 use table::Table;
 
 /// No member.
@@ -30,6 +32,7 @@ struct Group {
 struct Fates {
     generated: u64,
     withheld: u64,
+    retransmitted: u64,
     sent: u64,
     alone: u64,
     merged: u64,
@@ -52,28 +55,31 @@ enum Fate {
 /// The account of a run.
 pub struct Ledger {
     groups: Table<Group>,
-    /// Members: worker and next of the chain; the index is also where their gradients are.
-    workers: Vec<u32>,
+    /// Members: packet and next of the chain; the index is also where their gradients are.
+    members: Vec<PacketId>,
     next: Vec<u32>,
     free: Vec<u32>,
     values: Vec<f32>,
     stride: usize,
     fates: Vec<Fates>,
+    /// What the run wants to reach, if anything.
+    goal: Option<Goal>,
     /// Rows that speak of packets that are not under way.
     strangers: u64,
 }
 
 impl Ledger {
     /// For `workers` workers whose updates have at most `elements` gradients; 0 keeps no sums.
-    pub fn new(workers: usize, elements: usize) -> Self {
+    pub fn new(workers: usize, elements: usize, goal: Option<Goal>) -> Self {
         Ledger {
             groups: Table::new(workers),
-            workers: Vec::new(),
+            members: Vec::new(),
             next: Vec::new(),
             free: Vec::new(),
             values: Vec::new(),
             stride: elements,
             fates: vec![Fates::default(); workers],
+            goal,
             strangers: 0,
         }
     }
@@ -90,18 +96,20 @@ impl Ledger {
     pub fn sent(&mut self, packet: PacketId, gradients: &[u8]) {
         let worker = packet.worker();
         let fates = &mut self.fates[worker as usize];
-        fates.generated += 1;
+        let again = u64::from(packet.attempt() > 0);
+        fates.generated += 1 - again;
+        fates.retransmitted += again;
         fates.sent += 1;
         let member = match self.free.pop() {
             Some(member) => member,
             None => {
-                self.workers.push(0);
+                self.members.push(packet);
                 self.next.push(END);
                 self.values.resize(self.values.len() + self.stride, 0.0);
-                (self.workers.len() - 1) as u32
+                (self.members.len() - 1) as u32
             }
         };
-        self.workers[member as usize] = worker;
+        self.members[member as usize] = packet;
         self.next[member as usize] = END;
         let start = member as usize * self.stride;
         let room = &mut self.values[start..start + self.stride];
@@ -181,7 +189,11 @@ impl Ledger {
         let alone = group.count == 1;
         let mut member = group.first;
         while member != END {
-            let fates = &mut self.fates[self.workers[member as usize] as usize];
+            let packet = self.members[member as usize];
+            if let (Some(goal), Fate::Delivered) = (&mut self.goal, fate) {
+                goal.represented(packet);
+            }
+            let fates = &mut self.fates[packet.worker() as usize];
             match fate {
                 Fate::Delivered if alone => fates.alone += 1,
                 Fate::Delivered => fates.merged += 1,
@@ -203,6 +215,11 @@ impl Ledger {
         self.fates.iter().map(Fates::balance).collect()
     }
 
+    /// The goal, as far as it was reached.
+    pub fn goal(&self) -> Option<&Goal> {
+        self.goal.as_ref()
+    }
+
     /// Rows that spoke of packets nobody sent, or that had already ended; 0 in a sound run.
     pub fn strangers(&self) -> u64 {
         self.strangers
@@ -214,6 +231,7 @@ impl Fates {
         let mut balance = Balance {
             generated: self.generated,
             withheld: self.withheld,
+            retransmitted: self.retransmitted,
             sent: self.sent,
             delivered_alone: self.alone,
             delivered_merged: self.merged,
@@ -236,6 +254,7 @@ pub fn total(parts: &[Balance]) -> Balance {
     for part in parts {
         sum.generated += part.generated;
         sum.withheld += part.withheld;
+        sum.retransmitted += part.retransmitted;
         sum.sent += part.sent;
         sum.delivered_alone += part.delivered_alone;
         sum.delivered_merged += part.delivered_merged;
@@ -275,7 +294,7 @@ mod tests {
 
     #[test]
     fn members_inherit_the_fate_of_their_carrier() {
-        let mut ledger = Ledger::new(4, 2);
+        let mut ledger = Ledger::new(4, 2, None);
         for worker in 0..4 {
             ledger.sent(id(worker), &bytes(&[worker as f32, 1.0]));
         }
@@ -291,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_wrong_sum_count_or_stranger_is_seen() {
-        let mut ledger = Ledger::new(3, 1);
+        let mut ledger = Ledger::new(3, 1, None);
         for worker in 0..3 {
             ledger.sent(id(worker), &bytes(&[1.0]));
         }

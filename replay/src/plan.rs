@@ -4,20 +4,22 @@
 use std::sync::Arc;
 
 use pktgen_generator::config::{Document, Origin, Section, Value};
+use pktgen_generator::record::NO_CLUSTER;
 use pktgen_generator::registry::find;
 use pktgen_generator::seed::Seed;
-use pktgen_generator::time::{NEVER, SECOND, Time};
-use pktgen_generator::topology::{self, Link, NO_PORT, NodeId, Population, Topology};
+use pktgen_generator::time::{NEVER, SECOND, Serialiser, Time};
+use pktgen_generator::topology::{self, Link, NodeId, Population, Role, Topology};
 use pktgen_generator::units::{Rate, Span};
 use pktgen_generator::wire::FORMATS;
 use pktgen_generator::wire::olaf::{ACK_HEAD, FRAME_MIN, UPDATE_HEAD, elements_in};
-use pktgen_generator::workload;
+use pktgen_generator::workload::{self, Source};
 use pktgen_generator::{Error, Result};
 
 use crate::capture::Records;
 use crate::driver::virtual_time::{Device, Simulation};
-use crate::endpoint::{ENDPOINTS, Facts, Server};
-use crate::ledger::Ledger;
+use crate::endpoint::{ENDPOINTS, Endpoint, Facts, Server};
+use crate::groups;
+use crate::ledger::{Goal, Ledger};
 use crate::target::port::{Port, PortTiming};
 use crate::target::program::{PROGRAMS, Place};
 use crate::target::queue::QUEUES;
@@ -49,12 +51,16 @@ pub struct Plan {
     pub until: Time,
     /// Which rows are recorded.
     pub records: Records,
+    /// Are workers' states recorded?
+    pub states: bool,
     /// Are the packets at the server captured?
     pub pcap: bool,
     /// Hash of the trace or of what it is made from.
     pub trace_hash: String,
     /// Workers and clusters.
     pub workers: Arc<Population>,
+    /// Updates that every worker must have represented at the server, if that ends the run.
+    pub goal: Option<u32>,
     /// Names of nodes.
     pub nodes: Vec<String>,
     /// The resolved configuration.
@@ -75,19 +81,26 @@ pub fn plan(mut document: Document, seed: u64) -> Result<Plan> {
     let udp_checksum = read_format(&mut document)?;
     read_transport(&mut document)?;
     let topology = topology::open(&mut document, &workers)?;
-    let (records, pcap, until) = read_capture(&mut document)?;
-    let server = topology.servers().next().unwrap_or_default();
-    let facts =
-        Facts { host_of: Arc::new(topology.host_of(workers.len())), workers: workers.clone(), server, udp_checksum };
-    let mut endpoint = document.section("endpoint")?;
-    let kind: String = endpoint.get("workers", "open_loop")?;
-    let kind = find(ENDPOINTS, "worker endpoint", &kind, &endpoint.place("workers"))?;
-    let senders = kind.open(&mut endpoint, &facts, opened.source)?;
-    let receiver = Server::open(&mut endpoint, &facts)?;
-    document.close(endpoint)?;
+    let capture = read_capture(&mut document)?;
+    if opened.endless && capture.goal.is_none() && capture.until == NEVER {
+        return Err(Error::config(
+            "workload.repeat = 0 has no end: give capture.goal, capture.until, schedule.stop, or a number of passes",
+        ));
+    }
+    let facts = Facts {
+        host_of: Arc::new(topology.host_of(workers.len())),
+        workers: workers.clone(),
+        server: topology.servers().next().unwrap_or_default(),
+        udp_checksum,
+        seed: Seed(seed),
+        round_trip: round_trip(&topology, frame_max as u32),
+        states: capture.states,
+    };
+    let (senders, receiver) = read_endpoints(&mut document, &facts, opened.source)?;
     let mut target = document.section("target")?;
     let devices = Devices::read(&mut target, &topology, &facts)?;
-    let ledger = Ledger::new(workers.len(), elements_in(frame_max));
+    let goal = capture.goal.map(|n| Goal::new(n, workers.cluster_of.iter().map(|c| *c != NO_CLUSTER)));
+    let ledger = Ledger::new(workers.len(), elements_in(frame_max), goal);
     let simulation = Simulation::new(
         &topology,
         |node, links| devices.build(&mut target, node, links),
@@ -96,6 +109,7 @@ pub fn plan(mut document: Document, seed: u64) -> Result<Plan> {
         ledger,
         // An ACK with the model has a longer header than the update it answers.
         frame_max + ACK_HEAD - UPDATE_HEAD,
+        groups::changes(&topology, &devices.routes, &facts),
     )?;
     for discipline in QUEUES {
         target.allow(discipline.keys());
@@ -104,14 +118,52 @@ pub fn plan(mut document: Document, seed: u64) -> Result<Plan> {
     document.finish(SECTIONS)?;
     Ok(Plan {
         simulation,
-        until,
-        records,
-        pcap,
+        until: capture.until,
+        goal: capture.goal,
+        records: capture.records,
+        states: capture.states,
+        pcap: capture.pcap,
         trace_hash: opened.hash,
         workers,
         nodes: topology.nodes.iter().map(|n| n.name.clone()).collect(),
         config: document.resolved(),
     })
+}
+
+/// Opens the workers' endpoint and the server.
+fn read_endpoints(
+    document: &mut Document,
+    facts: &Facts,
+    source: Box<dyn Source>,
+) -> Result<(Box<dyn Endpoint>, Server)> {
+    let mut section = document.section("endpoint")?;
+    let kind: String = section.get("workers", "open_loop")?;
+    let kind = find(ENDPOINTS, "worker endpoint", &kind, &section.place("workers"))?;
+    let senders = kind.open(&mut section, facts, source)?;
+    let receiver = Server::open(&mut section, facts)?;
+    for kind in ENDPOINTS {
+        section.allow(kind.keys());
+    }
+    document.close(section)?;
+    Ok((senders, receiver))
+}
+
+/// Longest time from sending a frame of `bytes` to the arrival of an ACK of that size where nothing waits.
+fn round_trip(topology: &Topology, bytes: u32) -> Time {
+    let routes = topology.routes();
+    let Some(server) = topology.servers().next() else { return 0 };
+    let one_way = |from: NodeId, to: NodeId| -> Time {
+        let (mut at, mut time) = (from, 0);
+        while at != to {
+            let port = routes[usize::from(at)][usize::from(to)];
+            let Some((_, link)) = topology.ports(at).nth(usize::from(port)) else { return 0 };
+            time += Serialiser::new(link.rate, link.overhead).take(bytes) + link.delay;
+            at = link.to;
+        }
+        time
+    };
+    let hosts = topology.nodes.iter().enumerate().filter(|(_, n)| matches!(n.role, Role::Host(_)));
+    hosts.map(|(id, _)| one_way(id as NodeId, server) + one_way(server, id as NodeId)).max().unwrap_or(0)
 }
 
 fn read_format(document: &mut Document) -> Result<bool> {
@@ -130,14 +182,28 @@ fn read_transport(document: &mut Document) -> Result<()> {
     document.close(section)
 }
 
-fn read_capture(document: &mut Document) -> Result<(Records, bool, Time)> {
+/// `[capture]`.
+struct Capture {
+    records: Records,
+    states: bool,
+    pcap: bool,
+    until: Time,
+    goal: Option<u32>,
+}
+
+fn read_capture(document: &mut Document) -> Result<Capture> {
     let mut section = document.section("capture")?;
     let records: String = section.get("records", "full")?;
     let records = records.parse().map_err(|e| Error::config(format!("{}: {e}", section.place("records"))))?;
+    let states = section.get("states", false)?;
     let pcap = section.get("pcap", false)?;
     let until: Option<Span> = section.get_opt("until")?;
+    let goal: Option<u32> = section.get_opt("goal")?;
+    if goal == Some(0) {
+        return Err(Error::config(format!("{}: a goal of 0 updates is reached at once", section.place("goal"))));
+    }
     document.close(section)?;
-    Ok((records, pcap, until.map_or(NEVER, Span::ps)))
+    Ok(Capture { records, states, pcap, until: until.map_or(NEVER, Span::ps), goal })
 }
 
 /// How the devices of a run are made.
@@ -177,7 +243,7 @@ impl Devices {
         let engine_buffer: u32 = section.get("engine_buffer", 16u32)?;
         let bypass_slots: u32 = section.get("bypass_slots", 1024u32)?;
         let routes: Vec<_> = topology.routes().into_iter().map(Arc::new).collect();
-        let group_ports = multicast_ports(topology, &routes, facts).into_iter().map(Arc::new).collect();
+        let group_ports = groups::ports(topology, &routes, &facts.workers.cluster_of, facts);
         Ok(Devices {
             program,
             queue,
@@ -227,38 +293,9 @@ impl Devices {
                 ..PortTiming::link(link.rate, link.overhead, link.delay)
             };
             let (discipline, timing) = if up { (discipline, &line) } else { (plain_queue, &plain) };
-            let queue = discipline.open(section, self.workers.clusters(), link.slots)?;
+            let queue = discipline.open(section, self.workers.clusters_ever(), link.slots)?;
             ports.push(Port::new(*index, queue, timing));
         }
         Ok(Device::new(node, program, ports))
     }
-}
-
-/// For each node and cluster, the ports that lead away from the server to workers of the cluster, each once.
-/// Only devices on the way from the server to a worker have one: an ACK never turns back.
-fn multicast_ports(topology: &Topology, routes: &[Arc<Vec<u16>>], facts: &Facts) -> Vec<Vec<Vec<u16>>> {
-    let nodes = topology.nodes.len();
-    let ends: Vec<Vec<NodeId>> =
-        (0..nodes).map(|node| topology.ports(node as NodeId).map(|(_, link)| link.to).collect()).collect();
-    let mut ports = vec![vec![Vec::new(); facts.workers.clusters()]; nodes];
-    for (worker, &cluster) in facts.workers.cluster_of.iter().enumerate() {
-        let host = facts.host_of[worker];
-        let mut at = facts.server;
-        while at != host {
-            let port = routes[usize::from(at)][usize::from(host)];
-            if port == NO_PORT {
-                break;
-            }
-            if let Some(own) = ports[usize::from(at)].get_mut(usize::from(cluster))
-                && !own.contains(&port)
-            {
-                own.push(port);
-            }
-            at = ends[usize::from(at)][usize::from(port)];
-        }
-    }
-    for own in ports.iter_mut().flatten() {
-        own.sort_unstable();
-    }
-    ports
 }

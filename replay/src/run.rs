@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use pktgen_generator::config::{Document, Run, Section, Sweep, Value};
 use pktgen_generator::record::{
-    Balance, Counters, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState, SweepManifest, SweepRun, Validity,
+    Balance, Counters, Group, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState, SweepManifest, SweepRun,
+    Validity,
 };
 use pktgen_generator::registry::suggest;
 use pktgen_generator::{Error, Result};
@@ -165,7 +166,7 @@ impl Experiment {
     fn run_one(&self, run: &Run, dir: &Path, stop: &AtomicBool, progress: &dyn Fn(u64)) -> Result<Finished> {
         let plan = self.plan(run)?;
         let mut manifest = self.manifest(run, &plan);
-        let mut recorder = RunDir::create(dir, &manifest, plan.records, plan.pcap)?;
+        let mut recorder = RunDir::create(dir, &manifest, plan.records, plan.states, plan.pcap)?;
         let outcome = plan.simulation.run(plan.until, stop, &mut recorder, &mut |n| progress(n))?;
         conclude(&mut manifest, outcome);
         recorder.finish(&manifest)?;
@@ -200,6 +201,7 @@ impl Experiment {
             nodes: plan.nodes.clone(),
             records: plan.records.to_string(),
             clusters: plan.workers.cluster_of.clone(),
+            goal: plan.goal,
             balance: Balance::default(),
             balance_by_worker: Vec::new(),
             counters: Counters::default(),
@@ -278,6 +280,16 @@ fn conclude(manifest: &mut Manifest, mut outcome: Outcome) {
             outcome.counters.end_ps, balance.in_flight
         ));
     }
+    let counters = &outcome.counters;
+    match (manifest.goal, counters.goal_ps) {
+        (Some(goal), Some(t)) => reasons.push(format!("note: every worker had {goal} updates represented at {t} ps")),
+        (Some(goal), None) => reasons.push(format!(
+            "note: only {} of {} workers had {goal} updates represented at the end",
+            counters.workers_at_goal,
+            manifest.clusters.len()
+        )),
+        (None, _) => {}
+    }
     manifest.validity.reasons = reasons;
     manifest.counters = outcome.counters;
     manifest.balance = balance;
@@ -298,9 +310,42 @@ fn read_report(section: &mut Section) -> Result<ReportPlan> {
     Ok(ReportPlan {
         metrics: section.get_list("metrics", &default)?,
         baseline: section.get_opt("baseline")?,
+        groups: read_groups(section)?,
         fitted: section.get_list("fitted", &[])?,
         notes: section.get_list("notes", &[])?,
     })
+}
+
+/// `[[report.groups]]`: a name and clusters, as `"0-4"` or `"0,3,7"`.
+fn read_groups(section: &mut Section) -> Result<Vec<Group>> {
+    let mut groups = Vec::new();
+    for table in section.get_tables("groups")? {
+        let mut group = Group::default();
+        for (key, value) in table {
+            match (key.as_str(), &value) {
+                ("name", Value::Text(name)) => group.name = name.clone(),
+                ("clusters", Value::Text(list)) => group.clusters = cluster_list(list).unwrap_or_default(),
+                _ => {}
+            }
+        }
+        if group.name.is_empty() || group.clusters.is_empty() {
+            return Err(Error::config(format!(
+                "{}: a group has a name and clusters, as name = \"S1\", clusters = \"0-4\" (or \"0,3,7\")",
+                section.place("groups")
+            )));
+        }
+        groups.push(group);
+    }
+    Ok(groups)
+}
+
+fn cluster_list(text: &str) -> Option<Vec<u16>> {
+    let mut clusters = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        clusters.extend(first.trim().parse::<u16>().ok()?..=last.trim().parse::<u16>().ok()?);
+    }
+    Some(clusters)
 }
 
 /// `[[paper.rows]]`: `at` labels, a `source`, and the values.

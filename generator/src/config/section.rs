@@ -7,7 +7,7 @@ use crate::units::{Rate, Size, Span};
 use crate::{Error, Result};
 
 /// A section being read. Every `get` makes its key a valid one; the rest is refused at the end.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Section {
     name: String,
     table: Table,

@@ -9,14 +9,17 @@ use super::row::Reason;
 /// Version of the manifest; a reader refuses a newer one.
 pub const MANIFEST_VERSION: u32 = 1;
 
-/// Where every update went. All counts are of updates (attempts), not of packets on the last link.
+/// Where every update went. All counts but `generated` are of transmissions, not of packets on the last link.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balance {
     /// Updates that workers generated.
     pub generated: u64,
     /// Kept back by the worker.
     pub withheld: u64,
-    /// Sent.
+    /// Transmissions of updates that had been sent before.
+    #[serde(default)]
+    pub retransmitted: u64,
+    /// Transmissions.
     pub sent: u64,
     /// Delivered as the only member of their packet.
     pub delivered_alone: u64,
@@ -47,7 +50,7 @@ impl Balance {
         self.dropped.values().sum()
     }
 
-    /// Computes `unknown`: `generated = withheld + sent` and `sent` = all fates.
+    /// Computes `unknown`: `generated + retransmitted = withheld + sent` and `sent` = all fates.
     pub fn close(&mut self) {
         let fates = self.delivered_alone
             + self.delivered_merged
@@ -55,7 +58,7 @@ impl Balance {
             + self.outranked
             + self.dropped_total()
             + self.in_flight;
-        let generation = self.generated as i64 - (self.withheld + self.sent) as i64;
+        let generation = (self.generated + self.retransmitted) as i64 - (self.withheld + self.sent) as i64;
         self.unknown = (self.sent as i64 - fates as i64).abs() + generation.abs();
     }
 }
@@ -85,6 +88,15 @@ pub struct Counters {
     pub elements_delivered: u64,
     /// When the run ended, in ps.
     pub end_ps: i64,
+    /// Packets that the server's reward gate accepted.
+    #[serde(default)]
+    pub accepted: u64,
+    /// When every worker had reached the goal, in ps.
+    #[serde(default)]
+    pub goal_ps: Option<i64>,
+    /// Workers that reached the goal.
+    #[serde(default)]
+    pub workers_at_goal: u32,
 }
 
 /// May the numbers be used?
@@ -139,8 +151,11 @@ pub struct Manifest {
     pub nodes: Vec<String>,
     /// How many of the transmissions were recorded: "full", "every:N" or "none".
     pub records: String,
-    /// Cluster of each worker.
+    /// Cluster of each worker, at the beginning.
     pub clusters: Vec<u16>,
+    /// Updates that every worker must have represented at the server, if the run is one to a goal.
+    #[serde(default)]
+    pub goal: Option<u32>,
     /// Where every update went.
     pub balance: Balance,
     /// The same per worker.
@@ -188,10 +203,22 @@ pub struct ReportPlan {
     pub metrics: Vec<String>,
     /// The variant that others are compared with.
     pub baseline: Option<String>,
+    /// Named groups of clusters, whose ages are reported too.
+    #[serde(default)]
+    pub groups: Vec<Group>,
     /// Parameters fitted to reach published values, each with its sensitivity, as text.
     pub fitted: Vec<String>,
     /// Where we differ and why, and anything else a reader must know.
     pub notes: Vec<String>,
+}
+
+/// Clusters that a report speaks of together: `[[report.groups]]`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    /// Name, such as `S1`.
+    pub name: String,
+    /// Its clusters.
+    pub clusters: Vec<u16>,
 }
 
 /// One published row: `[[paper.rows]]`.

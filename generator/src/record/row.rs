@@ -220,6 +220,27 @@ pub struct Received {
     pub node: u16,
 }
 
+/// What a worker under transmission control knew and did (OLAF §5): one row per ACK and per generated update.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct State {
+    /// When.
+    pub t: Time,
+    /// Who.
+    pub worker: u32,
+    /// Clusters that were active, as the last ACK says; 0 before the first.
+    pub active: u16,
+    /// Slots of that queue.
+    pub capacity: u32,
+    /// Slots in use.
+    pub occupancy: u32,
+    /// Time since the last ACK; none before the first.
+    pub ack_age: Option<Time>,
+    /// Probability with which it sends; none for a row about an ACK.
+    pub p_send: Option<f32>,
+    /// Did it send? None for a row about an ACK.
+    pub sent: Option<bool>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

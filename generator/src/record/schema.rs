@@ -11,7 +11,9 @@ pub const SENT: &str = "sent";
 pub const BOOKS: &str = "books";
 /// Stream name of what reached the parameter server.
 pub const RECEIVED: &str = "received";
-/// Version of all three schemas; a reader refuses a newer one.
+/// Stream name of what workers knew and did, where it was asked for.
+pub const STATES: &str = "states";
+/// Version of all schemas; a reader refuses a newer one.
 pub const SCHEMA_VERSION: u32 = 1;
 
 fn schema(kind: &str, fields: &[(&str, DataType, bool)]) -> SchemaRef {
@@ -78,6 +80,24 @@ pub fn received_schema() -> SchemaRef {
             ("accepted", Boolean, false),
             ("sum_ok", UInt8, false),
             ("node", UInt16, false),
+        ],
+    )
+}
+
+/// Columns of `states`, one row per ACK at a worker and per update that it generated; see [`super::State`].
+pub fn states_schema() -> SchemaRef {
+    use DataType::*;
+    schema(
+        STATES,
+        &[
+            ("t_ps", Int64, false),
+            ("worker", UInt32, false),
+            ("active", UInt16, false),
+            ("capacity", UInt32, false),
+            ("occupancy", UInt32, false),
+            ("ack_age_ps", Int64, true),
+            ("p_send", Float32, true),
+            ("sent", Boolean, true),
         ],
     )
 }

@@ -1,12 +1,10 @@
 //! Periodic workers: each has its period, with jitter if asked for, from a random phase.
 
-use rand::RngExt;
-
 use super::merge::Merged;
 use super::{Pace, Schedule, Speed, Timeline};
 use crate::config::Section;
 use crate::registry::Named;
-use crate::seed::Seed;
+use crate::seed::{Seed, unit};
 use crate::{Error, Result};
 
 /// `kind = "constant"`.
@@ -32,14 +30,9 @@ impl Schedule for Constant {
             return Err(Error::config(format!("{}: {jitter} is not from 0 to 1", section.place("jitter"))));
         }
         let speed = Speed::read(section)?;
-        let gap = |stream: &mut _, jitter: f64| 1.0 + jitter * (2.0 * stream_unit(stream) - 1.0);
+        let gap = |stream: &mut _, jitter: f64| 1.0 + jitter * (2.0 * unit(stream) - 1.0);
         Ok(Box::new(Merged::new(section, pace, speed, (gap, jitter), seed)?))
     }
-}
-
-/// Uniform in [0, 1).
-pub(super) fn stream_unit(stream: &mut crate::seed::Stream) -> f64 {
-    stream.random()
 }
 
 #[cfg(test)]

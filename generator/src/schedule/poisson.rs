@@ -1,12 +1,11 @@
 //! Workers with independent exponential gaps.
 
-use super::constant::stream_unit;
 use super::merge::Merged;
 use super::{Pace, Schedule, Speed, Timeline};
 use crate::Result;
 use crate::config::Section;
 use crate::registry::Named;
-use crate::seed::Seed;
+use crate::seed::{Seed, unit};
 
 /// `kind = "poisson"`.
 pub struct Poisson;
@@ -27,7 +26,7 @@ impl Schedule for Poisson {
 
     fn open(&self, section: &mut Section, pace: &Pace, seed: Seed) -> Result<Box<dyn Timeline + Send>> {
         let speed = Speed::read(section)?;
-        let gap = |stream: &mut _, _: f64| -(1.0 - stream_unit(stream)).ln();
+        let gap = |stream: &mut _, _: f64| -(1.0 - unit(stream)).ln();
         Ok(Box::new(Merged::new(section, pace, speed, (gap, 0.0), seed)?))
     }
 }

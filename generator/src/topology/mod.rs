@@ -12,7 +12,7 @@ use crate::Result;
 use crate::config::Section;
 use crate::registry::Named;
 
-pub use model::{Link, NO_PORT, Node, NodeId, Population, Role, Topology, open};
+pub use model::{Link, Move, NO_PORT, Node, NodeId, Population, Role, Topology, open};
 
 /// Builds a topology from its section of an experiment file.
 pub trait Shape: Named + Sync {

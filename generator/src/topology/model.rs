@@ -30,18 +30,31 @@ pub type NodeId = u16;
 /// No port leads there.
 pub const NO_PORT: u16 = u16::MAX;
 
-/// Who works: the cluster of each worker, by worker id.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A worker joins another cluster (OLAF §7, "P4 Control Plane").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Move {
+    /// When.
+    pub at: Time,
+    /// Who.
+    pub worker: u32,
+    /// Where to; a number that no worker had so far is a new cluster.
+    pub cluster: u16,
+}
+
+/// Who works: the cluster of each worker, by worker id, and how that changes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Population {
-    /// Cluster of worker `i`.
+    /// Cluster of worker `i` at the beginning.
     pub cluster_of: Vec<u16>,
+    /// Moves, in the order of time.
+    pub moves: Vec<Move>,
 }
 
 impl Population {
     /// `clusters` clusters of `workers` workers each; ids are dense and ordered by cluster.
     pub fn regular(clusters: u16, workers: u32) -> Self {
         let cluster_of = (0..clusters).flat_map(|c| std::iter::repeat_n(c, workers as usize)).collect();
-        Population { cluster_of }
+        Population { cluster_of, moves: Vec::new() }
     }
 
     /// Number of workers.
@@ -54,7 +67,12 @@ impl Population {
         self.cluster_of.is_empty()
     }
 
-    /// One more than the highest cluster that takes part in aggregation.
+    /// One more than the highest cluster that ever takes part in aggregation.
+    pub fn clusters_ever(&self) -> usize {
+        self.moves.iter().map(|m| usize::from(m.cluster) + 1).max().unwrap_or(0).max(self.clusters())
+    }
+
+    /// One more than the highest cluster that takes part in aggregation at the beginning.
     pub fn clusters(&self) -> usize {
         let regular = self.cluster_of.iter().filter(|c| **c != crate::record::NO_CLUSTER);
         regular.max().map_or(0, |c| usize::from(*c) + 1)

@@ -157,6 +157,21 @@ pub fn readdress(frame: &mut [u8], ip: Ip) {
     }
 }
 
+/// Destination address of a frame with our fixed headers; 0 for anything shorter.
+#[inline]
+pub fn target_ip(frame: &[u8]) -> Ip {
+    match frame.get(field::IP_DST) {
+        Some(&[a, b, c, d]) => u32::from_be_bytes([a, b, c, d]),
+        _ => 0,
+    }
+}
+
+/// The cluster whose multicast group this is.
+#[inline]
+pub const fn group_of(ip: Ip) -> Option<u16> {
+    if ip & 0xffff_0000 == 0xefc0_0000 { Some(ip as u16) } else { None }
+}
+
 /// Source address of a frame with our fixed headers; 0 for anything else.
 #[inline]
 pub fn source_ip(frame: &[u8]) -> Ip {

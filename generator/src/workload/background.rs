@@ -134,7 +134,7 @@ struct Plain {
 
 impl Plain {
     fn new(timeline: Box<dyn Timeline + Send>, first: u32, flows: u32, bytes: u32) -> Self {
-        let population = Population { cluster_of: vec![NO_CLUSTER; flows as usize] };
+        let population = Population { cluster_of: vec![NO_CLUSTER; flows as usize], moves: Vec::new() };
         let seq = vec![0; flows as usize];
         let mut plain = Plain { timeline, population, first, bytes, seq, head: None, failure: None };
         plain.advance();

@@ -4,8 +4,10 @@
 //! endpoints pull from, whether the updates are synthetic or come from a trace file.
 
 mod background;
+mod edit;
 mod mix;
 mod open;
+mod repeat;
 mod rl;
 mod trace_file;
 

@@ -4,12 +4,14 @@
 use sha2::{Digest, Sha256};
 
 use super::mix::Mix;
-use super::{Source, WORKLOADS, background};
-use crate::config::Document;
+use super::repeat::Repeat;
+use super::{Source, WORKLOADS, Workload, background, edit};
+use crate::config::{Document, Section};
 use crate::registry::find;
 use crate::schedule;
 use crate::seed::Seed;
 use crate::trace;
+use crate::units::Span;
 use crate::{Error, Result};
 
 /// A source and where it came from.
@@ -18,6 +20,8 @@ pub struct Opened {
     pub source: Box<dyn Source>,
     /// Hash of the trace file, or of the resolved workload, schedule and seed.
     pub hash: String,
+    /// It repeats without end: something else must end the run.
+    pub endless: bool,
 }
 
 /// Reads `[workload]` and `[schedule]` and opens the source.
@@ -36,17 +40,23 @@ pub fn open(document: &mut Document, seed: Seed) -> Result<Opened> {
         kind = find(WORKLOADS, "workload", "trace", "workload.trace")?;
         section.settle("kind", "trace");
     }
-    let mut source = kind.open(&mut section, &mut schedule, seed)?;
-    if let Some(extra) = background::beside(&mut section, source.population().len() as u32, seed)? {
-        source = Box::new(Mix::new(source, extra));
+    let passes: u32 = section.get("repeat", 1u32)?;
+    let (again, again_schedule) = (section.clone(), schedule.clone());
+    let mut source = one_pass(kind, &mut section, &mut schedule, seed)?;
+    if passes != 1 {
+        let reopen = move || one_pass(kind, &mut again.clone(), &mut again_schedule.clone(), seed);
+        source = Box::new(Repeat::new(source, passes, Box::new(reopen)));
     }
+    source = edit::edited(&mut section, &mut schedule, source)?;
+    let stop_is_open = schedule.get_opt::<Span>(edit::STOP)?.is_none();
     if source.population().is_empty() || source.peek().is_none() {
         return Err(Error::config(match source.failure() {
             Some(why) => format!("[workload]: there is nothing to send: {why}"),
             None => "[workload]: there is nothing to send; it has no workers or no updates".to_owned(),
         }));
     }
-    section.allow(&["trace"]);
+    section.allow(&["trace", "repeat", edit::MOVES]);
+    schedule.allow(&[edit::STOP]);
     section.allow(background::BESIDE);
     for workload in WORKLOADS {
         section.allow(workload.keys());
@@ -64,7 +74,16 @@ pub fn open(document: &mut Document, seed: Seed) -> Result<Opened> {
             trace::hex(&hash.finalize())
         }
     };
-    Ok(Opened { source, hash })
+    Ok(Opened { source, hash, endless: passes == 0 && stop_is_open })
+}
+
+/// The workload and what runs beside it, once.
+fn one_pass(kind: &dyn Workload, section: &mut Section, schedule: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
+    let source = kind.open(section, schedule, seed)?;
+    Ok(match background::beside(section, source.population().len() as u32, seed)? {
+        Some(extra) => Box::new(Mix::new(source, extra)),
+        None => source,
+    })
 }
 
 /// The hash of a trace, which must be the one in its manifest if it has one.

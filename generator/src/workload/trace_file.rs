@@ -76,7 +76,7 @@ impl Survey {
     fn make(path: &Path) -> Result<Self> {
         let mut reader = Reader::open(path)?;
         let mut rules = Rules::default();
-        let population = Population { cluster_of: Vec::new() };
+        let population = Population::default();
         let mut survey = Survey { population, first: Time::MAX, last: 0, bits: 0, frame_max: 0 };
         let refuse = |what: &str| Error::data(path, format!("{what}; `pktgen trace check` tells more"));
         while let Some(block) = reader.next_block()? {

@@ -7,7 +7,8 @@ use arrow::array::{
 };
 use arrow::datatypes::SchemaRef;
 use pktgen_generator::record::{
-    BOOKS, Book, RECEIVED, Received, SENT, Sent, books_schema, received_schema, sent_schema,
+    BOOKS, Book, RECEIVED, Received, SENT, STATES, Sent, State, books_schema, received_schema, sent_schema,
+    states_schema,
 };
 
 /// A stream of rows that are columns on disk.
@@ -97,6 +98,31 @@ impl Columns for ReceivedColumns {
             Arc::new(rows.iter().map(|r| Some(r.accepted)).collect::<BooleanArray>()),
             Arc::new(UInt8Array::from_iter_values(rows.iter().map(|r| r.sum_ok as u8))),
             Arc::new(UInt16Array::from_iter_values(rows.iter().map(|r| r.node))),
+        ]
+    }
+}
+
+/// Columns of `states`.
+pub(super) struct StateColumns;
+
+impl Columns for StateColumns {
+    type Row = State;
+    const NAME: &'static str = STATES;
+
+    fn schema() -> SchemaRef {
+        states_schema()
+    }
+
+    fn arrays(rows: &[State]) -> Vec<ArrayRef> {
+        vec![
+            Arc::new(Int64Array::from_iter_values(rows.iter().map(|r| r.t))),
+            Arc::new(UInt32Array::from_iter_values(rows.iter().map(|r| r.worker))),
+            Arc::new(UInt16Array::from_iter_values(rows.iter().map(|r| r.active))),
+            Arc::new(UInt32Array::from_iter_values(rows.iter().map(|r| r.capacity))),
+            Arc::new(UInt32Array::from_iter_values(rows.iter().map(|r| r.occupancy))),
+            Arc::new(rows.iter().map(|r| r.ack_age).collect::<Int64Array>()),
+            Arc::new(rows.iter().map(|r| r.p_send).collect::<Float32Array>()),
+            Arc::new(rows.iter().map(|r| r.sent).collect::<BooleanArray>()),
         ]
     }
 }

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use pktgen_generator::record::{Book, Manifest, Received, RunState, Sent};
+use pktgen_generator::record::{Book, Manifest, Received, RunState, STATES, Sent, State};
 use pktgen_generator::{Error, Result};
 
-use super::columns::{BookColumns, ReceivedColumns, SentColumns};
+use super::columns::{BookColumns, ReceivedColumns, SentColumns, StateColumns};
 use super::pcapng::Pcapng;
 use super::stream::{Stream, convert, running_path};
 use crate::driver::virtual_time::Recorder;
@@ -65,12 +65,14 @@ pub struct RunDir {
     sent: Stream<SentColumns>,
     books: Stream<BookColumns>,
     received: Stream<ReceivedColumns>,
+    states: Option<Stream<StateColumns>>,
     pcap: Option<Pcapng>,
 }
 
 impl RunDir {
     /// Creates `dir`, which must not exist or be empty, with a manifest that says that it is running.
-    pub fn create(dir: &Path, manifest: &Manifest, records: Records, pcap: bool) -> Result<Self> {
+    /// Beside the streams that `records` chooses, the workers' states and the packets are kept if asked for.
+    pub fn create(dir: &Path, manifest: &Manifest, records: Records, states: bool, pcap: bool) -> Result<Self> {
         claim(dir)?;
         write_manifest(dir, manifest)?;
         let pcap = pcap.then(|| Pcapng::create(&dir.join("capture.pcapng"), manifest.anchor_unix_ns)).transpose()?;
@@ -79,6 +81,7 @@ impl RunDir {
             sent: Stream::create(dir)?,
             books: Stream::create(dir)?,
             received: Stream::create(dir)?,
+            states: states.then(|| Stream::create(dir)).transpose()?,
             pcap,
             dir: dir.to_owned(),
         })
@@ -89,6 +92,9 @@ impl RunDir {
         self.sent.finish(&self.dir)?;
         self.books.finish(&self.dir)?;
         self.received.finish(&self.dir)?;
+        if let Some(states) = self.states {
+            states.finish(&self.dir)?;
+        }
         if let Some(pcap) = self.pcap {
             pcap.finish()?;
         }
@@ -105,6 +111,10 @@ impl Recorder for RunDir {
     #[inline]
     fn book(&mut self, row: &Book) -> Result<()> {
         if self.records.keeps(row.packet_in.seq()) { self.books.push(row) } else { Ok(()) }
+    }
+
+    fn state(&mut self, row: &State) -> Result<()> {
+        self.states.as_mut().map_or(Ok(()), |states| states.push(row))
     }
 
     #[inline]
@@ -150,6 +160,9 @@ pub fn recover(dir: &Path) -> Result<[u64; 3]> {
         recover_stream::<BookColumns>(dir)?,
         recover_stream::<ReceivedColumns>(dir)?,
     ];
+    if running_path(dir, STATES).exists() {
+        convert::<StateColumns>(dir)?;
+    }
     manifest.state = RunState::Interrupted;
     manifest.validity.valid = false;
     manifest.validity.reasons.push("the run was killed; its counters are missing and its last rows may be".into());

@@ -6,12 +6,13 @@
 //! sequence (the order of slots).
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pktgen_generator::Result;
-use pktgen_generator::record::{Book, Counters, Received, Sent, SumOk};
+use pktgen_generator::record::{Book, Counters, Received, Sent, State, SumOk};
 use pktgen_generator::time::{HORIZON, NEVER, Serialiser, Time};
-use pktgen_generator::topology::{Link, NodeId, Role, Topology};
+use pktgen_generator::topology::{Link, Move, NodeId, Role, Topology};
 
 use super::calendar::Calendar;
 use crate::endpoint::server::gradients;
@@ -29,6 +30,10 @@ pub trait Recorder {
     fn sent(&mut self, row: &Sent) -> Result<()>;
     /// A device did something.
     fn book(&mut self, row: &Book) -> Result<()>;
+    /// A worker under transmission control learned or decided something.
+    fn state(&mut self, _row: &State) -> Result<()> {
+        Ok(())
+    }
     /// A packet reached the server; `frame` is all of it.
     fn received(&mut self, row: &Received, frame: &[u8]) -> Result<()>;
 }
@@ -76,6 +81,7 @@ struct Line {
 #[derive(Clone, Copy)]
 enum Slot {
     Port { node: NodeId, port: u16 },
+    Control,
     Workers,
     Arrival { link: u32 },
 }
@@ -87,9 +93,12 @@ pub struct Simulation {
     slots: Vec<Slot>,
     calendar: Calendar,
     workers_slot: u32,
+    control: VecDeque<Regroup>,
     /// The host of all workers, if there is one only and they do not react: see `schedule_workers`.
     lazy_host: Option<NodeId>,
     workers: Box<dyn Endpoint>,
+    /// Workers react to what arrives.
+    react: bool,
     server: Box<dyn Endpoint>,
     pool: Pool,
     ledger: Ledger,
@@ -99,6 +108,14 @@ pub struct Simulation {
     counters: Counters,
     sent: u64,
     until: Time,
+}
+
+/// The control plane's event (OLAF §7, "P4 Control Plane"): a worker joins another cluster.
+pub struct Regroup {
+    /// What.
+    pub change: Move,
+    /// From then on, for each node and cluster, the ports towards its workers.
+    pub group_ports: Vec<Arc<Vec<Vec<u16>>>>,
 }
 
 /// How a run ended, and with what.
@@ -111,6 +128,8 @@ pub struct Outcome {
     pub interrupted: bool,
     /// The configured end came before everything had arrived.
     pub cut: bool,
+    /// Every worker reached the goal.
+    pub goal_reached: bool,
     /// Why the source ended early, if it did.
     pub source_failure: Option<String>,
     /// Something would have happened after [`HORIZON`]: the run was stopped there.
@@ -131,6 +150,7 @@ impl Simulation {
         server: Box<dyn Endpoint>,
         ledger: Ledger,
         frame_bytes: usize,
+        control: Vec<Regroup>,
     ) -> Result<Self> {
         let mut places = Vec::new();
         let mut slots = Vec::new();
@@ -154,8 +174,10 @@ impl Simulation {
                 }
             });
         }
-        let workers_slot = slots.len() as u32;
-        slots.push(Slot::Workers);
+        // The control plane acts before what is generated or arrives at the same time.
+        let control_slot = slots.len() as u32;
+        let workers_slot = control_slot + 1;
+        slots.extend([Slot::Control, Slot::Workers]);
         let mut order: Vec<_> = (0..topology.links.len()).collect();
         order.sort_by_key(|&i| topology.links[i].to);
         let line = |link: &Link| {
@@ -173,7 +195,9 @@ impl Simulation {
             lines,
             slots,
             workers_slot,
+            control: control.into(),
             lazy_host: lazy_host(topology, workers.as_ref()),
+            react: workers.reacts(),
             workers,
             server,
             pool: Pool::new(frame_bytes, 256),
@@ -186,6 +210,8 @@ impl Simulation {
             until: NEVER,
         };
         simulation.schedule_workers();
+        let first = simulation.control.front().map_or(NEVER, |regroup| regroup.change.at);
+        simulation.calendar.set(control_slot, first);
         Ok(simulation)
     }
 
@@ -202,6 +228,7 @@ impl Simulation {
         let mut interrupted = false;
         let mut cut = false;
         let mut beyond_horizon = false;
+        let mut goal_reached = false;
         loop {
             let (t, slot) = self.calendar.first();
             if t == NEVER {
@@ -218,6 +245,11 @@ impl Simulation {
             }
             self.event(t, slot, recorder)?;
             self.counters.end_ps = t;
+            if self.ledger.goal().is_some_and(|goal| goal.short() == 0) {
+                goal_reached = true;
+                self.counters.goal_ps = Some(t);
+                break;
+            }
             events += 1;
             if events.is_multiple_of(CHECK_EVERY) {
                 progress(self.sent);
@@ -231,8 +263,10 @@ impl Simulation {
             self.send_rest(until, recorder)?;
         }
         progress(self.sent);
-        self.hand_over_rest(if cut { until } else { NEVER });
-        Ok(Outcome { interrupted, cut, beyond_horizon, ..self.finish(!(interrupted || cut || beyond_horizon)) })
+        let early = interrupted || cut || beyond_horizon || goal_reached;
+        let end = self.counters.end_ps;
+        self.hand_over_rest(if early { end } else { NEVER });
+        Ok(Outcome { interrupted, cut, beyond_horizon, goal_reached, ..self.finish(!early) })
     }
 
     /// What was generated by `until` and still waits for its host's link is in flight.
@@ -268,6 +302,9 @@ impl Simulation {
         self.counters.acks_sent = self.host.acks_sent;
         self.counters.acks_received = self.host.acks_received;
         self.counters.foreign = self.host.foreign;
+        if let Some(goal) = self.ledger.goal() {
+            self.counters.workers_at_goal = goal.workers() - goal.short();
+        }
         let leaked = if ended_by_itself { self.pool.in_use() } else { 0 };
         Outcome {
             source_failure: self.workers.failure(),
@@ -276,6 +313,7 @@ impl Simulation {
             interrupted: false,
             cut: false,
             beyond_horizon: false,
+            goal_reached: false,
             leaked,
         }
     }
@@ -291,8 +329,12 @@ impl Simulation {
                 self.touched.push(port);
                 self.settle_device(node, recorder)
             }
+            Slot::Control => {
+                self.regroup(slot);
+                Ok(())
+            }
             Slot::Workers => {
-                let until = if self.workers.reacts() { t } else { self.until };
+                let until = if self.react { t } else { self.until };
                 self.workers.pull(until, &mut self.pool, &mut self.host);
                 self.settle_hosts(recorder)?;
                 self.schedule_workers();
@@ -307,6 +349,18 @@ impl Simulation {
                 self.arrive(to, frame, recorder)
             }
         }
+    }
+
+    /// Lets every device know who is in which cluster from now on.
+    fn regroup(&mut self, slot: u32) {
+        if let Some(regroup) = self.control.pop_front() {
+            for (node, place) in self.places.iter_mut().enumerate() {
+                if let Place::Device(device) = place {
+                    device.program.regroup(regroup.change, regroup.group_ports[node].clone());
+                }
+            }
+        }
+        self.calendar.set(slot, self.control.front().map_or(NEVER, |regroup| regroup.change.at));
     }
 
     /// Sets the workers' timer. An update cannot matter before its host's link is free, so with one host
@@ -384,6 +438,13 @@ impl Simulation {
     /// Carries what came out of hosts and the server: frames onto their links, deliveries into the records.
     #[inline]
     fn settle_hosts(&mut self, recorder: &mut dyn Recorder) -> Result<()> {
+        for row in self.host.withheld.drain(..) {
+            self.ledger.withheld(row.worker);
+            recorder.sent(&row)?;
+        }
+        for row in self.host.states.drain(..) {
+            recorder.state(&row)?;
+        }
         for outgoing in self.host.outgoing.drain(..) {
             let (Place::Host(uplink) | Place::Server(uplink)) = &mut self.places[usize::from(outgoing.node)] else {
                 unreachable!("only hosts and servers have uplinks")
@@ -398,6 +459,9 @@ impl Simulation {
                     self.sent += 1;
                     self.ledger.sent(frame.packet, gradients(&self.pool, &frame));
                     recorder.sent(&Sent { t_sent: Some(leaves), ..row })?;
+                    if self.react {
+                        self.workers.left(frame.packet, leaves);
+                    }
                 }
                 None => self.counters.downlink_bytes += u64::from(frame.len),
             }
@@ -414,6 +478,7 @@ impl Simulation {
                 self.counters.elements_delivered += values.len() as u64 / 4 * u64::from(row.count);
                 self.counters.sums_ok += u64::from(verdict == SumOk::Yes);
                 self.counters.sums_wrong += u64::from(verdict == SumOk::No);
+                self.counters.accepted += u64::from(row.accepted);
             }
             recorder.received(&row, self.pool.frame(&frame))?;
             self.pool.release(frame.buffer);

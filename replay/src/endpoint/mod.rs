@@ -3,15 +3,20 @@
 //! An endpoint is a state machine: the driver asks it for what is due ([`Endpoint::pull`]) and hands it
 //! what arrived ([`Endpoint::on_burst`]); it answers through [`Host`].
 
+mod gate;
 mod open_loop;
+mod retransmit;
+mod sender;
 pub mod server;
+mod transmission_control;
 
 use std::sync::Arc;
 
 use pktgen_generator::Result;
 use pktgen_generator::config::Section;
-use pktgen_generator::record::{Received, Sent};
+use pktgen_generator::record::{PacketId, Received, Sent, State};
 use pktgen_generator::registry::Named;
+use pktgen_generator::seed::Seed;
 use pktgen_generator::time::Time;
 use pktgen_generator::topology::{NodeId, Population};
 use pktgen_generator::workload::Source;
@@ -45,6 +50,10 @@ pub struct Delivery {
 pub struct Host {
     /// Frames to send.
     pub outgoing: Vec<Outgoing>,
+    /// Rows of updates that workers keep back.
+    pub withheld: Vec<Sent>,
+    /// What workers know and do, where it is recorded.
+    pub states: Vec<State>,
     /// Updates received.
     pub deliveries: Vec<Delivery>,
     /// Acknowledgements that arrived at workers.
@@ -70,6 +79,9 @@ pub trait Endpoint: Send {
     /// Frames arrived at `node`.
     fn on_burst(&mut self, node: NodeId, burst: &[Frame], pool: &mut Pool, host: &mut Host);
 
+    /// A frame that it sent leaves its host at `t`. Told to endpoints that react.
+    fn left(&mut self, _packet: PacketId, _t: Time) {}
+
     /// Why its source ended early, if it did.
     fn failure(&self) -> Option<String> {
         None
@@ -86,13 +98,23 @@ pub struct Facts {
     pub server: NodeId,
     /// Fill in UDP checksums?
     pub udp_checksum: bool,
+    /// The run's seed.
+    pub seed: Seed,
+    /// Longest time from sending an update to its ACK where nothing waits.
+    pub round_trip: Time,
+    /// Are workers' states recorded?
+    pub states: bool,
 }
 
 /// Makes worker endpoints.
 pub trait WorkerKind: Named + Sync {
+    /// The keys of `[endpoint]` that [`open`](Self::open) reads: they stay valid when a sweep also visits other kinds.
+    fn keys(&self) -> &'static [&'static str];
+
     /// Reads its keys from `[endpoint]`.
     fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>>;
 }
 
 /// Every worker endpoint, by name.
-pub static ENDPOINTS: &[&dyn WorkerKind] = &[&open_loop::OpenLoopKind];
+pub static ENDPOINTS: &[&dyn WorkerKind] =
+    &[&open_loop::OpenLoopKind, &transmission_control::TransmissionControlKind, &retransmit::RetransmitKind];

@@ -1,7 +1,8 @@
 //! The parameter server: receives updates, answers each at once (OLAF §2.1), counts.
 //!
 //! The ACK is addressed to the worker of the newest member; an Olaf device on the way multicasts it to
-//! the cluster. It carries the aggregated gradients it answers (§7, "Packet Format") if `ack_model` is on.
+//! the cluster. It carries the aggregated gradients it answers (§7, "Packet Format"), the average
+//! gradient or the weights (§2.1), by `ack_model`.
 
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use pktgen_generator::topology::NodeId;
 use pktgen_generator::wire::frame::{FRAME_MAX, HEAD, SERVER_IP, Template, set_udp_checksum, worker_ip};
 use pktgen_generator::wire::olaf::{self, ACK_HEAD, Ack, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT};
 
+use super::gate::{Carries, Models};
 use super::{Delivery, Endpoint, Facts, Host, Outgoing};
 use crate::frame::{Frame, Kind, Pool};
 
@@ -21,27 +23,30 @@ pub struct Server {
     node: NodeId,
     host_of: Arc<Vec<NodeId>>,
     acknowledge: bool,
-    ack_model: bool,
+    ack_model: Carries,
+    models: Models,
     udp_checksum: bool,
     /// Headers of the ACKs to each worker, made when the first one is due.
     heads: Vec<Option<Template>>,
 }
 
 impl Server {
-    /// Reads `acknowledge` and `ack_model` from `[endpoint]`.
+    /// Reads `acknowledge`, `ack_model` and the reward gate's keys from `[endpoint]`.
     pub fn open(section: &mut Section, facts: &Facts) -> Result<Self> {
+        let ack_model = section.get("ack_model", "gradients")?;
         Ok(Server {
+            models: Models::read(section, facts.workers.clusters_ever(), ack_model)?,
             node: facts.server,
             host_of: facts.host_of.clone(),
             acknowledge: section.get("acknowledge", true)?,
-            ack_model: section.get("ack_model", true)?,
+            ack_model,
             udp_checksum: facts.udp_checksum,
             heads: vec![None; facts.workers.len()],
         })
     }
 
     fn receive(&mut self, frame: &Frame, pool: &mut Pool, host: &mut Host) {
-        let (row, header) = match Header::parse_update(pool.payload(frame)) {
+        let (mut row, header) = match Header::parse_update(pool.payload(frame)) {
             Some(header) if frame.kind == Kind::Update => (update_row(frame, &header, self.node), Some(header)),
             _ if frame.kind == Kind::Plain => (plain_row(frame, self.node), None),
             _ => {
@@ -49,8 +54,13 @@ impl Server {
                 return pool.release(frame.buffer);
             }
         };
-        if let Some(header) = header.filter(|_| self.acknowledge) {
-            self.answer(frame, header, pool, host);
+        if let Some(header) = header {
+            let sum = olaf::values(pool.payload(frame), &header);
+            row.accepted = self.models.update(header.cluster, header.reward, header.count, sum);
+            // Every update is answered at once, accepted or not (§2.1).
+            if self.acknowledge {
+                self.answer(frame, header, pool, host);
+            }
         }
         host.deliveries.push(Delivery { row, frame: *frame });
     }
@@ -59,7 +69,12 @@ impl Server {
         let Some(&home) = self.host_of.get(header.worker as usize) else { return };
         // The header of an ACK is longer: beside the largest updates the model's last gradients have no room.
         let room = (FRAME_MAX - HEAD - ACK_HEAD) / 4;
-        let elements = if self.ack_model { header.elements.min(room as u16) } else { 0 };
+        let elements = match self.ack_model {
+            Carries::Nothing => 0,
+            Carries::Gradients => usize::from(header.elements),
+            Carries::Average | Carries::Weights => self.models.vector(header.cluster, self.ack_model).len(),
+        };
+        let elements = elements.min(room) as u16;
         let len = HEAD + ACK_HEAD + usize::from(elements) * 4;
         let frame = Frame {
             t: update.t,
@@ -81,8 +96,14 @@ impl Server {
         head.emit(bytes);
         let ack = Ack { header: Header { flags: 0, elements, ..header }, status: Status::default() };
         ack.emit(&mut bytes[HEAD..]);
-        let (answer, gradients) = pool.payload_pair(&frame, update);
-        answer[ACK_HEAD..].copy_from_slice(&gradients[UPDATE_HEAD..UPDATE_HEAD + usize::from(elements) * 4]);
+        if self.ack_model == Carries::Gradients {
+            let (answer, gradients) = pool.payload_pair(&frame, update);
+            answer[ACK_HEAD..].copy_from_slice(&gradients[UPDATE_HEAD..UPDATE_HEAD + usize::from(elements) * 4]);
+        } else {
+            let model = self.models.vector(header.cluster, self.ack_model);
+            let room = pool.payload_mut(&frame)[ACK_HEAD..].as_chunks_mut::<4>().0;
+            room.iter_mut().zip(model).for_each(|(bytes, value)| *bytes = value.to_le_bytes());
+        }
         if self.udp_checksum {
             set_udp_checksum(&mut pool.bytes_mut(frame.buffer)[..len]);
         }

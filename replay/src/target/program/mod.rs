@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pktgen_generator::Result;
 use pktgen_generator::config::Section;
 use pktgen_generator::registry::Named;
-use pktgen_generator::topology::{NodeId, Population};
+use pktgen_generator::topology::{Move, NodeId, Population};
 
 use super::context::Context;
 use crate::frame::Frame;
@@ -17,6 +17,9 @@ use crate::frame::Frame;
 pub trait Program: Send {
     /// Frames arrived, each at its `t`. Every frame is emitted, dropped or kept.
     fn on_burst(&mut self, burst: &[Frame], context: &mut Context);
+
+    /// The control plane moves a worker; `group_ports` are those of [`Place`] from now on.
+    fn regroup(&mut self, _change: Move, _group_ports: Arc<Vec<Vec<u16>>>) {}
 }
 
 /// What a program knows of its place in the network.

@@ -6,11 +6,13 @@
 //! the workers of its cluster. The paper computes the worker as a hash of the five-tuple; here the
 //! address tells, which is the same thing without collisions.
 
+use std::sync::Arc;
+
 use pktgen_generator::Result;
 use pktgen_generator::config::Section;
 use pktgen_generator::record::NO_CLUSTER;
 use pktgen_generator::registry::Named;
-use pktgen_generator::topology::NO_PORT;
+use pktgen_generator::topology::{Move, NO_PORT};
 use pktgen_generator::wire::frame::{SERVER_IP, group_ip, readdress, source_ip, worker_of};
 use pktgen_generator::wire::olaf::{Ack, FLAG_STAMPED, Header, Status, is_ack, stamp};
 
@@ -90,6 +92,11 @@ fn more_congested(own: Status, earlier: Status) -> bool {
 }
 
 impl Program for Olaf {
+    fn regroup(&mut self, change: Move, group_ports: Arc<Vec<Vec<u16>>>) {
+        Arc::make_mut(&mut self.place.workers).cluster_of[change.worker as usize] = change.cluster;
+        self.place.group_ports = group_ports;
+    }
+
     fn on_burst(&mut self, burst: &[Frame], context: &mut Context) {
         for frame in burst {
             if let Some((worker, cluster)) = self.identify(frame, context) {

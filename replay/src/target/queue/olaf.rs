@@ -168,7 +168,7 @@ impl OlafQueue {
 
     #[inline]
     fn offer(&mut self, frame: &Frame, pool: &mut Pool, books: &mut Books) {
-        let Some(header) = Header::parse_update(pool.payload(frame)) else {
+        let Some(mut header) = Header::parse_update(pool.payload(frame)) else {
             books.dropped(frame.t, frame, Reason::Malformed, None);
             pool.release(frame.buffer);
             return;
@@ -179,6 +179,11 @@ impl OlafQueue {
             pool.release(frame.buffer);
             return;
         };
+        if header.cluster != frame.cluster {
+            // Its worker has moved since: the server is told what was looked up.
+            header.cluster = frame.cluster;
+            relabel(&header, frame, pool);
+        }
         self.activity.arrival(frame.t, frame.cluster);
         if position == 0 {
             return self.append(frame, header, pool, books);
@@ -186,6 +191,15 @@ impl OlafQueue {
         let slot = ((position - 1) & self.mask) as usize;
         let Some(waiting) = self.ring[slot].as_mut() else { unreachable!("positions point at waiting updates") };
         meet(waiting, frame, header, &self.settings, pool, books);
+    }
+}
+
+/// Writes `header` into a frame.
+fn relabel(header: &Header, frame: &Frame, pool: &mut Pool) {
+    header.emit_update(pool.payload_mut(frame));
+    let bytes = pool.bytes_mut(frame.buffer);
+    if usize::from(frame.head) >= frame::HEAD && frame::has_udp_checksum(bytes) {
+        frame::set_udp_checksum(&mut bytes[..usize::from(frame.len)]);
     }
 }
 
@@ -293,11 +307,7 @@ impl Queue for OlafQueue {
         self.position[usize::from(waiting.frame.cluster)] = 0;
         self.locked = true;
         if waiting.dirty {
-            waiting.header.emit_update(pool.payload_mut(&waiting.frame));
-            let bytes = pool.bytes_mut(waiting.frame.buffer);
-            if usize::from(waiting.frame.head) >= frame::HEAD && frame::has_udp_checksum(bytes) {
-                frame::set_udp_checksum(&mut bytes[..usize::from(waiting.frame.len)]);
-            }
+            relabel(&waiting.header, &waiting.frame, pool);
         }
         Some(waiting.frame)
     }

@@ -1,0 +1,120 @@
+//! A source again and again: a trace that loops until a run has what it wants.
+
+use super::{Source, Update};
+use crate::Result;
+use crate::time::{HORIZON, Time, too_late};
+use crate::topology::Population;
+
+/// Opens the same source anew.
+pub(super) type Reopen = Box<dyn Fn() -> Result<Box<dyn Source>> + Send>;
+
+/// Passes of one source, one after the other. Sequence numbers go on; times go on one mean gap after the last.
+pub(super) struct Repeat {
+    reopen: Reopen,
+    source: Box<dyn Source>,
+    population: Population,
+    /// Passes still to come after this one; none for no end.
+    left: Option<u32>,
+    /// What is added to times and to each worker's sequence numbers in this pass.
+    shift: Time,
+    base: Vec<u32>,
+    /// Of this pass: one more than each worker's last sequence number, updates, first and last time.
+    next: Vec<u32>,
+    count: u64,
+    first: Time,
+    last: Time,
+    head: Option<Update>,
+    failure: Option<String>,
+}
+
+impl Repeat {
+    /// `passes` in all; 0 for no end.
+    pub(super) fn new(source: Box<dyn Source>, passes: u32, reopen: Reopen) -> Self {
+        let population = source.population().clone();
+        let workers = population.len();
+        let first = source.peek().map_or(0, |u| u.t_gen);
+        let mut repeat = Repeat {
+            reopen,
+            source,
+            population,
+            left: (passes > 0).then(|| passes - 1),
+            shift: 0,
+            base: vec![0; workers],
+            next: vec![0; workers],
+            count: 0,
+            first,
+            last: first,
+            head: None,
+            failure: None,
+        };
+        repeat.load();
+        repeat
+    }
+
+    fn load(&mut self) {
+        if self.source.peek().is_none() && self.source.failure().is_none() {
+            self.begin_pass();
+        }
+        self.head = self.source.peek().map(|u| Update {
+            t_gen: u.t_gen + self.shift,
+            seq: u.seq + self.base[u.worker as usize],
+            ..*u
+        });
+        if self.head.is_some_and(|u| u.t_gen > HORIZON) {
+            let keys = "lower workload.repeat, or end the run with capture.until or capture.goal";
+            self.failure = Some(too_late("the next update of a repeated workload", HORIZON as f64, keys));
+            self.head = None;
+        }
+    }
+
+    fn begin_pass(&mut self) {
+        match &mut self.left {
+            Some(0) => return,
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        match (self.reopen)() {
+            Ok(source) => self.source = source,
+            Err(error) => {
+                self.failure = Some(error.to_string());
+                return;
+            }
+        }
+        // One update has no gap: a pass of one repeats after its own time, at least a tick later.
+        let gap = ((self.last - self.first) / (self.count.max(2) - 1) as Time).max(1);
+        let first = self.source.peek().map_or(0, |u| u.t_gen);
+        self.shift += self.last - first + gap;
+        for (base, next) in self.base.iter_mut().zip(&mut self.next) {
+            *base += std::mem::take(next);
+        }
+        (self.first, self.last, self.count) = (first, first, 0);
+    }
+}
+
+impl Source for Repeat {
+    fn population(&self) -> &Population {
+        &self.population
+    }
+
+    fn frame_max(&self) -> u32 {
+        self.source.frame_max()
+    }
+
+    fn peek(&self) -> Option<&Update> {
+        self.head.as_ref()
+    }
+
+    fn take(&mut self, values: &mut [u8]) {
+        if let Some(update) = self.source.peek().filter(|_| self.head.is_some()) {
+            self.next[update.worker as usize] = update.seq + 1;
+            self.last = update.t_gen;
+            self.count += 1;
+            self.source.take(values);
+            self.load();
+        }
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.failure.as_deref().or(self.source.failure())
+    }
+}

@@ -1,0 +1,187 @@
+//! Workers that send every update when it is generated, and again while nobody acknowledges it.
+//!
+//! OLAF §8.2 lets FIFO's workers retransmit what was lost and says neither when nor what. Our choice: a worker
+//! answers for its newest update only, since that subsumes what it generated before (§2.2); if no ACK of it came
+//! within a timeout after it left, it is sent again.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use pktgen_generator::config::Section;
+use pktgen_generator::record::{NO_CLUSTER, PacketId};
+use pktgen_generator::registry::Named;
+use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::topology::NodeId;
+use pktgen_generator::units::Span;
+use pktgen_generator::wire::frame::{HEAD, has_udp_checksum, set_udp_checksum};
+use pktgen_generator::wire::olaf::{Ack, Header};
+use pktgen_generator::workload::{Source, Update};
+use pktgen_generator::{Error, Result};
+
+use super::sender::{Audience, Sender, row};
+use super::{Endpoint, Facts, Host, Outgoing, WorkerKind};
+use crate::frame::{BURST, Frame, Pool};
+
+/// `workers = "retransmit"`.
+pub struct RetransmitKind;
+
+impl Named for RetransmitKind {
+    fn name(&self) -> &'static str {
+        "retransmit"
+    }
+    fn about(&self) -> &'static str {
+        "like open_loop, and the newest update again after a timeout without its ACK"
+    }
+}
+
+impl WorkerKind for RetransmitKind {
+    fn keys(&self) -> &'static [&'static str] {
+        &["timeout_rtts", "timeout"]
+    }
+
+    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>> {
+        let rtts: f64 = section.get("timeout_rtts", 2.0)?;
+        let fixed: Option<Span> = section.get_opt("timeout")?;
+        let timeout = fixed.map_or((rtts * facts.round_trip as f64) as Time, Span::ps);
+        if timeout <= 0 {
+            let key = if fixed.is_some() { "timeout" } else { "timeout_rtts" };
+            return Err(Error::config(format!(
+                "{}: a timeout of {timeout} ps is not above 0; the unloaded round trip is {} ps",
+                section.place(key),
+                facts.round_trip
+            )));
+        }
+        let workers = facts.workers.len();
+        Ok(Box::new(Retransmit {
+            sender: Sender::new(facts, source),
+            audience: Audience::new(facts),
+            timeout,
+            newest: (0..workers).map(|_| None).collect(),
+            memory: vec![Vec::new(); workers],
+            timers: BinaryHeap::new(),
+        }))
+    }
+}
+
+/// A worker's newest update while it is not acknowledged.
+struct Newest {
+    update: Update,
+    attempt: u8,
+    frame: Frame,
+}
+
+/// When which attempt of which update of a worker has waited long enough.
+type Timer = Reverse<(Time, PacketId)>;
+
+struct Retransmit {
+    sender: Sender,
+    audience: Audience,
+    timeout: Time,
+    newest: Vec<Option<Newest>>,
+    /// The frame of each worker's newest update.
+    memory: Vec<Vec<u8>>,
+    timers: BinaryHeap<Timer>,
+}
+
+impl Retransmit {
+    fn next_timer(&self) -> Time {
+        self.timers.peek().map_or(NEVER, |timer| timer.0.0)
+    }
+
+    fn first_attempt(&mut self, update: &Update, pool: &mut Pool, host: &mut Host) {
+        let frame = self.sender.send(update, pool, host);
+        if update.cluster == NO_CLUSTER {
+            return;
+        }
+        let worker = update.worker as usize;
+        self.memory[worker].clear();
+        self.memory[worker].extend_from_slice(pool.frame(&frame));
+        self.newest[worker] = Some(Newest { update: *update, attempt: 0, frame });
+    }
+
+    /// The timer of `packet` has run out at `t`: if it is still the last attempt of its worker's newest update,
+    /// and there may be another, that is sent.
+    fn next_attempt(&mut self, t: Time, packet: PacketId, pool: &mut Pool, host: &mut Host) {
+        let worker = packet.worker() as usize;
+        let Some(newest) = self.newest[worker].as_mut().filter(|n| n.frame.packet == packet) else { return };
+        let Some(attempt) = newest.attempt.checked_add(1) else { return };
+        newest.attempt = attempt;
+        newest.frame = Frame {
+            t,
+            packet: PacketId::new(newest.update.worker, newest.update.seq, attempt),
+            buffer: pool.take(),
+            ..newest.frame
+        };
+        let bytes = &mut pool.bytes_mut(newest.frame.buffer)[..self.memory[worker].len()];
+        bytes.copy_from_slice(&self.memory[worker]);
+        if let Some(header) = Header::parse_update(&bytes[HEAD..]) {
+            Header { attempt, ..header }.emit_update(&mut bytes[HEAD..]);
+        }
+        if has_udp_checksum(bytes) {
+            set_udp_checksum(bytes);
+        }
+        let record = Some(row(&newest.update, attempt, t));
+        host.outgoing.push(Outgoing { node: self.sender.host_of[worker], frame: newest.frame, record });
+    }
+}
+
+/// Does `ack` speak for `update`? To its own worker by number; to others of a group by age: the model that they get
+/// is at least as new as what they sent.
+fn covers(ack: &Ack, update: &Update) -> bool {
+    match ack.header.worker == update.worker {
+        true => ack.header.seq >= update.seq,
+        false => ack.header.generation >= update.t_gen,
+    }
+}
+
+impl Endpoint for Retransmit {
+    fn next_wake(&self) -> Time {
+        self.sender.next_wake().min(self.next_timer())
+    }
+
+    fn reacts(&self) -> bool {
+        true
+    }
+
+    fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
+        for _ in 0..BURST {
+            let timer = self.next_timer();
+            // A new update comes before the timer of the one that it subsumes.
+            if let Some(update) = self.sender.due(until.min(timer)) {
+                self.first_attempt(&update, pool, host);
+            } else if timer <= until
+                && let Some(Reverse((t, packet))) = self.timers.pop()
+            {
+                self.next_attempt(t, packet, pool, host);
+            } else {
+                break;
+            }
+        }
+    }
+
+    fn left(&mut self, packet: PacketId, t: Time) {
+        let newest = self.newest[packet.worker() as usize].as_ref();
+        if newest.is_some_and(|n| n.frame.packet == packet) {
+            self.timers.push(Reverse((t + self.timeout, packet)));
+        }
+    }
+
+    fn on_burst(&mut self, node: NodeId, burst: &[Frame], pool: &mut Pool, host: &mut Host) {
+        for frame in burst {
+            let newest = &mut self.newest;
+            let known = self.audience.hear(node, frame, pool, |worker, ack| {
+                let own = &mut newest[worker as usize];
+                if own.as_ref().is_some_and(|n| covers(ack, &n.update)) {
+                    *own = None;
+                }
+            });
+            host.acks_received += u64::from(known);
+            host.foreign += u64::from(!known);
+            pool.release(frame.buffer);
+        }
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.sender.source.failure().map(str::to_owned)
+    }
+}
