@@ -25,6 +25,7 @@ impl Shape for MultiHop {
             "leaves",
             "host_rate",
             "leaf_rates",
+            "alpha",
             "root_rate",
             "downlink_rate",
             "delay",
@@ -38,6 +39,10 @@ impl Shape for MultiHop {
         let leaves: u32 = section.get("leaves", 2u32)?;
         let host_rate: Rate = section.get("host_rate", "1Gbps")?;
         let leaf_rates: Vec<Rate> = section.get_list("leaf_rates", &["800kbps", "800kbps"])?;
+        let alpha: f64 = section.get("alpha", 1.0)?;
+        if !(alpha > 0.0 && alpha <= 1e6) {
+            return Err(Error::config(format!("{}: {alpha} is not above 0 and at most 1e6", section.place("alpha"))));
+        }
         let root_rate: Rate = section.get("root_rate", "1Mbps")?;
         let downlink: Rate = section.get("downlink_rate", "1Gbps")?;
         let delay: Span = section.get("delay", "0ps")?;
@@ -61,7 +66,9 @@ impl Shape for MultiHop {
             let host = t.add(format!("w{worker}"), Role::Host(vec![worker as u32]));
             t.connect(host, leaf_ids[leaf as usize], host_rate, downlink, delay.ps(), overhead);
         }
-        for (&leaf, &rate) in leaf_ids.iter().zip(&leaf_rates) {
+        for (i, (&leaf, &rate)) in leaf_ids.iter().zip(&leaf_rates).enumerate() {
+            // α of OLAF's Figure 10 narrows the first leaf only.
+            let rate = if i == 0 { Rate::from_bps((rate.bps() as f64 * alpha).round() as u64) } else { rate };
             t.connect(leaf, root, rate, downlink, delay.ps(), overhead);
             let uplink = t.links.len() - 2;
             t.links[uplink].slots = Some(leaf_slots);
