@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Everything is built once, in release: the demo, the tests and the benches share it.
 RELEASE = --release
 
-.PHONY: demo test test-long evidence bench lint tools build
+.PHONY: demo test test-long evidence bench lint tools build ns3
 
 demo:
 	$(CARGO) run $(RELEASE) --quiet --bin pktgen -- demo
@@ -36,6 +36,10 @@ evidence: build
 	  name=$$(basename $$config .toml); rm -rf runs/evidence/$$name; \
 	  target/release/pktgen replay $$config --out runs/evidence/$$name || exit 1; \
 	done
+
+# The multi-hop network again in ns-3 (installs libns3-dev): losses, ages and speed of both simulators.
+ns3: build
+	scripts/ns3/compare
 
 bench:
 	$(CARGO) bench --workspace

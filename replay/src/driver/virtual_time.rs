@@ -185,6 +185,8 @@ impl Simulation {
             Line { to: link.to, frames: VecDeque::new(), slot: 0, lazy: to_host && !workers.reacts() }
         };
         let mut lines: Vec<_> = topology.links.iter().map(line).collect();
+        // Lines without events have no slot.
+        order.retain(|&index| !lines[index].lazy);
         for index in order {
             lines[index].slot = slots.len() as u32;
             slots.push(Slot::Arrival { link: index as u32 });
