@@ -4,6 +4,10 @@
 //! deliveries that lowered its age; between them the age grows by one second per second, so the time
 //! average is an exact sum of trapezia and a quantile over time an exact sweep over their ends.
 //! `pktgen_generator::age::Sawtooth` is the oracle that the tests compare with.
+//!
+//! A worker may move to another cluster during a run. An update then belongs to the cluster in which it was
+//! generated and to the one in which it was delivered: the former's age starts with it and lasts until it at
+//! least, the latter is refreshed by it. Workers are refreshed whatever their cluster.
 
 use pktgen_generator::registry::suggest;
 use pktgen_generator::{Error, Result};
@@ -105,7 +109,7 @@ pub struct Ages {
 impl Ages {
     /// Computes them.
     pub fn compute(records: &Records, fates: &Fates, age_of: AgeOf) -> Result<Ages> {
-        let flows = Flows::find(records);
+        let flows = Flows::find(records, fates);
         let events = Events::collect(records, fates, &flows, age_of);
         let delivered = events.delivered.clone();
         let mut ages = summarise(events)?;
@@ -127,10 +131,13 @@ struct Flows {
 }
 
 impl Flows {
-    fn find(records: &Records) -> Flows {
+    fn find(records: &Records, fates: &Fates) -> Flows {
         let sent = &records.sent;
         let rows = || (0..sent.cluster.len()).filter(|row| is_update(sent.cluster[*row]));
-        let clusters = numbers(rows().map(|row| u32::from(sent.cluster[row])));
+        // A device may know of a worker's move before the worker has generated anything in its new cluster.
+        let delivered = (0..records.received.cluster.len()).filter(|row| !fates.members_of(*row).is_empty());
+        let delivered = delivered.map(|row| records.received.cluster[row]).filter(|cluster| is_update(*cluster));
+        let clusters = numbers(rows().map(|row| sent.cluster[row]).chain(delivered).map(u32::from));
         let workers = numbers(rows().map(|row| sent.worker[row]));
         let dense = |ids: &[u32], base: usize| {
             let mut flow = index::with_room(ids.len());
@@ -206,6 +213,12 @@ impl Events {
                 start[flow] = start[flow].min(t);
                 end[flow] = end[flow].max(t);
             }
+        }
+        // What is delivered in a cluster belongs to it, even if its worker generated it in another and has moved.
+        for row in 0..records.received.cluster.len() {
+            let Some(flow) = flows.cluster(records.received.cluster[row]) else { continue };
+            let generations = fates.members_of(row).iter().map(|member| sent.t_gen_ps[*member as usize]);
+            start[flow as usize] = generations.fold(start[flow as usize], i64::min);
         }
         let mut events = Events { delivered: vec![false; n], ..Default::default() };
         for (flow, &t) in start.iter().enumerate() {

@@ -5,14 +5,15 @@
 use std::path::Path;
 
 use pktgen_generator::Result;
-use pktgen_generator::record::{Balance, Manifest};
+use pktgen_generator::record::{Balance, Manifest, Validity};
 use serde::Serialize;
 
 use crate::age::{AgeOf, Ages};
 use crate::fates::{self, Fates, is_update};
+use crate::goal::Goal;
 use crate::line::Line;
 use crate::metric::METRICS;
-use crate::run::{Records, RunData};
+use crate::run::{Records, RunData, StateColumns};
 
 /// Choices of an analysis.
 #[derive(Debug, Clone, Copy, Default)]
@@ -57,6 +58,10 @@ pub struct Analysis {
     pub manifest: Manifest,
     /// The resolved streams; none unless every transmission was recorded.
     pub resolved: Option<Resolved>,
+    /// How far it came; none unless it had a goal.
+    pub goal: Option<Goal>,
+    /// What workers under transmission control knew and did; none unless the run asked for it.
+    pub states: Option<StateColumns>,
 }
 
 impl Analysis {
@@ -67,7 +72,9 @@ impl Analysis {
             let ages = Ages::compute(&records, &fates, options.age_of)?;
             Ok(Resolved { records, fates, ages })
         };
-        Ok(Analysis { manifest: run.manifest, resolved: run.records.map(resolve).transpose()? })
+        let resolved = run.records.map(resolve).transpose()?;
+        let goal = Goal::find(&run.manifest, resolved.as_ref());
+        Ok(Analysis { manifest: run.manifest, resolved, goal, states: run.states })
     }
 
     /// Opens and resolves the run in `dir`.
@@ -87,13 +94,16 @@ impl Analysis {
     /// What a reader of the lines must know.
     pub fn notes(&self) -> Vec<Note> {
         let mut notes = Vec::new();
-        let unknown = self.balance().unknown;
-        if !self.manifest.validity.valid || unknown != 0 {
-            let mut reasons = self.manifest.validity.reasons.clone();
-            if unknown != 0 {
-                reasons.push(format!("the records do not balance: {unknown} unknown"));
-            }
-            notes.push(Note { note: "invalid", text: format!("the run is invalid: {}", reasons.join("; ")) });
+        let validity = self.validity();
+        if !validity.valid {
+            notes.push(Note { note: "invalid", text: format!("the run is invalid: {}", validity.reasons.join("; ")) });
+        }
+        if let Some(goal) = self.goal.as_ref().filter(|goal| goal.t_ps.is_none()) {
+            let (updates, short, workers) = (goal.updates, goal.short(), goal.workers);
+            let text = format!(
+                "the goal of {updates} updates per worker was not reached: {short} of {workers} workers were short of it"
+            );
+            notes.push(Note { note: "goal_missed", text });
         }
         if self.resolved.is_some() {
             return notes;
@@ -105,6 +115,39 @@ impl Analysis {
         );
         notes.push(Note { note: "records_not_full", text });
         notes
+    }
+
+    /// May its numbers be used? What the run says about itself, and what was found in its records: those must
+    /// close, and say what its counters say.
+    pub fn validity(&self) -> Validity {
+        let mut validity = self.manifest.validity.clone();
+        let unknown = self.unknown();
+        if unknown > 0.0 {
+            let text = format!("records, or records and counters, disagree about {unknown} updates (balance_unknown)");
+            validity.reasons.push(text);
+            validity.valid = false;
+        }
+        if let Some(conflict) = self.goal.as_ref().and_then(|goal| goal.conflict.clone()) {
+            validity.reasons.push(conflict);
+            validity.valid = false;
+        }
+        validity
+    }
+
+    /// Updates that nobody can account for: in the records, and between them and the counters of the run.
+    pub fn unknown(&self) -> f64 {
+        let theirs = &self.manifest.balance;
+        let ours = match &self.resolved {
+            Some(resolved) => resolved.fates.balance(),
+            None => {
+                let mut all = self.balance_where(is_update);
+                fates::add(&mut all, &self.balance_where(|cluster| !is_update(cluster)));
+                all
+            }
+        };
+        // Without records the workers' balances repeat what the total says about itself.
+        let own = if self.resolved.is_some() { ours.unknown.unsigned_abs() as f64 } else { 0.0 };
+        own + theirs.unknown.unsigned_abs() as f64 + fates::difference(&ours, theirs) as f64
     }
 
     /// The balance of updates, without background traffic: from the records where there are any, else from
@@ -119,6 +162,17 @@ impl Analysis {
             Some(resolved) => resolved.fates.balance_of(|packet| wanted(resolved.records.sent.cluster[packet])),
             None => counted(&self.manifest, wanted),
         }
+    }
+
+    /// The balance of the workers that `wanted` chooses; none if the run was killed and kept no records.
+    pub(crate) fn balance_of_workers(&self, wanted: &dyn Fn(u32) -> bool) -> Option<Balance> {
+        if let Some(resolved) = &self.resolved {
+            return Some(resolved.fates.balance_of(|packet| wanted(resolved.records.sent.worker[packet])));
+        }
+        let mut sum = Balance::default();
+        let chosen = self.manifest.balance_by_worker.iter().zip(0u32..).filter(|(_, worker)| wanted(*worker));
+        chosen.for_each(|(balance, _)| fates::add(&mut sum, balance));
+        (!self.manifest.balance_by_worker.is_empty()).then_some(sum)
     }
 }
 

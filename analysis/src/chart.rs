@@ -11,10 +11,11 @@ use crate::age::Tooth;
 use crate::model::describe;
 use crate::stats;
 use crate::sweep::{Labels, RunSummary, SweepData, VARIANT};
+use crate::{curve, state_chart};
 
 /// Most pictures of one kind, and most series in one picture: more cannot be read.
-const CHARTS_MAX: usize = 8;
-const SERIES_MAX: usize = 8;
+pub(crate) const CHARTS_MAX: usize = 8;
+pub(crate) const SERIES_MAX: usize = 8;
 /// Most variants in one sawtooth: lines that cross at every tooth.
 const SAWTEETH_MAX: usize = 3;
 /// Teeth of the sparsest series in a sawtooth's window, and most of the densest.
@@ -51,22 +52,40 @@ pub struct Chart {
 }
 
 /// One line, or the bars of one colour.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Series {
     /// Its name in the legend.
     pub name: String,
     /// Its points.
     pub points: Vec<(f64, f64)>,
+    /// Intervals around its points, where there are any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spans: Vec<Span>,
+    /// Points that are crossed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<(f64, f64)>,
+}
+
+/// An interval of y at an x.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Span {
+    /// Where.
+    pub x: f64,
+    /// Its lower end.
+    pub lo: f64,
+    /// Its upper end.
+    pub hi: f64,
 }
 
 /// All pictures of a sweep.
 pub fn all(sweep: &SweepData) -> Vec<Chart> {
     let groups = settings(sweep);
     let baseline = sweep.manifest.report.baseline.as_deref();
-    let mut charts = Vec::new();
+    let mut charts = curve::all(sweep);
     charts.extend(groups.iter().filter_map(|(rest, runs)| sawtooth(rest, runs, baseline)).take(CHARTS_MAX));
     charts.extend(aggregation(sweep).into_iter().take(CHARTS_MAX));
     charts.extend(groups.iter().filter_map(|(rest, runs)| cluster_bars(rest, runs)).take(CHARTS_MAX));
+    charts.extend(state_chart::all(sweep));
     charts
 }
 
@@ -100,7 +119,7 @@ fn variants<'a>(runs: &[&'a RunSummary]) -> Vec<(&'a str, Vec<&'a RunSummary>)> 
     groups
 }
 
-fn at(rest: &Labels) -> String {
+pub(crate) fn at(rest: &Labels) -> String {
     if rest.is_empty() { String::new() } else { format!(" at {}", describe(rest)) }
 }
 
@@ -112,7 +131,11 @@ fn sawtooth(rest: &Labels, runs: &[&RunSummary], baseline: Option<&str>) -> Opti
     let others = runs.len().saturating_sub(SAWTEETH_MAX);
     runs.truncate(SAWTEETH_MAX);
     let (from, to) = window(&runs.iter().map(|run| run.teeth.as_slice()).collect::<Vec<_>>())?;
-    let series = runs.iter().map(|run| Series { name: variant(run).to_owned(), points: zigzag(&run.teeth, from, to) });
+    let series = runs.iter().map(|run| Series {
+        name: variant(run).to_owned(),
+        points: zigzag(&run.teeth, from, to),
+        ..Default::default()
+    });
     Some(Chart {
         kind: Kind::Line,
         title: format!("Age of one cluster's model over time{}, first seed{}", at(rest), left_out(others)),
@@ -223,7 +246,8 @@ fn cumulative(labels: &Labels, runs: &[&RunSummary]) -> Series {
         share += mass;
         (n as f64, share)
     });
-    Series { name: if rest.is_empty() { "all".to_owned() } else { describe(&rest) }, points: points.collect() }
+    let name = if rest.is_empty() { "all".to_owned() } else { describe(&rest) };
+    Series { name, points: points.collect(), ..Default::default() }
 }
 
 /// Average age of each cluster, the variants side by side, medians over the seeds.
@@ -251,7 +275,9 @@ fn cluster_bars(rest: &Labels, runs: &[&RunSummary]) -> Option<Chart> {
         x: ("cluster".to_owned(), ""),
         y: ("average age".to_owned(), "ns"),
         categories: ids.iter().map(u64::to_string).collect(),
-        series: series.map(|(name, runs)| Series { name: name.to_owned(), points: bars(&runs) }).collect(),
+        series: series
+            .map(|(name, runs)| Series { name: name.to_owned(), points: bars(&runs), ..Default::default() })
+            .collect(),
     })
 }
 

@@ -7,21 +7,23 @@ use std::collections::BTreeSet;
 use pktgen_generator::registry::suggest;
 
 use crate::metric::METRICS;
-use crate::sweep::{DERIVED, SweepData, VARIANT};
+use crate::sweep::{SweepData, VARIANT};
+use crate::{baseline, group};
 
-/// Every key that reports can tabulate, whether or not a run has it.
+/// Every key that reports can tabulate, whether or not a run has it; those of a report's groups are beside them.
 pub fn known_keys() -> Vec<String> {
-    let derived = DERIVED.iter().map(|(key, _)| (*key).to_owned());
-    METRICS.iter().flat_map(|metric| metric.keys()).chain(derived).collect()
+    METRICS.iter().flat_map(|metric| metric.keys()).chain(baseline::keys()).collect()
 }
 
 /// One sentence per name that nothing has, with the nearest that something has.
 pub(crate) fn warnings(sweep: &SweepData) -> Vec<String> {
-    let known = known_keys();
-    let known: Vec<&str> = known.iter().map(String::as_str).chain(sweep.units.keys().map(String::as_str)).collect();
-    let is_known = |key: &String| known.contains(&key.as_str());
     let plan = &sweep.manifest.report;
-    let mut out: Vec<String> = Vec::new();
+    let known: Vec<String> = known_keys().into_iter().chain(group::keys(plan)).collect();
+    let mut known: Vec<&str> = known.iter().map(String::as_str).chain(sweep.units.keys().map(String::as_str)).collect();
+    let mut listed = BTreeSet::new();
+    known.retain(|key| listed.insert(*key));
+    let is_known = |key: &String| known.contains(&key.as_str());
+    let mut out: Vec<String> = group::mistakes(plan, &clusters(sweep));
     for key in plan.metrics.iter().filter(|key| !is_known(key)) {
         out.push(format!("report.metrics: there is no metric \"{key}\"{}", near(key, &known)));
     }
@@ -36,6 +38,14 @@ pub(crate) fn warnings(sweep: &SweepData) -> Vec<String> {
     }
     out.extend(plan.baseline.as_ref().and_then(|baseline| wrong_baseline(sweep, baseline)));
     out
+}
+
+/// The clusters that any run has, sorted.
+fn clusters(sweep: &SweepData) -> Vec<u32> {
+    let mut ids: Vec<u32> = sweep.runs.iter().flat_map(|run| run.clusters.iter().copied()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
 }
 
 fn near(key: &str, known: &[&str]) -> String {

@@ -34,6 +34,8 @@ pub enum Fate {
 pub struct Fates {
     /// The fate of each packet.
     pub fate: Vec<Fate>,
+    /// Is it a later attempt of an update that was generated before?
+    pub repeated: Vec<bool>,
     /// The packet of each row of `received`; `u32::MAX` if nobody sent it.
     pub received_packet: Vec<u32>,
     /// Where the members of each row of `received` start in [`Fates::members`]; one longer than the rows.
@@ -71,8 +73,9 @@ impl Fates {
     pub fn balance_of(&self, wanted: impl Fn(usize) -> bool) -> Balance {
         let mut balance = Balance::default();
         let mut dropped = [0u64; Reason::ALL.len()];
-        for (_, fate) in self.fate.iter().enumerate().filter(|(packet, _)| wanted(*packet)) {
-            balance.generated += 1;
+        for (packet, fate) in self.fate.iter().enumerate().filter(|(packet, _)| wanted(*packet)) {
+            let repeated = self.repeated[packet];
+            *if repeated { &mut balance.retransmitted } else { &mut balance.generated } += 1;
             match fate {
                 Fate::Withheld => balance.withheld += 1,
                 Fate::InFlight => balance.in_flight += 1,
@@ -86,7 +89,7 @@ impl Fates {
         for reason in Reason::ALL {
             balance.add_dropped(reason, dropped[reason as usize]);
         }
-        balance.sent = balance.generated - balance.withheld;
+        balance.sent = balance.generated + balance.retransmitted - balance.withheld;
         balance.close();
         balance.unknown += self.contradictions as i64;
         balance
@@ -97,6 +100,7 @@ impl Fates {
 pub fn difference(a: &Balance, b: &Balance) -> u64 {
     let pairs = [
         (a.generated, b.generated),
+        (a.retransmitted, b.retransmitted),
         (a.withheld, b.withheld),
         (a.sent, b.sent),
         (a.delivered_alone, b.delivered_alone),
@@ -119,6 +123,7 @@ pub fn difference(a: &Balance, b: &Balance) -> u64 {
 pub fn add(sum: &mut Balance, more: &Balance) {
     let pairs = [
         (&mut sum.generated, more.generated),
+        (&mut sum.retransmitted, more.retransmitted),
         (&mut sum.withheld, more.withheld),
         (&mut sum.sent, more.sent),
         (&mut sum.delivered_alone, more.delivered_alone),
@@ -178,6 +183,7 @@ impl Resolver {
             // Two rows with one id cannot be told apart later.
             fates.contradictions += u64::from(index.insert(id, row as u32).is_some());
         }
+        fates.repeated = sent.attempt.iter().map(|attempt| *attempt > 0).collect();
         fates.fate = sent.t_sent_ps.iter().map(|t| if t.is_some() { Fate::InFlight } else { Fate::Withheld }).collect();
         Resolver {
             index,
@@ -315,88 +321,5 @@ impl Resolver {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::Story;
-    use Fate::*;
-
-    #[test]
-    fn members_inherit_the_fate_of_their_carrier_over_several_hops() {
-        // 1 and 2 merge at node 0 (as 2), 2 and 3 at node 1 (as 2, the newest), then node 2 drops 2.
-        let mut story = Story::new();
-        for worker in 1..=4 {
-            story.sent(worker, 0, Some(0), 0);
-        }
-        story.queued(1, 0, 1).merged(2, 0, 1, 2).departed(3, 0, 2);
-        story.queued(4, 1, 2).merged(5, 1, 3, 2).departed(6, 1, 2);
-        story.dropped(7, 2, 2, Reason::QueueFull);
-        story.queued(8, 0, 4).departed(9, 0, 4).received(10, 4, 0, 1);
-        let fates = Fates::resolve(&story.records);
-        let full = Dropped(Reason::QueueFull);
-        assert_eq!(fates.fate, [full, full, full, DeliveredAlone]);
-        assert_eq!(fates.contradictions, 0);
-        // 2 arrived at node 0 with its merge at 2 and left at 3; at node 1 from 4 to 6; packet 4 from 8 to 9.
-        assert_eq!(fates.device_latency_ps, [1, 2, 1]);
-    }
-
-    #[test]
-    fn an_aggregate_is_delivered_with_all_its_members() {
-        let mut story = Story::new();
-        for worker in 1..=3 {
-            story.sent(worker, 5, Some(5), 0);
-        }
-        story.queued(1, 0, 1).merged(2, 0, 2, 1).merged(3, 0, 1, 3).departed(4, 0, 3).received(5, 3, 5, 3);
-        let fates = Fates::resolve(&story.records);
-        assert_eq!(fates.fate, [DeliveredMerged; 3]);
-        let mut members = fates.members_of(0).to_vec();
-        members.sort_unstable();
-        assert_eq!(members, [0, 1, 2]);
-        assert_eq!((fates.contradictions, fates.balance().unknown), (0, 0));
-    }
-
-    #[test]
-    fn subsumed_outranked_withheld_and_in_flight() {
-        let mut story = Story::new();
-        for worker in 1..=6 {
-            story.sent(worker, 0, (worker != 6).then_some(0), 0);
-        }
-        // 1 merged into 2, then 3 takes the place of both; 4 outranked by 5, which stays in the queue.
-        story.queued(1, 0, 1).merged(1, 0, 1, 2).subsumed(2, 0, 2, 3).outranked(3, 0, 4, 5).received(9, 3, 0, 1);
-        let fates = Fates::resolve(&story.records);
-        assert_eq!(fates.fate, [Subsumed, Subsumed, DeliveredAlone, Outranked, InFlight, Withheld]);
-        let balance = fates.balance();
-        assert_eq!((balance.generated, balance.withheld, balance.sent, balance.in_flight), (6, 1, 5, 1));
-        assert_eq!((balance.subsumed, balance.outranked, balance.unknown), (2, 1, 0));
-    }
-
-    #[test]
-    fn contradictions_are_counted() {
-        let mut base = Story::new();
-        base.sent(1, 0, Some(0), 0).sent(2, 0, Some(0), 0);
-        let count = |tell: &dyn Fn(&mut Story) -> &mut Story| {
-            let mut story = base.clone();
-            tell(&mut story);
-            Fates::resolve(&story.records).balance().unknown
-        };
-        assert_eq!(count(&|story| story), 0);
-        // Received after it was dropped; a packet that nobody sent; a count that is not the members'.
-        assert_eq!(count(&|s| s.dropped(1, 0, 1, Reason::NoRoute).received(2, 1, 0, 1)), 1);
-        assert_eq!(count(&|s| s.received(2, 77, 0, 1)), 1);
-        assert_eq!(count(&|s| s.received(2, 1, 0, 3)), 2);
-        // Merged into something that had ended; sent twice under one id.
-        assert_eq!(count(&|s| s.dropped(1, 0, 1, Reason::NoRoute).merged(2, 0, 2, 1)), 1);
-        assert_eq!(count(&|s| s.sent(1, 0, Some(0), 0)), 1);
-        // A duplicate is no contradiction.
-        assert_eq!(count(&|s| s.received(2, 1, 0, 1).received(3, 1, 0, 1)), 0);
-    }
-
-    #[test]
-    fn balances_differ_by_every_entry() {
-        let a = Balance { sent: 5, dropped: [("no_route".to_owned(), 2)].into(), ..Default::default() };
-        let b = Balance { sent: 7, dropped: [("malformed".to_owned(), 3)].into(), ..Default::default() };
-        assert_eq!((difference(&a, &b), difference(&a, &a)), (7, 0));
-        let mut sum = a.clone();
-        add(&mut sum, &b);
-        assert_eq!((sum.sent, sum.dropped_total(), sum.dropped["no_route"]), (12, 5, 2));
-    }
-}
+#[path = "fates_tests.rs"]
+mod tests;

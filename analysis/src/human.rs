@@ -66,7 +66,9 @@ pub fn title(key: &str) -> String {
         "downlink_bytes_per_delivered_update" => "downlink/update".to_owned(),
         other => other.replace("aom", "AoM").replace('_', " "),
     };
-    if of.is_empty() { name } else { format!("{name}, {}", of.replace('_', " ")) }
+    // A group's name comes last and is shown as it is written.
+    let (of, group) = of.split_once('/').map_or((of, String::new()), |(of, group)| (of, format!(" {group}")));
+    if of.is_empty() { name } else { format!("{name}, {}{group}", of.replace('_', " ")) }
 }
 
 impl Scale {
@@ -153,6 +155,7 @@ mod tests {
     fn titles_of_keys() {
         assert_eq!(title("aom_cut/cluster"), "AoM cut, cluster");
         assert_eq!(title("dropped/queue_full"), "dropped, queue full");
+        assert_eq!(title("aom_mean/cluster/S_1"), "AoM mean, cluster S_1");
         assert_eq!((title("in_flight"), title("aggregation_mean")), ("in flight".into(), "updates/packet".into()));
     }
 }

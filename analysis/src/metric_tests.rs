@@ -60,6 +60,9 @@ fn counts_by_fate() {
         ("outranked", 0.0),
         ("in_flight", 1.0),
         ("withheld", 1.0),
+        ("withheld_share", 1.0 / 7.0),
+        ("accepted", 1.0),
+        ("retransmissions", 0.0),
         ("balance_unknown", 0.0),
         ("sums_ok", 2.0),
         ("sums_wrong", 0.0),
@@ -139,7 +142,11 @@ fn counts_mean_the_same_whatever_was_recorded() {
 #[test]
 fn metrics_name_all_keys_of_their_lines() {
     let dir = tempfile::tempdir().unwrap();
-    every_fate().write(dir.path());
+    let mut story = every_fate();
+    story.state(0, 1, (3, 2), Some((500, 0.5, true)));
+    let mut manifest = story.manifest();
+    manifest.goal = Some(1);
+    story.write_with(dir.path(), &manifest);
     let analysis = crate::Analysis::open(dir.path(), crate::Options::default()).unwrap();
     for metric in METRICS {
         let mut lines = Vec::new();
@@ -198,6 +205,31 @@ fn ages_of_flows_their_mean_and_fairness() {
     // A delivery of the first generation lowers nothing, so there are no peaks to speak of.
     assert_eq!(value(&lines, "aom_peak_mean/cluster"), None);
     assert_eq!(value(&lines, "aom_p50/cluster"), Some(7500.0));
+}
+
+#[test]
+fn states_of_workers_under_transmission_control() {
+    let mut story = every_fate();
+    // Before the first ACK; an ACK that tells of 4 clusters and 2 slots; two decisions in congestion; all clear.
+    story.state(0, 1, (0, 0), Some((-1, 1.0, true))).state(1_000, 1, (4, 2), None);
+    story.state(3_000, 1, (4, 2), Some((2_000, 0.5, false))).state(5_000, 1, (4, 2), Some((4_000, 0.75, true)));
+    story.state(6_000, 1, (2, 2), None).state(7_000, 1, (2, 2), Some((1_500, 1.0, true)));
+    let lines = lines_of(&story, |_| {});
+    assert_eq!((value(&lines, "p_send_mean"), value(&lines, "congested_share")), (Some(0.8125), Some(0.5)));
+    assert_eq!(value(&lines, "ack_age_mean"), Some(2.5));
+    // They are read whatever else was recorded, and absent where nobody asked for them.
+    let counted = lines_of(&story, |manifest| manifest.records = "none".into());
+    assert_eq!(value(&counted, "p_send_mean"), Some(0.8125));
+    assert!(lines_of(&every_fate(), |_| {}).iter().all(|line| line.metric != "p_send_mean"));
+}
+
+#[test]
+fn damaged_states_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    every_fate().write(dir.path());
+    std::fs::copy(dir.path().join("sent.parquet"), dir.path().join("states.parquet")).unwrap();
+    let fault = analyze_run(dir.path()).unwrap_err().to_string();
+    assert!(fault.contains("states.parquet") && fault.contains("is this a stream of a pktgen run?"), "{fault}");
 }
 
 #[test]

@@ -197,7 +197,8 @@ pub(crate) fn describe(labels: &Labels) -> String {
     if parts.is_empty() { "all defaults".to_owned() } else { parts.join(", ") }
 }
 
-fn axes(sweep: &SweepData) -> Vec<String> {
+/// Label axes of the points, as planned.
+pub(crate) fn axes(sweep: &SweepData) -> Vec<String> {
     let used = |axis: &str| sweep.points.iter().any(|point| point.labels.contains_key(axis));
     let planned = sweep.manifest.axes.iter().map(|(axis, _)| axis.clone());
     let mut axes: Vec<String> = planned.filter(|axis| used(axis)).collect();

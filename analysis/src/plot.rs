@@ -14,6 +14,8 @@ const LEFT: f64 = 76.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 44.0;
+/// Width of a letter of the axes.
+const LETTER: f64 = 6.5;
 const DASHES: [&str; 8] = ["none", "7 3", "2 2", "9 3 2 3", "12 4", "4 4", "1 3", "6 2 1 2 1 2"];
 
 /// `text` for use inside HTML and SVG.
@@ -39,6 +41,8 @@ pub fn figure(chart: &Chart) -> String {
             Kind::Step => frame.line(&corners(&series.points), i, &series.name, &mut out),
             Kind::Bars => frame.bars(chart, series, i, &mut out),
         }
+        frame.spans(chart, series, i, &mut out);
+        frame.crosses(series, i, &mut out);
     }
     out.push_str("</svg>\n</figure>\n");
     out
@@ -91,7 +95,8 @@ impl Frame {
         let points = || chart.series.iter().flat_map(|series| &series.points);
         let least = points().map(|point| point.0).fold(f64::INFINITY, f64::min);
         let most = points().map(|point| point.0).fold(f64::NEG_INFINITY, f64::max);
-        let top = points().map(|point| point.1).fold(0.0, f64::max);
+        let spans = chart.series.iter().flat_map(|series| &series.spans).map(|span| span.hi);
+        let top = points().map(|point| point.1).chain(spans).fold(0.0, f64::max);
         let x = match chart.kind {
             Kind::Bars => (-0.5, chart.categories.len() as f64 - 0.5),
             Kind::Step => (0.0, most.max(1.0) + 0.5),
@@ -113,13 +118,13 @@ impl Frame {
     fn axes(&self, chart: &Chart, out: &mut String) {
         let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
         for y in ticks(self.y, self.y_scale.factor, 5) {
-            let (py, text) = (self.py(y), self.y_scale.number(y));
+            let (py, text) = (self.py(y), tick_text(&self.y_scale, y));
             let _ = writeln!(out, "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{py:.1}\" y2=\"{py:.1}\"/>");
             let _ = writeln!(out, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>", LEFT - 6.0, py + 4.0);
         }
         let marks: Vec<(f64, String)> = match chart.kind {
-            Kind::Bars => chart.categories.iter().enumerate().map(|(i, name)| (i as f64, escape(name))).collect(),
-            _ => ticks(self.x, self.x_scale.factor, 8).into_iter().map(|x| (x, self.x_scale.number(x))).collect(),
+            Kind::Bars => self.fitting(&chart.categories),
+            _ => ticks(self.x, self.x_scale.factor, 8).into_iter().map(|x| (x, tick_text(&self.x_scale, x))).collect(),
         };
         for (x, text) in marks {
             let (px, py) = (self.px(x), bottom + 16.0);
@@ -133,6 +138,14 @@ impl Frame {
             out,
             "<text transform=\"translate(13 {middle_y}) rotate(-90)\" text-anchor=\"middle\">{y_name}</text>"
         );
+    }
+
+    /// Names of as many categories as fit beside each other, evenly chosen.
+    fn fitting(&self, categories: &[String]) -> Vec<(f64, String)> {
+        let longest = categories.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        let wanted = longest as f64 * LETTER + 4.0;
+        let step = (wanted / (self.px(1.0) - self.px(0.0))).ceil().max(1.0) as usize;
+        categories.iter().enumerate().step_by(step).map(|(i, name)| (i as f64, escape(name))).collect()
     }
 
     fn line(&self, points: &[(f64, f64)], i: usize, name: &str, out: &mut String) {
@@ -150,11 +163,57 @@ impl Frame {
         );
     }
 
-    fn bars(&self, chart: &Chart, series: &Series, i: usize, out: &mut String) {
+    /// Where the bar of series `i` at `x` begins, and its width.
+    fn bar(&self, chart: &Chart, x: f64, i: usize) -> (f64, f64) {
         let slot = (self.px(1.0) - self.px(0.0)) * 0.8;
         let width = slot / chart.series.len() as f64;
+        (self.px(x) - slot / 2.0 + width * i as f64, width)
+    }
+
+    /// Whiskers, and dots where lines have their points.
+    fn spans(&self, chart: &Chart, series: &Series, i: usize, out: &mut String) {
+        let class = i % DASHES.len();
+        // In its own colour a whisker would be lost on its bar.
+        let colour = if chart.kind == Kind::Bars { String::new() } else { format!(" s{class}") };
+        let middle = |x: f64| match chart.kind {
+            Kind::Bars => {
+                let (left, width) = self.bar(chart, x, i);
+                left + width / 2.0
+            }
+            _ => self.px(x),
+        };
+        for span in &series.spans {
+            let (x, lo, hi) = (middle(span.x), self.py(span.lo), self.py(span.hi));
+            let (left, right) = (x - 4.0, x + 4.0);
+            let _ = writeln!(
+                out,
+                "<path class=\"whisker{colour}\" d=\"M{left:.1} {lo:.1}H{right:.1}M{left:.1} {hi:.1}H{right:.1}M{x:.1} {lo:.1}V{hi:.1}\"/>"
+            );
+        }
+        if chart.kind != Kind::Bars && !series.spans.is_empty() {
+            for &(x, y) in &series.points {
+                let tip = escape(&format!("{}: {} at {}", series.name, self.y_scale.show(y), self.x_scale.show(x)));
+                let (px, py) = (self.px(x), self.py(y));
+                let _ = writeln!(
+                    out,
+                    "<circle class=\"bar s{class}\" cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"3.5\"><title>{tip}</title></circle>"
+                );
+            }
+        }
+    }
+
+    fn crosses(&self, series: &Series, i: usize, out: &mut String) {
+        for &(x, y) in &series.marks {
+            let (px, py) = (self.px(x), self.py(y));
+            let (left, top) = (px - 4.0, py - 4.0);
+            let class = i % DASHES.len();
+            let _ = writeln!(out, "<path class=\"cross s{class}\" d=\"M{left:.1} {top:.1}l8 8m0 -8l-8 8\"/>");
+        }
+    }
+
+    fn bars(&self, chart: &Chart, series: &Series, i: usize, out: &mut String) {
         for &(x, y) in &series.points {
-            let left = self.px(x) - slot / 2.0 + width * i as f64;
+            let (left, width) = self.bar(chart, x, i);
             let (top, height) = (self.py(y), HEIGHT - BOTTOM - self.py(y));
             let category = chart.categories.get(x as usize).map_or("", String::as_str);
             let tip = format!("{} {category}, {}: {}", chart.x.0, series.name, self.y_scale.show(y));
@@ -171,6 +230,13 @@ impl Frame {
 
 fn axis_name(name: &str, scale: &Scale) -> String {
     if scale.unit.is_empty() { escape(name) } else { format!("{} ({})", escape(name), scale.unit) }
+}
+
+/// A round value as it is: without the digits that columns of numbers keep.
+fn tick_text(scale: &Scale, value: f64) -> String {
+    let text = format!("{:.6}", value * scale.factor);
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if ["0", "-0"].contains(&text) && value != 0.0 { scale.number(value) } else { text.replace('-', "−") }
 }
 
 /// Round values inside `range`, round in the shown unit, about `wanted` of them.
@@ -203,8 +269,40 @@ mod tests {
     }
 
     #[test]
+    fn ticks_are_written_alike() {
+        let seconds = scale_for("ns", 8e9);
+        assert_eq!(
+            ticks((0.0, 3.2e9), 1e-9, 3).iter().map(|t| tick_text(&seconds, *t)).collect::<Vec<_>>(),
+            ["0", "2"]
+        );
+        assert_eq!((tick_text(&seconds, 8.000_000_001e9), tick_text(&seconds, 2.5e8)), ("8".into(), "0.25".into()));
+        assert_eq!(
+            (tick_text(&scale_for("", 1.0), 0.1 + 0.2), tick_text(&scale_for("share", 1.0), 0.2)),
+            ("0.3".into(), "20".into())
+        );
+    }
+
+    #[test]
+    fn names_of_categories_never_overlap() {
+        let chart = |names: Vec<String>| {
+            let points = (0..names.len()).map(|i| (i as f64, 1.0)).collect();
+            Chart {
+                kind: Kind::Bars,
+                title: String::new(),
+                x: (String::new(), ""),
+                y: (String::new(), ""),
+                categories: names,
+                series: vec![Series { points, ..Default::default() }],
+            }
+        };
+        let shown = |chart: Chart| Frame::around(&chart).fitting(&chart.categories).len();
+        assert_eq!(shown(chart((0..9).map(|i| i.to_string()).collect())), 9);
+        assert_eq!(shown(chart((0..30).map(|i| format!("Olaf_TC at {i} kbit/s")).collect())), 5);
+    }
+
+    #[test]
     fn figures_escape_names_and_place_points() {
-        let series = Series { name: "<a&b>".to_owned(), points: vec![(0.0, 0.0), (10.0, 2.0)] };
+        let series = Series { name: "<a&b>".to_owned(), points: vec![(0.0, 0.0), (10.0, 2.0)], ..Default::default() };
         let chart = Chart {
             kind: Kind::Line,
             title: "t".to_owned(),

@@ -1,11 +1,12 @@
-//! A run dir in memory: the manifest and, where everything was recorded, the three streams.
+//! A run dir in memory: the manifest and, where everything was recorded, the three streams; and the workers'
+//! states, where the run asked for them.
 //!
 //! Called by [`crate::analyze`]. Only the columns that metrics need are read.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pktgen_generator::record::{Action, BOOKS, MANIFEST_VERSION, Manifest, RECEIVED, Reason, RunState, SENT};
+use pktgen_generator::record::{Action, BOOKS, MANIFEST_VERSION, Manifest, RECEIVED, Reason, RunState, SENT, STATES};
 use pktgen_generator::{Error, Result};
 use serde::de::DeserializeOwned;
 
@@ -65,6 +66,27 @@ pub struct ReceivedColumns {
     pub count: Vec<u16>,
     /// Frame lengths.
     pub bytes: Vec<u32>,
+    /// Did the server's reward gate accept them?
+    pub accepted: Vec<bool>,
+}
+
+/// Columns of `states`: one entry per ACK at a worker and per update that it generated.
+#[derive(Debug, Clone, Default)]
+pub struct StateColumns {
+    /// Times.
+    pub t_ps: Vec<i64>,
+    /// Workers.
+    pub worker: Vec<u32>,
+    /// Active clusters (N) as the last ACK said; 0 before the first.
+    pub active: Vec<u16>,
+    /// Slots of that queue (Qmax).
+    pub capacity: Vec<u32>,
+    /// Ages of the last ACK; none before the first.
+    pub ack_age_ps: Vec<Option<i64>>,
+    /// Probabilities of sending; none in entries about ACKs.
+    pub p_send: Vec<Option<f32>>,
+    /// Was it sent? None in entries about ACKs.
+    pub sent: Vec<Option<bool>>,
 }
 
 /// The three streams.
@@ -87,6 +109,8 @@ pub struct RunData {
     pub manifest: Manifest,
     /// Its streams; none unless every transmission was recorded (`records = "full"`).
     pub records: Option<Records>,
+    /// What workers under transmission control knew and did; none unless the run asked for it.
+    pub states: Option<StateColumns>,
 }
 
 impl RunData {
@@ -104,7 +128,7 @@ impl RunData {
             ));
         }
         let records = if manifest.records == "full" { Some(Records::read(dir)?) } else { None };
-        Ok(RunData { dir: dir.to_owned(), manifest, records })
+        Ok(RunData { dir: dir.to_owned(), manifest, records, states: read_states(dir)? })
     }
 }
 
@@ -211,7 +235,10 @@ fn check_books(path: &Path, books: &BookColumns) -> Result<()> {
 }
 
 fn read_received(dir: &Path) -> Result<ReceivedColumns> {
-    let table = stream(dir, RECEIVED, &["t_recv_ps", "packet", "cluster", "newest_gen_ps", "count", "bytes"])?;
+    let columns = ["t_recv_ps", "packet", "cluster", "newest_gen_ps", "count", "bytes", "accepted"];
+    let table = stream(dir, RECEIVED, &columns)?;
+    // An empty answer is none that was given.
+    let accepted = table.bool_or_none("accepted")?.into_iter().map(|accepted| accepted == Some(true));
     Ok(ReceivedColumns {
         t_recv_ps: table.i64("t_recv_ps")?,
         packet: table.u64("packet")?,
@@ -219,7 +246,26 @@ fn read_received(dir: &Path) -> Result<ReceivedColumns> {
         newest_gen_ps: table.i64("newest_gen_ps")?,
         count: table.u16("count")?,
         bytes: table.u32("bytes")?,
+        accepted: accepted.collect(),
     })
+}
+
+/// The stream is there only if the run asked for it (`capture.states`).
+fn read_states(dir: &Path) -> Result<Option<StateColumns>> {
+    let path = dir.join(format!("{STATES}.parquet"));
+    if !path.exists() {
+        return Ok(None);
+    }
+    let table = Table::read(&path, &["t_ps", "worker", "active", "capacity", "ack_age_ps", "p_send", "sent"])?;
+    Ok(Some(StateColumns {
+        t_ps: table.i64("t_ps")?,
+        worker: table.u32("worker")?,
+        active: table.u16("active")?,
+        capacity: table.u32("capacity")?,
+        ack_age_ps: table.i64_or_none("ack_age_ps")?,
+        p_send: table.f32_or_none("p_send")?,
+        sent: table.bool_or_none("sent")?,
+    }))
 }
 
 #[cfg(test)]

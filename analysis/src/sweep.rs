@@ -15,16 +15,15 @@ use serde_json::Value;
 
 use crate::age::Tooth;
 use crate::analyze::{Analysis, Options};
+use crate::fates::is_update;
 use crate::line::Line;
 use crate::run::read_json;
+use crate::state_chart::{self, WorkerStates};
 use crate::stats::{self, Interval};
+use crate::{baseline, group};
 
 /// The label that names a variant, and that a baseline is a value of.
 pub const VARIANT: &str = "variant";
-/// What comparing with the baseline adds to the metrics of a run, and its units.
-pub(crate) const DERIVED: [(&str, &str); 3] =
-    [("aom_cut/cluster", "share"), ("aom_cut/worker", "share"), ("received_ratio", "ratio")];
-
 /// Labels of a run or a point: axis → value.
 pub type Labels = BTreeMap<String, String>;
 
@@ -43,12 +42,29 @@ pub struct RunSummary {
     pub notes: Vec<String>,
     /// Values by [`Line::key`], and the metrics that compare with the baseline.
     pub scalars: BTreeMap<String, f64>,
+    /// Clusters that it has, by number.
+    pub clusters: Vec<u32>,
     /// Average Age-of-Model of each cluster, in ns.
     pub cluster_aom_ns: Vec<(u64, f64)>,
     /// Share of received packets that represent at most so many updates.
     pub aggregation_cdf: Vec<(u64, f64)>,
     /// Sawtooth of the first cluster; kept for the first seed only.
     pub teeth: Vec<Tooth>,
+    /// How far it came; none unless it had a goal.
+    pub goal: Option<GoalSummary>,
+    /// What some of its workers under transmission control knew and did, for plots.
+    pub states: Vec<WorkerStates>,
+}
+
+/// How far a run to a goal came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GoalSummary {
+    /// Updates that every worker must have represented.
+    pub updates: u32,
+    /// Workers that must.
+    pub workers: usize,
+    /// Workers that have not.
+    pub short: usize,
 }
 
 /// One point of a sweep.
@@ -88,7 +104,8 @@ impl SweepData {
     pub fn open_with(dir: &Path, options: Options, progress: &mut dyn FnMut(usize, usize)) -> Result<SweepData> {
         let manifest = read_manifest(dir)?;
         let first_seed = manifest.runs.first().map(|run| run.seed);
-        let job = |run: &SweepRun| summarise(&below(dir, &run.dir), run, options, first_seed == Some(run.seed));
+        let plan = &manifest.report;
+        let job = |run: &SweepRun| summarise(&below(dir, &run.dir), run, plan, options, first_seed == Some(run.seed));
         let results = in_parallel(&manifest.runs, &job, progress);
         // A damaged run among many is reported; if there is nothing else, its error is the answer.
         if results.iter().all(Result::is_err) {
@@ -107,7 +124,7 @@ impl SweepData {
             });
         }
         if let Some(baseline) = &manifest.report.baseline {
-            compare(&mut runs, &mut units, baseline);
+            baseline::compare(&mut runs, &mut units, baseline);
         }
         let points = points(&runs);
         Ok(SweepData { manifest, options, units, runs, points })
@@ -208,15 +225,23 @@ fn unreadable(planned: &SweepRun, fault: &Error) -> RunSummary {
 
 type Units = BTreeMap<String, String>;
 
-fn summarise(dir: &Path, planned: &SweepRun, options: Options, keep_teeth: bool) -> Result<(RunSummary, Units)> {
+fn summarise(
+    dir: &Path,
+    planned: &SweepRun,
+    plan: &ReportPlan,
+    options: Options,
+    keep_teeth: bool,
+) -> Result<(RunSummary, Units)> {
     let analysis = Analysis::open(dir, options)?;
-    let lines = analysis.lines()?;
+    let mut lines = analysis.lines()?;
+    lines.extend(group::lines(&analysis, plan));
     let mut units = Units::new();
     let mut summary = RunSummary {
         dir: planned.dir.clone(),
         labels: planned.labels.clone(),
         seed: planned.seed,
-        validity: analysis.manifest.validity.clone(),
+        // The run's own balance said it was valid; what we found in its records may say otherwise.
+        validity: analysis.validity(),
         notes: analysis.notes().into_iter().map(|note| note.text).collect(),
         ..Default::default()
     };
@@ -228,54 +253,33 @@ fn summarise(dir: &Path, planned: &SweepRun, options: Options, keep_teeth: bool)
     }
     summary.cluster_aom_ns = series(&lines, "aom_mean", "id", Some("cluster"));
     summary.aggregation_cdf = series(&lines, "aggregation_cdf", "n", None);
+    summary.clusters = clusters_of(&analysis);
+    summary.goal = analysis.goal.as_ref().map(|goal| GoalSummary {
+        updates: goal.updates,
+        workers: goal.workers,
+        short: goal.short(),
+    });
+    summary.states = state_chart::thinned(&analysis);
     if keep_teeth {
         summary.teeth = analysis.resolved.map(|resolved| resolved.ages.teeth).unwrap_or_default();
     }
-    // The run's own balance said it was valid; what we found in its records may say otherwise.
-    let unknown = summary.scalars.get("balance_unknown").copied().unwrap_or(0.0);
-    if unknown > 0.0 && summary.validity.valid {
-        summary.validity.valid = false;
-        summary
-            .validity
-            .reasons
-            .push(format!("records and counters disagree about {unknown} updates (balance_unknown)"));
-    }
     Ok((summary, units))
+}
+
+/// Those that workers began in, and those that had updates.
+fn clusters_of(run: &Analysis) -> Vec<u32> {
+    let began = run.manifest.clusters.iter().filter(|cluster| is_update(**cluster)).map(|cluster| u32::from(*cluster));
+    let aged = run.resolved.iter().flat_map(|resolved| resolved.ages.clusters.iter().map(|age| age.id));
+    let mut clusters: Vec<u32> = began.chain(aged).collect();
+    clusters.sort_unstable();
+    clusters.dedup();
+    clusters
 }
 
 /// The values of `metric` by its numeric label `label`, for one kind of flow where it has kinds.
 fn series(lines: &[Line], metric: &str, label: &str, flow: Option<&str>) -> Vec<(u64, f64)> {
     let wanted = |line: &&Line| line.metric == metric && line.labels.get("flow").and_then(Value::as_str) == flow;
     lines.iter().filter(wanted).filter_map(|line| Some((line.labels.get(label)?.as_u64()?, line.value?))).collect()
-}
-
-/// What identifies a run's partners: its labels but the variant, and the seed.
-fn pairing(run: &RunSummary) -> (Labels, u64) {
-    let labels = run.labels.iter().filter(|(axis, _)| *axis != VARIANT);
-    (labels.map(|(axis, value)| (axis.clone(), value.clone())).collect(), run.seed)
-}
-
-/// Adds `aom_cut/…` = 1 − AoM / AoM of the baseline, and `received_ratio`, paired by seed and all
-/// other axes.
-fn compare(runs: &mut [RunSummary], units: &mut Units, baseline: &str) {
-    let is_baseline = |run: &RunSummary| run.labels.get(VARIANT).is_some_and(|variant| variant == baseline);
-    let base: HashMap<_, _> =
-        runs.iter().filter(|run| is_baseline(run)).map(|run| (pairing(run), run.scalars.clone())).collect();
-    for run in runs.iter_mut().filter(|run| !is_baseline(run)) {
-        let Some(theirs) = base.get(&pairing(run)) else { continue };
-        let ratio = |key: &str| {
-            let (ours, theirs) = (run.scalars.get(key)?, theirs.get(key)?);
-            (*theirs > 0.0).then(|| ours / theirs)
-        };
-        let cut = |key| ratio(key).map(|ratio| 1.0 - ratio);
-        let values = [cut("aom_mean/cluster"), cut("aom_mean/worker"), ratio("received")];
-        for ((key, unit), value) in DERIVED.into_iter().zip(values) {
-            if let Some(value) = value {
-                run.scalars.insert(key.to_owned(), value);
-                units.insert(key.to_owned(), unit.to_owned());
-            }
-        }
-    }
 }
 
 fn points(runs: &[RunSummary]) -> Vec<PointSummary> {

@@ -1,6 +1,6 @@
 //! Reading Parquet files into plain columns, and writing metric lines as a table.
 //!
-//! Called by [`crate::run`] for the three streams. Everything that can be wrong with a file that
+//! Called by [`crate::run`] for the streams. Everything that can be wrong with a file that
 //! somebody else wrote (truncated, foreign, other types, nulls) becomes a message here.
 
 use std::fs::File;
@@ -88,6 +88,18 @@ impl Table {
     pub(crate) fn u64_or(&self, name: &str, absent: u64) -> Result<Vec<u64>> {
         let chunked = self.column(name)?.u64().map_err(|_| self.wrong_type(name, "UInt64"))?;
         Ok(chunked.iter().map(|value| value.unwrap_or(absent)).collect())
+    }
+
+    /// Measures that may be absent.
+    pub(crate) fn f32_or_none(&self, name: &str) -> Result<Vec<Option<f32>>> {
+        let chunked = self.column(name)?.f32().map_err(|_| self.wrong_type(name, "Float32"))?;
+        Ok(chunked.iter().collect())
+    }
+
+    /// Answers that may be absent.
+    pub(crate) fn bool_or_none(&self, name: &str) -> Result<Vec<Option<bool>>> {
+        let chunked = self.column(name)?.bool().map_err(|_| self.wrong_type(name, "Boolean"))?;
+        Ok(chunked.iter().collect())
     }
 
     /// Codes that may be absent; `absent` stands for those.

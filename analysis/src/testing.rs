@@ -7,13 +7,14 @@ use pktgen_generator::record::{Action, Manifest, NO_CLUSTER, PacketId, Reason, R
 use polars::prelude::*;
 
 use crate::fates::Fates;
-use crate::run::{NO_PACKET, NO_REASON, Records};
+use crate::run::{NO_PACKET, NO_REASON, Records, StateColumns};
 
 /// A run under construction. Packets are named by their worker; their sequence number is 0 unless
 /// the `_seq` form says otherwise; cluster = the one given to `sent`.
 #[derive(Clone, Default)]
 pub(crate) struct Story {
     pub(crate) records: Records,
+    pub(crate) states: Option<StateColumns>,
 }
 
 impl Story {
@@ -40,6 +41,45 @@ impl Story {
         sent.worker.push(worker);
         sent.seq.push(seq);
         sent.attempt.push(0);
+        self
+    }
+
+    /// A later attempt of an update; what happens to it is told with `attempt_…`.
+    pub(crate) fn sent_again(&mut self, worker: u32, seq: u32, attempt: u8, t: i64, cluster: u16) -> &mut Story {
+        self.sent_seq(worker, seq, t, Some(t), cluster);
+        *self.records.sent.attempt.last_mut().unwrap() = attempt;
+        self
+    }
+
+    /// An attempt is received alone, in `cluster`, and refused by the reward gate unless `accepted`.
+    pub(crate) fn attempt_received(&mut self, t: i64, packet: PacketId, cluster: u16, accepted: bool) -> &mut Story {
+        let sent = &self.records.sent;
+        let is_it = |row: &usize| PacketId::new(sent.worker[*row], sent.seq[*row], sent.attempt[*row]) == packet;
+        let t_gen = (0..sent.seq.len()).find(is_it).map_or(0, |row| sent.t_gen_ps[row]);
+        self.received_seq(t, packet.worker(), packet.seq(), t_gen, 1);
+        let received = &mut self.records.received;
+        *received.packet.last_mut().unwrap() = packet.0;
+        *received.cluster.last_mut().unwrap() = cluster;
+        *received.accepted.last_mut().unwrap() = accepted;
+        self
+    }
+
+    /// What a worker knew and did: N, Qmax and, about an update, the ACK's age in ps, P_s and whether it was sent.
+    pub(crate) fn state(
+        &mut self,
+        t: i64,
+        worker: u32,
+        queue: (u16, u32),
+        did: Option<(i64, f32, bool)>,
+    ) -> &mut Story {
+        let states = self.states.get_or_insert_default();
+        states.t_ps.push(t);
+        states.worker.push(worker);
+        states.active.push(queue.0);
+        states.capacity.push(queue.1);
+        states.ack_age_ps.push(did.map(|(age, _, _)| age).filter(|age| *age >= 0));
+        states.p_send.push(did.map(|(_, p_send, _)| p_send));
+        states.sent.push(did.map(|(_, _, sent)| sent));
         self
     }
 
@@ -86,6 +126,10 @@ impl Story {
         self.book(t, 0, id(packet, seq), Action::Merged, id(out, seq), NO_REASON)
     }
 
+    pub(crate) fn merged_into(&mut self, t: i64, packet: PacketId, out: PacketId) -> &mut Story {
+        self.book(t, 0, packet.0, Action::Merged, out.0, NO_REASON)
+    }
+
     /// Received with the cluster and generation time of its `sent` row, or `t_gen` where it has none.
     pub(crate) fn received(&mut self, t: i64, packet: u32, t_gen: i64, count: u16) -> &mut Story {
         self.received_seq(t, packet, 0, t_gen, count)
@@ -101,6 +145,7 @@ impl Story {
         received.newest_gen_ps.push(t_gen);
         received.count.push(count);
         received.bytes.push(256);
+        received.accepted.push(true);
         self
     }
 
@@ -122,6 +167,10 @@ impl Story {
         });
         let mut manifest: Manifest = serde_json::from_value(json).unwrap();
         manifest.state = RunState::Finished;
+        let received = &self.records.received;
+        let accepted =
+            received.accepted.iter().zip(&received.cluster).filter(|(yes, cluster)| **yes && **cluster != NO_CLUSTER);
+        manifest.counters.accepted = accepted.count() as u64;
         manifest.counters.packets_received = self.records.received.packet.len() as u64;
         manifest.counters.end_ps = self.records.received.t_recv_ps.last().copied().unwrap_or(0);
         manifest
@@ -146,6 +195,9 @@ impl Story {
         write(&dir.join("sent.parquet"), self.sent_columns());
         write(&dir.join("books.parquet"), self.book_columns());
         write(&dir.join("received.parquet"), self.received_columns());
+        if let Some(states) = &self.states {
+            write(&dir.join("states.parquet"), state_columns(states));
+        }
     }
 
     fn sent_columns(&self) -> Vec<Column> {
@@ -184,9 +236,21 @@ impl Story {
             Column::new("newest_gen_ps".into(), &received.newest_gen_ps),
             Column::new("count".into(), &received.count),
             Column::new("bytes".into(), &received.bytes),
-            Column::new("accepted".into(), vec![true; received.packet.len()]),
+            Column::new("accepted".into(), &received.accepted),
         ]
     }
+}
+
+fn state_columns(states: &StateColumns) -> Vec<Column> {
+    vec![
+        Column::new("t_ps".into(), &states.t_ps),
+        Column::new("worker".into(), &states.worker),
+        Column::new("active".into(), &states.active),
+        Column::new("capacity".into(), &states.capacity),
+        Column::new("ack_age_ps".into(), &states.ack_age_ps),
+        Column::new("p_send".into(), &states.p_send),
+        Column::new("sent".into(), &states.sent),
+    ]
 }
 
 fn id(worker: u32, seq: u32) -> u64 {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::baseline::{self, SPEEDUP, missed_goals};
 use crate::human::scale_for;
 use crate::model::{Verdict, describe, heading, matches};
 use crate::stats::Interval;
@@ -68,6 +69,8 @@ pub(crate) fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
     }];
     let (compared_lines, worse) = against_baseline(sweep);
     lines.extend(compared_lines);
+    lines.extend(speedups(sweep));
+    lines.extend(missed_goals(&sweep.runs));
     let Comparison { compared, outside, .. } = comparison;
     if *compared > 0 {
         let inside = compared - outside;
@@ -78,9 +81,35 @@ pub(crate) fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
     Verdict { valid: invalid == 0, worse, lines }
 }
 
+/// One sentence per variant whose time to the goal could be compared with the baseline's.
+fn speedups(sweep: &SweepData) -> Vec<String> {
+    let Some(baseline) = &sweep.manifest.report.baseline else { return Vec::new() };
+    let mut variants: BTreeMap<&str, Vec<Interval>> = BTreeMap::new();
+    for point in &sweep.points {
+        if let Some(speedup) = point.cells.get(SPEEDUP) {
+            variants.entry(point.labels.get(VARIANT).map_or("", String::as_str)).or_default().push(*speedup);
+        }
+    }
+    let scale = scale_for("ratio", 1.0);
+    let sentence = |(variant, speedups): (&str, Vec<Interval>)| {
+        let least = speedups.iter().map(|speedup| speedup.median).fold(f64::INFINITY, f64::min);
+        let most = speedups.iter().map(|speedup| speedup.median).fold(f64::NEG_INFINITY, f64::max);
+        let range =
+            if least == most { scale.show(least) } else { format!("{} to {}", scale.show(least), scale.show(most)) };
+        let faster = speedups.iter().filter(|speedup| speedup.lo > 1.0).count();
+        let slower = speedups.iter().filter(|speedup| speedup.hi < 1.0).count();
+        let (n, points) = (speedups.len(), if speedups.len() == 1 { "point" } else { "points" });
+        format!(
+            "{variant} against {baseline}: speedup to the goal {range} (medians); faster at {faster}, slower at \
+             {slower} of {n} {points}."
+        )
+    };
+    variants.into_iter().map(sentence).collect()
+}
+
 /// One sentence per variant about its Age-of-Model against the baseline's, and whether any point is worse.
 fn against_baseline(sweep: &SweepData) -> (Vec<String>, bool) {
-    let Some(baseline) = &sweep.manifest.report.baseline else { return (Vec::new(), false) };
+    let Some(base) = &sweep.manifest.report.baseline else { return (Vec::new(), false) };
     let mut cuts: BTreeMap<&str, Vec<Interval>> = BTreeMap::new();
     for point in &sweep.points {
         let variant = point.labels.get(VARIANT).map_or("", String::as_str);
@@ -88,9 +117,14 @@ fn against_baseline(sweep: &SweepData) -> (Vec<String>, bool) {
             cuts.entry(variant).or_default().push(*cut);
         }
     }
+    // Runs without full records have no ages, but may have been compared otherwise.
+    let compared = baseline::keys().any(|key| sweep.points.iter().any(|point| point.cells.contains_key(&key)));
+    if cuts.is_empty() && compared {
+        return (Vec::new(), false);
+    }
     if cuts.is_empty() {
         return (
-            vec![format!("Baseline {baseline}: no run could be paired with a run of it, so nothing is compared.")],
+            vec![format!("Baseline {base}: no run could be paired with a run of it, so nothing is compared.")],
             false,
         );
     }
@@ -107,7 +141,7 @@ fn against_baseline(sweep: &SweepData) -> (Vec<String>, bool) {
         let range = if least == most { least } else { format!("{least} to {most}") };
         let (n, points) = (cuts.len(), if cuts.len() == 1 { "point" } else { "points" });
         format!(
-            "{variant} against {baseline}: mean Age-of-Model of clusters cut by {range} (medians); \
+            "{variant} against {base}: mean Age-of-Model of clusters cut by {range} (medians); \
              better at {better}, worse at {worse}, undecided at {same} of {n} {points}."
         )
     };

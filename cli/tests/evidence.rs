@@ -7,15 +7,22 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Median of every metric by variant, rate and metric, from a report of `config` over `seeds`.
-fn report(config: &str, seeds: &str) -> BTreeMap<(String, String, String), f64> {
+/// Medians by variant, value of the axis and metric.
+type Medians = BTreeMap<(String, String, String), f64>;
+
+const TABLE_1: &[&str] = &[
+    "sweep.seeds=\"1..10\"",
+    "report.metrics=[\"loss\",\"aom_cut/cluster\",\"aom_cut/worker\",\"balance_unknown\",\"sums_wrong\"]",
+];
+
+/// From a report of `config` with some keys set.
+fn report(config: &str, axis: &str, set: &[&str]) -> Medians {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/olaf").join(config);
     let out = folder.path().join("out");
-    let metrics = "report.metrics=[\"loss\",\"aom_cut/cluster\",\"aom_cut/worker\",\"balance_unknown\",\"sums_wrong\"]";
     let output = Command::new(env!("CARGO_BIN_EXE_pktgen"))
         .args(["-q", "replay", &config.display().to_string(), "--out", &out.display().to_string()])
-        .args(["--set", &format!("sweep.seeds=\"{seeds}\""), "--set", metrics])
+        .args(set.iter().flat_map(|set| ["--set", set]))
         .output()
         .expect("the binary runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -27,7 +34,8 @@ fn report(config: &str, seeds: &str) -> BTreeMap<(String, String, String), f64> 
         for (key, cell) in columns.iter().zip(row["cells"].as_array().expect("cells")) {
             if let Some(median) = cell["ours"]["median"].as_f64() {
                 let labels = &row["labels"];
-                all.insert((text(&labels["variant"]), text(&labels["topology.rate"]), key.clone()), median);
+                let at = labels[axis].as_str().unwrap_or_default().to_owned();
+                all.insert((text(&labels["variant"]), at, key.clone()), median);
             }
         }
     }
@@ -38,13 +46,13 @@ fn text(value: &Value) -> String {
     value.as_str().expect("a text").to_owned()
 }
 
-fn get(all: &BTreeMap<(String, String, String), f64>, variant: &str, rate: &str, metric: &str) -> f64 {
+fn get(all: &Medians, variant: &str, rate: &str, metric: &str) -> f64 {
     all[&(variant.to_owned(), rate.to_owned(), metric.to_owned())]
 }
 
 #[test]
 fn unlike_workers_show_table_1() {
-    let all = report("table1.toml", "1..10");
+    let all = report("table1.toml", "topology.rate", TABLE_1);
     let get = |variant, rate, metric| get(&all, variant, rate, metric);
     assert!((get("FIFO", "40Gbps", "loss") - 0.558).abs() <= 0.03);
     assert!((get("FIFO", "20Gbps", "loss") - 0.743).abs() <= 0.03);
@@ -66,7 +74,7 @@ fn unlike_workers_show_table_1() {
 
 #[test]
 fn a_bursty_source_shows_table_1() {
-    let all = report("table1-bursts.toml", "1..10");
+    let all = report("table1-bursts.toml", "topology.rate", TABLE_1);
     let get = |variant, rate, metric| get(&all, variant, rate, metric);
     assert!((get("FIFO", "40Gbps", "loss") - 0.558).abs() <= 0.03);
     assert!((get("FIFO", "20Gbps", "loss") - 0.743).abs() <= 0.03);
@@ -112,4 +120,69 @@ fn slower_outputs_aggregate_more() {
         assert!(at(&fast, n) >= at(&middle, n) && at(&middle, n) >= at(&slow, n), "{n}");
     }
     assert!(at(&fast, 4) > at(&middle, 4) + 0.1 && at(&middle, 4) > at(&slow, 4) + 0.1);
+}
+
+#[test]
+fn ten_clusters_behind_three_switches_show_table_2() {
+    let all = report("table2.toml", "", &["sweep.seeds=\"1..6\""]);
+    let get = |variant, metric| get(&all, variant, "", metric);
+    assert!((get("FIFO", "loss") - 0.875).abs() <= 0.02);
+    assert!(get("Olaf", "loss") <= 0.07);
+    assert!(get("Olaf_TC", "loss") < get("Olaf", "loss"));
+    assert!(get("FIFO", "aom_mean/worker") >= 5.0 * get("Olaf", "aom_mean/worker"));
+    assert!(get("FIFO", "aom_mean/cluster") >= 2.0 * get("Olaf", "aom_mean/cluster"));
+    for metric in ["aom_fairness/cluster", "aom_fairness/worker"] {
+        assert!(get("Olaf", metric) >= 0.98 && get("Olaf_TC", metric) >= 0.98);
+    }
+}
+
+#[test]
+fn unlike_periods_show_the_order_of_table_3() {
+    let all = report("table3.toml", "", &["sweep.seeds=\"1..6\""]);
+    let get = |variant, metric| get(&all, variant, "", metric);
+    assert!(get("FIFO", "loss") > get("Olaf", "loss") && get("Olaf", "loss") > get("Olaf_TC", "loss"));
+    // As the notes say: transmission control does not narrow the gap between the groups here.
+    assert!((get("Olaf_TC", "aom_fairness/groups") - get("Olaf", "aom_fairness/groups")).abs() < 0.01);
+}
+
+/// What the notes of Table 3 and docs/olaf.md say about workers that keep their phases.
+#[test]
+fn chance_frees_workers_that_lock_each_other_out() {
+    let set = [
+        "sweep.seeds=\"1..3\"",
+        "sweep.axes.schedule.jitter=[0.0]",
+        "sweep.axes.topology.root_rate=[\"1Mbps\"]",
+        "sweep.axes.topology.leaf_rates=[[\"8Mbps\",\"8Mbps\"]]",
+    ];
+    let all = report("table3-search.toml", "schedule.jitter", &set);
+    let fairness = |variant| get(&all, variant, "0.0", "aom_fairness/worker");
+    assert!(fairness("Olaf") < 0.2, "{}", fairness("Olaf"));
+    assert!(fairness("TC 400 ms, 1/dT") > 0.7, "{}", fairness("TC 400 ms, 1/dT"));
+}
+
+#[test]
+fn a_wider_switch_lowers_the_age_of_its_own_group_only() {
+    let all = report("figure10.toml", "topology.alpha", &["sweep.seeds=\"1..3\""]);
+    for flow in ["cluster", "worker"] {
+        let group = |name: &str| -> Vec<f64> {
+            let at = ["0.1", "0.2", "0.4", "0.6", "0.8", "1.0"];
+            at.iter().map(|alpha| get(&all, "Olaf_TC", alpha, &format!("aom_mean/{flow}/{name}"))).collect()
+        };
+        assert!(group("S1").windows(2).all(|w| w[1] < w[0]), "{flow}: {:?}", group("S1"));
+        let s2 = group("S2");
+        let (least, most) = (s2.iter().copied().fold(f64::MAX, f64::min), s2.iter().copied().fold(0.0, f64::max));
+        assert!(most / least < 1.15, "{flow}: {s2:?}");
+    }
+}
+
+#[test]
+fn olaf_reaches_the_goal_sooner_and_the_more_so_the_slower_the_output() {
+    let all = report("figure7.toml", "topology.rate", &["sweep.seeds=\"1..2\""]);
+    for baseline in ["FIFO, timeout 2 RTT", "FIFO, timeout 4 RTT", "FIFO, timeout 16 RTT", "FIFO, no retransmission"] {
+        let speedup = |rate: &&str| -> f64 {
+            get(&all, baseline, rate, "time_to_goal") / get(&all, "Olaf", rate, "time_to_goal")
+        };
+        let speedups: Vec<f64> = ["40Gbps", "20Gbps", "10Gbps", "5Gbps"].iter().map(speedup).collect();
+        assert!(speedups[0] > 1.0 && speedups.windows(2).all(|w| w[1] > w[0]), "{baseline}: {speedups:?}");
+    }
 }

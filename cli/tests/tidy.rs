@@ -15,15 +15,33 @@ const FUNCTION_MAX: usize = 70;
 /// Folders with a registry: folder, list, and files beside it that are no entries.
 const REGISTRIES: &[(&str, &str, &[&str])] = &[
     ("generator/src/wire", "FORMATS", &["frame", "build"]),
-    ("generator/src/workload", "WORKLOADS", &["mix", "open"]),
+    ("generator/src/workload", "WORKLOADS", &["edit", "mix", "open", "repeat"]),
     ("generator/src/schedule", "SCHEDULES", &["merge", "open", "speed"]),
     ("generator/src/topology", "SHAPES", &["model"]),
     ("replay/src/target/program", "PROGRAMS", &[]),
     ("replay/src/target/queue", "QUEUES", &[]),
-    ("replay/src/endpoint", "ENDPOINTS", &["server"]),
+    ("replay/src/endpoint", "ENDPOINTS", &["gate", "sender", "server"]),
     ("replay/src/transport", "TRANSPORTS", &[]),
     ("analysis/src/metric", "METRICS", &[]),
     ("analysis/src/report", "REPORTS", &[]),
+    (
+        "analysis/src/verify",
+        "PROPERTIES",
+        &[
+            "bounds",
+            "candidates",
+            "decide",
+            "encode",
+            "feedback",
+            "rate",
+            "reference",
+            "setup",
+            "sexpr",
+            "solver",
+            "tests",
+            "witness",
+        ],
+    ),
 ];
 
 /// Folder, and what its files must not say.

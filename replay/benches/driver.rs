@@ -62,7 +62,8 @@ fn driver(c: &mut Criterion) {
                     let dir = tempfile::tempdir().expect("a temporary folder");
                     let plan = experiment.plan(run).expect("valid");
                     let manifest = experiment.manifest(run, &plan);
-                    let recorder = RunDir::create(dir.path(), &manifest, plan.records, false).expect("a run dir");
+                    let recorder =
+                        RunDir::create(dir.path(), &manifest, plan.records, false, false).expect("a run dir");
                     (dir, plan, recorder)
                 },
                 |(dir, plan, mut recorder)| {
@@ -76,5 +77,36 @@ fn driver(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, driver);
+/// OLAF's Figure 9: 100 hosts, three devices, updates of 1 kB. Goal: 2.5 million worker packets/s with FIFO on one
+/// core, 30 times ns-3 (`scripts/ns3/compare` measures both in one run).
+fn multi_hop(c: &mut Criterion) {
+    const UPDATES: u64 = 5000;
+    let stop = AtomicBool::new(false);
+    let mut group = c.benchmark_group("multi_hop");
+    group.throughput(Throughput::Elements(100 * UPDATES)).sample_size(10);
+    for (name, program, queue, workers) in [
+        ("fifo", "forward", "fifo", "open_loop"),
+        ("olaf", "olaf", "olaf", "open_loop"),
+        ("olaf_tc", "olaf", "olaf", "transmission_control"),
+    ] {
+        let text = format!(
+            "[workload]\nclusters = 10\nworkers_per_cluster = 10\nupdates = {UPDATES}\nbytes = \"1000B\"\n\
+             [schedule]\nperiod = \"100ms\"\njitter = 0.1\n[topology]\nkind = \"multi_hop\"\n\
+             [target]\nprogram = \"{program}\"\nqueue = \"{queue}\"\nslot_in_transmission = false\n\
+             [endpoint]\nworkers = \"{workers}\"\n"
+        );
+        let experiment = Experiment::open(Document::parse(&text, "bench").expect("valid")).expect("valid");
+        let run = &experiment.runs[0];
+        group.bench_function(name, |b| {
+            b.iter_batched(
+                || experiment.plan(run).expect("valid"),
+                |plan| plan.simulation.run(plan.until, &stop, &mut Nothing, &mut |_| {}).map(|o| o.counters),
+                BatchSize::PerIteration,
+            );
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, driver, multi_hop);
 criterion_main!(benches);

@@ -280,16 +280,6 @@ fn conclude(manifest: &mut Manifest, mut outcome: Outcome) {
             outcome.counters.end_ps, balance.in_flight
         ));
     }
-    let counters = &outcome.counters;
-    match (manifest.goal, counters.goal_ps) {
-        (Some(goal), Some(t)) => reasons.push(format!("note: every worker had {goal} updates represented at {t} ps")),
-        (Some(goal), None) => reasons.push(format!(
-            "note: only {} of {} workers had {goal} updates represented at the end",
-            counters.workers_at_goal,
-            manifest.clusters.len()
-        )),
-        (None, _) => {}
-    }
     manifest.validity.reasons = reasons;
     manifest.counters = outcome.counters;
     manifest.balance = balance;

@@ -6,7 +6,7 @@ use pktgen_generator::registry::Named;
 
 use super::Metric;
 use crate::analyze::Analysis;
-use crate::fates::{self, is_update};
+use crate::fates::is_update;
 use crate::line::{Line, PACKETS, SHARE, UPDATES};
 
 /// See the module.
@@ -18,12 +18,12 @@ impl Named for Counts {
     }
 
     fn about(&self) -> &'static str {
-        "sent, received, lost, merged, subsumed, outranked, in flight, and whether the balance closes"
+        "updates by fate, received and accepted packets, retransmissions, and whether the balance closes"
     }
 }
 
 /// Keys but the drops by reason.
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 20] = [
     "sent",
     "received",
     "loss",
@@ -34,6 +34,9 @@ const KEYS: [&str; 17] = [
     "outranked",
     "in_flight",
     "withheld",
+    "withheld_share",
+    "accepted",
+    "retransmissions",
     "balance_unknown",
     "sums_ok",
     "sums_wrong",
@@ -60,13 +63,13 @@ impl Metric for Counts {
         };
         let dropped = balance.dropped_total();
         let updates = |metric, n: u64| Line::new(metric, UPDATES, n as f64);
-        let loss = (balance.sent > 0).then(|| dropped as f64 / balance.sent as f64);
+        let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
         // What left the network without a packet of its own and without being lost; OLAF's Table 1 calls
         // it "aggregated". Negative only if packets were duplicated.
         let absorbed = balance.sent as f64 - (received + dropped + balance.in_flight) as f64;
         out.push(updates("sent", balance.sent));
         out.push(Line::new("received", PACKETS, received as f64));
-        out.push(Line::new("loss", SHARE, loss));
+        out.push(Line::new("loss", SHARE, share(dropped, balance.sent)));
         out.push(updates("dropped", dropped));
         out.extend(balance.dropped.iter().map(|(reason, n)| updates("dropped", *n).with("reason", reason.as_str())));
         out.push(updates("merged", balance.delivered_merged));
@@ -74,8 +77,11 @@ impl Metric for Counts {
         out.push(updates("subsumed", balance.subsumed));
         out.push(updates("outranked", balance.outranked));
         out.push(updates("in_flight", balance.in_flight));
+        out.push(updates("retransmissions", balance.retransmitted));
         out.push(updates("withheld", balance.withheld));
-        out.push(Line::new("balance_unknown", UPDATES, unknown(run)));
+        out.push(Line::new("withheld_share", SHARE, share(balance.withheld, balance.generated)));
+        out.push(Line::new("accepted", SHARE, share(accepted(run), received)));
+        out.push(Line::new("balance_unknown", UPDATES, run.unknown()));
         out.push(Line::new("sums_ok", PACKETS, counters.sums_ok as f64));
         out.push(Line::new("sums_wrong", PACKETS, counters.sums_wrong as f64));
         if let Some(resolved) = &run.resolved {
@@ -86,20 +92,16 @@ impl Metric for Counts {
     }
 }
 
-/// What nobody can account for: in the records, and between them and the counters of the run.
-fn unknown(run: &Analysis) -> f64 {
-    let theirs = &run.manifest.balance;
-    let ours = match &run.resolved {
-        Some(resolved) => resolved.fates.balance(),
-        None => {
-            let mut all = run.balance_where(is_update);
-            fates::add(&mut all, &run.balance_where(|cluster| !is_update(cluster)));
-            all
-        }
-    };
-    // Without records the workers' balances repeat what the total says about itself.
-    let own = if run.resolved.is_some() { ours.unknown.unsigned_abs() as f64 } else { 0.0 };
-    own + theirs.unknown.unsigned_abs() as f64 + fates::difference(&ours, theirs) as f64
+/// Packets that the server's reward gate accepted.
+fn accepted(run: &Analysis) -> u64 {
+    let Some(resolved) = &run.resolved else { return run.manifest.counters.accepted };
+    let received = &resolved.records.received;
+    received
+        .accepted
+        .iter()
+        .zip(&received.cluster)
+        .filter(|(accepted, cluster)| **accepted && is_update(**cluster))
+        .count() as u64
 }
 
 /// Traffic that belongs to no cluster, where there is any.

@@ -1,4 +1,8 @@
 //! AoM fairness: Jain's index over the flows' time averages (design §4).
+//!
+//! A flow that never delivered is in it with the average of its ever growing age, half of its window, so that
+//! starving a flow cannot make a run look fair. Only flows without a window have no average and are left out:
+//! those that generated once (or all at one time) and never delivered. `flows_never_delivered` counts both.
 
 use pktgen_generator::Result;
 use pktgen_generator::registry::Named;

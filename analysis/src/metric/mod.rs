@@ -7,7 +7,9 @@ mod aggregation;
 mod aom;
 mod counts;
 mod fairness;
+pub(crate) mod goal;
 mod latency;
+mod states;
 mod throughput;
 
 use pktgen_generator::Result;
@@ -32,4 +34,6 @@ pub static METRICS: &[&dyn Metric] = &[
     &aggregation::Aggregation,
     &throughput::Throughput,
     &latency::Latency,
+    &goal::Goal,
+    &states::States,
 ];

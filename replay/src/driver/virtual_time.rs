@@ -178,19 +178,7 @@ impl Simulation {
         let control_slot = slots.len() as u32;
         let workers_slot = control_slot + 1;
         slots.extend([Slot::Control, Slot::Workers]);
-        let mut order: Vec<_> = (0..topology.links.len()).collect();
-        order.sort_by_key(|&i| topology.links[i].to);
-        let line = |link: &Link| {
-            let to_host = matches!(topology.nodes[usize::from(link.to)].role, Role::Host(_));
-            Line { to: link.to, frames: VecDeque::new(), slot: 0, lazy: to_host && !workers.reacts() }
-        };
-        let mut lines: Vec<_> = topology.links.iter().map(line).collect();
-        // Lines without events have no slot.
-        order.retain(|&index| !lines[index].lazy);
-        for index in order {
-            lines[index].slot = slots.len() as u32;
-            slots.push(Slot::Arrival { link: index as u32 });
-        }
+        let lines = lines(topology, workers.reacts(), &mut slots);
         let mut simulation = Simulation {
             calendar: Calendar::new(slots.len()),
             places,
@@ -487,6 +475,22 @@ impl Simulation {
         }
         Ok(())
     }
+}
+
+/// The lines of all links; those with events get slots, in the order of the nodes that they lead to.
+fn lines(topology: &Topology, react: bool, slots: &mut Vec<Slot>) -> Vec<Line> {
+    let line = |link: &Link| {
+        let to_host = matches!(topology.nodes[usize::from(link.to)].role, Role::Host(_));
+        Line { to: link.to, frames: VecDeque::new(), slot: 0, lazy: to_host && !react }
+    };
+    let mut lines: Vec<_> = topology.links.iter().map(line).collect();
+    let mut order: Vec<_> = (0..lines.len()).filter(|&i| !lines[i].lazy).collect();
+    order.sort_by_key(|&i| topology.links[i].to);
+    for index in order {
+        lines[index].slot = slots.len() as u32;
+        slots.push(Slot::Arrival { link: index as u32 });
+    }
+    lines
 }
 
 /// The only host, if there is one only and its workers do not react to what arrives.

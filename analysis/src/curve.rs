@@ -1,0 +1,214 @@
+//! Metrics against an axis of a sweep: ages of groups, and speedup.
+//!
+//! Called by [`crate::chart`]. An axis whose labels are numbers or quantities is drawn to scale; of lists that
+//! differ in one entry that entry is. What has no numbers becomes bars, one group of them per label.
+
+use std::collections::BTreeMap;
+
+use pktgen_generator::units::{Rate, Size, Span};
+use serde_json::Value;
+
+use crate::baseline::SPEEDUP;
+use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series, Span as Whisker, at};
+use crate::model::{axes, describe};
+use crate::sweep::{Labels, PointSummary, SweepData, VARIANT};
+
+/// Longest name of a category that fits below its bars.
+const CATEGORY_MAX: usize = 18;
+
+/// What is drawn against an axis.
+struct Wanted {
+    title: &'static str,
+    /// Name and unit of y.
+    y: (&'static str, &'static str),
+    /// Keys, and what they are called in the legend.
+    keys: Vec<(String, String)>,
+    /// A unit whose axis is taken for x before all others.
+    prefer: &'static str,
+}
+
+/// An axis that can be drawn along x.
+struct Axis {
+    /// The label that it is; none stands for the variant alone.
+    label: String,
+    name: String,
+    unit: &'static str,
+    /// Where each value is.
+    places: BTreeMap<String, f64>,
+    /// Names of the places, if they have no numbers.
+    categories: Vec<String>,
+}
+
+/// All pictures of this kind: if the report has groups, their ages; if it asks for it, speedup.
+pub(crate) fn all(sweep: &SweepData) -> Vec<Chart> {
+    let plan = &sweep.manifest.report;
+    let mut wanted = Vec::new();
+    if !plan.groups.is_empty() {
+        let name = |group: &str| (format!("aom_mean/cluster/{group}"), group.to_owned());
+        wanted.push(Wanted {
+            title: "Average Age-of-Model of clusters by group",
+            y: ("average age", "ns"),
+            keys: plan.groups.iter().map(|group| name(&group.name)).collect(),
+            prefer: "",
+        });
+    }
+    if plan.metrics.iter().any(|key| key == SPEEDUP) {
+        let keys = vec![(SPEEDUP.to_owned(), String::new())];
+        wanted.push(Wanted { title: "Speedup over the baseline", y: ("speedup", ""), keys, prefer: "bps" });
+    }
+    wanted.iter().flat_map(|wanted| against(sweep, wanted)).collect()
+}
+
+/// One picture if all of its lines can be told apart, else one per setting of the other axes.
+fn against(sweep: &SweepData, wanted: &Wanted) -> Vec<Chart> {
+    let Some(axis) = choose(sweep, wanted.prefer) else { return Vec::new() };
+    let points: Vec<_> = sweep.points.iter().collect();
+    let all = lines(&points, &axis, wanted, true);
+    if all.len() <= SERIES_MAX {
+        return draw(all, &axis, wanted, "", "").into_iter().collect();
+    }
+    let mut settings: Vec<(Labels, Vec<&PointSummary>)> = Vec::new();
+    for point in &sweep.points {
+        let rest = without(&point.labels, &axis);
+        match settings.iter_mut().find(|(labels, _)| *labels == rest) {
+            Some((_, points)) => points.push(point),
+            None => settings.push((rest, vec![point])),
+        }
+    }
+    let charts = settings.iter().filter_map(|(rest, points)| {
+        let mut series = lines(points, &axis, wanted, false);
+        let more = if series.len() > SERIES_MAX { " (more lines are not drawn)" } else { "" };
+        series.truncate(SERIES_MAX);
+        draw(series, &axis, wanted, &at(rest), more)
+    });
+    charts.take(CHARTS_MAX).collect()
+}
+
+/// The labels but the axis and the variant.
+fn without(labels: &Labels, axis: &Axis) -> Labels {
+    let rest = labels.iter().filter(|(name, _)| **name != axis.label && *name != VARIANT);
+    rest.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// A line per variant, key and, `with_rest`, setting of the other axes; none without a value.
+fn lines(points: &[&PointSummary], axis: &Axis, wanted: &Wanted, with_rest: bool) -> Vec<Series> {
+    let mut lines: Vec<Series> = Vec::new();
+    for point in points {
+        let Some(&x) = point.labels.get(&axis.label).and_then(|value| axis.places.get(value)) else { continue };
+        let rest = if with_rest { without(&point.labels, axis) } else { Labels::new() };
+        let variant = if axis.label == VARIANT { None } else { point.labels.get(VARIANT) };
+        for (key, called) in &wanted.keys {
+            let Some(cell) = point.cells.get(key) else { continue };
+            let rest = if rest.is_empty() { String::new() } else { describe(&rest) };
+            let parts = [variant.map_or("", String::as_str), called, &rest];
+            let name = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
+            let at = lines.iter().position(|line| line.name == name).unwrap_or_else(|| {
+                lines.push(Series { name, ..Default::default() });
+                lines.len() - 1
+            });
+            lines[at].points.push((x, cell.median));
+            lines[at].spans.push(Whisker { x, lo: cell.lo, hi: cell.hi });
+        }
+    }
+    for line in &mut lines {
+        line.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        line.spans.sort_by(|a, b| a.x.total_cmp(&b.x));
+    }
+    lines
+}
+
+fn draw(series: Vec<Series>, axis: &Axis, wanted: &Wanted, at: &str, more: &str) -> Option<Chart> {
+    let title = format!("{}{at}, median over seeds with 95 % intervals{more}", wanted.title);
+    (!series.is_empty()).then(|| Chart {
+        kind: if axis.categories.is_empty() { Kind::Line } else { Kind::Bars },
+        title,
+        x: (axis.name.clone(), axis.unit),
+        y: (wanted.y.0.to_owned(), wanted.y.1),
+        categories: axis.categories.clone(),
+        series,
+    })
+}
+
+/// The axis for x: one in `prefer`, one with numbers, one with names, the variant; of several alike the one with
+/// the most values.
+fn choose(sweep: &SweepData, prefer: &str) -> Option<Axis> {
+    let candidates = axes(sweep).into_iter().filter_map(|label| axis(sweep, label));
+    let rank = |axis: &Axis| {
+        let numbers = axis.categories.is_empty();
+        (numbers && !prefer.is_empty() && axis.unit == prefer, numbers, axis.label != VARIANT, axis.places.len())
+    };
+    // Of equals the first.
+    candidates.reduce(|best, next| if rank(&next) > rank(&best) { next } else { best })
+}
+
+/// The axis called `label`; none if it has one value only, unless it is the variant.
+fn axis(sweep: &SweepData, label: String) -> Option<Axis> {
+    let mut values: Vec<&String> = Vec::new();
+    for value in sweep.points.iter().filter_map(|point| point.labels.get(&label)) {
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    if label != VARIANT {
+        if values.len() < 2 {
+            return None;
+        }
+        if let Some((entry, unit, numbers)) = numbers(&values) {
+            let name = entry.map_or(label.clone(), |entry| format!("{label}, entry {}", entry + 1));
+            let places = values.into_iter().cloned().zip(numbers).collect();
+            return Some(Axis { name, label, unit, places, categories: Vec::new() });
+        }
+    }
+    let categories = values.iter().map(|value| category(value)).collect();
+    let places = values.into_iter().cloned().zip((0..).map(f64::from)).collect();
+    Some(Axis { name: label.clone(), label, unit: "", places, categories })
+}
+
+/// The value without the marks of a list, cut to fit.
+fn category(value: &str) -> String {
+    let plain: String = value.chars().filter(|c| !"[]\"".contains(*c)).collect();
+    if plain.chars().count() <= CATEGORY_MAX {
+        return plain;
+    }
+    plain.chars().take(CATEGORY_MAX - 1).chain(['…']).collect()
+}
+
+/// The values as numbers of one unit; of lists the entry in which alone they differ, and which it is.
+fn numbers(values: &[&String]) -> Option<(Option<usize>, &'static str, Vec<f64>)> {
+    if let Some((unit, numbers)) = alike(values.iter().map(|value| quantity(value))) {
+        return Some((None, unit, numbers));
+    }
+    let lists: Vec<Vec<Value>> = values.iter().map(|value| serde_json::from_str(value).ok()).collect::<Option<_>>()?;
+    let length = lists.first()?.len();
+    if lists.iter().any(|list| list.len() != length) {
+        return None;
+    }
+    let mut differing = (0..length).filter(|entry| lists.iter().any(|list| list[*entry] != lists[0][*entry]));
+    let entry = differing.next()?;
+    if differing.next().is_some() {
+        return None;
+    }
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let (unit, numbers) = alike(lists.iter().map(|list| quantity(&text(&list[entry]))))?;
+    Some((Some(entry), unit, numbers))
+}
+
+/// All of `quantities`, if each is one and they have one unit.
+fn alike(quantities: impl Iterator<Item = Option<(f64, &'static str)>>) -> Option<(&'static str, Vec<f64>)> {
+    let all: Vec<(f64, &'static str)> = quantities.collect::<Option<_>>()?;
+    let unit = all.first()?.1;
+    all.iter().all(|(_, other)| *other == unit).then(|| (unit, all.iter().map(|(number, _)| *number).collect()))
+}
+
+/// A number, or a quantity in the unit of charts.
+fn quantity(text: &str) -> Option<(f64, &'static str)> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite()).map(|number| (number, ""));
+    let rate = || text.parse::<Rate>().ok().map(|rate| (rate.bps() as f64, "bps"));
+    let span = || text.parse::<Span>().ok().map(|span| (span.ps() as f64 / 1000.0, "ns"));
+    let size = || text.parse::<Size>().ok().map(|size| (size.bits() as f64 / 8.0, "bytes"));
+    number.or_else(rate).or_else(span).or_else(size)
+}
+
+#[cfg(test)]
+#[path = "curve_tests.rs"]
+mod tests;

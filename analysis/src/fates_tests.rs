@@ -1,0 +1,95 @@
+//! Tests of [`super`]: fates told event by event.
+
+use super::*;
+use crate::testing::Story;
+use Fate::*;
+
+#[test]
+fn members_inherit_the_fate_of_their_carrier_over_several_hops() {
+    // 1 and 2 merge at node 0 (as 2), 2 and 3 at node 1 (as 2, the newest), then node 2 drops 2.
+    let mut story = Story::new();
+    for worker in 1..=4 {
+        story.sent(worker, 0, Some(0), 0);
+    }
+    story.queued(1, 0, 1).merged(2, 0, 1, 2).departed(3, 0, 2);
+    story.queued(4, 1, 2).merged(5, 1, 3, 2).departed(6, 1, 2);
+    story.dropped(7, 2, 2, Reason::QueueFull);
+    story.queued(8, 0, 4).departed(9, 0, 4).received(10, 4, 0, 1);
+    let fates = Fates::resolve(&story.records);
+    let full = Dropped(Reason::QueueFull);
+    assert_eq!(fates.fate, [full, full, full, DeliveredAlone]);
+    assert_eq!(fates.contradictions, 0);
+    // 2 arrived at node 0 with its merge at 2 and left at 3; at node 1 from 4 to 6; packet 4 from 8 to 9.
+    assert_eq!(fates.device_latency_ps, [1, 2, 1]);
+}
+
+#[test]
+fn an_aggregate_is_delivered_with_all_its_members() {
+    let mut story = Story::new();
+    for worker in 1..=3 {
+        story.sent(worker, 5, Some(5), 0);
+    }
+    story.queued(1, 0, 1).merged(2, 0, 2, 1).merged(3, 0, 1, 3).departed(4, 0, 3).received(5, 3, 5, 3);
+    let fates = Fates::resolve(&story.records);
+    assert_eq!(fates.fate, [DeliveredMerged; 3]);
+    let mut members = fates.members_of(0).to_vec();
+    members.sort_unstable();
+    assert_eq!(members, [0, 1, 2]);
+    assert_eq!((fates.contradictions, fates.balance().unknown), (0, 0));
+}
+
+#[test]
+fn subsumed_outranked_withheld_and_in_flight() {
+    let mut story = Story::new();
+    for worker in 1..=6 {
+        story.sent(worker, 0, (worker != 6).then_some(0), 0);
+    }
+    // 1 merged into 2, then 3 takes the place of both; 4 outranked by 5, which stays in the queue.
+    story.queued(1, 0, 1).merged(1, 0, 1, 2).subsumed(2, 0, 2, 3).outranked(3, 0, 4, 5).received(9, 3, 0, 1);
+    let fates = Fates::resolve(&story.records);
+    assert_eq!(fates.fate, [Subsumed, Subsumed, DeliveredAlone, Outranked, InFlight, Withheld]);
+    let balance = fates.balance();
+    assert_eq!((balance.generated, balance.withheld, balance.sent, balance.in_flight), (6, 1, 5, 1));
+    assert_eq!((balance.subsumed, balance.outranked, balance.unknown), (2, 1, 0));
+}
+
+#[test]
+fn later_attempts_are_no_new_updates() {
+    let mut story = Story::new();
+    story.sent(1, 0, Some(0), 0).sent_again(1, 0, 1, 5, 0).sent_again(1, 0, 2, 9, 0).sent(2, 0, None, 0);
+    story.dropped(1, 0, 1, Reason::QueueFull).attempt_received(8, PacketId::new(1, 0, 1), 0, true);
+    let balance = Fates::resolve(&story.records).balance();
+    assert_eq!((balance.generated, balance.retransmitted, balance.withheld, balance.sent), (2, 2, 1, 3));
+    assert_eq!((balance.delivered_alone, balance.dropped_total(), balance.in_flight, balance.unknown), (1, 1, 1, 0));
+}
+
+#[test]
+fn contradictions_are_counted() {
+    let mut base = Story::new();
+    base.sent(1, 0, Some(0), 0).sent(2, 0, Some(0), 0);
+    let count = |tell: &dyn Fn(&mut Story) -> &mut Story| {
+        let mut story = base.clone();
+        tell(&mut story);
+        Fates::resolve(&story.records).balance().unknown
+    };
+    assert_eq!(count(&|story| story), 0);
+    // Received after it was dropped; a packet that nobody sent; a count that is not the members'.
+    assert_eq!(count(&|s| s.dropped(1, 0, 1, Reason::NoRoute).received(2, 1, 0, 1)), 1);
+    assert_eq!(count(&|s| s.received(2, 77, 0, 1)), 1);
+    assert_eq!(count(&|s| s.received(2, 1, 0, 3)), 2);
+    // Merged into something that had ended; sent twice under one id.
+    assert_eq!(count(&|s| s.dropped(1, 0, 1, Reason::NoRoute).merged(2, 0, 2, 1)), 1);
+    assert_eq!(count(&|s| s.sent(1, 0, Some(0), 0)), 1);
+    // A duplicate is no contradiction.
+    assert_eq!(count(&|s| s.received(2, 1, 0, 1).received(3, 1, 0, 1)), 0);
+}
+
+#[test]
+fn balances_differ_by_every_entry() {
+    let a = Balance { sent: 5, retransmitted: 1, dropped: [("no_route".to_owned(), 2)].into(), ..Default::default() };
+    let b = Balance { sent: 7, dropped: [("malformed".to_owned(), 3)].into(), ..Default::default() };
+    assert_eq!((difference(&a, &b), difference(&a, &a)), (8, 0));
+    let mut sum = a.clone();
+    add(&mut sum, &b);
+    assert_eq!((sum.sent, sum.retransmitted, sum.dropped_total(), sum.dropped["no_route"]), (12, 1, 5, 2));
+}

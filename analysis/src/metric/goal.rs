@@ -1,0 +1,43 @@
+//! Time to a goal (design §4, "speedup"): when every worker had N updates represented at the server.
+
+use pktgen_generator::Result;
+use pktgen_generator::registry::Named;
+
+use super::Metric;
+use crate::analyze::Analysis;
+use crate::line::{Line, NS, UPDATES};
+
+/// See the module.
+pub(super) struct Goal;
+
+/// The metric that speedup is the ratio of.
+pub(crate) const TIME_TO_GOAL: &str = "time_to_goal";
+
+impl Named for Goal {
+    fn name(&self) -> &'static str {
+        "goal"
+    }
+
+    fn about(&self) -> &'static str {
+        "time until every worker had as many updates represented as the run's goal says, per worker and in all"
+    }
+}
+
+impl Metric for Goal {
+    fn keys(&self) -> Vec<String> {
+        [TIME_TO_GOAL, "workers_at_goal", "represented"].map(str::to_owned).into()
+    }
+
+    fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
+        let Some(goal) = &run.goal else { return Ok(()) };
+        out.push(Line::new(TIME_TO_GOAL, NS, goal.time_ns()));
+        out.push(Line::new("workers_at_goal", "workers", goal.workers_at_goal as f64));
+        let Some(detail) = &goal.detail else { return Ok(()) };
+        out.push(Line::new("represented", UPDATES, detail.represented as f64));
+        out.extend(detail.by_worker.iter().map(|(worker, t)| {
+            let ns = t.map(|t| t as f64 / 1000.0);
+            Line::new(TIME_TO_GOAL, NS, ns).with("flow", "worker").with("id", *worker)
+        }));
+        Ok(())
+    }
+}
