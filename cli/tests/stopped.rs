@@ -6,7 +6,8 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 /// Long enough to be stopped in the middle: 54 million updates.
-const LONG: &str = "name = \"long\"\n[workload]\nupdates = 2000000\n[schedule]\nkind = \"poisson\"\noffered = \"60Gbps\"\n[topology]\nrate = \"40Gbps\"\n";
+const LONG: &str = "name = \"long\"\n[workload]\nupdates = 2000000\n[schedule]\nkind = \"poisson\"\noffered = \"60Gbps\"\n[topology]\nrate = \"40Gbps\"\n\
+    [endpoint]\nworkers = \"transmission_control\"\n[capture]\nstates = true\n";
 
 /// Starts the long run in `folder` and waits until some of every stream is on disk.
 fn start(folder: &Path) -> Child {
@@ -18,7 +19,7 @@ fn start(folder: &Path) -> Child {
         .expect("the binary runs");
     let size = |name: &str| fs::metadata(folder.join("run").join(name)).map_or(0, |m| m.len());
     for _ in 0..600 {
-        if ["sent.arrows", "books.arrows", "received.arrows"].iter().all(|name| size(name) > 1 << 20) {
+        if ["sent.arrows", "books.arrows", "received.arrows", "states.arrows"].iter().all(|name| size(name) > 1 << 20) {
             return child;
         }
         std::thread::sleep(Duration::from_millis(50));
@@ -70,4 +71,5 @@ fn a_killed_run_is_readable_up_to_its_last_batch() {
     let sent = lines.lines().find(|l| l.contains("\"metric\":\"sent\"")).expect("a count of what was sent");
     let sent: serde_json::Value = serde_json::from_str(sent).expect("JSON");
     assert!(sent["value"].as_f64().expect("a number") > 10_000.0, "{sent}");
+    assert!(folder.path().join("run/states.parquet").exists() && lines.contains("\"metric\":\"p_send_mean\""));
 }
