@@ -5,17 +5,22 @@
 //! printed text, print anything, or use `unsafe`. Bad input gives a message, never a panic.
 //!
 //! Map: [`run`] reads a run dir; [`fates`] resolves packets; [`age`] is the Age-of-Model of all flows;
-//! [`metric`] turns both into [`Line`]s ([`analyze`] drives it); [`stats`] has medians and intervals;
-//! [`sweep`] analyses all runs of a folder; [`model`] is what a report says ([`chart`] its pictures'
-//! data, [`human`] its units, [`check`] the experiment's mistakes), [`report`] its forms ([`plot`] draws),
-//! [`summary`] the terminal's.
+//! [`goal`] how far a run to a goal came; [`metric`] turns them into [`Line`]s ([`analyze`] drives it); [`stats`]
+//! has medians and intervals; [`sweep`] analyses all runs of a folder (`baseline` compares them, `group` speaks of
+//! clusters together); [`model`] is what a report says ([`chart`], `curve` and [`state_chart`] its pictures' data,
+//! [`human`] its units, [`check`] the experiment's mistakes), [`report`] its forms ([`plot`] draws), [`summary`]
+//! the terminal's.
 #![forbid(unsafe_code)]
 
 pub mod age;
 pub mod analyze;
+mod baseline;
 pub mod chart;
 pub mod check;
+mod curve;
 pub mod fates;
+pub mod goal;
+mod group;
 pub mod human;
 mod index;
 pub mod line;
@@ -24,14 +29,18 @@ pub mod model;
 pub mod plot;
 pub mod report;
 pub mod run;
+pub mod state_chart;
 pub mod stats;
 pub mod summary;
 pub mod sweep;
 mod table;
 mod verdict;
+pub mod verify;
 
 #[cfg(test)]
 mod metric_tests;
+#[cfg(test)]
+mod move_tests;
 #[cfg(test)]
 mod registry_tests;
 #[cfg(test)]

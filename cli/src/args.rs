@@ -54,7 +54,9 @@ pub(crate) enum Command {
     Analyze(Analyze),
     /// Reports from run dirs: html, markdown, json
     Report(Report),
-    /// What there is: formats, workloads, schedules, topologies, programs, queues, endpoints, transports, metrics, reports
+    /// Formal check of a configuration by an SMT solver: does a property hold for every behaviour? (OLAF §6)
+    Verify(Verify),
+    /// What there is: formats, workloads, schedules, topologies, programs, queues, endpoints, transports, metrics, reports, properties
     List(List),
 }
 
@@ -190,6 +192,36 @@ pub(crate) struct Report {
     #[arg(long, value_name = "MEMBER", default_value = AgeOf::default().name(), value_parser = ages())]
     pub(crate) age: AgeOf,
 }
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = VERIFY_EXITS)]
+pub(crate) struct Verify {
+    /// Property: aom-fairness (average peak AoM of any two clusters differs by at most verify.epsilon)
+    pub(crate) property: String,
+    #[command(flatten)]
+    pub(crate) experiment: Experiment,
+    /// Search instead of one check: max-rate is the largest update rate for which all behaviours keep the property
+    #[arg(long, value_name = "WHAT", value_parser = ["max-rate"])]
+    pub(crate) find: Option<String>,
+    /// Solver: a command that reads SMT-LIB 2 from its standard input
+    #[arg(long, value_name = "COMMAND", default_value = pktgen_analysis::verify::solver::DEFAULT)]
+    pub(crate) solver: String,
+    /// Seconds for each question (all behaviours, some behaviour); then the verdict is "unknown"
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    pub(crate) timeout: f64,
+    /// Write the model with all its queries as SMT-LIB 2, too (several cases: FILE-1.smt2, FILE-2.smt2, ...)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) emit: Option<PathBuf>,
+    /// Folder for counterexamples and witnesses; must be new or empty [default: runs/verify-NAME-N]
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+}
+
+const VERIFY_EXITS: &str = "\
+Verdicts: \"holds\", within the horizon of verify.updates; \"fails\", with a counterexample that was replayed;\n\
+\"unknown\", with the time spent. docs/verify.md defines the model and the keys of [verify]; configs/verify/ has\n\
+examples. Exit codes: 0 the property holds for all behaviours (of every case); 1 it fails or is unknown;\n\
+2 usage or configuration; 3 there is no solver.";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct List {

@@ -41,6 +41,7 @@ pub const SECTIONS: &[&str] = &[
     "sweep",
     "report",
     "paper",
+    "verify",
 ];
 
 /// A run, ready to start.
@@ -75,6 +76,8 @@ pub fn plan(mut document: Document, seed: u64) -> Result<Plan> {
     document.set("seed", Value::Integer(seed as i64), Origin::Default)?;
     document.top("seed", "")?;
     document.forget("sweep");
+    // `pktgen verify` reads it; a run does not.
+    drop(document.section("verify")?);
     let opened = workload::open(&mut document, Seed(seed))?;
     let workers = Arc::new(opened.source.population().clone());
     let frame_max = (opened.source.frame_max() as usize).max(FRAME_MIN);

@@ -27,6 +27,7 @@ fn registries() -> Vec<(&'static str, Entries)> {
         ("transports", entries(transport::TRANSPORTS)),
         ("metrics", entries(pktgen_analysis::METRICS)),
         ("reports", entries(pktgen_analysis::REPORTS)),
+        ("properties", entries(pktgen_analysis::verify::PROPERTIES)),
     ]
 }
 

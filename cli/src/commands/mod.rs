@@ -6,6 +6,7 @@ mod list;
 mod replay;
 mod report;
 mod trace;
+mod verify;
 
 use pktgen_generator::Result;
 
@@ -20,6 +21,7 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Replay(args) => replay::run(args, ui),
         Command::Analyze(args) => analyze::run(args, ui),
         Command::Report(args) => report::run(args, ui),
+        Command::Verify(args) => verify::run(args, ui),
         Command::List(args) => list::run(args, ui),
     }
 }

@@ -86,7 +86,7 @@ fn say_validity(finished: &[Finished], ui: &Ui) -> bool {
 }
 
 /// `runs/NAME-N` with the first N that is free; of the experiment's name only what is safe in a folder's.
-fn free_folder(name: &str) -> Result<PathBuf> {
+pub(super) fn free_folder(name: &str) -> Result<PathBuf> {
     let base = Path::new("runs");
     let safe = |c: char| if c.is_ascii_alphanumeric() || "=,.-_".contains(c) { c } else { '_' };
     let name: String = name.trim_start_matches(['.', '/', '\\']).chars().take(NAME_MAX).map(safe).collect();

@@ -1,0 +1,99 @@
+//! AoM fairness (§6): is the average peak Age-of-Model of every cluster within ε of every other's?
+//!
+//! Registered in [`super::PROPERTIES`]; reads `[verify]` and leaves the rest to [`super::decide`].
+
+use pktgen_generator::config::Document;
+use pktgen_generator::registry::Named;
+use pktgen_generator::{Error, Result};
+
+use super::decide::{self, Case};
+use super::encode::Model;
+use super::rate::{self, Probe, RateReport};
+use super::setup::{self, Setup};
+use super::solver::Solver;
+use super::{Property, Question};
+
+/// Sections of experiments that are run: not read here.
+const EXPERIMENT: &[&str] = &[
+    "workload",
+    "schedule",
+    "format",
+    "topology",
+    "target",
+    "endpoint",
+    "transport",
+    "capture",
+    "sweep",
+    "report",
+    "paper",
+];
+
+/// `aom-fairness`.
+pub(super) struct AomFairness;
+
+impl Named for AomFairness {
+    fn name(&self) -> &'static str {
+        "aom-fairness"
+    }
+    fn about(&self) -> &'static str {
+        "average peak Age-of-Model of any two clusters differs by at most epsilon (OLAF §6)"
+    }
+}
+
+impl Property for AomFairness {
+    fn open(&self, mut document: Document) -> Result<Box<dyn Question>> {
+        let name = document.top("name", "unnamed")?;
+        document.top("about", "")?;
+        if document.get("verify").is_none() {
+            return Err(Error::config(format!(
+                "{}: there is no section [verify]; docs/verify.md has its keys, configs/verify/ examples",
+                document.name()
+            )));
+        }
+        let mut section = document.section("verify")?;
+        let setups = setup::read(&mut section)?;
+        let find = rate::read(&mut section, setups[0].clusters.len())?;
+        document.close(section)?;
+        // The same file may be an experiment, whose sections are not ours.
+        document.top("seed", "1")?;
+        for section in EXPERIMENT {
+            drop(document.section(section)?);
+        }
+        document.finish(&["name", "about", "verify"])?;
+        Ok(Box::new(Fairness { name, config: document.resolved(), setups, find }))
+    }
+}
+
+struct Fairness {
+    name: String,
+    config: String,
+    setups: Vec<Setup>,
+    /// The cluster whose rate is searched; none: all.
+    find: Option<usize>,
+}
+
+impl Question for Fairness {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn config(&self) -> &str {
+        &self.config
+    }
+
+    fn cases(&self) -> usize {
+        self.setups.len()
+    }
+
+    fn script(&self, index: usize) -> String {
+        Model::new(&self.setups[index]).whole()
+    }
+
+    fn check(&self, index: usize, solver: &Solver) -> Result<Case> {
+        decide::check(&self.setups[index], solver)
+    }
+
+    fn max_rate(&self, index: usize, solver: &Solver, progress: &mut dyn FnMut(&Probe)) -> Result<RateReport> {
+        rate::search(&self.setups[index], self.find, solver, progress)
+    }
+}
