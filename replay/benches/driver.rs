@@ -52,7 +52,7 @@ fn driver(c: &mut Criterion) {
         group.bench_function(format!("{name}/no_records"), |b| {
             b.iter_batched(
                 || experiment.plan(run).expect("valid"),
-                |plan| plan.simulation.run(plan.until, &stop, &mut Nothing, &mut |_| {}).map(|o| o.counters),
+                |plan| plan.engine.run(plan.until, &stop, &mut Nothing, &mut |_| {}).map(|o| o.counters),
                 BatchSize::PerIteration,
             );
         });
@@ -67,7 +67,7 @@ fn driver(c: &mut Criterion) {
                     (dir, plan, recorder)
                 },
                 |(dir, plan, mut recorder)| {
-                    let outcome = plan.simulation.run(plan.until, &stop, &mut recorder, &mut |_| {});
+                    let outcome = plan.engine.run(plan.until, &stop, &mut recorder, &mut |_| {});
                     (dir, recorder, outcome.map(|o| o.counters))
                 },
                 BatchSize::PerIteration,
@@ -100,7 +100,7 @@ fn multi_hop(c: &mut Criterion) {
         group.bench_function(name, |b| {
             b.iter_batched(
                 || experiment.plan(run).expect("valid"),
-                |plan| plan.simulation.run(plan.until, &stop, &mut Nothing, &mut |_| {}).map(|o| o.counters),
+                |plan| plan.engine.run(plan.until, &stop, &mut Nothing, &mut |_| {}).map(|o| o.counters),
                 BatchSize::PerIteration,
             );
         });

@@ -1,56 +1,91 @@
 //! Multicast groups: the ports of every device towards the workers of every cluster, and how moves change them
 //! (OLAF §7). Called when a run is planned.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use pktgen_generator::topology::{NO_PORT, NodeId, Topology};
+use pktgen_generator::topology::{Move, NO_PORT, NodeId, Topology};
 
-use crate::driver::virtual_time::Regroup;
 use crate::endpoint::Facts;
 
 /// Of one device: for each cluster, the ports towards its workers, each once.
-pub(crate) type GroupPorts = Vec<Vec<u16>>;
+pub type GroupPorts = Vec<Vec<u16>>;
 
-/// What the control plane tells the devices at each move.
-pub(crate) fn changes(topology: &Topology, routes: &[Arc<Vec<u16>>], facts: &Facts) -> Vec<Regroup> {
-    let mut cluster_of = facts.workers.cluster_of.clone();
-    let regroup = |change: &pktgen_generator::topology::Move| {
-        cluster_of[change.worker as usize] = change.cluster;
-        Regroup { change: *change, group_ports: ports(topology, routes, &cluster_of, facts) }
-    };
-    facts.workers.moves.iter().map(regroup).collect()
+/// The control plane's event (OLAF §7, "P4 Control Plane"): a worker joins another cluster.
+#[derive(Debug, Clone)]
+pub struct Regroup {
+    /// What.
+    pub change: Move,
+    /// The cluster that it leaves.
+    pub from: u16,
+    /// By node, from then on: the ports towards the workers of the cluster that it leaves, and of the one it joins.
+    pub ports: Vec<[Vec<u16>; 2]>,
 }
 
-/// For each node and cluster, the ports that lead away from the server to workers of the cluster, each once.
-/// Only devices on the way from the server to a worker have one: an ACK never turns back.
-pub(crate) fn ports(
-    topology: &Topology,
-    routes: &[Arc<Vec<u16>>],
-    cluster_of: &[u16],
-    facts: &Facts,
-) -> Vec<Arc<GroupPorts>> {
-    let nodes = topology.nodes.len();
-    let ends: Vec<Vec<NodeId>> =
-        (0..nodes).map(|node| topology.ports(node as NodeId).map(|(_, link)| link.to).collect()).collect();
-    let mut ports = vec![vec![Vec::new(); facts.workers.clusters_ever()]; nodes];
-    for (worker, &cluster) in cluster_of.iter().enumerate() {
-        let host = facts.host_of[worker];
-        let mut at = facts.server;
-        while at != host {
-            let port = routes[usize::from(at)][usize::from(host)];
-            if port == NO_PORT {
-                break;
+/// Who is in which cluster, and the way from the server to each.
+pub(crate) struct Groups {
+    /// Of each worker: the nodes on the way down, and the port to take there. An ACK never turns back.
+    ways: Vec<Vec<(NodeId, u16)>>,
+    members: Vec<BTreeSet<u32>>,
+    nodes: usize,
+}
+
+impl Groups {
+    pub(crate) fn new(topology: &Topology, routes: &[Arc<Vec<u16>>], facts: &Facts) -> Self {
+        let nodes = topology.nodes.len();
+        let ends: Vec<Vec<NodeId>> =
+            (0..nodes).map(|node| topology.ports(node as NodeId).map(|(_, link)| link.to).collect()).collect();
+        let way = |host: &NodeId| {
+            let (mut at, mut way) = (facts.server, Vec::new());
+            while at != *host && routes[usize::from(at)][usize::from(*host)] != NO_PORT {
+                let port = routes[usize::from(at)][usize::from(*host)];
+                way.push((at, port));
+                at = ends[usize::from(at)][usize::from(port)];
             }
-            if let Some(own) = ports[usize::from(at)].get_mut(usize::from(cluster))
-                && !own.contains(&port)
-            {
-                own.push(port);
+            way
+        };
+        let mut members = vec![BTreeSet::new(); facts.workers.clusters_ever()];
+        for (worker, &cluster) in facts.workers.cluster_of.iter().enumerate() {
+            if let Some(own) = members.get_mut(usize::from(cluster)) {
+                own.insert(worker as u32);
             }
-            at = ends[usize::from(at)][usize::from(port)];
         }
+        Groups { ways: facts.host_of.iter().map(way).collect(), members, nodes }
     }
-    for own in ports.iter_mut().flatten() {
-        own.sort_unstable();
+
+    /// By node, the ports towards the members of `cluster`.
+    fn ports_of(&self, cluster: usize) -> Vec<Vec<u16>> {
+        let mut ports = vec![Vec::new(); self.nodes];
+        for (node, port) in self.members[cluster].iter().flat_map(|worker| &self.ways[*worker as usize]) {
+            let own: &mut Vec<u16> = &mut ports[usize::from(*node)];
+            if let Err(place) = own.binary_search(port) {
+                own.insert(place, *port);
+            }
+        }
+        ports
     }
-    ports.into_iter().map(Arc::new).collect()
+
+    /// For each node and cluster, the ports that lead away from the server to workers of the cluster.
+    pub(crate) fn tables(&self) -> Vec<Arc<GroupPorts>> {
+        let mut tables = vec![vec![Vec::new(); self.members.len()]; self.nodes];
+        for cluster in 0..self.members.len() {
+            for (table, ports) in tables.iter_mut().zip(self.ports_of(cluster)) {
+                table[cluster] = ports;
+            }
+        }
+        tables.into_iter().map(Arc::new).collect()
+    }
+
+    /// What the control plane tells the devices at each move.
+    pub(crate) fn changes(mut self, facts: &Facts) -> Vec<Regroup> {
+        let mut cluster_of = facts.workers.cluster_of.clone();
+        let regroup = |change: &Move| {
+            let from = std::mem::replace(&mut cluster_of[change.worker as usize], change.cluster);
+            self.members[usize::from(from)].remove(&change.worker);
+            self.members[usize::from(change.cluster)].insert(change.worker);
+            let (left, joined) = (self.ports_of(usize::from(from)), self.ports_of(usize::from(change.cluster)));
+            Regroup { change: *change, from, ports: left.into_iter().zip(joined).map(|(a, b)| [a, b]).collect() }
+        };
+        facts.workers.moves.iter().map(regroup).collect()
+    }
 }

@@ -15,7 +15,7 @@ pub mod clock;
 pub mod driver;
 pub mod endpoint;
 pub mod frame;
-mod groups;
+pub mod groups;
 pub mod ledger;
 pub mod plan;
 pub mod run;

@@ -8,7 +8,7 @@ use pktgen_generator::record::NO_CLUSTER;
 use pktgen_generator::registry::find;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::time::{NEVER, SECOND, Serialiser, Time};
-use pktgen_generator::topology::{self, Link, NodeId, Population, Role, Topology};
+use pktgen_generator::topology::{self, Link, Node, NodeId, Population, Role, Topology};
 use pktgen_generator::units::{Rate, Span};
 use pktgen_generator::wire::FORMATS;
 use pktgen_generator::wire::olaf::{ACK_HEAD, FRAME_MIN, UPDATE_HEAD, elements_in};
@@ -18,12 +18,12 @@ use pktgen_generator::{Error, Result};
 use crate::capture::Records;
 use crate::driver::virtual_time::{Device, Simulation};
 use crate::endpoint::{ENDPOINTS, Endpoint, Facts, Server};
-use crate::groups;
+use crate::groups::{GroupPorts, Groups, Regroup};
 use crate::ledger::{Goal, Ledger};
 use crate::target::port::{Port, PortTiming};
 use crate::target::program::{PROGRAMS, Place};
 use crate::target::queue::QUEUES;
-use crate::transport::TRANSPORTS;
+use crate::transport::TransportPlan;
 
 /// The sections of an experiment file, for the error about an unknown one.
 pub const SECTIONS: &[&str] = &[
@@ -44,10 +44,34 @@ pub const SECTIONS: &[&str] = &[
     "verify",
 ];
 
-/// A run, ready to start.
-pub struct Plan {
-    /// The simulation.
-    pub simulation: Simulation,
+/// What moves frames in a run, before a driver takes it.
+pub struct Parts {
+    /// The network.
+    pub topology: Topology,
+    /// The devices, by node.
+    pub devices: Vec<Option<Device>>,
+    /// The workers.
+    pub senders: Box<dyn Endpoint>,
+    /// The server.
+    pub receiver: Server,
+    /// The account.
+    pub ledger: Ledger,
+    /// Bytes of the largest frame, ACKs included.
+    pub frame_bytes: usize,
+    /// What the control plane does.
+    pub changes: Vec<Regroup>,
+    /// What hosts and devices know.
+    pub facts: Facts,
+}
+
+/// A run, ready to start. `E` is the driver with everything in it, or the parts for one.
+pub struct Plan<E = Simulation> {
+    /// What runs.
+    pub engine: E,
+    /// How frames move.
+    pub transport: TransportPlan,
+    /// What its reader must know beforehand.
+    pub remarks: Vec<String>,
     /// When it is cut off.
     pub until: Time,
     /// Which rows are recorded.
@@ -68,8 +92,20 @@ pub struct Plan {
     pub config: String,
 }
 
+/// Plans a run in virtual time.
+pub fn plan(document: Document, seed: u64) -> Result<Plan> {
+    let plan = prepare(document, seed)?;
+    if plan.transport.kind.capabilities().real_time {
+        return Err(Error::config(format!(
+            "transport.kind = \"{}\" is in real time; use virtual here",
+            plan.transport.kind.name()
+        )));
+    }
+    Ok(plan.map(Simulation::new))
+}
+
 /// Reads all sections but `sweep`, `report` and `paper`, which belong to the sweep.
-pub fn plan(mut document: Document, seed: u64) -> Result<Plan> {
+pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
     document.top("name", "unnamed")?;
     document.top("about", "")?;
     // Resolved as what this run uses, so that its configuration repeats it.
@@ -82,7 +118,7 @@ pub fn plan(mut document: Document, seed: u64) -> Result<Plan> {
     let workers = Arc::new(opened.source.population().clone());
     let frame_max = (opened.source.frame_max() as usize).max(FRAME_MIN);
     let udp_checksum = read_format(&mut document)?;
-    read_transport(&mut document)?;
+    let transport = TransportPlan::read(&mut document)?;
     let topology = topology::open(&mut document, &workers)?;
     let capture = read_capture(&mut document)?;
     if opened.endless && capture.goal.is_none() && capture.until == NEVER {
@@ -99,28 +135,47 @@ pub fn plan(mut document: Document, seed: u64) -> Result<Plan> {
         round_trip: round_trip(&topology, frame_max as u32),
         states: capture.states,
     };
-    let (senders, receiver) = read_endpoints(&mut document, &facts, opened.source)?;
+    let (senders, receiver, listens) = read_endpoints(&mut document, &facts, opened.source)?;
     let mut target = document.section("target")?;
     let devices = Devices::read(&mut target, &topology, &facts)?;
+    let mut remarks = Vec::new();
+    if listens && !devices.tells_congestion(&target)? {
+        remarks.push(format!(
+            "note: workers listen for a congested queue and no device tells them of one: program \"{}\" with queue \"{}\" \
+             stamps no count of clusters into ACKs, so every update is sent",
+            devices.program, devices.queue
+        ));
+    }
+    if capture.states && !listens {
+        remarks.push("note: capture.states has nothing to keep: these workers know of no queue".to_owned());
+    }
+    let changes = Groups::new(&topology, &devices.routes, &facts).changes(&facts);
     let goal = capture.goal.map(|n| Goal::new(n, workers.cluster_of.iter().map(|c| *c != NO_CLUSTER)));
+    if goal.as_ref().is_some_and(|goal| goal.workers() == 0) {
+        return Err(Error::config("capture.goal needs workers that send updates; this workload has none"));
+    }
     let ledger = Ledger::new(workers.len(), elements_in(frame_max), goal);
-    let simulation = Simulation::new(
-        &topology,
-        |node, links| devices.build(&mut target, node, links),
-        senders,
-        Box::new(receiver),
-        ledger,
-        // An ACK with the model has a longer header than the update it answers.
-        frame_max + ACK_HEAD - UPDATE_HEAD,
-        groups::changes(&topology, &devices.routes, &facts),
-    )?;
+    let devices = devices.build_all(&mut target, &topology)?;
     for discipline in QUEUES {
         target.allow(discipline.keys());
     }
     document.close(target)?;
     document.finish(SECTIONS)?;
+    let nodes = topology.nodes.iter().map(|n| n.name.clone()).collect();
     Ok(Plan {
-        simulation,
+        engine: Parts {
+            topology,
+            devices,
+            senders,
+            receiver,
+            ledger,
+            // An ACK with the model has a longer header than the update it answers.
+            frame_bytes: frame_max + ACK_HEAD - UPDATE_HEAD,
+            changes,
+            facts,
+        },
+        transport,
+        remarks,
         until: capture.until,
         goal: capture.goal,
         records: capture.records,
@@ -128,9 +183,29 @@ pub fn plan(mut document: Document, seed: u64) -> Result<Plan> {
         pcap: capture.pcap,
         trace_hash: opened.hash,
         workers,
-        nodes: topology.nodes.iter().map(|n| n.name.clone()).collect(),
+        nodes,
         config: document.resolved(),
     })
+}
+
+impl<E> Plan<E> {
+    /// The same plan for what `with` makes of its parts.
+    pub fn map<F>(self, with: impl FnOnce(E) -> F) -> Plan<F> {
+        Plan {
+            engine: with(self.engine),
+            transport: self.transport,
+            remarks: self.remarks,
+            until: self.until,
+            goal: self.goal,
+            records: self.records,
+            states: self.states,
+            pcap: self.pcap,
+            trace_hash: self.trace_hash,
+            workers: self.workers,
+            nodes: self.nodes,
+            config: self.config,
+        }
+    }
 }
 
 /// Opens the workers' endpoint and the server.
@@ -138,17 +213,18 @@ fn read_endpoints(
     document: &mut Document,
     facts: &Facts,
     source: Box<dyn Source>,
-) -> Result<(Box<dyn Endpoint>, Server)> {
+) -> Result<(Box<dyn Endpoint>, Server, bool)> {
     let mut section = document.section("endpoint")?;
     let kind: String = section.get("workers", "open_loop")?;
     let kind = find(ENDPOINTS, "worker endpoint", &kind, &section.place("workers"))?;
+    let listens = kind.listens();
     let senders = kind.open(&mut section, facts, source)?;
     let receiver = Server::open(&mut section, facts)?;
     for kind in ENDPOINTS {
         section.allow(kind.keys());
     }
     document.close(section)?;
-    Ok((senders, receiver))
+    Ok((senders, receiver, listens))
 }
 
 /// Longest time from sending a frame of `bytes` to the arrival of an ACK of that size where nothing waits.
@@ -176,13 +252,6 @@ fn read_format(document: &mut Document) -> Result<bool> {
     let udp_checksum = section.get("udp_checksum", false)?;
     document.close(section)?;
     Ok(udp_checksum)
-}
-
-fn read_transport(document: &mut Document) -> Result<()> {
-    let mut section = document.section("transport")?;
-    let kind: String = section.get("kind", "virtual")?;
-    find(TRANSPORTS, "transport", &kind, &section.place("kind"))?;
-    document.close(section)
 }
 
 /// `[capture]`.
@@ -215,7 +284,7 @@ struct Devices {
     queue: String,
     timing: PortTiming,
     routes: Vec<Arc<Vec<u16>>>,
-    group_ports: Vec<Arc<Vec<Vec<u16>>>>,
+    group_ports: Vec<Arc<GroupPorts>>,
     workers: Arc<Population>,
     server: NodeId,
 }
@@ -246,7 +315,7 @@ impl Devices {
         let engine_buffer: u32 = section.get("engine_buffer", 16u32)?;
         let bypass_slots: u32 = section.get("bypass_slots", 1024u32)?;
         let routes: Vec<_> = topology.routes().into_iter().map(Arc::new).collect();
-        let group_ports = groups::ports(topology, &routes, &facts.workers.cluster_of, facts);
+        let group_ports = Groups::new(topology, &routes, facts).tables();
         Ok(Devices {
             program,
             queue,
@@ -263,6 +332,22 @@ impl Devices {
             workers: facts.workers.clone(),
             server: facts.server,
         })
+    }
+
+    /// Do devices stamp the number of active clusters into ACKs?
+    fn tells_congestion(&self, section: &Section) -> Result<bool> {
+        let program = find(PROGRAMS, "program", &self.program, &section.place("program"))?;
+        let discipline = find(QUEUES, "queue", &self.queue, &section.place("queue"))?;
+        Ok(program.identifies() && discipline.needs_identified())
+    }
+
+    /// The devices of a topology, by node.
+    fn build_all(&self, section: &mut Section, topology: &Topology) -> Result<Vec<Option<Device>>> {
+        let one = |(id, node): (usize, &Node)| -> Result<Option<Device>> {
+            let links: Vec<_> = topology.ports(id as NodeId).map(|(i, link)| (i as u32, link)).collect();
+            (node.role == Role::Device).then(|| self.build(section, id as NodeId, &links)).transpose()
+        };
+        topology.nodes.iter().enumerate().map(one).collect()
     }
 
     fn build(&self, section: &mut Section, node: NodeId, links: &[(u32, &Link)]) -> Result<Device> {

@@ -167,7 +167,7 @@ impl Experiment {
         let plan = self.plan(run)?;
         let mut manifest = self.manifest(run, &plan);
         let mut recorder = RunDir::create(dir, &manifest, plan.records, plan.states, plan.pcap)?;
-        let outcome = plan.simulation.run(plan.until, stop, &mut recorder, &mut |n| progress(n))?;
+        let outcome = plan.engine.run(plan.until, stop, &mut recorder, &mut |n| progress(n))?;
         conclude(&mut manifest, outcome);
         recorder.finish(&manifest)?;
         Ok(Finished {
@@ -194,9 +194,16 @@ impl Experiment {
             created_unix_ns: clock::unix_ns(),
             trace_hash: plan.trace_hash.clone(),
             config: plan.config.clone(),
-            clocks: ["sent.t_gen_ps", "sent.t_due_ps", "sent.t_sent_ps", "books.t_ps", "received.t_recv_ps"]
-                .map(clock)
-                .into(),
+            clocks: [
+                "sent.t_gen_ps",
+                "sent.t_due_ps",
+                "sent.t_sent_ps",
+                "books.t_ps",
+                "received.t_recv_ps",
+                "states.t_ps",
+            ]
+            .map(clock)
+            .into(),
             host: BTreeMap::new(),
             nodes: plan.nodes.clone(),
             records: plan.records.to_string(),
@@ -205,7 +212,7 @@ impl Experiment {
             balance: Balance::default(),
             balance_by_worker: Vec::new(),
             counters: Counters::default(),
-            validity: Validity::default(),
+            validity: Validity { valid: false, reasons: plan.remarks.clone() },
         }
     }
 
@@ -249,6 +256,7 @@ pub struct Finished {
 fn conclude(manifest: &mut Manifest, mut outcome: Outcome) {
     let by_worker = outcome.ledger.close();
     let balance = total(&by_worker);
+    let remarks = std::mem::take(&mut manifest.validity.reasons);
     let mut reasons = Vec::new();
     let strangers = outcome.ledger.strangers();
     if balance.unknown != 0 || strangers > 0 {
@@ -267,7 +275,7 @@ fn conclude(manifest: &mut Manifest, mut outcome: Outcome) {
         reasons.push(format!("{} frames were never released", outcome.leaked));
     }
     if let Some(why) = outcome.source_failure {
-        reasons.push(format!("the trace ended early: {why}"));
+        reasons.push(format!("the workers stopped early: {why}"));
     }
     manifest.state = if outcome.interrupted { RunState::Interrupted } else { RunState::Finished };
     if outcome.interrupted {
@@ -280,6 +288,7 @@ fn conclude(manifest: &mut Manifest, mut outcome: Outcome) {
             outcome.counters.end_ps, balance.in_flight
         ));
     }
+    reasons.extend(remarks);
     manifest.validity.reasons = reasons;
     manifest.counters = outcome.counters;
     manifest.balance = balance;
@@ -314,8 +323,16 @@ fn read_groups(section: &mut Section) -> Result<Vec<Group>> {
         for (key, value) in table {
             match (key.as_str(), &value) {
                 ("name", Value::Text(name)) => group.name = name.clone(),
-                ("clusters", Value::Text(list)) => group.clusters = cluster_list(list).unwrap_or_default(),
-                _ => {}
+                ("clusters", Value::Text(list)) if cluster_list(list).is_some() => {
+                    group.clusters = cluster_list(list).unwrap_or_default();
+                }
+                _ => {
+                    return Err(Error::config(format!(
+                        "{}: {key} = {}; a group has a name and clusters, as \"0-4\" or \"0,3,7\"",
+                        section.place("groups"),
+                        value.to_toml()
+                    )));
+                }
             }
         }
         if group.name.is_empty() || group.clusters.is_empty() {

@@ -48,7 +48,7 @@ fn simulate(text: &str) -> (Rows, Outcome) {
     let experiment = Experiment::open(Document::parse(text, "test").unwrap()).unwrap();
     let plan = experiment.plan(&experiment.runs[0]).unwrap();
     let mut rows = Rows::default();
-    let outcome = plan.simulation.run(plan.until, &AtomicBool::new(false), &mut rows, &mut |_| {}).unwrap();
+    let outcome = plan.engine.run(plan.until, &AtomicBool::new(false), &mut rows, &mut |_| {}).unwrap();
     (rows, outcome)
 }
 
@@ -280,7 +280,7 @@ fn checksums_are_right_where_they_are_asked_for() {
     let experiment = Experiment::open(Document::parse(text, "test").unwrap()).unwrap();
     let plan = experiment.plan(&experiment.runs[0]).unwrap();
     let mut checksums = Checksums(0);
-    plan.simulation.run(plan.until, &AtomicBool::new(false), &mut checksums, &mut |_| {}).unwrap();
+    plan.engine.run(plan.until, &AtomicBool::new(false), &mut checksums, &mut |_| {}).unwrap();
     assert!(checksums.0 > 10, "merged updates were among them");
 }
 
@@ -309,7 +309,7 @@ fn a_cut_run_knows_nothing_of_what_comes_after() {
     let experiment = Experiment::open(Document::parse(text, "test").unwrap()).unwrap();
     let plan = experiment.plan(&experiment.runs[0]).unwrap();
     let mut rows = Rows::default();
-    let mut outcome = plan.simulation.run(plan.until, &AtomicBool::new(false), &mut rows, &mut |_| {}).unwrap();
+    let mut outcome = plan.engine.run(plan.until, &AtomicBool::new(false), &mut rows, &mut |_| {}).unwrap();
     let balance = total(&outcome.ledger.close());
     assert!(outcome.cut && (10..25).contains(&balance.sent), "about 15 updates exist by then: {}", balance.sent);
     assert_eq!(balance.unknown, 0);
@@ -318,7 +318,7 @@ fn a_cut_run_knows_nothing_of_what_comes_after() {
         Experiment::open(Document::parse(&format!("{text}[topology]\ningress_rate = \"1Gbps\"\n"), "test").unwrap())
             .unwrap();
     let plan = experiment.plan(&experiment.runs[0]).unwrap();
-    let mut outcome = plan.simulation.run(plan.until, &AtomicBool::new(false), &mut rows, &mut |_| {}).unwrap();
+    let mut outcome = plan.engine.run(plan.until, &AtomicBool::new(false), &mut rows, &mut |_| {}).unwrap();
     let slow = total(&outcome.ledger.close());
     assert_eq!((slow.generated, slow.unknown), (balance.generated, 0));
     assert!(slow.in_flight > balance.in_flight);

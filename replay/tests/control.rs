@@ -47,7 +47,7 @@ fn simulate(text: &str) -> (Rows, Outcome, Balance) {
     let experiment = Experiment::open(Document::parse(text, "test").unwrap()).unwrap();
     let plan = experiment.plan(&experiment.runs[0]).unwrap();
     let mut rows = Rows::default();
-    let mut outcome = plan.simulation.run(plan.until, &AtomicBool::new(false), &mut rows, &mut |_| {}).unwrap();
+    let mut outcome = plan.engine.run(plan.until, &AtomicBool::new(false), &mut rows, &mut |_| {}).unwrap();
     let balance = total(&outcome.ledger.close());
     assert_eq!((balance.unknown, outcome.ledger.strangers(), outcome.leaked), (0, 0, 0), "{balance:?}");
     assert_eq!(outcome.counters.sums_wrong, 0);
@@ -306,6 +306,94 @@ fn moves_are_checked() {
     };
     for (worker, cluster, part) in [(6, 0, "worker 6"), (0, 3, "cluster 3 leaves a gap")] {
         let experiment = Experiment::open(Document::parse(&text(worker, cluster), "test").unwrap()).unwrap();
+        let message = experiment.plan(&experiment.runs[0]).err().unwrap().to_string();
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+/// Two devices; worker 0 leaves cluster 0 while an aggregate with its addresses is between them.
+#[test]
+fn an_aggregate_stays_of_the_cluster_under_which_it_was_merged() {
+    let mut under_way = 0;
+    for at in (100..550).step_by(10) {
+        let text = format!(
+            "[workload]\nclusters = 2\nworkers_per_cluster = 3\nupdates = 60\nbytes = \"1000B\"\n\
+             [[workload.moves]]\nat = \"{at}ms\"\nworker = 0\ncluster = 1\n[schedule]\nperiod = \"10ms\"\njitter = 0.2\n\
+             [topology]\nkind = \"multi_hop\"\nleaf_rates = [\"160kbps\", \"160kbps\"]\nroot_rate = \"200kbps\"\n\
+             [target]\nreward_filter = false\nslot_in_transmission = false\n"
+        );
+        let (rows, outcome, _) = simulate(&text);
+        assert_eq!(outcome.counters.sums_ok, rows.received.len() as u64);
+        for (row, frame) in rows.received.iter().zip(&rows.frames) {
+            // Only worker 0 ever moves: whatever is named after another is of that one's cluster.
+            assert!(row.newest_worker == 0 || row.cluster == row.newest_worker as u16 / 3, "{row:?}");
+            let of_worker_0 = frame[26..30] == [10, 0, 0, 1];
+            under_way += u32::from(of_worker_0 && row.newest_worker != 0 && row.cluster == 0 && row.t_recv > at * MS);
+        }
+    }
+    assert!(under_way > 0, "an aggregate with the mover's address was under way at a move");
+}
+
+#[test]
+fn the_device_writes_the_cluster_whatever_its_queue() {
+    for queue in ["fifo", "olaf"] {
+        let text = format!(
+            "[workload]\nclusters = 2\nworkers_per_cluster = 1\nupdates = 40\nbytes = \"1000B\"\n\
+             [[workload.moves]]\nat = \"200ms\"\nworker = 0\ncluster = 1\n[schedule]\nperiod = \"10ms\"\n\
+             [topology]\nrate = \"8Mbps\"\ndelay = \"15ms\"\n[target]\nqueue = \"{queue}\"\nreward_filter = false\n\
+             [format]\nudp_checksum = true\n"
+        );
+        let (rows, ..) = simulate(&text);
+        let under_way =
+            rows.received.iter().filter(|r| r.newest_worker == 0 && (180 * MS..200 * MS).contains(&r.newest_gen));
+        let clusters: Vec<_> = under_way.map(|row| row.cluster).collect();
+        assert!(clusters.contains(&1), "{queue}: generated before the move, at the device after it: {clusters:?}");
+        for frame in &rows.frames {
+            let mut fresh = frame.clone();
+            pktgen_generator::wire::frame::set_udp_checksum(&mut fresh);
+            assert_eq!(&fresh, frame);
+        }
+    }
+}
+
+#[test]
+fn a_run_that_ends_early_knows_nothing_of_what_comes_after() {
+    let text = RETRANSMIT.replace("workers = \"retransmit\"\ntimeout = \"8us\"\n", "") + "[capture]\ngoal = 5\n";
+    for topology in ["rate = \"1Gbps\"", "ingress_rate = \"2Gbps\"\nrate = \"1Gbps\""] {
+        let (rows, outcome, balance) = simulate(&text.replace("rate = \"1Gbps\"", topology));
+        let end = outcome.counters.end_ps;
+        assert_eq!(outcome.counters.goal_ps, Some(end));
+        assert!(rows.sent.iter().all(|row| row.t_gen <= end), "{topology}");
+        // With a slow link of its own, the host has updates that wait for it: they are generated, and in flight.
+        let waiting = rows.sent.iter().filter(|row| row.t_sent.unwrap() > end).count() as u64;
+        assert_eq!(waiting > 0, topology.contains("ingress"), "{waiting}");
+        assert!(balance.in_flight >= waiting);
+    }
+}
+
+#[test]
+fn moves_and_timers_do_not_prolong_a_run() {
+    let plain = simulate(RETRANSMIT).1.counters.end_ps;
+    for change in ["\n[[workload.moves]]\nat = \"600h\"\nworker = 0\ncluster = 1\n[schedule]"] {
+        assert_eq!(simulate(&RETRANSMIT.replace("\n[schedule]", change)).1.counters.end_ps, plain);
+    }
+    // What is acknowledged needs no timer: the run ends with its last packet.
+    let slow = RETRANSMIT.replace("3Gbps", "10Mbps").replace("timeout = \"8us\"", "timeout = \"600h\"");
+    assert!(simulate(&slow).1.counters.end_ps < SECOND);
+}
+
+#[test]
+fn timeouts_and_goals_without_sense_are_refused() {
+    for (text, part) in [
+        (RETRANSMIT.replace("timeout = \"8us\"", "timeout_rtts = 1e300"), "26 days"),
+        (RETRANSMIT.replace("timeout = \"8us\"", "timeout = \"0us\""), "above 0"),
+        (RETRANSMIT.replace("timeout = \"8us\"", "timeout = \"8us\"\ntimeout_rtts = 2.0"), "both given"),
+        (
+            "[workload]\nkind = \"background\"\n[schedule]\noffered = \"1Gbps\"\n[capture]\ngoal = 5\n".to_owned(),
+            "capture.goal",
+        ),
+    ] {
+        let experiment = Experiment::open(Document::parse(&text, "test").unwrap()).unwrap();
         let message = experiment.plan(&experiment.runs[0]).err().unwrap().to_string();
         assert!(message.contains(part), "{message}");
     }

@@ -42,7 +42,7 @@ fn experiment(name: &str, seeds: &str) -> Experiment {
 fn run(experiment: &Experiment, run: &Run) -> Balance {
     let plan = experiment.plan(run).unwrap();
     let mut count = Count::default();
-    let mut outcome = plan.simulation.run(plan.until, &AtomicBool::new(false), &mut count, &mut |_| {}).unwrap();
+    let mut outcome = plan.engine.run(plan.until, &AtomicBool::new(false), &mut count, &mut |_| {}).unwrap();
     let balance = total(&outcome.ledger.close());
     assert_eq!(outcome.ledger.strangers(), 0);
     assert_eq!(outcome.leaked, 0);

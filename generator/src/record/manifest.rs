@@ -9,7 +9,8 @@ use super::row::Reason;
 /// Version of the manifest; a reader refuses a newer one.
 pub const MANIFEST_VERSION: u32 = 1;
 
-/// Where every update went. All counts but `generated` are of transmissions, not of packets on the last link.
+/// Where every update went. `generated` and `withheld` count updates, the others transmissions: an update that is
+/// sent twice has two fates.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balance {
     /// Updates that workers generated.

@@ -56,6 +56,15 @@ impl Shape for MultiHop {
                 leaf_rates.len()
             )));
         }
+        for (key, slots) in [("leaf_slots", leaf_slots), ("root_slots", root_slots)] {
+            if slots == 0 {
+                return Err(Error::config(format!("{}: a queue has at least 1 slot", section.place(key))));
+            }
+        }
+        if leaf_rates[0].bps() as f64 * alpha < 1.0 {
+            let place = section.place("alpha");
+            return Err(Error::config(format!("{place}: {alpha} of {} is less than 1 bit/s; raise it", leaf_rates[0])));
+        }
         let clusters = workers.clusters().max(1) as u32;
         let mut t = Topology::default();
         let leaf_ids: Vec<_> = (1..=leaves).map(|i| t.add(format!("SW{i}"), Role::Device)).collect();

@@ -1,7 +1,7 @@
 //! What an experiment changes about any source: where it stops, and workers that move to another cluster.
 
 use super::{Source, Update};
-use crate::config::Section;
+use crate::config::{FromValue, Section, Value};
 use crate::record::NO_CLUSTER;
 use crate::time::Time;
 use crate::topology::{Move, Population};
@@ -45,40 +45,46 @@ pub(super) fn edited(
 
 /// `at`, `worker` and `cluster` of every move, in the order of time.
 fn read_moves(section: &mut Section, workers: &Population) -> Result<Vec<Move>> {
+    let tables = section.get_tables(MOVES)?;
+    let place = section.place(MOVES);
     let mut moves = Vec::new();
+    for table in tables {
+        moves.push(read_move(&table).map_err(|why| Error::config(format!("{place}: {why}")))?);
+    }
+    moves.sort_by_key(|m| m.at);
     let mut clusters = workers.clusters();
-    for table in section.get_tables(MOVES)? {
-        let values: Vec<(&str, _)> = table.iter().map(|(key, value)| (key.as_str(), value.clone())).collect();
-        let mut row = Section::of("workload.moves", &values);
-        let needs = |key: &str| {
-            Error::config(format!("[[workload.moves]]: {key} is missing; a move has at, worker and cluster"))
-        };
-        let at: Span = row.get_opt("at")?.ok_or_else(|| needs("at"))?;
-        let worker: u32 = row.get_opt("worker")?.ok_or_else(|| needs("worker"))?;
-        let cluster: u16 = row.get_opt("cluster")?.ok_or_else(|| needs("cluster"))?;
-        if let Some((key, _)) = values.iter().find(|(key, _)| !["at", "worker", "cluster"].contains(key)) {
-            return Err(Error::config(format!(
-                "[[workload.moves]]: unknown key \"{key}\"; a move has at, worker and cluster"
-            )));
-        }
-        if workers.cluster_of.get(worker as usize).is_none_or(|c| *c == NO_CLUSTER) {
-            return Err(Error::config(format!(
-                "[[workload.moves]]: worker {worker} is none of the {} workers that send updates",
-                workers.cluster_of.iter().filter(|c| **c != NO_CLUSTER).count()
-            )));
+    for Move { worker, cluster, .. } in &moves {
+        if workers.cluster_of.get(*worker as usize).is_none_or(|c| *c == NO_CLUSTER) {
+            let senders = workers.cluster_of.iter().filter(|c| **c != NO_CLUSTER).count();
+            return Err(Error::config(format!("{place}: worker {worker} is none of the {senders} that send updates")));
         }
         // Tables are sized by the highest.
-        if usize::from(cluster) > clusters || cluster == NO_CLUSTER {
+        if usize::from(*cluster) > clusters || *cluster == NO_CLUSTER {
             return Err(Error::config(format!(
-                "[[workload.moves]]: cluster {cluster} leaves a gap; there are clusters 0 to {}, and a new one is the next number",
+                "{place}: cluster {cluster} leaves a gap; by then there are clusters 0 to {}, and a new one is the next number",
                 clusters.saturating_sub(1)
             )));
         }
-        clusters = clusters.max(usize::from(cluster) + 1);
-        moves.push(Move { at: at.ps(), worker, cluster });
+        clusters = clusters.max(usize::from(*cluster) + 1);
     }
-    moves.sort_by_key(|m| m.at);
     Ok(moves)
+}
+
+fn read_move(table: &[(String, Value)]) -> Result<Move, String> {
+    let (mut at, mut worker, mut cluster) = (None, None, None);
+    for (key, value) in table {
+        match key.as_str() {
+            "at" => at = Some(Span::from_value(value)?),
+            "worker" => worker = Some(u32::from_value(value)?),
+            "cluster" => cluster = Some(u16::from_value(value)?),
+            other => return Err(format!("unknown key \"{other}\"; a move has at, worker and cluster")),
+        }
+    }
+    match (at, worker, cluster) {
+        (Some(at), Some(worker), Some(cluster)) if at.ps() >= 0 => Ok(Move { at: at.ps(), worker, cluster }),
+        (Some(at), Some(_), Some(_)) => Err(format!("at = {at} is before the run")),
+        _ => Err("a move has at, worker and cluster; one of them is missing".to_owned()),
+    }
 }
 
 impl Edited {

@@ -6,19 +6,20 @@
 //! sequence (the order of slots).
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pktgen_generator::Result;
 use pktgen_generator::record::{Book, Counters, Received, Sent, State, SumOk};
 use pktgen_generator::time::{HORIZON, NEVER, Serialiser, Time};
-use pktgen_generator::topology::{Link, Move, NodeId, Role, Topology};
+use pktgen_generator::topology::{Link, NodeId, Role, Topology};
 
 use super::calendar::Calendar;
 use crate::endpoint::server::gradients;
 use crate::endpoint::{Endpoint, Host};
 use crate::frame::{BURST, Frame, Kind, Pool};
+use crate::groups::Regroup;
 use crate::ledger::Ledger;
+use crate::plan::Parts;
 use crate::target::books::Books;
 use crate::target::context::{Context, Outbox};
 use crate::target::port::Port;
@@ -99,6 +100,10 @@ pub struct Simulation {
     workers: Box<dyn Endpoint>,
     /// Workers react to what arrives.
     react: bool,
+    /// Updates may be pulled before they are generated: nothing that happens can change them or end the run.
+    ahead: bool,
+    /// The latest generation that was pulled.
+    generated_to: Time,
     server: Box<dyn Endpoint>,
     pool: Pool,
     ledger: Ledger,
@@ -108,14 +113,6 @@ pub struct Simulation {
     counters: Counters,
     sent: u64,
     until: Time,
-}
-
-/// The control plane's event (OLAF §7, "P4 Control Plane"): a worker joins another cluster.
-pub struct Regroup {
-    /// What.
-    pub change: Move,
-    /// From then on, for each node and cluster, the ports towards its workers.
-    pub group_ports: Vec<Arc<Vec<Vec<u16>>>>,
 }
 
 /// How a run ended, and with what.
@@ -142,16 +139,9 @@ pub struct Outcome {
 const CHECK_EVERY: u64 = 1 << 14;
 
 impl Simulation {
-    /// Wires up a checked topology. `device` makes the device at a node from its links.
-    pub fn new(
-        topology: &Topology,
-        mut device: impl FnMut(NodeId, &[(u32, &Link)]) -> Result<Device>,
-        workers: Box<dyn Endpoint>,
-        server: Box<dyn Endpoint>,
-        ledger: Ledger,
-        frame_bytes: usize,
-        control: Vec<Regroup>,
-    ) -> Result<Self> {
+    /// Puts the parts of a plan into one simulation.
+    pub fn new(parts: Parts) -> Self {
+        let Parts { topology, mut devices, senders: workers, receiver, ledger, frame_bytes, changes, .. } = parts;
         let mut places = Vec::new();
         let mut slots = Vec::new();
         for (id, node) in topology.nodes.iter().enumerate() {
@@ -167,7 +157,7 @@ impl Simulation {
                 Role::Host(_) => Place::Host(uplink(links[0])),
                 Role::Server => Place::Server(uplink(links[0])),
                 Role::Device => {
-                    let mut device = device(id, &links)?;
+                    let Some(mut device) = devices[usize::from(id)].take() else { unreachable!("devices are built") };
                     device.first_slot = slots.len() as u32;
                     slots.extend((0..links.len() as u16).map(|port| Slot::Port { node: id, port }));
                     Place::Device(Box::new(device))
@@ -178,18 +168,20 @@ impl Simulation {
         let control_slot = slots.len() as u32;
         let workers_slot = control_slot + 1;
         slots.extend([Slot::Control, Slot::Workers]);
-        let lines = lines(topology, workers.reacts(), &mut slots);
+        let lines = lines(&topology, workers.reacts(), &mut slots);
         let mut simulation = Simulation {
             calendar: Calendar::new(slots.len()),
             places,
             lines,
             slots,
             workers_slot,
-            control: control.into(),
-            lazy_host: lazy_host(topology, workers.as_ref()),
+            control: changes.into(),
+            lazy_host: lazy_host(&topology, workers.as_ref()),
             react: workers.reacts(),
+            ahead: !workers.reacts() && ledger.goal().is_none(),
+            generated_to: 0,
             workers,
-            server,
+            server: Box::new(receiver),
             pool: Pool::new(frame_bytes, 256),
             ledger,
             host: Host::default(),
@@ -202,7 +194,7 @@ impl Simulation {
         simulation.schedule_workers();
         let first = simulation.control.front().map_or(NEVER, |regroup| regroup.change.at);
         simulation.calendar.set(control_slot, first);
-        Ok(simulation)
+        simulation
     }
 
     /// Runs until nothing is left to happen, or past `until`, or until `stop` is set.
@@ -213,6 +205,7 @@ impl Simulation {
         recorder: &mut dyn Recorder,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Outcome> {
+        let mut until = until;
         self.until = until;
         let mut events = 0u64;
         let mut interrupted = false;
@@ -230,7 +223,10 @@ impl Simulation {
             }
             if t > until {
                 self.counters.end_ps = until;
-                cut = true;
+                cut = !interrupted;
+                break;
+            }
+            if self.only_control_is_left(slot) {
                 break;
             }
             self.event(t, slot, recorder)?;
@@ -243,20 +239,31 @@ impl Simulation {
             events += 1;
             if events.is_multiple_of(CHECK_EVERY) {
                 progress(self.sent);
-                if stop.load(Ordering::Relaxed) {
+                if stop.load(Ordering::Relaxed) && !interrupted {
+                    // What was pulled ahead of time has been sent: the run ends when it is generated.
                     interrupted = true;
-                    break;
+                    until = until.min(self.generated_to.max(t));
+                    self.until = until;
                 }
             }
         }
-        if cut {
-            self.send_rest(until, recorder)?;
-        }
-        progress(self.sent);
         let early = interrupted || cut || beyond_horizon || goal_reached;
         let end = self.counters.end_ps;
+        if early {
+            self.send_rest(end, recorder)?;
+        }
+        progress(self.sent);
         self.hand_over_rest(if early { end } else { NEVER });
         Ok(Outcome { interrupted, cut, beyond_horizon, goal_reached, ..self.finish(!early) })
+    }
+
+    /// Would the control plane act on a network where nothing will happen any more?
+    fn only_control_is_left(&mut self, slot: u32) -> bool {
+        if !matches!(self.slots[slot as usize], Slot::Control) {
+            return false;
+        }
+        self.calendar.set(slot, NEVER);
+        self.calendar.first().0 == NEVER
     }
 
     /// What was generated by `until` and still waits for its host's link is in flight.
@@ -324,7 +331,7 @@ impl Simulation {
                 Ok(())
             }
             Slot::Workers => {
-                let until = if self.react { t } else { self.until };
+                let until = if self.ahead { self.until } else { t };
                 self.workers.pull(until, &mut self.pool, &mut self.host);
                 self.settle_hosts(recorder)?;
                 self.schedule_workers();
@@ -346,7 +353,7 @@ impl Simulation {
         if let Some(regroup) = self.control.pop_front() {
             for (node, place) in self.places.iter_mut().enumerate() {
                 if let Place::Device(device) = place {
-                    device.program.regroup(regroup.change, regroup.group_ports[node].clone());
+                    device.program.regroup(&regroup, node);
                 }
             }
         }
@@ -447,6 +454,7 @@ impl Simulation {
             match outgoing.record {
                 Some(row) => {
                     self.sent += 1;
+                    self.generated_to = self.generated_to.max(row.t_gen);
                     self.ledger.sent(frame.packet, gradients(&self.pool, &frame));
                     recorder.sent(&Sent { t_sent: Some(leaves), ..row })?;
                     if self.react {

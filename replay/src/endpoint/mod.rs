@@ -111,6 +111,11 @@ pub trait WorkerKind: Named + Sync {
     /// The keys of `[endpoint]` that [`open`](Self::open) reads: they stay valid when a sweep also visits other kinds.
     fn keys(&self) -> &'static [&'static str];
 
+    /// Does it go by the state of queues that ACKs bring?
+    fn listens(&self) -> bool {
+        false
+    }
+
     /// Reads its keys from `[endpoint]`.
     fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>>;
 }

@@ -2,7 +2,7 @@
 //!
 //! OLAF §8.2 lets FIFO's workers retransmit what was lost and says neither when nor what. Our choice: a worker
 //! answers for its newest update only, since that subsumes what it generated before (§2.2); if no ACK of it came
-//! within a timeout after it left, it is sent again.
+//! within a timeout after it left, it is sent again, up to 255 times.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use pktgen_generator::config::Section;
 use pktgen_generator::record::{NO_CLUSTER, PacketId};
 use pktgen_generator::registry::Named;
-use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::time::{HORIZON, NEVER, Time};
 use pktgen_generator::topology::NodeId;
 use pktgen_generator::units::Span;
 use pktgen_generator::wire::frame::{HEAD, has_udp_checksum, set_udp_checksum};
@@ -40,13 +40,20 @@ impl WorkerKind for RetransmitKind {
     }
 
     fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>> {
-        let rtts: f64 = section.get("timeout_rtts", 2.0)?;
         let fixed: Option<Span> = section.get_opt("timeout")?;
+        let rtts: Option<f64> = section.get_opt("timeout_rtts")?;
+        if fixed.is_some() && rtts.is_some() {
+            return Err(Error::config(format!(
+                "{}: timeout and timeout_rtts are both given; give one",
+                section.place("timeout")
+            )));
+        }
+        let rtts = if fixed.is_some() { 0.0 } else { section.get("timeout_rtts", 2.0)? };
         let timeout = fixed.map_or((rtts * facts.round_trip as f64) as Time, Span::ps);
-        if timeout <= 0 {
+        if !(1..=HORIZON).contains(&timeout) {
             let key = if fixed.is_some() { "timeout" } else { "timeout_rtts" };
             return Err(Error::config(format!(
-                "{}: a timeout of {timeout} ps is not above 0; the unloaded round trip is {} ps",
+                "{}: a timeout of {timeout} ps; it must be above 0 and at most 26 days, and the unloaded round trip is {} ps",
                 section.place(key),
                 facts.round_trip
             )));
@@ -88,6 +95,17 @@ impl Retransmit {
         self.timers.peek().map_or(NEVER, |timer| timer.0.0)
     }
 
+    /// Forgets timers whose update is acknowledged or no longer its worker's newest, as far as they are next: they
+    /// would wake us for nothing, and keep a run alive that has ended.
+    fn drop_settled_timers(&mut self) {
+        let newest = &self.newest;
+        let waits =
+            |packet: PacketId| newest[packet.worker() as usize].as_ref().is_some_and(|n| n.frame.packet == packet);
+        while self.timers.peek().is_some_and(|timer| !waits(timer.0.1)) {
+            self.timers.pop();
+        }
+    }
+
     fn first_attempt(&mut self, update: &Update, pool: &mut Pool, host: &mut Host) {
         let frame = self.sender.send(update, pool, host);
         if update.cluster == NO_CLUSTER {
@@ -125,13 +143,10 @@ impl Retransmit {
     }
 }
 
-/// Does `ack` speak for `update`? To its own worker by number; to others of a group by age: the model that they get
-/// is at least as new as what they sent.
+/// Does `ack` speak for `update`? Only if it names it or a later one of the same worker: an ACK to a cluster names the
+/// newest member of an aggregate, and does not say whether others were members or were lost.
 fn covers(ack: &Ack, update: &Update) -> bool {
-    match ack.header.worker == update.worker {
-        true => ack.header.seq >= update.seq,
-        false => ack.header.generation >= update.t_gen,
-    }
+    ack.header.worker == update.worker && ack.header.seq >= update.seq
 }
 
 impl Endpoint for Retransmit {
@@ -157,6 +172,7 @@ impl Endpoint for Retransmit {
                 break;
             }
         }
+        self.drop_settled_timers();
     }
 
     fn left(&mut self, packet: PacketId, t: Time) {
@@ -179,6 +195,7 @@ impl Endpoint for Retransmit {
             host.foreign += u64::from(!known);
             pool.release(frame.buffer);
         }
+        self.drop_settled_timers();
     }
 
     fn failure(&self) -> Option<String> {

@@ -39,6 +39,10 @@ impl WorkerKind for TransmissionControlKind {
         &["delta_t", "slope", "choices"]
     }
 
+    fn listens(&self) -> bool {
+        true
+    }
+
     fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>> {
         let rule = read_rule(section)?;
         let workers = facts.workers.len();
@@ -100,12 +104,13 @@ fn read_choices(section: &mut Section, workers: usize) -> Result<Option<Arc<Vec<
     if choices.is_empty() {
         return Ok(None);
     }
-    if choices.len() != workers || choices.iter().any(|c| c.bytes().any(|b| b != b'0' && b != b'1')) {
-        return Err(Error::config(format!(
-            "{}: {} texts for {workers} workers; give one text of 0 and 1 per worker, or none",
-            section.place("choices"),
-            choices.len()
-        )));
+    let place = section.place("choices");
+    if choices.len() != workers {
+        let n = choices.len();
+        return Err(Error::config(format!("{place}: {n} texts for {workers} workers; give one per worker, or none")));
+    }
+    if let Some(text) = choices.iter().find(|c| c.bytes().any(|b| b != b'0' && b != b'1')) {
+        return Err(Error::config(format!("{place}: \"{text}\" is not made of 1 (send) and 0 (hold back)")));
     }
     Ok(Some(Arc::new(choices)))
 }

@@ -1,17 +1,100 @@
 //! How frames leave and enter the process.
 //!
-//! So far there is one way, which does not: virtual time, in which the driver carries frames from link
-//! to link. Transports over real interfaces join this list.
+//! Virtual time needs no transport: its driver carries frames from link to link. In real time a [`Wire`] is one end
+//! of a cable: it takes whole Ethernet frames and hands over those that arrive. What a kind of transport can do is
+//! declared and checked against the experiment before anything is sent.
 
+mod plan;
+mod ring;
+mod virtual_time;
+
+use pktgen_generator::Result;
 use pktgen_generator::registry::Named;
+
+pub use plan::{Late, Side, TransportPlan, Wait};
+
+/// What a kind of transport can do.
+#[derive(Debug, Clone, Copy)]
+pub struct Capabilities {
+    /// Largest frame in bytes, from the Ethernet header on, without FCS.
+    pub frame_max: usize,
+    /// Is it in real time?
+    pub real_time: bool,
+    /// Are all roles in this process?
+    pub in_process: bool,
+    /// Can it receive?
+    pub receives: bool,
+    /// Frames are sent in quanta of at least this many ns; 0 if each can be paced by itself.
+    pub quantum_ns: u64,
+    /// Is it known when each frame was handed over?
+    pub knows_sent: bool,
+    /// Does the kernel or the card stamp what arrives?
+    pub stamps_received: bool,
+    /// Can it work without copying?
+    pub zero_copy: bool,
+    /// Does it need privileges?
+    pub privileged: bool,
+}
+
+/// What a wire counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WireCounters {
+    /// Frames that were handed over to be sent, and accepted.
+    pub sent: u64,
+    /// Frames that the kernel or card dropped on the way out, as far as it tells.
+    pub send_dropped: u64,
+    /// Frames received.
+    pub received: u64,
+    /// Frames that arrived and were lost before we saw them, as far as it tells.
+    pub receive_dropped: u64,
+}
+
+/// A frame that arrived.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival<'a> {
+    /// The frame from the Ethernet header on; perhaps cut to a snap length.
+    pub bytes: &'a [u8],
+    /// Its length on the wire.
+    pub len: usize,
+    /// When the kernel or card saw it, in ns of its clock, if it stamps.
+    pub stamp_ns: Option<u64>,
+}
+
+/// One end of a cable.
+pub trait Wire: Send {
+    /// Submits frames in order, without waiting. Returns how many were taken, from the first on; the caller offers the
+    /// rest again. Allocates nothing.
+    fn send(&mut self, frames: &[&[u8]]) -> Result<usize>;
+
+    /// Hands over what has arrived, at most `most` frames, without waiting. Returns how many. Allocates nothing.
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize>;
+
+    /// Waits until something may be received, at most `timeout_ns`.
+    fn wait(&mut self, timeout_ns: u64) -> Result<()>;
+
+    /// Totals since it was opened.
+    fn counters(&mut self) -> WireCounters;
+
+    /// What was really got, for the manifest.
+    fn mode(&self) -> String;
+}
 
 /// A transport as it is listed and chosen.
 pub trait Transport: Named + Sync {
-    /// Largest frame it carries.
-    fn frame_max(&self) -> usize;
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// The two ends of a cable in this process, for frames up to `frame_max` bytes; none if ends are opened one by
+    /// one.
+    fn cable(&self, _frame_max: usize) -> Option<(Box<dyn Wire>, Box<dyn Wire>)> {
+        None
+    }
+
+    /// Opens the end that is `side`'s.
+    fn open(&self, _plan: &TransportPlan, _side: Side, _frame_max: usize) -> Result<Box<dyn Wire>> {
+        Err(pktgen_generator::Error::config(format!("transport {} has no ends to open", self.name())))
+    }
 }
 
 /// Every transport, by name.
-pub static TRANSPORTS: &[&dyn Transport] = &[&virtual_time::VirtualTime];
-
-mod virtual_time;
+pub static TRANSPORTS: &[&dyn Transport] = &[&virtual_time::VirtualTime, &ring::Ring];

@@ -3,7 +3,7 @@
 use pktgen_generator::registry::Named;
 use pktgen_generator::wire::frame::FRAME_MAX;
 
-use super::Transport;
+use super::{Capabilities, Transport};
 
 /// `kind = "virtual"`.
 pub struct VirtualTime;
@@ -18,7 +18,17 @@ impl Named for VirtualTime {
 }
 
 impl Transport for VirtualTime {
-    fn frame_max(&self) -> usize {
-        FRAME_MAX
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            frame_max: FRAME_MAX,
+            real_time: false,
+            in_process: true,
+            receives: true,
+            quantum_ns: 0,
+            knows_sent: true,
+            stamps_received: true,
+            zero_copy: true,
+            privileged: false,
+        }
     }
 }

@@ -8,18 +8,19 @@ use std::sync::Arc;
 use pktgen_generator::Result;
 use pktgen_generator::config::Section;
 use pktgen_generator::registry::Named;
-use pktgen_generator::topology::{Move, NodeId, Population};
+use pktgen_generator::topology::{NodeId, Population};
 
 use super::context::Context;
 use crate::frame::Frame;
+use crate::groups::{GroupPorts, Regroup};
 
 /// A program on one device.
 pub trait Program: Send {
     /// Frames arrived, each at its `t`. Every frame is emitted, dropped or kept.
     fn on_burst(&mut self, burst: &[Frame], context: &mut Context);
 
-    /// The control plane moves a worker; `group_ports` are those of [`Place`] from now on.
-    fn regroup(&mut self, _change: Move, _group_ports: Arc<Vec<Vec<u16>>>) {}
+    /// The control plane moves a worker; the device is at `node`.
+    fn regroup(&mut self, _regroup: &Regroup, _node: usize) {}
 }
 
 /// What a program knows of its place in the network.
@@ -32,7 +33,7 @@ pub struct Place {
     /// Workers and their clusters.
     pub workers: Arc<Population>,
     /// Ports towards the workers of each cluster, each port once.
-    pub group_ports: Arc<Vec<Vec<u16>>>,
+    pub group_ports: Arc<GroupPorts>,
     /// The parameter server.
     pub server: NodeId,
 }

@@ -18,7 +18,9 @@ use pktgen_generator::wire::olaf::{Ack, FLAG_STAMPED, Header, Status, is_ack, st
 
 use super::{Place, Program, ProgramKind};
 use crate::frame::{Frame, Kind};
+use crate::groups::Regroup;
 use crate::target::context::Context;
+use crate::target::queue::relabel;
 
 /// `program = "olaf"`.
 pub struct OlafKind;
@@ -51,14 +53,27 @@ impl Olaf {
         self.place.routes.get(usize::from(flow)).copied().unwrap_or(NO_PORT)
     }
 
-    /// The cluster of a frame that is an update of a known worker.
+    /// Gives a frame that is an update of a known worker its worker and cluster; true if it is one.
+    ///
+    /// The cluster is looked up, and written into the header where the packet claims another: its worker has moved
+    /// since. An aggregate has the addresses of one of its members and is of the cluster under which a device
+    /// merged it, wherever that member is now.
     #[inline]
-    fn identify(&self, frame: &Frame, context: &Context) -> Option<(u32, u16)> {
-        let bytes = context.pool.frame(frame);
-        let worker = worker_of(source_ip(bytes), self.place.workers.len())?;
+    fn identify(&self, frame: &mut Frame, context: &mut Context) -> bool {
+        let Some(worker) = worker_of(source_ip(context.pool.frame(frame)), self.place.workers.len()) else {
+            return false;
+        };
         let cluster = self.place.workers.cluster_of[worker as usize];
-        let payload = context.pool.payload(frame);
-        (cluster != NO_CLUSTER && Header::parse_update(payload).is_some()).then_some((worker, cluster))
+        let Some(header) = Header::parse_update(context.pool.payload(frame)) else { return false };
+        let merged = header.count > 1 && usize::from(header.cluster) < self.place.group_ports.len();
+        *frame = match merged {
+            true => Frame { worker: header.worker, cluster: header.cluster, kind: Kind::Update, ..*frame },
+            false => Frame { worker, cluster, kind: Kind::Update, ..*frame },
+        };
+        if cluster != NO_CLUSTER && frame.cluster != header.cluster {
+            relabel(&Header { cluster, ..header }, frame, context.pool);
+        }
+        cluster != NO_CLUSTER
     }
 
     /// Stamps an ACK and sends it to the cluster's workers. Every port gets one copy, so that copies are
@@ -92,16 +107,20 @@ fn more_congested(own: Status, earlier: Status) -> bool {
 }
 
 impl Program for Olaf {
-    fn regroup(&mut self, change: Move, group_ports: Arc<Vec<Vec<u16>>>) {
-        Arc::make_mut(&mut self.place.workers).cluster_of[change.worker as usize] = change.cluster;
-        self.place.group_ports = group_ports;
+    fn regroup(&mut self, regroup: &Regroup, node: usize) {
+        let Move { worker, cluster, .. } = regroup.change;
+        Arc::make_mut(&mut self.place.workers).cluster_of[worker as usize] = cluster;
+        let table = Arc::make_mut(&mut self.place.group_ports);
+        for (cluster, ports) in [regroup.from, cluster].into_iter().zip(&regroup.ports[node]) {
+            table[usize::from(cluster)].clone_from(ports);
+        }
     }
 
     fn on_burst(&mut self, burst: &[Frame], context: &mut Context) {
         for frame in burst {
-            if let Some((worker, cluster)) = self.identify(frame, context) {
-                let port = self.port(frame.flow);
-                context.emit(port, Frame { worker, cluster, kind: Kind::Update, ..*frame });
+            let mut update = *frame;
+            if self.identify(&mut update, context) {
+                context.emit(self.port(frame.flow), update);
                 continue;
             }
             let from_server = source_ip(context.pool.frame(frame)) == SERVER_IP;

@@ -18,7 +18,7 @@ use super::books::Books;
 use crate::frame::{Frame, Pool};
 
 pub use fifo::Fifo;
-pub use olaf::{MergedReward, OlafQueue, OlafSettings};
+pub use olaf::{MergedReward, OlafQueue, OlafSettings, relabel};
 
 /// A queue in front of one link.
 pub trait Queue: Send {

@@ -65,6 +65,9 @@ impl Discipline for OlafDiscipline {
                 )));
             }
         };
+        if window.is_some_and(|w| w.ps() <= 0) {
+            return Err(Error::config(format!("{}: a window of 0 holds no arrival", section.place("active_window"))));
+        }
         if threshold < 0.0 {
             return Err(Error::config(format!(
                 "{}: {threshold} is negative; a threshold is 0 or more",
@@ -168,7 +171,7 @@ impl OlafQueue {
 
     #[inline]
     fn offer(&mut self, frame: &Frame, pool: &mut Pool, books: &mut Books) {
-        let Some(mut header) = Header::parse_update(pool.payload(frame)) else {
+        let Some(header) = Header::parse_update(pool.payload(frame)) else {
             books.dropped(frame.t, frame, Reason::Malformed, None);
             pool.release(frame.buffer);
             return;
@@ -179,11 +182,6 @@ impl OlafQueue {
             pool.release(frame.buffer);
             return;
         };
-        if header.cluster != frame.cluster {
-            // Its worker has moved since: the server is told what was looked up.
-            header.cluster = frame.cluster;
-            relabel(&header, frame, pool);
-        }
         self.activity.arrival(frame.t, frame.cluster);
         if position == 0 {
             return self.append(frame, header, pool, books);
@@ -194,8 +192,8 @@ impl OlafQueue {
     }
 }
 
-/// Writes `header` into a frame.
-fn relabel(header: &Header, frame: &Frame, pool: &mut Pool) {
+/// Writes `header` into an update, and its checksum anew if it has one.
+pub fn relabel(header: &Header, frame: &Frame, pool: &mut Pool) {
     header.emit_update(pool.payload_mut(frame));
     let bytes = pool.bytes_mut(frame.buffer);
     if usize::from(frame.head) >= frame::HEAD && frame::has_udp_checksum(bytes) {

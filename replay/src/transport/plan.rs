@@ -1,0 +1,103 @@
+//! `[transport]`: how frames move, and how the pacing of real time behaves.
+
+use pktgen_generator::config::{Document, FromValue, Section, Value};
+use pktgen_generator::registry::find;
+use pktgen_generator::time::{MS, Time};
+use pktgen_generator::units::Span;
+use pktgen_generator::{Error, Result};
+
+use super::{TRANSPORTS, Transport};
+
+/// Whose end of a cable: workers – device – server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The workers', towards the device.
+    Workers,
+    /// The device's, towards the workers.
+    DeviceDown,
+    /// The device's, towards the server.
+    DeviceUp,
+    /// The server's, towards the device.
+    Server,
+}
+
+/// What a thread does while nothing is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Reads the clock again: exact, and takes a core.
+    Spin,
+    /// Sleeps until shortly before the deadline, or until something arrives.
+    Block,
+}
+
+/// What happens to a frame that is later than `late_limit`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Late {
+    /// It is sent at once, and the schedule catches up.
+    CatchUp,
+    /// It is not sent: its worker held it back.
+    Skip,
+    /// The run ends, and is invalid.
+    Abort,
+}
+
+/// `[transport]`, read.
+#[derive(Clone)]
+pub struct TransportPlan {
+    /// The kind.
+    pub kind: &'static dyn Transport,
+    /// While nothing is due.
+    pub wait: Wait,
+    /// Frames that are late.
+    pub late: Late,
+    /// How late that is.
+    pub late_limit: Time,
+    /// How long each role goes on after the last frame.
+    pub linger: Time,
+}
+
+macro_rules! words {
+    ($type:ty, $what:literal, $($word:literal => $value:expr),*) => {
+        impl FromValue for $type {
+            fn from_value(value: &Value) -> Result<Self, String> {
+                match value {
+                    $(Value::Text(text) if text == $word => Ok($value),)*
+                    other => Err(format!(concat!("{} is not ", $what, "; there are: ", $($word, " "),*), other.to_toml())),
+                }
+            }
+        }
+    };
+}
+words!(Wait, "a way to wait", "spin" => Wait::Spin, "block" => Wait::Block);
+words!(Late, "a policy for late frames", "catch_up" => Late::CatchUp, "skip" => Late::Skip, "abort" => Late::Abort);
+
+impl TransportPlan {
+    /// Reads the section.
+    pub(crate) fn read(document: &mut Document) -> Result<Self> {
+        let mut section = document.section("transport")?;
+        let kind: String = section.get("kind", "virtual")?;
+        let kind = find(TRANSPORTS, "transport", &kind, &section.place("kind"))?;
+        let plan = if kind.capabilities().real_time {
+            TransportPlan {
+                kind,
+                wait: section.get("wait", "block")?,
+                late: section.get("late", "catch_up")?,
+                late_limit: span(&mut section, "late_limit", "1ms")?,
+                linger: span(&mut section, "linger", "200ms")?,
+            }
+        } else {
+            TransportPlan { kind, wait: Wait::Block, late: Late::CatchUp, late_limit: MS, linger: 0 }
+        };
+        section.allow(&["wait", "late", "late_limit", "linger"]);
+        document.close(section)?;
+        Ok(plan)
+    }
+}
+
+fn span(section: &mut Section, key: &str, default: &str) -> Result<Time> {
+    let span: Span = section.get(key, default)?;
+    if span.ps() < 0 {
+        return Err(Error::config(format!("{}: {span} is negative", section.place(key))));
+    }
+    Ok(span.ps())
+}

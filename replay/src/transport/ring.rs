@@ -1,0 +1,151 @@
+//! A cable within this process, in real time: two rings of bytes, one for each direction. Frames are copied in and
+//! out, so that what is sent is what is received and nothing else is shared.
+
+use std::time::Duration;
+
+use pktgen_generator::Result;
+use pktgen_generator::registry::Named;
+use pktgen_generator::wire::frame::FRAME_MAX;
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use super::{Arrival, Capabilities, Transport, Wire, WireCounters};
+
+/// `kind = "ring"`.
+pub struct Ring;
+
+/// Bytes in flight in one direction.
+const RING_BYTES: usize = 1 << 21;
+/// Before each frame: its length.
+const HEAD: usize = 4;
+
+impl Named for Ring {
+    fn name(&self) -> &'static str {
+        "ring"
+    }
+    fn about(&self) -> &'static str {
+        "rings in this process, in real time: workers, device and server are threads"
+    }
+}
+
+impl Transport for Ring {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            frame_max: FRAME_MAX,
+            real_time: true,
+            in_process: true,
+            receives: true,
+            quantum_ns: 0,
+            knows_sent: true,
+            stamps_received: false,
+            zero_copy: false,
+            privileged: false,
+        }
+    }
+
+    fn cable(&self, frame_max: usize) -> Option<(Box<dyn Wire>, Box<dyn Wire>)> {
+        Some(cable(RING_BYTES, frame_max))
+    }
+}
+
+fn cable(bytes: usize, frame_max: usize) -> (Box<dyn Wire>, Box<dyn Wire>) {
+    let (to_b, from_a) = RingBuffer::new(bytes);
+    let (to_a, from_b) = RingBuffer::new(bytes);
+    let end = |out, incoming| Box::new(End { out, incoming, frame: vec![0; frame_max], counters: Default::default() });
+    (end(to_b, from_b), end(to_a, from_a))
+}
+
+/// One end.
+struct End {
+    out: Producer<u8>,
+    incoming: Consumer<u8>,
+    /// A frame on its way out of the ring, in one piece.
+    frame: Vec<u8>,
+    counters: WireCounters,
+}
+
+impl Wire for End {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+        for (taken, frame) in frames.iter().enumerate() {
+            let Ok(mut room) = self.out.write_chunk(HEAD + frame.len()) else { return Ok(taken) };
+            let (first, second) = room.as_mut_slices();
+            let head = (frame.len() as u32).to_le_bytes();
+            let bytes = head.iter().chain(*frame);
+            first.iter_mut().chain(second).zip(bytes).for_each(|(to, from)| *to = *from);
+            room.commit_all();
+            self.counters.sent += 1;
+        }
+        Ok(frames.len())
+    }
+
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+        for taken in 0..most {
+            let Ok(head) = self.incoming.read_chunk(HEAD) else { return Ok(taken) };
+            let mut len = [0; HEAD];
+            gather(head.as_slices(), &mut len);
+            head.commit_all();
+            let len = u32::from_le_bytes(len) as usize;
+            // Head and frame are committed together, so the frame is there.
+            let Ok(chunk) = self.incoming.read_chunk(len) else { unreachable!("a frame follows its head") };
+            gather(chunk.as_slices(), &mut self.frame[..len]);
+            chunk.commit_all();
+            self.counters.received += 1;
+            each(Arrival { bytes: &self.frame[..len], len, stamp_ns: None });
+        }
+        Ok(most)
+    }
+
+    fn wait(&mut self, timeout_ns: u64) -> Result<()> {
+        // Nobody wakes us: short naps, so that what arrives meanwhile waits little.
+        if self.incoming.is_empty() {
+            std::thread::sleep(Duration::from_nanos(timeout_ns.min(50_000)));
+        }
+        Ok(())
+    }
+
+    fn counters(&mut self) -> WireCounters {
+        self.counters
+    }
+
+    fn mode(&self) -> String {
+        format!("two rings of {RING_BYTES} bytes in this process")
+    }
+}
+
+fn gather((first, second): (&[u8], &[u8]), into: &mut [u8]) {
+    into[..first.len()].copy_from_slice(first);
+    into[first.len()..].copy_from_slice(second);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    proptest! {
+        /// A small ring wraps around and fills up; it never loses, reorders or changes what it took.
+        #[test]
+        fn carries_frames_in_order(steps in prop::collection::vec((any::<bool>(), 1usize..60, any::<u8>()), 0..200)) {
+            let (mut a, mut b) = cable(256, 64);
+            let mut under_way: VecDeque<Vec<u8>> = VecDeque::new();
+            for (send, len, fill) in steps {
+                if send {
+                    let frame = vec![fill; len];
+                    let taken = a.send(&[&frame]).unwrap();
+                    let room = 256 - under_way.iter().map(|f| f.len() + HEAD).sum::<usize>();
+                    prop_assert_eq!(taken, usize::from(room >= len + HEAD));
+                    if taken == 1 {
+                        under_way.push_back(frame);
+                    }
+                } else {
+                    let mut got = Vec::new();
+                    let n = b.receive(2, &mut |arrival| got.push(arrival.bytes.to_vec())).unwrap();
+                    prop_assert_eq!(n, under_way.len().min(2));
+                    let expected: Vec<_> = under_way.drain(..n).collect();
+                    prop_assert_eq!(got, expected);
+                }
+            }
+            prop_assert_eq!(a.counters().sent, b.counters().received + under_way.len() as u64);
+        }
+    }
+}
