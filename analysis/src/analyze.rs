@@ -147,6 +147,10 @@ impl Analysis {
         };
         // Without records the workers' balances repeat what the total says about itself.
         let own = if self.resolved.is_some() { ours.unknown.unsigned_abs() as f64 } else { 0.0 };
+        // A killed run has records and no counters to compare them with.
+        if self.resolved.is_some() && self.manifest.balance_by_worker.is_empty() && *theirs == Balance::default() {
+            return own;
+        }
         own + theirs.unknown.unsigned_abs() as f64 + fates::difference(&ours, theirs) as f64
     }
 
