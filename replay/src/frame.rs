@@ -94,6 +94,12 @@ impl Pool {
         Buffer(index)
     }
 
+    /// Bytes of a buffer.
+    #[inline]
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
     /// One more reference to the same bytes.
     #[inline]
     pub fn share(&mut self, buffer: Buffer) {

@@ -9,6 +9,7 @@ mod goal;
 mod table;
 
 use pktgen_generator::record::{Action, Balance, Book, PacketId, Reason, SumOk};
+use pktgen_generator::wire::olaf;
 
 pub use goal::Goal;
 use table::Table;
@@ -162,6 +163,22 @@ impl Ledger {
     /// A packet reached the server with these gradients; `count` is what its header says.
     #[inline]
     pub fn received(&mut self, packet: PacketId, count: u16, gradients: &[u8]) -> SumOk {
+        self.delivered(packet, count, |sum| {
+            let (numbers, _) = gradients.as_chunks::<4>();
+            numbers.len() == sum.len() && numbers.iter().zip(sum).all(|(bytes, value)| *bytes == value.to_le_bytes())
+        })
+    }
+
+    /// The same, of gradients that only a digest is kept of.
+    pub fn received_digest(&mut self, packet: PacketId, count: u16, digest: u64) -> SumOk {
+        self.delivered(packet, count, |sum| {
+            let bytes: Vec<u8> = sum.iter().flat_map(|value| value.to_le_bytes()).collect();
+            olaf::digest(&bytes) == digest
+        })
+    }
+
+    #[inline]
+    fn delivered(&mut self, packet: PacketId, count: u16, same: impl FnOnce(&[f32]) -> bool) -> SumOk {
         let Some(group) = self.groups.get_mut(packet) else {
             self.strangers += 1;
             return SumOk::Unknown;
@@ -171,10 +188,7 @@ impl Ledger {
         } else {
             let start = group.first as usize * self.stride;
             let sum = &self.values[start..start + usize::from(group.elements)];
-            let (numbers, _) = gradients.as_chunks::<4>();
-            let same = numbers.len() == sum.len()
-                && numbers.iter().zip(sum).all(|(bytes, value)| *bytes == value.to_le_bytes());
-            if same && u32::from(count) == group.count { SumOk::Yes } else { SumOk::No }
+            if u32::from(count) == group.count && same(sum) { SumOk::Yes } else { SumOk::No }
         };
         self.end(packet, Fate::Delivered);
         verdict

@@ -19,5 +19,6 @@ pub mod groups;
 pub mod ledger;
 pub mod plan;
 pub mod run;
+pub mod settle;
 pub mod target;
 pub mod transport;

@@ -56,6 +56,8 @@ pub struct Parts {
     pub receiver: Server,
     /// The account.
     pub ledger: Ledger,
+    /// Most gradients of an update.
+    pub elements: usize,
     /// Bytes of the largest frame, ACKs included.
     pub frame_bytes: usize,
     /// What the control plane does.
@@ -95,13 +97,18 @@ pub struct Plan<E = Simulation> {
 /// Plans a run in virtual time.
 pub fn plan(document: Document, seed: u64) -> Result<Plan> {
     let plan = prepare(document, seed)?;
-    if plan.transport.kind.capabilities().real_time {
+    if plan.is_real_time() {
         return Err(Error::config(format!(
             "transport.kind = \"{}\" is in real time; use virtual here",
             plan.transport.kind.name()
         )));
     }
     Ok(plan.map(Simulation::new))
+}
+
+/// The updates of a run, anew: to settle an account.
+pub fn source(mut document: Document, seed: u64) -> Result<Box<dyn Source>> {
+    Ok(workload::open(&mut document, Seed(seed))?.source)
 }
 
 /// Reads all sections but `sweep`, `report` and `paper`, which belong to the sweep.
@@ -169,6 +176,7 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
             senders,
             receiver,
             ledger,
+            elements: elements_in(frame_max),
             // An ACK with the model has a longer header than the update it answers.
             frame_bytes: frame_max + ACK_HEAD - UPDATE_HEAD,
             changes,
@@ -189,6 +197,11 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
 }
 
 impl<E> Plan<E> {
+    /// Does it run in real time?
+    pub fn is_real_time(&self) -> bool {
+        self.transport.kind.capabilities().real_time
+    }
+
     /// The same plan for what `with` makes of its parts.
     pub fn map<F>(self, with: impl FnOnce(E) -> F) -> Plan<F> {
         Plan {

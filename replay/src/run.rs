@@ -1,5 +1,7 @@
 //! Running an experiment: one run dir, or a sweep of them.
 
+mod real;
+
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -15,9 +17,9 @@ use pktgen_generator::{Error, Result};
 
 use crate::capture::{RunDir, claim};
 use crate::clock;
-use crate::driver::virtual_time::Outcome;
+use crate::driver::virtual_time::{Outcome, Simulation};
 use crate::ledger::total;
-use crate::plan::{Plan, plan};
+use crate::plan::{Parts, Plan, plan, prepare, source};
 
 /// An experiment with its sweep unfolded.
 pub struct Experiment {
@@ -83,11 +85,24 @@ impl Experiment {
         Ok(Experiment { document, name, about, runs, axes, report, paper })
     }
 
-    /// Plans one run: everything is read and checked, nothing is sent.
-    pub fn plan(&self, run: &Run) -> Result<Plan> {
+    fn resolve(&self, run: &Run) -> Result<Document> {
         let mut document = self.document.clone();
         run.apply(&mut document)?;
-        plan(document, run.seed)
+        Ok(document)
+    }
+
+    /// Plans one run in virtual time: everything is read and checked, nothing is sent.
+    pub fn plan(&self, run: &Run) -> Result<Plan> {
+        plan(self.resolve(run)?, run.seed)
+    }
+
+    /// Plans one run for any driver.
+    pub fn prepare(&self, run: &Run) -> Result<Plan<Parts>> {
+        let plan = prepare(self.resolve(run)?, run.seed)?;
+        if plan.is_real_time() {
+            real::check(&plan)?;
+        }
+        Ok(plan)
     }
 
     /// Runs everything into `out`: a run dir, or a folder of them with `sweep.json`. `progress` is called with
@@ -111,6 +126,9 @@ impl Experiment {
         }
         claim(out)?;
         self.write_sweep(out, false)?;
+        // Runs in real time would disturb each other.
+        let real = self.runs.iter().map(|run| Ok(self.prepare(run)?.is_real_time())).collect::<Result<Vec<_>>>()?;
+        let threads = if real.contains(&true) { 1 } else { threads };
         self.run_all(out, threads, stop, progress)
     }
 
@@ -118,7 +136,7 @@ impl Experiment {
         let mut seen = HashSet::new();
         for run in &self.runs {
             if seen.insert(&run.labels) {
-                self.plan(run)?;
+                self.prepare(run)?;
             }
         }
         Ok(())
@@ -164,12 +182,19 @@ impl Experiment {
     }
 
     fn run_one(&self, run: &Run, dir: &Path, stop: &AtomicBool, progress: &dyn Fn(u64)) -> Result<Finished> {
-        let plan = self.plan(run)?;
+        let plan = self.prepare(run)?;
         let mut manifest = self.manifest(run, &plan);
         let mut recorder = RunDir::create(dir, &manifest, plan.records, plan.states, plan.pcap)?;
-        let outcome = plan.engine.run(plan.until, stop, &mut recorder, &mut |n| progress(n))?;
-        conclude(&mut manifest, outcome);
-        recorder.finish(&manifest)?;
+        if plan.is_real_time() {
+            let source = source(self.resolve(run)?, run.seed)?;
+            real::run(plan, source, &mut manifest, recorder, stop, progress)?;
+        } else {
+            let until = plan.until;
+            let simulation = Simulation::new(plan.engine);
+            let outcome = simulation.run(until, stop, &mut recorder, &mut |n| progress(n))?;
+            conclude(&mut manifest, outcome);
+            recorder.finish(&manifest)?;
+        }
         Ok(Finished {
             dir: dir.to_owned(),
             labels: run.labels.clone(),
@@ -181,8 +206,9 @@ impl Experiment {
     }
 
     /// The manifest of a run that is about to start.
-    pub fn manifest(&self, run: &Run, plan: &Plan) -> Manifest {
-        let clock = |column: &str| (column.to_owned(), "virtual".to_owned());
+    pub fn manifest<E>(&self, run: &Run, plan: &Plan<E>) -> Manifest {
+        let domain = if plan.is_real_time() { "monotonic" } else { "virtual" };
+        let clock = |column: &str| (column.to_owned(), domain.to_owned());
         Manifest {
             version: MANIFEST_VERSION,
             tool: tool(),
@@ -274,6 +300,7 @@ fn conclude(manifest: &mut Manifest, mut outcome: Outcome) {
     if outcome.leaked > 0 {
         reasons.push(format!("{} frames were never released", outcome.leaked));
     }
+    reasons.append(&mut outcome.faults);
     if let Some(why) = outcome.source_failure {
         reasons.push(format!("the workers stopped early: {why}"));
     }

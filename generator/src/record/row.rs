@@ -218,6 +218,8 @@ pub struct Received {
     pub sum_ok: SumOk,
     /// The server, as an index into the topology's nodes.
     pub node: u16,
+    /// [`crate::wire::olaf::digest`] of the gradients, where the sum is verified after the run.
+    pub digest: Option<u64>,
 }
 
 /// What a worker under transmission control knew and did (OLAF §5): one row per ACK and per generated update.

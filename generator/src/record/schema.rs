@@ -80,6 +80,7 @@ pub fn received_schema() -> SchemaRef {
             ("accepted", Boolean, false),
             ("sum_ok", UInt8, false),
             ("node", UInt16, false),
+            ("digest", UInt64, true),
         ],
     )
 }

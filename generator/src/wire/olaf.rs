@@ -167,6 +167,15 @@ pub fn add_values(sum: &mut [u8], part: &[u8]) {
     }
 }
 
+/// A number that stands for gradients, to be compared without keeping them: bit for bit the same gradients have the
+/// same one, others hardly ever.
+#[inline]
+pub fn digest(values: &[u8]) -> u64 {
+    values.as_chunks::<4>().0.iter().fold(values.len() as u64, |sum, value| {
+        (sum ^ u64::from(u32::from_le_bytes(*value))).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+    })
+}
+
 /// State of a queue as ACKs carry it (§5: {N, Qmax, Qn}).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Status {

@@ -98,6 +98,7 @@ impl Columns for ReceivedColumns {
             Arc::new(rows.iter().map(|r| Some(r.accepted)).collect::<BooleanArray>()),
             Arc::new(UInt8Array::from_iter_values(rows.iter().map(|r| r.sum_ok as u8))),
             Arc::new(UInt16Array::from_iter_values(rows.iter().map(|r| r.node))),
+            Arc::new(rows.iter().map(|r| r.digest).collect::<UInt64Array>()),
         ]
     }
 }

@@ -4,8 +4,9 @@
 //! is killed; when it is finished they become Parquet. [`recover`] does the same for a killed one.
 
 mod columns;
+pub mod lateness;
 mod pcapng;
 mod run_dir;
 mod stream;
 
-pub use run_dir::{Records, RunDir, claim, recover};
+pub use run_dir::{DeviceRows, Records, RunDir, ServerRows, Sides, WorkerRows, claim, recover, write_manifest};

@@ -9,6 +9,7 @@ use pktgen_generator::{Error, Result};
 use super::columns::{BookColumns, ReceivedColumns, SentColumns, StateColumns};
 use super::pcapng::Pcapng;
 use super::stream::{Stream, convert, running_path};
+use crate::clock::RunClock;
 use crate::driver::virtual_time::Recorder;
 
 /// Which rows are recorded. Counters are always complete.
@@ -61,6 +62,7 @@ impl Records {
 /// A run dir that is being written.
 pub struct RunDir {
     dir: PathBuf,
+    clock: RunClock,
     records: Records,
     sent: Stream<SentColumns>,
     books: Stream<BookColumns>,
@@ -83,12 +85,18 @@ impl RunDir {
             received: Stream::create(dir)?,
             states: states.then(|| Stream::create(dir)).transpose()?,
             pcap,
+            clock: RunClock::start(),
             dir: dir.to_owned(),
         })
     }
 
-    /// Ends the streams and writes the final manifest.
-    pub fn finish(self, manifest: &Manifest) -> Result<()> {
+    /// The clock of a run in real time; its anchor is when the folder was made.
+    pub fn clock(&self) -> RunClock {
+        self.clock
+    }
+
+    /// Ends the streams; the manifest still says that the run is under way.
+    pub fn close(self) -> Result<PathBuf> {
         self.sent.finish(&self.dir)?;
         self.books.finish(&self.dir)?;
         self.received.finish(&self.dir)?;
@@ -98,7 +106,86 @@ impl RunDir {
         if let Some(pcap) = self.pcap {
             pcap.finish()?;
         }
-        write_manifest(&self.dir, manifest)
+        Ok(self.dir)
+    }
+
+    /// Ends the streams and writes the final manifest.
+    pub fn finish(self, manifest: &Manifest) -> Result<()> {
+        write_manifest(&self.close()?, manifest)
+    }
+}
+
+/// A run dir for three threads: each writes what it knows.
+pub struct Sides<'a> {
+    /// The workers'.
+    pub workers: WorkerRows<'a>,
+    /// The device's.
+    pub device: DeviceRows<'a>,
+    /// The server's.
+    pub server: ServerRows<'a>,
+}
+
+/// What workers write.
+pub struct WorkerRows<'a> {
+    records: Records,
+    sent: &'a mut Stream<SentColumns>,
+    states: Option<&'a mut Stream<StateColumns>>,
+}
+
+/// What a device writes.
+pub struct DeviceRows<'a> {
+    records: Records,
+    books: &'a mut Stream<BookColumns>,
+}
+
+/// What the server writes.
+pub struct ServerRows<'a> {
+    records: Records,
+    received: &'a mut Stream<ReceivedColumns>,
+    pcap: Option<&'a mut Pcapng>,
+}
+
+impl RunDir {
+    /// The parts for three threads.
+    pub fn sides(&mut self) -> Sides<'_> {
+        let records = self.records;
+        Sides {
+            workers: WorkerRows { records, sent: &mut self.sent, states: self.states.as_mut() },
+            device: DeviceRows { records, books: &mut self.books },
+            server: ServerRows { records, received: &mut self.received, pcap: self.pcap.as_mut() },
+        }
+    }
+}
+
+impl WorkerRows<'_> {
+    /// An update left its worker, or was kept back.
+    #[inline]
+    pub fn sent(&mut self, row: &Sent) -> Result<()> {
+        if self.records.keeps(row.seq) { self.sent.push(row) } else { Ok(()) }
+    }
+
+    /// A worker under transmission control learned or decided something.
+    pub fn state(&mut self, row: &State) -> Result<()> {
+        self.states.as_mut().map_or(Ok(()), |states| states.push(row))
+    }
+}
+
+impl DeviceRows<'_> {
+    /// The device did something.
+    #[inline]
+    pub fn book(&mut self, row: &Book) -> Result<()> {
+        if self.records.keeps(row.packet_in.seq()) { self.books.push(row) } else { Ok(()) }
+    }
+}
+
+impl ServerRows<'_> {
+    /// A packet reached the server; `frame` is all of it.
+    #[inline]
+    pub fn received(&mut self, row: &Received, frame: &[u8]) -> Result<()> {
+        if let Some(pcap) = &mut self.pcap {
+            pcap.packet(row.t_recv, frame)?;
+        }
+        if self.records.keeps(row.newest_seq) { self.received.push(row) } else { Ok(()) }
     }
 }
 
@@ -138,7 +225,8 @@ pub fn claim(dir: &Path) -> Result<()> {
     }
 }
 
-fn write_manifest(dir: &Path, manifest: &Manifest) -> Result<()> {
+/// Writes the manifest of the run in `dir`.
+pub fn write_manifest(dir: &Path, manifest: &Manifest) -> Result<()> {
     let path = dir.join("manifest.json");
     let partial = dir.join("manifest.json.partial");
     let mut text = serde_json::to_string_pretty(manifest).map_err(|e| Error::data(&path, e.to_string()))?;

@@ -1,7 +1,8 @@
 //! Drivers move time: they carry frames between endpoints, devices and links.
 //!
-//! [`virtual_time`] is a discrete-event simulation; a driver over real interfaces will run the same
-//! programs, queues and endpoints.
+//! [`virtual_time`] is a discrete-event simulation; [`real_time`] runs the same programs, queues and endpoints as
+//! threads on wires.
 
 pub mod calendar;
+pub mod real_time;
 pub mod virtual_time;

@@ -45,7 +45,7 @@ pub struct Device {
     pub program: Box<dyn Program>,
     /// Its ports, in order.
     pub ports: Vec<Port>,
-    books: Books,
+    pub(crate) books: Books,
     first_slot: u32,
 }
 
@@ -131,6 +131,8 @@ pub struct Outcome {
     pub source_failure: Option<String>,
     /// Something would have happened after [`HORIZON`]: the run was stopped there.
     pub beyond_horizon: bool,
+    /// Reasons against the run's numbers.
+    pub faults: Vec<String>,
     /// Buffers that nobody released although nothing was in flight: a defect.
     pub leaked: usize,
 }
@@ -311,6 +313,7 @@ impl Simulation {
             cut: false,
             beyond_horizon: false,
             goal_reached: false,
+            faults: Vec::new(),
             leaked,
         }
     }

@@ -126,6 +126,7 @@ fn update_row(frame: &Frame, header: &Header, node: NodeId) -> Received {
         accepted: true,
         sum_ok: SumOk::Unknown,
         node,
+        digest: None,
     }
 }
 
@@ -145,6 +146,7 @@ fn plain_row(frame: &Frame, node: NodeId) -> Received {
         accepted: true,
         sum_ok: SumOk::Unknown,
         node,
+        digest: None,
     }
 }
 

@@ -1,0 +1,30 @@
+//! `lateness.hlog`: how late frames left, as an HdrHistogram interval log that any viewer of such logs reads.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::V2Serializer;
+use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
+use pktgen_generator::{Error, Result};
+
+/// Writes `lateness` (ns) of a run of this length into its run dir.
+pub fn write_lateness(dir: &Path, lateness: &Histogram<u64>, length: Duration) -> Result<()> {
+    let path = dir.join("lateness.hlog");
+    let file = File::create(&path).map_err(Error::io("create", &path))?;
+    let failed = |what: String| Error::Io { action: "write", path: path.clone(), source: std::io::Error::other(what) };
+    let (mut out, mut serializer) = (BufWriter::new(file), V2Serializer::new());
+    let mut log = IntervalLogWriterBuilder::new()
+        .add_comment("ns between a frame's deadline and the call that submitted it")
+        .begin_log_with(&mut out, &mut serializer)
+        .map_err(|e| failed(e.to_string()))?;
+    log.write_histogram(lateness, Duration::ZERO, length, None).map_err(|e| failed(format!("{e:?}")))
+}
+
+/// The quantiles that a manifest shows.
+pub fn describe(lateness: &Histogram<u64>) -> String {
+    let at = |q| lateness.value_at_quantile(q);
+    format!("p50 {} ns, p99 {} ns, p99.9 {} ns, max {} ns", at(0.5), at(0.99), at(0.999), lateness.max())
+}

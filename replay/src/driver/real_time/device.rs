@@ -1,0 +1,158 @@
+//! The device's role: what arrives goes through program and queue, what comes out leaves when its link says so.
+
+use std::collections::VecDeque;
+
+use pktgen_generator::Result;
+use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::topology::{NodeId, Role, Topology};
+
+use super::frames::{Waiting, take};
+use super::{RealOutcome, Shared, lost};
+use crate::capture::DeviceRows;
+use crate::driver::virtual_time::Device;
+use crate::endpoint::Facts;
+use crate::frame::{BURST, Frame, Kind, Pool};
+use crate::groups::Regroup;
+use crate::target::context::{Context, Outbox};
+use crate::transport::Wire;
+
+/// Towards the workers, and towards the server.
+const DOWN: usize = 0;
+const UP: usize = 1;
+
+/// The device.
+pub(super) struct DeviceRole<'a> {
+    device: Device,
+    node: usize,
+    wires: [Box<dyn Wire>; 2],
+    /// Wire of each link that leaves the device.
+    wire_of: Vec<usize>,
+    waiting: [Waiting<()>; 2],
+    pool: Pool,
+    out: Outbox,
+    touched: Vec<u16>,
+    batch: Vec<Frame>,
+    changes: VecDeque<Regroup>,
+    rows: DeviceRows<'a>,
+    foreign: u64,
+    downlink_bytes: u64,
+}
+
+impl<'a> DeviceRole<'a> {
+    #[expect(clippy::too_many_arguments, reason = "called once, with what a plan consists of")]
+    pub(super) fn new(
+        device: Device,
+        topology: &Topology,
+        node: NodeId,
+        facts: &Facts,
+        down: Box<dyn Wire>,
+        up: Box<dyn Wire>,
+        frame_bytes: usize,
+        changes: Vec<Regroup>,
+        rows: DeviceRows<'a>,
+    ) -> Self {
+        let to_server = |to: NodeId| to == facts.server || topology.nodes[usize::from(to)].role == Role::Server;
+        let wire_of = topology.links.iter().map(|link| if to_server(link.to) { UP } else { DOWN }).collect();
+        DeviceRole {
+            device,
+            node: usize::from(node),
+            wires: [down, up],
+            wire_of,
+            waiting: [Waiting::new(), Waiting::new()],
+            pool: Pool::new(frame_bytes, 1024),
+            out: Outbox::default(),
+            touched: Vec::new(),
+            batch: Vec::with_capacity(BURST),
+            changes: changes.into(),
+            rows,
+            foreign: 0,
+            downlink_bytes: 0,
+        }
+    }
+
+    pub(super) fn run(&mut self, shared: &Shared, facts: &Facts) -> Result<()> {
+        let mut quiet_since = 0;
+        loop {
+            let mut busy = 0;
+            for side in [DOWN, UP] {
+                busy += self.receive(side, shared, facts)?;
+            }
+            let now = shared.clock.now();
+            let ports = self.device.ports.iter_mut().filter(|port| port.wake() <= now);
+            ports.for_each(|port| port.advance(now, &mut self.pool, &mut self.device.books, &mut self.out));
+            self.settle()?;
+            for side in [DOWN, UP] {
+                busy += self.waiting[side].send_due(now, self.wires[side].as_mut(), &mut self.pool, |_, ()| Ok(()))?;
+            }
+            let ports = self.device.ports.iter().map(|port| port.wake());
+            let next = ports.chain(self.waiting.iter().map(Waiting::next)).min().unwrap_or(NEVER);
+            if busy > 0 || next != NEVER {
+                quiet_since = now;
+            } else if shared.over(quiet_since) {
+                return Ok(());
+            }
+            if busy == 0 {
+                shared.idle(self.wires[DOWN].as_mut(), next.min(now + 1_000_000_000))?;
+            }
+        }
+    }
+
+    /// Hands a burst from one wire to the program, at the time at which it was found there.
+    fn receive(&mut self, side: usize, shared: &Shared, facts: &Facts) -> Result<usize> {
+        let (pool, batch, foreign) = (&mut self.pool, &mut self.batch, &mut self.foreign);
+        let found = self.wires[side].receive(BURST, &mut |arrival| match take(&arrival, pool, facts) {
+            Some(frame) => batch.push(frame),
+            None => *foreign += 1,
+        })?;
+        if !self.batch.is_empty() {
+            // Read after they were found, so that nothing arrives before it was sent.
+            let now = shared.clock.now();
+            self.regroup(now);
+            self.batch.iter_mut().for_each(|frame| frame.t = now);
+            let mut context = Context::new(
+                &mut self.pool,
+                &mut self.device.books,
+                &mut self.device.ports,
+                &mut self.out,
+                &mut self.touched,
+            );
+            self.device.program.on_burst(&self.batch, &mut context);
+            self.batch.clear();
+            self.touched.clear();
+            self.settle()?;
+        }
+        Ok(found)
+    }
+
+    /// The control plane.
+    fn regroup(&mut self, now: Time) {
+        while self.changes.front().is_some_and(|regroup| regroup.change.at <= now) {
+            if let Some(regroup) = self.changes.pop_front() {
+                self.device.program.regroup(&regroup, self.node);
+            }
+        }
+    }
+
+    /// Books to the records, frames to their wires.
+    fn settle(&mut self) -> Result<()> {
+        for row in self.device.books.rows.drain(..) {
+            self.rows.book(&row)?;
+        }
+        for (link, frame) in self.out.frames.drain(..) {
+            if frame.kind == Kind::Control {
+                self.downlink_bytes += u64::from(frame.len);
+            }
+            self.waiting[self.wire_of[link as usize]].push(frame, ());
+        }
+        Ok(())
+    }
+
+    pub(super) fn count(&mut self, outcome: &mut RealOutcome) {
+        outcome.counters.acks_dropped = self.device.books.control_dropped;
+        outcome.counters.downlink_bytes += self.downlink_bytes;
+        outcome.counters.foreign += self.foreign;
+        for (name, wire) in ["device.down", "device.up"].into_iter().zip(&mut self.wires) {
+            lost(name, wire.counters(), outcome);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Frames between wires and state machines: what a frame is by its bytes, and frames that wait to be sent.
+
+use std::collections::VecDeque;
+
+use pktgen_generator::Result;
+use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::wire::frame::{HEAD, SERVER_IP, source_ip, worker_of};
+use pktgen_generator::wire::olaf::{Ack, Header};
+
+use crate::endpoint::Facts;
+use crate::frame::{BURST, Frame, Kind, Pool};
+use crate::transport::{Arrival, Wire};
+
+/// Takes a frame off a wire into the pool, its time still open; none if it is nobody's.
+pub(super) fn take(arrival: &Arrival, pool: &mut Pool, facts: &Facts) -> Option<Frame> {
+    let bytes = arrival.bytes;
+    if bytes.len() < HEAD || bytes.len() > pool.stride() {
+        return None;
+    }
+    let (header, kind, flow) = match worker_of(source_ip(bytes), facts.workers.len()) {
+        Some(_) => (Header::parse_update(&bytes[HEAD..])?, Kind::Update, facts.server),
+        None if source_ip(bytes) == SERVER_IP => {
+            let header = Ack::parse(&bytes[HEAD..])?.header;
+            (header, Kind::Control, *facts.host_of.get(header.worker as usize)?)
+        }
+        None => return None,
+    };
+    let buffer = pool.take();
+    pool.bytes_mut(buffer)[..bytes.len()].copy_from_slice(bytes);
+    Some(Frame {
+        t: 0,
+        packet: header.packet(),
+        buffer,
+        worker: header.worker,
+        len: bytes.len() as u16,
+        cluster: header.cluster,
+        flow,
+        head: HEAD as u8,
+        kind,
+    })
+}
+
+/// Frames that wait for their time on one wire, in order.
+#[derive(Default)]
+pub(super) struct Waiting<T> {
+    frames: VecDeque<(Frame, T)>,
+}
+
+impl<T> Waiting<T> {
+    pub(super) fn new() -> Self {
+        Waiting { frames: VecDeque::new() }
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, frame: Frame, tag: T) {
+        self.frames.push_back((frame, tag));
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// When the first is due.
+    pub(super) fn next(&self) -> Time {
+        self.frames.front().map_or(NEVER, |(frame, _)| frame.t)
+    }
+
+    /// Takes the first.
+    pub(super) fn pop(&mut self) -> Option<(Frame, T)> {
+        self.frames.pop_front()
+    }
+
+    /// Submits what is due at `now`, at most a burst; `each` sees what was taken, whose buffers are then released.
+    #[inline]
+    pub(super) fn send_due(
+        &mut self,
+        now: Time,
+        wire: &mut dyn Wire,
+        pool: &mut Pool,
+        mut each: impl FnMut(Frame, T) -> Result<()>,
+    ) -> Result<usize> {
+        let due = self.frames.iter().take(BURST).take_while(|(frame, _)| frame.t <= now).count();
+        if due == 0 {
+            return Ok(0);
+        }
+        let mut slices: [&[u8]; BURST] = [&[]; BURST];
+        for (slice, (frame, _)) in slices.iter_mut().zip(&self.frames).take(due) {
+            *slice = pool.frame(frame);
+        }
+        let taken = wire.send(&slices[..due])?;
+        for (frame, tag) in self.frames.drain(..taken) {
+            each(frame, tag)?;
+            pool.release(frame.buffer);
+        }
+        Ok(taken)
+    }
+}

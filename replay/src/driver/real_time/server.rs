@@ -1,0 +1,114 @@
+//! The server's role: receives, answers at once, records.
+
+use pktgen_generator::Result;
+use pktgen_generator::time::NEVER;
+use pktgen_generator::wire::olaf::digest;
+
+use super::frames::{Waiting, take};
+use super::{RealOutcome, Shared, lost};
+use crate::capture::ServerRows;
+use crate::endpoint::server::gradients;
+use crate::endpoint::{Endpoint, Facts, Host, Server};
+use crate::frame::{BURST, Frame, Pool};
+use crate::transport::Wire;
+
+/// The server.
+pub(super) struct ServerRole<'a> {
+    server: Server,
+    facts: &'a Facts,
+    wire: Box<dyn Wire>,
+    waiting: Waiting<()>,
+    pool: Pool,
+    host: Host,
+    batch: Vec<Frame>,
+    rows: ServerRows<'a>,
+    packets: u64,
+    bytes: u64,
+    elements: u64,
+    accepted: u64,
+    downlink_bytes: u64,
+}
+
+impl<'a> ServerRole<'a> {
+    pub(super) fn new(
+        server: Server,
+        facts: &'a Facts,
+        wire: Box<dyn Wire>,
+        frame_bytes: usize,
+        rows: ServerRows<'a>,
+    ) -> Self {
+        ServerRole {
+            server,
+            facts,
+            wire,
+            waiting: Waiting::new(),
+            pool: Pool::new(frame_bytes, 1024),
+            host: Host::default(),
+            batch: Vec::with_capacity(BURST),
+            rows,
+            packets: 0,
+            bytes: 0,
+            elements: 0,
+            accepted: 0,
+            downlink_bytes: 0,
+        }
+    }
+
+    pub(super) fn run(&mut self, shared: &Shared) -> Result<()> {
+        let mut quiet_since = 0;
+        loop {
+            let now = shared.clock.now();
+            let (pool, batch, foreign, facts) = (&mut self.pool, &mut self.batch, &mut self.host.foreign, self.facts);
+            let found = self.wire.receive(BURST, &mut |arrival| match take(&arrival, pool, facts) {
+                Some(frame) => batch.push(frame),
+                None => *foreign += 1,
+            })?;
+            if found > 0 {
+                let now = shared.clock.now();
+                self.batch.iter_mut().for_each(|frame| frame.t = now);
+                self.server.on_burst(self.facts.server, &self.batch, &mut self.pool, &mut self.host);
+                self.batch.clear();
+                self.record()?;
+            }
+            let sent = self.waiting.send_due(now, self.wire.as_mut(), &mut self.pool, |_, ()| Ok(()))?;
+            if found + sent > 0 || self.waiting.len() > 0 {
+                quiet_since = now;
+            } else if shared.over(quiet_since) {
+                return Ok(());
+            } else {
+                shared.idle(self.wire.as_mut(), NEVER)?;
+            }
+        }
+    }
+
+    fn record(&mut self) -> Result<()> {
+        for outgoing in self.host.outgoing.drain(..) {
+            self.downlink_bytes += u64::from(outgoing.frame.len);
+            self.waiting.push(outgoing.frame, ());
+        }
+        for delivery in self.host.deliveries.drain(..) {
+            let (mut row, frame) = (delivery.row, delivery.frame);
+            let values = gradients(&self.pool, &frame);
+            row.digest = Some(digest(values));
+            self.packets += 1;
+            self.bytes += u64::from(row.bytes);
+            self.elements += values.len() as u64 / 4 * u64::from(row.count);
+            self.accepted += u64::from(row.accepted);
+            self.rows.received(&row, self.pool.frame(&frame))?;
+            self.pool.release(frame.buffer);
+        }
+        Ok(())
+    }
+
+    pub(super) fn count(&mut self, outcome: &mut RealOutcome) {
+        let counters = &mut outcome.counters;
+        counters.packets_received = self.packets;
+        counters.bytes_received = self.bytes;
+        counters.elements_delivered = self.elements;
+        counters.accepted = self.accepted;
+        counters.acks_sent = self.host.acks_sent;
+        counters.foreign += self.host.foreign;
+        counters.downlink_bytes += self.downlink_bytes;
+        lost("server", self.wire.counters(), outcome);
+    }
+}

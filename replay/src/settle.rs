@@ -1,0 +1,203 @@
+//! The account of a run in real time, settled after it from its records: where every update went, and whether every
+//! sum is right.
+//!
+//! The three streams are read side by side in the order of time (what was sent before what a device did before what
+//! was received, at equal times) and told to the ledger, with the gradients that the source makes again.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::Path;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{ArrowPrimitiveType, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use pktgen_generator::record::{Action, BOOKS, Book, PacketId, RECEIVED, Reason, SENT, SumOk};
+use pktgen_generator::time::Time;
+use pktgen_generator::wire::olaf::elements_in;
+use pktgen_generator::workload::Source;
+use pktgen_generator::{Error, Result};
+
+use crate::ledger::Ledger;
+
+/// What the records come to.
+pub struct Settled {
+    /// The account, to be closed.
+    pub ledger: Ledger,
+    /// Packets whose gradients were the sum of their members', bit for bit, and those whose were not.
+    pub sums: [u64; 2],
+    /// Rows of `sent` that the source knows nothing of.
+    pub unknown: u64,
+}
+
+/// Settles the account of the run in `dir`, whose workers sent what `source` makes.
+pub fn settle(dir: &Path, source: &mut dyn Source, ledger: Ledger) -> Result<Settled> {
+    let mut sent = Rows::open(dir, SENT, sent_row)?;
+    let mut books = Rows::open(dir, BOOKS, book_row)?;
+    let mut received = Rows::open(dir, RECEIVED, received_row)?;
+    let mut settled = Settled { ledger, sums: [0; 2], unknown: 0 };
+    let mut gradients = Gradients::new(source);
+    loop {
+        let times = [sent.time()?, books.time()?, received.time()?];
+        let Some((stream, _)) = times.iter().enumerate().filter_map(|(i, t)| Some((i, (*t)?))).min_by_key(|(_, t)| *t)
+        else {
+            return Ok(settled);
+        };
+        match stream {
+            0 => {
+                if let Some((_, row)) = sent.next() {
+                    settled.sent(&row, &mut gradients);
+                }
+            }
+            1 => {
+                if let Some((_, row)) = books.next() {
+                    settled.ledger.book(&row);
+                }
+            }
+            _ => {
+                if let Some((_, (packet, count, digest))) = received.next() {
+                    match settled.ledger.received_digest(packet, count, digest) {
+                        SumOk::Yes => settled.sums[0] += 1,
+                        SumOk::No => settled.sums[1] += 1,
+                        SumOk::Unknown => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Settled {
+    fn sent(&mut self, row: &SentRow, gradients: &mut Gradients) {
+        let packet = PacketId::new(row.worker, row.seq, row.attempt);
+        let Some(values) = gradients.of(row) else {
+            self.unknown += 1;
+            return;
+        };
+        if row.left {
+            self.ledger.sent(packet, values);
+        } else {
+            self.ledger.withheld(row.worker);
+        }
+    }
+}
+
+/// The gradients of updates in the order of their first attempts, and each worker's newest again.
+struct Gradients<'a> {
+    source: &'a mut dyn Source,
+    newest: HashMap<u32, (u32, Vec<u8>)>,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Gradients<'a> {
+    fn new(source: &'a mut dyn Source) -> Self {
+        let buffer = vec![0; elements_in(source.frame_max() as usize) * 4];
+        Gradients { source, newest: HashMap::new(), buffer }
+    }
+
+    fn of(&mut self, row: &SentRow) -> Option<&[u8]> {
+        if row.attempt > 0 {
+            return self.newest.get(&row.worker).filter(|(seq, _)| *seq == row.seq).map(|(_, values)| &values[..]);
+        }
+        let update = self.source.peek().copied().filter(|u| (u.worker, u.seq) == (row.worker, row.seq))?;
+        let bytes = elements_in(update.bytes as usize) * 4;
+        self.source.take(&mut self.buffer[..bytes]);
+        let (seq, newest) = self.newest.entry(row.worker).or_default();
+        *seq = row.seq;
+        newest.clear();
+        newest.extend_from_slice(&self.buffer[..bytes]);
+        Some(&self.buffer[..bytes])
+    }
+}
+
+/// What settling needs of a row of `sent`.
+struct SentRow {
+    worker: u32,
+    seq: u32,
+    attempt: u8,
+    left: bool,
+}
+
+/// A stream's rows with their times, one batch in memory.
+struct Rows<T> {
+    path: std::path::PathBuf,
+    reader: ParquetRecordBatchReader,
+    batch: Option<RecordBatch>,
+    at: usize,
+    row: fn(&RecordBatch, usize) -> Option<(Time, T)>,
+    head: Option<(Time, T)>,
+    latest: Time,
+}
+
+impl<T> Rows<T> {
+    fn open(dir: &Path, name: &str, row: fn(&RecordBatch, usize) -> Option<(Time, T)>) -> Result<Self> {
+        let path = dir.join(format!("{name}.parquet"));
+        let file = File::open(&path).map_err(Error::io("open", &path))?;
+        let reader = ParquetRecordBatchReaderBuilder::try_new(file)
+            .and_then(|builder| builder.with_batch_size(1 << 14).build())
+            .map_err(|e| Error::data(&path, e.to_string()))?;
+        Ok(Rows { path, reader, batch: None, at: 0, row, head: None, latest: Time::MIN })
+    }
+
+    /// The time of the next row; none at the end. A row never comes before the one that precedes it in its stream.
+    fn time(&mut self) -> Result<Option<Time>> {
+        while self.head.is_none() {
+            let Some(batch) = self.batch.as_ref().filter(|batch| self.at < batch.num_rows()) else {
+                match self.reader.next() {
+                    None => return Ok(None),
+                    Some(batch) => {
+                        self.batch = Some(batch.map_err(|e| Error::data(&self.path, e.to_string()))?);
+                        self.at = 0;
+                    }
+                }
+                continue;
+            };
+            let row = (self.row)(batch, self.at)
+                .ok_or_else(|| Error::data(&self.path, "a column is missing or of another type"))?;
+            self.at += 1;
+            self.latest = self.latest.max(row.0);
+            self.head = Some((self.latest, row.1));
+        }
+        Ok(self.head.as_ref().map(|head| head.0))
+    }
+
+    fn next(&mut self) -> Option<(Time, T)> {
+        self.head.take()
+    }
+}
+
+fn value<P: ArrowPrimitiveType>(batch: &RecordBatch, name: &str, row: usize) -> Option<Option<P::Native>> {
+    let column = batch.column_by_name(name)?.as_primitive_opt::<P>()?;
+    Some((!column.is_null(row)).then(|| column.value(row)))
+}
+
+fn sent_row(batch: &RecordBatch, row: usize) -> Option<(Time, SentRow)> {
+    let left = value::<Int64Type>(batch, "t_sent_ps", row)?;
+    let due = value::<Int64Type>(batch, "t_due_ps", row)??;
+    let sent = SentRow {
+        worker: value::<UInt32Type>(batch, "worker", row)??,
+        seq: value::<UInt32Type>(batch, "seq", row)??,
+        attempt: value::<UInt8Type>(batch, "attempt", row)??,
+        left: left.is_some(),
+    };
+    Some((left.unwrap_or(due), sent))
+}
+
+fn book_row(batch: &RecordBatch, row: usize) -> Option<(Time, Book)> {
+    let t = value::<Int64Type>(batch, "t_ps", row)??;
+    let book = Book {
+        t,
+        node: value::<UInt16Type>(batch, "node", row)??,
+        packet_in: PacketId(value::<UInt64Type>(batch, "packet_in", row)??),
+        action: *Action::ALL.get(usize::from(value::<UInt8Type>(batch, "action", row)??))?,
+        packet_out: value::<UInt64Type>(batch, "packet_out", row)?.map(PacketId),
+        reason: value::<UInt8Type>(batch, "reason", row)?.and_then(|code| Reason::ALL.get(usize::from(code)).copied()),
+    };
+    Some((t, book))
+}
+
+fn received_row(batch: &RecordBatch, row: usize) -> Option<(Time, (PacketId, u16, u64))> {
+    let packet = PacketId(value::<UInt64Type>(batch, "packet", row)??);
+    let count = value::<UInt16Type>(batch, "count", row)??;
+    let digest = value::<UInt64Type>(batch, "digest", row)?.unwrap_or_default();
+    Some((value::<Int64Type>(batch, "t_recv_ps", row)??, (packet, count, digest)))
+}
