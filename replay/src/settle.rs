@@ -19,6 +19,9 @@ use pktgen_generator::{Error, Result};
 
 use crate::ledger::Ledger;
 
+/// Most updates whose rows may come later than those of younger ones.
+const AHEAD_MAX: usize = 1 << 16;
+
 /// What the records come to.
 pub struct Settled {
     /// The account, to be closed.
@@ -81,31 +84,41 @@ impl Settled {
     }
 }
 
-/// The gradients of updates in the order of their first attempts, and each worker's newest again.
+/// The gradients of updates: what was kept back is recorded before what was generated earlier and waits to be sent,
+/// so a few are kept until their row comes; and each worker's newest, for its further attempts.
 struct Gradients<'a> {
     source: &'a mut dyn Source,
+    ahead: HashMap<(u32, u32), Vec<u8>>,
     newest: HashMap<u32, (u32, Vec<u8>)>,
-    buffer: Vec<u8>,
 }
 
 impl<'a> Gradients<'a> {
     fn new(source: &'a mut dyn Source) -> Self {
-        let buffer = vec![0; elements_in(source.frame_max() as usize) * 4];
-        Gradients { source, newest: HashMap::new(), buffer }
+        Gradients { source, ahead: HashMap::new(), newest: HashMap::new() }
     }
 
     fn of(&mut self, row: &SentRow) -> Option<&[u8]> {
-        if row.attempt > 0 {
-            return self.newest.get(&row.worker).filter(|(seq, _)| *seq == row.seq).map(|(_, values)| &values[..]);
+        if row.attempt == 0 {
+            let values = self.first(row.worker, row.seq)?;
+            self.newest.insert(row.worker, (row.seq, values));
         }
-        let update = self.source.peek().copied().filter(|u| (u.worker, u.seq) == (row.worker, row.seq))?;
-        let bytes = elements_in(update.bytes as usize) * 4;
-        self.source.take(&mut self.buffer[..bytes]);
-        let (seq, newest) = self.newest.entry(row.worker).or_default();
-        *seq = row.seq;
-        newest.clear();
-        newest.extend_from_slice(&self.buffer[..bytes]);
-        Some(&self.buffer[..bytes])
+        self.newest.get(&row.worker).filter(|(seq, _)| *seq == row.seq).map(|(_, values)| &values[..])
+    }
+
+    fn first(&mut self, worker: u32, seq: u32) -> Option<Vec<u8>> {
+        if let Some(values) = self.ahead.remove(&(worker, seq)) {
+            return Some(values);
+        }
+        while self.ahead.len() <= AHEAD_MAX {
+            let update = *self.source.peek()?;
+            let mut values = vec![0; elements_in(update.bytes as usize) * 4];
+            self.source.take(&mut values);
+            if (update.worker, update.seq) == (worker, seq) {
+                return Some(values);
+            }
+            self.ahead.insert((update.worker, update.seq), values);
+        }
+        None
     }
 }
 

@@ -11,7 +11,7 @@ mod virtual_time;
 use pktgen_generator::Result;
 use pktgen_generator::registry::Named;
 
-pub use plan::{Late, Side, TransportPlan, Wait};
+pub use plan::{Late, TransportPlan, Wait};
 
 /// What a kind of transport can do.
 #[derive(Debug, Clone, Copy)]
@@ -20,8 +20,6 @@ pub struct Capabilities {
     pub frame_max: usize,
     /// Is it in real time?
     pub real_time: bool,
-    /// Are all roles in this process?
-    pub in_process: bool,
     /// Can it receive?
     pub receives: bool,
     /// Frames are sent in quanta of at least this many ns; 0 if each can be paced by itself.
@@ -79,21 +77,25 @@ pub trait Wire: Send {
     fn mode(&self) -> String;
 }
 
+/// The ends of the two cables of a run: workers – device – server.
+pub struct Ends {
+    /// The workers', towards the device.
+    pub workers: Box<dyn Wire>,
+    /// The device's, towards the workers.
+    pub device_down: Box<dyn Wire>,
+    /// The device's, towards the server.
+    pub device_up: Box<dyn Wire>,
+    /// The server's, towards the device.
+    pub server: Box<dyn Wire>,
+}
+
 /// A transport as it is listed and chosen.
 pub trait Transport: Named + Sync {
     /// What it can do.
     fn capabilities(&self) -> Capabilities;
 
-    /// The two ends of a cable in this process, for frames up to `frame_max` bytes; none if ends are opened one by
-    /// one.
-    fn cable(&self, _frame_max: usize) -> Option<(Box<dyn Wire>, Box<dyn Wire>)> {
-        None
-    }
-
-    /// Opens the end that is `side`'s.
-    fn open(&self, _plan: &TransportPlan, _side: Side, _frame_max: usize) -> Result<Box<dyn Wire>> {
-        Err(pktgen_generator::Error::config(format!("transport {} has no ends to open", self.name())))
-    }
+    /// Opens both cables for frames up to `frame_max` bytes.
+    fn open(&self, plan: &TransportPlan, frame_max: usize) -> Result<Ends>;
 }
 
 /// Every transport, by name.

@@ -8,19 +8,6 @@ use pktgen_generator::{Error, Result};
 
 use super::{TRANSPORTS, Transport};
 
-/// Whose end of a cable: workers – device – server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// The workers', towards the device.
-    Workers,
-    /// The device's, towards the workers.
-    DeviceDown,
-    /// The device's, towards the server.
-    DeviceUp,
-    /// The server's, towards the device.
-    Server,
-}
-
 /// What a thread does while nothing is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
@@ -54,6 +41,8 @@ pub struct TransportPlan {
     pub late_limit: Time,
     /// How long each role goes on after the last frame.
     pub linger: Time,
+    /// Interfaces: the workers', the device's towards them, the device's towards the server, the server's.
+    pub interfaces: Vec<String>,
 }
 
 macro_rules! words {
@@ -84,11 +73,19 @@ impl TransportPlan {
                 late: section.get("late", "catch_up")?,
                 late_limit: span(&mut section, "late_limit", "1ms")?,
                 linger: span(&mut section, "linger", "200ms")?,
+                interfaces: section.get_list("interfaces", &[])?,
             }
         } else {
-            TransportPlan { kind, wait: Wait::Block, late: Late::CatchUp, late_limit: MS, linger: 0 }
+            TransportPlan {
+                kind,
+                wait: Wait::Block,
+                late: Late::CatchUp,
+                late_limit: MS,
+                linger: 0,
+                interfaces: Vec::new(),
+            }
         };
-        section.allow(&["wait", "late", "late_limit", "linger"]);
+        section.allow(&["wait", "late", "late_limit", "linger", "interfaces"]);
         document.close(section)?;
         Ok(plan)
     }

@@ -8,7 +8,7 @@ use pktgen_generator::registry::Named;
 use pktgen_generator::wire::frame::FRAME_MAX;
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use super::{Arrival, Capabilities, Transport, Wire, WireCounters};
+use super::{Arrival, Capabilities, Ends, Transport, TransportPlan, Wire, WireCounters};
 
 /// `kind = "ring"`.
 pub struct Ring;
@@ -32,7 +32,6 @@ impl Transport for Ring {
         Capabilities {
             frame_max: FRAME_MAX,
             real_time: true,
-            in_process: true,
             receives: true,
             quantum_ns: 0,
             knows_sent: true,
@@ -42,8 +41,10 @@ impl Transport for Ring {
         }
     }
 
-    fn cable(&self, frame_max: usize) -> Option<(Box<dyn Wire>, Box<dyn Wire>)> {
-        Some(cable(RING_BYTES, frame_max))
+    fn open(&self, _plan: &TransportPlan, frame_max: usize) -> Result<Ends> {
+        let (workers, device_down) = cable(RING_BYTES, frame_max);
+        let (device_up, server) = cable(RING_BYTES, frame_max);
+        Ok(Ends { workers, device_down, device_up, server })
     }
 }
 

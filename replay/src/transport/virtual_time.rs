@@ -2,8 +2,9 @@
 
 use pktgen_generator::registry::Named;
 use pktgen_generator::wire::frame::FRAME_MAX;
+use pktgen_generator::{Error, Result};
 
-use super::{Capabilities, Transport};
+use super::{Capabilities, Ends, Transport, TransportPlan};
 
 /// `kind = "virtual"`.
 pub struct VirtualTime;
@@ -22,7 +23,6 @@ impl Transport for VirtualTime {
         Capabilities {
             frame_max: FRAME_MAX,
             real_time: false,
-            in_process: true,
             receives: true,
             quantum_ns: 0,
             knows_sent: true,
@@ -30,5 +30,9 @@ impl Transport for VirtualTime {
             zero_copy: true,
             privileged: false,
         }
+    }
+
+    fn open(&self, _plan: &TransportPlan, _frame_max: usize) -> Result<Ends> {
+        Err(Error::config("transport.kind = \"virtual\" has no wires: the driver carries frames"))
     }
 }

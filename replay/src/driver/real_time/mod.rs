@@ -91,31 +91,26 @@ pub fn run(
 ) -> Result<RealOutcome> {
     let node = only_device(&parts.topology)?;
     check_cores(plan)?;
-    let cable = || {
-        plan.kind.cable(parts.frame_bytes).ok_or_else(|| {
-            Error::config(format!("transport.kind = \"{}\" does not join roles in this process", plan.kind.name()))
-        })
-    };
-    let ((worker_end, device_down), (device_up, server_end)) = (cable()?, cable()?);
-    let modes = [("wire.workers", worker_end.mode()), ("wire.server", server_end.mode())];
+    let ends = plan.kind.open(plan, parts.frame_bytes)?;
+    let modes = [("wire.workers", ends.workers.mode()), ("wire.server", ends.server.mode())];
     let Parts { topology, mut devices, senders, receiver, frame_bytes, changes, facts, .. } = parts;
     let Some(device) = devices[usize::from(node)].take() else { unreachable!("devices are built") };
     let shared =
         Shared { clock: dir.clock(), plan, stop, sent_all: AtomicBool::new(false), failed: AtomicBool::new(false) };
     let sides = dir.sides();
-    let mut worker_role = workers::Workers::new(senders, worker_end, frame_bytes, sides.workers, until)?;
+    let mut worker_role = workers::Workers::new(senders, ends.workers, frame_bytes, sides.workers, until)?;
     let mut device_role = device::DeviceRole::new(
         device,
         &topology,
         node,
         &facts,
-        device_down,
-        device_up,
+        ends.device_down,
+        ends.device_up,
         frame_bytes,
         changes,
         sides.device,
     );
-    let mut server_role = server::ServerRole::new(receiver, &facts, server_end, frame_bytes, sides.server);
+    let mut server_role = server::ServerRole::new(receiver, &facts, ends.server, frame_bytes, sides.server);
     std::thread::scope(|scope| -> Result<()> {
         let device = scope.spawn(|| guarded(&shared, || device_role.run(&shared, &facts)));
         let server = scope.spawn(|| guarded(&shared, || server_role.run(&shared)));

@@ -1,0 +1,171 @@
+//! Real time in one process: balances close, sums are right, and the device did exactly what the same objects do in
+//! virtual time when they are given the same frames at the same times.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{Int64Type, UInt8Type, UInt32Type, UInt64Type};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use pktgen_generator::config::Document;
+use pktgen_generator::record::{Manifest, PacketId};
+use pktgen_generator::seed::Seed;
+use pktgen_generator::time::NEVER;
+use pktgen_generator::wire::build::Builder;
+use pktgen_generator::wire::frame::HEAD;
+use pktgen_generator::workload;
+use pktgen_replay::driver::virtual_time::Device;
+use pktgen_replay::frame::{Frame, Kind, Pool};
+use pktgen_replay::plan::prepare;
+use pktgen_replay::run::Experiment;
+use pktgen_replay::target::books::Books;
+use pktgen_replay::target::context::{Context, Outbox};
+
+/// A third of a second at three times the output's rate.
+fn text(kind: &str, target: &str, endpoint: &str) -> String {
+    format!(
+        "name = \"real\"\n[workload]\nupdates = 400\n[schedule]\njitter = 0.3\noffered = \"60Mbps\"\n\
+         [topology]\nrate = \"30Mbps\"\n[target]\n{target}\n[endpoint]\n{endpoint}\n\
+         [transport]\nkind = \"{kind}\"\nlinger = \"100ms\"\n[capture]\nstates = true\n"
+    )
+}
+
+fn run(text: &str, dir: &Path) -> Manifest {
+    let experiment = Experiment::open(Document::parse(text, "test").unwrap()).unwrap();
+    experiment.execute(dir, 1, &AtomicBool::new(false), &|_, _| {}).unwrap();
+    serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).unwrap()).unwrap()
+}
+
+fn rows(dir: &Path, stream: &str) -> Vec<RecordBatch> {
+    let file = File::open(dir.join(format!("{stream}.parquet"))).unwrap();
+    ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap().map(Result::unwrap).collect()
+}
+
+/// Time, packet, action and other packet of every row of the books.
+fn books(dir: &Path) -> Vec<(i64, u64, u8, Option<u64>)> {
+    let mut all = Vec::new();
+    for batch in rows(dir, "books") {
+        let t = batch.column_by_name("t_ps").unwrap().as_primitive::<Int64Type>();
+        let packet = batch.column_by_name("packet_in").unwrap().as_primitive::<UInt64Type>();
+        let action = batch.column_by_name("action").unwrap().as_primitive::<UInt8Type>();
+        let other = batch.column_by_name("packet_out").unwrap().as_primitive::<UInt64Type>();
+        for i in 0..batch.num_rows() {
+            let out = (!other.is_null(i)).then(|| other.value(i));
+            all.push((t.value(i), packet.value(i), action.value(i), out));
+        }
+    }
+    all
+}
+
+/// Ids of what was sent, in order.
+fn sent(dir: &Path) -> Vec<PacketId> {
+    let mut all = Vec::new();
+    for batch in rows(dir, "sent") {
+        let worker = batch.column_by_name("worker").unwrap().as_primitive::<UInt32Type>();
+        let seq = batch.column_by_name("seq").unwrap().as_primitive::<UInt32Type>();
+        all.extend((0..batch.num_rows()).map(|i| PacketId::new(worker.value(i), seq.value(i), 0)));
+    }
+    all
+}
+
+/// The books of a fresh device that gets the updates of `dir` in the order in which they were sent, each when the
+/// books of `dir` first speak of it.
+fn again(text: &str, dir: &Path) -> Vec<(i64, u64, u8, Option<u64>)> {
+    let mut at: BTreeMap<u64, i64> = BTreeMap::new();
+    for (t, packet, _, other) in books(dir) {
+        at.entry(packet).or_insert(t);
+        if let Some(other) = other {
+            at.entry(other).or_insert(t);
+        }
+    }
+    let mut document = Document::parse(text, "test").unwrap();
+    let mut source = workload::open(&mut document, Seed(1)).unwrap().source;
+    let mut parts = prepare(Document::parse(text, "test").unwrap(), 1).unwrap().engine;
+    let mut device: Device = parts.devices.iter_mut().find_map(Option::take).unwrap();
+    let (mut pool, mut books, mut out, mut touched) =
+        (Pool::new(parts.frame_bytes, 64), Books { node: 1, ..Default::default() }, Outbox::default(), Vec::new());
+    let mut builder = Builder::new(&parts.facts.workers, false);
+    for packet in sent(dir) {
+        let update = *source.peek().unwrap();
+        let buffer = pool.take();
+        builder.next(source.as_mut(), &update, 0, &mut pool.bytes_mut(buffer)[..update.bytes as usize]);
+        assert_eq!(packet, PacketId::new(update.worker, update.seq, 0));
+        let (t, len, kind) = (at[&packet.0], update.bytes as u16, Kind::Update);
+        let (worker, cluster, flow) = (update.worker, update.cluster, parts.facts.server);
+        let frame = Frame { t, packet, buffer, worker, len, cluster, flow, head: HEAD as u8, kind };
+        device
+            .program
+            .on_burst(&[frame], &mut Context::new(&mut pool, &mut books, &mut device.ports, &mut out, &mut touched));
+        out.frames.drain(..).for_each(|(_, frame)| pool.release(frame.buffer));
+    }
+    device.ports.iter_mut().for_each(|port| port.advance(NEVER - 1, &mut pool, &mut books, &mut out));
+    books.rows.iter().map(|b| (b.t, b.packet_in.0, b.action as u8, b.packet_out.map(|p| p.0))).collect()
+}
+
+fn is_sound(kind: &str, manifest: &Manifest) {
+    assert!(manifest.validity.valid, "{kind}: {:?}", manifest.validity);
+    let (balance, counters) = (&manifest.balance, &manifest.counters);
+    assert_eq!((balance.unknown, balance.in_flight, counters.sums_wrong), (0, 0, 0));
+    assert_eq!((counters.sums_ok, counters.acks_sent), (counters.packets_received, counters.packets_received));
+    assert!(counters.packets_received > 1000 && manifest.host.contains_key("lateness"));
+}
+
+#[test]
+fn the_device_does_on_wires_what_it_does_in_virtual_time() {
+    for kind in ["ring"] {
+        for target in ["program = \"forward\"\nqueue = \"fifo\"", "reward_threshold = 1.0"] {
+            let folder = tempfile::tempdir().unwrap();
+            let dir = folder.path().join("run");
+            let text = text(kind, target, "");
+            let manifest = run(&text, &dir);
+            is_sound(kind, &manifest);
+            assert_eq!((manifest.balance.generated, manifest.balance.sent), (10_800, 10_800));
+            assert!(manifest.balance.dropped_total() > 100);
+            let recorded = books(&dir);
+            assert_eq!(again(&text, &dir), recorded, "{kind}, {target}");
+            assert!(dir.join("lateness.hlog").exists());
+        }
+    }
+}
+
+#[test]
+fn workers_react_on_wires() {
+    let folder = tempfile::tempdir().unwrap();
+    let control = run(
+        &text("ring", "slots = 4\nreward_filter = false", "workers = \"transmission_control\"\ndelta_t = \"20ms\""),
+        &folder.path().join("control"),
+    );
+    is_sound("ring", &control);
+    let balance = &control.balance;
+    assert!(balance.withheld > 1000 && balance.generated == balance.withheld + balance.sent, "{balance:?}");
+    let again = run(
+        &text("ring", "program = \"forward\"\nqueue = \"fifo\"", "workers = \"retransmit\"\ntimeout = \"400us\""),
+        &folder.path().join("retransmit"),
+    );
+    is_sound("ring", &again);
+    assert!(again.balance.retransmitted > 100, "{:?}", again.balance);
+}
+
+#[test]
+fn what_real_time_cannot_do_is_refused() {
+    let base = text("ring", "", "");
+    for (change, part) in [
+        ("[capture]\nrecords = \"none\"", "capture.records"),
+        ("[capture]\ngoal = 3", "capture.goal"),
+        ("[capture]\npcap = false\n[sweep]\nseeds = \"1\"", ""),
+    ] {
+        let text = base.replace("[capture]\nstates = true", change);
+        let experiment = Experiment::open(Document::parse(&text, "test").unwrap()).unwrap();
+        match experiment.prepare(&experiment.runs[0]) {
+            Err(error) => assert!(!part.is_empty() && error.to_string().contains(part), "{error}"),
+            Ok(_) => assert!(part.is_empty(), "{change}"),
+        }
+    }
+    let multi = base.replace("[topology]\nrate = \"30Mbps\"", "[topology]\nkind = \"multi_hop\"");
+    let experiment = Experiment::open(Document::parse(&multi, "test").unwrap()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let error = experiment.execute(&folder.path().join("run"), 1, &AtomicBool::new(false), &|_, _| {}).unwrap_err();
+    assert!(error.to_string().contains("one device"), "{error}");
+}
