@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Everything is built once, in release: the demo, the tests and the benches share it.
 RELEASE = --release
 
-.PHONY: demo test test-long evidence bench lint tools build ns3
+.PHONY: demo test test-long evidence bench lint tools build ns3 testbed
 
 demo:
 	$(CARGO) run $(RELEASE) --quiet --bin pktgen -- demo
@@ -41,6 +41,10 @@ evidence: build
 	  name=verify-$$(basename $$config .toml); rm -rf runs/evidence/$$name; \
 	  target/release/pktgen verify aom-fairness $$config --out runs/evidence/$$name || [ $$? -eq 1 ] || exit 1; \
 	done
+
+# Table 1 in real time over every transport of this host, beside virtual time; cleans up after itself.
+testbed: build
+	scripts/testbed
 
 # The multi-hop network again in ns-3 (installs libns3-dev): losses, ages and speed of both simulators.
 ns3: build

@@ -128,11 +128,7 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
     let transport = TransportPlan::read(&mut document)?;
     let topology = topology::open(&mut document, &workers)?;
     let capture = read_capture(&mut document)?;
-    if opened.endless && capture.goal.is_none() && capture.until == NEVER {
-        return Err(Error::config(
-            "workload.repeat = 0 has no end: give capture.goal, capture.until, schedule.stop, or a number of passes",
-        ));
-    }
+    capture.check(opened.endless, &workers)?;
     let facts = Facts {
         host_of: Arc::new(topology.host_of(workers.len())),
         workers: workers.clone(),
@@ -145,22 +141,9 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
     let (senders, receiver, listens) = read_endpoints(&mut document, &facts, opened.source)?;
     let mut target = document.section("target")?;
     let devices = Devices::read(&mut target, &topology, &facts)?;
-    let mut remarks = Vec::new();
-    if listens && !devices.tells_congestion(&target)? {
-        remarks.push(format!(
-            "note: workers listen for a congested queue and no device tells them of one: program \"{}\" with queue \"{}\" \
-             stamps no count of clusters into ACKs, so every update is sent",
-            devices.program, devices.queue
-        ));
-    }
-    if capture.states && !listens {
-        remarks.push("note: capture.states has nothing to keep: these workers know of no queue".to_owned());
-    }
+    let remarks = remarks(listens, devices.tells_congestion(&target)?, &devices, &capture);
     let changes = Groups::new(&topology, &devices.routes, &facts).changes(&facts);
     let goal = capture.goal.map(|n| Goal::new(n, workers.cluster_of.iter().map(|c| *c != NO_CLUSTER)));
-    if goal.as_ref().is_some_and(|goal| goal.workers() == 0) {
-        return Err(Error::config("capture.goal needs workers that send updates; this workload has none"));
-    }
     let ledger = Ledger::new(workers.len(), elements_in(frame_max), goal);
     let devices = devices.build_all(&mut target, &topology)?;
     for discipline in QUEUES {
@@ -194,6 +177,22 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
         nodes,
         config: document.resolved(),
     })
+}
+
+/// What a reader of the run must know beforehand.
+fn remarks(listens: bool, told: bool, devices: &Devices, capture: &Capture) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if listens && !told {
+        remarks.push(format!(
+            "note: workers listen for a congested queue and no device tells them of one: program \"{}\" with queue \"{}\" \
+             stamps no count of clusters into ACKs, so every update is sent",
+            devices.program, devices.queue
+        ));
+    }
+    if capture.states && !listens {
+        remarks.push("note: capture.states has nothing to keep: these workers know of no queue".to_owned());
+    }
+    remarks
 }
 
 impl<E> Plan<E> {
@@ -274,6 +273,21 @@ struct Capture {
     pcap: bool,
     until: Time,
     goal: Option<u32>,
+}
+
+impl Capture {
+    /// Can the run end, and reach its goal?
+    fn check(&self, endless: bool, workers: &Population) -> Result<()> {
+        if endless && self.goal.is_none() && self.until == NEVER {
+            return Err(Error::config(
+                "workload.repeat = 0 has no end: give capture.goal, capture.until, schedule.stop, or a number of passes",
+            ));
+        }
+        if self.goal.is_some() && workers.cluster_of.iter().all(|cluster| *cluster == NO_CLUSTER) {
+            return Err(Error::config("capture.goal needs workers that send updates; this workload has none"));
+        }
+        Ok(())
+    }
 }
 
 fn read_capture(document: &mut Document) -> Result<Capture> {

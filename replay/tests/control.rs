@@ -374,9 +374,8 @@ fn a_run_that_ends_early_knows_nothing_of_what_comes_after() {
 #[test]
 fn moves_and_timers_do_not_prolong_a_run() {
     let plain = simulate(RETRANSMIT).1.counters.end_ps;
-    for change in ["\n[[workload.moves]]\nat = \"600h\"\nworker = 0\ncluster = 1\n[schedule]"] {
-        assert_eq!(simulate(&RETRANSMIT.replace("\n[schedule]", change)).1.counters.end_ps, plain);
-    }
+    let moved = "\n[[workload.moves]]\nat = \"600h\"\nworker = 0\ncluster = 1\n[schedule]";
+    assert_eq!(simulate(&RETRANSMIT.replace("\n[schedule]", moved)).1.counters.end_ps, plain);
     // What is acknowledged needs no timer: the run ends with its last packet.
     let slow = RETRANSMIT.replace("3Gbps", "10Mbps").replace("timeout = \"8us\"", "timeout = \"600h\"");
     assert!(simulate(&slow).1.counters.end_ps < SECOND);

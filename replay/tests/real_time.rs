@@ -114,7 +114,7 @@ fn is_sound(kind: &str, manifest: &Manifest) {
 
 #[test]
 fn the_device_does_on_wires_what_it_does_in_virtual_time() {
-    for kind in ["ring"] {
+    for kind in ["ring", "udp"] {
         for target in ["program = \"forward\"\nqueue = \"fifo\"", "reward_threshold = 1.0"] {
             let folder = tempfile::tempdir().unwrap();
             let dir = folder.path().join("run");

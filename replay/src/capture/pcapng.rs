@@ -19,6 +19,11 @@ pub(super) struct Pcapng {
 }
 
 impl Pcapng {
+    /// Times of packets count from here, in ns since 1970.
+    pub(super) fn set_anchor(&mut self, anchor_ns: u64) {
+        self.anchor_ns = anchor_ns;
+    }
+
     /// Creates the file; times count from `anchor_ns`, ns since 1970.
     pub(super) fn create(path: &Path, anchor_ns: u64) -> Result<Self> {
         let file = File::create(path).map_err(Error::io("create", path))?;

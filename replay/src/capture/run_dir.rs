@@ -90,8 +90,17 @@ impl RunDir {
         })
     }
 
-    /// The clock of a run in real time; its anchor is when the folder was made.
+    /// The clock of a run in real time.
     pub fn clock(&self) -> RunClock {
+        self.clock
+    }
+
+    /// Everything is open: time begins now.
+    pub fn start_clock(&mut self) -> RunClock {
+        self.clock = RunClock::start();
+        if let Some(pcap) = &mut self.pcap {
+            pcap.set_anchor(self.clock.anchor_unix_ns());
+        }
         self.clock
     }
 

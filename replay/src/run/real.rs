@@ -56,8 +56,8 @@ pub(super) fn run(
 ) -> Result<()> {
     let (transport, until) = (plan.transport.clone(), plan.until);
     let (workers, elements) = (plan.workers.len(), plan.engine.elements);
-    manifest.anchor_unix_ns = dir.clock().anchor_unix_ns();
     let mut outcome = real_time::run(plan.engine, &transport, until, stop, &mut dir, progress)?;
+    manifest.anchor_unix_ns = dir.clock().anchor_unix_ns();
     let path = dir.close()?;
     let length = Duration::from_nanos((outcome.counters.end_ps / NS).max(0) as u64);
     write_lateness(&path, &outcome.lateness, length)?;

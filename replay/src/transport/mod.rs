@@ -4,8 +4,16 @@
 //! of a cable: it takes whole Ethernet frames and hands over those that arrive. What a kind of transport can do is
 //! declared and checked against the experiment before anything is sent.
 
+mod af_packet;
+mod packet_ring;
+mod packet_socket;
 mod plan;
+mod receive_batch;
 mod ring;
+mod safety;
+mod send_ring;
+mod socket;
+mod udp;
 mod virtual_time;
 
 use pktgen_generator::Result;
@@ -70,6 +78,11 @@ pub trait Wire: Send {
     /// Waits until something may be received, at most `timeout_ns`.
     fn wait(&mut self, timeout_ns: u64) -> Result<()>;
 
+    /// Waits until what was submitted has left, at most about `timeout_ns`.
+    fn flush(&mut self, _timeout_ns: u64) -> Result<()> {
+        Ok(())
+    }
+
     /// Totals since it was opened.
     fn counters(&mut self) -> WireCounters;
 
@@ -99,4 +112,5 @@ pub trait Transport: Named + Sync {
 }
 
 /// Every transport, by name.
-pub static TRANSPORTS: &[&dyn Transport] = &[&virtual_time::VirtualTime, &ring::Ring];
+pub static TRANSPORTS: &[&dyn Transport] =
+    &[&virtual_time::VirtualTime, &ring::Ring, &udp::UdpLoopback, &af_packet::PacketSockets];

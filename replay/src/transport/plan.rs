@@ -43,6 +43,10 @@ pub struct TransportPlan {
     pub linger: Time,
     /// Interfaces: the workers', the device's towards them, the device's towards the server, the server's.
     pub interfaces: Vec<String>,
+    /// Receive by blocks of a ring instead of by calls: less work per frame, but a frame waits up to 2 ms for its block.
+    pub receive_ring: bool,
+    /// Send on an interface that carries the default route.
+    pub allow_default_route: bool,
 }
 
 macro_rules! words {
@@ -74,6 +78,8 @@ impl TransportPlan {
                 late_limit: span(&mut section, "late_limit", "1ms")?,
                 linger: span(&mut section, "linger", "200ms")?,
                 interfaces: section.get_list("interfaces", &[])?,
+                receive_ring: section.get("receive_ring", false)?,
+                allow_default_route: section.get("allow_default_route", false)?,
             }
         } else {
             TransportPlan {
@@ -83,9 +89,11 @@ impl TransportPlan {
                 late_limit: MS,
                 linger: 0,
                 interfaces: Vec::new(),
+                receive_ring: false,
+                allow_default_route: false,
             }
         };
-        section.allow(&["wait", "late", "late_limit", "linger", "interfaces"]);
+        section.allow(&["wait", "late", "late_limit", "linger", "interfaces", "receive_ring", "allow_default_route"]);
         document.close(section)?;
         Ok(plan)
     }

@@ -95,8 +95,13 @@ pub fn run(
     let modes = [("wire.workers", ends.workers.mode()), ("wire.server", ends.server.mode())];
     let Parts { topology, mut devices, senders, receiver, frame_bytes, changes, facts, .. } = parts;
     let Some(device) = devices[usize::from(node)].take() else { unreachable!("devices are built") };
-    let shared =
-        Shared { clock: dir.clock(), plan, stop, sent_all: AtomicBool::new(false), failed: AtomicBool::new(false) };
+    let shared = Shared {
+        clock: dir.start_clock(),
+        plan,
+        stop,
+        sent_all: AtomicBool::new(false),
+        failed: AtomicBool::new(false),
+    };
     let sides = dir.sides();
     let mut worker_role = workers::Workers::new(senders, ends.workers, frame_bytes, sides.workers, until)?;
     let mut device_role = device::DeviceRole::new(

@@ -16,6 +16,8 @@ use crate::transport::{Late, Wire};
 
 /// How far ahead updates of an open loop are built.
 const AHEAD: Time = 10_000_000 * NS;
+/// How long the last frames may take to leave.
+const FLUSH_NS: u64 = 1_000_000_000;
 /// Frames that may wait, built.
 const BUILT_MAX: usize = 1024;
 
@@ -88,7 +90,10 @@ impl<'a> Workers<'a> {
             let stopped = shared.stop.load(Ordering::Relaxed) || self.cut;
             let next = self.waiting.next().min(if stopped { NEVER } else { self.endpoint.next_wake() });
             if next == NEVER || !self.faults.is_empty() {
-                shared.sent_all.store(true, Ordering::Release);
+                if !shared.sent_all.load(Ordering::Acquire) {
+                    self.wire.flush(FLUSH_NS)?;
+                    shared.sent_all.store(true, Ordering::Release);
+                }
                 if shared.over(quiet_since.max(self.last)) {
                     progress(self.sent);
                     return Ok(());

@@ -1,0 +1,123 @@
+//! Table 1 on wires: the transports of this host against virtual time. Packet sockets run on veth pairs in a network
+//! namespace that the test makes and removes; where it may not, it says SKIPPED and why.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const VARIANTS: [&str; 2] = ["FIFO", "Olaf"];
+
+fn config() -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/olaf/table1-wires.toml").display().to_string()
+}
+
+/// A replay of one seed at one rate, behind `before`.
+fn replay(before: &[&str], out: &Path, set: &[&str]) -> Output {
+    let binary = env!("CARGO_BIN_EXE_pktgen");
+    let mut words: Vec<&str> = before.to_vec();
+    words.push(binary);
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).args(["-q", "replay", &config(), "--out", &out.display().to_string()]);
+    command.args(["--set", "sweep.seeds=\"1\"", "--set", "sweep.axes.topology.rate=[\"40Mbps\"]"]);
+    command.args(set.iter().flat_map(|set| ["--set", set])).output().expect("it runs")
+}
+
+/// Losses of both variants, after the run was found sound.
+fn losses(before: &[&str], set: &[&str]) -> [f64; 2] {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("out");
+    let output = replay(before, &out, set);
+    assert!(output.status.success(), "{set:?}: {}", String::from_utf8_lossy(&output.stdout));
+    VARIANTS.map(|variant| {
+        let path = out.join(format!("{variant},rate=40Mbps,seed=1/manifest.json"));
+        let manifest: Value = serde_json::from_slice(&std::fs::read(path).expect("a manifest")).expect("JSON");
+        let (balance, counters) = (&manifest["balance"], &manifest["counters"]);
+        assert_eq!((&balance["unknown"], &balance["in_flight"]), (&Value::from(0), &Value::from(0)));
+        assert_eq!(counters["sums_ok"], counters["packets_received"]);
+        let dropped: f64 = balance["dropped"].as_object().expect("drops").values().filter_map(Value::as_f64).sum();
+        dropped / balance["sent"].as_f64().expect("sent")
+    })
+}
+
+/// On wires within 5 points of virtual time (10 on a machine that is busy besides), and in the same order.
+fn agree(kind: &str, found: [f64; 2], expected: [f64; 2]) {
+    assert!(found[0] > 3.0 * found[1], "{kind}: {found:?}");
+    for (found, expected) in found.iter().zip(expected) {
+        assert!((found - expected).abs() < 0.10, "{kind}: {found} against {expected} in virtual time");
+    }
+}
+
+/// A namespace with two veth pairs; removed when it goes out of scope.
+struct Space(String);
+
+impl Space {
+    fn make() -> Result<Space, String> {
+        let space = Space(format!("pktgen-test-{}", std::process::id()));
+        let ip = |args: &[&str]| -> Result<(), String> {
+            let output = Command::new("ip").args(args).output().map_err(|e| format!("ip does not run: {e}"))?;
+            let said = || format!("ip {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+            if output.status.success() { Ok(()) } else { Err(said()) }
+        };
+        ip(&["netns", "add", &space.0])?;
+        for (a, b) in [("w0", "d0"), ("d1", "s0")] {
+            ip(&["-n", &space.0, "link", "add", a, "type", "veth", "peer", "name", b])?;
+            ip(&["-n", &space.0, "link", "set", a, "up"])?;
+            ip(&["-n", &space.0, "link", "set", b, "up"])?;
+        }
+        Ok(space)
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).output();
+    }
+}
+
+const FOUR: &str = "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]";
+
+#[test]
+#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
+fn the_device_on_wires_loses_what_it_loses_in_virtual_time() {
+    let expected = losses(&[], &["transport.kind=virtual"]);
+    for kind in ["ring", "udp"] {
+        agree(kind, losses(&[], &[&format!("transport.kind={kind}")]), expected);
+    }
+    match Space::make() {
+        Err(why) => eprintln!("SKIPPED: af_packet on veth pairs: {why}"),
+        Ok(space) => {
+            let before = ["ip", "netns", "exec", &space.0];
+            agree("af_packet", losses(&before, &["transport.kind=af_packet", FOUR]), expected);
+            refusals(&before);
+        }
+    }
+}
+
+/// What must not be sent, and where.
+fn refusals(before: &[&str]) {
+    let packet = "transport.kind=af_packet";
+    let swapped = FOUR.replace("w0", "nowhere0");
+    let last = before[before.len() - 1];
+    let route = ["-n", last, "route", "add", "default", "dev", "s0"];
+    for (set, code, part) in [
+        (vec![packet], 2, "give four"),
+        (vec![packet, &swapped], 3, "no interface \"nowhere0\""),
+        (vec![packet, FOUR, "workload.bytes=9000B"], 2, "which takes 1514"),
+        (vec![packet, FOUR, "transport.wait=spin"], 3, "transport.wait"),
+        (vec![packet, FOUR], 3, "default route"),
+    ] {
+        if part == "default route" {
+            assert!(Command::new("ip").args(route).status().expect("ip runs").success());
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        if part == "transport.wait" && cores > 2 {
+            continue;
+        }
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let output = replay(before, &folder.path().join("out"), &set);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{part}: {said}");
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}

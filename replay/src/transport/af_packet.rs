@@ -1,0 +1,432 @@
+//! Packet sockets: whole frames out through a send ring or by `sendmmsg`, past the queueing discipline; in through a
+//! receive ring.
+//!
+//! Works with every driver and every frame that the MTU allows, for a copy and a kernel buffer per frame. What is lost
+//! is counted: a frame that the kernel refuses is offered again by the caller, and the ring's drops are the kernel's own.
+//! Sending and receiving have a socket each, because their rings are of different versions.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use super::packet_ring::{Geometry, PacketRing, TAG};
+use super::packet_socket as open;
+use super::receive_batch::ReceiveBatch;
+use super::send_ring::{self, SendRing};
+use super::socket::{self, Buffer, SendBatch};
+use super::{Arrival, Capabilities, Ends, Transport, TransportPlan, Wire, WireCounters, safety};
+use pktgen_generator::registry::Named;
+use pktgen_generator::{Error, Result};
+
+/// What packet sockets can do; an end's own limit follows from the interface's MTU.
+pub const CAPABILITIES: Capabilities = Capabilities {
+    frame_max: 65_535 + ETHERNET,
+    real_time: true,
+    receives: true,
+    quantum_ns: 0,
+    knows_sent: true,
+    stamps_received: true,
+    zero_copy: false,
+    privileged: true,
+};
+
+/// `kind = "af_packet"`.
+pub struct PacketSockets;
+
+impl Named for PacketSockets {
+    fn name(&self) -> &'static str {
+        "af_packet"
+    }
+    fn about(&self) -> &'static str {
+        "packet sockets on four interfaces of this host (two veth pairs, say), in real time; root"
+    }
+}
+
+impl Transport for PacketSockets {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn open(&self, plan: &TransportPlan, frame_max: usize) -> Result<Ends> {
+        let [workers, down, up, server] = &plan.interfaces[..] else {
+            return Err(Error::config(format!(
+                "transport.interfaces has {} names; give four: the workers', the device's towards them, the device's \
+                 towards the server, the server's",
+                plan.interfaces.len()
+            )));
+        };
+        let end = |interface: &str| -> Result<Box<dyn Wire>> {
+            safety::check(interface, plan.allow_default_route)?;
+            let ring = plan.receive_ring.then(RingOptions::default);
+            let end = AfPacket::open(interface, AfPacketOptions { ring, calls: true, ..AfPacketOptions::default() })?;
+            if frame_max > end.frame_max() {
+                return Err(Error::config(format!(
+                    "frames of up to {frame_max} bytes do not fit interface {interface}, which takes {}; lower workload.bytes, \
+                     set endpoint.ack_model = \"none\", or raise the MTU",
+                    end.frame_max()
+                )));
+            }
+            Ok(Box::new(end))
+        };
+        Ok(Ends { workers: end(workers)?, device_down: end(down)?, device_up: end(up)?, server: end(server)? })
+    }
+}
+
+/// Bytes of an Ethernet header, which the MTU does not count.
+const ETHERNET: usize = 14;
+/// What a frame with an 802.1Q tag has at byte 12; the tag is not counted either.
+const TAGGED: [u8; 2] = [0x81, 0x00];
+/// Socket buffer to receive by calls.
+const RECEIVE_BUFFER: usize = 16 << 20;
+/// Larger frames go by `sendmmsg`: the ring needs each in one piece of the kernel's memory.
+const SLOT_MAX: usize = 16_000;
+/// What the kernel puts before the first frame of a block, rounded up.
+const BLOCK_HEAD: usize = 256;
+
+/// How to open an end. The default sends and receives.
+#[derive(Debug, Clone, Copy)]
+pub struct AfPacketOptions {
+    /// Send past the queueing discipline, as a packet generator does.
+    pub qdisc_bypass: bool,
+    /// Slots of the send ring, rounded up to a power of two; 0 to send by `sendmmsg`, which is slower.
+    pub send_slots: usize,
+    /// Buffer for frames that the card has not sent yet.
+    pub send_buffer_bytes: usize,
+    /// The ring to receive through; none for an end that only sends, which then costs the host nothing on receive.
+    pub ring: Option<RingOptions>,
+    /// Without a ring, receive by calls: each frame as soon as it is there.
+    pub calls: bool,
+    /// Receive frames for other addresses than the interface's, too: ours carry addresses that no card has.
+    pub promiscuous: bool,
+}
+
+/// A receive ring.
+#[derive(Debug, Clone, Copy)]
+pub struct RingOptions {
+    /// Number of blocks, at least 2.
+    pub blocks: u32,
+    /// Size of a block: a power of two from 4 KiB on that holds the largest frame.
+    pub block_bytes: u32,
+    /// A block is handed over after this time even if it is not full: the ring's latency. At low rates it also bounds how
+    /// long the receiver may sleep without loss, to `blocks` times this, however many bytes are free.
+    pub retire_ms: u32,
+    /// Keep only the first bytes of each frame. The rest is not even copied.
+    pub snap_bytes: Option<u32>,
+}
+
+impl Default for AfPacketOptions {
+    fn default() -> Self {
+        let ring = Some(RingOptions::default());
+        AfPacketOptions {
+            qdisc_bypass: true,
+            send_slots: 256,
+            send_buffer_bytes: 1 << 20,
+            ring,
+            calls: false,
+            promiscuous: true,
+        }
+    }
+}
+
+impl Default for RingOptions {
+    fn default() -> Self {
+        RingOptions { blocks: 256, block_bytes: 64 << 10, retire_ms: 2, snap_bytes: None }
+    }
+}
+
+/// How frames leave. The ring stands first, so that it is unmapped before its socket is closed.
+enum Sender {
+    Ring(SendRing, OwnedFd),
+    Calls(SendBatch, OwnedFd),
+}
+
+/// How frames come in.
+enum Receiver {
+    /// Not at all.
+    Nothing,
+    /// By blocks: little work per frame, and a frame may wait for its block.
+    Ring(PacketRing, OwnedFd),
+    /// By calls: each frame as soon as it is there.
+    Calls(ReceiveBatch, OwnedFd),
+}
+
+/// An end of a cable: an interface of this host.
+pub struct AfPacket {
+    sender: Sender,
+    receiver: Receiver,
+    counters: WireCounters,
+    interface: String,
+    mtu: usize,
+    mode: String,
+}
+
+impl AfPacket {
+    /// Opens an end on `interface`.
+    pub fn open(interface: &str, options: AfPacketOptions) -> Result<Self> {
+        let socket = open::socket(interface)?;
+        let found = open::examine(&socket, interface)?;
+        let (sender, mut mode) = open_sender(socket, interface, &found, &options)?;
+        let mut receiver = Receiver::Nothing;
+        if let Some(ring) = &options.ring {
+            ring.check(found.mtu)?;
+            let (ring, socket) = open_ring(ring, interface, &found, options.promiscuous, &mut mode)?;
+            receiver = Receiver::Ring(ring, socket);
+        } else if options.calls {
+            let socket = open_calls(interface, &found, options.promiscuous, &mut mode)?;
+            receiver = Receiver::Calls(ReceiveBatch::new(found.mtu + ETHERNET + TAG), socket);
+        }
+        let (interface, mtu, counters) = (interface.to_owned(), found.mtu, WireCounters::default());
+        Ok(AfPacket { sender, receiver, counters, interface, mtu, mode })
+    }
+
+    /// Largest frame that the interface takes, without FCS and VLAN tags.
+    pub fn frame_max(&self) -> usize {
+        self.mtu + ETHERNET
+    }
+
+    // Takes the error, and so is only called when there is one: it allocates.
+    fn io(&self, action: &'static str, source: io::Error) -> Error {
+        Error::io(action, Path::new(&self.interface))(source)
+    }
+
+    /// Can a frame of this shape be sent? The kernel asks the same for `sendmmsg`, but not for frames in a send ring.
+    fn fits(&self, frame: &[u8]) -> bool {
+        let max = self.frame_max();
+        let is_tagged = || frame.get(12..14) == Some(&TAGGED);
+        frame.len() >= ETHERNET && (frame.len() <= max || frame.len() <= max + TAG && is_tagged())
+    }
+
+    /// What is wrong with a frame that does not fit.
+    #[cold]
+    fn misfit(&self, frame: &[u8]) -> Error {
+        let (name, len, mtu) = (&self.interface, frame.len(), self.mtu);
+        Error::config(match len {
+            ..ETHERNET => {
+                format!("cannot send a frame of {len} bytes on {name}: an Ethernet header alone has {ETHERNET}")
+            }
+            _ => format!(
+                "cannot send a frame of {len} bytes on {name}: its MTU of {mtu} allows {} with the Ethernet header; \
+                 send smaller frames, or raise it: ip link set {name} mtu {}",
+                self.frame_max(),
+                len - ETHERNET
+            ),
+        })
+    }
+}
+
+fn open_sender(
+    socket: OwnedFd,
+    interface: &str,
+    found: &open::Interface,
+    options: &AfPacketOptions,
+) -> Result<(Sender, String)> {
+    let io = |action| Error::io(action, Path::new(interface));
+    let prepare = |socket: &OwnedFd| -> Result<usize> {
+        if options.qdisc_bypass {
+            socket::set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1i32)
+                .map_err(io("bypass the queueing discipline of"))?;
+        }
+        let got = socket::set_buffer(socket.as_fd(), Buffer::Send, options.send_buffer_bytes)
+            .map_err(io("set the send buffer of a packet socket on"))?;
+        open::bind(socket, found.index, 0).map_err(io("bind a packet socket to"))?;
+        Ok(got)
+    };
+    let largest = found.mtu + ETHERNET + TAG;
+    let mut why = String::new();
+    let (sender, how, got) = 'sender: {
+        if options.send_slots > 0 && largest <= SLOT_MAX {
+            match SendRing::set_up(socket.as_fd(), options.send_slots, largest) {
+                Ok(ring) => {
+                    let (got, how) = (prepare(&socket)?, format!("send ring of {} slots", ring.slots()));
+                    break 'sender (Sender::Ring(ring, socket), how, got);
+                }
+                Err(error) => why = format!(" (no send ring: {error})"),
+            }
+        }
+        // A new socket: the other may have been told to expect virtio headers.
+        let socket = open::socket(interface)?;
+        let got = prepare(&socket)?;
+        (Sender::Calls(SendBatch::new(), socket), format!("sendmmsg{why}"), got)
+    };
+    let way = if options.qdisc_bypass { "qdisc bypassed" } else { "through the qdisc" };
+    Ok((sender, format!("copy, {how}, {way}, send buffer {got} B, MTU {}", found.mtu)))
+}
+
+fn open_ring(
+    options: &RingOptions,
+    interface: &str,
+    found: &open::Interface,
+    promiscuous: bool,
+    mode: &mut String,
+) -> Result<(PacketRing, OwnedFd)> {
+    let io = |action| Error::io(action, Path::new(interface));
+    let socket = open::socket(interface)?;
+    let ring = options.set_up(&socket).map_err(io("set up a TPACKET_V3 ring on"))?;
+    *mode += &options.describe();
+    // Without this option (before Linux 4.20) our own frames take room in the ring; it skips them when read.
+    if socket::set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1i32).is_err() {
+        *mode += ", own frames pass the ring";
+    }
+    let all = (libc::ETH_P_ALL as u16).to_be();
+    open::bind(&socket, found.index, all).map_err(io("bind a packet socket to"))?;
+    if promiscuous {
+        open::listen_to_all(&socket, found.index).map_err(io("switch to promiscuous mode"))?;
+        *mode += ", promiscuous";
+    }
+    Ok((ring, socket))
+}
+
+/// A socket to receive by calls.
+fn open_calls(interface: &str, found: &open::Interface, promiscuous: bool, mode: &mut String) -> Result<OwnedFd> {
+    let io = |action| Error::io(action, Path::new(interface));
+    let socket = open::socket(interface)?;
+    // Our own frames are not arrivals; this needs Linux 4.20.
+    socket::set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1i32)
+        .map_err(io("leave out our own frames on"))?;
+    let buffer =
+        socket::set_buffer(socket.as_fd(), Buffer::Receive, RECEIVE_BUFFER).map_err(io("set up the buffer of"))?;
+    let all = (libc::ETH_P_ALL as u16).to_be();
+    open::bind(&socket, found.index, all).map_err(io("bind a packet socket to"))?;
+    if promiscuous {
+        open::listen_to_all(&socket, found.index).map_err(io("switch to promiscuous mode"))?;
+    }
+    *mode += &format!(", receive by recvmmsg with a buffer of {buffer} B");
+    Ok(socket)
+}
+
+impl Wire for AfPacket {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+        // A frame that cannot be sent is at fault only when it is its turn, as for the kernel's errors.
+        let good = frames.iter().position(|frame| !self.fits(frame)).unwrap_or(frames.len());
+        if good == 0 {
+            return frames.first().map_or(Ok(0), |frame| Err(self.misfit(frame)));
+        }
+        let result = match &mut self.sender {
+            Sender::Ring(ring, socket) => ring.send(&frames[..good], &mut || send_ring::kick(socket.as_fd())),
+            Sender::Calls(batch, socket) => batch.send(socket.as_fd(), &frames[..good], 0),
+        };
+        match result {
+            Ok(count) => {
+                self.counters.sent += count as u64;
+                Ok(count)
+            }
+            Err(error) => Err(self.io("send on", error)),
+        }
+    }
+
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+        let count = match &mut self.receiver {
+            Receiver::Nothing => 0,
+            Receiver::Ring(ring, _) => ring.receive(most, each),
+            Receiver::Calls(batch, socket) => match batch.receive(socket, most) {
+                Ok(count) => {
+                    for slot in 0..count {
+                        let (_, bytes, len) = batch.datagram(slot);
+                        each(Arrival { bytes, len, stamp_ns: None });
+                    }
+                    count
+                }
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => 0,
+                Err(error) => return Err(self.io("receive on", error)),
+            },
+        };
+        self.counters.received += count as u64;
+        Ok(count)
+    }
+
+    fn wait(&mut self, timeout_ns: u64) -> Result<()> {
+        let ready = |receiver: &Receiver| matches!(receiver, Receiver::Ring(ring, _) if ring.is_ready());
+        let (Receiver::Ring(_, socket) | Receiver::Calls(_, socket)) = &self.receiver else {
+            return socket::sleep(timeout_ns).map_err(|error| self.io("wait for", error));
+        };
+        if ready(&self.receiver) {
+            return Ok(());
+        }
+        socket::wait_readable(socket.as_fd(), timeout_ns).map_err(|error| self.io("wait for", error))?;
+        if ready(&self.receiver) {
+            return Ok(());
+        }
+        // Woken by nothing: the kernel leaves an error on the socket when the interface goes down.
+        let [code] = socket::option::<1>(socket.as_fd(), libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or([0]);
+        if code == 0 { Ok(()) } else { Err(self.io("receive on", io::Error::from_raw_os_error(code as i32))) }
+    }
+
+    fn flush(&mut self, timeout_ns: u64) -> Result<()> {
+        let (Sender::Ring(_, socket) | Sender::Calls(_, socket)) = &self.sender;
+        socket::drain(socket.as_fd(), timeout_ns).map_err(|error| self.io("flush", error))
+    }
+
+    fn counters(&mut self) -> WireCounters {
+        // Packets and drops (a ring has a third number), which start anew with each read. Packets include the drops.
+        let drops = match &self.receiver {
+            Receiver::Nothing => None,
+            Receiver::Ring(_, socket) => {
+                socket::option::<3>(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS).ok().map(|n| n[1])
+            }
+            Receiver::Calls(_, socket) => {
+                socket::option::<2>(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS).ok().map(|n| n[1])
+            }
+        };
+        self.counters.receive_dropped += u64::from(drops.unwrap_or(0));
+        self.counters
+    }
+
+    fn mode(&self) -> String {
+        self.mode.clone()
+    }
+}
+
+impl RingOptions {
+    fn check(&self, mtu: usize) -> Result<()> {
+        let RingOptions { blocks, block_bytes, retire_ms, snap_bytes } = *self;
+        if blocks < 2 || u64::from(blocks) * u64::from(block_bytes) > 1 << 31 {
+            return Err(Error::config(format!(
+                "a receive ring of {blocks} blocks of {block_bytes} bytes: 2 blocks to 2 GiB are possible"
+            )));
+        }
+        let least = snap_bytes.map_or(mtu + ETHERNET, |bytes| bytes as usize) + BLOCK_HEAD;
+        if !block_bytes.is_power_of_two() || (block_bytes as usize) < least.max(4096) {
+            return Err(Error::config(format!(
+                "ring blocks of {block_bytes} bytes: a power of two from 4096 on that holds a frame ({least})"
+            )));
+        }
+        if !(1..=1000).contains(&retire_ms) {
+            return Err(Error::config(format!("ring blocks are retired after 1 to 1000 ms, not {retire_ms}")));
+        }
+        match snap_bytes {
+            Some(snap @ 0..14) => Err(Error::config(format!("snap length {snap}: an Ethernet header has 14 bytes"))),
+            _ => Ok(()),
+        }
+    }
+
+    /// For the manifest.
+    fn describe(&self) -> String {
+        let RingOptions { blocks, block_bytes, retire_ms, snap_bytes } = *self;
+        let snap = snap_bytes.map_or(String::new(), |bytes| format!(", {bytes} B kept"));
+        format!(", TPACKET_V3 ring of {blocks} x {block_bytes} B retired after {retire_ms} ms{snap}")
+    }
+
+    /// Sets the ring up on a socket that is not bound yet, so that no other interface's frames get into it.
+    fn set_up(&self, socket: &OwnedFd) -> io::Result<PacketRing> {
+        let packet = |name, value: u32| socket::set_option(socket.as_fd(), libc::SOL_PACKET, name, value);
+        packet(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V3 as u32)?;
+        packet(libc::PACKET_RESERVE, TAG as u32)?;
+        if let Some(bytes) = self.snap_bytes {
+            open::keep_only(socket, bytes)?;
+        }
+        // Frames lie close to each other in a version 3 block; the kernel only checks that these sizes are consistent.
+        let frame_bytes = 2048;
+        let request = libc::tpacket_req3 {
+            tp_block_size: self.block_bytes,
+            tp_block_nr: self.blocks,
+            tp_frame_size: frame_bytes,
+            tp_frame_nr: self.block_bytes / frame_bytes * self.blocks,
+            tp_retire_blk_tov: self.retire_ms,
+            tp_sizeof_priv: 0,
+            tp_feature_req_word: 0,
+        };
+        socket::set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_RX_RING, request)?;
+        let geometry = Geometry { blocks: self.blocks as usize, block_bytes: self.block_bytes as usize };
+        PacketRing::map(socket.as_fd(), geometry)
+    }
+}

@@ -1,0 +1,109 @@
+//! Opening packet sockets: the calls that `af_packet` makes once, and what they say when they fail.
+#![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
+
+use std::ffi::CString;
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
+
+use super::socket;
+use pktgen_generator::{Error, Result};
+
+/// What an interface says about itself.
+pub struct Interface {
+    /// Its number.
+    pub index: i32,
+    /// Largest packet, without the Ethernet header.
+    pub mtu: usize,
+}
+
+/// A packet socket that receives nothing until it is bound.
+pub fn socket(interface: &str) -> Result<OwnedFd> {
+    // SAFETY: takes integers only.
+    let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
+    if fd >= 0 {
+        // SAFETY: the descriptor is new and nobody else's.
+        return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+    }
+    let error = io::Error::last_os_error();
+    Err(match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => Error::Host(format!(
+            "this host cannot: af_packet on {interface} needs CAP_NET_RAW; run as root, or once: \
+             setcap cap_net_raw+ep <the pktgen binary>"
+        )),
+        Some(libc::EAFNOSUPPORT) => Error::Host(format!(
+            "this host cannot: its kernel has no packet sockets (CONFIG_PACKET), which af_packet on {interface} needs"
+        )),
+        _ => Error::io("open a packet socket for", Path::new(interface))(error),
+    })
+}
+
+/// Looks the interface up and refuses one that cannot carry Ethernet frames now.
+pub fn examine(socket: &OwnedFd, interface: &str) -> Result<Interface> {
+    let missing = || Error::config(format!("no interface {interface} in this network namespace; see: ip link"));
+    let name = CString::new(interface).map_err(|_| missing())?;
+    // SAFETY: the name ends with a zero and outlives the call.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    if index == 0 {
+        return Err(missing());
+    }
+    // SAFETY: a C struct of bytes, integers and pointers, for which zeros are valid.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.as_bytes()) {
+        *to = *from as libc::c_char;
+    }
+    let mut ask = |what: libc::c_ulong| {
+        // SAFETY: these requests read the name, which ends with a zero, as the kernel's limit for names leaves room for
+        // it, and write the union behind it, which holds each of their answers.
+        let code = unsafe { libc::ioctl(socket.as_raw_fd(), what as _, &mut request) };
+        if code < 0 { Err(io::Error::last_os_error()) } else { Ok(request.ifr_ifru) }
+    };
+    let io = || Error::io("examine", Path::new(interface));
+    // SAFETY: each request says which member of the union it wrote.
+    let (flags, kind, mtu) = unsafe {
+        let flags = i32::from(ask(libc::SIOCGIFFLAGS).map_err(io())?.ifru_flags);
+        let kind = ask(libc::SIOCGIFHWADDR).map_err(io())?.ifru_hwaddr.sa_family;
+        (flags, kind, ask(libc::SIOCGIFMTU).map_err(io())?.ifru_mtu)
+    };
+    if flags & libc::IFF_UP == 0 {
+        return Err(Error::Host(format!(
+            "this host cannot: interface {interface} is down; ip link set {interface} up"
+        )));
+    }
+    if ![libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK].contains(&kind) {
+        return Err(Error::config(format!("interface {interface} carries no Ethernet frames (its type is {kind})")));
+    }
+    Ok(Interface { index: index as i32, mtu: mtu as usize })
+}
+
+/// Binds a socket to an interface, to receive frames of `protocol`, in network order; 0 for none.
+pub fn bind(socket: &OwnedFd, index: i32, protocol: u16) -> io::Result<()> {
+    // SAFETY: a C struct of integers, for which zeros are valid.
+    let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = protocol;
+    address.sll_ifindex = index;
+    let bytes = mem::size_of_val(&address) as libc::socklen_t;
+    // SAFETY: the pointer is to an address of that length, which the kernel reads during the call.
+    let code = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), bytes) };
+    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Promiscuous for as long as the socket is open: the kernel counts such wishes, so nothing is left behind.
+pub fn listen_to_all(socket: &OwnedFd, index: i32) -> io::Result<()> {
+    let wish = libc::packet_mreq {
+        mr_ifindex: index,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    socket::set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, wish)
+}
+
+/// Lets the kernel keep the first `bytes` of each frame: a filter of one instruction that says so.
+pub fn keep_only(socket: &OwnedFd, bytes: u32) -> io::Result<()> {
+    let mut code = [libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: bytes }];
+    let program = libc::sock_fprog { len: 1, filter: code.as_mut_ptr() };
+    socket::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program)
+}

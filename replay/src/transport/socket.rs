@@ -1,0 +1,195 @@
+//! The system calls that the socket transports share: options, batches of messages, waiting.
+//!
+//! Called by `af_packet` and `udp`. Nothing here allocates after a [`SendBatch`] was made.
+#![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+
+/// Most messages in one system call. Larger batches save nothing that could be measured on veth.
+pub const BATCH: usize = 64;
+
+/// Sets a socket option to a plain value.
+pub fn set_option<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32, value: T) -> io::Result<()> {
+    let bytes = mem::size_of::<T>() as libc::socklen_t;
+    // SAFETY: the pointer is valid for `bytes` bytes for the whole call, and the kernel only reads them.
+    let code = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, ptr::from_ref(&value).cast(), bytes) };
+    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Reads a socket option that is made of `N` words; words that the kernel does not fill are 0.
+pub fn option<const N: usize>(socket: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<[u32; N]> {
+    let mut words = [0u32; N];
+    let mut bytes = mem::size_of_val(&words) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `bytes` bytes, which is the size of `words`; any bits are valid for integers.
+    let code = unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, words.as_mut_ptr().cast(), &mut bytes) };
+    if code == 0 { Ok(words) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Which buffer of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Buffer {
+    /// Of what is to be sent.
+    Send,
+    /// Of what arrived.
+    Receive,
+}
+
+/// Asks for a socket buffer of `bytes`, past the system's limit where we may, and returns what was really got.
+///
+/// The kernel doubles what it is asked for, to leave room for its own bookkeeping, and reports the double.
+pub fn set_buffer(socket: BorrowedFd<'_>, buffer: Buffer, bytes: usize) -> io::Result<usize> {
+    let (force, plain) = match buffer {
+        Buffer::Send => (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
+        Buffer::Receive => (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
+    };
+    let asked = i32::try_from(bytes).unwrap_or(i32::MAX);
+    if set_option(socket, libc::SOL_SOCKET, force, asked).is_err() {
+        set_option(socket, libc::SOL_SOCKET, plain, asked)?;
+    }
+    option::<1>(socket, libc::SOL_SOCKET, plain).map(|words| words[0] as usize)
+}
+
+/// Waits until the socket can be read, at most `timeout_ns`. An error that is pending on it counts as readable: the
+/// next receive reports it. A signal ends the wait early, as the caller has to look at the time anyway.
+pub fn wait_readable(socket: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
+    let mut entry = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    poll(std::slice::from_mut(&mut entry), timeout_ns)
+}
+
+/// Sleeps for about `timeout_ns`.
+pub fn sleep(timeout_ns: u64) -> io::Result<()> {
+    poll(&mut [], timeout_ns)
+}
+
+fn poll(entries: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<()> {
+    let timeout =
+        libc::timespec { tv_sec: (timeout_ns / 1_000_000_000) as _, tv_nsec: (timeout_ns % 1_000_000_000) as _ };
+    // SAFETY: the pointer and the length are of one slice, which the kernel may write to; the time outlives the call.
+    let code = unsafe { libc::ppoll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, &timeout, ptr::null()) };
+    match io::Error::last_os_error() {
+        error if code < 0 && error.kind() != io::ErrorKind::Interrupted => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Waits until everything that was sent has left the socket's buffer, at most about `timeout_ns`.
+///
+/// The kernel frees a frame's buffer when the card has it, or, on veth, when it went to the other side. No event tells,
+/// so the buffer is looked at every 50 µs; time is counted in such looks, because no clock is read here.
+pub fn drain(socket: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
+    const LOOK_NS: u64 = 50_000;
+    let mut left_ns = timeout_ns;
+    loop {
+        let mut waiting: libc::c_int = 0;
+        // SAFETY: this request (SIOCOUTQ) writes one int, to a place that holds one.
+        let code = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &mut waiting) };
+        if code < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if waiting == 0 || left_ns == 0 {
+            return Ok(());
+        }
+        let look_ns = left_ns.min(LOOK_NS);
+        sleep(look_ns)?;
+        left_ns -= look_ns;
+    }
+}
+
+/// Is there just no room now: in the socket's buffer, in the card's queue, or in the other side's backlog?
+pub fn is_no_room(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::EINTR))
+}
+
+/// Message headers for `sendmmsg`, made once and used for every call.
+pub struct SendBatch {
+    pieces: Box<[libc::iovec; BATCH]>,
+    messages: Box<[libc::mmsghdr; BATCH]>,
+}
+
+// SAFETY: the pointers inside are written anew at the start of each call, from arguments that outlive it, and are never
+// followed outside of it; between calls they are dead values, which any thread may own.
+unsafe impl Send for SendBatch {}
+
+impl SendBatch {
+    /// Headers for messages without addresses or control data: the socket is bound or connected.
+    pub fn new() -> Self {
+        // SAFETY: both are C structs of integers and pointers, for which all bits zero is a valid value.
+        let (piece, message): (libc::iovec, libc::mmsghdr) = unsafe { (mem::zeroed(), mem::zeroed()) };
+        SendBatch { pieces: Box::new([piece; BATCH]), messages: Box::new([message; BATCH]) }
+    }
+
+    /// Sends frames in order, without the first `skip` bytes of each, and returns how many the kernel took.
+    ///
+    /// Fewer than all means that the kernel has no room now, or that the next frame is at fault: offering it again,
+    /// then first, tells. An error is therefore always about the first frame of the call.
+    pub fn send(&mut self, socket: BorrowedFd<'_>, frames: &[&[u8]], skip: usize) -> io::Result<usize> {
+        let mut taken = 0;
+        for batch in frames.chunks(BATCH) {
+            let count = match self.submit(socket, batch, skip) {
+                Err(error) if taken == 0 => return Err(error),
+                result => result.unwrap_or(0),
+            };
+            taken += count;
+            if count < batch.len() {
+                break;
+            }
+        }
+        Ok(taken)
+    }
+
+    fn submit(&mut self, socket: BorrowedFd<'_>, frames: &[&[u8]], skip: usize) -> io::Result<usize> {
+        let slots = self.pieces.iter_mut().zip(self.messages.iter_mut());
+        for (frame, (piece, message)) in frames.iter().zip(slots) {
+            let bytes = &frame[skip..];
+            *piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+            message.msg_hdr.msg_iov = piece;
+            message.msg_hdr.msg_iovlen = 1;
+        }
+        let count = frames.len().min(BATCH) as libc::c_uint;
+        // SAFETY: the first `count` messages were just pointed at pieces, and these at frames, all of which outlive the
+        // call. The kernel reads the frames and writes only to the messages.
+        let taken =
+            unsafe { libc::sendmmsg(socket.as_raw_fd(), self.messages.as_mut_ptr(), count, libc::MSG_DONTWAIT as _) };
+        if taken >= 0 {
+            return Ok(taken as usize);
+        }
+        let error = io::Error::last_os_error();
+        if is_no_room(&error) { Ok(0) } else { Err(error) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_batch_stops_at_the_frame_that_is_at_fault() {
+        let (a, b) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        a.connect(b.local_addr().unwrap()).unwrap();
+        let (small, large) = (vec![7; 50], vec![7; 70_000]);
+        let mut frames: Vec<&[u8]> = vec![&small; 150];
+        frames[100] = &large;
+        let mut batch = SendBatch::new();
+        assert_eq!(batch.send(a.as_fd(), &frames, 42).unwrap(), 100);
+        let error = batch.send(a.as_fd(), &frames[100..], 42).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
+        assert_eq!(batch.send(a.as_fd(), &frames[101..], 42).unwrap(), 49);
+        assert_eq!(batch.send(a.as_fd(), &[], 42).unwrap(), 0);
+        drain(a.as_fd(), 1_000_000).unwrap();
+    }
+
+    #[test]
+    fn options_are_read_back() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert!(set_buffer(socket.as_fd(), Buffer::Receive, 100_000).unwrap() >= 100_000);
+        assert!(set_buffer(socket.as_fd(), Buffer::Send, 50_000).unwrap() >= 50_000);
+        assert!(set_option(socket.as_fd(), libc::SOL_SOCKET, 9999, 1i32).is_err());
+        assert!(option::<1>(socket.as_fd(), libc::SOL_SOCKET, 9999).is_err());
+        wait_readable(socket.as_fd(), 1000).unwrap();
+    }
+}

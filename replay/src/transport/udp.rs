@@ -1,0 +1,284 @@
+//! UDP sockets: the kernel writes the headers, so this needs no privileges and works over any path that UDP takes.
+//!
+//! Only what a frame carries (from byte 42 on) travels, between two addresses of the hosts; the frame's own addresses
+//! do not exist there. The receiver rebuilds the head from the payload, by a function that knows the wire format.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+use super::receive_batch::ReceiveBatch;
+use super::socket::{self, BATCH, Buffer, SendBatch};
+use super::{Arrival, Capabilities, Ends, Transport, TransportPlan, Wire, WireCounters};
+use pktgen_generator::registry::Named;
+use pktgen_generator::wire::frame::{SERVER_IP, Template, group_ip, worker_ip};
+use pktgen_generator::wire::olaf::{Ack, FLAG_STAMPED, Header, PORT, WORKER_PORT};
+use pktgen_generator::{Error, Result};
+
+/// Ethernet, IPv4 and UDP headers.
+pub const HEAD: usize = 42;
+/// Largest payload of UDP over IPv4.
+const PAYLOAD_MAX: usize = 65_507;
+
+/// What UDP sockets can do.
+pub const CAPABILITIES: Capabilities = Capabilities {
+    frame_max: PAYLOAD_MAX + HEAD,
+    real_time: true,
+    receives: true,
+    quantum_ns: 0,
+    knows_sent: true,
+    stamps_received: true,
+    zero_copy: false,
+    privileged: false,
+};
+
+/// `kind = "udp"`: both cables over the loopback interface.
+pub struct UdpLoopback;
+
+impl Named for UdpLoopback {
+    fn name(&self) -> &'static str {
+        "udp"
+    }
+    fn about(&self) -> &'static str {
+        "UDP sockets on the loopback interface, in real time; no privileges"
+    }
+}
+
+impl Transport for UdpLoopback {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn open(&self, _plan: &TransportPlan, frame_max: usize) -> Result<Ends> {
+        let (workers, device_down) = loopback(frame_max)?;
+        let (device_up, server) = loopback(frame_max)?;
+        Ok(Ends { workers, device_down, device_up, server })
+    }
+}
+
+/// Two sockets on the loopback interface, connected to each other.
+fn loopback(frame_max: usize) -> Result<(Box<dyn Wire>, Box<dyn Wire>)> {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let free = || -> Result<(UdpSocket, SocketAddr)> {
+        let socket = UdpSocket::bind(any).map_err(io_error("bind a UDP socket to", any))?;
+        let address = socket.local_addr().map_err(io_error("read the address of the socket to", any))?;
+        Ok((socket, address))
+    };
+    let ((first, a), (second, b)) = (free()?, free()?);
+    drop((first, second));
+    let end = |bind, peer| -> Result<Box<dyn Wire>> {
+        let options = UdpOptions::new(bind, peer, Box::new(head_of));
+        Ok(Box::new(Udp::open(UdpOptions { payload_max: frame_max.max(HEAD + 1) - HEAD, ..options })?))
+    };
+    Ok((end(a, b)?, end(b, a)?))
+}
+
+/// The head of a frame with this payload: an update comes from its worker, an ACK goes to its worker, or to the
+/// cluster's group once a device has stamped it.
+fn head_of(payload: &[u8], len: usize, head: &mut [u8; HEAD]) -> bool {
+    let (from, to) = match (Header::parse_update(payload), Ack::parse(payload)) {
+        (Some(update), _) => ((worker_ip(update.worker), WORKER_PORT), (SERVER_IP, PORT)),
+        (None, Some(Ack { header, .. })) if header.flags & FLAG_STAMPED != 0 => {
+            ((SERVER_IP, PORT), (group_ip(header.cluster), WORKER_PORT))
+        }
+        (None, Some(Ack { header, .. })) => ((SERVER_IP, PORT), (worker_ip(header.worker), WORKER_PORT)),
+        (None, None) => return false,
+    };
+    Template::new(from, to, HEAD + len).emit(head);
+    true
+}
+
+/// Writes the head of a frame from its payload (perhaps cut) and the payload's length on the wire; false if the payload
+/// is none of the experiment's. Called once per datagram, so it must not allocate.
+pub type Rebuild = Box<dyn FnMut(&[u8], usize, &mut [u8; HEAD]) -> bool + Send>;
+
+/// How to open an end.
+pub struct UdpOptions {
+    /// Our address; port 0 for any.
+    pub bind: SocketAddr,
+    /// Where frames go, and the only address that they are taken from.
+    pub peer: SocketAddr,
+    /// Largest payload that is received whole; what is larger is cut and says so by its length.
+    pub payload_max: usize,
+    /// Asked for; what was got is in the mode.
+    pub receive_buffer_bytes: usize,
+    /// Asked for; what was got is in the mode.
+    pub send_buffer_bytes: usize,
+    /// Writes the heads.
+    pub rebuild: Rebuild,
+}
+
+impl UdpOptions {
+    /// Between two addresses, with buffers for jumbo frames.
+    pub fn new(bind: SocketAddr, peer: SocketAddr, rebuild: Rebuild) -> Self {
+        UdpOptions { bind, peer, payload_max: 8994, receive_buffer_bytes: 8 << 20, send_buffer_bytes: 1 << 20, rebuild }
+    }
+}
+
+/// An end of a cable: a connected UDP socket.
+pub struct Udp {
+    socket: UdpSocket,
+    peer: SocketAddr,
+    outgoing: SendBatch,
+    incoming: ReceiveBatch,
+    rebuild: Rebuild,
+    counters: WireCounters,
+    /// The kernel's count of drops when it was last seen; it wraps.
+    drops_seen: u32,
+    mode: String,
+}
+
+impl Udp {
+    /// Opens an end.
+    pub fn open(options: UdpOptions) -> Result<Self> {
+        let UdpOptions { bind, peer, payload_max, receive_buffer_bytes, send_buffer_bytes, rebuild } = options;
+        if !(1..=PAYLOAD_MAX).contains(&payload_max) {
+            return Err(Error::config(format!("UDP payloads up to {payload_max} bytes: 1 to {PAYLOAD_MAX} exist")));
+        }
+        if bind.is_ipv4() != peer.is_ipv4() {
+            return Err(Error::config(format!("UDP from {bind} to {peer}: both must be IPv4, or both IPv6")));
+        }
+        let socket = UdpSocket::bind(bind).map_err(io_error("bind a UDP socket to", bind))?;
+        socket.connect(peer).map_err(io_error("connect a UDP socket to", peer))?;
+        socket.set_nonblocking(true).map_err(io_error("set up the UDP socket of", bind))?;
+        let asked = receive_buffer_bytes;
+        let set_up = || -> io::Result<(usize, usize)> {
+            let fd = socket.as_fd();
+            let receive = socket::set_buffer(fd, Buffer::Receive, asked)?;
+            let send = socket::set_buffer(fd, Buffer::Send, send_buffer_bytes)?;
+            socket::set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1i32)?;
+            socket::set_option(fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1i32)?;
+            // What does not fit the path is refused and not sent in fragments, which would not be the load asked for.
+            match peer {
+                SocketAddr::V4(_) => {
+                    socket::set_option(fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
+                }
+                SocketAddr::V6(_) => {
+                    socket::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO)?;
+                }
+            }
+            Ok((receive, send))
+        };
+        let (receive, send) = set_up().map_err(io_error("set up the UDP socket of", bind))?;
+        let mode = format!(
+            "copy, sendmmsg and recvmmsg, receive buffer {receive} B ({asked} asked for), send buffer {send} B"
+        );
+        let (outgoing, incoming) = (SendBatch::new(), ReceiveBatch::new(payload_max));
+        let counters = WireCounters::default();
+        Ok(Udp { socket, peer, outgoing, incoming, rebuild, counters, drops_seen: 0, mode })
+    }
+
+    /// Takes the kernel's count of drops into ours. Messages that waited carry older counts than were seen already.
+    fn saw_drops(&mut self, count: u32) {
+        let more = count.wrapping_sub(self.drops_seen);
+        if more < u32::MAX / 2 {
+            self.drops_seen = count;
+            self.counters.receive_dropped += u64::from(more);
+        }
+    }
+
+    /// What went wrong with a frame that cannot be sent.
+    #[cold]
+    fn refusal(&self, frame: &[u8], error: io::Error) -> Error {
+        let (len, peer) = (frame.len(), self.peer);
+        if error.raw_os_error() != Some(libc::EMSGSIZE) {
+            return io_error("send to", peer)(error);
+        }
+        let (level, name) = match peer {
+            SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU),
+            SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
+        };
+        let mtu = socket::option::<1>(self.socket.as_fd(), level, name).map_or(0, |[mtu]| mtu);
+        Error::config(format!(
+            "cannot send a frame of {len} bytes to {peer}: its payload of {} goes neither into one datagram (at most \
+             {PAYLOAD_MAX}) nor through the path's MTU of {mtu} unless smaller; send smaller frames, or raise the MTU",
+            len - HEAD
+        ))
+    }
+}
+
+impl Wire for Udp {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+        // A frame without a payload of its own is at fault only when it is its turn, as for every other error.
+        let whole = frames.iter().position(|frame| frame.len() < HEAD).unwrap_or(frames.len());
+        if whole == 0 && !frames.is_empty() {
+            let len = frames[0].len();
+            return Err(Error::config(format!("cannot send a frame of {len} bytes over UDP: headers take {HEAD}")));
+        }
+        loop {
+            match self.outgoing.send(self.socket.as_fd(), &frames[..whole], HEAD) {
+                Ok(count) => {
+                    self.counters.sent += count as u64;
+                    return Ok(count);
+                }
+                // The peer's host answered an earlier datagram: nobody listens there. Reading the error cleared it.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => self.counters.send_dropped += 1,
+                Err(error) => return Err(self.refusal(frames[0], error)),
+            }
+        }
+    }
+
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+        let mut count = 0;
+        while count < most {
+            let wanted = (most - count).min(BATCH);
+            let taken = match self.incoming.receive(&self.socket, wanted) {
+                Ok(taken) => taken,
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EAGAIN | libc::EINTR) => break,
+                    Some(libc::ECONNREFUSED) => {
+                        self.counters.send_dropped += 1;
+                        continue;
+                    }
+                    _ => return Err(io_error("receive from", self.peer)(error)),
+                },
+            };
+            for slot in 0..taken {
+                let (stamp_ns, drops) = self.incoming.notes(slot);
+                if let Some(drops) = drops {
+                    self.saw_drops(drops);
+                }
+                let (head, payload, len) = self.incoming.datagram(slot);
+                if (self.rebuild)(payload, len, head) {
+                    let bytes = self.incoming.frame(slot);
+                    each(Arrival { bytes, len: len + HEAD, stamp_ns });
+                    count += 1;
+                } else {
+                    // Not ours: it arrived and nobody saw it.
+                    self.counters.receive_dropped += 1;
+                }
+            }
+            if taken < wanted {
+                break;
+            }
+        }
+        self.counters.received += count as u64;
+        Ok(count)
+    }
+
+    fn wait(&mut self, timeout_ns: u64) -> Result<()> {
+        socket::wait_readable(self.socket.as_fd(), timeout_ns).map_err(io_error("wait for", self.peer))
+    }
+
+    fn flush(&mut self, timeout_ns: u64) -> Result<()> {
+        socket::drain(self.socket.as_fd(), timeout_ns).map_err(io_error("flush the UDP socket to", self.peer))
+    }
+
+    fn counters(&mut self) -> WireCounters {
+        // SO_RXQ_OVFL comes with the next datagram, so drops after the last one need asking.
+        const WORDS: usize = libc::SK_MEMINFO_DROPS as usize + 1;
+        if let Ok(words) = socket::option::<WORDS>(self.socket.as_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO) {
+            self.saw_drops(words[WORDS - 1]);
+        }
+        self.counters
+    }
+
+    fn mode(&self) -> String {
+        self.mode.clone()
+    }
+}
+
+fn io_error(action: &'static str, address: SocketAddr) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::Io { action, path: PathBuf::from(address.to_string()), source }
+}
