@@ -6,11 +6,17 @@ use std::path::{Path, PathBuf};
 
 /// Files that may hold `unsafe`: the corral, which talks to sockets and rings.
 const UNSAFE: &[&str] = &[
+    "replay/src/transport/af_xdp.rs",
+    "replay/src/transport/bpf.rs",
+    "replay/src/transport/link.rs",
     "replay/src/transport/packet_ring.rs",
     "replay/src/transport/packet_ring_tests.rs",
     "replay/src/transport/packet_socket.rs",
+    "replay/src/transport/prefetch.rs",
     "replay/src/transport/send_ring.rs",
     "replay/src/transport/socket.rs",
+    "replay/src/transport/xdp_live.rs",
+    "replay/src/transport/xsk.rs",
     "replay/src/transport/receive_batch.rs",
 ];
 /// The one file that reads clocks.
@@ -32,14 +38,20 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
         "replay/src/transport",
         "TRANSPORTS",
         &[
+            "bpf",
+            "insn",
+            "link",
             "packet_ring",
             "packet_ring_tests",
             "packet_socket",
             "plan",
+            "prefetch",
             "receive_batch",
+            "redirect",
             "safety",
             "send_ring",
             "socket",
+            "xsk",
         ],
     ),
     ("analysis/src/metric", "METRICS", &[]),

@@ -19,7 +19,7 @@ const NAME_MAX: usize = 100;
 pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
     let experiment = Experiment::open(load(&args.experiment)?)?;
     if args.print_config {
-        let plan = experiment.plan(&experiment.runs[0])?;
+        let plan = experiment.prepare(&experiment.runs[0])?;
         ui.result(plan.config.trim_end());
         return Ok(0);
     }

@@ -11,10 +11,11 @@ use std::path::Path;
 
 use super::packet_ring::{Geometry, PacketRing, TAG};
 use super::packet_socket as open;
+use super::plan::check_fit;
 use super::receive_batch::ReceiveBatch;
 use super::send_ring::{self, SendRing};
 use super::socket::{self, Buffer, SendBatch};
-use super::{Arrival, Capabilities, Ends, Transport, TransportPlan, Wire, WireCounters, safety};
+use super::{Arrival, Capabilities, Ends, Transport, TransportPlan, Wire, WireCounters};
 use pktgen_generator::registry::Named;
 use pktgen_generator::{Error, Result};
 
@@ -48,26 +49,13 @@ impl Transport for PacketSockets {
     }
 
     fn open(&self, plan: &TransportPlan, frame_max: usize) -> Result<Ends> {
-        let [workers, down, up, server] = &plan.interfaces[..] else {
-            return Err(Error::config(format!(
-                "transport.interfaces has {} names; give four: the workers', the device's towards them, the device's \
-                 towards the server, the server's",
-                plan.interfaces.len()
-            )));
-        };
         let end = |interface: &str| -> Result<Box<dyn Wire>> {
-            safety::check(interface, plan.allow_default_route)?;
             let ring = plan.receive_ring.then(RingOptions::default);
             let end = AfPacket::open(interface, AfPacketOptions { ring, calls: true, ..AfPacketOptions::default() })?;
-            if frame_max > end.frame_max() {
-                return Err(Error::config(format!(
-                    "frames of up to {frame_max} bytes do not fit interface {interface}, which takes {}; lower workload.bytes, \
-                     set endpoint.ack_model = \"none\", or raise the MTU",
-                    end.frame_max()
-                )));
-            }
+            check_fit(frame_max, interface, end.frame_max())?;
             Ok(Box::new(end))
         };
+        let [workers, down, up, server] = plan.four_interfaces()?;
         Ok(Ends { workers: end(workers)?, device_down: end(down)?, device_up: end(up)?, server: end(server)? })
     }
 }

@@ -5,16 +5,24 @@
 //! declared and checked against the experiment before anything is sent.
 
 mod af_packet;
+mod af_xdp;
+mod bpf;
+mod insn;
+mod link;
 mod packet_ring;
 mod packet_socket;
 mod plan;
+mod prefetch;
 mod receive_batch;
+mod redirect;
 mod ring;
 mod safety;
 mod send_ring;
 mod socket;
 mod udp;
 mod virtual_time;
+mod xdp_live;
+mod xsk;
 
 use pktgen_generator::Result;
 use pktgen_generator::registry::Named;
@@ -112,5 +120,11 @@ pub trait Transport: Named + Sync {
 }
 
 /// Every transport, by name.
-pub static TRANSPORTS: &[&dyn Transport] =
-    &[&virtual_time::VirtualTime, &ring::Ring, &udp::UdpLoopback, &af_packet::PacketSockets];
+pub static TRANSPORTS: &[&dyn Transport] = &[
+    &virtual_time::VirtualTime,
+    &ring::Ring,
+    &udp::UdpLoopback,
+    &af_packet::PacketSockets,
+    &af_xdp::XdpSockets,
+    &xdp_live::LiveFrames,
+];

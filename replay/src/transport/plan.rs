@@ -6,7 +6,7 @@ use pktgen_generator::time::{MS, Time};
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
 
-use super::{TRANSPORTS, Transport};
+use super::{TRANSPORTS, Transport, safety};
 
 /// What a thread does while nothing is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +97,34 @@ impl TransportPlan {
         document.close(section)?;
         Ok(plan)
     }
+}
+
+impl TransportPlan {
+    /// The four interfaces, each looked at: the workers', the device's towards them and towards the server, the
+    /// server's.
+    pub(super) fn four_interfaces(&self) -> Result<[&str; 4]> {
+        let [workers, down, up, server] = &self.interfaces[..] else {
+            return Err(Error::config(format!(
+                "transport.interfaces has {} names; give four: the workers', the device's towards them, the device's \
+                 towards the server, the server's",
+                self.interfaces.len()
+            )));
+        };
+        let four = [workers, down, up, server].map(String::as_str);
+        four.iter().try_for_each(|interface| safety::check(interface, self.allow_default_route))?;
+        Ok(four)
+    }
+}
+
+/// Refuses frames that an interface does not take.
+pub(super) fn check_fit(frame_max: usize, interface: &str, most: usize) -> Result<()> {
+    if frame_max > most {
+        return Err(Error::config(format!(
+            "frames of up to {frame_max} bytes do not fit interface {interface}, which takes {most} this way; lower \
+             workload.bytes, set endpoint.ack_model = \"none\", or raise the MTU"
+        )));
+    }
+    Ok(())
 }
 
 fn span(section: &mut Section, key: &str, default: &str) -> Result<Time> {

@@ -1,0 +1,175 @@
+//! What a transport has to know of a network interface: index, MTU, whether it is up, and its drop counters.
+//!
+//! Called when a port is opened, and for its counters; never per frame. All of it is about the network namespace of
+//! the thread that opens.
+#![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
+
+use pktgen_generator::{Error, Result};
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+/// Kernel counters of all interfaces, in the namespace of the thread that opens it, wherever it is read later.
+const COUNTERS: &str = "/proc/thread-self/net/dev";
+/// Bytes of an Ethernet header, which the MTU does not count.
+pub const ETHERNET_HEADER: usize = 14;
+
+/// A carrier is waited for so often and so long.
+const CARRIER_TRIES: u32 = 100;
+const CARRIER_PAUSE: Duration = Duration::from_millis(10);
+
+/// Frames that an interface lost, by its own count: of everybody who uses it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Drops {
+    /// On the way in.
+    pub receive: u64,
+    /// On the way out.
+    pub send: u64,
+}
+
+/// An interface that is up.
+#[derive(Debug)]
+pub struct Interface {
+    name: String,
+    index: u32,
+    mtu: usize,
+    counters: File,
+    text: String,
+    start: Drops,
+}
+
+impl Interface {
+    /// Looks it up; refuses one that is absent or down.
+    pub fn open(name: &str) -> Result<Self> {
+        let c_name = CString::new(name).map_err(|_| Error::config(format!("{name:?} is no interface name")))?;
+        // SAFETY: a C string that outlives the call.
+        let index = unsafe { libc::if_nametoindex(c_name.as_ptr()) };
+        if index == 0 {
+            return Err(Error::Host(format!("this host cannot use interface {name}: there is none of that name here")));
+        }
+        let why = |e: io::Error| Error::Host(format!("this host cannot ask for the state of {name}: {e}"));
+        wait_until_up(name)?;
+        // SAFETY: reads the member that SIOCGIFMTU fills.
+        let mtu = unsafe { query(name, libc::SIOCGIFMTU).map_err(why)?.ifr_ifru.ifru_mtu } as usize;
+        let path = Path::new(COUNTERS);
+        let counters = File::open(path).map_err(Error::io("open", path))?;
+        let mut interface =
+            Interface { name: name.to_owned(), index, mtu, counters, text: String::new(), start: Drops::default() };
+        interface.start = interface.totals().map_err(Error::io("read", path))?;
+        Ok(interface)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its number in its namespace.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Largest frame that it sends, from the Ethernet header on.
+    pub fn frame_max(&self) -> usize {
+        self.mtu + ETHERNET_HEADER
+    }
+
+    /// Drops since it was opened, or none if it is gone.
+    pub fn drops(&mut self) -> Drops {
+        let now = self.totals().unwrap_or(self.start);
+        Drops {
+            receive: now.receive.saturating_sub(self.start.receive),
+            send: now.send.saturating_sub(self.start.send),
+        }
+    }
+
+    fn totals(&mut self) -> io::Result<Drops> {
+        self.text.clear();
+        self.counters.rewind()?;
+        self.counters.read_to_string(&mut self.text)?;
+        drops_of(&self.text, &self.name).ok_or_else(|| io::Error::other(format!("it does not list {}", self.name)))
+    }
+}
+
+/// Finds an interface in the text of `/proc/net/dev`: eight numbers of receiving, eight of sending, the fourth of
+/// each are drops.
+fn drops_of(text: &str, name: &str) -> Option<Drops> {
+    let line = text.lines().find_map(|l| l.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
+    let mut numbers = line.split_ascii_whitespace().map(|n| n.parse::<u64>().ok());
+    let receive = numbers.nth(3)??;
+    let send = numbers.nth(7)??;
+    Some(Drops { receive, send })
+}
+
+/// Refuses an interface that is down. The kernel reports a carrier a moment after an interface came up, so a missing
+/// one is waited for, for a bounded time.
+fn wait_until_up(name: &str) -> Result<()> {
+    let mut why = "";
+    for _ in 0..CARRIER_TRIES {
+        let request = query(name, libc::SIOCGIFFLAGS)
+            .map_err(|e| Error::Host(format!("this host cannot ask for the state of {name}: {e}")))?;
+        // SAFETY: reads the member that SIOCGIFFLAGS fills.
+        let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
+        why = match (flags & libc::IFF_UP, flags & libc::IFF_RUNNING) {
+            (0, _) => "it is down; ip link set up",
+            (_, 0) => "it has no carrier; connect it, or set its peer up",
+            _ => return Ok(()),
+        };
+        if flags & libc::IFF_UP == 0 {
+            break;
+        }
+        std::thread::sleep(CARRIER_PAUSE);
+    }
+    Err(Error::Host(format!("this host cannot send on {name}: {why}")))
+}
+
+/// Asks the kernel about an interface by name.
+fn query(name: &str, what: libc::Ioctl) -> io::Result<libc::ifreq> {
+    // SAFETY: no addresses among the arguments; a non-negative result is a new descriptor.
+    let socket = unsafe {
+        let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        OwnedFd::from_raw_fd(fd)
+    };
+    // SAFETY: all zeros is a valid ifreq.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let room = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name[..room].iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    // SAFETY: the kernel reads the name and fills a union member of an ifreq that outlives the call.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), what, &raw mut request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+    lo:       1       2    3    4    5     6          7         8        9       10   11   12   13    14      15         16
+ veth0:   10556     128    0   70    0     0          0         0     9000      100    0    5    0     0       0          0
+";
+
+    #[test]
+    fn finds_the_drops_of_an_interface() {
+        assert_eq!(drops_of(TEXT, "lo"), Some(Drops { receive: 4, send: 12 }));
+        assert_eq!(drops_of(TEXT, "veth0"), Some(Drops { receive: 70, send: 5 }));
+        assert_eq!(drops_of(TEXT, "veth"), None);
+    }
+
+    #[test]
+    fn an_absent_interface_is_refused_by_name() {
+        let error = Interface::open("pktgen-none").expect_err("there is none");
+        assert!(error.to_string().contains("pktgen-none"), "{error}");
+    }
+}

@@ -1,0 +1,456 @@
+//! Replay inside the kernel: an XDP program writes our frames into live frames and sends them on an interface.
+//!
+//! `BPF_PROG_TEST_RUN` with live frames runs a program on frames that the kernel makes itself. Ours copies the next of
+//! our frames from a map shared with us, and redirects it to the interface: no packet is built around it and no
+//! system call is made per frame. It works where the interface can send redirected frames, and it only sends.
+//!
+//! Registration: a call with more than one frame registers the program with the kernel's dispatcher and waits twice for
+//! RCU, tens of milliseconds. While the program is attached anywhere, it stays registered and a call costs about
+//! 13 µs. So it is attached to the loopback of a network namespace of its own, which is down and never receives a frame; the
+//! namespace goes with the process.
+#![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
+
+use super::af_xdp::{self, takes_redirected};
+use super::bpf::{Attach, Link, Map, Memory, Program, host_error};
+use super::insn::*;
+use super::link::Interface;
+use super::plan::check_fit;
+use super::prefetch::{AHEAD, prefetch};
+use super::{Arrival, Capabilities, Ends, Transport, TransportPlan, Wire, WireCounters};
+use crate::clock::Stopwatch;
+use pktgen_generator::registry::Named;
+use pktgen_generator::{Error, Result};
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Frames that the kernel makes per inner round. A veth's ring of 256 is emptied once per round: rounds of 256 lost
+/// frames when measured, and were slower; 32 to 128 were alike.
+const BATCH: u32 = 64;
+/// Frames start at multiples of this in the shared area: a cache line.
+const ALIGN: usize = 64;
+/// The shortest frame: an Ethernet header.
+const FRAME_MIN: usize = 14;
+/// No kernel takes more: a page less its own 256 bytes before the frame.
+const FRAME_LIMIT: usize = 4096 - 256;
+/// What one call lasts at least when it sends a handful of frames: pacing is in quanta of this.
+const QUANTUM_NS: u64 = 50_000;
+/// Slower than this, a call is not registered.
+const CALL_SLOW_NS: u64 = 2_000_000;
+
+// Layout of the shared state: four numbers, then for each frame of a call where it starts and how long it is.
+const NEXT: i16 = 0;
+const END: i16 = 8;
+const SENT: i16 = 16;
+const FAILED: i16 = 24;
+const TABLE: i16 = 64;
+
+/// How a port is opened.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Interface by name, in the network namespace of the thread that opens.
+    pub interface: String,
+    /// Most frames per call: more cost less each, fewer are paced finer.
+    pub quantum_frames: u32,
+    /// Most bytes of frames per call.
+    pub quantum_bytes: usize,
+}
+
+impl Options {
+    /// Calls of at most 2048 frames and 2 MiB, the fastest of those measured; shorter when fewer are offered.
+    pub fn new(interface: &str) -> Self {
+        Options { interface: interface.to_owned(), quantum_frames: 2048, quantum_bytes: 2 << 20 }
+    }
+
+    /// What a port opened so can do, before it is: the kernel's limit or the interface's MTU may be lower.
+    pub fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            frame_max: FRAME_LIMIT,
+            real_time: true,
+            receives: false,
+            quantum_ns: QUANTUM_NS,
+            knows_sent: false,
+            stamps_received: false,
+            zero_copy: false,
+            privileged: true,
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        let Options { quantum_frames: frames, quantum_bytes: bytes, .. } = self;
+        if !(1..=1 << 16).contains(frames) {
+            return Err(Error::config(format!("quantum_frames = {frames}: 1 to 65536 are possible")));
+        }
+        if !(2 * FRAME_LIMIT..=1 << 28).contains(bytes) {
+            return Err(Error::config(format!(
+                "quantum_bytes = {bytes}: {} to {} are possible",
+                2 * FRAME_LIMIT,
+                1 << 28
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The counters at the start of the shared state.
+struct Shared {
+    memory: Memory,
+    frames: u32,
+}
+
+impl Shared {
+    fn number(&self, at: i16) -> &AtomicU64 {
+        // SAFETY: `at` is one of the four numbers: inside the mapping and aligned. The program changes them only
+        // while a call of ours runs, so nothing else races; atomics because it is the kernel that writes.
+        unsafe { AtomicU64::from_ptr(self.memory.start().as_ptr().add(at as usize).cast()) }
+    }
+
+    fn get(&self, at: i16) -> u64 {
+        self.number(at).load(Ordering::Relaxed)
+    }
+
+    fn set(&self, at: i16, value: u64) {
+        self.number(at).store(value, Ordering::Relaxed);
+    }
+
+    fn set_frame(&self, index: usize, start: usize, len: usize) {
+        debug_assert!(index < self.frames as usize);
+        // SAFETY: the table has `frames` entries of 8 bytes and `index` is below; no call is running.
+        unsafe {
+            self.memory.start().add(TABLE as usize).cast::<[u32; 2]>().add(index).write([start as u32, len as u32])
+        }
+    }
+}
+
+/// A port that sends by calls.
+pub struct XdpLive {
+    // Fields drop in this order: detach, then unload.
+    _registration: Registration,
+    program: Program,
+    _maps: [Map; 3],
+    shared: Shared,
+    area: Memory,
+    interface: Interface,
+    options: Options,
+    /// What the kernel starts each live frame with; only its length matters.
+    blank: Vec<u8>,
+    frame_max: usize,
+    call_ns: u64,
+    sent: u64,
+    failed: u64,
+}
+
+impl XdpLive {
+    /// Loads the program and registers it.
+    pub fn open(options: &Options) -> Result<Self> {
+        options.check()?;
+        let interface = Interface::open(&options.interface)?;
+        if !takes_redirected(&interface)? {
+            let name = interface.name();
+            return Err(Error::Host(format!(
+                "this host cannot send live frames on {name}: its driver takes no redirected frames (ndo_xdp_xmit); \
+                 the peer of a veth must have an XDP program or GRO: ethtool -K PEER gro on"
+            )));
+        }
+        let frames = options.quantum_frames;
+        let (state, memory) = Map::shared("pktgen_state", TABLE as usize + frames as usize * 8)?;
+        let (frames_map, area) = Map::shared("pktgen_frames", options.quantum_bytes)?;
+        let interfaces = Map::of_interfaces(1)?;
+        let why = |e: io::Error| host_error(&format!("redirect frames to {}", interface.name()), &e);
+        interfaces.set(0, interface.index()).map_err(why)?;
+        let code = replay_program(&state, &frames_map, &interfaces, options);
+        let program = Program::load("pktgen_live", code.insns(), false)?;
+        let registration = Registration::new(&program)?;
+        let mut port = XdpLive {
+            _registration: registration,
+            program,
+            _maps: [state, frames_map, interfaces],
+            shared: Shared { memory, frames },
+            area,
+            interface,
+            options: options.clone(),
+            blank: vec![0; FRAME_LIMIT],
+            frame_max: 0,
+            call_ns: 0,
+            sent: 0,
+            failed: 0,
+        };
+        port.probe()?;
+        Ok(port)
+    }
+
+    /// Asks the kernel for its longest live frame, and what a call costs. With no frame of ours present, the program
+    /// drops what the kernel makes.
+    fn probe(&mut self) -> Result<()> {
+        self.shared.set(END, 0);
+        let run = |len: usize, repeat| self.program.run_live(&self.blank[..len], repeat, BATCH);
+        run(60, 1).map_err(|e| host_error("run XDP programs on live frames (Linux 5.18 and later do)", &e))?;
+        let (mut fits, mut above) = (60, FRAME_LIMIT + 1);
+        while fits + 1 < above {
+            let middle = fits.midpoint(above);
+            match run(middle, 1) {
+                Ok(()) => fits = middle,
+                Err(_) => above = middle,
+            }
+        }
+        self.frame_max = fits.min(self.interface.frame_max());
+        let mut best = u64::MAX;
+        for _ in 0..5 {
+            let watch = Stopwatch::start();
+            run(60, 2).map_err(|e| host_error("run XDP programs on live frames", &e))?;
+            best = best.min(watch.elapsed().as_nanos() as u64);
+        }
+        self.call_ns = best;
+        if best > CALL_SLOW_NS {
+            return Err(Error::Host(format!(
+                "this host cannot keep the program registered: a call lasts {} µs instead of about 13; use af_xdp",
+                best / 1000
+            )));
+        }
+        Ok(())
+    }
+
+    /// Largest frame that this port sends on this interface.
+    pub fn frame_max(&self) -> usize {
+        self.frame_max
+    }
+
+    /// Writes frames into the shared area until one does not fit. Returns how many, and the longest.
+    fn lay_out(&mut self, frames: &[&[u8]]) -> (usize, usize) {
+        let (mut taken, mut longest, mut at) = (0, 0, 0);
+        // The program checks against the limit, not the length: the last frame starts where any would fit.
+        let last = self.area.size() - FRAME_LIMIT;
+        for (i, frame) in frames.iter().enumerate().take(self.options.quantum_frames as usize) {
+            frames.get(i + AHEAD).into_iter().for_each(|f| prefetch(f));
+            if at > last || frame.len() > self.frame_max || frame.len() < FRAME_MIN {
+                break;
+            }
+            // SAFETY: at + len is inside the area, as at <= size - limit and len <= frame_max <= limit; `frame` is
+            // memory of the caller, not of the mapping, which nobody else has; no call is running.
+            unsafe { self.area.start().add(at).as_ptr().copy_from_nonoverlapping(frame.as_ptr(), frame.len()) }
+            self.shared.set_frame(taken, at, frame.len());
+            at += frame.len().next_multiple_of(ALIGN);
+            longest = longest.max(frame.len());
+            taken += 1;
+        }
+        (taken, longest)
+    }
+}
+
+/// `kind = "xdp_live"`: the workers send live frames; everything else goes through AF_XDP sockets.
+pub struct LiveFrames;
+
+impl Named for LiveFrames {
+    fn name(&self) -> &'static str {
+        "xdp_live"
+    }
+    fn about(&self) -> &'static str {
+        "the workers' frames made live by the kernel's own replay, in quanta; the rest as af_xdp; root"
+    }
+}
+
+impl Transport for LiveFrames {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { receives: true, ..Options::new("").capabilities() }
+    }
+
+    fn open(&self, plan: &TransportPlan, frame_max: usize) -> Result<Ends> {
+        let [workers, down, up, server] = plan.four_interfaces()?;
+        // The device's end first: a veth passes live frames on only to a peer with a program.
+        let device_down = af_xdp::end(down, frame_max)?;
+        let out = XdpLive::open(&Options::new(workers))?;
+        check_fit(frame_max, workers, out.frame_max())?;
+        let workers = Box::new(Live { out, back: af_xdp::end(workers, frame_max)? });
+        Ok(Ends {
+            workers,
+            device_down,
+            device_up: af_xdp::end(up, frame_max)?,
+            server: af_xdp::end(server, frame_max)?,
+        })
+    }
+}
+
+/// Out by live frames, in by an AF_XDP socket on the same interface.
+struct Live {
+    out: XdpLive,
+    back: Box<dyn Wire>,
+}
+
+impl Wire for Live {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+        self.out.send(frames)
+    }
+
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+        self.back.receive(most, each)
+    }
+
+    fn wait(&mut self, timeout_ns: u64) -> Result<()> {
+        self.back.wait(timeout_ns)
+    }
+
+    fn counters(&mut self) -> WireCounters {
+        let (out, back) = (self.out.counters(), self.back.counters());
+        WireCounters { received: back.received, receive_dropped: back.receive_dropped, ..out }
+    }
+
+    fn mode(&self) -> String {
+        format!("{}; {}", self.out.mode(), self.back.mode())
+    }
+}
+
+impl Wire for XdpLive {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+        let Some(first) = frames.first() else { return Ok(0) };
+        if first.len() > self.frame_max || first.len() < FRAME_MIN {
+            return Err(Error::config(format!(
+                "a frame of {} B on {} over xdp_live: {FRAME_MIN} to {} B are possible (one page less the kernel's \
+                 room, MTU and header {}); send smaller ones, raise the MTU, or use af_packet",
+                first.len(),
+                self.options.interface,
+                self.frame_max,
+                self.interface.frame_max(),
+            )));
+        }
+        let (count, longest) = self.lay_out(frames);
+        for (at, value) in [(NEXT, 0), (SENT, 0), (FAILED, 0), (END, count as u64)] {
+            self.shared.set(at, value);
+        }
+        let run = self.program.run_live(&self.blank[..longest], count as u32, BATCH);
+        self.shared.set(END, 0);
+        let taken = self.shared.get(NEXT);
+        self.sent += taken;
+        self.failed += self.shared.get(FAILED);
+        match run {
+            Ok(()) => Ok(taken as usize),
+            // A signal ends a call early; the caller offers the rest again.
+            Err(e) if e.raw_os_error() == Some(libc::EINTR) => Ok(taken as usize),
+            Err(e) => Err(host_error(&format!("send live frames on {}", self.options.interface), &e)),
+        }
+    }
+
+    fn receive(&mut self, _most: usize, _each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+        Ok(0)
+    }
+
+    fn wait(&mut self, timeout_ns: u64) -> Result<()> {
+        // Nothing ever arrives, so this is what waiting means here.
+        std::thread::sleep(std::time::Duration::from_nanos(timeout_ns));
+        Ok(())
+    }
+
+    fn counters(&mut self) -> WireCounters {
+        // Frames that the driver's ring had no place for are in the interface's count only.
+        let send_dropped = self.failed + self.interface.drops().send;
+        WireCounters { sent: self.sent, send_dropped, ..WireCounters::default() }
+    }
+
+    fn mode(&self) -> String {
+        let Options { interface, quantum_frames, quantum_bytes, .. } = &self.options;
+        format!(
+            "xdp_live {interface}: live frames, registered, {:.1} µs per call, up to {quantum_frames} frames and \
+             {quantum_bytes} B per call, batch {BATCH}",
+            self.call_ns as f64 / 1000.0
+        )
+    }
+}
+
+/// Keeps a program registered with the dispatcher: attached to the loopback of a namespace of its own.
+struct Registration {
+    _link: Link,
+    /// Any socket holds the namespace it was made in.
+    _namespace: OwnedFd,
+}
+
+impl Registration {
+    fn new(program: &Program) -> Result<Self> {
+        // A thread of its own, as leaving a namespace is for good.
+        let made = std::thread::scope(|scope| scope.spawn(|| Self::in_new_namespace(program)).join());
+        let made = made.unwrap_or_else(|_| Err(io::Error::other("its thread panicked")));
+        made.map_err(|e| {
+            host_error("keep an XDP program registered in a network namespace of its own (CAP_SYS_ADMIN)", &e)
+        })
+    }
+
+    fn in_new_namespace(program: &Program) -> io::Result<Self> {
+        // SAFETY: concerns this thread only, which ends soon.
+        if unsafe { libc::unshare(libc::CLONE_NEWNET) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: no addresses; a non-negative result is a new descriptor that nobody else owns.
+        let namespace = unsafe {
+            let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            OwnedFd::from_raw_fd(fd)
+        };
+        // SAFETY: a C string that outlives the call.
+        let loopback = unsafe { libc::if_nametoindex(c"lo".as_ptr()) };
+        Ok(Registration { _link: program.attach(loopback, Attach::Generic)?, _namespace: namespace })
+    }
+}
+
+/// The program: takes the next frame's place and length from the table, makes the live frame as long, copies and
+/// redirects. Without a next frame, it drops.
+fn replay_program(state: &Map, frames: &Map, interfaces: &Map, options: &Options) -> Code {
+    let mut code = Code::new();
+    let (drop, fail, copy) = (code.label(), code.label(), code.label());
+    code.copy(R6, R1);
+    code.load_value(R7, state.fd());
+    // R8: the next frame's number, unless there is none.
+    code.load_u64(R8, R7, NEXT);
+    code.load_u64(R1, R7, END);
+    code.jump_ge_reg(R8, R1, drop);
+    code.jump(When::Ge, R8, options.quantum_frames as i32, drop);
+    code.copy(R2, R8);
+    code.add(R2, 1);
+    code.store_u64(R7, NEXT, R2);
+    // R9: where it starts, R8: its length; the verifier wants to see both bounded.
+    code.shift_left(R8, 3);
+    code.copy(R1, R7);
+    code.add_reg(R1, R8);
+    code.load_u32(R9, R1, TABLE);
+    code.load_u32(R8, R1, TABLE + 4);
+    code.jump(When::Gt, R9, (options.quantum_bytes - FRAME_LIMIT) as i32, fail);
+    code.jump(When::Gt, R8, FRAME_LIMIT as i32, fail);
+    code.jump(When::Lt, R8, FRAME_MIN as i32, fail);
+    // The live frame is as long as the call's longest: cut it where ours is shorter.
+    code.load_u32(R1, R6, CTX_DATA);
+    code.load_u32(R3, R6, CTX_DATA_END);
+    code.sub_reg(R3, R1);
+    code.copy(R2, R8);
+    code.sub_reg(R2, R3);
+    code.jump(When::Eq, R2, 0, copy);
+    code.copy(R1, R6);
+    code.call(XDP_ADJUST_TAIL);
+    code.jump(When::Ne, R0, 0, fail);
+    code.place(copy);
+    code.copy(R1, R6);
+    code.set(R2, 0);
+    code.load_value(R3, frames.fd());
+    code.add_reg(R3, R9);
+    code.copy(R4, R8);
+    code.call(XDP_STORE_BYTES);
+    code.jump(When::Ne, R0, 0, fail);
+    code.load_map(R1, interfaces.fd());
+    code.set(R2, 0);
+    code.set(R3, 0);
+    code.call(REDIRECT_MAP);
+    code.jump(When::Ne, R0, XDP_REDIRECT, fail);
+    count(&mut code, SENT);
+    code.exit();
+    code.place(fail);
+    count(&mut code, FAILED);
+    code.place(drop);
+    code.set(R0, XDP_DROP);
+    code.exit();
+    code
+}
+
+/// Adds one to a number of the state, whose address is in R7.
+fn count(code: &mut Code, at: i16) {
+    code.load_u64(R1, R7, at);
+    code.add(R1, 1);
+    code.store_u64(R7, at, R1);
+}

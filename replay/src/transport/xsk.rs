@@ -1,0 +1,57 @@
+//! System calls on AF_XDP sockets that the crate does not offer: options of newer kernels, wake-ups, waiting.
+#![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
+
+use std::io;
+use std::os::fd::RawFd;
+
+const SOL_XDP: i32 = 283;
+const XDP_OPTIONS: i32 = 8;
+const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
+const XDP_OPTIONS_ZEROCOPY: u32 = 1;
+/// Frames that the kernel sends per call in copy mode, unless told otherwise.
+pub const KERNEL_BATCH: u32 = 32;
+
+/// Errors that pass by themselves: trying again is the remedy.
+pub fn is_passing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR))
+}
+
+/// Has the kernel send from the TX ring. It succeeds when the ring is empty.
+pub fn wake(fd: RawFd) -> io::Result<()> {
+    // SAFETY: an empty message to a socket: no addresses.
+    let got = unsafe { libc::sendto(fd, std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
+    if got < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Did the socket get zero copy?
+pub fn got_zero_copy(fd: RawFd) -> io::Result<bool> {
+    let mut flags = 0u32;
+    let mut len = size_of::<u32>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes to `flags`.
+    let got = unsafe { libc::getsockopt(fd, SOL_XDP, XDP_OPTIONS, (&raw mut flags).cast(), &raw mut len) };
+    if got < 0 { Err(io::Error::last_os_error()) } else { Ok(flags & XDP_OPTIONS_ZEROCOPY != 0) }
+}
+
+/// Asks for a whole ring per waking call; returns what the kernel gives.
+pub fn raise_budget(fd: RawFd, tx_ring: u32) -> u32 {
+    let len = size_of::<u32>() as libc::socklen_t;
+    // SAFETY: the kernel reads `len` bytes of `tx_ring`.
+    let got = unsafe { libc::setsockopt(fd, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, (&raw const tx_ring).cast(), len) };
+    if got < 0 { KERNEL_BATCH } else { tx_ring }
+}
+
+/// Waits until something can be received, at most `timeout_ns`.
+pub fn wait_readable(fd: RawFd, timeout_ns: u64) -> io::Result<()> {
+    let mut wanted = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let timeout = libc::timespec {
+        tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: one pollfd and one timespec that outlive the call; no signal mask.
+    let got = unsafe { libc::ppoll(&raw mut wanted, 1, &raw const timeout, std::ptr::null()) };
+    match (got, io::Error::last_os_error()) {
+        (0.., _) => Ok(()),
+        (_, error) if is_passing(&error) => Ok(()),
+        (_, error) => Err(error),
+    }
+}
