@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::config::{Document, Origin, Section, Value};
+use pktgen_generator::config::{Document, Origin, SECTIONS, Section, Value};
 use pktgen_generator::record::NO_CLUSTER;
 use pktgen_generator::registry::find;
 use pktgen_generator::seed::Seed;
@@ -24,25 +24,6 @@ use crate::target::port::{Port, PortTiming};
 use crate::target::program::{PROGRAMS, Place};
 use crate::target::queue::QUEUES;
 use crate::transport::TransportPlan;
-
-/// The sections of an experiment file, for the error about an unknown one.
-pub const SECTIONS: &[&str] = &[
-    "name",
-    "about",
-    "seed",
-    "workload",
-    "schedule",
-    "format",
-    "topology",
-    "target",
-    "endpoint",
-    "transport",
-    "capture",
-    "sweep",
-    "report",
-    "paper",
-    "verify",
-];
 
 /// What moves frames in a run, before a driver takes it.
 pub struct Parts {

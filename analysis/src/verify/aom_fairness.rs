@@ -2,7 +2,7 @@
 //!
 //! Registered in [`super::PROPERTIES`]; reads `[verify]` and leaves the rest to [`super::decide`].
 
-use pktgen_generator::config::Document;
+use pktgen_generator::config::{Document, SECTIONS};
 use pktgen_generator::registry::Named;
 use pktgen_generator::{Error, Result};
 
@@ -13,20 +13,8 @@ use super::setup::{self, Setup};
 use super::solver::Solver;
 use super::{Property, Question};
 
-/// Sections of experiments that are run: not read here.
-const EXPERIMENT: &[&str] = &[
-    "workload",
-    "schedule",
-    "format",
-    "topology",
-    "target",
-    "endpoint",
-    "transport",
-    "capture",
-    "sweep",
-    "report",
-    "paper",
-];
+/// What is read here.
+const OURS: [&str; 4] = ["name", "about", "seed", "verify"];
 
 /// `aom-fairness`.
 pub(super) struct AomFairness;
@@ -56,10 +44,10 @@ impl Property for AomFairness {
         document.close(section)?;
         // The same file may be an experiment, whose sections are not ours.
         document.top("seed", "1")?;
-        for section in EXPERIMENT {
+        for section in SECTIONS.iter().filter(|section| !OURS.contains(section)) {
             drop(document.section(section)?);
         }
-        document.finish(&["name", "about", "verify"])?;
+        document.finish(&OURS)?;
         Ok(Box::new(Fairness { name, config: document.resolved(), setups, find }))
     }
 }

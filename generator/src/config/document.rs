@@ -11,6 +11,25 @@ use super::value::{Entry, Table, Value, from_toml, table_from_toml, write_table}
 use crate::registry::suggest;
 use crate::{Error, Result};
 
+/// What an experiment file may hold at its top, for whoever reads it in part and for the error about an unknown name.
+pub const SECTIONS: &[&str] = &[
+    "name",
+    "about",
+    "seed",
+    "workload",
+    "schedule",
+    "format",
+    "topology",
+    "target",
+    "endpoint",
+    "transport",
+    "capture",
+    "sweep",
+    "report",
+    "paper",
+    "verify",
+];
+
 /// Where a value was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {

@@ -10,7 +10,7 @@ mod section;
 mod sweep;
 mod value;
 
-pub use document::{Document, Origin};
+pub use document::{Document, Origin, SECTIONS};
 pub use section::{FromValue, Section};
 pub use sweep::{Run, Sweep};
 pub use value::{Entry, Table, Value};
