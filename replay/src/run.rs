@@ -115,7 +115,7 @@ impl Experiment {
         progress: &(dyn Fn(usize, u64) + Sync),
     ) -> Result<Vec<Finished>> {
         // The first plan of every point finds mistakes before anything is written.
-        self.check_points()?;
+        let real_time = self.check_points()?;
         if self.runs.len() == 1 {
             let sent = |n| progress(0, n);
             let finished = self.run_one(&self.runs[0], out, stop, &sent)?;
@@ -127,19 +127,20 @@ impl Experiment {
         claim(out)?;
         self.write_sweep(out, false)?;
         // Runs in real time would disturb each other.
-        let real = self.runs.iter().map(|run| Ok(self.prepare(run)?.is_real_time())).collect::<Result<Vec<_>>>()?;
-        let threads = if real.contains(&true) { 1 } else { threads };
+        let threads = if real_time { 1 } else { threads };
         self.run_all(out, threads, stop, progress)
     }
 
-    fn check_points(&self) -> Result<()> {
+    /// Plans one run of every point; is any of them in real time?
+    fn check_points(&self) -> Result<bool> {
+        let mut real_time = false;
         let mut seen = HashSet::new();
         for run in &self.runs {
             if seen.insert(&run.labels) {
-                self.prepare(run)?;
+                real_time |= self.prepare(run)?.is_real_time();
             }
         }
-        Ok(())
+        Ok(real_time)
     }
 
     fn run_all(
