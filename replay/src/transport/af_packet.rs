@@ -15,7 +15,7 @@ use super::plan::check_fit;
 use super::receive_batch::ReceiveBatch;
 use super::send_ring::{self, SendRing};
 use super::socket::{self, Buffer, SendBatch};
-use super::{Arrival, Capabilities, Ends, Transport, TransportPlan, Wire, WireCounters};
+use super::{Arrival, Capabilities, End, Transport, TransportPlan, Wire, WireCounters};
 use pktgen_generator::registry::Named;
 use pktgen_generator::{Error, Result};
 
@@ -48,15 +48,15 @@ impl Transport for PacketSockets {
         CAPABILITIES
     }
 
-    fn open(&self, plan: &TransportPlan, frame_max: usize) -> Result<Ends> {
-        let end = |interface: &str| -> Result<Box<dyn Wire>> {
+    fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
+        let open = |end: &End| -> Result<Box<dyn Wire>> {
+            let interface = plan.interface(*end)?;
             let ring = plan.receive_ring.then(RingOptions::default);
             let end = AfPacket::open(interface, AfPacketOptions { ring, calls: true, ..AfPacketOptions::default() })?;
             check_fit(frame_max, interface, end.frame_max())?;
             Ok(Box::new(end))
         };
-        let [workers, down, up, server] = plan.four_interfaces()?;
-        Ok(Ends { workers: end(workers)?, device_down: end(down)?, device_up: end(up)?, server: end(server)? })
+        ends.iter().map(open).collect()
     }
 }
 

@@ -18,7 +18,7 @@ use super::plan::check_fit;
 use super::prefetch::{AHEAD, prefetch};
 use super::redirect::Redirect;
 use super::xsk;
-use super::{Arrival, Capabilities, Ends, Transport, TransportPlan, Wire, WireCounters};
+use super::{Arrival, Capabilities, End, Transport, TransportPlan, Wire, WireCounters};
 use crate::clock::Stopwatch;
 use afxdp::slab::Slab;
 use afxdp::socket::{SocketError, XdpSocket, XdpSocketBuilder};
@@ -246,10 +246,8 @@ impl Transport for XdpSockets {
         Options::new("").capabilities()
     }
 
-    fn open(&self, plan: &TransportPlan, frame_max: usize) -> Result<Ends> {
-        let [workers, down, up, server] = plan.four_interfaces()?;
-        let end = |interface| end(interface, frame_max);
-        Ok(Ends { workers: end(workers)?, device_down: end(down)?, device_up: end(up)?, server: end(server)? })
+    fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
+        ends.iter().map(|at| end(plan.interface(*at)?, frame_max)).collect()
     }
 }
 

@@ -98,16 +98,27 @@ pub trait Wire: Send {
     fn mode(&self) -> String;
 }
 
-/// The ends of the two cables of a run: workers – device – server.
-pub struct Ends {
+/// An end of one of the two cables of a run: workers – device – server. In the order of `transport.interfaces`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
     /// The workers', towards the device.
-    pub workers: Box<dyn Wire>,
+    Workers,
     /// The device's, towards the workers.
-    pub device_down: Box<dyn Wire>,
+    DeviceDown,
     /// The device's, towards the server.
-    pub device_up: Box<dyn Wire>,
+    DeviceUp,
     /// The server's, towards the device.
-    pub server: Box<dyn Wire>,
+    Server,
+}
+
+impl End {
+    /// All four.
+    pub const ALL: [End; 4] = [End::Workers, End::DeviceDown, End::DeviceUp, End::Server];
+
+    /// What a message calls it.
+    pub fn name(self) -> &'static str {
+        ["workers", "device.down", "device.up", "server"][self as usize]
+    }
 }
 
 /// A transport as it is listed and chosen.
@@ -115,15 +126,16 @@ pub trait Transport: Named + Sync {
     /// What it can do.
     fn capabilities(&self) -> Capabilities;
 
-    /// Opens both cables for frames up to `frame_max` bytes.
-    fn open(&self, plan: &TransportPlan, frame_max: usize) -> Result<Ends>;
+    /// Opens these ends, in their order, for frames up to `frame_max` bytes. The others are another process's, or
+    /// hardware.
+    fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>>;
 }
 
 /// Every transport, by name.
 pub static TRANSPORTS: &[&dyn Transport] = &[
     &virtual_time::VirtualTime,
     &ring::Ring,
-    &udp::UdpLoopback,
+    &udp::UdpSockets,
     &af_packet::PacketSockets,
     &af_xdp::XdpSockets,
     &xdp_live::LiveFrames,

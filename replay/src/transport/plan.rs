@@ -1,12 +1,14 @@
 //! `[transport]`: how frames move, and how the pacing of real time behaves.
 
+use std::net::SocketAddr;
+
 use pktgen_generator::config::{Document, FromValue, Section, Value};
 use pktgen_generator::registry::find;
 use pktgen_generator::time::{MS, Time};
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
 
-use super::{TRANSPORTS, Transport, safety};
+use super::{End, TRANSPORTS, Transport, safety};
 
 /// What a thread does while nothing is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +45,8 @@ pub struct TransportPlan {
     pub linger: Time,
     /// Interfaces: the workers', the device's towards them, the device's towards the server, the server's.
     pub interfaces: Vec<String>,
+    /// UDP: addresses of the four ends, in the same order; none for free ones on the loopback interface.
+    pub addresses: Vec<SocketAddr>,
     /// Receive by blocks of a ring instead of by calls: less work per frame, but a frame waits up to 2 ms for its block.
     pub receive_ring: bool,
     /// Send on an interface that carries the default route.
@@ -78,6 +82,7 @@ impl TransportPlan {
                 late_limit: span(&mut section, "late_limit", "1ms")?,
                 linger: span(&mut section, "linger", "200ms")?,
                 interfaces: section.get_list("interfaces", &[])?,
+                addresses: addresses(&section.get_list::<String>("addresses", &[])?, &section)?,
                 receive_ring: section.get("receive_ring", false)?,
                 allow_default_route: section.get("allow_default_route", false)?,
             }
@@ -89,30 +94,39 @@ impl TransportPlan {
                 late_limit: MS,
                 linger: 0,
                 interfaces: Vec::new(),
+                addresses: Vec::new(),
                 receive_ring: false,
                 allow_default_route: false,
             }
         };
-        section.allow(&["wait", "late", "late_limit", "linger", "interfaces", "receive_ring", "allow_default_route"]);
+        section.allow(&[
+            "wait",
+            "late",
+            "late_limit",
+            "linger",
+            "interfaces",
+            "addresses",
+            "receive_ring",
+            "allow_default_route",
+        ]);
         document.close(section)?;
         Ok(plan)
     }
 }
 
 impl TransportPlan {
-    /// The four interfaces, each looked at: the workers', the device's towards them and towards the server, the
-    /// server's.
-    pub(super) fn four_interfaces(&self) -> Result<[&str; 4]> {
-        let [workers, down, up, server] = &self.interfaces[..] else {
+    /// The interface of an end, looked at.
+    pub(super) fn interface(&self, end: End) -> Result<&str> {
+        let Some(name) = self.interfaces.get(end as usize) else {
             return Err(Error::config(format!(
-                "transport.interfaces has {} names; give four: the workers', the device's towards them, the device's \
-                 towards the server, the server's",
-                self.interfaces.len()
+                "transport.interfaces has {} names, and that of {} is needed; give four: the workers', the device's \
+                 towards them, the device's towards the server, the server's (\"\" for those of other hosts)",
+                self.interfaces.len(),
+                end.name()
             )));
         };
-        let four = [workers, down, up, server].map(String::as_str);
-        four.iter().try_for_each(|interface| safety::check(interface, self.allow_default_route))?;
-        Ok(four)
+        safety::check(name, self.allow_default_route)?;
+        Ok(name)
     }
 }
 
@@ -125,6 +139,15 @@ pub(super) fn check_fit(frame_max: usize, interface: &str, most: usize) -> Resul
         )));
     }
     Ok(())
+}
+
+fn addresses(list: &[String], section: &Section) -> Result<Vec<SocketAddr>> {
+    let one = |text: &String| {
+        text.parse().map_err(|_| {
+            Error::config(format!("{}: \"{text}\" is not ADDRESS:PORT, as 127.0.0.1:7001", section.place("addresses")))
+        })
+    };
+    list.iter().map(one).collect()
 }
 
 fn span(section: &mut Section, key: &str, default: &str) -> Result<Time> {

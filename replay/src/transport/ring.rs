@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use pktgen_generator::Result;
 use pktgen_generator::registry::Named;
 use pktgen_generator::wire::frame::FRAME_MAX;
+use pktgen_generator::{Error, Result};
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use super::{Arrival, Capabilities, Ends, Transport, TransportPlan, Wire, WireCounters};
+use super::{Arrival, Capabilities, End, Transport, TransportPlan, Wire, WireCounters};
 
 /// `kind = "ring"`.
 pub struct Ring;
@@ -41,22 +41,28 @@ impl Transport for Ring {
         }
     }
 
-    fn open(&self, _plan: &TransportPlan, frame_max: usize) -> Result<Ends> {
-        let (workers, device_down) = cable(RING_BYTES, frame_max);
-        let (device_up, server) = cable(RING_BYTES, frame_max);
-        Ok(Ends { workers, device_down, device_up, server })
+    fn open(&self, _plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
+        if ends != End::ALL {
+            return Err(Error::config(
+                "transport.kind = \"ring\" joins roles of one process; this role is alone in its own",
+            ));
+        }
+        let (workers, down) = cable(RING_BYTES, frame_max);
+        let (up, server) = cable(RING_BYTES, frame_max);
+        Ok(vec![workers, down, up, server])
     }
 }
 
 fn cable(bytes: usize, frame_max: usize) -> (Box<dyn Wire>, Box<dyn Wire>) {
     let (to_b, from_a) = RingBuffer::new(bytes);
     let (to_a, from_b) = RingBuffer::new(bytes);
-    let end = |out, incoming| Box::new(End { out, incoming, frame: vec![0; frame_max], counters: Default::default() });
+    let end =
+        |out, incoming| Box::new(RingEnd { out, incoming, frame: vec![0; frame_max], counters: Default::default() });
     (end(to_b, from_b), end(to_a, from_a))
 }
 
 /// One end.
-struct End {
+struct RingEnd {
     out: Producer<u8>,
     incoming: Consumer<u8>,
     /// A frame on its way out of the ring, in one piece.
@@ -64,7 +70,7 @@ struct End {
     counters: WireCounters,
 }
 
-impl Wire for End {
+impl Wire for RingEnd {
     fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
         for (taken, frame) in frames.iter().enumerate() {
             let Ok(mut room) = self.out.write_chunk(HEAD + frame.len()) else { return Ok(taken) };

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use super::receive_batch::ReceiveBatch;
 use super::socket::{self, BATCH, Buffer, SendBatch};
-use super::{Arrival, Capabilities, Ends, Transport, TransportPlan, Wire, WireCounters};
+use super::{Arrival, Capabilities, End, Transport, TransportPlan, Wire, WireCounters};
 use pktgen_generator::registry::Named;
 use pktgen_generator::wire::frame::{SERVER_IP, Template, group_ip, worker_ip};
 use pktgen_generator::wire::olaf::{Ack, FLAG_STAMPED, Header, PORT, WORKER_PORT};
@@ -33,45 +33,57 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     privileged: false,
 };
 
-/// `kind = "udp"`: both cables over the loopback interface.
-pub struct UdpLoopback;
+/// `kind = "udp"`: between the addresses of `transport.addresses`, or both cables over the loopback interface.
+pub struct UdpSockets;
 
-impl Named for UdpLoopback {
+impl Named for UdpSockets {
     fn name(&self) -> &'static str {
         "udp"
     }
     fn about(&self) -> &'static str {
-        "UDP sockets on the loopback interface, in real time; no privileges"
+        "UDP sockets, on the loopback interface or between hosts, in real time; no privileges"
     }
 }
 
-impl Transport for UdpLoopback {
+impl Transport for UdpSockets {
     fn capabilities(&self) -> Capabilities {
         CAPABILITIES
     }
 
-    fn open(&self, _plan: &TransportPlan, frame_max: usize) -> Result<Ends> {
-        let (workers, device_down) = loopback(frame_max)?;
-        let (device_up, server) = loopback(frame_max)?;
-        Ok(Ends { workers, device_down, device_up, server })
+    fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
+        let four = match plan.addresses[..] {
+            [] if ends == End::ALL => free_on_loopback()?,
+            [workers, down, up, server] => [workers, down, up, server],
+            _ => {
+                return Err(Error::config(format!(
+                    "transport.addresses has {} entries; roles in processes of their own need four, as \"127.0.0.1:7001\": \
+                     the workers', the device's towards them, the device's towards the server, the server's",
+                    plan.addresses.len()
+                )));
+            }
+        };
+        let open = |end: &End| -> Result<Box<dyn Wire>> {
+            let at = *end as usize;
+            // The other end of the cable: 0 and 1 are one, 2 and 3 the other.
+            let options = UdpOptions::new(four[at], four[at ^ 1], Box::new(head_of));
+            Ok(Box::new(Udp::open(UdpOptions { payload_max: frame_max.max(HEAD + 1) - HEAD, ..options })?))
+        };
+        ends.iter().map(open).collect()
     }
 }
 
-/// Two sockets on the loopback interface, connected to each other.
-fn loopback(frame_max: usize) -> Result<(Box<dyn Wire>, Box<dyn Wire>)> {
+/// Four free addresses of the loopback interface.
+fn free_on_loopback() -> Result<[SocketAddr; 4]> {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let free = || -> Result<(UdpSocket, SocketAddr)> {
+    let mut sockets = Vec::new();
+    let mut four = [any; 4];
+    for address in &mut four {
         let socket = UdpSocket::bind(any).map_err(io_error("bind a UDP socket to", any))?;
-        let address = socket.local_addr().map_err(io_error("read the address of the socket to", any))?;
-        Ok((socket, address))
-    };
-    let ((first, a), (second, b)) = (free()?, free()?);
-    drop((first, second));
-    let end = |bind, peer| -> Result<Box<dyn Wire>> {
-        let options = UdpOptions::new(bind, peer, Box::new(head_of));
-        Ok(Box::new(Udp::open(UdpOptions { payload_max: frame_max.max(HEAD + 1) - HEAD, ..options })?))
-    };
-    Ok((end(a, b)?, end(b, a)?))
+        *address = socket.local_addr().map_err(io_error("read the address of the socket to", any))?;
+        // All are held until the last is known, so that they differ.
+        sockets.push(socket);
+    }
+    Ok(four)
 }
 
 /// The head of a frame with this payload: an update comes from its worker, an ACK goes to its worker, or to the

@@ -4,7 +4,7 @@ use pktgen_generator::registry::Named;
 use pktgen_generator::wire::frame::FRAME_MAX;
 use pktgen_generator::{Error, Result};
 
-use super::{Capabilities, Ends, Transport, TransportPlan};
+use super::{Capabilities, End, Transport, TransportPlan, Wire};
 
 /// `kind = "virtual"`.
 pub struct VirtualTime;
@@ -32,7 +32,7 @@ impl Transport for VirtualTime {
         }
     }
 
-    fn open(&self, _plan: &TransportPlan, _frame_max: usize) -> Result<Ends> {
+    fn open(&self, _plan: &TransportPlan, _ends: &[End], _frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
         Err(Error::config("transport.kind = \"virtual\" has no wires: the driver carries frames"))
     }
 }

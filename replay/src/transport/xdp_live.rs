@@ -16,7 +16,7 @@ use super::insn::*;
 use super::link::Interface;
 use super::plan::check_fit;
 use super::prefetch::{AHEAD, prefetch};
-use super::{Arrival, Capabilities, Ends, Transport, TransportPlan, Wire, WireCounters};
+use super::{Arrival, Capabilities, End, Transport, TransportPlan, Wire, WireCounters};
 use crate::clock::Stopwatch;
 use pktgen_generator::registry::Named;
 use pktgen_generator::{Error, Result};
@@ -254,19 +254,20 @@ impl Transport for LiveFrames {
         Capabilities { receives: true, ..Options::new("").capabilities() }
     }
 
-    fn open(&self, plan: &TransportPlan, frame_max: usize) -> Result<Ends> {
-        let [workers, down, up, server] = plan.four_interfaces()?;
+    fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
+        let open = |end: &End| -> Result<Box<dyn Wire>> {
+            let interface = plan.interface(*end)?;
+            if *end != End::Workers {
+                return af_xdp::end(interface, frame_max);
+            }
+            let out = XdpLive::open(&Options::new(interface))?;
+            check_fit(frame_max, interface, out.frame_max())?;
+            Ok(Box::new(Live { out, back: af_xdp::end(interface, frame_max)? }))
+        };
         // The device's end first: a veth passes live frames on only to a peer with a program.
-        let device_down = af_xdp::end(down, frame_max)?;
-        let out = XdpLive::open(&Options::new(workers))?;
-        check_fit(frame_max, workers, out.frame_max())?;
-        let workers = Box::new(Live { out, back: af_xdp::end(workers, frame_max)? });
-        Ok(Ends {
-            workers,
-            device_down,
-            device_up: af_xdp::end(up, frame_max)?,
-            server: af_xdp::end(server, frame_max)?,
-        })
+        let mut wires: Vec<_> = ends.iter().rev().map(open).collect::<Result<_>>()?;
+        wires.reverse();
+        Ok(wires)
     }
 }
 

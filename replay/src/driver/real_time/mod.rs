@@ -20,7 +20,7 @@ use pktgen_generator::{Error, Result};
 use crate::capture::RunDir;
 use crate::clock::RunClock;
 use crate::plan::Parts;
-use crate::transport::{TransportPlan, Wait, Wire, WireCounters};
+use crate::transport::{End, TransportPlan, Wait, Wire, WireCounters};
 
 /// How a run in real time ended.
 pub struct RealOutcome {
@@ -91,8 +91,11 @@ pub fn run(
 ) -> Result<RealOutcome> {
     let node = only_device(&parts.topology)?;
     check_cores(plan)?;
-    let ends = plan.kind.open(plan, parts.frame_bytes)?;
-    let modes = [("wire.workers", ends.workers.mode()), ("wire.server", ends.server.mode())];
+    let ends = plan.kind.open(plan, &End::ALL, parts.frame_bytes)?;
+    let Ok([workers_wire, down, up, server_wire]) = <[_; 4]>::try_from(ends) else {
+        unreachable!("four were asked for")
+    };
+    let modes = [("wire.workers", workers_wire.mode()), ("wire.server", server_wire.mode())];
     let Parts { topology, mut devices, senders, receiver, frame_bytes, changes, facts, .. } = parts;
     let Some(device) = devices[usize::from(node)].take() else { unreachable!("devices are built") };
     let shared = Shared {
@@ -103,19 +106,10 @@ pub fn run(
         failed: AtomicBool::new(false),
     };
     let sides = dir.sides();
-    let mut worker_role = workers::Workers::new(senders, ends.workers, frame_bytes, sides.workers, until)?;
-    let mut device_role = device::DeviceRole::new(
-        device,
-        &topology,
-        node,
-        &facts,
-        ends.device_down,
-        ends.device_up,
-        frame_bytes,
-        changes,
-        sides.device,
-    );
-    let mut server_role = server::ServerRole::new(receiver, &facts, ends.server, frame_bytes, sides.server);
+    let mut worker_role = workers::Workers::new(senders, workers_wire, frame_bytes, sides.workers, until)?;
+    let mut device_role =
+        device::DeviceRole::new(device, &topology, node, &facts, down, up, frame_bytes, changes, sides.device);
+    let mut server_role = server::ServerRole::new(receiver, &facts, server_wire, frame_bytes, sides.server);
     std::thread::scope(|scope| -> Result<()> {
         let device = scope.spawn(|| guarded(&shared, || device_role.run(&shared, &facts)));
         let server = scope.spawn(|| guarded(&shared, || server_role.run(&shared)));
