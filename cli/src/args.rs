@@ -50,6 +50,12 @@ pub(crate) enum Command {
     Trace(Trace),
     /// Run an experiment: every point of its sweep becomes a run dir, then a report
     Replay(Replay),
+    /// Be the software device of an experiment, between two interfaces, until Ctrl-C
+    Target(Target),
+    /// Be the parameter server of an experiment, until Ctrl-C: receive, answer, record
+    Capture(Capture),
+    /// Join the run dirs of workers, device and server into one whose balance closes
+    Merge(Merge),
     /// Metrics of run dirs or folders of them
     Analyze(Analyze),
     /// Reports from run dirs: html, markdown, json
@@ -95,6 +101,55 @@ pub(crate) struct Replay {
     /// Only run; make no report
     #[arg(long)]
     pub(crate) no_report: bool,
+    /// Only this part of a run; pktgen target and pktgen capture are the others, or hardware is
+    #[arg(long, value_parser = ["workers"])]
+    pub(crate) role: Option<String>,
+    /// With --role: which run of the experiment's sweep, by its folder's name
+    #[arg(long, value_name = "NAME", requires = "role")]
+    pub(crate) run: Option<String>,
+}
+
+/// What parts that serve have in common.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Serve {
+    /// Folder for the run dir; must be new or empty [default: runs/NAME-N]
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+    /// Which run of the experiment's sweep, by its folder's name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) run: Option<String>,
+    /// End when nothing came for so long, as 2s, after something did
+    #[arg(long, value_name = "SPAN")]
+    pub(crate) idle: Option<String>,
+    /// End after so long, as 60s
+    #[arg(long = "for", value_name = "SPAN")]
+    pub(crate) most: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Target {
+    #[command(flatten)]
+    pub(crate) experiment: Experiment,
+    #[command(flatten)]
+    pub(crate) serve: Serve,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Capture {
+    #[command(flatten)]
+    pub(crate) experiment: Experiment,
+    #[command(flatten)]
+    pub(crate) serve: Serve,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Merge {
+    /// Run dirs of the parts, in any order
+    #[arg(required = true)]
+    pub(crate) parts: Vec<PathBuf>,
+    /// Folder for the run dir; must be new or empty
+    #[arg(short, long)]
+    pub(crate) out: PathBuf,
 }
 
 #[derive(Debug, Subcommand)]

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::Common;
+use pktgen_replay::driver::real_time::Progress;
 
 /// The terminal.
 pub(crate) struct Ui {
@@ -46,6 +47,19 @@ impl Ui {
         let _ = writeln!(std::io::stderr().lock(), "pktgen: {text}");
     }
 
+    /// A line on stderr for what has no known end.
+    pub(crate) fn spinner(&self, what: &str) -> ProgressBar {
+        if self.common.quiet {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{prefix:>10} {spinner} {elapsed} {msg}") {
+            bar.set_style(style);
+        }
+        bar.set_prefix(what.to_owned());
+        bar
+    }
+
     /// A bar on stderr; it draws nothing when quiet or when stderr is no terminal.
     pub(crate) fn bar(&self, what: &str, total: u64) -> ProgressBar {
         if self.common.quiet {
@@ -60,6 +74,20 @@ impl Ui {
         bar.set_prefix(what.to_owned());
         bar
     }
+}
+
+/// How far a run is, in a few words: rate, lateness and losses only where there are any.
+pub(crate) fn live(progress: &Progress) -> String {
+    let mut text = format!("{} updates", progress.sent);
+    if progress.t > 0 {
+        let seconds = progress.t as f64 / 1e12;
+        text += &format!(", {:.0} packets/s", progress.sent as f64 / seconds);
+        text += &format!(", {} received, {} lost", progress.received, progress.lost);
+        if progress.late_ns > 0 {
+            text += &format!(", late by up to {:.1} us", progress.late_ns as f64 / 1e3);
+        }
+    }
+    text
 }
 
 /// A flag that Ctrl-C sets; a second Ctrl-C ends the program at once.

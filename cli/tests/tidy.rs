@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// Files that may hold `unsafe`: the corral, which talks to sockets and rings.
 const UNSAFE: &[&str] = &[
+    "replay/src/clock.rs",
+    "replay/src/driver/real_time/thread.rs",
     "replay/src/transport/af_xdp.rs",
     "replay/src/transport/bpf.rs",
     "replay/src/transport/link.rs",

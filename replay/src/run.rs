@@ -1,5 +1,6 @@
 //! Running an experiment: one run dir, or a sweep of them.
 
+mod merge;
 mod real;
 
 use std::collections::{BTreeMap, HashSet};
@@ -17,9 +18,12 @@ use pktgen_generator::{Error, Result};
 
 use crate::capture::{RunDir, claim};
 use crate::clock;
+use crate::driver::real_time::{Progress, Roles, Serve};
 use crate::driver::virtual_time::{Outcome, Simulation};
 use crate::ledger::total;
 use crate::plan::{Parts, Plan, plan, prepare, source};
+
+pub use merge::merge;
 
 /// An experiment with its sweep unfolded.
 pub struct Experiment {
@@ -112,20 +116,20 @@ impl Experiment {
         out: &Path,
         threads: usize,
         stop: &AtomicBool,
-        progress: &(dyn Fn(usize, u64) + Sync),
+        progress: &(dyn Fn(usize, Progress) + Sync),
     ) -> Result<Vec<Finished>> {
         // The first plan of every point finds mistakes before anything is written.
         let real_time = self.check_points()?;
         if self.runs.len() == 1 {
-            let sent = |n| progress(0, n);
-            let finished = self.run_one(&self.runs[0], out, stop, &sent)?;
+            let task = Task { roles: Roles::ALL, serve: Serve::default(), stop, progress: &|p| progress(0, p) };
+            let finished = self.run_one(&self.runs[0], out, &task)?;
             // A sweep of one: the report finds its plan and the published values in the same place.
-            self.write_sweep(out, true)?;
-            progress(1, finished.balance.sent);
+            self.write_sweep(out, Some(&self.runs[0]))?;
+            progress(1, Progress { sent: finished.balance.sent, ..Progress::default() });
             return Ok(vec![finished]);
         }
         claim(out)?;
-        self.write_sweep(out, false)?;
+        self.write_sweep(out, None)?;
         // Runs in real time would disturb each other.
         let threads = if real_time { 1 } else { threads };
         self.run_all(out, threads, stop, progress)
@@ -148,19 +152,27 @@ impl Experiment {
         out: &Path,
         threads: usize,
         stop: &AtomicBool,
-        progress: &(dyn Fn(usize, u64) + Sync),
+        progress: &(dyn Fn(usize, Progress) + Sync),
     ) -> Result<Vec<Finished>> {
         let next = AtomicUsize::new(0);
         let results: Mutex<Vec<(usize, Result<Finished>)>> = Mutex::new(Vec::new());
         let tally = Mutex::new((0usize, 0u64));
+        // Of a run in real time, which is the only one at its time, one wants to see how it does.
+        let live = |p: Progress| {
+            if let Ok(tally) = tally.lock() {
+                progress(tally.0, Progress { sent: tally.1 + p.sent, ..p });
+            }
+        };
+        let task = Task { roles: Roles::ALL, serve: Serve::default(), stop, progress: &|_| {} };
+        let task = if threads == 1 { Task { progress: &live, ..task } } else { task };
         let work = || {
             while !stop.load(Ordering::Relaxed) {
                 let i = next.fetch_add(1, Ordering::Relaxed);
                 let Some(run) = self.runs.get(i) else { break };
-                let result = self.run_one(run, &out.join(run.folder()), stop, &|_| {});
+                let result = self.run_one(run, &out.join(run.folder()), &task);
                 if let (Ok(finished), Ok(mut tally)) = (&result, tally.lock()) {
                     *tally = (tally.0 + 1, tally.1 + finished.balance.sent);
-                    progress(tally.0, tally.1);
+                    progress(tally.0, Progress { sent: tally.1, ..Progress::default() });
                 }
                 let failed = result.is_err();
                 if let Ok(mut results) = results.lock() {
@@ -182,17 +194,49 @@ impl Experiment {
         results.into_iter().map(|(_, result)| result).collect()
     }
 
-    fn run_one(&self, run: &Run, dir: &Path, stop: &AtomicBool, progress: &dyn Fn(u64)) -> Result<Finished> {
+    /// The run with this folder name, or the only one.
+    pub fn choose(&self, folder: Option<&str>) -> Result<&Run> {
+        let names = || self.runs.iter().take(8).map(Run::folder).collect::<Vec<_>>().join(" ");
+        match (folder, &self.runs[..]) {
+            (None, [only]) => Ok(only),
+            (None, runs) => Err(Error::config(format!(
+                "the experiment has {} runs, and a part is of one: name it with --run; there are: {} ...",
+                runs.len(),
+                names()
+            ))),
+            (Some(name), runs) => runs.iter().find(|run| run.folder() == name).ok_or_else(|| {
+                Error::config(format!("--run {name}: there is no such run; there are: {} ...", names()))
+            }),
+        }
+    }
+
+    /// Runs one part of a run in this process; the others run in theirs, or are hardware.
+    pub fn execute_part(&self, run: &Run, out: &Path, task: &Task) -> Result<Finished> {
+        let finished = self.run_one(run, out, task)?;
+        self.write_sweep(out, Some(run))?;
+        Ok(finished)
+    }
+
+    fn run_one(&self, run: &Run, dir: &Path, task: &Task) -> Result<Finished> {
         let plan = self.prepare(run)?;
         let mut manifest = self.manifest(run, &plan);
+        manifest.part = task.roles.part().map(str::to_owned);
+        if manifest.part.is_some() && !plan.is_real_time() {
+            return Err(Error::config(format!(
+                "transport.kind = \"{}\" moves frames within one process; a part of a run needs wires: udp, af_packet, \
+                 af_xdp, xdp_live, or files: pcap",
+                plan.transport.kind.name()
+            )));
+        }
         let mut recorder = RunDir::create(dir, &manifest, plan.records, plan.states, plan.pcap)?;
         if plan.is_real_time() {
-            let source = source(self.resolve(run)?, run.seed)?;
-            real::run(plan, source, &mut manifest, recorder, stop, progress)?;
+            let source = || source(self.resolve(run)?, run.seed);
+            real::run(plan, source, &mut manifest, recorder, task)?;
         } else {
             let until = plan.until;
             let simulation = Simulation::new(plan.engine);
-            let outcome = simulation.run(until, stop, &mut recorder, &mut |n| progress(n))?;
+            let mut told = |sent| (task.progress)(Progress { sent, ..Progress::default() });
+            let outcome = simulation.run(until, task.stop, &mut recorder, &mut told)?;
             conclude(&mut manifest, outcome);
             recorder.finish(&manifest)?;
         }
@@ -235,6 +279,7 @@ impl Experiment {
             nodes: plan.nodes.clone(),
             records: plan.records.to_string(),
             clusters: plan.workers.cluster_of.clone(),
+            part: None,
             goal: plan.goal,
             balance: Balance::default(),
             balance_by_worker: Vec::new(),
@@ -243,14 +288,20 @@ impl Experiment {
         }
     }
 
-    fn write_sweep(&self, out: &Path, single: bool) -> Result<()> {
-        let folder = |r: &Run| if single { ".".to_owned() } else { r.folder() };
-        let runs = self.runs.iter().map(|r| SweepRun { dir: folder(r), labels: r.labels.clone(), seed: r.seed });
+    /// Writes what the folder holds: all runs, or a single one.
+    fn write_sweep(&self, out: &Path, single: Option<&Run>) -> Result<()> {
+        let folder = |r: &Run| if single.is_some() { ".".to_owned() } else { r.folder() };
+        let runs = self.runs.iter().filter(|run| single.is_none_or(|only| std::ptr::eq(only, *run)));
+        let runs = runs.map(|r| SweepRun { dir: folder(r), labels: r.labels.clone(), seed: r.seed });
+        let mut axes = self.axes.clone();
+        for (key, values) in &mut axes {
+            values.retain(|value| single.is_none_or(|run| run.labels.get(key) == Some(value)));
+        }
         let sweep = SweepManifest {
             version: MANIFEST_VERSION,
             experiment: self.name.clone(),
             about: self.about.clone(),
-            axes: self.axes.clone(),
+            axes,
             runs: runs.collect(),
             report: self.report.clone(),
             paper: self.paper.clone(),
@@ -260,6 +311,19 @@ impl Experiment {
         text.push('\n');
         std::fs::write(&path, text).map_err(Error::io("write", &path))
     }
+}
+
+/// What this process does of a run.
+#[derive(Clone, Copy)]
+pub struct Task<'a> {
+    /// Its roles.
+    pub roles: Roles,
+    /// When it ends, if it has no workers.
+    pub serve: Serve,
+    /// Set by the user who wants an end.
+    pub stop: &'a AtomicBool,
+    /// Told how far the run is.
+    pub progress: &'a (dyn Fn(Progress) + Sync),
 }
 
 /// What a run came to.

@@ -32,15 +32,18 @@ pub struct Settled {
     pub unknown: u64,
 }
 
-/// Settles the account of the run in `dir`, whose workers sent what `source` makes.
-pub fn settle(dir: &Path, source: &mut dyn Source, ledger: Ledger) -> Result<Settled> {
+/// Settles the account of the run in `dir`, whose workers sent what `source` makes. Clocks of its parts may be `slack`
+/// apart: what was sent is told so much earlier than what a device did, and that than what was received. The order
+/// within a stream is what counts.
+pub fn settle(dir: &Path, source: &mut dyn Source, ledger: Ledger, slack: Time) -> Result<Settled> {
     let mut sent = Rows::open(dir, SENT, sent_row)?;
     let mut books = Rows::open(dir, BOOKS, book_row)?;
     let mut received = Rows::open(dir, RECEIVED, received_row)?;
     let mut settled = Settled { ledger, sums: [0; 2], unknown: 0 };
     let mut gradients = Gradients::new(source);
     loop {
-        let times = [sent.time()?, books.time()?, received.time()?];
+        let early = |t: Option<Time>, slacks: Time| t.map(|t| t - slacks * slack);
+        let times = [early(sent.time()?, 2), early(books.time()?, 1), received.time()?];
         let Some((stream, _)) = times.iter().enumerate().filter_map(|(i, t)| Some((i, (*t)?))).min_by_key(|(_, t)| *t)
         else {
             return Ok(settled);

@@ -149,13 +149,24 @@ fn workers_react_on_wires() {
 }
 
 #[test]
+fn a_run_without_records_settles_nothing_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = text("ring", "", "").replace("states = true", "records = \"none\"");
+    let manifest = run(&text, &folder.path().join("run"));
+    assert!(
+        !manifest.validity.valid && manifest.validity.reasons[0].contains("was not settled"),
+        "{:?}",
+        manifest.validity
+    );
+    assert!(manifest.counters.packets_received > 0);
+}
+
+#[test]
 fn what_real_time_cannot_do_is_refused() {
     let base = text("ring", "", "");
-    for (change, part) in [
-        ("[capture]\nrecords = \"none\"", "capture.records"),
-        ("[capture]\ngoal = 3", "capture.goal"),
-        ("[capture]\npcap = false\n[sweep]\nseeds = \"1\"", ""),
-    ] {
+    for (change, part) in
+        [("[capture]\ngoal = 3", "capture.goal"), ("[capture]\npcap = false\n[sweep]\nseeds = \"1\"", "")]
+    {
         let text = base.replace("[capture]\nstates = true", change);
         let experiment = Experiment::open(Document::parse(&text, "test").unwrap()).unwrap();
         match experiment.prepare(&experiment.runs[0]) {

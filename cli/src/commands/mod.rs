@@ -3,12 +3,15 @@
 mod analyze;
 mod demo;
 mod list;
+mod merge;
+mod part;
 mod replay;
 mod report;
 mod trace;
 mod verify;
 
 use pktgen_generator::Result;
+use pktgen_replay::driver::real_time::Roles;
 
 use crate::args::Command;
 use crate::ui::Ui;
@@ -19,6 +22,9 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Demo(args) => demo::run(args, ui),
         Command::Trace(args) => trace::run(args, ui),
         Command::Replay(args) => replay::run(args, ui),
+        Command::Target(args) => part::run(&args.experiment, args.serve, Roles::DEVICE, ui),
+        Command::Capture(args) => part::run(&args.experiment, args.serve, Roles::SERVER, ui),
+        Command::Merge(args) => merge::run(&args, ui),
         Command::Analyze(args) => analyze::run(args, ui),
         Command::Report(args) => report::run(args, ui),
         Command::Verify(args) => verify::run(args, ui),

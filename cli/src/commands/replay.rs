@@ -6,17 +6,22 @@ use pktgen_analysis::Options;
 use pktgen_generator::config::Document;
 use pktgen_generator::record::RunState;
 use pktgen_generator::{Error, Result};
+use pktgen_replay::driver::real_time::Roles;
 use pktgen_replay::run::{Experiment, Finished};
 
 use crate::args;
 use crate::args::Replay;
-use crate::commands::report;
-use crate::ui::{Ui, stop_flag};
+use crate::commands::{part, report};
+use crate::ui::{Ui, live, stop_flag};
 
 /// Longest part of an experiment's name in a folder's.
 const NAME_MAX: usize = 100;
 
 pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
+    if args.role.is_some() {
+        let serve = args::Serve { out: args.out, run: args.run, idle: None, most: None };
+        return part::run(&args.experiment, serve, Roles::WORKERS, ui);
+    }
     let experiment = Experiment::open(load(&args.experiment)?)?;
     if args.print_config {
         let plan = experiment.prepare(&experiment.runs[0])?;
@@ -47,9 +52,9 @@ pub(super) fn execute(experiment: &Experiment, out: &Path, jobs: Option<usize>, 
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let stop = stop_flag();
     let bar = ui.bar("replaying", experiment.runs.len() as u64);
-    let finished = experiment.execute(out, jobs.unwrap_or(cores), &stop, &|runs, sent| {
+    let finished = experiment.execute(out, jobs.unwrap_or(cores), &stop, &|runs, progress| {
         bar.set_position(runs as u64);
-        bar.set_message(format!("runs, {sent} updates,"));
+        bar.set_message(format!("runs, {},", live(&progress)));
     });
     bar.finish_and_clear();
     let finished = finished?;
@@ -76,7 +81,7 @@ pub(super) fn execute(experiment: &Experiment, out: &Path, jobs: Option<usize>, 
 }
 
 /// Names every invalid run first.
-fn say_validity(finished: &[Finished], ui: &Ui) -> bool {
+pub(super) fn say_validity(finished: &[Finished], ui: &Ui) -> bool {
     let mut valid = true;
     for run in finished.iter().filter(|run| !run.validity.valid) {
         valid = false;

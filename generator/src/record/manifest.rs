@@ -100,6 +100,27 @@ pub struct Counters {
     pub workers_at_goal: u32,
 }
 
+impl Counters {
+    /// Adds the counts of another part of the same run.
+    pub fn add(&mut self, other: &Counters) {
+        let pairs = [
+            (&mut self.packets_received, other.packets_received),
+            (&mut self.bytes_received, other.bytes_received),
+            (&mut self.acks_sent, other.acks_sent),
+            (&mut self.acks_received, other.acks_received),
+            (&mut self.downlink_bytes, other.downlink_bytes),
+            (&mut self.acks_dropped, other.acks_dropped),
+            (&mut self.sums_ok, other.sums_ok),
+            (&mut self.sums_wrong, other.sums_wrong),
+            (&mut self.foreign, other.foreign),
+            (&mut self.elements_delivered, other.elements_delivered),
+            (&mut self.accepted, other.accepted),
+        ];
+        pairs.into_iter().for_each(|(sum, more)| *sum += more);
+        self.end_ps = self.end_ps.max(other.end_ps);
+    }
+}
+
 /// May the numbers be used?
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Validity {
@@ -154,6 +175,9 @@ pub struct Manifest {
     pub records: String,
     /// Cluster of each worker, at the beginning.
     pub clusters: Vec<u16>,
+    /// Which part of a run this is: `workers`, `device`, `server`; none for a whole one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
     /// Updates that every worker must have represented at the server, if the run is one to a goal.
     #[serde(default)]
     pub goal: Option<u32>,

@@ -9,4 +9,6 @@ mod pcapng;
 mod run_dir;
 mod stream;
 
-pub use run_dir::{DeviceRows, Records, RunDir, ServerRows, Sides, WorkerRows, claim, recover, write_manifest};
+pub use run_dir::{
+    DeviceRows, PartDirs, Records, RunDir, ServerRows, Sides, WorkerRows, claim, join_records, recover, write_manifest,
+};

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use pktgen_generator::record::{Book, Manifest, Received, RunState, STATES, Sent, State};
+use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
 
 use super::columns::{BookColumns, ReceivedColumns, SentColumns, StateColumns};
 use super::pcapng::Pcapng;
-use super::stream::{Stream, convert, running_path};
+use super::stream::{Stream, convert, copy_shifted, running_path};
 use crate::clock::RunClock;
 use crate::driver::virtual_time::Recorder;
 
@@ -95,9 +96,9 @@ impl RunDir {
         self.clock
     }
 
-    /// Everything is open: time begins now.
-    pub fn start_clock(&mut self) -> RunClock {
-        self.clock = RunClock::start();
+    /// Everything is open: time begins after `lead`.
+    pub fn start_clock(&mut self, lead: Time) -> RunClock {
+        self.clock = RunClock::start_in(lead);
         if let Some(pcap) = &mut self.pcap {
             pcap.set_anchor(self.clock.anchor_unix_ns());
         }
@@ -155,14 +156,19 @@ pub struct ServerRows<'a> {
 }
 
 impl RunDir {
-    /// The parts for three threads.
-    pub fn sides(&mut self) -> Sides<'_> {
+    /// The parts for three threads. The threads that write are started here, by a thread that is nobody's.
+    pub fn sides(&mut self) -> Result<Sides<'_>> {
         let records = self.records;
-        Sides {
+        if records != Records::None {
+            self.sent.start()?;
+            self.books.start()?;
+            self.received.start()?;
+        }
+        Ok(Sides {
             workers: WorkerRows { records, sent: &mut self.sent, states: self.states.as_mut() },
             device: DeviceRows { records, books: &mut self.books },
             server: ServerRows { records, received: &mut self.received, pcap: self.pcap.as_mut() },
-        }
+        })
     }
 }
 
@@ -220,6 +226,34 @@ impl Recorder for RunDir {
         }
         if self.records.keeps(row.newest_seq) { self.received.push(row) } else { Ok(()) }
     }
+}
+
+/// The parts of a run, each with how much later its anchor was than the workers'.
+pub struct PartDirs<'a> {
+    /// The workers'.
+    pub workers: &'a Path,
+    /// The device's.
+    pub device: (&'a Path, Time),
+    /// The server's.
+    pub server: (&'a Path, Time),
+}
+
+/// Copies the records of the parts into `out`, in the workers' time.
+pub fn join_records(parts: &PartDirs, out: &Path) -> Result<()> {
+    // What was sent is in the workers' time: nothing of it moves, least of all the generation times that packets carry.
+    copy_shifted::<SentColumns>(parts.workers, out, 0)?;
+    copy_shifted::<BookColumns>(parts.device.0, out, parts.device.1)?;
+    copy_shifted::<ReceivedColumns>(parts.server.0, out, parts.server.1)?;
+    if parts.workers.join(format!("{STATES}.parquet")).exists() {
+        copy_shifted::<StateColumns>(parts.workers, out, 0)?;
+    }
+    for (dir, name) in [(parts.workers, "lateness.hlog"), (parts.server.0, "capture.pcapng")] {
+        let (from, to) = (dir.join(name), out.join(name));
+        if from.exists() {
+            std::fs::copy(&from, &to).map_err(Error::io("copy", &from))?;
+        }
+    }
+    Ok(())
 }
 
 /// Makes `dir` a new, empty folder, or takes an empty one; what holds anything is somebody's.

@@ -3,15 +3,19 @@
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use arrow::array::RecordBatch;
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::Int64Type;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
+use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
 
 use super::columns::Columns;
@@ -68,7 +72,8 @@ impl<C: Columns> Stream<C> {
         if self.rows.len() == BATCH { self.flush() } else { Ok(()) }
     }
 
-    fn flush(&mut self) -> Result<()> {
+    /// Starts the thread now instead of with the first whole batch: on the cores of the caller.
+    pub(super) fn start(&mut self) -> Result<()> {
         if let Some(writer) = self.writer.take() {
             let (sender, batches) = sync_channel(AHEAD);
             let path = self.path.clone();
@@ -77,6 +82,11 @@ impl<C: Columns> Stream<C> {
             let handle = thread.spawn(work).map_err(Error::io("start the writer of", &self.path))?;
             self.background = Some((sender, handle));
         }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.start()?;
         let rows = std::mem::replace(&mut self.rows, Vec::with_capacity(BATCH));
         let gone = self.background.as_ref().is_none_or(|(sender, _)| sender.send(rows).is_err());
         // The thread ends early only if it failed: its error is the answer.
@@ -139,6 +149,25 @@ pub(super) fn convert<C: Columns>(dir: &Path) -> Result<u64> {
     let rows = write_parquet::<C>(dir, reader.map_while(|batch| batch.ok().map(Ok)))?;
     std::fs::remove_file(&path).map_err(Error::io("remove", &path))?;
     Ok(rows)
+}
+
+/// Copies a finished stream of the run dir `from` into `to`, its first column, which is its time, `shift` later.
+pub(super) fn copy_shifted<C: Columns>(from: &Path, to: &Path, shift: Time) -> Result<u64> {
+    let path = finished_path(from, C::NAME);
+    let damaged = |e: &dyn std::fmt::Display| Error::data(&path, e.to_string());
+    let file = File::open(&path).map_err(Error::io("open", &path))?;
+    let reader =
+        ParquetRecordBatchReaderBuilder::try_new(file).and_then(|builder| builder.with_batch_size(BATCH).build());
+    let shifted = |batch: RecordBatch| -> Result<RecordBatch> {
+        let times = batch.columns().first().and_then(|column| column.as_primitive_opt::<Int64Type>());
+        let times = times.ok_or_else(|| damaged(&"its first column is no time"))?;
+        let later = times.unary::<_, Int64Type>(|t| t.saturating_add(shift));
+        let mut columns = batch.columns().to_vec();
+        columns[0] = Arc::new(later);
+        RecordBatch::try_new(C::schema(), columns).map_err(|e| damaged(&e))
+    };
+    let batches = reader.map_err(|e| damaged(&e))?.map(|batch| shifted(batch.map_err(|e| damaged(&e))?));
+    write_parquet::<C>(to, batches)
 }
 
 fn write_parquet<C: Columns>(dir: &Path, batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<u64> {

@@ -89,6 +89,7 @@ pub trait Endpoint: Send {
 }
 
 /// What an endpoint knows of the run.
+#[derive(Clone)]
 pub struct Facts {
     /// Workers and clusters.
     pub workers: Arc<Population>,

@@ -1,21 +1,22 @@
 //! A run in real time: driven, closed, settled, concluded.
 
-use std::sync::atomic::AtomicBool;
+use std::path::Path;
 use std::time::Duration;
 
 use pktgen_generator::record::{Manifest, NO_CLUSTER};
-use pktgen_generator::time::NS;
+use pktgen_generator::time::{NS, Time};
 use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
-use super::conclude;
+use super::{Task, conclude};
 use crate::capture::lateness::{describe, write_lateness};
 use crate::capture::{Records, RunDir, write_manifest};
-use crate::driver::real_time;
+use crate::driver::real_time::{self, Order, RealOutcome, Roles};
 use crate::driver::virtual_time::Outcome;
 use crate::ledger::Ledger;
 use crate::plan::{Parts, Plan};
 use crate::settle::settle;
+use crate::transport::{Pacing, TransportPlan};
 
 /// Refuses what real time cannot do, before anything is sent.
 pub(super) fn check(plan: &Plan<Parts>) -> Result<()> {
@@ -29,11 +30,6 @@ pub(super) fn check(plan: &Plan<Parts>) -> Result<()> {
             kind.name()
         )));
     }
-    if plan.records != Records::Full {
-        return Err(Error::config(
-            "capture.records: in real time the balance is settled from the records; use \"full\"",
-        ));
-    }
     if plan.goal.is_some() {
         return Err(Error::config("capture.goal is for virtual time; use capture.until"));
     }
@@ -45,54 +41,119 @@ pub(super) fn check(plan: &Plan<Parts>) -> Result<()> {
     Ok(())
 }
 
-/// Runs `plan` and writes its run dir.
+/// Updates that are looked at for the offered rate.
+const LOOK: u64 = 100_000;
+/// Bytes on an Ethernet link beside a frame: FCS, preamble, gap.
+const BESIDE: u64 = 24;
+
+/// Refuses to send faster than the link is.
+fn check_link(transport: &TransportPlan, mut source: Box<dyn Source>) -> Result<()> {
+    let (mut bits, mut first, mut last) = (0, None, 0);
+    for _ in 0..LOOK {
+        let Some(update) = source.peek() else { break };
+        bits += (u64::from(update.bytes) + BESIDE) * 8;
+        last = update.t_gen;
+        first.get_or_insert(last);
+        source.take(&mut []);
+    }
+    let span = last - first.unwrap_or(last);
+    if span > 0 { transport.check_link(bits as f64 * 1e12 / span as f64) } else { Ok(()) }
+}
+
+/// Runs this process's part of `plan` and writes its run dir.
 pub(super) fn run(
     plan: Plan<Parts>,
-    mut source: Box<dyn Source>,
+    source: impl Fn() -> Result<Box<dyn Source>>,
     manifest: &mut Manifest,
     mut dir: RunDir,
-    stop: &AtomicBool,
-    progress: &dyn Fn(u64),
+    task: &Task,
 ) -> Result<()> {
-    let (transport, until) = (plan.transport.clone(), plan.until);
-    let (workers, elements) = (plan.workers.len(), plan.engine.elements);
-    let mut outcome = real_time::run(plan.engine, &transport, until, stop, &mut dir, progress)?;
+    let transport = plan.transport.clone();
+    if task.roles.workers && transport.pacing == Pacing::Deadlines {
+        check_link(&transport, source()?)?;
+    }
+    let (until, records) = (plan.until, plan.records);
+    let ledger = Ledger::new(plan.workers.len(), plan.engine.elements, None);
+    let (stop, progress) = (task.stop, task.progress);
+    let order = Order { plan: &transport, roles: task.roles, serve: task.serve, until, stop, progress };
+    let mut outcome = real_time::run(plan.engine, &order, &mut dir)?;
     manifest.anchor_unix_ns = dir.clock().anchor_unix_ns();
+    manifest.host.extend(std::mem::take(&mut outcome.facts));
+    manifest.host.extend(dir.clock().facts());
     let path = dir.close()?;
-    let length = Duration::from_nanos((outcome.counters.end_ps / NS).max(0) as u64);
-    write_lateness(&path, &outcome.lateness, length)?;
-    let settled = settle(&path, source.as_mut(), Ledger::new(workers, elements, None))?;
+    if task.roles.workers {
+        let length = Duration::from_nanos((outcome.counters.end_ps / NS).max(0) as u64);
+        write_lateness(&path, &outcome.lateness, length)?;
+        if transport.pacing == Pacing::Deadlines {
+            manifest.host.insert("lateness".into(), describe(&outcome.lateness));
+        }
+    }
+    if outcome.skipped > 0 {
+        manifest.validity.reasons.push(format!("note: {} frames were too late and were not sent", outcome.skipped));
+    }
+    if transport.pacing == Pacing::Top {
+        manifest.validity.reasons.push(
+            "note: frames left as fast as they could: generation times are the schedule's, and ages mean nothing"
+                .into(),
+        );
+    }
+    if task.roles != Roles::ALL {
+        // Whoever stops a part that serves wants it to end.
+        outcome.interrupted &= task.roles.workers;
+        let part = task.roles.part().unwrap_or("roles");
+        let note = format!("note: the {part} part of a run; pktgen merge joins the parts and closes the balance");
+        manifest.validity.reasons.push(note);
+        conclude(manifest, outcome_of(outcome, ledger));
+    } else if records == Records::Full {
+        settle_into(manifest, &path, source()?, outcome, ledger, 0)?;
+    } else {
+        outcome
+            .faults
+            .push(format!("the balance was not settled: it needs capture.records = \"full\", not \"{records}\""));
+        conclude(manifest, outcome_of(outcome, ledger));
+    }
+    write_manifest(&path, manifest)
+}
+
+fn outcome_of(outcome: RealOutcome, ledger: Ledger) -> Outcome {
+    Outcome {
+        counters: outcome.counters,
+        ledger,
+        interrupted: outcome.interrupted,
+        cut: outcome.cut,
+        beyond_horizon: false,
+        goal_reached: false,
+        source_failure: None,
+        faults: outcome.faults,
+        leaked: 0,
+    }
+}
+
+/// Settles the account of a whole run in `path`, and decides whether it is valid. `slack` is how far the clocks of its
+/// parts may be apart.
+pub(super) fn settle_into(
+    manifest: &mut Manifest,
+    path: &Path,
+    mut source: Box<dyn Source>,
+    mut outcome: RealOutcome,
+    ledger: Ledger,
+    slack: Time,
+) -> Result<()> {
+    let settled = settle(path, source.as_mut(), ledger, slack)?;
     let (yes, no) = (settled.sums[0], settled.sums[1]);
     (outcome.counters.sums_ok, outcome.counters.sums_wrong) = (yes, no);
     if settled.unknown > 0 {
         outcome.faults.push(format!("{} updates were sent that the workload does not have", settled.unknown));
     }
-    manifest.host.extend(outcome.facts);
-    manifest.host.insert("lateness".into(), describe(&outcome.lateness));
-    if outcome.skipped > 0 {
-        manifest.validity.reasons.push(format!("note: {} frames were too late and were not sent", outcome.skipped));
-    }
-    conclude(
-        manifest,
-        Outcome {
-            counters: outcome.counters,
-            ledger: settled.ledger,
-            interrupted: outcome.interrupted,
-            cut: outcome.cut,
-            beyond_horizon: false,
-            goal_reached: false,
-            source_failure: None,
-            faults: outcome.faults,
-            leaked: 0,
-        },
-    );
+    let interrupted = outcome.interrupted;
+    conclude(manifest, outcome_of(outcome, settled.ledger));
     let lost = manifest.balance.in_flight;
-    if lost > 0 && !outcome.interrupted {
+    if lost > 0 && !interrupted {
         manifest.validity.valid = false;
         manifest
             .validity
             .reasons
             .insert(0, format!("{lost} updates vanished between the roles; raise transport.linger?"));
     }
-    write_manifest(&path, manifest)
+    Ok(())
 }

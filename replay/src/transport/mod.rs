@@ -27,7 +27,7 @@ mod xsk;
 use pktgen_generator::Result;
 use pktgen_generator::registry::Named;
 
-pub use plan::{Late, TransportPlan, Wait};
+pub use plan::{Late, Pacing, TransportPlan, Wait};
 
 /// What a kind of transport can do.
 #[derive(Debug, Clone, Copy)]
@@ -125,6 +125,11 @@ impl End {
 pub trait Transport: Named + Sync {
     /// What it can do.
     fn capabilities(&self) -> Capabilities;
+
+    /// Numbers of the capabilities that its wires need after they were opened.
+    fn keeps(&self) -> &'static [u32] {
+        &[]
+    }
 
     /// Opens these ends, in their order, for frames up to `frame_max` bytes. The others are another process's, or
     /// hardware.

@@ -30,11 +30,22 @@ pub enum Late {
     Abort,
 }
 
+/// When frames leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pacing {
+    /// When they are due.
+    Deadlines,
+    /// As fast as they can, in order.
+    Top,
+}
+
 /// `[transport]`, read.
 #[derive(Clone)]
 pub struct TransportPlan {
     /// The kind.
     pub kind: &'static dyn Transport,
+    /// When frames leave.
+    pub pacing: Pacing,
     /// While nothing is due.
     pub wait: Wait,
     /// Frames that are late.
@@ -49,9 +60,29 @@ pub struct TransportPlan {
     pub addresses: Vec<SocketAddr>,
     /// Receive by blocks of a ring instead of by calls: less work per frame, but a frame waits up to 2 ms for its block.
     pub receive_ring: bool,
+    /// Cores of the threads that send and receive, in the order workers, device, server; none to let the kernel choose,
+    /// or, where they spin, for one each.
+    pub cores: Vec<usize>,
     /// Send on an interface that carries the default route.
     pub allow_default_route: bool,
+    /// Send faster than the interface says that its link is.
+    pub allow_above_link: bool,
 }
+
+/// Keys of real time, valid whatever the kind is.
+const KEYS: &[&str] = &[
+    "pacing",
+    "wait",
+    "late",
+    "late_limit",
+    "linger",
+    "interfaces",
+    "addresses",
+    "receive_ring",
+    "cores",
+    "allow_default_route",
+    "allow_above_link",
+];
 
 macro_rules! words {
     ($type:ty, $what:literal, $($word:literal => $value:expr),*) => {
@@ -66,6 +97,7 @@ macro_rules! words {
     };
 }
 words!(Wait, "a way to wait", "spin" => Wait::Spin, "block" => Wait::Block);
+words!(Pacing, "a pacing", "deadlines" => Pacing::Deadlines, "top" => Pacing::Top);
 words!(Late, "a policy for late frames", "catch_up" => Late::CatchUp, "skip" => Late::Skip, "abort" => Late::Abort);
 
 impl TransportPlan {
@@ -77,6 +109,7 @@ impl TransportPlan {
         let plan = if kind.capabilities().real_time {
             TransportPlan {
                 kind,
+                pacing: section.get("pacing", "deadlines")?,
                 wait: section.get("wait", "block")?,
                 late: section.get("late", "catch_up")?,
                 late_limit: span(&mut section, "late_limit", "1ms")?,
@@ -84,11 +117,14 @@ impl TransportPlan {
                 interfaces: section.get_list("interfaces", &[])?,
                 addresses: addresses(&section.get_list::<String>("addresses", &[])?, &section)?,
                 receive_ring: section.get("receive_ring", false)?,
+                cores: section.get_list::<u16>("cores", &[])?.into_iter().map(usize::from).collect(),
                 allow_default_route: section.get("allow_default_route", false)?,
+                allow_above_link: section.get("allow_above_link", false)?,
             }
         } else {
             TransportPlan {
                 kind,
+                pacing: Pacing::Deadlines,
                 wait: Wait::Block,
                 late: Late::CatchUp,
                 late_limit: MS,
@@ -96,25 +132,32 @@ impl TransportPlan {
                 interfaces: Vec::new(),
                 addresses: Vec::new(),
                 receive_ring: false,
+                cores: Vec::new(),
                 allow_default_route: false,
+                allow_above_link: false,
             }
         };
-        section.allow(&[
-            "wait",
-            "late",
-            "late_limit",
-            "linger",
-            "interfaces",
-            "addresses",
-            "receive_ring",
-            "allow_default_route",
-        ]);
+        section.allow(KEYS);
         document.close(section)?;
         Ok(plan)
     }
 }
 
 impl TransportPlan {
+    /// Refuses workers that would send more than `offered_bps` of frames and their gaps on a slower link.
+    pub fn check_link(&self, offered_bps: f64) -> Result<()> {
+        let Some(interface) = self.interfaces.get(End::Workers as usize) else { return Ok(()) };
+        match safety::link_bps(interface) {
+            Some(link) if offered_bps > link as f64 && !self.allow_above_link => Err(Error::Host(format!(
+                "the workers would send {:.3} Gbit/s (with preambles and gaps), and {interface} says that its link carries \
+                 {:.3}; lower the rate (--rate, --pps, --speed), or set transport.allow_above_link = true",
+                offered_bps / 1e9,
+                link as f64 / 1e9
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// The interface of an end, looked at.
     pub(super) fn interface(&self, end: End) -> Result<&str> {
         let Some(name) = self.interfaces.get(end as usize) else {

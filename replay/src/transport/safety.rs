@@ -14,6 +14,17 @@ pub(super) fn check(interface: &str, allow_default_route: bool) -> Result<()> {
     check_in(Path::new("/"), interface, allow_default_route)
 }
 
+/// What the interface says that its link carries, in bit/s; none if it does not know.
+pub(super) fn link_bps(interface: &str) -> Option<u64> {
+    link_bps_in(Path::new("/"), interface)
+}
+
+fn link_bps_in(root: &Path, interface: &str) -> Option<u64> {
+    let text = fs::read_to_string(root.join("sys/class/net").join(interface).join("speed")).ok()?;
+    // In Mbit/s; -1 where it is unknown.
+    text.trim().parse::<u64>().ok().filter(|mbps| *mbps > 0).map(|mbps| mbps * 1_000_000)
+}
+
 fn check_in(root: &Path, interface: &str, allow_default_route: bool) -> Result<()> {
     let plain = !interface.is_empty() && !interface.contains('/') && interface != "." && interface != "..";
     let folder = root.join("sys/class/net").join(interface);
@@ -81,6 +92,10 @@ mod tests {
             "{zeros} 00 {zeros} 00 {zeros} 00000400 1 0 3 six0\n{zeros} 00 {zeros} 00 {zeros} ffffffff 1 0 200200 lo\n"
         );
         fs::write(root.path().join("proc/net/ipv6_route"), six).unwrap();
+        fs::write(root.path().join("sys/class/net/eth1/speed"), "10000\n").unwrap();
+        fs::write(root.path().join("sys/class/net/six0/speed"), "-1\n").unwrap();
+        let speed = |name| link_bps_in(root.path(), name);
+        assert_eq!([speed("eth1"), speed("six0"), speed("eth0")], [Some(10_000_000_000), None, None]);
         let check = |name: &str, allow| check_in(root.path(), name, allow).map_err(|e| e.to_string());
         assert_eq!(check("eth1", false), Ok(()));
         assert_eq!(check("eth0", true), Ok(()));

@@ -254,6 +254,11 @@ impl Transport for LiveFrames {
         Capabilities { receives: true, ..Options::new("").capabilities() }
     }
 
+    fn keeps(&self) -> &'static [u32] {
+        // Running a program takes what loading it took: CAP_NET_ADMIN, CAP_PERFMON, CAP_BPF.
+        &[12, 38, 39]
+    }
+
     fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
         let open = |end: &End| -> Result<Box<dyn Wire>> {
             let interface = plan.interface(*end)?;

@@ -1,9 +1,10 @@
 //! The device's role: what arrives goes through program and queue, what comes out leaves when its link says so.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 
 use pktgen_generator::Result;
-use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::time::{NEVER, SECOND, Time};
 use pktgen_generator::topology::{NodeId, Role, Topology};
 
 use super::frames::{Waiting, take};
@@ -34,8 +35,17 @@ pub(super) struct DeviceRole<'a> {
     batch: Vec<Frame>,
     changes: VecDeque<Regroup>,
     rows: DeviceRows<'a>,
+    facts: Facts,
     foreign: u64,
     downlink_bytes: u64,
+    /// When losses were last looked at.
+    looked: Time,
+}
+
+/// The device's ends of its two cables.
+pub(super) struct Cables {
+    pub(super) down: Box<dyn Wire>,
+    pub(super) up: Box<dyn Wire>,
 }
 
 impl<'a> DeviceRole<'a> {
@@ -45,8 +55,7 @@ impl<'a> DeviceRole<'a> {
         topology: &Topology,
         node: NodeId,
         facts: &Facts,
-        down: Box<dyn Wire>,
-        up: Box<dyn Wire>,
+        cables: Cables,
         frame_bytes: usize,
         changes: Vec<Regroup>,
         rows: DeviceRows<'a>,
@@ -56,7 +65,7 @@ impl<'a> DeviceRole<'a> {
         DeviceRole {
             device,
             node: usize::from(node),
-            wires: [down, up],
+            wires: [cables.down, cables.up],
             wire_of,
             waiting: [Waiting::new(), Waiting::new()],
             pool: Pool::new(frame_bytes, 1024),
@@ -65,17 +74,19 @@ impl<'a> DeviceRole<'a> {
             batch: Vec::with_capacity(BURST),
             changes: changes.into(),
             rows,
+            facts: facts.clone(),
             foreign: 0,
             downlink_bytes: 0,
+            looked: 0,
         }
     }
 
-    pub(super) fn run(&mut self, shared: &Shared, facts: &Facts) -> Result<()> {
+    pub(super) fn run(&mut self, shared: &Shared) -> Result<()> {
         let mut quiet_since = 0;
         loop {
             let mut busy = 0;
             for side in [DOWN, UP] {
-                busy += self.receive(side, shared, facts)?;
+                busy += self.receive(side, shared)?;
             }
             let now = shared.clock.now();
             let ports = self.device.ports.iter_mut().filter(|port| port.wake() <= now);
@@ -88,6 +99,7 @@ impl<'a> DeviceRole<'a> {
             let next = ports.chain(self.waiting.iter().map(Waiting::next)).min().unwrap_or(NEVER);
             if busy > 0 || next != NEVER {
                 quiet_since = now;
+                self.look(shared, now);
             } else if shared.over(quiet_since) {
                 return Ok(());
             }
@@ -97,9 +109,18 @@ impl<'a> DeviceRole<'a> {
         }
     }
 
+    /// Tells what was lost, now and then: asking costs a system call or two.
+    fn look(&mut self, shared: &Shared, now: Time) {
+        if now - self.looked > SECOND {
+            self.looked = now;
+            let lost: u64 = self.wires.iter_mut().map(|wire| wire.counters().receive_dropped).sum();
+            shared.live.lost.fetch_max(lost, Ordering::Relaxed);
+        }
+    }
+
     /// Hands a burst from one wire to the program, at the time at which it was found there.
-    fn receive(&mut self, side: usize, shared: &Shared, facts: &Facts) -> Result<usize> {
-        let (pool, batch, foreign) = (&mut self.pool, &mut self.batch, &mut self.foreign);
+    fn receive(&mut self, side: usize, shared: &Shared) -> Result<usize> {
+        let (pool, batch, foreign, facts) = (&mut self.pool, &mut self.batch, &mut self.foreign, &self.facts);
         let found = self.wires[side].receive(BURST, &mut |arrival| match take(&arrival, pool, facts) {
             Some(frame) => batch.push(frame),
             None => *foreign += 1,

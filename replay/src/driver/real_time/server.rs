@@ -1,5 +1,7 @@
 //! The server's role: receives, answers at once, records.
 
+use std::sync::atomic::Ordering;
+
 use pktgen_generator::Result;
 use pktgen_generator::time::NEVER;
 use pktgen_generator::wire::olaf::digest;
@@ -15,7 +17,7 @@ use crate::transport::Wire;
 /// The server.
 pub(super) struct ServerRole<'a> {
     server: Server,
-    facts: &'a Facts,
+    facts: Facts,
     wire: Box<dyn Wire>,
     waiting: Waiting<()>,
     pool: Pool,
@@ -32,7 +34,7 @@ pub(super) struct ServerRole<'a> {
 impl<'a> ServerRole<'a> {
     pub(super) fn new(
         server: Server,
-        facts: &'a Facts,
+        facts: Facts,
         wire: Box<dyn Wire>,
         frame_bytes: usize,
         rows: ServerRows<'a>,
@@ -58,7 +60,7 @@ impl<'a> ServerRole<'a> {
         let mut quiet_since = 0;
         loop {
             let now = shared.clock.now();
-            let (pool, batch, foreign, facts) = (&mut self.pool, &mut self.batch, &mut self.host.foreign, self.facts);
+            let (pool, batch, foreign, facts) = (&mut self.pool, &mut self.batch, &mut self.host.foreign, &self.facts);
             let found = self.wire.receive(BURST, &mut |arrival| match take(&arrival, pool, facts) {
                 Some(frame) => batch.push(frame),
                 None => *foreign += 1,
@@ -69,6 +71,7 @@ impl<'a> ServerRole<'a> {
                 self.server.on_burst(self.facts.server, &self.batch, &mut self.pool, &mut self.host);
                 self.batch.clear();
                 self.record()?;
+                shared.live.received.store(self.packets, Ordering::Relaxed);
             }
             let sent = self.waiting.send_due(now, self.wire.as_mut(), &mut self.pool, |_, ()| Ok(()))?;
             if found + sent > 0 || self.waiting.len() > 0 {

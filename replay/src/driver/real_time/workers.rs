@@ -1,20 +1,21 @@
-//! The workers' role: sends updates when they are due, and says how late it was; hears ACKs.
+//! Workers that react: what comes back may change what they send. Sends updates when they are due, and says how late
+//! it was; hears ACKs.
 
 use std::sync::atomic::Ordering;
 
 use hdrhistogram::Histogram;
+use pktgen_generator::Result;
 use pktgen_generator::record::Sent;
 use pktgen_generator::time::{NEVER, NS, Time};
-use pktgen_generator::{Error, Result};
 
 use super::frames::{Waiting, take};
-use super::{RealOutcome, Shared, lost};
+use super::{RealOutcome, Shared, histogram, lost, rate};
 use crate::capture::WorkerRows;
 use crate::endpoint::{Endpoint, Facts, Host};
 use crate::frame::{BURST, Frame, Pool};
 use crate::transport::{Late, Wire};
 
-/// How far ahead updates of an open loop are built.
+/// Longest time between two looks at the endpoint.
 const AHEAD: Time = 10_000_000 * NS;
 /// How long the last frames may take to leave.
 const FLUSH_NS: u64 = 1_000_000_000;
@@ -24,7 +25,7 @@ const BUILT_MAX: usize = 1024;
 /// The workers.
 pub(super) struct Workers<'a> {
     endpoint: Box<dyn Endpoint>,
-    react: bool,
+    facts: Facts,
     wire: Box<dyn Wire>,
     pool: Pool,
     host: Host,
@@ -36,10 +37,10 @@ pub(super) struct Workers<'a> {
     bytes: u64,
     first: Time,
     last: Time,
-    pub(super) lateness: Histogram<u64>,
-    pub(super) skipped: u64,
-    pub(super) faults: Vec<String>,
-    pub(super) cut: bool,
+    lateness: Histogram<u64>,
+    skipped: u64,
+    fault: Option<String>,
+    cut: bool,
 }
 
 impl<'a> Workers<'a> {
@@ -49,11 +50,10 @@ impl<'a> Workers<'a> {
         frame_bytes: usize,
         rows: WorkerRows<'a>,
         until: Time,
+        facts: Facts,
     ) -> Result<Self> {
-        let lateness = Histogram::new_with_bounds(1, 60_000_000_000, 3)
-            .map_err(|e| Error::Invalid(format!("a histogram of lateness cannot be made: {e}")))?;
         Ok(Workers {
-            react: endpoint.reacts(),
+            facts,
             endpoint,
             wire,
             pool: Pool::new(frame_bytes, 2 * BUILT_MAX),
@@ -66,36 +66,33 @@ impl<'a> Workers<'a> {
             bytes: 0,
             first: NEVER,
             last: 0,
-            lateness,
+            lateness: histogram()?,
             skipped: 0,
-            faults: Vec::new(),
+            fault: None,
             cut: false,
         })
     }
 
-    pub(super) fn run(&mut self, shared: &Shared, facts: &Facts, progress: &dyn Fn(u64)) -> Result<()> {
-        let (mut quiet_since, mut told) = (0, 0);
+    pub(super) fn run(&mut self, shared: &Shared) -> Result<()> {
+        shared.wait_for_the_beginning();
+        let mut quiet_since = 0;
         loop {
             let now = shared.clock.now();
-            let heard = self.hear(now, facts)?;
+            let heard = self.hear(now)?;
             self.build(now)?;
             let sent = self.send(shared, now)?;
             if heard + sent > 0 {
                 quiet_since = now;
-            }
-            if self.sent - told > 1 << 14 {
-                told = self.sent;
-                progress(told);
+                shared.live.sent.store(self.sent, Ordering::Relaxed);
             }
             let stopped = shared.stop.load(Ordering::Relaxed) || self.cut;
             let next = self.waiting.next().min(if stopped { NEVER } else { self.endpoint.next_wake() });
-            if next == NEVER || !self.faults.is_empty() {
+            if next == NEVER || self.fault.is_some() {
                 if !shared.sent_all.load(Ordering::Acquire) {
                     self.wire.flush(FLUSH_NS)?;
                     shared.sent_all.store(true, Ordering::Release);
                 }
                 if shared.over(quiet_since.max(self.last)) {
-                    progress(self.sent);
                     return Ok(());
                 }
             }
@@ -105,9 +102,9 @@ impl<'a> Workers<'a> {
         }
     }
 
-    /// Builds what is due soon. What reacts may still change: it is asked when its time has come.
+    /// Builds what is due. What may still change is asked when its time has come.
     fn build(&mut self, now: Time) -> Result<()> {
-        let until = if self.react { now } else { now + AHEAD };
+        let until = now;
         if until > self.until {
             self.cut |= self.endpoint.next_wake() > self.until && self.endpoint.next_wake() != NEVER;
         }
@@ -140,7 +137,7 @@ impl<'a> Workers<'a> {
         while plan.late != Late::CatchUp && now - self.waiting.next() > plan.late_limit {
             if plan.late == Late::Abort {
                 let late_us = (now - self.waiting.next()) / (1000 * NS);
-                self.faults.push(format!("aborted: a frame was {late_us} us late, above transport.late_limit"));
+                self.fault = Some(format!("aborted: a frame was {late_us} us late, above transport.late_limit"));
                 return Ok(0);
             }
             let Some((frame, row)) = self.waiting.pop() else { break };
@@ -151,13 +148,13 @@ impl<'a> Workers<'a> {
         // Just before the call that submits.
         let t_sent = shared.clock.now();
         let (rows, lateness, endpoint) = (&mut self.rows, &mut self.lateness, &mut self.endpoint);
-        let (react, bytes) = (self.react, &mut self.bytes);
+        let (bytes, late_ns) = (&mut self.bytes, &shared.live.late_ns);
         let sent = self.waiting.send_due(t_sent, self.wire.as_mut(), &mut self.pool, |frame, row| {
-            lateness.saturating_record(((t_sent - frame.t) / NS).max(0) as u64);
+            let late = ((t_sent - frame.t) / NS).max(0) as u64;
+            lateness.saturating_record(late);
+            late_ns.fetch_max(late, Ordering::Relaxed);
             *bytes += u64::from(frame.len);
-            if react {
-                endpoint.left(frame.packet, t_sent);
-            }
+            endpoint.left(frame.packet, t_sent);
             rows.sent(&Sent { t_sent: Some(t_sent), ..row })
         })?;
         if sent > 0 {
@@ -168,8 +165,8 @@ impl<'a> Workers<'a> {
         Ok(sent)
     }
 
-    fn hear(&mut self, now: Time, facts: &Facts) -> Result<usize> {
-        let (pool, batch, host) = (&mut self.pool, &mut self.batch, &mut self.host);
+    fn hear(&mut self, now: Time) -> Result<usize> {
+        let (pool, batch, host, facts) = (&mut self.pool, &mut self.batch, &mut self.host, &self.facts);
         let heard = self.wire.receive(BURST, &mut |arrival| match take(&arrival, pool, facts) {
             Some(frame) => batch.push(frame),
             None => host.foreign += 1,
@@ -185,15 +182,12 @@ impl<'a> Workers<'a> {
     pub(super) fn count(&mut self, outcome: &mut RealOutcome) {
         outcome.counters.acks_received = self.host.acks_received;
         outcome.counters.foreign += self.host.foreign;
-        if let Some(why) = self.endpoint.failure() {
-            outcome.faults.push(format!("the workers stopped early: {why}"));
-        }
-        let seconds = (self.last - self.first.min(self.last)) as f64 / 1e12;
-        if seconds > 0.0 {
-            let rate =
-                format!("{:.0} packets/s, {:.0} bit/s", self.sent as f64 / seconds, self.bytes as f64 * 8.0 / seconds);
-            outcome.facts.push(("rate.achieved".into(), rate));
-        }
+        outcome.lateness = self.lateness.clone();
+        outcome.skipped = self.skipped;
+        outcome.cut = self.cut;
+        outcome.faults.extend(self.fault.take());
+        outcome.faults.extend(self.endpoint.failure().map(|why| format!("the workers stopped early: {why}")));
+        rate(self.sent, self.bytes, self.last - self.first.min(self.last), outcome);
         lost("workers", self.wire.counters(), outcome);
     }
 }

@@ -1,0 +1,45 @@
+//! One part of a run in this process: `pktgen replay --role workers`, `pktgen target`, `pktgen capture EXPERIMENT`.
+
+use pktgen_generator::time::Time;
+use pktgen_generator::units::Span;
+use pktgen_generator::{Error, Result};
+use pktgen_replay::driver::real_time::{Roles, Serve};
+use pktgen_replay::run::{Experiment, Task};
+
+use crate::args;
+use crate::commands::replay::{free_folder, load, say_validity};
+use crate::ui::{Ui, live, stop_flag};
+
+pub(super) fn run(experiment: &args::Experiment, serve: args::Serve, roles: Roles, ui: &Ui) -> Result<u8> {
+    let experiment = Experiment::open(load(experiment)?)?;
+    let run = experiment.choose(serve.run.as_deref())?;
+    let out = match serve.out {
+        Some(out) => out,
+        None => free_folder(&format!("{}-{}", experiment.name, roles.part().unwrap_or("run")))?,
+    };
+    let stop = stop_flag();
+    let bar = ui.spinner(roles.part().unwrap_or("running"));
+    let task = Task {
+        roles,
+        serve: Serve { idle: span("--idle", serve.idle.as_deref())?, most: span("--for", serve.most.as_deref())? },
+        stop: &stop,
+        progress: &|progress| bar.set_message(live(&progress)),
+    };
+    let finished = experiment.execute_part(run, &out, &task);
+    bar.finish_and_clear();
+    let finished = finished?;
+    let valid = say_validity(std::slice::from_ref(&finished), ui);
+    ui.result(&out.display().to_string());
+    Ok(u8::from(!valid))
+}
+
+fn span(flag: &str, text: Option<&str>) -> Result<Option<Time>> {
+    let read = |text: &str| -> Result<Time> {
+        let span: Span = text.parse().map_err(|e| Error::config(format!("{flag} {text}: {e}")))?;
+        if span.ps() <= 0 {
+            return Err(Error::config(format!("{flag} {text}: give more than 0, as 2s")));
+        }
+        Ok(span.ps())
+    };
+    text.map(read).transpose()
+}

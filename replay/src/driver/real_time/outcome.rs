@@ -1,0 +1,94 @@
+//! What a run in real time came to, and how far it is.
+
+use std::sync::atomic::Ordering;
+
+use hdrhistogram::Histogram;
+use pktgen_generator::record::Counters;
+use pktgen_generator::time::Time;
+use pktgen_generator::{Error, Result};
+
+use super::Shared;
+use crate::transport::WireCounters;
+
+/// Longest lateness that the histogram tells apart.
+const LATE_MAX_NS: u64 = 3_600_000_000_000;
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Updates sent.
+    pub sent: u64,
+    /// Packets that arrived at the role that is furthest towards the server.
+    pub received: u64,
+    /// Frames lost outside the device.
+    pub lost: u64,
+    /// The latest frame since progress was last told, in ns; 0 in virtual time.
+    pub late_ns: u64,
+    /// Time since the anchor.
+    pub t: Time,
+}
+
+/// How a run in real time ended.
+pub struct RealOutcome {
+    /// Totals.
+    pub counters: Counters,
+    /// How late frames left, in ns.
+    pub lateness: Histogram<u64>,
+    /// Frames that were too late and were not sent.
+    pub skipped: u64,
+    /// Reasons against the run's numbers.
+    pub faults: Vec<String>,
+    /// Facts for the manifest.
+    pub facts: Vec<(String, String)>,
+    /// The user stopped it.
+    pub interrupted: bool,
+    /// The configured end came first.
+    pub cut: bool,
+}
+
+impl RealOutcome {
+    pub(super) fn new(facts: Vec<(String, String)>, shared: &Shared) -> Result<Self> {
+        Ok(RealOutcome {
+            counters: Counters { end_ps: shared.clock.now(), ..Counters::default() },
+            lateness: histogram()?,
+            skipped: 0,
+            faults: Vec::new(),
+            facts,
+            interrupted: shared.stop.load(Ordering::Relaxed),
+            cut: false,
+        })
+    }
+}
+
+/// A histogram of lateness in ns.
+pub(super) fn histogram() -> Result<Histogram<u64>> {
+    Histogram::new_with_bounds(1, LATE_MAX_NS, 3)
+        .map_err(|e| Error::Invalid(format!("a histogram of lateness cannot be made: {e}")))
+}
+
+/// What workers achieved in the time between their first frame and their last.
+pub(super) fn rate(sent: u64, bytes: u64, span: Time, outcome: &mut RealOutcome) {
+    let seconds = span as f64 / 1e12;
+    if seconds > 0.0 {
+        // The last frame ends the time and has none of its own.
+        let (packets, bits) = ((sent - 1) as f64 / seconds, bytes as f64 * 8.0 / seconds);
+        outcome.facts.push(("rate.achieved".into(), format!("{packets:.1} packets/s, {bits:.0} bit/s")));
+    }
+}
+
+/// What a wire lost.
+pub(super) fn lost(name: &str, counters: WireCounters, outcome: &mut RealOutcome) {
+    outcome.facts.push((
+        format!("frames.{name}"),
+        format!(
+            "sent {}, received {}, dropped on the way out {}, dropped before they were read {}",
+            counters.sent, counters.received, counters.send_dropped, counters.receive_dropped
+        ),
+    ));
+    if counters.receive_dropped + counters.send_dropped > 0 {
+        outcome.faults.push(format!(
+            "{name} lost frames outside the device: {} on the way out, {} before they were read",
+            counters.send_dropped, counters.receive_dropped
+        ));
+    }
+}

@@ -1,0 +1,200 @@
+//! Sends what the feeder made, when it is due. The one loop that decides how exact pacing is: it reads the clock,
+//! submits what is due, and notes the time.
+
+use std::sync::atomic::Ordering;
+
+use pktgen_generator::time::{NS, Time};
+use pktgen_generator::wire::frame::HEAD;
+use pktgen_generator::wire::olaf::is_ack;
+use pktgen_generator::{Error, Result};
+
+use super::feed::{Chunk, Chunks, SKIPPED};
+use super::{RealOutcome, Shared, lost};
+use crate::frame::BURST;
+use crate::transport::{Late, Pacing, Wait, Wire};
+
+/// Frames that are submitted in one call when so many are due.
+const BURST_MAX: usize = 1024;
+/// Arrivals are looked for when nothing is due for so long, and after so many frames at the latest.
+const LISTEN_GAP: Time = 20_000 * NS;
+const LISTEN_FRAMES: u64 = 4096;
+/// How long the last frames may take to leave.
+const FLUSH_NS: u64 = 1_000_000_000;
+
+/// The workers of an open loop, as they send.
+pub(super) struct Pump {
+    wire: Box<dyn Wire>,
+    chunks: Chunks,
+    sent: u64,
+    bytes: u64,
+    listened: u64,
+    acks: u64,
+    foreign: u64,
+    first: Option<Time>,
+    last: Time,
+    /// Times at which the feeder was not ready.
+    starved: u64,
+    fault: Option<String>,
+}
+
+impl Pump {
+    pub(super) fn new(wire: Box<dyn Wire>, chunks: Chunks) -> Self {
+        Pump {
+            wire,
+            chunks,
+            sent: 0,
+            bytes: 0,
+            listened: 0,
+            acks: 0,
+            foreign: 0,
+            first: None,
+            last: 0,
+            starved: 0,
+            fault: None,
+        }
+    }
+
+    pub(super) fn run(&mut self, shared: &Shared) -> Result<()> {
+        // Frames that are due at 0 wait for the beginning, too.
+        shared.wait_for_the_beginning();
+        let mut hungry = false;
+        while !shared.ending() && self.fault.is_none() {
+            // Read before the ring is: what is pushed before the flag is seen.
+            let fed_all = shared.fed_all.load(Ordering::Acquire);
+            match self.chunks.full.pop() {
+                Ok(mut chunk) => {
+                    hungry = false;
+                    let result = self.send(&mut chunk, shared);
+                    // The ring holds all chunks that there are.
+                    let _ = self.chunks.spent.push(chunk);
+                    result?;
+                }
+                Err(_) if fed_all => break,
+                Err(_) => {
+                    self.starved += u64::from(!hungry);
+                    hungry = true;
+                    self.listen()?;
+                    std::hint::spin_loop();
+                }
+            }
+        }
+        // The feeder may still wait for chunks that nobody will send.
+        while let Ok(chunk) = self.chunks.full.pop() {
+            let _ = self.chunks.spent.push(chunk);
+        }
+        self.wire.flush(FLUSH_NS)?;
+        shared.sent_all.store(true, Ordering::Release);
+        let mut quiet_since = self.last;
+        while !shared.over(quiet_since) {
+            if self.listen()? > 0 {
+                quiet_since = shared.clock.now();
+            } else {
+                shared.idle(self.wire.as_mut(), shared.clock.now() + LISTEN_GAP * 50)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a chunk.
+    fn send(&mut self, chunk: &mut Chunk, shared: &Shared) -> Result<()> {
+        let plan = shared.plan;
+        let paced = plan.pacing == Pacing::Deadlines;
+        let mut at = 0;
+        while let Some(next) = chunk.frames.get(at).map(|frame| frame.t) {
+            let now = shared.clock.now();
+            if paced && now < next {
+                if shared.ending() {
+                    return Ok(());
+                }
+                self.rest(next, now, shared)?;
+                continue;
+            }
+            if paced && plan.late != Late::CatchUp && now - next > plan.late_limit {
+                if plan.late == Late::Abort {
+                    let late_us = (now - next) / (1000 * NS);
+                    self.fault = Some(format!("aborted: a frame was {late_us} us late, above transport.late_limit"));
+                    return Ok(());
+                }
+                chunk.sent[at] = SKIPPED;
+                at += 1;
+                continue;
+            }
+            let due = match paced {
+                true => chunk.frames[at..].iter().take(BURST_MAX).take_while(|frame| frame.t <= now).count(),
+                false => (chunk.frames.len() - at).min(BURST_MAX),
+            };
+            let taken = match due <= BURST {
+                true => submit::<BURST>(self.wire.as_mut(), chunk, at, due)?,
+                false => submit::<BURST_MAX>(self.wire.as_mut(), chunk, at, due)?,
+            };
+            chunk.sent[at..at + taken].fill(now);
+            self.bytes += chunk.frames[at..at + taken].iter().map(|frame| u64::from(frame.len)).sum::<u64>();
+            at += taken;
+            self.note(taken, now, shared);
+            if taken == 0 && shared.ending() {
+                return Ok(());
+            }
+            if self.sent - self.listened >= LISTEN_FRAMES {
+                self.listen()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, taken: usize, now: Time, shared: &Shared) {
+        if taken > 0 {
+            self.sent += taken as u64;
+            self.first.get_or_insert(now);
+            self.last = now;
+            shared.live.sent.store(self.sent, Ordering::Relaxed);
+        }
+    }
+
+    /// Nothing is due before `next`.
+    fn rest(&mut self, next: Time, now: Time, shared: &Shared) -> Result<()> {
+        let gap = next - now;
+        if gap > LISTEN_GAP && self.listen()? > 0 {
+            return Ok(());
+        }
+        match shared.plan.wait {
+            Wait::Spin => std::hint::spin_loop(),
+            Wait::Block => shared.idle(self.wire.as_mut(), next)?,
+        }
+        Ok(())
+    }
+
+    /// Takes what came back: an open loop counts it.
+    fn listen(&mut self) -> Result<usize> {
+        self.listened = self.sent;
+        let (acks, foreign) = (&mut self.acks, &mut self.foreign);
+        self.wire.receive(BURST, &mut |arrival| match arrival.bytes.get(HEAD..).is_some_and(is_ack) {
+            true => *acks += 1,
+            false => *foreign += 1,
+        })
+    }
+
+    pub(super) fn count(&mut self, outcome: &mut RealOutcome) {
+        outcome.counters.acks_received = self.acks;
+        outcome.counters.foreign += self.foreign;
+        outcome.faults.extend(self.fault.take());
+        if self.starved > 0 {
+            outcome.facts.push(("workers.starved".into(), format!("{} times no frame was ready", self.starved)));
+        }
+        super::rate(self.sent, self.bytes, self.last - self.first.unwrap_or(self.last), outcome);
+        lost("workers", self.wire.counters(), outcome);
+    }
+}
+
+/// Submits `due` frames from `at` on; at most `N` fit.
+#[inline]
+fn submit<const N: usize>(wire: &mut dyn Wire, chunk: &Chunk, at: usize, due: usize) -> Result<usize> {
+    let mut slices: [&[u8]; N] = [&[]; N];
+    for (slice, frame) in slices.iter_mut().zip(&chunk.frames[at..at + due]) {
+        *slice = chunk.pool.frame(frame);
+    }
+    let taken = wire.send(&slices[..due])?;
+    if taken > due {
+        return Err(Error::Invalid("a wire took more than it was offered; please report this".into()));
+    }
+    Ok(taken)
+}

@@ -1,0 +1,162 @@
+//! Which part of a run a process has, and on which cores its threads run.
+
+use pktgen_generator::time::Time;
+use pktgen_generator::{Error, Result};
+
+use super::thread;
+use crate::transport::{End, TransportPlan, Wait};
+
+/// The roles of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Roles {
+    /// The workers.
+    pub workers: bool,
+    /// The software device.
+    pub device: bool,
+    /// The parameter server.
+    pub server: bool,
+}
+
+impl Roles {
+    /// A whole run.
+    pub const ALL: Roles = Roles { workers: true, device: true, server: true };
+    /// The workers alone.
+    pub const WORKERS: Roles = Roles { workers: true, device: false, server: false };
+    /// The device alone.
+    pub const DEVICE: Roles = Roles { workers: false, device: true, server: false };
+    /// The server alone.
+    pub const SERVER: Roles = Roles { workers: false, device: false, server: true };
+
+    /// The name of a part of a run, in manifests; none for a whole one.
+    pub fn part(self) -> Option<&'static str> {
+        match self {
+            Roles::WORKERS => Some("workers"),
+            Roles::DEVICE => Some("device"),
+            Roles::SERVER => Some("server"),
+            _ => None,
+        }
+    }
+
+    /// Ends of cables that they hold, in order.
+    pub(super) fn ends(self) -> Vec<End> {
+        let holds = |end: &End| match end {
+            End::Workers => self.workers,
+            End::DeviceDown | End::DeviceUp => self.device,
+            End::Server => self.server,
+        };
+        End::ALL.into_iter().filter(holds).collect()
+    }
+
+    fn threads(self) -> usize {
+        usize::from(self.workers) + usize::from(self.device) + usize::from(self.server)
+    }
+}
+
+/// When a process without workers ends, beside by the user's wish.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Serve {
+    /// When nothing came for so long, after something did.
+    pub idle: Option<Time>,
+    /// After this time.
+    pub most: Option<Time>,
+}
+
+/// Cores of the roles' threads, in their order, and those left for all others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Placement {
+    roles: Vec<Option<usize>>,
+    others: Vec<usize>,
+    all: Vec<usize>,
+}
+
+impl Placement {
+    /// As `transport.cores` says; spinning threads get a core each in any case.
+    pub(super) fn new(plan: &TransportPlan, roles: Roles) -> Result<Self> {
+        let all = thread::cores().map_err(|e| Error::Host(format!("this host does not tell its cores: {e}")))?;
+        Self::of(plan.wait, &plan.cores, roles.threads(), all)
+    }
+
+    fn of(wait: Wait, asked: &[usize], threads: usize, all: Vec<usize>) -> Result<Self> {
+        if wait == Wait::Spin && threads > all.len() {
+            return Err(Error::Host(format!(
+                "transport.wait = \"spin\" needs a core for each of {threads} threads, and there are {}; use wait = \"block\"",
+                all.len()
+            )));
+        }
+        if let Some(absent) = asked.iter().find(|core| !all.contains(core)) {
+            return Err(Error::Host(format!(
+                "transport.cores: this process may not run on core {absent}; it may on {all:?}"
+            )));
+        }
+        let roles: Vec<Option<usize>> = match (asked, wait) {
+            ([], Wait::Block) => vec![None; threads],
+            ([], Wait::Spin) => all.iter().copied().map(Some).take(threads).collect(),
+            (cores, _) if cores.len() == threads => cores.iter().copied().map(Some).collect(),
+            (cores, _) => {
+                return Err(Error::config(format!(
+                    "transport.cores has {} entries; this process has {threads} threads that send and receive",
+                    cores.len()
+                )));
+            }
+        };
+        let others: Vec<_> = all.iter().copied().filter(|core| !roles.contains(&Some(*core))).collect();
+        let others = if others.is_empty() { all.clone() } else { others };
+        Ok(Placement { roles, others, all })
+    }
+
+    /// Moves this thread, and those that it starts, off the roles' cores while the guard lives.
+    pub(super) fn step_aside(&self) -> Result<Aside> {
+        thread::run_on(&self.others).map_err(|e| Error::Host(format!("cannot run on cores {:?}: {e}", self.others)))?;
+        Ok(Aside(self.all.clone()))
+    }
+
+    /// Moves this thread to the core of the role with this number among those of the process.
+    pub(super) fn settle(&self, role: usize) -> Result<()> {
+        match self.roles.get(role).copied().flatten() {
+            Some(core) => thread::run_on(&[core]).map_err(|e| Error::Host(format!("cannot run on core {core}: {e}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// For the manifest.
+    pub(super) fn describe(&self) -> String {
+        let core = |core: &Option<usize>| core.map_or("any".to_owned(), |core| core.to_string());
+        let roles: Vec<_> = self.roles.iter().map(core).collect();
+        format!("roles on {}, others on {:?}", roles.join(", "), self.others)
+    }
+}
+
+/// Lets the thread run everywhere again.
+pub(super) struct Aside(Vec<usize>);
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        let _ = thread::run_on(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spinning_threads_have_cores_of_their_own() {
+        let of = |wait, asked: &[usize], threads| Placement::of(wait, asked, threads, vec![2, 3, 5]);
+        let spin = of(Wait::Spin, &[], 2).unwrap();
+        assert_eq!((spin.roles, spin.others), (vec![Some(2), Some(3)], vec![5]));
+        let full = of(Wait::Spin, &[], 3).unwrap();
+        assert_eq!(full.others, [2, 3, 5], "others must run somewhere");
+        let block = of(Wait::Block, &[], 2).unwrap();
+        assert_eq!((block.roles, block.others), (vec![None, None], vec![2, 3, 5]));
+        let asked = of(Wait::Block, &[5, 2], 2).unwrap();
+        assert_eq!((asked.roles, asked.others), (vec![Some(5), Some(2)], vec![3]));
+        for (wait, asked, threads, part) in [
+            (Wait::Spin, &[][..], 4, "needs a core for each of 4"),
+            (Wait::Block, &[4], 1, "core 4"),
+            (Wait::Block, &[2], 2, "has 1 entries"),
+        ] {
+            let error = Placement::of(wait, asked, threads, vec![2, 3, 5]).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

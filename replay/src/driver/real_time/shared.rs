@@ -1,0 +1,110 @@
+//! What the threads of a run share.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use pktgen_generator::Result;
+use pktgen_generator::time::{Time, US};
+
+use super::{Order, Progress, Serve};
+use crate::clock::RunClock;
+use crate::transport::{TransportPlan, Wait, Wire};
+
+/// A sleep may last this much longer than asked for: the rest is spun.
+const OVERSLEEP: Time = 50 * US;
+/// Longest sleep: somebody may want an end.
+const NAP_MAX_NS: u64 = 1_000_000;
+
+/// What all threads share.
+pub(super) struct Shared<'a> {
+    pub(super) clock: RunClock,
+    pub(super) plan: &'a TransportPlan,
+    /// The user wants an end.
+    pub(super) stop: &'a AtomicBool,
+    /// Every frame of an open loop was made.
+    pub(super) fed_all: AtomicBool,
+    /// The workers have sent everything.
+    pub(super) sent_all: AtomicBool,
+    /// A thread failed: all end.
+    pub(super) failed: AtomicBool,
+    /// How far it is.
+    pub(super) live: Live,
+    /// Ends a process without workers.
+    serve: Option<Serve>,
+}
+
+/// How far a run is, as its threads write it.
+#[derive(Default)]
+pub(super) struct Live {
+    pub(super) sent: AtomicU64,
+    pub(super) received: AtomicU64,
+    pub(super) lost: AtomicU64,
+    /// Latest frame since it was last looked at.
+    pub(super) late_ns: AtomicU64,
+}
+
+impl<'a> Shared<'a> {
+    pub(super) fn new(clock: RunClock, order: &Order<'a>) -> Self {
+        Shared {
+            clock,
+            plan: order.plan,
+            stop: order.stop,
+            fed_all: AtomicBool::new(false),
+            sent_all: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            live: Live::default(),
+            serve: (!order.roles.workers).then_some(order.serve),
+        }
+    }
+
+    /// Nothing is due before `next`.
+    pub(super) fn idle(&self, wire: &mut dyn Wire, next: Time) -> Result<()> {
+        let gap = next - self.clock.now();
+        match self.plan.wait {
+            Wait::Block if gap > OVERSLEEP + 10 * US => {
+                wire.wait((((gap - OVERSLEEP) / 1000) as u64).min(NAP_MAX_NS))?;
+            }
+            _ => std::hint::spin_loop(),
+        }
+        Ok(())
+    }
+
+    /// Time begins a little after the threads do.
+    pub(super) fn wait_for_the_beginning(&self) {
+        while self.clock.now() <= 0 {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Does anybody want an end at once?
+    pub(super) fn ending(&self) -> bool {
+        self.failed.load(Ordering::Relaxed) || self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Has a role nothing more to expect, `quiet_since` being when it last had something to do, or 0?
+    pub(super) fn over(&self, quiet_since: Time) -> bool {
+        if self.failed.load(Ordering::Relaxed) {
+            return true;
+        }
+        let quiet = self.clock.now() - quiet_since;
+        if let Some(serve) = &self.serve {
+            let enough = serve.most.is_some_and(|most| self.clock.now() > most);
+            let alone = serve.idle.is_some_and(|idle| quiet_since > 0 && quiet > idle);
+            if alone || enough || self.stop.load(Ordering::Relaxed) {
+                self.sent_all.store(true, Ordering::Release);
+            }
+        }
+        self.sent_all.load(Ordering::Acquire) && quiet > self.plan.linger
+    }
+
+    /// How far the run is.
+    pub(super) fn progress(&self) -> Progress {
+        let live = &self.live;
+        Progress {
+            sent: live.sent.load(Ordering::Relaxed),
+            received: live.received.load(Ordering::Relaxed),
+            lost: live.lost.load(Ordering::Relaxed),
+            late_ns: live.late_ns.swap(0, Ordering::Relaxed),
+            t: self.clock.now(),
+        }
+    }
+}

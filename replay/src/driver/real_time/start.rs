@@ -1,0 +1,238 @@
+//! Starting the threads of a run, and waiting for them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use pktgen_generator::time::{MS, Time};
+use pktgen_generator::topology::{NodeId, Role, Topology};
+use pktgen_generator::{Error, Result};
+
+use super::device::{Cables, DeviceRole};
+use super::feed::Feeder;
+use super::pump::Pump;
+use super::roles::Placement;
+use super::server::ServerRole;
+use super::workers::Workers;
+use super::{Progress, RealOutcome, Roles, Serve, Shared, thread};
+use crate::capture::{RunDir, WorkerRows};
+use crate::clock::RunClock;
+use crate::plan::Parts;
+use crate::transport::{Pacing, TransportPlan, Wire};
+
+/// How often progress is told.
+const TELL: Duration = Duration::from_millis(100);
+/// Time begins so long after the threads are started.
+const LEAD: Time = 20 * MS;
+
+/// What a run in real time is made of, beside its parts.
+pub struct Order<'a> {
+    /// `[transport]`.
+    pub plan: &'a TransportPlan,
+    /// Which roles this process has.
+    pub roles: Roles,
+    /// When a process without workers ends.
+    pub serve: Serve,
+    /// When the workers are cut off.
+    pub until: Time,
+    /// Set by the user who wants an end.
+    pub stop: &'a AtomicBool,
+    /// Told how far the run is.
+    pub progress: &'a dyn Fn(Progress),
+}
+
+/// Runs the roles of this process until everything has arrived, `until`, or `stop`.
+pub fn run(parts: Parts, order: &Order, dir: &mut RunDir) -> Result<RealOutcome> {
+    let node = only_device(&parts.topology)?;
+    let placement = Placement::new(order.plan, order.roles)?;
+    let ends = order.roles.ends();
+    let wires = order.plan.kind.open(order.plan, &ends, parts.frame_bytes)?;
+    let mut modes: Vec<_> =
+        ends.iter().zip(&wires).map(|(end, wire)| (format!("wire.{}", end.name()), wire.mode())).collect();
+    modes.push(("cores".into(), placement.describe()));
+    // Threads that are started from here on, those of the records too, leave the roles' cores alone.
+    let _back = placement.step_aside()?;
+    if order.roles != Roles::ALL {
+        // A whole run may be one of a sweep, whose next needs the rights again.
+        drop_rights(order.plan)?;
+    }
+    let mut roles = RunRoles::new(parts, node, wires, order, dir)?;
+    let shared = Shared::new(roles.clock, order);
+    roles.run(&shared, &placement, order.progress)?;
+    let mut outcome = RealOutcome::new(modes, &shared)?;
+    roles.count(&mut outcome);
+    Ok(outcome)
+}
+
+/// The workers, as they send.
+enum Senders<'a> {
+    /// Whatever comes back: frames are made ahead of time.
+    Open(Box<Feeder>, Box<Pump>, WorkerRows<'a>),
+    /// What comes back may change what is sent.
+    Closed(Box<Workers<'a>>),
+}
+
+/// The roles of this process, ready to start.
+struct RunRoles<'a> {
+    clock: RunClock,
+    workers: Option<Senders<'a>>,
+    device: Option<Box<DeviceRole<'a>>>,
+    server: Option<Box<ServerRole<'a>>>,
+}
+
+impl<'a> RunRoles<'a> {
+    /// Makes the roles, and starts the clock.
+    fn new(parts: Parts, node: NodeId, wires: Vec<Box<dyn Wire>>, order: &Order, dir: &'a mut RunDir) -> Result<Self> {
+        let Parts { topology, mut devices, senders, receiver, frame_bytes, changes, facts, .. } = parts;
+        let mut wires = wires.into_iter();
+        let mut wire = || wires.next().ok_or_else(|| Error::Invalid("a wire is missing; please report this".into()));
+        let workers_wire = order.roles.workers.then(&mut wire).transpose()?;
+        // What needs no reaction is made before time begins, so that the first frames are not late.
+        let paced = order.plan.pacing == Pacing::Deadlines;
+        let (fed, senders) = match (order.roles.workers, senders.reacts()) {
+            (true, false) => (Some(Feeder::new(senders, frame_bytes, order.until, paced)?), None),
+            (true, true) => (None, Some(senders)),
+            (false, _) => (None, None),
+        };
+        let clock = dir.start_clock(LEAD);
+        let sides = dir.sides()?;
+        let workers = match (fed, senders, workers_wire) {
+            (Some((feeder, chunks)), _, Some(wire)) => {
+                Some(Senders::Open(Box::new(feeder), Box::new(Pump::new(wire, chunks)), sides.workers))
+            }
+            (_, Some(endpoint), Some(wire)) => {
+                let made = Workers::new(endpoint, wire, frame_bytes, sides.workers, order.until, facts.clone())?;
+                Some(Senders::Closed(Box::new(made)))
+            }
+            _ => None,
+        };
+        let device = match (order.roles.device, devices[usize::from(node)].take()) {
+            (true, Some(device)) => {
+                let cables = Cables { down: wire()?, up: wire()? };
+                let role = DeviceRole::new(device, &topology, node, &facts, cables, frame_bytes, changes, sides.device);
+                Some(Box::new(role))
+            }
+            _ => None,
+        };
+        let server = match order.roles.server {
+            true => Some(Box::new(ServerRole::new(receiver, facts, wire()?, frame_bytes, sides.server))),
+            false => None,
+        };
+        Ok(RunRoles { clock, workers, device, server })
+    }
+
+    /// Starts the threads, tells how far they are, and waits for them.
+    fn run(&mut self, shared: &Shared, placement: &Placement, progress: &dyn Fn(Progress)) -> Result<()> {
+        std::thread::scope(|scope| {
+            let mut threads = Vec::new();
+            // Cores are counted by role, in the order in which these are listed.
+            let mut roles = 0..;
+            let mut next = || roles.next().unwrap_or_default();
+            match &mut self.workers {
+                Some(Senders::Open(feeder, pump, rows)) => {
+                    let core = next();
+                    start(scope, &mut threads, "workers", shared, move || {
+                        placement.settle(core)?;
+                        pump.run(shared)
+                    })?;
+                    start(scope, &mut threads, "feeder", shared, move || feeder.run(shared, rows))?;
+                }
+                Some(Senders::Closed(workers)) => {
+                    let core = next();
+                    start(scope, &mut threads, "workers", shared, move || {
+                        placement.settle(core)?;
+                        workers.run(shared)
+                    })?;
+                }
+                None => {}
+            }
+            if let Some(device) = &mut self.device {
+                let core = next();
+                start(scope, &mut threads, "device", shared, move || {
+                    placement.settle(core)?;
+                    device.run(shared)
+                })?;
+            }
+            if let Some(server) = &mut self.server {
+                let core = next();
+                start(scope, &mut threads, "server", shared, move || {
+                    placement.settle(core)?;
+                    server.run(shared)
+                })?;
+            }
+            join(threads, shared, progress)
+        })
+    }
+
+    fn count(&mut self, outcome: &mut RealOutcome) {
+        match &mut self.workers {
+            Some(Senders::Open(feeder, pump, _)) => {
+                feeder.count(outcome);
+                pump.count(outcome);
+            }
+            Some(Senders::Closed(workers)) => workers.count(outcome),
+            None => {}
+        }
+        if let Some(device) = &mut self.device {
+            device.count(outcome);
+        }
+        if let Some(server) = &mut self.server {
+            server.count(outcome);
+        }
+    }
+}
+
+type Handles<'scope> = Vec<ScopedJoinHandle<'scope, Result<()>>>;
+
+/// Starts a thread of the run. If it fails, the others end too.
+fn start<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    threads: &mut Handles<'scope>,
+    name: &str,
+    shared: &'scope Shared,
+    role: impl FnOnce() -> Result<()> + Send + 'scope,
+) -> Result<()> {
+    let guarded = move || {
+        let result = drop_rights(shared.plan).and_then(|()| role());
+        if result.is_err() {
+            shared.failed.store(true, Ordering::Relaxed);
+        }
+        result
+    };
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, guarded);
+    let thread = thread.map_err(|e| {
+        shared.failed.store(true, Ordering::Relaxed);
+        Error::Host(format!("this host cannot start a thread: {e}"))
+    })?;
+    threads.push(thread);
+    Ok(())
+}
+
+/// Waits for the threads; the first error is the run's.
+fn join(threads: Handles, shared: &Shared, progress: &dyn Fn(Progress)) -> Result<()> {
+    while !threads.iter().all(ScopedJoinHandle::is_finished) {
+        std::thread::sleep(TELL);
+        progress(shared.progress());
+    }
+    let gone = || Error::Invalid("a thread of the run stopped unexpectedly; please report this".into());
+    let results: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(gone()))).collect();
+    progress(shared.progress());
+    results.into_iter().collect()
+}
+
+/// Gives up the rights that were needed to open the wires.
+fn drop_rights(plan: &TransportPlan) -> Result<()> {
+    thread::drop_privileges(plan.kind.keeps())
+        .map_err(|e| Error::Host(format!("this host does not let a thread give up its privileges: {e}")))
+}
+
+/// The device, if there is one only: more of them on one machine would share two cables.
+fn only_device(topology: &Topology) -> Result<NodeId> {
+    let mut devices = topology.nodes.iter().enumerate().filter(|(_, node)| node.role == Role::Device);
+    match (devices.next(), devices.next()) {
+        (Some((id, _)), None) => Ok(id as NodeId),
+        _ => Err(Error::config(
+            "topology: in real time there is one device between workers and server; use kind = \"bottleneck\", or virtual time",
+        )),
+    }
+}

@@ -1,0 +1,110 @@
+//! What a thread of a run asks of the kernel: a core of its own, and fewer rights than it was started with.
+#![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
+
+use std::io;
+use std::mem;
+
+/// Version 3 of the kernel's capability calls: 64 bits in two halves.
+const CAPABILITY_VERSION: u32 = 0x2008_0522;
+
+#[repr(C)]
+struct CapabilityHead {
+    version: u32,
+    pid: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct CapabilityHalf {
+    effective: u32,
+    permitted: u32,
+    inheritable: u32,
+}
+
+/// The cores that this thread may run on.
+pub(super) fn cores() -> io::Result<Vec<usize>> {
+    // SAFETY: all zeros is an empty set; the kernel writes at most its size.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = mem::zeroed();
+        if libc::sched_getaffinity(0, mem::size_of::<libc::cpu_set_t>(), &raw mut set) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        set
+    };
+    // SAFETY: the index is below the set's size.
+    Ok((0..libc::CPU_SETSIZE as usize).filter(|core| unsafe { libc::CPU_ISSET(*core, &set) }).collect())
+}
+
+/// This thread, and those that it starts from now on, run on these cores only.
+pub(super) fn run_on(cores: &[usize]) -> io::Result<()> {
+    // SAFETY: all zeros is an empty set; indexes beyond it are left out; the kernel only reads it.
+    let code = unsafe {
+        let mut set: libc::cpu_set_t = mem::zeroed();
+        for core in cores.iter().filter(|core| **core < libc::CPU_SETSIZE as usize) {
+            libc::CPU_SET(*core, &mut set);
+        }
+        libc::sched_setaffinity(0, mem::size_of::<libc::cpu_set_t>(), &raw const set)
+    };
+    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// This thread gives up all capabilities but `keep` (numbers of the kernel's), and can never get any back.
+pub(super) fn drop_privileges(keep: &[u32]) -> io::Result<()> {
+    let mut head = CapabilityHead { version: CAPABILITY_VERSION, pid: 0 };
+    let mut halves = [CapabilityHalf::default(); 2];
+    // SAFETY: the kernel reads the head and fills two halves, which version 3 has.
+    if unsafe { libc::syscall(libc::SYS_capget, &raw mut head, halves.as_mut_ptr()) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    for (i, half) in halves.iter_mut().enumerate() {
+        let keep = keep.iter().filter(|number| **number as usize / 32 == i).fold(0, |bits, n| bits | 1 << (n % 32));
+        half.permitted &= keep;
+        half.effective = half.permitted;
+        half.inheritable = 0;
+    }
+    // SAFETY: takes numbers only; concerns this thread, and what it executes.
+    if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel reads a head and two halves.
+    match unsafe { libc::syscall(libc::SYS_capset, &raw mut head, halves.as_ptr()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_gives_up_what_it_does_not_keep_and_no_other_does() {
+        let effective = |path: &str| -> u64 {
+            let text = std::fs::read_to_string(path).unwrap();
+            let line = text.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
+            u64::from_str_radix(line.trim(), 16).unwrap()
+        };
+        let before = effective("/proc/thread-self/status");
+        std::thread::spawn(move || {
+            drop_privileges(&[12]).unwrap();
+            assert_eq!(effective("/proc/thread-self/status"), before & 1 << 12);
+            drop_privileges(&[]).unwrap();
+            assert_eq!(effective("/proc/thread-self/status"), 0);
+        })
+        .join()
+        .unwrap();
+        assert_eq!(effective("/proc/thread-self/status"), before);
+    }
+
+    #[test]
+    fn threads_stay_where_they_are_put() {
+        std::thread::spawn(|| {
+            let all = cores().unwrap();
+            run_on(&all[..1]).unwrap();
+            assert_eq!(cores().unwrap(), all[..1]);
+            assert!(run_on(&[]).is_err());
+        })
+        .join()
+        .unwrap();
+    }
+}

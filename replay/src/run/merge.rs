@@ -1,0 +1,215 @@
+//! The parts of a run, of processes or hosts of their own, joined into one run dir whose balance closes.
+
+use std::path::{Path, PathBuf};
+
+use hdrhistogram::Histogram;
+use pktgen_generator::config::Document;
+use pktgen_generator::record::{Manifest, RunState};
+use pktgen_generator::time::{MS, NS, Time};
+use pktgen_generator::{Error, Result};
+
+use super::real::settle_into;
+use super::{Experiment, Finished};
+use crate::capture::{PartDirs, claim, join_records, write_manifest};
+use crate::driver::real_time::RealOutcome;
+use crate::ledger::Ledger;
+use crate::plan::source;
+
+/// The parts, in the order of the way.
+const PARTS: [&str; 3] = ["workers", "device", "server"];
+/// Sections of a configuration that may differ between the parts: each has interfaces and files of its own.
+const OWN: [&str; 2] = ["transport", "capture"];
+/// How far clocks of different hosts may be apart.
+const SLACK: Time = 100 * MS;
+
+/// Joins the run dirs of workers, device and server, in any order, into `out`.
+pub fn merge(dirs: &[PathBuf], out: &Path) -> Result<Finished> {
+    let parts = find_parts(dirs)?;
+    let [workers, device, server] = &parts;
+    for other in [device, server] {
+        same_run(workers, other)?;
+    }
+    let (late, one_host) = anchors(&parts)?;
+    claim(out)?;
+    let dirs = PartDirs { workers: &workers.dir, device: (&device.dir, late[0]), server: (&server.dir, late[1]) };
+    join_records(&dirs, out)?;
+    let mut manifest = joined(&parts, one_host);
+    let name = workers.dir.join("manifest.json").display().to_string();
+    let experiment = Experiment::open(Document::parse(&workers.manifest.config, &name)?)?;
+    let run = experiment.choose(None)?;
+    let plan = experiment.prepare(run)?;
+    let ledger = Ledger::new(plan.workers.len(), plan.engine.elements, None);
+    let lateness = Histogram::new(3).map_err(|e| Error::Invalid(format!("no histogram: {e}")))?;
+    let outcome = RealOutcome {
+        counters: std::mem::take(&mut manifest.counters),
+        lateness,
+        skipped: 0,
+        faults: faults(&parts),
+        facts: Vec::new(),
+        interrupted: parts.iter().any(|part| part.manifest.state == RunState::Interrupted),
+        cut: false,
+    };
+    let slack = if one_host { 0 } else { SLACK };
+    settle_into(&mut manifest, out, source(experiment.resolve(run)?, run.seed)?, outcome, ledger, slack)?;
+    write_manifest(out, &manifest)?;
+    let sweep = workers.dir.join("sweep.json");
+    std::fs::copy(&sweep, out.join("sweep.json")).map_err(Error::io("copy", &sweep))?;
+    Ok(Finished {
+        dir: out.to_owned(),
+        labels: manifest.labels,
+        seed: run.seed,
+        balance: manifest.balance,
+        validity: manifest.validity,
+        state: manifest.state,
+    })
+}
+
+/// A part: its folder and manifest.
+struct Part {
+    dir: PathBuf,
+    manifest: Manifest,
+}
+
+impl Part {
+    fn read(dir: &Path) -> Result<Self> {
+        let path = dir.join("manifest.json");
+        let text = std::fs::read(&path).map_err(Error::io("read", &path))?;
+        let manifest: Manifest =
+            serde_json::from_slice(&text).map_err(|e| Error::data(&path, format!("not a run manifest: {e}")))?;
+        if manifest.state == RunState::Running {
+            return Err(Error::data(&path, "the run is still under way, or was killed: pktgen analyze --recover"));
+        }
+        Ok(Part { dir: dir.to_owned(), manifest })
+    }
+
+    fn name(&self) -> &str {
+        self.manifest.part.as_deref().unwrap_or("whole run")
+    }
+
+    fn fact(&self, key: &str) -> &str {
+        self.manifest.host.get(key).map_or("", String::as_str)
+    }
+
+    /// The configuration without what may differ.
+    fn shared_config(&self) -> String {
+        let own =
+            |line: &str| OWN.iter().any(|name| line == format!("[{name}]") || line.starts_with(&format!("[{name}.")));
+        let mut keep = true;
+        let lines = self.manifest.config.lines().filter(|line| {
+            if line.starts_with('[') {
+                keep = !own(line);
+            }
+            keep
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// One part of each kind.
+fn find_parts(dirs: &[PathBuf]) -> Result<[Part; 3]> {
+    let mut found: [Option<Part>; 3] = [None, None, None];
+    for dir in dirs {
+        let part = Part::read(dir)?;
+        let Some(place) = PARTS.iter().position(|name| *name == part.name()) else {
+            return Err(Error::config(format!(
+                "{} is a {}, not a part of one: parts are made by pktgen replay --role workers, pktgen target and pktgen capture",
+                dir.display(),
+                part.name()
+            )));
+        };
+        if let Some(other) = found[place].replace(part) {
+            let name = PARTS[place];
+            return Err(Error::config(format!(
+                "{} and {} are both the {name} part; give one of each: workers, device, server",
+                other.dir.display(),
+                dir.display()
+            )));
+        }
+    }
+    if let Some(missing) = found.iter().position(Option::is_none) {
+        return Err(Error::config(format!(
+            "the {} part is missing; give the run dirs of all three: workers, device, server",
+            PARTS[missing]
+        )));
+    }
+    let [Some(workers), Some(device), Some(server)] = found else { unreachable!("none is missing") };
+    Ok([workers, device, server])
+}
+
+/// Refuses parts of different runs.
+fn same_run(workers: &Part, other: &Part) -> Result<()> {
+    let (a, b) = (&workers.manifest, &other.manifest);
+    let what = if a.seed != b.seed {
+        format!("seed {} and {}", a.seed, b.seed)
+    } else if a.trace_hash != b.trace_hash {
+        "different workloads".to_owned()
+    } else if let Some(line) = first_difference(&workers.shared_config(), &other.shared_config()) {
+        line
+    } else {
+        return Ok(());
+    };
+    Err(Error::config(format!("{} and {} are not of one run: {what}", workers.dir.display(), other.dir.display())))
+}
+
+fn first_difference(a: &str, b: &str) -> Option<String> {
+    let (mut a, mut b) = (a.lines(), b.lines());
+    loop {
+        match (a.next(), b.next()) {
+            (None, None) => return None,
+            (x, y) if x == y => {}
+            (x, y) => return Some(format!("\"{}\" and \"{}\"", x.unwrap_or_default(), y.unwrap_or_default())),
+        }
+    }
+}
+
+/// How much later device and server started than the workers, and whether that is by the same clock.
+fn anchors([workers, device, server]: &[Part; 3]) -> Result<([Time; 2], bool)> {
+    let boot = workers.fact("clock.boot_id");
+    let one_host = !boot.is_empty() && [device, server].iter().all(|part| part.fact("clock.boot_id") == boot);
+    let anchor_ns = |part: &Part| -> Result<i64> {
+        if !one_host {
+            return Ok(part.manifest.anchor_unix_ns as i64);
+        }
+        let text = part.fact("clock.anchor_monotonic_ns");
+        text.parse().map_err(|_| Error::data(&part.dir, format!("its clock's anchor \"{text}\" is no number")))
+    };
+    let base = anchor_ns(workers)?;
+    Ok(([(anchor_ns(device)? - base) * NS, (anchor_ns(server)? - base) * NS], one_host))
+}
+
+/// What counted against the parts.
+fn faults(parts: &[Part; 3]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for part in parts {
+        let reasons = part.manifest.validity.reasons.iter().filter(|reason| !reason.starts_with("note:"));
+        faults.extend(reasons.map(|reason| format!("{}: {reason}", part.name())));
+    }
+    faults
+}
+
+/// The manifest of the whole, the account still open.
+fn joined(parts: &[Part; 3], one_host: bool) -> Manifest {
+    let mut manifest = parts[0].manifest.clone();
+    manifest.part = None;
+    manifest.host.clear();
+    manifest.validity.reasons.clear();
+    manifest.state = RunState::Finished;
+    if !one_host {
+        manifest.validity.reasons.push(
+            "note: the parts are of different hosts: their times were joined by their wall clocks, and one-way ages are as \
+             exact as those agree"
+                .into(),
+        );
+    }
+    for part in parts {
+        let of_part = |(key, value): (&String, &String)| (format!("{}.{key}", part.name()), value.clone());
+        manifest.host.extend(part.manifest.host.iter().map(of_part));
+        let told =
+            part.manifest.validity.reasons.iter().filter(|r| r.starts_with("note:") && !r.contains("pktgen merge"));
+        manifest.validity.reasons.extend(told.cloned());
+    }
+    for part in &parts[1..] {
+        manifest.counters.add(&part.manifest.counters);
+    }
+    manifest
+}
