@@ -1,5 +1,6 @@
 //! Running an experiment: one run dir, or a sweep of them.
 
+mod find_rate;
 mod merge;
 mod real;
 
@@ -23,6 +24,7 @@ use crate::driver::virtual_time::{Outcome, Simulation};
 use crate::ledger::total;
 use crate::plan::{Parts, Plan, plan, prepare, source};
 
+pub use find_rate::{Found, Search, Trial};
 pub use merge::merge;
 
 /// An experiment with its sweep unfolded.

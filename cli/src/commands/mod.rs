@@ -2,6 +2,7 @@
 
 mod analyze;
 mod demo;
+mod find_rate;
 mod list;
 mod merge;
 mod part;

@@ -1,0 +1,202 @@
+//! The highest rate that an experiment stands: trials between a rate that passed and one that failed, then
+//! confirmation.
+
+use std::path::{Path, PathBuf};
+
+use pktgen_generator::config::{Document, Run};
+use pktgen_generator::{Error, Result};
+use serde::Serialize;
+
+use super::{Experiment, Finished, Task};
+use crate::capture::claim;
+
+/// What is searched, and how long.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Search {
+    /// First rate to try, in packets/s.
+    pub from_pps: f64,
+    /// Highest rate to try.
+    pub to_pps: f64,
+    /// The rates between which the limit lies are at most this far apart, as a share of the lower one.
+    pub precision: f64,
+    /// Further trials that the rate must pass.
+    pub confirm: u32,
+    /// Trials at most.
+    pub trials: u32,
+}
+
+impl Search {
+    fn check(&self) -> Result<()> {
+        let Search { from_pps: from, to_pps: to, precision, trials, .. } = *self;
+        if !(from > 0.0 && to >= from && to <= 1e9) {
+            return Err(Error::config(format!(
+                "rates from {from} to {to} packets/s: give --from above 0 and --to from there to 1e9"
+            )));
+        }
+        if !(precision >= 0.001 && precision <= 1.0) {
+            return Err(Error::config(format!("--precision {precision}: 0.001 to 1 are possible")));
+        }
+        if trials == 0 {
+            return Err(Error::config("--trials 0: give at least 1"));
+        }
+        Ok(())
+    }
+}
+
+/// One trial.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Trial {
+    /// Rate asked for, in packets/s.
+    pub pps: f64,
+    /// Did it pass?
+    pub passed: bool,
+    /// Why not, if not; else what was measured.
+    pub why: String,
+    /// Was it to confirm a rate?
+    pub confirms: bool,
+}
+
+/// What came of a search.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Found {
+    /// Highest rate that passed and was confirmed, in packets/s; none if no trial passed.
+    pub pps: Option<f64>,
+    /// Lowest rate that failed; none if none did.
+    pub failed_pps: Option<f64>,
+    /// Was the rate confirmed as often as asked for?
+    pub confirmed: bool,
+    /// Why the search ended.
+    pub ended: String,
+    /// All trials, in order.
+    pub trials: Vec<Trial>,
+}
+
+/// Searches between rates that passed and failed: doubles from below until a trial fails, then halves the gap, then
+/// confirms. A rate that fails to be confirmed counts as failed. `attempt` makes a trial at a rate.
+pub fn search(plan: &Search, mut attempt: impl FnMut(f64, u32) -> Result<(bool, String)>) -> Result<Found> {
+    plan.check()?;
+    let mut found = Found { pps: None, failed_pps: None, confirmed: false, ended: String::new(), trials: Vec::new() };
+    // Rates that passed, ascending; the last is the candidate.
+    let mut passed: Vec<f64> = Vec::new();
+    let mut confirmations = 0;
+    loop {
+        let (low, high) = (passed.last().copied(), found.failed_pps);
+        let close = |low: f64, high: f64| high <= low * (1.0 + plan.precision);
+        let (pps, confirms) = match (low, high) {
+            (None, None) => (plan.from_pps, false),
+            (Some(low), None) if low >= plan.to_pps => (low, true),
+            (Some(low), None) => ((low * 2.0).min(plan.to_pps), false),
+            (None, Some(high)) if high < 1.0 => {
+                found.ended = "no rate down to 1 packet/s passed".into();
+                return Ok(found);
+            }
+            (None, Some(high)) => (high / 4.0, false),
+            (Some(low), Some(high)) if close(low, high) => (low, true),
+            (Some(low), Some(high)) => ((low * high).sqrt(), false),
+        };
+        found.pps = low;
+        found.confirmed = confirms && confirmations >= plan.confirm;
+        if found.confirmed {
+            found.ended = match high {
+                Some(_) => "the limit is between the two rates".into(),
+                None => "the highest rate allowed passed".into(),
+            };
+            return Ok(found);
+        }
+        if found.trials.len() as u32 >= plan.trials {
+            found.ended = format!("{} trials were not enough", plan.trials);
+            return Ok(found);
+        }
+        let (ok, why) = attempt(pps, found.trials.len() as u32)?;
+        found.trials.push(Trial { pps, passed: ok, why, confirms });
+        match (ok, confirms) {
+            (true, true) => confirmations += 1,
+            (true, false) => passed.push(pps),
+            (false, _) => {
+                passed.retain(|rate| *rate < pps);
+                found.failed_pps = Some(pps);
+            }
+        }
+        if !(ok && confirms) {
+            confirmations = 0;
+        }
+    }
+}
+
+impl Experiment {
+    /// Searches the highest rate at which `judge` passes a run. Each trial lasts `span` (as "2s"), its workload repeated
+    /// as often as that takes; run dirs of trials are in `out`, those that are not needed any more are removed.
+    pub fn find_rate(
+        document: &Document,
+        run: Option<&str>,
+        out: &Path,
+        plan: &Search,
+        span: &str,
+        task: &Task,
+        judge: &mut dyn FnMut(&Finished) -> Result<(bool, String)>,
+    ) -> Result<Found> {
+        claim(out)?;
+        let mut kept: [Option<(f64, PathBuf)>; 2] = [None, None];
+        let found = search(plan, |pps, number| {
+            let mut document = document.clone();
+            let set = [format!("schedule.pps={pps}"), "workload.repeat=0".to_owned(), format!("capture.until={span}")];
+            document.overlay(std::iter::empty(), &set)?;
+            let experiment = Experiment::open(document)?;
+            let run: &Run = experiment.choose(run)?;
+            let dir = out.join(format!("trial-{number:02}"));
+            let finished = experiment.run_one(run, &dir, task)?;
+            let (passed, why) = judge(&finished)?;
+            // The last that passed and the last that failed show what the limit looks like.
+            if let Some((_, old)) = kept[usize::from(passed)].replace((pps, dir)) {
+                std::fs::remove_dir_all(&old).map_err(Error::io("remove", &old))?;
+            }
+            Ok((passed, why))
+        })?;
+        let path = out.join("find-rate.json");
+        let mut text = serde_json::to_string_pretty(&found).map_err(|e| Error::data(&path, e.to_string()))?;
+        text.push('\n');
+        std::fs::write(&path, text).map_err(Error::io("write", &path))?;
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PLAN: Search = Search { from_pps: 1000.0, to_pps: 1e6, precision: 0.01, confirm: 2, trials: 60 };
+
+    proptest! {
+        /// Wherever the limit is, it is found as exactly as asked for.
+        #[test]
+        fn the_limit_is_between_the_two_rates(limit in 1.5f64..2e6) {
+            let found = search(&PLAN, |pps, _| Ok((pps <= limit, String::new()))).unwrap();
+            let pps = found.pps.unwrap();
+            prop_assert!(found.confirmed && pps <= limit);
+            match found.failed_pps {
+                Some(failed) => prop_assert!(failed > limit && failed <= pps * 1.01),
+                None => prop_assert!(limit >= 1e6 && pps == 1e6),
+            }
+            prop_assert_eq!(found.trials.iter().filter(|t| t.confirms && t.passed).count(), 2);
+        }
+    }
+
+    #[test]
+    fn a_rate_that_is_not_confirmed_has_failed() {
+        let mut first = true;
+        let found = search(&PLAN, |pps, number| {
+            let lucky = pps > 40_000.0 && pps <= 50_000.0;
+            first = number < 14;
+            Ok((pps <= 40_000.0 || lucky && first, String::new()))
+        })
+        .unwrap();
+        assert!(found.confirmed && found.pps.unwrap() <= 50_000.0, "{found:?}");
+        assert!(found.trials.len() as u32 <= PLAN.trials);
+        let never = search(&PLAN, |_, _| Ok((false, "lost".into()))).unwrap();
+        assert!(never.pps.is_none() && !never.confirmed && never.ended.contains("no rate"), "{never:?}");
+        let short = search(&Search { trials: 3, ..PLAN }, |_, _| Ok((true, String::new()))).unwrap();
+        assert!(!short.confirmed && short.ended.contains("3 trials"), "{short:?}");
+        assert!(search(&Search { precision: 0.0, ..PLAN }, |_, _| Ok((true, String::new()))).is_err());
+    }
+}
