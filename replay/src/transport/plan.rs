@@ -9,6 +9,7 @@ use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
 
 use super::{End, TRANSPORTS, Transport, safety};
+use crate::clock::FileClock;
 
 /// What a thread does while nothing is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +52,10 @@ pub struct TransportPlan {
     pub receive_ring: bool,
     /// Send on an interface that carries the default route.
     pub allow_default_route: bool,
+    /// pcap: the files that are the cables, workers – device and device – server.
+    pub files: Vec<String>,
+    /// pcap: the time of those files.
+    pub file_clock: FileClock,
 }
 
 macro_rules! words {
@@ -85,6 +90,8 @@ impl TransportPlan {
                 addresses: addresses(&section.get_list::<String>("addresses", &[])?, &section)?,
                 receive_ring: section.get("receive_ring", false)?,
                 allow_default_route: section.get("allow_default_route", false)?,
+                files: section.get_list("files", &[])?,
+                file_clock: FileClock::new(),
             }
         } else {
             TransportPlan {
@@ -97,6 +104,8 @@ impl TransportPlan {
                 addresses: Vec::new(),
                 receive_ring: false,
                 allow_default_route: false,
+                files: Vec::new(),
+                file_clock: FileClock::new(),
             }
         };
         section.allow(&[
@@ -108,6 +117,7 @@ impl TransportPlan {
             "addresses",
             "receive_ring",
             "allow_default_route",
+            "files",
         ]);
         document.close(section)?;
         Ok(plan)
