@@ -116,7 +116,7 @@ pub(crate) struct Replay {
 #[command(next_help_heading = "Finding the highest rate")]
 pub(crate) struct FindRate {
     /// Search the highest rate without more loss than --loss, with correct sums and, if given, an AoM of at most --aom
-    #[arg(long, conflicts_with_all = ["role", "speed", "rate", "pps", "top", "repeat"])]
+    #[arg(long, conflicts_with_all = ["role", "speed", "rate", "pps", "top", "passes"])]
     pub(crate) find_rate: bool,
     /// Share of sent updates that may be dropped
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, requires = "find_rate")]

@@ -6,8 +6,8 @@
 //!
 //! Map: [`units`] and [`time`] are the vocabulary; [`config`] reads experiment files; [`record`]
 //! says what a run leaves behind; [`control`] is OLAF's transmission control; [`topology`] wires devices; [`wire`] turns updates into bytes;
-//! [`workload`] says what is sent, [`schedule`] when; [`trace`] keeps both in files; [`age`] is the
-//! Age-of-Model accumulator.
+//! [`workload`] says what is sent, [`schedule`] when; [`trace`] keeps both in files; [`pcap`] reads and writes
+//! captures; [`age`] is the Age-of-Model accumulator.
 #![forbid(unsafe_code)]
 
 pub mod age;
@@ -15,6 +15,7 @@ pub mod config;
 pub mod control;
 pub mod error;
 pub mod gradient;
+pub mod pcap;
 pub mod quiet;
 pub mod record;
 pub mod registry;

@@ -1,9 +1,11 @@
 //! The only file that reads a clock. Everything else is told the time.
 #![expect(unsafe_code, reason = "asks the kernel for the number of its monotonic clock")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use pktgen_generator::time::{NS, Time};
+use pktgen_generator::time::{HORIZON, NEVER, NS, Time};
 
 /// Wall-clock time in ns since 1970: for manifests, never for pacing.
 #[expect(clippy::disallowed_methods, reason = "this file is where clocks are read")]
@@ -28,11 +30,12 @@ impl Stopwatch {
     }
 }
 
-/// The clock of a run in real time: picoseconds since its anchor, on the kernel's monotonic clock.
-#[derive(Debug, Clone, Copy)]
+/// The clock of a run in real time: picoseconds since its anchor, on the kernel's monotonic clock; or on that of files.
+#[derive(Debug, Clone)]
 pub struct RunClock {
     anchor_monotonic_ns: i64,
     anchor_unix_ns: u64,
+    file: Option<FileClock>,
 }
 
 impl RunClock {
@@ -44,13 +47,22 @@ impl RunClock {
     /// A run begins after `lead`; until then the time is 0.
     pub fn start_in(lead: Time) -> Self {
         let lead_ns = (lead / NS).max(0);
-        RunClock { anchor_monotonic_ns: monotonic_ns() + lead_ns, anchor_unix_ns: unix_ns() + lead_ns as u64 }
+        let (anchor_monotonic_ns, anchor_unix_ns) = (monotonic_ns() + lead_ns, unix_ns() + lead_ns as u64);
+        RunClock { anchor_monotonic_ns, anchor_unix_ns, file: None }
+    }
+
+    /// A run in the time of files, which counts from this anchor, in ns since 1970.
+    pub fn of_file(clock: FileClock, anchor_unix_ns: u64) -> Self {
+        RunClock { anchor_monotonic_ns: 0, anchor_unix_ns, file: Some(clock) }
     }
 
     /// Time since the anchor.
     #[inline]
     pub fn now(&self) -> Time {
-        (monotonic_ns() - self.anchor_monotonic_ns).max(0) * NS
+        match &self.file {
+            None => (monotonic_ns() - self.anchor_monotonic_ns).max(0) * NS,
+            Some(file) => file.now(),
+        }
     }
 
     /// The anchor in ns since 1970.
@@ -59,13 +71,21 @@ impl RunClock {
     }
 
     /// What makes its times comparable with those of other processes of this host: the anchor on the monotonic clock,
-    /// and the boot from which that one counts.
+    /// and the boot from which that one counts. Files have one time wherever they are read.
     pub fn facts(&self) -> Vec<(String, String)> {
-        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let boot = match &self.file {
+            None => std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default(),
+            Some(_) => "files".to_owned(),
+        };
         vec![
             ("clock.boot_id".into(), boot.trim().to_owned()),
             ("clock.anchor_monotonic_ns".into(), self.anchor_monotonic_ns.to_string()),
         ]
+    }
+
+    /// The clock of files, if it is one.
+    pub fn file(&self) -> Option<&FileClock> {
+        self.file.as_ref()
     }
 }
 
@@ -76,4 +96,98 @@ fn monotonic_ns() -> i64 {
     // SAFETY: the kernel fills a timespec that outlives the call; this clock always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+/// Time that passes by being waited for: that of a role whose wires are files. All copies show the same time.
+///
+/// It goes in whole nanoseconds, as the monotonic clock does and as files keep times: what is stamped with it is read
+/// back exactly.
+#[derive(Debug, Clone, Default)]
+pub struct FileClock(Arc<FileTime>);
+
+#[derive(Debug)]
+struct FileTime {
+    now: AtomicI64,
+    /// When the next frame of a file arrives: waiting ends there.
+    arrival: AtomicI64,
+    anchor_unix_ns: AtomicU64,
+}
+
+impl Default for FileTime {
+    fn default() -> Self {
+        FileTime { now: AtomicI64::new(0), arrival: AtomicI64::new(NEVER), anchor_unix_ns: AtomicU64::new(0) }
+    }
+}
+
+impl FileClock {
+    /// Time 0, nothing to arrive, anchored in 1970.
+    pub fn new() -> Self {
+        FileClock::default()
+    }
+
+    /// Begins anew: times count from this anchor, in ns since 1970.
+    pub fn restart(&self, anchor_unix_ns: u64) {
+        self.0.now.store(0, Ordering::Relaxed);
+        self.0.arrival.store(NEVER, Ordering::Relaxed);
+        self.0.anchor_unix_ns.store(anchor_unix_ns, Ordering::Relaxed);
+    }
+
+    /// Time since the anchor.
+    #[inline]
+    pub fn now(&self) -> Time {
+        self.0.now.load(Ordering::Relaxed)
+    }
+
+    /// The anchor that the files gave, in ns since 1970; known once wires are open.
+    pub fn anchor_unix_ns(&self) -> u64 {
+        self.0.anchor_unix_ns.load(Ordering::Relaxed)
+    }
+
+    /// The next frame arrives then; [`NEVER`] if there is none.
+    pub fn set_arrival(&self, t: Time) {
+        self.0.arrival.store(t, Ordering::Relaxed);
+    }
+
+    /// When the next frame arrives.
+    pub fn arrival(&self) -> Time {
+        self.0.arrival.load(Ordering::Relaxed)
+    }
+
+    /// Waits until `t` or until the next frame arrives, whichever comes first: it is then at once. Never goes back.
+    pub fn wait_until(&self, t: Time) {
+        let t = t.min(self.arrival()).min(HORIZON);
+        self.0.now.fetch_max((t + NS - 1).div_euclid(NS) * NS, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_clock_goes_on_by_waiting_and_stops_at_arrivals() {
+        let clock = FileClock::new();
+        let run = RunClock::of_file(clock.clone(), 77);
+        assert_eq!((run.now(), run.anchor_unix_ns()), (0, 77));
+        clock.wait_until(5 * NS);
+        assert_eq!(run.now(), 5 * NS);
+        clock.wait_until(3 * NS);
+        assert_eq!(run.now(), 5 * NS, "never back");
+        clock.set_arrival(7 * NS + 1);
+        clock.wait_until(20 * NS);
+        assert_eq!(run.now(), 8 * NS, "whole nanoseconds, and not before the arrival");
+        clock.set_arrival(NEVER);
+        clock.wait_until(NEVER);
+        assert_eq!(run.now() / NS, HORIZON / NS + i64::from(HORIZON % NS > 0), "no sum of two times wraps");
+        clock.restart(9);
+        assert_eq!((run.now(), clock.arrival(), clock.anchor_unix_ns()), (0, NEVER, 9));
+    }
+
+    #[test]
+    fn the_monotonic_clock_goes_on_by_itself() {
+        let run = RunClock::start();
+        let first = run.now();
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(run.now() - first >= 2_000_000 * NS && run.file().is_none());
+    }
 }

@@ -5,7 +5,6 @@
 
 mod columns;
 pub mod lateness;
-mod pcapng;
 mod run_dir;
 mod stream;
 

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use pktgen_generator::pcap::{Form, Writer, WriterOptions};
 use pktgen_generator::record::{Book, Manifest, Received, RunState, STATES, Sent, State};
 use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
 
 use super::columns::{BookColumns, ReceivedColumns, SentColumns, StateColumns};
-use super::pcapng::Pcapng;
 use super::stream::{Stream, convert, copy_shifted, running_path};
 use crate::clock::RunClock;
 use crate::driver::virtual_time::Recorder;
@@ -69,7 +69,7 @@ pub struct RunDir {
     books: Stream<BookColumns>,
     received: Stream<ReceivedColumns>,
     states: Option<Stream<StateColumns>>,
-    pcap: Option<Pcapng>,
+    pcap: Option<Writer>,
 }
 
 impl RunDir {
@@ -78,7 +78,8 @@ impl RunDir {
     pub fn create(dir: &Path, manifest: &Manifest, records: Records, states: bool, pcap: bool) -> Result<Self> {
         claim(dir)?;
         write_manifest(dir, manifest)?;
-        let pcap = pcap.then(|| Pcapng::create(&dir.join("capture.pcapng"), manifest.anchor_unix_ns)).transpose()?;
+        let options = WriterOptions { anchor_unix_ns: manifest.anchor_unix_ns, ..WriterOptions::new(Form::Pcapng) };
+        let pcap = pcap.then(|| Writer::create(&dir.join("capture.pcapng"), options)).transpose()?;
         Ok(RunDir {
             records,
             sent: Stream::create(dir)?,
@@ -93,16 +94,21 @@ impl RunDir {
 
     /// The clock of a run in real time.
     pub fn clock(&self) -> RunClock {
-        self.clock
+        self.clock.clone()
     }
 
     /// Everything is open: time begins after `lead`.
     pub fn start_clock(&mut self, lead: Time) -> RunClock {
-        self.clock = RunClock::start_in(lead);
+        self.use_clock(RunClock::start_in(lead))
+    }
+
+    /// Everything is open: time is this clock's, for wires with a time of their own.
+    pub fn use_clock(&mut self, clock: RunClock) -> RunClock {
         if let Some(pcap) = &mut self.pcap {
-            pcap.set_anchor(self.clock.anchor_unix_ns());
+            pcap.set_anchor(clock.anchor_unix_ns());
         }
-        self.clock
+        self.clock = clock;
+        self.clock()
     }
 
     /// Ends the streams; the manifest still says that the run is under way.
@@ -152,7 +158,7 @@ pub struct DeviceRows<'a> {
 pub struct ServerRows<'a> {
     records: Records,
     received: &'a mut Stream<ReceivedColumns>,
-    pcap: Option<&'a mut Pcapng>,
+    pcap: Option<&'a mut Writer>,
 }
 
 impl RunDir {
@@ -198,7 +204,7 @@ impl ServerRows<'_> {
     #[inline]
     pub fn received(&mut self, row: &Received, frame: &[u8]) -> Result<()> {
         if let Some(pcap) = &mut self.pcap {
-            pcap.packet(row.t_recv, frame)?;
+            pcap.packet(0, row.t_recv, frame, frame.len() as u32)?;
         }
         if self.records.keeps(row.newest_seq) { self.received.push(row) } else { Ok(()) }
     }
@@ -222,7 +228,7 @@ impl Recorder for RunDir {
     #[inline]
     fn received(&mut self, row: &Received, frame: &[u8]) -> Result<()> {
         if let Some(pcap) = &mut self.pcap {
-            pcap.packet(row.t_recv, frame)?;
+            pcap.packet(0, row.t_recv, frame, frame.len() as u32)?;
         }
         if self.records.keeps(row.newest_seq) { self.received.push(row) } else { Ok(()) }
     }

@@ -30,6 +30,12 @@ pub(super) fn check(plan: &Plan<Parts>) -> Result<()> {
             kind.name()
         )));
     }
+    if kind.capabilities().own_time && plan.engine.senders.reacts() {
+        return Err(Error::config(
+            "endpoint.workers: these react to what comes back, and nothing comes back from files (transport.kind = \"pcap\"); \
+             use \"open_loop\"",
+        ));
+    }
     if plan.goal.is_some() {
         return Err(Error::config("capture.goal is for virtual time; use capture.until"));
     }

@@ -23,6 +23,7 @@ use pktgen_generator::{Error, Result};
 pub const CAPABILITIES: Capabilities = Capabilities {
     frame_max: 65_535 + ETHERNET,
     real_time: true,
+    own_time: false,
     receives: true,
     quantum_ns: 0,
     knows_sent: true,

@@ -11,6 +11,7 @@ mod insn;
 mod link;
 mod packet_ring;
 mod packet_socket;
+mod pcap;
 mod plan;
 mod prefetch;
 mod receive_batch;
@@ -36,6 +37,8 @@ pub struct Capabilities {
     pub frame_max: usize,
     /// Is it in real time?
     pub real_time: bool,
+    /// Does it bring a time of its own, that of [`TransportPlan::file_clock`], which passes by [`Wire::wait`] only?
+    pub own_time: bool,
     /// Can it receive?
     pub receives: bool,
     /// Frames are sent in quanta of at least this many ns; 0 if each can be paced by itself.
@@ -91,6 +94,11 @@ pub trait Wire: Send {
         Ok(())
     }
 
+    /// Has the file that this end reads no more frames? Never where frames come from elsewhere, or from no file.
+    fn ended(&self) -> bool {
+        false
+    }
+
     /// Totals since it was opened.
     fn counters(&mut self) -> WireCounters;
 
@@ -144,4 +152,5 @@ pub static TRANSPORTS: &[&dyn Transport] = &[
     &af_packet::PacketSockets,
     &af_xdp::XdpSockets,
     &xdp_live::LiveFrames,
+    &pcap::CaptureFiles,
 ];

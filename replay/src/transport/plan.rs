@@ -9,6 +9,7 @@ use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
 
 use super::{End, TRANSPORTS, Transport, safety};
+use crate::clock::FileClock;
 
 /// What a thread does while nothing is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +68,10 @@ pub struct TransportPlan {
     pub allow_default_route: bool,
     /// Send faster than the interface says that its link is.
     pub allow_above_link: bool,
+    /// pcap: the files that are the cables, workers – device and device – server.
+    pub files: Vec<String>,
+    /// pcap: the time of those files.
+    pub file_clock: FileClock,
 }
 
 /// Keys of real time, valid whatever the kind is.
@@ -82,6 +87,7 @@ const KEYS: &[&str] = &[
     "cores",
     "allow_default_route",
     "allow_above_link",
+    "files",
 ];
 
 macro_rules! words {
@@ -120,6 +126,8 @@ impl TransportPlan {
                 cores: section.get_list::<u16>("cores", &[])?.into_iter().map(usize::from).collect(),
                 allow_default_route: section.get("allow_default_route", false)?,
                 allow_above_link: section.get("allow_above_link", false)?,
+                files: section.get_list("files", &[])?,
+                file_clock: FileClock::new(),
             }
         } else {
             TransportPlan {
@@ -135,6 +143,8 @@ impl TransportPlan {
                 cores: Vec::new(),
                 allow_default_route: false,
                 allow_above_link: false,
+                files: Vec::new(),
+                file_clock: FileClock::new(),
             }
         };
         section.allow(KEYS);

@@ -32,6 +32,7 @@ impl Transport for Ring {
         Capabilities {
             frame_max: FRAME_MAX,
             real_time: true,
+            own_time: false,
             receives: true,
             quantum_ns: 0,
             knows_sent: true,

@@ -25,6 +25,7 @@ const PAYLOAD_MAX: usize = 65_507;
 pub const CAPABILITIES: Capabilities = Capabilities {
     frame_max: PAYLOAD_MAX + HEAD,
     real_time: true,
+    own_time: false,
     receives: true,
     quantum_ns: 0,
     knows_sent: true,

@@ -23,6 +23,7 @@ impl Transport for VirtualTime {
         Capabilities {
             frame_max: FRAME_MAX,
             real_time: false,
+            own_time: false,
             receives: true,
             quantum_ns: 0,
             knows_sent: true,

@@ -67,6 +67,7 @@ impl Options {
         Capabilities {
             frame_max: FRAME_LIMIT,
             real_time: true,
+            own_time: false,
             receives: false,
             quantum_ns: QUANTUM_NS,
             knows_sent: false,

@@ -21,6 +21,9 @@ use crate::transport::Wire;
 const DOWN: usize = 0;
 const UP: usize = 1;
 
+/// How long the last frames may take to leave.
+const FLUSH_NS: u64 = 1_000_000_000;
+
 /// The device.
 pub(super) struct DeviceRole<'a> {
     device: Device,
@@ -100,8 +103,8 @@ impl<'a> DeviceRole<'a> {
             if busy > 0 || next != NEVER {
                 quiet_since = now;
                 self.look(shared, now);
-            } else if shared.over(quiet_since) {
-                return Ok(());
+            } else if shared.over(quiet_since) || self.wires[DOWN].ended() {
+                return self.flush();
             }
             if busy == 0 {
                 shared.idle(self.wires[DOWN].as_mut(), next.min(now + 1_000_000_000))?;
@@ -166,6 +169,11 @@ impl<'a> DeviceRole<'a> {
             self.waiting[self.wire_of[link as usize]].push(frame, ());
         }
         Ok(())
+    }
+
+    /// Lets what was sent last leave.
+    fn flush(&mut self) -> Result<()> {
+        self.wires.iter_mut().try_for_each(|wire| wire.flush(FLUSH_NS))
     }
 
     pub(super) fn count(&mut self, outcome: &mut RealOutcome) {

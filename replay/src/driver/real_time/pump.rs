@@ -11,7 +11,7 @@ use pktgen_generator::{Error, Result};
 use super::feed::{Chunk, Chunks, SKIPPED};
 use super::{RealOutcome, Shared, lost};
 use crate::frame::BURST;
-use crate::transport::{Late, Pacing, Wait, Wire};
+use crate::transport::{Late, Pacing, Wire};
 
 /// Frames that are submitted in one call when so many are due.
 const BURST_MAX: usize = 1024;
@@ -156,11 +156,7 @@ impl Pump {
         if gap > LISTEN_GAP && self.listen()? > 0 {
             return Ok(());
         }
-        match shared.plan.wait {
-            Wait::Spin => std::hint::spin_loop(),
-            Wait::Block => shared.idle(self.wire.as_mut(), next)?,
-        }
-        Ok(())
+        shared.idle_from(self.wire.as_mut(), next, now)
     }
 
     /// Takes what came back: an open loop counts it.

@@ -76,7 +76,7 @@ impl<'a> ServerRole<'a> {
             let sent = self.waiting.send_due(now, self.wire.as_mut(), &mut self.pool, |_, ()| Ok(()))?;
             if found + sent > 0 || self.waiting.len() > 0 {
                 quiet_since = now;
-            } else if shared.over(quiet_since) {
+            } else if shared.over(quiet_since) || self.wire.ended() {
                 return Ok(());
             } else {
                 shared.idle(self.wire.as_mut(), NEVER)?;

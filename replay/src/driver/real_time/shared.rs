@@ -58,7 +58,17 @@ impl<'a> Shared<'a> {
 
     /// Nothing is due before `next`.
     pub(super) fn idle(&self, wire: &mut dyn Wire, next: Time) -> Result<()> {
-        let gap = next - self.clock.now();
+        self.idle_from(wire, next, self.clock.now())
+    }
+
+    /// The same, at `now`.
+    #[inline]
+    pub(super) fn idle_from(&self, wire: &mut dyn Wire, next: Time, now: Time) -> Result<()> {
+        if let Some(file) = self.clock.file() {
+            file.wait_until(next);
+            return Ok(());
+        }
+        let gap = next - now;
         match self.plan.wait {
             Wait::Block if gap > OVERSLEEP + 10 * US => {
                 wire.wait((((gap - OVERSLEEP) / 1000) as u64).min(NAP_MAX_NS))?;
@@ -68,9 +78,9 @@ impl<'a> Shared<'a> {
         Ok(())
     }
 
-    /// Time begins a little after the threads do.
+    /// Time begins a little after the threads do; that of files begins with them.
     pub(super) fn wait_for_the_beginning(&self) {
-        while self.clock.now() <= 0 {
+        while self.clock.file().is_none() && self.clock.now() <= 0 {
             std::hint::spin_loop();
         }
     }

@@ -57,7 +57,7 @@ pub fn run(parts: Parts, order: &Order, dir: &mut RunDir) -> Result<RealOutcome>
         drop_rights(order.plan)?;
     }
     let mut roles = RunRoles::new(parts, node, wires, order, dir)?;
-    let shared = Shared::new(roles.clock, order);
+    let shared = Shared::new(roles.clock.clone(), order);
     roles.run(&shared, &placement, order.progress)?;
     let mut outcome = RealOutcome::new(modes, &shared)?;
     roles.count(&mut outcome);
@@ -94,7 +94,14 @@ impl<'a> RunRoles<'a> {
             (true, true) => (None, Some(senders)),
             (false, _) => (None, None),
         };
-        let clock = dir.start_clock(LEAD);
+        let clock = match order.plan.kind.capabilities().own_time {
+            false => dir.start_clock(LEAD),
+            true => {
+                let file = order.plan.file_clock.clone();
+                let anchor = file.anchor_unix_ns();
+                dir.use_clock(RunClock::of_file(file, anchor))
+            }
+        };
         let sides = dir.sides()?;
         let workers = match (fed, senders, workers_wire) {
             (Some((feeder, chunks)), _, Some(wire)) => {

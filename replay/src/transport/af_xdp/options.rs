@@ -51,6 +51,7 @@ impl Options {
         Capabilities {
             frame_max: self.chunk.saturating_sub(HEADROOM),
             real_time: true,
+            own_time: false,
             receives: self.receive,
             quantum_ns: 0,
             knows_sent: true,

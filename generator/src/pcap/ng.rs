@@ -1,0 +1,271 @@
+//! pcapng: sections of blocks. Every block says its kind and its length, twice; what is not known is skipped.
+
+use super::BLOCK_MAX;
+use super::input::{Input, Order};
+use super::reader::{Found, Interface};
+use super::stamp::Ticks;
+use crate::Result;
+use crate::time::SECOND;
+
+/// Begins a section; the same in both byte orders.
+pub(super) const SECTION: u32 = 0x0a0d_0d0a;
+/// Describes an interface.
+pub(super) const INTERFACE: u32 = 1;
+/// A packet, as written long ago.
+const OBSOLETE_PACKET: u32 = 2;
+/// A packet of the first interface, without a time.
+const SIMPLE_PACKET: u32 = 3;
+/// A packet.
+pub(super) const PACKET: u32 = 6;
+/// Says the byte order of a section.
+pub(super) const ORDER_MAGIC: u32 = 0x1a2b_3c4d;
+/// Kind and length before a block's body.
+const HEAD: usize = 8;
+/// The length again, after it.
+const TAIL: usize = 4;
+/// Interfaces that a section may describe.
+const INTERFACES_MAX: usize = 1 << 16;
+
+/// Options: a comment; and of interfaces their name, resolution and offset of times.
+pub(super) const COMMENT: u16 = 1;
+pub(super) const IF_NAME: u16 = 2;
+pub(super) const IF_RESOLUTION: u16 = 9;
+const IF_OFFSET: u16 = 14;
+/// How a section's comment says from when the times of a run count.
+pub(super) const ANCHOR: &str = "anchor_unix_ns=";
+
+/// A pcapng file being read: what the blocks so far said.
+pub(super) struct Ng {
+    order: Order,
+    /// Sections begun.
+    sections: u32,
+    pub(super) interfaces: Vec<Interface>,
+    pub(super) anchor_unix_ns: Option<u64>,
+}
+
+impl Ng {
+    /// Reads the first block.
+    pub(super) fn open(input: &mut Input) -> Result<Self> {
+        let mut ng = Ng { order: Order::Little, sections: 0, interfaces: Vec::new(), anchor_unix_ns: None };
+        // There is one: its first bytes were seen.
+        if let Some((kind, length)) = ng.block(input)? {
+            ng.whole(input, kind, length)?;
+            ng.section(input, length)?;
+            input.pass(length);
+        }
+        Ok(ng)
+    }
+
+    /// The next packet; blocks on the way are read or skipped.
+    #[inline]
+    pub(super) fn next(&mut self, input: &mut Input) -> Result<Option<Found>> {
+        while let Some((kind, length)) = self.block(input)? {
+            match kind {
+                PACKET | SIMPLE_PACKET | OBSOLETE_PACKET => {
+                    self.whole(input, kind, length)?;
+                    return self.packet(input, kind, length).map(Some);
+                }
+                SECTION | INTERFACE => {
+                    self.whole(input, kind, length)?;
+                    match kind {
+                        SECTION => self.section(input, length)?,
+                        _ => self.interface(input, length)?,
+                    }
+                    input.pass(length);
+                }
+                _ => self.skip(input, kind, length)?,
+            }
+        }
+        Ok(None)
+    }
+
+    /// Kind and length of the block that begins here; none at the end.
+    #[inline]
+    fn block(&mut self, input: &mut Input) -> Result<Option<(u32, usize)>> {
+        let at = input.offset();
+        let mut have = input.want(HEAD)?;
+        if have == 0 {
+            return Ok(None);
+        }
+        if have == HEAD && self.order.u32(input.held(), 0) == SECTION {
+            // The length is in the byte order that comes after it.
+            have = input.want(HEAD + 4)?;
+            if have == HEAD + 4 {
+                let magic = [Order::Little, Order::Big].map(|order| order.u32(input.held(), HEAD));
+                self.order = match magic {
+                    [ORDER_MAGIC, _] => Order::Little,
+                    [_, ORDER_MAGIC] => Order::Big,
+                    [other, _] => {
+                        return Err(input.damage(
+                            at,
+                            format!("a section whose byte order is {other:#010x}, not {ORDER_MAGIC:#010x}"),
+                        ));
+                    }
+                };
+            } else {
+                have = HEAD - 1;
+            }
+        }
+        if have < HEAD {
+            let have = input.held().len();
+            return Err(input.damage(at, format!("a block begins, and the file ends after {have} bytes of it")));
+        }
+        let (kind, length) = (self.order.u32(input.held(), 0), self.order.u32(input.held(), 4));
+        if !length.is_multiple_of(4) || length < (HEAD + TAIL) as u32 {
+            let what = format!("a block of kind {kind:#x} of {length} bytes; lengths are multiples of 4 from 12 on");
+            return Err(input.damage(at, what));
+        }
+        Ok(Some((kind, length as usize)))
+    }
+
+    /// Holds all of a block and compares its lengths.
+    #[inline]
+    fn whole(&self, input: &mut Input, kind: u32, length: usize) -> Result<()> {
+        let at = input.offset();
+        if length > BLOCK_MAX {
+            let what = format!("a block of kind {kind:#x} of {length} bytes; at most {BLOCK_MAX} are believed");
+            return Err(input.damage(at, what));
+        }
+        let have = input.want(length)?;
+        if have < length {
+            return Err(short(input, at, kind, length, have as u64));
+        }
+        self.same(input, at, kind, length, length - TAIL)
+    }
+
+    /// Goes over a block of any size.
+    fn skip(&self, input: &mut Input, kind: u32, length: usize) -> Result<()> {
+        let at = input.offset();
+        let have = input.skip((length - TAIL) as u64)? + input.want(TAIL)? as u64;
+        if have < length as u64 {
+            return Err(short(input, at, kind, length, have));
+        }
+        self.same(input, at, kind, length, 0)?;
+        input.pass(TAIL);
+        Ok(())
+    }
+
+    fn same(&self, input: &Input, at: u64, kind: u32, length: usize, tail: usize) -> Result<()> {
+        match self.order.u32(input.held(), tail) as usize {
+            again if again == length => Ok(()),
+            again => {
+                let what = format!("a block of kind {kind:#x} says {length} bytes before and {again} after its body");
+                Err(input.damage(at, what))
+            }
+        }
+    }
+
+    fn section(&mut self, input: &Input, length: usize) -> Result<()> {
+        // Byte order, version, length of the section.
+        let body = &input.held()[HEAD..length - TAIL];
+        if body.len() < 16 {
+            return Err(input.damage(input.offset(), format!("a section's block of {length} bytes; 28 are the least")));
+        }
+        let version = (self.order.u16(body, 4), self.order.u16(body, 6));
+        if version.0 != 1 {
+            let what = format!("pcapng version {}.{}; 1.x is read", version.0, version.1);
+            return Err(input.damage(input.offset(), what));
+        }
+        self.sections += 1;
+        self.interfaces.clear();
+        let mut anchor = self.anchor_unix_ns;
+        self.options(input, &body[16..], |code, value| {
+            if code == COMMENT
+                && let Some(number) = std::str::from_utf8(value).ok().and_then(|text| text.split(ANCHOR).nth(1))
+            {
+                let digits = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
+                anchor = number[..digits].parse().ok().or(anchor);
+            }
+        })?;
+        self.anchor_unix_ns = anchor;
+        Ok(())
+    }
+
+    fn interface(&mut self, input: &Input, length: usize) -> Result<()> {
+        let body = &input.held()[HEAD..length - TAIL];
+        if body.len() < 8 || self.interfaces.len() == INTERFACES_MAX {
+            let what = match body.len() {
+                0..8 => format!("an interface's block of {length} bytes; 20 are the least"),
+                _ => format!("more than {INTERFACES_MAX} interfaces in a section"),
+            };
+            return Err(input.damage(input.offset(), what));
+        }
+        let order = self.order;
+        let mut interface = Interface::new(order.u16(body, 0), order.u32(body, 4));
+        self.options(input, &body[8..], |code, value| match (code, value.len()) {
+            (IF_NAME, _) => interface.name = String::from_utf8_lossy(value).trim_end_matches('\0').to_owned(),
+            (IF_RESOLUTION, 1) => interface.ticks = Ticks::of(value[0]),
+            (IF_OFFSET, 8) => interface.offset_ps = i128::from(order.u64(value, 0) as i64) * i128::from(SECOND),
+            _ => {}
+        })?;
+        self.interfaces.push(interface);
+        Ok(())
+    }
+
+    /// Calls `each` with every option of a block's rest.
+    fn options(&self, input: &Input, mut rest: &[u8], mut each: impl FnMut(u16, &[u8])) -> Result<()> {
+        while rest.len() >= 4 {
+            let (code, len) = (self.order.u16(rest, 0), usize::from(self.order.u16(rest, 2)));
+            if code == 0 {
+                break;
+            }
+            let Some(value) = rest.get(4..4 + len) else {
+                let what = format!("option {code} of {len} bytes in a block that has {} left", rest.len() - 4);
+                return Err(input.damage(input.offset(), what));
+            };
+            each(code, value);
+            rest = rest.get(4 + len.next_multiple_of(4)..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn packet(&self, input: &Input, kind: u32, length: usize) -> Result<Found> {
+        let (at, order) = (input.offset(), self.order);
+        let body = &input.held()[HEAD..length - TAIL];
+        let fixed = if kind == SIMPLE_PACKET { 4 } else { 20 };
+        if body.len() < fixed {
+            let what = format!("a packet's block of {length} bytes; {} are the least", HEAD + fixed + TAIL);
+            return Err(input.damage(at, what));
+        }
+        let index = match kind {
+            SIMPLE_PACKET => 0,
+            OBSOLETE_PACKET => u32::from(order.u16(body, 0)),
+            _ => order.u32(body, 0),
+        };
+        let Some(interface) = self.interfaces.get(index as usize) else {
+            let described = self.interfaces.len();
+            return Err(input.damage(at, format!("a packet of interface {index}, and {described} are described")));
+        };
+        let (ticks, kept, len) = match kind {
+            SIMPLE_PACKET => {
+                let len = order.u32(body, 0);
+                let snap = if interface.snap == 0 { u32::MAX } else { interface.snap };
+                (None, len.min(snap), len)
+            }
+            _ => {
+                let ticks = u64::from(order.u32(body, 4)) << 32 | u64::from(order.u32(body, 8));
+                (Some(ticks), order.u32(body, 12), order.u32(body, 16))
+            }
+        };
+        let room = body.len() - fixed;
+        if kept as usize > room {
+            return Err(input.damage(at, format!("a packet of {kept} bytes in a block that has room for {room}")));
+        }
+        let start = HEAD + fixed;
+        Ok(Found {
+            section: self.sections - 1,
+            interface: index,
+            link_type: interface.link_type,
+            time: ticks.map(|ticks| interface.ticks.stamp(ticks, interface.offset_ps)),
+            len,
+            whole: length,
+            bytes: start..start + kept as usize,
+        })
+    }
+}
+
+fn short(input: &Input, at: u64, kind: u32, length: usize, have: u64) -> crate::Error {
+    let what = format!("a block of kind {kind:#x} has {length} bytes, and the file ends after {have} of them");
+    input.damage(at, what)
+}

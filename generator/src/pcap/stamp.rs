@@ -1,0 +1,114 @@
+//! Times in capture files.
+
+use crate::time::{NS, SECOND, Time};
+
+/// When a packet was captured: picoseconds since 1970. 128 bits, since 64 reach 106 days only, and a file may hold
+/// any time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stamp(i128);
+
+impl Stamp {
+    /// From picoseconds since 1970.
+    pub const fn from_unix_ps(ps: i128) -> Self {
+        Stamp(ps)
+    }
+
+    /// Picoseconds since 1970.
+    pub const fn unix_ps(self) -> i128 {
+        self.0
+    }
+
+    /// Whole nanoseconds since 1970; the nearest possible if it is beyond the years 1677 to 2262.
+    pub fn unix_ns(self) -> i64 {
+        let ns = self.0.div_euclid(i128::from(NS));
+        ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+    }
+
+    /// Time since an anchor; none if that is more than 106 days.
+    #[inline]
+    pub fn since(self, anchor_unix_ns: u64) -> Option<Time> {
+        Time::try_from(self.0 - i128::from(anchor_unix_ns) * i128::from(NS)).ok()
+    }
+}
+
+/// How long a tick of a file's times is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ticks {
+    /// So many picoseconds.
+    Times(i128),
+    /// One of so many parts of a picosecond.
+    Parts(i128),
+    /// 2⁻ⁿ seconds.
+    Binary(u32),
+}
+
+impl Ticks {
+    /// Microseconds, which is what files mean that say nothing.
+    pub(super) const MICRO: Ticks = Ticks::Times(1_000_000);
+    /// Nanoseconds.
+    pub(super) const NANO: Ticks = Ticks::Times(1_000);
+
+    /// From pcapng's `if_tsresol`: 10⁻ⁿ seconds, or 2⁻ⁿ if its first bit is set.
+    pub(super) fn of(resolution: u8) -> Self {
+        let n = u32::from(resolution & 0x7f);
+        match (resolution & 0x80 != 0, n) {
+            (true, n) => Ticks::Binary(n),
+            (false, ..=12) => Ticks::Times(10i128.pow(12 - n)),
+            // So fine that 64 bits of ticks are less than a picosecond.
+            (false, 51..) => Ticks::Parts(i128::MAX),
+            (false, n) => Ticks::Parts(10i128.pow(n - 12)),
+        }
+    }
+
+    /// So many ticks after `offset_ps`, rounded down to picoseconds.
+    #[inline]
+    pub(super) fn stamp(self, ticks: u64, offset_ps: i128) -> Stamp {
+        let ps = match self {
+            Ticks::Times(ps) => i128::from(ticks) * ps,
+            Ticks::Parts(parts) => i128::from(ticks) / parts,
+            Ticks::Binary(n) => (i128::from(ticks) * i128::from(SECOND)) >> n,
+        };
+        Stamp(ps + offset_ps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_of_every_resolution_are_picoseconds() {
+        for (resolution, ticks, ps) in [
+            (0u8, 3u64, 3_000_000_000_000i128),
+            (6, 7, 7_000_000),
+            (9, 7, 7_000),
+            (12, 7, 7),
+            (15, 7_999, 7),
+            (31, u64::MAX, 1),
+            (32, u64::MAX, 0),
+            (127, u64::MAX, 0),
+            (0x80, 3, 3_000_000_000_000),
+            (0x80 | 10, 1 << 9, 500_000_000_000),
+            (0x80 | 32, 1 << 31, 500_000_000_000),
+            (0x80 | 127, u64::MAX, 0),
+            (0, u64::MAX, u64::MAX as i128 * 1_000_000_000_000),
+        ] {
+            assert_eq!(
+                Ticks::of(resolution).stamp(ticks, 0).unix_ps(),
+                ps,
+                "resolution {resolution:#x}, {ticks} ticks"
+            );
+        }
+    }
+
+    #[test]
+    fn a_stamp_is_a_time_since_an_anchor_within_106_days() {
+        let stamp = Stamp::from_unix_ps(1_700_000_000_123_456_789_012);
+        assert_eq!(stamp.unix_ns(), 1_700_000_000_123_456_789);
+        assert_eq!(stamp.since(1_700_000_000_000_000_000), Some(123_456_789_012));
+        assert_eq!(stamp.since(0), None);
+        assert_eq!(Stamp::from_unix_ps(-1).unix_ns(), -1);
+        assert_eq!(Stamp::from_unix_ps(-1).since(0), Some(-1));
+        assert_eq!(Stamp::from_unix_ps(i128::MAX / 2).unix_ns(), i64::MAX);
+    }
+}

@@ -1,0 +1,262 @@
+//! Writing captures.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use super::classic::{MAGIC_MICRO, MAGIC_NANO, RECORD};
+use super::ng::{ANCHOR, COMMENT, IF_NAME, IF_RESOLUTION, INTERFACE, ORDER_MAGIC, PACKET, SECTION};
+use super::{BLOCK_MAX, ETHERNET};
+use crate::time::{NS, Time};
+use crate::{Error, Result};
+
+/// Bytes that are collected before they are written.
+const BUFFER: usize = 256 << 10;
+/// What pcap files say when packets are kept whole: the most that libpcap accepts.
+const SNAP_MAX: u32 = 262_144;
+/// Bytes before a packet in its pcapng block.
+const PACKET_HEAD: usize = 28;
+
+/// A form of capture files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// pcap: what every tool reads; one interface, no notes.
+    Pcap,
+    /// pcapng: interfaces with names, and a note of the run's anchor.
+    Pcapng,
+}
+
+/// How fine the times in a file are. What is finer is cut off. Not finer than nanoseconds: tshark 4.0 misreads picoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precision {
+    /// 10⁻⁶ s.
+    Micro,
+    /// 10⁻⁹ s.
+    Nano,
+}
+
+/// How to write a capture.
+#[derive(Debug, Clone)]
+pub struct WriterOptions {
+    /// pcap or pcapng.
+    pub form: Form,
+    /// How fine times are.
+    pub precision: Precision,
+    /// So many bytes are kept of each packet, beside its length; 0 for all.
+    pub snap: u32,
+    /// From when times count, in ns since 1970; noted in pcapng files.
+    pub anchor_unix_ns: u64,
+    /// Names of the interfaces; pcap has one, and no place for its name.
+    pub interfaces: Vec<String>,
+}
+
+impl WriterOptions {
+    /// Whole packets of one interface, in nanoseconds.
+    pub fn new(form: Form) -> Self {
+        let interfaces = vec![String::new()];
+        WriterOptions { form, precision: Precision::Nano, snap: 0, anchor_unix_ns: 0, interfaces }
+    }
+
+    fn check(&self, path: &Path) -> Result<()> {
+        if self.form == Form::Pcap && self.interfaces.len() != 1 {
+            return Err(Error::config(format!(
+                "{}: pcap keeps one interface, and {} were asked for; write pcapng",
+                path.display(),
+                self.interfaces.len(),
+            )));
+        }
+        if self.interfaces.is_empty() || self.interfaces.iter().any(|name| name.len() > 1024) {
+            let path = path.display();
+            return Err(Error::config(format!(
+                "{path}: an interface or more, with names of at most 1024 bytes, is needed"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// A capture that is being written, Ethernet, little-endian. Allocates nothing per packet.
+///
+/// What is still buffered is written when it is dropped, but only [`Writer::finish`] and [`Writer::flush`] tell of failures.
+pub struct Writer {
+    out: BufWriter<Box<dyn Write + Send>>,
+    path: PathBuf,
+    options: WriterOptions,
+    /// Bytes kept of each packet.
+    keep: usize,
+    /// Is the head written?
+    begun: bool,
+}
+
+impl Writer {
+    /// Creates the file, or replaces it.
+    pub fn create(path: &Path, options: WriterOptions) -> Result<Self> {
+        options.check(path)?;
+        let file = File::create(path).map_err(Error::io("create", path))?;
+        Writer::new(Box::new(file), path, options)
+    }
+
+    /// Creates the file, which must not exist.
+    pub fn create_new(path: &Path, options: WriterOptions) -> Result<Self> {
+        options.check(path)?;
+        let file = File::create_new(path).map_err(Error::io("create", path))?;
+        Writer::new(Box::new(file), path, options)
+    }
+
+    /// Writes into anything; `name` stands for its path in messages.
+    pub fn new(out: Box<dyn Write + Send>, name: &Path, options: WriterOptions) -> Result<Self> {
+        options.check(name)?;
+        let keep = if options.snap == 0 { BLOCK_MAX - 64 } else { (options.snap as usize).min(BLOCK_MAX - 64) };
+        Ok(Writer { out: BufWriter::with_capacity(BUFFER, out), path: name.to_owned(), options, keep, begun: false })
+    }
+
+    /// Times count from here on from this, in ns since 1970. A pcapng file that has packets already gets a new section,
+    /// so that its note stays true.
+    pub fn set_anchor(&mut self, anchor_unix_ns: u64) {
+        self.options.anchor_unix_ns = anchor_unix_ns;
+        self.begun &= self.options.form == Form::Pcap;
+    }
+
+    /// Appends a packet of `len` bytes, of which `bytes` are there, captured at `t` since the anchor.
+    #[inline]
+    pub fn packet(&mut self, interface: u32, t: Time, bytes: &[u8], len: u32) -> Result<()> {
+        if !self.begun {
+            self.begin()?;
+        }
+        let ticks = self.ticks(t).ok_or_else(|| self.unfit(t))?;
+        let bytes = &bytes[..bytes.len().min(self.keep)];
+        let kept = bytes.len() as u32;
+        match self.options.form {
+            Form::Pcap => {
+                let parts = if self.options.precision == Precision::Micro { 1_000_000 } else { 1_000_000_000 };
+                let seconds = u32::try_from(ticks / parts).map_err(|_| self.unfit(t))?;
+                let head: [u8; RECORD] = words([seconds, (ticks % parts) as u32, kept, len]);
+                self.put(&head)?;
+                self.put(bytes)
+            }
+            Form::Pcapng => {
+                if interface as usize >= self.options.interfaces.len() {
+                    let known = self.options.interfaces.len();
+                    return Err(Error::data(
+                        &self.path,
+                        format!("a packet of interface {interface}; there are {known}"),
+                    ));
+                }
+                let padding = bytes.len().next_multiple_of(4) - bytes.len();
+                let length = (PACKET_HEAD + bytes.len() + padding + 4) as u32;
+                let (high, low) = ((ticks >> 32) as u32, ticks as u32);
+                let head: [u8; PACKET_HEAD] = words([PACKET, length, interface, high, low, kept, len]);
+                self.put(&head)?;
+                self.put(bytes)?;
+                let mut tail = [0; 7];
+                tail[padding..padding + 4].copy_from_slice(&length.to_le_bytes());
+                self.put(&tail[..padding + 4])
+            }
+        }
+    }
+
+    /// A time in ticks of the file; none before 1970, or if it does not fit.
+    #[inline]
+    fn ticks(&self, t: Time) -> Option<u64> {
+        let ns = self.options.anchor_unix_ns.checked_add_signed(t.div_euclid(NS))?;
+        Some(if self.options.precision == Precision::Micro { ns / 1000 } else { ns })
+    }
+
+    #[cold]
+    fn unfit(&self, t: Time) -> Error {
+        let anchor = self.options.anchor_unix_ns;
+        let what =
+            format!("a time of {t} ps after {anchor} ns since 1970 cannot be written in this form and precision");
+        Error::data(&self.path, what)
+    }
+
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.out.write_all(bytes).map_err(|e| Error::io("write", &self.path)(e))
+    }
+
+    /// Writes the head.
+    #[cold]
+    fn begin(&mut self) -> Result<()> {
+        self.begun = true;
+        let snap = self.options.snap;
+        match self.options.form {
+            Form::Pcap => {
+                let magic = if self.options.precision == Precision::Micro { MAGIC_MICRO } else { MAGIC_NANO };
+                let snap = if snap == 0 { SNAP_MAX } else { snap };
+                // Version 2.4; times are UTC.
+                let head: [u8; 24] = words([magic, 2 | 4 << 16, 0, 0, snap, u32::from(ETHERNET)]);
+                self.put(&head)
+            }
+            Form::Pcapng => {
+                // Version 1.0; length of the section unknown.
+                let mut body = words::<16, 4>([ORDER_MAGIC, 1, u32::MAX, u32::MAX]).to_vec();
+                let anchor = self.options.anchor_unix_ns;
+                option(&mut body, COMMENT, format!("{ANCHOR}{anchor}: the run's times count from here").as_bytes());
+                option(&mut body, 0, &[]);
+                self.block(SECTION, &body)?;
+                for index in 0..self.options.interfaces.len() {
+                    let body = self.interface(index);
+                    self.block(INTERFACE, &body)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn interface(&self, index: usize) -> Vec<u8> {
+        let mut body = words::<8, 2>([u32::from(ETHERNET), self.options.snap]).to_vec();
+        let name = &self.options.interfaces[index];
+        if !name.is_empty() {
+            option(&mut body, IF_NAME, name.as_bytes());
+        }
+        let digits = if self.options.precision == Precision::Micro { 6 } else { 9 };
+        option(&mut body, IF_RESOLUTION, &[digits]);
+        option(&mut body, 0, &[]);
+        body
+    }
+
+    fn block(&mut self, kind: u32, body: &[u8]) -> Result<()> {
+        let length = 12 + body.len() as u32;
+        self.put(&words::<8, 2>([kind, length]))?;
+        self.put(body)?;
+        self.put(&length.to_le_bytes())
+    }
+
+    /// Writes what is buffered; a file without packets gets its head.
+    pub fn flush(&mut self) -> Result<()> {
+        if !self.begun {
+            self.begin()?;
+        }
+        self.out.flush().map_err(Error::io("write", &self.path))
+    }
+
+    /// Writes what is buffered, for good.
+    pub fn finish(mut self) -> Result<()> {
+        self.flush()
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // Whoever wants to know of failures calls `finish`.
+        let _ = self.flush();
+    }
+}
+
+/// Words in the files' byte order.
+#[inline]
+fn words<const BYTES: usize, const WORDS: usize>(words: [u32; WORDS]) -> [u8; BYTES] {
+    const { assert!(BYTES == 4 * WORDS) };
+    let mut bytes = [0; BYTES];
+    bytes.chunks_exact_mut(4).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
+    bytes
+}
+
+/// Appends an option to a block's body.
+fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
+    body.extend(code.to_le_bytes());
+    body.extend((value.len() as u16).to_le_bytes());
+    body.extend(value);
+    body.resize(body.len().next_multiple_of(4), 0);
+}

@@ -1,0 +1,301 @@
+//! Capture files instead of wires: a role writes what it would send, and the next role reads it. So each role runs
+//! alone, in the files' own time and as fast as it can, on captures of our own or from anywhere else.
+//!
+//! `transport.files` names two files, one for each cable. Frames go one way in them: from the workers to the device, from the
+//! device to the server. What is sent the other way (ACKs) is dropped and counted in the mode.
+//!
+//! Time is that of [`FileClock`]: it stands still while a role works, and waiting moves it to the end of the wait or to
+//! the next frame's time. A frame is read at the very time at which it was written, so ages survive from role to role:
+//! times count from an anchor that a pcapng file notes ([`Reader::anchor_unix_ns`]), and what is written has the anchor of what was
+//! read. Without a file to read the anchor is 1970: the times in the file are the run's own, whatever the form. A
+//! capture that was taken today and says nothing of an anchor begins at its first frame.
+
+use std::path::{Path, PathBuf};
+
+use pktgen_generator::pcap::{ETHERNET, Form, Reader, Writer, WriterOptions};
+use pktgen_generator::registry::Named;
+use pktgen_generator::time::{HORIZON, NEVER, NS, Time};
+use pktgen_generator::wire::frame::FRAME_MAX;
+use pktgen_generator::{Error, Result};
+
+use super::{Arrival, Capabilities, End, Transport, TransportPlan, Wire, WireCounters};
+use crate::clock::FileClock;
+
+/// `kind = "pcap"`.
+pub struct CaptureFiles;
+
+impl Named for CaptureFiles {
+    fn name(&self) -> &'static str {
+        "pcap"
+    }
+    fn about(&self) -> &'static str {
+        "pcap or pcapng files, in their own time: one role after the other; ACKs have no file and are dropped"
+    }
+}
+
+impl Transport for CaptureFiles {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            frame_max: FRAME_MAX,
+            real_time: true,
+            own_time: true,
+            receives: true,
+            quantum_ns: 0,
+            knows_sent: true,
+            stamps_received: false,
+            zero_copy: false,
+            privileged: false,
+        }
+    }
+
+    fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
+        let role = |end: &End| [0, 1, 1, 2][*end as usize];
+        if ends.iter().any(|end| role(end) != role(&ends[0])) {
+            return Err(Error::config(
+                "transport.kind = \"pcap\": a file is written by one role and then read by the next; run the roles one \
+                 after the other: pktgen replay --role workers, pktgen target, pktgen capture",
+            ));
+        }
+        let clock = &plan.file_clock;
+        clock.restart(0);
+        let mut wires: Vec<Option<Box<dyn Wire>>> = ends.iter().map(|_| None).collect();
+        // Readers first: they say from when times count.
+        for reads in [true, false] {
+            for (wire, end) in wires.iter_mut().zip(ends) {
+                *wire = match end {
+                    End::DeviceDown | End::Server if reads => {
+                        Some(Box::new(Incoming::open(file(plan, *end)?, clock, frame_max)?))
+                    }
+                    End::Workers | End::DeviceUp if !reads => {
+                        Some(Box::new(Outgoing::create(file(plan, *end)?, clock)?))
+                    }
+                    _ => continue,
+                };
+            }
+        }
+        Ok(wires.into_iter().flatten().collect())
+    }
+}
+
+/// The file of an end's cable.
+fn file(plan: &TransportPlan, end: End) -> Result<&Path> {
+    match plan.files.get(end as usize / 2) {
+        Some(name) if !name.is_empty() => Ok(Path::new(name)),
+        _ => Err(Error::config(format!(
+            "transport.files has {} names, and that of the cable of {} is needed; give two, as [\"workers.pcapng\", \
+             \"server.pcapng\"]: workers - device, device - server (\"\" for one that this role has not)",
+            plan.files.len(),
+            end.name()
+        ))),
+    }
+}
+
+/// An end that writes: the workers', or the device's towards the server.
+struct Outgoing {
+    clock: FileClock,
+    writer: Writer,
+    path: PathBuf,
+    counters: WireCounters,
+}
+
+impl Outgoing {
+    fn create(path: &Path, clock: &FileClock) -> Result<Self> {
+        let form = match path.extension().and_then(|e| e.to_str()) {
+            Some("pcap") => Form::Pcap,
+            Some("pcapng") => Form::Pcapng,
+            _ => {
+                let message = "what is written ends in .pcap or .pcapng, which says its form";
+                return Err(Error::config(format!("transport.files: \"{}\": {message}", path.display())));
+            }
+        };
+        if path.exists() {
+            let message = "exists, and may be all there is of a capture; remove it, or name another";
+            return Err(Error::config(format!("transport.files: \"{}\" {message}", path.display())));
+        }
+        let options = WriterOptions { anchor_unix_ns: clock.anchor_unix_ns(), ..WriterOptions::new(form) };
+        let writer = Writer::create_new(path, options)?;
+        Ok(Outgoing { clock: clock.clone(), writer, path: path.to_owned(), counters: WireCounters::default() })
+    }
+}
+
+impl Wire for Outgoing {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+        let now = self.clock.now();
+        for frame in frames {
+            self.writer.packet(0, now, frame, frame.len() as u32)?;
+        }
+        self.counters.sent += frames.len() as u64;
+        Ok(frames.len())
+    }
+
+    fn receive(&mut self, _most: usize, _each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+        Ok(0)
+    }
+
+    fn wait(&mut self, timeout_ns: u64) -> Result<()> {
+        wait(&self.clock, timeout_ns);
+        Ok(())
+    }
+
+    fn flush(&mut self, _timeout_ns: u64) -> Result<()> {
+        self.writer.flush()
+    }
+
+    fn counters(&mut self) -> WireCounters {
+        self.counters
+    }
+
+    fn mode(&self) -> String {
+        let anchor = self.clock.anchor_unix_ns();
+        format!("writes {} in the files' time, from {anchor} ns since 1970; nothing comes back", self.path.display())
+    }
+}
+
+/// An end that reads: the device's towards the workers, or the server's.
+struct Incoming {
+    clock: FileClock,
+    reader: Reader,
+    path: PathBuf,
+    /// From when times count; known once the first frame is read.
+    anchor_unix_ns: Option<u64>,
+    /// The next frame, cut to what a caller takes.
+    frame: Vec<u8>,
+    frame_max: usize,
+    len: usize,
+    /// When it arrives; never if there is none.
+    t: Time,
+    /// What is wrong after the last frame.
+    damage: Option<Error>,
+    /// Frames sent this way: there is no file for them.
+    dropped: u64,
+    counters: WireCounters,
+}
+
+impl Incoming {
+    fn open(path: &Path, clock: &FileClock, frame_max: usize) -> Result<Self> {
+        let mut incoming = Incoming {
+            clock: clock.clone(),
+            reader: Reader::open(path)?,
+            path: path.to_owned(),
+            anchor_unix_ns: None,
+            frame: Vec::with_capacity(frame_max),
+            frame_max,
+            len: 0,
+            t: 0,
+            damage: None,
+            dropped: 0,
+            counters: WireCounters::default(),
+        };
+        let first = incoming.load();
+        clock.restart(*incoming.anchor_unix_ns.get_or_insert(0));
+        incoming.reached(first);
+        Ok(incoming)
+    }
+
+    /// Tells the clock when the next frame arrives.
+    fn reached(&mut self, next: Result<Option<Time>>) {
+        match next {
+            Ok(t) => {
+                self.t = t.unwrap_or(NEVER);
+                self.clock.set_arrival(self.t);
+            }
+            Err(damage) => {
+                self.t = NEVER;
+                self.damage = Some(damage);
+                // Told at once, and not after a wait for what never comes.
+                self.clock.set_arrival(self.clock.now());
+            }
+        }
+    }
+
+    /// Reads the next frame, and returns when it arrives.
+    #[inline]
+    fn load(&mut self) -> Result<Option<Time>> {
+        let noted = self.reader.noted_anchor_unix_ns();
+        let anchor = self.anchor_unix_ns.or(noted);
+        let Some(packet) = self.reader.next()? else {
+            self.anchor_unix_ns = anchor;
+            return Ok(None);
+        };
+        if packet.link_type != ETHERNET {
+            let what = format!("packets of link type {}; only Ethernet (1) is read", packet.link_type);
+            return Err(Error::data(&self.path, what));
+        }
+        self.frame.clear();
+        self.frame.extend_from_slice(&packet.bytes[..packet.bytes.len().min(self.frame_max)]);
+        self.len = packet.len as usize;
+        // A packet that does not say when comes as soon as the one before it.
+        let Some(time) = packet.time else { return Ok(Some(self.t)) };
+        let anchor = anchor.unwrap_or_else(|| self.reader.anchor_unix_ns(time));
+        self.anchor_unix_ns = Some(anchor);
+        match time.since(anchor) {
+            Some(t) if t <= HORIZON => Ok(Some((t + NS - 1).div_euclid(NS) * NS)),
+            _ => {
+                let at = time.unix_ns();
+                let what = format!("a packet at {at} ns since 1970, more than 26 days after the beginning at {anchor}");
+                Err(Error::data(&self.path, what))
+            }
+        }
+    }
+}
+
+impl Wire for Incoming {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+        self.dropped += frames.len() as u64;
+        self.counters.sent += frames.len() as u64;
+        Ok(frames.len())
+    }
+
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+        let now = self.clock.now();
+        for taken in 0..most {
+            if self.t > now {
+                return match self.damage.take() {
+                    // The frames before it first.
+                    Some(damage) if taken == 0 => {
+                        self.clock.set_arrival(NEVER);
+                        Err(damage)
+                    }
+                    damage => {
+                        self.damage = damage;
+                        Ok(taken)
+                    }
+                };
+            }
+            each(Arrival { bytes: &self.frame, len: self.len, stamp_ns: None });
+            self.counters.received += 1;
+            let next = self.load();
+            self.reached(next);
+        }
+        Ok(most)
+    }
+
+    fn wait(&mut self, timeout_ns: u64) -> Result<()> {
+        wait(&self.clock, timeout_ns);
+        Ok(())
+    }
+
+    fn ended(&self) -> bool {
+        self.t == NEVER && self.damage.is_none()
+    }
+
+    fn counters(&mut self) -> WireCounters {
+        self.counters
+    }
+
+    fn mode(&self) -> String {
+        format!(
+            "reads {} in its own time, from {} ns since 1970; frames the other way have no file and are dropped: {} so far",
+            self.path.display(),
+            self.anchor_unix_ns.unwrap_or(0),
+            self.dropped
+        )
+    }
+}
+
+fn wait(clock: &FileClock, timeout_ns: u64) {
+    clock.wait_until(clock.now() + timeout_ns.min((HORIZON / NS) as u64) as Time * NS);
+}
+
+#[cfg(test)]
+mod tests;
