@@ -5,7 +5,7 @@
 
 mod columns;
 pub mod lateness;
-mod pcapng;
+pub(crate) mod pcapng;
 mod run_dir;
 mod stream;
 

@@ -12,7 +12,7 @@ const INTERFACE: u32 = 1;
 const PACKET: u32 = 6;
 
 /// A capture that is being written.
-pub(super) struct Pcapng {
+pub(crate) struct Pcapng {
     path: PathBuf,
     out: BufWriter<File>,
     anchor_ns: u64,
@@ -20,12 +20,12 @@ pub(super) struct Pcapng {
 
 impl Pcapng {
     /// Times of packets count from here, in ns since 1970.
-    pub(super) fn set_anchor(&mut self, anchor_ns: u64) {
+    pub(crate) fn set_anchor(&mut self, anchor_ns: u64) {
         self.anchor_ns = anchor_ns;
     }
 
     /// Creates the file; times count from `anchor_ns`, ns since 1970.
-    pub(super) fn create(path: &Path, anchor_ns: u64) -> Result<Self> {
+    pub(crate) fn create(path: &Path, anchor_ns: u64) -> Result<Self> {
         let file = File::create(path).map_err(Error::io("create", path))?;
         let mut capture = Pcapng { path: path.to_owned(), out: BufWriter::new(file), anchor_ns };
         // Byte-order magic, version 1.0, section length unknown.
@@ -50,7 +50,7 @@ impl Pcapng {
     }
 
     /// Appends a frame that arrived at `t`.
-    pub(super) fn packet(&mut self, t: Time, frame: &[u8]) -> Result<()> {
+    pub(crate) fn packet(&mut self, t: Time, frame: &[u8]) -> Result<()> {
         let stamp = self.anchor_ns + (t / NS) as u64;
         let mut body = Vec::with_capacity(20 + frame.len());
         body.extend(0u32.to_le_bytes());
@@ -63,7 +63,7 @@ impl Pcapng {
     }
 
     /// Writes what is buffered.
-    pub(super) fn finish(mut self) -> Result<()> {
+    pub(crate) fn finish(mut self) -> Result<()> {
         self.out.flush().map_err(Error::io("write", &self.path))
     }
 }

@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 
 use pktgen_generator::config::{Document, FromValue, Section, Value};
 use pktgen_generator::registry::find;
-use pktgen_generator::time::{MS, Time};
+use pktgen_generator::time::{MS, NEVER, Time};
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
 
+use super::middleware::MiddlewarePlan;
 use super::{End, TRANSPORTS, Transport, safety};
 
 /// What a thread does while nothing is due.
@@ -51,6 +52,8 @@ pub struct TransportPlan {
     pub receive_ring: bool,
     /// Send on an interface that carries the default route.
     pub allow_default_route: bool,
+    /// What goes around the wires.
+    pub middleware: MiddlewarePlan,
 }
 
 macro_rules! words {
@@ -75,18 +78,21 @@ impl TransportPlan {
         let kind: String = section.get("kind", "virtual")?;
         let kind = find(TRANSPORTS, "transport", &kind, &section.place("kind"))?;
         let plan = if kind.capabilities().real_time {
+            let linger = span(&mut section, "linger", "200ms")?;
             TransportPlan {
                 kind,
                 wait: section.get("wait", "block")?,
                 late: section.get("late", "catch_up")?,
                 late_limit: span(&mut section, "late_limit", "1ms")?,
-                linger: span(&mut section, "linger", "200ms")?,
+                linger,
                 interfaces: section.get_list("interfaces", &[])?,
                 addresses: addresses(&section.get_list::<String>("addresses", &[])?, &section)?,
                 receive_ring: section.get("receive_ring", false)?,
                 allow_default_route: section.get("allow_default_route", false)?,
+                middleware: MiddlewarePlan::read(&mut section, linger)?,
             }
         } else {
+            refuse_middleware(&mut section)?;
             TransportPlan {
                 kind,
                 wait: Wait::Block,
@@ -97,6 +103,7 @@ impl TransportPlan {
                 addresses: Vec::new(),
                 receive_ring: false,
                 allow_default_route: false,
+                middleware: MiddlewarePlan::default(),
             }
         };
         section.allow(&[
@@ -139,6 +146,17 @@ pub(super) fn check_fit(frame_max: usize, interface: &str, most: usize) -> Resul
         )));
     }
     Ok(())
+}
+
+/// What would change frames on wires must not be left out silently where there are none.
+fn refuse_middleware(section: &mut Section) -> Result<()> {
+    match MiddlewarePlan::read(section, NEVER)?.names().next() {
+        None => Ok(()),
+        Some(name) => Err(Error::config(format!(
+            "transport: middleware \"{name}\" goes around wires, and virtual time has none; choose kind = \"ring\" or another \
+             in real time, or leave its keys out (`pktgen list middleware`)"
+        ))),
+    }
 }
 
 fn addresses(list: &[String], section: &Section) -> Result<Vec<SocketAddr>> {
