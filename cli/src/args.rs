@@ -62,7 +62,7 @@ pub(crate) enum Command {
     Report(Report),
     /// Formal check of a configuration by an SMT solver: does a property hold for every behaviour? (OLAF §6)
     Verify(Verify),
-    /// What there is: formats, workloads, schedules, topologies, programs, queues, endpoints, transports, metrics, reports, properties
+    /// What there is: formats, workloads, schedules, topologies, programs, queues, endpoints, transports, middleware, metrics, reports, properties
     List(List),
 }
 

@@ -56,6 +56,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
             "xsk",
         ],
     ),
+    ("replay/src/transport/middleware", "MIDDLEWARE", &["fates", "fault_tests", "lane", "plan", "testing"]),
     ("analysis/src/metric", "METRICS", &[]),
     ("analysis/src/report", "REPORTS", &[]),
     (

@@ -25,6 +25,7 @@ fn registries() -> Vec<(&'static str, Entries)> {
         ("queues", entries(queue::QUEUES)),
         ("endpoints", entries(endpoint::ENDPOINTS)),
         ("transports", entries(transport::TRANSPORTS)),
+        ("middleware", entries(transport::middleware::MIDDLEWARE)),
         ("metrics", entries(pktgen_analysis::METRICS)),
         ("reports", entries(pktgen_analysis::REPORTS)),
         ("properties", entries(pktgen_analysis::verify::PROPERTIES)),

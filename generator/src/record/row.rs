@@ -134,11 +134,13 @@ pub enum Reason {
     Malformed = 5,
     /// The waiting aggregate already represents as many updates as its 16-bit count can say.
     CountFull = 6,
+    /// A fault that the experiment asked for took it on a wire of the device.
+    Fault = 7,
 }
 
 impl Reason {
     /// All, in the order of their codes.
-    pub const ALL: [Reason; 7] = [
+    pub const ALL: [Reason; 8] = [
         Reason::QueueFull,
         Reason::RewardLow,
         Reason::EngineBusy,
@@ -146,6 +148,7 @@ impl Reason {
         Reason::NoRoute,
         Reason::Malformed,
         Reason::CountFull,
+        Reason::Fault,
     ];
 
     /// Name in reports.
@@ -158,6 +161,7 @@ impl Reason {
             Reason::NoRoute => "no_route",
             Reason::Malformed => "malformed",
             Reason::CountFull => "count_full",
+            Reason::Fault => "fault",
         }
     }
 }

@@ -92,6 +92,11 @@ impl RunDir {
         })
     }
 
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.dir
+    }
+
     /// The clock of a run in real time.
     pub fn clock(&self) -> RunClock {
         self.clock.clone()

@@ -311,7 +311,7 @@ impl Wire for AfPacket {
                 Ok(count) => {
                     for slot in 0..count {
                         let (_, bytes, len) = batch.datagram(slot);
-                        each(Arrival { bytes, len, stamp_ns: None });
+                        each(Arrival { bytes, len, stamp_ns: None, lost: false });
                     }
                     count
                 }

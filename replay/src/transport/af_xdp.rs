@@ -296,7 +296,7 @@ impl Wire for AfXdp {
                 break;
             }
             while let Some(packet) = self.burst.pop_back() {
-                each(Arrival { bytes: &packet, len: packet.len(), stamp_ns: None });
+                each(Arrival { bytes: &packet, len: packet.len(), stamp_ns: None, lost: false });
                 self.umem.free_packet(packet);
             }
             let Options { interface, queue, .. } = &self.options;

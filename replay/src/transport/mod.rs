@@ -9,6 +9,7 @@ mod af_xdp;
 mod bpf;
 mod insn;
 mod link;
+pub mod middleware;
 mod packet_ring;
 mod packet_socket;
 mod pcap;
@@ -75,6 +76,8 @@ pub struct Arrival<'a> {
     pub len: usize,
     /// When the kernel or card saw it, in ns of its clock, if it stamps.
     pub stamp_ns: Option<u64>,
+    /// A fault took it: it is to be booked as dropped, and nothing else.
+    pub lost: bool,
 }
 
 /// One end of a cable.
@@ -99,11 +102,22 @@ pub trait Wire: Send {
         false
     }
 
+    /// Which frames of the last call of [`send`](Self::send) were taken and then lost by a fault: bit i is the i-th. Where
+    /// faults are configured a call takes at most 64.
+    fn lost(&self) -> u64 {
+        0
+    }
+
     /// Totals since it was opened.
     fn counters(&mut self) -> WireCounters;
 
     /// What was really got, for the manifest.
     fn mode(&self) -> String;
+
+    /// What whoever wraps it has to say for the manifest. Asked once, after the last frame: it ends what is written.
+    fn notes(&mut self) -> Vec<(String, String)> {
+        Vec::new()
+    }
 }
 
 /// An end of one of the two cables of a run: workers – device – server. In the order of `transport.interfaces`.

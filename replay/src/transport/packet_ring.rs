@@ -138,7 +138,7 @@ impl PacketRing {
         // after `each` has returned; the bytes cannot be kept beyond that because of their lifetime.
         let bytes = unsafe { std::slice::from_raw_parts(self.place(start), kept) };
         let stamp_ns = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
-        each(Arrival { bytes, len, stamp_ns: Some(stamp_ns) });
+        each(Arrival { bytes, len, stamp_ns: Some(stamp_ns), lost: false });
         true
     }
 

@@ -262,7 +262,7 @@ impl Wire for Incoming {
                     }
                 };
             }
-            each(Arrival { bytes: &self.frame, len: self.len, stamp_ns: None });
+            each(Arrival { bytes: &self.frame, len: self.len, stamp_ns: None, lost: false });
             self.counters.received += 1;
             let next = self.load();
             self.reached(next);

@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 
 use pktgen_generator::config::{Document, FromValue, Section, Value};
 use pktgen_generator::registry::find;
-use pktgen_generator::time::{MS, Time};
+use pktgen_generator::time::{MS, NEVER, Time};
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
 
+use super::middleware::MiddlewarePlan;
 use super::{End, TRANSPORTS, Transport, safety};
 use crate::clock::FileClock;
 
@@ -72,6 +73,8 @@ pub struct TransportPlan {
     pub files: Vec<String>,
     /// pcap: the time of those files.
     pub file_clock: FileClock,
+    /// What goes around the wires.
+    pub middleware: MiddlewarePlan,
 }
 
 /// Keys of real time, valid whatever the kind is.
@@ -113,13 +116,14 @@ impl TransportPlan {
         let kind: String = section.get("kind", "virtual")?;
         let kind = find(TRANSPORTS, "transport", &kind, &section.place("kind"))?;
         let plan = if kind.capabilities().real_time {
+            let linger = span(&mut section, "linger", "200ms")?;
             TransportPlan {
                 kind,
                 pacing: section.get("pacing", "deadlines")?,
                 wait: section.get("wait", "block")?,
                 late: section.get("late", "catch_up")?,
                 late_limit: span(&mut section, "late_limit", "1ms")?,
-                linger: span(&mut section, "linger", "200ms")?,
+                linger,
                 interfaces: section.get_list("interfaces", &[])?,
                 addresses: addresses(&section.get_list::<String>("addresses", &[])?, &section)?,
                 receive_ring: section.get("receive_ring", false)?,
@@ -128,8 +132,10 @@ impl TransportPlan {
                 allow_above_link: section.get("allow_above_link", false)?,
                 files: section.get_list("files", &[])?,
                 file_clock: FileClock::new(),
+                middleware: MiddlewarePlan::read(&mut section, linger)?,
             }
         } else {
+            refuse_middleware(&mut section)?;
             TransportPlan {
                 kind,
                 pacing: Pacing::Deadlines,
@@ -145,6 +151,7 @@ impl TransportPlan {
                 allow_above_link: false,
                 files: Vec::new(),
                 file_clock: FileClock::new(),
+                middleware: MiddlewarePlan::default(),
             }
         };
         section.allow(KEYS);
@@ -192,6 +199,17 @@ pub(super) fn check_fit(frame_max: usize, interface: &str, most: usize) -> Resul
         )));
     }
     Ok(())
+}
+
+/// What would change frames on wires must not be left out silently where there are none.
+fn refuse_middleware(section: &mut Section) -> Result<()> {
+    match MiddlewarePlan::read(section, NEVER)?.names().next() {
+        None => Ok(()),
+        Some(name) => Err(Error::config(format!(
+            "transport: middleware \"{name}\" goes around wires, and virtual time has none; choose kind = \"ring\" or another \
+             in real time, or leave its keys out (`pktgen list middleware`)"
+        ))),
+    }
 }
 
 fn addresses(list: &[String], section: &Section) -> Result<Vec<SocketAddr>> {

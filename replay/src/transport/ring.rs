@@ -97,7 +97,7 @@ impl Wire for RingEnd {
             gather(chunk.as_slices(), &mut self.frame[..len]);
             chunk.commit_all();
             self.counters.received += 1;
-            each(Arrival { bytes: &self.frame[..len], len, stamp_ns: None });
+            each(Arrival { bytes: &self.frame[..len], len, stamp_ns: None, lost: false });
         }
         Ok(most)
     }

@@ -255,7 +255,7 @@ impl Wire for Udp {
                 let (head, payload, len) = self.incoming.datagram(slot);
                 if (self.rebuild)(payload, len, head) {
                     let bytes = self.incoming.frame(slot);
-                    each(Arrival { bytes, len: len + HEAD, stamp_ns });
+                    each(Arrival { bytes, len: len + HEAD, stamp_ns, lost: false });
                     count += 1;
                 } else {
                     // Not ours: it arrived and nobody saw it.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use pktgen_generator::Result;
+use pktgen_generator::record::Reason;
 use pktgen_generator::time::{NEVER, SECOND, Time};
 use pktgen_generator::topology::{NodeId, Role, Topology};
 
@@ -36,6 +37,8 @@ pub(super) struct DeviceRole<'a> {
     out: Outbox,
     touched: Vec<u16>,
     batch: Vec<Frame>,
+    /// Frames that a fault took on their way in.
+    faulted: Vec<Frame>,
     changes: VecDeque<Regroup>,
     rows: DeviceRows<'a>,
     facts: Facts,
@@ -75,6 +78,7 @@ impl<'a> DeviceRole<'a> {
             out: Outbox::default(),
             touched: Vec::new(),
             batch: Vec::with_capacity(BURST),
+            faulted: Vec::with_capacity(BURST),
             changes: changes.into(),
             rows,
             facts: facts.clone(),
@@ -96,7 +100,15 @@ impl<'a> DeviceRole<'a> {
             ports.for_each(|port| port.advance(now, &mut self.pool, &mut self.device.books, &mut self.out));
             self.settle()?;
             for side in [DOWN, UP] {
-                busy += self.waiting[side].send_due(now, self.wires[side].as_mut(), &mut self.pool, |_, ()| Ok(()))?;
+                let books = &mut self.device.books;
+                // What a fault takes on the way out has left the device and goes no further.
+                let each = |frame: Frame, (), lost| {
+                    if lost {
+                        books.dropped(now, &frame, Reason::Fault, None);
+                    }
+                    Ok(())
+                };
+                busy += self.waiting[side].send_due(now, self.wires[side].as_mut(), &mut self.pool, each)?;
             }
             let ports = self.device.ports.iter().map(|port| port.wake());
             let next = ports.chain(self.waiting.iter().map(Waiting::next)).min().unwrap_or(NEVER);
@@ -124,10 +136,19 @@ impl<'a> DeviceRole<'a> {
     /// Hands a burst from one wire to the program, at the time at which it was found there.
     fn receive(&mut self, side: usize, shared: &Shared) -> Result<usize> {
         let (pool, batch, foreign, facts) = (&mut self.pool, &mut self.batch, &mut self.foreign, &self.facts);
+        let faulted = &mut self.faulted;
         let found = self.wires[side].receive(BURST, &mut |arrival| match take(&arrival, pool, facts) {
+            Some(frame) if arrival.lost => faulted.push(frame),
             Some(frame) => batch.push(frame),
             None => *foreign += 1,
         })?;
+        if !self.faulted.is_empty() {
+            let now = shared.clock.now();
+            for frame in self.faulted.drain(..) {
+                self.device.books.dropped(now, &frame, Reason::Fault, None);
+                self.pool.release(frame.buffer);
+            }
+        }
         if !self.batch.is_empty() {
             // Read after they were found, so that nothing arrives before it was sent.
             let now = shared.clock.now();
@@ -181,7 +202,7 @@ impl<'a> DeviceRole<'a> {
         outcome.counters.downlink_bytes += self.downlink_bytes;
         outcome.counters.foreign += self.foreign;
         for (name, wire) in ["device.down", "device.up"].into_iter().zip(&mut self.wires) {
-            lost(name, wire.counters(), outcome);
+            lost(name, wire.as_mut(), outcome);
         }
     }
 }

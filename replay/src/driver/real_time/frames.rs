@@ -70,14 +70,15 @@ impl<T> Waiting<T> {
         self.frames.pop_front()
     }
 
-    /// Submits what is due at `now`, at most a burst; `each` sees what was taken, whose buffers are then released.
+    /// Submits what is due at `now`, at most a burst; `each` sees what was taken, whose buffers are then released, and
+    /// whether a fault took it.
     #[inline]
     pub(super) fn send_due(
         &mut self,
         now: Time,
         wire: &mut dyn Wire,
         pool: &mut Pool,
-        mut each: impl FnMut(Frame, T) -> Result<()>,
+        mut each: impl FnMut(Frame, T, bool) -> Result<()>,
     ) -> Result<usize> {
         let due = self.frames.iter().take(BURST).take_while(|(frame, _)| frame.t <= now).count();
         if due == 0 {
@@ -88,8 +89,9 @@ impl<T> Waiting<T> {
             *slice = pool.frame(frame);
         }
         let taken = wire.send(&slices[..due])?;
-        for (frame, tag) in self.frames.drain(..taken) {
-            each(frame, tag)?;
+        let lost = wire.lost();
+        for (i, (frame, tag)) in self.frames.drain(..taken).enumerate() {
+            each(frame, tag, lost >> i & 1 == 1)?;
             pool.release(frame.buffer);
         }
         Ok(taken)

@@ -8,7 +8,7 @@ use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
 
 use super::Shared;
-use crate::transport::WireCounters;
+use crate::transport::Wire;
 
 /// Longest lateness that the histogram tells apart.
 const LATE_MAX_NS: u64 = 3_600_000_000_000;
@@ -76,8 +76,10 @@ pub(super) fn rate(sent: u64, bytes: u64, span: Time, outcome: &mut RealOutcome)
     }
 }
 
-/// What a wire lost.
-pub(super) fn lost(name: &str, counters: WireCounters, outcome: &mut RealOutcome) {
+/// What a wire has to tell, and what it lost.
+pub(super) fn lost(name: &str, wire: &mut dyn Wire, outcome: &mut RealOutcome) {
+    outcome.facts.extend(wire.notes());
+    let counters = wire.counters();
     outcome.facts.push((
         format!("frames.{name}"),
         format!(

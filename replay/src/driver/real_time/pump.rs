@@ -177,7 +177,7 @@ impl Pump {
             outcome.facts.push(("workers.starved".into(), format!("{} times no frame was ready", self.starved)));
         }
         super::rate(self.sent, self.bytes, self.last - self.first.unwrap_or(self.last), outcome);
-        lost("workers", self.wire.counters(), outcome);
+        lost("workers", self.wire.as_mut(), outcome);
     }
 }
 

@@ -73,7 +73,7 @@ impl<'a> ServerRole<'a> {
                 self.record()?;
                 shared.live.received.store(self.packets, Ordering::Relaxed);
             }
-            let sent = self.waiting.send_due(now, self.wire.as_mut(), &mut self.pool, |_, ()| Ok(()))?;
+            let sent = self.waiting.send_due(now, self.wire.as_mut(), &mut self.pool, |_, (), _| Ok(()))?;
             if found + sent > 0 || self.waiting.len() > 0 {
                 quiet_since = now;
             } else if shared.over(quiet_since) || self.wire.ended() {
@@ -112,6 +112,6 @@ impl<'a> ServerRole<'a> {
         counters.acks_sent = self.host.acks_sent;
         counters.foreign += self.host.foreign;
         counters.downlink_bytes += self.downlink_bytes;
-        lost("server", self.wire.counters(), outcome);
+        lost("server", self.wire.as_mut(), outcome);
     }
 }

@@ -18,7 +18,8 @@ use super::{Progress, RealOutcome, Roles, Serve, Shared, thread};
 use crate::capture::{RunDir, WorkerRows};
 use crate::clock::RunClock;
 use crate::plan::Parts;
-use crate::transport::{Pacing, TransportPlan, Wire};
+use crate::transport::middleware::{self, Site};
+use crate::transport::{End, Pacing, TransportPlan, Wire};
 
 /// How often progress is told.
 const TELL: Duration = Duration::from_millis(100);
@@ -47,9 +48,6 @@ pub fn run(parts: Parts, order: &Order, dir: &mut RunDir) -> Result<RealOutcome>
     let placement = Placement::new(order.plan, order.roles)?;
     let ends = order.roles.ends();
     let wires = order.plan.kind.open(order.plan, &ends, parts.frame_bytes)?;
-    let mut modes: Vec<_> =
-        ends.iter().zip(&wires).map(|(end, wire)| (format!("wire.{}", end.name()), wire.mode())).collect();
-    modes.push(("cores".into(), placement.describe()));
     // Threads that are started from here on, those of the records too, leave the roles' cores alone.
     let _back = placement.step_aside()?;
     if order.roles != Roles::ALL {
@@ -59,7 +57,9 @@ pub fn run(parts: Parts, order: &Order, dir: &mut RunDir) -> Result<RealOutcome>
     let mut roles = RunRoles::new(parts, node, wires, order, dir)?;
     let shared = Shared::new(roles.clock.clone(), order);
     roles.run(&shared, &placement, order.progress)?;
-    let mut outcome = RealOutcome::new(modes, &shared)?;
+    let mut facts = std::mem::take(&mut roles.modes);
+    facts.push(("cores".into(), placement.describe()));
+    let mut outcome = RealOutcome::new(facts, &shared)?;
     roles.count(&mut outcome);
     Ok(outcome)
 }
@@ -75,6 +75,8 @@ enum Senders<'a> {
 /// The roles of this process, ready to start.
 struct RunRoles<'a> {
     clock: RunClock,
+    /// What the wires really are, for the manifest.
+    modes: Vec<(String, String)>,
     workers: Option<Senders<'a>>,
     device: Option<Box<DeviceRole<'a>>>,
     server: Option<Box<ServerRole<'a>>>,
@@ -84,9 +86,6 @@ impl<'a> RunRoles<'a> {
     /// Makes the roles, and starts the clock.
     fn new(parts: Parts, node: NodeId, wires: Vec<Box<dyn Wire>>, order: &Order, dir: &'a mut RunDir) -> Result<Self> {
         let Parts { topology, mut devices, senders, receiver, frame_bytes, changes, facts, .. } = parts;
-        let mut wires = wires.into_iter();
-        let mut wire = || wires.next().ok_or_else(|| Error::Invalid("a wire is missing; please report this".into()));
-        let workers_wire = order.roles.workers.then(&mut wire).transpose()?;
         // What needs no reaction is made before time begins, so that the first frames are not late.
         let paced = order.plan.pacing == Pacing::Deadlines;
         let (fed, senders) = match (order.roles.workers, senders.reacts()) {
@@ -102,6 +101,15 @@ impl<'a> RunRoles<'a> {
                 dir.use_clock(RunClock::of_file(file, anchor))
             }
         };
+        let site =
+            Site { clock: clock.clone(), seed: facts.seed, frame_max: frame_bytes, folder: &dir.path().to_owned() };
+        let around = |(end, wire)| middleware::wrap(&order.plan.middleware, end, &site, wire);
+        let wires: Vec<_> = order.roles.ends().into_iter().zip(wires).map(around).collect::<Result<_>>()?;
+        let mode = |(end, wire): (End, &Box<dyn Wire>)| (format!("wire.{}", end.name()), wire.mode());
+        let modes = order.roles.ends().into_iter().zip(&wires).map(mode).collect();
+        let mut wires = wires.into_iter();
+        let mut wire = || wires.next().ok_or_else(|| Error::Invalid("a wire is missing; please report this".into()));
+        let workers_wire = order.roles.workers.then(&mut wire).transpose()?;
         let sides = dir.sides()?;
         let workers = match (fed, senders, workers_wire) {
             (Some((feeder, chunks)), _, Some(wire)) => {
@@ -125,7 +133,7 @@ impl<'a> RunRoles<'a> {
             true => Some(Box::new(ServerRole::new(receiver, facts, wire()?, frame_bytes, sides.server))),
             false => None,
         };
-        Ok(RunRoles { clock, workers, device, server })
+        Ok(RunRoles { clock, modes, workers, device, server })
     }
 
     /// Starts the threads, tells how far they are, and waits for them.

@@ -149,7 +149,7 @@ impl<'a> Workers<'a> {
         let t_sent = shared.clock.now();
         let (rows, lateness, endpoint) = (&mut self.rows, &mut self.lateness, &mut self.endpoint);
         let (bytes, late_ns) = (&mut self.bytes, &shared.live.late_ns);
-        let sent = self.waiting.send_due(t_sent, self.wire.as_mut(), &mut self.pool, |frame, row| {
+        let sent = self.waiting.send_due(t_sent, self.wire.as_mut(), &mut self.pool, |frame, row, _| {
             let late = ((t_sent - frame.t) / NS).max(0) as u64;
             lateness.saturating_record(late);
             late_ns.fetch_max(late, Ordering::Relaxed);
@@ -188,6 +188,6 @@ impl<'a> Workers<'a> {
         outcome.faults.extend(self.fault.take());
         outcome.faults.extend(self.endpoint.failure().map(|why| format!("the workers stopped early: {why}")));
         rate(self.sent, self.bytes, self.last - self.first.min(self.last), outcome);
-        lost("workers", self.wire.counters(), outcome);
+        lost("workers", self.wire.as_mut(), outcome);
     }
 }

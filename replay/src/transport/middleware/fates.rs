@@ -1,0 +1,246 @@
+//! What a fault does to the k-th frame of one direction: decided by the seed, the end, the direction and k alone.
+
+use std::fmt;
+
+use pktgen_generator::config::Section;
+use pktgen_generator::seed::{Seed, Stream, unit};
+use pktgen_generator::time::Time;
+use pktgen_generator::units::Span;
+use pktgen_generator::{Error, Result};
+
+use crate::transport::End;
+
+/// How far a frame may be held back, in frames.
+const BY_MAX: u64 = 1024;
+
+/// The keys of faults, read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Faults {
+    /// Each frame is lost with this probability, whatever happens to others.
+    pub(super) loss: f64,
+    /// Loss that comes in bursts.
+    pub(super) burst: Option<Burst>,
+    /// Probability of arriving twice.
+    pub(super) duplicate: f64,
+    /// Probability of being held back.
+    pub(super) reorder: f64,
+    /// Until so many later frames have passed.
+    pub(super) by: u64,
+    /// Or until nothing has passed for so long.
+    pub(super) hold: Time,
+    /// Probability that one bit flips.
+    pub(super) corrupt: f64,
+    /// Towards the server.
+    pub(super) up: bool,
+    /// Towards the workers.
+    pub(super) down: bool,
+}
+
+/// The model of Gilbert and Elliott: a channel that is good or bad, and loses frames with a probability of each state.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Burst {
+    /// From good to bad, per frame.
+    pub(super) p: f64,
+    /// From bad to good, per frame.
+    pub(super) r: f64,
+    /// Loss while good.
+    pub(super) loss_good: f64,
+    /// Loss while bad.
+    pub(super) loss_bad: f64,
+}
+
+impl Burst {
+    /// Share of frames that meet the bad state.
+    pub(super) fn bad(&self) -> f64 {
+        self.p / (self.p + self.r)
+    }
+}
+
+impl Faults {
+    /// The keys that are read.
+    pub(super) const KEYS: &'static [&'static str] = &[
+        "fault_loss",
+        "fault_burst_p",
+        "fault_burst_r",
+        "fault_loss_good",
+        "fault_loss_bad",
+        "fault_duplicate",
+        "fault_reorder",
+        "fault_reorder_by",
+        "fault_reorder_hold",
+        "fault_corrupt",
+        "fault_at",
+    ];
+
+    /// None if nothing is to happen.
+    pub(super) fn read(section: &mut Section, linger: Time) -> Result<Option<Self>> {
+        let loss = probability(section, "fault_loss", 0.0)?;
+        let burst = read_burst(section)?;
+        let duplicate = probability(section, "fault_duplicate", 0.0)?;
+        let reorder = probability(section, "fault_reorder", 0.0)?;
+        let corrupt = probability(section, "fault_corrupt", 0.0)?;
+        if burst.is_none() && loss + duplicate + reorder + corrupt == 0.0 {
+            return Ok(None);
+        }
+        let (by, hold) = read_reorder(section, linger, reorder > 0.0)?;
+        let at: String = section.get("fault_at", "both")?;
+        let (up, down) = match at.as_str() {
+            "up" => (true, false),
+            "down" => (false, true),
+            "both" => (true, true),
+            other => {
+                return Err(Error::config(format!(
+                    "{}: \"{other}\" is no direction; there are: up (towards the server), down (towards the workers), both",
+                    section.place("fault_at")
+                )));
+            }
+        };
+        Ok(Some(Faults { loss, burst, duplicate, reorder, by, hold, corrupt, up, down }))
+    }
+}
+
+fn read_burst(section: &mut Section) -> Result<Option<Burst>> {
+    let p = probability(section, "fault_burst_p", 0.0)?;
+    if p == 0.0 {
+        return Ok(None);
+    }
+    let r = probability(section, "fault_burst_r", 0.0)?;
+    if r == 0.0 {
+        return Err(Error::config(format!(
+            "{}: with 0 a bad channel never becomes good again; give the probability per frame that it does, which is 1 \
+             over the mean length of a burst in frames",
+            section.place("fault_burst_r")
+        )));
+    }
+    let loss_good = probability(section, "fault_loss_good", 0.0)?;
+    let loss_bad = probability(section, "fault_loss_bad", 1.0)?;
+    Ok(Some(Burst { p, r, loss_good, loss_bad }))
+}
+
+fn read_reorder(section: &mut Section, linger: Time, wanted: bool) -> Result<(u64, Time)> {
+    if !wanted {
+        return Ok((1, 0));
+    }
+    let by: u64 = section.get("fault_reorder_by", 3i64)?;
+    if !(1..=BY_MAX).contains(&by) {
+        return Err(Error::config(format!(
+            "{}: a frame can be held back by 1 to {BY_MAX} frames, not {by}",
+            section.place("fault_reorder_by")
+        )));
+    }
+    let hold: Span = section.get("fault_reorder_hold", "5ms")?;
+    if hold.ps() >= linger {
+        return Err(Error::config(format!(
+            "{}: {hold} is not below transport.linger, so the last frames could be held beyond the run's end",
+            section.place("fault_reorder_hold")
+        )));
+    }
+    Ok((by, hold.ps()))
+}
+
+/// A key between 0 and 1; what is not written and means nothing is not put into the resolved whole.
+fn probability(section: &mut Section, key: &str, default: f64) -> Result<f64> {
+    let value = section.get_opt(key)?.unwrap_or(default);
+    if !(0.0..=1.0).contains(&value) {
+        return Err(Error::config(format!("{}: {value} is no probability from 0 to 1", section.place(key))));
+    }
+    Ok(value)
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "loss {}", self.loss)?;
+        if let Some(Burst { p, r, loss_good, loss_bad }) = self.burst {
+            write!(f, ", bursts p {p} r {r} with loss {loss_good} while good and {loss_bad} while bad")?;
+        }
+        write!(f, ", duplicate {}, corrupt {}", self.duplicate, self.corrupt)?;
+        if self.reorder > 0.0 {
+            write!(f, ", reorder {} by {} frames or {}", self.reorder, self.by, Span::from_ps(self.hold))?;
+        }
+        Ok(())
+    }
+}
+
+/// What happens to one frame.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Fate {
+    /// It is lost; nothing else happens to it then.
+    pub(super) lost: bool,
+    /// It is passed on twice.
+    pub(super) duplicated: bool,
+    /// It is held back.
+    pub(super) held: bool,
+    /// A bit flips: which, as a share of its bits.
+    pub(super) flip: Option<f64>,
+}
+
+impl Fate {
+    /// Does nothing happen?
+    #[inline]
+    pub(super) fn is_clean(&self) -> bool {
+        !self.lost && !self.duplicated && !self.held && self.flip.is_none()
+    }
+}
+
+/// The fates of the frames of one direction, one after the other. Each kind of fault has a stream of its own, so that
+/// none shifts another, and more loss loses the same frames and more.
+#[derive(Debug)]
+pub(super) struct Fates {
+    faults: Faults,
+    loss: Stream,
+    burst: Stream,
+    duplicate: Stream,
+    reorder: Stream,
+    corrupt: Stream,
+    bad: bool,
+}
+
+impl Fates {
+    pub(super) fn new(faults: Faults, seed: Seed, end: End, up: bool) -> Self {
+        let stream = |what: &str| seed.stream(what, end as u64, u64::from(up));
+        let mut burst = stream("fault.burst");
+        // As if the channel had been there for long, so that the mean holds from the first frame on.
+        let bad = faults.burst.is_some_and(|model| unit(&mut burst) < model.bad());
+        Fates {
+            faults,
+            loss: stream("fault.loss"),
+            burst,
+            duplicate: stream("fault.duplicate"),
+            reorder: stream("fault.reorder"),
+            corrupt: stream("fault.corrupt"),
+            bad,
+        }
+    }
+
+    /// The next frame's.
+    #[inline]
+    pub(super) fn draw(&mut self) -> Fate {
+        let hits = |stream: &mut Stream, probability: f64| probability > 0.0 && unit(stream) < probability;
+        // Every stream is drawn from, whatever the others say.
+        let alone = hits(&mut self.loss, self.faults.loss);
+        let in_burst = self.lost_in_burst();
+        let fate = Fate {
+            lost: false,
+            duplicated: hits(&mut self.duplicate, self.faults.duplicate),
+            held: hits(&mut self.reorder, self.faults.reorder),
+            flip: self.flip(),
+        };
+        if alone || in_burst { Fate { lost: true, ..Fate::default() } } else { fate }
+    }
+
+    fn lost_in_burst(&mut self) -> bool {
+        let Some(model) = self.faults.burst else { return false };
+        let lost = unit(&mut self.burst) < if self.bad { model.loss_bad } else { model.loss_good };
+        let turns = unit(&mut self.burst) < if self.bad { model.r } else { model.p };
+        self.bad ^= turns;
+        lost
+    }
+
+    fn flip(&mut self) -> Option<f64> {
+        if self.faults.corrupt == 0.0 {
+            return None;
+        }
+        let (hit, place) = (unit(&mut self.corrupt), unit(&mut self.corrupt));
+        (hit < self.faults.corrupt).then_some(place)
+    }
+}

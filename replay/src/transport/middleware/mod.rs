@@ -1,0 +1,62 @@
+//! What may stand between a role and its wire: a tap, a rate limit, faults.
+//!
+//! Each kind wraps a [`Wire`] and is one, so it works on every transport. It reads its own keys of `[transport]`; an
+//! end that nothing is configured for keeps its bare wire, and pays nothing.
+//!
+//! [`wrap`] builds them around each other in the order of the list, the first next to the cable: a tap sees what its
+//! role sees. So a tap of the device has the frames that the device handed over and a fault then lost, and not those
+//! that a fault lost on their way in; beside a tap of the other end it shows what happened between them.
+
+mod fates;
+mod fault;
+mod lane;
+mod plan;
+mod rate_limit;
+mod tap;
+#[cfg(test)]
+mod testing;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pktgen_generator::Result;
+use pktgen_generator::config::Section;
+use pktgen_generator::registry::Named;
+use pktgen_generator::seed::Seed;
+use pktgen_generator::time::Time;
+
+use super::{End, Wire};
+use crate::clock::RunClock;
+
+pub use plan::{MiddlewarePlan, wrap};
+
+/// A run, as far as a wrapper has to know it.
+#[derive(Debug, Clone)]
+pub struct Site<'a> {
+    /// The run's clock, started: a tap stamps with it.
+    pub clock: RunClock,
+    /// The run's seed: it decides every fault.
+    pub seed: Seed,
+    /// Bytes of the run's largest frame.
+    pub frame_max: usize,
+    /// Where files go whose name is relative: the run dir.
+    pub folder: &'a Path,
+}
+
+/// A kind of middleware, as it is listed and configured.
+pub trait Middleware: Named + Sync {
+    /// The keys of `[transport]` that [`read`](Self::read) reads.
+    fn keys(&self) -> &'static [&'static str];
+
+    /// Reads them; none if they ask for nothing. `linger` is how long roles go on after the last frame.
+    fn read(&self, section: &mut Section, linger: Time) -> Result<Option<Arc<dyn Layer>>>;
+}
+
+/// A configured middleware, ready to go around the wires of a run.
+pub trait Layer: Send + Sync {
+    /// Wraps the wire of `end`, or gives it back where it has nothing to do.
+    fn wrap(&self, end: End, site: &Site, wire: Box<dyn Wire>) -> Result<Box<dyn Wire>>;
+}
+
+/// Every kind, from the cable outwards.
+pub static MIDDLEWARE: &[&dyn Middleware] = &[&fault::Fault, &rate_limit::RateLimit, &tap::Tap];

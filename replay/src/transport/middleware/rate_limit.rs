@@ -1,0 +1,288 @@
+//! `limit`: the workers' end takes no more than a token bucket allows.
+
+use std::sync::Arc;
+
+use pktgen_generator::config::Section;
+use pktgen_generator::registry::Named;
+use pktgen_generator::time::{SECOND, Time};
+use pktgen_generator::units::{Rate, Size};
+use pktgen_generator::{Error, Result};
+
+use super::{Layer, Middleware, Site};
+use crate::clock::RunClock;
+use crate::transport::{Arrival, End, Wire, WireCounters};
+
+/// `limit = "1Gbps"`.
+pub struct RateLimit;
+
+impl Named for RateLimit {
+    fn name(&self) -> &'static str {
+        "limit"
+    }
+    fn about(&self) -> &'static str {
+        "a token bucket on what the workers' end sends"
+    }
+}
+
+impl Middleware for RateLimit {
+    fn keys(&self) -> &'static [&'static str] {
+        &["limit", "limit_burst", "limit_overhead"]
+    }
+
+    fn read(&self, section: &mut Section, _linger: Time) -> Result<Option<Arc<dyn Layer>>> {
+        let Some(rate) = section.get_opt::<Rate>("limit")? else { return Ok(None) };
+        if rate.bps() == 0 {
+            return Err(Error::config(format!(
+                "{}: with {rate} nothing is ever sent; give a rate above 0, or leave the key out",
+                section.place("limit")
+            )));
+        }
+        let burst = section.get("limit_burst", "64KiB")?;
+        let overhead = section.get("limit_overhead", "0B")?;
+        Ok(Some(Arc::new(Limit { rate, burst, overhead })))
+    }
+}
+
+/// The limit.
+#[derive(Debug, Clone, Copy)]
+struct Limit {
+    rate: Rate,
+    burst: Size,
+    /// Of each frame, beside its bytes.
+    overhead: Size,
+}
+
+impl Layer for Limit {
+    fn wrap(&self, end: End, site: &Site, wire: Box<dyn Wire>) -> Result<Box<dyn Wire>> {
+        if end != End::Workers {
+            return Ok(wire);
+        }
+        let largest = site.frame_max as u64 * 8 + self.overhead.bits();
+        if self.burst.bits() < largest {
+            return Err(Error::config(format!(
+                "transport.limit_burst: {} is below the run's largest frame of {} bytes and {} of overhead, which would \
+                 never leave; raise it, or lower workload.bytes",
+                self.burst, site.frame_max, self.overhead
+            )));
+        }
+        let bucket = Bucket::full(self.rate, self.burst, site.clock.now());
+        Ok(Box::new(Limited { wire, clock: site.clock.clone(), limit: *self, bucket, blocked: false, cut: 0 }))
+    }
+}
+
+/// A token bucket in exact integers: bits per second times ps makes 10⁻¹² bits, and so it counts.
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    rate: u128,
+    depth: u128,
+    credit: u128,
+    filled: Time,
+}
+
+impl Bucket {
+    fn full(rate: Rate, depth: Size, now: Time) -> Self {
+        let depth = price(depth.bits());
+        Bucket { rate: u128::from(rate.bps()), depth, credit: depth, filled: now }
+    }
+
+    /// Lets in what came since the last time; a clock that stands still or goes back adds nothing.
+    fn fill(&mut self, now: Time) {
+        if now > self.filled {
+            self.credit = (self.credit + self.rate * (now - self.filled) as u128).min(self.depth);
+            self.filled = now;
+        }
+    }
+
+    /// How many frames of these sizes in bits may leave, from the first on.
+    fn allows(&self, sizes: impl Iterator<Item = u64>) -> usize {
+        let mut left = self.credit;
+        sizes.map_while(|bits| left.checked_sub(price(bits)).map(|rest| left = rest)).count()
+    }
+
+    /// A frame left.
+    fn pay(&mut self, bits: u64) {
+        self.credit = self.credit.saturating_sub(price(bits));
+    }
+}
+
+/// Bits as the bucket counts them.
+fn price(bits: u64) -> u128 {
+    u128::from(bits) * SECOND as u128
+}
+
+/// A wire with a limit.
+struct Limited {
+    wire: Box<dyn Wire>,
+    clock: RunClock,
+    limit: Limit,
+    bucket: Bucket,
+    /// The last call sent nothing.
+    blocked: bool,
+    /// Calls of which the limit took less than was offered.
+    cut: u64,
+}
+
+impl Limited {
+    fn bits(&self, frame: &[u8]) -> u64 {
+        frame.len() as u64 * 8 + self.limit.overhead.bits()
+    }
+}
+
+impl Wire for Limited {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+        self.bucket.fill(self.clock.now());
+        let allowed = self.bucket.allows(frames.iter().map(|frame| self.bits(frame)));
+        self.cut += u64::from(allowed < frames.len());
+        self.blocked = allowed == 0;
+        if self.blocked {
+            return Ok(0);
+        }
+        let taken = self.wire.send(&frames[..allowed])?;
+        for frame in &frames[..taken] {
+            self.bucket.pay(self.bits(frame));
+        }
+        Ok(taken)
+    }
+
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+        self.wire.receive(most, each)
+    }
+
+    fn wait(&mut self, timeout_ns: u64) -> Result<()> {
+        self.wire.wait(timeout_ns)
+    }
+
+    fn flush(&mut self, timeout_ns: u64) -> Result<()> {
+        self.wire.flush(timeout_ns)
+    }
+
+    fn lost(&self) -> u64 {
+        if self.blocked { 0 } else { self.wire.lost() }
+    }
+
+    fn counters(&mut self) -> WireCounters {
+        self.wire.counters()
+    }
+
+    fn mode(&self) -> String {
+        let Limit { rate, burst, overhead } = self.limit;
+        format!("{}; limit {rate}, burst {burst}, overhead {overhead} per frame", self.wire.mode())
+    }
+
+    fn notes(&mut self) -> Vec<(String, String)> {
+        let mut notes = self.wire.notes();
+        notes
+            .push(("limit.workers".into(), format!("{} calls were offered more than the limit let through", self.cut)));
+        notes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Memory, frame, site};
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Any window holds at most what its length brings and one bucket; with a backlog, and gaps that the bucket
+        /// outlasts, the rate is reached but for a frame.
+        #[test]
+        fn a_bucket_bounds_every_window_and_reaches_its_rate(
+            bps in 1_000_000u64..40_000_000_000,
+            depth in 1u64..200,
+            steps in prop::collection::vec((0.0f64..1.0, 64u64..1500), 1..300),
+        ) {
+            let rate = Rate::from_bps(bps);
+            let depth = Size::from_bytes(1500 * depth);
+            let mut bucket = Bucket::full(rate, depth, 0);
+            let fill_time = (depth.bits() - 1500 * 8) as f64 / bps as f64 * SECOND as f64;
+            let mut sent: Vec<(Time, u64)> = vec![];
+            let (mut now, mut total) = (0, 0);
+            for (i, (gap, bytes)) in steps.into_iter().enumerate() {
+                // It begins full, so what comes before the first frame is not kept.
+                now += if i == 0 { 0 } else { (fill_time * gap) as Time };
+                bucket.fill(now);
+                // A backlog: as many frames of this size as it allows.
+                let n = bucket.allows(std::iter::repeat(bytes * 8));
+                for _ in 0..n {
+                    bucket.pay(bytes * 8);
+                    total += bytes * 8;
+                    sent.push((now, bytes * 8));
+                }
+            }
+            let brings = |from: Time, to: Time| (u128::from(bps) * (to - from) as u128).div_ceil(SECOND as u128);
+            for (i, (from, _)) in sent.iter().enumerate() {
+                let mut window = 0u128;
+                for (to, bits) in &sent[i..] {
+                    window += u128::from(*bits);
+                    prop_assert!(window <= brings(*from, *to) + u128::from(depth.bits()));
+                }
+                if i > 40 { break; }
+            }
+            prop_assert!(u128::from(total) + 1500 * 8 >= brings(0, now) + u128::from(depth.bits()) - 1);
+        }
+    }
+
+    /// On the real clock: with a backlog for 60 ms the rate is what was asked for.
+    #[test]
+    fn a_backlog_leaves_at_the_rate() {
+        const BPS: f64 = 80e6;
+        let (memory, bench) = Memory::new();
+        let site = site();
+        let (rate, burst) = (Rate::from_bps(BPS as u64), Size::from_bytes(1 << 16));
+        let limit = Limit { rate, burst, overhead: Size::from_bytes(24) };
+        let begin = site.clock.now();
+        let mut wire = limit.wrap(End::Workers, &site, Box::new(memory)).unwrap();
+        let (one, depth) = (frame(1, 104), burst.bits() as f64);
+        let backlog = [one.as_slice(); 64];
+        let brings = |from: Time, to: Time| (to - from) as f64 / SECOND as f64 * BPS;
+        let (mut sent, mut cut, mut spilt, mut last) = (0, 0, 0.0, site.clock.now());
+        while last - begin < SECOND / 1000 * 60 {
+            let before = last;
+            last = site.clock.now();
+            while wire.send(&backlog).map(|taken| (sent += taken, taken)).unwrap().1 == 64 {}
+            cut += 1;
+            // While this thread was kept away the bucket may have run over: that is gone.
+            spilt += (brings(before, site.clock.now()) + 1024.0 - depth).max(0.0);
+        }
+        let bits = sent as f64 * 128.0 * 8.0;
+        let most = brings(begin, site.clock.now()) + depth;
+        assert!(bits <= most, "{bits} bits are above {most}");
+        let least = brings(begin, last) + depth - spilt - 2.0 * 1024.0 - 0.001 * BPS;
+        assert!(bits > least, "{bits} bits are below {least}, {spilt} were spilt");
+        assert_eq!(bench.lock().unwrap().sent.len(), sent);
+        assert!(wire.notes()[1].1.starts_with(&format!("{cut} calls")), "{:?}", wire.notes());
+    }
+
+    #[test]
+    fn only_what_the_wire_took_is_paid_for_and_only_workers_are_limited() {
+        let (memory, bench) = Memory::new();
+        let limit = Limit { rate: Rate::from_bps(1), burst: Size::from_bytes(300), overhead: Size::default() };
+        let mut wire = limit.wrap(End::Workers, &site(), Box::new(memory)).unwrap();
+        let one = frame(1, 100);
+        bench.lock().unwrap().room = 1;
+        assert_eq!(wire.send(&[&one, &one, &one, &one]).unwrap(), 1);
+        assert_eq!(wire.lost(), 0b101);
+        bench.lock().unwrap().room = 9;
+        assert_eq!(wire.send(&[&one, &one, &one, &one]).unwrap(), 2, "300 bytes in all");
+        assert_eq!((wire.send(&[&one]).unwrap(), wire.lost()), (0, 0), "the bucket is empty");
+        assert!(wire.mode().starts_with("memory; limit 1bps, burst 300B"), "{}", wire.mode());
+        for end in [End::DeviceDown, End::DeviceUp, End::Server] {
+            let mut wire = limit.wrap(end, &site(), Box::new(Memory::new().0)).unwrap();
+            assert_eq!((wire.send(&[one.as_slice(); 60]).unwrap(), wire.mode().as_str()), (60, "memory"));
+        }
+    }
+
+    #[test]
+    fn what_could_never_leave_is_refused() {
+        let read = |values: &[(&str, pktgen_generator::config::Value)]| {
+            RateLimit.read(&mut Section::of("transport", values), 0).map(|layer| layer.is_some())
+        };
+        assert!(!read(&[]).unwrap());
+        assert!(read(&[("limit", "1Gbps".into())]).unwrap());
+        assert!(read(&[("limit", "0bps".into())]).unwrap_err().to_string().contains("transport.limit"));
+        let limit = Limit { rate: Rate::from_bps(1), burst: Size::from_bytes(130), overhead: Size::from_bytes(24) };
+        let error = limit.wrap(End::Workers, &site(), Box::new(Memory::new().0)).err().unwrap().to_string();
+        assert!(error.contains("limit_burst: 130B") && error.contains("128 bytes"), "{error}");
+    }
+}

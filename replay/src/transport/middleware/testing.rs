@@ -1,0 +1,102 @@
+//! A wire of plain memory for the tests of what goes around it.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use pktgen_generator::Result;
+use pktgen_generator::seed::Seed;
+
+use super::Site;
+use crate::clock::RunClock;
+use crate::transport::{Arrival, Wire, WireCounters};
+
+/// What a test sees of the wire, and puts there.
+pub(super) struct Bench {
+    /// What was sent, in order.
+    pub(super) sent: Vec<Vec<u8>>,
+    /// What is to arrive.
+    pub(super) incoming: VecDeque<Vec<u8>>,
+    /// Frames that it still takes.
+    pub(super) room: usize,
+    /// Which of the next frames arrive marked as lost.
+    pub(super) marks: u64,
+    /// Calls of `wait` and `flush`, with their time.
+    pub(super) calls: Vec<(&'static str, u64)>,
+}
+
+/// The naive wire.
+pub(super) struct Memory(Arc<Mutex<Bench>>);
+
+impl Memory {
+    pub(super) fn new() -> (Self, Arc<Mutex<Bench>>) {
+        let bench =
+            Bench { sent: Vec::new(), incoming: VecDeque::new(), room: usize::MAX, marks: 0, calls: Vec::new() };
+        let bench = Arc::new(Mutex::new(bench));
+        (Memory(bench.clone()), bench)
+    }
+}
+
+impl Wire for Memory {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+        let mut bench = self.0.lock().unwrap();
+        let taken = frames.len().min(bench.room);
+        bench.room -= taken;
+        bench.sent.extend(frames[..taken].iter().map(|frame| frame.to_vec()));
+        Ok(taken)
+    }
+
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+        let mut bench = self.0.lock().unwrap();
+        for taken in 0..most {
+            let Some(bytes) = bench.incoming.pop_front() else { return Ok(taken) };
+            each(Arrival { bytes: &bytes, len: bytes.len(), stamp_ns: Some(7), lost: bench.marks & 1 == 1 });
+            bench.marks >>= 1;
+        }
+        Ok(most)
+    }
+
+    fn wait(&mut self, timeout_ns: u64) -> Result<()> {
+        self.0.lock().unwrap().calls.push(("wait", timeout_ns));
+        Ok(())
+    }
+
+    fn flush(&mut self, timeout_ns: u64) -> Result<()> {
+        self.0.lock().unwrap().calls.push(("flush", timeout_ns));
+        Ok(())
+    }
+
+    fn lost(&self) -> u64 {
+        0b101
+    }
+
+    fn counters(&mut self) -> WireCounters {
+        let sent = self.0.lock().unwrap().sent.len() as u64;
+        WireCounters { sent, send_dropped: 3, received: 5, receive_dropped: 9 }
+    }
+
+    fn mode(&self) -> String {
+        "memory".into()
+    }
+
+    fn notes(&mut self) -> Vec<(String, String)> {
+        vec![("memory".into(), "noted".into())]
+    }
+}
+
+/// A frame that says its number.
+pub(super) fn frame(number: u32, len: usize) -> Vec<u8> {
+    let mut bytes = vec![number as u8; len.max(4)];
+    bytes[..4].copy_from_slice(&number.to_le_bytes());
+    bytes
+}
+
+/// A run that writes no files.
+pub(super) fn site() -> Site<'static> {
+    within(Path::new("/nonexistent"))
+}
+
+/// A run in `folder`.
+pub(super) fn within(folder: &Path) -> Site<'_> {
+    Site { clock: RunClock::start(), seed: Seed(1), frame_max: 128, folder }
+}
