@@ -5,6 +5,7 @@ mod demo;
 mod list;
 mod replay;
 mod report;
+mod tempo;
 mod trace;
 mod verify;
 

@@ -10,14 +10,17 @@ use pktgen_replay::run::{Experiment, Finished};
 
 use crate::args;
 use crate::args::Replay;
-use crate::commands::report;
+use crate::commands::{report, tempo};
 use crate::ui::{Ui, stop_flag};
 
 /// Longest part of an experiment's name in a folder's.
 const NAME_MAX: usize = 100;
 
 pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
-    let experiment = Experiment::open(load(&args.experiment)?)?;
+    let mut document = load(&args.experiment)?;
+    let changes = tempo::apply(&args.tempo, &args.experiment.set, &mut document)?;
+    let experiment = Experiment::open(document)?;
+    tempo::check(&changes, &experiment.runs)?;
     if args.print_config {
         let plan = experiment.prepare(&experiment.runs[0])?;
         ui.result(plan.config.trim_end());
