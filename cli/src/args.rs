@@ -89,6 +89,8 @@ pub(crate) struct Experiment {
 pub(crate) struct Replay {
     #[command(flatten)]
     pub(crate) experiment: Experiment,
+    #[command(flatten)]
+    pub(crate) tempo: Tempo,
     /// Folder for the run dir or the sweep's run dirs; must be new or empty [default: runs/NAME-N]
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
@@ -185,6 +187,26 @@ pub(crate) struct Merge {
     /// Folder for the run dir; must be new or empty
     #[arg(short, long)]
     pub(crate) out: PathBuf,
+}
+
+/// How fast a replay is, and how often: keys of the experiment in other words (`commands/tempo.rs`).
+#[derive(Debug, Clone, Default, ClapArgs)]
+pub(crate) struct Tempo {
+    /// F times as fast as the experiment says, as 2.0 or 0.0000002 (schedule.speed)
+    #[arg(long, value_name = "F", conflicts_with_all = ["rate", "pps", "top"])]
+    pub(crate) speed: Option<String>,
+    /// Mean rate of the whole run, as 10Gbps (schedule.offered)
+    #[arg(long, value_name = "RATE", conflicts_with_all = ["pps", "top"])]
+    pub(crate) rate: Option<String>,
+    /// Mean packets per second of the whole run, as 2M, 100k, 1 or 0.5 (schedule.pps)
+    #[arg(long, value_name = "N", conflicts_with = "top")]
+    pub(crate) pps: Option<String>,
+    /// As fast as possible, for real-time transports (transport.pacing = "top")
+    #[arg(long)]
+    pub(crate) top: bool,
+    /// Passes of the workload; 0: until something else ends the run (workload.repeat)
+    #[arg(long = "loop", value_name = "N")]
+    pub(crate) passes: Option<u32>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -30,8 +30,8 @@ const FUNCTION_MAX: usize = 70;
 /// Folders with a registry: folder, list, and files beside it that are no entries.
 const REGISTRIES: &[(&str, &str, &[&str])] = &[
     ("generator/src/wire", "FORMATS", &["frame", "build"]),
-    ("generator/src/workload", "WORKLOADS", &["edit", "mix", "open", "repeat"]),
-    ("generator/src/schedule", "SCHEDULES", &["merge", "open", "speed"]),
+    ("generator/src/workload", "WORKLOADS", &["edit", "mix", "open", "repeat", "survey", "tempo"]),
+    ("generator/src/schedule", "SCHEDULES", &["merge", "open", "speed", "tempo"]),
     ("generator/src/topology", "SHAPES", &["model"]),
     ("replay/src/target/program", "PROGRAMS", &[]),
     ("replay/src/target/queue", "QUEUES", &[]),

@@ -170,6 +170,120 @@ impl Span {
     }
 }
 
+/// An exact decimal number, zero or more, of at most 18 digits: a factor that no float rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Decimal {
+    /// The number times 10 to the power of `places`; no more places than needed.
+    digits: u128,
+    places: u32,
+}
+
+impl Decimal {
+    /// Most places before and after the point: a ratio and its products with 10⁹ stay within 128 bits.
+    const PLACES_MAX: i64 = 28;
+
+    /// Reads `text`, with an exponent if it has one; `power` is added to the exponent.
+    fn read(text: &str, power: i64) -> Result<Self, String> {
+        let wrong = || "the number is not a decimal that is zero or more".to_owned();
+        let (number, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+        let exponent: i64 = exponent.parse().map_err(|_| wrong())?;
+        let number = number.replace('_', "");
+        let (whole, fraction) = number.split_once('.').unwrap_or((&number, ""));
+        let digits = format!("{whole}{fraction}");
+        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(wrong());
+        }
+        let significant = digits.trim_start_matches('0').trim_end_matches('0');
+        if significant.is_empty() {
+            return Ok(Decimal { digits: 0, places: 0 });
+        }
+        if significant.len() > 18 {
+            return Err("it has more than 18 digits".to_owned());
+        }
+        let zeros = digits.len() - digits.trim_end_matches('0').len();
+        let places =
+            (fraction.len() as i64).saturating_sub(zeros as i64).saturating_sub(exponent.saturating_add(power));
+        let before = significant.len() as i64 - places.clamp(-1000, 1000);
+        if places > Self::PLACES_MAX || before > Self::PLACES_MAX {
+            return Err("it is too large or too small".to_owned());
+        }
+        let digits: u128 = significant.parse().map_err(|_| wrong())?;
+        let scale = 10u128.pow(places.min(0).unsigned_abs() as u32);
+        Ok(Decimal { digits: digits * scale, places: places.max(0) as u32 })
+    }
+
+    /// Numerator and denominator; the latter is a power of ten.
+    pub const fn ratio(self) -> (u128, u128) {
+        (self.digits, 10u128.pow(self.places))
+    }
+
+    /// Is it from 10 to the power of `-low` to 10 to the power of `high`? Both are at most 10.
+    pub const fn is_within(self, low: u32, high: u32) -> bool {
+        let (digits, scale) = self.ratio();
+        digits * 10u128.pow(low) >= scale && digits <= scale.saturating_mul(10u128.pow(high))
+    }
+
+    /// Is it 1 or more?
+    pub const fn is_at_least_one(self) -> bool {
+        self.is_within(0, Self::PLACES_MAX as u32)
+    }
+}
+
+impl FromStr for Decimal {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let fail = |why| UnitError { text: text.to_owned(), kind: "number", why, example: "0.25 or 2e-7" };
+        Decimal::read(text.trim(), 0).map_err(fail)
+    }
+}
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let places = self.places as usize;
+        let digits = format!("{:0width$}", self.digits, width = places + 1);
+        let (whole, fraction) = digits.split_at(digits.len() - places);
+        f.pad(&if fraction.is_empty() { whole.to_owned() } else { format!("{whole}.{fraction}") })
+    }
+}
+
+/// A rate of packets: 2M, 100k, 0.5 or 1 packets per second, also with the unit `pps`. Above 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PacketRate(Decimal);
+
+impl PacketRate {
+    /// So many packets in so many seconds; both are above 0, and both are below 2⁷⁰ and 2³⁰.
+    pub const fn ratio(self) -> (u128, u128) {
+        self.0.ratio()
+    }
+}
+
+impl FromStr for PacketRate {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let fail = |why| UnitError { text: text.to_owned(), kind: "packet rate", why, example: "2M, 100k, 1 or 0.5" };
+        let number = text.trim();
+        let number = number.strip_suffix("pps").unwrap_or(number).trim_end();
+        let split = number.strip_suffix(['k', 'M', 'G']).map_or(number, str::trim_end);
+        let power = match number[split.len()..].trim_start() {
+            "k" => 3,
+            "M" => 6,
+            "G" => 9,
+            _ => 0,
+        };
+        let rate = Decimal::read(split, power).map_err(fail)?;
+        if rate.places > 9 || !rate.is_within(9, 12) {
+            return Err(fail("it is not from 1e-9 to 1e12 packets per second, with at most 9 decimals".to_owned()));
+        }
+        Ok(PacketRate(rate))
+    }
+}
+
+impl fmt::Display for PacketRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}pps", self.0))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,7 +321,62 @@ mod tests {
         }
     }
 
+    #[test]
+    fn decimals_are_exact() {
+        for (text, ratio) in [
+            ("0.0000002", (2, 10_000_000)),
+            ("2e-7", (2, 10_000_000)),
+            ("20E-8", (2, 10_000_000)),
+            (" 1_000.50 ", (10_005, 10)),
+            ("1e9", (1_000_000_000, 1)),
+            ("0", (0, 1)),
+            (".5", (5, 10)),
+            // A float holds 16 of these digits.
+            ("0.123456789012345678", (123_456_789_012_345_678, 1_000_000_000_000_000_000)),
+        ] {
+            assert_eq!(text.parse::<Decimal>().unwrap().ratio(), ratio, "{text}");
+        }
+        for text in
+            ["", ".", "-1", "+1", "1.2.3", "1e", "e3", "0x10", "inf", "NaN", "1e30", "1e-30", "1234567890123456789"]
+        {
+            assert!(text.parse::<Decimal>().is_err(), "{text}");
+        }
+        for text in ["1e99999999999999999999", "1e9223372036854775807", "1e-9223372036854775808"] {
+            assert!(text.parse::<Decimal>().is_err(), "{text}");
+        }
+        assert_eq!("2e-7".parse::<Decimal>().unwrap().to_string(), "0.0000002");
+    }
+
+    #[test]
+    fn packet_rates_have_prefixes() {
+        for (text, ratio) in [
+            ("2M", (2_000_000, 1)),
+            ("100k", (100_000, 1)),
+            ("0.5", (5, 10)),
+            ("1", (1, 1)),
+            ("1 pps", (1, 1)),
+            ("1.5 Mpps", (1_500_000, 1)),
+            ("0.0005k", (5, 10)),
+            ("1000G", (1_000_000_000_000, 1)),
+        ] {
+            assert_eq!(text.parse::<PacketRate>().unwrap().ratio(), ratio, "{text}");
+        }
+        for text in ["", "0", "M", "pps", "2X", "2Mbps", "-1", "2m", "1001G", "1e-10", "1.0000000001", "2 000"] {
+            let message = text.parse::<PacketRate>().unwrap_err().to_string();
+            assert!(message.contains("100k"), "{message}");
+        }
+        assert_eq!("2M".parse::<PacketRate>().unwrap().to_string(), "2000000pps");
+    }
+
     proptest! {
+        #[test]
+        fn decimals_print_as_they_are(digits in 0u64..1_000_000_000_000_000_000, places in 0u32..10) {
+            let number = Decimal::read(&digits.to_string(), -i64::from(places)).unwrap();
+            let (numerator, denominator) = number.ratio();
+            prop_assert_eq!(numerator * 10u128.pow(places), u128::from(digits) * denominator);
+            prop_assert_eq!(number.to_string().parse::<Decimal>().unwrap(), number);
+        }
+
         #[test]
         fn printing_and_parsing_agree(value in 0..=i64::MAX as u64) {
             prop_assert_eq!(Rate(value).to_string().parse::<Rate>().unwrap(), Rate(value));
@@ -224,6 +393,7 @@ mod tests {
         #[test]
         fn no_text_panics(text in ".*") {
             let _ = (text.parse::<Rate>(), text.parse::<Size>(), text.parse::<Span>());
+            let _ = (text.parse::<Decimal>(), text.parse::<PacketRate>());
         }
     }
 }

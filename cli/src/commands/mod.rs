@@ -8,6 +8,7 @@ mod merge;
 mod part;
 mod replay;
 mod report;
+mod tempo;
 mod trace;
 mod verify;
 
@@ -23,8 +24,8 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Demo(args) => demo::run(args, ui),
         Command::Trace(args) => trace::run(args, ui),
         Command::Replay(args) => replay::run(args, ui),
-        Command::Target(args) => part::run(&args.experiment, args.serve, Roles::DEVICE, ui),
-        Command::Capture(args) => part::run(&args.experiment, args.serve, Roles::SERVER, ui),
+        Command::Target(args) => part::serve(&args.experiment, args.serve, Roles::DEVICE, ui),
+        Command::Capture(args) => part::serve(&args.experiment, args.serve, Roles::SERVER, ui),
         Command::Merge(args) => merge::run(&args, ui),
         Command::Analyze(args) => analyze::run(args, ui),
         Command::Report(args) => report::run(args, ui),

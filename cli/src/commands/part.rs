@@ -10,8 +10,12 @@ use crate::args;
 use crate::commands::replay::{free_folder, load, say_validity};
 use crate::ui::{Ui, live, stop_flag};
 
-pub(super) fn run(experiment: &args::Experiment, serve: args::Serve, roles: Roles, ui: &Ui) -> Result<u8> {
-    let experiment = Experiment::open(load(experiment)?)?;
+/// A part that serves: `experiment` says what.
+pub(super) fn serve(experiment: &args::Experiment, serve: args::Serve, roles: Roles, ui: &Ui) -> Result<u8> {
+    run(&Experiment::open(load(experiment)?)?, serve, roles, ui)
+}
+
+pub(super) fn run(experiment: &Experiment, serve: args::Serve, roles: Roles, ui: &Ui) -> Result<u8> {
     let run = experiment.choose(serve.run.as_deref())?;
     let out = match serve.out {
         Some(out) => out,

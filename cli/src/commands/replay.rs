@@ -11,18 +11,25 @@ use pktgen_replay::run::{Experiment, Finished};
 
 use crate::args;
 use crate::args::Replay;
-use crate::commands::{part, report};
+use crate::commands::{find_rate, part, report, tempo};
 use crate::ui::{Ui, live, stop_flag};
 
 /// Longest part of an experiment's name in a folder's.
 const NAME_MAX: usize = 100;
 
 pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
+    let mut document = load(&args.experiment)?;
+    let changes = tempo::apply(&args.tempo, &args.experiment.set, &mut document)?;
+    let experiment = Experiment::open(document.clone())?;
+    tempo::check(&changes, &experiment.runs)?;
+    if args.find.find_rate {
+        let out = args.out.map_or_else(|| free_folder(&format!("{}-rate", experiment.name)), Ok)?;
+        return find_rate::run(&document, args.run.as_deref(), &out, &args.find, ui);
+    }
     if args.role.is_some() {
         let serve = args::Serve { out: args.out, run: args.run, idle: None, most: None };
-        return part::run(&args.experiment, serve, Roles::WORKERS, ui);
+        return part::run(&experiment, serve, Roles::WORKERS, ui);
     }
-    let experiment = Experiment::open(load(&args.experiment)?)?;
     if args.print_config {
         let plan = experiment.prepare(&experiment.runs[0])?;
         ui.result(plan.config.trim_end());

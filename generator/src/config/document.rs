@@ -44,7 +44,7 @@ pub enum Origin {
     },
     /// In an environment variable.
     Environment(String),
-    /// On the command line.
+    /// On the command line: what follows `--set`, or a flag of its own with its value.
     Flag(String),
     /// Nowhere: the default.
     Default,
@@ -55,6 +55,7 @@ impl fmt::Display for Origin {
         match self {
             Origin::File { path, line, column } => write!(f, "{path}:{line}:{column}"),
             Origin::Environment(name) => write!(f, "environment variable {name}"),
+            Origin::Flag(text) if text.starts_with("--") => f.write_str(text),
             Origin::Flag(text) => write!(f, "--set {text}"),
             Origin::Default => f.write_str("default"),
         }
@@ -147,6 +148,19 @@ impl Document {
             table = inner;
         }
         Ok(())
+    }
+
+    /// Takes out what was written at the dotted `path`, if anything was: a flag replaces the keys that it is instead of.
+    pub fn unset(&mut self, path: &str) {
+        let (tables, key) = path.rsplit_once('.').map_or((None, path), |(tables, key)| (Some(tables), key));
+        let mut table = &mut self.root;
+        for part in tables.into_iter().flat_map(|tables| tables.split('.')) {
+            match table.get_mut(part).map(|entry| &mut entry.value) {
+                Some(Value::Table(inner)) => table = inner,
+                _ => return,
+            }
+        }
+        table.remove(key);
     }
 
     /// The value at the dotted `path`, if it was written.

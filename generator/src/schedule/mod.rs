@@ -11,6 +11,7 @@ mod on_off;
 mod open;
 mod poisson;
 mod speed;
+mod tempo;
 
 use crate::Result;
 use crate::config::Section;
@@ -18,9 +19,9 @@ use crate::registry::Named;
 use crate::seed::Seed;
 use crate::time::Time;
 
-pub use as_recorded::Tempo;
 pub use open::{allow_unused, open};
 pub use speed::Speed;
+pub use tempo::{Pass, Tempo};
 
 /// What a schedule must know of the workload.
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! Scaling the times of a trace in exact integer arithmetic; replaying and `trace scale` do.
 
 use crate::time::{HORIZON, SECOND, Time};
-use crate::units::Rate;
+use crate::units::{Decimal, Rate};
 
 /// Moves times so that they start at 0 and multiplies them by a ratio of integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,23 +25,24 @@ impl Stretch {
         }
         // Traces have below 2⁶⁴ updates of below 2¹⁷ bits; a product beyond 128 bits would be beyond time anyway.
         let wanted = bits.saturating_mul(SECOND as u128) / u128::from(rate.bps().max(1));
-        Stretch { first, numerator: wanted, denominator: last.abs_diff(first).into() }
+        Stretch::span(first, last.abs_diff(first).into(), wanted)
     }
 
-    /// Times from `first` on, divided by `speed`, which is from 10⁻⁹ to 10⁹: by the decimal number that prints as
-    /// it, so that a speed of 0.1 is one tenth and not the float next to it.
-    pub(crate) fn speed(first: Time, speed: f64) -> Self {
-        let text = speed.to_string();
-        let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-        // At most 10 + 26 digits; the range keeps both far below 2¹²⁸.
-        let digits = format!("{whole}{fraction}").parse().unwrap_or(1u128).max(1);
-        Stretch { first, numerator: 10u128.pow(fraction.len() as u32), denominator: digits }
+    /// Times from `first` on such that a span of `since`, which is above 0, becomes one of `wanted`.
+    pub(crate) fn span(first: Time, since: u128, wanted: u128) -> Self {
+        Stretch { first, numerator: wanted, denominator: since }
+    }
+
+    /// Times from `first` on, divided by `speed`, which is from 10⁻⁹ to 10⁹.
+    pub(crate) fn speed(first: Time, speed: Decimal) -> Self {
+        let (digits, scale) = speed.ratio();
+        Stretch { first, numerator: scale, denominator: digits.max(1) }
     }
 
     /// The scaled time of `t`; none if it is before the first or later than time reaches.
     pub(crate) fn at(&self, t: Time) -> Option<Time> {
         let since = u128::try_from(i128::from(t) - i128::from(self.first)).ok()?;
-        // What overflows here is at least 2¹²⁸ / 2⁶⁴ picoseconds long: also beyond time.
+        // Denominators are below 2⁶⁴: what overflows here is longer than 2⁶⁴ picoseconds, also beyond time.
         let scaled = since.checked_mul(self.numerator)? / self.denominator;
         Time::try_from(scaled).ok().filter(|t| *t <= HORIZON)
     }
@@ -55,16 +56,21 @@ impl Stretch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use num_bigint::BigUint;
     use proptest::prelude::*;
+
+    fn speed(first: Time, text: &str) -> Stretch {
+        Stretch::speed(first, text.parse().unwrap())
+    }
 
     #[test]
     fn speeds_are_the_decimal_numbers_that_they_say() {
-        assert_eq!(Stretch::speed(5, 0.1).at(6), Some(10));
-        assert_eq!(Stretch::speed(0, 2.0).at(7), Some(3));
-        assert_eq!(Stretch::speed(0, 1e-9).at(3), Some(3_000_000_000));
-        assert_eq!(Stretch::speed(0, 1e9).at(3_000_000_000), Some(3));
-        assert_eq!(Stretch::speed(0, 0.3).at(HORIZON / 4), Some((i128::from(HORIZON / 4) * 10 / 3) as Time));
-        assert_eq!(Stretch::speed(0, 0.1).at(HORIZON / 2), None);
+        assert_eq!(speed(5, "0.1").at(6), Some(10));
+        assert_eq!(speed(0, "2.0").at(7), Some(3));
+        assert_eq!(speed(0, "1e-9").at(3), Some(3_000_000_000));
+        assert_eq!(speed(0, "1e9").at(3_000_000_000), Some(3));
+        assert_eq!(speed(0, "0.3").at(HORIZON / 4), Some((i128::from(HORIZON / 4) * 10 / 3) as Time));
+        assert_eq!(speed(0, "0.1").at(HORIZON / 2), None);
         assert_eq!(Stretch::none(4).at(3), None);
     }
 
@@ -80,11 +86,33 @@ mod tests {
         assert_eq!(Stretch::offered(5, 5, bits, rate).at(5), Some(0));
     }
 
+    /// `since · numerator / denominator` rounded down, by numbers without an end; none beyond the range of a run.
+    fn oracle(since: u64, numerator: BigUint, denominator: BigUint) -> Option<Time> {
+        let time = Time::try_from(BigUint::from(since) * numerator / denominator).ok()?;
+        (time <= HORIZON).then_some(time)
+    }
+
     proptest! {
         #[test]
-        fn order_is_kept_and_nothing_panics(a: i64, b: i64, first: i64, speed in 1e-9f64..1e9, bits: u64, bps: u64) {
+        fn ratios_agree_with_numbers_without_an_end(
+            first in 0..HORIZON, since in 0u64..=HORIZON as u64, bits in 0u32..62, speed_digits in 1u64..1_000_000_000_000_000_000,
+            places in 0u32..27, span in 1u64..=u64::MAX / 2, wanted: u128,
+        ) {
+            let since = since >> bits;
+            let t = first.saturating_add(since as Time);
+            let speed: Decimal = format!("{speed_digits}e-{places}").parse().unwrap();
+            if speed.is_within(9, 9) {
+                let wanted = oracle(since, BigUint::from(10u32).pow(places), BigUint::from(speed_digits));
+                prop_assert_eq!(Stretch::speed(first, speed).at(t), wanted);
+            }
+            let stretch = Stretch::span(first, span.into(), wanted >> bits);
+            prop_assert_eq!(stretch.at(t), oracle(since, (wanted >> bits).into(), span.into()));
+        }
+
+        #[test]
+        fn order_is_kept_and_nothing_panics(a: i64, b: i64, first: i64, factor in 1e-9f64..1e9, bits: u64, bps: u64) {
             let (low, high) = (a.min(b), a.max(b));
-            for stretch in [Stretch::speed(first, speed), Stretch::offered(first, high, bits.into(), Rate::from_bps(bps))] {
+            for stretch in [speed(first, &factor.to_string()), Stretch::offered(first, high, bits.into(), Rate::from_bps(bps))] {
                 if let (Some(low), Some(high)) = (stretch.at(low), stretch.at(high)) {
                     prop_assert!(0 <= low && low <= high && high <= HORIZON);
                 }

@@ -1,6 +1,7 @@
 //! Two sources as one, in the order of time. The second ends with the first.
 
 use super::{Source, Update};
+use crate::time::Time;
 use crate::topology::Population;
 
 /// Updates of `main`, with `extra` traffic beside them until `main` ends.
@@ -42,6 +43,10 @@ impl Source for Mix {
 
     fn take(&mut self, values: &mut [u8]) {
         if self.extra_is_next() { self.extra.take(values) } else { self.main.take(values) }
+    }
+
+    fn rest(&self) -> Option<Time> {
+        self.main.rest()
     }
 
     fn failure(&self) -> Option<&str> {

@@ -9,6 +9,8 @@ mod mix;
 mod open;
 mod repeat;
 mod rl;
+mod survey;
+mod tempo;
 mod trace_file;
 
 use crate::Result;
@@ -54,6 +56,11 @@ pub trait Source: Send {
     /// fit. Does nothing at the end.
     fn take(&mut self, values: &mut [u8]);
 
+    /// What lies between two passes of the source if all its updates are at one time; none if nothing says so.
+    fn rest(&self) -> Option<Time> {
+        None
+    }
+
     /// Why the source ended early, if it did: a damaged trace, an update later than time reaches. Asked once at
     /// the end of a run.
     fn failure(&self) -> Option<&str> {
@@ -69,6 +76,12 @@ pub trait Workload: Named + Sync {
 
     /// Reads its keys from `[workload]` and the schedule's from `[schedule]`.
     fn open(&self, section: &mut Section, schedule: &mut Section, seed: Seed) -> Result<Box<dyn Source>>;
+
+    /// Does [`open`](Self::open) apply `schedule.speed` and `schedule.pps` itself? What does not is scaled from
+    /// outside.
+    fn keeps_tempo(&self) -> bool {
+        false
+    }
 }
 
 /// Every workload, by name.

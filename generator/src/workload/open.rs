@@ -5,6 +5,8 @@ use sha2::{Digest, Sha256};
 
 use super::mix::Mix;
 use super::repeat::Repeat;
+use super::survey::Traces;
+use super::tempo::{Scaled, Scaling};
 use super::{Source, WORKLOADS, Workload, background, edit};
 use crate::config::{Document, Section};
 use crate::registry::find;
@@ -18,7 +20,7 @@ use crate::{Error, Result};
 pub struct Opened {
     /// The source.
     pub source: Box<dyn Source>,
-    /// Hash of the trace file, or of the resolved workload, schedule and seed.
+    /// Hash of the trace file (of all, one after the other), or of the resolved workload, schedule and seed.
     pub hash: String,
     /// It repeats without end: something else must end the run.
     pub endless: bool,
@@ -28,23 +30,25 @@ pub struct Opened {
 ///
 /// A `workload.trace` replaces whatever kinds the file names, so that `--set workload.trace=FILE` replays any trace
 /// in any experiment: no synthetic workload or schedule is opened, and the resolved configuration says `trace` and
-/// `as_recorded`. Which keys of `[schedule]` count then: [`schedule::Tempo::read`]. Keys of the kinds that are not
+/// `as_recorded`. Which keys of `[schedule]` count then: [`schedule::Tempo::of_trace`]. Keys of the kinds that are not
 /// used stay valid, so that a sweep can visit several.
 pub fn open(document: &mut Document, seed: Seed) -> Result<Opened> {
     let mut section = document.section("workload")?;
     let mut schedule = document.section("schedule")?;
     let written: String = section.get("kind", "rl")?;
     let mut kind = find(WORKLOADS, "workload", &written, &section.place("kind"))?;
-    let trace: Option<String> = section.get_opt("trace")?;
+    let trace: Option<Traces> = section.get_opt("trace")?;
     if trace.is_some() {
         kind = find(WORKLOADS, "workload", "trace", "workload.trace")?;
         section.settle("kind", "trace");
     }
     let passes: u32 = section.get("repeat", 1u32)?;
+    let scaling = if kind.keeps_tempo() { None } else { Scaling::read(kind, &section, &mut schedule, seed)? };
     let (again, again_schedule) = (section.clone(), schedule.clone());
-    let mut source = one_pass(kind, &mut section, &mut schedule, seed)?;
+    let pass = OnePass { kind, scaling, seed };
+    let mut source = pass.open(&mut section, &mut schedule)?;
     if passes != 1 {
-        let reopen = move || one_pass(kind, &mut again.clone(), &mut again_schedule.clone(), seed);
+        let reopen = move || pass.open(&mut again.clone(), &mut again_schedule.clone());
         source = Box::new(Repeat::new(source, passes, Box::new(reopen)));
     }
     source = edit::edited(&mut section, &mut schedule, source)?;
@@ -68,7 +72,7 @@ pub fn open(document: &mut Document, seed: Seed) -> Result<Opened> {
     document.close(section)?;
     document.close(schedule)?;
     let hash = match trace {
-        Some(path) => trusted_hash(std::path::Path::new(&path))?,
+        Some(traces) => trusted_hashes(&traces)?,
         None => {
             let mut hash = Sha256::new();
             hash.update(document.resolved_section("workload"));
@@ -81,12 +85,35 @@ pub fn open(document: &mut Document, seed: Seed) -> Result<Opened> {
 }
 
 /// The workload and what runs beside it, once.
-fn one_pass(kind: &dyn Workload, section: &mut Section, schedule: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
-    let source = kind.open(section, schedule, seed)?;
-    Ok(match background::beside(section, source.population().len() as u32, seed)? {
-        Some(extra) => Box::new(Mix::new(source, extra)),
-        None => source,
-    })
+struct OnePass {
+    kind: &'static dyn Workload,
+    scaling: Option<Scaling>,
+    seed: Seed,
+}
+
+impl OnePass {
+    fn open(&self, section: &mut Section, schedule: &mut Section) -> Result<Box<dyn Source>> {
+        let mut source = self.kind.open(section, schedule, self.seed)?;
+        if let Some(scaling) = self.scaling {
+            source = Box::new(Scaled::new(source, scaling));
+        }
+        Ok(match background::beside(section, source.population().len() as u32, self.seed)? {
+            Some(extra) => Box::new(Mix::new(source, extra)),
+            None => source,
+        })
+    }
+}
+
+/// The hash of a trace, or of the hashes of several in their order.
+fn trusted_hashes(traces: &Traces) -> Result<String> {
+    if let [one] = traces.0.as_slice() {
+        return trusted_hash(one);
+    }
+    let mut all = Sha256::new();
+    for path in &traces.0 {
+        all.update(trusted_hash(path)?);
+    }
+    Ok(trace::hex(&all.finalize()))
 }
 
 /// The hash of a trace, which must be the one in its manifest if it has one.
@@ -168,7 +195,7 @@ mod tests {
         for (flags, part) in [
             (vec!["schedule.speed=0"], "1e-9"),
             (vec!["schedule.offered=0bps"], "above 0"),
-            (vec!["schedule.offered=1Gbps", "schedule.speed=2"], "both given"),
+            (vec!["schedule.pps=1k", "schedule.speed=2"], "both given"),
             (vec!["schedule.offered=1bps"], "26 days"),
             (vec!["schedule.speed=1e-9"], "26 days"),
             (vec!["schedule.kind=constnat"], "did you mean \"constant\""),

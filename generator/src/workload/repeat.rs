@@ -2,6 +2,7 @@
 
 use super::{Source, Update};
 use crate::Result;
+use crate::schedule::Pass;
 use crate::time::{HORIZON, Time, too_late};
 use crate::topology::Population;
 
@@ -17,9 +18,9 @@ pub(super) struct Repeat {
     left: Option<u32>,
     /// What is added to times and to each worker's sequence numbers in this pass.
     shift: Time,
-    base: Vec<u32>,
+    base: Vec<u64>,
     /// Of this pass: one more than each worker's last sequence number, updates, first and last time.
-    next: Vec<u32>,
+    next: Vec<u64>,
     count: u64,
     first: Time,
     last: Time,
@@ -55,11 +56,18 @@ impl Repeat {
         if self.source.peek().is_none() && self.source.failure().is_none() {
             self.begin_pass();
         }
-        self.head = self.source.peek().map(|u| Update {
-            t_gen: u.t_gen + self.shift,
-            seq: u.seq + self.base[u.worker as usize],
-            ..*u
-        });
+        self.head = None;
+        let Some(update) = self.source.peek() else { return };
+        let Ok(seq) = u32::try_from(u64::from(update.seq) + self.base[update.worker as usize]) else {
+            self.failure = Some(format!(
+                "worker {} has used all its {} packet numbers; lower workload.repeat, or end the run with \
+                 capture.until or capture.goal",
+                update.worker,
+                u32::MAX
+            ));
+            return;
+        };
+        self.head = Some(Update { t_gen: update.t_gen.saturating_add(self.shift), seq, ..*update });
         if self.head.is_some_and(|u| u.t_gen > HORIZON) {
             let keys = "lower workload.repeat, or end the run with capture.until or capture.goal";
             self.failure = Some(too_late("the next update of a repeated workload", HORIZON as f64, keys));
@@ -73,6 +81,7 @@ impl Repeat {
             Some(left) => *left -= 1,
             None => {}
         }
+        let rest = self.source.rest();
         match (self.reopen)() {
             Ok(source) => self.source = source,
             Err(error) => {
@@ -80,10 +89,11 @@ impl Repeat {
                 return;
             }
         }
-        // One update has no gap: a pass of one repeats after its own time, at least a tick later.
-        let gap = ((self.last - self.first) / (self.count.max(2) - 1) as Time).max(1);
+        // One update has no gap: where nothing says how long it lasts, a pass of one repeats a tick later.
+        let pass = Pass { count: self.count, bits: 0, first: self.first, last: self.last };
+        let gap = rest.filter(|_| pass.first == pass.last).unwrap_or(pass.gap());
         let first = self.source.peek().map_or(0, |u| u.t_gen);
-        self.shift += self.last - first + gap;
+        self.shift = (self.shift + self.last - first).saturating_add(gap);
         for (base, next) in self.base.iter_mut().zip(&mut self.next) {
             *base += std::mem::take(next);
         }
@@ -106,7 +116,7 @@ impl Source for Repeat {
 
     fn take(&mut self, values: &mut [u8]) {
         if let Some(update) = self.source.peek().filter(|_| self.head.is_some()) {
-            self.next[update.worker as usize] = update.seq + 1;
+            self.next[update.worker as usize] = u64::from(update.seq) + 1;
             self.last = update.t_gen;
             self.count += 1;
             self.source.take(values);

@@ -1,16 +1,15 @@
-//! Replaying a trace file, as recorded or scaled in time.
+//! Replaying trace files one after the other, as recorded or scaled in time.
 
-use std::path::Path;
-
+use super::survey::{Leg, Survey, Traces};
 use super::{Source, Update, Workload};
 use crate::config::Section;
 use crate::gradient::Pool;
 use crate::registry::{Named, find};
 use crate::schedule::{SCHEDULES, Tempo};
 use crate::seed::Seed;
-use crate::time::{Time, too_late};
+use crate::time::Time;
 use crate::topology::Population;
-use crate::trace::{Block, Reader, Rules, Stretch};
+use crate::trace::{Block, Reader, Stretch};
 use crate::wire::olaf::{FRAME_MIN, elements_in};
 use crate::{Error, Result};
 
@@ -22,7 +21,7 @@ impl Named for TraceFile {
         "trace"
     }
     fn about(&self) -> &'static str {
-        "updates from a Parquet trace (workload.trace = FILE)"
+        "updates from Parquet traces (workload.trace = FILE, or several)"
     }
 }
 
@@ -31,102 +30,62 @@ impl Workload for TraceFile {
         &["trace"]
     }
 
-    /// Opens the trace. Times start at 0 with its first update; [`Tempo::read`] says how they are scaled.
+    /// Opens the traces. Times start at 0 with the first update; [`Tempo::of_trace`] says how they are scaled.
     fn open(&self, section: &mut Section, schedule: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
-        let Some(path) = section.get_opt::<String>("trace")? else {
+        let Some(traces) = section.get_opt::<Traces>("trace")? else {
             return Err(Error::config(format!(
                 "{}: workload \"trace\" needs a file; set workload.trace",
                 section.place("kind")
             )));
         };
-        let path = Path::new(&path);
         let kind: String = schedule.get("kind", "as_recorded")?;
         find(SCHEDULES, "schedule", &kind, &schedule.place("kind"))?;
         schedule.settle("kind", "as_recorded");
-        let tempo = Tempo::read(schedule)?;
-        let survey = Survey::make(path)?;
-        let stretch = survey.stretch(tempo, schedule)?;
+        let tempo = Tempo::of_trace(schedule)?;
+        let Survey { legs, population, pass, frame_max } = Survey::make(&traces, &section.place("trace"))?;
+        let numbers = vec![0; population.len()];
         let mut source = Recorded {
-            pool: Pool::new(seed, elements_in((survey.frame_max as usize).max(FRAME_MIN))),
-            population: survey.population,
-            reader: Reader::open(path)?,
+            pool: Pool::new(seed, elements_in((frame_max as usize).max(FRAME_MIN))),
+            population,
+            reader: Reader::open(&legs[0].path)?,
+            legs,
+            leg: 0,
             block: Block::default(),
             at: 0,
-            stretch,
+            stretch: tempo.stretch(&pass, 0, schedule)?,
+            base: numbers.clone(),
+            next: numbers,
             head: None,
             failure: None,
-            frame_max: survey.frame_max,
+            frame_max,
+            rest: tempo.rest(&pass),
         };
         source.load();
         Ok(Box::new(source))
     }
-}
 
-/// What must be known of a trace before it is replayed.
-struct Survey {
-    population: Population,
-    first: Time,
-    last: Time,
-    bits: u128,
-    frame_max: u32,
-}
-
-impl Survey {
-    /// Reads the whole trace and refuses it if it breaks a rule.
-    fn make(path: &Path) -> Result<Self> {
-        let mut reader = Reader::open(path)?;
-        let mut rules = Rules::default();
-        let population = Population::default();
-        let mut survey = Survey { population, first: Time::MAX, last: 0, bits: 0, frame_max: 0 };
-        let refuse = |what: &str| Error::data(path, format!("{what}; `pktgen trace check` tells more"));
-        while let Some(block) = reader.next_block()? {
-            for (i, update) in block.updates.iter().enumerate() {
-                rules.update(update, block.values(i));
-                survey.first = survey.first.min(update.t_gen);
-                survey.last = update.t_gen;
-                survey.bits += u128::from(update.bytes) * 8;
-                survey.frame_max = survey.frame_max.max(update.bytes);
-            }
-            if let Some(what) = rules.problems().first() {
-                return Err(refuse(what));
-            }
-        }
-        let (clusters, problems) = rules.finish();
-        match problems.first() {
-            Some(what) => Err(refuse(what)),
-            None => {
-                survey.population.cluster_of = clusters;
-                Ok(survey)
-            }
-        }
-    }
-
-    /// How times are scaled; refuses a tempo at which the trace is too long.
-    fn stretch(&self, tempo: Tempo, schedule: &Section) -> Result<Stretch> {
-        let (stretch, key) = match tempo {
-            Tempo::Recorded => (Stretch::none(self.first), "speed"),
-            Tempo::Speed(speed) => (Stretch::speed(self.first, speed), "speed"),
-            Tempo::Offered(rate) => (Stretch::offered(self.first, self.last, self.bits, rate), "offered"),
-        };
-        if stretch.at(self.last).is_none() {
-            let what = format!("{}: the last update of the trace", schedule.place(key));
-            let keys = "raise schedule.offered or schedule.speed, or shorten the trace";
-            return Err(Error::config(too_late(&what, stretch.about(self.last), keys)));
-        }
-        Ok(stretch)
+    fn keeps_tempo(&self) -> bool {
+        true
     }
 }
 
 struct Recorded {
     pool: Pool,
     population: Population,
+    /// The files; `reader` reads the one at `leg`.
+    legs: Vec<Leg>,
+    leg: usize,
     reader: Reader,
     block: Block,
     at: usize,
     stretch: Stretch,
+    /// What is added to each worker's sequence numbers in this file, and one more than its last there.
+    base: Vec<u64>,
+    next: Vec<u64>,
     head: Option<Update>,
     failure: Option<String>,
     frame_max: u32,
+    rest: Option<Time>,
 }
 
 impl Recorded {
@@ -134,7 +93,7 @@ impl Recorded {
     fn load(&mut self) {
         self.head = None;
         while self.at >= self.block.updates.len() {
-            match self.reader.next_block() {
+            match self.next_block() {
                 Ok(Some(block)) => (self.block, self.at) = (block, 0),
                 Ok(None) => return,
                 Err(e) => {
@@ -143,13 +102,35 @@ impl Recorded {
                 }
             }
         }
-        let update = self.block.updates[self.at];
-        let known = (update.worker as usize) < self.population.len() && update.bytes <= self.frame_max;
-        match self.stretch.at(update.t_gen).filter(|_| known) {
-            Some(t_gen) => self.head = Some(Update { t_gen, ..update }),
+        match self.place(&self.block.updates[self.at]) {
+            Some(update) => {
+                self.next[update.worker as usize] = u64::from(update.seq) + 1;
+                self.head = Some(update);
+            }
             // The survey has seen every row: this is another file now.
             None => self.failure = Some("the trace was changed while it was replayed".to_owned()),
         }
+    }
+
+    /// The next block of this file, or of the next one.
+    fn next_block(&mut self) -> Result<Option<Block>> {
+        loop {
+            if let Some(block) = self.reader.next_block()? {
+                return Ok(Some(block));
+            }
+            let Some(leg) = self.legs.get(self.leg + 1) else { return Ok(None) };
+            self.reader = Reader::open(&leg.path)?;
+            self.leg += 1;
+            self.base.copy_from_slice(&self.next);
+        }
+    }
+
+    /// An update of a file with its time and number in the replay; none if the survey has not seen it.
+    fn place(&self, update: &Update) -> Option<Update> {
+        let base = *self.base.get(update.worker as usize)?;
+        let t_gen = self.stretch.at(self.legs[self.leg].at(update.t_gen)?)?;
+        let seq = u32::try_from(u64::from(update.seq) + base).ok()?;
+        (update.bytes <= self.frame_max).then_some(Update { t_gen, seq, ..*update })
     }
 }
 
@@ -179,6 +160,10 @@ impl Source for Recorded {
         }
         self.at += 1;
         self.load();
+    }
+
+    fn rest(&self) -> Option<Time> {
+        self.rest
     }
 
     fn failure(&self) -> Option<&str> {

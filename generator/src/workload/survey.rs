@@ -1,0 +1,129 @@
+//! What must be known of traces before they are replayed, one after the other.
+
+use std::path::{Path, PathBuf};
+
+use crate::config::{FromValue, Value};
+use crate::record::NO_CLUSTER;
+use crate::schedule::Pass;
+use crate::time::{Time, too_late};
+use crate::topology::Population;
+use crate::trace::{Reader, Rules};
+use crate::{Error, Result};
+
+/// `workload.trace`: a file, or a list of files.
+#[derive(Debug, Clone)]
+pub(super) struct Traces(pub(super) Vec<PathBuf>);
+
+impl FromValue for Traces {
+    fn from_value(value: &Value) -> Result<Self, String> {
+        let path = |value: &Value| match value {
+            Value::Text(path) => Ok(PathBuf::from(path)),
+            other => Err(format!("{} is {}; it must be a file, as a text", other.to_toml(), other.kind())),
+        };
+        match value {
+            Value::List(items) if items.is_empty() => Err("the list is empty; name at least one trace".to_owned()),
+            Value::List(items) => items.iter().map(|item| path(&item.value)).collect::<Result<_, _>>().map(Traces),
+            one => path(one).map(|path| Traces(vec![path])),
+        }
+    }
+}
+
+/// One file of a replay.
+#[derive(Debug)]
+pub(super) struct Leg {
+    pub(super) path: PathBuf,
+    /// Its first time.
+    pub(super) first: Time,
+    /// Where its first time comes to lie.
+    pub(super) offset: Time,
+}
+
+impl Leg {
+    /// Where a time of the file comes to lie, before it is scaled; none beyond the range of a [`Time`].
+    pub(super) fn at(&self, t: Time) -> Option<Time> {
+        t.checked_sub(self.first)?.checked_add(self.offset)
+    }
+}
+
+/// All files of a replay. Times begin at 0; each file begins a mean gap of the one before after its last update.
+#[derive(Debug)]
+pub(super) struct Survey {
+    pub(super) legs: Vec<Leg>,
+    pub(super) population: Population,
+    pub(super) pass: Pass,
+    pub(super) frame_max: u32,
+}
+
+impl Survey {
+    /// Reads all files and refuses them if one breaks a rule, or if they are not of the same workers. `place` is
+    /// where they are named.
+    pub(super) fn make(traces: &Traces, place: &str) -> Result<Self> {
+        let mut survey =
+            Survey { legs: Vec::new(), population: Population::default(), pass: Pass::default(), frame_max: 0 };
+        let mut offset = Some(0);
+        for path in &traces.0 {
+            let (population, own, frame_max) = one(path)?;
+            let all = &mut survey.pass;
+            let leg = offset.map(|offset| Leg { path: path.clone(), first: own.first, offset });
+            let Some((leg, last)) = leg.and_then(|leg| leg.at(own.last).map(|last| (leg, last))) else {
+                let keys = "replay fewer or shorter traces";
+                let what = format!("{place}: the last update of {}", path.display());
+                return Err(Error::config(too_late(&what, all.last as f64 + own.last as f64, keys)));
+            };
+            match survey.legs.first() {
+                None => survey.population = population,
+                Some(begin) if population != survey.population => {
+                    return Err(differ(place, (&begin.path, &survey.population), (path, &population)));
+                }
+                Some(_) => {}
+            }
+            offset = last.checked_add(own.gap());
+            *all = Pass { count: all.count + own.count, bits: all.bits + own.bits, first: 0, last };
+            survey.frame_max = survey.frame_max.max(frame_max);
+            survey.legs.push(leg);
+        }
+        Ok(survey)
+    }
+}
+
+/// Two traces that cannot follow each other.
+fn differ(place: &str, one: (&Path, &Population), other: (&Path, &Population)) -> Error {
+    let say = |(path, population): (&Path, &Population)| {
+        let plain = population.cluster_of.iter().filter(|c| **c == NO_CLUSTER).count();
+        let senders = population.len() - plain;
+        format!(
+            "{} has {senders} workers in {} clusters and {plain} plain flows",
+            path.display(),
+            population.clusters()
+        )
+    };
+    Error::config(format!(
+        "{place}: {}, but {}; traces that are replayed one after the other must have the same workers in the same \
+         clusters; `pktgen trace scale` makes them alike",
+        say(one),
+        say(other)
+    ))
+}
+
+/// Reads a whole trace and refuses it if it breaks a rule.
+fn one(path: &Path) -> Result<(Population, Pass, u32)> {
+    let mut reader = Reader::open(path)?;
+    let mut rules = Rules::default();
+    let (mut pass, mut frame_max) = (Pass::default(), 0);
+    let refuse = |what: &str| Error::data(path, format!("{what}; `pktgen trace check` tells more"));
+    while let Some(block) = reader.next_block()? {
+        for (i, update) in block.updates.iter().enumerate() {
+            rules.update(update, block.values(i));
+            pass.add(update.t_gen, update.bytes);
+            frame_max = frame_max.max(update.bytes);
+        }
+        if let Some(what) = rules.problems().first() {
+            return Err(refuse(what));
+        }
+    }
+    let (cluster_of, problems) = rules.finish();
+    match problems.first() {
+        Some(what) => Err(refuse(what)),
+        None => Ok((Population { cluster_of, moves: Vec::new() }, pass, frame_max)),
+    }
+}
