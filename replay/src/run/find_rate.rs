@@ -139,7 +139,8 @@ impl Experiment {
         let mut kept: [Option<(f64, PathBuf)>; 2] = [None, None];
         let found = search(plan, |pps, number| {
             let mut document = document.clone();
-            let set = [format!("schedule.pps={pps}"), "workload.repeat=0".to_owned(), format!("capture.until={span}")];
+            let set =
+                [format!("schedule.pps={pps:.6}"), "workload.repeat=0".to_owned(), format!("capture.until={span}")];
             document.overlay(std::iter::empty(), &set)?;
             let experiment = Experiment::open(document)?;
             let run: &Run = experiment.choose(run)?;
