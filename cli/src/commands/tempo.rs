@@ -66,3 +66,51 @@ pub(super) fn check(changes: &[Change], runs: &[Run]) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "[schedule]\nperiod = \"1ms\"\nspeed = 2\npps = 3\n";
+
+    fn flags(tempo: &Tempo, set: &[&str]) -> Result<Document> {
+        let mut document = Document::parse(FILE, "x.toml").unwrap();
+        let set: Vec<_> = set.iter().map(|flag| (*flag).to_owned()).collect();
+        apply(tempo, &set, &mut document).map(|_| document)
+    }
+
+    fn text(value: &str) -> Option<String> {
+        Some(value.to_owned())
+    }
+
+    #[test]
+    fn each_flag_sets_its_key_and_takes_out_what_it_is_instead_of() {
+        let keys = ["schedule.period", "schedule.speed", "schedule.pps", "schedule.offered"];
+        let written = |tempo: &Tempo| {
+            let document = flags(tempo, &["workload.updates=1"]).unwrap();
+            keys.map(|key| document.get(key).map(Value::to_label).unwrap_or_default())
+        };
+        assert_eq!(written(&Tempo::default()), ["1ms", "2", "3", ""]);
+        assert_eq!(written(&Tempo { speed: text("0.5"), ..Tempo::default() }), ["1ms", "0.5", "", ""]);
+        assert_eq!(written(&Tempo { pps: text("2M"), ..Tempo::default() }), ["1ms", "", "2M", ""]);
+        assert_eq!(written(&Tempo { rate: text("10Gbps"), ..Tempo::default() }), ["", "", "", "10Gbps"]);
+        let document = flags(&Tempo { top: true, passes: Some(0), ..Tempo::default() }, &[]).unwrap();
+        assert_eq!(document.get("transport.pacing"), Some(&"top".into()));
+        assert_eq!(document.get("workload.repeat"), Some(&0u32.into()));
+    }
+
+    #[test]
+    fn a_set_or_a_sweep_of_the_same_is_refused() {
+        let rate = Tempo { rate: text("1Gbps"), ..Tempo::default() };
+        for set in ["schedule.offered=2Gbps", " schedule.period =1ms", "schedule.speed=1"] {
+            let message = flags(&rate, &[set]).unwrap_err().to_string();
+            assert!(message.contains("--rate 1Gbps") && message.contains(set), "{message}");
+        }
+        let sweep = "[schedule]\nperiod = \"1ms\"\n[sweep]\naxes = { schedule.period = [\"1ms\", \"2ms\"] }\n";
+        let mut document = Document::parse(sweep, "x.toml").unwrap();
+        let runs = pktgen_generator::config::Sweep::read(&mut document, 1).unwrap().runs();
+        let message = check(&changes(&rate), &runs).unwrap_err().to_string();
+        assert!(message.contains("--rate 1Gbps") && message.contains("schedule.period"), "{message}");
+        assert!(check(&changes(&Tempo { pps: text("1"), ..Tempo::default() }), &runs).is_ok());
+    }
+}
