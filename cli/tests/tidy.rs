@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Files that may hold `unsafe`: the corral, which talks to sockets and rings.
 const UNSAFE: &[&str] = &[
+    "replay/src/doctor/ethtool.rs",
     "replay/src/transport/af_xdp.rs",
     "replay/src/transport/bpf.rs",
     "replay/src/transport/link.rs",
@@ -53,6 +54,11 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
             "socket",
             "xsk",
         ],
+    ),
+    (
+        "replay/src/doctor",
+        "CHECKS",
+        &["answers", "ethtool", "examine", "experiment", "finding", "host", "needs", "testing", "tests", "text"],
     ),
     ("analysis/src/metric", "METRICS", &[]),
     ("analysis/src/report", "REPORTS", &[]),

@@ -53,7 +53,7 @@ struct Shared<'a> {
 }
 
 /// Threads of a run.
-const THREADS: usize = 3;
+pub(crate) const THREADS: usize = 3;
 
 impl Shared<'_> {
     /// Nothing is due before `next`.
@@ -144,7 +144,7 @@ fn guarded(shared: &Shared, role: impl FnOnce() -> Result<()>) -> Result<()> {
 }
 
 /// The device, if there is one only: more of them on one machine would share two cables.
-fn only_device(topology: &Topology) -> Result<NodeId> {
+pub(crate) fn only_device(topology: &Topology) -> Result<NodeId> {
     let mut devices = topology.nodes.iter().enumerate().filter(|(_, node)| node.role == Role::Device);
     match (devices.next(), devices.next()) {
         (Some((id, _)), None) => Ok(id as NodeId),
