@@ -58,7 +58,7 @@ pub(crate) enum Command {
     Verify(Verify),
     /// What this host can do, why not, and the remedy; changes nothing and sends nothing
     Doctor(Doctor),
-    /// What there is: formats, workloads, schedules, topologies, programs, queues, endpoints, transports, metrics, reports, properties
+    /// What there is: formats, workloads, schedules, topologies, programs, queues, endpoints, transports, checks, metrics, reports, properties
     List(List),
 }
 

@@ -3,7 +3,7 @@
 use pktgen_generator::registry::{Named, suggest};
 use pktgen_generator::{Error, Result, schedule, topology, wire, workload};
 use pktgen_replay::target::{program, queue};
-use pktgen_replay::{endpoint, transport};
+use pktgen_replay::{doctor, endpoint, transport};
 
 use crate::args::List;
 use crate::ui::Ui;
@@ -25,6 +25,7 @@ fn registries() -> Vec<(&'static str, Entries)> {
         ("queues", entries(queue::QUEUES)),
         ("endpoints", entries(endpoint::ENDPOINTS)),
         ("transports", entries(transport::TRANSPORTS)),
+        ("checks", entries(doctor::CHECKS)),
         ("metrics", entries(pktgen_analysis::METRICS)),
         ("reports", entries(pktgen_analysis::REPORTS)),
         ("properties", entries(pktgen_analysis::verify::PROPERTIES)),

@@ -42,9 +42,18 @@ fn isolated(view: &View<'_>) -> Finding {
     match view.host.read("sys/devices/system/cpu/isolated").unwrap_or_default() {
         none if none.is_empty() => Finding::new(NAME, "isolation", Level::Note, "none isolated")
             .why("other processes may interrupt sending for milliseconds")
-            .remedy("boot with isolcpus=2-4 nohz_full=2-4 rcu_nocbs=2-4, then taskset -c 2-4 pktgen ..."),
+            .remedy(isolate(view.host.answers().cores())),
         list => Finding::new(NAME, "isolation", Level::Ok, format!("{list} isolated")),
     }
+}
+
+/// Sets the last cores apart, of which one thread each is to have one; the system needs one too.
+fn isolate(cores: usize) -> String {
+    let Some(first) = cores.checked_sub(THREADS).filter(|first| *first > 0) else {
+        return format!("give it more than {THREADS} cores: {THREADS} to isolate, the others for the system");
+    };
+    let list = format!("{first}-{}", cores - 1);
+    format!("boot with isolcpus={list} nohz_full={list} rcu_nocbs={list}, then taskset -c {list} pktgen ...")
 }
 
 fn governor(view: &View<'_>) -> Finding {
@@ -100,6 +109,14 @@ mod tests {
         }
         let governor = found.iter().find(|f| f.subject == "governor").unwrap();
         assert_eq!(governor.value, "performance, powersave");
+    }
+
+    #[test]
+    fn only_cores_that_there_are_can_be_isolated() {
+        assert!(isolate(8).starts_with("boot with isolcpus=5-7 "));
+        assert!(isolate(THREADS + 1).starts_with("boot with isolcpus=1-3 "));
+        assert!(isolate(THREADS).starts_with("give it more than"));
+        assert!(isolate(1).starts_with("give it more than"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The list as a whole, experiments against made-up hosts, and a real run on a veth pair.
+//! The list as a whole, and experiments against made-up hosts. Real ones are in `cli/tests/doctor.rs`.
 
 use std::collections::HashSet;
 use std::path::Path;

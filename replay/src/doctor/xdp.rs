@@ -23,7 +23,7 @@ impl Named for Xdp {
 impl Check for Xdp {
     fn look(&self, view: &View<'_>) -> Vec<Finding> {
         let one = |name| match view.host.answers().card(name).xdp {
-            Some(facts) => of(name, &facts),
+            Some(facts) => of(name, &facts, if view.asked { Level::Warning } else { Level::Note }),
             None => vec![
                 Finding::new(NAME, name, Level::Note, "not told")
                     .why("the kernel does not say what its driver can do with XDP (Linux 6.3 and later do)")
@@ -34,7 +34,8 @@ impl Check for Xdp {
     }
 }
 
-fn of(name: &str, facts: &XdpFacts) -> Vec<Finding> {
+/// `unfit` is the level of a driver without XDP.
+fn of(name: &str, facts: &XdpFacts, unfit: Level) -> Vec<Finding> {
     let new = |level, value: &str| Finding::new(NAME, name, level, value);
     let mut findings = vec![match facts.driver {
         true => {
@@ -47,7 +48,7 @@ fn of(name: &str, facts: &XdpFacts) -> Vec<Finding> {
             let more: String = more.iter().filter(|(has, _)| *has).map(|(_, what)| *what).collect();
             new(Level::Ok, &format!("programs in the driver{more}"))
         }
-        false => new(Level::Warning, "no programs in the driver")
+        false => new(unfit, "no programs in the driver")
             .why("af_xdp and xdp_live receive by a program in the driver")
             .remedy("--set transport.kind=af_packet; or use a card whose driver has XDP"),
     }];
@@ -71,7 +72,7 @@ mod tests {
     use crate::doctor::testing::Fixture;
 
     fn levels(facts: Option<XdpFacts>) -> Vec<Level> {
-        let mut fixture = Fixture::good();
+        let mut fixture = Fixture::good().asking(&["eth1"]);
         fixture.answers.card.xdp = facts;
         fixture.look(&Xdp).into_iter().map(|f| f.level).collect()
     }
