@@ -237,3 +237,25 @@ fn it_leaves_everything_as_it_is() {
     assert!(label[0]["why"].as_str().unwrap_or("").contains("figures from veth are not those of a card"), "{label:?}");
     assert_eq!(label[0]["value"], "veth, with d0");
 }
+
+/// Root of a user namespace has every capability there, and BPF takes none of them for the host's.
+#[test]
+fn root_of_a_user_namespace_is_not_root() {
+    let set_up = "mount -t sysfs sysfs /sys && ip link add w0 type veth peer name d0 && ip link add d1 type veth \
+                  peer name s0 && for i in w0 d0 d1 s0; do ip link set $i up || exit 99; done && exec \"$0\" \"$@\"";
+    let before = ["unshare", "-Urnm", "sh", "-c", set_up];
+    match Command::new(before[0]).args(&before[1..]).arg("true").output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return eprintln!("SKIPPED: doctor in a user namespace: {}", said.trim());
+        }
+        Err(error) => return eprintln!("SKIPPED: doctor in a user namespace: unshare does not run: {error}"),
+    }
+    for (kind, expected) in [("af_packet", 0), ("af_xdp", 3), ("xdp_live", 3)] {
+        let set = [&format!("transport.kind={kind}")[..], FOUR];
+        let (code, said) = doctor(&before, &set);
+        assert_eq!((code, replay(&before, &set)), (Some(expected), Some(expected)), "{kind}: {said}");
+        assert_eq!(said.contains("user namespace"), expected == 3, "{kind}: {said}");
+    }
+}

@@ -11,6 +11,9 @@ const NAME: &str = "capability";
 pub(super) const SETCAP: &str = "run as root, or once: sudo setcap \
     cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_sys_admin,cap_ipc_lock+ep $(command -v pktgen)";
 
+/// Leaves a user namespace.
+pub(super) const OUTSIDE: &str = "run it outside of the container or namespace that maps users";
+
 /// A capability, others that stand for it, how bad it is without, and what needs it.
 const WANTED: &[(Capability, &[Capability], Level, &str)] = &[
     (Capability::NetRaw, &[], Level::Cannot, "packet sockets and AF_XDP sockets need it"),
@@ -47,7 +50,7 @@ impl Check for Capabilities {
             findings.push(
                 Finding::new(NAME, "user namespace", Level::Warning, "not the host's own")
                     .why("capabilities count in this namespace only, and BPF asks for those of the host")
-                    .remedy("run outside the container, or with docker run --privileged"),
+                    .remedy(OUTSIDE),
             );
         }
         findings
@@ -55,7 +58,7 @@ impl Check for Capabilities {
 }
 
 /// Are this process's users not those of the host?
-fn in_user_namespace(host: &super::Host) -> bool {
+pub(super) fn in_user_namespace(host: &super::Host) -> bool {
     let map = host.read("proc/self/uid_map").unwrap_or_default();
     !map.is_empty() && map.split_whitespace().collect::<Vec<_>>() != ["0", "0", "4294967295"]
 }

@@ -72,8 +72,11 @@ impl Check for Kernel {
             });
         }
         findings.push(match has_af_xdp(view.host) {
-            true => Finding::new(NAME, "AF_XDP", Level::Ok, "built in"),
-            false => Finding::new(NAME, "AF_XDP", Level::Cannot, "absent")
+            Some(true) => Finding::new(NAME, "AF_XDP", Level::Ok, "built in"),
+            None => Finding::new(NAME, "AF_XDP", Level::Note, "not told")
+                .why("/proc/net/protocols cannot be read")
+                .remedy("pktgen doctor --probe --iface IF"),
+            Some(false) => Finding::new(NAME, "AF_XDP", Level::Cannot, "absent")
                 .why("af_xdp and xdp_live receive by its sockets")
                 .remedy("use a kernel built with CONFIG_XDP_SOCKETS=y; or use af_packet"),
         });
@@ -87,10 +90,10 @@ impl Check for Kernel {
     }
 }
 
-/// Does the kernel list AF_XDP among its protocols?
-pub(super) fn has_af_xdp(host: &super::Host) -> bool {
-    let protocols = host.read("proc/net/protocols").unwrap_or_default();
-    protocols.lines().any(|line| line.split_whitespace().next() == Some("XDP"))
+/// Does the kernel list AF_XDP among its protocols? None if it does not tell.
+pub(super) fn has_af_xdp(host: &super::Host) -> Option<bool> {
+    let protocols = host.read("proc/net/protocols")?;
+    Some(protocols.lines().any(|line| line.split_whitespace().next() == Some("XDP")))
 }
 
 #[cfg(test)]
@@ -127,5 +130,7 @@ mod tests {
             .remove("sys/kernel/btf/vmlinux");
         let bad = bad.look(&Kernel);
         assert_eq!((level(&bad, "AF_XDP"), level(&bad, "BTF")), (Level::Cannot, Level::Note));
+        let hidden = Fixture::good().remove("proc/net/protocols").look(&Kernel);
+        assert_eq!(level(&hidden, "AF_XDP"), Level::Note);
     }
 }

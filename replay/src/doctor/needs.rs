@@ -1,6 +1,6 @@
 //! What a transport needs of a host, and which of them work here.
 
-use super::capabilities::SETCAP;
+use super::capabilities::{OUTSIDE, SETCAP, in_user_namespace};
 use super::host::{Capability, Host};
 use super::{Finding, Level, View, kernel, memlock, xdp};
 use crate::transport::{TRANSPORTS, Transport, safety};
@@ -55,9 +55,13 @@ impl Needs {
             let why = format!("the kernel is older than {major}.{minor}");
             missing.push((why, format!("install Linux {major}.{minor} or later")));
         }
-        if self.af_xdp && !kernel::has_af_xdp(host) {
+        if self.af_xdp && kernel::has_af_xdp(host) == Some(false) {
             let remedy = "use a kernel built with CONFIG_XDP_SOCKETS=y".to_owned();
             missing.push(("the kernel has no AF_XDP".to_owned(), remedy));
+        }
+        if self.af_xdp && in_user_namespace(host) {
+            let why = "this is a user namespace, and BPF asks for capabilities of the host itself".to_owned();
+            missing.push((why, OUTSIDE.to_owned()));
         }
         if self.af_xdp && !memlock::suffices(host, ports) {
             let why = format!("too little memory may be locked for {ports} ports");
@@ -154,6 +158,8 @@ mod tests {
         assert_eq!([level(&old, "af_xdp"), level(&old, "xdp_live")], [Level::Ok, Level::Cannot]);
         let bare = Fixture::good().file("proc/net/protocols", "UDP 1\n");
         assert_eq!([level(&bare, "af_packet"), level(&bare, "af_xdp")], [Level::Ok, Level::Cannot]);
+        let inner = Fixture::good().file("proc/self/uid_map", "0 1000 1\n");
+        assert_eq!([level(&inner, "af_packet"), level(&inner, "af_xdp")], [Level::Ok, Level::Cannot]);
         let mut plain = Fixture::good();
         plain.answers.card.xdp = Some(Default::default());
         assert_eq!([level(&plain, "af_packet"), level(&plain, "af_xdp")], [Level::Ok, Level::Note]);
