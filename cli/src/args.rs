@@ -62,7 +62,9 @@ pub(crate) enum Command {
     Report(Report),
     /// Formal check of a configuration by an SMT solver: does a property hold for every behaviour? (OLAF §6)
     Verify(Verify),
-    /// What there is: formats, workloads, schedules, topologies, programs, queues, endpoints, transports, middleware, metrics, reports, properties
+    /// What this host can do, why not, and the remedy; changes nothing and sends nothing
+    Doctor(Doctor),
+    /// What there is: formats, workloads, schedules, topologies, programs, queues, endpoints, transports, middleware, checks, metrics, reports, properties
     List(List),
 }
 
@@ -334,6 +336,27 @@ Verdicts: \"holds\", within the horizon of verify.updates; \"fails\", with a cou
 \"unknown\", with the time spent. docs/verify.md defines the model and the keys of [verify]; configs/verify/ has\n\
 examples. Exit codes: 0 the property holds for all behaviours (of every case); 1 it fails or is unknown;\n\
 2 usage or configuration; 3 there is no solver.";
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = DOCTOR_EXITS)]
+pub(crate) struct Doctor {
+    /// Experiment file that is to run here (TOML; see configs/)
+    pub(crate) experiment: Option<PathBuf>,
+    /// Interface to look at (repeatable) [default: those of the experiment, else all but the loopback]
+    #[arg(long, value_name = "IF")]
+    pub(crate) iface: Vec<String>,
+    /// Override a key, for example --set transport.wait=block (repeatable; wins over file and environment)
+    #[arg(long = "set", value_name = "KEY=VALUE", requires = "experiment")]
+    pub(crate) set: Vec<String>,
+    /// Open an AF_XDP socket on each interface, in copy mode, to see whether that works; nothing is sent
+    #[arg(long)]
+    pub(crate) probe: bool,
+}
+
+const DOCTOR_EXITS: &str = "\
+Levels: ok; note (figures may depend on it); warning (works, but worse than it could); cannot. docs/doctor.md\n\
+describes the checks. Exit codes: 0, whatever was found; 2 usage or configuration; 3 the given experiment cannot\n\
+run on this host.";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct List {

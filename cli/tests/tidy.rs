@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 const UNSAFE: &[&str] = &[
     "replay/src/clock.rs",
     "replay/src/driver/real_time/thread.rs",
+    "replay/src/doctor/ethtool.rs",
     "replay/src/transport/af_xdp.rs",
     "replay/src/transport/bpf.rs",
     "replay/src/transport/link.rs",
@@ -57,6 +58,11 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
         ],
     ),
     ("replay/src/transport/middleware", "MIDDLEWARE", &["fates", "fault_tests", "lane", "plan", "testing"]),
+    (
+        "replay/src/doctor",
+        "CHECKS",
+        &["answers", "ethtool", "examine", "experiment", "finding", "host", "needs", "testing", "tests", "text"],
+    ),
     ("analysis/src/metric", "METRICS", &[]),
     ("analysis/src/report", "REPORTS", &[]),
     (

@@ -8,10 +8,12 @@
 //!
 //! Map: [`frame`] has frames and their memory; [`target`] what devices do; [`endpoint`] what hosts do;
 //! [`driver`] moves time; [`ledger`] closes the balance; [`capture`] writes run dirs; [`plan`] turns an
-//! experiment into all of these and [`run`] runs it; [`transport`] lists the ways out of the process.
+//! experiment into all of these and [`run`] runs it; [`transport`] lists the ways out of the process;
+//! [`doctor`] says what this host can do.
 
 pub mod capture;
 pub mod clock;
+pub mod doctor;
 pub mod driver;
 pub mod endpoint;
 pub mod frame;

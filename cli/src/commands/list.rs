@@ -3,7 +3,7 @@
 use pktgen_generator::registry::{Named, suggest};
 use pktgen_generator::{Error, Result, schedule, topology, wire, workload};
 use pktgen_replay::target::{program, queue};
-use pktgen_replay::{endpoint, transport};
+use pktgen_replay::{doctor, endpoint, transport};
 
 use crate::args::List;
 use crate::ui::Ui;
@@ -26,6 +26,7 @@ fn registries() -> Vec<(&'static str, Entries)> {
         ("endpoints", entries(endpoint::ENDPOINTS)),
         ("transports", entries(transport::TRANSPORTS)),
         ("middleware", entries(transport::middleware::MIDDLEWARE)),
+        ("checks", entries(doctor::CHECKS)),
         ("metrics", entries(pktgen_analysis::METRICS)),
         ("reports", entries(pktgen_analysis::REPORTS)),
         ("properties", entries(pktgen_analysis::verify::PROPERTIES)),

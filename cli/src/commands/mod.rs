@@ -2,6 +2,7 @@
 
 mod analyze;
 mod demo;
+mod doctor;
 mod find_rate;
 mod list;
 mod merge;
@@ -30,6 +31,7 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Analyze(args) => analyze::run(args, ui),
         Command::Report(args) => report::run(args, ui),
         Command::Verify(args) => verify::run(args, ui),
+        Command::Doctor(args) => doctor::run(args, ui),
         Command::List(args) => list::run(args, ui),
     }
 }

@@ -51,6 +51,54 @@ pub fn takes_redirected(interface: &Interface) -> Result<bool> {
     Ok(features & afxdp::nic::XdpAct::NdoXmit as u64 != 0)
 }
 
+/// What an interface's driver can do with XDP, as the kernel tells (Linux 6.3 and later).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct XdpFacts {
+    /// Programs run in the driver, and may redirect to sockets.
+    pub driver: bool,
+    /// It sends frames that a program redirects to it.
+    pub takes_redirected: bool,
+    /// AF_XDP without copying.
+    pub zero_copy: bool,
+    /// Frames that span buffers are received.
+    pub fragments: bool,
+    /// Programs can read the card's receive timestamps.
+    pub stamps_received: bool,
+    /// AF_XDP can ask for the card's send timestamps.
+    pub stamps_sent: bool,
+}
+
+/// Asks for them; changes nothing.
+pub fn xdp_facts(interface: &str) -> Result<XdpFacts> {
+    use afxdp::nic::XdpAct;
+    let cannot = |why: String| Error::Host(format!("this host cannot ask for the XDP features of {interface}: {why}"));
+    let name = std::ffi::CString::new(interface).map_err(|e| cannot(e.to_string()))?;
+    let index = NicIndex::lookup_by_name(&name).map_err(|e| cannot(e.to_string()))?;
+    let index = index.ok_or_else(|| cannot("there is none of that name here".into()))?;
+    let all = index.query_capabilities().map_err(|e| cannot(e.to_string()))?;
+    let features = all.xdp_features;
+    Ok(XdpFacts {
+        driver: features.basic() && features.redirect(),
+        takes_redirected: features.0 & XdpAct::NdoXmit as u64 != 0,
+        zero_copy: features.zero_copy(),
+        fragments: features.0 & XdpAct::RxSg as u64 != 0,
+        stamps_received: all.rx_metadata.timestamp(),
+        stamps_sent: all.tx_metadata.timestamp(),
+    })
+}
+
+/// Bytes that the kernel locks for a port that sends and receives: what RLIMIT_MEMLOCK must leave room for.
+pub fn memory_of_a_port() -> u64 {
+    let Options { chunk, tx_ring, rx_ring, .. } = Options::new("");
+    chunk as u64 * u64::from(tx_ring + rx_ring)
+}
+
+/// Opens a port that only sends, in copy mode, with small rings, and closes it again: the interface stays as it is.
+pub fn bind_sender(interface: &str) -> Result<String> {
+    let options = Options { receive: false, tx_ring: 64, rx_ring: 64, ..Options::new(interface) };
+    AfXdp::open(&options).map(|port| port.mode())
+}
+
 /// Packets on their way between us and a ring, in order.
 struct Burst {
     packets: VecDeque<Packet>,

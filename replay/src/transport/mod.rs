@@ -18,7 +18,7 @@ mod prefetch;
 mod receive_batch;
 mod redirect;
 mod ring;
-mod safety;
+pub(crate) mod safety;
 mod send_ring;
 mod socket;
 mod udp;
@@ -29,6 +29,7 @@ mod xsk;
 use pktgen_generator::Result;
 use pktgen_generator::registry::Named;
 
+pub(crate) use af_xdp::{XdpFacts, bind_sender, memory_of_a_port, xdp_facts};
 pub use plan::{Late, Pacing, TransportPlan, Wait};
 
 /// What a kind of transport can do.

@@ -25,7 +25,7 @@ fn link_bps_in(root: &Path, interface: &str) -> Option<u64> {
     text.trim().parse::<u64>().ok().filter(|mbps| *mbps > 0).map(|mbps| mbps * 1_000_000)
 }
 
-fn check_in(root: &Path, interface: &str, allow_default_route: bool) -> Result<()> {
+pub(crate) fn check_in(root: &Path, interface: &str, allow_default_route: bool) -> Result<()> {
     let plain = !interface.is_empty() && !interface.contains('/') && interface != "." && interface != "..";
     let folder = root.join("sys/class/net").join(interface);
     if !plain || !folder.is_dir() {
@@ -48,7 +48,7 @@ fn check_in(root: &Path, interface: &str, allow_default_route: bool) -> Result<(
 }
 
 /// Interfaces with a default route, of IPv4 or IPv6.
-fn default_routes(root: &Path) -> Vec<String> {
+pub(crate) fn default_routes(root: &Path) -> Vec<String> {
     let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
     let mut carriers = Vec::new();
     // Columns: interface, destination, ..., mask in the eighth.

@@ -17,7 +17,9 @@ mod thread;
 mod workers;
 
 pub use outcome::{Progress, RealOutcome};
+pub(crate) use roles::THREADS;
 pub use roles::{Roles, Serve};
+pub(crate) use start::only_device;
 pub use start::{Order, run};
 
 use outcome::{histogram, lost, rate};

@@ -6,6 +6,9 @@ use pktgen_generator::{Error, Result};
 use super::thread;
 use crate::transport::{End, TransportPlan, Wait};
 
+/// Threads of a whole run that send and receive.
+pub(crate) const THREADS: usize = 3;
+
 /// The roles of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Roles {

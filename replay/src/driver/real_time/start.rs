@@ -242,7 +242,7 @@ fn drop_rights(plan: &TransportPlan) -> Result<()> {
 }
 
 /// The device, if there is one only: more of them on one machine would share two cables.
-fn only_device(topology: &Topology) -> Result<NodeId> {
+pub(crate) fn only_device(topology: &Topology) -> Result<NodeId> {
     let mut devices = topology.nodes.iter().enumerate().filter(|(_, node)| node.role == Role::Device);
     match (devices.next(), devices.next()) {
         (Some((id, _)), None) => Ok(id as NodeId),

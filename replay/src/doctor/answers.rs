@@ -1,0 +1,106 @@
+//! What no file tells and the kernel must be asked for.
+
+use std::hint::black_box;
+
+use pktgen_generator::Result;
+
+use super::ethtool;
+use crate::clock::Stopwatch;
+use crate::transport::{XdpFacts, bind_sender, xdp_facts};
+
+/// Reads of the clock that are timed.
+const CLOCK_READS: u32 = 20_000;
+
+/// Offloads of an interface; none where its driver does not say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Offloads {
+    /// Arriving packets are merged by the kernel.
+    pub gro: Option<bool>,
+    /// Arriving packets are merged by the card.
+    pub lro: Option<bool>,
+    /// Leaving packets are divided by the kernel.
+    pub gso: Option<bool>,
+    /// Leaving packets are divided by the card.
+    pub tso: Option<bool>,
+    /// The card checks checksums.
+    pub receive_checksum: Option<bool>,
+    /// The card writes checksums.
+    pub send_checksum: Option<bool>,
+    /// The other side may stop our sending.
+    pub pause: Option<bool>,
+    /// Places for arriving frames, and how many there could be.
+    pub receive_ring: Option<(u32, u32)>,
+}
+
+/// What an interface stamps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stamps {
+    /// The card stamps what leaves.
+    pub sent: bool,
+    /// The card stamps what arrives.
+    pub received: bool,
+    /// It stamps every frame that arrives, not only those of PTP.
+    pub every: bool,
+    /// The card's clock: N of `/dev/ptpN`.
+    pub clock: Option<u32>,
+}
+
+/// What is known of an interface.
+#[derive(Debug, Clone, Default)]
+pub struct Card {
+    /// Its driver.
+    pub driver: Option<String>,
+    /// Its offloads.
+    pub offloads: Offloads,
+    /// What it stamps; none if it does not say.
+    pub stamps: Option<Stamps>,
+    /// What its driver can do with XDP; none if the kernel does not say.
+    pub xdp: Option<XdpFacts>,
+}
+
+/// Someone who answers.
+pub trait Answers: Send + Sync {
+    /// What is known of this interface.
+    fn card(&self, interface: &str) -> Card;
+    /// What one reading of the clock costs, in ns.
+    fn clock_read_ns(&self) -> f64;
+    /// Cores that this process may use.
+    fn cores(&self) -> usize;
+    /// Opens an AF_XDP socket that only sends, in copy mode, and closes it again. Returns what was got.
+    fn bind(&self, interface: &str) -> Result<String>;
+}
+
+/// The kernel of this host.
+#[derive(Debug, Clone, Copy)]
+pub struct Live;
+
+impl Answers for Live {
+    fn card(&self, interface: &str) -> Card {
+        Card {
+            driver: ethtool::driver(interface),
+            offloads: ethtool::offloads(interface),
+            stamps: ethtool::stamps(interface),
+            xdp: xdp_facts(interface).ok(),
+        }
+    }
+
+    fn clock_read_ns(&self) -> f64 {
+        // The best of a few, as the machine may be busy.
+        let one = || {
+            let watch = Stopwatch::start();
+            for _ in 0..CLOCK_READS {
+                black_box(watch.elapsed());
+            }
+            watch.elapsed().as_nanos() as f64 / f64::from(CLOCK_READS)
+        };
+        (0..5).map(|_| one()).fold(f64::INFINITY, f64::min)
+    }
+
+    fn cores(&self) -> usize {
+        std::thread::available_parallelism().map_or(1, usize::from)
+    }
+
+    fn bind(&self, interface: &str) -> Result<String> {
+        bind_sender(interface)
+    }
+}

@@ -1,0 +1,113 @@
+//! Questions to a driver, by the one request SIOCETHTOOL. Only those that read are here.
+#![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use super::answers::{Offloads, Stamps};
+
+const GET_DRIVER: u32 = 0x03;
+const GET_RING: u32 = 0x10;
+const GET_PAUSE: u32 = 0x12;
+const GET_RECEIVE_CHECKSUM: u32 = 0x14;
+const GET_SEND_CHECKSUM: u32 = 0x16;
+const GET_TSO: u32 = 0x1e;
+const GET_GSO: u32 = 0x23;
+const GET_FLAGS: u32 = 0x25;
+const GET_GRO: u32 = 0x2b;
+const GET_STAMPS: u32 = 0x41;
+
+/// Words of the largest answer, that of GET_DRIVER: 196 bytes.
+const WORDS: usize = 49;
+
+const FLAG_LRO: u32 = 1 << 15;
+const STAMPS_SENT: u32 = 1 << 0;
+const STAMPS_RECEIVED: u32 = 1 << 2;
+/// In the mask of receive filters: every frame.
+const FILTER_ALL: u32 = 1 << 1;
+
+/// Asks, and returns the words of the answer; the first is the question.
+fn ask(interface: &str, question: u32) -> io::Result<[u32; WORDS]> {
+    // SAFETY: no addresses among the arguments; a non-negative result is a new descriptor that nobody else owns.
+    let socket = unsafe {
+        let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        OwnedFd::from_raw_fd(fd)
+    };
+    let mut words = [0; WORDS];
+    words[0] = question;
+    // SAFETY: all zeros is a valid ifreq.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let room = request.ifr_name.len() - 1;
+    if interface.len() > room {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    for (to, from) in request.ifr_name[..room].iter_mut().zip(interface.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+    // SAFETY: the kernel reads the name and the question, and writes an answer of a fixed length to `words`, which is as
+    // long as the longest answer to the questions above; both outlive the call.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(words)
+}
+
+/// The name of the driver.
+pub(super) fn driver(interface: &str) -> Option<String> {
+    let words = ask(interface, GET_DRIVER).ok()?;
+    let bytes = words[1..9].iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0);
+    let name = String::from_utf8(bytes.collect()).ok()?;
+    (!name.is_empty()).then_some(name)
+}
+
+/// What is merged, divided and checked on the way.
+pub(super) fn offloads(interface: &str) -> Offloads {
+    let flag = |question| ask(interface, question).ok().map(|words| words[1]);
+    Offloads {
+        gro: flag(GET_GRO).map(|on| on != 0),
+        lro: flag(GET_FLAGS).map(|flags| flags & FLAG_LRO != 0),
+        gso: flag(GET_GSO).map(|on| on != 0),
+        tso: flag(GET_TSO).map(|on| on != 0),
+        receive_checksum: flag(GET_RECEIVE_CHECKSUM).map(|on| on != 0),
+        send_checksum: flag(GET_SEND_CHECKSUM).map(|on| on != 0),
+        // Words: question, negotiated, receive, send.
+        pause: ask(interface, GET_PAUSE).ok().map(|words| words[2] != 0),
+        // Words: question, four maxima, four values; receive is the first of each.
+        receive_ring: ask(interface, GET_RING).ok().map(|words| (words[5], words[1])),
+    }
+}
+
+/// What is stamped. Words: question, abilities, clock, kinds of sent frames, three unused, filters.
+pub(super) fn stamps(interface: &str) -> Option<Stamps> {
+    let words = ask(interface, GET_STAMPS).ok()?;
+    // A negative number says that there is no clock.
+    Some(Stamps {
+        sent: words[1] & STAMPS_SENT != 0,
+        received: words[1] & STAMPS_RECEIVED != 0,
+        every: words[7] & FILTER_ALL != 0,
+        clock: u32::try_from(words[2].cast_signed()).ok(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_absent_interface_answers_nothing() {
+        assert_eq!(driver("pktgen-none"), None);
+        assert_eq!(stamps("pktgen-none"), None);
+        assert_eq!(offloads("a-name-that-is-longer-than-any"), Offloads::default());
+    }
+
+    #[test]
+    fn the_loopback_says_what_it_merges() {
+        let offloads = offloads("lo");
+        assert!(offloads.gro.is_some() && offloads.tso.is_some(), "{offloads:?}");
+        assert_eq!(stamps("lo").map(|s| (s.sent, s.received, s.clock)), Some((false, false, None)));
+    }
+}

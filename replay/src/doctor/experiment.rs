@@ -1,0 +1,162 @@
+//! Can an experiment run here?
+
+use std::collections::HashSet;
+
+use pktgen_generator::{Error, Result};
+
+use super::host::Host;
+use super::needs::Needs;
+use super::{Finding, Level, veth, xdp};
+use crate::driver::real_time::{THREADS, only_device};
+use crate::plan::{Parts, Plan};
+use crate::run::Experiment;
+use crate::transport::{End, TransportPlan, Wait, safety};
+
+const NAME: &str = "experiment";
+/// Bytes of an Ethernet header, which the MTU does not count.
+const ETHERNET: usize = 14;
+
+/// What a host says to an experiment.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// What hinders it, and what is to be known. Those that hinder are of level [`Level::Cannot`].
+    pub findings: Vec<Finding>,
+    /// The interfaces of this host that it uses.
+    pub interfaces: Vec<String>,
+}
+
+impl Verdict {
+    /// Does nothing hinder it?
+    pub fn can_run(&self) -> bool {
+        self.findings.iter().all(|finding| finding.level != Level::Cannot)
+    }
+
+    fn add(&mut self, finding: Finding) {
+        if !self.findings.contains(&finding) {
+            self.findings.push(finding);
+        }
+    }
+
+    fn hinder(&mut self, subject: &str, value: &str, why: impl Into<String>, remedy: impl Into<String>) {
+        self.add(Finding::new(NAME, subject, Level::Cannot, value).why(why).remedy(remedy));
+    }
+}
+
+/// Prepares one run of every point of the experiment, and holds it against the host. An experiment that is wrong in
+/// itself is an error; one that is right and cannot run here has findings that say why.
+pub fn judge(experiment: &Experiment, host: &Host) -> Result<Verdict> {
+    let mut verdict = Verdict::default();
+    let mut seen = HashSet::new();
+    for run in &experiment.runs {
+        if !seen.insert(&run.labels) {
+            continue;
+        }
+        match experiment.prepare(run) {
+            Ok(plan) => of_plan(&plan, host, &mut verdict)?,
+            Err(Error::Host(message)) => verdict.add(Finding::refused(NAME, "plan", "cannot be prepared", &message)),
+            Err(other) => return Err(other),
+        }
+    }
+    if verdict.can_run() {
+        verdict.add(Finding::new(NAME, experiment.name.clone(), Level::Ok, "can run here"));
+    }
+    verdict.findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
+    Ok(verdict)
+}
+
+fn of_plan(plan: &Plan<Parts>, host: &Host, verdict: &mut Verdict) -> Result<()> {
+    if !plan.is_real_time() {
+        return Ok(());
+    }
+    only_device(&plan.engine.topology)?;
+    let transport = &plan.transport;
+    let kind = transport.kind.name();
+    let cores = host.answers().cores();
+    if transport.wait == Wait::Spin && cores < THREADS {
+        verdict.hinder(
+            "transport.wait",
+            "spin",
+            format!("{THREADS} threads need a core each, and there are {cores}"),
+            "--set transport.wait=block",
+        );
+    }
+    let needs = Needs::of(transport.kind);
+    for (why, remedy) in needs.missing(host, End::ALL.len()) {
+        verdict.hinder(kind, "not usable", why, remedy);
+    }
+    if !needs.interfaces {
+        return Ok(());
+    }
+    for end in End::ALL {
+        of_end(transport, end, plan.engine.frame_bytes, host, verdict)?;
+    }
+    Ok(())
+}
+
+/// The interface of one end.
+fn of_end(plan: &TransportPlan, end: End, frame_bytes: usize, host: &Host, verdict: &mut Verdict) -> Result<()> {
+    let Some(name) = plan.interfaces.get(end as usize) else {
+        return Err(Error::config(format!(
+            "transport.interfaces has {} names, and that of {} is needed; give four: the workers', the device's towards \
+             them, the device's towards the server, the server's",
+            plan.interfaces.len(),
+            end.name()
+        )));
+    };
+    if name.is_empty() {
+        let whole = "this host runs a part of it; pktgen replay, which runs all of it, refuses an empty name";
+        verdict.add(Finding::new(NAME, end.name(), Level::Note, "on another host").why(whole));
+        return Ok(());
+    }
+    if !verdict.interfaces.contains(name) {
+        verdict.interfaces.push(name.clone());
+    }
+    if let Err(error) = safety::check_in(host.root(), name, plan.allow_default_route) {
+        verdict.add(Finding::refused(NAME, name, "refused", &error.to_string()));
+        return Ok(());
+    }
+    if host.of_interface(name, "carrier").is_some_and(|carrier| carrier == "0") {
+        let remedy = "connect its cable, or set the other end up: sudo ip link set PEER up";
+        verdict.hinder(name, "no carrier", "nothing is sent or received", remedy);
+    }
+    let mtu = host.number::<usize>(&format!("sys/class/net/{name}/mtu"));
+    if let Some(mtu) = mtu.filter(|mtu| frame_bytes > mtu + ETHERNET) {
+        verdict.hinder(
+            name,
+            &format!("MTU {mtu}"),
+            format!("frames of up to {frame_bytes} bytes need {}", frame_bytes - ETHERNET),
+            format!("sudo ip link set {name} mtu {}; or lower workload.bytes", frame_bytes - ETHERNET),
+        );
+    }
+    if Needs::of(plan.kind).af_xdp {
+        of_driver(plan, end, name, host, verdict);
+    }
+    Ok(())
+}
+
+/// What AF_XDP and live frames need of a driver.
+fn of_driver(plan: &TransportPlan, end: End, name: &str, host: &Host, verdict: &mut Verdict) {
+    let facts = host.answers().card(name).xdp;
+    if !xdp::has_driver_mode(facts) {
+        let why = "its driver runs no XDP programs, and by one of them it receives";
+        verdict.hinder(name, "no XDP", why, "--set transport.kind=af_packet; or use a card whose driver has XDP");
+        return;
+    }
+    let live = plan.kind.name() == "xdp_live" && end == End::Workers;
+    if !live || facts.is_none_or(|facts| facts.takes_redirected) {
+        return;
+    }
+    // A veth whose other end gets a program by this run takes them then.
+    let peer = veth::peer(host, name).filter(|_| veth::is_veth(host, name));
+    match peer {
+        Some(peer) if plan.interfaces.contains(&peer) => {}
+        Some(peer) => {
+            let why = format!("{peer} has neither an XDP program nor GRO");
+            verdict.hinder(name, "drops live frames", why, format!("sudo ethtool -K {peer} gro on"));
+        }
+        None => {
+            let remedy = "--set transport.kind=af_xdp; on a veth: ethtool -K PEER gro on in the other namespace";
+            verdict.hinder(name, "drops live frames", "its driver takes no redirected frames", remedy);
+        }
+    }
+}
