@@ -56,7 +56,7 @@ fn sent(faults: Faults, seed: u64, frames: &[Vec<u8>], calls: &[usize], rooms: &
         bench.lock().unwrap().room = *rooms.next().unwrap();
         let taken = wire.send(&slices).unwrap();
         assert!(taken <= slices.len());
-        assert_eq!(wire.lost() >> taken, 0, "only frames that were taken are lost");
+        assert_eq!(wire.lost().checked_shr(taken as u32).unwrap_or(0), 0, "only frames that were taken are lost");
         lost.extend((0..taken).filter(|i| wire.lost() >> i & 1 == 1).map(|i| (frames[at + i].clone(), true)));
         at += taken;
     }
@@ -146,7 +146,7 @@ proptest! {
     /// than the number of frames that are held at a time.
     #[test]
     fn reordering_keeps_the_frames_and_bounds_their_way(
-        reorder in 0.01..=1.0f64, by in 1u64..40, seed in any::<u64>(), most in 1usize..=64,
+        reorder in 0.1..=1.0f64, by in 1u64..40, seed in any::<u64>(), most in 1usize..=64,
     ) {
         let frames = frames(400);
         let (out, wire) = received(Faults { reorder, by, ..NOTHING }, seed, &frames, &[most]);
