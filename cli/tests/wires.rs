@@ -1,9 +1,12 @@
 //! Table 1 on wires: the transports of this host against virtual time. Packet sockets run on veth pairs in a network
 //! namespace that the test makes and removes; where it may not, it says SKIPPED and why.
 
+mod netns;
+
 use std::path::Path;
 use std::process::{Command, Output};
 
+use netns::Net;
 use serde_json::Value;
 
 const VARIANTS: [&str; 2] = ["FIFO", "Olaf"];
@@ -54,33 +57,6 @@ fn agrees(kind: &str, before: &[&str], set: &[&str], expected: [f64; 2]) {
     panic!("{kind}: losses {found:?} against {expected:?} in virtual time, three times");
 }
 
-/// A namespace with two veth pairs; removed when it goes out of scope.
-struct Space(String);
-
-impl Space {
-    fn make() -> Result<Space, String> {
-        let space = Space(format!("pktgen-test-{}", std::process::id()));
-        let ip = |args: &[&str]| -> Result<(), String> {
-            let output = Command::new("ip").args(args).output().map_err(|e| format!("ip does not run: {e}"))?;
-            let said = || format!("ip {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
-            if output.status.success() { Ok(()) } else { Err(said()) }
-        };
-        ip(&["netns", "add", &space.0])?;
-        for (a, b) in [("w0", "d0"), ("d1", "s0")] {
-            ip(&["-n", &space.0, "link", "add", a, "type", "veth", "peer", "name", b])?;
-            ip(&["-n", &space.0, "link", "set", a, "up"])?;
-            ip(&["-n", &space.0, "link", "set", b, "up"])?;
-        }
-        Ok(space)
-    }
-}
-
-impl Drop for Space {
-    fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.0]).output();
-    }
-}
-
 const FOUR: &str = "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]";
 
 #[test]
@@ -90,10 +66,12 @@ fn the_device_on_wires_loses_what_it_loses_in_virtual_time() {
     for kind in ["ring", "udp"] {
         agrees(kind, &[], &[&format!("transport.kind={kind}")], expected);
     }
-    match Space::make() {
+    let cables = [(("all", "w0"), ("all", "d0")), (("all", "d1"), ("all", "s0"))];
+    match Net::make("wires", &["all"], &cables) {
         Err(why) => eprintln!("SKIPPED: af_packet, af_xdp and xdp_live on veth pairs: {why}"),
-        Ok(space) => {
-            let before = ["ip", "netns", "exec", &space.0];
+        Ok(net) => {
+            let before = net.inside("all");
+            let before: Vec<_> = before.iter().map(String::as_str).collect();
             for kind in ["af_packet", "af_xdp", "xdp_live"] {
                 agrees(kind, &before, &[&format!("transport.kind={kind}"), FOUR], expected);
             }

@@ -1,5 +1,7 @@
 //! One part of a run in this process: `pktgen replay --role workers`, `pktgen target`, `pktgen capture EXPERIMENT`.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use pktgen_generator::time::Time;
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
@@ -23,11 +25,18 @@ pub(super) fn run(experiment: &Experiment, serve: args::Serve, roles: Roles, ui:
     };
     let stop = stop_flag();
     let bar = ui.spinner(roles.part().unwrap_or("running"));
+    // Others may start their parts once the threads of this one run.
+    let ready = AtomicBool::new(false);
     let task = Task {
         roles,
         serve: Serve { idle: span("--idle", serve.idle.as_deref())?, most: span("--for", serve.most.as_deref())? },
         stop: &stop,
-        progress: &|progress| bar.set_message(live(&progress)),
+        progress: &|progress| {
+            if !ready.swap(true, Ordering::Relaxed) && roles != Roles::WORKERS {
+                bar.suspend(|| ui.note("ready; Ctrl-C ends"));
+            }
+            bar.set_message(live(&progress));
+        },
     };
     let finished = experiment.execute_part(run, &out, &task);
     bar.finish_and_clear();

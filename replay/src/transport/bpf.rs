@@ -10,6 +10,7 @@ use std::ffi::c_long;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const MAP_CREATE: c_long = 0;
 const MAP_UPDATE_ELEM: c_long = 2;
@@ -227,6 +228,13 @@ impl Memory {
     /// Where it starts: page aligned, readable and writable for [`Memory::size`] bytes.
     pub fn start(&self) -> NonNull<u8> {
         self.start
+    }
+
+    /// The number at `at`, a multiple of 8, as a program last wrote it.
+    pub fn number(&self, at: usize) -> u64 {
+        assert!(at.is_multiple_of(8) && at + 8 <= self.size, "a number of {at} in {}", self.size);
+        // SAFETY: inside the mapping and aligned, as was just checked; atomic because the kernel writes meanwhile.
+        unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(at).cast()) }.load(Ordering::Relaxed)
     }
 
     /// Its size in bytes.

@@ -20,6 +20,7 @@ mod redirect;
 mod ring;
 pub(crate) mod safety;
 mod send_ring;
+mod sink;
 mod socket;
 mod udp;
 mod virtual_time;
@@ -31,6 +32,7 @@ use pktgen_generator::registry::Named;
 
 pub(crate) use af_xdp::{XdpFacts, bind_sender, memory_of_a_port, xdp_facts};
 pub use plan::{Late, Pacing, TransportPlan, Wait};
+pub use sink::Sink;
 
 /// What a kind of transport can do.
 #[derive(Debug, Clone, Copy)]

@@ -17,7 +17,9 @@ use crate::transport::{Late, Pacing, Wire};
 const BURST_MAX: usize = 1024;
 /// Arrivals are looked for when nothing is due for so long, and after so many frames at the latest.
 const LISTEN_GAP: Time = 20_000 * NS;
-const LISTEN_FRAMES: u64 = 4096;
+const LISTEN_FRAMES: u64 = 256;
+/// Bursts that are taken in one look, so that sending goes on.
+const LISTEN_BURSTS: usize = 16;
 /// How long the last frames may take to leave.
 const FLUSH_NS: u64 = 1_000_000_000;
 
@@ -162,11 +164,18 @@ impl Pump {
     /// Takes what came back: an open loop counts it.
     fn listen(&mut self) -> Result<usize> {
         self.listened = self.sent;
-        let (acks, foreign) = (&mut self.acks, &mut self.foreign);
-        self.wire.receive(BURST, &mut |arrival| match arrival.bytes.get(HEAD..).is_some_and(is_ack) {
-            true => *acks += 1,
-            false => *foreign += 1,
-        })
+        let (acks, foreign, mut heard) = (&mut self.acks, &mut self.foreign, 0);
+        for _ in 0..LISTEN_BURSTS {
+            let found = self.wire.receive(BURST, &mut |arrival| match arrival.bytes.get(HEAD..).is_some_and(is_ack) {
+                true => *acks += 1,
+                false => *foreign += 1,
+            })?;
+            heard += found;
+            if found < BURST {
+                break;
+            }
+        }
+        Ok(heard)
     }
 
     pub(super) fn count(&mut self, outcome: &mut RealOutcome) {

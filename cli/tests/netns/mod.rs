@@ -1,0 +1,58 @@
+//! Network namespaces joined by veth pairs, for tests: made by the test, removed with it.
+
+use std::process::Command;
+
+/// An interface: its namespace and name.
+type End<'a> = (&'a str, &'a str);
+
+/// Namespaces; removed when it goes out of scope.
+pub struct Net {
+    tag: String,
+    spaces: Vec<String>,
+}
+
+impl Net {
+    /// Namespaces with these names and cables. An error says why that is not possible here.
+    pub fn make(tag: &str, spaces: &[&str], cables: &[(End, End)]) -> Result<Net, String> {
+        let tag = format!("pktgen-{tag}-{}", std::process::id());
+        let mut net = Net { tag, spaces: Vec::new() };
+        for space in spaces {
+            ip(&["netns", "add", &net.name(space)])?;
+            net.spaces.push((*space).to_owned());
+        }
+        for ((a_space, a), (b_space, b)) in cables {
+            let (a_space, b_space) = (net.name(a_space), net.name(b_space));
+            ip(&["link", "add", a, "netns", &a_space, "type", "veth", "peer", "name", b, "netns", &b_space])?;
+            for (space, interface) in [(&a_space, a), (&b_space, b)] {
+                // Without IPv6 the kernel sends nothing of its own.
+                let quiet = format!("net.ipv6.conf.{interface}.disable_ipv6=1");
+                let _ = Command::new("ip").args(["netns", "exec", space, "sysctl", "-qw", &quiet]).output();
+                ip(&["-n", space, "link", "set", interface, "up"])?;
+            }
+        }
+        Ok(net)
+    }
+
+    fn name(&self, space: &str) -> String {
+        format!("{}-{space}", self.tag)
+    }
+
+    /// Words before a command that is to run inside.
+    pub fn inside(&self, space: &str) -> Vec<String> {
+        ["ip", "netns", "exec"].into_iter().map(str::to_owned).chain([self.name(space)]).collect()
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        for space in &self.spaces {
+            let _ = Command::new("ip").args(["netns", "del", &self.name(space)]).output();
+        }
+    }
+}
+
+fn ip(args: &[&str]) -> Result<(), String> {
+    let output = Command::new("ip").args(args).output().map_err(|e| format!("ip does not run: {e}"))?;
+    let said = || format!("ip {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+    if output.status.success() { Ok(()) } else { Err(said()) }
+}

@@ -1,0 +1,65 @@
+//! Counts the frames that an interface receives inside the kernel, and drops them: the cheapest receiver there is. It
+//! measures senders, and keeps what they send away from the network stack.
+
+use pktgen_generator::Result;
+
+use super::bpf::{Attach, Link, Map, Memory, Program, host_error};
+use super::insn::{CTX_DATA, CTX_DATA_END, CTX_RX_QUEUE, Code, R0, R1, R2, R3, R6, R7, R8, When, XDP_DROP};
+use super::link::Interface;
+
+/// Queues that are counted apart; a power of two.
+const QUEUES: usize = 64;
+/// Bytes of a queue's counts: frames, bytes.
+const EACH: usize = 16;
+
+/// A program that counts and drops, attached while this lives.
+pub struct Sink {
+    _link: Link,
+    _program: Program,
+    _map: Map,
+    counts: Memory,
+}
+
+impl Sink {
+    /// Attaches it to `interface`, in the driver.
+    pub fn attach(interface: &str) -> Result<Self> {
+        let interface = Interface::open(interface)?;
+        let (map, counts) = Map::shared("pktgen_sink", QUEUES * EACH)?;
+        let program = Program::load("pktgen_sink", program(&map).insns(), true)?;
+        let link = program
+            .attach(interface.index(), Attach::Driver)
+            .map_err(|e| host_error(&format!("attach a counting XDP program to {}", interface.name()), &e))?;
+        Ok(Sink { _link: link, _program: program, _map: map, counts })
+    }
+
+    /// Frames and bytes so far.
+    pub fn counts(&self) -> (u64, u64) {
+        let sum = |at: usize| (0..QUEUES).map(|queue| self.counts.number(queue * EACH + at)).sum();
+        (sum(0), sum(8))
+    }
+}
+
+/// One queue is served by one core at a time, so plain additions do.
+fn program(map: &Map) -> Code {
+    let mut code = Code::new();
+    let drop = code.label();
+    code.copy(R6, R1);
+    code.load_value(R7, map.fd());
+    code.load_u32(R8, R6, CTX_RX_QUEUE);
+    code.jump(When::Gt, R8, QUEUES as i32 - 1, drop);
+    code.shift_left(R8, EACH.ilog2() as i32);
+    code.add_reg(R7, R8);
+    code.load_u64(R1, R7, 0);
+    code.add(R1, 1);
+    code.store_u64(R7, 0, R1);
+    code.load_u32(R2, R6, CTX_DATA_END);
+    code.load_u32(R3, R6, CTX_DATA);
+    code.sub_reg(R2, R3);
+    code.load_u64(R1, R7, 8);
+    code.add_reg(R1, R2);
+    code.store_u64(R7, 8, R1);
+    code.place(drop);
+    code.set(R0, XDP_DROP);
+    code.exit();
+    code
+}
