@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use pktgen_analysis::age::AgeOf;
+use pktgen_generator::units::Span;
+use pktgen_replay::transport::ListenKind;
 
 /// Trace-driven benchmark harness and packet generator for in-network aggregation
 #[derive(Debug, Parser)]
@@ -25,6 +27,12 @@ Quantities: 40Gbps, 0.8Mbps; 1.5us, 100ms; 2048bit, 256B, 8KiB.";
 fn ages() -> impl TypedValueParser<Value = AgeOf> {
     let values = AgeOf::ALL.map(|age| PossibleValue::new(age.name()).help(age.about()));
     PossibleValuesParser::new(values).try_map(|name| AgeOf::named(&name, "--age"))
+}
+
+/// Values of `--kind`.
+fn listen_kinds() -> impl TypedValueParser<Value = ListenKind> {
+    let named = |name: String| ListenKind::ALL.into_iter().find(|kind| kind.name() == name).ok_or("no such kind");
+    PossibleValuesParser::new(ListenKind::ALL.map(ListenKind::name)).try_map(named)
 }
 
 /// Flags that every command takes.
@@ -50,6 +58,8 @@ pub(crate) enum Command {
     Trace(Trace),
     /// Run an experiment: every point of its sweep becomes a run dir, then a report
     Replay(Replay),
+    /// Every frame of an interface into a run dir
+    Capture(Capture),
     /// Metrics of run dirs or folders of them
     Analyze(Analyze),
     /// Reports from run dirs: html, markdown, json
@@ -164,6 +174,55 @@ pub(crate) enum Trace {
         licence: String,
     },
 }
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = CAPTURE_EXITS)]
+pub(crate) struct Capture {
+    /// Interface to listen to
+    #[arg(long, value_name = "IF")]
+    pub(crate) iface: String,
+    /// Folder for the run dir; must be new or empty [default: runs/capture-IF-N]
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+    /// Socket: af_xdp takes the frames before the network stack, which then does not see them; af_packet hears a copy
+    #[arg(long, default_value = ListenKind::AfXdp.name(), value_parser = listen_kinds())]
+    pub(crate) kind: ListenKind,
+    /// Bytes of each frame to keep, from the Ethernet header on
+    #[arg(long, value_name = "BYTES", default_value_t = 128)]
+    pub(crate) snap: u32,
+    /// End after so many frames
+    #[arg(long, value_name = "FRAMES")]
+    pub(crate) count: Option<u64>,
+    /// End after this time, as 10s
+    #[arg(long = "for", value_name = "TIME")]
+    pub(crate) length: Option<Span>,
+    /// End after this time without a frame, once there was one, as 2s
+    #[arg(long, value_name = "TIME")]
+    pub(crate) idle: Option<Span>,
+    /// Write the frames as capture.pcapng too
+    #[arg(long)]
+    pub(crate) pcapng: bool,
+    /// Turn frames.arrows into frames.parquet in the end: a tenth of the size, for about 2 s per million frames
+    #[arg(long)]
+    pub(crate) parquet: bool,
+    /// Frames that the kernel holds while we are not looking, 64 to 1048576
+    #[arg(long, value_name = "FRAMES", default_value_t = 32768)]
+    pub(crate) ring: u32,
+    /// Memory between receiving and writing, in MiB, 1 to 16384
+    #[arg(long, value_name = "MIB", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=16384))]
+    pub(crate) buffer: u16,
+    /// Look for frames all the time instead of sleeping until there are some: takes a core, and finds them sooner
+    #[arg(long)]
+    pub(crate) spin: bool,
+    /// Let af_xdp take all frames of an interface that carries the default route
+    #[arg(long)]
+    pub(crate) allow_default_route: bool,
+}
+
+const CAPTURE_EXITS: &str = "\
+The run dir holds manifest.json and frames.arrows, an Arrow IPC stream (t_recv_ps, stamp_ns, len, bytes).\n\
+Without --count, --for and --idle, Ctrl-C ends it. Exit codes: 0 every frame is there; 1 frames were lost, and the\n\
+manifest says how many and where; 2 usage; 3 this host cannot.";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Analyze {

@@ -1,6 +1,7 @@
 //! One file per command.
 
 mod analyze;
+mod capture;
 mod demo;
 mod list;
 mod replay;
@@ -19,6 +20,7 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Demo(args) => demo::run(args, ui),
         Command::Trace(args) => trace::run(args, ui),
         Command::Replay(args) => replay::run(args, ui),
+        Command::Capture(args) => capture::run(args, ui),
         Command::Analyze(args) => analyze::run(args, ui),
         Command::Report(args) => report::run(args, ui),
         Command::Verify(args) => verify::run(args, ui),

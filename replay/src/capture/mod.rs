@@ -4,6 +4,7 @@
 //! is killed; when it is finished they become Parquet. [`recover`] does the same for a killed one.
 
 mod columns;
+pub mod frames;
 pub mod lateness;
 mod pcapng;
 mod run_dir;

@@ -51,14 +51,19 @@ impl Pcapng {
 
     /// Appends a frame that arrived at `t`.
     pub(super) fn packet(&mut self, t: Time, frame: &[u8]) -> Result<()> {
+        self.cut_packet(t, frame, frame.len() as u32)
+    }
+
+    /// Appends the first bytes of a frame that had `len`.
+    pub(super) fn cut_packet(&mut self, t: Time, kept: &[u8], len: u32) -> Result<()> {
         let stamp = self.anchor_ns + (t / NS) as u64;
-        let mut body = Vec::with_capacity(20 + frame.len());
+        let mut body = Vec::with_capacity(20 + kept.len());
         body.extend(0u32.to_le_bytes());
         body.extend(((stamp >> 32) as u32).to_le_bytes());
         body.extend((stamp as u32).to_le_bytes());
-        body.extend((frame.len() as u32).to_le_bytes());
-        body.extend((frame.len() as u32).to_le_bytes());
-        body.extend(frame);
+        body.extend((kept.len() as u32).to_le_bytes());
+        body.extend(len.to_le_bytes());
+        body.extend(kept);
         self.block(PACKET, &body)
     }
 

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use pktgen_generator::record::{Book, Manifest, Received, RunState, STATES, Sent, State};
 use pktgen_generator::{Error, Result};
+use serde::Serialize;
 
 use super::columns::{BookColumns, ReceivedColumns, SentColumns, StateColumns};
 use super::pcapng::Pcapng;
@@ -234,8 +235,8 @@ pub fn claim(dir: &Path) -> Result<()> {
     }
 }
 
-/// Writes the manifest of the run in `dir`.
-pub fn write_manifest(dir: &Path, manifest: &Manifest) -> Result<()> {
+/// Writes the manifest of the run in `dir`: a [`Manifest`], perhaps with more around it.
+pub fn write_manifest(dir: &Path, manifest: &impl Serialize) -> Result<()> {
     let path = dir.join("manifest.json");
     let partial = dir.join("manifest.json.partial");
     let mut text = serde_json::to_string_pretty(manifest).map_err(|e| Error::data(&path, e.to_string()))?;

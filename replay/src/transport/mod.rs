@@ -9,6 +9,7 @@ mod af_xdp;
 mod bpf;
 mod insn;
 mod link;
+mod listen;
 mod packet_ring;
 mod packet_socket;
 mod plan;
@@ -27,6 +28,7 @@ mod xsk;
 use pktgen_generator::Result;
 use pktgen_generator::registry::Named;
 
+pub use listen::{Listen, ListenKind, Listener, RETIRE_MS};
 pub use plan::{Late, TransportPlan, Wait};
 
 /// What a kind of transport can do.

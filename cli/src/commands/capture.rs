@@ -1,0 +1,93 @@
+//! `pktgen capture`: every frame of an interface into a run dir.
+
+use std::time::Duration;
+
+use pktgen_generator::Result;
+use pktgen_generator::record::RunState;
+use pktgen_generator::time::SECOND;
+use pktgen_generator::units::Span;
+use pktgen_replay::capture::frames::{CapturePlan, Captured, Limits, Totals, capture};
+use pktgen_replay::transport::{Listen, Wait};
+use serde_json::json;
+
+use super::replay::free_folder;
+use crate::args::Capture;
+use crate::ui::{Ui, stop_flag};
+
+pub(super) fn run(args: Capture, ui: &Ui) -> Result<u8> {
+    let plan = plan(&args)?;
+    let out = match args.out {
+        Some(out) => out,
+        None => free_folder(&format!("capture-{}", args.iface))?,
+    };
+    let stop = stop_flag();
+    let bar = ui.bar("capturing", plan.limits.count.unwrap_or(0));
+    let mut before = (0, 0);
+    let captured = capture(&plan, &out, &stop, &mut |t, totals| {
+        let (frames, seconds) = (totals.counts.captured, t as f64 / SECOND as f64);
+        let rate = (frames - before.1) as f64 / (seconds - before.0 as f64 / SECOND as f64) / 1e6;
+        before = (t, frames);
+        bar.set_position(frames);
+        bar.set_message(format!("{rate:.3} Mpps, {} lost,", totals.lost()));
+        // A bar draws nothing where stderr is no terminal.
+        if bar.is_hidden() {
+            ui.note(&format!("{seconds:.0} s: {frames} frames, {rate:.3} Mpps, {} lost", totals.lost()));
+        }
+    })?;
+    bar.finish_and_clear();
+    for reason in &captured.validity.reasons {
+        match reason.starts_with("note: ") {
+            true => ui.note(reason),
+            false => ui.error(&format!("invalid capture {}: {reason}", out.display())),
+        }
+    }
+    ui.detail(&captured.mode);
+    ui.result(&match ui.json() {
+        true => in_json(&captured, &out.display().to_string()),
+        false => in_words(&captured.totals, &out.display().to_string()),
+    });
+    Ok(u8::from(!captured.validity.valid))
+}
+
+fn plan(args: &Capture) -> Result<CapturePlan> {
+    let span = |span: Option<Span>| span.map(Span::ps);
+    let limits = Limits {
+        count: args.count,
+        length: span(args.length),
+        idle: span(args.idle),
+        wait: if args.spin { Wait::Spin } else { Wait::Block },
+    };
+    let listen = Listen {
+        interface: args.iface.clone(),
+        kind: args.kind,
+        snap: args.snap,
+        ring: args.ring,
+        allow_default_route: args.allow_default_route,
+    };
+    let buffer_bytes = usize::from(args.buffer) << 20;
+    Ok(CapturePlan { listen, limits, buffer_bytes, pcapng: args.pcapng, parquet: args.parquet })
+}
+
+fn in_words(totals: &Totals, out: &str) -> String {
+    let Totals { counts, kernel_dropped, interface_dropped } = totals;
+    let length = Duration::from_nanos((counts.end_ps / 1000) as u64);
+    format!(
+        "{out}: {} frames, {} B on the wire, {} cut, in {:.1} s; lost: {kernel_dropped} in the kernel, {} before the \
+         writer; dropped by the interface: {interface_dropped}",
+        counts.captured,
+        counts.bytes,
+        counts.cut,
+        length.as_secs_f64(),
+        counts.writer_dropped
+    )
+}
+
+fn in_json(captured: &Captured, out: &str) -> String {
+    let interrupted = captured.state == RunState::Interrupted;
+    let Captured { totals, validity, mode, .. } = captured;
+    json!({
+        "dir": out, "capture": totals, "lost": totals.lost(), "valid": validity.valid, "reasons": validity.reasons,
+        "interrupted": interrupted, "mode": mode,
+    })
+    .to_string()
+}
