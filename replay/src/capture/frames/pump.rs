@@ -122,13 +122,15 @@ pub(super) fn pump(
     stop: &AtomicBool,
     watch: &mut dyn FnMut(Time, &Counts, &mut dyn Wire),
 ) -> Result<(End, Counts)> {
-    let (mut last, mut seen, mut next_watch) = (0, false, SECOND);
+    let (mut last, mut seen, mut next_watch, mut looked) = (0, false, SECOND, clock.now());
     let end = loop {
         let got = burst(wire, clock, limits, blocks)?;
         if got > 0 {
             (last, seen) = (blocks.now.unwrap_or(last), true);
         }
         let now = if got > 0 { last } else { clock.now() };
+        blocks.counts.longest_away_ps = blocks.counts.longest_away_ps.max(now - looked);
+        looked = now;
         if limits.count.is_some_and(|count| blocks.counts.captured >= count)
             || limits.length.is_some_and(|length| now >= length)
             || limits.idle.is_some_and(|idle| seen && now - last >= idle)
@@ -150,7 +152,10 @@ pub(super) fn pump(
             match limits.wait {
                 Wait::Spin => std::hint::spin_loop(),
                 Wait::Block if seen && now - last < LIVELY => std::thread::sleep(NAP),
-                Wait::Block => wire.wait(SLEEP_NS)?,
+                Wait::Block => {
+                    wire.wait(SLEEP_NS)?;
+                    looked = clock.now();
+                }
             }
         }
     };

@@ -135,3 +135,50 @@ pub(super) fn convert(dir: &Path) -> Result<()> {
     std::fs::rename(&partial, &finished).map_err(Error::io("rename", &partial))?;
     std::fs::remove_file(&path).map_err(Error::io("remove", &path))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{AsArray, RecordBatch};
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+    /// A block of `rows` frames with the numbers from `first` on.
+    fn block(first: u32, rows: u32) -> Block {
+        let mut block = Block::new(8, false);
+        for n in first..first + rows {
+            block.push(i64::from(n), None, 100 + n as usize, &n.to_le_bytes());
+        }
+        block
+    }
+
+    fn numbers(batch: &RecordBatch) -> Vec<u32> {
+        let bytes = batch.column(3).as_binary::<i32>();
+        bytes.iter().map(|b| u32::from_le_bytes(b.expect("bytes").try_into().expect("4 bytes"))).collect()
+    }
+
+    #[test]
+    fn a_stream_is_readable_after_every_flush_and_as_parquet() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut files = Files::create(folder.path(), false).expect("files");
+        let read = || -> Vec<u32> {
+            let file = File::open(stream_path(folder.path())).expect("a stream");
+            let reader = StreamReader::try_new(file, None).expect("a schema");
+            reader.flat_map(|batch| numbers(&batch.expect("whole batches only"))).collect()
+        };
+        assert_eq!(read(), [0u32; 0]);
+        for (first, rows) in [(0, 3), (3, 5000), (5003, 1)] {
+            files.write(&mut block(first, rows)).expect("written");
+            // What a killed capture leaves: no end of the stream, zeros up to the next 4 KiB.
+            files.stream.flush().expect("flushed");
+            assert_eq!(read(), (0..first + rows).collect::<Vec<_>>());
+        }
+        files.finish().expect("finished");
+        assert_eq!(read().len(), 5004);
+        convert(folder.path()).expect("converted");
+        assert!(!stream_path(folder.path()).exists());
+        let file = File::open(folder.path().join("frames.parquet")).expect("a Parquet file");
+        let reader = ParquetRecordBatchReaderBuilder::try_new(file).expect("a footer").build().expect("a reader");
+        let all: Vec<u32> = reader.flat_map(|batch| numbers(&batch.expect("a batch"))).collect();
+        assert_eq!(all, (0..5004).collect::<Vec<_>>());
+    }
+}
