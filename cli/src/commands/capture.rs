@@ -27,6 +27,9 @@ pub(super) fn run(args: Capture, ui: &Ui) -> Result<u8> {
         let (frames, seconds) = (totals.counts.captured, t as f64 / SECOND as f64);
         let rate = (frames - before.1) as f64 / (seconds - before.0 as f64 / SECOND as f64) / 1e6;
         before = (t, frames);
+        if plan.limits.count.is_none() {
+            bar.set_length(frames);
+        }
         bar.set_position(frames);
         bar.set_message(format!("{rate:.3} Mpps, {} lost,", totals.lost()));
         // A bar draws nothing where stderr is no terminal.

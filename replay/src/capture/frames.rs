@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::run_dir::{claim, write_manifest};
 use crate::clock::{self, RunClock};
-use crate::transport::{Listen, ListenKind, Listener, Wait, Wire, WireCounters};
+use crate::transport::{Listen, ListenKind, Listener, Wait, Wire};
 use block::Block;
 use pump::{Blocks, blocks_in, pump};
 use writer::Files;
@@ -81,7 +81,7 @@ pub struct Counts {
     pub end_ps: i64,
 }
 
-/// Everything that a capture counted, from its start to its end.
+/// Everything that a capture counted. The kernel's counts begin when the socket is opened, with the frames in its ring.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     /// Its own.
@@ -172,7 +172,7 @@ pub fn capture(
     record(plan, buffers, Listener::open(&plan.listen)?, dir, stop, progress)
 }
 
-/// The same from a wire that is open already.
+/// The same from a wire that is open already, and has counted nothing yet.
 pub fn capture_from(
     listener: Listener,
     plan: &CapturePlan,
@@ -197,17 +197,13 @@ fn record(
     write_manifest(dir, &manifest)?;
     let mut files = Files::create(dir, plan.pcapng)?;
     manifest.manifest.host.insert("writing".into(), files.way().into());
-    let before = listener.wire.counters();
     let clock = RunClock::start();
     files.set_anchor(clock.anchor_unix_ns());
     manifest.manifest.anchor_unix_ns = clock.anchor_unix_ns();
     // Written again, so that a killed capture has its anchor.
     write_manifest(dir, &manifest)?;
     let mut watch = |t: Time, counts: &Counts, wire: &mut dyn Wire| {
-        progress(
-            t,
-            &Totals { counts: *counts, kernel_dropped: dropped(before, wire.counters()), interface_dropped: 0 },
-        );
+        progress(t, &Totals { counts: *counts, kernel_dropped: wire.counters().receive_dropped, interface_dropped: 0 });
     };
     let (pumped, written) = both(blocks, back, files, dir, &mut |blocks| {
         pump(listener.wire.as_mut(), &clock, &plan.limits, blocks, stop, &mut watch)
@@ -216,7 +212,7 @@ fn record(
     let (end, counts) = pumped?;
     manifest.capture = Totals {
         counts,
-        kernel_dropped: dropped(before, listener.wire.counters()),
+        kernel_dropped: listener.wire.counters().receive_dropped,
         interface_dropped: listener.interface_drops(),
     };
     conclude(&mut manifest, plan, end, failure.as_ref());
@@ -268,10 +264,6 @@ fn buffers(plan: &CapturePlan) -> Buffers {
         let _ = emptied.push(Block::new(snap, stamped));
     }
     (Blocks::new(full, empty, snap), (filled, emptied))
-}
-
-fn dropped(before: WireCounters, after: WireCounters) -> u64 {
-    after.receive_dropped - before.receive_dropped
 }
 
 /// The manifest of a capture that is about to start.
