@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use pktgen_analysis::age::AgeOf;
+use pktgen_generator::units::Span;
+use pktgen_replay::transport::ListenKind;
 
 /// Trace-driven benchmark harness and packet generator for in-network aggregation
 #[derive(Debug, Parser)]
@@ -25,6 +27,12 @@ Quantities: 40Gbps, 0.8Mbps; 1.5us, 100ms; 2048bit, 256B, 8KiB.";
 fn ages() -> impl TypedValueParser<Value = AgeOf> {
     let values = AgeOf::ALL.map(|age| PossibleValue::new(age.name()).help(age.about()));
     PossibleValuesParser::new(values).try_map(|name| AgeOf::named(&name, "--age"))
+}
+
+/// Values of `--kind`.
+fn listen_kinds() -> impl TypedValueParser<Value = ListenKind> {
+    let named = |name: String| ListenKind::ALL.into_iter().find(|kind| kind.name() == name).ok_or("no such kind");
+    PossibleValuesParser::new(ListenKind::ALL.map(ListenKind::name)).try_map(named)
 }
 
 /// Flags that every command takes.
@@ -52,7 +60,7 @@ pub(crate) enum Command {
     Replay(Replay),
     /// Be the software device of an experiment, between two interfaces, until Ctrl-C
     Target(Target),
-    /// Be the parameter server of an experiment, until Ctrl-C: receive, answer, record
+    /// Be the parameter server of an experiment (receive, answer, record), or record every frame of an interface
     Capture(Capture),
     /// Join the run dirs of workers, device and server into one whose balance closes
     Merge(Merge),
@@ -159,22 +167,14 @@ pub(crate) struct Serve {
     pub(crate) run: Option<String>,
     /// End when nothing came for so long, as 2s, after something did
     #[arg(long, value_name = "SPAN")]
-    pub(crate) idle: Option<String>,
+    pub(crate) idle: Option<Span>,
     /// End after so long, as 60s
     #[arg(long = "for", value_name = "SPAN")]
-    pub(crate) most: Option<String>,
+    pub(crate) most: Option<Span>,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Target {
-    #[command(flatten)]
-    pub(crate) experiment: Experiment,
-    #[command(flatten)]
-    pub(crate) serve: Serve,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Capture {
     #[command(flatten)]
     pub(crate) experiment: Experiment,
     #[command(flatten)]
@@ -278,6 +278,65 @@ pub(crate) enum Trace {
         licence: String,
     },
 }
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = CAPTURE_EXITS)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["experiment", "iface"]))]
+pub(crate) struct Capture {
+    /// Experiment whose parameter server this is (TOML; see configs/)
+    pub(crate) experiment: Option<PathBuf>,
+    /// Override a key of the experiment (repeatable)
+    #[arg(long = "set", value_name = "KEY=VALUE", requires = "experiment")]
+    pub(crate) set: Vec<String>,
+    #[command(flatten)]
+    pub(crate) serve: Serve,
+    #[command(flatten)]
+    pub(crate) listen: ListenFlags,
+}
+
+/// What recording an interface takes.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Recording an interface")]
+pub(crate) struct ListenFlags {
+    /// Record every frame of this interface
+    #[arg(long, value_name = "IF", conflicts_with_all = ["experiment", "run"])]
+    pub(crate) iface: Option<String>,
+    /// With --iface: only count, in the kernel, and drop what is counted
+    #[arg(long, requires = "iface")]
+    pub(crate) count_only: bool,
+    /// Socket: af_xdp takes the frames before the network stack, which then does not see them; af_packet hears a copy
+    #[arg(long, default_value = ListenKind::AfXdp.name(), value_parser = listen_kinds())]
+    pub(crate) kind: ListenKind,
+    /// Bytes of each frame to keep, from the Ethernet header on
+    #[arg(long, value_name = "BYTES", default_value_t = 128)]
+    pub(crate) snap: u32,
+    /// End after so many frames
+    #[arg(long, value_name = "FRAMES")]
+    pub(crate) count: Option<u64>,
+    /// Write the frames as capture.pcapng too
+    #[arg(long)]
+    pub(crate) pcapng: bool,
+    /// Turn frames.arrows into frames.parquet in the end: smaller, for about 0.5 s per million frames
+    #[arg(long)]
+    pub(crate) parquet: bool,
+    /// Frames that the kernel holds while we are not looking, 64 to 1048576
+    #[arg(long, value_name = "FRAMES", default_value_t = 65536)]
+    pub(crate) ring: u32,
+    /// Memory between receiving and writing, in MiB, 1 to 16384
+    #[arg(long, value_name = "MIB", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=16384))]
+    pub(crate) buffer: u16,
+    /// Look for frames all the time instead of sleeping until there are some: takes a core, and finds them sooner
+    #[arg(long)]
+    pub(crate) spin: bool,
+    /// Let af_xdp take all frames of an interface that carries the default route
+    #[arg(long)]
+    pub(crate) allow_default_route: bool,
+}
+
+const CAPTURE_EXITS: &str = "\
+The run dir holds manifest.json and frames.arrows, an Arrow IPC stream (t_recv_ps, stamp_ns, len, bytes).\n\
+Without --count, --for and --idle, Ctrl-C ends it. Exit codes: 0 every frame is there; 1 frames were lost, and the\n\
+manifest says how many and where; 2 usage; 3 this host cannot.";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Analyze {

@@ -21,6 +21,7 @@ const UNSAFE: &[&str] = &[
     "replay/src/transport/xdp_live.rs",
     "replay/src/transport/xsk.rs",
     "replay/src/transport/receive_batch.rs",
+    "replay/tests/capture_allocations.rs",
 ];
 /// The one file that reads clocks.
 const CLOCK: &str = "replay/src/clock.rs";
@@ -44,6 +45,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
             "bpf",
             "insn",
             "link",
+            "listen",
             "packet_ring",
             "packet_ring_tests",
             "packet_socket",

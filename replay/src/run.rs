@@ -390,7 +390,7 @@ fn conclude(manifest: &mut Manifest, mut outcome: Outcome) {
 }
 
 /// Tool version and commit.
-fn tool() -> String {
+pub(crate) fn tool() -> String {
     format!("pktgen {} ({})", env!("CARGO_PKG_VERSION"), env!("PKTGEN_COMMIT"))
 }
 

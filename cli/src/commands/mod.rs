@@ -1,6 +1,7 @@
 //! One file per command.
 
 mod analyze;
+mod capture;
 mod demo;
 mod doctor;
 mod find_rate;
@@ -26,7 +27,7 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Trace(args) => trace::run(args, ui),
         Command::Replay(args) => replay::run(args, ui),
         Command::Target(args) => part::serve(&args.experiment, args.serve, Roles::DEVICE, ui),
-        Command::Capture(args) => part::serve(&args.experiment, args.serve, Roles::SERVER, ui),
+        Command::Capture(args) => capture::run(args, ui),
         Command::Merge(args) => merge::run(&args, ui),
         Command::Analyze(args) => analyze::run(args, ui),
         Command::Report(args) => report::run(args, ui),

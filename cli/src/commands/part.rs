@@ -29,7 +29,7 @@ pub(super) fn run(experiment: &Experiment, serve: args::Serve, roles: Roles, ui:
     let ready = AtomicBool::new(false);
     let task = Task {
         roles,
-        serve: Serve { idle: span("--idle", serve.idle.as_deref())?, most: span("--for", serve.most.as_deref())? },
+        serve: Serve { idle: positive("--idle", serve.idle)?, most: positive("--for", serve.most)? },
         stop: &stop,
         progress: &|progress| {
             if !ready.swap(true, Ordering::Relaxed) && roles != Roles::WORKERS {
@@ -46,13 +46,9 @@ pub(super) fn run(experiment: &Experiment, serve: args::Serve, roles: Roles, ui:
     Ok(u8::from(!valid))
 }
 
-fn span(flag: &str, text: Option<&str>) -> Result<Option<Time>> {
-    let read = |text: &str| -> Result<Time> {
-        let span: Span = text.parse().map_err(|e| Error::config(format!("{flag} {text}: {e}")))?;
-        if span.ps() <= 0 {
-            return Err(Error::config(format!("{flag} {text}: give more than 0, as 2s")));
-        }
-        Ok(span.ps())
-    };
-    text.map(read).transpose()
+fn positive(flag: &str, span: Option<Span>) -> Result<Option<Time>> {
+    match span {
+        Some(span) if span.ps() <= 0 => Err(Error::config(format!("{flag} {span}: give more than 0, as 2s"))),
+        span => Ok(span.map(Span::ps)),
+    }
 }

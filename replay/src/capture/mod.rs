@@ -1,9 +1,11 @@
 //! Run dirs: the three streams, the manifest, and the packets themselves where asked for.
 //!
 //! While a run is under way the streams are Arrow IPC, readable up to their last batch even if the run
-//! is killed; when it is finished they become Parquet. [`recover`] does the same for a killed one.
+//! is killed; when it is finished they become Parquet. [`recover`] does the same for a killed one. [`frames`] is the
+//! other kind of run dir: everything that was heard on an interface.
 
 mod columns;
+pub mod frames;
 pub mod lateness;
 mod run_dir;
 mod stream;

@@ -7,6 +7,7 @@ use pktgen_generator::pcap::{Form, Writer, WriterOptions};
 use pktgen_generator::record::{Book, Manifest, Received, RunState, STATES, Sent, State};
 use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
+use serde::Serialize;
 
 use super::columns::{BookColumns, ReceivedColumns, SentColumns, StateColumns};
 use super::stream::{Stream, convert, copy_shifted, running_path};
@@ -279,8 +280,8 @@ pub fn claim(dir: &Path) -> Result<()> {
     }
 }
 
-/// Writes the manifest of the run in `dir`.
-pub fn write_manifest(dir: &Path, manifest: &Manifest) -> Result<()> {
+/// Writes the manifest of the run in `dir`: a [`Manifest`], perhaps with more around it.
+pub fn write_manifest(dir: &Path, manifest: &impl Serialize) -> Result<()> {
     let path = dir.join("manifest.json");
     let partial = dir.join("manifest.json.partial");
     let mut text = serde_json::to_string_pretty(manifest).map_err(|e| Error::data(&path, e.to_string()))?;

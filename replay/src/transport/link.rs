@@ -17,6 +17,11 @@ const COUNTERS: &str = "/proc/thread-self/net/dev";
 /// Bytes of an Ethernet header, which the MTU does not count.
 pub const ETHERNET_HEADER: usize = 14;
 
+/// Asks a driver about itself.
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
+/// What it is called, and its versions.
+const ETHTOOL_GDRVINFO: u32 = 3;
+
 /// A carrier is waited for so often and so long.
 const CARRIER_TRIES: u32 = 100;
 const CARRIER_PAUSE: Duration = Duration::from_millis(10);
@@ -70,6 +75,19 @@ impl Interface {
     /// Its number in its namespace.
     pub fn index(&self) -> u32 {
         self.index
+    }
+
+    /// What drives it, as its driver says.
+    pub fn driver(&self) -> Option<String> {
+        // The kernel's `ethtool_drvinfo`: a command, then the driver's name in 32 bytes, then what we do not read.
+        #[repr(C, align(8))]
+        struct Info([u8; 196]);
+        let mut info = Info([0; 196]);
+        info.0[..4].copy_from_slice(&ETHTOOL_GDRVINFO.to_ne_bytes());
+        let set = |request: &mut libc::ifreq| request.ifr_ifru.ifru_data = (&raw mut info).cast();
+        query_with(&self.name, SIOCETHTOOL, set).ok()?;
+        let name = info.0[4..36].split(|byte| *byte == 0).next().unwrap_or_default();
+        String::from_utf8(name.to_vec()).ok().filter(|name| !name.is_empty())
     }
 
     /// Largest frame that it sends, from the Ethernet header on.
@@ -128,6 +146,11 @@ fn wait_until_up(name: &str) -> Result<()> {
 
 /// Asks the kernel about an interface by name.
 fn query(name: &str, what: libc::Ioctl) -> io::Result<libc::ifreq> {
+    query_with(name, what, |_| {})
+}
+
+/// The same with more of the request filled in.
+fn query_with(name: &str, what: libc::Ioctl, fill: impl FnOnce(&mut libc::ifreq)) -> io::Result<libc::ifreq> {
     // SAFETY: no addresses among the arguments; a non-negative result is a new descriptor.
     let socket = unsafe {
         let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
@@ -142,7 +165,9 @@ fn query(name: &str, what: libc::Ioctl) -> io::Result<libc::ifreq> {
     for (to, from) in request.ifr_name[..room].iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    // SAFETY: the kernel reads the name and fills a union member of an ifreq that outlives the call.
+    fill(&mut request);
+    // SAFETY: the kernel reads the name and fills a union member of an ifreq that outlives the call, or the memory that
+    // it points to, which `fill` chose for this request.
     if unsafe { libc::ioctl(socket.as_raw_fd(), what, &raw mut request) } < 0 {
         return Err(io::Error::last_os_error());
     }

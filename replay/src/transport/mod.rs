@@ -9,6 +9,7 @@ mod af_xdp;
 mod bpf;
 mod insn;
 mod link;
+mod listen;
 pub mod middleware;
 mod packet_ring;
 mod packet_socket;
@@ -31,6 +32,7 @@ use pktgen_generator::Result;
 use pktgen_generator::registry::Named;
 
 pub(crate) use af_xdp::{XdpFacts, bind_sender, memory_of_a_port, xdp_facts};
+pub use listen::{Listen, ListenKind, Listener, RETIRE_MS};
 pub use plan::{Late, Pacing, TransportPlan, Wait};
 pub use sink::Sink;
 

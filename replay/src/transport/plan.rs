@@ -110,6 +110,27 @@ words!(Pacing, "a pacing", "deadlines" => Pacing::Deadlines, "top" => Pacing::To
 words!(Late, "a policy for late frames", "catch_up" => Late::CatchUp, "skip" => Late::Skip, "abort" => Late::Abort);
 
 impl TransportPlan {
+    /// A kind with nothing configured.
+    pub fn of(kind: &'static dyn Transport) -> Self {
+        TransportPlan {
+            kind,
+            pacing: Pacing::Deadlines,
+            wait: Wait::Block,
+            late: Late::CatchUp,
+            late_limit: MS,
+            linger: 0,
+            interfaces: Vec::new(),
+            addresses: Vec::new(),
+            receive_ring: false,
+            cores: Vec::new(),
+            allow_default_route: false,
+            allow_above_link: false,
+            files: Vec::new(),
+            file_clock: FileClock::new(),
+            middleware: MiddlewarePlan::default(),
+        }
+    }
+
     /// Reads the section.
     pub(crate) fn read(document: &mut Document) -> Result<Self> {
         let mut section = document.section("transport")?;
@@ -136,23 +157,7 @@ impl TransportPlan {
             }
         } else {
             refuse_middleware(&mut section)?;
-            TransportPlan {
-                kind,
-                pacing: Pacing::Deadlines,
-                wait: Wait::Block,
-                late: Late::CatchUp,
-                late_limit: MS,
-                linger: 0,
-                interfaces: Vec::new(),
-                addresses: Vec::new(),
-                receive_ring: false,
-                cores: Vec::new(),
-                allow_default_route: false,
-                allow_above_link: false,
-                files: Vec::new(),
-                file_clock: FileClock::new(),
-                middleware: MiddlewarePlan::default(),
-            }
+            TransportPlan::of(kind)
         };
         section.allow(KEYS);
         document.close(section)?;

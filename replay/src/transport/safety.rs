@@ -47,6 +47,11 @@ pub(crate) fn check_in(root: &Path, interface: &str, allow_default_route: bool) 
     Ok(())
 }
 
+/// Does the interface carry the host's default route?
+pub(super) fn carries_default_route(interface: &str) -> bool {
+    default_routes(Path::new("/")).iter().any(|carrier| carrier == interface)
+}
+
 /// Interfaces with a default route, of IPv4 or IPv6.
 pub(crate) fn default_routes(root: &Path) -> Vec<String> {
     let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();

@@ -166,10 +166,11 @@ impl Pump {
         self.listened = self.sent;
         let (acks, foreign, mut heard) = (&mut self.acks, &mut self.foreign, 0);
         for _ in 0..LISTEN_BURSTS {
-            let found = self.wire.receive(BURST, &mut |arrival| match arrival.bytes.get(HEAD..).is_some_and(is_ack) {
-                true => *acks += 1,
-                false => *foreign += 1,
-            })?;
+            let found =
+                self.wire.receive(BURST, &mut |arrival| match arrival.bytes.get(HEAD..).is_some_and(is_ack) {
+                    true => *acks += 1,
+                    false => *foreign += 1,
+                })?;
             heard += found;
             if found < BURST {
                 break;

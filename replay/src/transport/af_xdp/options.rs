@@ -46,6 +46,12 @@ impl Options {
         }
     }
 
+    /// A port that listens: a receive ring as deep as a busy moment is long, and the smallest that the kernel allows for
+    /// sending.
+    pub fn listening(interface: &str, rx_ring: u32, chunk: usize) -> Self {
+        Options { chunk, tx_ring: 64, rx_ring: rx_ring.next_power_of_two(), ..Options::new(interface) }
+    }
+
     /// What a port opened so can do, before it is: the interface's MTU may be lower.
     pub fn capabilities(&self) -> Capabilities {
         Capabilities {

@@ -1,0 +1,129 @@
+//! `pktgen capture`: every frame of an interface into a run dir.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pktgen_generator::record::RunState;
+use pktgen_generator::time::SECOND;
+use pktgen_generator::units::Span;
+use pktgen_generator::{Error, Result};
+use pktgen_replay::capture::frames::{CapturePlan, Captured, Limits, Totals, capture};
+use pktgen_replay::clock::Stopwatch;
+use pktgen_replay::driver::real_time::Roles;
+use pktgen_replay::transport::{Listen, Sink, Wait};
+use serde_json::json;
+
+use super::replay::free_folder;
+use crate::args::{Capture, Experiment, ListenFlags, Serve};
+use crate::commands::part;
+use crate::ui::{Ui, stop_flag};
+
+pub(super) fn run(args: Capture, ui: &Ui) -> Result<u8> {
+    let Capture { experiment, set, serve, listen } = args;
+    match (experiment, &listen.iface) {
+        (Some(experiment), _) => part::serve(&Experiment { experiment, set }, serve, Roles::SERVER, ui),
+        (None, Some(interface)) if listen.count_only => count(interface, &serve, ui),
+        (None, Some(interface)) => record(interface, serve, &listen, ui),
+        (None, None) => Err(Error::config("pktgen capture needs an experiment, or --iface IF")),
+    }
+}
+
+/// Counts in the kernel until somebody wants an end.
+fn count(interface: &str, serve: &Serve, ui: &Ui) -> Result<u8> {
+    let sink = Sink::attach(interface)?;
+    ui.note("ready; Ctrl-C ends");
+    let (stop, watch, bar) = (stop_flag(), Stopwatch::start(), ui.spinner("counting"));
+    let most = serve.most.map(|span| Duration::from_nanos(span.ps() as u64 / 1000));
+    while !stop.load(Ordering::Relaxed) && most.is_none_or(|most| watch.elapsed() < most) {
+        std::thread::sleep(Duration::from_millis(20));
+        bar.set_message(format!("{} frames", sink.counts().0));
+    }
+    bar.finish_and_clear();
+    let (frames, bytes) = sink.counts();
+    ui.result(&match ui.json() {
+        true => json!({ "interface": interface, "frames": frames, "bytes": bytes }).to_string(),
+        false => format!("{interface}: {frames} frames, {bytes} B"),
+    });
+    Ok(0)
+}
+
+fn record(interface: &str, serve: Serve, args: &ListenFlags, ui: &Ui) -> Result<u8> {
+    let plan = plan(interface, &serve, args)?;
+    let out = match serve.out {
+        Some(out) => out,
+        None => free_folder(&format!("capture-{interface}"))?,
+    };
+    let stop = stop_flag();
+    let bar = ui.bar("capturing", plan.limits.count.unwrap_or(0));
+    let mut before = (0, 0);
+    let captured = capture(&plan, &out, &stop, &mut |t, totals| {
+        let (frames, seconds) = (totals.counts.captured, t as f64 / SECOND as f64);
+        let rate = (frames - before.1) as f64 / (seconds - before.0 as f64 / SECOND as f64) / 1e6;
+        before = (t, frames);
+        if plan.limits.count.is_none() {
+            bar.set_length(frames);
+        }
+        bar.set_position(frames);
+        bar.set_message(format!("{rate:.3} Mpps, {} lost,", totals.lost()));
+        // A bar draws nothing where stderr is no terminal.
+        if bar.is_hidden() {
+            ui.note(&format!("{seconds:.0} s: {frames} frames, {rate:.3} Mpps, {} lost", totals.lost()));
+        }
+    })?;
+    bar.finish_and_clear();
+    for reason in &captured.validity.reasons {
+        match reason.starts_with("note: ") {
+            true => ui.note(reason),
+            false => ui.error(&format!("invalid capture {}: {reason}", out.display())),
+        }
+    }
+    ui.detail(&captured.mode);
+    ui.result(&match ui.json() {
+        true => in_json(&captured, &out.display().to_string()),
+        false => in_words(&captured.totals, &out.display().to_string()),
+    });
+    Ok(u8::from(!captured.validity.valid))
+}
+
+fn plan(interface: &str, serve: &Serve, args: &ListenFlags) -> Result<CapturePlan> {
+    let span = |span: Option<Span>| span.map(Span::ps);
+    let limits = Limits {
+        count: args.count,
+        length: span(serve.most),
+        idle: span(serve.idle),
+        wait: if args.spin { Wait::Spin } else { Wait::Block },
+    };
+    let listen = Listen {
+        interface: interface.to_owned(),
+        kind: args.kind,
+        snap: args.snap,
+        ring: args.ring,
+        allow_default_route: args.allow_default_route,
+    };
+    let buffer_bytes = usize::from(args.buffer) << 20;
+    Ok(CapturePlan { listen, limits, buffer_bytes, pcapng: args.pcapng, parquet: args.parquet })
+}
+
+fn in_words(totals: &Totals, out: &str) -> String {
+    let Totals { counts, kernel_dropped, interface_dropped } = totals;
+    let length = Duration::from_nanos((counts.end_ps / 1000) as u64);
+    format!(
+        "{out}: {} frames, {} B on the wire, {} cut, in {:.1} s; lost: {kernel_dropped} in the kernel, {} before the \
+         writer; dropped by the interface: {interface_dropped}",
+        counts.captured,
+        counts.bytes,
+        counts.cut,
+        length.as_secs_f64(),
+        counts.writer_dropped
+    )
+}
+
+fn in_json(captured: &Captured, out: &str) -> String {
+    let interrupted = captured.state == RunState::Interrupted;
+    let Captured { totals, validity, mode, .. } = captured;
+    json!({
+        "dir": out, "capture": totals, "lost": totals.lost(), "valid": validity.valid, "reasons": validity.reasons,
+        "interrupted": interrupted, "mode": mode,
+    })
+    .to_string()
+}

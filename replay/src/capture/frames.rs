@@ -1,0 +1,353 @@
+//! Listening: every frame of an interface into a run dir, as the stream `frames`.
+//!
+//! Two threads. One takes frames out of the socket's ring and copies their first bytes into columns ([`pump`](self)); the
+//! other writes full columns as batches of an Arrow stream. They pass blocks to each other through two rings, so that a
+//! slow disk never holds up receiving: what it cannot take is counted as lost. When the capture ends, the stream stays
+//! Arrow, because Parquet takes about as long again (0.5 s per million frames); it is converted if asked for.
+
+mod block;
+mod direct;
+mod pump;
+mod writer;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use pktgen_generator::record::{Balance, Counters, MANIFEST_VERSION, Manifest, RunState, SCHEMA_VERSION, Validity};
+use pktgen_generator::time::Time;
+use pktgen_generator::{Error, Result};
+use rtrb::RingBuffer;
+use serde::{Deserialize, Serialize};
+
+use super::run_dir::{claim, write_manifest};
+use crate::clock::{self, RunClock};
+use crate::transport::{Listen, ListenKind, Listener, Wait, Wire};
+use block::Block;
+use pump::{Blocks, blocks_in, pump};
+use writer::Files;
+
+pub use pump::End;
+pub use writer::stream_path;
+
+/// Stream name of what was heard; the file is `frames.arrows`, or `frames.parquet`.
+pub const FRAMES: &str = "frames";
+
+/// Columns of `frames`: when it was found, in ps since the anchor; the socket's own time stamp, if it has any; its length
+/// on the wire; and as many of its bytes as were kept.
+pub fn schema() -> SchemaRef {
+    let fields = vec![
+        Field::new("t_recv_ps", DataType::Int64, false),
+        Field::new("stamp_ns", DataType::Int64, true),
+        Field::new("len", DataType::UInt32, false),
+        Field::new("bytes", DataType::Binary, false),
+    ];
+    let metadata = HashMap::from([
+        ("pktgen.kind".to_owned(), FRAMES.to_owned()),
+        ("pktgen.version".to_owned(), SCHEMA_VERSION.to_string()),
+    ]);
+    Arc::new(Schema::new_with_metadata(fields, metadata))
+}
+
+/// When a capture ends, and what it does while nothing arrives.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// After so many frames.
+    pub count: Option<u64>,
+    /// After this time.
+    pub length: Option<Time>,
+    /// After this time without a frame, once there was one.
+    pub idle: Option<Time>,
+    /// While nothing arrives.
+    pub wait: Wait,
+}
+
+/// What a capture counted itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Frames in the stream.
+    pub captured: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+    /// Frames that are longer than what was kept of them.
+    pub cut: u64,
+    /// Frames that were received and not written, because no buffer was free.
+    pub writer_dropped: u64,
+    /// The longest time between two looks at the ring while frames kept coming: what a ring must last for.
+    pub longest_away_ps: i64,
+    /// When it ended.
+    pub end_ps: i64,
+}
+
+/// Everything that a capture counted. The kernel's counts begin when the socket is opened, with the frames in its ring.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Its own.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Frames that the kernel had for this socket and dropped: its ring was full, or they were too long for it.
+    pub kernel_dropped: u64,
+    /// Frames that the interface dropped, whoever they were for. Many drivers count those of `kernel_dropped` here too.
+    pub interface_dropped: u64,
+}
+
+impl Totals {
+    /// Frames that reached the socket and are not in the stream.
+    pub fn lost(&self) -> u64 {
+        self.kernel_dropped + self.counts.writer_dropped
+    }
+}
+
+/// A manifest with the totals of a capture.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CaptureManifest {
+    /// What every run dir says.
+    #[serde(flatten)]
+    pub manifest: Manifest,
+    /// What was heard and what was lost.
+    pub capture: Totals,
+}
+
+/// What to capture, and into what.
+#[derive(Debug, Clone)]
+pub struct CapturePlan {
+    /// Where to listen.
+    pub listen: Listen,
+    /// When to end.
+    pub limits: Limits,
+    /// Bytes of buffers between receiving and writing.
+    pub buffer_bytes: usize,
+    /// Write `capture.pcapng` too.
+    pub pcapng: bool,
+    /// Turn the stream into Parquet in the end.
+    pub parquet: bool,
+}
+
+impl CapturePlan {
+    fn check(&self) -> Result<()> {
+        let snap = self.listen.snap;
+        if !(14..=65_549).contains(&snap) {
+            return Err(Error::config(format!("--snap {snap}: 14 (an Ethernet header) to 65549 bytes can be kept")));
+        }
+        if self.limits.count == Some(0) {
+            return Err(Error::config("--count 0: there is nothing to capture; leave it out for no limit"));
+        }
+        Ok(())
+    }
+
+    /// For the manifest: how to do it again.
+    fn describe(&self) -> String {
+        let Listen { interface, kind, snap, ring, .. } = &self.listen;
+        let (kind, buffer) = (kind.name(), self.buffer_bytes);
+        format!(
+            "[capture]\niface = \"{interface}\"\nkind = \"{kind}\"\nsnap = {snap}\nring = {ring}\nbuffer = {buffer}\n"
+        )
+    }
+}
+
+/// What came of a capture.
+pub struct Captured {
+    /// Its counts.
+    pub totals: Totals,
+    /// May they be used?
+    pub validity: Validity,
+    /// How far it got.
+    pub state: RunState,
+    /// Mode of the socket.
+    pub mode: String,
+}
+
+/// Captures into `dir` until a limit or `stop`. `progress` hears about once a second what was counted so far.
+pub fn capture(
+    plan: &CapturePlan,
+    dir: &Path,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(Time, &Totals),
+) -> Result<Captured> {
+    plan.check()?;
+    // Memory first: it takes a while, in which the socket's ring would run full.
+    let buffers = buffers(plan);
+    record(plan, buffers, Listener::open(&plan.listen)?, dir, stop, progress)
+}
+
+/// The same from a wire that is open already, and has counted nothing yet.
+pub fn capture_from(
+    listener: Listener,
+    plan: &CapturePlan,
+    dir: &Path,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(Time, &Totals),
+) -> Result<Captured> {
+    plan.check()?;
+    record(plan, buffers(plan), listener, dir, stop, progress)
+}
+
+fn record(
+    plan: &CapturePlan,
+    (blocks, back): Buffers,
+    mut listener: Listener,
+    dir: &Path,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(Time, &Totals),
+) -> Result<Captured> {
+    claim(dir)?;
+    let mut manifest = CaptureManifest { manifest: manifest(plan, &listener), capture: Totals::default() };
+    write_manifest(dir, &manifest)?;
+    let mut files = Files::create(dir, plan.pcapng)?;
+    manifest.manifest.host.insert("writing".into(), files.way().into());
+    let clock = RunClock::start();
+    files.set_anchor(clock.anchor_unix_ns());
+    manifest.manifest.anchor_unix_ns = clock.anchor_unix_ns();
+    // Written again, so that a killed capture has its anchor.
+    write_manifest(dir, &manifest)?;
+    let mut watch = |t: Time, counts: &Counts, wire: &mut dyn Wire| {
+        progress(t, &Totals { counts: *counts, kernel_dropped: wire.counters().receive_dropped, interface_dropped: 0 });
+    };
+    let (pumped, written) = both(blocks, back, files, dir, &mut |blocks| {
+        pump(listener.wire.as_mut(), &clock, &plan.limits, blocks, stop, &mut watch)
+    })?;
+    let failure = written.err();
+    let (end, counts) = pumped?;
+    manifest.capture = Totals {
+        counts,
+        kernel_dropped: listener.wire.counters().receive_dropped,
+        interface_dropped: listener.interface_drops(),
+    };
+    conclude(&mut manifest, plan, end, failure.as_ref());
+    write_manifest(dir, &manifest)?;
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    if plan.parquet {
+        writer::convert(dir)?;
+    }
+    let Manifest { validity, state, .. } = manifest.manifest;
+    Ok(Captured { totals: manifest.capture, validity, state, mode: listener.wire.mode() })
+}
+
+/// Runs `pump` here and the writer beside it, until there is nothing more to write. Results of both.
+fn both<T>(
+    mut blocks: Blocks,
+    (mut full, mut empty): WriterEnds,
+    files: Files,
+    dir: &Path,
+    pump: &mut dyn FnMut(&mut Blocks) -> Result<T>,
+) -> Result<(Result<T>, Result<()>)> {
+    std::thread::scope(|scope| {
+        let writer = std::thread::Builder::new().name(FRAMES.into());
+        let writer = writer.spawn_scoped(scope, || files.work(&mut full, &mut empty));
+        let writer = writer.map_err(Error::io("start the writer of", dir))?;
+        blocks.writer = Some(writer.thread().clone());
+        let pumped = pump(&mut blocks);
+        // The writer ends when nobody is left to give it anything.
+        drop(blocks);
+        writer.thread().unpark();
+        let gone = || Error::Invalid("the writer of the capture stopped unexpectedly; please report this".into());
+        Ok((pumped, writer.join().unwrap_or_else(|_| Err(gone()))))
+    })
+}
+
+/// The rings' ends of the writer: filled blocks come, empty ones go.
+type WriterEnds = (rtrb::Consumer<Block>, rtrb::Producer<Block>);
+type Buffers = (Blocks, WriterEnds);
+
+/// All blocks, empty, and the two rings between who receives and who writes.
+fn buffers(plan: &CapturePlan) -> Buffers {
+    let (snap, stamped) = (plan.listen.snap as usize, plan.listen.kind == ListenKind::AfPacket);
+    let count = blocks_in(plan.buffer_bytes, snap);
+    let (full, filled) = RingBuffer::new(count);
+    let (mut emptied, empty) = RingBuffer::new(count);
+    for _ in 0..count {
+        // There is a place for every block there is.
+        let _ = emptied.push(Block::new(snap, stamped));
+    }
+    (Blocks::new(full, empty, snap), (filled, emptied))
+}
+
+/// The manifest of a capture that is about to start.
+fn manifest(plan: &CapturePlan, listener: &Listener) -> Manifest {
+    let mut host: BTreeMap<String, String> = listener.facts().into_iter().collect();
+    let read = |path: &str| std::fs::read_to_string(path).map(|text| text.trim().to_owned());
+    for (name, path) in [
+        ("kernel", "/proc/sys/kernel/osrelease"),
+        ("clock_source", "/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        ("governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+    ] {
+        host.extend(read(path).map(|text| (name.to_owned(), text)));
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    host.insert("cores".into(), cores.to_string());
+    let stamps = match plan.listen.kind {
+        ListenKind::AfXdp => "none",
+        ListenKind::AfPacket => "kernel, ns since 1970 (CLOCK_REALTIME)",
+    };
+    let clocks = [("frames.t_recv_ps", "monotonic"), ("frames.stamp_ns", stamps)];
+    Manifest {
+        version: MANIFEST_VERSION,
+        tool: crate::run::tool(),
+        experiment: "capture".into(),
+        labels: BTreeMap::new(),
+        seed: 0,
+        state: RunState::Running,
+        anchor_unix_ns: 0,
+        created_unix_ns: clock::unix_ns(),
+        trace_hash: String::new(),
+        config: plan.describe(),
+        clocks: clocks.map(|(column, domain)| (column.to_owned(), domain.to_owned())).into(),
+        host,
+        nodes: Vec::new(),
+        // Of transmissions: frames are what was heard, whoever sent it.
+        records: "none".into(),
+        clusters: Vec::new(),
+        part: None,
+        goal: None,
+        balance: Balance::default(),
+        balance_by_worker: Vec::new(),
+        counters: Counters::default(),
+        validity: Validity { valid: false, reasons: remarks(listener) },
+    }
+}
+
+fn remarks(listener: &Listener) -> Vec<String> {
+    let short = listener.too_short_for().map(|(most, mtu)| {
+        format!("note: the socket takes frames up to {most} B, and {mtu} B may arrive: longer ones count as dropped")
+    });
+    short.into_iter().collect()
+}
+
+/// Fills in what is known only at the end, and decides whether the capture is valid.
+fn conclude(manifest: &mut CaptureManifest, plan: &CapturePlan, end: End, failure: Option<&Error>) {
+    let Totals { counts, kernel_dropped, interface_dropped } = manifest.capture;
+    let mut reasons = Vec::new();
+    if manifest.capture.lost() > 0 {
+        reasons.push(format!(
+            "{} frames were lost: {kernel_dropped} in the kernel (ring full or frame too long; raise --ring), {} because \
+             the writer was behind (raise --buffer, or write to a faster disk); the longest time between two looks at \
+             the ring was {:.1} ms",
+            manifest.capture.lost(),
+            counts.writer_dropped,
+            counts.longest_away_ps as f64 / 1e9
+        ));
+    }
+    // An AF_XDP socket's drops are among the interface's; a packet socket's are not.
+    let among = if plan.listen.kind == ListenKind::AfXdp { kernel_dropped } else { 0 };
+    if interface_dropped > among {
+        reasons.push(format!("the interface itself dropped {} frames", interface_dropped - among));
+    }
+    if let Some(failure) = failure {
+        reasons.push(format!("the writer failed: {failure}"));
+    }
+    let limited = plan.limits.count.is_some() || plan.limits.length.is_some();
+    let interrupted = end == End::Stopped && limited || end == End::WriterGone;
+    if interrupted {
+        reasons.push("the capture was interrupted before its limit".into());
+    }
+    let own = &mut manifest.manifest;
+    own.state = if interrupted { RunState::Interrupted } else { RunState::Finished };
+    own.validity.valid = reasons.is_empty();
+    reasons.append(&mut own.validity.reasons);
+    own.validity.reasons = reasons;
+    own.counters.end_ps = counts.end_ps;
+}

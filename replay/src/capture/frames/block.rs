@@ -1,0 +1,184 @@
+//! Columns of frames, filled where they lie and written from where they lie.
+//!
+//! A block is made once. The thread that receives copies each frame's first bytes into it, the writer hands its memory to
+//! Arrow and takes it back, and it goes around again: nothing is allocated per frame or per block.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BinaryArray, Int64Array, RecordBatch, UInt32Array};
+use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use pktgen_generator::time::Time;
+
+/// Frames per block, and per batch of the stream.
+pub(super) const ROWS: usize = 1 << 13;
+
+/// Columns with room for [`ROWS`] frames.
+#[derive(Debug)]
+pub(super) struct Block {
+    times: Vec<i64>,
+    /// As many as frames where the socket stamps, otherwise none.
+    stamps: Vec<i64>,
+    lens: Vec<u32>,
+    /// Where each frame ends in `bytes`; 0 stands first.
+    ends: Vec<i32>,
+    bytes: Vec<u8>,
+}
+
+impl Block {
+    /// Room for frames of which `snap` bytes are kept. The memory is touched, so that it is there.
+    pub fn new(snap: usize, stamped: bool) -> Self {
+        // Written once: the kernel gives pages when they are first written to, which must not be while receiving.
+        fn touched<T: Clone>(value: T, count: usize) -> Vec<T> {
+            let mut memory = Vec::with_capacity(count);
+            memory.resize(count, value);
+            memory.clear();
+            memory
+        }
+        let mut block = Block {
+            times: touched(1, ROWS),
+            stamps: touched(1, if stamped { ROWS } else { 0 }),
+            lens: touched(1, ROWS),
+            ends: touched(1, ROWS + 1),
+            bytes: touched(1, ROWS * snap),
+        };
+        block.ends.push(0);
+        block
+    }
+
+    /// Bytes that a block for `snap` takes, about.
+    pub fn size(snap: usize) -> usize {
+        ROWS * (snap + 24)
+    }
+
+    /// Frames in it.
+    #[inline]
+    pub fn rows(&self) -> usize {
+        self.lens.len()
+    }
+
+    /// Can it take no more?
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.lens.len() >= ROWS
+    }
+
+    /// When its first frame was found.
+    pub fn first(&self) -> Option<Time> {
+        self.times.first().copied()
+    }
+
+    /// Adds a frame of which `bytes` are kept; there must be room.
+    #[inline]
+    pub fn push(&mut self, t: Time, stamp_ns: Option<u64>, len: usize, bytes: &[u8]) {
+        debug_assert!(self.rows() < ROWS && self.bytes.len() + bytes.len() <= self.bytes.capacity());
+        self.times.push(t);
+        if let Some(stamp) = stamp_ns {
+            self.stamps.push(stamp as i64);
+        }
+        self.lens.push(len as u32);
+        self.bytes.extend_from_slice(bytes);
+        self.ends.push(self.bytes.len() as i32);
+    }
+
+    /// Its frames: time found, length on the wire, bytes kept.
+    pub fn frames(&self) -> impl Iterator<Item = (Time, u32, &[u8])> {
+        let ranges = self.ends.windows(2).map(|pair| &self.bytes[pair[0] as usize..pair[1] as usize]);
+        self.times.iter().zip(&self.lens).zip(ranges).map(|((t, len), bytes)| (*t, *len, bytes))
+    }
+
+    /// Lends the columns to `write` as a batch, and empties the block.
+    pub fn write(
+        &mut self,
+        schema: &SchemaRef,
+        blank: &Buffer,
+        write: impl FnOnce(&RecordBatch) -> Result<(), ArrowError>,
+    ) -> Result<(), ArrowError> {
+        let rows = self.rows();
+        let has_stamps = self.stamps.len() == rows && rows > 0;
+        let lent = |column: &mut Vec<i64>| Buffer::from_vec(std::mem::take(column));
+        let times = Int64Array::new(ScalarBuffer::new(lent(&mut self.times), 0, rows), None);
+        let stamps = match has_stamps {
+            true => Int64Array::new(ScalarBuffer::new(lent(&mut self.stamps), 0, rows), None),
+            false => Int64Array::new(ScalarBuffer::new(blank.clone(), 0, rows), Some(NullBuffer::new_null(rows))),
+        };
+        let lens = UInt32Array::from(std::mem::take(&mut self.lens));
+        let ends = OffsetBuffer::new(ScalarBuffer::from(std::mem::take(&mut self.ends)));
+        let bytes = BinaryArray::new(ends, Buffer::from_vec(std::mem::take(&mut self.bytes)), None);
+        let columns: Vec<ArrayRef> = vec![Arc::new(times), Arc::new(stamps), Arc::new(lens), Arc::new(bytes)];
+        let batch = RecordBatch::try_new(schema.clone(), columns)?;
+        let written = write(&batch);
+        self.take_back(batch, has_stamps);
+        written
+    }
+
+    /// The memory of a batch that nobody else holds any more. Should somebody, new memory is taken: slower, not wrong.
+    fn take_back(&mut self, batch: RecordBatch, has_stamps: bool) {
+        let (_, columns, _) = batch.into_parts();
+        for (at, column) in columns.into_iter().enumerate() {
+            let buffers = column.to_data().buffers().to_vec();
+            drop(column);
+            for (part, buffer) in buffers.into_iter().enumerate() {
+                match (at, part) {
+                    (0, _) => self.times = reclaim(buffer, ROWS),
+                    (1, _) if has_stamps => self.stamps = reclaim(buffer, ROWS),
+                    (1, _) => {}
+                    (2, _) => self.lens = reclaim(buffer, ROWS),
+                    (_, 0) => self.ends = reclaim(buffer, ROWS + 1),
+                    _ => self.bytes = reclaim(buffer, 0),
+                }
+            }
+        }
+        self.ends.push(0);
+    }
+}
+
+/// The vector that `buffer` was made of, empty, with room for `most`.
+fn reclaim<T: arrow::datatypes::ArrowNativeType>(buffer: Buffer, most: usize) -> Vec<T> {
+    let mut memory = buffer.into_vec().unwrap_or_default();
+    memory.clear();
+    memory.reserve(most);
+    memory
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::frames::schema;
+    use arrow::array::{AsArray, cast::as_primitive_array};
+    use arrow::datatypes::{Int64Type, UInt32Type};
+    use proptest::prelude::*;
+
+    proptest! {
+        /// A block gives back what was pushed, stamped or not, and its memory comes home.
+        #[test]
+        fn what_goes_in_comes_out(frames in prop::collection::vec((any::<u32>(), prop::collection::vec(any::<u8>(), 0..64)), 1..200), stamped: bool) {
+            let mut block = Block::new(64, stamped);
+            let memory = (block.times.as_ptr(), block.bytes.as_ptr());
+            let blank = Buffer::from_vec(vec![0i64; ROWS]);
+            for round in 0..2 {
+                for (i, (len, bytes)) in frames.iter().enumerate() {
+                    block.push(i as i64 + round, stamped.then_some(7 + i as u64), *len as usize, bytes);
+                }
+                let seen: Vec<_> = block.frames().map(|(_, len, bytes)| (len, bytes.to_vec())).collect();
+                prop_assert_eq!(&seen, &frames);
+                block.write(&schema(), &blank, |batch| {
+                    let times = as_primitive_array::<Int64Type>(batch.column(0));
+                    let lens = as_primitive_array::<UInt32Type>(batch.column(2));
+                    assert_eq!(batch.column(1).null_count(), if stamped { 0 } else { frames.len() });
+                    for (i, (len, bytes)) in frames.iter().enumerate() {
+                        assert_eq!((times.value(i), lens.value(i)), (i as i64 + round, *len));
+                        assert_eq!(batch.column(3).as_binary::<i32>().value(i), &bytes[..]);
+                        if stamped {
+                            assert_eq!(as_primitive_array::<Int64Type>(batch.column(1)).value(i), 7 + i as i64);
+                        }
+                    }
+                    Ok(())
+                }).expect("a batch");
+                prop_assert_eq!(block.rows(), 0);
+                prop_assert_eq!((block.times.as_ptr(), block.bytes.as_ptr()), memory);
+            }
+        }
+    }
+}

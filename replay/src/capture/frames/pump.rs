@@ -1,0 +1,197 @@
+//! The thread that receives: from the ring into columns, as long as it is wanted.
+//!
+//! It never waits for the disk. Where the writer has no empty block left, frames are taken out of the ring all the same
+//! and counted as lost here: the count is exact, and the ring stays a measure of this thread alone.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Thread;
+use std::time::Duration;
+
+use pktgen_generator::Result;
+use pktgen_generator::time::{MS, SECOND, Time};
+use rtrb::{Consumer, Producer};
+
+use super::block::{Block, ROWS};
+use super::{Counts, Limits};
+use crate::clock::RunClock;
+use crate::transport::{Arrival, RETIRE_MS, Wait, Wire};
+
+/// Frames taken per look at the ring, and so per look at the clock.
+const BURST: usize = 64;
+/// A block that is not full goes to the writer after this time, so that what is on disk is never older.
+const FLUSH: Time = SECOND;
+/// Nothing arrived: sleep at most so long, in ns, before limits and signals are looked at again.
+const SLEEP_NS: u64 = 10_000_000;
+/// While frames keep coming, sleep this long instead of until the next one: a wake-up for each costs whoever delivers
+/// them, which on a veth is the sender. Measured there, it took a sixth of the sender's time.
+const NAP: Duration = Duration::from_micros(50);
+/// They keep coming if the last was found this long ago, in ps.
+const LIVELY: Time = 10 * MS;
+/// After the end, frames that the kernel still holds are waited for: two retire times of a ring's block.
+const TAIL: Time = 2 * RETIRE_MS as Time * MS;
+
+/// Where frames go: the block that is being filled, and the way to the writer and back.
+pub(super) struct Blocks {
+    /// Filled blocks, to the writer.
+    pub full: Producer<Block>,
+    /// Empty ones, from the writer.
+    pub empty: Consumer<Block>,
+    /// The writer, which sleeps when it has nothing to do.
+    pub writer: Option<Thread>,
+    current: Option<Block>,
+    /// Empty blocks that are here. The last one in is the first one out: its memory is still in the cache.
+    spare: Vec<Block>,
+    snap: usize,
+    counts: Counts,
+    /// The time of this burst, once its first frame was found.
+    now: Option<Time>,
+}
+
+impl Blocks {
+    /// Of frames, `snap` bytes are kept.
+    pub fn new(full: Producer<Block>, empty: Consumer<Block>, snap: usize) -> Self {
+        let spare = Vec::with_capacity(empty.buffer().capacity());
+        Blocks { full, empty, writer: None, current: None, spare, snap, counts: Counts::default(), now: None }
+    }
+
+    /// Takes a frame.
+    #[inline]
+    fn take(&mut self, arrival: &Arrival<'_>, clock: &RunClock) {
+        let now = *self.now.get_or_insert_with(|| clock.now());
+        let Some(block) = &mut self.current else {
+            self.counts.writer_dropped += 1;
+            return;
+        };
+        let kept = arrival.bytes.len().min(self.snap);
+        block.push(now, arrival.stamp_ns, arrival.len, &arrival.bytes[..kept]);
+        self.counts.captured += 1;
+        self.counts.bytes += arrival.len as u64;
+        self.counts.cut += u64::from(kept < arrival.len);
+        if block.is_full() {
+            self.next();
+        }
+    }
+
+    /// Makes sure that there is a block, if there is an empty one anywhere.
+    #[inline]
+    fn ready(&mut self) {
+        if self.current.is_none() {
+            self.next();
+        }
+    }
+
+    /// Hands the current block over and takes an empty one.
+    fn next(&mut self) {
+        if let Some(block) = self.current.take().filter(|block| block.rows() > 0) {
+            // There is a place for every block there is.
+            let _ = self.full.push(block);
+            if let Some(writer) = &self.writer {
+                writer.unpark();
+            }
+        }
+        while let Ok(block) = self.empty.pop() {
+            self.spare.push(block);
+        }
+        self.current = self.spare.pop();
+    }
+
+    fn flush_if_old(&mut self, now: Time) {
+        if self.current.as_ref().and_then(Block::first).is_some_and(|first| now - first > FLUSH) {
+            self.next();
+        }
+    }
+}
+
+/// Why a capture ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// A limit was reached.
+    Limit,
+    /// The user stopped it.
+    Stopped,
+    /// The writer is gone: it failed.
+    WriterGone,
+}
+
+/// Receives until a limit, `stop`, or the end of the writer. `watch` is called about once a second.
+pub(super) fn pump(
+    wire: &mut dyn Wire,
+    clock: &RunClock,
+    limits: &Limits,
+    blocks: &mut Blocks,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(Time, &Counts, &mut dyn Wire),
+) -> Result<(End, Counts)> {
+    let (mut last, mut seen, mut next_watch, mut looked) = (0, false, SECOND, clock.now());
+    let end = loop {
+        let got = burst(wire, clock, limits, blocks)?;
+        if got > 0 {
+            (last, seen) = (blocks.now.unwrap_or(last), true);
+        }
+        let now = if got > 0 { last } else { clock.now() };
+        blocks.counts.longest_away_ps = blocks.counts.longest_away_ps.max(now - looked);
+        looked = now;
+        if limits.count.is_some_and(|count| blocks.counts.captured >= count)
+            || limits.length.is_some_and(|length| now >= length)
+            || limits.idle.is_some_and(|idle| seen && now - last >= idle)
+        {
+            break End::Limit;
+        }
+        if stop.load(Ordering::Relaxed) {
+            break End::Stopped;
+        }
+        if blocks.full.is_abandoned() {
+            break End::WriterGone;
+        }
+        if now >= next_watch {
+            blocks.flush_if_old(now);
+            watch(now, &blocks.counts, wire);
+            next_watch = now + SECOND;
+        }
+        if got == 0 {
+            match limits.wait {
+                Wait::Spin => std::hint::spin_loop(),
+                Wait::Block if seen && now - last < LIVELY => std::thread::sleep(NAP),
+                Wait::Block => {
+                    wire.wait(SLEEP_NS)?;
+                    looked = clock.now();
+                }
+            }
+        }
+    };
+    drain(wire, clock, limits, blocks)?;
+    blocks.next();
+    blocks.counts.end_ps = clock.now();
+    Ok((end, blocks.counts))
+}
+
+/// One look at the ring.
+#[inline]
+fn burst(wire: &mut dyn Wire, clock: &RunClock, limits: &Limits, blocks: &mut Blocks) -> Result<usize> {
+    let left = limits.count.map_or(u64::MAX, |count| count.saturating_sub(blocks.counts.captured));
+    blocks.ready();
+    blocks.now = None;
+    wire.receive(left.min(BURST as u64) as usize, &mut |arrival| blocks.take(&arrival, clock))
+}
+
+/// Takes what had arrived when the end came: a ring's last block takes a moment to be handed over.
+fn drain(wire: &mut dyn Wire, clock: &RunClock, limits: &Limits, blocks: &mut Blocks) -> Result<()> {
+    let until = clock.now() + TAIL;
+    loop {
+        let left = limits.count.is_none_or(|count| blocks.counts.captured < count);
+        let got = if left { burst(wire, clock, limits, blocks)? } else { 0 };
+        if !left || clock.now() >= until {
+            return Ok(());
+        }
+        if got == 0 {
+            wire.wait(MS as u64 / 1000)?;
+        }
+    }
+}
+
+/// Blocks for so many bytes of buffer, at least a few.
+pub(super) fn blocks_in(bytes: usize, snap: usize) -> usize {
+    (bytes / Block::size(snap)).max(4)
+}
+
+const _: () = assert!(ROWS.is_multiple_of(BURST), "a block ends with a burst");

@@ -1,0 +1,185 @@
+//! The thread that writes: blocks become batches of an Arrow stream, and packets of a pcapng file where asked for.
+//!
+//! Arrow hands over the column buffers as they are; they are copied once, into the buffer that goes to the disk.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use arrow::buffer::Buffer;
+use arrow::datatypes::SchemaRef;
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+use pktgen_generator::pcap::{Form, Writer, WriterOptions};
+use pktgen_generator::{Error, Result};
+use rtrb::{Consumer, Producer};
+
+use super::block::{Block, ROWS};
+use super::direct::DirectFile;
+use super::{FRAMES, schema};
+
+/// Without work, look again after this time: whoever fills blocks wakes us earlier.
+const NAP: Duration = Duration::from_millis(50);
+
+/// Bytes that go to the disk at once while the writer is behind; less when it is not.
+const ROOM: usize = 4 << 20;
+
+/// The files of a capture.
+pub(super) struct Files {
+    path: PathBuf,
+    schema: SchemaRef,
+    /// What stands for stamps that there are not.
+    blank: Buffer,
+    stream: StreamWriter<DirectFile>,
+    pcap: Option<Writer>,
+}
+
+fn failed(path: &Path, error: &dyn std::fmt::Display) -> Error {
+    Error::Io { action: "write", path: path.to_owned(), source: std::io::Error::other(error.to_string()) }
+}
+
+/// Where the stream is.
+pub fn stream_path(dir: &Path) -> PathBuf {
+    dir.join(format!("{FRAMES}.arrows"))
+}
+
+impl Files {
+    /// Creates them in `dir`.
+    pub fn create(dir: &Path, pcap: bool) -> Result<Self> {
+        let path = stream_path(dir);
+        let file = DirectFile::create(&path, ROOM).map_err(Error::io("create", &path))?;
+        let schema = schema();
+        let mut stream = StreamWriter::try_new(file, &schema).map_err(|error| failed(&path, &error))?;
+        // The schema is on disk from the start: a capture that is killed early leaves an empty stream, not rubbish.
+        stream.flush().map_err(|error| failed(&path, &error))?;
+        let pcap =
+            pcap.then(|| Writer::create(&dir.join("capture.pcapng"), WriterOptions::new(Form::Pcapng))).transpose()?;
+        Ok(Files { path, schema, blank: Buffer::from_vec(vec![0i64; ROWS]), stream, pcap })
+    }
+
+    /// How the stream gets to the disk, for the manifest.
+    pub fn way(&self) -> &'static str {
+        self.stream.get_ref().way()
+    }
+
+    /// Times count from here, in ns since 1970.
+    pub fn set_anchor(&mut self, anchor_ns: u64) {
+        if let Some(pcap) = &mut self.pcap {
+            pcap.set_anchor(anchor_ns);
+        }
+    }
+
+    /// Writes blocks as they come, and gives them back empty, until `full` is at its end.
+    pub fn work(mut self, full: &mut Consumer<Block>, empty: &mut Producer<Block>) -> Result<()> {
+        loop {
+            match full.pop() {
+                Ok(mut block) => {
+                    self.write(&mut block)?;
+                    // There is a place for every block there is.
+                    let _ = empty.push(block);
+                    if full.is_empty() {
+                        self.stream.flush().map_err(|error| failed(&self.path, &error))?;
+                    }
+                }
+                // The other end puts its last block before it goes, so look once more.
+                Err(_) if full.is_abandoned() && full.is_empty() => return self.finish(),
+                Err(_) => std::thread::park_timeout(NAP),
+            }
+        }
+    }
+
+    fn write(&mut self, block: &mut Block) -> Result<()> {
+        if let Some(pcap) = &mut self.pcap {
+            for (t, len, bytes) in block.frames() {
+                pcap.packet(0, t, bytes, len)?;
+            }
+        }
+        let stream = &mut self.stream;
+        block.write(&self.schema, &self.blank, |batch| stream.write(batch)).map_err(|error| failed(&self.path, &error))
+    }
+
+    fn finish(mut self) -> Result<()> {
+        self.stream.finish().map_err(|error| failed(&self.path, &error))?;
+        let file = self.stream.into_inner().map_err(|error| failed(&self.path, &error))?;
+        file.finish().map_err(Error::io("write", &self.path))?;
+        self.pcap.map_or(Ok(()), Writer::finish)
+    }
+}
+
+/// Turns the stream in `dir` into Parquet, which is smaller and takes a while; the stream goes when that is whole.
+pub(super) fn convert(dir: &Path) -> Result<()> {
+    let path = stream_path(dir);
+    let file = File::open(&path).map_err(Error::io("open", &path))?;
+    let reader = StreamReader::try_new(std::io::BufReader::new(file), None)
+        .map_err(|error| Error::data(&path, format!("not an Arrow stream: {error}")))?;
+    let finished = dir.join(format!("{FRAMES}.parquet"));
+    let partial = dir.join(format!("{FRAMES}.parquet.partial"));
+    let failed = |error: &dyn std::fmt::Display| failed(&partial, error);
+    let out = File::create(&partial).map_err(Error::io("create", &partial))?;
+    let level = ZstdLevel::try_new(1).map_err(|error| failed(&error))?;
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(level))
+        .set_dictionary_enabled(false)
+        .set_max_row_group_row_count(Some(1 << 20))
+        .build();
+    let mut writer =
+        ArrowWriter::try_new(BufWriter::new(out), schema(), Some(properties)).map_err(|error| failed(&error))?;
+    for batch in reader {
+        let batch = batch.map_err(|error| Error::data(&path, error.to_string()))?;
+        writer.write(&batch).map_err(|error| failed(&error))?;
+    }
+    writer.close().map_err(|error| failed(&error))?;
+    std::fs::rename(&partial, &finished).map_err(Error::io("rename", &partial))?;
+    std::fs::remove_file(&path).map_err(Error::io("remove", &path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{AsArray, RecordBatch};
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+    /// A block of `rows` frames with the numbers from `first` on.
+    fn block(first: u32, rows: u32) -> Block {
+        let mut block = Block::new(8, false);
+        for n in first..first + rows {
+            block.push(i64::from(n), None, 100 + n as usize, &n.to_le_bytes());
+        }
+        block
+    }
+
+    fn numbers(batch: &RecordBatch) -> Vec<u32> {
+        let bytes = batch.column(3).as_binary::<i32>();
+        bytes.iter().map(|b| u32::from_le_bytes(b.expect("bytes").try_into().expect("4 bytes"))).collect()
+    }
+
+    #[test]
+    fn a_stream_is_readable_after_every_flush_and_as_parquet() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut files = Files::create(folder.path(), false).expect("files");
+        let read = || -> Vec<u32> {
+            let file = File::open(stream_path(folder.path())).expect("a stream");
+            let reader = StreamReader::try_new(file, None).expect("a schema");
+            reader.flat_map(|batch| numbers(&batch.expect("whole batches only"))).collect()
+        };
+        assert_eq!(read(), [0u32; 0]);
+        for (first, rows) in [(0, 3), (3, 5000), (5003, 1)] {
+            files.write(&mut block(first, rows)).expect("written");
+            // What a killed capture leaves: no end of the stream, zeros up to the next 4 KiB.
+            files.stream.flush().expect("flushed");
+            assert_eq!(read(), (0..first + rows).collect::<Vec<_>>());
+        }
+        files.finish().expect("finished");
+        assert_eq!(read().len(), 5004);
+        convert(folder.path()).expect("converted");
+        assert!(!stream_path(folder.path()).exists());
+        let file = File::open(folder.path().join("frames.parquet")).expect("a Parquet file");
+        let reader = ParquetRecordBatchReaderBuilder::try_new(file).expect("a footer").build().expect("a reader");
+        let all: Vec<u32> = reader.flat_map(|batch| numbers(&batch.expect("a batch"))).collect();
+        assert_eq!(all, (0..5004).collect::<Vec<_>>());
+    }
+}
