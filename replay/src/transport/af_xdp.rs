@@ -304,7 +304,7 @@ impl Transport for XdpSockets {
 
 /// An end that sends and receives frames of up to `frame_max` bytes.
 pub(super) fn end(interface: &str, frame_max: usize) -> Result<Box<dyn Wire>> {
-    let end = AfXdp::open(&Options::new(interface))?;
+    let end = AfXdp::open(&Options::new(interface).for_frames(frame_max))?;
     check_fit(frame_max, interface, end.frame_max())?;
     Ok(Box::new(end))
 }

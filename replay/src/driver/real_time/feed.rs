@@ -17,14 +17,14 @@ use crate::capture::WorkerRows;
 use crate::endpoint::{Endpoint, Host};
 use crate::frame::{BURST, Frame, Pool};
 /// Chunks that circulate.
-const CHUNKS: usize = 16;
+const CHUNKS: usize = 8;
 /// Most frames of a chunk, and about how many bytes.
-const FRAMES: usize = 1024;
-const BYTES: usize = 256 << 10;
+const FRAMES: usize = 2048;
+const BYTES: usize = 2 << 20;
 /// A chunk spans at most this time, so that rows of a slow run reach the disk.
 const SPAN: Time = 100 * MS;
 /// How long the thread sleeps when there is nothing to do.
-const NAP: Duration = Duration::from_micros(50);
+const NAP: Duration = Duration::from_micros(500);
 
 /// In [`Chunk::sent`]: the run ended before it left.
 pub(super) const UNSENT: Time = NEVER;

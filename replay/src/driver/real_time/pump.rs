@@ -13,8 +13,10 @@ use super::{RealOutcome, Shared, lost};
 use crate::frame::BURST;
 use crate::transport::{Late, Pacing, Wire};
 
-/// Frames that are submitted in one call when so many are due.
-const BURST_MAX: usize = 1024;
+/// Frames that are submitted in one call when so many are due: few enough to stay in the cache on their way, but where a
+/// call is dear many.
+const BURST_MORE: usize = 256;
+const BURST_MAX: usize = 2048;
 /// Arrivals are looked for when nothing is due for so long, and after so many frames at the latest.
 const LISTEN_GAP: Time = 20_000 * NS;
 const LISTEN_FRAMES: u64 = 256;
@@ -101,6 +103,7 @@ impl Pump {
     fn send(&mut self, chunk: &mut Chunk, shared: &Shared) -> Result<()> {
         let plan = shared.plan;
         let paced = plan.pacing == Pacing::Deadlines;
+        let most = if plan.kind.capabilities().quantum_ns > 0 { BURST_MAX } else { BURST_MORE };
         let mut at = 0;
         while let Some(next) = chunk.frames.get(at).map(|frame| frame.t) {
             let now = shared.clock.now();
@@ -122,12 +125,13 @@ impl Pump {
                 continue;
             }
             let due = match paced {
-                true => chunk.frames[at..].iter().take(BURST_MAX).take_while(|frame| frame.t <= now).count(),
-                false => (chunk.frames.len() - at).min(BURST_MAX),
+                true => chunk.frames[at..].iter().take(most).take_while(|frame| frame.t <= now).count(),
+                false => (chunk.frames.len() - at).min(most),
             };
-            let taken = match due <= BURST {
-                true => submit::<BURST>(self.wire.as_mut(), chunk, at, due)?,
-                false => submit::<BURST_MAX>(self.wire.as_mut(), chunk, at, due)?,
+            let taken = match due {
+                ..=BURST => submit::<BURST>(self.wire.as_mut(), chunk, at, due)?,
+                ..=BURST_MORE => submit::<BURST_MORE>(self.wire.as_mut(), chunk, at, due)?,
+                _ => submit::<BURST_MAX>(self.wire.as_mut(), chunk, at, due)?,
             };
             chunk.sent[at..at + taken].fill(now);
             self.bytes += chunk.frames[at..at + taken].iter().map(|frame| u64::from(frame.len)).sum::<u64>();

@@ -93,7 +93,8 @@ impl Placement {
         }
         let roles: Vec<Option<usize>> = match (asked, wait) {
             ([], Wait::Block) => vec![None; threads],
-            ([], Wait::Spin) => all.iter().copied().map(Some).take(threads).collect(),
+            // From the last on: the first has the host's own work, too.
+            ([], Wait::Spin) => all.iter().rev().copied().map(Some).take(threads).collect(),
             (cores, _) if cores.len() == threads => cores.iter().copied().map(Some).collect(),
             (cores, _) => {
                 return Err(Error::config(format!(
@@ -146,7 +147,7 @@ mod tests {
     fn spinning_threads_have_cores_of_their_own() {
         let of = |wait, asked: &[usize], threads| Placement::of(wait, asked, threads, vec![2, 3, 5]);
         let spin = of(Wait::Spin, &[], 2).unwrap();
-        assert_eq!((spin.roles, spin.others), (vec![Some(2), Some(3)], vec![5]));
+        assert_eq!((spin.roles, spin.others), (vec![Some(5), Some(3)], vec![2]));
         let full = of(Wait::Spin, &[], 3).unwrap();
         assert_eq!(full.others, [2, 3, 5], "others must run somewhere");
         let block = of(Wait::Block, &[], 2).unwrap();

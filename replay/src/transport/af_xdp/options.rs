@@ -52,6 +52,12 @@ impl Options {
         Options { chunk, tx_ring: 64, rx_ring: rx_ring.next_power_of_two(), ..Options::new(interface) }
     }
 
+    /// With the smallest chunks that hold such frames: they share the cache's sets with fewer others.
+    pub fn for_frames(self, frame_max: usize) -> Self {
+        let chunk = if frame_max <= 2048 - HEADROOM { 2048 } else { 4096 };
+        Options { chunk, ..self }
+    }
+
     /// What a port opened so can do, before it is: the interface's MTU may be lower.
     pub fn capabilities(&self) -> Capabilities {
         Capabilities {
