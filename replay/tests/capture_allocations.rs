@@ -1,46 +1,13 @@
 //! The thread that receives allocates nothing: not per frame, not per burst, not per block.
-#![expect(unsafe_code, reason = "an allocator that counts")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+mod counting;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pktgen_generator::Result;
 use pktgen_replay::capture::frames::{CapturePlan, Limits, capture_from};
 use pktgen_replay::transport::{Arrival, Listen, ListenKind, Listener, Wait, Wire, WireCounters};
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: all is left to the system's allocator; the count is this thread's own and has no destructor.
-unsafe impl GlobalAlloc for Counting {
-    // SAFETY: as the trait says.
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    // SAFETY: as the trait says.
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    // SAFETY: as the trait says.
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 /// Frames after which counting begins: the first blocks are on their way by then.
 const WARM: u64 = 50_000;
@@ -66,9 +33,9 @@ impl Wire for Endless {
             each(Arrival { bytes: &self.frame[..len], len, stamp_ns: Some(self.handed), lost: false });
             self.handed += 1;
             if self.handed == WARM {
-                self.marks[0].store(ALLOCATIONS.get(), Ordering::Relaxed);
+                self.marks[0].store(counting::of_this_thread(), Ordering::Relaxed);
             }
-            self.marks[1].store(ALLOCATIONS.get(), Ordering::Relaxed);
+            self.marks[1].store(counting::of_this_thread(), Ordering::Relaxed);
         }
         Ok(most)
     }

@@ -1,0 +1,45 @@
+//! A run in real time allocates for what it is made of, and nothing per packet: four times as many packets take no more.
+
+mod counting;
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use pktgen_generator::config::Document;
+use pktgen_replay::run::Experiment;
+
+/// Allocations of a run with so many updates of each of 27 workers.
+fn allocations(updates: u32, target: &str, endpoint: &str, dir: &Path) -> u64 {
+    let text = format!(
+        "name = \"counted\"\n[workload]\nupdates = {updates}\n[schedule]\njitter = 0.3\noffered = \"200Mbps\"\n\
+         [topology]\nrate = \"100Mbps\"\ndownlink_rate = \"1Gbps\"\n[target]\n{target}\n[endpoint]\n{endpoint}\n\
+         [transport]\nkind = \"ring\"\nlinger = \"50ms\"\n[capture]\nrecords = \"none\"\n"
+    );
+    let experiment = Experiment::open(Document::parse(&text, "test").unwrap()).unwrap();
+    let before = counting::of_all_threads();
+    let finished = experiment.execute(dir, 1, &AtomicBool::new(false), &|_, _| {}).unwrap();
+    let after = counting::of_all_threads();
+    assert!(finished[0].validity.reasons[0].contains("was not settled"), "{:?}", finished[0].validity);
+    after - before
+}
+
+#[test]
+fn nothing_is_allocated_per_packet() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut number = 0;
+    for (target, endpoint) in [
+        ("program = \"forward\"\nqueue = \"fifo\"", "workers = \"open_loop\""),
+        ("slots = 8", "workers = \"open_loop\""),
+        ("slots = 4", "workers = \"transmission_control\"\ndelta_t = \"20ms\""),
+    ] {
+        let mut run = |updates| {
+            number += 1;
+            allocations(updates, target, endpoint, &folder.path().join(number.to_string()))
+        };
+        // The first run of a process pays for what is made once.
+        run(100);
+        let (few, many) = (run(500), run(2000));
+        // 40,500 packets more, and their ACKs. Queues that were longer than ever before may have grown a few times.
+        assert!(many < few + 400, "{target}, {endpoint}: {few} allocations for 13,500 packets, {many} for 54,000");
+    }
+}
