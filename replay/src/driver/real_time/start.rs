@@ -208,7 +208,8 @@ fn start<'scope, 'env>(
     role: impl FnOnce() -> Result<()> + Send + 'scope,
 ) -> Result<()> {
     let guarded = move || {
-        let result = drop_rights(shared.plan).and_then(|()| role());
+        let ready = thread::wake_on_time().map_err(|e| Error::Host(format!("this host does not wake on time: {e}")));
+        let result = ready.and_then(|()| drop_rights(shared.plan)).and_then(|()| role());
         if result.is_err() {
             shared.failed.store(true, Ordering::Relaxed);
         }
