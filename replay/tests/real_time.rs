@@ -10,6 +10,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int64Type, UInt8Type, UInt32Type, UInt64Type};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pktgen_generator::config::Document;
+use pktgen_generator::pcap::Reader;
 use pktgen_generator::record::{Manifest, PacketId};
 use pktgen_generator::seed::Seed;
 use pktgen_generator::time::NEVER;
@@ -70,9 +71,23 @@ fn sent(dir: &Path) -> Vec<PacketId> {
     all
 }
 
-/// The books of a fresh device that gets the updates of `dir` in the order in which they were sent, each when the
-/// books of `dir` first speak of it.
-fn again(text: &str, dir: &Path) -> Vec<(i64, u64, u8, Option<u64>)> {
+/// The frames that the server of `dir` received, in order.
+fn received(dir: &Path) -> Vec<Vec<u8>> {
+    let mut reader = Reader::open(&dir.join("capture.pcapng")).unwrap();
+    let mut frames = Vec::new();
+    while let Some(packet) = reader.next().unwrap() {
+        assert_eq!(packet.len as usize, packet.bytes.len());
+        frames.push(packet.bytes.to_vec());
+    }
+    frames
+}
+
+/// Rows of books: time, packet, action and other packet.
+type Rows = Vec<(i64, u64, u8, Option<u64>)>;
+
+/// The books, and the frames, of a fresh device that gets the updates of `dir` in the order in which they were sent, each
+/// when the books of `dir` first speak of it.
+fn again(text: &str, dir: &Path) -> (Rows, Vec<Vec<u8>>) {
     let mut at: BTreeMap<u64, i64> = BTreeMap::new();
     for (t, packet, _, other) in books(dir) {
         at.entry(packet).or_insert(t);
@@ -86,6 +101,7 @@ fn again(text: &str, dir: &Path) -> Vec<(i64, u64, u8, Option<u64>)> {
     let mut device: Device = parts.devices.iter_mut().find_map(Option::take).unwrap();
     let (mut pool, mut books, mut out, mut touched) =
         (Pool::new(parts.frame_bytes, 64), Books { node: 1, ..Default::default() }, Outbox::default(), Vec::new());
+    let mut frames = Vec::new();
     let mut builder = Builder::new(&parts.facts.workers, false);
     for packet in sent(dir) {
         let update = *source.peek().unwrap();
@@ -98,10 +114,15 @@ fn again(text: &str, dir: &Path) -> Vec<(i64, u64, u8, Option<u64>)> {
         device
             .program
             .on_burst(&[frame], &mut Context::new(&mut pool, &mut books, &mut device.ports, &mut out, &mut touched));
-        out.frames.drain(..).for_each(|(_, frame)| pool.release(frame.buffer));
+        for (_, frame) in out.frames.drain(..) {
+            frames.push(pool.frame(&frame).to_vec());
+            pool.release(frame.buffer);
+        }
     }
     device.ports.iter_mut().for_each(|port| port.advance(NEVER - 1, &mut pool, &mut books, &mut out));
-    books.rows.iter().map(|b| (b.t, b.packet_in.0, b.action as u8, b.packet_out.map(|p| p.0))).collect()
+    frames.extend(out.frames.iter().map(|(_, frame)| pool.frame(frame).to_vec()));
+    let rows = books.rows.iter().map(|b| (b.t, b.packet_in.0, b.action as u8, b.packet_out.map(|p| p.0)));
+    (rows.collect(), frames)
 }
 
 fn is_sound(kind: &str, manifest: &Manifest) {
@@ -118,13 +139,18 @@ fn the_device_does_on_wires_what_it_does_in_virtual_time() {
         for target in ["program = \"forward\"\nqueue = \"fifo\"", "reward_threshold = 1.0"] {
             let folder = tempfile::tempdir().unwrap();
             let dir = folder.path().join("run");
-            let text = text(kind, target, "");
+            let text = text(kind, target, "").replace("states = true", "states = true\npcap = true");
             let manifest = run(&text, &dir);
             is_sound(kind, &manifest);
             assert_eq!((manifest.balance.generated, manifest.balance.sent), (10_800, 10_800));
             assert!(manifest.balance.dropped_total() > 100);
             let recorded = books(&dir);
-            assert_eq!(again(&text, &dir), recorded, "{kind}, {target}");
+            let (rows, frames) = again(&text, &dir);
+            assert_eq!(rows, recorded, "{kind}, {target}");
+            // Over UDP the kernel writes the headers: what is behind them is the device's.
+            let head = if kind == "udp" { HEAD } else { 0 };
+            let own = |frames: Vec<Vec<u8>>| frames.into_iter().map(|f| f[head..].to_vec()).collect::<Vec<_>>();
+            assert!(own(frames) == own(received(&dir)), "{kind}, {target}: every byte that the server received");
             assert!(dir.join("lateness.hlog").exists());
         }
     }
@@ -172,6 +198,21 @@ fn what_real_time_cannot_do_is_refused() {
         match experiment.prepare(&experiment.runs[0]) {
             Err(error) => assert!(!part.is_empty() && error.to_string().contains(part), "{error}"),
             Ok(_) => assert!(part.is_empty(), "{change}"),
+        }
+    }
+    for (kind, more, part) in [
+        ("xdp_live", "late = \"abort\"\nlate_limit = \"10us\"", "in quanta of 50us"),
+        ("xdp_live", "late = \"abort\"\nlate_limit = \"1ms\"", ""),
+        ("pcap", "[endpoint]\nworkers = \"transmission_control\"", "nothing comes back from files"),
+        ("af_xdp", "[workload]\nbytes = \"6000B\"", "which carries 3840"),
+    ] {
+        let text = format!(
+            "name = \"x\"\n[schedule]\noffered = \"60Mbps\"\n[topology]\nrate = \"30Mbps\"\n[transport]\nkind = \"{kind}\"\n{more}\n"
+        );
+        let experiment = Experiment::open(Document::parse(&text, "test").unwrap()).unwrap();
+        match experiment.prepare(&experiment.runs[0]) {
+            Err(error) => assert!(!part.is_empty() && error.to_string().contains(part), "{error}"),
+            Ok(_) => assert!(part.is_empty(), "{kind}, {more}"),
         }
     }
     let multi = base.replace("[topology]\nrate = \"30Mbps\"", "[topology]\nkind = \"multi_hop\"");

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pktgen_generator::record::{Manifest, NO_CLUSTER};
 use pktgen_generator::time::{NS, Time};
+use pktgen_generator::units::Span;
 use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
@@ -16,7 +17,7 @@ use crate::driver::virtual_time::Outcome;
 use crate::ledger::Ledger;
 use crate::plan::{Parts, Plan};
 use crate::settle::settle;
-use crate::transport::{Pacing, TransportPlan};
+use crate::transport::{Late, Pacing, TransportPlan};
 
 /// Refuses what real time cannot do, before anything is sent.
 pub(super) fn check(plan: &Plan<Parts>) -> Result<()> {
@@ -35,6 +36,16 @@ pub(super) fn check(plan: &Plan<Parts>) -> Result<()> {
             "endpoint.workers: these react to what comes back, and nothing comes back from files (transport.kind = \"pcap\"); \
              use \"open_loop\"",
         ));
+    }
+    let quantum = kind.capabilities().quantum_ns as Time * NS;
+    if plan.transport.late != Late::CatchUp && plan.transport.late_limit < quantum {
+        return Err(Error::config(format!(
+            "transport.late_limit = {}: transport \"{}\" sends in quanta of {}, so frames are late by that much; raise the \
+             limit, use late = \"catch_up\", or another transport",
+            Span::from_ps(plan.transport.late_limit),
+            kind.name(),
+            Span::from_ps(quantum)
+        )));
     }
     if plan.goal.is_some() {
         return Err(Error::config("capture.goal is for virtual time; use capture.until"));

@@ -49,7 +49,7 @@ pub struct Capabilities {
     pub receives: bool,
     /// Frames are sent in quanta of at least this many ns; 0 if each can be paced by itself.
     pub quantum_ns: u64,
-    /// Is it known when each frame was handed over?
+    /// Is the time known just before the call that hands a frame over?
     pub knows_sent: bool,
     /// Does the kernel or the card stamp what arrives?
     pub stamps_received: bool,

@@ -70,7 +70,7 @@ impl Options {
             own_time: false,
             receives: false,
             quantum_ns: QUANTUM_NS,
-            knows_sent: false,
+            knows_sent: true,
             stamps_received: false,
             zero_copy: false,
             privileged: true,
