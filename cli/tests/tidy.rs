@@ -55,6 +55,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
             "redirect",
             "safety",
             "send_ring",
+            "sink",
             "socket",
             "xsk",
         ],

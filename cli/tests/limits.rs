@@ -1,0 +1,91 @@
+//! Faults on wires are in the books, and the highest rate is found where theory says.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn pktgen(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pktgen")).args(words).output().expect("it runs")
+}
+
+fn experiment(folder: &Path, more: &str) -> String {
+    let path = folder.join("limit.toml");
+    let text = format!(
+        "name = \"limit\"\n[workload]\nupdates = 200\n[schedule]\noffered = \"20Mbps\"\n[topology]\nrate = \"30Mbps\"\n\
+         [target]\nprogram = \"forward\"\nqueue = \"fifo\"\n{more}"
+    );
+    std::fs::write(&path, text).expect("written");
+    path.display().to_string()
+}
+
+#[test]
+fn the_highest_rate_without_loss_is_that_of_the_link() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = experiment(folder.path(), "");
+    let out = folder.path().join("rate");
+    let words = ["-q", "--json", "replay", &file, "--find-rate", "--trial", "1s", "--precision", "0.01"];
+    let output = pktgen(&[&words[..], &["--out", &out.display().to_string()]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    // 27 workers at constant rate, each frame of 2048 bit: the link carries 14,648 frames/s, and 8 slots take what comes
+    // at once.
+    let (passed, failed) = (found["pps"].as_f64().expect("a rate"), found["failed_pps"].as_f64().expect("a rate"));
+    assert!(found["confirmed"] == true && failed <= passed * 1.01, "{found}");
+    let carried = 30e6 / 2048.0;
+    assert!(passed > carried * 0.97 && passed <= carried * 1.001, "{passed} of {carried}");
+    assert!(out.join("find-rate.json").exists());
+    let kept =
+        std::fs::read_dir(&out).expect("a folder").filter(|e| e.as_ref().is_ok_and(|e| e.path().is_dir())).count();
+    assert_eq!(kept, 2, "the last trial that passed, and the last that failed");
+    // An age that no rate keeps: nothing passes, and the exit code says so.
+    let out = folder.path().join("age").display().to_string();
+    let output = pktgen(&[&words[..], &["--aom", "1us", "--out", &out]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(found["pps"].is_null() && found["trials"][0]["why"].as_str().expect("why").contains("AoM"), "{found}");
+    for (flags, part) in [
+        (vec!["--find-rate", "--loss", "2"], "a share from 0 to 1"),
+        (vec!["--find-rate", "--from", "0"], "--from above 0"),
+        (vec!["--find-rate", "--aom", "soon"], "--aom soon"),
+        (vec!["--loss", "0"], "--find-rate"),
+        (vec!["--find-rate", "--pps", "1000"], "cannot be used with"),
+    ] {
+        let output = pktgen(&[&["replay", &file][..], &flags].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
+fn faults_are_in_the_books_and_the_balance_closes() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let run = |name: &str, keys: &str| -> Value {
+        let file = experiment(folder.path(), &format!("[transport]\nkind = \"ring\"\n{keys}"));
+        let out = folder.path().join(name);
+        pktgen(&["-q", "replay", &file, "--no-report", "--out", &out.display().to_string()]);
+        serde_json::from_slice(&std::fs::read(out.join("manifest.json")).expect("a manifest")).expect("JSON")
+    };
+    let lost = run("lost", "fault_loss = 0.1\nfault_at = \"up\"\ntap = \"tap.pcapng\"\n");
+    assert_eq!(lost["validity"]["valid"], true, "{}", lost["validity"]);
+    let (balance, notes) = (&lost["balance"], &lost["host"]);
+    let count = |key: &str| -> u64 {
+        let text = notes[key].as_str().unwrap_or_else(|| panic!("{key} in {notes}"));
+        let (_, rest) = text.split_once("frames: ").expect("frames");
+        rest.split(' ').next().and_then(|n| n.parse().ok()).expect("a number")
+    };
+    let injected = count("fault.device.down.received") + count("fault.device.up.sent");
+    // Every frame carries one update under FIFO.
+    assert_eq!(balance["dropped"]["fault"].as_u64(), Some(injected), "{lost}");
+    assert!(injected > 5400 / 10 && injected < 5400 / 4, "{injected}");
+    assert_eq!((&balance["unknown"], &balance["in_flight"]), (&Value::from(0), &Value::from(0)));
+    for end in ["workers", "device-down", "device-up", "server"] {
+        assert!(folder.path().join(format!("lost/tap-{end}.pcapng")).exists(), "{end}");
+    }
+    let reordered = run("reordered", "fault_reorder = 0.05\n");
+    assert_eq!(reordered["validity"]["valid"], true, "{}", reordered["validity"]);
+    // Damage is found, and said first.
+    let damaged = run("damaged", "fault_corrupt = 0.05\nfault_at = \"up\"\n");
+    assert_eq!(damaged["validity"]["valid"], false);
+    assert!(damaged["counters"]["sums_wrong"].as_u64() > Some(0), "{}", damaged["counters"]);
+}
