@@ -117,6 +117,21 @@ impl RunData {
     /// Reads the run in `dir`.
     pub fn open(dir: &Path) -> Result<RunData> {
         let manifest: Manifest = read_json(&dir.join("manifest.json"), "a run dir")?;
+        // A killed part, too, is first of all a part.
+        match manifest.part.as_deref() {
+            Some("frames") => {
+                let what = "it holds the frames of an interface (frames.arrows), which are not analysed yet; read them with any \
+                            reader of Arrow";
+                return Err(Error::data(dir, what));
+            }
+            Some(part) => {
+                let what = format!(
+                    "it is the {part} part of a run; join the parts: pktgen merge WORKERS DEVICE SERVER -o WHOLE"
+                );
+                return Err(Error::data(dir, what));
+            }
+            None => {}
+        }
         if manifest.state == RunState::Running {
             return Err(Error::data(
                 dir,

@@ -232,10 +232,12 @@ fn parts_that_do_not_belong_together_are_refused() {
         assert!(said(&output).contains(part), "{part}: {}", said(&output));
     };
     refused(&["merge", &out("one"), "-o", &out("m1")], "device part is missing");
+    refused(&["analyze", &out("one")], "workers part of a run; join the parts");
+    refused(&["report", &out("one")], "workers part of a run; join the parts");
     refused(&["merge", &out("one"), &out("two"), "-o", &out("m2")], "both the workers part");
     refused(&["merge", &out("one"), &out("device"), "-o", &out("m3")], "server part is missing");
     refused(&["target", &config(), "--out", &out("m4")], "name it with --run");
     refused(&["target", &config(), "--run", "nobody", "--out", &out("m5")], "there is no such run");
     refused(&["target", &config(), "--run", RUN, "--out", &out("m6")], "joins roles of one process");
-    refused(&["target", &config(), "--run", RUN, "--idle", "soon", "--out", &out("m7")], "--idle soon");
+    refused(&["target", &config(), "--run", RUN, "--idle", "soon", "--out", &out("m7")], "'--idle <SPAN>'");
 }

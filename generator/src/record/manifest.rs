@@ -175,7 +175,7 @@ pub struct Manifest {
     pub records: String,
     /// Cluster of each worker, at the beginning.
     pub clusters: Vec<u16>,
-    /// Which part of a run this is: `workers`, `device`, `server`; none for a whole one.
+    /// Which part of a run this is: `workers`, `device`, `server`, or `frames` of an interface; none for a whole one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
     /// Updates that every worker must have represented at the server, if the run is one to a goal.

@@ -301,7 +301,7 @@ fn manifest(plan: &CapturePlan, listener: &Listener) -> Manifest {
         // Of transmissions: frames are what was heard, whoever sent it.
         records: "none".into(),
         clusters: Vec::new(),
-        part: None,
+        part: Some("frames".into()),
         goal: None,
         balance: Balance::default(),
         balance_by_worker: Vec::new(),
