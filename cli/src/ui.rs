@@ -67,7 +67,7 @@ impl Ui {
         }
         let bar = ProgressBar::new(total);
         if let Ok(style) =
-            ProgressStyle::with_template("{prefix:>10} [{bar:40}] {pos}/{len} {msg} {elapsed}, {eta} left")
+            ProgressStyle::with_template("{prefix:>10} [{bar:24}] {pos}/{len} {msg} {elapsed}, {eta} left")
         {
             bar.set_style(style.progress_chars("=> "));
         }
@@ -81,10 +81,10 @@ pub(crate) fn live(progress: &Progress) -> String {
     let mut text = format!("{} updates", progress.sent);
     if progress.t > 0 {
         let seconds = progress.t as f64 / 1e12;
-        text += &format!(", {:.0} packets/s", progress.sent as f64 / seconds);
+        text += &format!(", {:.0}/s", progress.sent as f64 / seconds);
         text += &format!(", {} received, {} lost", progress.received, progress.lost);
         if progress.late_ns > 0 {
-            text += &format!(", late by up to {:.1} us", progress.late_ns as f64 / 1e3);
+            text += &format!(", late <= {:.1} us", progress.late_ns as f64 / 1e3);
         }
     }
     text
