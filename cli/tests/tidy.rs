@@ -22,6 +22,8 @@ const UNSAFE: &[&str] = &[
     "replay/src/transport/xsk.rs",
     "replay/src/transport/receive_batch.rs",
     "replay/tests/counting/mod.rs",
+    "replay/tests/support/kernel.rs",
+    "replay/tests/transport_allocations.rs",
 ];
 /// The one file that reads clocks.
 const CLOCK: &str = "replay/src/clock.rs";

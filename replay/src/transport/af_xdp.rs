@@ -1,4 +1,5 @@
-//! AF_XDP: frames through rings shared with the kernel, one queue of an interface and one UMEM per port.
+//! AF_XDP: frames through rings shared with the kernel, one queue of an interface and one UMEM per port; an end of a
+//! cable is as many ports as its interface has queues (`queues.rs`).
 //!
 //! Built on the crate `xdp`, imported as `afxdp` and used in this file only. The crate has the rings; waking the
 //! kernel, counting what is under way and keeping frames inside their chunk is done here:
@@ -14,7 +15,6 @@
 
 use super::bpf::{Attach, host_error};
 use super::link::Interface;
-use super::plan::check_fit;
 use super::prefetch::{AHEAD, prefetch};
 use super::redirect::Redirect;
 use super::xsk;
@@ -32,9 +32,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod options;
+mod queues;
 
 use options::HEADROOM;
 pub use options::Options;
+pub(super) use queues::end;
 
 /// Frames that go through the rings at once.
 const BURST: usize = 64;
@@ -186,6 +188,13 @@ impl AfXdp {
             redirect.add(options.queue, socket.raw_fd()).map_err(why)?;
         }
         let zero_copy = xsk::got_zero_copy(socket.raw_fd()).map_err(why)?;
+        if options.zero_copy && !zero_copy {
+            return Err(Error::Host(format!(
+                "this host copies the frames of {}, queue {}, although zero copy was asked for (transport.zero_copy) and not \
+                 refused; leave it out to have frames copied",
+                options.interface, options.queue
+            )));
+        }
         let budget = match options.whole_ring {
             true => xsk::raise_budget(socket.raw_fd(), options.tx_ring),
             false => xsk::KERNEL_BATCH,
@@ -288,7 +297,7 @@ impl Named for XdpSockets {
         "af_xdp"
     }
     fn about(&self) -> &'static str {
-        "AF_XDP sockets on four interfaces of this host, copy mode, in real time; root"
+        "AF_XDP sockets on four interfaces of this host, in real time; copy mode unless transport.zero_copy; root"
     }
 }
 
@@ -298,15 +307,12 @@ impl Transport for XdpSockets {
     }
 
     fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
-        ends.iter().map(|at| end(plan.interface(*at)?, frame_max)).collect()
+        ends.iter().map(|at| end(plan, *at, frame_max)).collect()
     }
-}
 
-/// An end that sends and receives frames of up to `frame_max` bytes.
-pub(super) fn end(interface: &str, frame_max: usize) -> Result<Box<dyn Wire>> {
-    let end = AfXdp::open(&Options::new(interface).for_frames(frame_max))?;
-    check_fit(frame_max, interface, end.frame_max())?;
-    Ok(Box::new(end))
+    fn has_queues(&self) -> bool {
+        true
+    }
 }
 
 impl Wire for AfXdp {
@@ -362,7 +368,7 @@ impl Wire for AfXdp {
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {
-        xsk::wait_readable(self.socket.raw_fd(), timeout_ns)
+        xsk::wait_readable(&mut [xsk::readable(self.socket.raw_fd())], timeout_ns)
             .map_err(|e| host_error(&format!("wait for frames on {}", self.options.interface), &e))
     }
 
@@ -458,7 +464,7 @@ fn explain(error: &SocketError, options: &Options) -> Error {
     let remedy = match (error, e.raw_os_error()) {
         (SocketError::Bind(_), Some(libc::EBUSY)) => "another socket holds the queue; end it or use another queue",
         (SocketError::Bind(_), Some(libc::EOPNOTSUPP)) if *zero_copy => {
-            "its driver has no zero copy; zero_copy = false"
+            "its driver has no zero copy (transport.zero_copy); leave it out to have frames copied"
         }
         (SocketError::Bind(_), Some(libc::EINVAL)) => "is there such a queue? ethtool -l shows how many",
         (SocketError::SetSockOpt { .. }, Some(libc::ENOBUFS | libc::ENOMEM)) => {

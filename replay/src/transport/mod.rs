@@ -158,6 +158,11 @@ pub trait Transport: Named + Sync {
         &[]
     }
 
+    /// Does it listen to several queues of an interface (`transport.queues`)?
+    fn has_queues(&self) -> bool {
+        false
+    }
+
     /// Opens these ends, in their order, for frames up to `frame_max` bytes. The others are another process's, or
     /// hardware.
     fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>>;

@@ -62,6 +62,10 @@ pub struct TransportPlan {
     pub addresses: Vec<SocketAddr>,
     /// Receive by blocks of a ring instead of by calls: less work per frame, but a frame waits up to 2 ms for its block.
     pub receive_ring: bool,
+    /// af_xdp, xdp_live: queues of each interface that are listened to; it must have no others.
+    pub queues: u32,
+    /// af_xdp: the driver sends from and receives into our memory. An interface whose driver cannot is refused.
+    pub zero_copy: bool,
     /// Cores of the threads that send and receive, in the order workers, device, server; none to let the kernel choose,
     /// or, where they spin, for one each.
     pub cores: Vec<usize>,
@@ -87,6 +91,8 @@ const KEYS: &[&str] = &[
     "interfaces",
     "addresses",
     "receive_ring",
+    "queues",
+    "zero_copy",
     "cores",
     "allow_default_route",
     "allow_above_link",
@@ -122,6 +128,8 @@ impl TransportPlan {
             interfaces: Vec::new(),
             addresses: Vec::new(),
             receive_ring: false,
+            queues: 1,
+            zero_copy: false,
             cores: Vec::new(),
             allow_default_route: false,
             allow_above_link: false,
@@ -148,6 +156,8 @@ impl TransportPlan {
                 interfaces: section.get_list("interfaces", &[])?,
                 addresses: addresses(&section.get_list::<String>("addresses", &[])?, &section)?,
                 receive_ring: section.get("receive_ring", false)?,
+                queues: queues(kind, &mut section)?,
+                zero_copy: zero_copy(kind, &mut section)?,
                 cores: section.get_list::<u16>("cores", &[])?.into_iter().map(usize::from).collect(),
                 allow_default_route: section.get("allow_default_route", false)?,
                 allow_above_link: section.get("allow_above_link", false)?,
@@ -206,6 +216,47 @@ pub(super) fn check_fit(frame_max: usize, interface: &str, most: usize) -> Resul
     Ok(())
 }
 
+/// Most queues that an end listens to.
+const QUEUES_MAX: u32 = 64;
+
+/// Number of queues; refused where it would have no effect.
+fn queues(kind: &dyn Transport, section: &mut Section) -> Result<u32> {
+    let queues: u32 = section.get("queues", 1u32)?;
+    let place = section.place("queues");
+    if !(1..=QUEUES_MAX).contains(&queues) {
+        return Err(Error::config(format!("{place} = {queues}: 1 to {QUEUES_MAX} are possible")));
+    }
+    if queues > 1 && !kind.has_queues() {
+        let able = able(|kind| kind.has_queues());
+        return Err(Error::config(format!(
+            "{place} = {queues}: kind = \"{}\" knows nothing of an interface's queues; leave it out, or use {able}",
+            kind.name()
+        )));
+    }
+    Ok(queues)
+}
+
+/// Is zero copy asked for? Refused where it would have no effect.
+fn zero_copy(kind: &dyn Transport, section: &mut Section) -> Result<bool> {
+    let zero_copy: bool = section.get("zero_copy", false)?;
+    if zero_copy && !kind.capabilities().zero_copy {
+        let able = able(|kind| kind.capabilities().zero_copy);
+        return Err(Error::config(format!(
+            "{} = true: kind = \"{}\" always copies; leave it out, or use {able}",
+            section.place("zero_copy"),
+            kind.name()
+        )));
+    }
+    Ok(zero_copy)
+}
+
+/// Names of the kinds that can do something, on wires.
+fn able(can: impl Fn(&dyn Transport) -> bool) -> String {
+    let kinds = TRANSPORTS.iter().filter(|kind| kind.capabilities().real_time && can(**kind));
+    let names = kinds.map(|kind| kind.name());
+    names.collect::<Vec<_>>().join(" or ")
+}
+
 /// What would change frames on wires must not be left out silently where there are none.
 fn refuse_middleware(section: &mut Section) -> Result<()> {
     match MiddlewarePlan::read(section, NEVER)?.names().next() {
@@ -232,4 +283,30 @@ fn span(section: &mut Section, key: &str, default: &str) -> Result<Time> {
         return Err(Error::config(format!("{}: {span} is negative", section.place(key))));
     }
     Ok(span.ps())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_af_xdp_are_refused_where_they_would_have_no_effect() {
+        let read = |keys: &str| {
+            let text = format!("[transport]\n{keys}\n");
+            let plan = TransportPlan::read(&mut Document::parse(&text, "test").unwrap());
+            plan.map(|plan| (plan.queues, plan.zero_copy)).map_err(|e| e.to_string())
+        };
+        assert_eq!(read("kind = \"udp\"\nqueues = 1\nzero_copy = false"), Ok((1, false)));
+        assert_eq!(read("kind = \"af_xdp\"\nqueues = 64\nzero_copy = true"), Ok((64, true)));
+        assert_eq!(read("kind = \"xdp_live\"\nqueues = 2"), Ok((2, false)));
+        for (keys, part) in [
+            ("kind = \"af_xdp\"\nqueues = 0", "transport.queues = 0: 1 to 64"),
+            ("kind = \"af_xdp\"\nqueues = 65", "transport.queues = 65: 1 to 64"),
+            ("kind = \"af_packet\"\nqueues = 2", "use af_xdp or xdp_live"),
+            ("kind = \"xdp_live\"\nzero_copy = true", "or use af_xdp"),
+        ] {
+            let why = read(keys).expect_err(keys);
+            assert!(why.contains(part), "{why}");
+        }
+    }
 }

@@ -255,6 +255,10 @@ impl Transport for LiveFrames {
         Capabilities { receives: true, ..Options::new("").capabilities() }
     }
 
+    fn has_queues(&self) -> bool {
+        true
+    }
+
     fn keeps(&self) -> &'static [u32] {
         // Running a program takes what loading it took: CAP_NET_ADMIN, CAP_PERFMON, CAP_BPF.
         &[12, 38, 39]
@@ -264,11 +268,11 @@ impl Transport for LiveFrames {
         let open = |end: &End| -> Result<Box<dyn Wire>> {
             let interface = plan.interface(*end)?;
             if *end != End::Workers {
-                return af_xdp::end(interface, frame_max);
+                return af_xdp::end(plan, *end, frame_max);
             }
             let out = XdpLive::open(&Options::new(interface))?;
             check_fit(frame_max, interface, out.frame_max())?;
-            Ok(Box::new(Live { out, back: af_xdp::end(interface, frame_max)? }))
+            Ok(Box::new(Live { out, back: af_xdp::end(plan, *end, frame_max)? }))
         };
         // The device's end first: a veth passes live frames on only to a peer with a program.
         let mut wires: Vec<_> = ends.iter().rev().map(open).collect::<Result<_>>()?;
@@ -303,6 +307,10 @@ impl Wire for Live {
 
     fn mode(&self) -> String {
         format!("{}; {}", self.out.mode(), self.back.mode())
+    }
+
+    fn notes(&mut self) -> Vec<(String, String)> {
+        self.back.notes()
     }
 }
 

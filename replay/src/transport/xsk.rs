@@ -40,15 +40,20 @@ pub fn raise_budget(fd: RawFd, tx_ring: u32) -> u32 {
     if got < 0 { KERNEL_BATCH } else { tx_ring }
 }
 
-/// Waits until something can be received, at most `timeout_ns`.
-pub fn wait_readable(fd: RawFd, timeout_ns: u64) -> io::Result<()> {
-    let mut wanted = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+/// A socket to wait for with [`wait_readable`].
+pub fn readable(fd: RawFd) -> libc::pollfd {
+    libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
+}
+
+/// Waits until something can be received on one of them, at most `timeout_ns`.
+pub fn wait_readable(sockets: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<()> {
     let timeout = libc::timespec {
         tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
     };
-    // SAFETY: one pollfd and one timespec that outlive the call; no signal mask.
-    let got = unsafe { libc::ppoll(&raw mut wanted, 1, &raw const timeout, std::ptr::null()) };
+    let count = sockets.len() as libc::nfds_t;
+    // SAFETY: so many pollfds and one timespec that outlive the call; no signal mask.
+    let got = unsafe { libc::ppoll(sockets.as_mut_ptr(), count, &raw const timeout, std::ptr::null()) };
     match (got, io::Error::last_os_error()) {
         (0.., _) => Ok(()),
         (_, error) if is_passing(&error) => Ok(()),

@@ -1,0 +1,49 @@
+//! Asks the kernel which BPF programs and maps there are.
+#![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
+
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::process::Child;
+
+/// Commands of bpf(2) that open a program or a map by its number.
+const PROG_GET_FD_BY_ID: i64 = 13;
+const MAP_GET_FD_BY_ID: i64 = 14;
+
+/// Something that the kernel keeps as long as somebody holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    Program(u32),
+    Map(u32),
+}
+
+impl Kept {
+    /// Does it still exist?
+    pub fn exists(self) -> bool {
+        let (command, id) = match self {
+            Kept::Program(id) => (PROG_GET_FD_BY_ID, id),
+            Kept::Map(id) => (MAP_GET_FD_BY_ID, id),
+        };
+        let mut attributes = [id, 0, 0];
+        // SAFETY: the kernel reads 12 bytes of attributes without addresses; a result that is not negative is a new
+        // descriptor, which nobody else owns.
+        unsafe {
+            let fd = libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), size_of_val(&attributes));
+            if fd < 0 {
+                let error = std::io::Error::last_os_error();
+                assert_eq!(error.raw_os_error(), Some(libc::ENOENT), "{self:?}: {error}");
+                return false;
+            }
+            drop(OwnedFd::from_raw_fd(fd as i32));
+        }
+        true
+    }
+}
+
+/// What a process holds, from what the kernel tells of its descriptors.
+pub fn held_by(process: &Child) -> Vec<Kept> {
+    let folder = format!("/proc/{}/fdinfo", process.id());
+    let texts = std::fs::read_dir(folder).expect("procfs").filter_map(|f| std::fs::read_to_string(f.ok()?.path()).ok());
+    let lines: Vec<String> = texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+    let number = |line: &str, key: &str| line.strip_prefix(key)?.trim().parse().ok();
+    let programs = lines.iter().filter_map(|line| number(line, "prog_id:").map(Kept::Program));
+    programs.chain(lines.iter().filter_map(|line| number(line, "map_id:").map(Kept::Map))).collect()
+}

@@ -1,0 +1,99 @@
+//! Sending and receiving allocate nothing, on every transport. A binary of its own, because the allocator is the whole
+//! process's.
+#![expect(unsafe_code, reason = "an allocator that counts")]
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use pktgen_replay::transport::{End, Wire};
+use support::cases::{Case, LIVE, PACKET_BLOCKS, PACKET_CALLS, RING, UDP, XDP, two};
+use support::frames::fill;
+use support::namespace::{cables, in_namespace};
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: all is left to the system's allocator; the count is this thread's own and has no destructor.
+unsafe impl GlobalAlloc for Counting {
+    // SAFETY: as the trait says.
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    // SAFETY: as the trait says.
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    // SAFETY: as the trait says.
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Sends 10,000 frames in bursts and receives them; returns how many allocations that took.
+fn exchange(from: &mut dyn Wire, to: &mut dyn Wire) -> u64 {
+    const BURST: usize = 100;
+    let mut frame = [0; 700];
+    fill(&mut frame, 1);
+    let frames: [&[u8]; BURST] = [&frame; BURST];
+    let before = ALLOCATIONS.get();
+    for _ in 0..100 {
+        let (mut sent, mut received, mut idle) = (0, 0, 0);
+        while sent < BURST {
+            sent += from.send(&frames[sent..]).expect("sends");
+        }
+        while received < BURST && idle < 200 {
+            let more = to.receive(BURST, &mut |arrival| assert_eq!(arrival.len, 700)).expect("receives");
+            received += more;
+            idle += usize::from(more == 0);
+            if more == 0 {
+                to.wait(10_000_000).expect("waits");
+            }
+        }
+        assert_eq!(received, BURST, "{}", to.mode());
+    }
+    ALLOCATIONS.get() - before
+}
+
+fn allocates_nothing(case: Case) {
+    let Some(mut wires) = case.open(1514) else { return };
+    for (from, to) in [(End::Workers, End::DeviceDown), (End::Server, End::DeviceUp)] {
+        let (from, to) = two(&mut wires, from, to);
+        assert_eq!(exchange(from, to), 0, "{}", from.mode());
+    }
+}
+
+#[test]
+fn the_counter_counts() {
+    let before = ALLOCATIONS.get();
+    drop(std::hint::black_box(vec![1; 100]));
+    assert_eq!(ALLOCATIONS.get() - before, 1);
+}
+
+#[test]
+fn without_interfaces() {
+    allocates_nothing(RING);
+    allocates_nothing(UDP);
+}
+
+#[test]
+fn on_interfaces() {
+    in_namespace("on_interfaces", || {
+        cables(1500, "");
+        [PACKET_CALLS, PACKET_BLOCKS, XDP, LIVE].into_iter().for_each(allocates_nothing);
+    });
+}
