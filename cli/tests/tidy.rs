@@ -44,6 +44,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
         &[
             "bpf",
             "insn",
+            "libpcap",
             "link",
             "listen",
             "packet_ring",

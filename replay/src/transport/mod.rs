@@ -8,6 +8,8 @@ mod af_packet;
 mod af_xdp;
 mod bpf;
 mod insn;
+#[cfg(feature = "libpcap")]
+mod libpcap;
 mod link;
 mod listen;
 pub mod middleware;
