@@ -25,7 +25,7 @@ test: tools build lint test-libpcap
 # Captures by libpcap, a feature that only replay and cli have; before the others, which leave the plain binary behind.
 test-libpcap: tools
 	@if pkg-config --exists libpcap 2>/dev/null; then set -x; \
-	  $(CARGO) test $(RELEASE) --workspace --features pktgen-cli/libpcap --lib --test capture libpcap; \
+	  $(CARGO) test $(RELEASE) --workspace --features pktgen-cli/libpcap --test capture libpcap; \
 	else echo "SKIPPED: libpcap-dev is not installed"; fi
 
 # What the tests need beyond Rust: a headless browser that opens the HTML report, and a few packages.

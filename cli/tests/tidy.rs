@@ -43,6 +43,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
         "TRANSPORTS",
         &[
             "bpf",
+            "grown",
             "insn",
             "libpcap",
             "link",

@@ -7,6 +7,8 @@
 mod af_packet;
 mod af_xdp;
 mod bpf;
+#[cfg(any(test, feature = "libpcap"))]
+mod grown;
 mod insn;
 #[cfg(feature = "libpcap")]
 mod libpcap;
