@@ -4,7 +4,12 @@ CARGO ?= cargo
 # Everything is built once, in release: the demo, the tests and the benches share it.
 RELEASE = --release
 
-.PHONY: demo test test-long evidence bench lint tools build ns3 testbed
+.PHONY: demo test test-libpcap test-long evidence bench lint tools build ns3 testbed sender rates pacing capture-rates nic-evidence
+
+# Measurements of interfaces need root.
+ROOT = $(if $(filter 0,$(shell id -u)),,sudo -E)
+# Feature flags where the library of a feature is installed; asked when a recipe runs, after `tools`.
+FEATURES = $(shell pkg-config --exists libpcap 2>/dev/null && echo --features pktgen-cli/libpcap)
 
 demo:
 	$(CARGO) run $(RELEASE) --quiet --bin pktgen -- demo
@@ -12,18 +17,24 @@ demo:
 build:
 	$(CARGO) build $(RELEASE) --workspace --all-targets
 
-test: tools build lint
+test: tools build lint test-libpcap
 	$(CARGO) test $(RELEASE) --workspace
 	$(CARGO) test $(RELEASE) --workspace --benches -- --quiet
 	scripts/browser-check
 
-# What the tests need beyond Rust: a headless browser that opens the HTML report.
+# Captures by libpcap, a feature that only replay and cli have; before the others, which leave the plain binary behind.
+test-libpcap: tools
+	@if pkg-config --exists libpcap 2>/dev/null; then set -x; \
+	  $(CARGO) test $(RELEASE) --workspace --features pktgen-cli/libpcap --test capture libpcap; \
+	else echo "SKIPPED: libpcap-dev is not installed"; fi
+
+# What the tests need beyond Rust: a headless browser that opens the HTML report, and a few packages.
 tools:
 	scripts/install-tools
 
 lint:
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy $(RELEASE) --workspace --all-targets -- -D warnings
+	$(CARGO) clippy $(RELEASE) --workspace --all-targets $(FEATURES) -- -D warnings
 
 # Soaks and large sweeps: the same properties on many more cases, and the full published sweeps.
 test-long:
@@ -45,6 +56,27 @@ evidence: build
 # Table 1 in real time over every transport of this host, beside virtual time; cleans up after itself.
 testbed: build
 	scripts/testbed
+
+# The release binary and the examples that measure beside it.
+sender:
+	$(CARGO) build $(RELEASE)
+	$(CARGO) build $(RELEASE) -p pktgen-replay --examples
+
+# How fast each transport sends on veth pairs, beside testpmd and tcpreplay where they are installed.
+rates: sender
+	$(ROOT) scripts/rates
+
+# How exactly frames leave when they are due, on a veth pair, beside a bare loop and tcpreplay.
+pacing: sender
+	$(ROOT) scripts/pacing
+
+# Captures on a veth pair, beside tcpdump and dumpcap, at rising rates.
+capture-rates: sender
+	$(ROOT) scripts/capture-rates
+
+# Everything about a real card, packed for sending: make nic-evidence IF=eth1 [PEER=eth2]; see docs/hardware.md.
+nic-evidence: sender
+	IF="$(IF)" PEER="$(PEER)" $(ROOT) scripts/nic-evidence
 
 # The multi-hop network again in ns-3 (installs libns3-dev): losses, ages and speed of both simulators.
 ns3: build

@@ -124,7 +124,7 @@ impl Space {
 
     /// Frames get from tx0 to rx0 only if rx0 has a program, as af_xdp brings along, or GRO.
     fn set_gro(&self, kind: &str) -> Result<(), String> {
-        self.ethtool(&["-K", "rx0", "gro", if kind == "af_packet" { "on" } else { "off" }])
+        self.ethtool(&["-K", "rx0", "gro", if kind == "af_xdp" { "off" } else { "on" }])
     }
 
     fn ethtool(&self, args: &[&str]) -> Result<(), String> {
@@ -212,7 +212,7 @@ fn everything_arrives(kind: &str, space: &Space, extra: &[&str]) -> PathBuf {
         let capture = space.start(&name, &args);
         let arrived = space.send(COUNT, 300_000);
         let (code, line, text) = said(&capture.wait_with_output().expect("it ends"));
-        let seen = numbers(&space.dir(&name), kind == "af_packet");
+        let seen = numbers(&space.dir(&name), kind != "af_xdp");
         let lost = line["lost"].as_u64().expect("a count");
         assert_eq!(seen.len() as u64, line["capture"]["captured"].as_u64().expect("a count"));
         assert_eq!(seen.len() as u64 + lost, arrived, "{line}");
@@ -269,7 +269,7 @@ fn ends_are_clean(kind: &str, space: &Space) {
         signal(&capture, signal_name);
         let output = capture.wait_with_output().expect("it ends");
         assert_eq!(output.status.code(), code, "{name}: {}", String::from_utf8_lossy(&output.stderr));
-        let seen = numbers(&space.dir(&name), kind == "af_packet").len() as u64;
+        let seen = numbers(&space.dir(&name), kind != "af_xdp").len() as u64;
         let manifest = manifest(&space.dir(&name));
         assert_eq!(manifest["state"], state);
         let lost = manifest["capture"]["kernel_dropped"].as_u64().expect("a count");
@@ -292,6 +292,69 @@ fn af_packet_captures_everything_or_says_what_not() {
     everything_arrives("af_packet", &space, &[]);
     loss_is_counted("af_packet", &space);
     ends_are_clean("af_packet", &space);
+}
+
+/// Times of the kernel, in ns: with the precision of µs all would be whole ones.
+#[cfg(feature = "libpcap")]
+fn assert_nanoseconds(dir: &Path) {
+    let file = std::fs::File::open(dir.join("frames.arrows")).expect("a stream");
+    let (mut odd, mut last) = (0, 0);
+    for batch in StreamReader::try_new(file, None).expect("an Arrow stream") {
+        for stamp in batch.expect("a batch").column(1).as_primitive::<Int64Type>().values() {
+            odd += u64::from(stamp % 1000 != 0);
+            last = *stamp;
+        }
+    }
+    assert!(odd > 100_000, "{odd} of 200,000 stamps are no whole µs");
+    let manifest = manifest(dir);
+    assert!(manifest["clocks"]["frames.stamp_ns"].as_str().expect("a domain").contains("CLOCK_REALTIME"));
+    let began = manifest["anchor_unix_ns"].as_i64().expect("ns");
+    assert!((0..60_000_000_000).contains(&(last - began)), "{last} is within a minute after {began}");
+}
+
+#[cfg(feature = "libpcap")]
+#[test]
+fn libpcap_captures_everything_or_says_what_not() {
+    let Some(space) = space("libpcap") else { return };
+    assert_nanoseconds(&everything_arrives("libpcap", &space, &[]));
+    loss_is_counted("libpcap", &space);
+    ends_are_clean("libpcap", &space);
+}
+
+/// What leaves by the interface is no arrival.
+#[cfg(feature = "libpcap")]
+#[test]
+fn libpcap_hears_nothing_that_is_sent() {
+    let Some(space) = space("libpcap") else { return };
+    let mut listening = space.inside(env!("CARGO_BIN_EXE_pktgen"));
+    listening.args(["--json", "-q", "capture", "--iface", "tx0", "--kind", "libpcap", "--for", "3s", "--out"]);
+    let child = listening.arg(space.dir("own")).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = child.expect("it starts");
+    let anchored = |text: String| serde_json::from_str::<Value>(&text).is_ok_and(|m| m["anchor_unix_ns"] != 0);
+    while !std::fs::read_to_string(space.dir("own").join("manifest.json")).is_ok_and(anchored) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The host itself asks who has an address, which listeners hear, unlike what our transports send.
+    ip(&["-n", &space.name, "addr", "add", "192.0.2.1/24", "dev", "tx0"]).expect("an address");
+    let ask = "echo hello > /dev/udp/192.0.2.2/9";
+    assert!(space.inside("bash").args(["-c", ask]).status().expect("bash runs").success());
+    let (code, line, text) = said(&child.wait_with_output().expect("it ends"));
+    assert_eq!((code, &line["capture"]["captured"]), (Some(0), &Value::from(0)), "{text}");
+    let arrived = space.inside("cat").arg("/sys/class/net/rx0/statistics/rx_packets").output().expect("a count");
+    assert_ne!(String::from_utf8_lossy(&arrived.stdout).trim(), "0", "something was sent");
+}
+
+/// Whatever the interface: the build is at fault, and the message has the remedy.
+#[cfg(not(feature = "libpcap"))]
+#[test]
+fn a_build_without_libpcap_says_so() {
+    let mut pktgen = Command::new(env!("CARGO_BIN_EXE_pktgen"));
+    let output = pktgen.args(["capture", "--iface", "absent0", "--kind", "libpcap"]).output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    for part in ["without libpcap", "libpcap-dev", "--features libpcap", "--kind af_packet"] {
+        assert!(text.contains(part), "{part} is in: {text}");
+    }
 }
 
 /// The packets of a pcapng file: as many as frames, each cut, each with its whole length.

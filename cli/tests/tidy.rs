@@ -45,7 +45,9 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
         "TRANSPORTS",
         &[
             "bpf",
+            "grown",
             "insn",
+            "libpcap",
             "link",
             "listen",
             "packet_ring",

@@ -215,7 +215,7 @@ fn record(
         kernel_dropped: listener.wire.counters().receive_dropped,
         interface_dropped: listener.interface_drops(),
     };
-    conclude(&mut manifest, plan, end, failure.as_ref());
+    conclude(&mut manifest, plan, end, failure.as_ref(), listener.doubt());
     write_manifest(dir, &manifest)?;
     if let Some(failure) = failure {
         return Err(failure);
@@ -255,7 +255,7 @@ type Buffers = (Blocks, WriterEnds);
 
 /// All blocks, empty, and the two rings between who receives and who writes.
 fn buffers(plan: &CapturePlan) -> Buffers {
-    let (snap, stamped) = (plan.listen.snap as usize, plan.listen.kind == ListenKind::AfPacket);
+    let (snap, stamped) = (plan.listen.snap as usize, plan.listen.kind.stamps().is_some());
     let count = blocks_in(plan.buffer_bytes, snap);
     let (full, filled) = RingBuffer::new(count);
     let (mut emptied, empty) = RingBuffer::new(count);
@@ -279,10 +279,7 @@ fn manifest(plan: &CapturePlan, listener: &Listener) -> Manifest {
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     host.insert("cores".into(), cores.to_string());
-    let stamps = match plan.listen.kind {
-        ListenKind::AfXdp => "none",
-        ListenKind::AfPacket => "kernel, ns since 1970 (CLOCK_REALTIME)",
-    };
+    let stamps = plan.listen.kind.stamps().unwrap_or("none");
     let clocks = [("frames.t_recv_ps", "monotonic"), ("frames.stamp_ns", stamps)];
     Manifest {
         version: MANIFEST_VERSION,
@@ -318,7 +315,13 @@ fn remarks(listener: &Listener) -> Vec<String> {
 }
 
 /// Fills in what is known only at the end, and decides whether the capture is valid.
-fn conclude(manifest: &mut CaptureManifest, plan: &CapturePlan, end: End, failure: Option<&Error>) {
+fn conclude(
+    manifest: &mut CaptureManifest,
+    plan: &CapturePlan,
+    end: End,
+    failure: Option<&Error>,
+    doubt: Option<&str>,
+) {
     let Totals { counts, kernel_dropped, interface_dropped } = manifest.capture;
     let mut reasons = Vec::new();
     if manifest.capture.lost() > 0 {
@@ -331,11 +334,12 @@ fn conclude(manifest: &mut CaptureManifest, plan: &CapturePlan, end: End, failur
             counts.longest_away_ps as f64 / 1e9
         ));
     }
-    // An AF_XDP socket's drops are among the interface's; a packet socket's are not.
+    // An AF_XDP socket's drops are among the interface's; a packet socket's, which libpcap has too, are not.
     let among = if plan.listen.kind == ListenKind::AfXdp { kernel_dropped } else { 0 };
     if interface_dropped > among {
         reasons.push(format!("the interface itself dropped {} frames", interface_dropped - among));
     }
+    reasons.extend(doubt.map(str::to_owned));
     if let Some(failure) = failure {
         reasons.push(format!("the writer failed: {failure}"));
     }

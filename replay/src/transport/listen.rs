@@ -5,6 +5,8 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pktgen_generator::{Error, Result};
 
@@ -24,6 +26,10 @@ const RING: std::ops::RangeInclusive<u32> = 64..=1 << 20;
 /// The largest frame that a chunk of 2048 bytes holds, and one of 4096.
 const CHUNKS: [(usize, usize); 2] = [(2048, 2048 - 256), (4096, 4096 - 256)];
 
+/// Nothing is wrong with the command, and another build can do it; so it is the host's lack.
+const NO_LIBPCAP: &str = "this pktgen was built without libpcap: apt-get install libpcap-dev && cargo build --release \
+                          --features libpcap, or --kind af_packet, which hears the same and needs no library";
+
 /// The socket that listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListenKind {
@@ -31,15 +37,25 @@ pub enum ListenKind {
     AfXdp,
     /// A packet socket with a ring: sees a copy of each frame, with the kernel's time stamp.
     AfPacket,
+    /// libpcap: as a packet socket, by the library that tcpdump uses; in builds with the feature `libpcap`.
+    Libpcap,
 }
 
 impl ListenKind {
     /// All kinds.
-    pub const ALL: [ListenKind; 2] = [ListenKind::AfXdp, ListenKind::AfPacket];
+    pub const ALL: [ListenKind; 3] = [ListenKind::AfXdp, ListenKind::AfPacket, ListenKind::Libpcap];
 
     /// What it is called on the command line.
     pub fn name(self) -> &'static str {
-        ["af_xdp", "af_packet"][self as usize]
+        ["af_xdp", "af_packet", "libpcap"][self as usize]
+    }
+
+    /// What clock its time stamps are of, if it stamps frames.
+    pub fn stamps(self) -> Option<&'static str> {
+        match self {
+            ListenKind::AfXdp => None,
+            ListenKind::AfPacket | ListenKind::Libpcap => Some("kernel, ns since 1970 (CLOCK_REALTIME)"),
+        }
     }
 }
 
@@ -58,18 +74,28 @@ pub struct Listen {
     pub allow_default_route: bool,
 }
 
+/// What a wire counted of its interface beside its own frames.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// Frames that it says the interface dropped since it was opened.
+    pub interface_dropped: AtomicU64,
+    /// A counter of losses ran backwards, so that its total cannot be relied on.
+    pub doubtful: AtomicBool,
+}
+
 /// An interface that is listened to.
 pub struct Listener {
     /// The open socket; it only receives.
     pub wire: Box<dyn Wire>,
     interface: Option<Interface>,
     longest: usize,
+    told: Arc<Told>,
 }
 
 impl Listener {
     /// Listens to any wire: one that is no interface of this host.
     pub fn over(wire: Box<dyn Wire>) -> Self {
-        Listener { wire, interface: None, longest: usize::MAX }
+        Listener { wire, interface: None, longest: usize::MAX, told: Arc::default() }
     }
 
     /// Opens the socket. Its counters, and those of the interface, start here.
@@ -78,24 +104,40 @@ impl Listener {
             let (ring, least, most) = (listen.ring, RING.start(), RING.end());
             return Err(Error::config(format!("--ring {ring}: a ring holds {least} to {most} frames")));
         }
+        // Said whatever the interface is.
+        if listen.kind == ListenKind::Libpcap && !cfg!(feature = "libpcap") {
+            return Err(Error::Host(NO_LIBPCAP.into()));
+        }
         let interface = Interface::open(&listen.interface)?;
-        let (wire, longest): (Box<dyn Wire>, _) = match listen.kind {
+        let (told, mut longest) = (Arc::default(), usize::MAX);
+        let wire: Box<dyn Wire> = match listen.kind {
             ListenKind::AfXdp => {
                 check_queues(&listen.interface)?;
                 check_route(listen)?;
                 let largest = interface.frame_max() + 4;
-                let (chunk, longest) = CHUNKS.into_iter().find(|(_, room)| *room >= largest).unwrap_or(CHUNKS[1]);
-                (Box::new(AfXdp::open(&Options::listening(&listen.interface, listen.ring, chunk))?), longest)
+                let (chunk, room) = CHUNKS.into_iter().find(|(_, room)| *room >= largest).unwrap_or(CHUNKS[1]);
+                longest = room;
+                Box::new(AfXdp::open(&Options::listening(&listen.interface, listen.ring, chunk))?)
             }
-            ListenKind::AfPacket => (Box::new(AfPacket::open(&listen.interface, packet_options(listen))?), usize::MAX),
+            ListenKind::AfPacket => Box::new(AfPacket::open(&listen.interface, packet_options(listen))?),
+            ListenKind::Libpcap => open_libpcap(listen, &told)?,
         };
-        Ok(Listener { wire, interface: Some(interface), longest })
+        Ok(Listener { wire, interface: Some(interface), longest, told })
     }
 
     /// Frames that the interface counted as dropped on the way in since it was opened. On many drivers, and on a veth,
     /// those that a full ring of ours refused are among them.
     pub fn interface_drops(&mut self) -> u64 {
-        self.interface.as_mut().map_or(0, |interface| interface.drops().receive)
+        let counted = self.interface.as_mut().map_or(0, |interface| interface.drops().receive);
+        // Two readings of the same counters, of which neither need have all.
+        counted.max(self.told.interface_dropped.load(Ordering::Relaxed))
+    }
+
+    /// Why what was counted as lost cannot be relied on, if it cannot.
+    pub fn doubt(&self) -> Option<&'static str> {
+        let doubtful = self.told.doubtful.load(Ordering::Relaxed);
+        doubtful
+            .then_some("a counter of losses ran backwards while it was read: how many frames were lost is not known")
     }
 
     /// The longest frame that this socket can take, if it is shorter than the longest that may arrive.
@@ -120,13 +162,29 @@ impl Listener {
     }
 }
 
-/// A packet socket has a ring in bytes.
-fn packet_options(listen: &Listen) -> AfPacketOptions {
+/// Blocks for so many frames: a packet socket has a ring in bytes.
+fn blocks(listen: &Listen) -> u32 {
     let bytes = u64::from(listen.ring) * (u64::from(listen.snap) + RING_HEAD);
-    let blocks = bytes.div_ceil(u64::from(BLOCK)).clamp(2, (1 << 31) / u64::from(BLOCK)) as u32;
+    bytes.div_ceil(u64::from(BLOCK)).clamp(2, (1 << 31) / u64::from(BLOCK)) as u32
+}
+
+fn packet_options(listen: &Listen) -> AfPacketOptions {
+    let blocks = blocks(listen);
     let snap_bytes = Some(listen.snap);
     let ring = RingOptions { blocks, block_bytes: BLOCK, retire_ms: RETIRE_MS, snap_bytes };
     AfPacketOptions { send_slots: 0, ring: Some(ring), ..AfPacketOptions::default() }
+}
+
+#[cfg(feature = "libpcap")]
+fn open_libpcap(listen: &Listen, told: &Arc<Told>) -> Result<Box<dyn Wire>> {
+    // Blocks of libpcap are as large as ours; it takes their number in bytes, as a C int.
+    let bytes = i32::try_from(u64::from(blocks(listen)) * u64::from(BLOCK)).unwrap_or(i32::MAX);
+    Ok(Box::new(super::libpcap::Libpcap::open(&listen.interface, listen.snap, bytes, told.clone())?))
+}
+
+#[cfg(not(feature = "libpcap"))]
+fn open_libpcap(_: &Listen, _: &Arc<Told>) -> Result<Box<dyn Wire>> {
+    Err(Error::Host(NO_LIBPCAP.into()))
 }
 
 /// One socket sees one queue. What arrives on others would be missed, and not counted.

@@ -7,7 +7,11 @@
 mod af_packet;
 mod af_xdp;
 mod bpf;
+#[cfg(any(test, feature = "libpcap"))]
+mod grown;
 mod insn;
+#[cfg(feature = "libpcap")]
+mod libpcap;
 mod link;
 mod listen;
 pub mod middleware;

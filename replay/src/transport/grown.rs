@@ -1,0 +1,60 @@
+//! A counter of others that is too narrow: libpcap counts losses in 32 bits, which wrap, and may start with anything.
+
+/// A counter of 32 bits as it is read now and then, and what it grew by since the first time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Grown {
+    last: u32,
+    /// What was added since the first reading.
+    pub total: u64,
+    /// It was once lower than before, and not because it had wrapped.
+    pub backwards: bool,
+}
+
+impl Grown {
+    /// Counts from here: what came before is of somebody else, or garbage.
+    pub fn from(start: u32) -> Self {
+        Grown { last: start, total: 0, backwards: false }
+    }
+
+    /// It is read about once a second, in which it cannot grow by half of its range: that is a step back.
+    pub fn advance(&mut self, now: u32) {
+        let step = now.wrapping_sub(self.last);
+        self.last = now;
+        if step <= u32::MAX / 2 {
+            self.total += u64::from(step);
+        } else {
+            self.backwards = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// However it wraps, it tells the sum of what was added, as a wide counter does.
+        #[test]
+        fn a_counter_that_wraps_tells_what_was_added(start: u32, steps in prop::collection::vec(0u32..=u32::MAX / 2, 0..40)) {
+            let (mut wide, mut grown) = (u64::from(start), Grown::from(start));
+            for step in steps {
+                wide += u64::from(step);
+                grown.advance(wide as u32);
+                prop_assert_eq!(grown.total, wide - u64::from(start));
+            }
+            prop_assert!(!grown.backwards);
+        }
+
+        /// A step back adds nothing, is remembered, and what comes after it counts.
+        #[test]
+        fn a_counter_that_is_set_back_is_doubted(start in 1u32.., back in 1u32..=u32::MAX / 2, then in 0u32..1000) {
+            let back = back.min(start);
+            let mut grown = Grown::from(start);
+            grown.advance(start - back);
+            grown.advance((start - back).wrapping_add(then));
+            prop_assert_eq!((grown.total, grown.backwards), (u64::from(then), true));
+        }
+    }
+}
