@@ -116,7 +116,7 @@ pub(crate) struct Replay {
     /// Only this part of a run; pktgen target and pktgen capture are the others, or hardware is
     #[arg(long, value_parser = ["workers"])]
     pub(crate) role: Option<String>,
-    /// With --role or --find-rate: which run of the experiment's sweep, by its folder's name
+    /// Only this run of the experiment's sweep, by its folder's name
     #[arg(long, value_name = "NAME")]
     pub(crate) run: Option<String>,
     #[command(flatten)]
@@ -177,6 +177,8 @@ pub(crate) struct Serve {
 pub(crate) struct Target {
     #[command(flatten)]
     pub(crate) experiment: Experiment,
+    #[command(flatten)]
+    pub(crate) tempo: Tempo,
     #[command(flatten)]
     pub(crate) serve: Serve,
 }
@@ -289,6 +291,8 @@ pub(crate) struct Capture {
     #[arg(long = "set", value_name = "KEY=VALUE", requires = "experiment")]
     pub(crate) set: Vec<String>,
     #[command(flatten)]
+    pub(crate) tempo: Tempo,
+    #[command(flatten)]
     pub(crate) serve: Serve,
     #[command(flatten)]
     pub(crate) listen: ListenFlags,
@@ -301,40 +305,41 @@ pub(crate) struct ListenFlags {
     /// Record every frame of this interface
     #[arg(long, value_name = "IF", conflicts_with_all = ["experiment", "run"])]
     pub(crate) iface: Option<String>,
-    /// With --iface: only count, in the kernel, and drop what is counted
-    #[arg(long, requires = "iface")]
+    /// With --iface: only count, in the kernel, and drop what is counted: the host receives nothing on it meanwhile
+    #[arg(long, requires = "iface", conflicts_with_all = ["out", "idle", "kind", "snap", "count", "pcapng", "parquet", "ring", "buffer", "spin"])]
     pub(crate) count_only: bool,
     /// Socket: af_xdp takes the frames before the network stack, which then does not see them; af_packet hears a copy
-    #[arg(long, default_value = ListenKind::AfXdp.name(), value_parser = listen_kinds())]
+    #[arg(long, default_value = ListenKind::AfXdp.name(), value_parser = listen_kinds(), requires = "iface")]
     pub(crate) kind: ListenKind,
     /// Bytes of each frame to keep, from the Ethernet header on
-    #[arg(long, value_name = "BYTES", default_value_t = 128)]
+    #[arg(long, value_name = "BYTES", default_value_t = 128, requires = "iface")]
     pub(crate) snap: u32,
     /// End after so many frames
-    #[arg(long, value_name = "FRAMES")]
+    #[arg(long, value_name = "FRAMES", requires = "iface")]
     pub(crate) count: Option<u64>,
     /// Write the frames as capture.pcapng too
-    #[arg(long)]
+    #[arg(long, requires = "iface")]
     pub(crate) pcapng: bool,
     /// Turn frames.arrows into frames.parquet in the end: smaller, for about 0.5 s per million frames
-    #[arg(long)]
+    #[arg(long, requires = "iface")]
     pub(crate) parquet: bool,
     /// Frames that the kernel holds while we are not looking, 64 to 1048576
-    #[arg(long, value_name = "FRAMES", default_value_t = 65536)]
+    #[arg(long, value_name = "FRAMES", default_value_t = 65536, requires = "iface")]
     pub(crate) ring: u32,
     /// Memory between receiving and writing, in MiB, 1 to 16384
-    #[arg(long, value_name = "MIB", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=16384))]
+    #[arg(long, value_name = "MIB", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=16384), requires = "iface")]
     pub(crate) buffer: u16,
     /// Look for frames all the time instead of sleeping until there are some: takes a core, and finds them sooner
-    #[arg(long)]
+    #[arg(long, requires = "iface")]
     pub(crate) spin: bool,
     /// Let af_xdp take all frames of an interface that carries the default route
-    #[arg(long)]
+    #[arg(long, requires = "iface")]
     pub(crate) allow_default_route: bool,
 }
 
 const CAPTURE_EXITS: &str = "\
-The run dir holds manifest.json and frames.arrows, an Arrow IPC stream (t_recv_ps, stamp_ns, len, bytes).\n\
+With --iface the run dir holds manifest.json and frames.arrows, an Arrow IPC stream (t_recv_ps, stamp_ns, len, bytes);\n\
+with an EXPERIMENT it is the server's part of a run, for pktgen merge.\n\
 Without --count, --for and --idle, Ctrl-C ends it. Exit codes: 0 every frame is there; 1 frames were lost, and the\n\
 manifest says how many and where; 2 usage; 3 this host cannot.";
 

@@ -8,7 +8,7 @@ use pktgen_replay::transport::Sink;
 
 fn main() -> Result<()> {
     let Some(interface) = std::env::args().nth(1) else { return Err(Error::config("usage: sink INTERFACE")) };
-    let sink = Sink::attach(&interface)?;
+    let sink = Sink::attach(&interface, false)?;
     println!("ready");
     let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
     let (frames, bytes) = sink.counts();

@@ -92,6 +92,13 @@ impl Ledger {
         fates.withheld += 1;
     }
 
+    /// A further attempt was due and was kept back.
+    pub fn withheld_again(&mut self, worker: u32) {
+        let fates = &mut self.fates[worker as usize];
+        fates.retransmitted += 1;
+        fates.withheld += 1;
+    }
+
     /// An update left its worker, with these gradients (little-endian f32s).
     #[inline]
     pub fn sent(&mut self, packet: PacketId, gradients: &[u8]) {

@@ -196,6 +196,16 @@ impl Experiment {
         results.into_iter().map(|(_, result)| result).collect()
     }
 
+    /// Only the run with this folder name.
+    pub fn only(mut self, folder: &str) -> Result<Self> {
+        let run = self.choose(Some(folder))?.clone();
+        for (key, values) in &mut self.axes {
+            values.retain(|value| run.labels.get(key) == Some(value));
+        }
+        self.runs = vec![run];
+        Ok(self)
+    }
+
     /// The run with this folder name, or the only one.
     pub fn choose(&self, folder: Option<&str>) -> Result<&Run> {
         let names = || self.runs.iter().take(8).map(Run::folder).collect::<Vec<_>>().join(" ");
@@ -230,10 +240,14 @@ impl Experiment {
                 plan.transport.kind.name()
             )));
         }
+        // An empty folder is no run dir: what the host refuses leaves nothing behind that would be in the way.
+        claim(dir)?;
+        let source = || source(self.resolve(run)?, run.seed);
+        let opened = plan.is_real_time().then(|| real::open(&plan, source, task.roles)).transpose()?;
         let mut recorder = RunDir::create(dir, &manifest, plan.records, plan.states, plan.pcap)?;
-        if plan.is_real_time() {
-            let source = || source(self.resolve(run)?, run.seed);
-            real::run(plan, source, &mut manifest, recorder, task)?;
+        let mut achieved_pps = None;
+        if let Some(opened) = opened {
+            achieved_pps = real::run(plan, opened, source, &mut manifest, recorder, task)?;
         } else {
             let until = plan.until;
             let simulation = Simulation::new(plan.engine);
@@ -246,6 +260,7 @@ impl Experiment {
             dir: dir.to_owned(),
             labels: run.labels.clone(),
             seed: run.seed,
+            achieved_pps,
             balance: manifest.balance,
             validity: manifest.validity,
             state: manifest.state,
@@ -337,6 +352,8 @@ pub struct Finished {
     pub labels: BTreeMap<String, String>,
     /// Its seed.
     pub seed: u64,
+    /// Mean rate that the workers achieved, in packets/s, in real time.
+    pub achieved_pps: Option<f64>,
     /// Where every update went.
     pub balance: Balance,
     /// May its numbers be used?
@@ -377,10 +394,7 @@ fn conclude(manifest: &mut Manifest, mut outcome: Outcome) {
     }
     manifest.validity.valid = reasons.is_empty();
     if outcome.cut {
-        reasons.push(format!(
-            "note: cut at {} ps by capture.until; {} updates were in flight",
-            outcome.counters.end_ps, balance.in_flight
-        ));
+        reasons.push(format!("note: cut off by capture.until; {} updates were in flight", balance.in_flight));
     }
     reasons.extend(remarks);
     manifest.validity.reasons = reasons;

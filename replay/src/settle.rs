@@ -82,7 +82,10 @@ impl Settled {
         if row.left {
             self.ledger.sent(packet, values);
         } else {
-            self.ledger.withheld(row.worker);
+            match row.attempt {
+                0 => self.ledger.withheld(row.worker),
+                _ => self.ledger.withheld_again(row.worker),
+            }
         }
     }
 }

@@ -34,11 +34,17 @@ impl Metric for Throughput {
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let counters = &run.manifest.counters;
-        if let Some(resolved) = &run.resolved {
-            at_server(resolved, out);
-        }
-        let seconds = positive(counters.end_ps as f64 * 1e-12);
-        let elements = seconds.map(|seconds| counters.elements_delivered as f64 / seconds);
+        let elements = counters.elements_delivered as f64;
+        let elements = match &run.resolved {
+            // Elements are those of updates: without the first packet's, as the others.
+            Some(resolved) => {
+                let updates = at_server(resolved, out);
+                let all: u64 = resolved.records.received.count.iter().map(|count| u64::from(*count)).sum();
+                updates.map(|per_s| elements / all as f64 * per_s)
+            }
+            // Without records only the length of the run is known, with whatever it waited for.
+            None => positive(counters.end_ps as f64 * 1e-12).map(|seconds| elements / seconds),
+        };
         out.push(Line::new("elements_per_s", "elements/s", elements));
         let balance = run.balance();
         let delivered = balance.delivered_alone + balance.delivered_merged;
@@ -48,7 +54,8 @@ impl Metric for Throughput {
     }
 }
 
-fn at_server(resolved: &Resolved, out: &mut Vec<Line>) {
+/// Rates between the first packet at the server and the last; returns that of updates.
+fn at_server(resolved: &Resolved, out: &mut Vec<Line>) -> Option<f64> {
     let received = &resolved.records.received;
     let rows = || (0..received.t_recv_ps.len()).filter(|row| is_update(received.cluster[*row]));
     let first = rows().min_by_key(|row| received.t_recv_ps[*row]);
@@ -60,7 +67,9 @@ fn at_server(resolved: &Resolved, out: &mut Vec<Line>) {
         Some((all - amount(first)) as f64 / seconds)
     };
     out.push(Line::new("throughput_bps", "bps", rate(&|row| u64::from(received.bytes[row]) * 8)));
-    out.push(Line::new("updates_per_s", "updates/s", rate(&|row| u64::from(received.count[row]))));
+    let updates = rate(&|row| u64::from(received.count[row]));
+    out.push(Line::new("updates_per_s", "updates/s", updates));
+    updates
 }
 
 fn positive(seconds: f64) -> Option<f64> {

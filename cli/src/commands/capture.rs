@@ -19,18 +19,18 @@ use crate::commands::part;
 use crate::ui::{Ui, stop_flag};
 
 pub(super) fn run(args: Capture, ui: &Ui) -> Result<u8> {
-    let Capture { experiment, set, serve, listen } = args;
+    let Capture { experiment, set, tempo, serve, listen } = args;
     match (experiment, &listen.iface) {
-        (Some(experiment), _) => part::serve(&Experiment { experiment, set }, serve, Roles::SERVER, ui),
-        (None, Some(interface)) if listen.count_only => count(interface, &serve, ui),
+        (Some(experiment), _) => part::serve(&Experiment { experiment, set }, &tempo, serve, Roles::SERVER, ui),
+        (None, Some(interface)) if listen.count_only => count(interface, &serve, listen.allow_default_route, ui),
         (None, Some(interface)) => record(interface, serve, &listen, ui),
         (None, None) => Err(Error::config("pktgen capture needs an experiment, or --iface IF")),
     }
 }
 
 /// Counts in the kernel until somebody wants an end.
-fn count(interface: &str, serve: &Serve, ui: &Ui) -> Result<u8> {
-    let sink = Sink::attach(interface)?;
+fn count(interface: &str, serve: &Serve, allow_default_route: bool, ui: &Ui) -> Result<u8> {
+    let sink = Sink::attach(interface, allow_default_route)?;
     ui.note("ready; Ctrl-C ends");
     let (stop, watch, bar) = (stop_flag(), Stopwatch::start(), ui.spinner("counting"));
     let most = serve.most.map(|span| Duration::from_nanos(span.ps() as u64 / 1000));

@@ -26,7 +26,7 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Demo(args) => demo::run(args, ui),
         Command::Trace(args) => trace::run(args, ui),
         Command::Replay(args) => replay::run(args, ui),
-        Command::Target(args) => part::serve(&args.experiment, args.serve, Roles::DEVICE, ui),
+        Command::Target(args) => part::serve(&args.experiment, &args.tempo, args.serve, Roles::DEVICE, ui),
         Command::Capture(args) => capture::run(args, ui),
         Command::Merge(args) => merge::run(&args, ui),
         Command::Analyze(args) => analyze::run(args, ui),

@@ -10,11 +10,22 @@ use pktgen_replay::run::{Experiment, Task};
 
 use crate::args;
 use crate::commands::replay::{free_folder, load, say_validity};
+use crate::commands::tempo;
 use crate::ui::{Ui, live, stop_flag};
 
 /// A part that serves: `experiment` says what.
-pub(super) fn serve(experiment: &args::Experiment, serve: args::Serve, roles: Roles, ui: &Ui) -> Result<u8> {
-    run(&Experiment::open(load(experiment)?)?, serve, roles, ui)
+pub(super) fn serve(
+    experiment: &args::Experiment,
+    tempo: &args::Tempo,
+    serve: args::Serve,
+    roles: Roles,
+    ui: &Ui,
+) -> Result<u8> {
+    let mut document = load(experiment)?;
+    let changes = tempo::apply(tempo, &experiment.set, &mut document)?;
+    let experiment = Experiment::open(document)?;
+    tempo::check(&changes, &experiment.runs)?;
+    run(&experiment, serve, roles, ui)
 }
 
 pub(super) fn run(experiment: &Experiment, serve: args::Serve, roles: Roles, ui: &Ui) -> Result<u8> {

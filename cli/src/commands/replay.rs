@@ -22,6 +22,15 @@ pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
     let changes = tempo::apply(&args.tempo, &args.experiment.set, &mut document)?;
     let experiment = Experiment::open(document.clone())?;
     tempo::check(&changes, &experiment.runs)?;
+    let experiment = match (&args.run, args.find.find_rate) {
+        (Some(name), false) => experiment.only(name)?,
+        _ => experiment,
+    };
+    if args.print_config {
+        let plan = experiment.prepare(&experiment.runs[0])?;
+        ui.result(plan.config.trim_end());
+        return Ok(0);
+    }
     if args.find.find_rate {
         let out = args.out.map_or_else(|| free_folder(&format!("{}-rate", experiment.name)), Ok)?;
         return find_rate::run(&document, args.run.as_deref(), &out, &args.find, ui);
@@ -29,11 +38,6 @@ pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
     if args.role.is_some() {
         let serve = args::Serve { out: args.out, run: args.run, idle: None, most: None };
         return part::run(&experiment, serve, Roles::WORKERS, ui);
-    }
-    if args.print_config {
-        let plan = experiment.prepare(&experiment.runs[0])?;
-        ui.result(plan.config.trim_end());
-        return Ok(0);
     }
     let out = match args.out {
         Some(out) => out,

@@ -2,8 +2,11 @@
 //! confirmation.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use pktgen_generator::config::{Document, Run};
+use pktgen_generator::time::{MS, Time};
+use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
 use serde::Serialize;
 
@@ -72,8 +75,9 @@ pub struct Found {
 }
 
 /// Searches between rates that passed and failed: doubles from below until a trial fails, then halves the gap, then
-/// confirms. A rate that fails to be confirmed counts as failed. `attempt` makes a trial at a rate.
-pub fn search(plan: &Search, mut attempt: impl FnMut(f64, u32) -> Result<(bool, String)>) -> Result<Found> {
+/// confirms. A rate that fails to be confirmed counts as failed. `attempt` makes a trial at a rate; none if somebody
+/// wants an end.
+pub fn search(plan: &Search, mut attempt: impl FnMut(f64, u32) -> Result<Option<(bool, String)>>) -> Result<Found> {
     plan.check()?;
     let mut found = Found { pps: None, failed_pps: None, confirmed: false, ended: String::new(), trials: Vec::new() };
     // Rates that passed, ascending; the last is the candidate.
@@ -107,7 +111,10 @@ pub fn search(plan: &Search, mut attempt: impl FnMut(f64, u32) -> Result<(bool, 
             found.ended = format!("{} trials were not enough", plan.trials);
             return Ok(found);
         }
-        let (ok, why) = attempt(pps, found.trials.len() as u32)?;
+        let Some((ok, why)) = attempt(pps, found.trials.len() as u32)? else {
+            found.ended = "interrupted".into();
+            return Ok(found);
+        };
         found.trials.push(Trial { pps, passed: ok, why, confirms });
         match (ok, confirms) {
             (true, true) => confirmations += 1,
@@ -135,6 +142,8 @@ impl Experiment {
         task: &Task,
         judge: &mut dyn FnMut(&Finished) -> Result<(bool, String)>,
     ) -> Result<Found> {
+        let length = trial_length(span)?;
+        check_axes(document, run)?;
         claim(out)?;
         let mut kept: [Option<(f64, PathBuf)>; 2] = [None, None];
         let found = search(plan, |pps, number| {
@@ -145,13 +154,23 @@ impl Experiment {
             let experiment = Experiment::open(document)?;
             let run: &Run = experiment.choose(run)?;
             let dir = out.join(format!("trial-{number:02}"));
-            let finished = experiment.run_one(run, &dir, task)?;
-            let (passed, why) = judge(&finished)?;
+            let finished = match experiment.run_one(run, &dir, task) {
+                // A rate that the host refuses is none that it stands; the first trial says what is wrong in itself.
+                Err(Error::Host(why)) if number > 0 => return Ok(Some((false, why))),
+                other => other?,
+            };
+            if task.stop.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            let (passed, why) = match offered(&finished, pps, length)? {
+                Some(why) => (false, why),
+                None => judge(&finished)?,
+            };
             // The last that passed and the last that failed show what the limit looks like.
             if let Some((_, old)) = kept[usize::from(passed)].replace((pps, dir)) {
                 std::fs::remove_dir_all(&old).map_err(Error::io("remove", &old))?;
             }
-            Ok((passed, why))
+            Ok(Some((passed, why)))
         })?;
         let path = out.join("find-rate.json");
         let mut text = serde_json::to_string_pretty(&found).map_err(|e| Error::data(&path, e.to_string()))?;
@@ -159,6 +178,49 @@ impl Experiment {
         std::fs::write(&path, text).map_err(Error::io("write", &path))?;
         Ok(found)
     }
+}
+
+/// How long a trial is.
+fn trial_length(span: &str) -> Result<Time> {
+    let length: Span = span.parse().map_err(|e| Error::config(format!("--trial {span}: {e}")))?;
+    if length.ps() < MS {
+        return Err(Error::config(format!("--trial {span}: a trial of less than 1ms says nothing; 2s is the default")));
+    }
+    Ok(length.ps())
+}
+
+/// Refuses a sweep over what a trial sets: all trials would be the same.
+fn check_axes(document: &Document, run: Option<&str>) -> Result<()> {
+    const OWN: [&str; 5] = ["schedule.pps", "schedule.speed", "workload.repeat", "capture.until", "transport.pacing"];
+    let experiment = Experiment::open(document.clone())?;
+    let run = experiment.choose(run)?;
+    match run.set.iter().find(|(key, _)| OWN.contains(&key.as_str())) {
+        Some((key, _)) => {
+            Err(Error::config(format!("--find-rate: the sweep sets {key}, which a trial sets itself; leave it out")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Least updates of a trial.
+const LEAST: f64 = 20.0;
+
+/// What keeps a trial from having offered its rate, if anything: then it says nothing about the device. A trial with too
+/// few updates is an error, because any rate would pass it.
+fn offered(finished: &Finished, pps: f64, length: Time) -> Result<Option<String>> {
+    let (generated, due) = (finished.balance.generated as f64, pps * length as f64 / 1e12);
+    if generated < LEAST || generated < due * 0.9 - 1.0 {
+        return Err(Error::config(format!(
+            "a trial at {pps:.1} packets/s generated {generated} updates of {due:.0}: give a longer --trial or a higher --from, and \
+             leave out what ends the workload early (capture.goal, schedule.stop)"
+        )));
+    }
+    Ok(match finished.achieved_pps {
+        Some(achieved) if achieved < pps * 0.99 => {
+            Some(format!("the workers achieved {achieved:.1} packets/s: this host or transport sends no faster"))
+        }
+        _ => None,
+    })
 }
 
 #[cfg(test)]
@@ -172,7 +234,7 @@ mod tests {
         /// Wherever the limit is, it is found as exactly as asked for.
         #[test]
         fn the_limit_is_between_the_two_rates(limit in 1.5f64..2e6) {
-            let found = search(&PLAN, |pps, _| Ok((pps <= limit, String::new()))).unwrap();
+            let found = search(&PLAN, |pps, _| Ok(Some((pps <= limit, String::new())))).unwrap();
             let pps = found.pps.unwrap();
             prop_assert!(found.confirmed && pps <= limit);
             match found.failed_pps {
@@ -189,15 +251,15 @@ mod tests {
         let found = search(&PLAN, |pps, number| {
             let lucky = pps > 40_000.0 && pps <= 50_000.0;
             first = number < 14;
-            Ok((pps <= 40_000.0 || lucky && first, String::new()))
+            Ok(Some((pps <= 40_000.0 || lucky && first, String::new())))
         })
         .unwrap();
         assert!(found.confirmed && found.pps.unwrap() <= 50_000.0, "{found:?}");
         assert!(found.trials.len() as u32 <= PLAN.trials);
-        let never = search(&PLAN, |_, _| Ok((false, "lost".into()))).unwrap();
+        let never = search(&PLAN, |_, _| Ok(Some((false, "lost".into())))).unwrap();
         assert!(never.pps.is_none() && !never.confirmed && never.ended.contains("no rate"), "{never:?}");
-        let short = search(&Search { trials: 3, ..PLAN }, |_, _| Ok((true, String::new()))).unwrap();
+        let short = search(&Search { trials: 3, ..PLAN }, |_, _| Ok(Some((true, String::new())))).unwrap();
         assert!(!short.confirmed && short.ended.contains("3 trials"), "{short:?}");
-        assert!(search(&Search { precision: 0.0, ..PLAN }, |_, _| Ok((true, String::new()))).is_err());
+        assert!(search(&Search { precision: 0.0, ..PLAN }, |_, _| Ok(None)).is_err());
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use hdrhistogram::Histogram;
 use pktgen_generator::config::Document;
-use pktgen_generator::record::{Manifest, RunState};
+use pktgen_generator::record::{Counters, Manifest, RunState};
 use pktgen_generator::time::{MS, NS, Time};
 use pktgen_generator::{Error, Result};
 
@@ -30,20 +30,22 @@ pub fn merge(dirs: &[PathBuf], out: &Path) -> Result<Finished> {
         same_run(workers, other)?;
     }
     let (late, one_host) = anchors(&parts)?;
-    claim(out)?;
+    same_time(&parts, late, if one_host { 0 } else { SLACK })?;
     let dirs = PartDirs { workers: &workers.dir, device: (&device.dir, late[0]), server: (&server.dir, late[1]) };
-    join_records(&dirs, out)?;
-    let mut manifest = joined(&parts, one_host);
+    let mut manifest = joined(&parts, late, one_host);
     let name = workers.dir.join("manifest.json").display().to_string();
     let experiment = Experiment::open(Document::parse(&workers.manifest.config, &name)?)?;
     let run = experiment.choose(None)?;
     let plan = experiment.prepare(run)?;
+    claim(out)?;
+    join_records(&dirs, out)?;
     let ledger = Ledger::new(plan.workers.len(), plan.engine.elements, None);
     let lateness = Histogram::new(3).map_err(|e| Error::Invalid(format!("no histogram: {e}")))?;
     let outcome = RealOutcome {
         counters: std::mem::take(&mut manifest.counters),
         lateness,
         skipped: 0,
+        achieved_pps: None,
         faults: faults(&parts),
         facts: Vec::new(),
         interrupted: parts.iter().any(|part| part.manifest.state == RunState::Interrupted),
@@ -58,6 +60,7 @@ pub fn merge(dirs: &[PathBuf], out: &Path) -> Result<Finished> {
         dir: out.to_owned(),
         labels: manifest.labels,
         seed: run.seed,
+        achieved_pps: None,
         balance: manifest.balance,
         validity: manifest.validity,
         state: manifest.state,
@@ -73,11 +76,23 @@ struct Part {
 impl Part {
     fn read(dir: &Path) -> Result<Self> {
         let path = dir.join("manifest.json");
-        let text = std::fs::read(&path).map_err(Error::io("read", &path))?;
+        let text = std::fs::read(&path).map_err(|e| {
+            Error::config(format!(
+                "{}: it cannot be read: {e}; give the run dirs of workers, device and server",
+                path.display()
+            ))
+        })?;
         let manifest: Manifest =
             serde_json::from_slice(&text).map_err(|e| Error::data(&path, format!("not a run manifest: {e}")))?;
         if manifest.state == RunState::Running {
             return Err(Error::data(&path, "the run is still under way, or was killed: pktgen analyze --recover"));
+        }
+        if manifest.part.is_some() && manifest.records != "full" {
+            return Err(Error::config(format!(
+                "{}: its records are \"{}\", and the balance is settled from all of them; run the parts with capture.records = \"full\"",
+                dir.display(),
+                manifest.records
+            )));
         }
         Ok(Part { dir: dir.to_owned(), manifest })
     }
@@ -177,6 +192,24 @@ fn anchors([workers, device, server]: &[Part; 3]) -> Result<([Time; 2], bool)> {
     Ok(([(anchor_ns(device)? - base) * NS, (anchor_ns(server)? - base) * NS], one_host))
 }
 
+/// Refuses parts that did not run at the same time: they are of different executions of one configuration.
+fn same_time([workers, device, server]: &[Part; 3], late: [Time; 2], slack: Time) -> Result<()> {
+    let end = workers.manifest.counters.end_ps;
+    for (part, start) in [device, server].into_iter().zip(late) {
+        if start > end + slack || start + part.manifest.counters.end_ps < -slack {
+            return Err(Error::config(format!(
+                "{} and {} did not run at the same time: one began {:.3} s after the other and they lasted {:.3} s and {:.3} s",
+                workers.dir.display(),
+                part.dir.display(),
+                start as f64 / 1e12,
+                end as f64 / 1e12,
+                part.manifest.counters.end_ps as f64 / 1e12
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// What counted against the parts.
 fn faults(parts: &[Part; 3]) -> Vec<String> {
     let mut faults = Vec::new();
@@ -188,7 +221,7 @@ fn faults(parts: &[Part; 3]) -> Vec<String> {
 }
 
 /// The manifest of the whole, the account still open.
-fn joined(parts: &[Part; 3], one_host: bool) -> Manifest {
+fn joined(parts: &[Part; 3], late: [Time; 2], one_host: bool) -> Manifest {
     let mut manifest = parts[0].manifest.clone();
     manifest.part = None;
     manifest.host.clear();
@@ -206,10 +239,15 @@ fn joined(parts: &[Part; 3], one_host: bool) -> Manifest {
         manifest.host.extend(part.manifest.host.iter().map(of_part));
         let told =
             part.manifest.validity.reasons.iter().filter(|r| r.starts_with("note:") && !r.contains("pktgen merge"));
-        manifest.validity.reasons.extend(told.cloned());
+        for reason in told {
+            if !manifest.validity.reasons.contains(reason) {
+                manifest.validity.reasons.push(reason.clone());
+            }
+        }
     }
-    for part in &parts[1..] {
-        manifest.counters.add(&part.manifest.counters);
+    for (part, late) in parts[1..].iter().zip(late) {
+        let own = &part.manifest.counters;
+        manifest.counters.add(&Counters { end_ps: own.end_ps + late, ..own.clone() });
     }
     manifest
 }

@@ -12,7 +12,7 @@ use pktgen_generator::{Error, Result};
 use super::{Task, conclude};
 use crate::capture::lateness::{describe, write_lateness};
 use crate::capture::{Records, RunDir, write_manifest};
-use crate::driver::real_time::{self, Order, RealOutcome, Roles};
+use crate::driver::real_time::{self, Opened, Order, RealOutcome, Roles};
 use crate::driver::virtual_time::Outcome;
 use crate::ledger::Ledger;
 use crate::plan::{Parts, Plan};
@@ -36,6 +36,18 @@ pub(super) fn check(plan: &Plan<Parts>) -> Result<()> {
             "endpoint.workers: these react to what comes back, and nothing comes back from files (transport.kind = \"pcap\"); \
              use \"open_loop\"",
         ));
+    }
+    if plan.transport.pacing == Pacing::Top && plan.engine.senders.reacts() {
+        return Err(Error::config(
+            "transport.pacing = \"top\": these workers (endpoint.workers) send when they learn something; use \"open_loop\"",
+        ));
+    }
+    let unfit = plan.transport.middleware.names().find(|name| kind.capabilities().own_time && *name != "tap");
+    if let Some(name) = unfit {
+        return Err(Error::config(format!(
+            "transport.{name}: what it does depends on time that passes, and that of files stands still while a role works; use \
+             a transport in real time"
+        )));
     }
     let quantum = kind.capabilities().quantum_ns as Time * NS;
     if plan.transport.late != Late::CatchUp && plan.transport.late_limit < quantum {
@@ -65,10 +77,12 @@ const BESIDE: u64 = 24;
 
 /// Refuses to send faster than the link is.
 fn check_link(transport: &TransportPlan, mut source: Box<dyn Source>) -> Result<()> {
-    let (mut bits, mut first, mut last) = (0, None, 0);
+    // The last update ends the time and has none of its own.
+    let (mut bits, mut own, mut first, mut last) = (0, 0, None, 0);
     for _ in 0..LOOK {
         let Some(update) = source.peek() else { break };
-        bits += (u64::from(update.bytes) + BESIDE) * 8;
+        bits += own;
+        own = (u64::from(update.bytes) + BESIDE) * 8;
         last = update.t_gen;
         first.get_or_insert(last);
         source.take(&mut []);
@@ -77,23 +91,30 @@ fn check_link(transport: &TransportPlan, mut source: Box<dyn Source>) -> Result<
     if span > 0 { transport.check_link(bits as f64 * 1e12 / span as f64) } else { Ok(()) }
 }
 
-/// Runs this process's part of `plan` and writes its run dir.
+/// Gets what this process's part of `plan` needs of the host, or refuses.
+pub(super) fn open(plan: &Plan<Parts>, source: impl Fn() -> Result<Box<dyn Source>>, roles: Roles) -> Result<Opened> {
+    if roles.workers && plan.transport.pacing == Pacing::Deadlines {
+        check_link(&plan.transport, source()?)?;
+    }
+    real_time::open(&plan.engine, &plan.transport, roles)
+}
+
+/// Runs this process's part of `plan` and writes its run dir. Returns the rate that the workers achieved, in packets/s.
 pub(super) fn run(
     plan: Plan<Parts>,
+    opened: Opened,
     source: impl Fn() -> Result<Box<dyn Source>>,
     manifest: &mut Manifest,
     mut dir: RunDir,
     task: &Task,
-) -> Result<()> {
+) -> Result<Option<f64>> {
     let transport = plan.transport.clone();
-    if task.roles.workers && transport.pacing == Pacing::Deadlines {
-        check_link(&transport, source()?)?;
-    }
     let (until, records) = (plan.until, plan.records);
     let ledger = Ledger::new(plan.workers.len(), plan.engine.elements, None);
     let (stop, progress) = (task.stop, task.progress);
     let order = Order { plan: &transport, roles: task.roles, serve: task.serve, until, stop, progress };
-    let mut outcome = real_time::run(plan.engine, &order, &mut dir)?;
+    let mut outcome = real_time::run(plan.engine, opened, &order, &mut dir)?;
+    let achieved_pps = outcome.achieved_pps;
     manifest.anchor_unix_ns = dir.clock().anchor_unix_ns();
     manifest.host.extend(std::mem::take(&mut outcome.facts));
     manifest.host.extend(dir.clock().facts());
@@ -129,7 +150,8 @@ pub(super) fn run(
             .push(format!("the balance was not settled: it needs capture.records = \"full\", not \"{records}\""));
         conclude(manifest, outcome_of(outcome, ledger));
     }
-    write_manifest(&path, manifest)
+    write_manifest(&path, manifest)?;
+    Ok(achieved_pps)
 }
 
 fn outcome_of(outcome: RealOutcome, ledger: Ledger) -> Outcome {
@@ -164,13 +186,13 @@ pub(super) fn settle_into(
     }
     let interrupted = outcome.interrupted;
     conclude(manifest, outcome_of(outcome, settled.ledger));
-    let lost = manifest.balance.in_flight;
-    if lost > 0 && !interrupted {
+    let vanished = manifest.balance.in_flight;
+    // Where it is known that frames were lost, that is the reason; else somebody ended too soon.
+    let known = manifest.validity.reasons.iter().any(|reason| reason.contains("lost frames"));
+    let advice = if known { "" } else { "; raise transport.linger?" };
+    if vanished > 0 && !interrupted {
         manifest.validity.valid = false;
-        manifest
-            .validity
-            .reasons
-            .insert(0, format!("{lost} updates vanished between the roles; raise transport.linger?"));
+        manifest.validity.reasons.insert(0, format!("{vanished} updates vanished between the roles{advice}"));
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
+use super::link::Interface;
 use super::packet_ring::{Geometry, PacketRing, TAG};
 use super::packet_socket as open;
 use super::plan::check_fit;
@@ -152,6 +153,8 @@ pub struct AfPacket {
 impl AfPacket {
     /// Opens an end on `interface`.
     pub fn open(interface: &str, options: AfPacketOptions) -> Result<Self> {
+        // Refused where it is down or has no carrier: the kernel would take nothing, and say nothing.
+        Interface::open(interface)?;
         let socket = open::socket(interface)?;
         let found = open::examine(&socket, interface)?;
         let (sender, mut mode) = open_sender(socket, interface, &found, &options)?;

@@ -167,6 +167,12 @@ impl TransportPlan {
             }
         } else {
             refuse_middleware(&mut section)?;
+            if section.get_opt::<Pacing>("pacing")? == Some(Pacing::Top) {
+                return Err(Error::config(format!(
+                    "{}: virtual time has no top speed; choose a transport in real time (--set transport.kind=ring, ...)",
+                    section.place("pacing")
+                )));
+            }
             TransportPlan::of(kind)
         };
         section.allow(KEYS);

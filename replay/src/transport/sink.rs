@@ -6,6 +6,7 @@ use pktgen_generator::Result;
 use super::bpf::{Attach, Link, Map, Memory, Program, host_error};
 use super::insn::{CTX_DATA, CTX_DATA_END, CTX_RX_QUEUE, Code, R0, R1, R2, R3, R6, R7, R8, When, XDP_DROP};
 use super::link::Interface;
+use super::safety;
 
 /// Queues that are counted apart; a power of two.
 const QUEUES: usize = 64;
@@ -22,7 +23,8 @@ pub struct Sink {
 
 impl Sink {
     /// Attaches it to `interface`, in the driver.
-    pub fn attach(interface: &str) -> Result<Self> {
+    pub fn attach(interface: &str, allow_default_route: bool) -> Result<Self> {
+        safety::check(interface, allow_default_route)?;
         let interface = Interface::open(interface)?;
         let (map, counts) = Map::shared("pktgen_sink", QUEUES * EACH)?;
         let program = Program::load("pktgen_sink", program(&map).insns(), true)?;
@@ -42,11 +44,14 @@ impl Sink {
 /// One queue is served by one core at a time, so plain additions do.
 fn program(map: &Map) -> Code {
     let mut code = Code::new();
-    let drop = code.label();
+    let known = code.label();
     code.copy(R6, R1);
     code.load_value(R7, map.fd());
     code.load_u32(R8, R6, CTX_RX_QUEUE);
-    code.jump(When::Gt, R8, QUEUES as i32 - 1, drop);
+    // Queues beyond the table share its last place.
+    code.jump(When::Lt, R8, QUEUES as i32, known);
+    code.set(R8, QUEUES as i32 - 1);
+    code.place(known);
     code.shift_left(R8, EACH.ilog2() as i32);
     code.add_reg(R7, R8);
     code.load_u64(R1, R7, 0);
@@ -58,7 +63,6 @@ fn program(map: &Map) -> Code {
     code.load_u64(R1, R7, 8);
     code.add_reg(R1, R2);
     code.store_u64(R7, 8, R1);
-    code.place(drop);
     code.set(R0, XDP_DROP);
     code.exit();
     code

@@ -112,6 +112,9 @@ impl<'a> DeviceRole<'a> {
             }
             let ports = self.device.ports.iter().map(|port| port.wake());
             let next = ports.chain(self.waiting.iter().map(Waiting::next)).min().unwrap_or(NEVER);
+            if shared.is_cut_off(now) {
+                return self.flush();
+            }
             if busy > 0 || next != NEVER {
                 quiet_since = now;
                 self.look(shared, now);

@@ -102,6 +102,8 @@ impl Feeder {
     pub(super) fn run(&mut self, shared: &Shared, rows: &mut WorkerRows) -> Result<()> {
         loop {
             let mut idle = true;
+            // Read before the ring is: what was sent before comes back before.
+            let pump_over = shared.pump_over.load(Ordering::Acquire);
             while let Ok(chunk) = self.spent.pop() {
                 self.empty(chunk, shared, rows)?;
                 idle = false;
@@ -110,9 +112,10 @@ impl Feeder {
             let more = !ending && self.fill_all()?;
             if !more {
                 shared.fed_all.store(true, Ordering::Release);
-                if self.free.len() == CHUNKS || self.spent.is_abandoned() && self.spent.is_empty() {
-                    return Ok(());
-                }
+            }
+            // Chunks that nobody sent stay where they are: their updates were never generated.
+            if pump_over || !more && self.free.len() == CHUNKS {
+                return Ok(());
             }
             if idle {
                 std::thread::sleep(NAP);

@@ -13,14 +13,14 @@ mod roles;
 mod server;
 mod shared;
 mod start;
-mod thread;
+pub(crate) mod thread;
 mod workers;
 
 pub use outcome::{Progress, RealOutcome};
 pub(crate) use roles::THREADS;
 pub use roles::{Roles, Serve};
 pub(crate) use start::only_device;
-pub use start::{Order, run};
+pub use start::{Opened, Order, open, run};
 
 use outcome::{histogram, lost, rate};
 use shared::Shared;

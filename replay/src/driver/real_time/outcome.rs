@@ -36,6 +36,8 @@ pub struct RealOutcome {
     pub lateness: Histogram<u64>,
     /// Frames that were too late and were not sent.
     pub skipped: u64,
+    /// Mean rate between the first frame and the last, if there were two.
+    pub achieved_pps: Option<f64>,
     /// Reasons against the run's numbers.
     pub faults: Vec<String>,
     /// Facts for the manifest.
@@ -52,6 +54,7 @@ impl RealOutcome {
             counters: Counters { end_ps: shared.clock.now(), ..Counters::default() },
             lateness: histogram()?,
             skipped: 0,
+            achieved_pps: None,
             faults: Vec::new(),
             facts,
             interrupted: shared.stop.load(Ordering::Relaxed),
@@ -70,8 +73,9 @@ pub(super) fn histogram() -> Result<Histogram<u64>> {
 pub(super) fn rate(sent: u64, bytes: u64, span: Time, outcome: &mut RealOutcome) {
     let seconds = span as f64 / 1e12;
     if seconds > 0.0 {
-        // The last frame ends the time and has none of its own.
+        // The last frame ends the time and has none of its own: `bytes` are those of the others.
         let (packets, bits) = ((sent - 1) as f64 / seconds, bytes as f64 * 8.0 / seconds);
+        outcome.achieved_pps = Some(packets);
         outcome.facts.push(("rate.achieved".into(), format!("{packets:.1} packets/s, {bits:.0} bit/s")));
     }
 }

@@ -10,7 +10,7 @@ use pktgen_generator::{Error, Result};
 
 use super::feed::{Chunk, Chunks, SKIPPED};
 use super::{RealOutcome, Shared, lost};
-use crate::frame::BURST;
+use crate::frame::{BURST, Frame};
 use crate::transport::{Late, Pacing, Wire};
 
 /// Frames that are submitted in one call when so many are due: few enough to stay in the cache on their way, but where a
@@ -25,6 +25,18 @@ const LISTEN_BURSTS: usize = 16;
 /// How long the last frames may take to leave.
 const FLUSH_NS: u64 = 1_000_000_000;
 
+/// A wire that takes nothing is asked again after this.
+const FULL_GAP: Time = 10_000 * NS;
+
+/// Tells the feeder that nobody sends any more, however the thread ends.
+struct Over<'a>(&'a Shared<'a>);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.pump_over.store(true, Ordering::Release);
+    }
+}
+
 /// The workers of an open loop, as they send.
 pub(super) struct Pump {
     wire: Box<dyn Wire>,
@@ -36,6 +48,7 @@ pub(super) struct Pump {
     foreign: u64,
     first: Option<Time>,
     last: Time,
+    last_bytes: u64,
     /// Times at which the feeder was not ready.
     starved: u64,
     fault: Option<String>,
@@ -53,12 +66,14 @@ impl Pump {
             foreign: 0,
             first: None,
             last: 0,
+            last_bytes: 0,
             starved: 0,
             fault: None,
         }
     }
 
     pub(super) fn run(&mut self, shared: &Shared) -> Result<()> {
+        let _over = Over(shared);
         // Frames that are due at 0 wait for the beginning, too.
         shared.wait_for_the_beginning();
         let mut hungry = false;
@@ -82,12 +97,9 @@ impl Pump {
                 }
             }
         }
-        // The feeder may still wait for chunks that nobody will send.
-        while let Ok(chunk) = self.chunks.full.pop() {
-            let _ = self.chunks.spent.push(chunk);
-        }
         self.wire.flush(FLUSH_NS)?;
-        shared.sent_all.store(true, Ordering::Release);
+        shared.sent_all();
+        shared.pump_over.store(true, Ordering::Release);
         let mut quiet_since = self.last;
         while !shared.over(quiet_since) {
             if self.listen()? > 0 {
@@ -136,9 +148,12 @@ impl Pump {
             chunk.sent[at..at + taken].fill(now);
             self.bytes += chunk.frames[at..at + taken].iter().map(|frame| u64::from(frame.len)).sum::<u64>();
             at += taken;
-            self.note(taken, now, shared);
-            if taken == 0 && shared.ending() {
-                return Ok(());
+            self.note(taken, &chunk.frames[at.max(1) - 1], now, shared);
+            if taken == 0 {
+                if shared.ending() {
+                    return Ok(());
+                }
+                shared.idle_from(self.wire.as_mut(), now + FULL_GAP, now)?;
             }
             if self.sent - self.listened >= LISTEN_FRAMES {
                 self.listen()?;
@@ -147,8 +162,9 @@ impl Pump {
         Ok(())
     }
 
-    fn note(&mut self, taken: usize, now: Time, shared: &Shared) {
+    fn note(&mut self, taken: usize, last: &Frame, now: Time, shared: &Shared) {
         if taken > 0 {
+            self.last_bytes = u64::from(last.len);
             self.sent += taken as u64;
             self.first.get_or_insert(now);
             self.last = now;
@@ -190,7 +206,7 @@ impl Pump {
         if self.starved > 0 {
             outcome.facts.push(("workers.starved".into(), format!("{} times no frame was ready", self.starved)));
         }
-        super::rate(self.sent, self.bytes, self.last - self.first.unwrap_or(self.last), outcome);
+        super::rate(self.sent, self.bytes - self.last_bytes, self.last - self.first.unwrap_or(self.last), outcome);
         lost("workers", self.wire.as_mut(), outcome);
     }
 }

@@ -74,6 +74,9 @@ impl<'a> ServerRole<'a> {
                 shared.live.received.store(self.packets, Ordering::Relaxed);
             }
             let sent = self.waiting.send_due(now, self.wire.as_mut(), &mut self.pool, |_, (), _| Ok(()))?;
+            if shared.is_cut_off(now) {
+                return Ok(());
+            }
             if found + sent > 0 || self.waiting.len() > 0 {
                 quiet_since = now;
             } else if shared.over(quiet_since) || self.wire.ended() {

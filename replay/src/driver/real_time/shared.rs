@@ -1,9 +1,9 @@
 //! What the threads of a run share.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use pktgen_generator::Result;
-use pktgen_generator::time::{Time, US};
+use pktgen_generator::time::{NEVER, Time, US};
 
 use super::{Order, Progress, Serve};
 use crate::clock::RunClock;
@@ -22,8 +22,10 @@ pub(super) struct Shared<'a> {
     pub(super) stop: &'a AtomicBool,
     /// Every frame of an open loop was made.
     pub(super) fed_all: AtomicBool,
-    /// The workers have sent everything.
-    pub(super) sent_all: AtomicBool,
+    /// The workers have sent everything, since then; [`NEVER`] until then.
+    sent_all_at: AtomicI64,
+    /// The thread that sends for an open loop has ended, whatever the reason.
+    pub(super) pump_over: AtomicBool,
     /// A thread failed: all end.
     pub(super) failed: AtomicBool,
     /// How far it is.
@@ -49,7 +51,8 @@ impl<'a> Shared<'a> {
             plan: order.plan,
             stop: order.stop,
             fed_all: AtomicBool::new(false),
-            sent_all: AtomicBool::new(false),
+            sent_all_at: AtomicI64::new(NEVER),
+            pump_over: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             live: Live::default(),
             serve: (!order.roles.workers).then_some(order.serve),
@@ -85,6 +88,11 @@ impl<'a> Shared<'a> {
         }
     }
 
+    /// Everything was sent: who still expects something waits for it from now on.
+    pub(super) fn sent_all(&self) {
+        let _ = self.sent_all_at.compare_exchange(NEVER, self.clock.now(), Ordering::Release, Ordering::Relaxed);
+    }
+
     /// Does anybody want an end at once?
     pub(super) fn ending(&self) -> bool {
         self.failed.load(Ordering::Relaxed) || self.stop.load(Ordering::Relaxed)
@@ -95,15 +103,29 @@ impl<'a> Shared<'a> {
         if self.failed.load(Ordering::Relaxed) {
             return true;
         }
-        let quiet = self.clock.now() - quiet_since;
-        if let Some(serve) = &self.serve {
-            let enough = serve.most.is_some_and(|most| self.clock.now() > most);
-            let alone = serve.idle.is_some_and(|idle| quiet_since > 0 && quiet > idle);
-            if alone || enough || self.stop.load(Ordering::Relaxed) {
-                self.sent_all.store(true, Ordering::Release);
-            }
+        let now = self.clock.now();
+        if let Some(serve) = &self.serve
+            && (serve.idle.is_some_and(|idle| quiet_since > 0 && now - quiet_since > idle) || self.called_off(now))
+        {
+            self.sent_all();
         }
-        self.sent_all.load(Ordering::Acquire) && quiet > self.plan.linger
+        let sent_all_at = self.sent_all_at.load(Ordering::Acquire);
+        // What was sent last is on its way, however long it was quiet before.
+        sent_all_at != NEVER && now - quiet_since.max(sent_all_at) > self.plan.linger
+    }
+
+    /// Is a process without workers to end by now, whatever still comes? It has `linger` from the wish on.
+    pub(super) fn is_cut_off(&self, now: Time) -> bool {
+        if self.serve.is_none() || !self.called_off(now) {
+            return false;
+        }
+        self.sent_all();
+        now - self.sent_all_at.load(Ordering::Acquire) > self.plan.linger
+    }
+
+    fn called_off(&self, now: Time) -> bool {
+        let most = self.serve.as_ref().and_then(|serve| serve.most);
+        self.stop.load(Ordering::Relaxed) || most.is_some_and(|most| now > most)
     }
 
     /// How far the run is.

@@ -42,12 +42,24 @@ pub struct Order<'a> {
     pub progress: &'a dyn Fn(Progress),
 }
 
-/// Runs the roles of this process until everything has arrived, `until`, or `stop`.
-pub fn run(parts: Parts, order: &Order, dir: &mut RunDir) -> Result<RealOutcome> {
+/// What a process needs of its host for its roles: got before anything of the run is written.
+pub struct Opened {
+    node: NodeId,
+    placement: Placement,
+    wires: Vec<Box<dyn Wire>>,
+}
+
+/// Opens the wires of `roles`.
+pub fn open(parts: &Parts, plan: &TransportPlan, roles: Roles) -> Result<Opened> {
     let node = only_device(&parts.topology)?;
-    let placement = Placement::new(order.plan, order.roles)?;
-    let ends = order.roles.ends();
-    let wires = order.plan.kind.open(order.plan, &ends, parts.frame_bytes)?;
+    let placement = Placement::new(plan, roles)?;
+    let wires = plan.kind.open(plan, &roles.ends(), parts.frame_bytes)?;
+    Ok(Opened { node, placement, wires })
+}
+
+/// Runs the roles of this process until everything has arrived, `until`, or `stop`.
+pub fn run(parts: Parts, opened: Opened, order: &Order, dir: &mut RunDir) -> Result<RealOutcome> {
+    let Opened { node, placement, wires } = opened;
     // Threads that are started from here on, those of the records too, leave the roles' cores alone.
     let _back = placement.step_aside()?;
     if order.roles != Roles::ALL {
@@ -197,6 +209,17 @@ impl<'a> RunRoles<'a> {
     }
 }
 
+/// Ends the other threads of the run if this one fails, or panics.
+struct Failing<'a>(&'a Shared<'a>, bool);
+
+impl Drop for Failing<'_> {
+    fn drop(&mut self) {
+        if self.1 {
+            self.0.failed.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 type Handles<'scope> = Vec<ScopedJoinHandle<'scope, Result<()>>>;
 
 /// Starts a thread of the run. If it fails, the others end too.
@@ -209,10 +232,9 @@ fn start<'scope, 'env>(
 ) -> Result<()> {
     let guarded = move || {
         let ready = thread::wake_on_time().map_err(|e| Error::Host(format!("this host does not wake on time: {e}")));
+        let mut failing = Failing(shared, true);
         let result = ready.and_then(|()| drop_rights(shared.plan)).and_then(|()| role());
-        if result.is_err() {
-            shared.failed.store(true, Ordering::Relaxed);
-        }
+        failing.1 = result.is_err();
         result
     };
     let thread = std::thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, guarded);

@@ -58,7 +58,7 @@ pub(super) fn wake_on_time() -> io::Result<()> {
 }
 
 /// This thread gives up all capabilities but `keep` (numbers of the kernel's), and can never get any back.
-pub(super) fn drop_privileges(keep: &[u32]) -> io::Result<()> {
+pub(crate) fn drop_privileges(keep: &[u32]) -> io::Result<()> {
     let mut head = CapabilityHead { version: CAPABILITY_VERSION, pid: 0 };
     let mut halves = [CapabilityHalf::default(); 2];
     // SAFETY: the kernel reads the head and fills two halves, which version 3 has.

@@ -41,6 +41,8 @@ pub(super) struct Workers<'a> {
     skipped: u64,
     fault: Option<String>,
     cut: bool,
+    flushed: bool,
+    last_bytes: u64,
 }
 
 impl<'a> Workers<'a> {
@@ -70,6 +72,8 @@ impl<'a> Workers<'a> {
             skipped: 0,
             fault: None,
             cut: false,
+            flushed: false,
+            last_bytes: 0,
         })
     }
 
@@ -77,20 +81,26 @@ impl<'a> Workers<'a> {
         shared.wait_for_the_beginning();
         let mut quiet_since = 0;
         loop {
+            let stopped = shared.stop.load(Ordering::Relaxed) || self.cut || self.fault.is_some();
+            let heard = self.hear(shared, stopped)?;
             let now = shared.clock.now();
-            let heard = self.hear(now)?;
-            self.build(now)?;
+            if !stopped {
+                self.build(now)?;
+            }
             let sent = self.send(shared, now)?;
             if heard + sent > 0 {
                 quiet_since = now;
                 shared.live.sent.store(self.sent, Ordering::Relaxed);
             }
-            let stopped = shared.stop.load(Ordering::Relaxed) || self.cut;
             let next = self.waiting.next().min(if stopped { NEVER } else { self.endpoint.next_wake() });
+            if shared.failed.load(Ordering::Relaxed) {
+                return Ok(());
+            }
             if next == NEVER || self.fault.is_some() {
-                if !shared.sent_all.load(Ordering::Acquire) {
+                if !self.flushed {
+                    self.flushed = true;
                     self.wire.flush(FLUSH_NS)?;
-                    shared.sent_all.store(true, Ordering::Release);
+                    shared.sent_all();
                 }
                 if shared.over(quiet_since.max(self.last)) {
                     return Ok(());
@@ -142,18 +152,21 @@ impl<'a> Workers<'a> {
             }
             let Some((frame, row)) = self.waiting.pop() else { break };
             self.rows.sent(&row)?;
+            // For its endpoint it is as if it had left, and was lost.
+            self.endpoint.left(frame.packet, now);
             self.pool.release(frame.buffer);
             self.skipped += 1;
         }
         // Just before the call that submits.
         let t_sent = shared.clock.now();
         let (rows, lateness, endpoint) = (&mut self.rows, &mut self.lateness, &mut self.endpoint);
-        let (bytes, late_ns) = (&mut self.bytes, &shared.live.late_ns);
+        let (bytes, last_bytes, late_ns) = (&mut self.bytes, &mut self.last_bytes, &shared.live.late_ns);
         let sent = self.waiting.send_due(t_sent, self.wire.as_mut(), &mut self.pool, |frame, row, _| {
             let late = ((t_sent - frame.t) / NS).max(0) as u64;
             lateness.saturating_record(late);
             late_ns.fetch_max(late, Ordering::Relaxed);
-            *bytes += u64::from(frame.len);
+            *last_bytes = u64::from(frame.len);
+            *bytes += *last_bytes;
             endpoint.left(frame.packet, t_sent);
             rows.sent(&Sent { t_sent: Some(t_sent), ..row })
         })?;
@@ -165,18 +178,31 @@ impl<'a> Workers<'a> {
         Ok(sent)
     }
 
-    fn hear(&mut self, now: Time) -> Result<usize> {
+    fn hear(&mut self, shared: &Shared, stopped: bool) -> Result<usize> {
         let (pool, batch, host, facts) = (&mut self.pool, &mut self.batch, &mut self.host, &self.facts);
         let heard = self.wire.receive(BURST, &mut |arrival| match take(&arrival, pool, facts) {
             Some(frame) => batch.push(frame),
             None => host.foreign += 1,
         })?;
+        if heard > 0 {
+            // Read after they were found, so that nothing is heard before it was sent; and what was due before they were
+            // heard is decided without them.
+            let now = shared.clock.now();
+            if !stopped {
+                self.build(now)?;
+            }
+            self.tell(now)?;
+        }
+        Ok(heard)
+    }
+
+    /// Hands what was heard at `now` to the endpoint.
+    fn tell(&mut self, now: Time) -> Result<()> {
         for frame in self.batch.drain(..) {
             let frame = Frame { t: now, ..frame };
             self.endpoint.on_burst(frame.flow, &[frame], &mut self.pool, &mut self.host);
         }
-        self.keep()?;
-        Ok(heard)
+        self.keep()
     }
 
     pub(super) fn count(&mut self, outcome: &mut RealOutcome) {
@@ -187,7 +213,7 @@ impl<'a> Workers<'a> {
         outcome.cut = self.cut;
         outcome.faults.extend(self.fault.take());
         outcome.faults.extend(self.endpoint.failure().map(|why| format!("the workers stopped early: {why}")));
-        rate(self.sent, self.bytes, self.last - self.first.min(self.last), outcome);
+        rate(self.sent, self.bytes - self.last_bytes, self.last - self.first.min(self.last), outcome);
         lost("workers", self.wire.as_mut(), outcome);
     }
 }

@@ -156,6 +156,10 @@ impl Wire for Limited {
         self.wire.flush(timeout_ns)
     }
 
+    fn ended(&self) -> bool {
+        self.wire.ended()
+    }
+
     fn lost(&self) -> u64 {
         if self.blocked { 0 } else { self.wire.lost() }
     }

@@ -120,6 +120,10 @@ impl Wire for Tapped {
         self.wire.flush(timeout_ns)
     }
 
+    fn ended(&self) -> bool {
+        self.wire.ended()
+    }
+
     fn lost(&self) -> u64 {
         self.wire.lost()
     }
