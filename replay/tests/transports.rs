@@ -245,7 +245,7 @@ fn what_was_opened_is_free_again_after_drop() {
 /// Set in a process that opens everything and waits to be killed.
 const HOLD: &str = "PKTGEN_TEST_HOLD";
 
-/// Two at once: live frames on one, which are registered in a namespace of their own.
+/// Live frames and AF_XDP at once: the program that sends is registered in a namespace of its own.
 #[test]
 fn a_killed_process_leaves_no_program() {
     const NAME: &str = "a_killed_process_leaves_no_program";
