@@ -90,10 +90,11 @@ fn without_records_only_the_counters_speak() {
         manifest.records = "every:8".into();
         manifest.counters.packets_received = 2;
         manifest.counters.elements_delivered = 500;
-        manifest.counters.end_ps = 2_000_000_000_000;
+        manifest.counters.received_ps = Some((500_000_000_000, 2_500_000_000_000));
+        manifest.counters.first_elements = 100;
     });
     assert_eq!((value(&lines, "received"), value(&lines, "dropped/queue_full")), (Some(2.0), Some(1.0)));
-    assert_eq!(value(&lines, "elements_per_s"), Some(250.0));
+    assert_eq!(value(&lines, "elements_per_s"), Some(200.0));
     assert_eq!(notes.len(), 1);
     assert_eq!(notes[0].note, "records_not_full");
     for word in ["\"every:8\"", "Age-of-Model, latency and aggregation", "capture.records = \"full\""] {
@@ -110,6 +111,7 @@ fn counts_mean_the_same_whatever_was_recorded() {
     let counters = |manifest: &mut Manifest| {
         manifest.counters.packets_received = 2;
         manifest.counters.elements_delivered = 58;
+        manifest.counters.received_ps = Some((11_000, 21_000));
         manifest.counters.downlink_bytes = 300;
     };
     let full = measured(&every_fate(), counters);
@@ -176,16 +178,18 @@ fn latencies_and_rates_by_hand() {
     let lines = lines_of(&every_fate(), |manifest| {
         manifest.counters.downlink_bytes = 300;
         manifest.counters.elements_delivered = 58;
+        manifest.counters.first_elements = 29;
+        manifest.counters.received_ps = Some((11_000, 21_000));
     });
     // In the device: packet 2 from 3 to 5 ns, packet 3 from 5 to 9 ns.
     assert_eq!(value(&lines, "device_latency_mean"), Some(3.0));
     assert_eq!((value(&lines, "device_latency_p50"), value(&lines, "device_latency_max")), (Some(2.0), Some(4.0)));
     // From host to host: 11 − 1 and 21 − 1 ns; background is not counted.
     assert_eq!((value(&lines, "host_latency_mean"), value(&lines, "host_latency_p99")), (Some(15.0), Some(20.0)));
-    // After the first, one packet of 256 bytes with one update in 10 ns; elements from 0 to 30 ns; 3 delivered.
+    // After the first, one packet of 256 bytes with one update in 10 ns, with 29 elements; 3 delivered.
     assert_eq!(value(&lines, "throughput_bps").map(f64::round), Some(2048.0 / 10e-9));
     assert_eq!(value(&lines, "updates_per_s").map(f64::round), Some(1e8));
-    assert_eq!(value(&lines, "elements_per_s").map(f64::round), Some((58.0f64 / 30e-9).round()));
+    assert_eq!(value(&lines, "elements_per_s").map(f64::round), Some((29.0f64 / 10e-9).round()));
     assert_eq!(value(&lines, "downlink_bytes_per_delivered_update"), Some(100.0));
 }
 

@@ -34,15 +34,15 @@ impl Serving {
     fn start(before: &[String], what: &str, out: &Path, set: &[String], idle: &str) -> Serving {
         let out = out.display().to_string();
         let words = [what, &config(), "--run", RUN, "--out", &out, "--idle", idle, "--for", "60s"];
-        let mut child =
-            pktgen(before, &words, set).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("starts");
-        let mut stderr = BufReader::new(child.stderr.take().expect("stderr"));
+        let mut command = pktgen(before, &words, set);
+        let mut serving = Serving(command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("starts"));
+        let mut stderr = BufReader::new(serving.0.stderr.take().expect("stderr"));
         let (mut line, mut said) = (String::new(), String::new());
         while stderr.read_line(&mut line).is_ok_and(|n| n > 0) {
             if line.starts_with("ready") {
                 // What comes later must not block it.
                 std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
-                return Serving(child);
+                return serving;
             }
             said += &std::mem::take(&mut line);
         }

@@ -69,8 +69,8 @@ fn exchange(from: &mut dyn Wire, to: &mut dyn Wire) -> u64 {
     ALLOCATIONS.get() - before
 }
 
-fn allocates_nothing(case: Case) {
-    let Some(mut wires) = case.open(1514) else { return };
+fn allocates_nothing(case: Case, queues: u32) {
+    let Some(mut wires) = case.or_skip(case.try_open(1514, |plan| plan.queues = queues)) else { return };
     for (from, to) in [(End::Workers, End::DeviceDown), (End::Server, End::DeviceUp)] {
         let (from, to) = two(&mut wires, from, to);
         assert_eq!(exchange(from, to), 0, "{}", from.mode());
@@ -86,14 +86,22 @@ fn the_counter_counts() {
 
 #[test]
 fn without_interfaces() {
-    allocates_nothing(RING);
-    allocates_nothing(UDP);
+    allocates_nothing(RING, 1);
+    allocates_nothing(UDP, 1);
 }
 
 #[test]
 fn on_interfaces() {
     in_namespace("on_interfaces", || {
         cables(1500, "");
-        [PACKET_CALLS, PACKET_BLOCKS, XDP, LIVE].into_iter().for_each(allocates_nothing);
+        [PACKET_CALLS, PACKET_BLOCKS, XDP, LIVE].into_iter().for_each(|case| allocates_nothing(case, 1));
+    });
+}
+
+#[test]
+fn on_several_queues() {
+    in_namespace("on_several_queues", || {
+        cables(1500, "numrxqueues 2 numtxqueues 2");
+        [XDP, LIVE].into_iter().for_each(|case| allocates_nothing(case, 2));
     });
 }

@@ -75,6 +75,13 @@ fn live_frames_carry_every_frame_in_order() {
     });
 }
 
+/// Places of an AF_XDP socket's ring, as its wire says.
+fn rx_ring(wire: &dyn Wire) -> Option<u64> {
+    let mode = wire.mode();
+    let (_, rest) = mode.split_once("rx ring ")?;
+    Some(rest.split_once(',').expect("more follows").0.parse().expect("a number"))
+}
+
 /// Who does not read loses frames, and the counts say how many; nobody is held up; afterwards all is as before.
 fn starves_and_recovers(case: Case) {
     const FLOOD: u64 = 100_000;
@@ -100,9 +107,12 @@ fn starves_and_recovers(case: Case) {
         let lost = after.send_dropped - before.send_dropped + lost_to;
         assert_eq!(after.sent - before.sent, FLOOD);
         assert_eq!(after_to.received - before_to.received, got);
+        assert_eq!(rx_ring(to).is_some(), [XDP.kind, LIVE.kind].contains(&case.kind));
         assert!(got > 0 && lost_to > 0, "{}: {after:?} {after_to:?}", case.kind);
         assert_eq!(got + lost, FLOOD, "{}: {before:?} {before_to:?}, then {after:?} {after_to:?}", case.kind);
         assert_eq!((from.counters(), to.counters()), (after, after_to), "asking again changes nothing");
+        // Every place of the ring came back from the last time.
+        assert!(rx_ring(to).is_none_or(|places| got >= places), "{}: only {got}", to.mode());
         carry(from, to, 10_000, case.window, LARGEST);
     }
 }
@@ -245,7 +255,7 @@ fn what_was_opened_is_free_again_after_drop() {
 /// Set in a process that opens everything and waits to be killed.
 const HOLD: &str = "PKTGEN_TEST_HOLD";
 
-/// Two at once: live frames on one, which are registered in a namespace of their own.
+/// Live frames and AF_XDP at once: the program that sends is registered in a namespace of its own.
 #[test]
 fn a_killed_process_leaves_no_program() {
     const NAME: &str = "a_killed_process_leaves_no_program";

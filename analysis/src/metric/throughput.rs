@@ -34,17 +34,13 @@ impl Metric for Throughput {
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let counters = &run.manifest.counters;
-        let elements = counters.elements_delivered as f64;
-        let elements = match &run.resolved {
-            // Elements are those of updates: without the first packet's, as the others.
-            Some(resolved) => {
-                let updates = at_server(resolved, out);
-                let all: u64 = resolved.records.received.count.iter().map(|count| u64::from(*count)).sum();
-                updates.map(|per_s| elements / all as f64 * per_s)
-            }
-            // Without records only the length of the run is known, with whatever it waited for.
-            None => positive(counters.end_ps as f64 * 1e-12).map(|seconds| elements / seconds),
-        };
+        if let Some(resolved) = &run.resolved {
+            at_server(resolved, out);
+        }
+        // Counters know it whatever was recorded.
+        let (first, last) = counters.received_ps.unwrap_or((0, 0));
+        let seconds = positive((last - first) as f64 * 1e-12);
+        let elements = seconds.map(|s| (counters.elements_delivered - counters.first_elements) as f64 / s);
         out.push(Line::new("elements_per_s", "elements/s", elements));
         let balance = run.balance();
         let delivered = balance.delivered_alone + balance.delivered_merged;
@@ -54,8 +50,8 @@ impl Metric for Throughput {
     }
 }
 
-/// Rates between the first packet at the server and the last; returns that of updates.
-fn at_server(resolved: &Resolved, out: &mut Vec<Line>) -> Option<f64> {
+/// Rates between the first packet at the server and the last.
+fn at_server(resolved: &Resolved, out: &mut Vec<Line>) {
     let received = &resolved.records.received;
     let rows = || (0..received.t_recv_ps.len()).filter(|row| is_update(received.cluster[*row]));
     let first = rows().min_by_key(|row| received.t_recv_ps[*row]);
@@ -67,9 +63,7 @@ fn at_server(resolved: &Resolved, out: &mut Vec<Line>) -> Option<f64> {
         Some((all - amount(first)) as f64 / seconds)
     };
     out.push(Line::new("throughput_bps", "bps", rate(&|row| u64::from(received.bytes[row]) * 8)));
-    let updates = rate(&|row| u64::from(received.count[row]));
-    out.push(Line::new("updates_per_s", "updates/s", updates));
-    updates
+    out.push(Line::new("updates_per_s", "updates/s", rate(&|row| u64::from(received.count[row]))));
 }
 
 fn positive(seconds: f64) -> Option<f64> {

@@ -87,6 +87,12 @@ pub struct Counters {
     pub foreign: u64,
     /// Gradient elements that reached the server, counted once per represented update.
     pub elements_delivered: u64,
+    /// When the first packet with updates reached the server and when the last did, in ps.
+    #[serde(default)]
+    pub received_ps: Option<(i64, i64)>,
+    /// Gradient elements of the first.
+    #[serde(default)]
+    pub first_elements: u64,
     /// When the run ended, in ps.
     pub end_ps: i64,
     /// Packets that the server's reward gate accepted.
@@ -101,6 +107,16 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// A packet with so many elements, each counted once per represented update, reached the server at `t`.
+    #[inline]
+    pub fn reached_server(&mut self, t: i64, elements: u64) {
+        self.elements_delivered += elements;
+        match &mut self.received_ps {
+            Some((_, last)) => *last = t,
+            None => (self.received_ps, self.first_elements) = (Some((t, t)), elements),
+        }
+    }
+
     /// Adds the counts of another part of the same run.
     pub fn add(&mut self, other: &Counters) {
         let pairs = [
@@ -117,6 +133,9 @@ impl Counters {
             (&mut self.accepted, other.accepted),
         ];
         pairs.into_iter().for_each(|(sum, more)| *sum += more);
+        if self.received_ps.is_none() {
+            (self.received_ps, self.first_elements) = (other.received_ps, other.first_elements);
+        }
         self.end_ps = self.end_ps.max(other.end_ps);
     }
 }

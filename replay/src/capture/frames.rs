@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::run_dir::{claim, write_manifest};
 use crate::clock::{self, RunClock};
+use crate::driver::real_time::thread::drop_privileges;
 use crate::transport::{Listen, ListenKind, Listener, Wait, Wire};
 use block::Block;
 use pump::{Blocks, blocks_in, pump};
@@ -205,6 +206,9 @@ fn record(
     let mut watch = |t: Time, counts: &Counts, wire: &mut dyn Wire| {
         progress(t, &Totals { counts: *counts, kernel_dropped: wire.counters().receive_dropped, interface_dropped: 0 });
     };
+    // The socket is open: what is read from now on is whatever somebody sends.
+    drop_privileges(&[])
+        .map_err(|e| Error::Host(format!("this host does not let a capture give up its privileges: {e}")))?;
     let (pumped, written) = both(blocks, back, files, dir, &mut |blocks| {
         pump(listener.wire.as_mut(), &clock, &plan.limits, blocks, stop, &mut watch)
     })?;

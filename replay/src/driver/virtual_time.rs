@@ -476,7 +476,7 @@ impl Simulation {
                 row.sum_ok = verdict;
                 self.counters.packets_received += 1;
                 self.counters.bytes_received += u64::from(row.bytes);
-                self.counters.elements_delivered += values.len() as u64 / 4 * u64::from(row.count);
+                self.counters.reached_server(row.t_recv, values.len() as u64 / 4 * u64::from(row.count));
                 self.counters.sums_ok += u64::from(verdict == SumOk::Yes);
                 self.counters.sums_wrong += u64::from(verdict == SumOk::No);
                 self.counters.accepted += u64::from(row.accepted);

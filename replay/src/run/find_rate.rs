@@ -36,7 +36,7 @@ impl Search {
                 "rates from {from} to {to} packets/s: give --from above 0 and --to from there to 1e9"
             )));
         }
-        if !(precision >= 0.001 && precision <= 1.0) {
+        if !(0.001..=1.0).contains(&precision) {
             return Err(Error::config(format!("--precision {precision}: 0.001 to 1 are possible")));
         }
         if trials == 0 {

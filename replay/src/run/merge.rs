@@ -247,7 +247,8 @@ fn joined(parts: &[Part; 3], late: [Time; 2], one_host: bool) -> Manifest {
     }
     for (part, late) in parts[1..].iter().zip(late) {
         let own = &part.manifest.counters;
-        manifest.counters.add(&Counters { end_ps: own.end_ps + late, ..own.clone() });
+        let received_ps = own.received_ps.map(|(first, last)| (first + late, last + late));
+        manifest.counters.add(&Counters { end_ps: own.end_ps + late, received_ps, ..own.clone() });
     }
     manifest
 }

@@ -297,7 +297,7 @@ impl Named for XdpSockets {
         "af_xdp"
     }
     fn about(&self) -> &'static str {
-        "AF_XDP sockets on four interfaces of this host, in real time; copy mode unless transport.zero_copy; root"
+        "AF_XDP sockets on four interfaces of this host, copy mode, in real time; root"
     }
 }
 

@@ -295,3 +295,43 @@ impl Wire for Udp {
 fn io_error(action: &'static str, address: SocketAddr) -> impl FnOnce(io::Error) -> Error {
     move |source| Error::Io { action, path: PathBuf::from(address.to_string()), source }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn end() -> Udp {
+        let [bind, peer, ..] = free_on_loopback().unwrap();
+        Udp::open(UdpOptions::new(bind, peer, Box::new(head_of))).unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// The kernel's count has 32 bits and wraps, ours has 64; messages may carry older counts than were seen.
+        #[test]
+        fn drops_are_counted_beyond_32_bits(steps in prop::collection::vec((0u32..1 << 30, any::<bool>()), 1..40)) {
+            let mut end = end();
+            let mut total = 0u64;
+            for (more, older_follows) in steps {
+                let before = total;
+                total += u64::from(more);
+                end.saw_drops(total as u32);
+                if older_follows {
+                    end.saw_drops(before as u32);
+                }
+                prop_assert_eq!(end.counters.receive_dropped, total);
+            }
+        }
+    }
+
+    #[test]
+    fn the_count_of_drops_wraps_at_its_last_number() {
+        let mut end = end();
+        for count in [1 << 30, 2 << 30, 3 << 30, u32::MAX - 2, u32::MAX, 0, u32::MAX, 3] {
+            end.saw_drops(count);
+        }
+        assert_eq!(end.counters.receive_dropped, (1 << 32) + 3);
+    }
+}

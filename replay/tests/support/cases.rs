@@ -58,6 +58,9 @@ impl Case {
     }
 }
 
+/// Frames that are offered at once: an odd number, so that the ends of rings fall on every place of a burst.
+pub const BURST: u64 = 61;
+
 /// Two of the wires.
 pub fn two(wires: &mut [Box<dyn Wire>], from: End, to: End) -> (&mut dyn Wire, &mut dyn Wire) {
     let [a, b] = wires.get_disjoint_mut([from as usize, to as usize]).expect("two ends");
@@ -76,8 +79,6 @@ pub fn send_all(wire: &mut dyn Wire, frames: &[&[u8]]) {
 /// Sends `count` different frames of up to `max` bytes from one thread while another receives them, at most a window
 /// apart: each must arrive, unchanged and in its turn.
 pub fn carry(from: &mut dyn Wire, to: &mut dyn Wire, count: u64, window: u64, max: usize) {
-    // An odd number, so that the ends of rings fall on every place of a burst.
-    const BURST: u64 = 61;
     let (sent_before, received_before) = (from.counters(), to.counters());
     let (seen, stopped) = (AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {

@@ -1,6 +1,7 @@
 //! Asks the kernel which BPF programs and maps there are.
 #![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
 
+use std::collections::BTreeSet;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::process::Child;
 
@@ -9,7 +10,7 @@ const PROG_GET_FD_BY_ID: i64 = 13;
 const MAP_GET_FD_BY_ID: i64 = 14;
 
 /// Something that the kernel keeps as long as somebody holds it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kept {
     Program(u32),
     Map(u32),
@@ -39,7 +40,7 @@ impl Kept {
 }
 
 /// What a process holds, from what the kernel tells of its descriptors.
-pub fn held_by(process: &Child) -> Vec<Kept> {
+pub fn held_by(process: &Child) -> BTreeSet<Kept> {
     let folder = format!("/proc/{}/fdinfo", process.id());
     let texts = std::fs::read_dir(folder).expect("procfs").filter_map(|f| std::fs::read_to_string(f.ok()?.path()).ok());
     let lines: Vec<String> = texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();

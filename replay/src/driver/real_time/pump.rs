@@ -140,10 +140,13 @@ impl Pump {
                 true => chunk.frames[at..].iter().take(most).take_while(|frame| frame.t <= now).count(),
                 false => (chunk.frames.len() - at).min(most),
             };
-            let taken = match due {
-                ..=BURST => submit::<BURST>(self.wire.as_mut(), chunk, at, due)?,
-                ..=BURST_MORE => submit::<BURST_MORE>(self.wire.as_mut(), chunk, at, due)?,
-                _ => submit::<BURST_MAX>(self.wire.as_mut(), chunk, at, due)?,
+            let wire = self.wire.as_mut();
+            let taken = if due <= BURST {
+                submit::<BURST>(wire, chunk, at, due)?
+            } else if due <= BURST_MORE {
+                submit::<BURST_MORE>(wire, chunk, at, due)?
+            } else {
+                submit::<BURST_MAX>(wire, chunk, at, due)?
             };
             chunk.sent[at..at + taken].fill(now);
             self.bytes += chunk.frames[at..at + taken].iter().map(|frame| u64::from(frame.len)).sum::<u64>();

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use pktgen_generator::Result;
+use pktgen_generator::record::Counters;
 use pktgen_generator::time::NEVER;
 use pktgen_generator::wire::olaf::digest;
 
@@ -26,7 +27,7 @@ pub(super) struct ServerRole<'a> {
     rows: ServerRows<'a>,
     packets: u64,
     bytes: u64,
-    elements: u64,
+    counters: Counters,
     accepted: u64,
     downlink_bytes: u64,
 }
@@ -50,7 +51,7 @@ impl<'a> ServerRole<'a> {
             rows,
             packets: 0,
             bytes: 0,
-            elements: 0,
+            counters: Counters::default(),
             accepted: 0,
             downlink_bytes: 0,
         }
@@ -98,7 +99,7 @@ impl<'a> ServerRole<'a> {
             row.digest = Some(digest(values));
             self.packets += 1;
             self.bytes += u64::from(row.bytes);
-            self.elements += values.len() as u64 / 4 * u64::from(row.count);
+            self.counters.reached_server(row.t_recv, values.len() as u64 / 4 * u64::from(row.count));
             self.accepted += u64::from(row.accepted);
             self.rows.received(&row, self.pool.frame(&frame))?;
             self.pool.release(frame.buffer);
@@ -110,7 +111,9 @@ impl<'a> ServerRole<'a> {
         let counters = &mut outcome.counters;
         counters.packets_received = self.packets;
         counters.bytes_received = self.bytes;
-        counters.elements_delivered = self.elements;
+        counters.elements_delivered = self.counters.elements_delivered;
+        counters.received_ps = self.counters.received_ps;
+        counters.first_elements = self.counters.first_elements;
         counters.accepted = self.accepted;
         counters.acks_sent = self.host.acks_sent;
         counters.foreign += self.host.foreign;

@@ -19,7 +19,7 @@ use crate::capture::{RunDir, WorkerRows};
 use crate::clock::RunClock;
 use crate::plan::Parts;
 use crate::transport::middleware::{self, Site};
-use crate::transport::{End, Pacing, TransportPlan, Wire};
+use crate::transport::{Pacing, TransportPlan, Wire};
 
 /// How often progress is told.
 const TELL: Duration = Duration::from_millis(100);
@@ -113,12 +113,11 @@ impl<'a> RunRoles<'a> {
                 dir.use_clock(RunClock::of_file(file, anchor))
             }
         };
-        let site =
-            Site { clock: clock.clone(), seed: facts.seed, frame_max: frame_bytes, folder: &dir.path().to_owned() };
+        let site = Site { clock: clock.clone(), seed: facts.seed, frame_max: frame_bytes, folder: dir.path() };
         let around = |(end, wire)| middleware::wrap(&order.plan.middleware, end, &site, wire);
         let wires: Vec<_> = order.roles.ends().into_iter().zip(wires).map(around).collect::<Result<_>>()?;
-        let mode = |(end, wire): (End, &Box<dyn Wire>)| (format!("wire.{}", end.name()), wire.mode());
-        let modes = order.roles.ends().into_iter().zip(&wires).map(mode).collect();
+        let ends = order.roles.ends();
+        let modes = ends.iter().zip(&wires).map(|(end, wire)| (format!("wire.{}", end.name()), wire.mode())).collect();
         let mut wires = wires.into_iter();
         let mut wire = || wires.next().ok_or_else(|| Error::Invalid("a wire is missing; please report this".into()));
         let workers_wire = order.roles.workers.then(&mut wire).transpose()?;

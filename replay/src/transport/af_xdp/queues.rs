@@ -2,7 +2,8 @@
 //!
 //! A card spreads what arrives over its receive queues by flow, and an AF_XDP socket hears one of them. What came to a
 //! queue that nobody hears would be lost and counted nowhere, so an end hears all, or is refused. It sends on queue 0
-//! only: frames of different queues may overtake each other.
+//! only: frames of different queues may overtake each other. Live frames (`xdp_live`) come to a veth on the queue of the
+//! core that sends, so there a thread that is moved to another core may make later frames overtake earlier ones.
 
 use std::fs;
 use std::path::Path;
