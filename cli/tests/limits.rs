@@ -45,10 +45,21 @@ fn the_highest_rate_without_loss_is_that_of_the_link() {
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert!(found["pps"].is_null() && found["trials"][0]["why"].as_str().expect("why").contains("AoM"), "{found}");
+    // What the workers cannot send says nothing about the device.
+    let out = folder.path().join("fast").display().to_string();
+    let fast = experiment(folder.path(), "slots = 60000\n[transport]\nkind = \"ring\"\n");
+    let words = ["-q", "--json", "replay", &fast, "--find-rate", "--trials", "1", "--from", "9e6", "--to", "9e6"];
+    let more = ["--trial", "50ms", "--set", "topology.rate=100Gbps", "--out", &out];
+    let output = pktgen(&[&words[..], &more].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(found["trials"][0]["why"].as_str().expect("why").contains("the workers achieved"), "{found}");
     for (flags, part) in [
         (vec!["--find-rate", "--loss", "2"], "a share from 0 to 1"),
         (vec!["--find-rate", "--from", "0"], "--from above 0"),
         (vec!["--find-rate", "--aom", "soon"], "--aom soon"),
+        (vec!["--find-rate", "--trial", "0s"], "less than 1ms"),
+        (vec!["--find-rate", "--from", "0.1", "--to", "0.1", "--trial", "1s"], "generated"),
         (vec!["--loss", "0"], "--find-rate"),
         (vec!["--find-rate", "--pps", "1000"], "cannot be used with"),
     ] {

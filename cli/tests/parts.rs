@@ -139,6 +139,7 @@ fn parts_in_processes_of_their_own_join_into_a_run_that_closes() {
         panic!("{kind}: losses {found:?} against {expected} in virtual time");
     };
     agrees("udp", [&[], &[], &[]], &["transport.kind=udp".to_owned(), addresses()]);
+    of_two_executions(folder.path());
     let cables = [(("w", "w0"), ("d", "d0")), (("d", "d1"), ("s", "s0"))];
     match Net::make("parts", &["w", "d", "s"], &cables) {
         Err(why) => eprintln!("SKIPPED: af_packet, af_xdp and xdp_live between namespaces: {why}"),
@@ -151,6 +152,21 @@ fn parts_in_processes_of_their_own_join_into_a_run_that_closes() {
             killed(&net, folder.path());
         }
     }
+}
+
+/// Parts of two executions of one configuration are no run.
+fn of_two_executions(folder: &Path) {
+    let part = |dir: &str, name: &str| folder.join(dir).join(name).display().to_string();
+    let (one, two) = ("udp-0", "again");
+    let set = ["transport.kind=udp".to_owned(), addresses()];
+    whole(&folder.join(two), [&[], &[], &[]], &set);
+    let words = ["merge", &part(one, "workers"), &part(two, "device"), &part(two, "server"), "-o", &part(two, "mixed")];
+    let output = pktgen(&[], &words, &[]).output().expect("it runs");
+    assert!(
+        output.status.code() == Some(2) && said(&output).contains("did not run at the same time"),
+        "{}",
+        said(&output)
+    );
 }
 
 /// A device has no rights left while it runs, and whatever ends it takes its XDP programs along.

@@ -4,19 +4,21 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int64Type, UInt8Type, UInt32Type, UInt64Type};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pktgen_generator::config::Document;
 use pktgen_generator::pcap::Reader;
-use pktgen_generator::record::{Manifest, PacketId};
+use pktgen_generator::record::{Manifest, PacketId, RunState};
 use pktgen_generator::seed::Seed;
 use pktgen_generator::time::NEVER;
 use pktgen_generator::wire::build::Builder;
 use pktgen_generator::wire::frame::HEAD;
 use pktgen_generator::workload;
+use pktgen_replay::clock::Stopwatch;
+use pktgen_replay::driver::real_time::Progress;
 use pktgen_replay::driver::virtual_time::Device;
 use pktgen_replay::frame::{Frame, Kind, Pool};
 use pktgen_replay::plan::prepare;
@@ -220,4 +222,44 @@ fn what_real_time_cannot_do_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let error = experiment.execute(&folder.path().join("run"), 1, &AtomicBool::new(false), &|_, _| {}).unwrap_err();
     assert!(error.to_string().contains("one device"), "{error}");
+}
+
+#[test]
+fn a_run_that_is_aborted_ends_and_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    for (number, endpoint) in
+        ["workers = \"open_loop\"", "workers = \"retransmit\"\ntimeout = \"5ms\""].iter().enumerate()
+    {
+        // No host wakes within a nanosecond of every deadline.
+        let text = text("ring", "", endpoint).replace("linger", "late = \"abort\"\nlate_limit = \"1ns\"\nlinger");
+        let manifest = run(&text, &folder.path().join(number.to_string()));
+        let reasons = &manifest.validity.reasons;
+        assert!(!manifest.validity.valid && reasons.iter().any(|r| r.contains("aborted: a frame was")), "{reasons:?}");
+        assert!(manifest.balance.sent < 10_800 && manifest.balance.unknown == 0, "{:?}", manifest.balance);
+    }
+}
+
+#[test]
+fn the_last_update_of_a_slow_run_arrives() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "name = \"slow\"\n[workload]\nclusters = 1\nworkers_per_cluster = 1\nupdates = 4\n[schedule]\nperiod = \"300ms\"\n\
+        [topology]\nrate = \"1Mbps\"\n[transport]\nkind = \"ring\"\nlinger = \"100ms\"\n";
+    let manifest = run(text, &folder.path().join("run"));
+    assert!(manifest.validity.valid, "{:?}", manifest.validity);
+    assert_eq!((manifest.balance.sent, manifest.balance.delivered_alone), (4, 4));
+}
+
+#[test]
+fn whoever_stops_a_run_need_not_wait_for_its_end() {
+    for endpoint in ["workers = \"open_loop\"", "workers = \"retransmit\"\ntimeout = \"5ms\""] {
+        let folder = tempfile::tempdir().unwrap();
+        let text = text("ring", "", endpoint).replace("updates = 400", "updates = 400\nrepeat = 1000");
+        let experiment = Experiment::open(Document::parse(&text, "test").unwrap()).unwrap();
+        let (stop, watch) = (AtomicBool::new(false), Stopwatch::start());
+        // Asked for an end as soon as something was sent.
+        let asked = |_: usize, progress: Progress| stop.store(progress.sent > 100, Ordering::Relaxed);
+        let finished = experiment.execute(&folder.path().join("run"), 1, &stop, &asked).unwrap();
+        assert_eq!(finished[0].state, RunState::Interrupted);
+        assert!(watch.elapsed().as_secs() < 20, "{endpoint}: {:?}", watch.elapsed());
+    }
 }
