@@ -22,7 +22,7 @@ pub struct Options {
     pub attach: Attach,
     /// Bytes per chunk, 2048 or 4096; 256 of them are the kernel's.
     pub chunk: usize,
-    /// Places in the TX ring, a power of two.
+    /// Places in the TX ring, a power of two. Few: chunks are used again while they are in the cache.
     pub tx_ring: u32,
     /// Places in the RX ring, a power of two, and as many chunks to receive into.
     pub rx_ring: u32,
@@ -40,7 +40,7 @@ impl Options {
             receive: true,
             attach: Attach::Driver,
             chunk: 4096,
-            tx_ring: 2048,
+            tx_ring: 256,
             rx_ring: 4096,
             whole_ring: true,
         }
