@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn the_limit_is_held_against_the_ports() {
         let (one, all) = (memory_of_a_port(), needed(4));
-        assert_eq!((one, all), (24 << 20, 96 << 20));
+        assert_eq!((one, all), (17 << 20, 68 << 20));
         for (soft, expected) in [
             ("unlimited".to_owned(), Level::Ok),
             (all.to_string(), Level::Ok),
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_remedy_is_one_that_can_work() {
-        assert_eq!(found("65536", "unlimited", "0").remedy, "ulimit -l 98304");
+        assert_eq!(found("65536", "unlimited", "0").remedy, "ulimit -l 69632");
         assert!(found("65536", "65536", "0").remedy.contains("cap_ipc_lock"));
     }
 }
