@@ -10,6 +10,8 @@
 pub mod build;
 pub mod frame;
 pub mod olaf;
+pub mod switchml;
+pub mod trio_ml;
 
 use crate::registry::Named;
 
@@ -29,7 +31,7 @@ pub trait Format: Named + Sync {
 }
 
 /// Every wire format, by name.
-pub static FORMATS: &[&dyn Format] = &[&olaf::Olaf];
+pub static FORMATS: &[&dyn Format] = &[&olaf::Olaf, &trio_ml::TrioMl, &switchml::SwitchMl];
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,208 @@
+//! SwitchML's packets over UDP, as its public client and P4 program have them (p4lang/p4app-switchML).
+//!
+//! ```text
+//! | type 4, unused 1, size 3 | job 8 | packet 32 LE | set 1, unused 1, slot 14 | e0 i8 | e1 i8 | value i32 ... |
+//! ```
+//!
+//! The packet number is in the byte order of the client's host, little-endian: the switch only echoes it. Everything
+//! else is in network order. A packet has 64 or 256 values; the codes for 32 and 128 exist and the public program
+//! drops them. The client never writes the second exponent, and the switch takes the maximum of all: here it says
+//! which attempt a transmission is (our use), so that books can name it.
+
+use super::Format;
+use super::frame::HEAD;
+use crate::registry::Named;
+
+/// UDP port of the switch: 16 ports from here on; the client uses the first.
+pub const PORT: u16 = 0xbee0;
+/// UDP port of workers.
+pub const WORKER_PORT: u16 = 4000;
+/// Bytes of the payload before the values, exponents included.
+pub const HEADER: usize = 10;
+/// Slots that a packet can name.
+pub const SLOTS_MAX: u16 = 1 << 14;
+/// The numbers of values that packets may have.
+pub const ELEMENTS: [u16; 2] = [64, 256];
+
+/// The only type there is.
+const TYPE: u8 = 1;
+const SET: u16 = 1 << 15;
+
+mod field {
+    use std::ops::Range;
+    pub const KIND: usize = 0;
+    pub const JOB: usize = 1;
+    pub const PACKET: Range<usize> = 2..6;
+    pub const POOL: Range<usize> = 6..8;
+    pub const E0: usize = 8;
+    pub const E1: usize = 9;
+}
+
+/// What a packet says besides its values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Header {
+    /// Low bits of the job's number, which the client raises with every tensor; the switch does not look at it.
+    pub job: u8,
+    /// Number of the packet; the switch echoes it. Here it runs on over all iterations of a run.
+    pub packet: u32,
+    /// Which of the two sets of slots: the version bit.
+    pub set: bool,
+    /// Slot in the set; 14 bits.
+    pub slot: u16,
+    /// Largest exponent of the values of the packet this one describes.
+    pub exponent: i8,
+    /// Which transmission of the packet this is; 127 for all further ones.
+    pub attempt: i8,
+    /// 64 or 256.
+    pub elements: u16,
+}
+
+/// The size code of so many values; none if there is none.
+pub const fn size_code(elements: u16) -> Option<u8> {
+    match elements {
+        64 => Some(1),
+        256 => Some(3),
+        _ => None,
+    }
+}
+
+impl Header {
+    /// Writes the header into a payload. `elements` must be one of [`ELEMENTS`].
+    #[inline]
+    pub fn emit(&self, payload: &mut [u8]) {
+        let (Some(head), Some(size)) = (payload.first_chunk_mut::<HEADER>(), size_code(self.elements)) else {
+            panic!("the buffer is shorter than a SwitchML header, or no packet has so many values")
+        };
+        head[field::KIND] = TYPE << 4 | size;
+        head[field::JOB] = self.job;
+        head[field::PACKET].copy_from_slice(&self.packet.to_le_bytes());
+        let pool = self.slot & (SLOTS_MAX - 1) | u16::from(self.set) * SET;
+        head[field::POOL].copy_from_slice(&pool.to_be_bytes());
+        head[field::E0] = self.exponent as u8;
+        head[field::E1] = self.attempt as u8;
+    }
+
+    /// Reads a header; none if it is of another type or size, or the payload is not as long as that says.
+    #[inline]
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        let head: &[u8; HEADER] = payload.first_chunk()?;
+        let elements = match head[field::KIND] {
+            0x11 => 64,
+            0x13 => 256,
+            _ => return None,
+        };
+        if payload.len() != HEADER + usize::from(elements) * 4 {
+            return None;
+        }
+        let pool = u16::from_be_bytes([head[6], head[7]]);
+        Some(Header {
+            job: head[field::JOB],
+            packet: u32::from_le_bytes([head[2], head[3], head[4], head[5]]),
+            set: pool & SET != 0,
+            slot: pool & (SLOTS_MAX - 1),
+            exponent: head[field::E0] as i8,
+            attempt: head[field::E1] as i8,
+            elements,
+        })
+    }
+}
+
+/// The values of a parsed packet, as big-endian bytes.
+#[inline]
+pub fn values<'a>(payload: &'a [u8], header: &Header) -> &'a [u8] {
+    &payload[HEADER..HEADER + usize::from(header.elements) * 4]
+}
+
+/// Length of a frame with so many values.
+pub const fn frame_bytes(elements: u16) -> usize {
+    HEAD + HEADER + elements as usize * 4
+}
+
+/// The registered format.
+pub struct SwitchMl;
+
+impl Named for SwitchMl {
+    fn name(&self) -> &'static str {
+        "switchml"
+    }
+    fn about(&self) -> &'static str {
+        "SwitchML packets of 64 or 256 i32 values over UDP, as the public client has them"
+    }
+}
+
+impl Format for SwitchMl {
+    fn recognises(&self, port: u16, payload: &[u8]) -> bool {
+        port & 0xfff0 == PORT && Header::parse(payload).is_some()
+    }
+
+    fn print(&self, payload: &[u8]) -> String {
+        match Header::parse(payload) {
+            Some(h) => format!(
+                "switchml job {} packet {} set {} slot {} exponent {} attempt {} elements {}",
+                h.job,
+                h.packet,
+                u8::from(h.set),
+                h.slot,
+                h.exponent,
+                h.attempt,
+                h.elements
+            ),
+            None => format!("not switchml: {} bytes, first {:02x?}", payload.len(), &payload[..payload.len().min(4)]),
+        }
+    }
+
+    fn frame_bytes(&self) -> (usize, usize) {
+        (frame_bytes(ELEMENTS[0]), frame_bytes(ELEMENTS[1]))
+    }
+
+    fn round_trip(&self, payload: &[u8]) -> Option<Vec<u8>> {
+        let mut out = payload.to_vec();
+        Header::parse(payload)?.emit(&mut out);
+        Some(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_packet_byte_by_byte() {
+        let header =
+            Header { job: 7, packet: 0x0102_0304, set: true, slot: 0x1fff, exponent: -3, attempt: 1, elements: 64 };
+        let mut payload = vec![0; HEADER + 256];
+        header.emit(&mut payload);
+        assert_eq!(&payload[..HEADER], &[0x11, 7, 4, 3, 2, 1, 0x9f, 0xff, 0xfd, 1]);
+        assert_eq!(Header::parse(&payload), Some(header));
+        assert_eq!((frame_bytes(64), frame_bytes(256)), (308, 1076), "without FCS");
+    }
+
+    #[test]
+    fn what_the_public_program_drops_is_no_packet() {
+        let mut payload = vec![0; HEADER + 1024];
+        Header { elements: 256, ..Header::default() }.emit(&mut payload);
+        assert!(Header::parse(&payload).is_some());
+        for first in [0x10, 0x12, 0x23, 0x03, 0x17] {
+            let mut other = payload.clone();
+            other[0] = first;
+            assert_eq!(Header::parse(&other), None, "{first:#04x}");
+        }
+        payload[0] = 0x11;
+        assert_eq!(Header::parse(&payload), None, "too long for 64");
+        payload[0] = 0x13;
+        for short in 0..payload.len() {
+            assert_eq!(Header::parse(&payload[..short]), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn headers_round_trip(job: u8, packet: u32, set: bool, slot in 0..SLOTS_MAX, exponent: i8, attempt: i8, large: bool) {
+            let h = Header { job, packet, set, slot, exponent, attempt, elements: ELEMENTS[usize::from(large)] };
+            let mut payload = vec![0xa5; HEADER + usize::from(h.elements) * 4];
+            h.emit(&mut payload);
+            prop_assert_eq!(Header::parse(&payload), Some(h));
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Trio-ML's aggregation packets over UDP (Figures 7 and 8): a 12-byte header, then 32-bit gradients.
+//!
+//! ```text
+//! | job 8 | block 32 | age_op 4, final 1, degraded 1, unused 2 | source 8 | sources 8 | generation 16 |
+//! | spare 4, gradients 12 | gradient i32 ... |
+//! ```
+//!
+//! Header fields are in network order, so the block id begins at byte 1. The paper does not say how gradients lie: they
+//! are in network order, too (our choice, as its 32-bit adds have to agree on one). Contributions go to the router,
+//! Results come from it: the addresses tell which is which. In a Result `source` is the source whose packet opened
+//! the block's record (our choice; the paper leaves it open), or at an engine below another the engine's own.
+
+use super::Format;
+use super::frame::{FRAME_MAX, HEAD};
+use crate::registry::Named;
+
+/// UDP port of the router (§4, "e.g., 12000").
+pub const PORT: u16 = 12000;
+/// Bytes of the payload before the gradients (Figure 8).
+pub const HEADER: usize = 12;
+/// Most gradients of a packet: the field holds 4095, a jumbo frame 2245.
+pub const ELEMENTS_MAX: u16 = ((FRAME_MAX - HEAD - HEADER) / 4) as u16;
+/// Ethernet pads shorter payloads up to here.
+const PADDED: usize = 60 - HEAD;
+
+/// `age_op` of a block that did not age (§5).
+pub const AGE_NONE: u8 = 0;
+/// `age_op` of a block that aged out (§5).
+pub const AGED: u8 = 1;
+/// `age_op` of a notification without gradients: `source` is a permanent straggler (§5 "Advanced straggler
+/// mitigation" asks for one and fixes no layout; our choice).
+pub const STRAGGLER: u8 = 2;
+
+mod field {
+    use std::ops::Range;
+    pub const JOB: usize = 0;
+    pub const BLOCK: Range<usize> = 1..5;
+    pub const FLAGS: usize = 5;
+    pub const SOURCE: usize = 6;
+    pub const SOURCES: usize = 7;
+    pub const GENERATION: Range<usize> = 8..10;
+    pub const ELEMENTS: Range<usize> = 10..12;
+}
+
+const FINAL: u8 = 1 << 3;
+const DEGRADED: u8 = 1 << 2;
+
+/// What a packet says besides its gradients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Header {
+    /// Aggregation job.
+    pub job: u8,
+    /// Block: a part of the model that fits a packet.
+    pub block: u32,
+    /// Has the block aged out? 4 bits.
+    pub age_op: u8,
+    /// Is it the last block of the model?
+    pub last: bool,
+    /// Is the sum that of some of the sources only?
+    pub degraded: bool,
+    /// Who sent it.
+    pub source: u8,
+    /// Sources that the content represents.
+    pub sources: u8,
+    /// Iteration, modulo 2¹⁶.
+    pub generation: u16,
+    /// Gradients that follow; 12 bits.
+    pub elements: u16,
+}
+
+impl Header {
+    /// Writes the header into a payload.
+    #[inline]
+    pub fn emit(&self, payload: &mut [u8]) {
+        let Some(head) = payload.first_chunk_mut::<HEADER>() else {
+            panic!("the buffer is shorter than a Trio-ML header")
+        };
+        head[field::JOB] = self.job;
+        head[field::BLOCK].copy_from_slice(&self.block.to_be_bytes());
+        head[field::FLAGS] = self.age_op << 4 | u8::from(self.last) * FINAL | u8::from(self.degraded) * DEGRADED;
+        head[field::SOURCE] = self.source;
+        head[field::SOURCES] = self.sources;
+        head[field::GENERATION].copy_from_slice(&self.generation.to_be_bytes());
+        head[field::ELEMENTS].copy_from_slice(&(self.elements & 0xfff).to_be_bytes());
+    }
+
+    /// Reads a header; none if the payload is not as long as its gradients say, Ethernet's padding aside.
+    #[inline]
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        let head: &[u8; HEADER] = payload.first_chunk()?;
+        let elements = u16::from_be_bytes([head[10], head[11]]) & 0xfff;
+        let need = HEADER + usize::from(elements) * 4;
+        if payload.len() < need || payload.len() > need.max(PADDED) {
+            return None;
+        }
+        Some(Header {
+            job: head[field::JOB],
+            block: u32::from_be_bytes([head[1], head[2], head[3], head[4]]),
+            age_op: head[field::FLAGS] >> 4,
+            last: head[field::FLAGS] & FINAL != 0,
+            degraded: head[field::FLAGS] & DEGRADED != 0,
+            source: head[field::SOURCE],
+            sources: head[field::SOURCES],
+            generation: u16::from_be_bytes([head[8], head[9]]),
+            elements,
+        })
+    }
+}
+
+/// The gradients of a parsed packet, as big-endian bytes.
+#[inline]
+pub fn values<'a>(payload: &'a [u8], header: &Header) -> &'a [u8] {
+    &payload[HEADER..HEADER + usize::from(header.elements) * 4]
+}
+
+/// Length of a frame with so many gradients.
+pub const fn frame_bytes(elements: u16) -> usize {
+    HEAD + HEADER + elements as usize * 4
+}
+
+/// Adds big-endian 32-bit integers to sums, with wrap-around (§6.3: 32-bit adds). The shorter length counts.
+#[inline]
+pub fn add_values(sums: &mut [i32], part: &[u8]) {
+    for (sum, bytes) in sums.iter_mut().zip(part.as_chunks::<4>().0) {
+        *sum = sum.wrapping_add(i32::from_be_bytes(*bytes));
+    }
+}
+
+/// Sets sums to big-endian 32-bit integers. The shorter length counts.
+#[inline]
+pub fn set_values(sums: &mut [i32], part: &[u8]) {
+    for (sum, bytes) in sums.iter_mut().zip(part.as_chunks::<4>().0) {
+        *sum = i32::from_be_bytes(*bytes);
+    }
+}
+
+/// Writes sums as big-endian 32-bit integers. The shorter length counts.
+#[inline]
+pub fn emit_values(sums: &[i32], out: &mut [u8]) {
+    for (bytes, sum) in out.as_chunks_mut::<4>().0.iter_mut().zip(sums) {
+        *bytes = sum.to_be_bytes();
+    }
+}
+
+/// The registered format.
+pub struct TrioMl;
+
+impl Named for TrioMl {
+    fn name(&self) -> &'static str {
+        "trio_ml"
+    }
+    fn about(&self) -> &'static str {
+        "Trio-ML blocks of i32 gradients and their Results over UDP port 12000"
+    }
+}
+
+impl Format for TrioMl {
+    fn recognises(&self, port: u16, payload: &[u8]) -> bool {
+        port == PORT && Header::parse(payload).is_some()
+    }
+
+    fn print(&self, payload: &[u8]) -> String {
+        match Header::parse(payload) {
+            Some(h) => format!(
+                "trio_ml job {} block {} generation {} source {} sources {} elements {}{}{}{}",
+                h.job,
+                h.block,
+                h.generation,
+                h.source,
+                h.sources,
+                h.elements,
+                if h.last { " final" } else { "" },
+                if h.degraded { " degraded" } else { "" },
+                match h.age_op {
+                    AGE_NONE => String::new(),
+                    op => format!(" age_op {op}"),
+                }
+            ),
+            None => format!("not trio_ml: {} bytes, first {:02x?}", payload.len(), &payload[..payload.len().min(4)]),
+        }
+    }
+
+    fn frame_bytes(&self) -> (usize, usize) {
+        (frame_bytes(0), frame_bytes(ELEMENTS_MAX))
+    }
+
+    fn round_trip(&self, payload: &[u8]) -> Option<Vec<u8>> {
+        let mut out = payload.to_vec();
+        Header::parse(payload)?.emit(&mut out);
+        Some(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn header() -> Header {
+        Header {
+            job: 0x12,
+            block: 0x3456_789a,
+            age_op: AGED,
+            last: true,
+            degraded: true,
+            source: 0xfe,
+            sources: 0x05,
+            generation: 0xbcde,
+            elements: 2,
+        }
+    }
+
+    #[test]
+    fn a_packet_byte_by_byte() {
+        let mut payload = vec![0xa5; HEADER + 8];
+        header().emit(&mut payload);
+        payload[12..20].copy_from_slice(&[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xfe]);
+        let expected =
+            [0x12, 0x34, 0x56, 0x78, 0x9a, 0x1c, 0xfe, 0x05, 0xbc, 0xde, 0, 2, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xfe];
+        assert_eq!(payload, expected);
+        assert_eq!(Header::parse(&payload), Some(header()));
+        let mut sums = [i32::MIN, -1];
+        add_values(&mut sums, values(&payload, &header()));
+        assert_eq!(sums, [i32::MIN + 1, -3]);
+        assert_eq!(frame_bytes(1024), 4150);
+    }
+
+    #[test]
+    fn lengths_must_fit_the_gradients() {
+        let mut payload = vec![0; HEADER + 40];
+        Header { elements: 10, ..header() }.emit(&mut payload);
+        assert!(Header::parse(&payload).is_some());
+        payload.push(0);
+        assert_eq!(Header::parse(&payload), None, "one byte too many");
+        for short in 0..HEADER + 40 {
+            assert_eq!(Header::parse(&payload[..short]), None);
+        }
+        // A frame of one gradient is padded by Ethernet.
+        let mut padded = vec![0; PADDED];
+        Header { elements: 1, ..header() }.emit(&mut padded);
+        assert!(Header::parse(&padded).is_some());
+        padded.push(0);
+        assert_eq!(Header::parse(&padded), None);
+    }
+
+    proptest! {
+        #[test]
+        fn headers_round_trip(job: u8, block: u32, age_op in 0u8..16, last: bool, degraded: bool, source: u8, sources: u8, generation: u16, elements in 0u16..600) {
+            let h = Header { job, block, age_op, last, degraded, source, sources, generation, elements };
+            let mut payload = vec![0xa5; HEADER + usize::from(elements) * 4];
+            h.emit(&mut payload);
+            prop_assert_eq!(Header::parse(&payload), Some(h));
+            prop_assert_eq!(payload[5] & 3, 0, "unused bits are 0");
+        }
+
+        #[test]
+        fn sums_wrap(pairs in prop::collection::vec((any::<i32>(), any::<i32>()), 0..70)) {
+            let bytes: Vec<u8> = pairs.iter().flat_map(|p| p.1.to_be_bytes()).collect();
+            let mut sums: Vec<i32> = pairs.iter().map(|p| p.0).collect();
+            add_values(&mut sums, &bytes);
+            let mut out = vec![0; bytes.len()];
+            emit_values(&sums, &mut out);
+            for ((a, b), got) in pairs.iter().zip(out.as_chunks::<4>().0) {
+                prop_assert_eq!((i64::from(*a) + i64::from(*b)) as i32, i32::from_be_bytes(*got));
+            }
+            set_values(&mut sums, &bytes);
+            prop_assert!(sums.iter().zip(&pairs).all(|(s, p)| *s == p.1));
+        }
+    }
+}
