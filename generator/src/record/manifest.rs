@@ -104,6 +104,15 @@ pub struct Counters {
     /// Workers that reached the goal.
     #[serde(default)]
     pub workers_at_goal: u32,
+    /// What the programs of devices counted, summed over devices.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub device: BTreeMap<String, u64>,
+    /// Results that arrived at workers of synchronous training.
+    #[serde(default)]
+    pub replies: u64,
+    /// Elements that did not fit a 32-bit integer when gradients were scaled, and were clipped.
+    #[serde(default)]
+    pub clipped: u64,
 }
 
 impl Counters {
@@ -131,7 +140,12 @@ impl Counters {
             (&mut self.foreign, other.foreign),
             (&mut self.elements_delivered, other.elements_delivered),
             (&mut self.accepted, other.accepted),
+            (&mut self.replies, other.replies),
+            (&mut self.clipped, other.clipped),
         ];
+        for (name, n) in &other.device {
+            *self.device.entry(name.clone()).or_default() += n;
+        }
         pairs.into_iter().for_each(|(sum, more)| *sum += more);
         if self.received_ps.is_none() {
             (self.received_ps, self.first_elements) = (other.received_ps, other.first_elements);

@@ -136,11 +136,25 @@ pub enum Reason {
     CountFull = 6,
     /// A fault that the experiment asked for took it on a wire of the device.
     Fault = 7,
+    /// The same source has contributed to the block already.
+    Duplicate = 8,
+    /// No such aggregation job is configured.
+    UnknownJob = 9,
+    /// The job has no such source, or no longer.
+    UnknownSource = 10,
+    /// The job has as many blocks under way as it may, or the device has no room for one more.
+    TableFull = 11,
+    /// It has another number of gradients than its block, or more than its job may.
+    WrongCount = 12,
+    /// It is of an earlier iteration than the block that is being aggregated.
+    Stale = 13,
+    /// Its block was finished without it, and the device remembers that (`target.tombstones`).
+    Late = 14,
 }
 
 impl Reason {
     /// All, in the order of their codes.
-    pub const ALL: [Reason; 8] = [
+    pub const ALL: [Reason; 15] = [
         Reason::QueueFull,
         Reason::RewardLow,
         Reason::EngineBusy,
@@ -149,6 +163,13 @@ impl Reason {
         Reason::Malformed,
         Reason::CountFull,
         Reason::Fault,
+        Reason::Duplicate,
+        Reason::UnknownJob,
+        Reason::UnknownSource,
+        Reason::TableFull,
+        Reason::WrongCount,
+        Reason::Stale,
+        Reason::Late,
     ];
 
     /// Name in reports.
@@ -162,6 +183,13 @@ impl Reason {
             Reason::Malformed => "malformed",
             Reason::CountFull => "count_full",
             Reason::Fault => "fault",
+            Reason::Duplicate => "duplicate",
+            Reason::UnknownJob => "unknown_job",
+            Reason::UnknownSource => "unknown_source",
+            Reason::TableFull => "table_full",
+            Reason::WrongCount => "wrong_count",
+            Reason::Stale => "stale",
+            Reason::Late => "late",
         }
     }
 }
@@ -245,6 +273,58 @@ pub struct State {
     pub p_send: Option<f32>,
     /// Did it send? None for a row about an ACK.
     pub sent: Option<bool>,
+}
+
+/// What an iteration was to a worker of synchronous training.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Iteration {
+    /// When it began: with its computation.
+    pub t_start: Time,
+    /// When the worker had computed its gradients, delays included, and began to send.
+    pub t_ready: Time,
+    /// When it had the results of all blocks.
+    pub t_end: Time,
+    /// How long it was held up as a straggler.
+    pub delay: Time,
+    /// Who.
+    pub worker: u32,
+    /// Its job.
+    pub cluster: u16,
+    /// Which iteration.
+    pub iteration: u32,
+    /// Blocks that it sent.
+    pub sent: u32,
+    /// Blocks that it did not send, since their result was there.
+    pub skipped: u32,
+    /// Results that lacked sources.
+    pub degraded: u32,
+    /// Sources of all results together.
+    pub sources: u64,
+    /// It had all results when it wanted to begin, and computed nothing.
+    pub missed: bool,
+}
+
+/// A result that a worker of synchronous training got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reply {
+    /// When its last bit arrived.
+    pub t_recv: Time,
+    /// When the worker sent its own contribution to the block; none if it had not.
+    pub t_sent: Option<Time>,
+    /// Who.
+    pub worker: u32,
+    /// Its job.
+    pub cluster: u16,
+    /// The block, numbered over all iterations.
+    pub seq: u32,
+    /// Which result: the id under which the aggregate is known.
+    pub packet: PacketId,
+    /// Sources that it represents.
+    pub count: u16,
+    /// Not all of them.
+    pub degraded: bool,
+    /// The worker had a result of this block already.
+    pub again: bool,
 }
 
 #[cfg(test)]

@@ -13,6 +13,10 @@ pub const BOOKS: &str = "books";
 pub const RECEIVED: &str = "received";
 /// Stream name of what workers knew and did, where it was asked for.
 pub const STATES: &str = "states";
+/// Stream name of the iterations of synchronous training.
+pub const ITERATIONS: &str = "iterations";
+/// Stream name of the results that workers of synchronous training got.
+pub const RESULTS: &str = "results";
 /// Version of all schemas; a reader refuses a newer one.
 pub const SCHEMA_VERSION: u32 = 1;
 
@@ -99,6 +103,47 @@ pub fn states_schema() -> SchemaRef {
             ("ack_age_ps", Int64, true),
             ("p_send", Float32, true),
             ("sent", Boolean, true),
+        ],
+    )
+}
+
+/// Columns of `iterations`, one row per worker and iteration of synchronous training; see [`super::Iteration`].
+pub fn iterations_schema() -> SchemaRef {
+    use DataType::*;
+    schema(
+        ITERATIONS,
+        &[
+            ("t_start_ps", Int64, false),
+            ("t_ready_ps", Int64, false),
+            ("t_end_ps", Int64, false),
+            ("delay_ps", Int64, false),
+            ("worker", UInt32, false),
+            ("cluster", UInt16, false),
+            ("iteration", UInt32, false),
+            ("sent", UInt32, false),
+            ("skipped", UInt32, false),
+            ("degraded", UInt32, false),
+            ("sources", UInt64, false),
+            ("missed", Boolean, false),
+        ],
+    )
+}
+
+/// Columns of `results`, one row per result at a worker of synchronous training; see [`super::Reply`].
+pub fn results_schema() -> SchemaRef {
+    use DataType::*;
+    schema(
+        RESULTS,
+        &[
+            ("t_recv_ps", Int64, false),
+            ("t_sent_ps", Int64, true),
+            ("worker", UInt32, false),
+            ("cluster", UInt16, false),
+            ("seq", UInt32, false),
+            ("packet", UInt64, false),
+            ("count", UInt16, false),
+            ("degraded", Boolean, false),
+            ("again", Boolean, false),
         ],
     )
 }

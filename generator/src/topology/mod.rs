@@ -7,6 +7,7 @@ mod bottleneck;
 mod custom;
 mod model;
 mod multi_hop;
+mod rack;
 
 use crate::Result;
 use crate::config::Section;
@@ -25,7 +26,7 @@ pub trait Shape: Named + Sync {
 }
 
 /// Every shape, by name.
-pub static SHAPES: &[&dyn Shape] = &[&bottleneck::Bottleneck, &multi_hop::MultiHop, &custom::Custom];
+pub static SHAPES: &[&dyn Shape] = &[&bottleneck::Bottleneck, &multi_hop::MultiHop, &custom::Custom, &rack::Rack];
 
 #[cfg(test)]
 mod tests {

@@ -142,6 +142,9 @@ pub struct Topology {
     pub nodes: Vec<Node>,
     /// Directed links.
     pub links: Vec<Link>,
+    /// The device on top of a network without a server: synchronous training aggregates there, and what comes out goes
+    /// back to the workers.
+    pub top: Option<NodeId>,
 }
 
 impl Topology {
@@ -170,6 +173,11 @@ impl Topology {
     /// All parameter servers.
     pub fn servers(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.nodes.iter().enumerate().filter(|(_, n)| n.role == Role::Server).map(|(i, _)| i as NodeId)
+    }
+
+    /// Where updates go: the server, or the device on top.
+    pub fn sink(&self) -> Option<NodeId> {
+        self.servers().next().or(self.top)
     }
 
     /// The host of each worker, by worker id.
@@ -271,7 +279,7 @@ impl Topology {
     }
 
     fn check_reachable(&self) -> Result<()> {
-        let servers: Vec<_> = self.servers().collect();
+        let servers: Vec<_> = self.servers().chain(self.top).collect();
         let [server] = servers[..] else {
             return Err(Error::config(format!(
                 "[topology]: there are {} servers; this version needs exactly 1",
