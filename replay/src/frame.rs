@@ -19,6 +19,8 @@ pub enum Kind {
     Plain,
     /// An acknowledgement or other control; it has no place in the books.
     Control,
+    /// A result on its way to the workers: what it is made of ended in the device that made it, whose books say so.
+    Result,
 }
 
 /// A frame on its way. `t` is the time of what happens next to it: its arrival, mostly.
@@ -48,7 +50,13 @@ impl Frame {
     /// Do books speak of it?
     #[inline]
     pub fn is_booked(&self) -> bool {
-        self.kind != Kind::Control
+        !self.goes_down()
+    }
+
+    /// Is it on its way to workers?
+    #[inline]
+    pub fn goes_down(&self) -> bool {
+        matches!(self.kind, Kind::Control | Kind::Result)
     }
 }
 

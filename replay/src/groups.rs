@@ -11,6 +11,29 @@ use crate::endpoint::Facts;
 /// Of one device: for each cluster, the ports towards its workers, each once.
 pub type GroupPorts = Vec<Vec<u16>>;
 
+/// Who contributes to an aggregate of a synchronous job at a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Contributor {
+    /// Its source id: the number of the worker in the job or, for a device, of the first worker below it, so that ids are
+    /// the job's own at every level.
+    pub id: u8,
+    /// The worker; none for a device.
+    pub worker: Option<u32>,
+    /// Workers that it stands for.
+    pub workers: u8,
+}
+
+/// What a device knows of one synchronous job, as its control plane configures it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct JobPlace {
+    /// Who contributes here, by id.
+    pub sources: Vec<Contributor>,
+    /// Under which id this device contributes to the one above it; none on top.
+    pub own: Option<u8>,
+    /// Ports towards the job's workers, each once.
+    pub ports: Vec<u16>,
+}
+
 /// The control plane's event (OLAF §7, "P4 Control Plane"): a worker joins another cluster.
 #[derive(Debug, Clone)]
 pub struct Regroup {
@@ -76,6 +99,40 @@ impl Groups {
         tables.into_iter().map(Arc::new).collect()
     }
 
+    /// For each node, what it knows of each job, on the way from the workers to the top.
+    pub(crate) fn jobs(&self) -> Vec<Vec<JobPlace>> {
+        let mut jobs = vec![vec![JobPlace::default(); self.members.len()]; self.nodes];
+        for (job, members) in self.members.iter().enumerate() {
+            for (index, &worker) in members.iter().enumerate() {
+                let way = &self.ways[worker as usize];
+                for (hop, (node, _)) in way.iter().enumerate() {
+                    let place: &mut JobPlace = &mut jobs[usize::from(*node)][job];
+                    let below = way.get(hop + 1).map(|(node, _)| *node);
+                    // Members come in order, so the first worker below a device is the first one seen.
+                    let first = match below {
+                        Some(below) => *jobs_first(members, &self.ways, below).get_or_insert(index),
+                        None => index,
+                    };
+                    match place.sources.iter_mut().find(|s| usize::from(s.id) == first) {
+                        Some(source) => source.workers = source.workers.saturating_add(1),
+                        None => place.sources.push(Contributor {
+                            id: first as u8,
+                            worker: below.is_none().then_some(worker),
+                            workers: 1,
+                        }),
+                    }
+                    if hop > 0 {
+                        place.own = jobs_first(members, &self.ways, *node).map(|first| first as u8);
+                    }
+                }
+            }
+            for (node, ports) in self.ports_of(job).into_iter().enumerate() {
+                jobs[node][job].ports = ports;
+            }
+        }
+        jobs
+    }
+
     /// What the control plane tells the devices at each move.
     pub(crate) fn changes(mut self, facts: &Facts) -> Vec<Regroup> {
         let mut cluster_of = facts.workers.cluster_of.clone();
@@ -88,4 +145,9 @@ impl Groups {
         };
         facts.workers.moves.iter().map(regroup).collect()
     }
+}
+
+/// The number in its job of the first worker whose way leads through `node`.
+fn jobs_first(members: &BTreeSet<u32>, ways: &[Vec<(NodeId, u16)>], node: NodeId) -> Option<usize> {
+    members.iter().position(|worker| ways[*worker as usize].iter().any(|(at, _)| *at == node))
 }

@@ -6,10 +6,13 @@
 //! a payload only once: to compare it, bit for bit, with its own sum.
 
 mod goal;
+mod result;
 mod table;
 
 use pktgen_generator::record::{Action, Balance, Book, PacketId, Reason, SumOk};
 use pktgen_generator::wire::olaf;
+
+use crate::endpoint::Content;
 
 pub use goal::Goal;
 use table::Table;
@@ -65,6 +68,10 @@ pub struct Ledger {
     fates: Vec<Fates>,
     /// What the run wants to reach, if anything.
     goal: Option<Goal>,
+    /// What contributions to results are, in synchronous aggregation: nothing is kept of them then.
+    content: Option<Box<dyn Content>>,
+    /// Room for a sum of contributions.
+    sums: Vec<i32>,
     /// Rows that speak of packets that are not under way.
     strangers: u64,
 }
@@ -81,7 +88,24 @@ impl Ledger {
             stride: elements,
             fates: vec![Fates::default(); workers],
             goal,
+            content: None,
+            sums: Vec::new(),
             strangers: 0,
+        }
+    }
+
+    /// For `workers` workers whose contributions are integers, as `content` says.
+    pub fn of_results(workers: usize, content: Box<dyn Content>) -> Self {
+        let sums = vec![0; content.elements()];
+        Ledger { content: Some(content), sums, ..Ledger::new(workers, 0, None) }
+    }
+
+    /// The gradients in a payload, as they lie there.
+    #[inline]
+    pub fn gradients<'a>(&self, payload: &'a [u8]) -> &'a [u8] {
+        match &self.content {
+            Some(content) => content.values(payload).unwrap_or(&[]),
+            None => olaf::gradients(payload),
         }
     }
 
@@ -170,6 +194,9 @@ impl Ledger {
     /// A packet reached the server with these gradients; `count` is what its header says.
     #[inline]
     pub fn received(&mut self, packet: PacketId, count: u16, gradients: &[u8]) -> SumOk {
+        if self.content.is_some() {
+            return self.received_result(packet, count, |sums| result::same(sums, gradients));
+        }
         self.delivered(packet, count, |sum| {
             let (numbers, _) = gradients.as_chunks::<4>();
             numbers.len() == sum.len() && numbers.iter().zip(sum).all(|(bytes, value)| *bytes == value.to_le_bytes())
@@ -178,6 +205,9 @@ impl Ledger {
 
     /// The same, of gradients that only a digest is kept of.
     pub fn received_digest(&mut self, packet: PacketId, count: u16, digest: u64) -> SumOk {
+        if self.content.is_some() {
+            return self.received_result(packet, count, |sums| result::digest_of(sums) == digest);
+        }
         self.delivered(packet, count, |sum| {
             let bytes: Vec<u8> = sum.iter().flat_map(|value| value.to_le_bytes()).collect();
             olaf::digest(&bytes) == digest

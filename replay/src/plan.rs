@@ -17,11 +17,11 @@ use pktgen_generator::{Error, Result};
 
 use crate::capture::Records;
 use crate::driver::virtual_time::{Device, Simulation};
-use crate::endpoint::{ENDPOINTS, Endpoint, Facts, Server};
-use crate::groups::{GroupPorts, Groups, Regroup};
+use crate::endpoint::{ENDPOINTS, Endpoint, Facts, Server, WorkerKind};
+use crate::groups::{GroupPorts, Groups, JobPlace, Regroup};
 use crate::ledger::{Goal, Ledger};
 use crate::target::port::{Port, PortTiming};
-use crate::target::program::{PROGRAMS, Place};
+use crate::target::program::{PROGRAMS, Place, ProgramKind};
 use crate::target::queue::QUEUES;
 use crate::transport::TransportPlan;
 
@@ -104,8 +104,12 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
     drop(document.section("verify")?);
     let opened = workload::open(&mut document, Seed(seed))?;
     let workers = Arc::new(opened.source.population().clone());
+    // An ACK with the model has a longer header than the update it answers.
     let frame_max = (opened.source.frame_max() as usize).max(FRAME_MIN);
-    let udp_checksum = read_format(&mut document)?;
+    let mut endpoint = document.section("endpoint")?;
+    let kind: String = endpoint.get("workers", "open_loop")?;
+    let kind = find(ENDPOINTS, "worker endpoint", &kind, &endpoint.place("workers"))?;
+    let udp_checksum = read_format(&mut document, kind)?;
     let transport = TransportPlan::read(&mut document)?;
     let topology = topology::open(&mut document, &workers)?;
     let capture = read_capture(&mut document)?;
@@ -113,22 +117,31 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
     let facts = Facts {
         host_of: Arc::new(topology.host_of(workers.len())),
         workers: workers.clone(),
-        server: topology.servers().next().unwrap_or_default(),
+        server: topology.sink().unwrap_or_default(),
+        host_rate_bps: host_rate_bps(&topology),
         udp_checksum,
         seed: Seed(seed),
         round_trip: round_trip(&topology, frame_max as u32),
         states: capture.states,
     };
-    let (senders, receiver, listens) = read_endpoints(&mut document, &facts, opened.source)?;
+    let (senders, receiver) = read_endpoints(&mut document, endpoint, kind, &facts, opened.source)?;
+    let frame_bytes = senders.frame_bytes().unwrap_or(frame_max + ACK_HEAD - UPDATE_HEAD);
     let mut target = document.section("target")?;
-    let devices = Devices::read(&mut target, &topology, &facts)?;
-    let remarks = remarks(listens, devices.tells_congestion(&target)?, &devices, &capture);
+    let device = DevicePlan { kind, frame_bytes, real_time: transport.kind.capabilities().real_time };
+    let devices = Devices::read(&mut target, &topology, &facts, device)?;
+    let remarks = remarks(kind.listens(), devices.tells_congestion(&target)?, &devices, &capture);
     let changes = Groups::new(&topology, &devices.routes, &facts).changes(&facts);
     let goal = capture.goal.map(|n| Goal::new(n, workers.cluster_of.iter().map(|c| *c != NO_CLUSTER)));
-    let ledger = Ledger::new(workers.len(), elements_in(frame_max), goal);
+    let ledger = match senders.content() {
+        Some(content) => Ledger::of_results(workers.len(), content),
+        None => Ledger::new(workers.len(), elements_in(frame_max), goal),
+    };
     let devices = devices.build_all(&mut target, &topology)?;
     for discipline in QUEUES {
         target.allow(discipline.keys());
+    }
+    for program in PROGRAMS {
+        target.allow(program.keys());
     }
     document.close(target)?;
     document.finish(SECTIONS)?;
@@ -141,8 +154,7 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
             receiver,
             ledger,
             elements: elements_in(frame_max),
-            // An ACK with the model has a longer header than the update it answers.
-            frame_bytes: frame_max + ACK_HEAD - UPDATE_HEAD,
+            frame_bytes,
             changes,
             facts,
         },
@@ -204,26 +216,24 @@ impl<E> Plan<E> {
 /// Opens the workers' endpoint and the server.
 fn read_endpoints(
     document: &mut Document,
+    mut section: Section,
+    kind: &dyn WorkerKind,
     facts: &Facts,
     source: Box<dyn Source>,
-) -> Result<(Box<dyn Endpoint>, Server, bool)> {
-    let mut section = document.section("endpoint")?;
-    let kind: String = section.get("workers", "open_loop")?;
-    let kind = find(ENDPOINTS, "worker endpoint", &kind, &section.place("workers"))?;
-    let listens = kind.listens();
+) -> Result<(Box<dyn Endpoint>, Server)> {
     let senders = kind.open(&mut section, facts, source)?;
     let receiver = Server::open(&mut section, facts)?;
     for kind in ENDPOINTS {
         section.allow(kind.keys());
     }
     document.close(section)?;
-    Ok((senders, receiver, listens))
+    Ok((senders, receiver))
 }
 
 /// Longest time from sending a frame of `bytes` to the arrival of an ACK of that size where nothing waits.
 fn round_trip(topology: &Topology, bytes: u32) -> Time {
     let routes = topology.routes();
-    let Some(server) = topology.servers().next() else { return 0 };
+    let Some(server) = topology.sink() else { return 0 };
     let one_way = |from: NodeId, to: NodeId| -> Time {
         let (mut at, mut time) = (from, 0);
         while at != to {
@@ -238,10 +248,54 @@ fn round_trip(topology: &Topology, bytes: u32) -> Time {
     hosts.map(|(id, _)| one_way(id as NodeId, server) + one_way(server, id as NodeId)).max().unwrap_or(0)
 }
 
-fn read_format(document: &mut Document) -> Result<bool> {
+/// The rate of the slowest link from a host.
+fn host_rate_bps(topology: &Topology) -> u64 {
+    let from_host = |link: &&Link| matches!(topology.nodes[usize::from(link.from)].role, Role::Host(_));
+    topology.links.iter().filter(from_host).map(|link| link.rate.bps()).min().unwrap_or(0)
+}
+
+/// Workers, device and network must go together.
+fn agree(kind: &dyn WorkerKind, program: &dyn ProgramKind, topology: &Topology) -> Result<()> {
+    let (workers, device) = (kind.name(), program.name());
+    match program.format() {
+        Some(format) if format != kind.format() => {
+            return Err(Error::config(format!(
+                "endpoint.workers = \"{workers}\" speaks {} and target.program = \"{device}\" speaks {format}; choose two that speak the same",
+                kind.format()
+            )));
+        }
+        None if kind.is_synchronous() => {
+            return Err(Error::config(format!(
+                "endpoint.workers = \"{workers}\" waits for results, and target.program = \"{device}\" makes none; use program = \"{}\"",
+                kind.format()
+            )));
+        }
+        _ => {}
+    }
+    match (kind.is_synchronous(), topology.servers().next()) {
+        (true, Some(_)) => Err(Error::config(format!(
+            "endpoint.workers = \"{workers}\": results go back to the workers, and this topology has a server; use topology.kind = \"rack\""
+        ))),
+        (false, None) => Err(Error::config(format!(
+            "endpoint.workers = \"{workers}\" sends to a server, and this topology has none; use topology.kind = \"bottleneck\", \"multi_hop\" or \"custom\""
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The wire format, which is that of the workers unless the experiment names it; are UDP checksums filled in?
+fn read_format(document: &mut Document, kind: &dyn WorkerKind) -> Result<bool> {
     let mut section = document.section("format")?;
-    let kind: String = section.get("kind", "olaf")?;
-    find(FORMATS, "wire format", &kind, &section.place("kind"))?;
+    let name: String = section.get("kind", kind.format())?;
+    let format = find(FORMATS, "wire format", &name, &section.place("kind"))?;
+    if format.name() != kind.format() {
+        return Err(Error::config(format!(
+            "{}: \"{name}\" is not what endpoint.workers = \"{}\" speaks, which is \"{}\"; leave format.kind out, or change one of them",
+            section.place("kind"),
+            kind.name(),
+            kind.format()
+        )));
+    }
     let udp_checksum = section.get("udp_checksum", false)?;
     document.close(section)?;
     Ok(udp_checksum)
@@ -286,8 +340,19 @@ fn read_capture(document: &mut Document) -> Result<Capture> {
     Ok(Capture { records, states, pcap, until: until.map_or(NEVER, Span::ps), goal })
 }
 
+/// What devices must fit.
+struct DevicePlan {
+    kind: &'static dyn WorkerKind,
+    frame_bytes: usize,
+    real_time: bool,
+}
+
 /// How the devices of a run are made.
 struct Devices {
+    jobs: Vec<Arc<Vec<JobPlace>>>,
+    frame_bytes: usize,
+    real_time: bool,
+    udp_checksum: bool,
     program: String,
     queue: String,
     timing: PortTiming,
@@ -298,7 +363,8 @@ struct Devices {
 }
 
 impl Devices {
-    fn read(section: &mut Section, topology: &Topology, facts: &Facts) -> Result<Self> {
+    fn read(section: &mut Section, topology: &Topology, facts: &Facts, plan: DevicePlan) -> Result<Self> {
+        let synchronous = plan.kind.is_synchronous();
         let kind: String = section.get("kind", "software")?;
         if kind != "software" {
             return Err(Error::config(format!(
@@ -306,8 +372,10 @@ impl Devices {
                 section.place("kind")
             )));
         }
-        let program: String = section.get("program", "olaf")?;
-        let queue: String = section.get("queue", "olaf")?;
+        let program: String = section.get("program", if synchronous { plan.kind.format() } else { "olaf" })?;
+        let queue: String = section.get("queue", if synchronous { "fifo" } else { "olaf" })?;
+        let chosen = find(PROGRAMS, "program", &program, &section.place("program"))?;
+        agree(plan.kind, chosen, topology)?;
         let efficiency: f64 = section.get("dequeue_efficiency", 1.0)?;
         if !(efficiency > 0.0 && efficiency <= 1.0) {
             return Err(Error::config(format!(
@@ -321,10 +389,17 @@ impl Devices {
         }
         let engine_rate: Option<Rate> = section.get_opt("engine_rate")?;
         let engine_buffer: u32 = section.get("engine_buffer", 16u32)?;
-        let bypass_slots: u32 = section.get("bypass_slots", 1024u32)?;
+        // A window of results may wait for a worker's link: a router's packet memory holds them.
+        let bypass_slots: u32 = section.get("bypass_slots", if synchronous { 1u32 << 20 } else { 1024 })?;
         let routes: Vec<_> = topology.routes().into_iter().map(Arc::new).collect();
-        let group_ports = Groups::new(topology, &routes, facts).tables();
+        let groups = Groups::new(topology, &routes, facts);
+        let jobs = if synchronous { groups.jobs() } else { vec![Vec::new(); topology.nodes.len()] };
+        let group_ports = groups.tables();
         Ok(Devices {
+            jobs: jobs.into_iter().map(Arc::new).collect(),
+            frame_bytes: plan.frame_bytes,
+            real_time: plan.real_time,
+            udp_checksum: facts.udp_checksum,
             program,
             queue,
             timing: PortTiming {
@@ -365,6 +440,10 @@ impl Devices {
             workers: self.workers.clone(),
             group_ports: self.group_ports[usize::from(node)].clone(),
             server: self.server,
+            jobs: self.jobs[usize::from(node)].clone(),
+            frame_bytes: self.frame_bytes,
+            real_time: self.real_time,
+            udp_checksum: self.udp_checksum,
         };
         let program = find(PROGRAMS, "program", &self.program, &section.place("program"))?;
         let discipline = find(QUEUES, "queue", &self.queue, &section.place("queue"))?;

@@ -159,6 +159,12 @@ pub fn values<'a>(payload: &'a [u8], header: &Header) -> &'a [u8] {
     &payload[UPDATE_HEAD..UPDATE_HEAD + usize::from(header.elements) * 4]
 }
 
+/// The gradients of an update, as little-endian bytes; none of what is no update.
+#[inline]
+pub fn gradients(payload: &[u8]) -> &[u8] {
+    Header::parse_update(payload).map_or(&[], |header| values(payload, &header))
+}
+
 /// Adds little-endian f32 vectors: `sum += part`. The shorter length counts.
 #[inline]
 pub fn add_values(sum: &mut [u8], part: &[u8]) {

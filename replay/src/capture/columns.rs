@@ -7,8 +7,8 @@ use arrow::array::{
 };
 use arrow::datatypes::SchemaRef;
 use pktgen_generator::record::{
-    BOOKS, Book, RECEIVED, Received, SENT, STATES, Sent, State, books_schema, received_schema, sent_schema,
-    states_schema,
+    BOOKS, Book, ITERATIONS, Iteration, RECEIVED, RESULTS, Received, Reply, SENT, STATES, Sent, State, books_schema,
+    iterations_schema, received_schema, results_schema, sent_schema, states_schema,
 };
 
 /// A stream of rows that are columns on disk.
@@ -124,6 +124,61 @@ impl Columns for StateColumns {
             Arc::new(rows.iter().map(|r| r.ack_age).collect::<Int64Array>()),
             Arc::new(rows.iter().map(|r| r.p_send).collect::<Float32Array>()),
             Arc::new(rows.iter().map(|r| r.sent).collect::<BooleanArray>()),
+        ]
+    }
+}
+
+/// Columns of `iterations`.
+pub(super) struct IterationColumns;
+
+impl Columns for IterationColumns {
+    type Row = Iteration;
+    const NAME: &'static str = ITERATIONS;
+
+    fn schema() -> SchemaRef {
+        iterations_schema()
+    }
+
+    fn arrays(rows: &[Iteration]) -> Vec<ArrayRef> {
+        vec![
+            Arc::new(Int64Array::from_iter_values(rows.iter().map(|r| r.t_start))),
+            Arc::new(Int64Array::from_iter_values(rows.iter().map(|r| r.t_ready))),
+            Arc::new(Int64Array::from_iter_values(rows.iter().map(|r| r.t_end))),
+            Arc::new(Int64Array::from_iter_values(rows.iter().map(|r| r.delay))),
+            Arc::new(UInt32Array::from_iter_values(rows.iter().map(|r| r.worker))),
+            Arc::new(UInt16Array::from_iter_values(rows.iter().map(|r| r.cluster))),
+            Arc::new(UInt32Array::from_iter_values(rows.iter().map(|r| r.iteration))),
+            Arc::new(UInt32Array::from_iter_values(rows.iter().map(|r| r.sent))),
+            Arc::new(UInt32Array::from_iter_values(rows.iter().map(|r| r.skipped))),
+            Arc::new(UInt32Array::from_iter_values(rows.iter().map(|r| r.degraded))),
+            Arc::new(UInt64Array::from_iter_values(rows.iter().map(|r| r.sources))),
+            Arc::new(rows.iter().map(|r| Some(r.missed)).collect::<BooleanArray>()),
+        ]
+    }
+}
+
+/// Columns of `results`.
+pub(super) struct ReplyColumns;
+
+impl Columns for ReplyColumns {
+    type Row = Reply;
+    const NAME: &'static str = RESULTS;
+
+    fn schema() -> SchemaRef {
+        results_schema()
+    }
+
+    fn arrays(rows: &[Reply]) -> Vec<ArrayRef> {
+        vec![
+            Arc::new(Int64Array::from_iter_values(rows.iter().map(|r| r.t_recv))),
+            Arc::new(rows.iter().map(|r| r.t_sent).collect::<Int64Array>()),
+            Arc::new(UInt32Array::from_iter_values(rows.iter().map(|r| r.worker))),
+            Arc::new(UInt16Array::from_iter_values(rows.iter().map(|r| r.cluster))),
+            Arc::new(UInt32Array::from_iter_values(rows.iter().map(|r| r.seq))),
+            Arc::new(UInt64Array::from_iter_values(rows.iter().map(|r| r.packet.0))),
+            Arc::new(UInt16Array::from_iter_values(rows.iter().map(|r| r.count))),
+            Arc::new(rows.iter().map(|r| Some(r.degraded)).collect::<BooleanArray>()),
+            Arc::new(rows.iter().map(|r| Some(r.again)).collect::<BooleanArray>()),
         ]
     }
 }

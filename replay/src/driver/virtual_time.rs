@@ -9,12 +9,11 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pktgen_generator::Result;
-use pktgen_generator::record::{Book, Counters, Received, Sent, State, SumOk};
+use pktgen_generator::record::{Book, Counters, Iteration, Received, Reply, Sent, State, SumOk};
 use pktgen_generator::time::{HORIZON, NEVER, Serialiser, Time};
 use pktgen_generator::topology::{Link, NodeId, Role, Topology};
 
 use super::calendar::Calendar;
-use crate::endpoint::server::gradients;
 use crate::endpoint::{Endpoint, Host};
 use crate::frame::{BURST, Frame, Kind, Pool};
 use crate::groups::Regroup;
@@ -35,6 +34,14 @@ pub trait Recorder {
     fn state(&mut self, _row: &State) -> Result<()> {
         Ok(())
     }
+    /// An iteration of synchronous training ended.
+    fn iteration(&mut self, _row: &Iteration) -> Result<()> {
+        Ok(())
+    }
+    /// A worker of synchronous training got a result.
+    fn reply(&mut self, _row: &Reply) -> Result<()> {
+        Ok(())
+    }
     /// A packet reached the server; `frame` is all of it.
     fn received(&mut self, row: &Received, frame: &[u8]) -> Result<()>;
 }
@@ -47,12 +54,13 @@ pub struct Device {
     pub ports: Vec<Port>,
     pub(crate) books: Books,
     first_slot: u32,
+    timer_slot: u32,
 }
 
 impl Device {
     /// The device at `node`.
     pub fn new(node: NodeId, program: Box<dyn Program>, ports: Vec<Port>) -> Self {
-        Device { program, ports, books: Books { node, ..Default::default() }, first_slot: 0 }
+        Device { program, ports, books: Books { node, ..Default::default() }, first_slot: 0, timer_slot: 0 }
     }
 }
 
@@ -82,6 +90,7 @@ struct Line {
 #[derive(Clone, Copy)]
 enum Slot {
     Port { node: NodeId, port: u16 },
+    Timer { node: NodeId },
     Control,
     Workers,
     Arrival { link: u32 },
@@ -165,6 +174,12 @@ impl Simulation {
                     Place::Device(Box::new(device))
                 }
             });
+        }
+        for (id, place) in places.iter_mut().enumerate() {
+            if let Place::Device(device) = place {
+                device.timer_slot = slots.len() as u32;
+                slots.push(Slot::Timer { node: id as NodeId });
+            }
         }
         // The control plane acts before what is generated or arrives at the same time.
         let control_slot = slots.len() as u32;
@@ -296,11 +311,15 @@ impl Simulation {
         for place in &self.places {
             if let Place::Device(device) = place {
                 self.counters.acks_dropped += device.books.control_dropped;
+                for (name, n) in device.program.counters() {
+                    *self.counters.device.entry(name.to_owned()).or_default() += n;
+                }
             }
         }
         self.counters.acks_sent = self.host.acks_sent;
         self.counters.acks_received = self.host.acks_received;
         self.counters.foreign = self.host.foreign;
+        self.counters.clipped = self.workers.clipped();
         if let Some(goal) = self.ledger.goal() {
             self.counters.workers_at_goal = goal.workers() - goal.short();
         }
@@ -329,6 +348,7 @@ impl Simulation {
                 self.touched.push(port);
                 self.settle_device(node, recorder)
             }
+            Slot::Timer { node } => self.on_timer(t, node, recorder),
             Slot::Control => {
                 self.regroup(slot);
                 Ok(())
@@ -349,6 +369,15 @@ impl Simulation {
                 self.arrive(to, frame, recorder)
             }
         }
+    }
+
+    /// A device's program wanted to be called at `t`.
+    fn on_timer(&mut self, t: Time, node: NodeId, recorder: &mut dyn Recorder) -> Result<()> {
+        let Place::Device(device) = &mut self.places[usize::from(node)] else { unreachable!("timers are devices'") };
+        let mut context =
+            Context::new(&mut self.pool, &mut device.books, &mut device.ports, &mut self.out, &mut self.touched);
+        device.program.on_timer(t, &mut context);
+        self.settle_device(node, recorder)
     }
 
     /// Lets every device know who is in which cluster from now on.
@@ -413,12 +442,13 @@ impl Simulation {
         for port in self.touched.drain(..) {
             self.calendar.set(device.first_slot + u32::from(port), device.ports[usize::from(port)].wake());
         }
+        self.calendar.set(device.timer_slot, device.program.next_wake());
         for row in device.books.rows.drain(..) {
             self.ledger.book(&row);
             recorder.book(&row)?;
         }
         for (link, frame) in self.out.frames.drain(..) {
-            if frame.kind == Kind::Control {
+            if frame.goes_down() {
                 self.counters.downlink_bytes += u64::from(frame.len);
             }
             let line = &mut self.lines[link as usize];
@@ -445,6 +475,13 @@ impl Simulation {
         for row in self.host.states.drain(..) {
             recorder.state(&row)?;
         }
+        for row in self.host.iterations.drain(..) {
+            recorder.iteration(&row)?;
+        }
+        self.counters.replies += self.host.replies.len() as u64;
+        for row in self.host.replies.drain(..) {
+            recorder.reply(&row)?;
+        }
         for outgoing in self.host.outgoing.drain(..) {
             let (Place::Host(uplink) | Place::Server(uplink)) = &mut self.places[usize::from(outgoing.node)] else {
                 unreachable!("only hosts and servers have uplinks")
@@ -458,7 +495,7 @@ impl Simulation {
                 Some(row) => {
                     self.sent += 1;
                     self.generated_to = self.generated_to.max(row.t_gen);
-                    self.ledger.sent(frame.packet, gradients(&self.pool, &frame));
+                    self.ledger.sent(frame.packet, self.ledger.gradients(self.pool.payload(&frame)));
                     recorder.sent(&Sent { t_sent: Some(leaves), ..row })?;
                     if self.react {
                         self.workers.left(frame.packet, leaves);
@@ -470,9 +507,9 @@ impl Simulation {
         }
         for delivery in self.host.deliveries.drain(..) {
             let (mut row, frame) = (delivery.row, delivery.frame);
-            let values = gradients(&self.pool, &frame);
+            let values = self.ledger.gradients(self.pool.payload(&frame));
             let verdict = self.ledger.received(row.packet, row.count, values);
-            if frame.kind == Kind::Update {
+            if matches!(frame.kind, Kind::Update | Kind::Result) {
                 row.sum_ok = verdict;
                 self.counters.packets_received += 1;
                 self.counters.bytes_received += u64::from(row.bytes);

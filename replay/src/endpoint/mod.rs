@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use pktgen_generator::Result;
 use pktgen_generator::config::Section;
-use pktgen_generator::record::{PacketId, Received, Sent, State};
+use pktgen_generator::record::{Iteration, PacketId, Received, Reply, Sent, State};
 use pktgen_generator::registry::Named;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::time::Time;
@@ -56,6 +56,10 @@ pub struct Host {
     pub states: Vec<State>,
     /// Updates received.
     pub deliveries: Vec<Delivery>,
+    /// Iterations of synchronous training that ended.
+    pub iterations: Vec<Iteration>,
+    /// Results of synchronous training that arrived at workers.
+    pub replies: Vec<Reply>,
     /// Acknowledgements that arrived at workers.
     pub acks_received: u64,
     /// Acknowledgements that the server sent.
@@ -86,6 +90,32 @@ pub trait Endpoint: Send {
     fn failure(&self) -> Option<String> {
         None
     }
+
+    /// What every contribution to a result is, where workers take part in synchronous aggregation: sums are verified
+    /// against it.
+    fn content(&self) -> Option<Box<dyn Content>> {
+        None
+    }
+
+    /// Bytes of its largest frame, where those of the workload's updates are not what it sends.
+    fn frame_bytes(&self) -> Option<usize> {
+        None
+    }
+
+    /// Elements that did not fit an integer when they were scaled.
+    fn clipped(&self) -> u64 {
+        0
+    }
+}
+
+/// The integers that workers contribute, as a pure function.
+pub trait Content: Send {
+    /// Adds the contribution of `packet`'s worker to `sums`, with wrap-around; returns how many elements it has.
+    fn add(&mut self, packet: PacketId, sums: &mut [i32]) -> usize;
+    /// Most elements of a contribution.
+    fn elements(&self) -> usize;
+    /// The integers of a result that arrived, as big-endian bytes; none if it is not one.
+    fn values<'a>(&self, payload: &'a [u8]) -> Option<&'a [u8]>;
 }
 
 /// What an endpoint knows of the run.
@@ -101,6 +131,8 @@ pub struct Facts {
     pub udp_checksum: bool,
     /// The run's seed.
     pub seed: Seed,
+    /// The host link of the workers: rate in bit/s of the slowest.
+    pub host_rate_bps: u64,
     /// Longest time from sending an update to its ACK where nothing waits.
     pub round_trip: Time,
     /// Are workers' states recorded?
@@ -111,6 +143,16 @@ pub struct Facts {
 pub trait WorkerKind: Named + Sync {
     /// The keys of `[endpoint]` that [`open`](Self::open) reads: they stay valid when a sweep also visits other kinds.
     fn keys(&self) -> &'static [&'static str];
+
+    /// The wire format that it speaks.
+    fn format(&self) -> &'static str {
+        "olaf"
+    }
+
+    /// Does it take part in synchronous aggregation, without a server?
+    fn is_synchronous(&self) -> bool {
+        false
+    }
 
     /// Does it go by the state of queues that ACKs bring?
     fn listens(&self) -> bool {

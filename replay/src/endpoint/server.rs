@@ -167,12 +167,3 @@ impl Endpoint for Server {
         }
     }
 }
-
-/// The gradients of a delivered frame, as little-endian bytes.
-pub fn gradients<'a>(pool: &'a Pool, frame: &Frame) -> &'a [u8] {
-    let payload = pool.payload(frame);
-    match Header::parse_update(payload) {
-        Some(header) => olaf::values(payload, &header),
-        None => &[],
-    }
-}

@@ -13,7 +13,7 @@ use super::{RealOutcome, Shared, lost};
 use crate::capture::DeviceRows;
 use crate::driver::virtual_time::Device;
 use crate::endpoint::Facts;
-use crate::frame::{BURST, Frame, Kind, Pool};
+use crate::frame::{BURST, Frame, Pool};
 use crate::groups::Regroup;
 use crate::target::context::{Context, Outbox};
 use crate::transport::Wire;
@@ -96,6 +96,9 @@ impl<'a> DeviceRole<'a> {
                 busy += self.receive(side, shared)?;
             }
             let now = shared.clock.now();
+            if self.device.program.next_wake() <= now {
+                self.on_timer(now);
+            }
             let ports = self.device.ports.iter_mut().filter(|port| port.wake() <= now);
             ports.for_each(|port| port.advance(now, &mut self.pool, &mut self.device.books, &mut self.out));
             self.settle()?;
@@ -112,6 +115,7 @@ impl<'a> DeviceRole<'a> {
             }
             let ports = self.device.ports.iter().map(|port| port.wake());
             let next = ports.chain(self.waiting.iter().map(Waiting::next)).min().unwrap_or(NEVER);
+            let next = next.min(self.device.program.next_wake());
             if shared.is_cut_off(now) {
                 return self.flush();
             }
@@ -125,6 +129,19 @@ impl<'a> DeviceRole<'a> {
                 shared.idle(self.wires[DOWN].as_mut(), next.min(now + 1_000_000_000))?;
             }
         }
+    }
+
+    /// The program wanted to be called.
+    fn on_timer(&mut self, now: Time) {
+        let mut context = Context::new(
+            &mut self.pool,
+            &mut self.device.books,
+            &mut self.device.ports,
+            &mut self.out,
+            &mut self.touched,
+        );
+        self.device.program.on_timer(now, &mut context);
+        self.touched.clear();
     }
 
     /// Tells what was lost, now and then: asking costs a system call or two.
@@ -187,7 +204,7 @@ impl<'a> DeviceRole<'a> {
             self.rows.book(&row)?;
         }
         for (link, frame) in self.out.frames.drain(..) {
-            if frame.kind == Kind::Control {
+            if frame.goes_down() {
                 self.downlink_bytes += u64::from(frame.len);
             }
             self.waiting[self.wire_of[link as usize]].push(frame, ());
@@ -203,6 +220,7 @@ impl<'a> DeviceRole<'a> {
     pub(super) fn count(&mut self, outcome: &mut RealOutcome) {
         outcome.counters.acks_dropped = self.device.books.control_dropped;
         outcome.counters.downlink_bytes += self.downlink_bytes;
+        outcome.counters.device = self.device.program.counters().into_iter().map(|(k, n)| (k.to_owned(), n)).collect();
         outcome.counters.foreign += self.foreign;
         for (name, wire) in ["device.down", "device.up"].into_iter().zip(&mut self.wires) {
             lost(name, wire.as_mut(), outcome);

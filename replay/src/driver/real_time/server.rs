@@ -5,12 +5,11 @@ use std::sync::atomic::Ordering;
 use pktgen_generator::Result;
 use pktgen_generator::record::Counters;
 use pktgen_generator::time::NEVER;
-use pktgen_generator::wire::olaf::digest;
+use pktgen_generator::wire::olaf::{self, digest};
 
 use super::frames::{Waiting, take};
 use super::{RealOutcome, Shared, lost};
 use crate::capture::ServerRows;
-use crate::endpoint::server::gradients;
 use crate::endpoint::{Endpoint, Facts, Host, Server};
 use crate::frame::{BURST, Frame, Pool};
 use crate::transport::Wire;
@@ -95,7 +94,7 @@ impl<'a> ServerRole<'a> {
         }
         for delivery in self.host.deliveries.drain(..) {
             let (mut row, frame) = (delivery.row, delivery.frame);
-            let values = gradients(&self.pool, &frame);
+            let values = olaf::gradients(self.pool.payload(&frame));
             row.digest = Some(digest(values));
             self.packets += 1;
             self.bytes += u64::from(row.bytes);

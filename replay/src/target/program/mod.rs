@@ -8,16 +8,30 @@ use std::sync::Arc;
 use pktgen_generator::Result;
 use pktgen_generator::config::Section;
 use pktgen_generator::registry::Named;
+use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::{NodeId, Population};
 
 use super::context::Context;
 use crate::frame::Frame;
-use crate::groups::{GroupPorts, Regroup};
+use crate::groups::{GroupPorts, JobPlace, Regroup};
 
 /// A program on one device.
 pub trait Program: Send {
     /// Frames arrived, each at its `t`. Every frame is emitted, dropped or kept.
     fn on_burst(&mut self, burst: &[Frame], context: &mut Context);
+
+    /// When it wants to be called although nothing arrives; [`NEVER`] if it has no timers.
+    fn next_wake(&self) -> Time {
+        NEVER
+    }
+
+    /// It is `t`, the time that it asked for.
+    fn on_timer(&mut self, _t: Time, _context: &mut Context) {}
+
+    /// What it counted, for the manifest.
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 
     /// The control plane moves a worker; the device is at `node`.
     fn regroup(&mut self, _regroup: &Regroup, _node: usize) {}
@@ -34,8 +48,16 @@ pub struct Place {
     pub workers: Arc<Population>,
     /// Ports towards the workers of each cluster, each port once.
     pub group_ports: Arc<GroupPorts>,
-    /// The parameter server.
+    /// The parameter server; of synchronous runs without one, the device on top.
     pub server: NodeId,
+    /// Of each synchronous job: who contributes here.
+    pub jobs: Arc<Vec<JobPlace>>,
+    /// Bytes of the largest frame.
+    pub frame_bytes: usize,
+    /// Does time pass by itself? Models of a chip's time are for virtual time only.
+    pub real_time: bool,
+    /// Fill in UDP checksums?
+    pub udp_checksum: bool,
 }
 
 /// Makes programs.
@@ -43,6 +65,16 @@ pub trait ProgramKind: Named + Sync {
     /// Does it look up workers and clusters, and send what is no update around the queue?
     fn identifies(&self) -> bool {
         false
+    }
+
+    /// The keys of `[target]` that [`open`](Self::open) reads: they stay valid when a sweep also visits other programs.
+    fn keys(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The wire format that it speaks; none if it is not particular.
+    fn format(&self) -> Option<&'static str> {
+        None
     }
 
     /// Reads its keys from `[target]` and makes the program of one device.
