@@ -62,8 +62,7 @@ fn driver(c: &mut Criterion) {
                     let dir = tempfile::tempdir().expect("a temporary folder");
                     let plan = experiment.plan(run).expect("valid");
                     let manifest = experiment.manifest(run, &plan);
-                    let recorder =
-                        RunDir::create(dir.path(), &manifest, plan.records, false, false).expect("a run dir");
+                    let recorder = RunDir::create(dir.path(), &manifest, plan.wanted()).expect("a run dir");
                     (dir, plan, recorder)
                 },
                 |(dir, plan, mut recorder)| {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pktgen_generator::config::{Document, Origin, SECTIONS, Section, Value};
-use pktgen_generator::record::NO_CLUSTER;
+use pktgen_generator::record::{NO_CLUSTER, Training};
 use pktgen_generator::registry::find;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::time::{NEVER, SECOND, Serialiser, Time};
@@ -15,7 +15,7 @@ use pktgen_generator::wire::olaf::{ACK_HEAD, FRAME_MIN, UPDATE_HEAD, elements_in
 use pktgen_generator::workload::{self, Source};
 use pktgen_generator::{Error, Result};
 
-use crate::capture::Records;
+use crate::capture::{Records, Wanted};
 use crate::driver::virtual_time::{Device, Simulation};
 use crate::endpoint::{ENDPOINTS, Endpoint, Facts, Server, WorkerKind};
 use crate::groups::{GroupPorts, Groups, JobPlace, Regroup};
@@ -61,6 +61,8 @@ pub struct Plan<E = Simulation> {
     pub records: Records,
     /// Are workers' states recorded?
     pub states: bool,
+    /// What is trained, if workers aggregate in iterations, without a server.
+    pub training: Option<Training>,
     /// Are the packets at the server captured?
     pub pcap: bool,
     /// Hash of the trace or of what it is made from.
@@ -125,6 +127,7 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
         states: capture.states,
     };
     let (senders, receiver) = read_endpoints(&mut document, endpoint, kind, &facts, opened.source)?;
+    let training = senders.training();
     let frame_bytes = senders.frame_bytes().unwrap_or(frame_max + ACK_HEAD - UPDATE_HEAD);
     let mut target = document.section("target")?;
     let device = DevicePlan { kind, frame_bytes, real_time: transport.kind.capabilities().real_time };
@@ -164,6 +167,7 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
         goal: capture.goal,
         records: capture.records,
         states: capture.states,
+        training,
         pcap: capture.pcap,
         trace_hash: opened.hash,
         workers,
@@ -189,6 +193,11 @@ fn remarks(listens: bool, told: bool, devices: &Devices, capture: &Capture) -> V
 }
 
 impl<E> Plan<E> {
+    /// What its run dir keeps.
+    pub fn wanted(&self) -> Wanted {
+        Wanted { records: self.records, states: self.states, rounds: self.training.is_some(), pcap: self.pcap }
+    }
+
     /// Does it run in real time?
     pub fn is_real_time(&self) -> bool {
         self.transport.kind.capabilities().real_time
@@ -204,6 +213,7 @@ impl<E> Plan<E> {
             goal: self.goal,
             records: self.records,
             states: self.states,
+            training: self.training,
             pcap: self.pcap,
             trace_hash: self.trace_hash,
             workers: self.workers,

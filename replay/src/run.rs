@@ -244,7 +244,7 @@ impl Experiment {
         claim(dir)?;
         let source = || source(self.resolve(run)?, run.seed);
         let opened = plan.is_real_time().then(|| real::open(&plan, source, task.roles)).transpose()?;
-        let mut recorder = RunDir::create(dir, &manifest, plan.records, plan.states, plan.pcap)?;
+        let mut recorder = RunDir::create(dir, &manifest, plan.wanted())?;
         let mut achieved_pps = None;
         if let Some(opened) = opened {
             achieved_pps = real::run(plan, opened, source, &mut manifest, recorder, task)?;
@@ -289,6 +289,11 @@ impl Experiment {
                 "books.t_ps",
                 "received.t_recv_ps",
                 "states.t_ps",
+                "iterations.t_start_ps",
+                "iterations.t_ready_ps",
+                "iterations.t_end_ps",
+                "results.t_recv_ps",
+                "results.t_sent_ps",
             ]
             .map(clock)
             .into(),
@@ -297,6 +302,7 @@ impl Experiment {
             records: plan.records.to_string(),
             clusters: plan.workers.cluster_of.clone(),
             part: None,
+            training: plan.training.clone(),
             goal: plan.goal,
             balance: Balance::default(),
             balance_by_worker: Vec::new(),

@@ -154,6 +154,35 @@ impl Counters {
     }
 }
 
+/// What synchronous training is about, for metrics that compare with it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Training {
+    /// Name of the model.
+    pub model: String,
+    /// Jobs side by side.
+    pub jobs: u16,
+    /// Workers of each.
+    pub workers: u32,
+    /// Iterations of each worker.
+    pub iterations: u32,
+    /// Packets per worker and iteration.
+    pub blocks: u32,
+    /// Gradients of the model.
+    pub elements: u64,
+    /// Computation of an iteration, in ps.
+    pub compute_ps: i64,
+    /// Rate of a worker's link.
+    pub host_rate_bps: u64,
+    /// An iteration without stragglers over an ideal network: compute + 2(n−1)/n · size/rate (§6.1 "Ideal setup": a ring).
+    pub ideal_ps: i64,
+    /// Blocks that a worker may have outstanding.
+    pub window: u32,
+    /// After how long a block without news is given up; none if never.
+    pub timeout_ps: Option<i64>,
+    /// Iterations without stragglers to the accuracy that is wanted, if the experiment states it.
+    pub iterations_to_target: Option<u64>,
+}
+
 /// May the numbers be used?
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Validity {
@@ -211,6 +240,9 @@ pub struct Manifest {
     /// Which part of a run this is: `workers`, `device`, `server`, or `frames` of an interface; none for a whole one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
+    /// What is trained, in synchronous runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub training: Option<Training>,
     /// Updates that every worker must have represented at the server, if the run is one to a goal.
     #[serde(default)]
     pub goal: Option<u32>,

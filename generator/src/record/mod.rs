@@ -12,7 +12,7 @@ mod schema;
 
 pub use manifest::{
     Balance, Counters, Group, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState, SweepManifest, SweepRun,
-    Validity,
+    Training, Validity,
 };
 pub use row::{Action, Book, Iteration, NO_CLUSTER, PacketId, Reason, Received, Reply, Sent, State, SumOk};
 pub use schema::{

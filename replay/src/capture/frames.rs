@@ -303,6 +303,7 @@ fn manifest(plan: &CapturePlan, listener: &Listener) -> Manifest {
         records: "none".into(),
         clusters: Vec::new(),
         part: Some("frames".into()),
+        training: None,
         goal: None,
         balance: Balance::default(),
         balance_by_worker: Vec::new(),

@@ -11,5 +11,6 @@ mod run_dir;
 mod stream;
 
 pub use run_dir::{
-    DeviceRows, PartDirs, Records, RunDir, ServerRows, Sides, WorkerRows, claim, join_records, recover, write_manifest,
+    DeviceRows, PartDirs, Records, RunDir, ServerRows, Sides, Wanted, WorkerRows, claim, join_records, recover,
+    write_manifest,
 };

@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use pktgen_generator::pcap::{Form, Writer, WriterOptions};
-use pktgen_generator::record::{Book, Manifest, Received, RunState, STATES, Sent, State};
+use pktgen_generator::record::{
+    Book, ITERATIONS, Iteration, Manifest, RESULTS, Received, Reply, RunState, STATES, Sent, State,
+};
 use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
 use serde::Serialize;
 
-use super::columns::{BookColumns, ReceivedColumns, SentColumns, StateColumns};
+use super::columns::{BookColumns, IterationColumns, ReceivedColumns, ReplyColumns, SentColumns, StateColumns};
 use super::stream::{Stream, convert, copy_shifted, running_path};
 use crate::clock::RunClock;
 use crate::driver::virtual_time::Recorder;
@@ -61,6 +63,19 @@ impl Records {
     }
 }
 
+/// What a run dir keeps.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    /// Which rows of the streams.
+    pub records: Records,
+    /// The states of workers that listen for queues?
+    pub states: bool,
+    /// The iterations of synchronous training, all of them, and the results as workers got them, as `records` says?
+    pub rounds: bool,
+    /// The packets at the server?
+    pub pcap: bool,
+}
+
 /// A run dir that is being written.
 pub struct RunDir {
     dir: PathBuf,
@@ -70,23 +85,30 @@ pub struct RunDir {
     books: Stream<BookColumns>,
     received: Stream<ReceivedColumns>,
     states: Option<Stream<StateColumns>>,
+    rounds: Option<Rounds>,
     pcap: Option<Writer>,
+}
+
+/// The streams of synchronous training.
+struct Rounds {
+    iterations: Stream<IterationColumns>,
+    replies: Stream<ReplyColumns>,
 }
 
 impl RunDir {
     /// Creates `dir`, which must not exist or be empty, with a manifest that says that it is running.
-    /// Beside the streams that `records` chooses, the workers' states and the packets are kept if asked for.
-    pub fn create(dir: &Path, manifest: &Manifest, records: Records, states: bool, pcap: bool) -> Result<Self> {
+    pub fn create(dir: &Path, manifest: &Manifest, wanted: Wanted) -> Result<Self> {
         claim(dir)?;
         write_manifest(dir, manifest)?;
         let options = WriterOptions { anchor_unix_ns: manifest.anchor_unix_ns, ..WriterOptions::new(Form::Pcapng) };
-        let pcap = pcap.then(|| Writer::create(&dir.join("capture.pcapng"), options)).transpose()?;
+        let pcap = wanted.pcap.then(|| Writer::create(&dir.join("capture.pcapng"), options)).transpose()?;
         Ok(RunDir {
-            records,
+            records: wanted.records,
             sent: Stream::create(dir)?,
             books: Stream::create(dir)?,
             received: Stream::create(dir)?,
-            states: states.then(|| Stream::create(dir)).transpose()?,
+            states: wanted.states.then(|| Stream::create(dir)).transpose()?,
+            rounds: wanted.rounds.then(|| Rounds::create(dir)).transpose()?,
             pcap,
             clock: RunClock::start(),
             dir: dir.to_owned(),
@@ -125,6 +147,10 @@ impl RunDir {
         if let Some(states) = self.states {
             states.finish(&self.dir)?;
         }
+        if let Some(rounds) = self.rounds {
+            rounds.iterations.finish(&self.dir)?;
+            rounds.replies.finish(&self.dir)?;
+        }
         if let Some(pcap) = self.pcap {
             pcap.finish()?;
         }
@@ -134,6 +160,12 @@ impl RunDir {
     /// Ends the streams and writes the final manifest.
     pub fn finish(self, manifest: &Manifest) -> Result<()> {
         write_manifest(&self.close()?, manifest)
+    }
+}
+
+impl Rounds {
+    fn create(dir: &Path) -> Result<Self> {
+        Ok(Rounds { iterations: Stream::create(dir)?, replies: Stream::create(dir)? })
     }
 }
 
@@ -152,6 +184,7 @@ pub struct WorkerRows<'a> {
     records: Records,
     sent: &'a mut Stream<SentColumns>,
     states: Option<&'a mut Stream<StateColumns>>,
+    rounds: Option<&'a mut Rounds>,
 }
 
 /// What a device writes.
@@ -177,7 +210,12 @@ impl RunDir {
             self.received.start()?;
         }
         Ok(Sides {
-            workers: WorkerRows { records, sent: &mut self.sent, states: self.states.as_mut() },
+            workers: WorkerRows {
+                records,
+                sent: &mut self.sent,
+                states: self.states.as_mut(),
+                rounds: self.rounds.as_mut(),
+            },
             device: DeviceRows { records, books: &mut self.books },
             server: ServerRows { records, received: &mut self.received, pcap: self.pcap.as_mut() },
         })
@@ -194,6 +232,20 @@ impl WorkerRows<'_> {
     /// A worker under transmission control learned or decided something.
     pub fn state(&mut self, row: &State) -> Result<()> {
         self.states.as_mut().map_or(Ok(()), |states| states.push(row))
+    }
+
+    /// An iteration of synchronous training ended.
+    pub fn iteration(&mut self, row: &Iteration) -> Result<()> {
+        self.rounds.as_mut().map_or(Ok(()), |rounds| rounds.iterations.push(row))
+    }
+
+    /// A worker of synchronous training got a result.
+    #[inline]
+    pub fn reply(&mut self, row: &Reply) -> Result<()> {
+        match &mut self.rounds {
+            Some(rounds) if self.records.keeps(row.seq) => rounds.replies.push(row),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -231,6 +283,18 @@ impl Recorder for RunDir {
         self.states.as_mut().map_or(Ok(()), |states| states.push(row))
     }
 
+    fn iteration(&mut self, row: &Iteration) -> Result<()> {
+        self.rounds.as_mut().map_or(Ok(()), |rounds| rounds.iterations.push(row))
+    }
+
+    #[inline]
+    fn reply(&mut self, row: &Reply) -> Result<()> {
+        match &mut self.rounds {
+            Some(rounds) if self.records.keeps(row.seq) => rounds.replies.push(row),
+            _ => Ok(()),
+        }
+    }
+
     #[inline]
     fn received(&mut self, row: &Received, frame: &[u8]) -> Result<()> {
         if let Some(pcap) = &mut self.pcap {
@@ -258,6 +322,10 @@ pub fn join_records(parts: &PartDirs, out: &Path) -> Result<()> {
     copy_shifted::<ReceivedColumns>(parts.server.0, out, parts.server.1)?;
     if parts.workers.join(format!("{STATES}.parquet")).exists() {
         copy_shifted::<StateColumns>(parts.workers, out, 0)?;
+    }
+    if parts.workers.join(format!("{ITERATIONS}.parquet")).exists() {
+        copy_shifted::<IterationColumns>(parts.workers, out, 0)?;
+        copy_shifted::<ReplyColumns>(parts.workers, out, 0)?;
     }
     for (dir, name) in [(parts.workers, "lateness.hlog"), (parts.server.0, "capture.pcapng")] {
         let (from, to) = (dir.join(name), out.join(name));
@@ -305,6 +373,12 @@ pub fn recover(dir: &Path) -> Result<[u64; 3]> {
     ];
     if running_path(dir, STATES).exists() {
         convert::<StateColumns>(dir)?;
+    }
+    if running_path(dir, ITERATIONS).exists() {
+        convert::<IterationColumns>(dir)?;
+    }
+    if running_path(dir, RESULTS).exists() {
+        convert::<ReplyColumns>(dir)?;
     }
     manifest.state = RunState::Interrupted;
     manifest.validity.valid = false;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use pktgen_generator::Result;
 use pktgen_generator::config::Section;
-use pktgen_generator::record::{Iteration, PacketId, Received, Reply, Sent, State};
+use pktgen_generator::record::{Iteration, PacketId, Received, Reply, Sent, State, Training};
 use pktgen_generator::registry::Named;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::time::Time;
@@ -94,6 +94,11 @@ pub trait Endpoint: Send {
     /// What every contribution to a result is, where workers take part in synchronous aggregation: sums are verified
     /// against it.
     fn content(&self) -> Option<Box<dyn Content>> {
+        None
+    }
+
+    /// What it trains, where it does.
+    fn training(&self) -> Option<Training> {
         None
     }
 
