@@ -116,7 +116,10 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
     let topology = topology::open(&mut document, &workers)?;
     let capture = read_capture(&mut document)?;
     capture.check(opened.endless, &workers)?;
+    let dense = opened.source.dense();
     let facts = Facts {
+        kind,
+        training: dense.map_or((0, 0), |dense| (dense.workers_per_job(), dense.blocks())),
         host_of: Arc::new(topology.host_of(workers.len())),
         workers: workers.clone(),
         server: topology.sink().unwrap_or_default(),
@@ -403,7 +406,11 @@ impl Devices {
         let bypass_slots: u32 = section.get("bypass_slots", if synchronous { 1u32 << 20 } else { 1024 })?;
         let routes: Vec<_> = topology.routes().into_iter().map(Arc::new).collect();
         let groups = Groups::new(topology, &routes, facts);
-        let jobs = if synchronous { groups.jobs() } else { vec![Vec::new(); topology.nodes.len()] };
+        let mut jobs = if synchronous { groups.jobs() } else { vec![Vec::new(); topology.nodes.len()] };
+        if plan.real_time {
+            // All workers are at the end of one cable.
+            jobs.iter_mut().flatten().for_each(|job| job.ports.truncate(1));
+        }
         let group_ports = groups.tables();
         Ok(Devices {
             jobs: jobs.into_iter().map(Arc::new).collect(),

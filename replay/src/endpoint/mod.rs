@@ -6,9 +6,12 @@
 mod gate;
 mod open_loop;
 mod retransmit;
+pub(crate) mod rounds;
 mod sender;
 pub mod server;
+mod switchml;
 mod transmission_control;
+mod trio_ml;
 
 use std::sync::Arc;
 
@@ -21,7 +24,7 @@ use pktgen_generator::time::Time;
 use pktgen_generator::topology::{NodeId, Population};
 use pktgen_generator::workload::Source;
 
-use crate::frame::{Frame, Pool};
+use crate::frame::{Frame, Kind, Pool};
 
 pub use server::Server;
 
@@ -123,9 +126,28 @@ pub trait Content: Send {
     fn values<'a>(&self, payload: &'a [u8]) -> Option<&'a [u8]>;
 }
 
+/// What a frame off a wire is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    /// Which packet; of a result, the one that it is known by.
+    pub packet: PacketId,
+    /// Worker that it comes from or goes to.
+    pub worker: u32,
+    /// Cluster.
+    pub cluster: u16,
+    /// Where it goes.
+    pub flow: NodeId,
+    /// What it is.
+    pub kind: Kind,
+}
+
 /// What an endpoint knows of the run.
 #[derive(Clone)]
 pub struct Facts {
+    /// The workers' kind, which knows what frames are.
+    pub kind: &'static dyn WorkerKind,
+    /// Workers of each job and packets per worker and iteration, in synchronous training; else 0.
+    pub training: (u32, u32),
     /// Workers and clusters.
     pub workers: Arc<Population>,
     /// Host of each worker.
@@ -154,6 +176,11 @@ pub trait WorkerKind: Named + Sync {
         "olaf"
     }
 
+    /// What a frame off a wire is; none if it is nobody's. `bytes` holds whole headers.
+    fn identify(&self, bytes: &[u8], facts: &Facts) -> Option<Identity> {
+        sender::identify(bytes, facts)
+    }
+
     /// Does it take part in synchronous aggregation, without a server?
     fn is_synchronous(&self) -> bool {
         false
@@ -170,4 +197,10 @@ pub trait WorkerKind: Named + Sync {
 
 /// Every worker endpoint, by name.
 pub static ENDPOINTS: &[&dyn WorkerKind] =
-    &[&open_loop::OpenLoopKind, &transmission_control::TransmissionControlKind, &retransmit::RetransmitKind];
+    &[
+        &open_loop::OpenLoopKind,
+        &transmission_control::TransmissionControlKind,
+        &retransmit::RetransmitKind,
+        &trio_ml::TrioMlKind,
+        &switchml::SwitchMlKind,
+    ];

@@ -7,11 +7,11 @@ use pktgen_generator::record::{NO_CLUSTER, PacketId, Sent};
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::{NodeId, Population};
 use pktgen_generator::wire::build::Builder;
-use pktgen_generator::wire::frame::{HEAD, group_of, target_ip, worker_of};
-use pktgen_generator::wire::olaf::Ack;
+use pktgen_generator::wire::frame::{HEAD, SERVER_IP, group_of, source_ip, target_ip, worker_of};
+use pktgen_generator::wire::olaf::{Ack, Header};
 use pktgen_generator::workload::{Source, Update};
 
-use super::{Facts, Host, Outgoing};
+use super::{Facts, Host, Identity, Outgoing};
 use crate::frame::{Frame, Kind, Pool};
 
 /// The source, and what makes frames of its updates.
@@ -67,6 +67,19 @@ impl Sender {
         self.source.take(&mut []);
         host.withheld.push(row(update, 0, update.t_gen));
     }
+}
+
+/// What a frame with our headers is: an update of a worker, or an ACK of the server.
+pub(super) fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
+    let (header, kind, flow) = match worker_of(source_ip(bytes), facts.workers.len()) {
+        Some(_) => (Header::parse_update(&bytes[HEAD..])?, Kind::Update, facts.server),
+        None if source_ip(bytes) == SERVER_IP => {
+            let header = Ack::parse(&bytes[HEAD..])?.header;
+            (header, Kind::Control, *facts.host_of.get(header.worker as usize)?)
+        }
+        None => return None,
+    };
+    Some(Identity { packet: header.packet(), worker: header.worker, cluster: header.cluster, flow, kind })
 }
 
 /// The row of an attempt that is due at `t_due`.

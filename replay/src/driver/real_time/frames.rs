@@ -4,11 +4,10 @@ use std::collections::VecDeque;
 
 use pktgen_generator::Result;
 use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, source_ip, worker_of};
-use pktgen_generator::wire::olaf::{Ack, Header};
+use pktgen_generator::wire::frame::HEAD;
 
-use crate::endpoint::Facts;
-use crate::frame::{BURST, Frame, Kind, Pool};
+use crate::endpoint::{Facts, Identity};
+use crate::frame::{BURST, Frame, Pool};
 use crate::transport::{Arrival, Wire};
 
 /// Takes a frame off a wire into the pool, its time still open; none if it is nobody's.
@@ -17,23 +16,16 @@ pub(super) fn take(arrival: &Arrival, pool: &mut Pool, facts: &Facts) -> Option<
     if bytes.len() < HEAD || bytes.len() > pool.stride() {
         return None;
     }
-    let (header, kind, flow) = match worker_of(source_ip(bytes), facts.workers.len()) {
-        Some(_) => (Header::parse_update(&bytes[HEAD..])?, Kind::Update, facts.server),
-        None if source_ip(bytes) == SERVER_IP => {
-            let header = Ack::parse(&bytes[HEAD..])?.header;
-            (header, Kind::Control, *facts.host_of.get(header.worker as usize)?)
-        }
-        None => return None,
-    };
+    let Identity { packet, worker, cluster, flow, kind } = facts.kind.identify(bytes, facts)?;
     let buffer = pool.take();
     pool.bytes_mut(buffer)[..bytes.len()].copy_from_slice(bytes);
     Some(Frame {
         t: 0,
-        packet: header.packet(),
+        packet,
         buffer,
-        worker: header.worker,
+        worker,
         len: bytes.len() as u16,
-        cluster: header.cluster,
+        cluster,
         flow,
         head: HEAD as u8,
         kind,

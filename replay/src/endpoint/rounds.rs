@@ -1,0 +1,356 @@
+//! Workers of synchronous training, whatever protocol they speak: compute, send the blocks of the model within a
+//! window, get results back, begin again (Trio §4 "Window-based streaming aggregation").
+//!
+//! An iteration is computation, then communication. A worker ends it when it has a result of every block, whether or not
+//! it contributed: blocks whose result came before it sent them are skipped (§5: a straggler gets the partial
+//! results, too). One engine drives all workers of a run; [`Protocol`] has what Trio-ML and SwitchML do differently.
+
+mod content;
+mod settings;
+mod worker;
+
+use std::sync::Arc;
+
+use pktgen_generator::dense::Dense;
+use pktgen_generator::record::{PacketId, Received, Reply, Sent, SumOk, Training};
+use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::topology::NodeId;
+use pktgen_generator::wire::frame::{
+    HEAD, SERVER_IP, Template, group_of, set_udp_checksum, source_ip, target_ip, worker_of,
+};
+
+use super::{Content, Delivery, Endpoint, Facts, Host, Identity, Outgoing};
+use crate::driver::calendar::Calendar;
+use crate::frame::{BURST, Frame, Kind, Pool};
+
+pub(super) use content::Contributions;
+pub(super) use settings::{Settings, dense_of, read_count, read_scale, read_span};
+use worker::{Arrived, Worker};
+
+/// The node of a frame that is for all workers of its job.
+pub const ALL_WORKERS: NodeId = NodeId::MAX;
+
+/// Frames of one worker that may wait for its link: enough to keep it busy, few enough to stay in the cache.
+const UNSENT_MAX: u32 = 8;
+
+/// What a result says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ResultHead {
+    /// Job, by the group that it was sent to.
+    pub job: u16,
+    /// Block, numbered over all iterations.
+    pub seq: u32,
+    /// Sources in it.
+    pub count: u16,
+    /// Not all of the job's.
+    pub degraded: bool,
+}
+
+/// What a worker sends.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Contribution {
+    /// Who.
+    pub worker: u32,
+    /// Its job.
+    pub job: u16,
+    /// Its number in the job.
+    pub source: u8,
+    /// Which iteration.
+    pub iteration: u32,
+    /// Which block of the model.
+    pub block: u32,
+    /// The block, numbered over all iterations.
+    pub seq: u32,
+    /// 0 for the first transmission.
+    pub attempt: u8,
+}
+
+/// What the protocols do differently.
+pub(super) trait Protocol: Send {
+    /// Headers of a worker's frames of so many bytes.
+    fn template(&self, worker: u32, frame_bytes: usize) -> Template;
+    /// Length of the frame of a block.
+    fn frame_bytes(&self, dense: &Dense, block: u32) -> usize;
+    /// Writes a contribution into a payload; returns how many elements were clipped.
+    fn emit(&self, dense: &Dense, what: &Contribution, payload: &mut [u8]) -> u32;
+    /// Reads a result; none if it is not one.
+    fn parse(&self, dense: &Dense, payload: &[u8]) -> Option<ResultHead>;
+    /// May a block go out only when the result of the one that used its slot before is there?
+    fn has_slots(&self) -> bool;
+}
+
+/// The workers of a run.
+pub(super) struct Rounds<P> {
+    protocol: P,
+    settings: Settings,
+    dense: Arc<Dense>,
+    facts: Facts,
+    workers: Vec<Worker>,
+    /// Workers of each node.
+    at_node: Vec<Vec<u32>>,
+    templates: Vec<Template>,
+    calendar: Calendar,
+    /// Of each job and block, the results that were delivered last: copies of them are no further results.
+    delivered: Vec<[PacketId; 2]>,
+    scale: f32,
+    clipped: u64,
+}
+
+/// What a frame of a synchronous protocol is, by its addresses: a contribution of a worker, or a result for a job or one
+/// worker. `packet` says which packet it is, of the worker that sent it or, for results, of none, and the first of its job.
+pub(super) fn direction(
+    bytes: &[u8],
+    facts: &Facts,
+    packet: impl FnOnce(Option<u32>, u32) -> PacketId,
+) -> Option<Identity> {
+    let workers = facts.workers.len();
+    if let Some(worker) = worker_of(source_ip(bytes), workers) {
+        let cluster = facts.workers.cluster_of[worker as usize];
+        let flow = facts.server;
+        let packet = packet(Some(worker), u32::from(cluster) * facts.training.0);
+        return Some(Identity { packet, worker, cluster, flow, kind: Kind::Update });
+    }
+    if source_ip(bytes) != SERVER_IP {
+        return None;
+    }
+    let (cluster, worker, flow) = match (group_of(target_ip(bytes)), worker_of(target_ip(bytes), workers)) {
+        (Some(job), _) => (job, 0, ALL_WORKERS),
+        (None, Some(worker)) => {
+            (facts.workers.cluster_of[worker as usize], worker, facts.host_of[worker as usize])
+        }
+        _ => return None,
+    };
+    let packet = packet(None, u32::from(cluster) * facts.training.0);
+    Some(Identity { packet, worker, cluster, flow, kind: Kind::Result })
+}
+
+/// No packet.
+const NOBODY: PacketId = PacketId(u64::MAX);
+
+impl<P: Protocol> Rounds<P> {
+    pub(super) fn new(protocol: P, dense: Arc<Dense>, settings: Settings, scale: f32, facts: &Facts) -> Self {
+        let count = dense.workers();
+        let mut at_node: Vec<Vec<u32>> = Vec::new();
+        for (worker, node) in facts.host_of.iter().enumerate() {
+            at_node.resize(at_node.len().max(usize::from(*node) + 1), Vec::new());
+            at_node[usize::from(*node)].push(worker as u32);
+        }
+        let mut rounds = Rounds {
+            templates: (0..count).map(|w| protocol.template(w, protocol.frame_bytes(&dense, 0))).collect(),
+            workers: (0..count).map(|w| Worker::new(w, &dense)).collect(),
+            calendar: Calendar::new(count as usize),
+            delivered: vec![[NOBODY; 2]; usize::from(dense.jobs()) * dense.blocks() as usize],
+            at_node,
+            protocol,
+            settings,
+            dense,
+            facts: facts.clone(),
+            scale,
+            clipped: 0,
+        };
+        let mut host = Host::default();
+        for worker in 0..count {
+            rounds.workers[worker as usize].begin(0, &rounds.dense, &rounds.settings, &mut host);
+            rounds.reschedule(worker);
+        }
+        rounds
+    }
+
+    /// Sets a worker's timer.
+    fn reschedule(&mut self, worker: u32) {
+        let wake = self.workers[worker as usize].wake(&self.settings);
+        self.calendar.set(worker, wake);
+    }
+
+    /// Sends what `worker` may send at `t`.
+    fn send(&mut self, worker: u32, t: Time, pool: &mut Pool, host: &mut Host) {
+        for _ in 0..UNSENT_MAX {
+            let Some((block, attempt)) = self.workers[worker as usize].next(t, &self.settings) else { break };
+            self.send_block(worker, block, attempt, t, pool, host);
+        }
+        let Rounds { workers, dense, settings, .. } = self;
+        workers[worker as usize].end_if_all(t, dense, settings, host);
+        self.reschedule(worker);
+    }
+
+    fn send_block(&mut self, worker: u32, block: u32, attempt: u8, t: Time, pool: &mut Pool, host: &mut Host) {
+        let own = &self.workers[worker as usize];
+        let what = Contribution {
+            worker,
+            job: own.job,
+            source: own.source,
+            iteration: own.iteration,
+            block,
+            seq: own.iteration * self.dense.blocks() + block,
+            attempt,
+        };
+        let bytes = self.protocol.frame_bytes(&self.dense, block);
+        let buffer = pool.take();
+        let frame_bytes = &mut pool.bytes_mut(buffer)[..bytes];
+        let template = &mut self.templates[worker as usize];
+        if template.frame_bytes() != bytes {
+            template.set_length(bytes);
+        }
+        template.emit(frame_bytes);
+        self.clipped += u64::from(self.protocol.emit(&self.dense, &what, &mut frame_bytes[HEAD..]));
+        if self.facts.udp_checksum {
+            set_udp_checksum(frame_bytes);
+        }
+        let frame = Frame {
+            t,
+            packet: PacketId::new(worker, what.seq, attempt),
+            buffer,
+            worker,
+            len: bytes as u16,
+            cluster: what.job,
+            flow: self.facts.server,
+            head: HEAD as u8,
+            kind: Kind::Update,
+        };
+        let record = Sent {
+            t_gen: own.t_ready,
+            t_due: t,
+            t_sent: None,
+            cluster: what.job,
+            worker,
+            seq: what.seq,
+            attempt,
+            block: Some(block),
+            bytes: bytes as u32,
+            reward: None,
+        };
+        host.outgoing.push(Outgoing { node: self.facts.host_of[worker as usize], frame, record: Some(record) });
+    }
+
+    /// A result arrived at `node`.
+    fn receive(&mut self, node: NodeId, frame: &Frame, pool: &mut Pool, host: &mut Host) {
+        let head = match frame.kind {
+            Kind::Result => self.protocol.parse(&self.dense, pool.payload(frame)),
+            _ => None,
+        };
+        // Where the protocol does not name the job, the group that it was sent to does.
+        let head = head.map(|head| ResultHead { job: frame.cluster, ..head });
+        let Some(head) = head.filter(|head| head.job < self.dense.jobs()) else {
+            host.foreign += 1;
+            return pool.release(frame.buffer);
+        };
+        let only = match group_of(target_ip(pool.frame(frame))) {
+            Some(_) => None,
+            None => worker_of(target_ip(pool.frame(frame)), self.workers.len()),
+        };
+        let per_job = self.dense.workers_per_job();
+        let jobs_own = u32::from(head.job) * per_job..(u32::from(head.job) + 1) * per_job;
+        let here = match node {
+            ALL_WORKERS => &[],
+            node => self.at_node.get(usize::from(node)).map_or(&[][..], Vec::as_slice),
+        };
+        // Over all workers of the job where nothing says which; else over those at the node.
+        let all = if node == ALL_WORKERS { jobs_own.clone() } else { 0..0 };
+        for worker in all.chain(here.iter().copied().filter(|w| jobs_own.contains(w))) {
+            if only.is_some_and(|only| only != worker) {
+                continue;
+            }
+            self.hear(worker, &head, frame, host);
+            let wake = self.workers[worker as usize].wake(&self.settings);
+            self.calendar.set(worker, wake);
+        }
+        self.deliver(node, &head, frame, pool, host);
+    }
+
+    fn hear(&mut self, worker: u32, head: &ResultHead, frame: &Frame, host: &mut Host) {
+        let Rounds { workers, dense, settings, .. } = self;
+        let own = &mut workers[worker as usize];
+        let (blocks, t) = (dense.blocks(), frame.t);
+        let block = head.seq % blocks;
+        let t_sent = own.sent_at(head.seq / blocks, block);
+        let arrived = own.arrived(head, t, blocks, settings);
+        host.replies.push(Reply {
+            t_recv: t,
+            t_sent,
+            worker,
+            cluster: head.job,
+            seq: head.seq,
+            packet: frame.packet,
+            count: head.count,
+            degraded: head.degraded,
+            again: arrived == Arrived::Again,
+        });
+        own.end_if_all(t, dense, settings, host);
+    }
+
+    /// The first copy of a result is its delivery; the others are the same bytes.
+    fn deliver(&mut self, node: NodeId, head: &ResultHead, frame: &Frame, pool: &mut Pool, host: &mut Host) {
+        let blocks = self.dense.blocks();
+        let slot = usize::from(head.job) * blocks as usize + (head.seq % blocks) as usize;
+        let known = &mut self.delivered[slot];
+        if known.contains(&frame.packet) {
+            return pool.release(frame.buffer);
+        }
+        *known = [frame.packet, known[0]];
+        let row = Received {
+            t_recv: frame.t,
+            packet: frame.packet,
+            cluster: head.job,
+            newest_worker: frame.packet.worker(),
+            newest_seq: head.seq,
+            // A result does not say when its parts were made.
+            newest_gen: 0,
+            count: head.count,
+            bytes: u32::from(frame.len),
+            reward: None,
+            accepted: true,
+            sum_ok: SumOk::Unknown,
+            node: if node == ALL_WORKERS { 0 } else { node },
+            digest: None,
+        };
+        host.deliveries.push(Delivery { row, frame: *frame });
+    }
+}
+
+impl<P: Protocol> Endpoint for Rounds<P> {
+    fn next_wake(&self) -> Time {
+        self.calendar.first().0
+    }
+
+    fn reacts(&self) -> bool {
+        true
+    }
+
+    fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
+        while host.outgoing.len() < BURST {
+            let (t, worker) = self.calendar.first();
+            if t == NEVER || t > until {
+                break;
+            }
+            self.send(worker, t, pool, host);
+        }
+    }
+
+    fn on_burst(&mut self, node: NodeId, burst: &[Frame], pool: &mut Pool, host: &mut Host) {
+        for frame in burst {
+            self.receive(node, frame, pool, host);
+        }
+    }
+
+    fn left(&mut self, packet: PacketId, t: Time) {
+        let worker = packet.worker();
+        self.workers[worker as usize].left(packet, self.dense.blocks(), t, &self.settings);
+        self.reschedule(worker);
+    }
+
+    fn content(&self) -> Option<Box<dyn Content>> {
+        Some(Box::new(Contributions::new(self.dense.clone(), self.scale, self.protocol.has_slots())))
+    }
+
+    fn training(&self) -> Option<Training> {
+        Some(self.settings.training.clone())
+    }
+
+    fn frame_bytes(&self) -> Option<usize> {
+        Some(self.protocol.frame_bytes(&self.dense, 0))
+    }
+
+    fn clipped(&self) -> u64 {
+        self.clipped
+    }
+}

@@ -1,0 +1,129 @@
+//! What workers of synchronous training are told by `[endpoint]`, whatever protocol they speak.
+
+use std::sync::Arc;
+
+use pktgen_generator::config::Section;
+use pktgen_generator::dense::Dense;
+use pktgen_generator::record::Training;
+use pktgen_generator::time::{SECOND, Time};
+use pktgen_generator::units::Span;
+use pktgen_generator::workload::Source;
+use pktgen_generator::{Error, Result};
+
+use crate::endpoint::Facts;
+
+/// What a worker does about iterations that went on without it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::endpoint) enum Missed {
+    /// It computes every iteration, and is late for ever after, unless the others wait for it.
+    Compute,
+    /// An iteration of which it has all results when it would begin is passed over.
+    Skip,
+    /// It also stops computing when the last result of the iteration arrives.
+    Abandon,
+}
+
+/// The rules of all workers of a run.
+#[derive(Debug, Clone)]
+pub(in crate::endpoint) struct Settings {
+    /// Blocks that may be outstanding.
+    pub window: u32,
+    /// Does a block wait for the result of the one `window` before it?
+    pub slots: bool,
+    /// About iterations that went on without a worker.
+    pub missed: Missed,
+    /// What delays are multiples of.
+    pub typical: Time,
+    /// After how long without a result a block is sent again; none if never.
+    pub retransmit: Option<Time>,
+    /// For the manifest.
+    pub training: Training,
+}
+
+impl Settings {
+    /// Reads `missed` from `[endpoint]`.
+    pub fn read(section: &mut Section, facts: &Facts, dense: &Dense, window: u32, slots: bool) -> Result<Self> {
+        let missed: String = section.get("missed", "skip")?;
+        let missed = match missed.as_str() {
+            "compute" => Missed::Compute,
+            "skip" => Missed::Skip,
+            "abandon" => Missed::Abandon,
+            other => {
+                return Err(Error::config(format!(
+                    "{}: \"{other}\" is not known; there are: skip (an iteration whose results are all there is passed over), \
+                     compute (every iteration is computed), abandon (computing ends when all results are there)",
+                    section.place("missed")
+                )));
+            }
+        };
+        let ideal = ideal(dense, facts.host_rate_bps);
+        Ok(Settings {
+            window,
+            slots,
+            missed,
+            typical: dense.typical().unwrap_or(ideal),
+            retransmit: None,
+            training: Training {
+                model: dense.model().to_owned(),
+                jobs: dense.jobs(),
+                workers: dense.workers_per_job(),
+                iterations: dense.iterations(),
+                blocks: dense.blocks(),
+                elements: dense.elements_total(),
+                compute_ps: dense.compute(),
+                host_rate_bps: facts.host_rate_bps,
+                ideal_ps: ideal,
+                window,
+                timeout_ps: None,
+                iterations_to_target: None,
+            },
+        })
+    }
+}
+
+/// An iteration over an ideal network: computation, then a ring of n workers that each send 2(n−1)/n of the model
+/// (§6.1 "Ideal setup").
+fn ideal(dense: &Dense, rate_bps: u64) -> Time {
+    let n = u128::from(dense.workers_per_job().max(1));
+    let bits = u128::from(dense.elements_total()) * 32 * 2 * (n - 1);
+    dense.compute() + (bits * SECOND as u128 / (n * u128::from(rate_bps.max(1)))) as Time
+}
+
+/// The dense workload that synchronous workers need.
+pub(in crate::endpoint) fn dense_of(source: &dyn Source, who: &str) -> Result<Arc<Dense>> {
+    source.dense().ok_or_else(|| {
+        Error::config(format!(
+            "endpoint.workers = \"{who}\" sends the blocks of a model in iterations: it needs workload.kind = \"dense\", once and unedited \
+             (no trace, repeat, moves, stop, speed or background traffic)"
+        ))
+    })
+}
+
+/// Reads the window, a span and a scale: what is out of range is named.
+pub(in crate::endpoint) fn read_scale(section: &mut Section) -> Result<f32> {
+    let scale: f64 = section.get("scale", 1e6)?;
+    if scale > 0.0 && scale <= f64::from(i32::MAX) {
+        return Ok(scale as f32);
+    }
+    Err(Error::config(format!(
+        "{}: {scale} is not above 0 and at most 2147483647; gradients are multiplied with it to become integers",
+        section.place("scale")
+    )))
+}
+
+/// Reads a whole number from 1 to `most`.
+pub(in crate::endpoint) fn read_count(section: &mut Section, key: &str, default: u32, most: u32) -> Result<u32> {
+    let count: u32 = section.get(key, default)?;
+    if (1..=most).contains(&count) {
+        return Ok(count);
+    }
+    Err(Error::config(format!("{}: {count} is not from 1 to {most}", section.place(key))))
+}
+
+/// Reads an optional span above 0.
+pub(in crate::endpoint) fn read_span(section: &mut Section, key: &str) -> Result<Option<Time>> {
+    match section.get_opt::<Span>(key)? {
+        Some(span) if span.ps() <= 0 => Err(Error::config(format!("{}: {span} is not above 0", section.place(key)))),
+        span => Ok(span.map(Span::ps)),
+    }
+}

@@ -1,0 +1,353 @@
+//! One worker of synchronous training: where it is in its iteration, what it has sent, which results it has.
+
+use std::collections::VecDeque;
+
+use pktgen_generator::dense::Dense;
+use pktgen_generator::record::{Iteration, PacketId};
+use pktgen_generator::time::{NEVER, Time};
+
+use super::settings::Missed;
+use super::{ResultHead, Settings, UNSENT_MAX};
+use crate::endpoint::Host;
+
+/// What a worker does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Computing,
+    Sending,
+    Done,
+}
+
+/// What a result was to a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrived {
+    First,
+    Again,
+}
+
+/// Results of one iteration that a worker has.
+#[derive(Debug, Clone)]
+struct Round {
+    got: Vec<u64>,
+    count: u32,
+    degraded: u32,
+    sources: u64,
+}
+
+impl Round {
+    fn new(blocks: u32) -> Self {
+        Round { got: vec![0; (blocks as usize).div_ceil(64)], count: 0, degraded: 0, sources: 0 }
+    }
+
+    #[inline]
+    fn has(&self, block: u32) -> bool {
+        self.got[block as usize / 64] >> (block % 64) & 1 == 1
+    }
+
+    fn add(&mut self, block: u32, head: &ResultHead) -> bool {
+        if self.has(block) {
+            return false;
+        }
+        self.got[block as usize / 64] |= 1 << (block % 64);
+        self.count += 1;
+        self.degraded += u32::from(head.degraded);
+        self.sources += u64::from(head.count);
+        true
+    }
+
+    fn clear(&mut self) {
+        self.got.fill(0);
+        (self.count, self.degraded, self.sources) = (0, 0, 0);
+    }
+}
+
+/// A worker.
+pub(super) struct Worker {
+    id: u32,
+    pub(super) job: u16,
+    pub(super) source: u8,
+    pub(super) iteration: u32,
+    phase: Phase,
+    t_start: Time,
+    /// When it had computed, or will have.
+    pub(super) t_ready: Time,
+    delay: Time,
+    /// Spans in which it is held up, in order.
+    held_up: Vec<(Time, Time)>,
+    /// The iteration that it is in, and later ones of which it has results already.
+    rounds: VecDeque<Round>,
+    /// The next block to be looked at, in order.
+    next: u32,
+    /// Blocks whose slot has become free, where blocks wait for slots.
+    freed: VecDeque<u32>,
+    outstanding: u32,
+    sent: u32,
+    /// When each block of the iteration left; [`NEVER`] if it did not.
+    left_at: Vec<Time>,
+    /// Frames handed over that have not left.
+    unsent: u32,
+    /// When the last one left: before that there is no use in making more.
+    link_free: Time,
+    /// Blocks that may have to be sent again: since when they wait, and which attempt was the last.
+    waiting: VecDeque<(Time, u32, u8)>,
+    /// How often something was sent again, and after how many more of them the timeout doubles.
+    timeouts: u32,
+    threshold: u32,
+    patience: u32,
+    /// The latest time that it was told of: nothing is sent before.
+    now: Time,
+}
+
+/// Timeouts after which the timeout doubles; this number grows by itself every time, as the public client's does.
+const THRESHOLD: u32 = 100;
+
+impl Worker {
+    pub(super) fn new(id: u32, dense: &Dense) -> Self {
+        let job = (id / dense.workers_per_job()) as u16;
+        Worker {
+            id,
+            job,
+            source: (id % dense.workers_per_job()) as u8,
+            iteration: 0,
+            phase: Phase::Computing,
+            t_start: 0,
+            t_ready: 0,
+            delay: 0,
+            held_up: Vec::new(),
+            rounds: VecDeque::from([Round::new(dense.blocks())]),
+            next: 0,
+            freed: VecDeque::new(),
+            outstanding: 0,
+            sent: 0,
+            left_at: vec![NEVER; dense.blocks() as usize],
+            unsent: 0,
+            link_free: 0,
+            waiting: VecDeque::new(),
+            timeouts: 0,
+            threshold: THRESHOLD,
+            patience: 1,
+            now: 0,
+        }
+    }
+
+    /// How long it waits for a result now; none if for ever.
+    fn timeout(&self, settings: &Settings) -> Option<Time> {
+        settings.retransmit.map(|timeout| timeout * Time::from(self.patience))
+    }
+
+    /// Begins the iteration that it is at, at `t`; iterations that went on without it are passed over, if it may.
+    pub(super) fn begin(&mut self, t: Time, dense: &Dense, settings: &Settings, host: &mut Host) {
+        self.now = t;
+        while self.iteration < dense.iterations() {
+            self.t_start = t;
+            let missed = self.rounds[0].count == dense.blocks() && settings.missed != Missed::Compute;
+            if !missed {
+                return self.compute(t, dense, settings);
+            }
+            (self.t_ready, self.delay) = (t, 0);
+            self.record(t, dense, true, host);
+            self.advance(dense.blocks());
+        }
+        self.phase = Phase::Done;
+    }
+
+    /// Computes: the delays of a straggler come at equal distances within the computation, the first at its beginning
+    /// (§6.1 "Straggler generation pattern" says three points in each iteration, not where: our choice).
+    fn compute(&mut self, t: Time, dense: &Dense, settings: &Settings) {
+        let compute = dense.compute_of(self.id, self.iteration);
+        let factors = dense.stragglers().delays(self.id, self.iteration);
+        let points = dense.stragglers().points().max(1) as Time;
+        self.held_up.clear();
+        self.delay = 0;
+        for (point, factor) in (0..points).zip(factors) {
+            let delay = (factor * settings.typical as f64) as Time;
+            if delay > 0 {
+                let from = t + compute * point / points + self.delay;
+                self.held_up.push((from, from + delay));
+                self.delay += delay;
+            }
+        }
+        self.t_ready = t + compute + self.delay;
+        self.phase = Phase::Computing;
+    }
+
+    /// When it has something to do.
+    pub(super) fn wake(&self, settings: &Settings) -> Time {
+        match self.phase {
+            Phase::Done => NEVER,
+            Phase::Computing => self.t_ready,
+            Phase::Sending => {
+                let again = match (self.timeout(settings), self.waiting.front()) {
+                    (Some(timeout), Some((since, ..))) => since + timeout,
+                    _ => NEVER,
+                };
+                let ready = if self.may_send(settings) { self.link_free } else { NEVER };
+                if self.unsent >= UNSENT_MAX { NEVER } else { ready.min(again).max(self.now) }
+            }
+        }
+    }
+
+    fn may_send(&self, settings: &Settings) -> bool {
+        let blocks = self.left_at.len() as u32;
+        match settings.slots {
+            true => !self.freed.is_empty() || self.next < blocks.min(settings.window),
+            false => self.next < blocks && self.outstanding < settings.window,
+        }
+    }
+
+    /// The next block to send at `t`, and which attempt that is.
+    pub(super) fn next(&mut self, t: Time, settings: &Settings) -> Option<(u32, u8)> {
+        self.now = self.now.max(t);
+        if self.phase == Phase::Computing && t >= self.t_ready {
+            self.phase = Phase::Sending;
+        }
+        if self.phase != Phase::Sending || self.unsent >= UNSENT_MAX {
+            return None;
+        }
+        if let Some(again) = self.overdue(t, settings) {
+            self.unsent += 1;
+            return Some(again);
+        }
+        let block = self.next_block(settings)?;
+        self.unsent += 1;
+        self.sent += 1;
+        self.outstanding += 1;
+        Some((block, 0))
+    }
+
+    fn next_block(&mut self, settings: &Settings) -> Option<u32> {
+        let blocks = self.left_at.len() as u32;
+        if settings.slots {
+            if let Some(block) = self.freed.pop_front() {
+                return Some(block);
+            }
+            let fresh = self.next < blocks.min(settings.window);
+            return fresh.then(|| std::mem::replace(&mut self.next, self.next + 1));
+        }
+        if self.outstanding >= settings.window {
+            return None;
+        }
+        // What has a result already needs no contribution.
+        while self.next < blocks && self.rounds[0].has(self.next) {
+            self.next += 1;
+        }
+        (self.next < blocks).then(|| std::mem::replace(&mut self.next, self.next + 1))
+    }
+
+    /// A block that waited too long for its result.
+    fn overdue(&mut self, t: Time, settings: &Settings) -> Option<(u32, u8)> {
+        let timeout = self.timeout(settings)?;
+        while let Some(&(since, block, attempt)) = self.waiting.front() {
+            if self.rounds[0].has(block) {
+                self.waiting.pop_front();
+            } else if since + timeout <= t && attempt < u8::MAX {
+                self.waiting.pop_front();
+                self.timeouts += 1;
+                if self.timeouts >= self.threshold {
+                    (self.timeouts, self.threshold, self.patience) = (0, self.threshold + THRESHOLD, self.patience * 2);
+                }
+                return Some((block, attempt + 1));
+            } else {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// A frame left the host at `t`.
+    pub(super) fn left(&mut self, packet: PacketId, blocks: u32, t: Time, settings: &Settings) {
+        let seq = packet.seq();
+        self.unsent = self.unsent.saturating_sub(1);
+        self.link_free = self.link_free.max(t);
+        if seq / blocks != self.iteration {
+            return;
+        }
+        let block = seq % blocks;
+        let at = &mut self.left_at[block as usize];
+        *at = (*at).min(t);
+        if settings.retransmit.is_some() {
+            self.waiting.push_back((t, block, packet.attempt()));
+        }
+    }
+
+    /// When it sent its contribution to a block; none if it has not, or no longer knows.
+    pub(super) fn sent_at(&self, iteration: u32, block: u32) -> Option<Time> {
+        let at = self.left_at[block as usize];
+        (iteration == self.iteration && at != NEVER).then_some(at)
+    }
+
+    /// A result arrived at `t`.
+    pub(super) fn arrived(&mut self, head: &ResultHead, t: Time, blocks: u32, settings: &Settings) -> Arrived {
+        self.now = self.now.max(t);
+        let (iteration, block) = (head.seq / blocks, head.seq % blocks);
+        let Some(ahead) = iteration.checked_sub(self.iteration).filter(|_| self.phase != Phase::Done) else {
+            return Arrived::Again;
+        };
+        while self.rounds.len() <= ahead as usize {
+            self.rounds.push_back(Round::new(blocks));
+        }
+        if !self.rounds[ahead as usize].add(block, head) {
+            return Arrived::Again;
+        }
+        if ahead == 0 {
+            if block < self.next {
+                self.outstanding = self.outstanding.saturating_sub(1);
+            }
+            if settings.slots && block + settings.window < blocks {
+                self.freed.push_back(block + settings.window);
+            }
+            let all = self.rounds[0].count == blocks;
+            if all && settings.missed == Missed::Abandon && self.phase == Phase::Computing {
+                // It cannot stop what holds it up.
+                let held = self.held_up.iter().find(|(from, to)| (*from..*to).contains(&t));
+                self.t_ready = held.map_or(t, |(_, to)| *to);
+            }
+        }
+        Arrived::First
+    }
+
+    /// Ends the iteration at `t` if all results are there and the worker has nothing else to do.
+    pub(super) fn end_if_all(&mut self, t: Time, dense: &Dense, settings: &Settings, host: &mut Host) {
+        if self.phase != Phase::Sending || self.rounds[0].count < dense.blocks() {
+            return;
+        }
+        self.record(t, dense, false, host);
+        self.advance(dense.blocks());
+        self.begin(t, dense, settings, host);
+    }
+
+    fn record(&self, t_end: Time, dense: &Dense, missed: bool, host: &mut Host) {
+        let round = &self.rounds[0];
+        host.iterations.push(Iteration {
+            t_start: self.t_start,
+            t_ready: self.t_ready,
+            t_end,
+            delay: self.delay,
+            worker: self.id,
+            cluster: self.job,
+            iteration: self.iteration,
+            sent: self.sent,
+            skipped: dense.blocks() - self.sent,
+            degraded: round.degraded,
+            sources: round.sources,
+            missed,
+        });
+    }
+
+    /// On to the next iteration.
+    fn advance(&mut self, blocks: u32) {
+        self.iteration += 1;
+        // The oldest becomes the newest, if there is no newer one: nothing is allocated.
+        if let Some(mut round) = self.rounds.pop_front()
+            && self.rounds.is_empty()
+        {
+            round.clear();
+            self.rounds.push_back(round);
+        }
+        debug_assert_eq!(self.left_at.len(), blocks as usize);
+        self.left_at.fill(NEVER);
+        (self.next, self.outstanding, self.sent) = (0, 0, 0);
+        self.freed.clear();
+        self.waiting.clear();
+    }
+}

@@ -1,0 +1,126 @@
+//! Workers of SwitchML: every packet has a slot of the switch, and goes out when the result of the packet that had the slot
+//! before is there (the public client; `docs/switchml.md`).
+
+use pktgen_generator::config::Section;
+use pktgen_generator::dense::Dense;
+use pktgen_generator::registry::Named;
+use pktgen_generator::record::PacketId;
+use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_generator::wire::switchml::{self, ELEMENTS, HEADER, Header, PORT, WORKER_PORT};
+use pktgen_generator::workload::Source;
+use pktgen_generator::{Error, Result};
+
+use super::rounds::{
+    Contribution, Protocol, ResultHead, Rounds, Settings, dense_of, direction, read_count, read_scale, read_span,
+};
+use super::{Endpoint, Facts, Identity, WorkerKind};
+
+/// The bitmaps of a slot have 32 bits.
+const WORKERS_MAX: u32 = 32;
+/// Slots of one set: 16,384 registers per pair of sets.
+const POOL_MAX: u32 = 8192;
+
+/// `workers = "switchml"`.
+pub struct SwitchMlKind;
+
+impl Named for SwitchMlKind {
+    fn name(&self) -> &'static str {
+        "switchml"
+    }
+    fn about(&self) -> &'static str {
+        "synchronous training: packets in slots of a switch that waits for all workers"
+    }
+}
+
+impl WorkerKind for SwitchMlKind {
+    fn keys(&self) -> &'static [&'static str] {
+        &["pool", "scale", "missed", "retransmit"]
+    }
+
+    fn format(&self) -> &'static str {
+        "switchml"
+    }
+
+    fn is_synchronous(&self) -> bool {
+        true
+    }
+
+    fn identify(&self, bytes: &[u8], facts: &Facts) -> Option<Identity> {
+        let header = Header::parse(&bytes[HEAD..])?;
+        // A result has all workers in it, and is known by the packet of the first.
+        direction(bytes, facts, |worker, first| {
+            let attempt = if worker.is_some() { header.attempt.unsigned_abs() } else { 0 };
+            PacketId::new(worker.unwrap_or(first), header.packet, attempt)
+        })
+    }
+
+    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>> {
+        let dense = dense_of(source.as_ref(), self.name())?;
+        // Trio §6.1: SwitchML-256 with pool size 512, retransmission off.
+        let pool = read_count(section, "pool", 512, POOL_MAX)?;
+        let scale = read_scale(section)?;
+        let retransmit = read_span(section, "retransmit")?;
+        let settings = Settings { retransmit, ..Settings::read(section, facts, &dense, pool, true)? };
+        let elements = dense.elements_per_packet();
+        if !ELEMENTS.contains(&elements) {
+            return Err(Error::config(format!(
+                "workload.elements: {elements} is no size of a SwitchML packet; there are {ELEMENTS:?}"
+            )));
+        }
+        if dense.workers_per_job() > WORKERS_MAX {
+            return Err(Error::config(format!(
+                "workload.workers: {} are more than the {WORKERS_MAX} bits of a slot's bitmap",
+                dense.workers_per_job()
+            )));
+        }
+        let workers = dense.workers_per_job() as u16;
+        Ok(Box::new(Rounds::new(SwitchMl { scale, workers, pool }, dense, settings, scale, facts)))
+    }
+}
+
+struct SwitchMl {
+    scale: f32,
+    /// Workers of a job: a result has all of them.
+    workers: u16,
+    pool: u32,
+}
+
+impl Protocol for SwitchMl {
+    fn template(&self, worker: u32, frame_bytes: usize) -> Template {
+        Template::new((worker_ip(worker), WORKER_PORT), (SERVER_IP, PORT), frame_bytes)
+    }
+
+    fn frame_bytes(&self, dense: &Dense, _block: u32) -> usize {
+        switchml::frame_bytes(dense.elements_per_packet())
+    }
+
+    fn emit(&self, dense: &Dense, what: &Contribution, payload: &mut [u8]) -> u32 {
+        let elements = dense.elements_per_packet();
+        // Slots and sets go on over iterations: nobody may begin anew at 0 while others are a set behind.
+        let header = Header {
+            job: what.iteration as u8,
+            packet: what.seq,
+            set: what.seq / self.pool % 2 == 1,
+            slot: (what.seq % self.pool) as u16,
+            exponent: 0,
+            attempt: what.attempt.min(i8::MAX as u8) as i8,
+            elements,
+        };
+        header.emit(payload);
+        let (values, rest) = payload[HEADER..HEADER + usize::from(elements) * 4]
+            .split_at_mut(usize::from(dense.elements_of(what.block)) * 4);
+        rest.fill(0);
+        dense.fixed_be(what.worker, what.iteration, what.block, self.scale, values)
+    }
+
+    fn parse(&self, dense: &Dense, payload: &[u8]) -> Option<ResultHead> {
+        let header = Header::parse(payload)?;
+        let fits = header.elements == dense.elements_per_packet();
+        let known = header.packet / dense.blocks() < dense.iterations();
+        (fits && known).then_some(ResultHead { job: 0, seq: header.packet, count: self.workers, degraded: false })
+    }
+
+    fn has_slots(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,117 @@
+//! Workers of Trio-ML: a sliding window of blocks (Trio §4), degraded results averaged over who is in them (§5).
+
+use pktgen_generator::config::Section;
+use pktgen_generator::dense::Dense;
+use pktgen_generator::registry::Named;
+use pktgen_generator::record::PacketId;
+use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_generator::wire::trio_ml::{self, HEADER, Header, PORT};
+use pktgen_generator::workload::Source;
+use pktgen_generator::{Error, Result};
+
+use super::rounds::{Contribution, Protocol, ResultHead, Rounds, Settings, dense_of, direction, read_count, read_scale};
+use super::{Endpoint, Facts, Identity, WorkerKind};
+
+/// Largest window: `block_cnt_max` has 12 bits (Figure 17). The paper's own choice, 4096, is one more (§6.1).
+pub(super) const WINDOW_MAX: u32 = 4095;
+
+/// `workers = "trio_ml"`.
+pub struct TrioMlKind;
+
+impl Named for TrioMlKind {
+    fn name(&self) -> &'static str {
+        "trio_ml"
+    }
+    fn about(&self) -> &'static str {
+        "synchronous training: a window of blocks to a router that aggregates, partial results too"
+    }
+}
+
+impl WorkerKind for TrioMlKind {
+    fn keys(&self) -> &'static [&'static str] {
+        &["window", "scale", "missed"]
+    }
+
+    fn format(&self) -> &'static str {
+        "trio_ml"
+    }
+
+    fn is_synchronous(&self) -> bool {
+        true
+    }
+
+    fn identify(&self, bytes: &[u8], facts: &Facts) -> Option<Identity> {
+        let header = Header::parse(&bytes[HEAD..])?;
+        let blocks = facts.training.1;
+        let seq = u32::from(header.generation).checked_mul(blocks)?.checked_add(header.block)?;
+        // A result is known by the packet that opened its record, whose source it names.
+        direction(bytes, facts, |worker, first| {
+            PacketId::new(worker.unwrap_or(first + u32::from(header.source)), seq, 0)
+        })
+    }
+
+    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>> {
+        let dense = dense_of(source.as_ref(), self.name())?;
+        let window = read_count(section, "window", WINDOW_MAX, WINDOW_MAX)?;
+        let scale = read_scale(section)?;
+        let settings = Settings::read(section, facts, &dense, window, false)?;
+        if dense.iterations() > 1 << 16 {
+            return Err(Error::config(format!(
+                "workload.iterations: {} are more than the 16 bits of gen_id tell apart (65536)",
+                dense.iterations()
+            )));
+        }
+        let workers = dense.workers_per_job() as u16;
+        Ok(Box::new(Rounds::new(TrioMl { scale, workers }, dense, settings, scale, facts)))
+    }
+}
+
+struct TrioMl {
+    scale: f32,
+    /// Workers of a job.
+    workers: u16,
+}
+
+impl Protocol for TrioMl {
+    fn template(&self, worker: u32, frame_bytes: usize) -> Template {
+        Template::new((worker_ip(worker), PORT), (SERVER_IP, PORT), frame_bytes)
+    }
+
+    fn frame_bytes(&self, dense: &Dense, block: u32) -> usize {
+        trio_ml::frame_bytes(dense.elements_of(block))
+    }
+
+    fn emit(&self, dense: &Dense, what: &Contribution, payload: &mut [u8]) -> u32 {
+        let elements = dense.elements_of(what.block);
+        let header = Header {
+            job: what.job as u8,
+            block: what.block,
+            age_op: trio_ml::AGE_NONE,
+            last: what.block + 1 == dense.blocks(),
+            degraded: false,
+            source: what.source,
+            sources: 1,
+            generation: what.iteration as u16,
+            elements,
+        };
+        header.emit(payload);
+        let values = &mut payload[HEADER..HEADER + usize::from(elements) * 4];
+        dense.fixed_be(what.worker, what.iteration, what.block, self.scale, values)
+    }
+
+    fn parse(&self, dense: &Dense, payload: &[u8]) -> Option<ResultHead> {
+        let header = Header::parse(payload)?;
+        let fits = header.block < dense.blocks() && header.elements == dense.elements_of(header.block);
+        let known = header.age_op != trio_ml::STRAGGLER && u32::from(header.generation) < dense.iterations();
+        (fits && known).then(|| ResultHead {
+            job: u16::from(header.job),
+            seq: u32::from(header.generation) * dense.blocks() + header.block,
+            count: u16::from(header.sources),
+            degraded: header.degraded || u16::from(header.sources) < self.workers,
+        })
+    }
+
+    fn has_slots(&self) -> bool {
+        false
+    }
+}
