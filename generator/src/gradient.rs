@@ -7,10 +7,10 @@
 
 use rand_distr::{Distribution, Normal};
 
-use crate::seed::Seed;
+use crate::seed::{Seed, mix};
 
 /// Windows start at one of this many places.
-const STARTS: usize = 1 << 12;
+pub(crate) const STARTS: usize = 1 << 12;
 
 /// The numbers that all gradients of a run are windows of.
 #[derive(Debug, Clone)]
@@ -32,26 +32,42 @@ impl Pool {
         Pool { numbers: (0..STARTS + elements).map(|_| draw()).collect() }
     }
 
-    /// Writes the gradients of update `seq` of `worker` into `values`, little-endian f32s.
+    /// The window of update `seq` of `worker`. Whoever wants gradients in another form makes them from it; each is
+    /// `number * factor` in f32.
     #[inline]
-    pub fn fill(&self, worker: u32, seq: u32, values: &mut [u8]) {
+    pub fn window(&self, worker: u32, seq: u32) -> Window<'_> {
         let key = mix(u64::from(worker) << 32 | u64::from(seq));
         let start = key as usize % STARTS;
         // 0.5 to 1.5, with 23 bits to tell updates with the same window apart.
         let factor = f32::from_bits((key >> 41) as u32 & 0x7f_ffff | 0x3f80_0000) - 0.5;
+        Window { start, numbers: &self.numbers[start..], factor }
+    }
+
+    /// Writes the gradients of update `seq` of `worker` into `values`, little-endian f32s.
+    #[inline]
+    pub fn fill(&self, worker: u32, seq: u32, values: &mut [u8]) {
+        let Window { numbers, factor, .. } = self.window(worker, seq);
         let (values, _) = values.as_chunks_mut::<4>();
-        for (value, number) in values.iter_mut().zip(&self.numbers[start..]) {
+        for (value, number) in values.iter_mut().zip(numbers) {
             *value = (number * factor).to_le_bytes();
         }
     }
+
+    /// The numbers from place `start` on.
+    pub(crate) fn from(&self, start: usize) -> &[f32] {
+        &self.numbers[start..]
+    }
 }
 
-/// The finaliser of SplitMix64: a bijection that mixes well.
-#[inline]
-const fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
+/// What the gradients of an update are made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Window<'a> {
+    /// Where it starts in the pool.
+    pub start: usize,
+    /// The numbers from there on, at least as many as the pool was made for.
+    pub numbers: &'a [f32],
+    /// What each is multiplied with, from 0.5 to 1.5.
+    pub factor: f32,
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! One seed, many named random streams.
 //!
 //! A stream is known by a name and two numbers (a worker and a cluster, say), so adding a stream
-//! never shifts another: results stay comparable when a feature is added or switched on.
+//! never shifts another: results stay comparable when a feature is added or switched on. [`Draws`] are numbers that
+//! are known by their place, for whoever cannot draw in one order.
 
-use rand::{RngExt, SeedableRng};
+use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sha2::{Digest, Sha256};
 
@@ -24,6 +25,35 @@ impl Seed {
         hash.update(name.as_bytes());
         Stream::from_seed(hash.finalize().into())
     }
+
+    /// The draws `name`.
+    pub fn draws(self, name: &str) -> Draws {
+        Draws(self.stream(name, 0, 0).next_u64())
+    }
+}
+
+/// Random numbers as a pure function of where they are asked for: endpoints that react to each other ask in any
+/// order, and again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Draws(u64);
+
+impl Draws {
+    /// Uniform in [0, 1) at the place (`a`, `b`, `c`).
+    #[inline]
+    pub fn unit(self, a: u32, b: u32, c: u32) -> f64 {
+        let place = mix(self.0 ^ (u64::from(a) << 32 | u64::from(b)));
+        // An odd constant spreads neighbouring `c`; plus one, so that 0 is no exception.
+        let bits = mix(place ^ (u64::from(c) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        (bits >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// The finaliser of SplitMix64: a bijection that mixes well.
+#[inline]
+pub(crate) const fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
 }
 
 /// Uniform in [0, 1).
@@ -35,7 +65,6 @@ pub fn unit(stream: &mut Stream) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::Rng;
 
     #[test]
     fn streams_differ_by_name_number_and_seed_and_repeat() {
@@ -51,5 +80,30 @@ mod tests {
             assert!(all[i + 1..].iter().all(|y| x != y));
         }
         assert_eq!(draw(1, "gap", 0, 0), all[0]);
+    }
+
+    #[test]
+    fn draws_are_uniform_and_neighbours_are_independent() {
+        let draws = Seed(3).draws("x");
+        let all: Vec<f64> = (0..40u32)
+            .flat_map(|a| (0..40u32).flat_map(move |b| (0..40u32).map(move |c| draws.unit(a, b, c))))
+            .collect();
+        assert!(all.iter().all(|u| (0.0..1.0).contains(u)));
+        let n = all.len() as f64;
+        let mean = all.iter().sum::<f64>() / n;
+        assert!((mean - 0.5).abs() < 0.005, "{mean}");
+        for decile in 0..10 {
+            let count = all.iter().filter(|u| (**u * 10.0) as usize == decile).count() as f64;
+            assert!((count / n - 0.1).abs() < 0.006, "{decile}: {count}");
+        }
+        // Steps of 1, 40 and 1600 are neighbours in c, b and a.
+        for step in [1, 40, 1600] {
+            let product = all.iter().zip(&all[step..]).map(|(x, y)| (x - 0.5) * (y - 0.5)).sum::<f64>();
+            let correlation = product / (n - step as f64) * 12.0;
+            assert!(correlation.abs() < 0.02, "{step}: {correlation}");
+        }
+        assert_ne!(draws.unit(1, 2, 3), Seed(3).draws("y").unit(1, 2, 3));
+        assert_ne!(draws.unit(1, 2, 3), Seed(4).draws("x").unit(1, 2, 3));
+        assert_eq!(draws.unit(1, 2, 3), Seed(3).draws("x").unit(1, 2, 3));
     }
 }

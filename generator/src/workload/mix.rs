@@ -1,6 +1,9 @@
 //! Two sources as one, in the order of time. The second ends with the first.
 
+use std::sync::Arc;
+
 use super::{Source, Update};
+use crate::dense::Dense;
 use crate::time::Time;
 use crate::topology::Population;
 
@@ -47,6 +50,11 @@ impl Source for Mix {
 
     fn rest(&self) -> Option<Time> {
         self.main.rest()
+    }
+
+    /// Times and ids of the main source are as they were; what is beside it has ids of its own.
+    fn dense(&self) -> Option<Arc<Dense>> {
+        self.main.dense()
     }
 
     fn failure(&self) -> Option<&str> {

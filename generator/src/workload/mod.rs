@@ -4,6 +4,7 @@
 //! endpoints pull from, whether the updates are synthetic or come from a trace file.
 
 mod background;
+mod dense;
 mod edit;
 mod mix;
 mod open;
@@ -13,8 +14,11 @@ mod survey;
 mod tempo;
 mod trace_file;
 
+use std::sync::Arc;
+
 use crate::Result;
 use crate::config::Section;
+
 use crate::registry::Named;
 use crate::seed::Seed;
 use crate::time::Time;
@@ -61,6 +65,13 @@ pub trait Source: Send {
         None
     }
 
+    /// What closed-loop synchronous endpoints drive instead of pulling updates: workers that compute, send their
+    /// blocks as results come back, and wait for each other. None for everything else, and where something changes
+    /// the times or members of the workload, which the endpoints would not see.
+    fn dense(&self) -> Option<Arc<crate::dense::Dense>> {
+        None
+    }
+
     /// Why the source ended early, if it did: a damaged trace, an update later than time reaches. Asked once at
     /// the end of a run.
     fn failure(&self) -> Option<&str> {
@@ -85,7 +96,7 @@ pub trait Workload: Named + Sync {
 }
 
 /// Every workload, by name.
-pub static WORKLOADS: &[&dyn Workload] = &[&rl::Rl, &background::Background, &trace_file::TraceFile];
+pub static WORKLOADS: &[&dyn Workload] = &[&rl::Rl, &background::Background, &trace_file::TraceFile, &dense::Dense];
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,232 @@
+//! Synchronous training of dense models: the keys, and the workload as an open loop.
+//!
+//! Closed-loop endpoints take [`Source::dense`] and decide themselves what leaves when. Every other endpoint, and a
+//! trace, sees workers that do not wait for results: all blocks of an iteration exist when its computation ends.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::sync::Arc;
+
+use super::{Source, Update, Workload};
+use crate::config::{Entry, FromValue, Origin, Section, Value};
+use crate::dense::models::MODELS;
+use crate::dense::straggler::{PATTERNS, Slowness};
+use crate::dense::{self, Plan};
+use crate::registry::{Named, find};
+use crate::seed::Seed;
+use crate::time::{HORIZON, Time, too_late};
+use crate::topology::Population;
+use crate::units::Span;
+use crate::wire::frame::{FRAME_MAX, HEAD};
+use crate::wire::olaf::UPDATE_HEAD;
+use crate::{Error, Result};
+
+/// `kind = "dense"`.
+pub struct Dense;
+
+impl Named for Dense {
+    fn name(&self) -> &'static str {
+        "dense"
+    }
+    fn about(&self) -> &'static str {
+        "synchronous training of dense models: jobs, iterations, blocks, stragglers"
+    }
+}
+
+impl Workload for Dense {
+    fn keys(&self) -> &'static [&'static str] {
+        &[
+            "model",
+            "parameters",
+            "scale",
+            "workers",
+            "jobs",
+            "iterations",
+            "elements",
+            "compute",
+            "compute_jitter",
+            "straggler_probability",
+            "straggler_delay",
+            "delay_points",
+            "stragglers",
+            "typical",
+        ]
+    }
+
+    /// Nothing of `[schedule]` says when blocks are generated: computing does.
+    fn open(&self, section: &mut Section, _: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
+        let (model, elements_total) = model(section)?;
+        let plan = Plan {
+            model,
+            elements_total,
+            elements_per_packet: section.get("elements", 1024u32)?,
+            jobs: section.get("jobs", 1u32)?,
+            workers_per_job: section.get("workers", 6u32)?,
+            iterations: section.get("iterations", 100u32)?,
+            // A parameter: the paper says how models are trained, not how long computing takes.
+            compute: section.get::<Span>("compute", "100ms")?.ps(),
+            compute_jitter: section.get("compute_jitter", 0.0)?,
+            slowness: slowness(section)?,
+            typical: section.get_opt::<Span>("typical")?.map(Span::ps),
+        };
+        plan.check().map_err(|(key, why)| Error::config(format!("{}: {why}", section.place(key))))?;
+        Ok(Box::new(Rounds::new(Arc::new(dense::Dense::new(plan, seed)?))))
+    }
+}
+
+/// Name of the model, and the elements of its gradient after `scale`.
+fn model(section: &mut Section) -> Result<(String, u64)> {
+    let name: String = section.get("model", "resnet50")?;
+    let parameters: Option<u64> = section.get_opt("parameters")?;
+    let scale: f64 = section.get("scale", 1.0)?;
+    let model = find(MODELS, "model", &name, &section.place("model"))?;
+    if model.needs_parameters() && parameters.is_none_or(|n| n == 0) {
+        return Err(Error::config(format!(
+            "{}: model \"{name}\" has as many elements as workload.parameters says; set it to 1 or more",
+            section.place("model")
+        )));
+    }
+    if !(scale > 0.0 && scale <= 1.0) {
+        return Err(Error::config(format!(
+            "{}: {scale} is not above 0 and at most 1; it is the share of the model that is sent",
+            section.place("scale")
+        )));
+    }
+    let elements = model.elements(parameters.unwrap_or(0));
+    // Not through a float where nothing is scaled; at least one packet.
+    let scaled = if scale < 1.0 { ((elements as f64 * scale).round() as u64).max(1) } else { elements };
+    Ok((name, scaled))
+}
+
+fn slowness(section: &mut Section) -> Result<Slowness> {
+    let pattern: String = section.get("stragglers", "one")?;
+    let probability: f64 = section.get("straggler_probability", 0.0)?;
+    let range: Range = section.get("straggler_delay", Range::default_value())?;
+    let points: u8 = section.get("delay_points", 3u32)?;
+    let pattern = *find(PATTERNS, "straggler pattern", &pattern, &section.place("stragglers"))?;
+    Ok(Slowness { pattern, probability, delay: (range.0, range.1), points })
+}
+
+/// A list of two numbers.
+struct Range(f64, f64);
+
+impl Range {
+    fn default_value() -> Value {
+        let (least, most) = Slowness::default().delay;
+        let item = |x: f64| Entry { value: x.into(), origin: Origin::Default };
+        Value::List(vec![item(least), item(most)])
+    }
+}
+
+impl FromValue for Range {
+    fn from_value(value: &Value) -> Result<Self, String> {
+        let wrong = || format!("{} is not a list of two numbers, the lower first", value.to_toml());
+        let Value::List(items) = value else { return Err(wrong()) };
+        let [least, most] = items.as_slice() else { return Err(wrong()) };
+        Ok(Range(f64::from_value(&least.value)?, f64::from_value(&most.value)?))
+    }
+}
+
+/// What happens next: the end of a worker's computation. Ties go to the lower worker.
+type Turn = Reverse<(Time, u32, u32)>;
+
+/// The workload as an open loop, one entry per worker.
+struct Rounds {
+    dense: Arc<dense::Dense>,
+    population: Population,
+    /// Time, worker, iteration.
+    turns: BinaryHeap<Turn>,
+    /// The next block of the first turn.
+    block: u32,
+    head: Option<Update>,
+    failure: Option<String>,
+}
+
+impl Rounds {
+    fn new(dense: Arc<dense::Dense>) -> Self {
+        let population = Population::regular(dense.jobs(), dense.workers_per_job());
+        let turns = (0..dense.workers()).map(|w| Reverse((lasts(&dense, w, 0), w, 0))).collect();
+        let mut rounds = Rounds { dense, population, turns, block: 0, head: None, failure: None };
+        rounds.load();
+        rounds
+    }
+
+    fn load(&mut self) {
+        self.head = None;
+        let Some(&Reverse((t_gen, worker, iteration))) = self.turns.peek() else { return };
+        if t_gen > HORIZON {
+            let keys = "lower workload.compute, workload.typical or workload.iterations";
+            self.failure = Some(too_late("the end of the next computation", t_gen as f64, keys));
+            return;
+        }
+        self.head = Some(Update {
+            t_gen,
+            cluster: self.dense.job_of(worker),
+            worker,
+            seq: self.dense.number(iteration, self.block),
+            bytes: frame_bytes(self.dense.elements_of(self.block)),
+            // Synchronous training has none; packets that have a field for it carry 0.
+            reward: None,
+            iteration: Some(iteration),
+        });
+    }
+
+    /// To the next block, or to the next iteration of this worker.
+    fn advance(&mut self) {
+        self.block += 1;
+        if self.block == self.dense.blocks() {
+            self.block = 0;
+            if let Some(mut top) = self.turns.peek_mut() {
+                let Reverse((at, worker, iteration)) = *top;
+                if iteration + 1 < self.dense.iterations() {
+                    let next = at.saturating_add(lasts(&self.dense, worker, iteration + 1));
+                    *top = Reverse((next, worker, iteration + 1));
+                } else {
+                    PeekMut::pop(top);
+                }
+            }
+        }
+        self.load();
+    }
+}
+
+/// How long `worker` computes in `iteration`, with its sleeps if their unit is known.
+fn lasts(dense: &dense::Dense, worker: u32, iteration: u32) -> Time {
+    let sleeps = dense.typical().map_or(0, |typical| dense.delay_of(worker, iteration, typical));
+    dense.compute_of(worker, iteration).saturating_add(sleeps)
+}
+
+/// The frame of an update with so many gradients. An OLAF frame has room for 2241; what Trio-ML's shorter header
+/// leaves room for beyond them is not sent by an open loop.
+fn frame_bytes(elements: u16) -> u32 {
+    (HEAD + UPDATE_HEAD + 4 * usize::from(elements)).min(FRAME_MAX) as u32
+}
+
+impl Source for Rounds {
+    fn population(&self) -> &Population {
+        &self.population
+    }
+
+    fn frame_max(&self) -> u32 {
+        frame_bytes(self.dense.elements_of(0))
+    }
+
+    fn peek(&self) -> Option<&Update> {
+        self.head.as_ref()
+    }
+
+    fn take(&mut self, values: &mut [u8]) {
+        let Some(Update { worker, iteration: Some(iteration), .. }) = self.head else { return };
+        self.dense.floats_le(worker, iteration, self.block, values);
+        self.advance();
+    }
+
+    fn dense(&self) -> Option<Arc<dense::Dense>> {
+        Some(self.dense.clone())
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+}
