@@ -88,6 +88,8 @@ pub(super) struct Rounds<P> {
     workers: Vec<Worker>,
     /// Workers of each node.
     at_node: Vec<Vec<u32>>,
+    /// Who hears the result at hand.
+    hearers: Vec<u32>,
     templates: Vec<Template>,
     calendar: Calendar,
     /// Of each job and block, the results that were delivered last: copies of them are no further results.
@@ -141,6 +143,7 @@ impl<P: Protocol> Rounds<P> {
             calendar: Calendar::new(count as usize),
             delivered: vec![[NOBODY; 2]; usize::from(dense.jobs()) * dense.blocks() as usize],
             at_node,
+            hearers: Vec::new(),
             protocol,
             settings,
             dense,
@@ -240,19 +243,19 @@ impl<P: Protocol> Rounds<P> {
         };
         let per_job = self.dense.workers_per_job();
         let jobs_own = u32::from(head.job) * per_job..(u32::from(head.job) + 1) * per_job;
-        let here = match node {
-            ALL_WORKERS => &[],
-            node => self.at_node.get(usize::from(node)).map_or(&[][..], Vec::as_slice),
-        };
-        // Over all workers of the job where nothing says which; else over those at the node.
-        let all = if node == ALL_WORKERS { jobs_own.clone() } else { 0..0 };
-        for worker in all.chain(here.iter().copied().filter(|w| jobs_own.contains(w))) {
-            if only.is_some_and(|only| only != worker) {
-                continue;
-            }
+        self.hearers.clear();
+        match self.at_node.get(usize::from(node)) {
+            Some(here) => self.hearers.extend(here.iter().filter(|w| jobs_own.contains(w))),
+            // Nothing says which: all workers of the job.
+            None => self.hearers.extend(jobs_own),
+        }
+        if let Some(only) = only {
+            self.hearers.retain(|worker| *worker == only);
+        }
+        for i in 0..self.hearers.len() {
+            let worker = self.hearers[i];
             self.hear(worker, &head, frame, host);
-            let wake = self.workers[worker as usize].wake(&self.settings);
-            self.calendar.set(worker, wake);
+            self.reschedule(worker);
         }
         self.deliver(node, &head, frame, pool, host);
     }

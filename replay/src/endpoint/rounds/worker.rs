@@ -222,7 +222,7 @@ impl Worker {
                 return Some(block);
             }
             let fresh = self.next < blocks.min(settings.window);
-            return fresh.then(|| std::mem::replace(&mut self.next, self.next + 1));
+            return fresh.then(|| self.step());
         }
         if self.outstanding >= settings.window {
             return None;
@@ -231,7 +231,12 @@ impl Worker {
         while self.next < blocks && self.rounds[0].has(self.next) {
             self.next += 1;
         }
-        (self.next < blocks).then(|| std::mem::replace(&mut self.next, self.next + 1))
+        (self.next < blocks).then(|| self.step())
+    }
+
+    fn step(&mut self) -> u32 {
+        self.next += 1;
+        self.next - 1
     }
 
     /// A block that waited too long for its result.
