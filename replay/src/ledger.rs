@@ -100,6 +100,11 @@ impl Ledger {
         Ledger { content: Some(content), sums, ..Ledger::new(workers, 0, None) }
     }
 
+    /// Can it make contributions again by itself?
+    pub fn knows_content(&self) -> bool {
+        self.content.is_some()
+    }
+
     /// The gradients in a payload, as they lie there.
     #[inline]
     pub fn gradients<'a>(&self, payload: &'a [u8]) -> &'a [u8] {

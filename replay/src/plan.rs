@@ -112,7 +112,7 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
     let kind: String = endpoint.get("workers", "open_loop")?;
     let kind = find(ENDPOINTS, "worker endpoint", &kind, &endpoint.place("workers"))?;
     let udp_checksum = read_format(&mut document, kind)?;
-    let transport = TransportPlan::read(&mut document)?;
+    let mut transport = TransportPlan::read(&mut document)?;
     let topology = topology::open(&mut document, &workers)?;
     let capture = read_capture(&mut document)?;
     capture.check(opened.endless, &workers)?;
@@ -129,8 +129,9 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
         round_trip: round_trip(&topology, frame_max as u32),
         states: capture.states,
     };
+    transport.heads = kind.heads(&facts);
     let (senders, receiver) = read_endpoints(&mut document, endpoint, kind, &facts, opened.source)?;
-    let training = senders.training();
+    let mut training = senders.training();
     let frame_bytes = senders.frame_bytes().unwrap_or(frame_max + ACK_HEAD - UPDATE_HEAD);
     let mut target = document.section("target")?;
     let device = DevicePlan { kind, frame_bytes, real_time: transport.kind.capabilities().real_time };
@@ -143,6 +144,9 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
         None => Ledger::new(workers.len(), elements_in(frame_max), goal),
     };
     let devices = devices.build_all(&mut target, &topology)?;
+    if let Some(training) = &mut training {
+        training.timeout_ps = devices.iter().flatten().filter_map(|device| device.program.timeout()).min();
+    }
     for discipline in QUEUES {
         target.allow(discipline.keys());
     }

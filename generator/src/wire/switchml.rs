@@ -76,7 +76,7 @@ impl Header {
         head[field::KIND] = TYPE << 4 | size;
         head[field::JOB] = self.job;
         head[field::PACKET].copy_from_slice(&self.packet.to_le_bytes());
-        let pool = self.slot & (SLOTS_MAX - 1) | u16::from(self.set) * SET;
+        let pool = (self.slot & (SLOTS_MAX - 1)) | (u16::from(self.set) * SET);
         head[field::POOL].copy_from_slice(&pool.to_be_bytes());
         head[field::E0] = self.exponent as u8;
         head[field::E1] = self.attempt as u8;

@@ -77,7 +77,7 @@ impl Header {
         };
         head[field::JOB] = self.job;
         head[field::BLOCK].copy_from_slice(&self.block.to_be_bytes());
-        head[field::FLAGS] = self.age_op << 4 | u8::from(self.last) * FINAL | u8::from(self.degraded) * DEGRADED;
+        head[field::FLAGS] = (self.age_op << 4) | (u8::from(self.last) * FINAL) | (u8::from(self.degraded) * DEGRADED);
         head[field::SOURCE] = self.source;
         head[field::SOURCES] = self.sources;
         head[field::GENERATION].copy_from_slice(&self.generation.to_be_bytes());

@@ -175,8 +175,8 @@ pub struct Sides<'a> {
     pub workers: WorkerRows<'a>,
     /// The device's.
     pub device: DeviceRows<'a>,
-    /// The server's.
-    pub server: ServerRows<'a>,
+    /// The server's, if there is one: workers that aggregate in iterations receive themselves.
+    pub server: Option<ServerRows<'a>>,
 }
 
 /// What workers write.
@@ -185,6 +185,8 @@ pub struct WorkerRows<'a> {
     sent: &'a mut Stream<SentColumns>,
     states: Option<&'a mut Stream<StateColumns>>,
     rounds: Option<&'a mut Rounds>,
+    /// Where workers receive the results themselves.
+    received: Option<ServerRows<'a>>,
 }
 
 /// What a device writes.
@@ -209,15 +211,21 @@ impl RunDir {
             self.books.start()?;
             self.received.start()?;
         }
+        let received = ServerRows { records, received: &mut self.received, pcap: self.pcap.as_mut() };
+        let (workers_own, server) = match self.rounds {
+            Some(_) => (Some(received), None),
+            None => (None, Some(received)),
+        };
         Ok(Sides {
             workers: WorkerRows {
                 records,
                 sent: &mut self.sent,
                 states: self.states.as_mut(),
                 rounds: self.rounds.as_mut(),
+                received: workers_own,
             },
             device: DeviceRows { records, books: &mut self.books },
-            server: ServerRows { records, received: &mut self.received, pcap: self.pcap.as_mut() },
+            server,
         })
     }
 }
@@ -232,6 +240,11 @@ impl WorkerRows<'_> {
     /// A worker under transmission control learned or decided something.
     pub fn state(&mut self, row: &State) -> Result<()> {
         self.states.as_mut().map_or(Ok(()), |states| states.push(row))
+    }
+
+    /// A result reached a worker for the first time.
+    pub fn received(&mut self, row: &Received, frame: &[u8]) -> Result<()> {
+        self.received.as_mut().map_or(Ok(()), |received| received.received(row, frame))
     }
 
     /// An iteration of synchronous training ended.

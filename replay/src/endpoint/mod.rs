@@ -25,6 +25,7 @@ use pktgen_generator::topology::{NodeId, Population};
 use pktgen_generator::workload::Source;
 
 use crate::frame::{Frame, Kind, Pool};
+use crate::transport::Heads;
 
 pub use server::Server;
 
@@ -176,6 +177,11 @@ pub trait WorkerKind: Named + Sync {
         "olaf"
     }
 
+    /// How the head of a frame is rebuilt where only the payload travels.
+    fn heads(&self, _facts: &Facts) -> Heads {
+        Heads::Olaf
+    }
+
     /// What a frame off a wire is; none if it is nobody's. `bytes` holds whole headers.
     fn identify(&self, bytes: &[u8], facts: &Facts) -> Option<Identity> {
         sender::identify(bytes, facts)
@@ -196,11 +202,10 @@ pub trait WorkerKind: Named + Sync {
 }
 
 /// Every worker endpoint, by name.
-pub static ENDPOINTS: &[&dyn WorkerKind] =
-    &[
-        &open_loop::OpenLoopKind,
-        &transmission_control::TransmissionControlKind,
-        &retransmit::RetransmitKind,
-        &trio_ml::TrioMlKind,
-        &switchml::SwitchMlKind,
-    ];
+pub static ENDPOINTS: &[&dyn WorkerKind] = &[
+    &open_loop::OpenLoopKind,
+    &transmission_control::TransmissionControlKind,
+    &retransmit::RetransmitKind,
+    &trio_ml::TrioMlKind,
+    &switchml::SwitchMlKind,
+];

@@ -117,9 +117,7 @@ pub(super) fn direction(
     }
     let (cluster, worker, flow) = match (group_of(target_ip(bytes)), worker_of(target_ip(bytes), workers)) {
         (Some(job), _) => (job, 0, ALL_WORKERS),
-        (None, Some(worker)) => {
-            (facts.workers.cluster_of[worker as usize], worker, facts.host_of[worker as usize])
-        }
+        (None, Some(worker)) => (facts.workers.cluster_of[worker as usize], worker, facts.host_of[worker as usize]),
         _ => return None,
     };
     let packet = packet(None, u32::from(cluster) * facts.training.0);

@@ -3,8 +3,8 @@
 
 use pktgen_generator::config::Section;
 use pktgen_generator::dense::Dense;
-use pktgen_generator::registry::Named;
 use pktgen_generator::record::PacketId;
+use pktgen_generator::registry::Named;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_generator::wire::switchml::{self, ELEMENTS, HEADER, Header, PORT, WORKER_PORT};
 use pktgen_generator::workload::Source;
@@ -14,6 +14,7 @@ use super::rounds::{
     Contribution, Protocol, ResultHead, Rounds, Settings, dense_of, direction, read_count, read_scale, read_span,
 };
 use super::{Endpoint, Facts, Identity, WorkerKind};
+use crate::transport::Heads;
 
 /// The bitmaps of a slot have 32 bits.
 const WORKERS_MAX: u32 = 32;
@@ -43,6 +44,10 @@ impl WorkerKind for SwitchMlKind {
 
     fn is_synchronous(&self) -> bool {
         true
+    }
+
+    fn heads(&self, _facts: &Facts) -> Heads {
+        Heads::Unknown
     }
 
     fn identify(&self, bytes: &[u8], facts: &Facts) -> Option<Identity> {

@@ -2,15 +2,18 @@
 
 use pktgen_generator::config::Section;
 use pktgen_generator::dense::Dense;
-use pktgen_generator::registry::Named;
 use pktgen_generator::record::PacketId;
+use pktgen_generator::registry::Named;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_generator::wire::trio_ml::{self, HEADER, Header, PORT};
 use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
-use super::rounds::{Contribution, Protocol, ResultHead, Rounds, Settings, dense_of, direction, read_count, read_scale};
+use super::rounds::{
+    Contribution, Protocol, ResultHead, Rounds, Settings, dense_of, direction, read_count, read_scale,
+};
 use super::{Endpoint, Facts, Identity, WorkerKind};
+use crate::transport::Heads;
 
 /// Largest window: `block_cnt_max` has 12 bits (Figure 17). The paper's own choice, 4096, is one more (§6.1).
 pub(super) const WINDOW_MAX: u32 = 4095;
@@ -38,6 +41,10 @@ impl WorkerKind for TrioMlKind {
 
     fn is_synchronous(&self) -> bool {
         true
+    }
+
+    fn heads(&self, facts: &Facts) -> Heads {
+        Heads::TrioMl { per_job: facts.training.0 }
     }
 
     fn identify(&self, bytes: &[u8], facts: &Facts) -> Option<Identity> {

@@ -11,6 +11,7 @@ use super::{END, Fate, Ledger};
 impl Ledger {
     /// A result arrived for the first time; `same` compares it with the sum of its members.
     pub(super) fn received_result(&mut self, packet: PacketId, count: u16, same: impl FnOnce(&[i32]) -> bool) -> SumOk {
+        let packet = self.sent_as(packet);
         let (Some(content), Some(group)) = (&mut self.content, self.groups.get_mut(packet)) else {
             self.strangers += 1;
             return SumOk::Unknown;
@@ -24,6 +25,15 @@ impl Ledger {
         let right = u32::from(count) == group.count && same(&self.sums[..elements]);
         self.end(packet, Fate::Delivered);
         if right { SumOk::Yes } else { SumOk::No }
+    }
+}
+
+impl Ledger {
+    /// A result on a wire does not say which transmission of the packet it is known by is in it.
+    fn sent_as(&mut self, packet: PacketId) -> PacketId {
+        let attempts = packet.attempt()..=u8::MAX;
+        let mut ids = attempts.map(|attempt| PacketId::new(packet.worker(), packet.seq(), attempt));
+        ids.find(|id| self.groups.get_mut(*id).is_some()).unwrap_or(packet)
     }
 }
 

@@ -36,10 +36,10 @@ pub fn merge(dirs: &[PathBuf], out: &Path) -> Result<Finished> {
     let name = workers.dir.join("manifest.json").display().to_string();
     let experiment = Experiment::open(Document::parse(&workers.manifest.config, &name)?)?;
     let run = experiment.choose(None)?;
-    let plan = experiment.prepare(run)?;
+    let mut plan = experiment.prepare(run)?;
     claim(out)?;
     join_records(&dirs, out)?;
-    let ledger = Ledger::new(plan.workers.len(), plan.engine.elements, None);
+    let ledger = std::mem::replace(&mut plan.engine.ledger, Ledger::new(0, 0, None));
     let lateness = Histogram::new(3).map_err(|e| Error::Invalid(format!("no histogram: {e}")))?;
     let outcome = RealOutcome {
         counters: std::mem::take(&mut manifest.counters),

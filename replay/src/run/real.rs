@@ -25,10 +25,13 @@ pub(super) fn check(plan: &Plan<Parts>) -> Result<()> {
     let most = kind.capabilities().frame_max;
     if plan.engine.frame_bytes > most {
         return Err(Error::config(format!(
-            "frames of up to {} bytes do not fit transport \"{}\", which carries {most}; lower workload.bytes, or set \
-             endpoint.ack_model = \"none\"",
+            "frames of up to {} bytes do not fit transport \"{}\", which carries {most}; lower {}",
             plan.engine.frame_bytes,
-            kind.name()
+            kind.name(),
+            match plan.training {
+                Some(_) => "workload.elements",
+                None => "workload.bytes, or set endpoint.ack_model = \"none\"",
+            }
         )));
     }
     if kind.capabilities().own_time && plan.engine.senders.reacts() {
@@ -93,7 +96,8 @@ fn check_link(transport: &TransportPlan, mut source: Box<dyn Source>) -> Result<
 
 /// Gets what this process's part of `plan` needs of the host, or refuses.
 pub(super) fn open(plan: &Plan<Parts>, source: impl Fn() -> Result<Box<dyn Source>>, roles: Roles) -> Result<Opened> {
-    if roles.workers && plan.transport.pacing == Pacing::Deadlines {
+    // Windows pace synchronous workers.
+    if roles.workers && plan.transport.pacing == Pacing::Deadlines && plan.training.is_none() {
         check_link(&plan.transport, source()?)?;
     }
     real_time::open(&plan.engine, &plan.transport, roles)
@@ -101,7 +105,7 @@ pub(super) fn open(plan: &Plan<Parts>, source: impl Fn() -> Result<Box<dyn Sourc
 
 /// Runs this process's part of `plan` and writes its run dir. Returns the rate that the workers achieved, in packets/s.
 pub(super) fn run(
-    plan: Plan<Parts>,
+    mut plan: Plan<Parts>,
     opened: Opened,
     source: impl Fn() -> Result<Box<dyn Source>>,
     manifest: &mut Manifest,
@@ -110,7 +114,7 @@ pub(super) fn run(
 ) -> Result<Option<f64>> {
     let transport = plan.transport.clone();
     let (until, records) = (plan.until, plan.records);
-    let ledger = Ledger::new(plan.workers.len(), plan.engine.elements, None);
+    let ledger = std::mem::replace(&mut plan.engine.ledger, Ledger::new(0, 0, None));
     let (stop, progress) = (task.stop, task.progress);
     let order = Order { plan: &transport, roles: task.roles, serve: task.serve, until, stop, progress };
     let mut outcome = real_time::run(plan.engine, opened, &order, &mut dir)?;
@@ -135,7 +139,7 @@ pub(super) fn run(
                 .into(),
         );
     }
-    if task.roles != Roles::ALL {
+    if task.roles.part().is_some() {
         // Whoever stops a part that serves wants it to end.
         outcome.interrupted &= task.roles.workers;
         let part = task.roles.part().unwrap_or("roles");

@@ -15,6 +15,7 @@ mod libpcap;
 mod link;
 mod listen;
 pub mod middleware;
+mod nowhere;
 mod packet_ring;
 mod packet_socket;
 mod pcap;
@@ -37,7 +38,8 @@ use pktgen_generator::registry::Named;
 
 pub(crate) use af_xdp::{XdpFacts, bind_sender, memory_of_a_port, xdp_facts};
 pub use listen::{Listen, ListenKind, Listener, RETIRE_MS};
-pub use plan::{Late, Pacing, TransportPlan, Wait};
+pub use nowhere::Nowhere;
+pub use plan::{Heads, Late, Pacing, TransportPlan, Wait};
 pub use sink::Sink;
 
 /// What a kind of transport can do.
@@ -145,6 +147,8 @@ pub enum End {
 impl End {
     /// All four.
     pub const ALL: [End; 4] = [End::Workers, End::DeviceDown, End::DeviceUp, End::Server];
+    /// Those of a run without a server.
+    pub const LOWER: [End; 2] = [End::Workers, End::DeviceDown];
 
     /// What a message calls it.
     pub fn name(self) -> &'static str {

@@ -41,6 +41,20 @@ pub enum Pacing {
     Top,
 }
 
+/// How a receiver rebuilds the head of a frame of which only the payload travelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heads {
+    /// From OLAF's header, which names its worker.
+    Olaf,
+    /// From Trio-ML's, by the workers of each job.
+    TrioMl {
+        /// Workers of each job.
+        per_job: u32,
+    },
+    /// Nothing in the payload says who sent it.
+    Unknown,
+}
+
 /// `[transport]`, read.
 #[derive(Clone)]
 pub struct TransportPlan {
@@ -77,6 +91,8 @@ pub struct TransportPlan {
     pub files: Vec<String>,
     /// pcap: the time of those files.
     pub file_clock: FileClock,
+    /// udp: how heads are rebuilt.
+    pub heads: Heads,
     /// What goes around the wires.
     pub middleware: MiddlewarePlan,
 }
@@ -135,6 +151,7 @@ impl TransportPlan {
             allow_above_link: false,
             files: Vec::new(),
             file_clock: FileClock::new(),
+            heads: Heads::Olaf,
             middleware: MiddlewarePlan::default(),
         }
     }
@@ -163,6 +180,7 @@ impl TransportPlan {
                 allow_above_link: section.get("allow_above_link", false)?,
                 files: section.get_list("files", &[])?,
                 file_clock: FileClock::new(),
+                heads: Heads::Olaf,
                 middleware: MiddlewarePlan::read(&mut section, linger)?,
             }
         } else {

@@ -43,12 +43,15 @@ impl Transport for Ring {
     }
 
     fn open(&self, _plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
+        let (workers, down) = cable(RING_BYTES, frame_max);
+        if ends == End::LOWER {
+            return Ok(vec![workers, down]);
+        }
         if ends != End::ALL {
             return Err(Error::config(
                 "transport.kind = \"ring\" joins roles of one process; this role is alone in its own",
             ));
         }
-        let (workers, down) = cable(RING_BYTES, frame_max);
         let (up, server) = cable(RING_BYTES, frame_max);
         Ok(vec![workers, down, up, server])
     }

@@ -10,10 +10,11 @@ use std::path::PathBuf;
 
 use super::receive_batch::ReceiveBatch;
 use super::socket::{self, BATCH, Buffer, SendBatch};
-use super::{Arrival, Capabilities, End, Transport, TransportPlan, Wire, WireCounters};
+use super::{Arrival, Capabilities, End, Heads, Transport, TransportPlan, Wire, WireCounters};
 use pktgen_generator::registry::Named;
 use pktgen_generator::wire::frame::{SERVER_IP, Template, group_ip, worker_ip};
 use pktgen_generator::wire::olaf::{Ack, FLAG_STAMPED, Header, PORT, WORKER_PORT};
+use pktgen_generator::wire::trio_ml;
 use pktgen_generator::{Error, Result};
 
 /// Ethernet, IPv4 and UDP headers.
@@ -53,7 +54,7 @@ impl Transport for UdpSockets {
 
     fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
         let four = match plan.addresses[..] {
-            [] if ends == End::ALL => free_on_loopback()?,
+            [] if ends == End::ALL || ends == End::LOWER => free_on_loopback()?,
             [workers, down, up, server] => [workers, down, up, server],
             _ => {
                 return Err(Error::config(format!(
@@ -65,8 +66,21 @@ impl Transport for UdpSockets {
         };
         let open = |end: &End| -> Result<Box<dyn Wire>> {
             let at = *end as usize;
+            let rebuild: Rebuild = match (plan.heads, *end) {
+                (Heads::Olaf, _) => Box::new(head_of),
+                (Heads::TrioMl { .. }, End::Workers) => Box::new(head_of_result),
+                (Heads::TrioMl { per_job }, _) => {
+                    Box::new(move |payload, len, head| head_of_contribution(payload, len, head, per_job))
+                }
+                (Heads::Unknown, _) => {
+                    return Err(Error::config(
+                        "transport.kind = \"udp\": nothing in a SwitchML packet says which worker sent it, and the sockets \
+                         of one process share an address; use ring, af_packet or af_xdp",
+                    ));
+                }
+            };
             // The other end of the cable: 0 and 1 are one, 2 and 3 the other.
-            let options = UdpOptions::new(four[at], four[at ^ 1], Box::new(head_of));
+            let options = UdpOptions::new(four[at], four[at ^ 1], rebuild);
             Ok(Box::new(Udp::open(UdpOptions { payload_max: frame_max.max(HEAD + 1) - HEAD, ..options })?))
         };
         ends.iter().map(open).collect()
@@ -99,6 +113,22 @@ fn head_of(payload: &[u8], len: usize, head: &mut [u8; HEAD]) -> bool {
         (None, None) => return false,
     };
     Template::new(from, to, HEAD + len).emit(head);
+    true
+}
+
+/// The head of a Trio-ML contribution, which names its source.
+fn head_of_contribution(payload: &[u8], len: usize, head: &mut [u8; HEAD], per_job: u32) -> bool {
+    let Some(header) = trio_ml::Header::parse(payload) else { return false };
+    let worker = u32::from(header.job) * per_job + u32::from(header.source);
+    Template::new((worker_ip(worker), trio_ml::PORT), (SERVER_IP, trio_ml::PORT), HEAD + len).emit(head);
+    true
+}
+
+/// The head of a Trio-ML result, which is for all workers of its job.
+fn head_of_result(payload: &[u8], len: usize, head: &mut [u8; HEAD]) -> bool {
+    let Some(header) = trio_ml::Header::parse(payload) else { return false };
+    let group = group_ip(u16::from(header.job));
+    Template::new((SERVER_IP, trio_ml::PORT), (group, trio_ml::PORT), HEAD + len).emit(head);
     true
 }
 

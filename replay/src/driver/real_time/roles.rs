@@ -40,11 +40,18 @@ impl Roles {
         }
     }
 
-    /// Ends of cables that they hold, in order.
-    pub(super) fn ends(self) -> Vec<End> {
+    /// These roles in a run without a server, where results go back to the workers; none if nothing is left.
+    pub fn without_server(self) -> Option<Roles> {
+        let roles = Roles { server: false, ..self };
+        (roles.workers || roles.device).then_some(roles)
+    }
+
+    /// Ends of cables that they hold, in order. Without a server there is one cable.
+    pub(super) fn ends(self, has_server: bool) -> Vec<End> {
         let holds = |end: &End| match end {
             End::Workers => self.workers,
-            End::DeviceDown | End::DeviceUp => self.device,
+            End::DeviceDown => self.device,
+            End::DeviceUp => self.device && has_server,
             End::Server => self.server,
         };
         End::ALL.into_iter().filter(holds).collect()

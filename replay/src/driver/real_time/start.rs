@@ -19,7 +19,7 @@ use crate::capture::{RunDir, WorkerRows};
 use crate::clock::RunClock;
 use crate::plan::Parts;
 use crate::transport::middleware::{self, Site};
-use crate::transport::{Pacing, TransportPlan, Wire};
+use crate::transport::{End, Nowhere, Pacing, TransportPlan, Wire};
 
 /// How often progress is told.
 const TELL: Duration = Duration::from_millis(100);
@@ -53,8 +53,13 @@ pub struct Opened {
 pub fn open(parts: &Parts, plan: &TransportPlan, roles: Roles) -> Result<Opened> {
     let node = only_device(&parts.topology)?;
     let placement = Placement::new(plan, roles)?;
-    let wires = plan.kind.open(plan, &roles.ends(), parts.frame_bytes)?;
+    let wires = plan.kind.open(plan, &roles.ends(has_server(parts)), parts.frame_bytes)?;
     Ok(Opened { node, placement, wires })
+}
+
+/// Without one the device has one cable.
+fn has_server(parts: &Parts) -> bool {
+    parts.topology.servers().next().is_some()
 }
 
 /// Runs the roles of this process until everything has arrived, `until`, or `stop`.
@@ -62,7 +67,7 @@ pub fn run(parts: Parts, opened: Opened, order: &Order, dir: &mut RunDir) -> Res
     let Opened { node, placement, wires } = opened;
     // Threads that are started from here on, those of the records too, leave the roles' cores alone.
     let _back = placement.step_aside()?;
-    if order.roles != Roles::ALL {
+    if order.roles.part().is_some() {
         // A whole run may be one of a sweep, whose next needs the rights again.
         drop_rights(order.plan)?;
     }
@@ -97,6 +102,7 @@ struct RunRoles<'a> {
 impl<'a> RunRoles<'a> {
     /// Makes the roles, and starts the clock.
     fn new(parts: Parts, node: NodeId, wires: Vec<Box<dyn Wire>>, order: &Order, dir: &'a mut RunDir) -> Result<Self> {
+        let ends = order.roles.ends(has_server(&parts));
         let Parts { topology, mut devices, senders, receiver, frame_bytes, changes, facts, .. } = parts;
         // What needs no reaction is made before time begins, so that the first frames are not late.
         let paced = order.plan.pacing == Pacing::Deadlines;
@@ -115,8 +121,7 @@ impl<'a> RunRoles<'a> {
         };
         let site = Site { clock: clock.clone(), seed: facts.seed, frame_max: frame_bytes, folder: dir.path() };
         let around = |(end, wire)| middleware::wrap(&order.plan.middleware, end, &site, wire);
-        let wires: Vec<_> = order.roles.ends().into_iter().zip(wires).map(around).collect::<Result<_>>()?;
-        let ends = order.roles.ends();
+        let wires: Vec<_> = ends.iter().copied().zip(wires).map(around).collect::<Result<_>>()?;
         let modes = ends.iter().zip(&wires).map(|(end, wire)| (format!("wire.{}", end.name()), wire.mode())).collect();
         let mut wires = wires.into_iter();
         let mut wire = || wires.next().ok_or_else(|| Error::Invalid("a wire is missing; please report this".into()));
@@ -134,15 +139,17 @@ impl<'a> RunRoles<'a> {
         };
         let device = match (order.roles.device, devices[usize::from(node)].take()) {
             (true, Some(device)) => {
-                let cables = Cables { down: wire()?, up: wire()? };
+                let down = wire()?;
+                let up = if ends.contains(&End::DeviceUp) { wire()? } else { Box::new(Nowhere) };
+                let cables = Cables { down, up };
                 let role = DeviceRole::new(device, &topology, node, &facts, cables, frame_bytes, changes, sides.device);
                 Some(Box::new(role))
             }
             _ => None,
         };
-        let server = match order.roles.server {
-            true => Some(Box::new(ServerRole::new(receiver, facts, wire()?, frame_bytes, sides.server))),
-            false => None,
+        let server = match (order.roles.server, sides.server) {
+            (true, Some(rows)) => Some(Box::new(ServerRole::new(receiver, facts, wire()?, frame_bytes, rows))),
+            _ => None,
         };
         Ok(RunRoles { clock, modes, workers, device, server })
     }

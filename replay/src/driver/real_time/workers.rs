@@ -5,13 +5,15 @@ use std::sync::atomic::Ordering;
 
 use hdrhistogram::Histogram;
 use pktgen_generator::Result;
-use pktgen_generator::record::Sent;
+use pktgen_generator::record::{Counters, Sent};
 use pktgen_generator::time::{NEVER, NS, Time};
+use pktgen_generator::wire::frame::HEAD;
+use pktgen_generator::wire::olaf::digest;
 
 use super::frames::{Waiting, take};
 use super::{RealOutcome, Shared, histogram, lost, rate};
 use crate::capture::WorkerRows;
-use crate::endpoint::{Endpoint, Facts, Host};
+use crate::endpoint::{Content, Delivery, Endpoint, Facts, Host};
 use crate::frame::{BURST, Frame, Pool};
 use crate::transport::{Late, Wire};
 
@@ -43,6 +45,9 @@ pub(super) struct Workers<'a> {
     cut: bool,
     flushed: bool,
     last_bytes: u64,
+    /// What results are made of.
+    content: Option<Box<dyn Content>>,
+    counters: Counters,
 }
 
 impl<'a> Workers<'a> {
@@ -56,6 +61,8 @@ impl<'a> Workers<'a> {
     ) -> Result<Self> {
         Ok(Workers {
             facts,
+            content: endpoint.content(),
+            counters: Counters::default(),
             endpoint,
             wire,
             pool: Pool::new(frame_bytes, 2 * BUILT_MAX),
@@ -134,10 +141,34 @@ impl<'a> Workers<'a> {
         for row in self.host.states.drain(..) {
             self.rows.state(&row)?;
         }
+        for row in self.host.iterations.drain(..) {
+            self.rows.iteration(&row)?;
+        }
+        self.counters.replies += self.host.replies.len() as u64;
+        for row in self.host.replies.drain(..) {
+            self.rows.reply(&row)?;
+        }
+        self.receive_results()?;
         for outgoing in self.host.outgoing.drain(..) {
             if let Some(row) = outgoing.record {
                 self.waiting.push(outgoing.frame, row);
             }
+        }
+        Ok(())
+    }
+
+    /// Results that arrived for the first time, in synchronous training.
+    fn receive_results(&mut self) -> Result<()> {
+        for Delivery { mut row, frame } in self.host.deliveries.drain(..) {
+            let bytes = self.pool.frame(&frame);
+            let values = self.content.as_ref().and_then(|content| content.values(&bytes[HEAD..])).unwrap_or(&[]);
+            row.digest = Some(digest(values));
+            self.counters.packets_received += 1;
+            self.counters.bytes_received += u64::from(row.bytes);
+            self.counters.accepted += 1;
+            self.counters.reached_server(row.t_recv, values.len() as u64 / 4 * u64::from(row.count));
+            self.rows.received(&row, bytes)?;
+            self.pool.release(frame.buffer);
         }
         Ok(())
     }
@@ -206,6 +237,8 @@ impl<'a> Workers<'a> {
     }
 
     pub(super) fn count(&mut self, outcome: &mut RealOutcome) {
+        self.counters.clipped = self.endpoint.clipped();
+        outcome.counters.add(&self.counters);
         outcome.counters.acks_received = self.host.acks_received;
         outcome.counters.foreign += self.host.foreign;
         outcome.lateness = self.lateness.clone();

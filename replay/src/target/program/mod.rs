@@ -28,6 +28,11 @@ pub trait Program: Send {
     /// It is `t`, the time that it asked for.
     fn on_timer(&mut self, _t: Time, _context: &mut Context) {}
 
+    /// After how long it gives up waiting for contributions; none if it never does.
+    fn timeout(&self) -> Option<Time> {
+        None
+    }
+
     /// What it counted, for the manifest.
     fn counters(&self) -> Vec<(&'static str, u64)> {
         Vec::new()

@@ -1,0 +1,30 @@
+//! The end of a cable that is not there: of a device without a server above it.
+
+use pktgen_generator::Result;
+
+use super::{Arrival, Wire, WireCounters};
+
+/// Takes nothing, brings nothing.
+pub struct Nowhere;
+
+impl Wire for Nowhere {
+    fn send(&mut self, _frames: &[&[u8]]) -> Result<usize> {
+        Ok(0)
+    }
+
+    fn receive(&mut self, _most: usize, _each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+        Ok(0)
+    }
+
+    fn wait(&mut self, _timeout_ns: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn counters(&mut self) -> WireCounters {
+        WireCounters::default()
+    }
+
+    fn mode(&self) -> String {
+        "none".into()
+    }
+}
