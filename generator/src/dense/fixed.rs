@@ -8,7 +8,7 @@
 //!
 //! Rounding is on the path of every packet, and the baseline instructions of x86-64 have none: `f32::round_ties_even`
 //! is a call there, and a saturating conversion is element by element. So a block whose largest product is below 2³¹,
-//! which is nearly every block, is rounded by additions that the compiler turns into vectors (see [`halves`]).
+//! which is nearly every block, is rounded by additions that the compiler turns into vectors (see [`whole`]).
 //! Called by `dense/content.rs` and by endpoints that have sums to turn back.
 
 /// The factor of ATP: gradients in millionths.
@@ -18,38 +18,20 @@ pub const ATP_SCALE: f32 = 1e6;
 const LIMIT: f32 = 2_147_483_648.0;
 /// Added to a number below 2²² in magnitude, it leaves the nearest whole number in the low bits.
 const ONES: f32 = 12_582_912.0;
-/// The same for multiples of 2¹⁶ and numbers below 2³⁸. The part that is taken away makes up for the low half of
-/// [`ONES`]' bits moved up, so that nothing is left to be corrected after the sum.
+/// The same for multiples of 2¹⁶ and numbers below 2³⁸. The part that is taken away makes up for the bits of [`ONES`]
+/// itself, so that nothing is left to be corrected after both are added.
 const HALVES: f32 = (ONES - 0x4b40 as f32) * 65_536.0;
 
-/// The two halves of the whole number nearest to `y`, ties to even, for `|y| < 2³¹`; each has bits of its constant
-/// above it.
+/// The whole number nearest to `y`, ties to even, for `|y| < 2³¹`.
 ///
 /// Every step but the last is exact: `y + HALVES` has a last place of 2¹⁶, so it holds the nearest multiple of 2¹⁶;
 /// what is left of `y` is within ±2¹⁵ on the grid of `y`, and adding it to `ONES`, with a last place of 1, rounds it.
 /// Since the multiple is even, the parity of the sum is that of the rest.
 #[inline(always)]
-fn halves(y: f32) -> (u32, u32) {
+fn whole(y: f32) -> i32 {
     let high = y + HALVES;
     let low = y - (high - HALVES) + ONES;
-    (high.to_bits(), low.to_bits())
-}
-
-/// The whole number nearest to `y`, ties to even, for `|y| < 2³¹`.
-#[inline(always)]
-fn whole(y: f32) -> i32 {
-    let (high, low) = halves(y);
-    (high << 16).wrapping_add(low) as i32
-}
-
-/// The same in network order. Not `to_be_bytes`: without byte shuffles, swapping in 16-bit lanes is cheaper.
-#[inline(always)]
-fn whole_be(y: f32) -> [u8; 4] {
-    let (high, low) = halves(y);
-    // A negative low half borrows from the high one.
-    let high = high.wrapping_add(low >> 16);
-    let turned = (high & 0xffff) | low << 16;
-    ((turned & 0x00ff_00ff) << 8 | (turned >> 8) & 0x00ff_00ff).to_le_bytes()
+    (high.to_bits() << 16).wrapping_add(low.to_bits()) as i32
 }
 
 /// The whole number for any `y`, and whether it is clipped.
@@ -93,9 +75,13 @@ impl Block<'_> {
     /// The same as bytes in network order.
     #[inline]
     pub(super) fn write_be(&self, scale: f32, out: &mut [u8]) -> u32 {
-        let numbers = out.as_chunks_mut::<4>().0.iter_mut().zip(self.numbers);
+        let out = out.as_chunks_mut::<4>().0;
+        let elements = out.len().min(self.numbers.len());
+        let numbers = out[..elements].iter_mut().zip(self.numbers);
         if self.fits(scale) {
-            numbers.for_each(|(to, number)| *to = whole_be(number * self.factor * scale));
+            numbers.for_each(|(to, number)| *to = whole(number * self.factor * scale).to_le_bytes());
+            // In a second pass, while it is in the first cache: two short loops make better vectors than a long one.
+            out[..elements].iter_mut().for_each(|bytes| *bytes = i32::from_le_bytes(*bytes).to_be_bytes());
             return 0;
         }
         numbers.map(|(to, number)| clip(number * self.factor * scale, |n| *to = n.to_be_bytes())).sum()
