@@ -32,6 +32,8 @@ pub struct JobPlace {
     pub own: Option<u8>,
     /// Ports towards the job's workers, each once.
     pub ports: Vec<u16>,
+    /// The port towards each of `sources`, in their order.
+    pub port_of: Vec<u16>,
 }
 
 /// The control plane's event (OLAF §7, "P4 Control Plane"): a worker joins another cluster.
@@ -105,7 +107,7 @@ impl Groups {
         for (job, members) in self.members.iter().enumerate() {
             for (index, &worker) in members.iter().enumerate() {
                 let way = &self.ways[worker as usize];
-                for (hop, (node, _)) in way.iter().enumerate() {
+                for (hop, (node, port)) in way.iter().enumerate() {
                     let place: &mut JobPlace = &mut jobs[usize::from(*node)][job];
                     let below = way.get(hop + 1).map(|(node, _)| *node);
                     // Members come in order, so the first worker below a device is the first one seen.
@@ -115,11 +117,14 @@ impl Groups {
                     };
                     match place.sources.iter_mut().find(|s| usize::from(s.id) == first) {
                         Some(source) => source.workers = source.workers.saturating_add(1),
-                        None => place.sources.push(Contributor {
-                            id: first as u8,
-                            worker: below.is_none().then_some(worker),
-                            workers: 1,
-                        }),
+                        None => {
+                            place.sources.push(Contributor {
+                                id: first as u8,
+                                worker: below.is_none().then_some(worker),
+                                workers: 1,
+                            });
+                            place.port_of.push(*port);
+                        }
                     }
                     if hop > 0 {
                         place.own = jobs_first(members, &self.ways, *node).map(|first| first as u8);

@@ -2,6 +2,7 @@
 
 mod forward;
 mod olaf;
+mod switchml;
 
 use std::sync::Arc;
 
@@ -87,4 +88,4 @@ pub trait ProgramKind: Named + Sync {
 }
 
 /// Every program, by name.
-pub static PROGRAMS: &[&dyn ProgramKind] = &[&forward::ForwardKind, &olaf::OlafKind];
+pub static PROGRAMS: &[&dyn ProgramKind] = &[&forward::ForwardKind, &olaf::OlafKind, &switchml::SwitchMlKind];
