@@ -156,3 +156,40 @@ impl Groups {
 fn jobs_first(members: &BTreeSet<u32>, ways: &[Vec<(NodeId, u16)>], node: NodeId) -> Option<usize> {
     members.iter().position(|worker| ways[*worker as usize].iter().any(|(at, _)| *at == node))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pktgen_generator::seed::Seed;
+    use pktgen_generator::topology::{Population, Role};
+    use pktgen_generator::units::{Rate, Size};
+
+    #[test]
+    fn a_job_knows_the_port_of_each_source() {
+        // Workers 0, 2 and 3 are of job 0; hosts are connected from the last to the first.
+        let mut topology = Topology::default();
+        let device = topology.add("switch", Role::Device);
+        topology.top = Some(device);
+        let rate = Rate::from_bps(1_000_000_000);
+        for worker in (0..4u32).rev() {
+            let host = topology.add(format!("w{worker}"), Role::Host(vec![worker]));
+            topology.connect(host, device, rate, rate, 0, Size::default());
+        }
+        let workers = Population { cluster_of: vec![0, 1, 0, 0], moves: Vec::new() };
+        let facts = Facts {
+            host_of: Arc::new(topology.host_of(4)),
+            workers: Arc::new(workers),
+            server: device,
+            host_rate_bps: rate.bps(),
+            udp_checksum: false,
+            seed: Seed(0),
+            round_trip: 0,
+            states: false,
+        };
+        let routes: Vec<_> = topology.routes().into_iter().map(Arc::new).collect();
+        let jobs = &Groups::new(&topology, &routes, &facts).jobs()[usize::from(device)];
+        let workers = |job: &JobPlace| job.sources.iter().map(|source| source.worker).collect::<Vec<_>>();
+        assert_eq!((workers(&jobs[0]), &jobs[0].port_of), (vec![Some(0), Some(2), Some(3)], &vec![3, 1, 0]));
+        assert_eq!((workers(&jobs[1]), &jobs[1].port_of, &jobs[1].ports), (vec![Some(1)], &vec![2], &vec![2]));
+    }
+}
