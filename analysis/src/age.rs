@@ -159,7 +159,7 @@ impl Flows {
 }
 
 /// The different numbers of `all`, sorted.
-fn numbers(all: impl Iterator<Item = u32>) -> Vec<u32> {
+pub(crate) fn numbers(all: impl Iterator<Item = u32>) -> Vec<u32> {
     let mut seen = index::with_room(256);
     for id in all {
         seen.insert(u64::from(id), 0);

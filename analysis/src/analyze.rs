@@ -13,6 +13,7 @@ use crate::fates::{self, Fates, is_update};
 use crate::goal::Goal;
 use crate::line::Line;
 use crate::metric::METRICS;
+use crate::rounds::Rounds;
 use crate::run::{Records, RunData, StateColumns};
 
 /// Choices of an analysis.
@@ -47,8 +48,8 @@ pub struct Resolved {
     pub records: Records,
     /// What became of every packet.
     pub fates: Fates,
-    /// Ages of all flows.
-    pub ages: Ages,
+    /// Ages of all flows; none in synchronous training, whose results carry no generation time.
+    pub ages: Option<Ages>,
 }
 
 /// A run, ready for metrics.
@@ -62,6 +63,8 @@ pub struct Analysis {
     pub goal: Option<Goal>,
     /// What workers under transmission control knew and did; none unless the run asked for it.
     pub states: Option<StateColumns>,
+    /// Iterations and results; none unless it is synchronous training.
+    pub rounds: Option<Rounds>,
 }
 
 impl Analysis {
@@ -69,12 +72,13 @@ impl Analysis {
     pub fn new(run: RunData, options: Options) -> Result<Analysis> {
         let resolve = |records: Records| -> Result<Resolved> {
             let fates = Fates::resolve(&records);
-            let ages = Ages::compute(&records, &fates, options.age_of)?;
+            let aged = run.rounds.is_none();
+            let ages = aged.then(|| Ages::compute(&records, &fates, options.age_of)).transpose()?;
             Ok(Resolved { records, fates, ages })
         };
         let resolved = run.records.map(resolve).transpose()?;
         let goal = Goal::find(&run.manifest, resolved.as_ref());
-        Ok(Analysis { manifest: run.manifest, resolved, goal, states: run.states })
+        Ok(Analysis { manifest: run.manifest, resolved, goal, states: run.states, rounds: run.rounds })
     }
 
     /// Opens and resolves the run in `dir`.
@@ -105,15 +109,47 @@ impl Analysis {
             );
             notes.push(Note { note: "goal_missed", text });
         }
-        if self.resolved.is_some() {
-            return notes;
+        if let Some(rounds) = &self.rounds {
+            notes.extend(self.notes_of_training(rounds));
+        } else if self.resolved.is_none() {
+            let text = format!(
+                "only the counters were read, since capture.records = \"{}\": Age-of-Model, latency and aggregation need \
+                 capture.records = \"full\"",
+                self.manifest.records
+            );
+            notes.push(Note { note: "records_not_full", text });
         }
-        let text = format!(
-            "only the counters were read, since capture.records = \"{}\": Age-of-Model, latency and aggregation need \
-             capture.records = \"full\"",
-            self.manifest.records
-        );
-        notes.push(Note { note: "records_not_full", text });
+        notes
+    }
+
+    /// The same for synchronous training.
+    fn notes_of_training(&self, rounds: &Rounds) -> Vec<Note> {
+        let text = "synchronous training has no Age-of-Model: its results carry no generation time".to_owned();
+        let mut notes = vec![Note { note: "age_of_model_not_defined", text }];
+        let training = self.manifest.training.iter();
+        let planned = training
+            .map(|training| [u64::from(training.jobs), u64::from(training.workers), u64::from(training.iterations)])
+            .fold(0, |_, parts| parts.into_iter().fold(1, u64::saturating_mul));
+        let ended = rounds.iterations.worker.len() as u64;
+        if ended < planned {
+            let text = format!(
+                "{ended} of {planned} iterations of workers ended: times and shares are theirs, and say nothing of those \
+                 that were still waiting"
+            );
+            notes.push(Note { note: "iterations_short", text });
+        }
+        if self.resolved.is_none() {
+            let results = match &rounds.results {
+                Some(_) => "latencies of results and recovery times are of the recorded blocks alone",
+                None => "latencies of results and recovery times need at least \"every:N\"",
+            };
+            let text = format!(
+                "only counters and iterations are complete, since capture.records = \"{}\": {results}; latency in \
+                 devices and aggregation need capture.records = \"full\"",
+                self.manifest.records
+            );
+            notes.push(Note { note: "records_not_full", text });
+        }
         notes
     }
 
@@ -131,7 +167,26 @@ impl Analysis {
             validity.reasons.push(conflict);
             validity.valid = false;
         }
+        if let Some(conflict) = self.conflict_of_results() {
+            validity.reasons.push(conflict);
+            validity.valid = false;
+        }
         validity
+    }
+
+    /// What records and counters disagree about results; none if they agree, or if only one of them speaks.
+    fn conflict_of_results(&self) -> Option<String> {
+        let recorded = self.rounds.as_ref()?.results.as_ref()?.t_recv_ps.len() as u64;
+        let counted = self.manifest.counters.replies;
+        if self.resolved.is_none() || self.was_killed() || recorded == counted {
+            return None;
+        }
+        Some(format!("records and counters disagree about results at workers: {recorded} rows, but {counted} replies"))
+    }
+
+    /// A killed run has records and no counters to compare them with.
+    fn was_killed(&self) -> bool {
+        self.manifest.balance_by_worker.is_empty() && self.manifest.balance == Balance::default()
     }
 
     /// Updates that nobody can account for: in the records, and between them and the counters of the run.
@@ -147,8 +202,7 @@ impl Analysis {
         };
         // Without records the workers' balances repeat what the total says about itself.
         let own = if self.resolved.is_some() { ours.unknown.unsigned_abs() as f64 } else { 0.0 };
-        // A killed run has records and no counters to compare them with.
-        if self.resolved.is_some() && self.manifest.balance_by_worker.is_empty() && *theirs == Balance::default() {
+        if self.resolved.is_some() && self.was_killed() {
             return own;
         }
         own + theirs.unknown.unsigned_abs() as f64 + fates::difference(&ours, theirs) as f64

@@ -78,7 +78,7 @@ fn the_verdict_says_the_speedup_and_what_is_missing() {
     let model = crate::Model::build(&sweep);
     let all = model.verdict.lines.join("\n");
     assert!(
-        all.contains("olaf against fifo: speedup to the goal 2.500 (medians); faster at 1, slower at 0 of 1 point."),
+        all.contains("olaf against fifo: speedup to the goal 2.500 (medians); faster at 1, slower at 0, undecided at 0 of 1 point."),
         "{all}"
     );
     assert!(!all.contains("no run could be paired"), "{all}");

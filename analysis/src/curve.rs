@@ -1,4 +1,4 @@
-//! Metrics against an axis of a sweep: ages of groups, and speedup.
+//! Metrics against an axis of a sweep: ages of groups, speedup, and times of synchronous training.
 //!
 //! Called by [`crate::chart`]. An axis whose labels are numbers or quantities is drawn to scale; of lists that
 //! differ in one entry that entry is. What has no numbers becomes bars, one group of them per label.
@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use pktgen_generator::units::{Rate, Size, Span};
 use serde_json::Value;
 
-use crate::baseline::SPEEDUP;
+use crate::baseline::{ITERATION_SPEEDUP, SPEEDUP, TARGET_SPEEDUP};
 use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series, Span as Whisker, at};
-use crate::model::{axes, describe};
+use crate::metric::iterations::{EFFECTIVE_TIME, IDEAL_TIME, ITERATION_TIME};
+use crate::model::{axes, describe, is_synchronous, metric_keys};
 use crate::sweep::{Labels, PointSummary, SweepData, VARIANT};
 
 /// Longest name of a category that fits below its bars.
@@ -27,6 +28,77 @@ struct Wanted {
     prefer: &'static str,
 }
 
+/// What is drawn of synchronous training.
+struct OfTraining {
+    title: &'static str,
+    y: (&'static str, &'static str),
+    /// Keys, and what they are called in the legend; if the report's table has one but the ideal, all are drawn.
+    keys: &'static [(&'static str, &'static str)],
+    prefer: &'static str,
+}
+
+/// Pictures of synchronous training, named after those of TRIO's that they repeat.
+const OF_TRAINING: [OfTraining; 9] = [
+    // Figure 13.
+    OfTraining {
+        title: "Iteration time",
+        y: ("iteration time", "ns"),
+        keys: &[(ITERATION_TIME, ""), (IDEAL_TIME, "ideal")],
+        prefer: "",
+    },
+    OfTraining {
+        title: "Time per iteration's worth of samples",
+        y: ("effective iteration time", "ns"),
+        keys: &[(EFFECTIVE_TIME, ""), (IDEAL_TIME, "ideal")],
+        prefer: "",
+    },
+    OfTraining {
+        title: "Speedup of iterations over the baseline",
+        y: ("speedup", ""),
+        keys: &[(ITERATION_SPEEDUP, "")],
+        prefer: "",
+    },
+    OfTraining {
+        title: "Speedup to any accuracy over the baseline",
+        y: ("speedup", ""),
+        keys: &[(TARGET_SPEEDUP, "")],
+        prefer: "",
+    },
+    // Figure 14: against the timeout.
+    OfTraining {
+        title: "Time to recover from stragglers",
+        y: ("recovery time", "ns"),
+        keys: &[("recovery_time_max", "longest"), ("recovery_time_mean", "mean"), ("recovery_time_min", "shortest")],
+        prefer: "ns",
+    },
+    // Figure 15.
+    OfTraining {
+        title: "Aggregation latency of a packet",
+        y: ("aggregation latency", "ns"),
+        keys: &[("aggregation_latency_mean", "")],
+        prefer: "",
+    },
+    OfTraining {
+        title: "Aggregation rate",
+        y: ("aggregation rate", "elements/s"),
+        keys: &[("aggregation_rate", "")],
+        prefer: "",
+    },
+    // Figure 16.
+    OfTraining {
+        title: "Latency of results",
+        y: ("result latency", "ns"),
+        keys: &[("result_latency_mean", "")],
+        prefer: "",
+    },
+    OfTraining {
+        title: "Aggregation throughput",
+        y: ("throughput", "elements/s"),
+        keys: &[("elements_per_s", "")],
+        prefer: "",
+    },
+];
+
 /// An axis that can be drawn along x.
 struct Axis {
     /// The label that it is; none stands for the variant alone.
@@ -39,7 +111,8 @@ struct Axis {
     categories: Vec<String>,
 }
 
-/// All pictures of this kind: if the report has groups, their ages; if it asks for it, speedup.
+/// All pictures of this kind: if the report has groups, their ages; if it asks for it, speedup; of synchronous training
+/// what its table has.
 pub(crate) fn all(sweep: &SweepData) -> Vec<Chart> {
     let plan = &sweep.manifest.report;
     let mut wanted = Vec::new();
@@ -56,7 +129,22 @@ pub(crate) fn all(sweep: &SweepData) -> Vec<Chart> {
         let keys = vec![(SPEEDUP.to_owned(), String::new())];
         wanted.push(Wanted { title: "Speedup over the baseline", y: ("speedup", ""), keys, prefer: "bps" });
     }
+    if is_synchronous(sweep) {
+        wanted.extend(of_training(&metric_keys(sweep)));
+    }
     wanted.iter().flat_map(|wanted| against(sweep, wanted)).collect()
+}
+
+/// What is drawn of synchronous training whose table has `columns`.
+fn of_training(columns: &[String]) -> impl Iterator<Item = Wanted> {
+    let has = |key: &str| key != IDEAL_TIME && columns.iter().any(|column| column == key);
+    let drawn = OF_TRAINING.iter().filter(move |picture| picture.keys.iter().any(|(key, _)| has(key)));
+    drawn.map(|picture| Wanted {
+        title: picture.title,
+        y: picture.y,
+        keys: picture.keys.iter().map(|(key, name)| ((*key).to_owned(), (*name).to_owned())).collect(),
+        prefer: picture.prefer,
+    })
 }
 
 /// One picture if all of its lines can be told apart, else one per setting of the other axes.
@@ -93,6 +181,7 @@ fn without(labels: &Labels, axis: &Axis) -> Labels {
 /// A line per variant, key and, `with_rest`, setting of the other axes; none without a value.
 fn lines(points: &[&PointSummary], axis: &Axis, wanted: &Wanted, with_rest: bool) -> Vec<Series> {
     let mut lines: Vec<Series> = Vec::new();
+    let one_ideal = one_ideal(points);
     for point in points {
         let Some(&x) = point.labels.get(&axis.label).and_then(|value| axis.places.get(value)) else { continue };
         let rest = if with_rest { without(&point.labels, axis) } else { Labels::new() };
@@ -100,12 +189,16 @@ fn lines(points: &[&PointSummary], axis: &Axis, wanted: &Wanted, with_rest: bool
         for (key, called) in &wanted.keys {
             let Some(cell) = point.cells.get(key) else { continue };
             let rest = if rest.is_empty() { String::new() } else { describe(&rest) };
-            let parts = [variant.map_or("", String::as_str), called, &rest];
+            let shared = one_ideal && key == IDEAL_TIME;
+            let parts = [variant.filter(|_| !shared).map_or("", String::as_str), called, &rest];
             let name = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
             let at = lines.iter().position(|line| line.name == name).unwrap_or_else(|| {
                 lines.push(Series { name, ..Default::default() });
                 lines.len() - 1
             });
+            if shared && lines[at].points.iter().any(|(other, _)| *other == x) {
+                continue;
+            }
             lines[at].points.push((x, cell.median));
             lines[at].spans.push(Whisker { x, lo: cell.lo, hi: cell.hi });
         }
@@ -115,6 +208,16 @@ fn lines(points: &[&PointSummary], axis: &Axis, wanted: &Wanted, with_rest: bool
         line.spans.sort_by(|a, b| a.x.total_cmp(&b.x));
     }
     lines
+}
+
+/// Have all variants the same ideal everywhere? Then it is one line.
+fn one_ideal(points: &[&PointSummary]) -> bool {
+    let mut ideals: BTreeMap<Vec<(&String, &String)>, f64> = BTreeMap::new();
+    points.iter().all(|point| {
+        let Some(cell) = point.cells.get(IDEAL_TIME) else { return true };
+        let setting = point.labels.iter().filter(|(axis, _)| *axis != VARIANT).collect();
+        *ideals.entry(setting).or_insert(cell.median) == cell.median
+    })
 }
 
 fn draw(series: Vec<Series>, axis: &Axis, wanted: &Wanted, at: &str, more: &str) -> Option<Chart> {

@@ -24,6 +24,39 @@ fn members_inherit_the_fate_of_their_carrier_over_several_hops() {
 }
 
 #[test]
+fn a_hierarchy_of_synchronous_aggregation_closes() {
+    // Nodes 0 and 1 have three workers each, node 2 is on top of them. Node 0 gives up on worker 3, whose contribution
+    // then opens the block anew; its result comes to the top too late. Worker 7 sends twice.
+    let mut story = Story::new();
+    for worker in 1..=7 {
+        story.sent(worker, 0, Some(0), 0);
+    }
+    story.sent_again(7, 0, 1, 1, 0);
+    story.queued(1, 0, 1).merged(2, 0, 2, 1).departed(10, 0, 1);
+    story.queued(3, 1, 4).merged(4, 1, 5, 4).merged(5, 1, 6, 4).departed(6, 1, 4);
+    story.queued(8, 2, 4).merged(12, 2, 1, 4).departed(13, 2, 4);
+    story.queued(14, 0, 3).departed(15, 0, 3).dropped(17, 2, 3, Reason::Late);
+    story.queued(14, 1, 7).departed(15, 1, 7).queued(16, 2, 7).departed(20, 2, 7);
+    story.dropped(18, 1, 8, Reason::Duplicate);
+    // The books' last row is about worker 7's second attempt.
+    *story.records.books.packet_in.last_mut().unwrap() = PacketId::new(7, 0, 1).0;
+    story.received(14, 4, 0, 5).received(21, 7, 0, 1);
+    let fates = Fates::resolve(&story.records);
+    let (late, twice) = (Dropped(Reason::Late), Dropped(Reason::Duplicate));
+    let merged = DeliveredMerged;
+    assert_eq!(fates.fate, [merged, merged, late, merged, merged, merged, DeliveredAlone, twice]);
+    assert_eq!((fates.contradictions, fates.balance().unknown, fates.balance().in_flight), (0, 0, 0));
+    let mut members = fates.members_of(0).to_vec();
+    members.sort_unstable();
+    assert_eq!(members, [0, 1, 3, 4, 5]);
+    // Packets that departed: 1 from 1 to 10, 4 from 3 to 6 and from 8 to 13, 3 and 7 from 14 to 15, 7 from 16 to 20.
+    assert_eq!(fates.device_latency_ps, [9, 3, 5, 1, 1, 4]);
+    // A result with more sources than the books say is a contradiction.
+    story.records.received.count[0] = 6;
+    assert_eq!(Fates::resolve(&story.records).balance().unknown, 1);
+}
+
+#[test]
 fn an_aggregate_is_delivered_with_all_its_members() {
     let mut story = Story::new();
     for worker in 1..=3 {

@@ -6,6 +6,7 @@
 
 use pktgen_generator::record::{Manifest, PacketId};
 
+use crate::age::numbers;
 use crate::analyze::Resolved;
 use crate::fates::is_update;
 use crate::index;
@@ -106,11 +107,9 @@ fn from_records(updates: u32, manifest: &Manifest, resolved: &Resolved) -> Goal 
 /// The workers that the manifest gives a cluster, and those that sent updates nevertheless.
 fn workers(manifest: &Manifest, resolved: &Resolved) -> impl Iterator<Item = u32> {
     let planned = manifest.clusters.iter().zip(0u32..).filter(|(cluster, _)| is_update(**cluster));
-    let sent = resolved.ages.workers.iter().map(|age| age.id);
-    let mut workers: Vec<u32> = planned.map(|(_, worker)| worker).chain(sent).collect();
-    workers.sort_unstable();
-    workers.dedup();
-    workers.into_iter()
+    let sent = &resolved.records.sent;
+    let senders = sent.cluster.iter().zip(&sent.worker).filter(|(cluster, _)| is_update(**cluster));
+    numbers(planned.map(|(_, worker)| worker).chain(senders.map(|(_, worker)| *worker))).into_iter()
 }
 
 /// The time of the `n`-th of `worker` in sorted `firsts`; a goal of nothing is reached at the start.

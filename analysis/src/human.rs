@@ -63,11 +63,15 @@ pub fn title(key: &str) -> String {
         "throughput_bps" => "throughput".to_owned(),
         "updates_per_s" => "update rate".to_owned(),
         "elements_per_s" => "element rate".to_owned(),
+        "over_ideal" => "time/ideal".to_owned(),
+        "sources_mean" => "sources in results".to_owned(),
         "downlink_bytes_per_delivered_update" => "downlink/update".to_owned(),
         other => other.replace("aom", "AoM").replace('_', " "),
     };
     // A group's name comes last and is shown as it is written.
     let (of, group) = of.split_once('/').map_or((of, String::new()), |(of, group)| (of, format!(" {group}")));
+    // A number is a job.
+    let of = if of.parse::<u16>().is_ok() { format!("job {of}") } else { of.to_owned() };
     if of.is_empty() { name } else { format!("{name}, {}{group}", of.replace('_', " ")) }
 }
 
@@ -156,6 +160,10 @@ mod tests {
         assert_eq!(title("aom_cut/cluster"), "AoM cut, cluster");
         assert_eq!(title("dropped/queue_full"), "dropped, queue full");
         assert_eq!(title("aom_mean/cluster/S_1"), "AoM mean, cluster S_1");
+        assert_eq!(
+            (title("over_ideal/1"), title("device/packets")),
+            ("time/ideal, job 1".into(), "device, packets".into())
+        );
         assert_eq!((title("in_flight"), title("aggregation_mean")), ("in flight".into(), "updates/packet".into()));
     }
 }

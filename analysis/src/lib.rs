@@ -4,7 +4,7 @@
 //! packet, computes metrics, compares sweeps and renders reports. It must not compute a number from
 //! printed text, print anything, or use `unsafe`. Bad input gives a message, never a panic.
 //!
-//! Map: [`run`] reads a run dir; [`fates`] resolves packets; [`age`] is the Age-of-Model of all flows;
+//! Map: [`run`] reads a run dir ([`rounds`] its synchronous training); [`fates`] resolves packets; [`age`] is the Age-of-Model of all flows;
 //! [`goal`] how far a run to a goal came; [`metric`] turns them into [`Line`]s ([`analyze`] drives it); [`stats`]
 //! has medians and intervals; [`sweep`] analyses all runs of a folder (`baseline` compares them, `group` speaks of
 //! clusters together); [`model`] is what a report says ([`chart`], `curve` and [`state_chart`] its pictures' data,
@@ -28,6 +28,7 @@ pub mod metric;
 pub mod model;
 pub mod plot;
 pub mod report;
+pub mod rounds;
 pub mod run;
 pub mod state_chart;
 pub mod stats;
@@ -45,6 +46,10 @@ mod move_tests;
 mod registry_tests;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod testing_rounds;
+#[cfg(test)]
+mod training_tests;
 
 pub use analyze::{Analysis, Measured, Note, Options, analyze_run, analyze_run_with};
 pub use line::Line;

@@ -31,7 +31,7 @@ pub struct Line {
     pub unit: Cow<'static, str>,
     /// How much; none if it cannot be said, such as the mean of nothing.
     pub value: Option<f64>,
-    /// Of what: `flow`, `id`, `reason`, `n`, `traffic`; `run` where there are several.
+    /// Of what: `flow`, `id`, `reason`, `n`, `traffic`, `job`, `counter`; `run` where there are several.
     pub labels: BTreeMap<String, Value>,
 }
 
@@ -49,7 +49,7 @@ impl Line {
         self
     }
 
-    /// The key of the line in reports: the metric with its `flow`, `reason` or `traffic` after a slash.
+    /// The key of the line in reports: the metric with its `flow`, `reason`, `traffic`, `job` or `counter` after a slash.
     /// None for lines about one flow or one bin of a histogram, which reports do not tabulate.
     pub fn key(&self) -> Option<String> {
         let mut key = self.metric.to_string();
@@ -89,6 +89,8 @@ pub fn to_frame(lines: &[Line]) -> Result<DataFrame> {
         number("n"),
         text("reason", &|line| label(line, "reason")),
         text("traffic", &|line| label(line, "traffic")),
+        number("job"),
+        text("counter", &|line| label(line, "counter")),
         text("run", &|line| label(line, "run")),
     ];
     DataFrame::new(lines.len(), columns).map_err(table::polars_fault("tabulating metrics"))

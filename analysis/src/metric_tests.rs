@@ -5,11 +5,11 @@ use pktgen_generator::record::{Manifest, NO_CLUSTER, Reason};
 use crate::testing::{Story, small_run};
 use crate::{Line, METRICS, Measured, analyze_run};
 
-fn lines_of(story: &Story, change: impl Fn(&mut Manifest)) -> Vec<Line> {
+pub(crate) fn lines_of(story: &Story, change: impl Fn(&mut Manifest)) -> Vec<Line> {
     measured(story, change).lines
 }
 
-fn measured(story: &Story, change: impl Fn(&mut Manifest)) -> Measured {
+pub(crate) fn measured(story: &Story, change: impl Fn(&mut Manifest)) -> Measured {
     let dir = tempfile::tempdir().unwrap();
     let mut manifest = story.manifest();
     change(&mut manifest);
@@ -17,7 +17,7 @@ fn measured(story: &Story, change: impl Fn(&mut Manifest)) -> Measured {
     analyze_run(dir.path()).unwrap()
 }
 
-fn value(lines: &[Line], key: &str) -> Option<f64> {
+pub(crate) fn value(lines: &[Line], key: &str) -> Option<f64> {
     let mut found = lines.iter().filter(|line| line.key().as_deref() == Some(key));
     let line = found.next().unwrap_or_else(|| panic!("no line {key}"));
     assert!(found.next().is_none(), "{key} twice");
@@ -149,10 +149,13 @@ fn metrics_name_all_keys_of_their_lines() {
     let mut manifest = story.manifest();
     manifest.goal = Some(1);
     story.write_with(dir.path(), &manifest);
-    let analysis = crate::Analysis::open(dir.path(), crate::Options::default()).unwrap();
+    let synchronous = tempfile::tempdir().unwrap();
+    crate::testing_rounds::training().write(synchronous.path());
+    let open = |dir: &tempfile::TempDir| crate::Analysis::open(dir.path(), crate::Options::default()).unwrap();
+    let analyses = [open(&dir), open(&synchronous)];
     for metric in METRICS {
         let mut lines = Vec::new();
-        metric.compute(&analysis, &mut lines).unwrap();
+        analyses.iter().for_each(|analysis| metric.compute(analysis, &mut lines).unwrap());
         let found: Vec<String> = lines.iter().filter_map(Line::key).collect();
         let keys = metric.keys();
         for key in &found {

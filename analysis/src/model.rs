@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::chart::{self, Chart};
 use crate::human::{Scale, scale_for};
+use crate::metric::iterations::{EFFECTIVE_TIME, ITERATION_TIME, ITERATIONS};
 use crate::stats::Interval;
 use crate::sweep::{Labels, PointSummary, RunSummary, SweepData};
 use crate::verdict::{compare, verdict};
@@ -16,6 +17,17 @@ use crate::{age::AgeOf, check};
 /// Metrics of the main table where the experiment names none.
 const DEFAULT_METRICS: [&str; 8] =
     ["received", "loss", "merged", "subsumed", "outranked", "absorbed", "aom_mean/cluster", "aom_mean/worker"];
+/// The same for synchronous training.
+const DEFAULT_OF_TRAINING: [&str; 8] = [
+    ITERATION_TIME,
+    "over_ideal",
+    "degraded_share",
+    "sources_mean",
+    EFFECTIVE_TIME,
+    "result_latency_mean",
+    "recovery_time_max",
+    "loss",
+];
 
 /// A report's content.
 #[derive(Debug, Clone, Serialize)]
@@ -210,9 +222,16 @@ pub(crate) fn axes(sweep: &SweepData) -> Vec<String> {
     axes
 }
 
-fn metric_keys(sweep: &SweepData) -> Vec<String> {
+/// Does any run have iterations?
+pub(crate) fn is_synchronous(sweep: &SweepData) -> bool {
+    sweep.units.contains_key(ITERATIONS)
+}
+
+/// Metrics of the main table.
+pub(crate) fn metric_keys(sweep: &SweepData) -> Vec<String> {
     let named = &sweep.manifest.report.metrics;
-    if named.is_empty() { DEFAULT_METRICS.map(str::to_owned).to_vec() } else { named.clone() }
+    let default = if is_synchronous(sweep) { DEFAULT_OF_TRAINING } else { DEFAULT_METRICS };
+    if named.is_empty() { default.map(str::to_owned).to_vec() } else { named.clone() }
 }
 
 /// How the values of `key` are shown.

@@ -1,5 +1,5 @@
-//! A run dir in memory: the manifest and, where everything was recorded, the three streams; and the workers'
-//! states, where the run asked for them.
+//! A run dir in memory: the manifest and, where everything was recorded, the three streams; the workers' states,
+//! where the run asked for them; and the rounds of synchronous training.
 //!
 //! Called by [`crate::analyze`]. Only the columns that metrics need are read.
 
@@ -10,6 +10,7 @@ use pktgen_generator::record::{Action, BOOKS, MANIFEST_VERSION, Manifest, RECEIV
 use pktgen_generator::{Error, Result};
 use serde::de::DeserializeOwned;
 
+use crate::rounds::Rounds;
 use crate::table::Table;
 
 /// Stands for "no packet" in [`BookColumns::packet_out`].
@@ -111,6 +112,8 @@ pub struct RunData {
     pub records: Option<Records>,
     /// What workers under transmission control knew and did; none unless the run asked for it.
     pub states: Option<StateColumns>,
+    /// Iterations and results; none unless it is synchronous training.
+    pub rounds: Option<Rounds>,
 }
 
 impl RunData {
@@ -143,7 +146,8 @@ impl RunData {
             ));
         }
         let records = if manifest.records == "full" { Some(Records::read(dir)?) } else { None };
-        Ok(RunData { dir: dir.to_owned(), manifest, records, states: read_states(dir)? })
+        let (states, rounds) = (read_states(dir)?, Rounds::read(dir, &manifest)?);
+        Ok(RunData { dir: dir.to_owned(), manifest, records, states, rounds })
     }
 }
 

@@ -261,7 +261,7 @@ fn summarise(
     });
     summary.states = state_chart::thinned(&analysis);
     if keep_teeth {
-        summary.teeth = analysis.resolved.map(|resolved| resolved.ages.teeth).unwrap_or_default();
+        summary.teeth = analysis.resolved.and_then(|resolved| resolved.ages).map(|ages| ages.teeth).unwrap_or_default();
     }
     Ok((summary, units))
 }
@@ -269,7 +269,8 @@ fn summarise(
 /// Those that workers began in, and those that had updates.
 fn clusters_of(run: &Analysis) -> Vec<u32> {
     let began = run.manifest.clusters.iter().filter(|cluster| is_update(**cluster)).map(|cluster| u32::from(*cluster));
-    let aged = run.resolved.iter().flat_map(|resolved| resolved.ages.clusters.iter().map(|age| age.id));
+    let ages = run.resolved.iter().filter_map(|resolved| resolved.ages.as_ref());
+    let aged = ages.flat_map(|ages| ages.clusters.iter().map(|age| age.id));
     let mut clusters: Vec<u32> = began.chain(aged).collect();
     clusters.sort_unstable();
     clusters.dedup();

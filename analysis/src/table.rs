@@ -102,6 +102,12 @@ impl Table {
         Ok(chunked.iter().collect())
     }
 
+    /// Answers that must be given.
+    pub(crate) fn bool(&self, name: &str) -> Result<Vec<bool>> {
+        let answers: Option<Vec<bool>> = self.bool_or_none(name)?.into_iter().collect();
+        answers.ok_or_else(|| Error::data(&self.path, format!("column \"{name}\" has empty values but must have none")))
+    }
+
     /// Codes that may be absent; `absent` stands for those.
     pub(crate) fn u8_or(&self, name: &str, absent: u8) -> Result<Vec<u8>> {
         let chunked = self.column(name)?.u8().map_err(|_| self.wrong_type(name, "UInt8"))?;

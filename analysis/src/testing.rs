@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pktgen_generator::record::{Action, Manifest, NO_CLUSTER, PacketId, Reason, RunState, Validity};
+use pktgen_generator::record::{Action, Manifest, NO_CLUSTER, PacketId, Reason, RunState, Training, Validity};
 use polars::prelude::*;
 
 use crate::fates::Fates;
+use crate::rounds::Rounds;
 use crate::run::{NO_PACKET, NO_REASON, Records, StateColumns};
+use crate::testing_rounds;
 
 /// A run under construction. Packets are named by their worker; their sequence number is 0 unless
 /// the `_seq` form says otherwise; cluster = the one given to `sent`.
@@ -15,6 +17,8 @@ use crate::run::{NO_PACKET, NO_REASON, Records, StateColumns};
 pub(crate) struct Story {
     pub(crate) records: Records,
     pub(crate) states: Option<StateColumns>,
+    pub(crate) training: Option<Training>,
+    pub(crate) rounds: Rounds,
 }
 
 impl Story {
@@ -167,6 +171,8 @@ impl Story {
         });
         let mut manifest: Manifest = serde_json::from_value(json).unwrap();
         manifest.state = RunState::Finished;
+        manifest.training = self.training.clone();
+        manifest.counters.replies = self.rounds.results.as_ref().map_or(0, |results| results.t_recv_ps.len()) as u64;
         let received = &self.records.received;
         let accepted =
             received.accepted.iter().zip(&received.cluster).filter(|(yes, cluster)| **yes && **cluster != NO_CLUSTER);
@@ -197,6 +203,11 @@ impl Story {
         write(&dir.join("received.parquet"), self.received_columns());
         if let Some(states) = &self.states {
             write(&dir.join("states.parquet"), state_columns(states));
+        }
+        if self.training.is_some() {
+            let results = self.rounds.results.clone().unwrap_or_default();
+            write(&dir.join("iterations.parquet"), testing_rounds::iteration_columns(&self.rounds.iterations));
+            write(&dir.join("results.parquet"), testing_rounds::result_columns(&results));
         }
     }
 
@@ -257,7 +268,7 @@ fn id(worker: u32, seq: u32) -> u64 {
     PacketId::new(worker, seq, 0).0
 }
 
-fn write(path: &Path, columns: Vec<Column>) {
+pub(crate) fn write(path: &Path, columns: Vec<Column>) {
     crate::table::write(path, &mut DataFrame::new_infer_height(columns).unwrap()).unwrap();
 }
 

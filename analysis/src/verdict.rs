@@ -4,11 +4,18 @@
 
 use std::collections::BTreeMap;
 
-use crate::baseline::{self, SPEEDUP, missed_goals};
+use crate::baseline::{self, ITERATION_SPEEDUP, SPEEDUP, TARGET_SPEEDUP, missed_goals};
 use crate::human::scale_for;
 use crate::model::{Verdict, describe, heading, matches};
 use crate::stats::Interval;
 use crate::sweep::{PointSummary, SweepData, VARIANT};
+
+/// Sentences about speedups: each of these, by key, for every variant that has it.
+const SPEEDUPS: [(&str, &str); 3] = [
+    (SPEEDUP, "speedup to the goal"),
+    (ITERATION_SPEEDUP, "speedup of iterations"),
+    (TARGET_SPEEDUP, "speedup per contribution that is in results, which is that to any accuracy"),
+];
 
 /// Our values against the published ones.
 #[derive(Default)]
@@ -81,30 +88,37 @@ pub(crate) fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
     Verdict { valid: invalid == 0, worse, lines }
 }
 
-/// One sentence per variant whose time to the goal could be compared with the baseline's.
+/// One sentence per speedup and variant whose times could be compared with the baseline's.
 fn speedups(sweep: &SweepData) -> Vec<String> {
     let Some(baseline) = &sweep.manifest.report.baseline else { return Vec::new() };
-    let mut variants: BTreeMap<&str, Vec<Interval>> = BTreeMap::new();
-    for point in &sweep.points {
-        if let Some(speedup) = point.cells.get(SPEEDUP) {
-            variants.entry(point.labels.get(VARIANT).map_or("", String::as_str)).or_default().push(*speedup);
+    let mut sentences = Vec::new();
+    for (key, what) in SPEEDUPS {
+        let mut variants: BTreeMap<&str, Vec<Interval>> = BTreeMap::new();
+        for point in &sweep.points {
+            if let Some(speedup) = point.cells.get(key) {
+                variants.entry(point.labels.get(VARIANT).map_or("", String::as_str)).or_default().push(*speedup);
+            }
         }
+        let say = |(variant, speedups): (&&str, &Vec<Interval>)| {
+            format!("{variant} against {baseline}: {what} {}.", range(speedups))
+        };
+        sentences.extend(variants.iter().map(say));
     }
+    sentences
+}
+
+/// From the least to the largest, and where they are clearly above or below 1.
+fn range(speedups: &[Interval]) -> String {
     let scale = scale_for("ratio", 1.0);
-    let sentence = |(variant, speedups): (&str, Vec<Interval>)| {
-        let least = speedups.iter().map(|speedup| speedup.median).fold(f64::INFINITY, f64::min);
-        let most = speedups.iter().map(|speedup| speedup.median).fold(f64::NEG_INFINITY, f64::max);
-        let range =
-            if least == most { scale.show(least) } else { format!("{} to {}", scale.show(least), scale.show(most)) };
-        let faster = speedups.iter().filter(|speedup| speedup.lo > 1.0).count();
-        let slower = speedups.iter().filter(|speedup| speedup.hi < 1.0).count();
-        let (n, points) = (speedups.len(), if speedups.len() == 1 { "point" } else { "points" });
-        format!(
-            "{variant} against {baseline}: speedup to the goal {range} (medians); faster at {faster}, slower at \
-             {slower} of {n} {points}."
-        )
-    };
-    variants.into_iter().map(sentence).collect()
+    let least = speedups.iter().map(|speedup| speedup.median).fold(f64::INFINITY, f64::min);
+    let most = speedups.iter().map(|speedup| speedup.median).fold(f64::NEG_INFINITY, f64::max);
+    let range =
+        if least == most { scale.show(least) } else { format!("{} to {}", scale.show(least), scale.show(most)) };
+    let faster = speedups.iter().filter(|speedup| speedup.lo > 1.0).count();
+    let slower = speedups.iter().filter(|speedup| speedup.hi < 1.0).count();
+    let (n, points) = (speedups.len(), if speedups.len() == 1 { "point" } else { "points" });
+    let same = n - faster - slower;
+    format!("{range} (medians); faster at {faster}, slower at {slower}, undecided at {same} of {n} {points}")
 }
 
 /// One sentence per variant about its Age-of-Model against the baseline's, and whether any point is worse.

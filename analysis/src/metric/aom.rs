@@ -42,8 +42,8 @@ impl Metric for Aom {
     }
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
-        let Some(resolved) = &run.resolved else { return Ok(()) };
-        for (flow, ages) in [("cluster", &resolved.ages.clusters), ("worker", &resolved.ages.workers)] {
+        let Some(ages) = run.resolved.as_ref().and_then(|resolved| resolved.ages.as_ref()) else { return Ok(()) };
+        for (flow, ages) in [("cluster", &ages.clusters), ("worker", &ages.workers)] {
             for (metric, value) in PARTS {
                 // The mean over the flows that have a value; design §4 gives it no id.
                 let values: Vec<f64> = ages.iter().filter_map(value).collect();

@@ -31,8 +31,8 @@ impl Metric for Fairness {
     }
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
-        let Some(resolved) = &run.resolved else { return Ok(()) };
-        for (flow, ages) in [("cluster", &resolved.ages.clusters), ("worker", &resolved.ages.workers)] {
+        let Some(ages) = run.resolved.as_ref().and_then(|resolved| resolved.ages.as_ref()) else { return Ok(()) };
+        for (flow, ages) in [("cluster", &ages.clusters), ("worker", &ages.workers)] {
             let means: Vec<f64> = ages.iter().filter_map(|age| age.mean_ns).collect();
             out.push(Line::new("aom_fairness", "index", stats::jain(&means)).with("flow", flow));
         }

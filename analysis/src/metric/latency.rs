@@ -51,7 +51,8 @@ fn host_latency_ps(resolved: &Resolved) -> Vec<i64> {
         .collect()
 }
 
-fn describe(names: [&'static str; 4], mut spans_ps: Vec<i64>, out: &mut Vec<Line>) {
+/// Mean, p50, p99 and max of spans under `names`.
+pub(super) fn describe(names: [&'static str; 4], mut spans_ps: Vec<i64>, out: &mut Vec<Line>) {
     spans_ps.sort_unstable();
     let ns = |ps: i64| ps as f64 / 1000.0;
     let total: i128 = spans_ps.iter().map(|span| i128::from(*span)).sum();

@@ -8,7 +8,9 @@ mod aom;
 mod counts;
 mod fairness;
 pub(crate) mod goal;
+pub(crate) mod iterations;
 mod latency;
+pub(crate) mod results;
 mod states;
 mod throughput;
 
@@ -26,8 +28,10 @@ pub trait Metric: Named + Sync {
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()>;
 }
 
-/// All metrics, in the order of their lines.
+/// All metrics, in the order of their lines. What only synchronous training has comes first: there it is the answer.
 pub static METRICS: &[&dyn Metric] = &[
+    &iterations::Iterations,
+    &results::Results,
     &counts::Counts,
     &aom::Aom,
     &fairness::Fairness,

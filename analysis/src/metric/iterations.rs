@@ -1,0 +1,145 @@
+//! Iterations of synchronous training (TRIO §6.2): how long they take, against the ideal, and what their results hold.
+//!
+//! An iteration's time is that of a worker, from the beginning of its computation to the last result. A result that
+//! lacks sources ends an iteration earlier and brings the training less far (§5): `sources_mean` is the share of all
+//! contributions that are in results, and `effective_iteration_time` the time per iteration's worth of samples. That
+//! is our model of Figure 12, whose curves come from real trainings: accuracy depends on how many contributions were
+//! averaged so far, whatever the results they came in.
+
+use std::collections::BTreeMap;
+
+use pktgen_generator::Result;
+use pktgen_generator::record::Training;
+use pktgen_generator::registry::Named;
+
+use super::Metric;
+use crate::analyze::Analysis;
+use crate::fates::is_update;
+use crate::line::{Line, NS, SHARE};
+use crate::rounds::IterationColumns;
+use crate::stats;
+
+/// See the module.
+pub(super) struct Iterations;
+
+/// What iteration_speedup is the ratio of.
+pub(crate) const ITERATION_TIME: &str = "iteration_time_mean";
+/// What target_speedup is the ratio of.
+pub(crate) const EFFECTIVE_TIME: &str = "effective_iteration_time";
+/// An iteration without stragglers over an ideal network.
+pub(crate) const IDEAL_TIME: &str = "ideal_iteration_time";
+/// How many there are; every synchronous run has it, if only 0.
+pub(crate) const ITERATIONS: &str = "iterations";
+
+/// A metric and its unit.
+const LINES: [(&str, &str); 16] = [
+    (ITERATION_TIME, NS),
+    ("over_ideal", "ratio"),
+    ("degraded_share", SHARE),
+    ("sources_mean", SHARE),
+    (EFFECTIVE_TIME, NS),
+    ("time_to_target", NS),
+    (IDEAL_TIME, NS),
+    ("iteration_time_p50", NS),
+    ("iteration_time_p99", NS),
+    ("iteration_time_max", NS),
+    ("communication_time_mean", NS),
+    ("delay_mean", NS),
+    ("straggled_share", SHARE),
+    ("skipped_share", SHARE),
+    ("missed_share", SHARE),
+    (ITERATIONS, "iterations"),
+];
+
+impl Named for Iterations {
+    fn name(&self) -> &'static str {
+        "iterations"
+    }
+
+    fn about(&self) -> &'static str {
+        "synchronous training: time of iterations against the ideal, delays, and what results lack"
+    }
+}
+
+impl Metric for Iterations {
+    fn keys(&self) -> Vec<String> {
+        LINES.iter().map(|(name, _)| (*name).to_owned()).collect()
+    }
+
+    fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
+        let (Some(rounds), Some(training)) = (&run.rounds, &run.manifest.training) else { return Ok(()) };
+        let iterations = &rounds.iterations;
+        let all: Vec<usize> = (0..iterations.worker.len()).collect();
+        out.extend(lines(iterations, &all, training));
+        let mut jobs: Vec<u16> = run.manifest.clusters.iter().copied().filter(|job| is_update(*job)).collect();
+        jobs.sort_unstable();
+        jobs.dedup();
+        for &job in jobs.iter().filter(|_| jobs.len() > 1) {
+            let of_job: Vec<usize> = all.iter().copied().filter(|row| iterations.cluster[*row] == job).collect();
+            out.extend(lines(iterations, &of_job, training).map(|line| line.with("job", job)));
+        }
+        Ok(())
+    }
+}
+
+/// All lines over `rows`, in the order of [`LINES`].
+fn lines(iterations: &IterationColumns, rows: &[usize], training: &Training) -> impl Iterator<Item = Line> {
+    let sum = |of: &dyn Fn(usize) -> u64| rows.iter().map(|row| u128::from(of(*row))).sum::<u128>() as f64;
+    let count = |of: &dyn Fn(usize) -> bool| rows.iter().filter(|row| of(**row)).count() as f64;
+    let share = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
+    // Every block has one result that counts, whether or not the worker had sent to it.
+    let results = sum(&|row| u64::from(iterations.sent[row]) + u64::from(iterations.skipped[row]));
+    let mean = mean_time_ns(iterations, rows);
+    let ideal = training.ideal_ps as f64 / 1000.0;
+    let sources = share(sum(&|row| iterations.sources[row]), results * f64::from(training.workers));
+    let effective = mean.zip(sources).and_then(|(mean, sources)| share(mean, sources));
+    let to_target = |n: u64| effective.map(|effective| effective * n as f64);
+    let mut times: Vec<f64> = rows.iter().map(|row| took_ns(iterations, *row)).collect();
+    times.sort_unstable_by(f64::total_cmp);
+    let took_part = rows.iter().filter(|row| !iterations.missed[**row]);
+    let communication: Vec<f64> =
+        took_part.map(|row| span_ns(iterations.t_ready_ps[*row], iterations.t_end_ps[*row])).collect();
+    let delays: Vec<f64> = rows.iter().map(|row| iterations.delay_ps[*row] as f64 / 1000.0).collect();
+    let n = rows.len() as f64;
+    let values = [
+        mean,
+        mean.and_then(|mean| share(mean, ideal)),
+        share(sum(&|row| u64::from(iterations.degraded[row])), results),
+        sources,
+        effective,
+        training.iterations_to_target.and_then(to_target),
+        Some(ideal),
+        stats::quantile_of_sorted(&times, 0.5),
+        stats::quantile_of_sorted(&times, 0.99),
+        times.last().copied(),
+        stats::mean(&communication),
+        stats::mean(&delays),
+        share(count(&|row| iterations.delay_ps[row] > 0), n),
+        share(sum(&|row| u64::from(iterations.skipped[row])), results),
+        share(count(&|row| iterations.missed[row]), n),
+        Some(n),
+    ];
+    LINES.into_iter().zip(values).map(|((metric, unit), value)| Line::new(metric, unit, value))
+}
+
+fn span_ns(from_ps: i64, to_ps: i64) -> f64 {
+    // In f64: damaged times may be anything.
+    (to_ps as f64 - from_ps as f64) / 1000.0
+}
+
+fn took_ns(iterations: &IterationColumns, row: usize) -> f64 {
+    span_ns(iterations.t_start_ps[row], iterations.t_end_ps[row])
+}
+
+/// The mean over the workers of each one's mean: from the beginning of its first iteration to the end of its last, so
+/// that time between iterations is not lost.
+fn mean_time_ns(iterations: &IterationColumns, rows: &[usize]) -> Option<f64> {
+    let mut workers: BTreeMap<u32, (u64, i64, i64)> = BTreeMap::new();
+    for &row in rows {
+        let (start, end) = (iterations.t_start_ps[row], iterations.t_end_ps[row]);
+        let (n, first, last) = workers.entry(iterations.worker[row]).or_insert((0, start, end));
+        (*n, *first, *last) = (*n + 1, start.min(*first), end.max(*last));
+    }
+    let means: Vec<f64> = workers.values().map(|(n, first, last)| span_ns(*first, *last) / *n as f64).collect();
+    stats::mean(&means)
+}

@@ -1,0 +1,126 @@
+//! The two streams of synchronous training: what an iteration was to each worker, and the results that workers got.
+//!
+//! Called by [`crate::run`]; `metric/iterations.rs` and `metric/results.rs` read the columns. Iterations are always
+//! complete; results are kept as `capture.records` says.
+
+use std::path::Path;
+
+use pktgen_generator::record::{ITERATIONS, Manifest, RESULTS};
+use pktgen_generator::{Error, Result};
+
+use crate::table::Table;
+
+/// Columns of `iterations`, one entry per worker and iteration.
+#[derive(Debug, Clone, Default)]
+pub struct IterationColumns {
+    /// When they began: with their computation.
+    pub t_start_ps: Vec<i64>,
+    /// When the gradients were computed, delays included.
+    pub t_ready_ps: Vec<i64>,
+    /// When the results of all blocks were there.
+    pub t_end_ps: Vec<i64>,
+    /// How long the worker was held up as a straggler.
+    pub delay_ps: Vec<i64>,
+    /// Workers.
+    pub worker: Vec<u32>,
+    /// Their jobs.
+    pub cluster: Vec<u16>,
+    /// Blocks that were sent.
+    pub sent: Vec<u32>,
+    /// Blocks that were not sent, since their result was there.
+    pub skipped: Vec<u32>,
+    /// Results that lacked sources.
+    pub degraded: Vec<u32>,
+    /// Sources of all results together.
+    pub sources: Vec<u64>,
+    /// All results were there before the worker began, so it computed nothing.
+    pub missed: Vec<bool>,
+}
+
+/// Columns of `results`, one entry per result and worker.
+#[derive(Debug, Clone, Default)]
+pub struct ResultColumns {
+    /// Times of the last bit.
+    pub t_recv_ps: Vec<i64>,
+    /// When the worker sent its own contribution; none if it had not.
+    pub t_sent_ps: Vec<Option<i64>>,
+    /// Does it lack sources?
+    pub degraded: Vec<bool>,
+    /// Did the worker have a result of this block already?
+    pub again: Vec<bool>,
+}
+
+/// Both.
+#[derive(Debug, Clone, Default)]
+pub struct Rounds {
+    /// All iterations that ended.
+    pub iterations: IterationColumns,
+    /// Results of the blocks that were recorded; none if nothing was (`records = "none"`).
+    pub results: Option<ResultColumns>,
+}
+
+impl Rounds {
+    /// Reads the streams of the run in `dir`; none unless it is synchronous training.
+    pub(crate) fn read(dir: &Path, manifest: &Manifest) -> Result<Option<Rounds>> {
+        if manifest.training.is_none() {
+            return Ok(None);
+        }
+        let results = (manifest.records != "none").then(|| read_results(dir)).transpose()?;
+        Ok(Some(Rounds { iterations: read_iterations(dir)?, results }))
+    }
+}
+
+fn stream(dir: &Path, name: &str, columns: &[&str]) -> Result<Table> {
+    let path = dir.join(format!("{name}.parquet"));
+    if !path.exists() {
+        let what = format!(
+            "it is missing although the manifest describes a training; copy the whole run dir, {name} included"
+        );
+        return Err(Error::data(&path, what));
+    }
+    Table::read(&path, columns)
+}
+
+fn read_iterations(dir: &Path) -> Result<IterationColumns> {
+    let columns = [
+        "t_start_ps",
+        "t_ready_ps",
+        "t_end_ps",
+        "delay_ps",
+        "worker",
+        "cluster",
+        "sent",
+        "skipped",
+        "degraded",
+        "sources",
+        "missed",
+    ];
+    let table = stream(dir, ITERATIONS, &columns)?;
+    Ok(IterationColumns {
+        t_start_ps: table.i64("t_start_ps")?,
+        t_ready_ps: table.i64("t_ready_ps")?,
+        t_end_ps: table.i64("t_end_ps")?,
+        delay_ps: table.i64("delay_ps")?,
+        worker: table.u32("worker")?,
+        cluster: table.u16("cluster")?,
+        sent: table.u32("sent")?,
+        skipped: table.u32("skipped")?,
+        degraded: table.u32("degraded")?,
+        sources: table.u64("sources")?,
+        missed: table.bool("missed")?,
+    })
+}
+
+fn read_results(dir: &Path) -> Result<ResultColumns> {
+    let table = stream(dir, RESULTS, &["t_recv_ps", "t_sent_ps", "degraded", "again"])?;
+    Ok(ResultColumns {
+        t_recv_ps: table.i64("t_recv_ps")?,
+        t_sent_ps: table.i64_or_none("t_sent_ps")?,
+        degraded: table.bool("degraded")?,
+        again: table.bool("again")?,
+    })
+}
+
+#[cfg(test)]
+#[path = "rounds_tests.rs"]
+mod tests;
