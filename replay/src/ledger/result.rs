@@ -10,12 +10,7 @@ use super::{END, Fate, Ledger};
 
 impl Ledger {
     /// A result arrived for the first time; `same` compares it with the sum of its members.
-    pub(super) fn received_result(
-        &mut self,
-        packet: PacketId,
-        count: u16,
-        same: impl FnOnce(&[i32]) -> bool,
-    ) -> SumOk {
+    pub(super) fn received_result(&mut self, packet: PacketId, count: u16, same: impl FnOnce(&[i32]) -> bool) -> SumOk {
         let (Some(content), Some(group)) = (&mut self.content, self.groups.get_mut(packet)) else {
             self.strangers += 1;
             return SumOk::Unknown;

@@ -2,6 +2,7 @@
 
 mod forward;
 mod olaf;
+mod trio_ml;
 
 use std::sync::Arc;
 
@@ -82,4 +83,4 @@ pub trait ProgramKind: Named + Sync {
 }
 
 /// Every program, by name.
-pub static PROGRAMS: &[&dyn ProgramKind] = &[&forward::ForwardKind, &olaf::OlafKind];
+pub static PROGRAMS: &[&dyn ProgramKind] = &[&forward::ForwardKind, &olaf::OlafKind, &trio_ml::TrioMlKind];
