@@ -93,7 +93,7 @@ fn hash(job: u8, block: u32) -> u64 {
 /// Which of `parts` equal parts of the table a block is in.
 #[inline]
 pub fn part_of(job: u8, block: u32, parts: u32) -> u32 {
-    ((hash(job, block) & 0xffff_ffff) * u64::from(parts) >> 32) as u32
+    (((hash(job, block) & 0xffff_ffff) * u64::from(parts)) >> 32) as u32
 }
 
 /// The records.

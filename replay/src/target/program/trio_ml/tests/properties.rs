@@ -1,12 +1,14 @@
 //! Random contributions: the model agrees, bursts may be split, jobs leave each other alone, and nothing panics.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pktgen_generator::config::Value;
-use pktgen_generator::record::{Action, PacketId};
+use pktgen_generator::record::{Action, PacketId, Reason};
 use pktgen_generator::time::{MS, Time, US};
 use pktgen_generator::wire::trio_ml::Header;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 
 use super::naive::{Job, Naive};
 use super::rig::{Input, Plain, ROOM, Rig, Row, job};
@@ -84,6 +86,29 @@ fn fates(rows: &[Row], inputs: usize) -> Result<(), TestCaseError> {
     }
     prop_assert!(rows.windows(2).all(|pair| pair[0].0 <= pair[1].0), "times never decrease");
     Ok(())
+}
+
+#[test]
+fn random_contributions_reach_every_rule() {
+    let (mut runner, strategy) = (TestRunner::deterministic(), inputs(150));
+    let (mut reasons, mut counters) = (BTreeSet::new(), BTreeMap::new());
+    for _ in 0..100 {
+        let inputs = strategy.new_tree(&mut runner).unwrap().current();
+        let mut rig = Rig::new(jobs(), &keys(2, true, true, "none"));
+        inputs.iter().for_each(|input| rig.offer(input));
+        rig.finish();
+        reasons.extend(rig.drops().iter().map(|reason| reason.name()));
+        rig.program.counters().into_iter().for_each(|(name, n)| *counters.entry(name).or_insert(0) += n);
+    }
+    use Reason::*;
+    for reason in [Malformed, UnknownJob, UnknownSource, WrongCount, Duplicate, Stale, TableFull, Late] {
+        assert!(reasons.contains(reason.name()), "{}", reason.name());
+    }
+    for name in ["aged", "evicted", "late", "duplicates"] {
+        assert!(counters[name] > 50, "{name}: {}", counters[name]);
+    }
+    let complete = counters["results"] - counters["aged"] - counters["evicted"];
+    assert!(complete > 50, "{complete} blocks were complete");
 }
 
 proptest! {
