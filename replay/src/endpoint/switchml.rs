@@ -35,7 +35,7 @@ impl Named for SwitchMlKind {
 
 impl WorkerKind for SwitchMlKind {
     fn keys(&self) -> &'static [&'static str] {
-        &["pool", "scale", "missed", "retransmit"]
+        &["pool", "scale", "missed", "retransmit", "iterations_to_target"]
     }
 
     fn format(&self) -> &'static str {

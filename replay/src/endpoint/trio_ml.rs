@@ -32,7 +32,7 @@ impl Named for TrioMlKind {
 
 impl WorkerKind for TrioMlKind {
     fn keys(&self) -> &'static [&'static str] {
-        &["window", "scale", "missed"]
+        &["window", "scale", "missed", "iterations_to_target"]
     }
 
     fn format(&self) -> &'static str {

@@ -2,10 +2,12 @@
 //!
 //! A device is a program (what happens to a packet) and, per output port, a queue discipline and a
 //! link. Programs and queues are registered in [`program`] and [`queue`]; [`port`] has the timing of a link in
-//! virtual time, [`books`] what a device writes down, [`context`] what a program may do.
+//! virtual time, [`books`] what a device writes down, [`chip`] how long a
+//! Trio chip takes, [`context`] what a program may do.
 
 pub mod activity;
 pub mod books;
+pub mod chip;
 pub mod context;
 pub mod port;
 pub mod program;

@@ -41,7 +41,7 @@ pub(in crate::endpoint) struct Settings {
 }
 
 impl Settings {
-    /// Reads `missed` from `[endpoint]`.
+    /// Reads `missed` and `iterations_to_target` from `[endpoint]`.
     pub fn read(section: &mut Section, facts: &Facts, dense: &Dense, window: u32, slots: bool) -> Result<Self> {
         let missed: String = section.get("missed", "skip")?;
         let missed = match missed.as_str() {
@@ -56,6 +56,7 @@ impl Settings {
                 )));
             }
         };
+        let iterations_to_target = section.get_opt("iterations_to_target")?;
         let ideal = ideal(dense, facts.host_rate_bps);
         Ok(Settings {
             window,
@@ -75,7 +76,7 @@ impl Settings {
                 ideal_ps: ideal,
                 window,
                 timeout_ps: None,
-                iterations_to_target: None,
+                iterations_to_target,
             },
         })
     }

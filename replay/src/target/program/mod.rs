@@ -3,6 +3,7 @@
 mod forward;
 mod olaf;
 mod switchml;
+mod trio_ml;
 
 use std::sync::Arc;
 
@@ -88,4 +89,5 @@ pub trait ProgramKind: Named + Sync {
 }
 
 /// Every program, by name.
-pub static PROGRAMS: &[&dyn ProgramKind] = &[&forward::ForwardKind, &olaf::OlafKind, &switchml::SwitchMlKind];
+pub static PROGRAMS: &[&dyn ProgramKind] =
+    &[&forward::ForwardKind, &olaf::OlafKind, &switchml::SwitchMlKind, &trio_ml::TrioMlKind];

@@ -1,0 +1,413 @@
+//! The time that aggregation packets spend in a Trio chip (Trio §2, §3.1, §4, §6.3), in virtual time.
+//!
+//! A packet takes a thread, or waits for one in the order of arrival (§2.1). The thread runs to completion: it executes
+//! the program's fixed part, looks up the block's record, reads the packet's tail piece by piece and has every gradient
+//! added in memory. The adds of all threads share the read-modify-write engines, so that their backlog delays threads
+//! (§2.3). The thread that finds the block complete also makes the Result. Parameters have the paper's values where it
+//! has some; where it has none they are our readings, and docs/trio.md lists what each reading predicts. Nothing here
+//! is fitted. Called by the device program `trio_ml`.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use pktgen_generator::config::Section;
+use pktgen_generator::time::{MS, Time};
+use pktgen_generator::units::{Size, Span};
+use pktgen_generator::wire::trio_ml::frame_bytes;
+use pktgen_generator::{Error, Result};
+
+/// The keys of `[target]` that say what chip a device has.
+pub const KEYS: &[&str] = &[
+    "chip",
+    "chip_instructions",
+    "chip_instructions_per_gradient",
+    "chip_instruction_time",
+    "chip_clock",
+    "chip_rmw_engines",
+    "chip_add_cycles",
+    "chip_sram_latency",
+    "chip_dram_latency",
+    "chip_tail_latency",
+    "chip_head",
+    "chip_tail_chunk",
+    "chip_result_chunk",
+    "chip_threads",
+    "chip_adds",
+    "chip_buffer",
+];
+
+/// Does a thread wait for the reply to each of its adds? §3.1 has both kinds of external transactions; which one
+/// Trio-ML uses is not said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Adds {
+    /// It is suspended until the reply is there.
+    Synchronous,
+    /// It goes on, and waits for the last reply only.
+    Asynchronous,
+}
+
+/// The memory of the aggregation buffers (§2.3). §4 calls it the Shared Memory System, which has both kinds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Buffer {
+    /// On the chip.
+    Sram,
+    /// Off the chip.
+    Dram,
+}
+
+/// A chip's parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChipSettings {
+    /// Instructions of the program besides its loops (§6.3: about 60).
+    pub instructions: u32,
+    /// Instructions of the loop for 1000 gradients (§6.3: 1.2 for one).
+    pub instructions_per_1000: u32,
+    /// How long a thread needs for one instruction: several cycles (§2.2); how many is our reading.
+    pub instruction_time: Time,
+    /// A clock cycle (§6.3: 1 GHz).
+    pub clock: Time,
+    /// Read-modify-write engines (§6.3: 12).
+    pub rmw_engines: u32,
+    /// Cycles that one of them needs for an add (§6.3: 2).
+    pub add_cycles: u32,
+    /// Access to memory on the chip (§2.3: about 70 ns).
+    pub sram_latency: Time,
+    /// Access to memory off the chip (§2.3: 300 to 400 ns).
+    pub dram_latency: Time,
+    /// Access to a packet's tail in the packet buffer; our reading.
+    pub tail_latency: Time,
+    /// Bytes of a packet that its thread has at hand (§4: 192).
+    pub head_bytes: u32,
+    /// Bytes of the tail that it reads at a time (§4: 64).
+    pub tail_chunk: u32,
+    /// Bytes of a Result that it writes at a time (§4: 256).
+    pub result_chunk: u32,
+    /// Threads of all processing engines together (§1: thousands; the number is our reading).
+    pub threads: u32,
+    /// Are adds waited for?
+    pub adds: Adds,
+    /// Where the sums are.
+    pub buffer: Buffer,
+}
+
+impl Default for ChipSettings {
+    fn default() -> Self {
+        ChipSettings {
+            instructions: 60,
+            instructions_per_1000: 1200,
+            instruction_time: 8_000,
+            clock: 1_000,
+            rmw_engines: 12,
+            add_cycles: 2,
+            sram_latency: 70_000,
+            dram_latency: 350_000,
+            tail_latency: 70_000,
+            head_bytes: 192,
+            tail_chunk: 64,
+            result_chunk: 256,
+            threads: 2048,
+            adds: Adds::Synchronous,
+            buffer: Buffer::Dram,
+        }
+    }
+}
+
+impl ChipSettings {
+    /// Reads the keys of `[target]`; none for `chip = "none"` and in real time, where time passes by itself.
+    pub fn read(section: &mut Section, real_time: bool) -> Result<Option<Self>> {
+        let kind: String = section.get("chip", "trio")?;
+        match kind.as_str() {
+            "trio" | "none" if real_time => {
+                section.settle("chip", "none");
+                return Ok(None);
+            }
+            "none" => return Ok(None),
+            "trio" => {}
+            other => return Err(wrong(section, "chip", other, "\"trio\" or \"none\"")),
+        }
+        let plain = ChipSettings::default();
+        let per_gradient: f64 = section.get("chip_instructions_per_gradient", 1.2)?;
+        if !(0.0..=1000.0).contains(&per_gradient) {
+            return Err(wrong(section, "chip_instructions_per_gradient", &per_gradient.to_string(), "from 0 to 1000"));
+        }
+        Ok(Some(ChipSettings {
+            instructions: number(section, "chip_instructions", plain.instructions, 0)?,
+            instructions_per_1000: (per_gradient * 1000.0).round() as u32,
+            instruction_time: span(section, "chip_instruction_time", "8ns")?,
+            clock: span(section, "chip_clock", "1ns")?,
+            rmw_engines: number(section, "chip_rmw_engines", plain.rmw_engines, 1)?,
+            add_cycles: number(section, "chip_add_cycles", plain.add_cycles, 0)?,
+            sram_latency: span(section, "chip_sram_latency", "70ns")?,
+            dram_latency: span(section, "chip_dram_latency", "350ns")?,
+            tail_latency: span(section, "chip_tail_latency", "70ns")?,
+            head_bytes: bytes(section, "chip_head", "192B")?,
+            tail_chunk: bytes(section, "chip_tail_chunk", "64B")?,
+            result_chunk: bytes(section, "chip_result_chunk", "256B")?,
+            threads: number(section, "chip_threads", plain.threads, 1)?,
+            adds: choice(
+                section,
+                "chip_adds",
+                [("synchronous", Adds::Synchronous), ("asynchronous", Adds::Asynchronous)],
+            )?,
+            buffer: choice(section, "chip_buffer", [("dram", Buffer::Dram), ("sram", Buffer::Sram)])?,
+        }))
+    }
+
+    fn buffer_latency(&self) -> Time {
+        match self.buffer {
+            Buffer::Sram => self.sram_latency,
+            Buffer::Dram => self.dram_latency,
+        }
+    }
+
+    /// A thread's time up to the record: the program's fixed part, and the lookup in memory on the chip, where what is
+    /// used often is kept (§2.3).
+    pub fn lookup_time(&self) -> Time {
+        Time::from(self.instructions) * self.instruction_time + self.sram_latency
+    }
+
+    /// A thread's time for a packet with so many gradients where it meets no other: the lookup, the loop over head and
+    /// tail (§4), the adds in requests of 8 bytes (§2.3), and the check whether the block is complete.
+    pub fn packet_time(&self, gradients: u16) -> Time {
+        let tail = (frame_bytes(gradients) as u32).saturating_sub(self.head_bytes);
+        let reads = Time::from(tail.div_ceil(self.tail_chunk)) * self.tail_latency;
+        let per_1000 = Time::from(self.instructions_per_1000) * self.instruction_time;
+        let instructions = Time::from(gradients) * per_1000 / 1000;
+        let waits = match self.adds {
+            Adds::Synchronous => Time::from(gradients.div_ceil(2)),
+            Adds::Asynchronous => Time::from(gradients.min(1)),
+        };
+        self.lookup_time() + reads + instructions + waits * self.buffer_latency() + self.sram_latency
+    }
+
+    /// The time to make a Result: each piece is pulled from the buffer and written to the new tail (§4). Instructions of
+    /// this loop are not stated and not charged.
+    pub fn result_time(&self, gradients: u16) -> Time {
+        let chunks = (u32::from(gradients) * 4).div_ceil(self.result_chunk);
+        Time::from(chunks) * (self.buffer_latency() + self.tail_latency)
+    }
+}
+
+fn wrong(section: &Section, key: &str, value: &str, range: &str) -> Error {
+    Error::config(format!("{}: {value} is not {range}", section.place(key)))
+}
+
+fn number(section: &mut Section, key: &str, default: u32, least: u32) -> Result<u32> {
+    let value: u32 = section.get(key, default)?;
+    if !(least..=1 << 20).contains(&value) {
+        return Err(wrong(section, key, &value.to_string(), &format!("from {least} to {}", 1 << 20)));
+    }
+    Ok(value)
+}
+
+fn span(section: &mut Section, key: &str, default: &str) -> Result<Time> {
+    let value: Span = section.get(key, default)?;
+    if value.ps() > MS {
+        return Err(wrong(section, key, &value.to_string(), "from 0ns to 1ms"));
+    }
+    Ok(value.ps())
+}
+
+fn bytes(section: &mut Section, key: &str, default: &str) -> Result<u32> {
+    let value: Size = section.get(key, default)?;
+    match value.bytes().and_then(|bytes| u32::try_from(bytes).ok()) {
+        Some(bytes) if (1..=1 << 16).contains(&bytes) => Ok(bytes),
+        _ => Err(wrong(section, key, &value.to_string(), "a whole number of bytes from 1B to 65536B")),
+    }
+}
+
+/// One of two words; the first is the default.
+fn choice<T>(section: &mut Section, key: &str, words: [(&str, T); 2]) -> Result<T> {
+    let word: String = section.get(key, words[0].0)?;
+    let [(a, first), (b, second)] = words;
+    match word.as_str() {
+        w if w == a => Ok(first),
+        w if w == b => Ok(second),
+        other => Err(wrong(section, key, &format!("\"{other}\""), &format!("\"{a}\" or \"{b}\""))),
+    }
+}
+
+/// What all threads share.
+pub struct Chip {
+    settings: ChipSettings,
+    /// When each thread in use ends.
+    threads: BinaryHeap<Reverse<Time>>,
+    /// When the engines have done all that was asked of them: whole picoseconds, and parts of one by the number of
+    /// engines, so that no rounding accumulates.
+    engines_free: (Time, u64),
+}
+
+impl Chip {
+    /// A chip where nothing happens yet.
+    pub fn new(settings: ChipSettings) -> Self {
+        let threads = BinaryHeap::with_capacity(settings.threads as usize);
+        Chip { settings, threads, engines_free: (0, 0) }
+    }
+
+    /// A thread begins for what came at `t`: then, or when the first of all ends (§2.1, by availability). It is to be
+    /// given back with [`end`](Self::end) before the next one begins.
+    fn begin(&mut self, t: Time) -> Time {
+        match self.threads.peek() {
+            Some(&Reverse(free)) if free <= t || self.threads.len() >= self.settings.threads as usize => {
+                self.threads.pop();
+                free.max(t)
+            }
+            _ => t,
+        }
+    }
+
+    /// The thread that began last ends at `t`.
+    pub fn end(&mut self, t: Time) {
+        self.threads.push(Reverse(t));
+    }
+
+    /// A contribution came at `t`: when its gradients are added. Its thread is held until [`end`](Self::end).
+    pub fn add(&mut self, t: Time, gradients: u16) -> Time {
+        let start = self.begin(t);
+        let settings = &self.settings;
+        if self.engines_free.0 < start {
+            self.engines_free = (start, 0);
+        }
+        let cycles = u64::from(gradients) * u64::from(settings.add_cycles);
+        let work = cycles * settings.clock as u64 + self.engines_free.1;
+        let engines = u64::from(settings.rmw_engines);
+        self.engines_free = (self.engines_free.0 + (work / engines) as Time, work % engines);
+        let engines_done = self.engines_free.0 + Time::from(self.engines_free.1 > 0);
+        engines_done.max(start + settings.packet_time(gradients))
+    }
+
+    /// A packet came at `t` that contributes nothing: its thread ends after the lookup.
+    pub fn refuse(&mut self, t: Time) {
+        let end = self.begin(t) + self.settings.lookup_time();
+        self.end(end);
+    }
+
+    /// The thread at hand makes a Result from `t` on: when it is done.
+    pub fn result(&self, t: Time, gradients: u16) -> Time {
+        t + self.settings.result_time(gradients)
+    }
+
+    /// A thread of its own makes a Result: asked at `t`, of sums that are complete at `summed`.
+    pub fn result_apart(&mut self, t: Time, summed: Time, gradients: u16) -> Time {
+        let end = self.begin(t).max(summed) + self.settings.result_time(gradients);
+        self.end(end);
+        end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pktgen_generator::time::US;
+
+    /// A contribution by itself.
+    fn add(chip: &mut Chip, t: Time, gradients: u16) -> Time {
+        let done = chip.add(t, gradients);
+        chip.end(done);
+        done
+    }
+
+    #[test]
+    fn latency_grows_linearly_with_gradients() {
+        for adds in [Adds::Synchronous, Adds::Asynchronous] {
+            for buffer in [Buffer::Sram, Buffer::Dram] {
+                let settings = ChipSettings { adds, buffer, ..Default::default() };
+                // Beyond the head each 16 gradients are one piece of the tail.
+                let times: Vec<_> = (4..=64u16).map(|pieces| settings.packet_time(16 * pieces)).collect();
+                let step = times[1] - times[0];
+                assert!(step > 0 && times.windows(2).all(|pair| pair[1] - pair[0] == step));
+                assert_eq!(add(&mut Chip::new(settings), 5, 1024), 5 + times[60], "alone it meets no other");
+            }
+        }
+    }
+
+    #[test]
+    fn a_packet_by_hand() {
+        // 60 · 8 ns, two accesses of 70 ns, 1.2 · 1024 · 8 ns, 512 · 350 ns, 62 · 70 ns.
+        let settings = ChipSettings::default();
+        assert_eq!(settings.packet_time(1024), 480_000 + 140_000 + 9_830_400 + 179_200_000 + 4_340_000);
+        assert_eq!(settings.result_time(1024), 16 * 420_000);
+        let overlapped = ChipSettings { adds: Adds::Asynchronous, buffer: Buffer::Sram, ..settings };
+        assert_eq!(overlapped.packet_time(1024), 480_000 + 140_000 + 9_830_400 + 70_000 + 4_340_000);
+    }
+
+    #[test]
+    fn engines_saturate_at_six_billion_adds_per_second() {
+        // 12 engines, 2 cycles of 1 ns each: 6 adds per nanosecond, so 6·10⁹ gradients take 10¹² ps.
+        let mut chip = Chip::new(ChipSettings { threads: 1 << 20, ..Default::default() });
+        let ends: Vec<_> = (0..30_000).map(|_| add(&mut chip, 0, 1024)).collect();
+        for (i, end) in ends.iter().enumerate().skip(2000) {
+            let gradients = (i as i64 + 1) * 1024;
+            assert_eq!(*end, (gradients * 1000 + 5) / 6, "exactly, without drift");
+        }
+        // With fewer threads than that needs the threads are the limit.
+        let few = 100;
+        let mut chip = Chip::new(ChipSettings { threads: few, ..Default::default() });
+        let alone = chip.settings.packet_time(1024);
+        let last = (0..10 * few).map(|_| add(&mut chip, 0, 1024)).last().unwrap();
+        assert_eq!(last, 10 * alone);
+    }
+
+    #[test]
+    fn packets_wait_for_a_thread_in_order() {
+        let settings = ChipSettings { threads: 2, ..Default::default() };
+        let alone = settings.packet_time(64);
+        let mut chip = Chip::new(settings);
+        let ends: Vec<_> = [0, 1, 2, 3].map(|t| add(&mut chip, t, 64)).to_vec();
+        assert_eq!(ends, [alone, 1 + alone, 2 * alone, 1 + 2 * alone]);
+        chip.refuse(4);
+        assert_eq!(add(&mut chip, 5, 64), 1 + 3 * alone, "what is refused holds its thread for the lookup only");
+        assert_eq!(add(&mut chip, 100 * alone, 64), 101 * alone);
+    }
+
+    #[test]
+    fn readings_of_the_text() {
+        // The rows of docs/trio.md: mean time of the packets of a block from four sources that send one at a time.
+        let mean = |adds, buffer, gradients| {
+            let settings = ChipSettings { adds, buffer, ..Default::default() };
+            let ps = settings.packet_time(gradients) + settings.result_time(gradients) / 4;
+            (ps as f64 / US as f64 * 10.0).round() / 10.0
+        };
+        use {Adds::*, Buffer::*};
+        for (gradients, expected) in TABLE {
+            let row = [(Synchronous, Dram), (Synchronous, Sram), (Asynchronous, Dram), (Asynchronous, Sram)]
+                .map(|(adds, buffer)| mean(adds, buffer, gradients));
+            assert_eq!(row, expected, "{gradients} gradients");
+        }
+    }
+
+    /// In microseconds.
+    const TABLE: [(u16, [f64; 4]); 5] = [
+        (64, [12.7, 3.6, 1.8, 1.5]),
+        (128, [24.9, 6.8, 2.8, 2.4]),
+        (256, [49.3, 13.2, 4.8, 4.3]),
+        (512, [98.1, 25.8, 8.8, 8.0]),
+        (1024, [195.7, 51.2, 16.8, 15.4]),
+    ];
+
+    #[test]
+    fn what_is_out_of_range_is_refused_by_name() {
+        let read = |key: &str, value: &str| {
+            let mut section = Section::of("target", &[(key, value.into())]);
+            ChipSettings::read(&mut section, false)
+        };
+        assert_eq!(
+            ChipSettings::read(&mut Section::of("target", &[]), false).unwrap(),
+            Some(ChipSettings::default()),
+            "what is written nowhere is the default"
+        );
+        assert_eq!(read("chip", "none").unwrap(), None);
+        for (key, value) in [
+            ("chip", "tofino"),
+            ("chip_adds", "maybe"),
+            ("chip_buffer", "tape"),
+            ("chip_clock", "1s"),
+            ("chip_head", "0B"),
+            ("chip_tail_chunk", "3bit"),
+        ] {
+            let message = read(key, value).unwrap_err().to_string();
+            assert!(message.contains(&format!("target.{key}")), "{message}");
+        }
+        assert_eq!(ChipSettings::read(&mut Section::of("target", &[]), true).unwrap(), None);
+    }
+}

@@ -1,0 +1,69 @@
+//! Which blocks were finished of late: to tell packets that come too late (ours; the paper's device forgets a block with
+//! its Result, so that such a packet opens a new record).
+
+/// A direct-mapped memory of one job's finished blocks. Block ids run on, so their low bits are spread well.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Entry {
+    block: u32,
+    generation: u16,
+    used: bool,
+}
+
+impl Finished {
+    /// With room for twice the blocks that a job may have under way, and for 64.
+    pub fn new(blocks: u16) -> Self {
+        Finished { entries: vec![Entry::default(); (usize::from(blocks) * 2).max(64).next_power_of_two()] }
+    }
+
+    #[inline]
+    fn place(&self, block: u32) -> usize {
+        block as usize & (self.entries.len() - 1)
+    }
+
+    /// The block is finished.
+    #[inline]
+    pub fn remember(&mut self, block: u32, generation: u16) {
+        let place = self.place(block);
+        self.entries[place] = Entry { block, generation, used: true };
+    }
+
+    /// Was the block finished in this generation or in a later one?
+    #[inline]
+    pub fn knows(&self, block: u32, generation: u16) -> bool {
+        let entry = self.entries[self.place(block)];
+        entry.used && entry.block == block && !is_newer(generation, entry.generation)
+    }
+}
+
+/// Is generation `a` after `b`? They count modulo 2¹⁶ (Figure 8, `gen_id`): the nearer half of the circle is later.
+#[inline]
+pub fn is_newer(a: u16, b: u16) -> bool {
+    (a.wrapping_sub(b) as i16) > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_finished_is_known_until_its_place_is_needed() {
+        let mut finished = Finished::new(3);
+        assert!(!finished.knows(0, 0), "nothing was finished");
+        finished.remember(5, 65535);
+        assert!(finished.knows(5, 65535) && finished.knows(5, 65000) && !finished.knows(5, 0));
+        assert!(!finished.knows(69, 65535));
+        finished.remember(69, 0);
+        assert!(!finished.knows(5, 65535) && finished.knows(69, 0));
+    }
+
+    #[test]
+    fn generations_run_in_a_circle() {
+        assert!(is_newer(1, 0) && is_newer(0, 65535) && is_newer(32767, 0));
+        assert!(!is_newer(0, 0) && !is_newer(65535, 0) && !is_newer(32768, 0));
+    }
+}
