@@ -10,6 +10,23 @@ use pktgen_generator::{Error, Result};
 
 use crate::table::Table;
 
+/// What is read of `iterations`.
+const ITERATION_NAMES: [&str; 11] = [
+    "t_start_ps",
+    "t_ready_ps",
+    "t_end_ps",
+    "delay_ps",
+    "worker",
+    "cluster",
+    "sent",
+    "skipped",
+    "degraded",
+    "sources",
+    "missed",
+];
+/// What is read of `results`.
+const RESULT_NAMES: [&str; 4] = ["t_recv_ps", "t_sent_ps", "degraded", "again"];
+
 /// Columns of `iterations`, one entry per worker and iteration.
 #[derive(Debug, Clone, Default)]
 pub struct IterationColumns {
@@ -82,20 +99,7 @@ fn stream(dir: &Path, name: &str, columns: &[&str]) -> Result<Table> {
 }
 
 fn read_iterations(dir: &Path) -> Result<IterationColumns> {
-    let columns = [
-        "t_start_ps",
-        "t_ready_ps",
-        "t_end_ps",
-        "delay_ps",
-        "worker",
-        "cluster",
-        "sent",
-        "skipped",
-        "degraded",
-        "sources",
-        "missed",
-    ];
-    let table = stream(dir, ITERATIONS, &columns)?;
+    let table = stream(dir, ITERATIONS, &ITERATION_NAMES)?;
     Ok(IterationColumns {
         t_start_ps: table.i64("t_start_ps")?,
         t_ready_ps: table.i64("t_ready_ps")?,
@@ -112,7 +116,7 @@ fn read_iterations(dir: &Path) -> Result<IterationColumns> {
 }
 
 fn read_results(dir: &Path) -> Result<ResultColumns> {
-    let table = stream(dir, RESULTS, &["t_recv_ps", "t_sent_ps", "degraded", "again"])?;
+    let table = stream(dir, RESULTS, &RESULT_NAMES)?;
     Ok(ResultColumns {
         t_recv_ps: table.i64("t_recv_ps")?,
         t_sent_ps: table.i64_or_none("t_sent_ps")?,

@@ -217,6 +217,30 @@ fn streams_that_are_missing_or_damaged_are_named() {
     }
 }
 
+#[test]
+fn what_is_read_is_what_runs_write() {
+    use pktgen_generator::record::{iterations_schema, results_schema};
+    let names = ITERATION_NAMES.iter().map(|name| (iterations_schema(), *name));
+    for (schema, name) in names.chain(RESULT_NAMES.iter().map(|name| (results_schema(), *name))) {
+        let field = schema.field_with_name(name).unwrap();
+        assert_eq!(field.is_nullable(), name == "t_sent_ps", "{name}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    training().write(dir.path());
+    // The hand-made streams of these tests have the types of real ones.
+    for (schema, stream, names) in
+        [(iterations_schema(), "iterations", ITERATION_NAMES.as_slice()), (results_schema(), "results", &RESULT_NAMES)]
+    {
+        use polars::prelude::*;
+        let file = std::fs::File::open(dir.path().join(format!("{stream}.parquet"))).unwrap();
+        let frame = ParquetReader::new(file).finish().unwrap();
+        for name in names {
+            let ours = format!("{:?}", frame.column(name).unwrap().dtype());
+            assert_eq!(ours, schema.field_with_name(name).unwrap().data_type().to_string(), "{name}");
+        }
+    }
+}
+
 /// Any row, of up to four workers in up to three jobs.
 fn any_row() -> impl Strategy<Value = Iteration> {
     let times = (0i64..1000, 0i64..50, 0i64..50, 0i64..3);
