@@ -452,6 +452,10 @@ impl Program for TrioMl {
         self.advance(t, context);
     }
 
+    fn timeout(&self) -> Option<Time> {
+        self.scanners.iter().map(Scanner::period).min()
+    }
+
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let counts = &self.counts;
         vec![
