@@ -67,7 +67,8 @@ pub fn job(sources: &[(u8, u8)], own: Option<u8>, ports: &[u16]) -> JobPlace {
         worker: (workers == 1).then_some(u32::from(id)),
         workers,
     });
-    JobPlace { sources: sources.collect(), own, ports: ports.to_vec() }
+    // Trio-ML answers nobody alone.
+    JobPlace { sources: sources.collect(), own, ports: ports.to_vec(), port_of: Vec::new() }
 }
 
 /// The device is node 0, the top of the network node 0 or, with `own`, node 1, to which port 0 leads.
