@@ -81,6 +81,11 @@ pub trait Endpoint: Send {
     /// are the same.
     fn reacts(&self) -> bool;
 
+    /// Does it wait for what arrives, although it wants to send nothing by itself? Then its silence is not its end.
+    fn expects(&self) -> bool {
+        false
+    }
+
     /// Sends what is due at or before `until`, at most a burst.
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host);
 

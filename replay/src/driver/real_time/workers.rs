@@ -104,7 +104,11 @@ impl<'a> Workers<'a> {
                 return Ok(());
             }
             if next == NEVER || self.fault.is_some() {
-                if !self.flushed {
+                // Who waits for results has not sent everything: they may be followed by a long computation, for which the
+                // device has to stay.
+                let expects =
+                    !stopped && self.endpoint.expects() && now - quiet_since.max(self.last) <= shared.plan.linger;
+                if !self.flushed && !expects {
                     self.flushed = true;
                     self.wire.flush(FLUSH_NS)?;
                     shared.sent_all();
