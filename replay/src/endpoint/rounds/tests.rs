@@ -110,6 +110,7 @@ impl World {
             if wake == NEVER && next == NEVER {
                 break;
             }
+            assert_eq!(self.endpoint.expects(), !self.models.iter().all(Model::is_done));
             assert!(wake >= self.now || !self.setup.virtual_time, "woken in the past");
             if wake <= next {
                 // On a wire they are asked late, and then for all that is due.
@@ -126,7 +127,7 @@ impl World {
             }
             self.settle();
         }
-        assert!(self.models.iter().all(Model::is_done), "it ended before its end");
+        assert!(self.models.iter().all(Model::is_done) && !self.endpoint.expects(), "it ended before its end");
         assert_eq!((&self.delivered, self.host.foreign), (&self.reached, self.foreign));
         assert_eq!(self.pool.in_use(), 0, "buffers are left");
     }
