@@ -44,7 +44,7 @@ fn a_block_is_given_up_when_its_transmissions_have_no_further_number() {
 #[test]
 fn what_would_be_beyond_the_horizon_is_there_and_not_before_it() {
     for (compute, delay) in
-        [("576h", "[0.0, 0.0]"), ("1ms", "[1000000.0, 1000000.0]"), ("576h", "[1000000.0, 1000000.0]")]
+        [("576h", "[0.0, 0.0]"), ("1h", "[1000000.0, 1000000.0]"), ("576h", "[1000000.0, 1000000.0]")]
     {
         let text = format!(
             "name = \"x\"\n[workload]\nkind = \"dense\"\nmodel = \"custom\"\nparameters = 9\nworkers = 1\niterations = 1\n\
