@@ -12,7 +12,7 @@ mod table;
 use pktgen_generator::record::{Action, Balance, Book, PacketId, Reason, SumOk};
 use pktgen_generator::wire::olaf;
 
-use crate::endpoint::Content;
+use crate::endpoint::{Content, Error};
 
 pub use goal::Goal;
 use table::Table;
@@ -70,8 +70,11 @@ pub struct Ledger {
     goal: Option<Goal>,
     /// What contributions to results are, in synchronous aggregation: nothing is kept of them then.
     content: Option<Box<dyn Content>>,
-    /// Room for a sum of contributions.
+    /// Room for a sum of contributions, and for the members of one whose error is looked at.
     sums: Vec<i32>,
+    sampled: Vec<PacketId>,
+    /// Errors of scaling.
+    error: Error,
     /// Rows that speak of packets that are not under way.
     strangers: u64,
 }
@@ -90,6 +93,8 @@ impl Ledger {
             goal,
             content: None,
             sums: Vec::new(),
+            sampled: Vec::new(),
+            error: Error::default(),
             strangers: 0,
         }
     }

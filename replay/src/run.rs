@@ -414,6 +414,7 @@ fn conclude(manifest: &mut Manifest, mut outcome: Outcome) {
     reasons.extend(remarks);
     manifest.validity.reasons = reasons;
     manifest.counters = outcome.counters;
+    manifest.counters.scaling_error_ppb = outcome.ledger.scaling_error_ppb();
     manifest.balance = balance;
     manifest.balance_by_worker = by_worker;
 }

@@ -27,7 +27,7 @@ struct Case {
 }
 
 const SWITCHML: Case = Case {
-    endpoint: "workers = \"switchml\"\npool = 16",
+    endpoint: "workers = \"switchml\"\nscaling = \"fixed\"\npool = 16",
     elements: 64,
     workers: 4,
     jobs: 1,
@@ -37,11 +37,19 @@ const SWITCHML: Case = Case {
     lossy: false,
 };
 
+const TRIO_ML: Case = Case {
+    endpoint: "workers = \"trio_ml\"\nwindow = 16",
+    elements: 100,
+    // A host that is busy elsewhere is no straggler.
+    target: "timeout = \"250ms\"",
+    ..SWITCHML
+};
+
 fn text(case: &Case, kind: &str) -> String {
     format!(
         "name = \"synchronous\"\n[workload]\nkind = \"dense\"\nmodel = \"custom\"\nparameters = {}\nworkers = {}\njobs = {}\n\
          iterations = {ITERATIONS}\nelements = {}\ncompute = \"{}\"\n[topology]\nkind = \"rack\"\n[endpoint]\n{}\n\
-         [target]\n{}\n[transport]\nkind = \"{kind}\"\nlinger = \"100ms\"\n{}\n",
+         [target]\n{}\n[transport]\nkind = \"{kind}\"\n{}{}\n",
         // The last block is not full.
         BLOCKS * u64::from(case.elements) - 7,
         case.workers,
@@ -50,6 +58,7 @@ fn text(case: &Case, kind: &str) -> String {
         case.compute,
         case.endpoint,
         case.target,
+        if kind == "virtual" { "" } else { "linger = \"100ms\"\n" },
         case.transport,
     )
 }
@@ -73,9 +82,13 @@ fn rows(dir: &Path, stream: &str, column: &str) -> (u64, u64) {
 }
 
 fn is_sound(case: &Case) {
+    is_sound_over("ring", case);
+}
+
+fn is_sound_over(kind: &str, case: &Case) {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("run");
-    let manifest = run(case, "ring", &dir).unwrap();
+    let manifest = run(case, kind, &dir).unwrap();
     let (balance, counters) = (&manifest.balance, &manifest.counters);
     assert!(manifest.validity.valid, "{:?}", manifest.validity);
     let workers = u64::from(case.workers * case.jobs);
@@ -94,22 +107,52 @@ fn is_sound(case: &Case) {
 #[test]
 fn every_worker_gets_every_result_over_a_ring() {
     is_sound(&SWITCHML);
+    is_sound(&TRIO_ML);
+}
+
+#[test]
+fn every_worker_gets_every_result_over_sockets() {
+    is_sound_over("udp", &TRIO_ML);
+    is_sound_over("udp", &Case { elements: 1024, ..TRIO_ML });
+}
+
+/// The public client's way: one window of packets more, whose results say how large the gradients of the next are.
+#[test]
+fn exponents_are_negotiated_on_the_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut errors = Vec::new();
+    for (number, endpoint) in [SWITCHML.endpoint, "workers = \"switchml\"\npool = 16"].into_iter().enumerate() {
+        for (kind, transport) in [("virtual", ""), ("ring", "")] {
+            let case = Case { endpoint, transport, ..SWITCHML };
+            let manifest = run(&case, kind, &folder.path().join(format!("{number}-{kind}"))).unwrap();
+            assert!(manifest.validity.valid, "{:?}", manifest.validity);
+            let packets = BLOCKS + if number == 1 { 16 } else { 0 };
+            let (sums, replies) = (packets * ITERATIONS, packets * ITERATIONS * u64::from(case.workers));
+            let counters = &manifest.counters;
+            assert_eq!((counters.sums_ok, counters.sums_wrong, counters.replies), (sums, 0, replies), "{kind}");
+            errors.push(counters.scaling_error_ppb.unwrap());
+        }
+    }
+    // Whatever moved the frames, the error is the same; and exponents make far less of it.
+    assert!(errors[0] == errors[1] && errors[2] == errors[3] && errors[2] * 20 < errors[0], "{errors:?}");
 }
 
 #[test]
 fn jobs_do_not_disturb_each_other() {
+    is_sound(&Case { jobs: 3, ..TRIO_ML });
     is_sound(&Case { jobs: 3, target: "jobs = \"several\"", ..SWITCHML });
 }
 
 #[test]
 fn lost_frames_are_sent_again() {
-    let endpoint = "workers = \"switchml\"\npool = 16\nretransmit = \"1ms\"";
+    let endpoint = "workers = \"switchml\"\nscaling = \"fixed\"\npool = 16\nretransmit = \"1ms\"";
     is_sound(&Case { endpoint, transport: "fault_loss = 0.02", lossy: true, ..SWITCHML });
 }
 
 #[test]
 fn a_computation_longer_than_linger_is_not_the_end() {
     is_sound(&Case { compute: "250ms", ..SWITCHML });
+    is_sound(&Case { compute: "250ms", ..TRIO_ML });
 }
 
 #[test]

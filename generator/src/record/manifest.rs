@@ -113,6 +113,10 @@ pub struct Counters {
     /// Elements that did not fit a 32-bit integer when gradients were scaled, and were clipped.
     #[serde(default)]
     pub clipped: u64,
+    /// How far the means that workers make of results are from those of the gradients before they were scaled: sum of
+    /// errors in 10⁻⁹ of the sum of what they are errors of, over every 64th block.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaling_error_ppb: Option<u64>,
 }
 
 impl Counters {

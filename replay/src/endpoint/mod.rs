@@ -127,10 +127,24 @@ pub trait Endpoint: Send {
     }
 }
 
+/// Sums of absolute errors, and of what they are errors of.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Error {
+    /// Of the errors.
+    pub off: f64,
+    /// Of the exact values.
+    pub of: f64,
+}
+
 /// The integers that workers contribute, as a pure function.
 pub trait Content: Send {
     /// Adds the contribution of `packet`'s worker to `sums`, with wrap-around; returns how many elements it has.
     fn add(&mut self, packet: PacketId, sums: &mut [i32]) -> usize;
+    /// How far the mean that a worker makes of `sums` (Trio §5: divided by the sources in them) is from that of the
+    /// gradients of `members` before they were scaled.
+    fn error(&mut self, _members: &[PacketId], _sums: &[i32]) -> Error {
+        Error::default()
+    }
     /// Most elements of a contribution.
     fn elements(&self) -> usize;
     /// The integers of a result that arrived, as big-endian bytes; none if it is not one.

@@ -6,6 +6,7 @@
 //! results, too). One engine drives all workers of a run; [`Protocol`] has what Trio-ML and SwitchML do differently.
 
 mod content;
+mod layout;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -26,7 +27,8 @@ use crate::driver::calendar::Calendar;
 use crate::frame::{BURST, Frame, Kind, Pool};
 
 pub(super) use content::Contributions;
-pub(super) use settings::{Settings, dense_of, read_count, read_scale, read_span};
+pub(super) use layout::{Layout, Scaling, read_scale, read_scaling};
+pub(super) use settings::{Settings, dense_of, read_count, read_span};
 use worker::{Arrived, Worker};
 
 /// The node of a frame that is for all workers of its job.
@@ -46,6 +48,8 @@ pub(super) struct ResultHead {
     pub count: u16,
     /// Not all of the job's.
     pub degraded: bool,
+    /// Largest exponent of all workers.
+    pub exponent: i8,
 }
 
 /// What a worker sends.
@@ -65,6 +69,8 @@ pub(super) struct Contribution {
     pub seq: u32,
     /// 0 for the first transmission.
     pub attempt: u8,
+    /// The exponent of its block that the result of an earlier packet told, where that is how gradients are scaled.
+    pub told: i8,
 }
 
 /// What the protocols do differently.
@@ -74,9 +80,9 @@ pub(super) trait Protocol: Send {
     /// Length of the frame of a block.
     fn frame_bytes(&self, dense: &Dense, block: u32) -> usize;
     /// Writes a contribution into a payload; returns how many elements were clipped.
-    fn emit(&self, dense: &Dense, what: &Contribution, payload: &mut [u8]) -> u32;
+    fn emit(&self, layout: &Layout, what: &Contribution, payload: &mut [u8]) -> u32;
     /// Reads a result; none if it is not one.
-    fn parse(&self, dense: &Dense, payload: &[u8]) -> Option<ResultHead>;
+    fn parse(&self, layout: &Layout, payload: &[u8]) -> Option<ResultHead>;
     /// Is it news of the device that asks for nothing, and no result?
     fn is_notice(&self, _payload: &[u8]) -> bool {
         false
@@ -89,6 +95,7 @@ pub(super) trait Protocol: Send {
 pub(super) struct Rounds<P> {
     protocol: P,
     settings: Settings,
+    layout: Layout,
     dense: Arc<Dense>,
     facts: Facts,
     workers: Vec<Worker>,
@@ -102,7 +109,6 @@ pub(super) struct Rounds<P> {
     /// all workers have the result before when one of all workers is made, and a partial one takes a timeout, which copies
     /// do not come apart.
     delivered: Vec<[PacketId; 2]>,
-    scale: f32,
     clipped: u64,
 }
 
@@ -136,7 +142,8 @@ pub(super) fn direction(
 const NOBODY: PacketId = PacketId(u64::MAX);
 
 impl<P: Protocol> Rounds<P> {
-    pub(super) fn new(protocol: P, dense: Arc<Dense>, settings: Settings, scale: f32, facts: &Facts) -> Self {
+    pub(super) fn new(protocol: P, layout: Layout, settings: Settings, facts: &Facts) -> Self {
+        let dense = layout.dense.clone();
         let count = dense.workers();
         let mut at_node: Vec<Vec<u32>> = Vec::new();
         for (worker, node) in facts.host_of.iter().enumerate() {
@@ -145,21 +152,21 @@ impl<P: Protocol> Rounds<P> {
         }
         let mut rounds = Rounds {
             templates: (0..count).map(|w| protocol.template(w, protocol.frame_bytes(&dense, 0))).collect(),
-            workers: (0..count).map(|w| Worker::new(w, &dense)).collect(),
+            workers: (0..count).map(|w| Worker::new(w, &layout)).collect(),
             calendar: Calendar::new(count as usize),
-            delivered: vec![[NOBODY; 2]; usize::from(dense.jobs()) * dense.blocks() as usize],
+            delivered: vec![[NOBODY; 2]; usize::from(dense.jobs()) * layout.packets() as usize],
             at_node,
             hearers: Vec::new(),
             protocol,
             settings,
+            layout,
             dense,
             facts: facts.clone(),
-            scale,
             clipped: 0,
         };
         let mut host = Host::default();
         for worker in 0..count {
-            rounds.workers[worker as usize].begin(0, &rounds.dense, &rounds.settings, &mut host);
+            rounds.workers[worker as usize].begin(0, &rounds.layout, &rounds.settings, &mut host);
             rounds.reschedule(worker);
         }
         rounds
@@ -178,8 +185,8 @@ impl<P: Protocol> Rounds<P> {
             let Some((block, attempt)) = self.workers[worker as usize].next(t, &self.settings) else { break };
             self.send_block(worker, block, attempt, t, pool, host);
         }
-        let Rounds { workers, dense, settings, .. } = self;
-        workers[worker as usize].end_if_all(t, dense, settings, host);
+        let Rounds { workers, layout, settings, .. } = self;
+        workers[worker as usize].end_if_all(t, layout, settings, host);
         self.reschedule(worker);
     }
 
@@ -191,8 +198,9 @@ impl<P: Protocol> Rounds<P> {
             source: own.source,
             iteration: own.iteration,
             block,
-            seq: own.iteration * self.dense.blocks() + block,
+            seq: own.iteration * self.layout.packets() + block,
             attempt,
+            told: own.told(&self.layout, block),
         };
         let bytes = self.protocol.frame_bytes(&self.dense, block);
         let buffer = pool.take();
@@ -202,7 +210,7 @@ impl<P: Protocol> Rounds<P> {
             template.set_length(bytes);
         }
         template.emit(frame_bytes);
-        self.clipped += u64::from(self.protocol.emit(&self.dense, &what, &mut frame_bytes[HEAD..]));
+        self.clipped += u64::from(self.protocol.emit(&self.layout, &what, &mut frame_bytes[HEAD..]));
         if self.facts.udp_checksum {
             set_udp_checksum(frame_bytes);
         }
@@ -235,7 +243,7 @@ impl<P: Protocol> Rounds<P> {
     /// A result arrived at `node`.
     fn receive(&mut self, node: NodeId, frame: &Frame, pool: &mut Pool, host: &mut Host) {
         let head = match frame.kind {
-            Kind::Result => self.protocol.parse(&self.dense, pool.payload(frame)),
+            Kind::Result => self.protocol.parse(&self.layout, pool.payload(frame)),
             _ => None,
         };
         // Where the protocol does not name the job, the group that it was sent to does.
@@ -247,7 +255,7 @@ impl<P: Protocol> Rounds<P> {
         };
         self.find_hearers(node, job, frame, pool);
         // A result that waits for all cannot be without those who hear it.
-        let (iteration, block) = (head.seq / self.dense.blocks(), head.seq % self.dense.blocks());
+        let (iteration, block) = (head.seq / self.layout.packets(), head.seq % self.layout.packets());
         let has_all = |w: &u32| self.workers[*w as usize].contributed(iteration, block);
         if self.settings.slots && !self.hearers.iter().all(has_all) {
             host.foreign += 1;
@@ -281,9 +289,9 @@ impl<P: Protocol> Rounds<P> {
     }
 
     fn hear(&mut self, worker: u32, head: &ResultHead, frame: &Frame, host: &mut Host) {
-        let Rounds { workers, dense, settings, .. } = self;
+        let Rounds { workers, layout, settings, .. } = self;
         let own = &mut workers[worker as usize];
-        let (blocks, t) = (dense.blocks(), frame.t);
+        let (blocks, t) = (layout.packets(), frame.t);
         let block = head.seq % blocks;
         let t_sent = own.sent_at(head.seq / blocks, block, t);
         let arrived = own.arrived(head, t, blocks, settings);
@@ -298,12 +306,12 @@ impl<P: Protocol> Rounds<P> {
             degraded: head.degraded,
             again: arrived == Arrived::Again,
         });
-        own.end_if_all(t, dense, settings, host);
+        own.end_if_all(t, layout, settings, host);
     }
 
     /// The first copy of a result is its delivery; the others are the same bytes.
     fn deliver(&mut self, node: NodeId, head: &ResultHead, frame: &Frame, pool: &mut Pool, host: &mut Host) {
-        let blocks = self.dense.blocks();
+        let blocks = self.layout.packets();
         let slot = usize::from(frame.cluster) * blocks as usize + (head.seq % blocks) as usize;
         let known = &mut self.delivered[slot];
         if known.contains(&frame.packet) {
@@ -361,7 +369,7 @@ impl<P: Protocol> Endpoint for Rounds<P> {
 
     fn left(&mut self, packet: PacketId, t: Time) {
         let worker = packet.worker();
-        self.workers[worker as usize].left(packet, self.dense.blocks(), t, &self.settings);
+        self.workers[worker as usize].left(packet, self.layout.packets(), t, &self.settings);
         self.reschedule(worker);
     }
 
@@ -378,7 +386,7 @@ impl<P: Protocol> Endpoint for Rounds<P> {
     }
 
     fn content(&self) -> Option<Box<dyn Content>> {
-        Some(Box::new(Contributions::new(self.dense.clone(), self.scale, self.protocol.has_slots())))
+        Some(Box::new(Contributions::new(self.layout.clone(), self.protocol.has_slots())))
     }
 
     fn training(&self) -> Option<Training> {

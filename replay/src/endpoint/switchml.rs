@@ -11,7 +11,8 @@ use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
 use super::rounds::{
-    Contribution, Protocol, ResultHead, Rounds, Settings, dense_of, direction, read_count, read_scale, read_span,
+    Contribution, Layout, Protocol, ResultHead, Rounds, Settings, dense_of, direction, read_count, read_scaling,
+    read_span,
 };
 use super::{Endpoint, Facts, Identity, WorkerKind};
 use crate::transport::Heads;
@@ -35,7 +36,7 @@ impl Named for SwitchMlKind {
 
 impl WorkerKind for SwitchMlKind {
     fn keys(&self) -> &'static [&'static str] {
-        &["pool", "scale", "missed", "retransmit", "iterations_to_target"]
+        &["pool", "scaling", "scale", "missed", "retransmit", "iterations_to_target"]
     }
 
     fn format(&self) -> &'static str {
@@ -63,9 +64,12 @@ impl WorkerKind for SwitchMlKind {
         let dense = dense_of(source.as_ref(), self.name())?;
         // Trio §6.1: SwitchML-256 with pool size 512, retransmission off.
         let pool = read_count(section, "pool", 512, POOL_MAX)?;
-        let scale = read_scale(section)?;
+        let scaling = read_scaling(section)?;
         let retransmit = read_span(section, "retransmit")?;
-        let settings = Settings { retransmit, ..Settings::read(section, facts, &dense, pool, true)? };
+        let layout = Layout::new(dense.clone(), scaling, pool);
+        // The exponent of what a packet carries comes with the result of the packet a window before.
+        let window = if layout.lead() > 0 { layout.lead() } else { pool };
+        let settings = Settings { retransmit, ..Settings::read(section, facts, &dense, window, true)? };
         let elements = dense.elements_per_packet();
         if !ELEMENTS.contains(&elements) {
             return Err(Error::config(format!(
@@ -78,13 +82,19 @@ impl WorkerKind for SwitchMlKind {
                 dense.workers_per_job()
             )));
         }
+        if dense.iterations().checked_mul(layout.packets()).is_none() {
+            return Err(Error::config(format!(
+                "workload.iterations: {} iterations of {} packets are more than the 32 bits of packet numbers tell apart",
+                dense.iterations(),
+                layout.packets()
+            )));
+        }
         let workers = dense.workers_per_job() as u16;
-        Ok(Box::new(Rounds::new(SwitchMl { scale, workers, pool }, dense, settings, scale, facts)))
+        Ok(Box::new(Rounds::new(SwitchMl { workers, pool }, layout, settings, facts)))
     }
 }
 
 struct SwitchMl {
-    scale: f32,
     /// Workers of a job: a result has all of them.
     workers: u16,
     pool: u32,
@@ -99,7 +109,8 @@ impl Protocol for SwitchMl {
         switchml::frame_bytes(dense.elements_per_packet())
     }
 
-    fn emit(&self, dense: &Dense, what: &Contribution, payload: &mut [u8]) -> u32 {
+    fn emit(&self, layout: &Layout, what: &Contribution, payload: &mut [u8]) -> u32 {
+        let dense = &layout.dense;
         let elements = dense.elements_per_packet();
         // Slots and sets go on over iterations: nobody may begin anew at 0 while others are a set behind.
         let header = Header {
@@ -107,22 +118,33 @@ impl Protocol for SwitchMl {
             packet: what.seq,
             set: what.seq / self.pool % 2 == 1,
             slot: (what.seq % self.pool) as u16,
-            exponent: 0,
+            exponent: layout.exponent(what.worker, what.iteration, what.block),
             attempt: what.attempt.min(i8::MAX as u8) as i8,
             elements,
         };
         header.emit(payload);
-        let (values, rest) = payload[HEADER..HEADER + usize::from(elements) * 4]
-            .split_at_mut(usize::from(dense.elements_of(what.block)) * 4);
+        let room = &mut payload[HEADER..HEADER + usize::from(elements) * 4];
+        let Some(block) = layout.block_of(what.block) else {
+            room.fill(0);
+            return 0;
+        };
+        let (values, rest) = room.split_at_mut(usize::from(dense.elements_of(block)) * 4);
         rest.fill(0);
-        dense.fixed_be(what.worker, what.iteration, what.block, self.scale, values)
+        dense.fixed_be(what.worker, what.iteration, block, layout.scale_told(what.told), values)
     }
 
-    fn parse(&self, dense: &Dense, payload: &[u8]) -> Option<ResultHead> {
+    fn parse(&self, layout: &Layout, payload: &[u8]) -> Option<ResultHead> {
+        let dense = &layout.dense;
         let header = Header::parse(payload)?;
         let fits = header.elements == dense.elements_per_packet();
-        let known = header.packet / dense.blocks() < dense.iterations();
-        (fits && known).then_some(ResultHead { job: None, seq: header.packet, count: self.workers, degraded: false })
+        let known = header.packet / layout.packets() < dense.iterations();
+        (fits && known).then_some(ResultHead {
+            job: None,
+            seq: header.packet,
+            count: self.workers,
+            degraded: false,
+            exponent: header.exponent,
+        })
     }
 
     fn has_slots(&self) -> bool {

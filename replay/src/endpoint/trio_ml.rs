@@ -10,7 +10,7 @@ use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
 use super::rounds::{
-    Contribution, Protocol, ResultHead, Rounds, Settings, dense_of, direction, read_count, read_scale,
+    Contribution, Layout, Protocol, ResultHead, Rounds, Scaling, Settings, dense_of, direction, read_count, read_scale,
 };
 use super::{Endpoint, Facts, Identity, WorkerKind};
 use crate::transport::Heads;
@@ -69,12 +69,12 @@ impl WorkerKind for TrioMlKind {
             )));
         }
         let workers = dense.workers_per_job() as u16;
-        Ok(Box::new(Rounds::new(TrioMl { scale, workers }, dense, settings, scale, facts)))
+        let layout = Layout::new(dense, Scaling::Fixed(scale), window);
+        Ok(Box::new(Rounds::new(TrioMl { workers }, layout, settings, facts)))
     }
 }
 
 struct TrioMl {
-    scale: f32,
     /// Workers of a job.
     workers: u16,
 }
@@ -88,7 +88,8 @@ impl Protocol for TrioMl {
         trio_ml::frame_bytes(dense.elements_of(block))
     }
 
-    fn emit(&self, dense: &Dense, what: &Contribution, payload: &mut [u8]) -> u32 {
+    fn emit(&self, layout: &Layout, what: &Contribution, payload: &mut [u8]) -> u32 {
+        let dense = &layout.dense;
         let elements = dense.elements_of(what.block);
         let header = Header {
             job: what.job as u8,
@@ -103,10 +104,11 @@ impl Protocol for TrioMl {
         };
         header.emit(payload);
         let values = &mut payload[HEADER..HEADER + usize::from(elements) * 4];
-        dense.fixed_be(what.worker, what.iteration, what.block, self.scale, values)
+        dense.fixed_be(what.worker, what.iteration, what.block, layout.scale_told(what.told), values)
     }
 
-    fn parse(&self, dense: &Dense, payload: &[u8]) -> Option<ResultHead> {
+    fn parse(&self, layout: &Layout, payload: &[u8]) -> Option<ResultHead> {
+        let dense = &layout.dense;
         let header = Header::parse(payload)?;
         let fits = header.block < dense.blocks() && header.elements == dense.elements_of(header.block);
         let known = header.age_op != trio_ml::STRAGGLER && u32::from(header.generation) < dense.iterations();
@@ -114,6 +116,7 @@ impl Protocol for TrioMl {
             job: Some(u16::from(header.job)),
             seq: u32::from(header.generation) * dense.blocks() + header.block,
             count: u16::from(header.sources),
+            exponent: 0,
             degraded: header.degraded || u16::from(header.sources) < self.workers,
         })
     }

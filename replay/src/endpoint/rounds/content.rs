@@ -1,38 +1,73 @@
 //! What each contribution is: the ledger adds them up again and compares.
 
-use std::sync::Arc;
-
-use pktgen_generator::dense::Dense;
+use pktgen_generator::dense::fixed;
 use pktgen_generator::record::PacketId;
 use pktgen_generator::wire::{switchml, trio_ml};
 
-use crate::endpoint::Content;
+use super::Layout;
+use crate::endpoint::{Content, Error};
 
 /// Contributions of the dense workload, scaled to integers.
 pub(in crate::endpoint) struct Contributions {
-    dense: Arc<Dense>,
-    scale: f32,
+    layout: Layout,
     /// Packets always have the same number of elements: the model's end is filled up with zeros.
     whole: bool,
     room: Vec<i32>,
+    floats: Vec<f32>,
+    exact: Vec<f64>,
 }
 
 impl Contributions {
-    pub(in crate::endpoint) fn new(dense: Arc<Dense>, scale: f32, whole: bool) -> Self {
-        let room = vec![0; usize::from(dense.elements_per_packet())];
-        Contributions { dense, scale, whole, room }
+    pub(in crate::endpoint) fn new(layout: Layout, whole: bool) -> Self {
+        let elements = usize::from(layout.dense.elements_per_packet());
+        Contributions {
+            layout,
+            whole,
+            room: vec![0; elements],
+            floats: vec![0.0; elements],
+            exact: vec![0.0; elements],
+        }
+    }
+
+    /// Iteration and block of a packet; no block if its data counts for nothing.
+    fn find(&self, packet: PacketId) -> (u32, Option<u32>) {
+        let packets = self.layout.packets();
+        (packet.seq() / packets, self.layout.block_of(packet.seq() % packets))
     }
 }
 
 impl Content for Contributions {
     fn add(&mut self, packet: PacketId, sums: &mut [i32]) -> usize {
-        let (iteration, block) = (packet.seq() / self.dense.blocks(), packet.seq() % self.dense.blocks());
-        let elements = usize::from(self.dense.elements_of(block));
-        self.dense.fixed(packet.worker(), iteration, block, self.scale, &mut self.room[..elements]);
+        let (iteration, Some(block)) = self.find(packet) else { return self.room.len() };
+        let Layout { dense, .. } = &self.layout;
+        let elements = usize::from(dense.elements_of(block));
+        let scale = self.layout.scale_of(packet.worker(), iteration, block);
+        dense.fixed(packet.worker(), iteration, block, scale, &mut self.room[..elements]);
         for (sum, value) in sums.iter_mut().zip(&self.room[..elements]) {
             *sum = sum.wrapping_add(*value);
         }
         if self.whole { self.room.len() } else { elements }
+    }
+
+    fn error(&mut self, members: &[PacketId], sums: &[i32]) -> Error {
+        let Some((iteration, Some(block))) = members.first().map(|first| self.find(*first)) else {
+            return Error::default();
+        };
+        let elements = usize::from(self.layout.dense.elements_of(block));
+        let scale = f64::from(self.layout.scale_of(members[0].worker(), iteration, block));
+        self.exact.fill(0.0);
+        for member in members {
+            let floats = &mut self.floats[..elements];
+            self.layout.dense.floats(member.worker(), iteration, block, floats);
+            self.exact.iter_mut().zip(floats).for_each(|(sum, value)| *sum += f64::from(*value));
+        }
+        let mut error = Error::default();
+        for (sum, exact) in sums.iter().zip(&self.exact[..elements]) {
+            let exact = exact / members.len() as f64;
+            error.off += (f64::from(fixed::average(*sum, scale, members.len() as u32)) - exact).abs();
+            error.of += exact.abs();
+        }
+        error
     }
 
     fn elements(&self) -> usize {

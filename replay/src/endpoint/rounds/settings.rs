@@ -101,18 +101,6 @@ pub(in crate::endpoint) fn dense_of(source: &dyn Source, who: &str) -> Result<Ar
     })
 }
 
-/// Reads what gradients are multiplied with.
-pub(in crate::endpoint) fn read_scale(section: &mut Section) -> Result<f32> {
-    let scale: f64 = section.get("scale", 1e6)?;
-    if scale > 0.0 && scale <= f64::from(i32::MAX) {
-        return Ok(scale as f32);
-    }
-    Err(Error::config(format!(
-        "{}: {scale} is not above 0 and at most 2147483647; gradients are multiplied with it to become integers",
-        section.place("scale")
-    )))
-}
-
 /// Reads a whole number from 1 to `most`.
 pub(in crate::endpoint) fn read_count(section: &mut Section, key: &str, default: u32, most: u32) -> Result<u32> {
     let count: u32 = section.get(key, default)?;

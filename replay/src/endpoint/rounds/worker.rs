@@ -7,7 +7,7 @@ use pktgen_generator::record::{Iteration, PacketId};
 use pktgen_generator::time::{HORIZON, NEVER, Time};
 
 use super::settings::Missed;
-use super::{ResultHead, Settings, UNSENT_MAX};
+use super::{Layout, ResultHead, Settings, UNSENT_MAX};
 use crate::endpoint::Host;
 
 /// What a worker does.
@@ -95,6 +95,8 @@ pub(super) struct Worker {
     link_free: Time,
     /// Blocks that may have to be sent again: since when they wait, and which attempt was the last.
     waiting: VecDeque<(Time, u32, u8)>,
+    /// Exponents that results of the iteration told, by packet; empty where they tell none.
+    exponents: Vec<i8>,
     /// How often something was sent again, and after how many more of them the timeout doubles.
     timeouts: u32,
     threshold: u32,
@@ -109,7 +111,8 @@ const THRESHOLD: u32 = 100;
 const ATTEMPT_MAX: u8 = i8::MAX as u8;
 
 impl Worker {
-    pub(super) fn new(id: u32, dense: &Dense) -> Self {
+    pub(super) fn new(id: u32, layout: &Layout) -> Self {
+        let dense = &layout.dense;
         let job = (id / dense.workers_per_job()) as u16;
         Worker {
             id,
@@ -121,15 +124,16 @@ impl Worker {
             t_ready: 0,
             delay: 0,
             held_up: Vec::new(),
-            rounds: VecDeque::from([Round::new(dense.blocks())]),
+            rounds: VecDeque::from([Round::new(layout.packets())]),
             next: 0,
             freed: VecDeque::new(),
             outstanding: 0,
             sent: 0,
-            left_at: vec![NEVER; dense.blocks() as usize],
+            left_at: vec![NEVER; layout.packets() as usize],
             unsent: 0,
             link_free: 0,
             waiting: VecDeque::new(),
+            exponents: vec![0; layout.lead().min(1) as usize * layout.packets() as usize],
             timeouts: 0,
             threshold: THRESHOLD,
             patience: 1,
@@ -143,17 +147,18 @@ impl Worker {
     }
 
     /// Begins the iteration that it is at, at `t`; iterations that went on without it are passed over, if it may.
-    pub(super) fn begin(&mut self, t: Time, dense: &Dense, settings: &Settings, host: &mut Host) {
+    pub(super) fn begin(&mut self, t: Time, layout: &Layout, settings: &Settings, host: &mut Host) {
+        let dense = &layout.dense;
         self.now = t;
         while self.iteration < dense.iterations() {
             self.t_start = t;
-            let missed = self.rounds[0].count == dense.blocks() && settings.missed != Missed::Compute;
+            let missed = self.rounds[0].count == layout.packets() && settings.missed != Missed::Compute;
             if !missed {
                 return self.compute(t, dense, settings);
             }
             (self.t_ready, self.delay) = (t, 0);
-            self.record(t, dense, true, host);
-            self.advance(dense.blocks());
+            self.record(t, layout.packets(), true, host);
+            self.advance(layout.packets());
         }
         self.phase = Phase::Done;
     }
@@ -177,6 +182,11 @@ impl Worker {
         }
         self.t_ready = t + compute + self.delay;
         self.phase = Phase::Computing;
+    }
+
+    /// The exponent that it was told for what packet `index` carries.
+    pub(super) fn told(&self, layout: &Layout, index: u32) -> i8 {
+        layout.block_of(index).and_then(|block| self.exponents.get(block as usize)).copied().unwrap_or(0)
     }
 
     /// Has it ended its last iteration?
@@ -316,6 +326,9 @@ impl Worker {
             return Arrived::Again;
         }
         if ahead == 0 {
+            if let Some(told) = self.exponents.get_mut(block as usize) {
+                *told = head.exponent;
+            }
             if block < self.next {
                 self.outstanding = self.outstanding.saturating_sub(1);
             }
@@ -335,16 +348,16 @@ impl Worker {
     }
 
     /// Ends the iteration at `t` if all results are there and the worker has nothing else to do.
-    pub(super) fn end_if_all(&mut self, t: Time, dense: &Dense, settings: &Settings, host: &mut Host) {
-        if self.phase != Phase::Sending || self.rounds[0].count < dense.blocks() {
+    pub(super) fn end_if_all(&mut self, t: Time, layout: &Layout, settings: &Settings, host: &mut Host) {
+        if self.phase != Phase::Sending || self.rounds[0].count < layout.packets() {
             return;
         }
-        self.record(t, dense, false, host);
-        self.advance(dense.blocks());
-        self.begin(t, dense, settings, host);
+        self.record(t, layout.packets(), false, host);
+        self.advance(layout.packets());
+        self.begin(t, layout, settings, host);
     }
 
-    fn record(&self, t_end: Time, dense: &Dense, missed: bool, host: &mut Host) {
+    fn record(&self, t_end: Time, packets: u32, missed: bool, host: &mut Host) {
         let round = &self.rounds[0];
         host.iterations.push(Iteration {
             t_start: self.t_start,
@@ -355,7 +368,7 @@ impl Worker {
             cluster: self.job,
             iteration: self.iteration,
             sent: self.sent,
-            skipped: dense.blocks() - self.sent,
+            skipped: packets - self.sent,
             degraded: round.degraded,
             sources: round.sources,
             missed,

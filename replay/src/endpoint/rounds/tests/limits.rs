@@ -17,7 +17,7 @@ use crate::frame::{Frame, Kind, Pool};
 fn a_block_is_given_up_when_its_transmissions_have_no_further_number() {
     let text = "name = \"x\"\n[workload]\nkind = \"dense\"\nmodel = \"custom\"\nparameters = 192\nworkers = 1\niterations = 1\n\
         elements = 64\ncompute = \"0s\"\n";
-    let keys = [("pool", Value::Integer(2)), ("retransmit", Value::from("1us"))];
+    let keys = [("pool", Value::Integer(2)), ("scaling", Value::from("fixed")), ("retransmit", Value::from("1us"))];
     let (mut endpoint, _, _) = open(text, &SwitchMlKind, &keys, 1, false);
     let (mut pool, mut host) = (Pool::new(endpoint.frame_bytes().unwrap(), 4), Host::default());
     let (mut attempts, mut times) = ([0u32; 2], Vec::new());

@@ -116,6 +116,9 @@ impl Setup {
         let kind: &'static dyn WorkerKind = if self.trio { &TrioMlKind } else { &SwitchMlKind };
         let mut keys = vec![("missed", Value::from(self.missed)), ("scale", Value::Float(f64::from(SCALE)))];
         keys.push((if self.trio { "window" } else { "pool" }, Value::Integer(i64::from(self.window))));
+        if !self.trio {
+            keys.push(("scaling", Value::from("fixed")));
+        }
         if let Some(ns) = self.retransmit_ns {
             keys.push(("retransmit", Value::from(format!("{ns}ns").as_str())));
         }

@@ -1,0 +1,142 @@
+//! How the packets of an iteration carry the model, and by what gradients are multiplied to become integers.
+//!
+//! Trio-ML multiplies all with one number (§4, "the scaling approach proposed by ATP") and packet i carries block i.
+//! SwitchML can do the same, or what its public client does: packet i says how large block i's gradients are, the switch
+//! answers with the largest exponent of all workers, and packet i + W carries the block, scaled by that. So one window more
+//! is sent, whose data counts for nothing.
+
+use std::sync::Arc;
+
+use pktgen_generator::config::Section;
+use pktgen_generator::dense::{Dense, fixed};
+use pktgen_generator::{Error, Result};
+
+/// By what gradients are multiplied.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::endpoint) enum Scaling {
+    /// The same number for all.
+    Fixed(f32),
+    /// What makes the most of 32 bits, by the largest exponent of a block among all workers.
+    Exponents,
+}
+
+/// The packets of an iteration.
+#[derive(Clone)]
+pub(in crate::endpoint) struct Layout {
+    pub dense: Arc<Dense>,
+    scaling: Scaling,
+    /// Packets ahead of the model.
+    lead: u32,
+}
+
+impl Layout {
+    /// With exponents the model follows `window` packets behind them.
+    pub fn new(dense: Arc<Dense>, scaling: Scaling, window: u32) -> Self {
+        let lead = if scaling == Scaling::Exponents { window.min(dense.blocks()) } else { 0 };
+        Layout { dense, scaling, lead }
+    }
+
+    /// Packets of an iteration.
+    pub fn packets(&self) -> u32 {
+        self.dense.blocks() + self.lead
+    }
+
+    /// Packets ahead of the model.
+    pub fn lead(&self) -> u32 {
+        self.lead
+    }
+
+    /// The block that packet `index` carries; none if its data counts for nothing.
+    #[inline]
+    pub fn block_of(&self, index: u32) -> Option<u32> {
+        index.checked_sub(self.lead)
+    }
+
+    /// The exponent that packet `index` of a worker brings: that of the block which follows `lead` packets later.
+    pub fn exponent(&self, worker: u32, iteration: u32, index: u32) -> i8 {
+        match self.scaling {
+            Scaling::Fixed(_) => 0,
+            Scaling::Exponents if index < self.dense.blocks() => self.dense.exponent(worker, iteration, index),
+            Scaling::Exponents => i8::MIN,
+        }
+    }
+
+    /// What a worker multiplies with that was told this exponent.
+    #[inline]
+    pub fn scale_told(&self, exponent: i8) -> f32 {
+        match self.scaling {
+            Scaling::Fixed(scale) => scale,
+            Scaling::Exponents => fixed::scale_of(exponent, self.dense.workers_per_job()) as f32,
+        }
+    }
+
+    /// What all workers of `worker`'s job multiply block `block` with.
+    pub fn scale_of(&self, worker: u32, iteration: u32, block: u32) -> f32 {
+        if let Scaling::Fixed(scale) = self.scaling {
+            return scale;
+        }
+        let per_job = self.dense.workers_per_job();
+        let first = worker / per_job * per_job;
+        let exponents = (first..first + per_job).map(|worker| self.dense.exponent(worker, iteration, block));
+        self.scale_told(exponents.max().unwrap_or(0))
+    }
+}
+
+/// Reads the factor of fixed scaling.
+pub(in crate::endpoint) fn read_scale(section: &mut Section) -> Result<f32> {
+    let scale: f64 = section.get("scale", f64::from(fixed::ATP_SCALE))?;
+    if scale > 0.0 && scale <= f64::from(i32::MAX) {
+        return Ok(scale as f32);
+    }
+    Err(Error::config(format!(
+        "{}: {scale} is not above 0 and at most 2147483647; gradients are multiplied with it to become integers",
+        section.place("scale")
+    )))
+}
+
+/// Reads how gradients are scaled.
+pub(in crate::endpoint) fn read_scaling(section: &mut Section) -> Result<Scaling> {
+    let scale = read_scale(section)?;
+    let word: String = section.get("scaling", "exponents")?;
+    match word.as_str() {
+        "exponents" => Ok(Scaling::Exponents),
+        "fixed" => Ok(Scaling::Fixed(scale)),
+        other => Err(Error::config(format!(
+            "{}: \"{other}\" is not known; there are: exponents (as the public client: one window more, the largest exponent of \
+             all workers), fixed (by endpoint.scale)",
+            section.place("scaling")
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_generator::dense::Plan;
+    use pktgen_generator::seed::Seed;
+
+    use super::*;
+
+    #[test]
+    fn exponents_make_the_most_of_the_integers_and_never_overflow() {
+        let plan = Plan { elements_total: 6400, elements_per_packet: 64, ..Plan::default() };
+        let dense = Arc::new(Dense::new(plan, Seed(3)).unwrap());
+        let layout = Layout::new(dense.clone(), Scaling::Exponents, 16);
+        assert_eq!((layout.packets(), layout.block_of(15), layout.block_of(16)), (116, None, Some(0)));
+        for block in 0..100 {
+            let scale = layout.scale_of(0, 2, block);
+            let told = (0..6).map(|worker| layout.exponent(worker, 2, block)).max().unwrap();
+            assert_eq!(scale, layout.scale_told(told), "what the switch answers is what all reckon with");
+            let (mut sums, mut values) = ([0i64; 64], [0i32; 64]);
+            let mut largest = 0;
+            for worker in 0..6 {
+                assert_eq!(dense.fixed(worker, 2, block, scale, &mut values), 0);
+                largest = largest.max(values.iter().map(|value| value.unsigned_abs()).max().unwrap());
+                sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += i64::from(value));
+            }
+            assert!(sums.iter().all(|sum| sum.abs() <= i64::from(i32::MAX)));
+            // At least half of a sixth of the range is used.
+            assert!(largest >= (i32::MAX as u32) / 13, "{largest}");
+        }
+        assert_eq!(layout.exponent(0, 2, 100), i8::MIN, "what no block has wins nowhere");
+    }
+}
