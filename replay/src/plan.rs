@@ -130,6 +130,7 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
         states: capture.states,
     };
     transport.heads = kind.heads(&facts);
+    transport.has_server = topology.servers().next().is_some();
     let (senders, receiver) = read_endpoints(&mut document, endpoint, kind, &facts, opened.source)?;
     let mut training = senders.training();
     let frame_bytes = senders.frame_bytes().unwrap_or(frame_max + ACK_HEAD - UPDATE_HEAD);
