@@ -50,6 +50,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
             "libpcap",
             "link",
             "listen",
+            "nowhere",
             "packet_ring",
             "packet_ring_tests",
             "packet_socket",

@@ -96,14 +96,7 @@ pub fn source(mut document: Document, seed: u64) -> Result<Box<dyn Source>> {
 
 /// Reads all sections but `sweep`, `report` and `paper`, which belong to the sweep.
 pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
-    document.top("name", "unnamed")?;
-    document.top("about", "")?;
-    // Resolved as what this run uses, so that its configuration repeats it.
-    document.set("seed", Value::Integer(seed as i64), Origin::Default)?;
-    document.top("seed", "")?;
-    document.forget("sweep");
-    // `pktgen verify` reads it; a run does not.
-    drop(document.section("verify")?);
+    read_top(&mut document, seed)?;
     let opened = workload::open(&mut document, Seed(seed))?;
     let workers = Arc::new(opened.source.population().clone());
     // An ACK with the model has a longer header than the update it answers.
@@ -115,7 +108,7 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
     let mut transport = TransportPlan::read(&mut document)?;
     let topology = topology::open(&mut document, &workers)?;
     let capture = read_capture(&mut document)?;
-    capture.check(opened.endless, &workers)?;
+    capture.check(opened.endless, &workers, kind)?;
     let dense = opened.source.dense();
     let facts = Facts {
         kind,
@@ -134,27 +127,16 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
     let (senders, receiver) = read_endpoints(&mut document, endpoint, kind, &facts, opened.source)?;
     let mut training = senders.training();
     let frame_bytes = senders.frame_bytes().unwrap_or(frame_max + ACK_HEAD - UPDATE_HEAD);
-    let mut target = document.section("target")?;
     let device = DevicePlan { kind, frame_bytes, real_time: transport.kind.capabilities().real_time };
-    let devices = Devices::read(&mut target, &topology, &facts, device)?;
-    let remarks = remarks(kind.listens(), devices.tells_congestion(&target)?, &devices, &capture);
-    let changes = Groups::new(&topology, &devices.routes, &facts).changes(&facts);
+    let (devices, changes, remarks) = read_devices(&mut document, &topology, &facts, device, &capture)?;
+    if let Some(training) = &mut training {
+        training.timeout_ps = devices.iter().flatten().filter_map(|device| device.program.timeout()).min();
+    }
     let goal = capture.goal.map(|n| Goal::new(n, workers.cluster_of.iter().map(|c| *c != NO_CLUSTER)));
     let ledger = match senders.content() {
         Some(content) => Ledger::of_results(workers.len(), content),
         None => Ledger::new(workers.len(), elements_in(frame_max), goal),
     };
-    let devices = devices.build_all(&mut target, &topology)?;
-    if let Some(training) = &mut training {
-        training.timeout_ps = devices.iter().flatten().filter_map(|device| device.program.timeout()).min();
-    }
-    for discipline in QUEUES {
-        target.allow(discipline.keys());
-    }
-    for program in PROGRAMS {
-        target.allow(program.keys());
-    }
-    document.close(target)?;
     document.finish(SECTIONS)?;
     let nodes = topology.nodes.iter().map(|n| n.name.clone()).collect();
     Ok(Plan {
@@ -182,6 +164,43 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
         nodes,
         config: document.resolved(),
     })
+}
+
+/// What stands at the top of an experiment, and sections that a run does not read.
+fn read_top(document: &mut Document, seed: u64) -> Result<()> {
+    document.top("name", "unnamed")?;
+    document.top("about", "")?;
+    // Resolved as what this run uses, so that its configuration repeats it.
+    document.set("seed", Value::Integer(seed as i64), Origin::Default)?;
+    document.top("seed", "")?;
+    document.forget("sweep");
+    // `pktgen verify` reads it; a run does not.
+    drop(document.section("verify")?);
+    Ok(())
+}
+
+/// Makes the devices, what the control plane tells them, and what a reader must know.
+fn read_devices(
+    document: &mut Document,
+    topology: &Topology,
+    facts: &Facts,
+    plan: DevicePlan,
+    capture: &Capture,
+) -> Result<(Vec<Option<Device>>, Vec<Regroup>, Vec<String>)> {
+    let mut target = document.section("target")?;
+    let listens = plan.kind.listens();
+    let devices = Devices::read(&mut target, topology, facts, plan)?;
+    let remarks = remarks(listens, devices.tells_congestion(&target)?, &devices, capture);
+    let changes = Groups::new(topology, &devices.routes, facts).changes(facts);
+    let devices = devices.build_all(&mut target, topology)?;
+    for discipline in QUEUES {
+        target.allow(discipline.keys());
+    }
+    for program in PROGRAMS {
+        target.allow(program.keys());
+    }
+    document.close(target)?;
+    Ok((devices, changes, remarks))
 }
 
 /// What a reader of the run must know beforehand.
@@ -330,7 +349,13 @@ struct Capture {
 
 impl Capture {
     /// Can the run end, and reach its goal?
-    fn check(&self, endless: bool, workers: &Population) -> Result<()> {
+    fn check(&self, endless: bool, workers: &Population, kind: &dyn WorkerKind) -> Result<()> {
+        if self.goal.is_some() && kind.is_synchronous() {
+            return Err(Error::config(format!(
+                "capture.goal counts updates at a server, and endpoint.workers = \"{}\" has none; use workload.iterations",
+                kind.name()
+            )));
+        }
         if endless && self.goal.is_none() && self.until == NEVER {
             return Err(Error::config(
                 "workload.repeat = 0 has no end: give capture.goal, capture.until, schedule.stop, or a number of passes",

@@ -32,7 +32,7 @@ pub(crate) const IDEAL_TIME: &str = "ideal_iteration_time";
 pub(crate) const ITERATIONS: &str = "iterations";
 
 /// A metric and its unit.
-const LINES: [(&str, &str); 16] = [
+const LINES: [(&str, &str); 17] = [
     (ITERATION_TIME, NS),
     ("over_ideal", "ratio"),
     ("degraded_share", SHARE),
@@ -40,6 +40,7 @@ const LINES: [(&str, &str); 16] = [
     (EFFECTIVE_TIME, NS),
     ("time_to_target", NS),
     (IDEAL_TIME, NS),
+    ("waiting_bound", NS),
     ("iteration_time_p50", NS),
     ("iteration_time_p99", NS),
     ("iteration_time_max", NS),
@@ -109,6 +110,7 @@ fn lines(iterations: &IterationColumns, rows: &[usize], training: &Training) -> 
         effective,
         training.iterations_to_target.and_then(to_target),
         Some(ideal),
+        waiting_bound_ns(training),
         stats::quantile_of_sorted(&times, 0.5),
         stats::quantile_of_sorted(&times, 0.99),
         times.last().copied(),
@@ -120,6 +122,12 @@ fn lines(iterations: &IterationColumns, rows: &[usize], training: &Training) -> 
         Some(n),
     ];
     LINES.into_iter().zip(values).map(|((metric, unit), value)| Line::new(metric, unit, value))
+}
+
+/// What an iteration loses at least that lacks a straggler throughout: each window of blocks waits for one timeout (§5).
+fn waiting_bound_ns(training: &Training) -> Option<f64> {
+    let windows = training.blocks.div_ceil(training.window.max(1));
+    training.timeout_ps.map(|timeout| f64::from(windows) * timeout as f64 / 1000.0)
 }
 
 fn span_ns(from_ps: i64, to_ps: i64) -> f64 {

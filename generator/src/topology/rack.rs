@@ -23,13 +23,15 @@ impl Named for Rack {
 
 impl Shape for Rack {
     fn keys(&self) -> &'static [&'static str] {
-        &["engines", "host_rate", "fabric_rate", "delay", "fabric_delay", "overhead"]
+        &["engines", "host_rate", "fabric_rate", "fabric_slots", "delay", "fabric_delay", "overhead"]
     }
 
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology> {
         let engines: u32 = section.get("engines", 1u32)?;
         let host_rate: Rate = section.get("host_rate", "100Gbps")?;
         let fabric_rate: Rate = section.get("fabric_rate", "400Gbps")?;
+        // A router's packet memory holds a window of every engine (§5: up to 65,535 packets).
+        let fabric_slots: u32 = section.get("fabric_slots", 65_536u32)?;
         let delay: Span = section.get("delay", "0ps")?;
         let fabric_delay: Span = section.get("fabric_delay", "0ps")?;
         let overhead: Size = section.get("overhead", "0B")?;
@@ -59,6 +61,8 @@ impl Shape for Rack {
             let top = t.add("top", Role::Device);
             for &leaf in &leaves {
                 t.connect(leaf, top, fabric_rate, fabric_rate, fabric_delay.ps(), overhead);
+                let uplink = t.links.len() - 2;
+                t.links[uplink].slots = Some(fabric_slots);
             }
             t.top = Some(top);
         }

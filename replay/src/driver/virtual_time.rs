@@ -332,7 +332,7 @@ impl Simulation {
             cut: false,
             beyond_horizon: false,
             goal_reached: false,
-            faults: Vec::new(),
+            faults: self.workers.unfinished().filter(|_| ended_by_itself).into_iter().collect(),
             leaked,
         }
     }

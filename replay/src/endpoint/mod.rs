@@ -95,6 +95,16 @@ pub trait Endpoint: Send {
         None
     }
 
+    /// Does it wait for something? As [`unfinished`](Self::unfinished), without a text.
+    fn waits(&self) -> bool {
+        false
+    }
+
+    /// What it still waits for although it has nothing to send; none if it is done.
+    fn unfinished(&self) -> Option<String> {
+        None
+    }
+
     /// What every contribution to a result is, where workers take part in synchronous aggregation: sums are verified
     /// against it.
     fn content(&self) -> Option<Box<dyn Content>> {

@@ -339,6 +339,22 @@ impl<P: Protocol> Endpoint for Rounds<P> {
         self.reschedule(worker);
     }
 
+    fn waits(&self) -> bool {
+        !self.workers.iter().all(Worker::is_done)
+    }
+
+    fn unfinished(&self) -> Option<String> {
+        let waiting = self.workers.iter().filter(|worker| !worker.is_done());
+        let (count, least) = waiting.fold((0, u32::MAX), |(n, least), worker| (n + 1, least.min(worker.iteration)));
+        (count > 0).then(|| {
+            format!(
+                "{count} workers wait for results that do not come, the first in iteration {least} of {}: a device dropped their \
+                 packets (see the drops by reason) or waits for others; set endpoint.retransmit, target.mitigation, or a smaller window",
+                self.dense.iterations()
+            )
+        })
+    }
+
     fn content(&self) -> Option<Box<dyn Content>> {
         Some(Box::new(Contributions::new(self.dense.clone(), self.scale, self.protocol.has_slots())))
     }

@@ -28,6 +28,7 @@ pub const KEYS: &[&str] = &[
     "chip_sram_latency",
     "chip_dram_latency",
     "chip_tail_latency",
+    "chip_overhead",
     "chip_head",
     "chip_tail_chunk",
     "chip_result_chunk",
@@ -76,6 +77,8 @@ pub struct ChipSettings {
     pub dram_latency: Time,
     /// Access to a packet's tail in the packet buffer; our reading.
     pub tail_latency: Time,
+    /// What every packet takes beside what the paper's numbers explain: 0 unless fitted.
+    pub overhead: Time,
     /// Bytes of a packet that its thread has at hand (§4: 192).
     pub head_bytes: u32,
     /// Bytes of the tail that it reads at a time (§4: 64).
@@ -102,6 +105,7 @@ impl Default for ChipSettings {
             sram_latency: 70_000,
             dram_latency: 350_000,
             tail_latency: 70_000,
+            overhead: 0,
             head_bytes: 192,
             tail_chunk: 64,
             result_chunk: 256,
@@ -140,6 +144,7 @@ impl ChipSettings {
             sram_latency: span(section, "chip_sram_latency", "70ns")?,
             dram_latency: span(section, "chip_dram_latency", "350ns")?,
             tail_latency: span(section, "chip_tail_latency", "70ns")?,
+            overhead: span(section, "chip_overhead", "0ns")?,
             head_bytes: bytes(section, "chip_head", "192B")?,
             tail_chunk: bytes(section, "chip_tail_chunk", "64B")?,
             result_chunk: bytes(section, "chip_result_chunk", "256B")?,
@@ -163,7 +168,7 @@ impl ChipSettings {
     /// A thread's time up to the record: the program's fixed part, and the lookup in memory on the chip, where what is
     /// used often is kept (§2.3).
     pub fn lookup_time(&self) -> Time {
-        Time::from(self.instructions) * self.instruction_time + self.sram_latency
+        self.overhead + Time::from(self.instructions) * self.instruction_time + self.sram_latency
     }
 
     /// A thread's time for a packet with so many gradients where it meets no other: the lookup, the loop over head and

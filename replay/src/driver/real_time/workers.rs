@@ -19,6 +19,8 @@ use crate::transport::{Late, Wire};
 
 /// Longest time between two looks at the endpoint.
 const AHEAD: Time = 10_000_000 * NS;
+/// How long workers that have nothing to send wait at least for results that they need.
+const PATIENCE: Time = 2_000_000_000 * NS;
 /// How long the last frames may take to leave.
 const FLUSH_NS: u64 = 1_000_000_000;
 /// Frames that may wait, built.
@@ -103,7 +105,8 @@ impl<'a> Workers<'a> {
             if shared.failed.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            if next == NEVER || self.fault.is_some() {
+            let waits = self.endpoint.waits() && now - quiet_since < shared.plan.linger.max(PATIENCE);
+            if (next == NEVER && (stopped || !waits)) || self.fault.is_some() {
                 if !self.flushed {
                     self.flushed = true;
                     self.wire.flush(FLUSH_NS)?;
@@ -245,6 +248,9 @@ impl<'a> Workers<'a> {
         outcome.skipped = self.skipped;
         outcome.cut = self.cut;
         outcome.faults.extend(self.fault.take());
+        if !self.cut && !outcome.interrupted {
+            outcome.faults.extend(self.endpoint.unfinished());
+        }
         outcome.faults.extend(self.endpoint.failure().map(|why| format!("the workers stopped early: {why}")));
         rate(self.sent, self.bytes - self.last_bytes, self.last - self.first.min(self.last), outcome);
         lost("workers", self.wire.as_mut(), outcome);

@@ -171,6 +171,11 @@ impl Worker {
         self.phase = Phase::Computing;
     }
 
+    /// Has it ended its last iteration?
+    pub(super) fn is_done(&self) -> bool {
+        self.phase == Phase::Done
+    }
+
     /// When it has something to do.
     pub(super) fn wake(&self, settings: &Settings) -> Time {
         match self.phase {
