@@ -7,6 +7,8 @@
 
 mod content;
 mod settings;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 use std::sync::Arc;
@@ -36,8 +38,8 @@ const UNSENT_MAX: u32 = 8;
 /// What a result says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ResultHead {
-    /// Job, by the group that it was sent to.
-    pub job: u16,
+    /// Job; none if the protocol does not name it.
+    pub job: Option<u16>,
     /// Block, numbered over all iterations.
     pub seq: u32,
     /// Sources in it.
@@ -75,6 +77,10 @@ pub(super) trait Protocol: Send {
     fn emit(&self, dense: &Dense, what: &Contribution, payload: &mut [u8]) -> u32;
     /// Reads a result; none if it is not one.
     fn parse(&self, dense: &Dense, payload: &[u8]) -> Option<ResultHead>;
+    /// Is it news of the device that asks for nothing, and no result?
+    fn is_notice(&self, _payload: &[u8]) -> bool {
+        false
+    }
     /// May a block go out only when the result of the one that used its slot before is there?
     fn has_slots(&self) -> bool;
 }
@@ -92,7 +98,9 @@ pub(super) struct Rounds<P> {
     hearers: Vec<u32>,
     templates: Vec<Template>,
     calendar: Calendar,
-    /// Of each job and block, the results that were delivered last: copies of them are no further results.
+    /// Of each job and block, the results that were delivered last: copies of them are no further results. Two are enough:
+    /// all workers have the result before when one of all workers is made, and a partial one takes a timeout, which copies
+    /// do not come apart.
     delivered: Vec<[PacketId; 2]>,
     scale: f32,
     clipped: u64,
@@ -165,7 +173,8 @@ impl<P: Protocol> Rounds<P> {
 
     /// Sends what `worker` may send at `t`.
     fn send(&mut self, worker: u32, t: Time, pool: &mut Pool, host: &mut Host) {
-        for _ in 0..UNSENT_MAX {
+        // Not more than a burst altogether, and what is left over is due at once.
+        while host.outgoing.len() < BURST {
             let Some((block, attempt)) = self.workers[worker as usize].next(t, &self.settings) else { break };
             self.send_block(worker, block, attempt, t, pool, host);
         }
@@ -230,25 +239,19 @@ impl<P: Protocol> Rounds<P> {
             _ => None,
         };
         // Where the protocol does not name the job, the group that it was sent to does.
-        let head = head.map(|head| ResultHead { job: frame.cluster, ..head });
-        let Some(head) = head.filter(|head| head.job < self.dense.jobs()) else {
-            host.foreign += 1;
+        let job = frame.cluster;
+        let head = head.filter(|head| job < self.dense.jobs() && head.job.is_none_or(|own| own == job));
+        let Some(head) = head else {
+            host.foreign += u64::from(frame.kind != Kind::Result || !self.protocol.is_notice(pool.payload(frame)));
             return pool.release(frame.buffer);
         };
-        let only = match group_of(target_ip(pool.frame(frame))) {
-            Some(_) => None,
-            None => worker_of(target_ip(pool.frame(frame)), self.workers.len()),
-        };
-        let per_job = self.dense.workers_per_job();
-        let jobs_own = u32::from(head.job) * per_job..(u32::from(head.job) + 1) * per_job;
-        self.hearers.clear();
-        match self.at_node.get(usize::from(node)) {
-            Some(here) => self.hearers.extend(here.iter().filter(|w| jobs_own.contains(w))),
-            // Nothing says which: all workers of the job.
-            None => self.hearers.extend(jobs_own),
-        }
-        if let Some(only) = only {
-            self.hearers.retain(|worker| *worker == only);
+        self.find_hearers(node, job, frame, pool);
+        // A result that waits for all cannot be without those who hear it.
+        let (iteration, block) = (head.seq / self.dense.blocks(), head.seq % self.dense.blocks());
+        let has_all = |w: &u32| self.workers[*w as usize].contributed(iteration, block);
+        if self.settings.slots && !self.hearers.iter().all(has_all) {
+            host.foreign += 1;
+            return pool.release(frame.buffer);
         }
         for i in 0..self.hearers.len() {
             let worker = self.hearers[i];
@@ -258,18 +261,37 @@ impl<P: Protocol> Rounds<P> {
         self.deliver(node, &head, frame, pool, host);
     }
 
+    /// Who of `job` hears a frame at `node`.
+    fn find_hearers(&mut self, node: NodeId, job: u16, frame: &Frame, pool: &Pool) {
+        let only = match group_of(target_ip(pool.frame(frame))) {
+            Some(_) => None,
+            None => worker_of(target_ip(pool.frame(frame)), self.workers.len()),
+        };
+        let per_job = self.dense.workers_per_job();
+        let jobs_own = u32::from(job) * per_job..(u32::from(job) + 1) * per_job;
+        self.hearers.clear();
+        match self.at_node.get(usize::from(node)) {
+            Some(here) => self.hearers.extend(here.iter().filter(|w| jobs_own.contains(w))),
+            // Nothing says which: all workers of the job.
+            None => self.hearers.extend(jobs_own),
+        }
+        if let Some(only) = only {
+            self.hearers.retain(|worker| *worker == only);
+        }
+    }
+
     fn hear(&mut self, worker: u32, head: &ResultHead, frame: &Frame, host: &mut Host) {
         let Rounds { workers, dense, settings, .. } = self;
         let own = &mut workers[worker as usize];
         let (blocks, t) = (dense.blocks(), frame.t);
         let block = head.seq % blocks;
-        let t_sent = own.sent_at(head.seq / blocks, block);
+        let t_sent = own.sent_at(head.seq / blocks, block, t);
         let arrived = own.arrived(head, t, blocks, settings);
         host.replies.push(Reply {
             t_recv: t,
             t_sent,
             worker,
-            cluster: head.job,
+            cluster: frame.cluster,
             seq: head.seq,
             packet: frame.packet,
             count: head.count,
@@ -282,7 +304,7 @@ impl<P: Protocol> Rounds<P> {
     /// The first copy of a result is its delivery; the others are the same bytes.
     fn deliver(&mut self, node: NodeId, head: &ResultHead, frame: &Frame, pool: &mut Pool, host: &mut Host) {
         let blocks = self.dense.blocks();
-        let slot = usize::from(head.job) * blocks as usize + (head.seq % blocks) as usize;
+        let slot = usize::from(frame.cluster) * blocks as usize + (head.seq % blocks) as usize;
         let known = &mut self.delivered[slot];
         if known.contains(&frame.packet) {
             return pool.release(frame.buffer);
@@ -291,7 +313,7 @@ impl<P: Protocol> Rounds<P> {
         let row = Received {
             t_recv: frame.t,
             packet: frame.packet,
-            cluster: head.job,
+            cluster: frame.cluster,
             newest_worker: frame.packet.worker(),
             newest_seq: head.seq,
             // A result does not say when its parts were made.

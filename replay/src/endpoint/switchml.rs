@@ -122,7 +122,7 @@ impl Protocol for SwitchMl {
         let header = Header::parse(payload)?;
         let fits = header.elements == dense.elements_per_packet();
         let known = header.packet / dense.blocks() < dense.iterations();
-        (fits && known).then_some(ResultHead { job: 0, seq: header.packet, count: self.workers, degraded: false })
+        (fits && known).then_some(ResultHead { job: None, seq: header.packet, count: self.workers, degraded: false })
     }
 
     fn has_slots(&self) -> bool {

@@ -111,11 +111,16 @@ impl Protocol for TrioMl {
         let fits = header.block < dense.blocks() && header.elements == dense.elements_of(header.block);
         let known = header.age_op != trio_ml::STRAGGLER && u32::from(header.generation) < dense.iterations();
         (fits && known).then(|| ResultHead {
-            job: u16::from(header.job),
+            job: Some(u16::from(header.job)),
             seq: u32::from(header.generation) * dense.blocks() + header.block,
             count: u16::from(header.sources),
             degraded: header.degraded || u16::from(header.sources) < self.workers,
         })
+    }
+
+    /// Of a permanent straggler (§5 "Advanced straggler mitigation"): workers go on as before.
+    fn is_notice(&self, payload: &[u8]) -> bool {
+        Header::parse(payload).is_some_and(|header| header.age_op == trio_ml::STRAGGLER)
     }
 
     fn has_slots(&self) -> bool {

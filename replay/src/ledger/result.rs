@@ -11,7 +11,7 @@ use super::{END, Fate, Ledger};
 impl Ledger {
     /// A result arrived for the first time; `same` compares it with the sum of its members.
     pub(super) fn received_result(&mut self, packet: PacketId, count: u16, same: impl FnOnce(&[i32]) -> bool) -> SumOk {
-        let packet = self.sent_as(packet);
+        let packet = self.sent_as(packet, count);
         let (Some(content), Some(group)) = (&mut self.content, self.groups.get_mut(packet)) else {
             self.strangers += 1;
             return SumOk::Unknown;
@@ -29,11 +29,19 @@ impl Ledger {
 }
 
 impl Ledger {
-    /// A result on a wire does not say which transmission of the packet it is known by is in it.
-    fn sent_as(&mut self, packet: PacketId) -> PacketId {
-        let attempts = packet.attempt()..=u8::MAX;
-        let mut ids = attempts.map(|attempt| PacketId::new(packet.worker(), packet.seq(), attempt));
-        ids.find(|id| self.groups.get_mut(*id).is_some()).unwrap_or(packet)
+    /// A result on a wire does not say which transmission of the packet it is known by is in it: it is the one that has as
+    /// many members as the result. Others may be under way, too, where a network lost them unseen.
+    fn sent_as(&mut self, packet: PacketId, count: u16) -> PacketId {
+        let mut lone = None;
+        for attempt in packet.attempt()..=u8::MAX {
+            let id = PacketId::new(packet.worker(), packet.seq(), attempt);
+            match self.groups.get_mut(id) {
+                Some(group) if group.count == u32::from(count) => return id,
+                Some(_) => lone = lone.or(Some(id)),
+                None => {}
+            }
+        }
+        lone.unwrap_or(packet)
     }
 }
 
@@ -50,4 +58,70 @@ pub(super) fn digest_of(sums: &[i32]) -> u64 {
     let mut bytes = vec![0; sums.len() * 4];
     trio_ml::emit_values(sums, &mut bytes);
     olaf::digest(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::*;
+
+    /// Every contribution is its worker's number.
+    struct Numbers;
+
+    impl Content for Numbers {
+        fn add(&mut self, packet: PacketId, sums: &mut [i32]) -> usize {
+            sums[0] += packet.worker() as i32 + 1;
+            1
+        }
+        fn elements(&self) -> usize {
+            1
+        }
+        fn values<'a>(&self, payload: &'a [u8]) -> Option<&'a [u8]> {
+            Some(payload)
+        }
+    }
+
+    fn ledger(packets: &[PacketId], members: &[PacketId]) -> Ledger {
+        let mut ledger = Ledger::of_results(3, Box::new(Numbers));
+        packets.iter().for_each(|packet| ledger.sent(*packet, &[]));
+        for packet in &members[1..] {
+            let (packet_in, packet_out) = (*packet, Some(members[0]));
+            ledger.book(&Book { t: 0, node: 0, packet_in, action: Action::Merged, packet_out, reason: None });
+        }
+        ledger
+    }
+
+    #[test]
+    fn a_result_is_that_of_the_transmission_which_has_its_members() {
+        let id = |worker, attempt| PacketId::new(worker, 5, attempt);
+        // The first transmission of worker 0 was lost, nobody knows where; the third came too late.
+        let sent = [id(0, 0), id(0, 1), id(1, 0), id(2, 0), id(0, 2)];
+        let mut one = ledger(&sent, &[id(0, 1), id(1, 0), id(2, 0)]);
+        assert_eq!(one.received(id(0, 0), 3, &6i32.to_be_bytes()), SumOk::Yes);
+        let balance = total(&one.close());
+        assert_eq!((balance.delivered_merged, balance.in_flight, balance.unknown), (3, 2, 0));
+        assert_eq!(one.strangers(), 0);
+    }
+
+    #[test]
+    fn wrong_sums_and_results_of_nobody_are_seen() {
+        let id = |worker| PacketId::new(worker, 5, 0);
+        let all = [id(0), id(1), id(2)];
+        for (packet, count, sum, verdict) in [
+            (id(0), 3, 6i32, SumOk::Yes),
+            (id(0), 3, 7, SumOk::No),
+            (id(0), 2, 6, SumOk::No),
+            (PacketId::new(0, 6, 0), 3, 6, SumOk::Unknown),
+        ] {
+            let mut ledger = ledger(&all, &all);
+            assert_eq!(ledger.received(packet, count, &sum.to_be_bytes()), verdict);
+            assert_eq!(ledger.strangers(), u64::from(verdict == SumOk::Unknown));
+        }
+        let bytes = digest_of_sum();
+        assert_eq!(ledger(&all, &all).received_digest(id(0), 3, bytes), SumOk::Yes);
+        assert_eq!(ledger(&all, &all).received_digest(id(0), 3, bytes + 1), SumOk::No);
+    }
+
+    fn digest_of_sum() -> u64 {
+        olaf::digest(&6i32.to_be_bytes())
+    }
 }

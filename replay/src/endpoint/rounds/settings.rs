@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pktgen_generator::config::Section;
 use pktgen_generator::dense::Dense;
 use pktgen_generator::record::Training;
-use pktgen_generator::time::{SECOND, Time};
+use pktgen_generator::time::{HORIZON, SECOND, Time};
 use pktgen_generator::units::Span;
 use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
@@ -87,7 +87,8 @@ impl Settings {
 fn ideal(dense: &Dense, rate_bps: u64) -> Time {
     let n = u128::from(dense.workers_per_job().max(1));
     let bits = u128::from(dense.elements_total()) * 32 * 2 * (n - 1);
-    dense.compute() + (bits * SECOND as u128 / (n * u128::from(rate_bps.max(1)))) as Time
+    let sending = bits * SECOND as u128 / (n * u128::from(rate_bps.max(1)));
+    dense.compute() + sending.min(HORIZON as u128) as Time
 }
 
 /// The dense workload that synchronous workers need.
@@ -100,7 +101,7 @@ pub(in crate::endpoint) fn dense_of(source: &dyn Source, who: &str) -> Result<Ar
     })
 }
 
-/// Reads the window, a span and a scale: what is out of range is named.
+/// Reads what gradients are multiplied with.
 pub(in crate::endpoint) fn read_scale(section: &mut Section) -> Result<f32> {
     let scale: f64 = section.get("scale", 1e6)?;
     if scale > 0.0 && scale <= f64::from(i32::MAX) {

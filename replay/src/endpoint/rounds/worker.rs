@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use pktgen_generator::dense::Dense;
 use pktgen_generator::record::{Iteration, PacketId};
-use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::time::{HORIZON, NEVER, Time};
 
 use super::settings::Missed;
 use super::{ResultHead, Settings, UNSENT_MAX};
@@ -26,8 +26,10 @@ pub(super) enum Arrived {
 }
 
 /// Results of one iteration that a worker has.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Round {
+    /// A bit of each block; empty where no result came, so that one frame that claims to be of a late iteration does not
+    /// cost the memory of all before it.
     got: Vec<u64>,
     count: u32,
     degraded: u32,
@@ -36,17 +38,20 @@ struct Round {
 
 impl Round {
     fn new(blocks: u32) -> Self {
-        Round { got: vec![0; (blocks as usize).div_ceil(64)], count: 0, degraded: 0, sources: 0 }
+        Round { got: vec![0; (blocks as usize).div_ceil(64)], ..Round::default() }
     }
 
     #[inline]
     fn has(&self, block: u32) -> bool {
-        self.got[block as usize / 64] >> (block % 64) & 1 == 1
+        self.got.get(block as usize / 64).is_some_and(|word| word >> (block % 64) & 1 == 1)
     }
 
-    fn add(&mut self, block: u32, head: &ResultHead) -> bool {
+    fn add(&mut self, block: u32, blocks: u32, head: &ResultHead) -> bool {
         if self.has(block) {
             return false;
+        }
+        if self.got.is_empty() {
+            *self = Round::new(blocks);
         }
         self.got[block as usize / 64] |= 1 << (block % 64);
         self.count += 1;
@@ -100,6 +105,8 @@ pub(super) struct Worker {
 
 /// Timeouts after which the timeout doubles; this number grows by itself every time, as the public client's does.
 const THRESHOLD: u32 = 100;
+/// The last transmission of a block: SwitchML's packets have 7 bits for its number (`wire/switchml.rs`).
+const ATTEMPT_MAX: u8 = i8::MAX as u8;
 
 impl Worker {
     pub(super) fn new(id: u32, dense: &Dense) -> Self {
@@ -132,7 +139,7 @@ impl Worker {
 
     /// How long it waits for a result now; none if for ever.
     fn timeout(&self, settings: &Settings) -> Option<Time> {
-        settings.retransmit.map(|timeout| timeout * Time::from(self.patience))
+        settings.retransmit.map(|timeout| timeout.saturating_mul(Time::from(self.patience)))
     }
 
     /// Begins the iteration that it is at, at `t`; iterations that went on without it are passed over, if it may.
@@ -160,11 +167,12 @@ impl Worker {
         self.held_up.clear();
         self.delay = 0;
         for (point, factor) in (0..points).zip(factors) {
-            let delay = (factor * settings.typical as f64) as Time;
+            // Held beyond the horizon, where the run has long been stopped, so that nothing wraps.
+            let delay = ((factor * settings.typical as f64) as Time).min(HORIZON);
             if delay > 0 {
-                let from = t + compute * point / points + self.delay;
+                let from = t + compute / points * point + compute % points * point / points + self.delay;
                 self.held_up.push((from, from + delay));
-                self.delay += delay;
+                self.delay = (self.delay + delay).min(HORIZON);
             }
         }
         self.t_ready = t + compute + self.delay;
@@ -180,10 +188,10 @@ impl Worker {
     pub(super) fn wake(&self, settings: &Settings) -> Time {
         match self.phase {
             Phase::Done => NEVER,
-            Phase::Computing => self.t_ready,
+            Phase::Computing => self.t_ready.max(self.now),
             Phase::Sending => {
                 let again = match (self.timeout(settings), self.waiting.front()) {
-                    (Some(timeout), Some((since, ..))) => since + timeout,
+                    (Some(timeout), Some((since, ..))) => since.saturating_add(timeout),
                     _ => NEVER,
                 };
                 let ready = if self.may_send(settings) { self.link_free } else { NEVER };
@@ -248,13 +256,15 @@ impl Worker {
     fn overdue(&mut self, t: Time, settings: &Settings) -> Option<(u32, u8)> {
         let timeout = self.timeout(settings)?;
         while let Some(&(since, block, attempt)) = self.waiting.front() {
-            if self.rounds[0].has(block) {
+            // What has no further number is given up: nobody could tell one more transmission from the last.
+            if self.rounds[0].has(block) || attempt == ATTEMPT_MAX {
                 self.waiting.pop_front();
-            } else if since + timeout <= t && attempt < u8::MAX {
+            } else if since.saturating_add(timeout) <= t {
                 self.waiting.pop_front();
                 self.timeouts += 1;
                 if self.timeouts >= self.threshold {
-                    (self.timeouts, self.threshold, self.patience) = (0, self.threshold + THRESHOLD, self.patience * 2);
+                    let patience = self.patience.saturating_mul(2);
+                    (self.timeouts, self.threshold, self.patience) = (0, self.threshold + THRESHOLD, patience);
                 }
                 return Some((block, attempt + 1));
             } else {
@@ -280,10 +290,16 @@ impl Worker {
         }
     }
 
-    /// When it sent its contribution to a block; none if it has not, or no longer knows.
-    pub(super) fn sent_at(&self, iteration: u32, block: u32) -> Option<Time> {
+    /// When it had sent its contribution to a block, at `t`; none if it had not, or no longer knows. A frame that waits for
+    /// its link may already know when it will leave.
+    pub(super) fn sent_at(&self, iteration: u32, block: u32, t: Time) -> Option<Time> {
         let at = self.left_at[block as usize];
-        (iteration == self.iteration && at != NEVER).then_some(at)
+        (iteration == self.iteration && at <= t).then_some(at)
+    }
+
+    /// Has it contributed to a block, or passed its iteration?
+    pub(super) fn contributed(&self, iteration: u32, block: u32) -> bool {
+        iteration < self.iteration || (iteration == self.iteration && self.left_at[block as usize] != NEVER)
     }
 
     /// A result arrived at `t`.
@@ -294,9 +310,9 @@ impl Worker {
             return Arrived::Again;
         };
         while self.rounds.len() <= ahead as usize {
-            self.rounds.push_back(Round::new(blocks));
+            self.rounds.push_back(Round::default());
         }
-        if !self.rounds[ahead as usize].add(block, head) {
+        if !self.rounds[ahead as usize].add(block, blocks, head) {
             return Arrived::Again;
         }
         if ahead == 0 {
@@ -309,8 +325,10 @@ impl Worker {
             let all = self.rounds[0].count == blocks;
             if all && settings.missed == Missed::Abandon && self.phase == Phase::Computing {
                 // It cannot stop what holds it up.
-                let held = self.held_up.iter().find(|(from, to)| (*from..*to).contains(&t));
-                self.t_ready = held.map_or(t, |(_, to)| *to);
+                self.held_up.retain(|(from, _)| *from <= t);
+                self.delay = self.held_up.iter().map(|(from, to)| to - from).sum();
+                let held_until = self.held_up.last().map_or(t, |(_, to)| *to);
+                self.t_ready = self.t_ready.min(held_until.max(t));
             }
         }
         Arrived::First

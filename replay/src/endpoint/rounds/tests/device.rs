@@ -1,0 +1,120 @@
+//! A device that sums nothing: it knows who contributed, and says when there is a result, whole or partial.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pktgen_generator::dense::Dense;
+use pktgen_generator::record::PacketId;
+use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, group_ip, worker_ip};
+use pktgen_generator::wire::{switchml, trio_ml};
+
+use super::setup::Setup;
+
+/// A result on its way.
+#[derive(Debug, Clone)]
+pub(super) struct Made {
+    pub id: PacketId,
+    pub job: u32,
+    pub seq: u32,
+    pub count: u16,
+    pub degraded: bool,
+    /// For this worker alone.
+    pub only: Option<u32>,
+    pub frame: Vec<u8>,
+}
+
+#[derive(Debug, Clone)]
+struct Record {
+    serial: u64,
+    id: PacketId,
+    from: BTreeSet<u32>,
+    done: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Device {
+    records: BTreeMap<(u32, u32), Record>,
+    serial: u64,
+}
+
+/// What a contribution came to.
+pub(super) enum Came {
+    Result(Made),
+    /// The first of a block, which ages.
+    Opened(u64),
+    Nothing,
+}
+
+impl Device {
+    /// A contribution arrives.
+    pub fn contribution(&mut self, setup: &Setup, dense: &Dense, packet: PacketId) -> Came {
+        let (worker, seq) = (packet.worker(), packet.seq());
+        let key = (worker / setup.per_job, seq);
+        self.serial += 1;
+        let fresh = Record { serial: self.serial, id: packet, from: BTreeSet::new(), done: false };
+        let record = self.records.entry(key).or_insert_with(|| fresh.clone());
+        if record.done && setup.trio {
+            // The block aged out without it: it opens a record of its own.
+            *record = fresh;
+        }
+        let first = record.from.is_empty();
+        if !record.from.insert(worker) {
+            assert!(!setup.trio, "nothing is sent twice");
+            let answer = record.done.then(|| made(setup, dense, key, record.id, setup.per_job as u16, Some(worker)));
+            return answer.map_or(Came::Nothing, Came::Result);
+        }
+        if record.from.len() as u32 == setup.per_job {
+            record.done = true;
+            return Came::Result(made(setup, dense, key, record.id, setup.per_job as u16, None));
+        }
+        if first && setup.trio { Came::Opened(record.serial) } else { Came::Nothing }
+    }
+
+    /// The record with this number has aged.
+    pub fn aged(&mut self, setup: &Setup, dense: &Dense, key: (u32, u32), serial: u64) -> Option<Made> {
+        let record = self.records.get_mut(&key).filter(|record| record.serial == serial && !record.done)?;
+        record.done = true;
+        Some(made(setup, dense, key, record.id, record.from.len() as u16, None))
+    }
+}
+
+fn made(setup: &Setup, dense: &Dense, key: (u32, u32), id: PacketId, count: u16, only: Option<u32>) -> Made {
+    let (job, seq) = key;
+    let degraded = u32::from(count) < setup.per_job;
+    let payload = payload_of(setup, dense, job as u8, seq, count, degraded);
+    let ip = only.map_or(group_ip(job as u16), worker_ip);
+    Made { id, job, seq, count, degraded, only, frame: framed(ip, &payload) }
+}
+
+/// A frame of the device to `ip`.
+pub(super) fn framed(ip: u32, payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; HEAD + payload.len()];
+    Template::new((SERVER_IP, 1), (ip, 2), frame.len()).emit(&mut frame);
+    frame[HEAD..].copy_from_slice(payload);
+    frame
+}
+
+/// The payload of a result, its values all 0.
+pub(super) fn payload_of(setup: &Setup, dense: &Dense, job: u8, seq: u32, count: u16, degraded: bool) -> Vec<u8> {
+    let (iteration, block) = (seq / setup.blocks, seq % setup.blocks);
+    if setup.trio {
+        let elements = dense.elements_of(block);
+        let mut payload = vec![0; trio_ml::HEADER + usize::from(elements) * 4];
+        let header = trio_ml::Header {
+            job,
+            block,
+            age_op: if degraded { trio_ml::AGED } else { trio_ml::AGE_NONE },
+            last: block + 1 == setup.blocks,
+            degraded,
+            source: 0,
+            sources: count as u8,
+            generation: iteration as u16,
+            elements,
+        };
+        header.emit(&mut payload);
+        return payload;
+    }
+    let elements = setup.elements() as u16;
+    let mut payload = vec![0; switchml::HEADER + usize::from(elements) * 4];
+    switchml::Header { packet: seq, elements, ..switchml::Header::default() }.emit(&mut payload);
+    payload
+}

@@ -1,0 +1,51 @@
+//! Where numbers and times end.
+
+use pktgen_generator::config::Value;
+use pktgen_generator::time::{HORIZON, NEVER, NS};
+
+use super::setup::open;
+use crate::endpoint::Host;
+use crate::endpoint::switchml::SwitchMlKind;
+use crate::endpoint::trio_ml::TrioMlKind;
+use crate::frame::Pool;
+
+#[test]
+fn a_block_is_given_up_when_its_transmissions_have_no_further_number() {
+    let text = "name = \"x\"\n[workload]\nkind = \"dense\"\nmodel = \"custom\"\nparameters = 192\nworkers = 1\niterations = 1\n\
+        elements = 64\ncompute = \"0s\"\n";
+    let keys = [("pool", Value::Integer(2)), ("retransmit", Value::from("1us"))];
+    let (mut endpoint, _, _) = open(text, &SwitchMlKind, &keys, 1, false);
+    let (mut pool, mut host) = (Pool::new(endpoint.frame_bytes().unwrap(), 4), Host::default());
+    let (mut attempts, mut times) = ([0u32; 2], Vec::new());
+    while endpoint.next_wake() != NEVER {
+        assert!(times.len() < 1000, "it goes on for ever");
+        let t = endpoint.next_wake();
+        endpoint.pull(t, &mut pool, &mut host);
+        for outgoing in host.outgoing.drain(..) {
+            let row = outgoing.record.unwrap();
+            assert_eq!(attempts[row.seq as usize], u32::from(row.attempt));
+            attempts[row.seq as usize] += 1;
+            times.push(t);
+            endpoint.left(outgoing.frame.packet, t);
+            pool.release(outgoing.frame.buffer);
+        }
+    }
+    assert_eq!(attempts, [128; 2]);
+    // The timeout doubles after 100 of them, counted over both blocks, and after 200 more it would again.
+    let gaps: Vec<_> = times.windows(2).map(|pair| (pair[1] - pair[0]) / (1000 * NS)).filter(|gap| *gap > 0).collect();
+    assert_eq!(gaps.iter().filter(|gap| **gap == 1).count(), 50);
+    assert!(gaps[50..].iter().all(|gap| *gap == 2), "{gaps:?}");
+}
+
+#[test]
+fn what_would_be_beyond_the_horizon_is_there_and_not_before_it() {
+    for (compute, delay) in [("576h", "[0.0, 0.0]"), ("1ms", "[1e6, 1e6]"), ("576h", "[1e6, 1e6]")] {
+        let text = format!(
+            "name = \"x\"\n[workload]\nkind = \"dense\"\nmodel = \"custom\"\nparameters = 9\nworkers = 1\niterations = 1\n\
+             compute = \"{compute}\"\ndelay_points = 8\nstraggler_probability = 1.0\nstraggler_delay = {delay}\ntypical = \"480h\"\n"
+        );
+        let wake = open(&text, &TrioMlKind, &[], 1, false).0.next_wake();
+        assert!(wake > HORIZON / 10 * 9 && wake != NEVER, "{compute}, {delay}: {wake}");
+        assert_eq!(wake > HORIZON, delay != "[0.0, 0.0]");
+    }
+}

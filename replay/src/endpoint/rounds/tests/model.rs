@@ -1,0 +1,228 @@
+//! A naive worker: what it was told, what it sent, and which rows of iterations follow from that.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use pktgen_generator::dense::Dense;
+use pktgen_generator::record::{Iteration, Sent};
+use pktgen_generator::time::{NS, Time};
+
+use super::setup::Setup;
+
+/// A result as a worker got it first.
+struct Got {
+    t: Time,
+    count: u16,
+    degraded: bool,
+}
+
+/// Transmissions of a block: the newest attempt, and when that left.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Out {
+    attempt: u8,
+    first_left: Option<Time>,
+    left: Option<Time>,
+}
+
+pub(super) struct Model {
+    setup: Setup,
+    dense: Arc<Dense>,
+    id: u32,
+    /// By iteration and block.
+    got: BTreeMap<(u32, u32), Got>,
+    out: BTreeMap<(u32, u32), Out>,
+    /// The iteration that it must be in.
+    iteration: u32,
+    t_start: Time,
+    pub t_ready: Time,
+    delay: Time,
+    held_up: Vec<(Time, Time)>,
+    computes: bool,
+    /// Rows that the endpoint must write next, without what was sent.
+    rows: VecDeque<Iteration>,
+    /// Iterations whose rows it wrote.
+    written: u32,
+    last_t: Time,
+    pub unsent: u32,
+    pub link_free: Time,
+}
+
+impl Model {
+    pub fn new(setup: &Setup, dense: &Arc<Dense>, id: u32) -> Self {
+        let mut model = Model {
+            setup: setup.clone(),
+            dense: dense.clone(),
+            id,
+            got: BTreeMap::new(),
+            out: BTreeMap::new(),
+            iteration: 0,
+            t_start: 0,
+            t_ready: 0,
+            delay: 0,
+            held_up: Vec::new(),
+            computes: false,
+            rows: VecDeque::new(),
+            written: 0,
+            last_t: 0,
+            unsent: 0,
+            link_free: 0,
+        };
+        model.begin(0);
+        model
+    }
+
+    pub fn job(&self) -> u32 {
+        self.id / self.setup.per_job
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.iteration == self.setup.iterations && self.rows.is_empty()
+    }
+
+    fn results(&self, iteration: u32) -> impl Iterator<Item = &Got> {
+        self.got.range((iteration, 0)..(iteration + 1, 0)).map(|(_, got)| got)
+    }
+
+    fn has_all(&self, iteration: u32) -> bool {
+        self.results(iteration).count() as u32 == self.setup.blocks
+    }
+
+    fn begin(&mut self, t: Time) {
+        while self.iteration < self.setup.iterations {
+            self.t_start = t;
+            if self.setup.missed == "compute" || !self.has_all(self.iteration) {
+                let (mut at, compute) = (t, self.dense.compute_of(self.id, self.iteration));
+                let sleeps = self.dense.stragglers().delays(self.id, self.iteration);
+                self.held_up.clear();
+                for point in 0..3 {
+                    // Each third of the computation begins with a sleep, if at all.
+                    let sleep = (sleeps[point as usize] * (4000 * NS) as f64) as Time;
+                    if sleep > 0 {
+                        self.held_up.push((at, at + sleep));
+                    }
+                    at += sleep + (compute * (point + 1) / 3 - compute * point / 3);
+                }
+                (self.t_ready, self.delay) = (at, at - t - compute);
+                self.computes = true;
+                return;
+            }
+            (self.t_ready, self.delay) = (t, 0);
+            self.end(t, true);
+        }
+    }
+
+    fn end(&mut self, t_end: Time, missed: bool) {
+        let (degraded, sources) = self.results(self.iteration).fold((0, 0), |(degraded, sources), got| {
+            (degraded + u32::from(got.degraded), sources + u64::from(got.count))
+        });
+        self.rows.push_back(Iteration {
+            t_start: self.t_start,
+            t_ready: self.t_ready,
+            t_end,
+            delay: self.delay,
+            worker: self.id,
+            cluster: self.job() as u16,
+            iteration: self.iteration,
+            sent: 0,
+            skipped: 0,
+            degraded,
+            sources,
+            missed,
+        });
+        self.iteration += 1;
+    }
+
+    /// Time goes on to `now`.
+    pub fn settle(&mut self, now: Time) {
+        while self.iteration < self.setup.iterations && self.t_ready <= now {
+            self.computes = false;
+            if !self.has_all(self.iteration) {
+                return;
+            }
+            let t_end = self.results(self.iteration).map(|got| got.t).fold(self.t_ready, Time::max);
+            self.end(t_end, false);
+            self.begin(t_end);
+        }
+    }
+
+    /// A result arrives: is it the first, and when had the worker sent its part?
+    pub fn result(&mut self, seq: u32, count: u16, degraded: bool, t: Time) -> (bool, Option<Time>) {
+        let at = (seq / self.setup.blocks, seq % self.setup.blocks);
+        let left = self.out.get(&at).and_then(|out| out.first_left).filter(|left| *left <= t);
+        let left = left.filter(|_| at.0 == self.iteration);
+        if at.0 < self.iteration || self.got.contains_key(&at) {
+            return (false, left);
+        }
+        self.got.insert(at, Got { t, count, degraded });
+        if self.setup.missed == "abandon" && self.computes && self.has_all(self.iteration) {
+            // What holds it up now, or did before, was; what would have come was not.
+            self.held_up.retain(|(from, _)| *from <= t);
+            self.delay = self.held_up.iter().map(|(from, to)| to - from).sum();
+            self.t_ready = self.held_up.iter().map(|(_, to)| *to).fold(t, Time::max);
+        }
+        (true, left)
+    }
+
+    /// The endpoint hands a frame over: may it?
+    pub fn sends(&mut self, t: Time, row: &Sent) {
+        let blocks = self.setup.blocks;
+        let at = (row.seq / blocks, row.seq % blocks);
+        assert!(t >= self.last_t && t >= self.t_ready, "{row:?}");
+        assert_eq!((at.0, row.block), (self.written, Some(at.1)), "of the iteration that it is in");
+        assert!(!self.got.contains_key(&at), "what has a result needs no contribution: {row:?}");
+        (self.last_t, self.unsent) = (t, self.unsent + 1);
+        if row.attempt > 0 {
+            let last = self.out.get_mut(&at).unwrap();
+            assert_eq!(last.attempt + 1, row.attempt);
+            assert!(t >= last.left.take().unwrap() + self.setup.retransmit().unwrap(), "too early: {row:?}");
+            last.attempt = row.attempt;
+            return;
+        }
+        assert!(self.may_send(at.1), "beyond the window: {row:?}");
+        let known = self.out.insert(at, Out { attempt: 0, first_left: None, left: None });
+        assert!(known.is_none(), "sent twice: {row:?}");
+    }
+
+    /// Is `block` of the iteration within the window?
+    fn may_send(&self, block: u32) -> bool {
+        let (i, window) = (self.written, self.setup.window);
+        if self.setup.trio {
+            let outstanding = self.out.range((i, 0)..(i + 1, 0)).filter(|(at, _)| !self.got.contains_key(at)).count();
+            return (outstanding as u32) < window;
+        }
+        block < window || self.got.contains_key(&(i, block - window))
+    }
+
+    pub fn left(&mut self, seq: u32, t: Time) {
+        let out = self.out.get_mut(&(seq / self.setup.blocks, seq % self.setup.blocks)).unwrap();
+        out.left = Some(t);
+        out.first_left.get_or_insert(t);
+        (self.unsent, self.link_free) = (self.unsent - 1, t);
+    }
+
+    /// Has a contribution to this packet's sum been handed over?
+    pub fn contributed(&self, seq: u32) -> bool {
+        self.out.contains_key(&(seq / self.setup.blocks, seq % self.setup.blocks))
+    }
+
+    /// The endpoint wrote this row.
+    pub fn wrote(&mut self, row: &Iteration) {
+        let sent = self.out.range((row.iteration, 0)..(row.iteration + 1, 0)).count() as u32;
+        let expected = self.rows.pop_front().expect("an iteration that has not ended");
+        assert_eq!(*row, Iteration { sent, skipped: self.setup.blocks - sent, ..expected });
+        self.written += 1;
+    }
+
+    /// Nothing is due at `now`: has it done all that it could?
+    pub fn is_idle(&self, now: Time) {
+        assert!(self.rows.is_empty(), "rows are missing: {:?}", self.rows);
+        let sending = self.iteration < self.setup.iterations && !self.computes;
+        if sending && self.unsent == 0 && self.link_free <= now {
+            let waits = (0..self.setup.blocks).find(|block| {
+                let at = (self.iteration, *block);
+                !self.out.contains_key(&at) && !self.got.contains_key(&at) && self.may_send(*block)
+            });
+            assert_eq!(waits, None, "worker {} could send this block of iteration {}", self.id, self.iteration);
+        }
+    }
+}
