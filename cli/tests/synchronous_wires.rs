@@ -188,6 +188,33 @@ fn a_straggler_is_left_out_and_those_who_contributed_are_summed() {
     assert!(times.1 < 120.0 + 250.0, "{times:?}");
 }
 
+/// What is lost on the way is left out by Trio-ML's timers, and sent again by SwitchML's workers; and nobody ends while
+/// others compute, however short `linger` is.
+#[test]
+fn losses_and_long_computations_end_no_run_early() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let run = |name: &str, set: &[&str]| {
+        let out = folder.path().join(format!("{name}-{}", set.len()));
+        let output = replay(&[], name, &out, set);
+        assert!(output.status.success(), "{name}, {set:?}: {}", said(&output));
+        manifest(&out)
+    };
+    let lossy = run("trio-ml", &["transport.fault_loss=0.002", "transport.fault_at=up", "target.timeout=20ms"]);
+    let (balance, counters) = (&lossy["balance"], &lossy["counters"]);
+    let (lost, sent) = (number(&balance["dropped"]["fault"]), number(&balance["sent"]));
+    assert!(lost > 0 && number(&counters["device"]["degraded"]) > 0, "{counters}");
+    assert_eq!(number(&balance["delivered_merged"]) + number(&balance["delivered_alone"]) + lost, sent, "{balance}");
+    assert_eq!((number(&balance["in_flight"]), number(&counters["sums_wrong"])), (0, 0));
+    assert!(number(&counters["sums_ok"]) >= blocks(&lossy), "{counters}");
+    let again = run("switchml", &["transport.fault_loss=0.001", "endpoint.retransmit=20ms"]);
+    assert!(number(&again["balance"]["retransmitted"]) > 0, "{}", again["balance"]);
+    assert_eq!(number(&again["counters"]["sums_ok"]), blocks(&again), "{}", again["counters"]);
+    let slow = ["workload.compute=300ms", "workload.iterations=2", "transport.linger=50ms", "workload.scale=0.002"];
+    let slow = run("trio-ml", &slow);
+    assert_eq!(slow["balance"]["sent"], slow["balance"]["generated"]);
+    assert_eq!(number(&slow["counters"]["replies"]), WORKERS * 2 * number(&slow["training"]["blocks"]));
+}
+
 /// Shortest and longest recovery in ms, from the report.
 fn recovery_ms(dir: &Path) -> (f64, f64) {
     let report: Value =

@@ -18,7 +18,7 @@ fn index(packet: PacketId, slots: usize) -> usize {
     // Attempts of one update are under way at the same time, and so are updates of any distance, where some are lost:
     // a golden section of the ring keeps attempts apart, and a larger ring parts any two. (With a fixed stride two that
     // are one stride apart would meet in rings of every size.)
-    let stride = (slots as u64 * 0x9e37_79b9 >> 32) as usize | 1;
+    let stride = ((slots as u64 * 0x9e37_79b9) >> 32) as usize | 1;
     (packet.seq() as usize).wrapping_add(usize::from(packet.attempt()) * stride) & (slots - 1)
 }
 
