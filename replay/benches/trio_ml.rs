@@ -34,7 +34,7 @@ fn program() -> Box<dyn Program> {
         workers: Arc::new(Population::regular(1, SOURCES)),
         group_ports: Arc::new(Vec::new()),
         server: 0,
-        jobs: Arc::new(vec![JobPlace { sources, own: None, ports: vec![0, 1, 2, 3] }]),
+        jobs: Arc::new(vec![JobPlace { sources, own: None, ports: vec![0, 1, 2, 3], port_of: Vec::new() }]),
         frame_bytes: BYTES,
         real_time: false,
         udp_checksum: false,
