@@ -179,14 +179,17 @@ fn read_top(document: &mut Document, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// Makes the devices, what the control plane tells them, and what a reader must know.
+/// Devices by node, what the control plane tells them, and what a reader must know.
+type Made = (Vec<Option<Device>>, Vec<Regroup>, Vec<String>);
+
+/// Makes the devices.
 fn read_devices(
     document: &mut Document,
     topology: &Topology,
     facts: &Facts,
     plan: DevicePlan,
     capture: &Capture,
-) -> Result<(Vec<Option<Device>>, Vec<Regroup>, Vec<String>)> {
+) -> Result<Made> {
     let mut target = document.section("target")?;
     let listens = plan.kind.listens();
     let devices = Devices::read(&mut target, topology, facts, plan)?;
