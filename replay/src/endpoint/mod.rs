@@ -81,6 +81,11 @@ pub trait Endpoint: Send {
     /// are the same.
     fn reacts(&self) -> bool;
 
+    /// Does it wait for what arrives, although it wants to send nothing by itself? Then its silence is not its end.
+    fn expects(&self) -> bool {
+        false
+    }
+
     /// Sends what is due at or before `until`, at most a burst.
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host);
 
@@ -93,11 +98,6 @@ pub trait Endpoint: Send {
     /// Why its source ended early, if it did.
     fn failure(&self) -> Option<String> {
         None
-    }
-
-    /// Does it wait for something? As [`unfinished`](Self::unfinished), without a text.
-    fn waits(&self) -> bool {
-        false
     }
 
     /// What it still waits for although it has nothing to send; none if it is done.

@@ -339,6 +339,10 @@ impl<P: Protocol> Endpoint for Rounds<P> {
         true
     }
 
+    fn expects(&self) -> bool {
+        !self.workers.iter().all(Worker::is_done)
+    }
+
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
         while host.outgoing.len() < BURST {
             let (t, worker) = self.calendar.first();
@@ -359,10 +363,6 @@ impl<P: Protocol> Endpoint for Rounds<P> {
         let worker = packet.worker();
         self.workers[worker as usize].left(packet, self.dense.blocks(), t, &self.settings);
         self.reschedule(worker);
-    }
-
-    fn waits(&self) -> bool {
-        !self.workers.iter().all(Worker::is_done)
     }
 
     fn unfinished(&self) -> Option<String> {

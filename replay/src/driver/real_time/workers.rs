@@ -105,8 +105,11 @@ impl<'a> Workers<'a> {
             if shared.failed.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let waits = self.endpoint.waits() && now - quiet_since < shared.plan.linger.max(PATIENCE);
-            if (next == NEVER && (stopped || !waits)) || self.fault.is_some() {
+            // Who waits for results has not sent everything: they may be followed by a long computation, for which the device
+            // has to stay.
+            let quiet = now - quiet_since.max(self.last);
+            let expects = !stopped && self.endpoint.expects() && quiet < shared.plan.linger.max(PATIENCE);
+            if (next == NEVER && !expects) || self.fault.is_some() {
                 if !self.flushed {
                     self.flushed = true;
                     self.wire.flush(FLUSH_NS)?;

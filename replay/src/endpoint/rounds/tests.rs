@@ -27,7 +27,8 @@ use setup::{SCALE, Setup, setups};
 const WIRE: Time = 20 * NS;
 /// One way.
 const DELAY: Time = 100 * NS;
-/// After which a block ages out; copies of a result do not come so far apart.
+/// A block ages out after this time to twice this time (§5: two visits of a timer thread); copies of a result do not come
+/// so far apart.
 const AGE: Time = 1500 * NS;
 
 enum Event {
@@ -110,6 +111,7 @@ impl World {
             if wake == NEVER && next == NEVER {
                 break;
             }
+            assert_eq!(self.endpoint.expects(), !self.models.iter().all(Model::is_done));
             assert!(wake >= self.now || !self.setup.virtual_time, "woken in the past");
             if wake <= next {
                 // On a wire they are asked late, and then for all that is due.
@@ -126,7 +128,7 @@ impl World {
             }
             self.settle();
         }
-        assert!(self.models.iter().all(Model::is_done), "it ended before its end");
+        assert!(self.models.iter().all(Model::is_done) && !self.endpoint.expects(), "it ended before its end");
         assert_eq!((&self.delivered, self.host.foreign), (&self.reached, self.foreign));
         assert_eq!(self.pool.in_use(), 0, "buffers are left");
     }
@@ -138,7 +140,8 @@ impl World {
                 Came::Result(made) => self.send_down(made),
                 Came::Opened(serial) => {
                     let key = (packet.worker() / self.setup.per_job, packet.seq());
-                    self.at(self.now + AGE, Event::Aged(key, serial));
+                    let age = AGE + self.draw(1500) as Time * NS;
+                    self.at(self.now + age, Event::Aged(key, serial));
                 }
                 Came::Nothing => {}
             },
@@ -265,7 +268,7 @@ impl World {
         for node in nodes {
             let copies = 1 + u64::from(self.setup.disturbed && self.draw(4) == 0);
             for _ in 0..copies {
-                let t = self.now + DELAY + self.draw(300) as Time * NS;
+                let t = self.now + DELAY + self.draw(400) as Time * NS;
                 let t = t.max(self.down.get(&node).copied().unwrap_or_default());
                 self.down.insert(node, t);
                 if !self.is_lost() {

@@ -1,0 +1,120 @@
+//! Synchronous training on wires: every worker gets every result, every sum is right, and balances close.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use arrow::array::AsArray;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use pktgen_generator::config::Document;
+use pktgen_generator::record::Manifest;
+use pktgen_replay::run::Experiment;
+
+const BLOCKS: u64 = 50;
+const ITERATIONS: u64 = 4;
+
+/// `workers` of `endpoint` in `jobs` jobs train for [`ITERATIONS`]; `elements` suit its packets.
+struct Case {
+    endpoint: &'static str,
+    elements: u32,
+    workers: u32,
+    jobs: u32,
+    compute: &'static str,
+    target: &'static str,
+    transport: &'static str,
+    /// Frames get lost, and are sent again.
+    lossy: bool,
+}
+
+const SWITCHML: Case = Case {
+    endpoint: "workers = \"switchml\"\npool = 16",
+    elements: 64,
+    workers: 4,
+    jobs: 1,
+    compute: "2ms",
+    target: "",
+    transport: "",
+    lossy: false,
+};
+
+fn text(case: &Case, kind: &str) -> String {
+    format!(
+        "name = \"synchronous\"\n[workload]\nkind = \"dense\"\nmodel = \"custom\"\nparameters = {}\nworkers = {}\njobs = {}\n\
+         iterations = {ITERATIONS}\nelements = {}\ncompute = \"{}\"\n[topology]\nkind = \"rack\"\n[endpoint]\n{}\n\
+         [target]\n{}\n[transport]\nkind = \"{kind}\"\nlinger = \"100ms\"\n{}\n",
+        // The last block is not full.
+        BLOCKS * u64::from(case.elements) - 7,
+        case.workers,
+        case.jobs,
+        case.elements,
+        case.compute,
+        case.endpoint,
+        case.target,
+        case.transport,
+    )
+}
+
+/// Runs it; an error says why it does not.
+fn run(case: &Case, kind: &str, dir: &Path) -> Result<Manifest, String> {
+    let experiment = Experiment::open(Document::parse(&text(case, kind), "test").unwrap()).unwrap();
+    experiment.execute(dir, 1, &AtomicBool::new(false), &|_, _| {}).map_err(|error| error.to_string())?;
+    Ok(serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).unwrap()).unwrap())
+}
+
+/// Rows of a stream, and in how many of them `column` is true.
+fn rows(dir: &Path, stream: &str, column: &str) -> (u64, u64) {
+    let file = File::open(dir.join(format!("{stream}.parquet"))).unwrap();
+    let mut counts = (0, 0);
+    for batch in ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap().map(Result::unwrap) {
+        counts.0 += batch.num_rows() as u64;
+        counts.1 += batch.column_by_name(column).unwrap().as_boolean().true_count() as u64;
+    }
+    counts
+}
+
+fn is_sound(case: &Case) {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("run");
+    let manifest = run(case, "ring", &dir).unwrap();
+    let (balance, counters) = (&manifest.balance, &manifest.counters);
+    assert!(manifest.validity.valid, "{:?}", manifest.validity);
+    let workers = u64::from(case.workers * case.jobs);
+    assert_eq!(balance.generated, BLOCKS * ITERATIONS * workers, "each block once");
+    assert_eq!((balance.unknown, balance.in_flight, counters.foreign), (0, 0, 0), "{balance:?}");
+    // One result of each block and job, all of whose sums are right.
+    assert_eq!((counters.sums_ok, counters.sums_wrong), (BLOCKS * ITERATIONS * u64::from(case.jobs), 0));
+    assert_eq!(counters.packets_received, counters.sums_ok);
+    let (replies, again) = rows(&dir, "results", "again");
+    assert_eq!((replies, replies - again), (counters.replies, BLOCKS * ITERATIONS * workers));
+    assert_eq!(balance.retransmitted > 0, case.lossy, "{balance:?}");
+    assert!(again == 0 || case.lossy, "{again}");
+    assert_eq!(rows(&dir, "iterations", "missed"), (ITERATIONS * workers, 0));
+}
+
+#[test]
+fn every_worker_gets_every_result_over_a_ring() {
+    is_sound(&SWITCHML);
+}
+
+#[test]
+fn jobs_do_not_disturb_each_other() {
+    is_sound(&Case { jobs: 3, target: "jobs = \"several\"", ..SWITCHML });
+}
+
+#[test]
+fn lost_frames_are_sent_again() {
+    let endpoint = "workers = \"switchml\"\npool = 16\nretransmit = \"1ms\"";
+    is_sound(&Case { endpoint, transport: "fault_loss = 0.02", lossy: true, ..SWITCHML });
+}
+
+#[test]
+fn a_computation_longer_than_linger_is_not_the_end() {
+    is_sound(&Case { compute: "250ms", ..SWITCHML });
+}
+
+#[test]
+fn wires_that_do_not_carry_headers_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let why = run(&SWITCHML, "udp", &folder.path().join("run")).err().unwrap();
+    assert!(why.contains("transport.kind = \"udp\": nothing in a SwitchML packet says which worker"), "{why}");
+}
