@@ -355,6 +355,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn without_a_server_two_interfaces_are_all() {
+        let name = |list: &[&str], has_server, end| {
+            let interfaces = list.iter().map(|name| (*name).to_owned()).collect();
+            let plan = TransportPlan { interfaces, has_server, ..TransportPlan::of(TRANSPORTS[0]) };
+            plan.interface_name(end).map(str::to_owned).map_err(|e| e.to_string())
+        };
+        for list in [&["w", "d"][..], &["w", "d", ""], &["w", "d", "", ""]] {
+            assert_eq!(name(list, false, End::DeviceDown), Ok("d".to_owned()));
+        }
+        assert_eq!(name(&["w", "d", "u", "s"], true, End::Server), Ok("s".to_owned()));
+        for (list, has_server, end, part) in [
+            (&["w"][..], false, End::DeviceDown, "has 1 names, and that of device.down is needed; give two"),
+            (&["w", "d", "u"], false, End::Workers, "nothing is sent on \"u\""),
+            (&["w", "d"], true, End::DeviceUp, "has 2 names, and that of device.up is needed; give four"),
+        ] {
+            let why = name(list, has_server, end).expect_err(part);
+            assert!(why.contains(part), "{why}");
+        }
+    }
+
+    #[test]
     fn keys_of_af_xdp_are_refused_where_they_would_have_no_effect() {
         let read = |keys: &str| {
             let text = format!("[transport]\n{keys}\n");
