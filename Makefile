@@ -53,7 +53,7 @@ evidence: build
 	  target/release/pktgen verify aom-fairness $$config --out runs/evidence/$$name || [ $$? -eq 1 ] || exit 1; \
 	done
 
-# Table 1 in real time over every transport of this host, beside virtual time; cleans up after itself.
+# Table 1 in real time over every transport of this host, beside virtual time, and synchronous training; cleans up after itself.
 testbed: build
 	scripts/testbed
 

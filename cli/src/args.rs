@@ -185,7 +185,7 @@ pub(crate) struct Target {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Merge {
-    /// Run dirs of the parts, in any order
+    /// Run dirs of the parts, in any order: workers, device and, where there is one, server
     #[arg(required = true)]
     pub(crate) parts: Vec<PathBuf>,
     /// Folder for the run dir; must be new or empty

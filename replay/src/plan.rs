@@ -123,6 +123,7 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
         states: capture.states,
     };
     transport.heads = kind.heads(&facts);
+    transport.has_server = topology.servers().next().is_some();
     let (senders, receiver) = read_endpoints(&mut document, endpoint, kind, &facts, opened.source)?;
     let mut training = senders.training();
     let frame_bytes = senders.frame_bytes().unwrap_or(frame_max + ACK_HEAD - UPDATE_HEAD);
@@ -178,14 +179,17 @@ fn read_top(document: &mut Document, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// Makes the devices, what the control plane tells them, and what a reader must know.
+/// Devices by node, what the control plane tells them, and what a reader must know.
+type Made = (Vec<Option<Device>>, Vec<Regroup>, Vec<String>);
+
+/// Makes the devices.
 fn read_devices(
     document: &mut Document,
     topology: &Topology,
     facts: &Facts,
     plan: DevicePlan,
     capture: &Capture,
-) -> Result<(Vec<Option<Device>>, Vec<Regroup>, Vec<String>)> {
+) -> Result<Made> {
     let mut target = document.section("target")?;
     let listens = plan.kind.listens();
     let devices = Devices::read(&mut target, topology, facts, plan)?;

@@ -37,6 +37,12 @@ impl Net {
         format!("{}-{space}", self.tag)
     }
 
+    /// Sets the MTU of an interface.
+    #[allow(dead_code, reason = "not every test that includes this file needs it")]
+    pub fn set_mtu(&self, space: &str, interface: &str, mtu: &str) {
+        ip(&["-n", &self.name(space), "link", "set", interface, "mtu", mtu]).expect("an MTU that veth takes");
+    }
+
     /// Words before a command that is to run inside.
     pub fn inside(&self, space: &str) -> Vec<String> {
         ["ip", "netns", "exec"].into_iter().map(str::to_owned).chain([self.name(space)]).collect()

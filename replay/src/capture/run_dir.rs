@@ -323,8 +323,8 @@ pub struct PartDirs<'a> {
     pub workers: &'a Path,
     /// The device's.
     pub device: (&'a Path, Time),
-    /// The server's.
-    pub server: (&'a Path, Time),
+    /// Those of who received: the server, or, where there is none, the workers.
+    pub receiver: (&'a Path, Time),
 }
 
 /// Copies the records of the parts into `out`, in the workers' time.
@@ -332,7 +332,7 @@ pub fn join_records(parts: &PartDirs, out: &Path) -> Result<()> {
     // What was sent is in the workers' time: nothing of it moves, least of all the generation times that packets carry.
     copy_shifted::<SentColumns>(parts.workers, out, 0)?;
     copy_shifted::<BookColumns>(parts.device.0, out, parts.device.1)?;
-    copy_shifted::<ReceivedColumns>(parts.server.0, out, parts.server.1)?;
+    copy_shifted::<ReceivedColumns>(parts.receiver.0, out, parts.receiver.1)?;
     if parts.workers.join(format!("{STATES}.parquet")).exists() {
         copy_shifted::<StateColumns>(parts.workers, out, 0)?;
     }
@@ -340,7 +340,7 @@ pub fn join_records(parts: &PartDirs, out: &Path) -> Result<()> {
         copy_shifted::<IterationColumns>(parts.workers, out, 0)?;
         copy_shifted::<ReplyColumns>(parts.workers, out, 0)?;
     }
-    for (dir, name) in [(parts.workers, "lateness.hlog"), (parts.server.0, "capture.pcapng")] {
+    for (dir, name) in [(parts.workers, "lateness.hlog"), (parts.receiver.0, "capture.pcapng")] {
         let (from, to) = (dir.join(name), out.join(name));
         if from.exists() {
             std::fs::copy(&from, &to).map_err(Error::io("copy", &from))?;

@@ -72,44 +72,39 @@ fn of_plan(plan: &Plan<Parts>, host: &Host, verdict: &mut Verdict) -> Result<()>
     let transport = &plan.transport;
     let kind = transport.kind.name();
     let cores = host.answers().cores();
-    if transport.wait == Wait::Spin && cores < THREADS {
+    // Workers, device, and a server if there is one.
+    let threads = if transport.has_server { THREADS } else { THREADS - 1 };
+    if transport.wait == Wait::Spin && cores < threads {
         verdict.hinder(
             "transport.wait",
             "spin",
-            format!("{THREADS} threads need a core each, and there are {cores}"),
+            format!("{threads} threads need a core each, and there are {cores}"),
             "--set transport.wait=block",
         );
     }
     let needs = Needs::of(transport.kind);
-    for (why, remedy) in needs.missing(host, End::ALL.len()) {
+    for (why, remedy) in needs.missing(host, transport.ends().len()) {
         verdict.hinder(kind, "not usable", why, remedy);
     }
     if !needs.interfaces {
         return Ok(());
     }
-    for end in End::ALL {
-        of_end(transport, end, plan.engine.frame_bytes, host, verdict)?;
+    for end in transport.ends() {
+        of_end(transport, *end, plan.engine.frame_bytes, host, verdict)?;
     }
     Ok(())
 }
 
 /// The interface of one end.
 fn of_end(plan: &TransportPlan, end: End, frame_bytes: usize, host: &Host, verdict: &mut Verdict) -> Result<()> {
-    let Some(name) = plan.interfaces.get(end as usize) else {
-        return Err(Error::config(format!(
-            "transport.interfaces has {} names, and that of {} is needed; give four: the workers', the device's towards \
-             them, the device's towards the server, the server's",
-            plan.interfaces.len(),
-            end.name()
-        )));
-    };
+    let name = plan.interface_name(end)?;
     if name.is_empty() {
         let whole = "this host runs a part of it; pktgen replay, which runs all of it, refuses an empty name";
         verdict.add(Finding::new(NAME, end.name(), Level::Note, "on another host").why(whole));
         return Ok(());
     }
-    if !verdict.interfaces.contains(name) {
-        verdict.interfaces.push(name.clone());
+    if !verdict.interfaces.iter().any(|other| other == name) {
+        verdict.interfaces.push(name.to_owned());
     }
     if let Err(error) = safety::check_in(host.root(), name, plan.allow_default_route) {
         verdict.add(Finding::refused(NAME, name, "refused", &error.to_string()));
@@ -125,7 +120,7 @@ fn of_end(plan: &TransportPlan, end: End, frame_bytes: usize, host: &Host, verdi
             name,
             &format!("MTU {mtu}"),
             format!("frames of up to {frame_bytes} bytes need {}", frame_bytes - ETHERNET),
-            format!("sudo ip link set {name} mtu {}; or lower workload.bytes", frame_bytes - ETHERNET),
+            format!("sudo ip link set {name} mtu {}; or {}", frame_bytes - ETHERNET, plan.smaller()),
         );
     }
     if Needs::of(plan.kind).af_xdp {

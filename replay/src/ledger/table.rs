@@ -15,8 +15,11 @@ pub(super) struct Table<T> {
 
 #[inline]
 fn index(packet: PacketId, slots: usize) -> usize {
-    // Attempts of one update are under way at the same time: an odd stride keeps them apart.
-    (packet.seq() as usize).wrapping_add(usize::from(packet.attempt()) * 0x9e5) & (slots - 1)
+    // Attempts of one update are under way at the same time, and so are updates of any distance, where some are lost:
+    // a golden section of the ring keeps attempts apart, and a larger ring parts any two. (With a fixed stride two that
+    // are one stride apart would meet in rings of every size.)
+    let stride = ((slots as u64 * 0x9e37_79b9) >> 32) as usize | 1;
+    (packet.seq() as usize).wrapping_add(usize::from(packet.attempt()) * stride) & (slots - 1)
 }
 
 impl<T: Copy> Table<T> {
@@ -98,6 +101,20 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
+
+    #[test]
+    fn any_two_packets_are_parted_by_rings_of_reasonable_size() {
+        for attempt in 1..=u8::MAX {
+            for seq in 0..20_000 {
+                let (a, b) = (PacketId::new(0, 20_000 - seq, 0), PacketId::new(0, 20_000, attempt));
+                let c = PacketId::new(0, 20_000 + seq, 0);
+                for other in [a, c] {
+                    let parted = (2..24).any(|bits| index(other, 1 << bits) != index(b, 1 << bits));
+                    assert!(parted, "{seq} apart, attempt {attempt}");
+                }
+            }
+        }
+    }
 
     proptest! {
         #[test]

@@ -22,17 +22,20 @@ const OWN: [&str; 2] = ["transport", "capture"];
 /// How far clocks of different hosts may be apart.
 const SLACK: Time = 100 * MS;
 
-/// Joins the run dirs of workers, device and server, in any order, into `out`.
+/// Joins the run dirs of workers, device and, where there is one, server, in any order, into `out`.
 pub fn merge(dirs: &[PathBuf], out: &Path) -> Result<Finished> {
     let parts = find_parts(dirs)?;
-    let [workers, device, server] = &parts;
-    for other in [device, server] {
+    let workers = &parts[0];
+    for other in &parts[1..] {
         same_run(workers, other)?;
     }
     let (late, one_host) = anchors(&parts)?;
-    same_time(&parts, late, if one_host { 0 } else { SLACK })?;
-    let dirs = PartDirs { workers: &workers.dir, device: (&device.dir, late[0]), server: (&server.dir, late[1]) };
-    let mut manifest = joined(&parts, late, one_host);
+    same_time(&parts, &late, if one_host { 0 } else { SLACK })?;
+    let dir_of = |place: usize| (parts[place].dir.as_path(), late[place]);
+    // Without a server the workers receive.
+    let receiver = if parts.len() == PARTS.len() { 2 } else { 0 };
+    let dirs = PartDirs { workers: &workers.dir, device: dir_of(1), receiver: dir_of(receiver) };
+    let mut manifest = joined(&parts, &late, one_host);
     let name = workers.dir.join("manifest.json").display().to_string();
     let experiment = Experiment::open(Document::parse(&workers.manifest.config, &name)?)?;
     let run = experiment.choose(None)?;
@@ -78,7 +81,7 @@ impl Part {
         let path = dir.join("manifest.json");
         let text = std::fs::read(&path).map_err(|e| {
             Error::config(format!(
-                "{}: it cannot be read: {e}; give the run dirs of workers, device and server",
+                "{}: it cannot be read: {e}; give the run dirs of workers, device and, if there is one, server",
                 path.display()
             ))
         })?;
@@ -120,8 +123,8 @@ impl Part {
     }
 }
 
-/// One part of each kind.
-fn find_parts(dirs: &[PathBuf]) -> Result<[Part; 3]> {
+/// One part of each kind, in the order of the way; of a run without a server two.
+fn find_parts(dirs: &[PathBuf]) -> Result<Vec<Part>> {
     let mut found: [Option<Part>; 3] = [None, None, None];
     for dir in dirs {
         let part = Part::read(dir)?;
@@ -141,14 +144,20 @@ fn find_parts(dirs: &[PathBuf]) -> Result<[Part; 3]> {
             )));
         }
     }
-    if let Some(missing) = found.iter().position(Option::is_none) {
+    // In training the results go back to the workers.
+    let has_server = found.iter().flatten().all(|part| part.manifest.training.is_none());
+    let places = if has_server { PARTS.len() } else { PARTS.len() - 1 };
+    if let Some(missing) = found[..places].iter().position(Option::is_none) {
+        let all = if has_server { "all three: workers, device, server" } else { "both: workers, device" };
+        return Err(Error::config(format!("the {} part is missing; give the run dirs of {all}", PARTS[missing])));
+    }
+    if let Some(server) = found[2].as_ref().filter(|_| !has_server) {
         return Err(Error::config(format!(
-            "the {} part is missing; give the run dirs of all three: workers, device, server",
-            PARTS[missing]
+            "{} is a server part, and others are of a run without a server: workers and device are all of it",
+            server.dir.display()
         )));
     }
-    let [Some(workers), Some(device), Some(server)] = found else { unreachable!("none is missing") };
-    Ok([workers, device, server])
+    Ok(found.into_iter().flatten().collect())
 }
 
 /// Refuses parts of different runs.
@@ -177,10 +186,10 @@ fn first_difference(a: &str, b: &str) -> Option<String> {
     }
 }
 
-/// How much later device and server started than the workers, and whether that is by the same clock.
-fn anchors([workers, device, server]: &[Part; 3]) -> Result<([Time; 2], bool)> {
-    let boot = workers.fact("clock.boot_id");
-    let one_host = !boot.is_empty() && [device, server].iter().all(|part| part.fact("clock.boot_id") == boot);
+/// How much later than the workers each part started, and whether that is by the same clock.
+fn anchors(parts: &[Part]) -> Result<(Vec<Time>, bool)> {
+    let boot = parts[0].fact("clock.boot_id");
+    let one_host = !boot.is_empty() && parts.iter().all(|part| part.fact("clock.boot_id") == boot);
     let anchor_ns = |part: &Part| -> Result<i64> {
         if !one_host {
             return Ok(part.manifest.anchor_unix_ns as i64);
@@ -188,14 +197,16 @@ fn anchors([workers, device, server]: &[Part; 3]) -> Result<([Time; 2], bool)> {
         let text = part.fact("clock.anchor_monotonic_ns");
         text.parse().map_err(|_| Error::data(&part.dir, format!("its clock's anchor \"{text}\" is no number")))
     };
-    let base = anchor_ns(workers)?;
-    Ok(([(anchor_ns(device)? - base) * NS, (anchor_ns(server)? - base) * NS], one_host))
+    let base = anchor_ns(&parts[0])?;
+    let late = parts.iter().map(|part| Ok((anchor_ns(part)? - base) * NS)).collect::<Result<_>>()?;
+    Ok((late, one_host))
 }
 
 /// Refuses parts that did not run at the same time: they are of different executions of one configuration.
-fn same_time([workers, device, server]: &[Part; 3], late: [Time; 2], slack: Time) -> Result<()> {
+fn same_time(parts: &[Part], late: &[Time], slack: Time) -> Result<()> {
+    let workers = &parts[0];
     let end = workers.manifest.counters.end_ps;
-    for (part, start) in [device, server].into_iter().zip(late) {
+    for (part, &start) in parts.iter().zip(late).skip(1) {
         if start > end + slack || start + part.manifest.counters.end_ps < -slack {
             return Err(Error::config(format!(
                 "{} and {} did not run at the same time: one began {:.3} s after the other and they lasted {:.3} s and {:.3} s",
@@ -211,7 +222,7 @@ fn same_time([workers, device, server]: &[Part; 3], late: [Time; 2], slack: Time
 }
 
 /// What counted against the parts.
-fn faults(parts: &[Part; 3]) -> Vec<String> {
+fn faults(parts: &[Part]) -> Vec<String> {
     let mut faults = Vec::new();
     for part in parts {
         let reasons = part.manifest.validity.reasons.iter().filter(|reason| !reason.starts_with("note:"));
@@ -221,7 +232,7 @@ fn faults(parts: &[Part; 3]) -> Vec<String> {
 }
 
 /// The manifest of the whole, the account still open.
-fn joined(parts: &[Part; 3], late: [Time; 2], one_host: bool) -> Manifest {
+fn joined(parts: &[Part], late: &[Time], one_host: bool) -> Manifest {
     let mut manifest = parts[0].manifest.clone();
     manifest.part = None;
     manifest.host.clear();
@@ -245,7 +256,7 @@ fn joined(parts: &[Part; 3], late: [Time; 2], one_host: bool) -> Manifest {
             }
         }
     }
-    for (part, late) in parts[1..].iter().zip(late) {
+    for (part, late) in parts.iter().zip(late).skip(1) {
         let own = &part.manifest.counters;
         let received_ps = own.received_ps.map(|(first, last)| (first + late, last + late));
         manifest.counters.add(&Counters { end_ps: own.end_ps + late, received_ps, ..own.clone() });

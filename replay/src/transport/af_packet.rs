@@ -12,7 +12,6 @@ use std::path::Path;
 use super::link::Interface;
 use super::packet_ring::{Geometry, PacketRing, TAG};
 use super::packet_socket as open;
-use super::plan::check_fit;
 use super::receive_batch::ReceiveBatch;
 use super::send_ring::{self, SendRing};
 use super::socket::{self, Buffer, SendBatch};
@@ -55,7 +54,7 @@ impl Transport for PacketSockets {
             let interface = plan.interface(*end)?;
             let ring = plan.receive_ring.then(RingOptions::default);
             let end = AfPacket::open(interface, AfPacketOptions { ring, calls: true, ..AfPacketOptions::default() })?;
-            check_fit(frame_max, interface, end.frame_max())?;
+            plan.check_fit(frame_max, interface, end.frame_max())?;
             Ok(Box::new(end))
         };
         ends.iter().map(open).collect()

@@ -70,9 +70,11 @@ pub struct TransportPlan {
     pub late_limit: Time,
     /// How long each role goes on after the last frame.
     pub linger: Time,
+    /// Is there a server, and so a second cable? Without one the results go back to the workers.
+    pub has_server: bool,
     /// Interfaces: the workers', the device's towards them, the device's towards the server, the server's.
     pub interfaces: Vec<String>,
-    /// UDP: addresses of the four ends, in the same order; none for free ones on the loopback interface.
+    /// UDP: addresses of the ends, in the same order; none for free ones on the loopback interface.
     pub addresses: Vec<SocketAddr>,
     /// Receive by blocks of a ring instead of by calls: less work per frame, but a frame waits up to 2 ms for its block.
     pub receive_ring: bool,
@@ -141,6 +143,7 @@ impl TransportPlan {
             late: Late::CatchUp,
             late_limit: MS,
             linger: 0,
+            has_server: true,
             interfaces: Vec::new(),
             addresses: Vec::new(),
             receive_ring: false,
@@ -170,6 +173,7 @@ impl TransportPlan {
                 late: section.get("late", "catch_up")?,
                 late_limit: span(&mut section, "late_limit", "1ms")?,
                 linger,
+                has_server: true,
                 interfaces: section.get_list("interfaces", &[])?,
                 addresses: addresses(&section.get_list::<String>("addresses", &[])?, &section)?,
                 receive_ring: section.get("receive_ring", false)?,
@@ -216,29 +220,66 @@ impl TransportPlan {
 
     /// The interface of an end, looked at.
     pub(super) fn interface(&self, end: End) -> Result<&str> {
-        let Some(name) = self.interfaces.get(end as usize) else {
-            return Err(Error::config(format!(
-                "transport.interfaces has {} names, and that of {} is needed; give four: the workers', the device's \
-                 towards them, the device's towards the server, the server's (\"\" for those of other hosts)",
-                self.interfaces.len(),
-                end.name()
-            )));
-        };
+        let name = self.interface_name(end)?;
         safety::check(name, self.allow_default_route)?;
         Ok(name)
     }
+
+    /// The name of an end's interface; empty for that of another host.
+    pub(crate) fn interface_name(&self, end: End) -> Result<&str> {
+        let names = &self.interfaces;
+        if !self.has_server
+            && let Some(unused) = names.iter().skip(End::LOWER.len()).find(|name| !name.is_empty())
+        {
+            return Err(Error::config(format!(
+                "transport.interfaces: nothing is sent on \"{unused}\": there is no server in this run and so one cable; give \
+                 two names, the workers' and the device's"
+            )));
+        }
+        let all = if self.has_server {
+            "four: the workers', the device's towards them, the device's towards the server, the server's"
+        } else {
+            "two: the workers' and the device's"
+        };
+        match names.get(end as usize) {
+            Some(name) => Ok(name),
+            None => Err(Error::config(format!(
+                "transport.interfaces has {} names, and that of {} is needed; give {all} (\"\" for those of other hosts)",
+                names.len(),
+                end.name()
+            ))),
+        }
+    }
+
+    /// Ends of the cables of a run.
+    pub fn ends(&self) -> &'static [End] {
+        if self.has_server { &End::ALL } else { &End::LOWER }
+    }
+
+    /// What makes frames smaller.
+    pub(crate) fn smaller(&self) -> &'static str {
+        match self.has_server {
+            true => "lower workload.bytes, set endpoint.ack_model = \"none\"",
+            false => "lower workload.elements",
+        }
+    }
+
+    /// Refuses frames that an interface does not take.
+    pub(super) fn check_fit(&self, frame_max: usize, interface: &str, most: usize) -> Result<()> {
+        if frame_max > most {
+            return Err(Error::config(format!(
+                "frames of up to {frame_max} bytes do not fit interface {interface}, which takes {most} this way; {}, or raise \
+                 the MTU at both ends of the cable: ip link set {interface} mtu {}",
+                self.smaller(),
+                frame_max - ETHERNET
+            )));
+        }
+        Ok(())
+    }
 }
 
-/// Refuses frames that an interface does not take.
-pub(super) fn check_fit(frame_max: usize, interface: &str, most: usize) -> Result<()> {
-    if frame_max > most {
-        return Err(Error::config(format!(
-            "frames of up to {frame_max} bytes do not fit interface {interface}, which takes {most} this way; lower \
-             workload.bytes, set endpoint.ack_model = \"none\", or raise the MTU"
-        )));
-    }
-    Ok(())
-}
+/// Bytes of an Ethernet header, which the MTU does not count.
+const ETHERNET: usize = 14;
 
 /// Most queues that an end listens to.
 const QUEUES_MAX: u32 = 64;
@@ -312,6 +353,27 @@ fn span(section: &mut Section, key: &str, default: &str) -> Result<Time> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_a_server_two_interfaces_are_all() {
+        let name = |list: &[&str], has_server, end| {
+            let interfaces = list.iter().map(|name| (*name).to_owned()).collect();
+            let plan = TransportPlan { interfaces, has_server, ..TransportPlan::of(TRANSPORTS[0]) };
+            plan.interface_name(end).map(str::to_owned).map_err(|e| e.to_string())
+        };
+        for list in [&["w", "d"][..], &["w", "d", ""], &["w", "d", "", ""]] {
+            assert_eq!(name(list, false, End::DeviceDown), Ok("d".to_owned()));
+        }
+        assert_eq!(name(&["w", "d", "u", "s"], true, End::Server), Ok("s".to_owned()));
+        for (list, has_server, end, part) in [
+            (&["w"][..], false, End::DeviceDown, "has 1 names, and that of device.down is needed; give two"),
+            (&["w", "d", "u"], false, End::Workers, "nothing is sent on \"u\""),
+            (&["w", "d"], true, End::DeviceUp, "has 2 names, and that of device.up is needed; give four"),
+        ] {
+            let why = name(list, has_server, end).expect_err(part);
+            assert!(why.contains(part), "{why}");
+        }
+    }
 
     #[test]
     fn keys_of_af_xdp_are_refused_where_they_would_have_no_effect() {

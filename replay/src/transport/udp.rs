@@ -56,10 +56,18 @@ impl Transport for UdpSockets {
         let four = match plan.addresses[..] {
             [] if ends == End::ALL || ends == End::LOWER => free_on_loopback()?,
             [workers, down, up, server] => [workers, down, up, server],
+            // Without a server the upper two are nobody's.
+            [workers, down] if !plan.has_server => [workers, down, workers, down],
             _ => {
+                let all = match plan.has_server {
+                    true => {
+                        "four, as \"127.0.0.1:7001\": the workers', the device's towards them, the device's towards the \
+                         server, the server's"
+                    }
+                    false => "two, as \"127.0.0.1:7001\": the workers' and the device's",
+                };
                 return Err(Error::config(format!(
-                    "transport.addresses has {} entries; roles in processes of their own need four, as \"127.0.0.1:7001\": \
-                     the workers', the device's towards them, the device's towards the server, the server's",
+                    "transport.addresses has {} entries; roles in processes of their own need {all}",
                     plan.addresses.len()
                 )));
             }

@@ -14,7 +14,6 @@ use super::af_xdp::{self, takes_redirected};
 use super::bpf::{Attach, Link, Map, Memory, Program, host_error};
 use super::insn::*;
 use super::link::Interface;
-use super::plan::check_fit;
 use super::prefetch::{AHEAD, prefetch};
 use super::{Arrival, Capabilities, End, Transport, TransportPlan, Wire, WireCounters};
 use crate::clock::Stopwatch;
@@ -271,7 +270,7 @@ impl Transport for LiveFrames {
                 return af_xdp::end(plan, *end, frame_max);
             }
             let out = XdpLive::open(&Options::new(interface))?;
-            check_fit(frame_max, interface, out.frame_max())?;
+            plan.check_fit(frame_max, interface, out.frame_max())?;
             Ok(Box::new(Live { out, back: af_xdp::end(plan, *end, frame_max)? }))
         };
         // The device's end first: a veth passes live frames on only to a peer with a program.

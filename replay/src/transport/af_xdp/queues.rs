@@ -13,7 +13,6 @@ use pktgen_generator::{Error, Result};
 
 use super::super::bpf::host_error;
 use super::super::link::Interface;
-use super::super::plan::check_fit;
 use super::super::redirect::Redirect;
 use super::super::{Arrival, End, TransportPlan, Wire, WireCounters, xsk};
 use super::{AfXdp, HEADROOM, Options};
@@ -25,7 +24,7 @@ pub fn end(plan: &TransportPlan, at: End, frame_max: usize) -> Result<Box<dyn Wi
     let options = Options { zero_copy: plan.zero_copy, ..Options::new(interface).for_frames(frame_max) };
     check_chunk(&options, frame_max)?;
     let mut ports = open(&options, plan.queues)?;
-    check_fit(frame_max, interface, ports[0].frame_max())?;
+    plan.check_fit(frame_max, interface, ports[0].frame_max())?;
     match ports.len() {
         1 => Ok(Box::new(ports.remove(0))),
         _ => Ok(Box::new(Queues::over(ports))),
