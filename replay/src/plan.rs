@@ -128,9 +128,10 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
     let mut training = senders.training();
     let frame_bytes = senders.frame_bytes().unwrap_or(frame_max + ACK_HEAD - UPDATE_HEAD);
     let device = DevicePlan { kind, frame_bytes, real_time: transport.kind.capabilities().real_time };
-    let (devices, changes, remarks) = read_devices(&mut document, &topology, &facts, device, &capture)?;
+    let (devices, changes, mut remarks) = read_devices(&mut document, &topology, &facts, device, &capture)?;
     if let Some(training) = &mut training {
         training.timeout_ps = devices.iter().flatten().filter_map(|device| device.program.timeout()).min();
+        remarks.extend(check_room(training, &devices)?);
     }
     let goal = capture.goal.map(|n| Goal::new(n, workers.cluster_of.iter().map(|c| *c != NO_CLUSTER)));
     let ledger = match senders.content() {
@@ -204,6 +205,22 @@ fn read_devices(
     }
     document.close(target)?;
     Ok((devices, changes, remarks))
+}
+
+/// Do the windows of workers fit their devices? Where a block that has no room is lost for good, they must; where others go
+/// on without it, the reader is told.
+fn check_room(training: &Training, devices: &[Option<Device>]) -> Result<Option<String>> {
+    let rooms = devices.iter().flatten().filter_map(|device| device.program.room().zip(Some(device.program.timeout())));
+    let Some(((room, key), timeout)) = rooms.min_by_key(|((room, _), _)| *room) else { return Ok(None) };
+    if training.window <= room {
+        return Ok(None);
+    }
+    let text = format!(
+        "workers have up to {} blocks outstanding and {key} = {room}: what has no room is dropped, and nobody sends it again; lower \
+         the workers' window (endpoint.window, endpoint.pool) or raise {key}",
+        training.window
+    );
+    if timeout.is_some() { Ok(Some(format!("note: {text}"))) } else { Err(Error::config(text)) }
 }
 
 /// What a reader of the run must know beforehand.

@@ -23,7 +23,8 @@ pub(crate) const RECOVERY: [&str; 4] =
     ["recovery_time_min", "recovery_time_mean", "recovery_time_p99", "recovery_time_max"];
 const OVER_TIMEOUT: [&str; 2] = ["recovery_over_timeout_min", "recovery_over_timeout_max"];
 const COUNTS: [&str; 3] = ["results", "results_degraded", "results_again"];
-const COUNTERS: [&str; 4] = ["replies", "clipped", "aggregation_latency_mean", "aggregation_rate"];
+const COUNTERS: [&str; 5] =
+    ["replies", "clipped", "scaling_error", "aggregation_latency_mean", "aggregation_rate"];
 
 impl Named for Results {
     fn name(&self) -> &'static str {
@@ -50,6 +51,8 @@ impl Metric for Results {
         if run.rounds.is_some() {
             out.push(Line::new("replies", "results", counters.replies as f64));
             out.push(Line::new("clipped", "elements", counters.clipped as f64));
+            let error = counters.scaling_error_ppb.map(|ppb| ppb as f64 * 1e-9);
+            out.push(Line::new("scaling_error", "ratio", error));
             aggregation(run, out);
         }
         let device = counters.device.iter();

@@ -69,7 +69,9 @@ impl WorkerKind for SwitchMlKind {
         let layout = Layout::new(dense.clone(), scaling, pool);
         // The exponent of what a packet carries comes with the result of the packet a window before.
         let window = if layout.lead() > 0 { layout.lead() } else { pool };
-        let settings = Settings { retransmit, ..Settings::read(section, facts, &dense, window, true)? };
+        let mut settings = Settings { retransmit, ..Settings::read(section, facts, &dense, window, true)? };
+        // Slots are numbered over the whole pool.
+        settings.training.window = pool;
         let elements = dense.elements_per_packet();
         if !ELEMENTS.contains(&elements) {
             return Err(Error::config(format!(

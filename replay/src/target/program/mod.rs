@@ -35,6 +35,11 @@ pub trait Program: Send {
         None
     }
 
+    /// How many blocks of a job may be under way, and the key of `[target]` that says so; none if there is no limit.
+    fn room(&self) -> Option<(u32, &'static str)> {
+        None
+    }
+
     /// What it counted, for the manifest.
     fn counters(&self) -> Vec<(&'static str, u64)> {
         Vec::new()

@@ -321,6 +321,10 @@ impl Program for SwitchMl {
         self.leave(t, context);
     }
 
+    fn room(&self) -> Option<(u32, &'static str)> {
+        Some((u32::from(self.settings.pool), "target.pool"))
+    }
+
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let of = |count: fn(&Slots) -> u64| self.jobs.iter().flatten().map(|job| count(&job.slots)).sum();
         vec![

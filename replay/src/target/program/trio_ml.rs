@@ -456,6 +456,10 @@ impl Program for TrioMl {
         self.scanners.iter().map(Scanner::period).min()
     }
 
+    fn room(&self) -> Option<(u32, &'static str)> {
+        Some((u32::from(self.settings.block_cnt_max), "target.block_cnt_max"))
+    }
+
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let counts = &self.counts;
         vec![
