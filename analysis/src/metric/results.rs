@@ -23,8 +23,7 @@ pub(crate) const RECOVERY: [&str; 4] =
     ["recovery_time_min", "recovery_time_mean", "recovery_time_p99", "recovery_time_max"];
 const OVER_TIMEOUT: [&str; 2] = ["recovery_over_timeout_min", "recovery_over_timeout_max"];
 const COUNTS: [&str; 3] = ["results", "results_degraded", "results_again"];
-const COUNTERS: [&str; 5] =
-    ["replies", "clipped", "scaling_error", "aggregation_latency_mean", "aggregation_rate"];
+const COUNTERS: [&str; 5] = ["replies", "clipped", "scaling_error", "aggregation_latency_mean", "aggregation_rate"];
 
 impl Named for Results {
     fn name(&self) -> &'static str {

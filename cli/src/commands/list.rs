@@ -19,6 +19,7 @@ fn registries() -> Vec<(&'static str, Entries)> {
     vec![
         ("formats", entries(wire::FORMATS)),
         ("workloads", entries(workload::WORKLOADS)),
+        ("models", entries(pktgen_generator::dense::models::MODELS)),
         ("schedules", entries(schedule::SCHEDULES)),
         ("topologies", entries(topology::SHAPES)),
         ("programs", entries(program::PROGRAMS)),
