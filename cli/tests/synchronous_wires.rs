@@ -48,9 +48,11 @@ fn replay(before: &[String], name: &str, out: &Path, set: &[&str]) -> Output {
     pktgen(before, &words, set).output().expect("it runs")
 }
 
-/// Blocks per worker over all iterations.
+/// Packets per worker over all iterations: SwitchML sends a window more, to agree on exponents.
 fn blocks(manifest: &Value) -> u64 {
-    number(&manifest["training"]["blocks"]) * ITERATIONS
+    let (blocks, window) = (number(&manifest["training"]["blocks"]), number(&manifest["training"]["window"]));
+    let is_switchml = manifest["config"].as_str().expect("a configuration").contains("workers = \"switchml\"");
+    (blocks + if is_switchml { window.min(blocks) } else { 0 }) * ITERATIONS
 }
 
 /// Every contribution is in a result, every result was right and reached every worker once.

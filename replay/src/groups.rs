@@ -183,6 +183,7 @@ mod tests {
             workers: Arc::new(workers),
             server: device,
             host_rate_bps: rate.bps(),
+            real_time: false,
             udp_checksum: false,
             seed: Seed(0),
             round_trip: 0,

@@ -117,6 +117,7 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
         workers: workers.clone(),
         server: topology.sink().unwrap_or_default(),
         host_rate_bps: host_rate_bps(&topology),
+        real_time: transport.kind.capabilities().real_time,
         udp_checksum,
         seed: Seed(seed),
         round_trip: round_trip(&topology, frame_max as u32),
@@ -210,6 +211,13 @@ fn read_devices(
 /// Do the windows of workers fit their devices? Where a block that has no room is lost for good, they must; where others go
 /// on without it, the reader is told.
 fn check_room(training: &Training, devices: &[Option<Device>]) -> Result<Option<String>> {
+    let few = devices.iter().flatten().find_map(|device| device.program.jobs().filter(|(n, _)| *n < training.jobs));
+    if let Some((served, remedy)) = few {
+        return Err(Error::config(format!(
+            "workload.jobs = {}: the device serves {served}, and the workers of others would wait for ever; {remedy}",
+            training.jobs
+        )));
+    }
     let rooms = devices.iter().flatten().filter_map(|device| device.program.room().zip(Some(device.program.timeout())));
     let Some(((room, key), timeout)) = rooms.min_by_key(|((room, _), _)| *room) else { return Ok(None) };
     if training.window <= room {

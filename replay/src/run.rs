@@ -21,6 +21,7 @@ use crate::capture::{RunDir, claim};
 use crate::clock;
 use crate::driver::real_time::{Progress, Roles, Serve};
 use crate::driver::virtual_time::{Outcome, Simulation};
+use crate::endpoint::ENDPOINTS;
 use crate::ledger::total;
 use crate::plan::{Parts, Plan, plan, prepare, source};
 
@@ -70,7 +71,7 @@ impl Experiment {
         }
         axes.extend(sweep.axes.iter().map(|(key, values)| (key.clone(), values.iter().map(Value::to_label).collect())));
         let mut section = document.section("report")?;
-        let report = read_report(&mut section)?;
+        let report = read_report(&mut section, is_synchronous(&document))?;
         // A single run of a sweep keeps its report's plan; there is nothing to compare it with.
         if let Some(baseline) = &report.baseline
             && !sweep.variants.is_empty()
@@ -428,10 +429,20 @@ fn text(document: &Document, key: &str, default: &str) -> String {
     document.get(key).map_or(default.to_owned(), Value::to_label)
 }
 
-fn read_report(section: &mut Section) -> Result<ReportPlan> {
-    let default = ["received", "absorbed", "loss", "aom_mean/cluster", "aom_mean/worker"];
+/// Do the workers, of the experiment or of a variant, train in iterations?
+fn is_synchronous(document: &Document) -> bool {
+    let named = text(document, "endpoint.workers", "");
+    named.is_empty() && text(document, "workload.kind", "") == "dense"
+        || ENDPOINTS.iter().any(|kind| kind.name() == named && kind.is_synchronous())
+}
+
+fn read_report(section: &mut Section, synchronous: bool) -> Result<ReportPlan> {
+    let default: &[&str] = match synchronous {
+        true => &["iteration_time_mean", "over_ideal", "degraded_share", "sources_mean", "elements_per_s"],
+        false => &["received", "absorbed", "loss", "aom_mean/cluster", "aom_mean/worker"],
+    };
     Ok(ReportPlan {
-        metrics: section.get_list("metrics", &default)?,
+        metrics: section.get_list("metrics", default)?,
         baseline: section.get_opt("baseline")?,
         groups: read_groups(section)?,
         fitted: section.get_list("fitted", &[])?,

@@ -185,6 +185,8 @@ pub struct Facts {
     pub seed: Seed,
     /// The host link of the workers: rate in bit/s of the slowest.
     pub host_rate_bps: u64,
+    /// Does time pass by itself?
+    pub real_time: bool,
     /// Longest time from sending an update to its ACK where nothing waits.
     pub round_trip: Time,
     /// Are workers' states recorded?

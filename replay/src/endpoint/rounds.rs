@@ -378,8 +378,9 @@ impl<P: Protocol> Endpoint for Rounds<P> {
         let (count, least) = waiting.fold((0, u32::MAX), |(n, least), worker| (n + 1, least.min(worker.iteration)));
         (count > 0).then(|| {
             format!(
-                "{count} workers wait for results that do not come, the first in iteration {least} of {}: a device dropped their \
-                 packets (see the drops by reason) or waits for others; set endpoint.retransmit, target.mitigation, or a smaller window",
+                "{count} workers wait for results that do not come, the first in iteration {least} of {}: their packets or results were lost, \
+                 which the drops by reason tell (table_full: raise target.block_cnt_max or lower the window), or a device waits for others \
+                 (target.mitigation = false). endpoint.retransmit sends again",
                 self.dense.iterations()
             )
         })

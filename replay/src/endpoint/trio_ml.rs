@@ -11,6 +11,7 @@ use pktgen_generator::{Error, Result};
 
 use super::rounds::{
     Contribution, Layout, Protocol, ResultHead, Rounds, Scaling, Settings, dense_of, direction, read_count, read_scale,
+    read_span,
 };
 use super::{Endpoint, Facts, Identity, WorkerKind};
 use crate::transport::Heads;
@@ -32,7 +33,7 @@ impl Named for TrioMlKind {
 
 impl WorkerKind for TrioMlKind {
     fn keys(&self) -> &'static [&'static str] {
-        &["window", "scale", "missed", "iterations_to_target"]
+        &["window", "scale", "missed", "retransmit", "iterations_to_target"]
     }
 
     fn format(&self) -> &'static str {
@@ -61,7 +62,15 @@ impl WorkerKind for TrioMlKind {
         let dense = dense_of(source.as_ref(), self.name())?;
         let window = read_count(section, "window", WINDOW_MAX, WINDOW_MAX)?;
         let scale = read_scale(section)?;
-        let settings = Settings::read(section, facts, &dense, window, false)?;
+        let retransmit = read_span(section, "retransmit")?;
+        if retransmit.is_some() && facts.real_time {
+            return Err(Error::config(format!(
+                "{}: a Trio-ML packet does not say which transmission it is, so on wires the books could not tell them apart; leave it \
+                 out, or use transport.kind = \"virtual\"",
+                section.place("retransmit")
+            )));
+        }
+        let settings = Settings { retransmit, ..Settings::read(section, facts, &dense, window, false)? };
         if dense.iterations() > 1 << 16 {
             return Err(Error::config(format!(
                 "workload.iterations: {} are more than the 16 bits of gen_id tell apart (65536)",

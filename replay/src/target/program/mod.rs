@@ -40,6 +40,11 @@ pub trait Program: Send {
         None
     }
 
+    /// How many jobs it serves, and how it would serve more; none if it serves all.
+    fn jobs(&self) -> Option<(u16, &'static str)> {
+        None
+    }
+
     /// What it counted, for the manifest.
     fn counters(&self) -> Vec<(&'static str, u64)> {
         Vec::new()

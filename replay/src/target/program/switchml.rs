@@ -321,6 +321,10 @@ impl Program for SwitchMl {
         self.leave(t, context);
     }
 
+    fn jobs(&self) -> Option<(u16, &'static str)> {
+        (!self.settings.several).then_some((1, "target.jobs = \"several\" gives each a pool of its own"))
+    }
+
     fn room(&self) -> Option<(u32, &'static str)> {
         Some((u32::from(self.settings.pool), "target.pool"))
     }

@@ -113,6 +113,7 @@ struct Counts {
     packet_time_ps: u64,
     records_max: u64,
     notifications: u64,
+    late_evicted: u64,
     permanent_stragglers: u64,
     temporary_stragglers: u64,
     removed_stragglers: u64,
@@ -127,6 +128,8 @@ enum Way {
     Join(u32),
     /// The record of its block is of an earlier iteration.
     Replace(u32),
+    /// A new record in the place of one that a late packet opened.
+    MakeRoom(u32),
 }
 
 struct TrioMl {
@@ -151,7 +154,7 @@ impl TrioMl {
         let mut jobs: Vec<Option<JobRecord>> = Vec::new();
         for (id, at) in place.jobs.iter().enumerate() {
             let job = (!at.sources.is_empty()).then(|| {
-                let mut job = JobRecord::new(id as u8, at, &settings);
+                let mut job = JobRecord::new(id as u8, at, &settings, place.jobs.len());
                 let class = scanners.iter().position(|scanner| scanner.period() == job.timeout());
                 job.class = class.unwrap_or_else(|| {
                     scanners.push(Scanner::new(job.timeout(), settings.timers));
@@ -309,8 +312,11 @@ impl TrioMl {
         }
         // Figure 17: the mask says who takes part.
         if !job.src_mask.has(header.source) {
-            self.slow.heard |= job.watch.hear(header.source);
-            return Err(Reason::UnknownSource);
+            // Nobody waits for a source that was taken out; what it sends still counts (ours).
+            if !job.watch.hear(header.source) {
+                return Err(Reason::UnknownSource);
+            }
+            self.slow.heard = true;
         }
         // A count that cannot be right would make that of the Result wrong, which receivers divide by (§5).
         let workers = job.workers_of[usize::from(header.source)];
@@ -324,8 +330,12 @@ impl TrioMl {
                 return Err(Reason::Late);
             }
             // §4: the cap on blocks shares memory between jobs.
-            let room = job.block_curr_cnt < job.block_cnt_max;
-            return if room { Ok(Way::Open { late }) } else { Err(Reason::TableFull) };
+            if job.block_curr_cnt < job.block_cnt_max {
+                return Ok(Way::Open { late });
+            }
+            // What came late is of no use to anybody, and must not keep out what is waited for (ours).
+            let oldest = if late { None } else { job.oldest_late(&self.table) };
+            return oldest.map(Way::MakeRoom).ok_or(Reason::TableFull);
         };
         let record = self.table.get(index);
         // §4: the generation tells blocks of consecutive iterations apart.
@@ -365,6 +375,12 @@ impl TrioMl {
                 self.give_up(frame.t, old, context);
                 self.open(frame, &header, false, context)
             }
+            Ok(Way::MakeRoom(late)) => {
+                self.counts.late_evicted += 1;
+                self.table.get_mut(late).aged = true;
+                self.give_up(frame.t, late, context);
+                self.open(frame, &header, false, context)
+            }
             Err(reason) => {
                 if let Some(chip) = &mut self.chip {
                     chip.refuse(frame.t);
@@ -391,6 +407,9 @@ impl TrioMl {
             self.scanners[class].created(frame.t);
         }
         let index = self.table.insert(record, class);
+        if let (true, Some(job)) = (late, &mut self.jobs[usize::from(header.job)]) {
+            job.late.push_back((index, header.block, frame.packet));
+        }
         self.counts.records_max = self.counts.records_max.max(u64::from(self.table.live()));
         context.books.passes(frame.t, frame, Action::Queued);
         set_values(self.table.sums_mut(index), values(context.pool.payload(frame), header));
@@ -475,6 +494,7 @@ impl Program for TrioMl {
             ("packet_time_ps", counts.packet_time_ps),
             ("records_max", counts.records_max),
             ("notifications", counts.notifications),
+            ("late_evicted", counts.late_evicted),
             ("permanent_stragglers", counts.permanent_stragglers),
             ("temporary_stragglers", counts.temporary_stragglers),
             ("removed_stragglers", counts.removed_stragglers),

@@ -145,6 +145,7 @@ pub(super) fn open(
         udp_checksum,
         seed: Seed(7),
         host_rate_bps: 1_000_000_000,
+        real_time: false,
         round_trip: 0,
         states: false,
     };

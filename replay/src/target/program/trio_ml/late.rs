@@ -1,11 +1,16 @@
 //! Which blocks were finished of late: to tell packets that come too late (ours; the paper's device forgets a block with
 //! its Result, so that such a packet opens a new record).
 
-/// A direct-mapped memory of one job's finished blocks. Block ids run on, so their low bits are spread well.
+/// A direct-mapped memory of one job's finished blocks, by block id: it forgets one when another with the same low bits is
+/// finished, so it holds the models that have no more blocks than it has entries.
 #[derive(Debug, Clone)]
 pub struct Finished {
     entries: Vec<Entry>,
 }
+
+/// Blocks of the largest model, and entries of all jobs together.
+const MODEL: usize = 1 << 17;
+const ENTRIES_MAX: usize = 1 << 20;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry {
@@ -15,9 +20,12 @@ struct Entry {
 }
 
 impl Finished {
-    /// With room for twice the blocks that a job may have under way, and for 64.
-    pub fn new(blocks: u16) -> Self {
-        Finished { entries: vec![Entry::default(); (usize::from(blocks) * 2).max(64).next_power_of_two()] }
+    /// With room for twice the blocks that a job may have under way, for 64, and for the largest models (VGG11 has 129,750
+    /// blocks of 1024) where so many jobs leave the memory.
+    pub fn new(blocks: u16, jobs: usize) -> Self {
+        let model = (ENTRIES_MAX / jobs.max(1)).min(MODEL);
+        let room = (usize::from(blocks) * 2).max(64).max(model);
+        Finished { entries: vec![Entry::default(); room.next_power_of_two()] }
     }
 
     #[inline]
@@ -52,7 +60,7 @@ mod tests {
 
     #[test]
     fn what_was_finished_is_known_until_its_place_is_needed() {
-        let mut finished = Finished::new(3);
+        let mut finished = Finished::new(3, ENTRIES_MAX);
         assert!(!finished.knows(0, 0), "nothing was finished");
         finished.remember(5, 65535);
         assert!(finished.knows(5, 65535) && finished.knows(5, 65000) && !finished.knows(5, 0));

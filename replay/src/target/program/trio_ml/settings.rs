@@ -69,6 +69,12 @@ impl Settings {
         let timeout_ms = milliseconds(section, "timeout", 10)?;
         let top_timeout_ms = milliseconds(section, "top_timeout", 2 * u16::from(timeout_ms))?;
         let on_top = place.jobs.iter().any(has_devices_below);
+        if on_top && 2 * u16::from(timeout_ms) > u16::from(u8::MAX) {
+            return Err(Error::config(format!(
+                "{}: {timeout_ms}ms: the device above waits twice as long, and block_exp holds 255 ms; use at most 127ms",
+                section.place("timeout")
+            )));
+        }
         if on_top && u16::from(top_timeout_ms) < 2 * u16::from(timeout_ms) {
             return Err(Error::config(format!(
                 "{}: {top_timeout_ms}ms is less than twice target.timeout = {timeout_ms}ms, which the devices below may \

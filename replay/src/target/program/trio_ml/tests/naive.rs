@@ -25,6 +25,8 @@ pub struct Naive {
     pub rows: Vec<Row>,
     pub results: Vec<Plain>,
     pub late: u64,
+    /// Is the packet at hand late?
+    comes_late: bool,
     pub open: Vec<Record>,
     finished: BTreeMap<(u8, u32), u16>,
     now: Time,
@@ -44,6 +46,8 @@ pub struct Record {
     last: bool,
     degraded: bool,
     aged: bool,
+    /// A late packet opened it.
+    late: bool,
 }
 
 /// Is `a` at most half a circle ahead of `b`?
@@ -64,6 +68,7 @@ impl Naive {
             rows: Vec::new(),
             results: Vec::new(),
             late: 0,
+            comes_late: false,
             open: Vec::new(),
             finished: BTreeMap::new(),
             now: -1,
@@ -124,6 +129,7 @@ impl Naive {
 
     fn reason(&mut self, input: &Input) -> Result<Option<usize>, Reason> {
         let h = &input.header;
+        self.comes_late = false;
         if h.age_op > 1 {
             return Err(Reason::Malformed);
         }
@@ -158,11 +164,22 @@ impl Naive {
                 let before = self.finished.get(&(h.job, h.block));
                 let late = before.is_some_and(|finished| !ahead(h.generation, *finished));
                 self.late += u64::from(late);
+                self.comes_late = late;
                 if late && self.tombstones {
                     return Err(Reason::Late);
                 }
                 let under_way = self.open.iter().filter(|r| r.job == h.job).count();
-                if under_way < self.blocks_max { Ok(None) } else { Err(Reason::TableFull) }
+                if under_way < self.blocks_max {
+                    return Ok(None);
+                }
+                match self.open.iter().position(|r| r.job == h.job && r.late).filter(|_| !late) {
+                    None => Err(Reason::TableFull),
+                    Some(oldest) => {
+                        let old = self.open.remove(oldest);
+                        self.close(input.t, Record { aged: true, degraded: true, ..old });
+                        Ok(None)
+                    }
+                }
             }
         }
     }
@@ -191,6 +208,7 @@ impl Naive {
                     last: false,
                     degraded: false,
                     aged: false,
+                    late: self.comes_late,
                 });
                 self.open.len() - 1
             }
