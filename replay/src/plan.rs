@@ -134,11 +134,7 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
         training.timeout_ps = devices.iter().flatten().filter_map(|device| device.program.timeout()).min();
         remarks.extend(check_room(training, &devices)?);
     }
-    let goal = capture.goal.map(|n| Goal::new(n, workers.cluster_of.iter().map(|c| *c != NO_CLUSTER)));
-    let ledger = match senders.content() {
-        Some(content) => Ledger::of_results(workers.len(), content),
-        None => Ledger::new(workers.len(), elements_in(frame_max), goal),
-    };
+    let ledger = open_ledger(senders.as_ref(), &workers, elements_in(frame_max), capture.goal);
     document.finish(SECTIONS)?;
     let nodes = topology.nodes.iter().map(|n| n.name.clone()).collect();
     Ok(Plan {
@@ -166,6 +162,15 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
         nodes,
         config: document.resolved(),
     })
+}
+
+/// The account of a run: of results where workers know what contributions are, else of updates.
+fn open_ledger(senders: &dyn Endpoint, workers: &Population, elements: usize, goal: Option<u32>) -> Ledger {
+    let goal = goal.map(|n| Goal::new(n, workers.cluster_of.iter().map(|c| *c != NO_CLUSTER)));
+    match senders.content() {
+        Some(content) => Ledger::of_results(workers.len(), content),
+        None => Ledger::new(workers.len(), elements, goal),
+    }
 }
 
 /// What stands at the top of an experiment, and sections that a run does not read.

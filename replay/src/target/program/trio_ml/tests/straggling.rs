@@ -1,7 +1,7 @@
 //! The slow timer.
 
 use pktgen_generator::config::Value;
-use pktgen_generator::record::{PacketId, Reason};
+use pktgen_generator::record::PacketId;
 use pktgen_generator::time::{MS, NEVER, SECOND, Time};
 use pktgen_generator::wire::trio_ml::{Header, STRAGGLER};
 
