@@ -75,12 +75,12 @@ impl WorkerKind for SwitchMlKind {
         let elements = dense.elements_per_packet();
         if !ELEMENTS.contains(&elements) {
             return Err(Error::config(format!(
-                "workload.elements: {elements} is no size of a SwitchML packet; there are {ELEMENTS:?}"
+                "workload.elements: {elements} is no size of a SwitchML packet; use one of {ELEMENTS:?}"
             )));
         }
         if dense.workers_per_job() > WORKERS_MAX {
             return Err(Error::config(format!(
-                "workload.workers: {} are more than the {WORKERS_MAX} bits of a slot's bitmap",
+                "workload.workers: {} are more than the {WORKERS_MAX} bits of a slot's bitmap; use at most {WORKERS_MAX} per job",
                 dense.workers_per_job()
             )));
         }
