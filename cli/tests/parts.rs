@@ -3,13 +3,14 @@
 //! makes and removes; where it may not, it says SKIPPED and why.
 
 mod netns;
+mod serving;
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use netns::Net;
 use serde_json::Value;
+use serving::Serving;
 
 const RUN: &str = "Olaf,rate=40Mbps,seed=1";
 const FOUR: &str = "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]";
@@ -28,42 +29,10 @@ fn pktgen(before: &[String], words: &[&str], set: &[String]) -> Command {
 }
 
 /// A part that serves, ready.
-struct Serving(Child);
-
-impl Serving {
-    fn start(before: &[String], what: &str, out: &Path, set: &[String], idle: &str) -> Serving {
-        let out = out.display().to_string();
-        let words = [what, &config(), "--run", RUN, "--out", &out, "--idle", idle, "--for", "60s"];
-        let mut command = pktgen(before, &words, set);
-        let mut serving = Serving(command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("starts"));
-        let mut stderr = BufReader::new(serving.0.stderr.take().expect("stderr"));
-        let (mut line, mut said) = (String::new(), String::new());
-        while stderr.read_line(&mut line).is_ok_and(|n| n > 0) {
-            if line.starts_with("ready") {
-                // What comes later must not block it.
-                std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
-                return serving;
-            }
-            said += &std::mem::take(&mut line);
-        }
-        panic!("{what} is not ready: {said}");
-    }
-
-    fn end(mut self) -> i32 {
-        self.0.wait().expect("it ends").code().unwrap_or(-1)
-    }
-
-    /// The process that serves: `ip netns exec` becomes it.
-    fn pid(&self) -> u32 {
-        self.0.id()
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn serving(before: &[String], what: &str, out: &Path, set: &[String], idle: &str) -> Serving {
+    let out = out.display().to_string();
+    let words = [what, &config(), "--run", RUN, "--out", &out, "--idle", idle, "--for", "60s"];
+    Serving::start(pktgen(before, &words, set), what)
 }
 
 fn signal(pid: u32, name: &str) {
@@ -81,8 +50,8 @@ fn said(output: &Output) -> String {
 /// Runs the three parts and joins them. The folder of the whole.
 fn whole(folder: &Path, spaces: [&[String]; 3], set: &[String]) -> PathBuf {
     let dirs = ["workers", "device", "server", "whole"].map(|name| folder.join(name));
-    let server = Serving::start(spaces[2], "capture", &dirs[2], set, "1s");
-    let device = Serving::start(spaces[1], "target", &dirs[1], set, "1s");
+    let server = serving(spaces[2], "capture", &dirs[2], set, "1s");
+    let device = serving(spaces[1], "target", &dirs[1], set, "1s");
     let out = dirs[0].display().to_string();
     let words = ["-q", "replay", &config(), "--role", "workers", "--run", RUN, "--out", &out];
     let output = pktgen(spaces[0], &words, set).output().expect("it runs");
@@ -177,7 +146,7 @@ fn killed(net: &Net, folder: &Path) {
         let output = Command::new("ip").args(["-n", &inside[3], "-d", "link", "show", "d0"]).output().expect("ip runs");
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    let device = Serving::start(&inside, "target", &folder.join("killed"), &set, "60s");
+    let device = serving(&inside, "target", &folder.join("killed"), &set, "60s");
     assert!(link().contains("xdp"), "{}", link());
     let mut threads = 0;
     for task in std::fs::read_dir(format!("/proc/{}/task", device.pid())).expect("a process") {
@@ -192,7 +161,7 @@ fn killed(net: &Net, folder: &Path) {
     assert!(!link().contains("xdp"), "{}", link());
     assert_eq!(manifest(&folder.join("killed"))["state"], "running");
     // The same device again: nothing is in its way; and this time it is asked to end.
-    let device = Serving::start(&inside, "target", &folder.join("asked"), &set, "60s");
+    let device = serving(&inside, "target", &folder.join("asked"), &set, "60s");
     signal(device.pid(), "-INT");
     assert_eq!(device.end(), 0);
     let manifest = manifest(&folder.join("asked"));

@@ -3,13 +3,14 @@
 //! it says SKIPPED and why.
 
 mod netns;
+mod serving;
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use netns::Net;
 use serde_json::Value;
+use serving::Serving;
 
 const WORKERS: u64 = 4;
 const ITERATIONS: u64 = 5;
@@ -228,44 +229,17 @@ fn recovery_ms(dir: &Path) -> (f64, f64) {
     (of(0), of(1))
 }
 
-/// A part that serves, ready.
-struct Serving(Child);
-
-impl Serving {
-    fn start(before: &[String], name: &str, out: &Path, set: &[&str]) -> Serving {
-        let words = ["target", &config(name), "--out", &out.display().to_string(), "--idle", "1s", "--for", "60s"];
-        let mut command = pktgen(before, &words, set);
-        let mut serving = Serving(command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("starts"));
-        let mut stderr = BufReader::new(serving.0.stderr.take().expect("stderr"));
-        let (mut line, mut said) = (String::new(), String::new());
-        while stderr.read_line(&mut line).is_ok_and(|n| n > 0) {
-            if line.starts_with("ready") {
-                // What comes later must not block it.
-                std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
-                return serving;
-            }
-            said += &std::mem::take(&mut line);
-        }
-        panic!("the device is not ready: {said}");
-    }
-
-    fn end(mut self) -> i32 {
-        self.0.wait().expect("it ends").code().unwrap_or(-1)
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// The device, ready.
+fn serving(before: &[String], name: &str, out: &Path, set: &[&str]) -> Serving {
+    let words = ["target", &config(name), "--out", &out.display().to_string(), "--idle", "1s", "--for", "60s"];
+    Serving::start(pktgen(before, &words, set), "the device")
 }
 
 /// Runs the two parts and joins them. The folder of the whole.
 fn whole(folder: &Path, spaces: [&[String]; 2], name: &str, set: &[&str]) -> PathBuf {
     let dirs = ["workers", "device", "whole"].map(|name| folder.join(name));
     let texts = dirs.each_ref().map(|dir| dir.display().to_string());
-    let device = Serving::start(spaces[1], name, &dirs[1], set);
+    let device = serving(spaces[1], name, &dirs[1], set);
     let words = ["-q", "replay", &config(name), "--role", "workers", "--out", &texts[0]];
     let output = pktgen(spaces[0], &words, set).output().expect("it runs");
     assert!(output.status.success(), "{set:?}: {}", said(&output));

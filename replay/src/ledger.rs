@@ -70,9 +70,9 @@ pub struct Ledger {
     goal: Option<Goal>,
     /// What contributions to results are, in synchronous aggregation: nothing is kept of them then.
     content: Option<Box<dyn Content>>,
-    /// Room for a sum of contributions, and for the members of one whose error is looked at.
+    /// Room for a sum of contributions, and for the members that it is of.
     sums: Vec<i32>,
-    sampled: Vec<PacketId>,
+    under_way: Vec<PacketId>,
     /// Errors of scaling.
     error: Error,
     /// Rows that speak of packets that are not under way.
@@ -93,7 +93,7 @@ impl Ledger {
             goal,
             content: None,
             sums: Vec::new(),
-            sampled: Vec::new(),
+            under_way: Vec::new(),
             error: Error::default(),
             strangers: 0,
         }

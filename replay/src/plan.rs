@@ -128,8 +128,7 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
     let (senders, receiver) = read_endpoints(&mut document, endpoint, kind, &facts, opened.source)?;
     let mut training = senders.training();
     let frame_bytes = senders.frame_bytes().unwrap_or(frame_max + ACK_HEAD - UPDATE_HEAD);
-    let device = DevicePlan { kind, frame_bytes, real_time: transport.kind.capabilities().real_time };
-    let (devices, changes, mut remarks) = read_devices(&mut document, &topology, &facts, device, &capture)?;
+    let (devices, changes, mut remarks) = read_devices(&mut document, &topology, &facts, frame_bytes, &capture)?;
     if let Some(training) = &mut training {
         training.timeout_ps = devices.iter().flatten().filter_map(|device| device.program.timeout()).min();
         remarks.extend(check_room(training, &devices)?);
@@ -194,13 +193,12 @@ fn read_devices(
     document: &mut Document,
     topology: &Topology,
     facts: &Facts,
-    plan: DevicePlan,
+    frame_bytes: usize,
     capture: &Capture,
 ) -> Result<Made> {
     let mut target = document.section("target")?;
-    let listens = plan.kind.listens();
-    let devices = Devices::read(&mut target, topology, facts, plan)?;
-    let remarks = remarks(listens, devices.tells_congestion(&target)?, &devices, capture);
+    let devices = Devices::read(&mut target, topology, facts, frame_bytes)?;
+    let remarks = remarks(facts.kind.listens(), devices.tells_congestion(&target)?, &devices, capture);
     let changes = Groups::new(topology, &devices.routes, facts).changes(facts);
     let devices = devices.build_all(&mut target, topology)?;
     for discipline in QUEUES {
@@ -416,13 +414,6 @@ fn read_capture(document: &mut Document) -> Result<Capture> {
     Ok(Capture { records, states, pcap, until: until.map_or(NEVER, Span::ps), goal })
 }
 
-/// What devices must fit.
-struct DevicePlan {
-    kind: &'static dyn WorkerKind,
-    frame_bytes: usize,
-    real_time: bool,
-}
-
 /// How the devices of a run are made.
 struct Devices {
     jobs: Vec<Arc<Vec<JobPlace>>>,
@@ -439,8 +430,8 @@ struct Devices {
 }
 
 impl Devices {
-    fn read(section: &mut Section, topology: &Topology, facts: &Facts, plan: DevicePlan) -> Result<Self> {
-        let synchronous = plan.kind.is_synchronous();
+    fn read(section: &mut Section, topology: &Topology, facts: &Facts, frame_bytes: usize) -> Result<Self> {
+        let synchronous = facts.kind.is_synchronous();
         let kind: String = section.get("kind", "software")?;
         if kind != "software" {
             return Err(Error::config(format!(
@@ -448,10 +439,10 @@ impl Devices {
                 section.place("kind")
             )));
         }
-        let program: String = section.get("program", if synchronous { plan.kind.format() } else { "olaf" })?;
+        let program: String = section.get("program", if synchronous { facts.kind.format() } else { "olaf" })?;
         let queue: String = section.get("queue", if synchronous { "fifo" } else { "olaf" })?;
         let chosen = find(PROGRAMS, "program", &program, &section.place("program"))?;
-        agree(plan.kind, chosen, topology)?;
+        agree(facts.kind, chosen, topology)?;
         let efficiency: f64 = section.get("dequeue_efficiency", 1.0)?;
         if !(efficiency > 0.0 && efficiency <= 1.0) {
             return Err(Error::config(format!(
@@ -470,15 +461,15 @@ impl Devices {
         let routes: Vec<_> = topology.routes().into_iter().map(Arc::new).collect();
         let groups = Groups::new(topology, &routes, facts);
         let mut jobs = if synchronous { groups.jobs() } else { vec![Vec::new(); topology.nodes.len()] };
-        if plan.real_time {
+        if facts.real_time {
             // All workers are at the end of one cable.
             jobs.iter_mut().flatten().for_each(|job| job.ports.truncate(1));
         }
         let group_ports = groups.tables();
         Ok(Devices {
             jobs: jobs.into_iter().map(Arc::new).collect(),
-            frame_bytes: plan.frame_bytes,
-            real_time: plan.real_time,
+            frame_bytes,
+            real_time: facts.real_time,
             udp_checksum: facts.udp_checksum,
             program,
             queue,

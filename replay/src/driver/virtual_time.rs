@@ -62,6 +62,18 @@ impl Device {
     pub fn new(node: NodeId, program: Box<dyn Program>, ports: Vec<Port>) -> Self {
         Device { program, ports, books: Books { node, ..Default::default() }, first_slot: 0, timer_slot: 0 }
     }
+
+    /// Lets the program do something, with a context on this device.
+    pub(crate) fn call(
+        &mut self,
+        pool: &mut Pool,
+        out: &mut Outbox,
+        touched: &mut Vec<u16>,
+        act: impl FnOnce(&mut dyn Program, &mut Context),
+    ) {
+        let mut context = Context::new(pool, &mut self.books, &mut self.ports, out, touched);
+        act(self.program.as_mut(), &mut context);
+    }
 }
 
 /// The network interface of a host or server: an unlimited queue before its one link.
@@ -374,9 +386,7 @@ impl Simulation {
     /// A device's program wanted to be called at `t`.
     fn on_timer(&mut self, t: Time, node: NodeId, recorder: &mut dyn Recorder) -> Result<()> {
         let Place::Device(device) = &mut self.places[usize::from(node)] else { unreachable!("timers are devices'") };
-        let mut context =
-            Context::new(&mut self.pool, &mut device.books, &mut device.ports, &mut self.out, &mut self.touched);
-        device.program.on_timer(t, &mut context);
+        device.call(&mut self.pool, &mut self.out, &mut self.touched, |program, context| program.on_timer(t, context));
         self.settle_device(node, recorder)
     }
 
@@ -410,14 +420,8 @@ impl Simulation {
     fn arrive(&mut self, node: NodeId, frame: Frame, recorder: &mut dyn Recorder) -> Result<()> {
         match &mut self.places[usize::from(node)] {
             Place::Device(device) => {
-                let mut context = Context::new(
-                    &mut self.pool,
-                    &mut device.books,
-                    &mut device.ports,
-                    &mut self.out,
-                    &mut self.touched,
-                );
-                device.program.on_burst(&[frame], &mut context);
+                let act = |program: &mut dyn Program, context: &mut Context| program.on_burst(&[frame], context);
+                device.call(&mut self.pool, &mut self.out, &mut self.touched, act);
                 self.settle_device(node, recorder)
             }
             Place::Server(_) => {

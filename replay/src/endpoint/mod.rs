@@ -138,8 +138,8 @@ pub struct Error {
 
 /// The integers that workers contribute, as a pure function.
 pub trait Content: Send {
-    /// Adds the contribution of `packet`'s worker to `sums`, with wrap-around; returns how many elements it has.
-    fn add(&mut self, packet: PacketId, sums: &mut [i32]) -> usize;
+    /// Adds the contributions of `members` to `sums`, with wrap-around; returns how many elements the last one has.
+    fn add(&mut self, members: &[PacketId], sums: &mut [i32]) -> usize;
     /// How far the mean that a worker makes of `sums` (Trio §5: divided by the sources in them) is from that of the
     /// gradients of `members` before they were scaled.
     fn error(&mut self, _members: &[PacketId], _sums: &[i32]) -> Error {

@@ -12,8 +12,6 @@ mod settings;
 mod tests;
 mod worker;
 
-use std::sync::Arc;
-
 use pktgen_generator::dense::Dense;
 use pktgen_generator::record::{PacketId, Received, Reply, Sent, SumOk, Training};
 use pktgen_generator::time::{NEVER, Time};
@@ -96,7 +94,6 @@ pub(super) struct Rounds<P> {
     protocol: P,
     settings: Settings,
     layout: Layout,
-    dense: Arc<Dense>,
     facts: Facts,
     workers: Vec<Worker>,
     /// Workers of each node.
@@ -160,7 +157,6 @@ impl<P: Protocol> Rounds<P> {
             protocol,
             settings,
             layout,
-            dense,
             facts: facts.clone(),
             clipped: 0,
         };
@@ -202,7 +198,7 @@ impl<P: Protocol> Rounds<P> {
             attempt,
             told: own.told(&self.layout, block),
         };
-        let bytes = self.protocol.frame_bytes(&self.dense, block);
+        let bytes = self.protocol.frame_bytes(&self.layout.dense, block);
         let buffer = pool.take();
         let frame_bytes = &mut pool.bytes_mut(buffer)[..bytes];
         let template = &mut self.templates[worker as usize];
@@ -248,7 +244,7 @@ impl<P: Protocol> Rounds<P> {
         };
         // Where the protocol does not name the job, the group that it was sent to does.
         let job = frame.cluster;
-        let head = head.filter(|head| job < self.dense.jobs() && head.job.is_none_or(|own| own == job));
+        let head = head.filter(|head| job < self.layout.dense.jobs() && head.job.is_none_or(|own| own == job));
         let Some(head) = head else {
             host.foreign += u64::from(frame.kind != Kind::Result || !self.protocol.is_notice(pool.payload(frame)));
             return pool.release(frame.buffer);
@@ -275,7 +271,7 @@ impl<P: Protocol> Rounds<P> {
             Some(_) => None,
             None => worker_of(target_ip(pool.frame(frame)), self.workers.len()),
         };
-        let per_job = self.dense.workers_per_job();
+        let per_job = self.layout.dense.workers_per_job();
         let jobs_own = u32::from(job) * per_job..(u32::from(job) + 1) * per_job;
         self.hearers.clear();
         match self.at_node.get(usize::from(node)) {
@@ -381,7 +377,7 @@ impl<P: Protocol> Endpoint for Rounds<P> {
                 "{count} workers wait for results that do not come, the first in iteration {least} of {}: their packets or results were lost, \
                  which the drops by reason tell (table_full: raise target.block_cnt_max or lower the window), or a device waits for others \
                  (target.mitigation = false). endpoint.retransmit sends again",
-                self.dense.iterations()
+                self.layout.dense.iterations()
             )
         })
     }
@@ -395,7 +391,7 @@ impl<P: Protocol> Endpoint for Rounds<P> {
     }
 
     fn frame_bytes(&self) -> Option<usize> {
-        Some(self.protocol.frame_bytes(&self.dense, 0))
+        Some(self.protocol.frame_bytes(&self.layout.dense, 0))
     }
 
     fn clipped(&self) -> u64 {

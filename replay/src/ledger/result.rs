@@ -21,18 +21,15 @@ impl Ledger {
             return SumOk::Unknown;
         };
         self.sums.fill(0);
-        let (mut member, mut elements) = (group.first, 0);
-        let sampled = packet.seq().is_multiple_of(SAMPLED);
-        self.sampled.clear();
+        self.under_way.clear();
+        let mut member = group.first;
         while member != END {
-            elements = content.add(self.members[member as usize], &mut self.sums);
-            if sampled {
-                self.sampled.push(self.members[member as usize]);
-            }
+            self.under_way.push(self.members[member as usize]);
             member = self.next[member as usize];
         }
-        if sampled {
-            let Error { off, of } = content.error(&self.sampled, &self.sums[..elements]);
+        let elements = content.add(&self.under_way, &mut self.sums);
+        if packet.seq().is_multiple_of(SAMPLED) {
+            let Error { off, of } = content.error(&self.under_way, &self.sums[..elements]);
             self.error = Error { off: self.error.off + off, of: self.error.of + of };
         }
         let right = u32::from(count) == group.count && same(&self.sums[..elements]);
@@ -87,8 +84,8 @@ mod tests {
     struct Numbers;
 
     impl Content for Numbers {
-        fn add(&mut self, packet: PacketId, sums: &mut [i32]) -> usize {
-            sums[0] += packet.worker() as i32 + 1;
+        fn add(&mut self, members: &[PacketId], sums: &mut [i32]) -> usize {
+            members.iter().for_each(|packet| sums[0] += packet.worker() as i32 + 1);
             1
         }
         fn elements(&self) -> usize {

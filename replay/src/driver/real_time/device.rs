@@ -15,7 +15,7 @@ use crate::driver::virtual_time::Device;
 use crate::endpoint::Facts;
 use crate::frame::{BURST, Frame, Pool};
 use crate::groups::Regroup;
-use crate::target::context::{Context, Outbox};
+use crate::target::context::Outbox;
 use crate::transport::Wire;
 
 /// Towards the workers, and towards the server.
@@ -133,14 +133,8 @@ impl<'a> DeviceRole<'a> {
 
     /// The program wanted to be called.
     fn on_timer(&mut self, now: Time) {
-        let mut context = Context::new(
-            &mut self.pool,
-            &mut self.device.books,
-            &mut self.device.ports,
-            &mut self.out,
-            &mut self.touched,
-        );
-        self.device.program.on_timer(now, &mut context);
+        let DeviceRole { device, pool, out, touched, .. } = self;
+        device.call(pool, out, touched, |program, context| program.on_timer(now, context));
         self.touched.clear();
     }
 
@@ -174,14 +168,8 @@ impl<'a> DeviceRole<'a> {
             let now = shared.clock.now();
             self.regroup(now);
             self.batch.iter_mut().for_each(|frame| frame.t = now);
-            let mut context = Context::new(
-                &mut self.pool,
-                &mut self.device.books,
-                &mut self.device.ports,
-                &mut self.out,
-                &mut self.touched,
-            );
-            self.device.program.on_burst(&self.batch, &mut context);
+            let DeviceRole { device, pool, out, touched, batch, .. } = self;
+            device.call(pool, out, touched, |program, context| program.on_burst(batch, context));
             self.batch.clear();
             self.touched.clear();
             self.settle()?;

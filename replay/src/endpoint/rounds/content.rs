@@ -37,16 +37,27 @@ impl Contributions {
 }
 
 impl Content for Contributions {
-    fn add(&mut self, packet: PacketId, sums: &mut [i32]) -> usize {
-        let (iteration, Some(block)) = self.find(packet) else { return self.room.len() };
-        let Layout { dense, .. } = &self.layout;
-        let elements = usize::from(dense.elements_of(block));
-        let scale = self.layout.scale_of(packet.worker(), iteration, block);
-        dense.fixed(packet.worker(), iteration, block, scale, &mut self.room[..elements]);
-        for (sum, value) in sums.iter_mut().zip(&self.room[..elements]) {
-            *sum = sum.wrapping_add(*value);
+    fn add(&mut self, members: &[PacketId], sums: &mut [i32]) -> usize {
+        let mut elements = self.room.len();
+        // All members are of one block and job, unless a device is wrong: then each is what it is.
+        let mut known = None;
+        for packet in members {
+            let (iteration, Some(block)) = self.find(*packet) else { continue };
+            let (worker, dense) = (packet.worker(), &self.layout.dense);
+            let key = (dense.job_of(worker), iteration, block);
+            let scale = match known {
+                Some((same, scale)) if same == key => scale,
+                _ => self.layout.scale_of(worker, iteration, block),
+            };
+            known = Some((key, scale));
+            let own = usize::from(dense.elements_of(block));
+            dense.fixed(worker, iteration, block, scale, &mut self.room[..own]);
+            for (sum, value) in sums.iter_mut().zip(&self.room[..own]) {
+                *sum = sum.wrapping_add(*value);
+            }
+            elements = if self.whole { self.room.len() } else { own };
         }
-        if self.whole { self.room.len() } else { elements }
+        elements
     }
 
     fn error(&mut self, members: &[PacketId], sums: &[i32]) -> Error {
