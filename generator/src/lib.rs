@@ -22,6 +22,8 @@ pub mod record;
 pub mod registry;
 pub mod schedule;
 pub mod seed;
+pub mod sparse;
+pub mod study;
 pub mod time;
 pub mod topology;
 pub mod trace;

@@ -1,0 +1,51 @@
+//! What is measured without a network: an experiment with a section `[study]` instead of a workload.
+//!
+//! Sweeps, seeds, published values and reports work as for runs: every run of the sweep has one study, whose findings
+//! are kept in the manifest and become metrics. To add one: a new file here, its `mod` line and its entry in
+//! [`STUDIES`]. Called by `pktgen-replay` when an experiment with a study is run.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::config::Section;
+use crate::registry::Named;
+use crate::seed::Seed;
+
+/// A number that a study found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Name of the metric.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// The number; none where it does not exist.
+    pub value: Option<f64>,
+    /// What tells it from others of its name.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Finding {
+    /// A finding without labels.
+    pub fn new(metric: &str, unit: &str, value: f64) -> Self {
+        let labels = BTreeMap::new();
+        Finding { metric: metric.to_owned(), unit: unit.to_owned(), value: Some(value), labels }
+    }
+}
+
+/// One kind of study.
+pub trait Study: Named + Sync {
+    /// The keys of `[study]` that [`run`](Self::run) reads, `kind` apart.
+    fn keys(&self) -> &'static [&'static str];
+
+    /// Keys of the metrics that it finds.
+    fn metrics(&self) -> &'static [&'static str];
+
+    /// Reads its keys and does it.
+    fn run(&self, section: &mut Section, seed: Seed) -> Result<Vec<Finding>>;
+}
+
+/// Every study, by name.
+pub static STUDIES: &[&dyn Study] = &[];
