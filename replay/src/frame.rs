@@ -19,6 +19,8 @@ pub enum Kind {
     Plain,
     /// An acknowledgement or other control; it has no place in the books.
     Control,
+    /// Something that workers ask of a device or the server, or tell it; it has no place in the books.
+    Request,
     /// A result on its way to the workers: what it is made of ended in the device that made it, whose books say so.
     Result,
 }
@@ -50,7 +52,7 @@ impl Frame {
     /// Do books speak of it?
     #[inline]
     pub fn is_booked(&self) -> bool {
-        !self.goes_down()
+        matches!(self.kind, Kind::Update | Kind::Plain)
     }
 
     /// Is it on its way to workers?

@@ -6,6 +6,7 @@
 //! a payload only once: to compare it, bit for bit, with its own sum.
 
 mod goal;
+mod pairs;
 mod result;
 mod table;
 
@@ -15,6 +16,7 @@ use pktgen_generator::wire::olaf;
 use crate::endpoint::{Content, Error};
 
 pub use goal::Goal;
+pub use pairs::Exactness;
 use table::Table;
 
 /// No member.
@@ -47,7 +49,7 @@ struct Fates {
 }
 
 /// What became of a packet.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Fate {
     Delivered,
     Subsumed,
@@ -70,6 +72,8 @@ pub struct Ledger {
     goal: Option<Goal>,
     /// What contributions to results are, in synchronous aggregation: nothing is kept of them then.
     content: Option<Box<dyn Content>>,
+    /// Pairs that are summed by key, in sparse training.
+    sparse: Option<pairs::Sparse>,
     /// Room for a sum of contributions, and for the members that it is of.
     sums: Vec<i32>,
     under_way: Vec<PacketId>,
@@ -92,6 +96,7 @@ impl Ledger {
             fates: vec![Fates::default(); workers],
             goal,
             content: None,
+            sparse: None,
             sums: Vec::new(),
             under_way: Vec::new(),
             error: Error::default(),
@@ -107,16 +112,7 @@ impl Ledger {
 
     /// Can it make contributions again by itself?
     pub fn knows_content(&self) -> bool {
-        self.content.is_some()
-    }
-
-    /// The gradients in a payload, as they lie there.
-    #[inline]
-    pub fn gradients<'a>(&self, payload: &'a [u8]) -> &'a [u8] {
-        match &self.content {
-            Some(content) => content.values(payload).unwrap_or(&[]),
-            None => olaf::gradients(payload),
-        }
+        self.content.is_some() || self.sparse.is_some()
     }
 
     /// A worker generated an update and keeps it back.
@@ -142,6 +138,10 @@ impl Ledger {
         fates.generated += 1 - again;
         fates.retransmitted += again;
         fates.sent += 1;
+        if let Some(sparse) = &mut self.sparse {
+            self.strangers += u64::from(!sparse.sent(packet));
+            return;
+        }
         let member = match self.free.pop() {
             Some(member) => member,
             None => {
@@ -169,6 +169,18 @@ impl Ledger {
     /// A device wrote this row.
     #[inline]
     pub fn book(&mut self, row: &Book) {
+        if let Some(sparse) = &mut self.sparse {
+            let known = match (row.action, row.packet_out) {
+                (Action::Merged, Some(opener)) => sparse.merged(row.packet_in, opener, &mut self.fates),
+                (Action::Dropped, _) => {
+                    sparse.dropped(row.packet_in, row.reason.unwrap_or(Reason::Malformed), &mut self.fates)
+                }
+                (Action::Queued | Action::Departed | Action::Bypassed | Action::Arrived, _) => true,
+                _ => false,
+            };
+            self.strangers += u64::from(!known);
+            return;
+        }
         match row.action {
             Action::Queued | Action::Departed | Action::Bypassed | Action::Arrived => {}
             Action::Merged => self.merge(row),
@@ -201,9 +213,13 @@ impl Ledger {
         sum.broken |= part.broken || part.elements != sum.elements;
     }
 
-    /// A packet reached the server with these gradients; `count` is what its header says.
+    /// A packet reached the server with these gradients; `count` is what its header says, `part` which part of an
+    /// aggregate of many packets it is.
     #[inline]
-    pub fn received(&mut self, packet: PacketId, count: u16, gradients: &[u8]) -> SumOk {
+    pub fn received(&mut self, packet: PacketId, count: u16, part: u32, gradients: &[u8]) -> SumOk {
+        if self.sparse.is_some() {
+            return self.received_pairs(packet, part, |bytes| bytes == gradients);
+        }
         if self.content.is_some() {
             return self.received_result(packet, count, |sums| result::same(sums, gradients));
         }
@@ -214,7 +230,10 @@ impl Ledger {
     }
 
     /// The same, of gradients that only a digest is kept of.
-    pub fn received_digest(&mut self, packet: PacketId, count: u16, digest: u64) -> SumOk {
+    pub fn received_digest(&mut self, packet: PacketId, count: u16, part: u32, digest: u64) -> SumOk {
+        if self.sparse.is_some() {
+            return self.received_pairs(packet, part, |bytes| olaf::digest(bytes) == digest);
+        }
         if self.content.is_some() {
             return self.received_result(packet, count, |sums| result::digest_of(sums) == digest);
         }
@@ -222,6 +241,12 @@ impl Ledger {
             let bytes: Vec<u8> = sum.iter().flat_map(|value| value.to_le_bytes()).collect();
             olaf::digest(&bytes) == digest
         })
+    }
+
+    fn received_pairs(&mut self, packet: PacketId, part: u32, same: impl FnOnce(&[u8]) -> bool) -> SumOk {
+        let verdict = self.sparse.as_mut().and_then(|sparse| sparse.received(packet, part, same, &mut self.fates));
+        self.strangers += u64::from(verdict.is_none());
+        verdict.unwrap_or(SumOk::Unknown)
     }
 
     #[inline]
@@ -254,15 +279,7 @@ impl Ledger {
             if let (Some(goal), Fate::Delivered) = (&mut self.goal, fate) {
                 goal.represented(packet);
             }
-            let fates = &mut self.fates[packet.worker() as usize];
-            match fate {
-                Fate::Delivered if alone => fates.alone += 1,
-                Fate::Delivered => fates.merged += 1,
-                Fate::Subsumed => fates.subsumed += 1,
-                Fate::Outranked => fates.outranked += 1,
-                Fate::Dropped(reason) => fates.dropped[reason as usize] += 1,
-                Fate::InFlight => fates.in_flight += 1,
-            }
+            self.fates[packet.worker() as usize].count(fate, alone);
             self.free.push(member);
             member = std::mem::replace(&mut self.next[member as usize], END);
         }
@@ -270,6 +287,9 @@ impl Ledger {
 
     /// Ends the run: what is still under way is in flight. Returns the balance of each worker.
     pub fn close(&mut self) -> Vec<Balance> {
+        if let Some(sparse) = &mut self.sparse {
+            sparse.close(&mut self.fates);
+        }
         for packet in self.groups.ids() {
             self.end(packet, Fate::InFlight);
         }
@@ -288,6 +308,19 @@ impl Ledger {
 }
 
 impl Fates {
+    /// One more packet with this fate.
+    #[inline]
+    fn count(&mut self, fate: Fate, alone: bool) {
+        match fate {
+            Fate::Delivered if alone => self.alone += 1,
+            Fate::Delivered => self.merged += 1,
+            Fate::Subsumed => self.subsumed += 1,
+            Fate::Outranked => self.outranked += 1,
+            Fate::Dropped(reason) => self.dropped[reason as usize] += 1,
+            Fate::InFlight => self.in_flight += 1,
+        }
+    }
+
     fn balance(&self) -> Balance {
         let mut balance = Balance {
             generated: self.generated,
@@ -361,7 +394,7 @@ mod tests {
         }
         ledger.book(&row(id(0), Action::Merged, Some(id(1))));
         ledger.book(&row(id(1), Action::Merged, Some(id(2))));
-        assert_eq!(ledger.received(id(2), 3, &bytes(&[3.0, 3.0])), SumOk::Yes);
+        assert_eq!(ledger.received(id(2), 3, 0, &bytes(&[3.0, 3.0])), SumOk::Yes);
         ledger.book(&row(id(3), Action::Dropped, None));
         let balances = ledger.close();
         assert!(balances[..3].iter().all(|b| b.delivered_merged == 1 && b.unknown == 0));
@@ -375,9 +408,9 @@ mod tests {
         for worker in 0..3 {
             ledger.sent(id(worker), &bytes(&[1.0]));
         }
-        assert_eq!(ledger.received(id(0), 1, &bytes(&[1.0000001])), SumOk::No);
-        assert_eq!(ledger.received(id(1), 2, &bytes(&[1.0])), SumOk::No);
-        assert_eq!(ledger.received(id(1), 1, &bytes(&[1.0])), SumOk::Unknown);
+        assert_eq!(ledger.received(id(0), 1, 0, &bytes(&[1.0000001])), SumOk::No);
+        assert_eq!(ledger.received(id(1), 2, 0, &bytes(&[1.0])), SumOk::No);
+        assert_eq!(ledger.received(id(1), 1, 0, &bytes(&[1.0])), SumOk::Unknown);
         assert_eq!(ledger.strangers(), 1);
         let balance = total(&ledger.close());
         assert_eq!((balance.in_flight, balance.delivered_alone, balance.unknown), (1, 2, 0));

@@ -23,6 +23,7 @@ use crate::ledger::{Goal, Ledger};
 use crate::target::port::{Port, PortTiming};
 use crate::target::program::{PROGRAMS, Place, ProgramKind};
 use crate::target::queue::QUEUES;
+use crate::target::sparse::{Adder, SparsePlace};
 use crate::transport::TransportPlan;
 
 /// What moves frames in a run, before a driver takes it.
@@ -34,7 +35,7 @@ pub struct Parts {
     /// The workers.
     pub senders: Box<dyn Endpoint>,
     /// The server.
-    pub receiver: Server,
+    pub receiver: Box<dyn Endpoint>,
     /// The account.
     pub ledger: Ledger,
     /// Most gradients of an update.
@@ -128,12 +129,14 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
     let (senders, receiver) = read_endpoints(&mut document, endpoint, kind, &facts, opened.source)?;
     let mut training = senders.training();
     let frame_bytes = senders.frame_bytes().unwrap_or(frame_max + ACK_HEAD - UPDATE_HEAD);
-    let (devices, changes, mut remarks) = read_devices(&mut document, &topology, &facts, frame_bytes, &capture)?;
+    let asked = Asked { frame_bytes, sparse: senders.sparse() };
+    let (devices, changes, mut remarks) = read_devices(&mut document, &topology, &facts, asked, &capture)?;
     if let Some(training) = &mut training {
         training.timeout_ps = devices.iter().flatten().filter_map(|device| device.program.timeout()).min();
         remarks.extend(check_room(training, &devices)?);
     }
-    let ledger = open_ledger(senders.as_ref(), &workers, elements_in(frame_max), capture.goal);
+    let adder = devices.iter().flatten().find_map(|device| device.program.adder()).unwrap_or(Adder::Exact);
+    let ledger = open_ledger(senders.as_ref(), &workers, elements_in(frame_max), adder, capture.goal);
     document.finish(SECTIONS)?;
     let nodes = topology.nodes.iter().map(|n| n.name.clone()).collect();
     Ok(Plan {
@@ -163,12 +166,19 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
     })
 }
 
-/// The account of a run: of results where workers know what contributions are, else of updates.
-fn open_ledger(senders: &dyn Endpoint, workers: &Population, elements: usize, goal: Option<u32>) -> Ledger {
+/// The account of a run: of results or pairs where workers know what contributions are, else of updates.
+fn open_ledger(
+    senders: &dyn Endpoint,
+    workers: &Population,
+    elements: usize,
+    adder: Adder,
+    goal: Option<u32>,
+) -> Ledger {
     let goal = goal.map(|n| Goal::new(n, workers.cluster_of.iter().map(|c| *c != NO_CLUSTER)));
-    match senders.content() {
-        Some(content) => Ledger::of_results(workers.len(), content),
-        None => Ledger::new(workers.len(), elements, goal),
+    match (senders.content(), senders.pairs()) {
+        (Some(content), _) => Ledger::of_results(workers.len(), content),
+        (None, Some(pairs)) => Ledger::of_pairs(workers.len(), pairs, adder),
+        (None, None) => Ledger::new(workers.len(), elements, goal),
     }
 }
 
@@ -188,16 +198,22 @@ fn read_top(document: &mut Document, seed: u64) -> Result<()> {
 /// Devices by node, what the control plane tells them, and what a reader must know.
 type Made = (Vec<Option<Device>>, Vec<Regroup>, Vec<String>);
 
+/// What workers ask of devices.
+struct Asked {
+    frame_bytes: usize,
+    sparse: Option<SparsePlace>,
+}
+
 /// Makes the devices.
 fn read_devices(
     document: &mut Document,
     topology: &Topology,
     facts: &Facts,
-    frame_bytes: usize,
+    asked: Asked,
     capture: &Capture,
 ) -> Result<Made> {
     let mut target = document.section("target")?;
-    let devices = Devices::read(&mut target, topology, facts, frame_bytes)?;
+    let devices = Devices::read(&mut target, topology, facts, asked)?;
     let remarks = remarks(facts.kind.listens(), devices.tells_congestion(&target)?, &devices, capture);
     let changes = Groups::new(topology, &devices.routes, facts).changes(facts);
     let devices = devices.build_all(&mut target, topology)?;
@@ -288,11 +304,13 @@ fn read_endpoints(
     kind: &dyn WorkerKind,
     facts: &Facts,
     source: Box<dyn Source>,
-) -> Result<(Box<dyn Endpoint>, Server)> {
+) -> Result<(Box<dyn Endpoint>, Box<dyn Endpoint>)> {
     let senders = kind.open(&mut section, facts, source)?;
-    let receiver = Server::open(&mut section, facts)?;
+    let answering = Server::open(&mut section, facts)?;
+    let receiver = kind.server(&mut section, facts)?.unwrap_or_else(|| Box::new(answering));
     for kind in ENDPOINTS {
         section.allow(kind.keys());
+        section.allow(kind.server_keys());
     }
     document.close(section)?;
     Ok((senders, receiver))
@@ -332,7 +350,7 @@ fn agree(kind: &dyn WorkerKind, program: &dyn ProgramKind, topology: &Topology) 
                 kind.format()
             )));
         }
-        None if kind.is_synchronous() => {
+        None if kind.needs_results() => {
             return Err(Error::config(format!(
                 "endpoint.workers = \"{workers}\" waits for results, and target.program = \"{device}\" makes none; use program = \"{}\"",
                 kind.format()
@@ -340,12 +358,12 @@ fn agree(kind: &dyn WorkerKind, program: &dyn ProgramKind, topology: &Topology) 
         }
         _ => {}
     }
-    match (kind.is_synchronous(), topology.servers().next()) {
-        (true, Some(_)) => Err(Error::config(format!(
+    match (kind.has_server(), topology.servers().next()) {
+        (false, Some(_)) => Err(Error::config(format!(
             "endpoint.workers = \"{workers}\": results go back to the workers, and this topology has a server; use topology.kind = \"rack\""
         ))),
-        (false, None) => Err(Error::config(format!(
-            "endpoint.workers = \"{workers}\" sends to a server, and this topology has none; use topology.kind = \"bottleneck\", \"multi_hop\" or \"custom\""
+        (true, None) => Err(Error::config(format!(
+            "endpoint.workers = \"{workers}\" sends to a server, and this topology has none; use topology.kind = \"bottleneck\", \"star\", \"multi_hop\" or \"custom\""
         ))),
         _ => Ok(()),
     }
@@ -418,6 +436,8 @@ fn read_capture(document: &mut Document) -> Result<Capture> {
 struct Devices {
     jobs: Vec<Arc<Vec<JobPlace>>>,
     frame_bytes: usize,
+    sparse: Option<SparsePlace>,
+    aggregators: Arc<Vec<NodeId>>,
     real_time: bool,
     udp_checksum: bool,
     program: String,
@@ -430,7 +450,7 @@ struct Devices {
 }
 
 impl Devices {
-    fn read(section: &mut Section, topology: &Topology, facts: &Facts, frame_bytes: usize) -> Result<Self> {
+    fn read(section: &mut Section, topology: &Topology, facts: &Facts, asked: Asked) -> Result<Self> {
         let synchronous = facts.kind.is_synchronous();
         let kind: String = section.get("kind", "software")?;
         if kind != "software" {
@@ -439,7 +459,7 @@ impl Devices {
                 section.place("kind")
             )));
         }
-        let program: String = section.get("program", if synchronous { facts.kind.format() } else { "olaf" })?;
+        let program: String = section.get("program", facts.kind.program())?;
         let queue: String = section.get("queue", if synchronous { "fifo" } else { "olaf" })?;
         let chosen = find(PROGRAMS, "program", &program, &section.place("program"))?;
         agree(facts.kind, chosen, topology)?;
@@ -468,7 +488,9 @@ impl Devices {
         let group_ports = groups.tables();
         Ok(Devices {
             jobs: jobs.into_iter().map(Arc::new).collect(),
-            frame_bytes,
+            frame_bytes: asked.frame_bytes,
+            sparse: asked.sparse,
+            aggregators: Arc::new(topology.aggregators()),
             real_time: facts.real_time,
             udp_checksum: facts.udp_checksum,
             program,
@@ -513,6 +535,8 @@ impl Devices {
             server: self.server,
             jobs: self.jobs[usize::from(node)].clone(),
             frame_bytes: self.frame_bytes,
+            sparse: self.sparse.clone(),
+            aggregators: self.aggregators.clone(),
             real_time: self.real_time,
             udp_checksum: self.udp_checksum,
         };

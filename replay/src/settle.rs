@@ -60,8 +60,8 @@ pub fn settle(dir: &Path, source: &mut dyn Source, ledger: Ledger, slack: Time) 
                 }
             }
             _ => {
-                if let Some((_, (packet, count, digest))) = received.next() {
-                    match settled.ledger.received_digest(packet, count, digest) {
+                if let Some((_, (packet, count, part, digest))) = received.next() {
+                    match settled.ledger.received_digest(packet, count, part, digest) {
                         SumOk::Yes => settled.sums[0] += 1,
                         SumOk::No => settled.sums[1] += 1,
                         SumOk::Unknown => {}
@@ -215,9 +215,10 @@ fn book_row(batch: &RecordBatch, row: usize) -> Option<(Time, Book)> {
     Some((t, book))
 }
 
-fn received_row(batch: &RecordBatch, row: usize) -> Option<(Time, (PacketId, u16, u64))> {
+fn received_row(batch: &RecordBatch, row: usize) -> Option<(Time, (PacketId, u16, u32, u64))> {
     let packet = PacketId(value::<UInt64Type>(batch, "packet", row)??);
     let count = value::<UInt16Type>(batch, "count", row)??;
+    let part = value::<UInt32Type>(batch, "newest_seq", row)??;
     let digest = value::<UInt64Type>(batch, "digest", row)?.unwrap_or_default();
-    Some((value::<Int64Type>(batch, "t_recv_ps", row)??, (packet, count, digest)))
+    Some((value::<Int64Type>(batch, "t_recv_ps", row)??, (packet, count, part, digest)))
 }

@@ -8,6 +8,7 @@ mod custom;
 mod model;
 mod multi_hop;
 mod rack;
+mod star;
 
 use crate::Result;
 use crate::config::Section;
@@ -26,7 +27,7 @@ pub trait Shape: Named + Sync {
 }
 
 /// Every shape, by name.
-pub static SHAPES: &[&dyn Shape] = &[&bottleneck::Bottleneck, &multi_hop::MultiHop, &custom::Custom, &rack::Rack];
+pub static SHAPES: &[&dyn Shape] = &[&bottleneck::Bottleneck, &multi_hop::MultiHop, &custom::Custom, &rack::Rack, &star::Star];
 
 #[cfg(test)]
 mod tests {

@@ -86,6 +86,8 @@ pub enum Role {
     Host(Vec<u32>),
     /// A parameter server.
     Server,
+    /// Watches devices and tells them what to do.
+    Controller,
     /// A device that forwards and perhaps aggregates; it runs the program of `[target]`.
     Device,
 }
@@ -173,6 +175,26 @@ impl Topology {
     /// All parameter servers.
     pub fn servers(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.nodes.iter().enumerate().filter(|(_, n)| n.role == Role::Server).map(|(i, _)| i as NodeId)
+    }
+
+    /// The controller, if there is one.
+    pub fn controller(&self) -> Option<NodeId> {
+        self.nodes.iter().position(|node| node.role == Role::Controller).map(|id| id as NodeId)
+    }
+
+    /// The devices that sum for the parameter server (LIBRA §6: those of its rack): the one that it is connected to or,
+    /// where a controller watches several, those around that one, the first of them at the beginning.
+    pub fn aggregators(&self) -> Vec<NodeId> {
+        let Some((_, link)) = self.servers().next().and_then(|server| self.ports(server).next()) else {
+            return Vec::new();
+        };
+        match self.controller() {
+            None => vec![link.to],
+            Some(_) => {
+                let ends = self.ports(link.to).map(|(_, link)| link.to);
+                ends.filter(|node| self.nodes[usize::from(*node)].role == Role::Device).collect()
+            }
+        }
     }
 
     /// Where updates go: the server, or the device on top.

@@ -9,6 +9,7 @@
 
 pub mod build;
 pub mod frame;
+pub mod libra;
 pub mod olaf;
 pub mod switchml;
 pub mod trio_ml;
@@ -31,7 +32,7 @@ pub trait Format: Named + Sync {
 }
 
 /// Every wire format, by name.
-pub static FORMATS: &[&dyn Format] = &[&olaf::Olaf, &trio_ml::TrioMl, &switchml::SwitchMl];
+pub static FORMATS: &[&dyn Format] = &[&olaf::Olaf, &trio_ml::TrioMl, &switchml::SwitchMl, &libra::Libra];
 
 #[cfg(test)]
 mod tests {

@@ -14,7 +14,7 @@ use pktgen_generator::time::{HORIZON, NEVER, Serialiser, Time};
 use pktgen_generator::topology::{Link, NodeId, Role, Topology};
 
 use super::calendar::Calendar;
-use crate::endpoint::{Endpoint, Host};
+use crate::endpoint::{Endpoint, Host, WorkerKind};
 use crate::frame::{BURST, Frame, Kind, Pool};
 use crate::groups::Regroup;
 use crate::ledger::Ledger;
@@ -105,6 +105,7 @@ enum Slot {
     Timer { node: NodeId },
     Control,
     Workers,
+    Server,
     Arrival { link: u32 },
 }
 
@@ -126,6 +127,9 @@ pub struct Simulation {
     /// The latest generation that was pulled.
     generated_to: Time,
     server: Box<dyn Endpoint>,
+    server_slot: u32,
+    /// What frames are.
+    kind: &'static dyn WorkerKind,
     pool: Pool,
     ledger: Ledger,
     host: Host,
@@ -164,7 +168,7 @@ const CHECK_EVERY: u64 = 1 << 14;
 impl Simulation {
     /// Puts the parts of a plan into one simulation.
     pub fn new(parts: Parts) -> Self {
-        let Parts { topology, mut devices, senders: workers, receiver, ledger, frame_bytes, changes, .. } = parts;
+        let Parts { topology, mut devices, senders: workers, receiver, ledger, frame_bytes, changes, facts, .. } = parts;
         let mut places = Vec::new();
         let mut slots = Vec::new();
         for (id, node) in topology.nodes.iter().enumerate() {
@@ -178,7 +182,7 @@ impl Simulation {
             };
             places.push(match node.role {
                 Role::Host(_) => Place::Host(uplink(links[0])),
-                Role::Server => Place::Server(uplink(links[0])),
+                Role::Server | Role::Controller => Place::Server(uplink(links[0])),
                 Role::Device => {
                     let Some(mut device) = devices[usize::from(id)].take() else { unreachable!("devices are built") };
                     device.first_slot = slots.len() as u32;
@@ -196,7 +200,8 @@ impl Simulation {
         // The control plane acts before what is generated or arrives at the same time.
         let control_slot = slots.len() as u32;
         let workers_slot = control_slot + 1;
-        slots.extend([Slot::Control, Slot::Workers]);
+        let server_slot = workers_slot + 1;
+        slots.extend([Slot::Control, Slot::Workers, Slot::Server]);
         let lines = lines(&topology, workers.reacts(), &mut slots);
         let mut simulation = Simulation {
             calendar: Calendar::new(slots.len()),
@@ -210,7 +215,9 @@ impl Simulation {
             ahead: !workers.reacts() && ledger.goal().is_none(),
             generated_to: 0,
             workers,
-            server: Box::new(receiver),
+            server: receiver,
+            server_slot,
+            kind: facts.kind,
             pool: Pool::new(frame_bytes, 256),
             ledger,
             host: Host::default(),
@@ -221,6 +228,7 @@ impl Simulation {
             until: NEVER,
         };
         simulation.schedule_workers();
+        simulation.schedule_server();
         let first = simulation.control.front().map_or(NEVER, |regroup| regroup.change.at);
         simulation.calendar.set(control_slot, first);
         simulation
@@ -344,7 +352,7 @@ impl Simulation {
             cut: false,
             beyond_horizon: false,
             goal_reached: false,
-            faults: self.workers.unfinished().filter(|_| ended_by_itself).into_iter().collect(),
+            faults: [&self.workers, &self.server].into_iter().filter_map(|end| end.unfinished()).filter(|_| ended_by_itself).collect(),
             leaked,
         }
     }
@@ -370,6 +378,12 @@ impl Simulation {
                 self.workers.pull(until, &mut self.pool, &mut self.host);
                 self.settle_hosts(recorder)?;
                 self.schedule_workers();
+                Ok(())
+            }
+            Slot::Server => {
+                self.server.pull(t, &mut self.pool, &mut self.host);
+                self.settle_hosts(recorder)?;
+                self.schedule_server();
                 Ok(())
             }
             Slot::Arrival { link } => {
@@ -415,6 +429,12 @@ impl Simulation {
         self.calendar.set(self.workers_slot, wake);
     }
 
+    /// Sets the server's timer.
+    #[inline]
+    fn schedule_server(&mut self) {
+        self.calendar.set(self.server_slot, self.server.next_wake());
+    }
+
     /// `frame` is at `node`.
     #[inline]
     fn arrive(&mut self, node: NodeId, frame: Frame, recorder: &mut dyn Recorder) -> Result<()> {
@@ -426,7 +446,9 @@ impl Simulation {
             }
             Place::Server(_) => {
                 self.server.on_burst(node, &[frame], &mut self.pool, &mut self.host);
-                self.settle_hosts(recorder)
+                self.settle_hosts(recorder)?;
+                self.schedule_server();
+                Ok(())
             }
             Place::Host(_) => {
                 self.workers.on_burst(node, &[frame], &mut self.pool, &mut self.host);
@@ -499,25 +521,27 @@ impl Simulation {
                 Some(row) => {
                     self.sent += 1;
                     self.generated_to = self.generated_to.max(row.t_gen);
-                    self.ledger.sent(frame.packet, self.ledger.gradients(self.pool.payload(&frame)));
+                    self.ledger.sent(frame.packet, self.kind.values(self.pool.payload(&frame)));
                     recorder.sent(&Sent { t_sent: Some(leaves), ..row })?;
                     if self.react {
                         self.workers.left(frame.packet, leaves);
                     }
                 }
-                None => self.counters.downlink_bytes += u64::from(frame.len),
+                None if frame.goes_down() => self.counters.downlink_bytes += u64::from(frame.len),
+                None => {}
             }
             put(&mut self.lines[uplink.link as usize], Frame { t: arrives, ..frame }, &mut self.calendar);
         }
         for delivery in self.host.deliveries.drain(..) {
             let (mut row, frame) = (delivery.row, delivery.frame);
-            let values = self.ledger.gradients(self.pool.payload(&frame));
-            let verdict = self.ledger.received(row.packet, row.count, values);
+            let payload = self.pool.payload(&frame);
+            let verdict = self.ledger.received(row.packet, row.count, row.newest_seq, self.kind.values(payload));
             if matches!(frame.kind, Kind::Update | Kind::Result) {
                 row.sum_ok = verdict;
                 self.counters.packets_received += 1;
                 self.counters.bytes_received += u64::from(row.bytes);
-                self.counters.reached_server(row.t_recv, values.len() as u64 / 4 * u64::from(row.count));
+                let elements = self.kind.elements(self.pool.payload(&frame)) * u64::from(row.count);
+                self.counters.reached_server(row.t_recv, elements);
                 self.counters.sums_ok += u64::from(verdict == SumOk::Yes);
                 self.counters.sums_wrong += u64::from(verdict == SumOk::No);
                 self.counters.accepted += u64::from(row.accepted);

@@ -22,9 +22,11 @@ use pktgen_generator::registry::Named;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::time::Time;
 use pktgen_generator::topology::{NodeId, Population};
+use pktgen_generator::wire::olaf;
 use pktgen_generator::workload::Source;
 
 use crate::frame::{Frame, Kind, Pool};
+use crate::target::sparse::SparsePlace;
 use crate::transport::Heads;
 
 pub use server::Server;
@@ -111,6 +113,16 @@ pub trait Endpoint: Send {
         None
     }
 
+    /// What every push holds, in sparse training: sums are verified against it.
+    fn pairs(&self) -> Option<Box<dyn Pairs>> {
+        None
+    }
+
+    /// What devices must know of sparse training.
+    fn sparse(&self) -> Option<SparsePlace> {
+        None
+    }
+
     /// What it trains, where it does.
     fn training(&self) -> Option<Training> {
         None
@@ -147,8 +159,14 @@ pub trait Content: Send {
     }
     /// Most elements of a contribution.
     fn elements(&self) -> usize;
-    /// The integers of a result that arrived, as big-endian bytes; none if it is not one.
-    fn values<'a>(&self, payload: &'a [u8]) -> Option<&'a [u8]>;
+}
+
+/// The pairs that workers of sparse training send, as a pure function.
+pub trait Pairs: Send {
+    /// The pairs of a push, as they lie in its payload; none if there is no such push.
+    fn payload(&mut self, packet: PacketId) -> &[u8];
+    /// Hot parameters of a job.
+    fn slots(&self) -> usize;
 }
 
 /// What a frame off a wire is.
@@ -213,9 +231,44 @@ pub trait WorkerKind: Named + Sync {
         sender::identify(bytes, facts)
     }
 
-    /// Does it take part in synchronous aggregation, without a server?
+    /// The values in a payload that are verified, as they lie there; none if there are none.
+    fn values<'a>(&self, payload: &'a [u8]) -> &'a [u8] {
+        olaf::gradients(payload)
+    }
+
+    /// How many gradients a payload has.
+    fn elements(&self, payload: &[u8]) -> u64 {
+        self.values(payload).len() as u64 / 4
+    }
+
+    /// Does it train in iterations, and wait for results?
     fn is_synchronous(&self) -> bool {
         false
+    }
+
+    /// Does it send to a server?
+    fn has_server(&self) -> bool {
+        !self.is_synchronous()
+    }
+
+    /// Do results come from a device?
+    fn needs_results(&self) -> bool {
+        self.is_synchronous()
+    }
+
+    /// The program that devices run if the experiment does not say.
+    fn program(&self) -> &'static str {
+        self.format()
+    }
+
+    /// The keys of `[endpoint]` that [`server`](Self::server) reads.
+    fn server_keys(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// What stands at the server, where it is not the one that answers updates one by one.
+    fn server(&self, _section: &mut Section, _facts: &Facts) -> Result<Option<Box<dyn Endpoint>>> {
+        Ok(None)
     }
 
     /// Does it go by the state of queues that ACKs bring?

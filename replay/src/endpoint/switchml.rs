@@ -43,6 +43,10 @@ impl WorkerKind for SwitchMlKind {
         "switchml"
     }
 
+    fn values<'a>(&self, payload: &'a [u8]) -> &'a [u8] {
+        Header::parse(payload).map_or(&[], |header| switchml::values(payload, &header))
+    }
+
     fn is_synchronous(&self) -> bool {
         true
     }

@@ -40,6 +40,10 @@ impl WorkerKind for TrioMlKind {
         "trio_ml"
     }
 
+    fn values<'a>(&self, payload: &'a [u8]) -> &'a [u8] {
+        Header::parse(payload).map_or(&[], |header| trio_ml::values(payload, &header))
+    }
+
     fn is_synchronous(&self) -> bool {
         true
     }

@@ -91,9 +91,6 @@ mod tests {
         fn elements(&self) -> usize {
             1
         }
-        fn values<'a>(&self, payload: &'a [u8]) -> Option<&'a [u8]> {
-            Some(payload)
-        }
     }
 
     fn ledger(packets: &[PacketId], members: &[PacketId]) -> Ledger {
@@ -112,7 +109,7 @@ mod tests {
         // The first transmission of worker 0 was lost, nobody knows where; the third came too late.
         let sent = [id(0, 0), id(0, 1), id(1, 0), id(2, 0), id(0, 2)];
         let mut one = ledger(&sent, &[id(0, 1), id(1, 0), id(2, 0)]);
-        assert_eq!(one.received(id(0, 0), 3, &6i32.to_be_bytes()), SumOk::Yes);
+        assert_eq!(one.received(id(0, 0), 3, 0, &6i32.to_be_bytes()), SumOk::Yes);
         let balance = total(&one.close());
         assert_eq!((balance.delivered_merged, balance.in_flight, balance.unknown), (3, 2, 0));
         assert_eq!(one.strangers(), 0);
@@ -129,12 +126,12 @@ mod tests {
             (PacketId::new(0, 6, 0), 3, 6, SumOk::Unknown),
         ] {
             let mut ledger = ledger(&all, &all);
-            assert_eq!(ledger.received(packet, count, &sum.to_be_bytes()), verdict);
+            assert_eq!(ledger.received(packet, count, 0, &sum.to_be_bytes()), verdict);
             assert_eq!(ledger.strangers(), u64::from(verdict == SumOk::Unknown));
         }
         let bytes = digest_of_sum();
-        assert_eq!(ledger(&all, &all).received_digest(id(0), 3, bytes), SumOk::Yes);
-        assert_eq!(ledger(&all, &all).received_digest(id(0), 3, bytes + 1), SumOk::No);
+        assert_eq!(ledger(&all, &all).received_digest(id(0), 3, 0, bytes), SumOk::Yes);
+        assert_eq!(ledger(&all, &all).received_digest(id(0), 3, 0, bytes + 1), SumOk::No);
     }
 
     fn digest_of_sum() -> u64 {

@@ -39,6 +39,14 @@ impl<T: Copy> Table<T> {
         }
     }
 
+    /// Changes what is known of `packet`, if anything is.
+    #[inline]
+    pub(super) fn set(&mut self, packet: PacketId, value: T) {
+        if let Some(known) = self.get_mut(packet) {
+            *known = value;
+        }
+    }
+
     /// Takes `packet` out.
     #[inline]
     pub(super) fn remove(&mut self, packet: PacketId) -> Option<T> {

@@ -12,3 +12,4 @@ pub mod context;
 pub mod port;
 pub mod program;
 pub mod queue;
+pub mod sparse;

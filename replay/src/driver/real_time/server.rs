@@ -5,18 +5,18 @@ use std::sync::atomic::Ordering;
 use pktgen_generator::Result;
 use pktgen_generator::record::Counters;
 use pktgen_generator::time::NEVER;
-use pktgen_generator::wire::olaf::{self, digest};
+use pktgen_generator::wire::olaf::digest;
 
 use super::frames::{Waiting, take};
 use super::{RealOutcome, Shared, lost};
 use crate::capture::ServerRows;
-use crate::endpoint::{Endpoint, Facts, Host, Server};
+use crate::endpoint::{Endpoint, Facts, Host};
 use crate::frame::{BURST, Frame, Pool};
 use crate::transport::Wire;
 
 /// The server.
 pub(super) struct ServerRole<'a> {
-    server: Server,
+    server: Box<dyn Endpoint>,
     facts: Facts,
     wire: Box<dyn Wire>,
     waiting: Waiting<()>,
@@ -33,7 +33,7 @@ pub(super) struct ServerRole<'a> {
 
 impl<'a> ServerRole<'a> {
     pub(super) fn new(
-        server: Server,
+        server: Box<dyn Endpoint>,
         facts: Facts,
         wire: Box<dyn Wire>,
         frame_bytes: usize,
@@ -94,11 +94,12 @@ impl<'a> ServerRole<'a> {
         }
         for delivery in self.host.deliveries.drain(..) {
             let (mut row, frame) = (delivery.row, delivery.frame);
-            let values = olaf::gradients(self.pool.payload(&frame));
-            row.digest = Some(digest(values));
+            let payload = self.pool.payload(&frame);
+            row.digest = Some(digest(self.facts.kind.values(payload)));
             self.packets += 1;
             self.bytes += u64::from(row.bytes);
-            self.counters.reached_server(row.t_recv, values.len() as u64 / 4 * u64::from(row.count));
+            let elements = self.facts.kind.elements(payload) * u64::from(row.count);
+            self.counters.reached_server(row.t_recv, elements);
             self.accepted += u64::from(row.accepted);
             self.rows.received(&row, self.pool.frame(&frame))?;
             self.pool.release(frame.buffer);

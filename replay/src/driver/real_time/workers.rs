@@ -13,7 +13,7 @@ use pktgen_generator::wire::olaf::digest;
 use super::frames::{Waiting, take};
 use super::{RealOutcome, Shared, histogram, lost, rate};
 use crate::capture::WorkerRows;
-use crate::endpoint::{Content, Delivery, Endpoint, Facts, Host};
+use crate::endpoint::{Delivery, Endpoint, Facts, Host};
 use crate::frame::{BURST, Frame, Pool};
 use crate::transport::{Late, Wire};
 
@@ -33,7 +33,8 @@ pub(super) struct Workers<'a> {
     wire: Box<dyn Wire>,
     pool: Pool,
     host: Host,
-    waiting: Waiting<Sent>,
+    /// Frames, and the rows of those that are updates.
+    waiting: Waiting<Option<Sent>>,
     batch: Vec<Frame>,
     rows: WorkerRows<'a>,
     until: Time,
@@ -47,8 +48,6 @@ pub(super) struct Workers<'a> {
     cut: bool,
     flushed: bool,
     last_bytes: u64,
-    /// What results are made of.
-    content: Option<Box<dyn Content>>,
     counters: Counters,
 }
 
@@ -63,7 +62,6 @@ impl<'a> Workers<'a> {
     ) -> Result<Self> {
         Ok(Workers {
             facts,
-            content: endpoint.content(),
             counters: Counters::default(),
             endpoint,
             wire,
@@ -156,9 +154,7 @@ impl<'a> Workers<'a> {
         }
         self.receive_results()?;
         for outgoing in self.host.outgoing.drain(..) {
-            if let Some(row) = outgoing.record {
-                self.waiting.push(outgoing.frame, row);
-            }
+            self.waiting.push(outgoing.frame, outgoing.record);
         }
         Ok(())
     }
@@ -167,12 +163,13 @@ impl<'a> Workers<'a> {
     fn receive_results(&mut self) -> Result<()> {
         for Delivery { mut row, frame } in self.host.deliveries.drain(..) {
             let bytes = self.pool.frame(&frame);
-            let values = self.content.as_ref().and_then(|content| content.values(&bytes[HEAD..])).unwrap_or(&[]);
-            row.digest = Some(digest(values));
+            let payload = &bytes[HEAD..];
+            row.digest = Some(digest(self.facts.kind.values(payload)));
             self.counters.packets_received += 1;
             self.counters.bytes_received += u64::from(row.bytes);
             self.counters.accepted += 1;
-            self.counters.reached_server(row.t_recv, values.len() as u64 / 4 * u64::from(row.count));
+            let elements = self.facts.kind.elements(payload) * u64::from(row.count);
+            self.counters.reached_server(row.t_recv, elements);
             self.rows.received(&row, bytes)?;
             self.pool.release(frame.buffer);
         }
@@ -188,7 +185,9 @@ impl<'a> Workers<'a> {
                 return Ok(0);
             }
             let Some((frame, row)) = self.waiting.pop() else { break };
-            self.rows.sent(&row)?;
+            if let Some(row) = row {
+                self.rows.sent(&row)?;
+            }
             // For its endpoint it is as if it had left, and was lost.
             self.endpoint.left(frame.packet, now);
             self.pool.release(frame.buffer);
@@ -205,7 +204,7 @@ impl<'a> Workers<'a> {
             *last_bytes = u64::from(frame.len);
             *bytes += *last_bytes;
             endpoint.left(frame.packet, t_sent);
-            rows.sent(&Sent { t_sent: Some(t_sent), ..row })
+            row.map_or(Ok(()), |row| rows.sent(&Sent { t_sent: Some(t_sent), ..row }))
         })?;
         if sent > 0 {
             self.sent += sent as u64;

@@ -2,7 +2,6 @@
 
 use pktgen_generator::dense::fixed;
 use pktgen_generator::record::PacketId;
-use pktgen_generator::wire::{switchml, trio_ml};
 
 use super::Layout;
 use crate::endpoint::{Content, Error};
@@ -83,12 +82,5 @@ impl Content for Contributions {
 
     fn elements(&self) -> usize {
         self.room.len()
-    }
-
-    fn values<'a>(&self, payload: &'a [u8]) -> Option<&'a [u8]> {
-        if self.whole {
-            return switchml::Header::parse(payload).map(|header| switchml::values(payload, &header));
-        }
-        trio_ml::Header::parse(payload).map(|header| trio_ml::values(payload, &header))
     }
 }

@@ -14,6 +14,7 @@ use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::{NodeId, Population};
 
 use super::context::Context;
+use super::sparse::{Adder, SparsePlace};
 use crate::frame::Frame;
 use crate::groups::{GroupPorts, JobPlace, Regroup};
 
@@ -45,6 +46,11 @@ pub trait Program: Send {
         None
     }
 
+    /// How it adds floating-point numbers, where it sums pairs.
+    fn adder(&self) -> Option<Adder> {
+        None
+    }
+
     /// What it counted, for the manifest.
     fn counters(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
@@ -69,6 +75,10 @@ pub struct Place {
     pub server: NodeId,
     /// Of each synchronous job: who contributes here.
     pub jobs: Arc<Vec<JobPlace>>,
+    /// What sparse training needs, where it is that.
+    pub sparse: Option<SparsePlace>,
+    /// The devices that sum, the first of them at the beginning; each device of a network without standby.
+    pub aggregators: Arc<Vec<NodeId>>,
     /// Bytes of the largest frame.
     pub frame_bytes: usize,
     /// Does time pass by itself? Models of a chip's time are for virtual time only.

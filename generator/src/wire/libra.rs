@@ -1,0 +1,272 @@
+//! Libra's packets over UDP. The paper publishes no header (LIBRA §3.4, §3.6): this is our choice.
+//!
+//! ```text
+//! | kind 3, resent 1, attempt 4 | job 8 | sequence number 32 | then, by kind: |
+//! | push, pull, hot    | index u32, value f32 ...  |  | result, hot  | results of the iteration u32, index u32, value f32 ... |
+//! | push, pull, cold   | key u64, value f32 ...    |  | result, cold | key u64, value f32 ...                                 |
+//! | end                | iteration u32             |  | control      | what u8, then by what                                  |
+//! ```
+//!
+//! All in network order. A hot packet is at most 192 bytes long, since the switch must parse all of it (§3.4, footnote 2): 42
+//! bytes of headers and 6 of this one leave 18 pairs. The lowest bit of the sequence number tells hot from cold, so that
+//! the switch and the server each see numbers without gaps. A resent packet has the number of the original (§3.6) and its
+//! bit set; which attempt it is (15 for all later ones) is for books.
+
+use super::Format;
+use super::frame::HEAD;
+use crate::registry::Named;
+
+/// UDP port of switch and server.
+pub const PORT: u16 = 0x11b4;
+/// UDP port of workers.
+pub const WORKER_PORT: u16 = 0x11b5;
+/// Bytes of the header.
+pub const HEADER: usize = 6;
+/// Longest packet that the switch sums (§3.4).
+pub const HOT_FRAME_MAX: usize = 192;
+/// Bytes of a hot pair.
+pub const HOT_PAIR: usize = 8;
+/// Bytes of a cold pair: keys have 64 bits.
+pub const COLD_PAIR: usize = 12;
+/// Pairs of a hot packet.
+pub const HOT_PAIRS: usize = (HOT_FRAME_MAX - HEAD - HEADER) / HOT_PAIR;
+/// Bytes before the pairs of a switch's result: of how many packets the results of the iteration are.
+pub const TOTAL: usize = 4;
+/// Pairs of a switch's result.
+pub const RESULT_PAIRS: usize = (HOT_FRAME_MAX - HEAD - HEADER - TOTAL) / HOT_PAIR;
+/// Largest attempt that the header tells apart.
+pub const ATTEMPT_MAX: u8 = 15;
+
+/// What a packet is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Gradients of a worker.
+    Push = 0,
+    /// The worker has sent all of its iteration, and all was acknowledged.
+    End = 1,
+    /// The packet with this number arrived.
+    Ack = 2,
+    /// Sums.
+    Result = 3,
+    /// Asks for the sums of these keys; the answer is a result with the same number.
+    Pull = 4,
+    /// Between controller and switches.
+    Control = 5,
+}
+
+impl Kind {
+    const ALL: [Kind; 6] = [Kind::Push, Kind::End, Kind::Ack, Kind::Result, Kind::Pull, Kind::Control];
+
+    /// Name in prints.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Push => "push",
+            Kind::End => "end",
+            Kind::Ack => "ack",
+            Kind::Result => "result",
+            Kind::Pull => "pull",
+            Kind::Control => "control",
+        }
+    }
+}
+
+/// What a packet says besides its pairs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// What it is for.
+    pub kind: Kind,
+    /// Which transmission it is; [`ATTEMPT_MAX`] for all further ones. It was resent if this is not 0.
+    pub attempt: u8,
+    /// Job (§6, "Multi-tenant training").
+    pub job: u8,
+    /// Sequence number; its lowest bit says cold.
+    pub seq: u32,
+}
+
+impl Header {
+    /// Is it about cold parameters, which the server sums?
+    #[inline]
+    pub const fn is_cold(&self) -> bool {
+        self.seq & 1 == 1
+    }
+
+    /// Writes it.
+    #[inline]
+    pub fn emit(&self, payload: &mut [u8]) {
+        let attempt = if self.attempt < ATTEMPT_MAX { self.attempt } else { ATTEMPT_MAX };
+        payload[0] = (self.kind as u8) << 5 | u8::from(attempt > 0) << 4 | attempt;
+        payload[1] = self.job;
+        payload[2..6].copy_from_slice(&self.seq.to_be_bytes());
+    }
+
+    /// Reads a packet's header; none if the payload is no packet of ours.
+    #[inline]
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        let head: &[u8; HEADER] = payload.first_chunk()?;
+        let kind = *Kind::ALL.get(usize::from(head[0] >> 5))?;
+        let attempt = head[0] & ATTEMPT_MAX;
+        if (attempt > 0) != (head[0] & 0x10 != 0) {
+            return None;
+        }
+        let header = Header { kind, attempt, job: head[1], seq: u32::from_be_bytes([head[2], head[3], head[4], head[5]]) };
+        let rest = payload.len() - HEADER;
+        let fits = match (kind, header.is_cold()) {
+            (Kind::Push | Kind::Pull, false) => rest % HOT_PAIR == 0 && rest <= HOT_PAIRS * HOT_PAIR,
+            (Kind::Result, false) => rest >= TOTAL && (rest - TOTAL) % HOT_PAIR == 0,
+            (Kind::Push | Kind::Pull | Kind::Result, true) => rest % COLD_PAIR == 0,
+            (Kind::End, _) => rest == 4,
+            (Kind::Ack, _) => rest == 0,
+            (Kind::Control, _) => rest > 0,
+        };
+        fits.then_some(header)
+    }
+}
+
+/// The pairs of a push, pull or result, as they lie there; of other packets what is after the header.
+#[inline]
+pub fn pairs(payload: &[u8]) -> &[u8] {
+    let from = match Header::parse(payload) {
+        Some(Header { kind: Kind::Result, seq, .. }) if seq & 1 == 0 => HEADER + TOTAL,
+        _ => HEADER,
+    };
+    payload.get(from..).unwrap_or_default()
+}
+
+/// Hot pairs, read.
+#[inline]
+pub fn hot_pairs(bytes: &[u8]) -> impl ExactSizeIterator<Item = (u32, f32)> + '_ {
+    bytes.as_chunks::<HOT_PAIR>().0.iter().map(|&[a, b, c, d, e, f, g, h]| {
+        (u32::from_be_bytes([a, b, c, d]), f32::from_be_bytes([e, f, g, h]))
+    })
+}
+
+/// Cold pairs, read.
+#[inline]
+pub fn cold_pairs(bytes: &[u8]) -> impl ExactSizeIterator<Item = (u64, f32)> + '_ {
+    bytes.as_chunks::<COLD_PAIR>().0.iter().map(|&[a, b, c, d, e, f, g, h, i, j, k, l]| {
+        (u64::from_be_bytes([a, b, c, d, e, f, g, h]), f32::from_be_bytes([i, j, k, l]))
+    })
+}
+
+/// Writes hot pairs.
+#[inline]
+pub fn emit_hot(pairs: &[(u32, f32)], bytes: &mut [u8]) {
+    for (&(index, value), room) in pairs.iter().zip(bytes.as_chunks_mut::<HOT_PAIR>().0) {
+        room[..4].copy_from_slice(&index.to_be_bytes());
+        room[4..].copy_from_slice(&value.to_be_bytes());
+    }
+}
+
+/// Writes cold pairs.
+#[inline]
+pub fn emit_cold(pairs: &[(u64, f32)], bytes: &mut [u8]) {
+    for (&(key, value), room) in pairs.iter().zip(bytes.as_chunks_mut::<COLD_PAIR>().0) {
+        room[..8].copy_from_slice(&key.to_be_bytes());
+        room[8..].copy_from_slice(&value.to_be_bytes());
+    }
+}
+
+/// The registered format.
+pub struct Libra;
+
+impl Named for Libra {
+    fn name(&self) -> &'static str {
+        "libra"
+    }
+    fn about(&self) -> &'static str {
+        "key and value pairs of sparse training, hot ones by index in packets of at most 192 bytes; the header is ours"
+    }
+}
+
+impl Format for Libra {
+    fn recognises(&self, port: u16, payload: &[u8]) -> bool {
+        matches!(port, PORT | WORKER_PORT) && Header::parse(payload).is_some()
+    }
+
+    fn print(&self, payload: &[u8]) -> String {
+        match Header::parse(payload) {
+            Some(h) => {
+                let (heat, size) = if h.is_cold() { ("cold", COLD_PAIR) } else { ("hot", HOT_PAIR) };
+                let count = match h.kind {
+                    Kind::Push | Kind::Pull | Kind::Result => pairs(payload).len() / size,
+                    _ => 0,
+                };
+                let (kind, job, seq, attempt) = (h.kind.name(), h.job, h.seq >> 1, h.attempt);
+                format!("libra {kind} {heat} job {job} seq {seq} attempt {attempt} pairs {count}")
+            }
+            None => format!("not libra: {} bytes, first {:02x?}", payload.len(), &payload[..payload.len().min(4)]),
+        }
+    }
+
+    fn frame_bytes(&self) -> (usize, usize) {
+        (HEAD + HEADER, super::frame::FRAME_MAX)
+    }
+
+    fn round_trip(&self, payload: &[u8]) -> Option<Vec<u8>> {
+        let mut out = payload.to_vec();
+        Header::parse(payload)?.emit(&mut out);
+        Some(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_packet_byte_by_byte() {
+        let header = Header { kind: Kind::Pull, attempt: 3, job: 7, seq: 0x0102_0304 };
+        let mut payload = vec![0; HEADER + 2 * HOT_PAIR];
+        header.emit(&mut payload);
+        emit_hot(&[(5, 1.0), (0x0a0b_0c0d, -2.0)], &mut payload[HEADER..]);
+        let first = [0x93, 7, 1, 2, 3, 4, 0, 0, 0, 5, 0x3f, 0x80, 0, 0, 0x0a, 0x0b, 0x0c, 0x0d, 0xc0, 0, 0, 0];
+        assert_eq!(payload, first);
+        assert_eq!(Header::parse(&payload), Some(header));
+        assert_eq!(hot_pairs(pairs(&payload)).collect::<Vec<_>>(), [(5, 1.0), (0x0a0b_0c0d, -2.0)]);
+        let mut cold = vec![0; HEADER + COLD_PAIR];
+        Header { kind: Kind::Push, attempt: 0, job: 0, seq: 1 }.emit(&mut cold);
+        emit_cold(&[(u64::MAX - 1, 0.5)], &mut cold[HEADER..]);
+        assert_eq!(&cold[HEADER..], &[255, 255, 255, 255, 255, 255, 255, 254, 0x3f, 0, 0, 0]);
+        assert_eq!(cold_pairs(pairs(&cold)).collect::<Vec<_>>(), [(u64::MAX - 1, 0.5)]);
+    }
+
+    #[test]
+    fn eighteen_pairs_make_192_bytes() {
+        assert_eq!((HOT_PAIRS, HEAD + HEADER + HOT_PAIRS * HOT_PAIR), (18, HOT_FRAME_MAX));
+        assert_eq!(RESULT_PAIRS, 17);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_no_packet() {
+        let of = |kind, seq, rest| {
+            let mut payload = vec![0; HEADER + rest];
+            Header { kind, attempt: 0, job: 0, seq }.emit(&mut payload);
+            Header::parse(&payload).is_some()
+        };
+        assert!(of(Kind::Push, 0, 18 * 8) && !of(Kind::Push, 0, 19 * 8) && !of(Kind::Push, 0, 9));
+        assert!(of(Kind::Push, 1, 100 * 12) && !of(Kind::Push, 1, 100 * 12 + 4));
+        assert!(of(Kind::Result, 0, 4) && !of(Kind::Result, 0, 0) && of(Kind::Ack, 3, 0) && !of(Kind::Ack, 3, 1));
+        assert!(of(Kind::End, 0, 4) && !of(Kind::End, 0, 3) && !of(Kind::Control, 0, 0));
+        assert_eq!(Header::parse(&[0x10, 0, 0, 0, 0, 0]), None, "resent, and the first attempt");
+        assert_eq!(Header::parse(&[0x05, 0, 0, 0, 0, 0]), None, "a further attempt that was not resent");
+        assert_eq!(Header::parse(&[0xe0, 0, 0, 0, 0, 0]), None, "no such kind");
+    }
+
+    proptest! {
+        #[test]
+        fn headers_round_trip(kind in 0usize..6, attempt in 0u8..16, job: u8, seq: u32) {
+            let header = Header { kind: Kind::ALL[kind], attempt, job, seq };
+            let rest = match (header.kind, header.is_cold()) {
+                (Kind::Ack, _) => 0,
+                (Kind::Control, _) => 1,
+                (Kind::End, _) | (Kind::Result, false) => 4,
+                (_, cold) => if cold { COLD_PAIR } else { HOT_PAIR },
+            };
+            let mut payload = vec![0xa5; HEADER + rest];
+            header.emit(&mut payload);
+            prop_assert_eq!(Header::parse(&payload), Some(header));
+        }
+    }
+}

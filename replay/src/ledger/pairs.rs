@@ -1,0 +1,244 @@
+//! Sparse training: pairs that a switch adds up over an iteration, one register per hot parameter.
+//!
+//! The first packet that a switch takes into an empty memory opens a sum (it is merged into itself); the sum is known by
+//! it and departs in many packets, each with a part of the registers. The ledger keeps registers of its own, adds what
+//! the books name in their order, and compares every part bit for bit. A sum counts as delivered when its first part
+//! arrives. What is cold travels alone. Networks make copies: a drop as a duplicate or by a fault says nothing of the
+//! original.
+
+use pktgen_generator::record::{PacketId, Reason, SumOk};
+use pktgen_generator::wire::libra::{self, HOT_PAIR, RESULT_PAIRS};
+
+use super::table::Table;
+use super::{Fate, Fates, Ledger};
+use crate::endpoint::Pairs;
+use crate::target::sparse::Adder;
+
+/// Where a transmission is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum State {
+    UnderWay,
+    /// In the sum with this number.
+    Summed(u32),
+    Delivered,
+    Dropped(Reason),
+}
+
+/// What a switch has added up under one name.
+struct Sum {
+    opener: PacketId,
+    values: Vec<f32>,
+    members: Vec<PacketId>,
+    /// What departs, packet by packet; made when the first part arrives.
+    parts: Vec<Vec<(u32, f32)>>,
+    over: bool,
+}
+
+/// How often updates are in sums that must be there once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Exactness {
+    /// Updates that are in sums more than once.
+    pub twice: u64,
+    /// Updates of which every transmission was taken for a duplicate.
+    pub never: u64,
+}
+
+/// What became of an update, whatever the transmission.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    sums: u32,
+    duplicate: bool,
+}
+
+/// The account of pairs.
+pub(super) struct Sparse {
+    pairs: Box<dyn Pairs>,
+    adder: Adder,
+    states: Table<State>,
+    counted: Table<Counted>,
+    sums: Vec<Sum>,
+    exactness: Exactness,
+}
+
+impl Ledger {
+    /// For workers that send the pairs that `pairs` knows, to a switch that adds with `adder`.
+    pub fn of_pairs(workers: usize, pairs: Box<dyn Pairs>, adder: Adder) -> Self {
+        let (states, counted) = (Table::new(workers), Table::new(workers));
+        let sparse = Sparse { pairs, adder, states, counted, sums: Vec::new(), exactness: Exactness::default() };
+        Ledger { sparse: Some(sparse), ..Ledger::new(workers, 0, None) }
+    }
+
+    /// How often updates are in sums; none where nothing is summed by key. Known when the account is closed.
+    pub fn exactness(&self) -> Option<Exactness> {
+        self.sparse.as_ref().map(|sparse| sparse.exactness)
+    }
+}
+
+/// The update that a transmission is of.
+fn update(packet: PacketId) -> PacketId {
+    PacketId::new(packet.worker(), packet.seq(), 0)
+}
+
+/// May it be a copy that was dropped, and not the packet?
+fn may_be_copy(reason: Reason) -> bool {
+    matches!(reason, Reason::Duplicate | Reason::Fault)
+}
+
+// Every function that is told something returns false if that cannot be.
+impl Sparse {
+    /// A packet left its worker.
+    pub(super) fn sent(&mut self, packet: PacketId) -> bool {
+        self.counted.insert(update(packet), Counted::default());
+        self.states.insert(packet, State::UnderWay)
+    }
+
+    /// `packet` was added to the registers of the sum that `opener` opened.
+    pub(super) fn merged(&mut self, packet: PacketId, opener: PacketId, fates: &mut [Fates]) -> bool {
+        let Some(state) = self.states.get_mut(packet).map(|state| *state) else { return false };
+        let own = &mut fates[packet.worker() as usize];
+        let again = match state {
+            State::UnderWay => false,
+            // A copy of it was lost before.
+            State::Dropped(reason) if may_be_copy(reason) => {
+                own.dropped[reason as usize] -= 1;
+                false
+            }
+            State::Dropped(_) => return false,
+            // A copy, which the switch did not take for one.
+            State::Summed(_) | State::Delivered => true,
+        };
+        let number = match self.states.get_mut(opener) {
+            _ if packet == opener => {
+                let values = vec![0.0; self.pairs.slots()];
+                self.sums.push(Sum { opener, values, members: Vec::new(), parts: Vec::new(), over: false });
+                self.sums.len() as u32 - 1
+            }
+            Some(State::Summed(number)) => *number,
+            _ => return false,
+        };
+        let sum = &mut self.sums[number as usize];
+        if !again {
+            sum.members.push(packet);
+        }
+        for (index, value) in libra::hot_pairs(self.pairs.payload(packet)) {
+            if let Some(register) = sum.values.get_mut(index as usize) {
+                *register = self.adder.add(*register, value);
+            }
+        }
+        if !again {
+            self.states.set(packet, State::Summed(number));
+        }
+        if let Some(counted) = self.counted.get_mut(update(packet)) {
+            counted.sums += 1;
+        }
+        true
+    }
+
+    /// `packet` was dropped.
+    pub(super) fn dropped(&mut self, packet: PacketId, reason: Reason, fates: &mut [Fates]) -> bool {
+        if reason == Reason::Duplicate
+            && let Some(counted) = self.counted.get_mut(update(packet))
+        {
+            counted.duplicate = true;
+        }
+        match self.states.get_mut(packet).map(|state| *state) {
+            Some(State::UnderWay) => {
+                self.states.set(packet, State::Dropped(reason));
+                fates[packet.worker() as usize].count(Fate::Dropped(reason), true);
+                true
+            }
+            Some(_) if may_be_copy(reason) => true,
+            // The device that held the sum is gone.
+            Some(State::Summed(number)) if self.sums[number as usize].opener == packet => {
+                self.end_sum(number, State::Dropped(reason), Fate::Dropped(reason), fates)
+            }
+            _ => false,
+        }
+    }
+
+    fn end_sum(&mut self, number: u32, state: State, fate: Fate, fates: &mut [Fates]) -> bool {
+        let sum = &mut self.sums[number as usize];
+        let alone = sum.members.len() == 1;
+        for member in std::mem::take(&mut sum.members) {
+            self.states.set(member, state);
+            fates[member.worker() as usize].count(fate, alone);
+        }
+        !std::mem::replace(&mut sum.over, true)
+    }
+
+    /// Part `part` of what is known by `packet` arrived; `same` compares it with bytes.
+    pub(super) fn received(
+        &mut self,
+        packet: PacketId,
+        part: u32,
+        same: impl FnOnce(&[u8]) -> bool,
+        fates: &mut [Fates],
+    ) -> Option<SumOk> {
+        let verdict = |yes| if yes { SumOk::Yes } else { SumOk::No };
+        let state = self.states.get_mut(packet).map(|state| *state)?;
+        let own = &mut fates[packet.worker() as usize];
+        if let State::Summed(number) = state
+            && !self.sums[number as usize].over
+        {
+            self.end_sum(number, State::Delivered, Fate::Delivered, fates);
+        }
+        let Some(sum) = self.sums.iter_mut().rev().find(|sum| sum.opener == packet) else {
+            match state {
+                State::UnderWay => own.count(Fate::Delivered, true),
+                State::Dropped(reason) if may_be_copy(reason) => {
+                    own.dropped[reason as usize] -= 1;
+                    own.count(Fate::Delivered, true);
+                }
+                State::Delivered => {}
+                _ => return None,
+            }
+            self.states.set(packet, State::Delivered);
+            return Some(verdict(same(self.pairs.payload(packet))));
+        };
+        if sum.parts.is_empty() {
+            sum.parts = parts(&sum.values);
+            sum.values = Vec::new();
+        }
+        let mut bytes = [0; RESULT_PAIRS * HOT_PAIR];
+        let right = sum.parts.get(part as usize).is_some_and(|pairs| {
+            libra::emit_hot(pairs, &mut bytes);
+            same(&bytes[..pairs.len() * HOT_PAIR])
+        });
+        Some(verdict(right))
+    }
+
+    /// The run is over: what is still under way is in flight.
+    pub(super) fn close(&mut self, fates: &mut [Fates]) {
+        for packet in self.states.ids() {
+            let over = |number: u32| self.sums[number as usize].over;
+            let open = match self.states.get_mut(packet) {
+                Some(State::UnderWay) => true,
+                Some(State::Summed(number)) => !over(*number),
+                _ => false,
+            };
+            if open {
+                fates[packet.worker() as usize].count(Fate::InFlight, true);
+                self.states.set(packet, State::Delivered);
+            }
+        }
+        let mut exactness = Exactness::default();
+        for packet in self.counted.ids() {
+            let Some(Counted { sums, duplicate }) = self.counted.get_mut(packet).map(|counted| *counted) else { continue };
+            let hot = packet.seq() & 1 == 0;
+            exactness.twice += u64::from(sums > 1);
+            exactness.never += u64::from(hot && sums == 0 && duplicate);
+        }
+        self.exactness = exactness;
+    }
+}
+
+/// What departs of these registers (`docs/libra.md`): those that are not 0, by index, as many per packet as fit; one packet
+/// without pairs if all are 0.
+pub(super) fn parts(values: &[f32]) -> Vec<Vec<(u32, f32)>> {
+    let set: Vec<(u32, f32)> =
+        (0u32..).zip(values.iter().copied()).filter(|(_, value)| *value != 0.0).collect();
+    match set.len() {
+        0 => vec![Vec::new()],
+        _ => set.chunks(RESULT_PAIRS).map(<[_]>::to_vec).collect(),
+    }
+}
