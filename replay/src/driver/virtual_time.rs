@@ -168,7 +168,8 @@ const CHECK_EVERY: u64 = 1 << 14;
 impl Simulation {
     /// Puts the parts of a plan into one simulation.
     pub fn new(parts: Parts) -> Self {
-        let Parts { topology, mut devices, senders: workers, receiver, ledger, frame_bytes, changes, facts, .. } = parts;
+        let Parts { topology, mut devices, senders: workers, receiver, ledger, frame_bytes, changes, facts, .. } =
+            parts;
         let mut places = Vec::new();
         let mut slots = Vec::new();
         for (id, node) in topology.nodes.iter().enumerate() {
@@ -336,6 +337,9 @@ impl Simulation {
                 }
             }
         }
+        for (name, n) in self.server.counters() {
+            *self.counters.device.entry(format!("server.{name}")).or_default() += n;
+        }
         self.counters.acks_sent = self.host.acks_sent;
         self.counters.acks_received = self.host.acks_received;
         self.counters.foreign = self.host.foreign;
@@ -352,7 +356,11 @@ impl Simulation {
             cut: false,
             beyond_horizon: false,
             goal_reached: false,
-            faults: [&self.workers, &self.server].into_iter().filter_map(|end| end.unfinished()).filter(|_| ended_by_itself).collect(),
+            faults: [&self.workers, &self.server]
+                .into_iter()
+                .filter_map(|end| end.unfinished())
+                .filter(|_| ended_by_itself)
+                .collect(),
             leaked,
         }
     }

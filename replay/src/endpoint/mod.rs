@@ -9,6 +9,7 @@ mod retransmit;
 pub(crate) mod rounds;
 mod sender;
 pub mod server;
+mod sparse;
 mod switchml;
 mod transmission_control;
 mod trio_ml;
@@ -131,6 +132,11 @@ pub trait Endpoint: Send {
     /// Bytes of its largest frame, where those of the workload's updates are not what it sends.
     fn frame_bytes(&self) -> Option<usize> {
         None
+    }
+
+    /// What it counted, for the manifest.
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
     }
 
     /// Elements that did not fit an integer when they were scaled.
