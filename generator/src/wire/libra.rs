@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! | kind 3, resent 1, attempt 4 | job 8 | sequence number 32 | then, by kind: |
-//! | push, pull, hot    | index u32, value f32 ...  |  | result, hot  | results of the iteration u32, opener u64, index u32, value f32 ... |
+//! | push, pull, hot    | index u32, value f32 ...  |  | result, hot  | part u16, parts u16, opener u64, index u32, value f32 ... |
 //! | push, pull, cold   | key u64, value f32 ...    |  | result, cold | key u64, value f32 ...                                 |
 //! | end                | iteration u32             |  | control      | what u8, then by what                                  |
 //! ```
@@ -31,8 +31,8 @@ pub const HOT_PAIR: usize = 8;
 pub const COLD_PAIR: usize = 12;
 /// Pairs of a hot packet.
 pub const HOT_PAIRS: usize = (HOT_FRAME_MAX - HEAD - HEADER) / HOT_PAIR;
-/// Bytes before the pairs of a switch's result: of how many packets the results of the iteration are, and which packet
-/// opened the sum, for the books.
+/// Bytes before the pairs of a switch's result: which of how many packets of the iteration's sums it is, and which packet
+/// opened them, for the books.
 pub const RESULT_HEAD: usize = 12;
 /// Pairs of a switch's result.
 pub const RESULT_PAIRS: usize = (HOT_FRAME_MAX - HEAD - HEADER - RESULT_HEAD) / HOT_PAIR;
@@ -138,27 +138,31 @@ pub fn pairs(payload: &[u8]) -> &[u8] {
 /// What stands before the pairs of a switch's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResultHead {
-    /// Of how many packets the results of the iteration are.
-    pub total: u32,
+    /// Which of them it is, from 0 on.
+    pub part: u16,
+    /// Of how many packets the results of the iteration are; at least 1.
+    pub parts: u16,
     /// Which packet opened the sum; none if nobody sent any.
     pub opener: Option<PacketId>,
 }
 
 impl ResultHead {
-    /// Reads it from a payload that is a hot result.
+    /// Reads it from a payload that is a hot result; none if there is no such part.
     #[inline]
     pub fn parse(payload: &[u8]) -> Option<Self> {
         let head: &[u8; RESULT_HEAD] = payload.get(HEADER..)?.first_chunk()?;
-        let (total, opener) = head.split_first_chunk::<4>()?;
+        let ([a, b, c, d], opener) = head.split_first_chunk::<4>()?;
         let opener = u64::from_be_bytes(*opener.first_chunk()?);
         let opener = (opener != u64::MAX).then_some(PacketId(opener));
-        Some(ResultHead { total: u32::from_be_bytes(*total), opener })
+        let (part, parts) = (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]));
+        (part < parts).then_some(ResultHead { part, parts, opener })
     }
 
     /// Writes it.
     #[inline]
     pub fn emit(&self, payload: &mut [u8]) {
-        payload[HEADER..HEADER + 4].copy_from_slice(&self.total.to_be_bytes());
+        payload[HEADER..HEADER + 2].copy_from_slice(&self.part.to_be_bytes());
+        payload[HEADER + 2..HEADER + 4].copy_from_slice(&self.parts.to_be_bytes());
         let opener = self.opener.map_or(u64::MAX, |packet| packet.0);
         payload[HEADER + 4..HEADER + RESULT_HEAD].copy_from_slice(&opener.to_be_bytes());
     }

@@ -9,6 +9,7 @@ mod retransmit;
 pub(crate) mod rounds;
 mod sender;
 pub mod server;
+mod sparse;
 mod switchml;
 mod transmission_control;
 mod trio_ml;
@@ -287,4 +288,6 @@ pub static ENDPOINTS: &[&dyn WorkerKind] = &[
     &retransmit::RetransmitKind,
     &trio_ml::TrioMlKind,
     &switchml::SwitchMlKind,
+    &sparse::LibraKind,
+    &sparse::PsLiteKind,
 ];
