@@ -8,10 +8,12 @@ use rand::seq::SliceRandom;
 use super::{Finding, Study};
 use crate::config::Section;
 use crate::registry::{Named, suggest};
-use crate::seed::{Seed, unit};
+use crate::seed::Seed;
 use crate::sparse::layout::Layout;
 use crate::sparse::packaging::{Estimate, PAIRS_MAX, Packaging, Packer, Pair};
 use crate::sparse::pipeline::{Scratch, passes};
+use crate::sparse::read::shape;
+use crate::sparse::{self, Batch, DENSE_SHARE, Sparse};
 use crate::{Error, Result};
 
 /// The study.
@@ -19,8 +21,15 @@ pub struct Recirculations;
 
 const KEYS: &[&str] = &[
     "model",
+    "parameters",
     "hot",
+    "hot_share",
+    "curve",
+    "exponent",
+    "offset",
+    "points",
     "pairs",
+    "dense",
     "batches",
     "registers",
     "packet_pairs",
@@ -55,7 +64,7 @@ enum Order {
 /// What is packed, and how.
 #[derive(Debug)]
 struct Plan {
-    model: Model,
+    model: sparse::Plan,
     batches: u32,
     registers: u32,
     packet_pairs: u32,
@@ -67,11 +76,12 @@ struct Plan {
 
 impl Plan {
     fn read(section: &mut Section) -> Result<Self> {
-        let model = Model::read(section)?;
+        let batches = whole(section, "batches", 100, (1, 1_000_000))?;
+        let model = model(section, batches)?;
         let max_recirculations = whole(section, "max_recirculations", 1, (0, 1000))?;
         Ok(Plan {
             model,
-            batches: whole(section, "batches", 100, (1, 1_000_000))?,
+            batches,
             registers: whole(section, "registers", REGISTERS, (1, 65_536))?,
             packet_pairs: whole(section, "packet_pairs", PAIRS_MAX as u32, (1, 1000))?,
             by_heat: choose(section, "layout", "heat", &[("heat", true), ("random", false)])?,
@@ -144,25 +154,26 @@ impl Study for Recirculations {
 
     fn run(&self, section: &mut Section, seed: Seed) -> Result<Vec<Finding>> {
         let plan = Plan::read(section)?;
-        let batches = Batches::new(&plan.model, seed);
+        let hot = plan.model.hot;
         let layout = match plan.by_heat {
             true => Layout::heat(plan.registers),
-            false => Layout::random(plan.registers, batches.hot().div_ceil(plan.registers), seed),
+            false => Layout::random(plan.registers, hot.div_ceil(plan.registers), seed),
         };
+        let model = Sparse::new(plan.model.clone(), seed)?;
         let (mut packer, mut splitter) = (plan.packer(), plan.packer().recirculating_at_most(plan.max_recirculations));
         let (mut free, mut split) = (Sums::default(), Sums::default());
-        let (mut batch, mut scratch) = (Vec::new(), Scratch::default());
+        let (mut batch, mut scratch) = (Batch::default(), Scratch::default());
         for number in 0..plan.batches {
-            batches.draw(number, &mut batch);
+            model.batch(0, number, &mut batch);
             let how = match plan.order {
                 Order::Rank(how) => how,
                 Order::Arrival => {
-                    batch.shuffle(&mut seed.stream("recirculations.arrival", number.into(), 0));
+                    batch.hot.shuffle(&mut seed.stream("recirculations.arrival", number.into(), 0));
                     Packaging::RankOrder
                 }
             };
-            free.add(&mut packer, &batch, &layout, how, &mut scratch);
-            split.add(&mut splitter, &batch, &layout, how, &mut scratch);
+            free.add(&mut packer, &batch.hot, &layout, how, &mut scratch);
+            split.add(&mut splitter, &batch.hot, &layout, how, &mut scratch);
         }
         Ok(findings(&free, &split, plan.batches))
     }
@@ -205,61 +216,25 @@ fn choose<T: Copy>(section: &mut Section, key: &str, default: &str, choices: &[(
     })
 }
 
-// SWAP: from here to the tests, for `crate::sparse::Sparse`, which draws batches of a fitted curve.
-
-/// A model's hot parameters, and how many of them are in a batch.
-#[derive(Debug)]
-struct Model {
-    hot: u32,
-    hot_pairs: f64,
-}
-
-impl Model {
-    fn read(section: &mut Section) -> Result<Self> {
-        // Pairs of a batch, and the share of them that is hot (LIBRA §3.1).
-        let (pairs, share) = choose(section, "model", "oa", &[("oa", (30_000, 0.5)), ("se", (15_000, 0.7))])?;
-        let hot = whole(section, "hot", 30_000, (1, 10_000_000))?;
-        let pairs = whole(section, "pairs", pairs, (1, 10_000_000))?;
-        let hot_pairs = f64::from(pairs) * share;
-        if hot_pairs >= f64::from(hot) {
-            let place = section.place("pairs");
-            return Err(Error::config(format!(
-                "{place}: {hot_pairs} of {pairs} pairs are hot; that must be below {hot}"
-            )));
-        }
-        Ok(Model { hot, hot_pairs })
-    }
-}
-
-/// Batches of a model: every hot parameter is in one with its own chance.
-struct Batches {
-    chances: Vec<f64>,
-    seed: Seed,
-}
-
-impl Batches {
-    /// Chances fall as `q / (q + rank)`, so that the first parameter is in every batch.
-    fn new(model: &Model, seed: Seed) -> Self {
-        let chances = |q: f64| (0..model.hot).map(move |rank| q / (q + f64::from(rank)));
-        let (mut low, mut high) = (1e-9f64, 1e12f64);
-        for _ in 0..100 {
-            let middle = (low * high).sqrt();
-            if chances(middle).sum::<f64>() < model.hot_pairs { low = middle } else { high = middle }
-        }
-        Batches { chances: chances(low).collect(), seed }
-    }
-
-    fn hot(&self) -> u32 {
-        self.chances.len() as u32
-    }
-
-    /// The hot gradients of a batch, hottest first.
-    fn draw(&self, number: u32, into: &mut Vec<Pair>) {
-        let mut stream = self.seed.stream("recirculations.batch", number.into(), 0);
-        into.clear();
-        let taken = self.chances.iter().zip(0..).filter(|(chance, _)| unit(&mut stream) < **chance);
-        into.extend(taken.map(|(_, index)| (index, 1.0)));
-    }
+/// Reads what the batches are: the model as the workload `sparse` knows it, one worker.
+fn model(section: &mut Section, batches: u32) -> Result<sparse::Plan> {
+    let shape = shape(section)?;
+    let pairs: u32 = section.get("pairs", shape.pairs)?;
+    let dense: u32 = section.get("dense", (f64::from(pairs) * DENSE_SHARE).round() as u32)?;
+    let known = sparse::Plan::of("oa", 1.0)?;
+    let plan = sparse::Plan {
+        model: shape.model,
+        parameters: shape.curve.ranks(),
+        curve: shape.curve,
+        hot: shape.hot,
+        pairs,
+        dense,
+        workers_per_job: 1,
+        iterations: batches,
+        ..known
+    };
+    plan.check().map_err(|(key, why)| Error::config(format!("{}: {why}", section.place(key))))?;
+    Ok(plan)
 }
 
 #[cfg(test)]
@@ -272,6 +247,7 @@ mod tests {
     fn study(values: &[(&str, Value)]) -> BTreeMap<String, f64> {
         let mut section = Section::of("study", &[values, &[("batches", 10i64.into())]].concat());
         let found = Recirculations.run(&mut section, Seed(1)).unwrap();
+        assert!(crate::sparse::read::KEYS.iter().all(|key| KEYS.contains(key)));
         let names: Vec<&str> = found.iter().map(|finding| finding.metric.as_str()).collect();
         assert_eq!(names, METRICS);
         assert!(section.asked().iter().all(|key| KEYS.contains(&key.as_str())));

@@ -101,7 +101,7 @@ impl Edited {
     }
 }
 
-// No `dense`: it knows no end of generation and no moves.
+// No `dense`, no `sparse`: they know no end of generation and no moves.
 impl Source for Edited {
     fn population(&self) -> &Population {
         &self.population

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Source, Update};
 use crate::dense::Dense;
+use crate::sparse::Sparse;
 use crate::time::Time;
 use crate::topology::Population;
 
@@ -55,6 +56,10 @@ impl Source for Mix {
     /// Times and ids of the main source are as they were; what is beside it has ids of its own.
     fn dense(&self) -> Option<Arc<Dense>> {
         self.main.dense()
+    }
+
+    fn sparse(&self) -> Option<Arc<Sparse>> {
+        self.main.sparse()
     }
 
     fn failure(&self) -> Option<&str> {

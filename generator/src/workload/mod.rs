@@ -10,6 +10,7 @@ mod mix;
 mod open;
 mod repeat;
 mod rl;
+mod sparse;
 mod survey;
 mod tempo;
 mod trace_file;
@@ -72,6 +73,11 @@ pub trait Source: Send {
         None
     }
 
+    /// The same for sparse training: workers that push pairs of keys and gradients.
+    fn sparse(&self) -> Option<Arc<crate::sparse::Sparse>> {
+        None
+    }
+
     /// Why the source ended early, if it did: a damaged trace, an update later than time reaches. Asked once at
     /// the end of a run.
     fn failure(&self) -> Option<&str> {
@@ -96,7 +102,8 @@ pub trait Workload: Named + Sync {
 }
 
 /// Every workload, by name.
-pub static WORKLOADS: &[&dyn Workload] = &[&rl::Rl, &background::Background, &trace_file::TraceFile, &dense::Dense];
+pub static WORKLOADS: &[&dyn Workload] =
+    &[&rl::Rl, &background::Background, &trace_file::TraceFile, &dense::Dense, &sparse::Sparse];
 
 #[cfg(test)]
 mod tests {

@@ -101,7 +101,7 @@ impl Repeat {
     }
 }
 
-// No `dense`: passes shift times and numbers, and their count is in nothing that it says.
+// No `dense`, no `sparse`: passes shift times and numbers, and their count is in nothing that they say.
 impl Source for Repeat {
     fn population(&self) -> &Population {
         &self.population

@@ -76,7 +76,7 @@ impl Scaled {
     }
 }
 
-// No `dense`: its compute times are those before scaling.
+// No `dense`, no `sparse`: their compute times are those before scaling.
 impl Source for Scaled {
     fn population(&self) -> &Population {
         self.source.population()

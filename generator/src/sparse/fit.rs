@@ -1,0 +1,73 @@
+//! Fitting curves to what LIBRA states: which share the hot parameters have (§3.1), and where adding more of them stops
+//! to pay (§3.3, §5.3).
+
+use super::curve::Curve;
+
+/// Ranks that the rule of LIBRA §5.3 adds at a time.
+pub const STEP: u64 = 1000;
+/// Increase of the cumulative share below which it stops (LIBRA §5.3: "1% in our experiment").
+pub const THRESHOLD: f64 = 0.01;
+
+/// The exponent and the offset of a fitted law.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Law {
+    /// `s`.
+    pub exponent: f64,
+    /// `q`.
+    pub offset: f64,
+}
+
+/// Where `rising` passes 0 between `low` and `high`, which are above 0; the nearer end where it does not.
+pub(super) fn bisect_log(low: f64, high: f64, rising: impl Fn(f64) -> f64) -> f64 {
+    let (mut low, mut high) = (low.ln(), high.ln());
+    for _ in 0..80 {
+        let middle = 0.5 * (low + high);
+        if rising(middle.exp()) < 0.0 { low = middle } else { high = middle }
+    }
+    (0.5 * (low + high)).exp()
+}
+
+/// The exponent with which the first `hot` of `ranks` have the share `share`, for an offset.
+pub fn exponent(ranks: u64, hot: u64, share: f64, offset: f64) -> Result<f64, String> {
+    if !(hot > 0 && hot < ranks && share > hot as f64 / ranks as f64 && share < 1.0) {
+        return Err(format!(
+            "{hot} of {ranks} parameters cannot have a share of {share} of the updates: hot is from 1 to one less than \
+             parameters, and the share is above {} (that of as many at random) and below 1",
+            hot as f64 / ranks as f64
+        ));
+    }
+    let found = bisect_log(1e-9, 1e6, |s| Curve::mandelbrot(ranks, s, offset).map_or(0.0, |c| c.share(hot) - share));
+    Ok(found)
+}
+
+/// The Zipf-Mandelbrot law of `ranks` in which the first `hot` have the share `share` and the rule of LIBRA §5.3 stops
+/// there: half a step before and after rank `hot` the share rises by `threshold` in between.
+pub fn mandelbrot(ranks: u64, hot: u64, share: f64, step: u64, threshold: f64) -> Result<Law, String> {
+    let law = |offset: f64| Ok(Law { exponent: exponent(ranks, hot, share, offset)?, offset });
+    let increase = |law: Law| -> Result<f64, String> {
+        let curve = Curve::mandelbrot(ranks, law.exponent, law.offset)?;
+        let (middle, half) = (hot as f64, 0.5 * step as f64);
+        Ok(curve.cumulative(middle + half) - curve.cumulative((middle - half).max(0.0)))
+    };
+    // A larger offset makes the head flatter and its end steeper, up to the exponential law.
+    let (least, most) = (1.0, 1000.0 * hot as f64);
+    let (lowest, highest) = (increase(law(least)?)?, increase(law(most)?)?);
+    if !(lowest < threshold && threshold < highest) {
+        return Err(format!(
+            "no Zipf-Mandelbrot law has a share of {share} in its first {hot} ranks and a rise of {threshold} per {step} \
+             ranks there: the rise is from {lowest:.5} to {highest:.5}"
+        ));
+    }
+    let offset =
+        bisect_log(least, most, |offset| law(offset).and_then(increase).map_or(0.0, |increase| increase - threshold));
+    law(offset)
+}
+
+/// A curve of `ranks` for what is stated of hot parameters: the fitted Zipf-Mandelbrot law where there is one, else two
+/// joined ones (our choice).
+pub fn any(ranks: u64, hot: u64, share: f64, step: u64, threshold: f64) -> Result<Curve, String> {
+    match mandelbrot(ranks, hot, share, step, threshold) {
+        Ok(law) => Curve::mandelbrot(ranks, law.exponent, law.offset),
+        Err(_) => Curve::joined(ranks, hot, share, threshold / step as f64),
+    }
+}

@@ -1,0 +1,170 @@
+//! What a sparse workload is made of, and what of it cannot be.
+
+use super::curve::Curve;
+use super::models::MODELS;
+use crate::registry::find;
+use crate::time::{HORIZON, MS, Time, too_late};
+use crate::{Error, Result};
+
+/// Most jobs, and most workers of one: as of dense training.
+pub const MEMBERS_MAX: u16 = 255;
+/// Most pairs of a batch: those of a second of 100 Gbps, many times over; a batch is in memory as a whole.
+pub const PAIRS_MAX: u32 = 50_000_000;
+/// Most hot parameters: all memory that LIBRA §3.3 gives a switch.
+pub const HOT_MAX: u32 = 5_000_000;
+/// Dense pairs per sparse pair unless they are told: 0.4 MB beside 104 MB (LIBRA §2.2, NCF).
+pub const DENSE_SHARE: f64 = 0.004;
+
+/// How hot parameters become known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HotFrom {
+    /// They are those that are updated most often.
+    Exact,
+    /// A training with a sample of the data is counted (LIBRA §3.3).
+    Sample,
+}
+
+/// What a sparse workload is made of. Everything is after scaling. The default is online advertising (LIBRA §3.1) on
+/// eight workers for 100 iterations.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Name of the model.
+    pub model: String,
+    /// Sparse parameters: the ranks of the curve.
+    pub parameters: u64,
+    /// Sparse pairs of a batch, in the mean.
+    pub pairs: u32,
+    /// Dense parameters, which every batch has.
+    pub dense: u32,
+    /// Jobs.
+    pub jobs: u16,
+    /// Workers of each job.
+    pub workers_per_job: u32,
+    /// Iterations.
+    pub iterations: u32,
+    /// Time of one iteration's computation.
+    pub compute: Time,
+    /// Share by which it varies, up and down.
+    pub compute_jitter: f64,
+    /// Hot parameters, dense ones among them.
+    pub hot: u32,
+    /// How they become known.
+    pub hot_from: HotFrom,
+    /// Share of the data set that is trained with to find them.
+    pub sample_rate: f64,
+    /// Updates of a training with the whole data set.
+    pub training_updates: f64,
+    /// How often which sparse parameter is updated.
+    pub curve: Curve,
+}
+
+impl Plan {
+    /// A model as it is known, `scale` times as large.
+    pub fn of(model: &str, scale: f64) -> Result<Self> {
+        let model = find(MODELS, "model", model, "workload.model")?;
+        let Some(facts) = model.facts() else {
+            return Err(Error::config("workload.model: a custom model must be told what it is".to_owned()));
+        };
+        if !(scale > 0.0 && scale <= 1.0) {
+            return Err(Error::config(format!("workload.scale: {scale} is not above 0 and at most 1")));
+        }
+        let curve = facts.curve().map_err(|why| Error::config(format!("workload.curve: {why}")))?;
+        let dense = (f64::from(facts.pairs) * DENSE_SHARE).round();
+        let plan = Plan {
+            model: crate::registry::Named::name(model).to_owned(),
+            parameters: facts.parameters,
+            pairs: facts.pairs,
+            dense: dense as u32,
+            jobs: 1,
+            workers_per_job: 8,
+            iterations: 100,
+            compute: 100 * MS,
+            compute_jitter: 0.0,
+            hot: facts.hot,
+            hot_from: HotFrom::Exact,
+            sample_rate: 0.08,
+            training_updates: 1e8,
+            curve,
+        };
+        Ok(if scale < 1.0 { plan.scaled(scale) } else { plan })
+    }
+
+    /// The same shape, `scale` times as large: parameters, pairs, dense and hot ones, and the curve's ranks.
+    pub fn scaled(self, scale: f64) -> Self {
+        let times = |n: u32| (f64::from(n) * scale).round() as u32;
+        let curve = self.curve.scaled(scale);
+        Plan {
+            parameters: curve.ranks(),
+            pairs: times(self.pairs).max(1),
+            dense: times(self.dense),
+            hot: times(self.hot).max(1),
+            curve,
+            ..self
+        }
+    }
+
+    /// Most pairs of a batch: the most frequent parameter is in every one.
+    pub fn pairs_limit(&self) -> u64 {
+        (1.0 / self.curve.frequency(0) * (1.0 + 1e-9)) as u64
+    }
+
+    /// What is wrong with it: the key of `[workload]` to change, and why.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        for (key, value, least, most) in [
+            ("jobs", self.jobs.into(), 1, MEMBERS_MAX.into()),
+            ("workers", self.workers_per_job.into(), 1, MEMBERS_MAX.into()),
+            ("iterations", self.iterations.into(), 1, u32::MAX.into()),
+            ("pairs", self.pairs.into(), 1, PAIRS_MAX.into()),
+            ("dense", self.dense.into(), 0, PAIRS_MAX.into()),
+            ("hot", self.hot.into(), 1, HOT_MAX.into()),
+            ("parameters", self.parameters, 1, 1 << 62),
+        ] {
+            if !(least..=most).contains(&value) {
+                return Err((key, format!("{value} is not from {least} to {most}")));
+            }
+        }
+        if self.parameters != self.curve.ranks() {
+            return Err((
+                "parameters",
+                format!("{} parameters, but a curve of {} ranks", self.parameters, self.curve.ranks()),
+            ));
+        }
+        let sparse_hot = u64::from(self.hot - self.dense.min(self.hot));
+        if sparse_hot > self.parameters {
+            return Err((
+                "hot",
+                format!(
+                    "{} hot parameters are more than the {} sparse and {} dense ones",
+                    self.hot, self.parameters, self.dense
+                ),
+            ));
+        }
+        let most = self.pairs_limit();
+        if u64::from(self.pairs) > most {
+            return Err((
+                "pairs",
+                format!(
+                    "{} pairs per batch: a worker sends a parameter at most once per iteration, and the most frequent \
+                     one gets {:.3e} of all updates; so a batch has at most {most} pairs",
+                    self.pairs,
+                    self.curve.frequency(0)
+                ),
+            ));
+        }
+        if !(0.0..=1.0).contains(&self.compute_jitter) {
+            return Err(("compute_jitter", format!("{} is not from 0 to 1", self.compute_jitter)));
+        }
+        if !(self.sample_rate > 0.0 && self.sample_rate <= 1.0) {
+            return Err(("sample_rate", format!("{} is not above 0 and at most 1", self.sample_rate)));
+        }
+        if !(1.0..=1e15).contains(&self.training_updates) {
+            return Err(("training_updates", format!("{} is not from 1 to 1e15", self.training_updates)));
+        }
+        let end = self.compute as f64 * (1.0 + self.compute_jitter) * f64::from(self.iterations);
+        if self.compute < 0 || end > HORIZON as f64 {
+            let keys = "lower workload.compute or workload.iterations";
+            return Err(("compute", too_late("the end of the last computation", end, keys)));
+        }
+        Ok(())
+    }
+}

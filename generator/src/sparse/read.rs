@@ -1,0 +1,130 @@
+//! The keys of an experiment that say what a sparse model is: read by the workload `sparse` and by studies.
+
+use super::curve::Curve;
+use super::fit::{self, STEP, THRESHOLD};
+use super::models::{Facts, MODELS};
+use crate::config::{FromValue, Section, Value};
+use crate::registry::find;
+use crate::{Error, Result};
+
+/// The keys that [`shape`] reads.
+pub const KEYS: &[&str] = &["model", "parameters", "hot", "hot_share", "curve", "exponent", "offset", "points"];
+
+/// The kinds of curves that `curve` names.
+const CURVES: &str = "fitted, mandelbrot, zipf, joined, empirical";
+
+/// A model before scaling.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shape {
+    /// Name of the model.
+    pub model: String,
+    /// Hot parameters, and whether that was written.
+    pub hot: u32,
+    /// Was it written?
+    pub hot_is_told: bool,
+    /// Pairs of a batch unless they are told.
+    pub pairs: u32,
+    /// How often which parameter is updated.
+    pub curve: Curve,
+}
+
+/// Reads what a model is. What is written counts before what is known of a model; `hot` of a known model does not move
+/// its curve.
+pub fn shape(section: &mut Section) -> Result<Shape> {
+    let name: String = section.get("model", "oa")?;
+    let parameters: Option<u64> = section.get_opt("parameters")?;
+    let hot: Option<u32> = section.get_opt("hot")?;
+    let hot_share: Option<f64> = section.get_opt("hot_share")?;
+    let curve: String = section.get("curve", "fitted")?;
+    let exponent: Option<f64> = section.get_opt("exponent")?;
+    let offset: Option<f64> = section.get_opt("offset")?;
+    let points: Option<Points> = section.get_opt("points")?;
+    let model = find(MODELS, "model", &name, &section.place("model"))?;
+    let mut facts = match model.facts() {
+        Some(facts) => facts,
+        None => {
+            let told = |key: &str| {
+                Error::config(format!(
+                    "{}: a custom model is what workload.parameters, workload.hot and workload.hot_share say; {key} is \
+                     missing",
+                    section.place("model")
+                ))
+            };
+            Facts {
+                parameters: parameters.ok_or_else(|| told("parameters"))?,
+                hot: hot.ok_or_else(|| told("hot"))?,
+                hot_share: hot_share.ok_or_else(|| told("hot_share"))?,
+                pairs: 0,
+            }
+        }
+    };
+    facts.parameters = parameters.unwrap_or(facts.parameters);
+    facts.hot_share = hot_share.unwrap_or(facts.hot_share);
+    let law = Told { kind: &curve, exponent, offset, points };
+    let (key, made) = law.curve(&facts);
+    let curve = made.map_err(|why| Error::config(format!("{}: {why}", section.place(key))))?;
+    // Half of what can be, where nothing else says how many.
+    let limit = 1.0 / curve.frequency(0);
+    let pairs =
+        if facts.pairs == 0 || f64::from(facts.pairs) > limit { (limit / 2.0).max(1.0) as u32 } else { facts.pairs };
+    Ok(Shape { model: name, hot: hot.unwrap_or(facts.hot), hot_is_told: hot.is_some(), pairs, curve })
+}
+
+/// What is written of a curve.
+struct Told<'a> {
+    kind: &'a str,
+    exponent: Option<f64>,
+    offset: Option<f64>,
+    points: Option<Points>,
+}
+
+impl Told<'_> {
+    /// The curve, with the key to blame if there is none.
+    fn curve(&self, facts: &Facts) -> (&'static str, Result<Curve, String>) {
+        let Facts { parameters, hot_share, .. } = *facts;
+        let hot = facts.hot.into();
+        match self.kind {
+            "fitted" => ("curve", fit::any(parameters, hot, hot_share, STEP, THRESHOLD)),
+            "joined" => ("curve", Curve::joined(parameters, hot, hot_share, THRESHOLD / STEP as f64)),
+            "zipf" => ("exponent", self.mandelbrot(facts, 1.0)),
+            "mandelbrot" => match (self.exponent, self.offset) {
+                (None, None) => {
+                    let law = fit::mandelbrot(parameters, hot, hot_share, STEP, THRESHOLD);
+                    let law = law.map_err(|why| format!("{why}; curve = \"joined\" has one for it"));
+                    ("curve", law.and_then(|law| Curve::mandelbrot(parameters, law.exponent, law.offset)))
+                }
+                (_, offset) => ("offset", self.mandelbrot(facts, offset.unwrap_or(1.0))),
+            },
+            "empirical" => match &self.points {
+                Some(Points(points)) => ("points", Curve::empirical(points)),
+                None => ("points", Err("an empirical curve is a list of points [ranks, cumulative share]".to_owned())),
+            },
+            other => ("curve", Err(format!("there is no curve \"{other}\"; there are: {CURVES}"))),
+        }
+    }
+
+    /// A law with the written exponent, or with that which gives the hot parameters their share.
+    fn mandelbrot(&self, facts: &Facts, offset: f64) -> Result<Curve, String> {
+        let exponent = match self.exponent {
+            Some(exponent) => exponent,
+            None => fit::exponent(facts.parameters, facts.hot.into(), facts.hot_share, offset)?,
+        };
+        Curve::mandelbrot(facts.parameters, exponent, offset)
+    }
+}
+
+/// Ranks and their cumulative shares.
+struct Points(Vec<(u64, f64)>);
+
+impl FromValue for Points {
+    fn from_value(value: &Value) -> Result<Self, String> {
+        let wrong = || format!("{} is not a list of points [ranks, cumulative share]", value.to_toml());
+        let Value::List(items) = value else { return Err(wrong()) };
+        let point = |value: &Value| {
+            let Value::List(pair) = value else { return Err(wrong()) };
+            let [ranks, share] = pair.as_slice() else { return Err(wrong()) };
+            Ok((u64::from_value(&ranks.value)?, f64::from_value(&share.value)?))
+        };
+        items.iter().map(|item| point(&item.value)).collect::<Result<_, String>>().map(Points)
+    }
+}

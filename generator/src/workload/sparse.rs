@@ -1,0 +1,298 @@
+//! Sparse training: the keys, and the workload as an open loop.
+//!
+//! Closed-loop endpoints take [`Source::sparse`] and decide themselves what leaves when, with keys. Every other endpoint,
+//! and a trace, sees the gradients alone, in frames: when a computation ends, all pairs of the batch exist, hot ones first,
+//! and what does not fit a frame is a further update.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::sync::Arc;
+
+use super::{Source, Update, Workload};
+use crate::config::Section;
+use crate::registry::Named;
+use crate::seed::Seed;
+use crate::sparse::hot::{memory_limit, principle};
+use crate::sparse::read::{self, Shape, shape};
+use crate::sparse::{self, Batch, DENSE_SHARE, HotFrom, Plan};
+use crate::time::{HORIZON, Time, too_late};
+use crate::topology::Population;
+use crate::units::Span;
+use crate::wire::frame::{FRAME_MAX, HEAD};
+use crate::wire::olaf::UPDATE_HEAD;
+use crate::{Error, Result};
+
+/// `kind = "sparse"`.
+pub struct Sparse;
+
+/// Gradients of a frame.
+const ELEMENTS: usize = (FRAME_MAX - HEAD - UPDATE_HEAD) / 4;
+
+/// Every key: those of the model, then the others.
+static ALL: [&str; 21] = {
+    let mut all = [""; 21];
+    let others = [
+        "scale",
+        "proportion",
+        "memory_share",
+        "hot_from",
+        "sample_rate",
+        "training_updates",
+        "pairs",
+        "dense",
+        "workers",
+        "jobs",
+        "iterations",
+        "compute",
+        "compute_jitter",
+    ];
+    let mut i = 0;
+    while i < all.len() {
+        all[i] = if i < read::KEYS.len() { read::KEYS[i] } else { others[i - read::KEYS.len()] };
+        i += 1;
+    }
+    all
+};
+
+impl Named for Sparse {
+    fn name(&self) -> &'static str {
+        "sparse"
+    }
+    fn about(&self) -> &'static str {
+        "training of sparse models: keys and gradients, a few hot parameters with most of the updates"
+    }
+}
+
+impl Workload for Sparse {
+    fn keys(&self) -> &'static [&'static str] {
+        &ALL
+    }
+
+    /// Nothing of `[schedule]` says when batches are pushed: computing does.
+    fn open(&self, section: &mut Section, _: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
+        let plan = plan(section)?;
+        plan.check().map_err(|(key, why)| Error::config(format!("{}: {why}", section.place(key))))?;
+        Ok(Box::new(Rounds::new(Arc::new(sparse::Sparse::new(plan, seed)?))))
+    }
+}
+
+fn plan(section: &mut Section) -> Result<Plan> {
+    let shape = shape(section)?;
+    let scale: f64 = section.get("scale", 1.0)?;
+    let pairs: u32 = section.get("pairs", shape.pairs)?;
+    let dense: u32 = section.get("dense", (f64::from(pairs) * DENSE_SHARE).round() as u32)?;
+    let hot = hot(section, &shape, dense)?;
+    if !(scale > 0.0 && scale <= 1.0) {
+        return Err(Error::config(format!(
+            "{}: {scale} is not above 0 and at most 1; parameters, pairs, dense and hot ones are scaled by it",
+            section.place("scale")
+        )));
+    }
+    let hot_from: String = section.get("hot_from", "exact")?;
+    let hot_from = match hot_from.as_str() {
+        "exact" => HotFrom::Exact,
+        "sample" => HotFrom::Sample,
+        other => {
+            return Err(Error::config(format!(
+                "{}: hot parameters are not known from \"{other}\"; there are: exact, sample",
+                section.place("hot_from")
+            )));
+        }
+    };
+    let Shape { model, curve, .. } = shape;
+    let plan = Plan {
+        model,
+        parameters: curve.ranks(),
+        pairs,
+        dense,
+        jobs: section.get("jobs", 1u32)?,
+        workers_per_job: section.get("workers", 8u32)?,
+        iterations: section.get("iterations", 100u32)?,
+        // A parameter: the paper does not say how long computing takes.
+        compute: section.get::<Span>("compute", "100ms")?.ps(),
+        compute_jitter: section.get("compute_jitter", 0.0)?,
+        hot,
+        hot_from,
+        // §5.3: precision above 90 %.
+        sample_rate: section.get("sample_rate", 0.08)?,
+        training_updates: section.get("training_updates", 1e8)?,
+        curve,
+    };
+    Ok(if scale < 1.0 { plan.scaled(scale) } else { plan })
+}
+
+/// How many parameters are hot, before scaling: what is written or known of the model, or what `proportion` takes; by
+/// Principle 1 (LIBRA §3.3) within `memory_share` of the memory.
+fn hot(section: &mut Section, shape: &Shape, dense: u32) -> Result<u32> {
+    let proportion: Option<f64> = section.get_opt("proportion")?;
+    // §3.3: "c should be small (0.05 ∼ 0.1)"; §5.1 has 5 %.
+    let memory: f64 = section.get("memory_share", 0.05)?;
+    if !(memory > 0.0 && memory <= 1.0) {
+        let place = section.place("memory_share");
+        return Err(Error::config(format!("{place}: {memory} is not above 0 and at most 1")));
+    }
+    let mut hot = shape.hot;
+    if let Some(p) = proportion {
+        let place = section.place("proportion");
+        if !(p > 0.0 && p < 1.0) {
+            return Err(Error::config(format!("{place}: {p} is not above 0 and below 1")));
+        }
+        let least = principle(&shape.curve, p, memory).map_err(|why| Error::config(format!("{place}: {why}")))?;
+        let least = u32::try_from(least).unwrap_or(u32::MAX).saturating_add(dense);
+        if shape.hot_is_told && shape.hot < least {
+            return Err(Error::config(format!(
+                "{place}: a proportion of {p} of the updates takes {least} hot parameters ({dense} dense ones among them), \
+                 but workload.hot is {}; raise it or lower proportion",
+                shape.hot
+            )));
+        }
+        hot = if shape.hot_is_told { shape.hot } else { least };
+    }
+    if u64::from(hot) > memory_limit(memory) {
+        return Err(Error::config(format!(
+            "{}: {hot} hot parameters take 4 bytes each, but {memory} of 20 MB holds {}; lower it or raise \
+             workload.memory_share",
+            section.place("hot"),
+            memory_limit(memory)
+        )));
+    }
+    Ok(hot)
+}
+
+/// What happens next: the end of a worker's computation. Ties go to the lower worker.
+type Turn = Reverse<(Time, u32, u32)>;
+
+/// The workload as an open loop, one entry per worker.
+struct Rounds {
+    sparse: Arc<sparse::Sparse>,
+    population: Population,
+    /// Time, worker, iteration.
+    turns: BinaryHeap<Turn>,
+    /// The batch of the first turn, and how many of its pairs are sent.
+    batch: Batch,
+    sent: usize,
+    /// Next sequence number of every worker.
+    next: Vec<u32>,
+    head: Option<Update>,
+    failure: Option<String>,
+}
+
+impl Rounds {
+    fn new(sparse: Arc<sparse::Sparse>) -> Self {
+        let population = Population::regular(sparse.jobs(), sparse.workers_per_job());
+        let turns = (0..sparse.workers()).map(|w| Reverse((sparse.compute_of(w, 0), w, 0))).collect();
+        let next = vec![0; sparse.workers() as usize];
+        let batch = Batch::default();
+        let mut rounds = Rounds { sparse, population, turns, batch, sent: 0, next, head: None, failure: None };
+        rounds.begin();
+        rounds.load();
+        rounds
+    }
+
+    /// Makes the batch of the first turn; turns without pairs pass.
+    fn begin(&mut self) {
+        self.sent = 0;
+        while let Some(&Reverse((_, worker, iteration))) = self.turns.peek() {
+            self.sparse.batch(worker, iteration, &mut self.batch);
+            if self.pairs() > 0 {
+                return;
+            }
+            self.pass();
+        }
+    }
+
+    fn pairs(&self) -> usize {
+        self.batch.hot.len() + self.batch.cold.len()
+    }
+
+    /// To the next iteration of the first turn's worker.
+    fn pass(&mut self) {
+        let Some(mut top) = self.turns.peek_mut() else { return };
+        let Reverse((at, worker, iteration)) = *top;
+        if iteration + 1 < self.sparse.iterations() {
+            *top = Reverse((at.saturating_add(self.sparse.compute_of(worker, iteration + 1)), worker, iteration + 1));
+        } else {
+            PeekMut::pop(top);
+        }
+    }
+
+    fn elements(&self) -> usize {
+        (self.pairs() - self.sent).min(ELEMENTS)
+    }
+
+    fn load(&mut self) {
+        self.head = None;
+        let Some(&Reverse((t_gen, worker, iteration))) = self.turns.peek() else { return };
+        if t_gen > HORIZON {
+            let keys = "lower workload.compute or workload.iterations";
+            self.failure = Some(too_late("the end of the next computation", t_gen as f64, keys));
+            return;
+        }
+        self.head = Some(Update {
+            t_gen,
+            cluster: self.sparse.job_of(worker),
+            worker,
+            seq: self.next[worker as usize],
+            bytes: frame_bytes(self.elements()),
+            // Synchronous training has none; packets that have a field for it carry 0.
+            reward: None,
+            iteration: Some(iteration),
+        });
+    }
+}
+
+fn frame_bytes(elements: usize) -> u32 {
+    (HEAD + UPDATE_HEAD + 4 * elements) as u32
+}
+
+impl Source for Rounds {
+    fn population(&self) -> &Population {
+        &self.population
+    }
+
+    fn frame_max(&self) -> u32 {
+        // Batches vary; none has more than all parameters.
+        let most = self.sparse.parameters().saturating_add(self.sparse.dense().into());
+        frame_bytes(usize::try_from(most).unwrap_or(ELEMENTS).min(ELEMENTS))
+    }
+
+    fn peek(&self) -> Option<&Update> {
+        self.head.as_ref()
+    }
+
+    fn take(&mut self, values: &mut [u8]) {
+        let Some(Update { worker, .. }) = self.head else { return };
+        let elements = self.elements();
+        let Batch { hot, cold } = &self.batch;
+        let gradients = hot.iter().map(|(_, value)| value).chain(cold.iter().map(|(_, value)| value));
+        let (chunks, _) = values.as_chunks_mut::<4>();
+        for (to, value) in chunks.iter_mut().zip(gradients.skip(self.sent).take(elements)) {
+            *to = value.to_le_bytes();
+        }
+        self.sent += elements;
+        let Some(next) = self.next[worker as usize].checked_add(1) else {
+            self.failure = Some(format!(
+                "worker {worker} has used all its {} packet numbers; lower workload.iterations or workload.pairs",
+                u32::MAX
+            ));
+            self.head = None;
+            self.turns.clear();
+            return;
+        };
+        self.next[worker as usize] = next;
+        if self.sent == self.pairs() {
+            self.pass();
+            self.begin();
+        }
+        self.load();
+    }
+
+    fn sparse(&self) -> Option<Arc<sparse::Sparse>> {
+        Some(self.sparse.clone())
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+}
