@@ -183,7 +183,7 @@ fn open_ledger(
 }
 
 /// What stands at the top of an experiment, and sections that a run does not read.
-fn read_top(document: &mut Document, seed: u64) -> Result<()> {
+pub(crate) fn read_top(document: &mut Document, seed: u64) -> Result<()> {
     document.top("name", "unnamed")?;
     document.top("about", "")?;
     // Resolved as what this run uses, so that its configuration repeats it.
