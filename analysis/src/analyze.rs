@@ -12,7 +12,7 @@ use crate::age::{AgeOf, Ages};
 use crate::fates::{self, Fates, is_update};
 use crate::goal::Goal;
 use crate::line::Line;
-use crate::metric::METRICS;
+use crate::metric::{METRICS, findings};
 use crate::rounds::Rounds;
 use crate::run::{Records, RunData, StateColumns};
 
@@ -88,6 +88,9 @@ impl Analysis {
 
     /// All lines of all metrics, in the order of [`METRICS`].
     pub fn lines(&self) -> Result<Vec<Line>> {
+        if self.manifest.study.is_some() {
+            return Ok(findings::lines(&self.manifest).collect());
+        }
         let mut out = Vec::new();
         for metric in METRICS {
             metric.compute(self, &mut out)?;
@@ -111,7 +114,7 @@ impl Analysis {
         }
         if let Some(rounds) = &self.rounds {
             notes.extend(self.notes_of_training(rounds));
-        } else if self.resolved.is_none() {
+        } else if self.resolved.is_none() && self.manifest.study.is_none() {
             let text = format!(
                 "only the counters were read, since capture.records = \"{}\": Age-of-Model, latency and aggregation need \
                  capture.records = \"full\"",

@@ -1,8 +1,9 @@
-//! Metrics against an axis of a sweep: ages of groups, speedup, and times of synchronous training.
+//! Metrics against an axis of a sweep: ages of groups, speedup, times of synchronous training, and what studies found.
 //!
 //! Called by [`crate::chart`]. An axis whose labels are numbers or quantities is drawn to scale; of lists that
 //! differ in one entry that entry is. What has no numbers becomes bars, one group of them per label.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use pktgen_generator::units::{Rate, Size, Span};
@@ -10,18 +11,21 @@ use serde_json::Value;
 
 use crate::baseline::{ITERATION_SPEEDUP, SPEEDUP, TARGET_SPEEDUP};
 use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series, Span as Whisker, at};
+use crate::human;
 use crate::metric::iterations::{EFFECTIVE_TIME, IDEAL_TIME, ITERATION_TIME};
-use crate::model::{axes, describe, is_synchronous, metric_keys};
+use crate::model::{axes, describe, is_study, is_synchronous, metric_keys};
 use crate::sweep::{Labels, PointSummary, SweepData, VARIANT};
 
 /// Longest name of a category that fits below its bars.
 const CATEGORY_MAX: usize = 18;
+/// Units that pictures show in the unit for people.
+const UNITS: [&str; 6] = ["ns", "share", "bps", "bytes", "elements/s", "updates/s"];
 
 /// What is drawn against an axis.
 struct Wanted {
-    title: &'static str,
+    title: Cow<'static, str>,
     /// Name and unit of y.
-    y: (&'static str, &'static str),
+    y: (Cow<'static, str>, &'static str),
     /// Keys, and what they are called in the legend.
     keys: Vec<(String, String)>,
     /// A unit whose axis is taken for x before all others.
@@ -119,20 +123,42 @@ pub(crate) fn all(sweep: &SweepData) -> Vec<Chart> {
     if !plan.groups.is_empty() {
         let name = |group: &str| (format!("aom_mean/cluster/{group}"), group.to_owned());
         wanted.push(Wanted {
-            title: "Average Age-of-Model of clusters by group",
-            y: ("average age", "ns"),
+            title: "Average Age-of-Model of clusters by group".into(),
+            y: ("average age".into(), "ns"),
             keys: plan.groups.iter().map(|group| name(&group.name)).collect(),
             prefer: "",
         });
     }
     if plan.metrics.iter().any(|key| key == SPEEDUP) {
         let keys = vec![(SPEEDUP.to_owned(), String::new())];
-        wanted.push(Wanted { title: "Speedup over the baseline", y: ("speedup", ""), keys, prefer: "bps" });
+        wanted.push(Wanted {
+            title: "Speedup over the baseline".into(),
+            y: ("speedup".into(), ""),
+            keys,
+            prefer: "bps",
+        });
     }
     if is_synchronous(sweep) {
         wanted.extend(of_training(&metric_keys(sweep)));
     }
+    if is_study(sweep) {
+        wanted.extend(metric_keys(sweep).iter().filter_map(|key| of_study(sweep, key)));
+    }
     wanted.iter().flat_map(|wanted| against(sweep, wanted)).collect()
+}
+
+/// A column of a study's table, if it differs between points.
+fn of_study(sweep: &SweepData, key: &str) -> Option<Wanted> {
+    let medians: Vec<f64> = sweep.points.iter().filter_map(|point| Some(point.cells.get(key)?.median)).collect();
+    let differs = medians.iter().any(|median| *median != medians[0]);
+    let unit = sweep.units.get(key).map_or("", String::as_str);
+    let title = human::title(key);
+    differs.then(|| Wanted {
+        title: title.clone().into(),
+        y: (title.into(), UNITS.into_iter().find(|known| *known == unit).unwrap_or("")),
+        keys: vec![(key.to_owned(), String::new())],
+        prefer: "",
+    })
 }
 
 /// What is drawn of synchronous training whose table has `columns`.
@@ -140,8 +166,8 @@ fn of_training(columns: &[String]) -> impl Iterator<Item = Wanted> {
     let has = |key: &str| key != IDEAL_TIME && columns.iter().any(|column| column == key);
     let drawn = OF_TRAINING.iter().filter(move |picture| picture.keys.iter().any(|(key, _)| has(key)));
     drawn.map(|picture| Wanted {
-        title: picture.title,
-        y: picture.y,
+        title: picture.title.into(),
+        y: (picture.y.0.into(), picture.y.1),
         keys: picture.keys.iter().map(|(key, name)| ((*key).to_owned(), (*name).to_owned())).collect(),
         prefer: picture.prefer,
     })
@@ -226,7 +252,7 @@ fn draw(series: Vec<Series>, axis: &Axis, wanted: &Wanted, at: &str, more: &str)
         kind: if axis.categories.is_empty() { Kind::Line } else { Kind::Bars },
         title,
         x: (axis.name.clone(), axis.unit),
-        y: (wanted.y.0.to_owned(), wanted.y.1),
+        y: (wanted.y.0.clone().into_owned(), wanted.y.1),
         categories: axis.categories.clone(),
         series,
     })

@@ -70,7 +70,19 @@ impl Line {
     }
 }
 
-/// The lines as a table: metric, unit, value, and one column per label.
+/// Labels with a column of their own.
+const COLUMNS: [&str; 8] = ["flow", "id", "n", "reason", "traffic", "job", "counter", "run"];
+
+/// The labels without a column, as `name=value`s; none if there are none.
+fn others(line: &Line) -> Option<String> {
+    let others = line.labels.iter().filter(|(name, _)| !COLUMNS.contains(&name.as_str()));
+    let texts: Vec<_> = others
+        .map(|(name, value)| format!("{name}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+        .collect();
+    (!texts.is_empty()).then(|| texts.join(" "))
+}
+
+/// The lines as a table: metric, unit, value, one column per label, and `other` for labels of studies.
 pub fn to_frame(lines: &[Line]) -> Result<DataFrame> {
     let text = |name: &str, cell: &dyn Fn(&Line) -> Option<String>| -> Column {
         Column::new(name.into(), lines.iter().map(cell).collect::<Vec<_>>())
@@ -92,6 +104,7 @@ pub fn to_frame(lines: &[Line]) -> Result<DataFrame> {
         number("job"),
         text("counter", &|line| label(line, "counter")),
         text("run", &|line| label(line, "run")),
+        text("other", &others),
     ];
     DataFrame::new(lines.len(), columns).map_err(table::polars_fault("tabulating metrics"))
 }

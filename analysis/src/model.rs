@@ -227,9 +227,23 @@ pub(crate) fn is_synchronous(sweep: &SweepData) -> bool {
     sweep.units.contains_key(ITERATIONS)
 }
 
+/// Is any run a study?
+pub(crate) fn is_study(sweep: &SweepData) -> bool {
+    sweep.runs.iter().any(|run| !run.study_keys.is_empty())
+}
+
 /// Metrics of the main table.
 pub(crate) fn metric_keys(sweep: &SweepData) -> Vec<String> {
     let named = &sweep.manifest.report.metrics;
+    if named.is_empty() && is_study(sweep) {
+        let mut keys: Vec<String> = Vec::new();
+        for key in sweep.runs.iter().flat_map(|run| &run.study_keys) {
+            if !keys.contains(key) {
+                keys.push(key.clone());
+            }
+        }
+        return keys;
+    }
     let default = if is_synchronous(sweep) { DEFAULT_OF_TRAINING } else { DEFAULT_METRICS };
     if named.is_empty() { default.map(str::to_owned).to_vec() } else { named.clone() }
 }

@@ -11,7 +11,7 @@ use pktgen_generator::{Error, Result};
 use crate::table::Table;
 
 /// What is read of `iterations`.
-const ITERATION_NAMES: [&str; 11] = [
+const ITERATION_NAMES: [&str; 12] = [
     "t_start_ps",
     "t_ready_ps",
     "t_end_ps",
@@ -22,6 +22,7 @@ const ITERATION_NAMES: [&str; 11] = [
     "skipped",
     "degraded",
     "sources",
+    "elements",
     "missed",
 ];
 /// What is read of `results`.
@@ -50,6 +51,8 @@ pub struct IterationColumns {
     pub degraded: Vec<u32>,
     /// Sources of all results together.
     pub sources: Vec<u64>,
+    /// Gradients other than 0 that were contributed.
+    pub elements: Vec<u64>,
     /// All results were there before the worker began, so it computed nothing.
     pub missed: Vec<bool>,
 }
@@ -111,6 +114,7 @@ fn read_iterations(dir: &Path) -> Result<IterationColumns> {
         skipped: table.u32("skipped")?,
         degraded: table.u32("degraded")?,
         sources: table.u64("sources")?,
+        elements: table.u64("elements")?,
         missed: table.bool("missed")?,
     })
 }

@@ -154,6 +154,7 @@ fn job_row() -> Iteration {
         skipped: 1,
         degraded: 0,
         sources: 4,
+        elements: 0,
         missed: false,
     }
 }
@@ -257,6 +258,7 @@ fn any_row() -> impl Strategy<Value = Iteration> {
             skipped,
             degraded,
             sources,
+            elements: 0,
             missed,
         },
     )

@@ -17,6 +17,7 @@ use crate::age::Tooth;
 use crate::analyze::{Analysis, Options};
 use crate::fates::is_update;
 use crate::line::Line;
+use crate::metric::findings;
 use crate::run::read_json;
 use crate::state_chart::{self, WorkerStates};
 use crate::stats::{self, Interval};
@@ -52,6 +53,8 @@ pub struct RunSummary {
     pub teeth: Vec<Tooth>,
     /// How far it came; none unless it had a goal.
     pub goal: Option<GoalSummary>,
+    /// What tables of it show if nobody chose, if it is a study.
+    pub study_keys: Vec<String>,
     /// What some of its workers under transmission control knew and did, for plots.
     pub states: Vec<WorkerStates>,
 }
@@ -259,6 +262,7 @@ fn summarise(
         workers: goal.workers,
         short: goal.short(),
     });
+    summary.study_keys = findings::default_keys(&analysis.manifest);
     summary.states = state_chart::thinned(&analysis);
     if keep_teeth {
         summary.teeth = analysis.resolved.and_then(|resolved| resolved.ages).map(|ages| ages.teeth).unwrap_or_default();

@@ -66,6 +66,7 @@ impl Story {
             skipped,
             degraded,
             sources,
+            elements: 0,
             missed,
         })
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::baseline::{self, ITERATION_SPEEDUP, SPEEDUP, TARGET_SPEEDUP, missed_goals};
 use crate::human::scale_for;
-use crate::model::{Verdict, describe, heading, matches};
+use crate::model::{Verdict, describe, heading, is_study, matches};
 use crate::stats::Interval;
 use crate::sweep::{PointSummary, SweepData, VARIANT};
 
@@ -123,7 +123,9 @@ fn range(speedups: &[Interval]) -> String {
 
 /// One sentence per variant about its Age-of-Model against the baseline's, and whether any point is worse.
 fn against_baseline(sweep: &SweepData) -> (Vec<String>, bool) {
-    let Some(base) = &sweep.manifest.report.baseline else { return (Vec::new(), false) };
+    // Findings of studies have no direction, so neither is better.
+    let baseline = sweep.manifest.report.baseline.as_ref().filter(|_| !is_study(sweep));
+    let Some(base) = baseline else { return (Vec::new(), false) };
     let mut cuts: BTreeMap<&str, Vec<Interval>> = BTreeMap::new();
     for point in &sweep.points {
         let variant = point.labels.get(VARIANT).map_or("", String::as_str);

@@ -36,6 +36,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
     ("generator/src/wire", "FORMATS", &["frame", "build"]),
     ("generator/src/workload", "WORKLOADS", &["edit", "mix", "open", "repeat", "survey", "tempo"]),
     ("generator/src/schedule", "SCHEDULES", &["merge", "open", "speed", "tempo"]),
+    ("generator/src/study", "STUDIES", &[]),
     ("generator/src/topology", "SHAPES", &["model"]),
     ("replay/src/target/program", "PROGRAMS", &[]),
     ("replay/src/target/queue", "QUEUES", &[]),

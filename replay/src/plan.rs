@@ -25,6 +25,7 @@ use crate::target::program::{PROGRAMS, Place, ProgramKind};
 use crate::target::queue::QUEUES;
 use crate::target::sparse::{Adder, SparsePlace};
 use crate::transport::TransportPlan;
+use crate::transport::middleware::Faults;
 
 /// What moves frames in a run, before a driver takes it.
 pub struct Parts {
@@ -46,6 +47,8 @@ pub struct Parts {
     pub changes: Vec<Regroup>,
     /// What hosts and devices know.
     pub facts: Facts,
+    /// What happens to frames on links, in virtual time.
+    pub faults: Option<Faults>,
 }
 
 /// A run, ready to start. `E` is the driver with everything in it, or the parts for one.
@@ -150,6 +153,7 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
             frame_bytes,
             changes,
             facts,
+            faults: transport.faults,
         },
         transport,
         remarks,
@@ -183,7 +187,7 @@ fn open_ledger(
 }
 
 /// What stands at the top of an experiment, and sections that a run does not read.
-fn read_top(document: &mut Document, seed: u64) -> Result<()> {
+pub(crate) fn read_top(document: &mut Document, seed: u64) -> Result<()> {
     document.top("name", "unnamed")?;
     document.top("about", "")?;
     // Resolved as what this run uses, so that its configuration repeats it.

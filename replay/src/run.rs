@@ -3,6 +3,7 @@
 mod find_rate;
 mod merge;
 mod real;
+mod study;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -71,7 +72,11 @@ impl Experiment {
         }
         axes.extend(sweep.axes.iter().map(|(key, values)| (key.clone(), values.iter().map(Value::to_label).collect())));
         let mut section = document.section("report")?;
-        let report = read_report(&mut section, is_synchronous(&document))?;
+        let metrics = match study::metrics(&document, &runs)? {
+            Some(metrics) => metrics,
+            None => default_metrics(&document).to_vec(),
+        };
+        let report = read_report(&mut section, &metrics)?;
         // A single run of a sweep keeps its report's plan; there is nothing to compare it with.
         if let Some(baseline) = &report.baseline
             && !sweep.variants.is_empty()
@@ -100,12 +105,16 @@ impl Experiment {
 
     /// Plans one run in virtual time: everything is read and checked, nothing is sent.
     pub fn plan(&self, run: &Run) -> Result<Plan> {
-        plan(self.resolve(run)?, run.seed)
+        let document = self.resolve(run)?;
+        study::refuse(&document)?;
+        plan(document, run.seed)
     }
 
     /// Plans one run for any driver.
     pub fn prepare(&self, run: &Run) -> Result<Plan<Parts>> {
-        let plan = prepare(self.resolve(run)?, run.seed)?;
+        let document = self.resolve(run)?;
+        study::refuse(&document)?;
+        let plan = prepare(document, run.seed)?;
         if plan.is_real_time() {
             real::check(&plan)?;
         }
@@ -143,7 +152,13 @@ impl Experiment {
         let mut real_time = false;
         let mut seen = HashSet::new();
         for run in &self.runs {
-            if seen.insert(&run.labels) {
+            if !seen.insert(&run.labels) {
+                continue;
+            }
+            let document = self.resolve(run)?;
+            if study::is_one(&document) {
+                study::check(document, run.seed)?;
+            } else {
                 real_time |= self.prepare(run)?.is_real_time();
             }
         }
@@ -231,6 +246,10 @@ impl Experiment {
     }
 
     fn run_one(&self, run: &Run, dir: &Path, task: &Task) -> Result<Finished> {
+        let document = self.resolve(run)?;
+        if study::is_one(&document) {
+            return self.run_study(run, document, dir, task);
+        }
         let plan = self.prepare(run)?;
         let mut manifest = self.manifest(run, &plan);
         manifest.part = task.roles.part().map(str::to_owned);
@@ -314,6 +333,8 @@ impl Experiment {
             part: None,
             training: plan.training.clone(),
             goal: plan.goal,
+            study: None,
+            findings: Vec::new(),
             balance: Balance::default(),
             balance_by_worker: Vec::new(),
             counters: Counters::default(),
@@ -383,7 +404,7 @@ fn conclude(manifest: &mut Manifest, mut outcome: Outcome) {
     let by_worker = outcome.ledger.close();
     let balance = total(&by_worker);
     let remarks = std::mem::take(&mut manifest.validity.reasons);
-    let mut reasons = Vec::new();
+    let (mut reasons, mut notes) = (Vec::new(), Vec::new());
     let strangers = outcome.ledger.strangers();
     if balance.unknown != 0 || strangers > 0 {
         reasons.push(format!(
@@ -393,6 +414,16 @@ fn conclude(manifest: &mut Manifest, mut outcome: Outcome) {
     }
     if outcome.counters.sums_wrong > 0 {
         reasons.push(format!("{} packets carried a wrong sum", outcome.counters.sums_wrong));
+    }
+    if let Some(exact) = outcome.ledger.exactness() {
+        let counts = [("counted_twice", exact.twice), ("never_counted", exact.never)];
+        outcome.counters.device.extend(counts.map(|(name, n)| (name.to_owned(), n)));
+        if exact.twice + exact.never > 0 {
+            notes.push(format!(
+                "note: the switch counted {} updates more than once, and took {} for duplicates that it had not counted",
+                exact.twice, exact.never
+            ));
+        }
     }
     if outcome.beyond_horizon {
         reasons.push("the run went beyond 26 days and was stopped there; raise the rates or send less".into());
@@ -412,6 +443,7 @@ fn conclude(manifest: &mut Manifest, mut outcome: Outcome) {
     if outcome.cut {
         reasons.push(format!("note: cut off by capture.until; {} updates were in flight", balance.in_flight));
     }
+    reasons.append(&mut notes);
     reasons.extend(remarks);
     manifest.validity.reasons = reasons;
     manifest.counters = outcome.counters;
@@ -436,11 +468,15 @@ fn is_synchronous(document: &Document) -> bool {
         || ENDPOINTS.iter().any(|kind| kind.name() == named && kind.is_synchronous())
 }
 
-fn read_report(section: &mut Section, synchronous: bool) -> Result<ReportPlan> {
-    let default: &[&str] = match synchronous {
+/// What a report of runs shows where it is not said.
+fn default_metrics(document: &Document) -> &'static [&'static str] {
+    match is_synchronous(document) {
         true => &["iteration_time_mean", "over_ideal", "degraded_share", "sources_mean", "elements_per_s"],
         false => &["received", "absorbed", "loss", "aom_mean/cluster", "aom_mean/worker"],
-    };
+    }
+}
+
+fn read_report(section: &mut Section, default: &[&str]) -> Result<ReportPlan> {
     Ok(ReportPlan {
         metrics: section.get_list("metrics", default)?,
         baseline: section.get_opt("baseline")?,

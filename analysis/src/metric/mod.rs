@@ -7,6 +7,7 @@ mod aggregation;
 mod aom;
 mod counts;
 mod fairness;
+pub(crate) mod findings;
 pub(crate) mod goal;
 pub(crate) mod iterations;
 mod latency;
@@ -40,4 +41,5 @@ pub static METRICS: &[&dyn Metric] = &[
     &latency::Latency,
     &goal::Goal,
     &states::States,
+    &findings::Findings,
 ];

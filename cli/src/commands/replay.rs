@@ -27,8 +27,7 @@ pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
         _ => experiment,
     };
     if args.print_config {
-        let plan = experiment.prepare(&experiment.runs[0])?;
-        ui.result(plan.config.trim_end());
+        ui.result(experiment.config(&experiment.runs[0])?.trim_end());
         return Ok(0);
     }
     if args.find.find_rate {

@@ -16,6 +16,7 @@ pub const SECTIONS: &[&str] = &[
     "name",
     "about",
     "seed",
+    "study",
     "workload",
     "schedule",
     "format",

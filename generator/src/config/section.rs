@@ -138,6 +138,11 @@ impl Section {
         }
     }
 
+    /// Where the section was written.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
     /// Name of the section.
     pub fn name(&self) -> &str {
         &self.name

@@ -42,6 +42,8 @@ pub struct Plan {
     pub compute: Time,
     /// Share by which it varies, up and down.
     pub compute_jitter: f64,
+    /// Share of the gradients that are not 0, as far as it is known: they are sent anyway.
+    pub density: f64,
     /// Who slows down, and how.
     pub slowness: Slowness,
     /// Typical iteration time, where it is given.
@@ -59,6 +61,7 @@ impl Default for Plan {
             iterations: 100,
             compute: 100 * MS,
             compute_jitter: 0.0,
+            density: 1.0,
             slowness: Slowness::default(),
             typical: None,
         }
@@ -83,7 +86,11 @@ impl Plan {
                 return Err((key, format!("{value} is not from {least} to {most}")));
             }
         }
-        for (key, share) in [("compute_jitter", self.compute_jitter), ("straggler_probability", slow.probability)] {
+        for (key, share) in [
+            ("compute_jitter", self.compute_jitter),
+            ("straggler_probability", slow.probability),
+            ("density", self.density),
+        ] {
             if !(0.0..=1.0).contains(&share) {
                 return Err((key, format!("{share} is not from 0 to 1")));
             }
@@ -171,6 +178,11 @@ impl Dense {
     /// Workers of all jobs: job `j` has the ids from `j · workers_per_job` on.
     pub fn workers(&self) -> u32 {
         u32::from(self.plan.jobs) * self.plan.workers_per_job
+    }
+
+    /// Gradients of a worker in an iteration that are not 0.
+    pub fn nonzero(&self) -> u64 {
+        (self.plan.elements_total as f64 * self.plan.density).round() as u64
     }
 
     /// The job of a worker.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::row::Reason;
+use crate::study::Finding;
 
 /// Version of the manifest; a reader refuses a newer one.
 pub const MANIFEST_VERSION: u32 = 1;
@@ -234,7 +235,7 @@ pub struct Manifest {
     pub anchor_unix_ns: u64,
     /// When the run was made, ns since 1970. The only field that differs between identical runs.
     pub created_unix_ns: u64,
-    /// SHA-256 of the trace file, or of the resolved workload and schedule for synthetic ones.
+    /// SHA-256 of the trace file, or of the resolved workload and schedule for synthetic ones; empty for studies.
     pub trace_hash: String,
     /// The resolved configuration as TOML.
     pub config: String,
@@ -257,6 +258,12 @@ pub struct Manifest {
     /// Updates that every worker must have represented at the server, if the run is one to a goal.
     #[serde(default)]
     pub goal: Option<u32>,
+    /// Which study this is, if it is one: then there are no streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub study: Option<String>,
+    /// What the study found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
     /// Where every update went.
     pub balance: Balance,
     /// The same per worker.

@@ -300,6 +300,8 @@ pub struct Iteration {
     pub degraded: u32,
     /// Sources of all results together.
     pub sources: u64,
+    /// Gradients other than 0 that it contributed.
+    pub elements: u64,
     /// It had all results when it wanted to begin, and computed nothing.
     pub missed: bool,
 }

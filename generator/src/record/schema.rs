@@ -124,6 +124,7 @@ pub fn iterations_schema() -> SchemaRef {
             ("skipped", UInt32, false),
             ("degraded", UInt32, false),
             ("sources", UInt64, false),
+            ("elements", UInt64, false),
             ("missed", Boolean, false),
         ],
     )

@@ -2,7 +2,8 @@
 //!
 //! [`models`] says how many parameters there are and how many of them are hot, [`curve`] how often which is updated,
 //! [`fit`] how a curve follows from what is stated, [`hot`] which parameters are found to be hot, [`keys`] what they are
-//! called, `batch` what a worker pushes. Made by the workload `sparse`; endpoints get it from
+//! called, `batch` what a worker pushes. [`layout`] says where hot parameters live in a switch, [`packaging`] how their
+//! gradients become packets, [`pipeline`] how often those must go through it. Made by the workload `sparse`; endpoints get it from
 //! [`Source::sparse`](crate::workload::Source::sparse).
 
 mod batch;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! | kind 3, resent 1, attempt 4 | job 8 | sequence number 32 | then, by kind: |
-//! | push, pull, hot    | index u32, value f32 ...  |  | result, hot  | results of the iteration u32, index u32, value f32 ... |
+//! | push, pull, hot    | index u32, value f32 ...  |  | result, hot  | part u16, parts u16, opener u64, index u32, value f32 ... |
 //! | push, pull, cold   | key u64, value f32 ...    |  | result, cold | key u64, value f32 ...                                 |
 //! | end                | iteration u32             |  | control      | what u8, then by what                                  |
 //! ```
@@ -14,6 +14,7 @@
 
 use super::Format;
 use super::frame::HEAD;
+use crate::record::PacketId;
 use crate::registry::Named;
 
 /// UDP port of switch and server.
@@ -30,10 +31,11 @@ pub const HOT_PAIR: usize = 8;
 pub const COLD_PAIR: usize = 12;
 /// Pairs of a hot packet.
 pub const HOT_PAIRS: usize = (HOT_FRAME_MAX - HEAD - HEADER) / HOT_PAIR;
-/// Bytes before the pairs of a switch's result: of how many packets the results of the iteration are.
-pub const TOTAL: usize = 4;
+/// Bytes before the pairs of a switch's result: which of how many packets of the iteration's sums it is, and which packet
+/// opened them, for the books.
+pub const RESULT_HEAD: usize = 12;
 /// Pairs of a switch's result.
-pub const RESULT_PAIRS: usize = (HOT_FRAME_MAX - HEAD - HEADER - TOTAL) / HOT_PAIR;
+pub const RESULT_PAIRS: usize = (HOT_FRAME_MAX - HEAD - HEADER - RESULT_HEAD) / HOT_PAIR;
 /// Largest attempt that the header tells apart.
 pub const ATTEMPT_MAX: u8 = 15;
 
@@ -114,7 +116,7 @@ impl Header {
         let rest = payload.len() - HEADER;
         let fits = match (kind, header.is_cold()) {
             (Kind::Push | Kind::Pull, false) => rest % HOT_PAIR == 0 && rest <= HOT_PAIRS * HOT_PAIR,
-            (Kind::Result, false) => rest >= TOTAL && (rest - TOTAL) % HOT_PAIR == 0,
+            (Kind::Result, false) => rest >= RESULT_HEAD && (rest - RESULT_HEAD) % HOT_PAIR == 0,
             (Kind::Push | Kind::Pull | Kind::Result, true) => rest % COLD_PAIR == 0,
             (Kind::End, _) => rest == 4,
             (Kind::Ack, _) => rest == 0,
@@ -128,10 +130,43 @@ impl Header {
 #[inline]
 pub fn pairs(payload: &[u8]) -> &[u8] {
     let from = match Header::parse(payload) {
-        Some(Header { kind: Kind::Result, seq, .. }) if seq & 1 == 0 => HEADER + TOTAL,
+        Some(Header { kind: Kind::Result, seq, .. }) if seq & 1 == 0 => HEADER + RESULT_HEAD,
         _ => HEADER,
     };
     payload.get(from..).unwrap_or_default()
+}
+
+/// What stands before the pairs of a switch's result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResultHead {
+    /// Which of them it is, from 0 on.
+    pub part: u16,
+    /// Of how many packets the results of the iteration are; at least 1.
+    pub parts: u16,
+    /// Which packet opened the sum; none if nobody sent any.
+    pub opener: Option<PacketId>,
+}
+
+impl ResultHead {
+    /// Reads it from a payload that is a hot result; none if there is no such part.
+    #[inline]
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        let head: &[u8; RESULT_HEAD] = payload.get(HEADER..)?.first_chunk()?;
+        let ([a, b, c, d], opener) = head.split_first_chunk::<4>()?;
+        let opener = u64::from_be_bytes(*opener.first_chunk()?);
+        let opener = (opener != u64::MAX).then_some(PacketId(opener));
+        let (part, parts) = (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]));
+        (part < parts).then_some(ResultHead { part, parts, opener })
+    }
+
+    /// Writes it.
+    #[inline]
+    pub fn emit(&self, payload: &mut [u8]) {
+        payload[HEADER..HEADER + 2].copy_from_slice(&self.part.to_be_bytes());
+        payload[HEADER + 2..HEADER + 4].copy_from_slice(&self.parts.to_be_bytes());
+        let opener = self.opener.map_or(u64::MAX, |packet| packet.0);
+        payload[HEADER + 4..HEADER + RESULT_HEAD].copy_from_slice(&opener.to_be_bytes());
+    }
 }
 
 /// Hot pairs, read.
@@ -238,7 +273,7 @@ mod tests {
     #[test]
     fn eighteen_pairs_make_192_bytes() {
         assert_eq!((HOT_PAIRS, HEAD + HEADER + HOT_PAIRS * HOT_PAIR), (18, HOT_FRAME_MAX));
-        assert_eq!(RESULT_PAIRS, 17);
+        assert_eq!(RESULT_PAIRS, 16);
     }
 
     #[test]
@@ -250,7 +285,7 @@ mod tests {
         };
         assert!(of(Kind::Push, 0, 18 * 8) && !of(Kind::Push, 0, 19 * 8) && !of(Kind::Push, 0, 9));
         assert!(of(Kind::Push, 1, 100 * 12) && !of(Kind::Push, 1, 100 * 12 + 4));
-        assert!(of(Kind::Result, 0, 4) && !of(Kind::Result, 0, 0) && of(Kind::Ack, 3, 0) && !of(Kind::Ack, 3, 1));
+        assert!(of(Kind::Result, 0, 12) && !of(Kind::Result, 0, 0) && of(Kind::Ack, 3, 0) && !of(Kind::Ack, 3, 1));
         assert!(of(Kind::End, 0, 4) && !of(Kind::End, 0, 3) && !of(Kind::Control, 0, 0));
         assert_eq!(Header::parse(&[0x10, 0, 0, 0, 0, 0]), None, "resent, and the first attempt");
         assert_eq!(Header::parse(&[0x05, 0, 0, 0, 0, 0]), None, "a further attempt that was not resent");
@@ -264,7 +299,8 @@ mod tests {
             let rest = match (header.kind, header.is_cold()) {
                 (Kind::Ack, _) => 0,
                 (Kind::Control, _) => 1,
-                (Kind::End, _) | (Kind::Result, false) => 4,
+                (Kind::End, _) => 4,
+                (Kind::Result, false) => RESULT_HEAD,
                 (_, cold) => if cold { COLD_PAIR } else { HOT_PAIR },
             };
             let mut payload = vec![0xa5; HEADER + rest];

@@ -44,6 +44,7 @@ impl Workload for Dense {
             "jobs",
             "iterations",
             "elements",
+            "density",
             "compute",
             "compute_jitter",
             "straggler_probability",
@@ -67,6 +68,7 @@ impl Workload for Dense {
             // A parameter: the paper says how models are trained, not how long computing takes.
             compute: section.get::<Span>("compute", "100ms")?.ps(),
             compute_jitter: section.get("compute_jitter", 0.0)?,
+            density: section.get("density", 1.0)?,
             slowness: slowness(section)?,
             typical: section.get_opt::<Span>("typical")?.map(Span::ps),
         };

@@ -168,6 +168,7 @@ impl Columns for IterationColumns {
             Arc::new(UInt32Array::from_iter_values(rows.iter().map(|r| r.skipped))),
             Arc::new(UInt32Array::from_iter_values(rows.iter().map(|r| r.degraded))),
             Arc::new(UInt64Array::from_iter_values(rows.iter().map(|r| r.sources))),
+            Arc::new(UInt64Array::from_iter_values(rows.iter().map(|r| r.elements))),
             Arc::new(rows.iter().map(|r| Some(r.missed)).collect::<BooleanArray>()),
         ]
     }

@@ -305,6 +305,8 @@ fn manifest(plan: &CapturePlan, listener: &Listener) -> Manifest {
         part: Some("frames".into()),
         training: None,
         goal: None,
+        study: None,
+        findings: Vec::new(),
         balance: Balance::default(),
         balance_by_worker: Vec::new(),
         counters: Counters::default(),

@@ -117,7 +117,7 @@ impl<C: Columns> Stream<C> {
     }
 
     /// Ends the stream and turns it into Parquet; the IPC file goes when the Parquet is complete.
-    pub(super) fn finish(mut self, dir: &Path) -> Result<u64> {
+    pub(super) fn finish(self, dir: &Path) -> Result<u64> {
         // A stream that fitted one batch goes straight to Parquet: most runs of a sweep do.
         if self.background.is_none() {
             let rows = self.rows.len() as u64;

@@ -293,4 +293,6 @@ pub static ENDPOINTS: &[&dyn WorkerKind] = &[
     &retransmit::RetransmitKind,
     &trio_ml::TrioMlKind,
     &switchml::SwitchMlKind,
+    &sparse::LibraKind,
+    &sparse::PsLiteKind,
 ];

@@ -157,7 +157,7 @@ impl Worker {
                 return self.compute(t, dense, settings);
             }
             (self.t_ready, self.delay) = (t, 0);
-            self.record(t, layout.packets(), true, host);
+            self.record(t, layout, true, host);
             self.advance(layout.packets());
         }
         self.phase = Phase::Done;
@@ -352,13 +352,14 @@ impl Worker {
         if self.phase != Phase::Sending || self.rounds[0].count < layout.packets() {
             return;
         }
-        self.record(t, layout.packets(), false, host);
+        self.record(t, layout, false, host);
         self.advance(layout.packets());
         self.begin(t, layout, settings, host);
     }
 
-    fn record(&self, t_end: Time, packets: u32, missed: bool, host: &mut Host) {
-        let round = &self.rounds[0];
+    fn record(&self, t_end: Time, layout: &Layout, missed: bool, host: &mut Host) {
+        let (round, packets) = (&self.rounds[0], layout.packets());
+        let elements = layout.dense.nonzero() * u64::from(self.sent) / u64::from(packets);
         host.iterations.push(Iteration {
             t_start: self.t_start,
             t_ready: self.t_ready,
@@ -371,6 +372,7 @@ impl Worker {
             skipped: packets - self.sent,
             degraded: round.degraded,
             sources: round.sources,
+            elements,
             missed,
         });
     }

@@ -1,8 +1,472 @@
-//! Sparse training: workers push pairs, a parameter server and a switch sum them (`docs/libra.md`).
+//! Sparse training: workers that push pairs of key and value to a switch and a server, and get sums back (LIBRA §2.1, §3;
+//! `docs/libra.md`).
+//!
+//! One engine drives all workers of a run. [`packing`] says what they send, [`lane`] what is acknowledged, [`worker`] where
+//! each is in its iteration; [`server`] is the parameter server of these runs.
 
-// Until the workers of sparse runs are registered, nothing opens the server.
-#![allow(dead_code)]
-
-mod reliable;
+mod lane;
+mod packing;
 mod seen;
 mod server;
+mod settings;
+mod worker;
+
+use pktgen_generator::config::Section;
+use pktgen_generator::record::{PacketId, Received, Sent, SumOk, Training};
+use pktgen_generator::registry::Named;
+use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::topology::NodeId;
+use pktgen_generator::wire::frame::{
+    HEAD, SERVER_IP, Template, group_of, set_udp_checksum, source_ip, target_ip, worker_ip, worker_of,
+};
+use pktgen_generator::wire::libra::{self, COLD_PAIR, HEADER, Header, PORT, ResultHead, WORKER_PORT};
+use pktgen_generator::workload::Source;
+use pktgen_generator::{Error, Result};
+
+use super::rounds::ALL_WORKERS;
+use super::{Delivery, Endpoint, Facts, Host, Identity, Outgoing, Pairs, WorkerKind};
+use crate::driver::calendar::Calendar;
+use crate::frame::{BURST, Frame, Kind, Pool};
+use crate::target::sparse::SparsePlace;
+use crate::transport::Heads;
+use packing::{Contents, Heat, Item, Packing};
+use settings::Settings;
+use worker::{Due, Worker};
+
+/// `workers = "libra"`.
+pub struct LibraKind;
+
+/// `workers = "ps_lite"`.
+pub struct PsLiteKind;
+
+impl Named for LibraKind {
+    fn name(&self) -> &'static str {
+        "libra"
+    }
+    fn about(&self) -> &'static str {
+        "sparse training: hot parameters are summed by a switch, cold ones by the server"
+    }
+}
+
+impl Named for PsLiteKind {
+    fn name(&self) -> &'static str {
+        "ps_lite"
+    }
+    fn about(&self) -> &'static str {
+        "sparse training: all parameters are summed by the server"
+    }
+}
+
+/// What both kinds have in common.
+macro_rules! speaks_libra {
+    () => {
+        fn keys(&self) -> &'static [&'static str] {
+            settings::KEYS
+        }
+
+        fn format(&self) -> &'static str {
+            "libra"
+        }
+
+        fn is_synchronous(&self) -> bool {
+            true
+        }
+
+        fn has_server(&self) -> bool {
+            true
+        }
+
+        fn heads(&self, _facts: &Facts) -> Heads {
+            Heads::Unknown
+        }
+
+        fn identify(&self, bytes: &[u8], facts: &Facts) -> Option<Identity> {
+            identify(bytes, facts)
+        }
+
+        fn values<'a>(&self, payload: &'a [u8]) -> &'a [u8] {
+            libra::pairs(payload)
+        }
+
+        fn elements(&self, payload: &[u8]) -> u64 {
+            let cold = Header::parse(payload).is_some_and(|header| header.is_cold());
+            let size = if cold { COLD_PAIR } else { libra::HOT_PAIR };
+            (libra::pairs(payload).len() / size) as u64
+        }
+
+        fn server_keys(&self) -> &'static [&'static str] {
+            server::KEYS
+        }
+
+        fn server(&self, section: &mut Section, facts: &Facts) -> Result<Option<Box<dyn Endpoint>>> {
+            let asynchronous = settings::is_asynchronous(section)?;
+            Ok(Some(Box::new(server::open(section, facts, asynchronous)?)))
+        }
+    };
+}
+
+impl WorkerKind for LibraKind {
+    speaks_libra!();
+
+    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>> {
+        let settings = Settings::read(section, facts, source.as_ref(), self, true)?;
+        if settings.rules.sparse.jobs() > u16::from(u8::MAX) {
+            return Err(Error::config("workload.jobs: a packet has 8 bits for the job; give at most 255"));
+        }
+        Ok(Box::new(Workers::new(settings, facts)))
+    }
+}
+
+impl WorkerKind for PsLiteKind {
+    speaks_libra!();
+
+    fn needs_results(&self) -> bool {
+        false
+    }
+
+    fn program(&self) -> &'static str {
+        "forward"
+    }
+
+    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>> {
+        let settings = Settings::read(section, facts, source.as_ref(), self, false)?;
+        Ok(Box::new(Workers::new(settings, facts)))
+    }
+}
+
+/// What a frame off a wire is.
+fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
+    let payload = &bytes[HEAD..];
+    let header = Header::parse(payload)?;
+    let workers = facts.workers.len();
+    if let Some(worker) = worker_of(source_ip(bytes), workers) {
+        let cluster = facts.workers.cluster_of[worker as usize];
+        let kind = if header.kind == libra::Kind::Push { Kind::Update } else { Kind::Request };
+        let packet = PacketId::new(worker, header.seq, header.attempt);
+        return Some(Identity { packet, worker, cluster, flow: facts.server, kind });
+    }
+    if source_ip(bytes) != SERVER_IP {
+        return None;
+    }
+    let is_result = header.kind == libra::Kind::Result && !header.is_cold();
+    let opener = if is_result { ResultHead::parse(payload)?.opener } else { None };
+    let kind = if opener.is_some() { Kind::Result } else { Kind::Control };
+    let (worker, flow) = match (group_of(target_ip(bytes)), worker_of(target_ip(bytes), workers)) {
+        (Some(_), _) => (0, ALL_WORKERS),
+        (None, Some(worker)) => (worker, facts.host_of[worker as usize]),
+        _ => return None,
+    };
+    let packet = opener.unwrap_or(PacketId::new(worker, header.seq, header.attempt));
+    Some(Identity { packet, worker, cluster: u16::from(header.job), flow, kind })
+}
+
+/// The sums of a job that were delivered last: copies of their parts are no further deliveries.
+#[derive(Debug, Clone, Default)]
+struct Delivered {
+    opener: Option<PacketId>,
+    parts: Vec<bool>,
+}
+
+/// The workers of a run.
+struct Workers {
+    settings: Settings,
+    facts: Facts,
+    packing: Packing,
+    workers: Vec<Worker>,
+    /// Workers of each node.
+    at_node: Vec<Vec<u32>>,
+    hearers: Vec<u32>,
+    templates: Vec<Template>,
+    calendar: Calendar,
+    delivered: Vec<Delivered>,
+}
+
+impl Workers {
+    fn new(settings: Settings, facts: &Facts) -> Self {
+        let mut packing = Packing::new(settings.rules.clone());
+        let count = settings.rules.sparse.workers();
+        let mut at_node: Vec<Vec<u32>> = Vec::new();
+        for (worker, node) in facts.host_of.iter().enumerate() {
+            at_node.resize(at_node.len().max(usize::from(*node) + 1), Vec::new());
+            at_node[usize::from(*node)].push(worker as u32);
+        }
+        let template = |worker| Template::new((worker_ip(worker), WORKER_PORT), (SERVER_IP, PORT), HEAD + HEADER);
+        let mut workers = Workers {
+            workers: (0..count).map(|worker| Worker::new(worker, &mut packing)).collect(),
+            templates: (0..count).map(template).collect(),
+            calendar: Calendar::new(count as usize),
+            delivered: vec![Delivered::default(); usize::from(settings.rules.sparse.jobs())],
+            hearers: Vec::new(),
+            at_node,
+            packing,
+            settings,
+            facts: facts.clone(),
+        };
+        (0..count).for_each(|worker| workers.reschedule(worker, 0));
+        workers
+    }
+
+    /// Sets a worker's timer; what is due is due at `now` at the earliest.
+    fn reschedule(&mut self, worker: u32, now: Time) {
+        let wake = self.workers[worker as usize].wake(&self.settings);
+        self.calendar.set(worker, wake.max(now));
+    }
+
+    /// Sends what `worker` may send at `t`.
+    fn act(&mut self, worker: u32, t: Time, pool: &mut Pool, host: &mut Host) {
+        while host.outgoing.len() < BURST {
+            let Some(due) = self.workers[worker as usize].due(t, &self.settings) else { break };
+            self.send(worker, &due, t, pool, host);
+        }
+        self.reschedule(worker, t);
+    }
+
+    fn send(&mut self, worker: u32, due: &Due, t: Time, pool: &mut Pool, host: &mut Host) {
+        let own = &self.workers[worker as usize];
+        let rest = match due.item {
+            Item::Push(push) | Item::Pull(push) => own.packed.len(due.heat, push),
+            Item::End => 4,
+        };
+        let kind = match due.item {
+            Item::Push(_) => libra::Kind::Push,
+            Item::Pull(_) => libra::Kind::Pull,
+            Item::End => libra::Kind::End,
+        };
+        let seq = due.number << 1 | u32::from(due.heat == Heat::Cold);
+        let header = Header { kind, attempt: due.attempt, job: own.job as u8, seq };
+        let frame = frame(&mut self.templates[worker as usize], header, rest, t, pool);
+        let bytes = &mut pool.bytes_mut(frame.buffer)[HEAD + HEADER..usize::from(frame.len)];
+        match due.item {
+            Item::Push(push) => own.packed.write(due.heat, push, bytes),
+            Item::Pull(push) => {
+                own.packed.write(due.heat, push, bytes);
+                let size = if due.heat == Heat::Hot { libra::HOT_PAIR } else { COLD_PAIR };
+                bytes.chunks_mut(size).for_each(|pair| pair[size - 4..].fill(0));
+            }
+            Item::End => bytes.copy_from_slice(&own.iteration().to_be_bytes()),
+        }
+        let packet = PacketId::new(worker, seq, due.attempt);
+        let is_update = matches!(due.item, Item::Push(_));
+        let record = is_update.then_some(Sent {
+            t_gen: own.t_ready,
+            t_due: t,
+            t_sent: None,
+            cluster: own.job,
+            worker,
+            seq,
+            attempt: due.attempt,
+            block: Some(own.iteration()),
+            bytes: u32::from(frame.len),
+            reward: None,
+        });
+        let kind = if is_update { Kind::Update } else { Kind::Request };
+        let frame = Frame { packet, worker, cluster: own.job, kind, ..frame };
+        self.emit(frame, record, pool, host);
+    }
+
+    fn emit(&self, frame: Frame, record: Option<Sent>, pool: &mut Pool, host: &mut Host) {
+        if self.facts.udp_checksum {
+            set_udp_checksum(&mut pool.bytes_mut(frame.buffer)[..usize::from(frame.len)]);
+        }
+        let (node, frame) = (self.facts.host_of[frame.worker as usize], Frame { flow: self.facts.server, ..frame });
+        host.outgoing.push(Outgoing { node, frame, record });
+    }
+
+    /// Something arrived at `node`.
+    fn receive(&mut self, node: NodeId, frame: &Frame, pool: &mut Pool, host: &mut Host) {
+        let header = Header::parse(pool.payload(frame));
+        let Some(header) = header.filter(|_| matches!(frame.kind, Kind::Result | Kind::Control)) else {
+            host.foreign += 1;
+            return pool.release(frame.buffer);
+        };
+        self.find_hearers(node, u16::from(header.job), frame, pool);
+        for i in 0..self.hearers.len() {
+            self.hear(self.hearers[i], &header, frame, pool, host);
+        }
+        self.deliver(node, &header, frame, pool, host);
+    }
+
+    /// Who of `job` hears a frame at `node`.
+    fn find_hearers(&mut self, node: NodeId, job: u16, frame: &Frame, pool: &Pool) {
+        self.hearers.clear();
+        let ip = target_ip(pool.frame(frame));
+        let Workers { workers, at_node, hearers, .. } = self;
+        match (group_of(ip), at_node.get(usize::from(node))) {
+            (None, _) => hearers.extend(worker_of(ip, workers.len())),
+            (Some(_), Some(here)) => hearers.extend(here.iter().filter(|w| workers[**w as usize].job == job)),
+            // Nothing says at which host: all workers of the job.
+            (Some(_), None) => {
+                hearers.extend(workers.iter().filter(|worker| worker.job == job).map(|worker| worker.id))
+            }
+        }
+    }
+
+    fn hear(&mut self, worker: u32, header: &Header, frame: &Frame, pool: &mut Pool, host: &mut Host) {
+        let t = frame.t;
+        let Workers { workers, packing, .. } = self;
+        let own = &mut workers[worker as usize];
+        let acknowledge = match header.kind {
+            libra::Kind::Ack => {
+                host.acks_received += 1;
+                own.acknowledged(header.seq, t, packing);
+                false
+            }
+            libra::Kind::Result if header.is_cold() => own.cold_result(header.seq, t, packing),
+            // The switch turns pulls around.
+            libra::Kind::Pull => {
+                own.acknowledged(header.seq, t, packing);
+                false
+            }
+            libra::Kind::Result => match ResultHead::parse(pool.payload(frame)) {
+                Some(head) => {
+                    own.hot_result(header.seq, &head);
+                    true
+                }
+                None => false,
+            },
+            _ => {
+                host.foreign += 1;
+                false
+            }
+        };
+        if acknowledge {
+            let ack = Header { kind: libra::Kind::Ack, attempt: 0, ..*header };
+            let answer = self::frame(&mut self.templates[worker as usize], ack, 0, t, pool);
+            let packet = PacketId::new(worker, header.seq, 0);
+            let cluster = self.workers[worker as usize].job;
+            let answer = Frame { packet, worker, cluster, kind: Kind::Request, ..answer };
+            self.emit(answer, None, pool, host);
+        }
+        let Workers { workers, packing, .. } = self;
+        host.iterations.extend(workers[worker as usize].end_if_all(t, packing));
+        self.reschedule(worker, t);
+    }
+
+    /// The first copy of a part of a sum is its delivery; the others are the same bytes.
+    fn deliver(&mut self, node: NodeId, header: &Header, frame: &Frame, pool: &mut Pool, host: &mut Host) {
+        let head = match (frame.kind, self.delivered.get_mut(usize::from(header.job))) {
+            (Kind::Result, Some(known)) => ResultHead::parse(pool.payload(frame)).zip(Some(known)),
+            _ => None,
+        };
+        let Some((ResultHead { part, parts, opener: Some(opener) }, known)) = head else {
+            return pool.release(frame.buffer);
+        };
+        if known.opener != Some(opener) {
+            *known = Delivered { opener: Some(opener), parts: vec![false; usize::from(parts)] };
+        }
+        if known.parts.get_mut(usize::from(part)).is_none_or(|part| std::mem::replace(part, true)) {
+            return pool.release(frame.buffer);
+        }
+        let row = Received {
+            t_recv: frame.t,
+            packet: opener,
+            cluster: u16::from(header.job),
+            newest_worker: opener.worker(),
+            newest_seq: u32::from(part),
+            newest_gen: 0,
+            // A part does not say how many updates it represents.
+            count: 0,
+            bytes: u32::from(frame.len),
+            reward: None,
+            accepted: true,
+            sum_ok: SumOk::Unknown,
+            node: if node == ALL_WORKERS { 0 } else { node },
+            digest: None,
+        };
+        host.deliveries.push(Delivery { row, frame: *frame });
+    }
+}
+
+/// A frame with a header of ours and room for `rest` more bytes; who it is from and what it is are still open.
+fn frame(template: &mut Template, header: Header, rest: usize, t: Time, pool: &mut Pool) -> Frame {
+    let (buffer, len) = (pool.take(), HEAD + HEADER + rest);
+    let bytes = &mut pool.bytes_mut(buffer)[..len];
+    if template.frame_bytes() != len {
+        template.set_length(len);
+    }
+    template.emit(bytes);
+    header.emit(&mut bytes[HEAD..]);
+    Frame {
+        t,
+        packet: PacketId(0),
+        buffer,
+        worker: 0,
+        len: len as u16,
+        cluster: 0,
+        flow: 0,
+        head: HEAD as u8,
+        kind: Kind::Control,
+    }
+}
+
+impl Endpoint for Workers {
+    fn next_wake(&self) -> Time {
+        self.calendar.first().0
+    }
+
+    fn reacts(&self) -> bool {
+        true
+    }
+
+    fn expects(&self) -> bool {
+        !self.workers.iter().all(Worker::is_done)
+    }
+
+    fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
+        while host.outgoing.len() < BURST {
+            let (t, worker) = self.calendar.first();
+            if t == NEVER || t > until {
+                break;
+            }
+            self.act(worker, t, pool, host);
+        }
+    }
+
+    fn on_burst(&mut self, node: NodeId, burst: &[Frame], pool: &mut Pool, host: &mut Host) {
+        for frame in burst {
+            self.receive(node, frame, pool, host);
+        }
+    }
+
+    fn left(&mut self, packet: PacketId, t: Time) {
+        if let Some(worker) = self.workers.get_mut(packet.worker() as usize) {
+            worker.left(packet, t);
+        }
+    }
+
+    fn unfinished(&self) -> Option<String> {
+        let waiting = self.workers.iter().filter(|worker| !worker.is_done());
+        let given_up: u32 = self.workers.iter().map(Worker::given_up).sum();
+        let (count, least) = waiting.fold((0, u32::MAX), |(n, least), worker| (n + 1, least.min(worker.iteration())));
+        (count > 0).then(|| {
+            format!(
+                "{count} workers did not finish, the first in iteration {least} of {}: {given_up} packets were sent in vain as often as they \
+                 may be, or results did not come (the drops by reason tell which; raise endpoint.timeout where nothing was lost)",
+                self.settings.rules.sparse.iterations()
+            )
+        })
+    }
+
+    fn pairs(&self) -> Option<Box<dyn Pairs>> {
+        Some(Box::new(Contents::new(self.settings.rules.clone())))
+    }
+
+    fn sparse(&self) -> Option<SparsePlace> {
+        let rules = &self.settings.rules;
+        rules.hot.then(|| SparsePlace {
+            sparse: rules.sparse.clone(),
+            layout: rules.layout.clone(),
+            window: self.settings.window(Heat::Hot),
+            asynchronous: rules.pulls,
+            max_recirculations: rules.max_recirculations,
+        })
+    }
+
+    fn training(&self) -> Option<Training> {
+        Some(self.settings.training.clone())
+    }
+
+    fn frame_bytes(&self) -> Option<usize> {
+        Some(self.settings.cold_bytes.max(libra::HOT_FRAME_MAX))
+    }
+}

@@ -110,7 +110,7 @@ fn an_acknowledged_result_is_not_sent_again() {
 
 #[test]
 fn no_more_than_a_window_of_results_is_under_way() {
-    let mut bed = Bed::new(1, 1, &[("service_rate", "0"), ("window", "4")], false);
+    let mut bed = Bed::new(1, 1, &[("service_rate", "0"), ("cold_window", "4")], false);
     for i in [1, 2, 3, 0, 5, 4] {
         bed.push(0, 0, 2 * i + 1, 0, &[(1, 1.0)]);
     }
@@ -183,7 +183,7 @@ fn a_worker_without_pushes_may_be_an_iteration_ahead() {
 
 #[test]
 fn what_cannot_be_is_foreign() {
-    let mut bed = Bed::new(1, 2, &[("service_rate", "0"), ("window", "8")], false);
+    let mut bed = Bed::new(1, 2, &[("service_rate", "0"), ("cold_window", "8")], false);
     bed.push(0, 0, 2, 0, &[]);
     bed.push(0, 0, 101, 0, &[(1, 1.0)]);
     bed.end(0, 0, 1, 4);
@@ -195,7 +195,8 @@ fn what_cannot_be_is_foreign() {
 
 #[test]
 fn impossible_keys_are_named_and_real_time_takes_its_own() {
-    for (key, value) in [("service_rate", "-1"), ("service_per_packet", "2s"), ("window", "0"), ("timeout", "0ns")] {
+    for (key, value) in [("service_rate", "-1"), ("service_per_packet", "2s"), ("cold_window", "0"), ("timeout", "0ns")]
+    {
         let error = bed::open(1, 1, &[(key, value)], false, false).err().unwrap().to_string();
         assert!(error.contains(key), "{error}");
     }

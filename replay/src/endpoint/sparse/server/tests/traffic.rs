@@ -165,7 +165,7 @@ impl Model {
 fn run(seed: u64, loss: u64, rate: &str) {
     let mut dice = Dice(seed);
     let window = WINDOW.to_string();
-    let keys = [("service_rate", rate), ("timeout", "40us"), ("window", &window[..])];
+    let keys = [("service_rate", rate), ("timeout", "40us"), ("cold_window", &window[..])];
     let mut bed = Bed::new(JOBS, PER_JOB, &keys, false);
     let worker = |id| Worker {
         id,

@@ -1,0 +1,71 @@
+//! What a study found (`[study]` instead of a workload): the findings in its manifest, as lines.
+
+use std::borrow::Cow;
+
+use pktgen_generator::Result;
+use pktgen_generator::record::Manifest;
+use pktgen_generator::registry::Named;
+use pktgen_generator::study::{Finding, STUDIES};
+use serde_json::Value;
+
+use super::Metric;
+use crate::analyze::Analysis;
+use crate::line::Line;
+
+/// See the module.
+pub(super) struct Findings;
+
+/// Labels that are numbers in lines.
+const NUMBERS: [&str; 3] = ["id", "n", "job"];
+
+impl Named for Findings {
+    fn name(&self) -> &'static str {
+        "findings"
+    }
+
+    fn about(&self) -> &'static str {
+        "studies: what was found without a network"
+    }
+}
+
+impl Metric for Findings {
+    fn keys(&self) -> Vec<String> {
+        let mut keys: Vec<String> =
+            STUDIES.iter().flat_map(|study| study.metrics()).map(|key| key.to_string()).collect();
+        keys.sort();
+        keys.dedup();
+        keys
+    }
+
+    fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
+        out.extend(lines(&run.manifest));
+        Ok(())
+    }
+}
+
+/// All lines of a study: it has no updates to count, so no other metric has any.
+pub(crate) fn lines(manifest: &Manifest) -> impl Iterator<Item = Line> {
+    manifest.findings.iter().map(line)
+}
+
+/// What tables of a study show if nobody chose: what it declares; of one that is not known here, what it found.
+pub(crate) fn default_keys(manifest: &Manifest) -> Vec<String> {
+    let Some(kind) = &manifest.study else { return Vec::new() };
+    match STUDIES.iter().find(|study| study.name() == kind) {
+        Some(study) => study.metrics().iter().map(|key| key.to_string()).collect(),
+        None => lines(manifest).filter_map(|line| line.key()).collect(),
+    }
+}
+
+fn line(finding: &Finding) -> Line {
+    let labels = finding.labels.iter().map(|(name, text)| {
+        let number = NUMBERS.contains(&name.as_str()).then(|| text.parse::<u64>().ok()).flatten();
+        (name.clone(), number.map_or_else(|| Value::from(text.as_str()), Value::from))
+    });
+    Line {
+        metric: Cow::Owned(finding.metric.clone()),
+        unit: Cow::Owned(finding.unit.clone()),
+        value: finding.value.filter(|value| value.is_finite()),
+        labels: labels.collect(),
+    }
+}

@@ -1,0 +1,192 @@
+//! What a worker has sent to one receiver, the switch or the server, and what of it is acknowledged.
+//!
+//! Packets have places in the iteration, and numbers that go on over all iterations. No packet is sent `window` or more
+//! after the oldest one that is not acknowledged, so that the receiver can tell from few records whether it has it.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::wire::libra::ATTEMPT_MAX;
+
+use super::packing::Shape;
+
+/// Most doublings of the timeout.
+const DOUBLINGS_MAX: u32 = 4;
+
+/// A packet between the oldest one without acknowledgement and the next one.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    done: bool,
+    attempt: u8,
+    /// When it left, as far as that is known.
+    left: Time,
+}
+
+/// One receiver's.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    /// Number of the first packet of the iteration.
+    base: u32,
+    pub shape: Shape,
+    /// Place of the oldest packet that is not acknowledged.
+    floor: u32,
+    sent: VecDeque<Sent>,
+    /// When a transmission (place, attempt) has waited for long enough.
+    timers: BinaryHeap<Reverse<(Time, u32, u8)>>,
+    given_up: u32,
+}
+
+impl Lane {
+    /// On to an iteration of this shape; all of the one before must be acknowledged.
+    pub fn begin(&mut self, shape: Shape) {
+        self.base += self.shape.total();
+        self.shape = shape;
+        self.floor = 0;
+        self.sent.clear();
+        self.timers.clear();
+    }
+
+    /// The number of a place.
+    pub fn number(&self, place: u32) -> u32 {
+        self.base + place
+    }
+
+    /// The next place that may be sent for the first time, none beyond `limit`.
+    pub fn next(&self, limit: u32, window: u32) -> Option<u32> {
+        let next = self.floor + self.sent.len() as u32;
+        (next < limit && self.sent.len() < window as usize).then_some(next)
+    }
+
+    /// Everything before `place` is acknowledged.
+    pub fn has_all_before(&self, place: u32) -> bool {
+        self.floor >= place
+    }
+
+    /// `place` is sent for the first time at `t`.
+    pub fn send(&mut self, place: u32, t: Time, timeout: Time) {
+        self.sent.push_back(Sent { done: false, attempt: 0, left: t });
+        self.timers.push(Reverse((t + timeout, place, 0)));
+    }
+
+    /// A transmission left at `t`.
+    pub fn left(&mut self, number: u32, attempt: u8, t: Time) {
+        if let Some(sent) = self.slot(number).filter(|sent| sent.attempt == attempt) {
+            sent.left = t;
+        }
+    }
+
+    fn slot(&mut self, number: u32) -> Option<&mut Sent> {
+        let place = number.checked_sub(self.base)?.checked_sub(self.floor)?;
+        self.sent.get_mut(place as usize)
+    }
+
+    /// It is acknowledged; false if it was before, or was never sent.
+    pub fn acknowledge(&mut self, number: u32) -> bool {
+        let Some(sent) = self.slot(number).filter(|sent| !sent.done) else { return false };
+        sent.done = true;
+        while self.sent.pop_front_if(|sent| sent.done).is_some() {
+            self.floor += 1;
+        }
+        true
+    }
+
+    /// When a transmission has waited for long enough; what is settled is forgotten.
+    pub fn wake(&mut self, timeout: Time) -> Time {
+        while let Some(&Reverse((t, place, attempt))) = self.timers.peek() {
+            let waits = self.sent.get(place.wrapping_sub(self.floor) as usize);
+            match waits.filter(|sent| !sent.done && sent.attempt == attempt) {
+                // It had to wait for its link: its time begins when it left.
+                Some(sent) if sent.left + patience(timeout, attempt) > t => {
+                    let later = sent.left + patience(timeout, attempt);
+                    self.timers.pop();
+                    self.timers.push(Reverse((later, place, attempt)));
+                }
+                Some(_) => return t,
+                None => {
+                    self.timers.pop();
+                }
+            }
+        }
+        NEVER
+    }
+
+    /// A transmission that has waited for long enough at `t` and is to be sent again: its place and the new attempt.
+    pub fn expire(&mut self, t: Time, timeout: Time) -> Option<(u32, u8)> {
+        while self.wake(timeout) <= t {
+            let Some(Reverse((_, place, attempt))) = self.timers.pop() else { break };
+            let Some(sent) = self.sent.get_mut((place - self.floor) as usize) else { continue };
+            if attempt == ATTEMPT_MAX {
+                self.given_up += 1;
+                continue;
+            }
+            (sent.attempt, sent.left) = (attempt + 1, t);
+            self.timers.push(Reverse((t + patience(timeout, attempt + 1), place, attempt + 1)));
+            return Some((place, attempt + 1));
+        }
+        None
+    }
+
+    /// Packets that were sent as often as they may be, in vain.
+    pub fn given_up(&self) -> u32 {
+        self.given_up
+    }
+}
+
+/// How long an attempt waits.
+fn patience(timeout: Time, attempt: u8) -> Time {
+    timeout << u32::from(attempt).min(DOUBLINGS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lane(pushes: u32) -> Lane {
+        let mut lane = Lane::default();
+        lane.begin(Shape { pulls: 0, pushes, ends: 1 });
+        lane
+    }
+
+    #[test]
+    fn the_window_begins_at_the_oldest_without_acknowledgement() {
+        let mut lane = lane(9);
+        for place in 0..4 {
+            assert_eq!(lane.next(9, 4), Some(place));
+            lane.send(place, 0, 10);
+        }
+        assert_eq!(lane.next(9, 4), None);
+        assert!(lane.acknowledge(1) && !lane.acknowledge(1) && !lane.acknowledge(7));
+        assert_eq!(lane.next(9, 4), None, "0 is still under way");
+        assert!(lane.acknowledge(0) && lane.has_all_before(2) && !lane.has_all_before(3));
+        assert_eq!((lane.next(9, 4), lane.next(4, 4)), (Some(4), None));
+    }
+
+    #[test]
+    fn numbers_go_on_over_iterations() {
+        let mut lane = lane(2);
+        (0..3).for_each(|place| lane.send(place, 0, 10));
+        (0..3).for_each(|number| assert!(lane.acknowledge(number)));
+        lane.begin(Shape { pulls: 1, pushes: 1, ends: 0 });
+        assert_eq!((lane.number(0), lane.next(2, 4)), (3, Some(0)));
+        lane.send(0, 5, 10);
+        assert!(!lane.acknowledge(2), "of the iteration before");
+        assert!(lane.acknowledge(3));
+    }
+
+    #[test]
+    fn timeouts_double_from_when_it_left_and_end() {
+        let mut lane = lane(1);
+        lane.send(0, 0, 10);
+        lane.left(0, 0, 5);
+        assert_eq!((lane.expire(14, 10), lane.wake(10)), (None, 15));
+        let mut times = Vec::new();
+        while lane.wake(10) != NEVER {
+            let t = lane.wake(10);
+            times.push(t);
+            let _ = lane.expire(t, 10);
+        }
+        assert_eq!(&times[..5], [15, 35, 75, 155, 315]);
+        assert_eq!((times.len(), times[15] - times[14], lane.given_up()), (16, 160, 1));
+    }
+}

@@ -1,0 +1,161 @@
+//! What workers of sparse training are told by `[endpoint]`.
+
+use std::sync::Arc;
+
+use pktgen_generator::config::Section;
+use pktgen_generator::record::Training;
+use pktgen_generator::sparse::Sparse;
+use pktgen_generator::sparse::layout::Layout;
+use pktgen_generator::sparse::packaging::Packaging;
+use pktgen_generator::time::{HORIZON, SECOND, Time};
+use pktgen_generator::units::Span;
+use pktgen_generator::wire::frame::{FRAME_MAX, HEAD};
+use pktgen_generator::wire::libra::{COLD_PAIR, HEADER, HOT_PAIRS};
+use pktgen_generator::workload::Source;
+use pktgen_generator::{Error, Result};
+
+use super::packing::{Heat, Rules};
+use crate::endpoint::{Facts, WorkerKind};
+
+/// The keys that are read.
+pub(super) const KEYS: &[&str] = &[
+    "mode",
+    "registers",
+    "layout",
+    "packaging",
+    "max_recirculations",
+    "cold_bytes",
+    "window",
+    "cold_window",
+    "timeout",
+];
+
+/// Most packets that may be under way.
+const WINDOW_MAX: u32 = 1 << 16;
+/// Most registers: those of more stages than any pipeline has.
+const REGISTERS_MAX: u32 = 1 << 12;
+
+/// The rules of all workers of a run.
+#[derive(Clone)]
+pub(super) struct Settings {
+    pub rules: Rules,
+    windows: [u32; 2],
+    pub timeout: Time,
+    pub cold_bytes: usize,
+    pub training: Training,
+}
+
+impl Settings {
+    pub fn read(
+        section: &mut Section,
+        facts: &Facts,
+        source: &dyn Source,
+        kind: &dyn WorkerKind,
+        hot: bool,
+    ) -> Result<Self> {
+        let sparse = sparse_of(source, kind.name())?;
+        let registers = read_count(section, "registers", 32, REGISTERS_MAX)?;
+        let layout: String = section.get("layout", "heat")?;
+        let layout = match layout.as_str() {
+            "heat" => Layout::heat(registers),
+            "random" => Layout::random(registers, sparse.hot().len().div_ceil(registers), facts.seed),
+            other => return Err(unknown(section, "layout", other, "heat, random")),
+        };
+        let packaging: String = section.get("packaging", "algorithm1")?;
+        let packaging = match packaging.as_str() {
+            "algorithm1" => Packaging::Algorithm1,
+            "rank_order" => Packaging::RankOrder,
+            other => return Err(unknown(section, "packaging", other, "algorithm1, rank_order")),
+        };
+        // §4: at most once.
+        let max_recirculations: u32 = section.get("max_recirculations", 1u32)?;
+        let cold_bytes: u32 = section.get("cold_bytes", 1500u32)?;
+        let head = (HEAD + HEADER) as u32;
+        if !(head + COLD_PAIR as u32..=FRAME_MAX as u32).contains(&cold_bytes) {
+            return Err(Error::config(format!(
+                "{}: {cold_bytes}; a frame with cold parameters has {} to {FRAME_MAX} bytes",
+                section.place("cold_bytes"),
+                head + COLD_PAIR as u32
+            )));
+        }
+        let windows = [read_count(section, "window", 512, WINDOW_MAX)?, read_cold_window(section)?];
+        let pulls = is_asynchronous(section)?;
+        let timeout = read_timeout(section)?;
+        let cold_pairs = (cold_bytes - head) as usize / COLD_PAIR;
+        let rules = Rules { sparse, layout, packaging, max_recirculations, hot, cold_pairs, pulls };
+        let training = training(&rules, facts, windows[Heat::Hot as usize]);
+        let cold_bytes = HEAD + HEADER + cold_pairs * COLD_PAIR;
+        Ok(Settings { rules, windows, timeout, cold_bytes, training })
+    }
+
+    pub fn window(&self, heat: Heat) -> u32 {
+        self.windows[heat as usize]
+    }
+}
+
+/// Does `mode` say that nobody waits for others?
+pub(super) fn is_asynchronous(section: &mut Section) -> Result<bool> {
+    let mode: String = section.get("mode", "sync")?;
+    match mode.as_str() {
+        "sync" => Ok(false),
+        "async" => Ok(true),
+        other => Err(unknown(section, "mode", other, "sync, async")),
+    }
+}
+
+/// How many cold packets may be under way, to the server and from it.
+pub(super) fn read_cold_window(section: &mut Section) -> Result<u32> {
+    read_count(section, "cold_window", 128, WINDOW_MAX)
+}
+
+/// After how long what is not acknowledged is sent again.
+pub(super) fn read_timeout(section: &mut Section) -> Result<Time> {
+    let timeout: Span = section.get("timeout", "10ms")?;
+    if !(1..=HORIZON / 64).contains(&timeout.ps()) {
+        let place = section.place("timeout");
+        return Err(Error::config(format!("{place}: {timeout}; give more than 0, and at most 9 hours")));
+    }
+    Ok(timeout.ps())
+}
+
+fn unknown(section: &Section, key: &str, value: &str, known: &str) -> Error {
+    Error::config(format!("{}: \"{value}\" is not known; there are: {known}", section.place(key)))
+}
+
+fn read_count(section: &mut Section, key: &str, default: u32, most: u32) -> Result<u32> {
+    let count: u32 = section.get(key, default)?;
+    if (1..=most).contains(&count) {
+        return Ok(count);
+    }
+    Err(Error::config(format!("{}: {count} is not from 1 to {most}", section.place(key))))
+}
+
+fn sparse_of(source: &dyn Source, who: &str) -> Result<Arc<Sparse>> {
+    source.sparse().ok_or_else(|| {
+        Error::config(format!(
+            "endpoint.workers = \"{who}\" sends the pairs of a sparse model in iterations: it needs workload.kind = \"sparse\", once and \
+             unedited (no trace, repeat, moves, stop, speed or background traffic)"
+        ))
+    })
+}
+
+/// What is trained, for the manifest. Ideal is: computing, and every pair once over the worker's link.
+fn training(rules: &Rules, facts: &Facts, window: u32) -> Training {
+    let sparse = &rules.sparse;
+    let bits = u128::from(sparse.pairs() + sparse.dense()) * 8 * COLD_PAIR as u128;
+    let sending = bits * SECOND as u128 / u128::from(facts.host_rate_bps.max(1));
+    Training {
+        model: sparse.model().to_owned(),
+        jobs: sparse.jobs(),
+        workers: sparse.workers_per_job(),
+        iterations: sparse.iterations(),
+        blocks: sparse.pairs().div_ceil(HOT_PAIRS as u32),
+        elements: sparse.parameters(),
+        compute_ps: sparse.compute(),
+        host_rate_bps: facts.host_rate_bps,
+        ideal_ps: sparse.compute() + sending.min(HORIZON as u128) as Time,
+        window,
+        timeout_ps: None,
+        iterations_to_target: None,
+    }
+}

@@ -1,0 +1,265 @@
+//! One worker of sparse training: where it is in its iteration, and which results it has.
+
+use pktgen_generator::record::{Iteration, PacketId};
+use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::wire::libra::ResultHead;
+
+use super::lane::Lane;
+use super::packing::{Heat, Item, Packed, Packing};
+use super::settings::Settings;
+
+/// What a worker does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// It asks for the parameters that it is going to update.
+    Pulling,
+    Computing,
+    /// It sends gradients, and then waits for results.
+    Pushing,
+    Done,
+}
+
+/// A transmission that is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Due {
+    pub heat: Heat,
+    pub item: Item,
+    /// Over all iterations.
+    pub number: u32,
+    pub attempt: u8,
+}
+
+/// The results of an iteration that come from a switch.
+#[derive(Debug, Default)]
+struct Results {
+    /// Number of the first one.
+    base: u32,
+    /// How many they are, once one has said it.
+    total: Option<u32>,
+    got: Vec<bool>,
+    count: u32,
+}
+
+impl Results {
+    fn are_all(&self) -> bool {
+        self.total == Some(self.count)
+    }
+
+    /// A result, if it is of this iteration.
+    fn add(&mut self, number: u32, head: &ResultHead) {
+        let (part, total) = (u32::from(head.part), u32::from(head.parts));
+        if number.wrapping_sub(part) != self.base || self.total.is_some_and(|known| known != total) {
+            return;
+        }
+        if self.total.is_none() {
+            self.total = Some(total);
+            self.got.resize(total as usize, false);
+        }
+        self.count += u32::from(!std::mem::replace(&mut self.got[part as usize], true));
+    }
+
+    fn begin(&mut self) {
+        self.base += self.total.take().unwrap_or(0);
+        self.got.clear();
+        self.count = 0;
+    }
+}
+
+/// A worker.
+pub(super) struct Worker {
+    pub id: u32,
+    pub job: u16,
+    iteration: u32,
+    phase: Phase,
+    t_start: Time,
+    pub t_ready: Time,
+    pub packed: Packed,
+    lanes: [Lane; 2],
+    results: Results,
+    /// Which pushes the server has answered.
+    answered: Vec<bool>,
+    answers: u32,
+}
+
+impl Worker {
+    pub fn new(id: u32, packing: &mut Packing) -> Self {
+        let mut worker = Worker {
+            id,
+            job: packing.rules.sparse.job_of(id),
+            iteration: 0,
+            phase: Phase::Computing,
+            t_start: 0,
+            t_ready: 0,
+            packed: Packed::default(),
+            lanes: Default::default(),
+            results: Results::default(),
+            answered: Vec::new(),
+            answers: 0,
+        };
+        worker.begin(0, packing);
+        worker
+    }
+
+    /// Begins the iteration that it is at.
+    fn begin(&mut self, t: Time, packing: &mut Packing) {
+        packing.pack(self.id, self.iteration, &mut self.packed);
+        for heat in [Heat::Hot, Heat::Cold] {
+            self.lanes[heat as usize].begin(self.packed.shape(heat));
+        }
+        self.answered.clear();
+        self.answered.resize(self.packed.shape(Heat::Cold).pushes as usize, false);
+        self.answers = 0;
+        self.t_start = t;
+        self.phase = Phase::Pulling;
+        self.pulled(t, packing);
+    }
+
+    /// Goes on to compute if nothing is left to be pulled.
+    fn pulled(&mut self, t: Time, packing: &Packing) {
+        if self.phase == Phase::Pulling && self.lanes.iter().all(|lane| lane.has_all_before(lane.shape.pulls)) {
+            self.phase = Phase::Computing;
+            self.t_ready = t.saturating_add(packing.rules.sparse.compute_of(self.id, self.iteration));
+        }
+    }
+
+    /// How far packets may be sent: an end follows when all pushes are acknowledged.
+    fn limit(&self, heat: Heat) -> u32 {
+        let lane = &self.lanes[heat as usize];
+        let pushes = lane.shape.pulls + lane.shape.pushes;
+        match self.phase {
+            Phase::Pulling => lane.shape.pulls,
+            Phase::Computing | Phase::Done => 0,
+            Phase::Pushing if lane.has_all_before(pushes) => pushes + lane.shape.ends,
+            Phase::Pushing => pushes,
+        }
+    }
+
+    /// When it has something to do.
+    pub fn wake(&mut self, settings: &Settings) -> Time {
+        match self.phase {
+            Phase::Computing => return self.t_ready,
+            Phase::Done => return NEVER,
+            Phase::Pulling | Phase::Pushing => {}
+        }
+        let mut wake = NEVER;
+        for heat in [Heat::Hot, Heat::Cold] {
+            let limit = self.limit(heat);
+            let lane = &mut self.lanes[heat as usize];
+            if lane.next(limit, settings.window(heat)).is_some() {
+                return 0;
+            }
+            wake = wake.min(lane.wake(settings.timeout));
+        }
+        wake
+    }
+
+    /// What is to be sent at `t`, one after the other.
+    pub fn due(&mut self, t: Time, settings: &Settings) -> Option<Due> {
+        if self.phase == Phase::Computing && self.t_ready <= t {
+            self.phase = Phase::Pushing;
+        }
+        for heat in [Heat::Hot, Heat::Cold] {
+            let limit = self.limit(heat);
+            let lane = &mut self.lanes[heat as usize];
+            let (place, attempt) = match lane.expire(t, settings.timeout) {
+                Some(again) => again,
+                None => match lane.next(limit, settings.window(heat)) {
+                    Some(place) => {
+                        lane.send(place, t, settings.timeout);
+                        (place, 0)
+                    }
+                    None => continue,
+                },
+            };
+            let item = lane.shape.item(place)?;
+            return Some(Due { heat, item, number: lane.number(place), attempt });
+        }
+        None
+    }
+
+    /// A transmission left.
+    pub fn left(&mut self, packet: PacketId, t: Time) {
+        self.lanes[(packet.seq() & 1) as usize].left(packet.seq() >> 1, packet.attempt(), t);
+    }
+
+    /// A packet was acknowledged, or a pull answered.
+    pub fn acknowledged(&mut self, seq: u32, t: Time, packing: &Packing) {
+        if self.lanes[(seq & 1) as usize].acknowledge(seq >> 1) {
+            self.pulled(t, packing);
+        }
+    }
+
+    /// A result of the switch.
+    pub fn hot_result(&mut self, seq: u32, head: &ResultHead) {
+        self.results.add(seq >> 1, head);
+    }
+
+    /// The server's answer to a push, or to a pull.
+    pub fn cold_result(&mut self, seq: u32, t: Time, packing: &Packing) -> bool {
+        let lane = &self.lanes[Heat::Cold as usize];
+        let place = (seq >> 1).wrapping_sub(lane.number(0));
+        if place < lane.shape.pulls {
+            self.acknowledged(seq, t, packing);
+            return false;
+        }
+        if let Some(answered) = self.answered.get_mut((place - lane.shape.pulls) as usize) {
+            self.answers += u32::from(!std::mem::replace(answered, true));
+        }
+        // An answer to a push is to be acknowledged, however often it comes.
+        true
+    }
+
+    /// Ends the iteration at `t` if nothing of it is missing, and begins the next.
+    pub fn end_if_all(&mut self, t: Time, packing: &mut Packing) -> Option<Iteration> {
+        let all_sent = self.lanes.iter().all(|lane| lane.has_all_before(lane.shape.total()));
+        if self.phase != Phase::Pushing || !all_sent {
+            return None;
+        }
+        let rules = &packing.rules;
+        let last = self.iteration + 1 == rules.sparse.iterations();
+        // Asynchronous workers hear of the switch's sums when all training is over.
+        let hot = !rules.hot || self.results.are_all() || (rules.pulls && !last);
+        let cold = rules.pulls || self.answers as usize == self.answered.len();
+        if !(hot && cold) {
+            return None;
+        }
+        let sent = self.lanes.iter().map(|lane| lane.shape.pushes).sum();
+        let row = Iteration {
+            t_start: self.t_start,
+            t_ready: self.t_ready,
+            t_end: t,
+            delay: 0,
+            worker: self.id,
+            cluster: self.job,
+            iteration: self.iteration,
+            sent,
+            skipped: 0,
+            degraded: 0,
+            // Nothing goes on without anybody: every push is in the sums.
+            sources: u64::from(sent) * u64::from(rules.sparse.workers_per_job()),
+            elements: self.packed.pairs(),
+            missed: false,
+        };
+        self.results.begin();
+        self.iteration += 1;
+        if last {
+            self.phase = Phase::Done;
+        } else {
+            self.begin(t, packing);
+        }
+        Some(row)
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.phase == Phase::Done
+    }
+
+    pub fn iteration(&self) -> u32 {
+        self.iteration
+    }
+
+    /// Packets that were given up.
+    pub fn given_up(&self) -> u32 {
+        self.lanes.iter().map(Lane::given_up).sum()
+    }
+}

@@ -1,0 +1,158 @@
+//! An experiment with a section `[study]`: what is measured without a network.
+//!
+//! Called by [`super::Experiment`]. The study reads its keys and finds numbers; they go into the manifest of a run dir
+//! without streams. Everything about sweeps, seeds and reports is as for runs.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pktgen_generator::config::{Document, Run, SECTIONS, Section};
+use pktgen_generator::record::{Balance, Counters, MANIFEST_VERSION, Manifest, RunState, Validity};
+use pktgen_generator::registry::find;
+use pktgen_generator::seed::Seed;
+use pktgen_generator::study::{Finding, STUDIES, Study};
+use pktgen_generator::{Error, Result};
+
+use super::{Experiment, Finished, Task, tool};
+use crate::capture::{claim, write_manifest};
+use crate::clock;
+use crate::plan::read_top;
+
+/// Sections about frames and a network, of which a study has none.
+const NOT_BESIDE: [&str; 8] =
+    ["workload", "schedule", "format", "topology", "target", "endpoint", "transport", "capture"];
+
+/// Is this a study?
+pub(super) fn is_one(document: &Document) -> bool {
+    document.get("study").is_some()
+}
+
+/// What needs frames to move says so.
+pub(super) fn refuse(document: &Document) -> Result<()> {
+    if !is_one(document) {
+        return Ok(());
+    }
+    Err(Error::config(format!(
+        "{}: it has a section [study], which is measured without a network; pktgen replay runs it, and nothing else does",
+        document.name()
+    )))
+}
+
+/// The metrics of the studies in an experiment, each once; none if it has no study.
+pub(super) fn metrics(experiment: &Document, runs: &[Run]) -> Result<Option<Vec<&'static str>>> {
+    let named = |path: &String| path == "study" || path.starts_with("study.");
+    if !is_one(experiment) && !runs.iter().any(|run| run.set.iter().any(|(path, _)| named(path))) {
+        return Ok(None);
+    }
+    let mut metrics: Vec<&str> = Vec::new();
+    for run in runs {
+        let mut document = experiment.clone();
+        run.apply(&mut document)?;
+        if is_one(&document) {
+            let (study, _) = open(&mut document)?;
+            let new: Vec<_> = study.metrics().iter().filter(|metric| !metrics.contains(metric)).collect();
+            metrics.extend(new);
+        }
+    }
+    Ok(Some(metrics))
+}
+
+/// Looks the study up; its section is to be read and closed.
+fn open(document: &mut Document) -> Result<(&'static dyn Study, Section)> {
+    let mut section = document.section("study")?;
+    let Some(kind) = section.get_opt::<String>("kind")? else {
+        let names: Vec<_> = STUDIES.iter().map(|study| study.name()).collect();
+        return Err(Error::config(format!(
+            "{} is missing: it says which study this is; there are: {}",
+            section.place("kind"),
+            names.join(", ")
+        )));
+    };
+    let study = find(STUDIES, "study", &kind, &section.place("kind"))?;
+    Ok((study, section))
+}
+
+/// Finds mistakes in names of keys and sections before anything is done.
+pub(super) fn check(mut document: Document, seed: u64) -> Result<()> {
+    for name in NOT_BESIDE.iter().filter(|name| document.get(name).is_some()).copied().collect::<Vec<_>>() {
+        let section = document.section(name)?;
+        return Err(Error::config(format!(
+            "{}: [{name}] cannot stand beside [study], which is measured without a network; take out one of them",
+            section.origin()
+        )));
+    }
+    read_top(&mut document, seed)?;
+    let (study, mut section) = open(&mut document)?;
+    section.allow(study.keys());
+    document.close(section)?;
+    document.finish(SECTIONS)
+}
+
+/// Does it. Returns which it was, what it found, and the resolved configuration.
+fn find_out(mut document: Document, seed: u64) -> Result<(&'static str, Vec<Finding>, String)> {
+    check(document.clone(), seed)?;
+    read_top(&mut document, seed)?;
+    let (study, mut section) = open(&mut document)?;
+    let findings = study.run(&mut section, Seed(seed))?;
+    // Keys that this run had no use for: a sweep visits others.
+    section.allow(study.keys());
+    document.close(section)?;
+    document.finish(SECTIONS)?;
+    Ok((study.name(), findings, document.resolved()))
+}
+
+impl Experiment {
+    /// The resolved configuration of one run. A study's is known when it has read its keys, so it is done for that.
+    pub fn config(&self, run: &Run) -> Result<String> {
+        let document = self.resolve(run)?;
+        if is_one(&document) { Ok(find_out(document, run.seed)?.2) } else { Ok(self.prepare(run)?.config) }
+    }
+
+    /// One run of a study into `dir`.
+    pub(super) fn run_study(&self, run: &Run, document: Document, dir: &Path, task: &Task) -> Result<Finished> {
+        if let Some(part) = task.roles.part() {
+            return Err(Error::config(format!(
+                "{}: a study moves no frames, so it has no part \"{part}\"; run it whole, with pktgen replay",
+                self.document.name()
+            )));
+        }
+        claim(dir)?;
+        let (study, findings, config) = find_out(document, run.seed)?;
+        let manifest = Manifest {
+            version: MANIFEST_VERSION,
+            tool: tool(),
+            experiment: self.name.clone(),
+            labels: run.labels.clone(),
+            seed: run.seed,
+            state: RunState::Finished,
+            anchor_unix_ns: 0,
+            created_unix_ns: clock::unix_ns(),
+            trace_hash: String::new(),
+            config,
+            clocks: BTreeMap::new(),
+            host: BTreeMap::new(),
+            nodes: Vec::new(),
+            records: "none".into(),
+            clusters: Vec::new(),
+            part: None,
+            training: None,
+            goal: None,
+            study: Some(study.to_owned()),
+            findings,
+            balance: Balance::default(),
+            balance_by_worker: Vec::new(),
+            counters: Counters::default(),
+            validity: Validity { valid: true, reasons: Vec::new() },
+        };
+        write_manifest(dir, &manifest)?;
+        Ok(Finished {
+            dir: dir.to_owned(),
+            labels: run.labels.clone(),
+            seed: run.seed,
+            achieved_pps: None,
+            balance: manifest.balance,
+            validity: manifest.validity,
+            state: manifest.state,
+        })
+    }
+}
