@@ -273,7 +273,8 @@ fn remarks(listens: bool, told: bool, devices: &Devices, capture: &Capture) -> V
 impl<E> Plan<E> {
     /// What its run dir keeps.
     pub fn wanted(&self) -> Wanted {
-        Wanted { records: self.records, states: self.states, rounds: self.training.is_some(), pcap: self.pcap }
+        let (rounds, server) = (self.training.is_some(), self.transport.has_server);
+        Wanted { records: self.records, states: self.states, rounds, server, pcap: self.pcap }
     }
 
     /// Does it run in real time?

@@ -345,6 +345,9 @@ impl Simulation {
                 }
             }
         }
+        for (name, n) in self.server.counters() {
+            *self.counters.device.entry(format!("server.{name}")).or_default() += n;
+        }
         self.counters.acks_sent = self.host.acks_sent;
         self.counters.acks_received = self.host.acks_received;
         self.counters.foreign = self.host.foreign;
@@ -361,7 +364,11 @@ impl Simulation {
             cut: false,
             beyond_horizon: false,
             goal_reached: false,
-            faults: [&self.workers, &self.server].into_iter().filter_map(|end| end.unfinished()).filter(|_| ended_by_itself).collect(),
+            faults: [&self.workers, &self.server]
+                .into_iter()
+                .filter_map(|end| end.unfinished())
+                .filter(|_| ended_by_itself)
+                .collect(),
             leaked,
         }
     }
