@@ -6,7 +6,7 @@ use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
 
 /// The keys of `[endpoint]` that [`Reliable::read`] reads.
-pub(super) const KEYS: [&str; 2] = ["timeout", "window"];
+pub(super) const KEYS: [&str; 2] = ["timeout", "cold_window"];
 /// How often a packet is sent again before its sender gives up.
 pub(super) const RESENDS: u8 = 15;
 /// A timeout is doubled so often: 16 times the first is the longest.
@@ -19,15 +19,15 @@ const WINDOW_MAX: u32 = 1 << 16;
 pub(super) struct Reliable {
     /// Before a packet is sent again for the first time.
     pub(super) timeout: Time,
-    /// Packets from the oldest one without acknowledgement on that may be under way.
+    /// Packets to or from the server, from the oldest one without acknowledgement on, that may be under way.
     pub(super) window: u32,
 }
 
 impl Reliable {
-    /// Reads `timeout` and `window`. The paper gives neither; both are our choice.
+    /// Reads `timeout` and `cold_window`. The paper gives neither; both are our choice.
     pub(super) fn read(section: &mut Section) -> Result<Self> {
         let timeout: Span = section.get("timeout", "10ms")?;
-        let window: u32 = section.get("window", 256u32)?;
+        let window: u32 = section.get("cold_window", 128u32)?;
         if !(1..=HORIZON >> DOUBLINGS).contains(&timeout.ps()) {
             return Err(Error::config(format!(
                 "{}: {timeout}; a timeout must be above 0 and at most a day",
@@ -35,7 +35,7 @@ impl Reliable {
             )));
         }
         if !(1..=WINDOW_MAX).contains(&window) {
-            return Err(Error::config(format!("{}: {window} is not from 1 to {WINDOW_MAX}", section.place("window"))));
+            return Err(Error::config(format!("{}: {window} is not from 1 to {WINDOW_MAX}", section.place("cold_window"))));
         }
         Ok(Reliable { timeout: timeout.ps(), window })
     }
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn impossible_values_name_their_key() {
-        for (key, value) in [("timeout", Value::from("0ns")), ("timeout", "40d".into()), ("window", 0i64.into())] {
+        for (key, value) in [("timeout", Value::from("0ns")), ("timeout", "40d".into()), ("cold_window", 0i64.into())] {
             let error = Reliable::read(&mut Section::of("endpoint", &[(key, value)])).unwrap_err().to_string();
             assert!(error.contains(key), "{error}");
         }
