@@ -7,7 +7,6 @@
 
 mod jobs;
 mod outbound;
-mod reliable;
 mod results;
 mod service;
 mod sums;
@@ -23,17 +22,18 @@ use pktgen_generator::time::{NEVER, NS, Time};
 use pktgen_generator::topology::NodeId;
 use pktgen_generator::wire::libra::{self, COLD_PAIR, HEADER, Header};
 
+use super::reliable::{self, Reliable};
 use super::seen::Seen;
 use crate::endpoint::{Delivery, Endpoint, Facts, Host};
 use crate::frame::{BURST, Frame, Kind, Pool};
 use jobs::Job;
 use outbound::Outbound;
-use reliable::Reliable;
 use results::{Ready, Results};
 use service::Service;
 
 /// The keys of `[endpoint]` that [`open`] reads.
-pub(in crate::endpoint) const KEYS: &[&str] = &["service_rate", "service_per_packet", "mode", "timeout", "cold_window"];
+pub(in crate::endpoint) const KEYS: &[&str] =
+    &[service::KEYS[0], service::KEYS[1], reliable::KEYS[0], reliable::KEYS[1]];
 
 /// Reads the server's keys. Workers of `asynchronous` runs pull; others get results when all have ended an iteration.
 pub(in crate::endpoint) fn open(section: &mut Section, facts: &Facts, asynchronous: bool) -> Result<SparseServer> {

@@ -5,7 +5,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use pktgen_generator::time::{NEVER, Time};
 
-use super::reliable::{RESENDS, Reliable};
+use super::super::reliable::{RESENDS, Reliable};
 
 /// The pairs of an iteration that were pushed, with their sums, while results of them are not acknowledged.
 #[derive(Debug, Default)]

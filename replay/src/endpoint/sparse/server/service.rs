@@ -5,6 +5,9 @@ use pktgen_generator::time::{HORIZON, SECOND, Time};
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
 
+/// The keys of `[endpoint]` that [`Service::read`] reads.
+pub(super) const KEYS: [&str; 2] = ["service_rate", "service_per_packet"];
+
 /// Pairs per second of a server. A parameter, not in the paper: a server of PS-lite handles its requests in one thread,
 /// which looks each key up in a hash table, some 10⁷ in a second; a machine of the testbed (LIBRA §5.1, 64 cores) has room for
 /// ten of them, and a link of 100 Gbit/s brings ten times as many pairs.
