@@ -4,6 +4,9 @@
 //! are kept in the manifest and become metrics. To add one: a new file here, its `mod` line and its entry in
 //! [`STUDIES`]. Called by `pktgen-replay` when an experiment with a study is run.
 
+mod float_sum;
+mod negotiation;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -48,4 +51,4 @@ pub trait Study: Named + Sync {
 }
 
 /// Every study, by name.
-pub static STUDIES: &[&dyn Study] = &[];
+pub static STUDIES: &[&dyn Study] = &[&float_sum::FloatSum, &negotiation::Negotiation];
