@@ -44,6 +44,8 @@ const SHIFT: u32 = 23 - FRACTION_BITS;
 const MISS_EXP: u16 = u16::MAX;
 /// No entry: a miss. It is also the logarithm of nothing.
 const MISS: i16 = i16::MIN;
+/// An entry of its own: operands of opposite signs that cannot be told apart.
+const NOTHING: i16 = MISS + 1;
 
 const SIGN: u32 = 1 << 31;
 const INFINITY: u32 = 0xff << 23;
@@ -92,7 +94,7 @@ const MI_HALF: usize = 1 << 14;
 
 /// The nearest whole number that an entry can hold.
 fn entry(value: f64) -> i16 {
-    value.round().clamp(f64::from(MISS + 1), f64::from(i16::MAX)) as i16
+    value.round().clamp(f64::from(NOTHING + 1), f64::from(i16::MAX)) as i16
 }
 
 /// The place of a key of 16 bits.
@@ -148,7 +150,7 @@ fn mi_entry(key: i32) -> i16 {
         _ if !MI_KEYS.contains(&key) => return MISS,
         ..=0 => (1.0 + (f64::from(key) / steps).exp2()).log2(),
         // Operands that have the same logarithm: what is left of them is not known, and taken for nothing.
-        1 => return MISS + 1,
+        1 => return NOTHING,
         // The smaller operand is as far away as where equal signs miss.
         _ if key - 1 > -MI_KEYS.start() => return MISS,
         _ => (1.0 - (f64::from(1 - key) / steps).exp2()).log2(),
@@ -235,8 +237,8 @@ impl Tables {
         // Rounding may put the smaller operand a step above the larger.
         let z = (j - i).min(0);
         let sigma = self.seven.mi[place(if opposite { 1 - z } else { z })];
-        if sigma == MISS {
-            return f32::from_bits(large);
+        if sigma <= NOTHING {
+            return without(sigma, large);
         }
         let t = self.seven.exp_t[place(i + i32::from(sigma))];
         made(t, large)
@@ -256,8 +258,8 @@ impl Tables {
         let i = self.merged.log(above);
         let k = (i - self.merged.log(below)).max(0) as usize;
         let sigma = self.merged.mi[(opposite as usize * MI_HALF) | k.min(MI_HALF - 1)];
-        if sigma == MISS {
-            return f32::from_bits(large);
+        if sigma <= NOTHING {
+            return without(sigma, large);
         }
         made(self.merged.exp_t[(i + i32::from(sigma) + 2 * HALF) as usize & (4 * HALF as usize - 1)], large)
     }
@@ -279,6 +281,12 @@ fn made(entry: u16, large: u32) -> f32 {
         0 => 0.0,
         _ => f32::from_bits((u32::from(entry) + OFFSET) << SHIFT | large & SIGN),
     }
+}
+
+/// What a miss of the miTable leaves, and what operands that cancel.
+#[cold]
+fn without(sigma: i16, large: u32) -> f32 {
+    if sigma == MISS { f32::from_bits(large) } else { 0.0 }
 }
 
 /// Operands beyond the exponents that have a logarithm, or that cancel.
