@@ -46,6 +46,8 @@ pub struct Fates {
     pub device_latency_ps: Vec<i64>,
     /// Deliveries of a packet that had been delivered before.
     pub duplicates: u64,
+    /// Copies that a network made of a packet and a device dropped, or added once more.
+    pub copies: u64,
     /// Statements of the records that contradict each other, in updates.
     pub contradictions: u64,
 }
@@ -147,6 +149,11 @@ pub fn is_update(cluster: u16) -> bool {
     cluster != NO_CLUSTER
 }
 
+/// Networks make copies: a drop for one of these reasons says nothing of the original.
+fn may_be_copy(fate: Fate) -> bool {
+    matches!(fate, Fate::Dropped(Reason::Duplicate | Reason::Fault))
+}
+
 /// How far a packet has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -169,6 +176,8 @@ struct Resolver {
     next: Vec<u32>,
     /// Where and when each packet arrived at the device that has it now.
     arrival: Vec<Option<(u16, i64)>>,
+    /// Sums are by key: they are opened by a packet that is merged into itself.
+    by_key: bool,
     fates: Fates,
 }
 
@@ -192,6 +201,7 @@ impl Resolver {
             last: (0..n as u32).collect(),
             next: vec![NOWHERE; n],
             arrival: vec![None; n],
+            by_key: false,
             fates,
         }
     }
@@ -247,13 +257,16 @@ impl Resolver {
     }
 
     fn merge(&mut self, packet: usize, other: Option<usize>) {
+        self.revive(packet);
         match other {
-            Some(other) if other == packet => {}
+            Some(other) if other == packet => self.by_key = true,
             Some(other) if self.state[packet] == State::Open && self.state[other] == State::Open => {
                 self.next[self.last[other] as usize] = self.first[packet];
                 self.last[other] = self.last[packet];
                 self.state[packet] = State::Joined;
             }
+            // A copy that the device did not take for one.
+            Some(_) if self.by_key => self.fates.copies += 1,
             Some(_) => self.fates.contradictions += 1,
             // The unknown id was counted when it was looked up.
             None => {}
@@ -271,10 +284,20 @@ impl Resolver {
         members
     }
 
+    /// What was dropped may have been a copy: then the packet itself goes on.
+    fn revive(&mut self, packet: usize) {
+        if self.state[packet] == State::Ended && may_be_copy(self.fates.fate[packet]) {
+            self.state[packet] = State::Open;
+            self.fates.copies += 1;
+        }
+    }
+
     fn end(&mut self, packet: usize, fate: Fate) {
         if self.state[packet] == State::Open {
             self.settle(packet, fate);
             self.state[packet] = State::Ended;
+        } else if may_be_copy(fate) {
+            self.fates.copies += 1;
         } else {
             self.fates.contradictions += 1;
         }
@@ -294,6 +317,7 @@ impl Resolver {
     }
 
     fn deliver(&mut self, packet: usize, count: u16, update: bool) {
+        self.revive(packet);
         match self.state[packet] {
             State::Open => {}
             State::Delivered => {
@@ -308,8 +332,8 @@ impl Resolver {
         let alone = self.first[packet] == self.last[packet];
         let members = self.settle(packet, if alone { Fate::DeliveredAlone } else { Fate::DeliveredMerged });
         self.state[packet] = State::Delivered;
-        // What the packet says about itself must be what the books say; background says nothing.
-        if update {
+        // What the packet says about itself must be what the books say; background says nothing, nor does a part of a sum.
+        if update && count > 0 {
             self.fates.contradictions += (members as u64).abs_diff(u64::from(count));
         }
         let mut member = self.first[packet];

@@ -25,6 +25,7 @@ use crate::target::program::{PROGRAMS, Place, ProgramKind};
 use crate::target::queue::QUEUES;
 use crate::target::sparse::{Adder, SparsePlace};
 use crate::transport::TransportPlan;
+use crate::transport::middleware::Faults;
 
 /// What moves frames in a run, before a driver takes it.
 pub struct Parts {
@@ -46,6 +47,8 @@ pub struct Parts {
     pub changes: Vec<Regroup>,
     /// What hosts and devices know.
     pub facts: Facts,
+    /// What happens to frames on links, in virtual time.
+    pub faults: Option<Faults>,
 }
 
 /// A run, ready to start. `E` is the driver with everything in it, or the parts for one.
@@ -150,6 +153,7 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
             frame_bytes,
             changes,
             facts,
+            faults: transport.faults,
         },
         transport,
         remarks,
@@ -269,7 +273,8 @@ fn remarks(listens: bool, told: bool, devices: &Devices, capture: &Capture) -> V
 impl<E> Plan<E> {
     /// What its run dir keeps.
     pub fn wanted(&self) -> Wanted {
-        Wanted { records: self.records, states: self.states, rounds: self.training.is_some(), pcap: self.pcap }
+        let (rounds, server) = (self.training.is_some(), self.transport.has_server);
+        Wanted { records: self.records, states: self.states, rounds, server, pcap: self.pcap }
     }
 
     /// Does it run in real time?

@@ -404,7 +404,7 @@ fn conclude(manifest: &mut Manifest, mut outcome: Outcome) {
     let by_worker = outcome.ledger.close();
     let balance = total(&by_worker);
     let remarks = std::mem::take(&mut manifest.validity.reasons);
-    let mut reasons = Vec::new();
+    let (mut reasons, mut notes) = (Vec::new(), Vec::new());
     let strangers = outcome.ledger.strangers();
     if balance.unknown != 0 || strangers > 0 {
         reasons.push(format!(
@@ -414,6 +414,16 @@ fn conclude(manifest: &mut Manifest, mut outcome: Outcome) {
     }
     if outcome.counters.sums_wrong > 0 {
         reasons.push(format!("{} packets carried a wrong sum", outcome.counters.sums_wrong));
+    }
+    if let Some(exact) = outcome.ledger.exactness() {
+        let counts = [("counted_twice", exact.twice), ("never_counted", exact.never)];
+        outcome.counters.device.extend(counts.map(|(name, n)| (name.to_owned(), n)));
+        if exact.twice + exact.never > 0 {
+            notes.push(format!(
+                "note: the switch counted {} updates more than once, and took {} for duplicates that it had not counted",
+                exact.twice, exact.never
+            ));
+        }
     }
     if outcome.beyond_horizon {
         reasons.push("the run went beyond 26 days and was stopped there; raise the rates or send less".into());
@@ -433,6 +443,7 @@ fn conclude(manifest: &mut Manifest, mut outcome: Outcome) {
     if outcome.cut {
         reasons.push(format!("note: cut off by capture.until; {} updates were in flight", balance.in_flight));
     }
+    reasons.append(&mut notes);
     reasons.extend(remarks);
     manifest.validity.reasons = reasons;
     manifest.counters = outcome.counters;

@@ -222,3 +222,6 @@ fn received_row(batch: &RecordBatch, row: usize) -> Option<(Time, (PacketId, u16
     let digest = value::<UInt64Type>(batch, "digest", row)?.unwrap_or_default();
     Some((value::<Int64Type>(batch, "t_recv_ps", row)??, (packet, count, part, digest)))
 }
+
+#[cfg(test)]
+mod tests;

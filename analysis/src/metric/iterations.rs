@@ -28,17 +28,20 @@ pub(crate) const ITERATION_TIME: &str = "iteration_time_mean";
 pub(crate) const EFFECTIVE_TIME: &str = "effective_iteration_time";
 /// An iteration without stragglers over an ideal network.
 pub(crate) const IDEAL_TIME: &str = "ideal_iteration_time";
+/// What aggregation throughput is the ratio of, where sparse training is compared.
+pub(crate) const USEFUL_RATE: &str = "useful_elements_per_s";
 /// How many there are; every synchronous run has it, if only 0.
 pub(crate) const ITERATIONS: &str = "iterations";
 
 /// A metric and its unit.
-const LINES: [(&str, &str); 17] = [
+const LINES: [(&str, &str); 18] = [
     (ITERATION_TIME, NS),
     ("over_ideal", "ratio"),
     ("degraded_share", SHARE),
     ("sources_mean", SHARE),
     (EFFECTIVE_TIME, NS),
     ("time_to_target", NS),
+    (USEFUL_RATE, "elements/s"),
     (IDEAL_TIME, NS),
     ("waiting_bound", NS),
     ("iteration_time_p50", NS),
@@ -109,6 +112,7 @@ fn lines(iterations: &IterationColumns, rows: &[usize], training: &Training) -> 
         sources,
         effective,
         training.iterations_to_target.and_then(to_target),
+        useful_per_s(iterations, rows),
         Some(ideal),
         waiting_bound_ns(training),
         stats::quantile_of_sorted(&times, 0.5),
@@ -122,6 +126,16 @@ fn lines(iterations: &IterationColumns, rows: &[usize], training: &Training) -> 
         Some(n),
     ];
     LINES.into_iter().zip(values).map(|((metric, unit), value)| Line::new(metric, unit, value))
+}
+
+/// Gradients other than 0 of all workers per second, from the beginning of the first iteration to the end of the last
+/// (LIBRA §5.2: what is sent beside them is not counted).
+fn useful_per_s(iterations: &IterationColumns, rows: &[usize]) -> Option<f64> {
+    let start = rows.iter().map(|row| iterations.t_start_ps[*row]).min()?;
+    let end = rows.iter().map(|row| iterations.t_end_ps[*row]).max()?;
+    let elements: u128 = rows.iter().map(|row| u128::from(iterations.elements[*row])).sum();
+    let seconds = span_ns(start, end) / 1e9;
+    (seconds > 0.0 && elements > 0).then(|| elements as f64 / seconds)
 }
 
 /// What an iteration loses at least that lacks a straggler throughout: each window of blocks waits for one timeout (§5).

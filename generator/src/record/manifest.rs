@@ -152,8 +152,15 @@ impl Counters {
             *self.device.entry(name.clone()).or_default() += n;
         }
         pairs.into_iter().for_each(|(sum, more)| *sum += more);
-        if self.received_ps.is_none() {
-            (self.received_ps, self.first_elements) = (other.received_ps, other.first_elements);
+        match (&mut self.received_ps, other.received_ps) {
+            (Some((first, last)), Some((others_first, others_last))) => {
+                if others_first < *first {
+                    (*first, self.first_elements) = (others_first, other.first_elements);
+                }
+                *last = (*last).max(others_last);
+            }
+            (None, others) => (self.received_ps, self.first_elements) = (others, other.first_elements),
+            (Some(_), None) => {}
         }
         self.end_ps = self.end_ps.max(other.end_ps);
     }

@@ -152,3 +152,145 @@ impl Sparse {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{HotFrom, Plan, Sparse};
+    use super::*;
+    use crate::seed::Seed;
+
+    const ALL: [&str; 5] = ["oa", "se", "deeplight", "lstm", "ncf"];
+
+    fn sparse(model: &str, scale: f64, change: impl FnOnce(&mut Plan)) -> Sparse {
+        let mut plan = Plan::of(model, scale).unwrap();
+        change(&mut plan);
+        Sparse::new(plan, Seed(5)).unwrap()
+    }
+
+    /// Ranks of the sparse parameters of a batch, and how many of them are hot.
+    fn ranks(sparse: &Sparse, worker: u32, iteration: u32, batch: &mut Batch) -> (Vec<u64>, usize) {
+        sparse.batch(worker, iteration, batch);
+        let job = sparse.job_of(worker);
+        let hot = batch.hot.iter().map(|(index, _)| sparse.hot_of(job).key_of(*index));
+        let mut all: Vec<u64> = hot.filter(|key| !Keys::is_dense(*key)).collect();
+        let count = all.len();
+        all.extend(batch.cold.iter().map(|(key, _)| *key).filter(|key| !Keys::is_dense(*key)));
+        (all.into_iter().map(|key| sparse.keys_of(job).rank(key)).collect(), count)
+    }
+
+    /// Compares how often each of the first ranks was in a batch with its chance, and sums with their means.
+    fn compare(sparse: &Sparse, batches: u32, name: &str) {
+        let (curve, pairs) = (sparse.curve(), f64::from(sparse.pairs()));
+        let (mut counts, mut hot, mut all) = (vec![0u32; 4 * sparse.hot().len() as usize], 0usize, 0usize);
+        let mut batch = Batch::default();
+        for number in 0..batches {
+            let (ranks, count) = ranks(sparse, number % 8, number / 8, &mut batch);
+            hot += count;
+            all += ranks.len();
+            for rank in ranks {
+                assert!(rank < curve.ranks());
+                if let Some(count) = counts.get_mut(rank as usize) {
+                    *count += 1;
+                }
+            }
+        }
+        let n = f64::from(batches);
+        let (mut squares, mut ranks) = (0.0, 0.0);
+        let (mut hot_mean, mut hot_variance) = (0.0, 0.0);
+        for (rank, count) in (0..).zip(&counts) {
+            let chance = pairs * curve.frequency(rank);
+            squares += (f64::from(*count) - n * chance).powi(2) / (n * chance * (1.0 - chance)).max(1e-9);
+            ranks += 1.0;
+            if sparse.hot().order().index_of(rank).is_some() {
+                hot_mean += chance;
+                hot_variance += chance * (1.0 - chance);
+            }
+        }
+        // A sum of squares of so many normalised counts: its deviation is √2 per root of their number, more where counts
+        // are small, as far ranks' are.
+        let excess = (squares - ranks) / (2.0 * ranks).sqrt();
+        assert!(excess.abs() < 6.0, "{name}: {squares} of {ranks} ranks");
+        let off = (hot as f64 - n * hot_mean) / (n * hot_variance).sqrt();
+        assert!(off.abs() < 4.5, "{name}: hot ones are {off} deviations off");
+        // Fewer than as many independent draws: the variance of a batch is at most its mean.
+        let off = (all as f64 - n * pairs) / (n * pairs).sqrt();
+        assert!(off.abs() < 4.5, "{name}: {all} pairs are {off} deviations off");
+        let (share, expected) = (hot as f64 / all as f64, hot_mean / pairs);
+        assert!((share - expected).abs() < 5.0 / (all as f64).sqrt(), "{name}: {share} for {expected}");
+    }
+
+    #[test]
+    fn parameters_are_updated_as_often_as_the_curve_says() {
+        for model in ALL {
+            let sparse = sparse(model, 0.01, |_| {});
+            compare(&sparse, 4000, model);
+        }
+        compare(&sparse("oa", 1.0, |_| {}), 60, "oa, whole");
+        compare(&sparse("se", 0.1, |plan| plan.hot_from = HotFrom::Sample), 400, "se, sampled");
+        compare(&sparse("se", 0.01, |plan| plan.pairs = plan.pairs_limit() as u32), 2000, "se, at the limit");
+        compare(&sparse("se", 1.0, |plan| plan.pairs = 5), 20_000, "se, few pairs");
+        let zipf = |plan: &mut Plan| {
+            plan.curve = Curve::zipf(plan.parameters, 1.024).unwrap();
+            plan.pairs = 10;
+        };
+        compare(&sparse("se", 0.1, zipf), 10_000, "zipf");
+    }
+
+    #[test]
+    fn parameters_of_a_batch_are_independent() {
+        // Of two neighbours that are in half of all batches each, both are in a quarter; and from batch to batch.
+        let sparse = sparse("oa", 0.001, |_| {});
+        let mut batch = Batch::default();
+        let (mut both, mut next, mut one) = (0u32, 0u32, 0u32);
+        let mut last = [false; 30];
+        for iteration in 0..8000 {
+            let (ranks, _) = ranks(&sparse, 1, iteration, &mut batch);
+            let mut now = [false; 30];
+            ranks.iter().filter(|rank| **rank < 30).for_each(|rank| now[*rank as usize] = true);
+            for i in 0..29 {
+                both += u32::from(now[i] && now[i + 1]);
+                next += u32::from(now[i] && last[i]);
+                one += u32::from(now[i]);
+            }
+            last = now;
+        }
+        let n = 8000.0 * 29.0;
+        let mean = f64::from(one) / n;
+        for count in [both, next] {
+            // Chances differ by a few percent among the thirty.
+            assert!((f64::from(count) / n - mean * mean).abs() < 0.01, "{count} of {n}, mean {mean}");
+        }
+    }
+
+    #[test]
+    fn batches_are_pure_and_in_order() {
+        let sparse = sparse("se", 0.02, |plan| {
+            (plan.jobs, plan.workers_per_job, plan.hot_from) = (2, 3, HotFrom::Sample);
+            plan.pairs = 200;
+        });
+        let (mut first, mut again) = (Batch::default(), Batch::default());
+        let mut seen = std::collections::HashSet::new();
+        for (worker, iteration) in (0..6).flat_map(|w| (0..20).map(move |i| (w, i))) {
+            sparse.batch(worker, iteration, &mut first);
+            assert!(first.hot.is_sorted_by(|a, b| a.0 < b.0) && first.cold.is_sorted_by(|a, b| a.0 < b.0));
+            assert!(first.hot.iter().all(|(index, _)| *index < sparse.hot().len()));
+            let hot = sparse.hot_of(sparse.job_of(worker));
+            assert!(first.cold.iter().all(|(key, _)| hot.index_of(*key).is_none()));
+            assert!((0..sparse.dense()).all(|i| first.hot[i as usize].0 == i), "dense ones are in every batch");
+            assert!(first.hot.iter().map(|(_, x)| x).chain(first.cold.iter().map(|(_, x)| x)).all(|x| x.is_normal()));
+            assert!(seen.insert(format!("{first:?}")));
+            sparse.batch((worker + 1) % 6, iteration, &mut again);
+            sparse.batch(worker, iteration, &mut again);
+            assert_eq!(first, again);
+        }
+    }
+
+    #[test]
+    fn dense_parameters_beyond_the_hot_ones_are_cold() {
+        let sparse = sparse("se", 0.01, |plan| (plan.dense, plan.hot) = (500, 400));
+        let mut batch = Batch::default();
+        sparse.batch(0, 0, &mut batch);
+        assert!(batch.hot.iter().map(|(index, _)| *index).eq(0..400));
+        assert_eq!(batch.cold.iter().filter(|(key, _)| Keys::is_dense(*key)).count(), 100);
+    }
+}

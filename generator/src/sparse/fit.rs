@@ -71,3 +71,47 @@ pub fn any(ranks: u64, hot: u64, share: f64, step: u64, threshold: f64) -> Resul
         Err(_) => Curve::joined(ranks, hot, share, threshold / step as f64),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pure_zipf_law_contradicts_the_rule() {
+        // LIBRA §3.1 has the shares of 30,000 hot parameters; the rule that found 30,000 of them (§3.3, §5.3) stops far
+        // before on Zipf's law with these shares.
+        for (ranks, share, expected, stop) in [(150_000_000, 0.5, 0.975, 5000), (9_000_000, 0.7, 1.024, 6000)] {
+            let found = exponent(ranks, 30_000, share, 1.0).unwrap();
+            assert!((found - expected).abs() < 5e-4, "{found}");
+            let curve = Curve::zipf(ranks, found).unwrap();
+            assert!((curve.share(30_000) - share).abs() < 1e-9);
+            assert_eq!(curve.stop(STEP, THRESHOLD), stop);
+        }
+    }
+
+    #[test]
+    fn a_fitted_law_has_the_share_and_stops_there() {
+        for (ranks, share) in [(150_000_000, 0.5), (9_000_000, 0.7), (9_000_000, 0.45)] {
+            let law = mandelbrot(ranks, 30_000, share, STEP, THRESHOLD).unwrap();
+            let curve = Curve::mandelbrot(ranks, law.exponent, law.offset).unwrap();
+            assert!((curve.share(30_000) - share).abs() < 1e-9, "{law:?}");
+            assert_eq!(curve.stop(STEP, THRESHOLD), 30_000, "{law:?}");
+            println!("{ranks} {share}: {law:?}, first {:e}", curve.frequency(0));
+        }
+    }
+
+    #[test]
+    fn some_facts_have_no_law() {
+        // No law is flat enough up to 40,000 and more, and steep enough after that; two joined ones are.
+        for (hot, share) in [(40_000, 0.55), (60_000, 0.75), (60_000, 0.65)] {
+            assert!(mandelbrot(170_000_000, hot, share, STEP, THRESHOLD).is_err());
+            let curve = any(170_000_000, hot, share, STEP, THRESHOLD).unwrap();
+            assert!((curve.share(hot) - share).abs() < 1e-9);
+            assert_eq!(curve.stop(STEP, THRESHOLD), hot);
+            println!("{hot} {share}: first {:e}", curve.frequency(0));
+        }
+        // A share below 1 % per thousand contradicts the rule whatever the curve.
+        assert!(any(170_000_000, 60_000, 0.59, STEP, THRESHOLD).is_err());
+        assert!(exponent(100, 100, 0.5, 1.0).is_err() && exponent(100, 50, 0.5, 1.0).is_err());
+    }
+}

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use rand_distr::{Distribution, Poisson};
+use rand_distr::{Binomial, Distribution, Poisson};
 
 use super::curve::Curve;
 use super::keys::Keys;
@@ -171,10 +171,12 @@ impl Counts {
         Counts { first, total }
     }
 
-    /// Of two trainings together.
-    pub fn plus(&self, other: &Counts) -> Self {
-        let first = self.first.iter().zip(&other.first).map(|(a, b)| a + b).collect();
-        Counts { first, total: self.total + other.total }
+    /// Of a training with a sample of its data: every update is in it with the chance `rate`.
+    pub fn thinned(&self, rate: f64, stream: &mut Stream) -> Self {
+        let first: Vec<u64> = self.first.iter().map(|count| binomial(*count, rate, stream)).collect();
+        let rest = self.total - self.first.iter().sum::<u64>();
+        let total = first.iter().sum::<u64>() + binomial(rest, rate, stream);
+        Counts { first, total }
     }
 
     /// Ranks by count, the most updated first. Equal counts are in an order that says nothing of the true ranks: a
@@ -199,6 +201,11 @@ impl Counts {
 /// A Poisson number; 0 of a mean that is none.
 fn poisson(mean: f64, stream: &mut Stream) -> u64 {
     Poisson::new(mean).map_or(0, |poisson| poisson.sample(stream) as u64)
+}
+
+/// How many of `count` there are if each is with the chance `rate`; none of a chance that is none.
+fn binomial(count: u64, rate: f64, stream: &mut Stream) -> u64 {
+    Binomial::new(count, rate).map_or(0, |binomial| binomial.sample(stream))
 }
 
 /// Ranks that are counted one by one so that none of the others comes near the first `hot`: eight times as many, and
@@ -228,4 +235,117 @@ pub fn precision(global: &[u64], sample: &[u64]) -> f64 {
     sample.sort_unstable();
     let common = global.iter().filter(|rank| sample.binary_search(rank).is_ok()).count();
     common as f64 / global.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seed::unit;
+
+    #[test]
+    fn indices_and_keys_are_each_others_way_back() {
+        let identified = Order::identified(vec![7, 0, 1 << 40, 3]);
+        for (dense, order) in [(0, Order::Exact(50)), (9, Order::Exact(50)), (9, Order::Exact(0)), (2, identified)] {
+            let sparse = order.len();
+            let hot = [1, 2].map(|job| Hot::new(dense, Keys::new(Seed(3), job), Arc::new(order.clone())));
+            assert_eq!((hot[0].len(), hot[0].is_empty()), (dense + sparse, false));
+            for index in 0..hot[0].len() {
+                let key = hot[0].key_of(index);
+                assert_eq!((hot[0].index_of(key), hot[1].index_of(key)), (Some(index), None));
+                assert_eq!(Keys::is_dense(key), index < dense, "dense ones come first");
+            }
+            let keys = Keys::new(Seed(3), 1);
+            assert_eq!(hot[0].key_of(hot[0].len()), u64::MAX);
+            let cold = [keys.sparse(60), keys.sparse((1 << 40) + 1), keys.dense(dense.into()), 0, u64::MAX];
+            assert!(cold.iter().all(|key| hot[0].index_of(*key).is_none()));
+        }
+    }
+
+    #[test]
+    fn principle_1_is_both_of_its_conditions() {
+        let curve = Curve::zipf(10_000_000, 0.9).unwrap();
+        let least = principle(&curve, 0.3, 0.05).unwrap();
+        assert!(curve.share(least) >= 0.3 && curve.share(least - 1) < 0.3 && least <= memory_limit(0.05));
+        // LIBRA §5.1: 5 % of 20 MB is 1 MB.
+        assert_eq!(memory_limit(0.05), 250_000);
+        let refused = principle(&curve, 0.9, 0.05).unwrap_err();
+        assert!(["0.9", "250000", "proportion", "memory_share"].iter().all(|part| refused.contains(part)), "{refused}");
+    }
+
+    /// A training, update by update.
+    fn walk(curve: &Curve, updates: u64, rate: f64, stream: &mut Stream) -> [Counts; 2] {
+        let none = Counts { first: vec![0; curve.ranks() as usize], total: 0 };
+        let mut both = [none.clone(), none];
+        for _ in 0..updates {
+            let rank = curve.rank(unit(stream)) as usize;
+            let sampled = unit(stream) < rate;
+            for counts in both.iter_mut().take(1 + usize::from(sampled)) {
+                counts.first[rank] += 1;
+                counts.total += 1;
+            }
+        }
+        both
+    }
+
+    #[test]
+    fn counts_per_rank_are_as_good_as_drawn_updates() {
+        // 1000 parameters of which the rule, ten at a time, finds about 300; both ways, sixty trainings each.
+        let curve = Curve::mandelbrot(1000, 3.3, 870.0).unwrap();
+        let (updates, rate, step, threshold) = (30_000u64, 0.2, 10, 0.01);
+        let mut found = [[0.0; 4]; 2];
+        let mut squares = [[0.0; 4]; 2];
+        let trainings = 60;
+        for (way, training) in (0..2usize).flat_map(|way| (0..trainings).map(move |training| (way, training))) {
+            let mut stream = Seed(training).stream("test", way as u64, 0);
+            let [whole, sample] = if way == 0 {
+                walk(&curve, updates, rate, &mut stream)
+            } else {
+                // Only those counted that can come into a list.
+                let whole = Counts::draw(&curve, updates as f64, 900, &mut stream);
+                let sample = whole.thinned(rate, &mut stream);
+                [whole, sample]
+            };
+            let orders = [whole.order(), sample.order()];
+            let stops = [whole.stop(&orders[0], step, threshold), sample.stop(&orders[1], step, threshold)];
+            let values = [
+                precision(&orders[0][..stops[0]], &orders[1][..stops[1]]),
+                precision(&orders[0][..300], &orders[1][..300]),
+                stops[0] as f64,
+                stops[1] as f64,
+            ];
+            for (i, value) in values.into_iter().enumerate() {
+                found[way][i] += value / trainings as f64;
+                squares[way][i] += value * value / trainings as f64;
+            }
+        }
+        for i in 0..4 {
+            let variance = |way: usize| (squares[way][i] - found[way][i] * found[way][i]).max(0.0);
+            let error = ((variance(0) + variance(1)) / trainings as f64).sqrt();
+            let difference = (found[0][i] - found[1][i]).abs();
+            assert!(difference < 4.5 * error + 1e-9, "{i}: {found:?}, error {error}");
+        }
+    }
+
+    #[test]
+    fn the_rule_adds_steps_while_they_raise_the_share() {
+        let counts = Counts { first: vec![50, 1, 30, 10, 9, 0, 0], total: 100 };
+        let order = counts.order();
+        assert_eq!(order[..5], [0, 2, 3, 4, 1]);
+        for (step, threshold, expected) in
+            [(1, 0.1, 3), (1, 0.01, 5), (2, 0.19, 4), (2, 0.2, 2), (1, 0.6, 0), (9, 0.5, 7)]
+        {
+            assert_eq!(counts.stop(&order, step, threshold), expected, "{step}, {threshold}");
+        }
+    }
+
+    #[test]
+    fn a_training_too_short_to_tell_is_refused() {
+        let curve = Curve::zipf(1_000_000, 1.0).unwrap();
+        assert!(identify(&curve, 10_000, 0.01, 1e5, Seed(1)).is_err());
+        let order = identify(&curve, 1000, 0.5, 1e8, Seed(1)).unwrap();
+        let ranks: Vec<u64> = (0..order.len()).filter_map(|index| order.rank_of(index)).collect();
+        assert_eq!(ranks.len(), 1000);
+        assert!(precision(&(0..1000).collect::<Vec<_>>(), &ranks) > 0.97);
+        assert_eq!(ranks[..5], [0, 1, 2, 3, 4]);
+    }
 }

@@ -88,3 +88,21 @@ pub static MODELS: &[&Model] = &[
     },
     &Model { name: "custom", about: "what parameters, hot and hot_share of its section say", facts: None },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_paper_says_is_said() {
+        let known: Vec<_> = MODELS.iter().filter_map(|model| Some((model.name(), model.facts()?))).collect();
+        let counts: Vec<_> = known.iter().map(|(name, facts)| (*name, facts.hot)).collect();
+        // LIBRA §5.2.
+        assert_eq!(counts, [("oa", 30_000), ("se", 30_000), ("deeplight", 40_000), ("lstm", 60_000), ("ncf", 60_000)]);
+        // LIBRA §3.1 and §2.2.
+        assert_eq!((known[0].1.parameters, known[0].1.hot_share), (150_000_000, 0.5));
+        assert_eq!((known[1].1.parameters, known[1].1.hot_share), (9_000_000, 0.7));
+        assert_eq!(known[4].1.parameters * 4, 680_000_000);
+        assert!(known.iter().all(|(_, facts)| f64::from(facts.hot) * 1e-5 < facts.hot_share));
+    }
+}

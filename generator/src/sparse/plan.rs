@@ -168,3 +168,69 @@ impl Plan {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Sparse;
+    use super::*;
+    use crate::seed::Seed;
+
+    #[test]
+    fn models_are_plans_of_any_scale() {
+        for model in MODELS.iter().filter(|model| model.facts().is_some()) {
+            let name = crate::registry::Named::name(*model);
+            for scale in [1.0, 0.1, 0.01, 0.001] {
+                let plan = Plan::of(name, scale).unwrap();
+                plan.check().unwrap_or_else(|why| panic!("{name}, {scale}: {why:?}"));
+                assert!(f64::from(plan.pairs) / plan.pairs_limit() as f64 > 0.3, "{name}, {scale}");
+            }
+            let plan = Plan::of(name, 1.0).unwrap();
+            let (hot, facts) = (u64::from(plan.hot), model.facts().unwrap());
+            assert!((plan.curve.share(hot) - facts.hot_share).abs() < 1e-9, "{name}");
+            assert_eq!(plan.curve.stop(1000, 0.01), hot, "{name}: the rule of §5.3 stops at its hot parameters");
+            // So few pairs can k hot slots have: at most k of a batch.
+            let (first, limit) = (plan.curve.frequency(0), plan.pairs_limit());
+            println!("{name}: f1 {first:.3e}, at most {limit} pairs; k/share {:.0}", hot as f64 / facts.hot_share);
+            assert!(limit as f64 <= hot as f64 / facts.hot_share);
+        }
+        assert!(Plan::of("custom", 1.0).is_err() && Plan::of("oa", 0.0).is_err() && Plan::of("ao", 1.0).is_err());
+    }
+
+    /// Makes a plan worse.
+    type Change = fn(&mut Plan);
+
+    #[test]
+    fn plans_that_cannot_be_are_refused() {
+        let refused: [(&str, Change); 15] = [
+            ("pairs: 60000", |p| p.pairs = 60_000),
+            ("pairs: 26000000", |p| p.pairs = 26_000_000),
+            ("pairs: 0", |p| p.pairs = 0),
+            ("jobs: 0", |p| p.jobs = 0),
+            ("jobs: 256", |p| p.jobs = 256),
+            ("workers: 0", |p| p.workers_per_job = 0),
+            ("workers: 256", |p| p.workers_per_job = 256),
+            ("iterations: 0", |p| p.iterations = 0),
+            ("hot: 0", |p| p.hot = 0),
+            ("parameters: 7", |p| p.parameters = 7),
+            ("compute_jitter: NaN", |p| p.compute_jitter = f64::NAN),
+            ("sample_rate: 0", |p| p.sample_rate = 0.0),
+            ("training_updates: inf", |p| p.training_updates = f64::INFINITY),
+            ("26 days", |p| p.compute = HORIZON / 99),
+            ("hot: 5000000", |p| {
+                (p.curve, p.parameters, p.pairs, p.hot) = (Curve::zipf(9, 0.0).unwrap(), 9, 9, 5_000_000)
+            }),
+        ];
+        for (part, change) in refused {
+            let mut plan = Plan::of("oa", 1.0).unwrap();
+            change(&mut plan);
+            let message = Sparse::new(plan, Seed(1)).unwrap_err().to_string();
+            assert!(message.contains(part) && message.contains("workload."), "{part}: {message}");
+        }
+        let mut plan = Plan::of("oa", 1.0).unwrap();
+        plan.pairs = plan.pairs_limit() as u32;
+        assert_eq!(plan.check(), Ok(()));
+        plan.pairs += 1;
+        let (key, why) = plan.check().unwrap_err();
+        assert!(key == "pairs" && why.contains(&plan.pairs_limit().to_string()), "{why}");
+    }
+}

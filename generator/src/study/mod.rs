@@ -4,6 +4,7 @@
 //! are kept in the manifest and become metrics. To add one: a new file here, its `mod` line and its entry in
 //! [`STUDIES`]. Called by `pktgen-replay` when an experiment with a study is run.
 
+mod hot_precision;
 mod recirculations;
 
 use std::collections::BTreeMap;
@@ -50,4 +51,4 @@ pub trait Study: Named + Sync {
 }
 
 /// Every study, by name.
-pub static STUDIES: &[&dyn Study] = &[&recirculations::Recirculations];
+pub static STUDIES: &[&dyn Study] = &[&hot_precision::HotPrecision, &recirculations::Recirculations];

@@ -27,7 +27,8 @@ pub trait Shape: Named + Sync {
 }
 
 /// Every shape, by name.
-pub static SHAPES: &[&dyn Shape] = &[&bottleneck::Bottleneck, &multi_hop::MultiHop, &custom::Custom, &rack::Rack, &star::Star];
+pub static SHAPES: &[&dyn Shape] =
+    &[&bottleneck::Bottleneck, &multi_hop::MultiHop, &custom::Custom, &rack::Rack, &star::Star];
 
 #[cfg(test)]
 mod tests {

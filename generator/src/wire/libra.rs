@@ -111,7 +111,8 @@ impl Header {
         if (attempt > 0) != (head[0] & 0x10 != 0) {
             return None;
         }
-        let header = Header { kind, attempt, job: head[1], seq: u32::from_be_bytes([head[2], head[3], head[4], head[5]]) };
+        let header =
+            Header { kind, attempt, job: head[1], seq: u32::from_be_bytes([head[2], head[3], head[4], head[5]]) };
         let rest = payload.len() - HEADER;
         let fits = match (kind, header.is_cold()) {
             (Kind::Push | Kind::Pull, false) => rest % HOT_PAIR == 0 && rest <= HOT_PAIRS * HOT_PAIR,
@@ -171,9 +172,11 @@ impl ResultHead {
 /// Hot pairs, read.
 #[inline]
 pub fn hot_pairs(bytes: &[u8]) -> impl ExactSizeIterator<Item = (u32, f32)> + '_ {
-    bytes.as_chunks::<HOT_PAIR>().0.iter().map(|&[a, b, c, d, e, f, g, h]| {
-        (u32::from_be_bytes([a, b, c, d]), f32::from_be_bytes([e, f, g, h]))
-    })
+    bytes
+        .as_chunks::<HOT_PAIR>()
+        .0
+        .iter()
+        .map(|&[a, b, c, d, e, f, g, h]| (u32::from_be_bytes([a, b, c, d]), f32::from_be_bytes([e, f, g, h])))
 }
 
 /// Cold pairs, read.

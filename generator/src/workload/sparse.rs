@@ -296,3 +296,117 @@ impl Source for Rounds {
         self.failure.as_deref()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Value;
+
+    fn open(values: &[(&str, Value)]) -> Result<Box<dyn Source>> {
+        let mut schedule = Section::of("schedule", &[]);
+        Sparse.open(&mut Section::of("workload", values), &mut schedule, Seed(1))
+    }
+
+    #[test]
+    fn an_open_loop_sends_every_gradient_once() {
+        let keys =
+            [("scale", 0.2.into()), ("jobs", 2u32.into()), ("workers", 3u32.into()), ("iterations", 4u32.into())];
+        let mut source = open(&[keys.as_slice(), &[("compute_jitter", 0.3.into())]].concat()).unwrap();
+        let sparse = source.sparse().unwrap();
+        assert!(source.dense().is_none());
+        let mut got = vec![Vec::new(); 6 * 4];
+        let (mut last, mut next) = (0, [0; 6]);
+        while let Some(update) = source.peek().copied() {
+            let worker = update.worker as usize;
+            assert!(update.t_gen >= last && update.bytes <= source.frame_max());
+            assert_eq!((update.seq, update.cluster), (next[worker], sparse.job_of(update.worker)));
+            (last, next[worker]) = (update.t_gen, next[worker] + 1);
+            let mut values = vec![0; update.bytes as usize - HEAD - UPDATE_HEAD];
+            source.take(&mut values);
+            got[worker * 4 + update.iteration.unwrap() as usize].extend(values);
+        }
+        let mut batch = Batch::default();
+        for (worker, iteration) in (0..6).flat_map(|w| (0..4).map(move |i| (w, i))) {
+            sparse.batch(worker, iteration, &mut batch);
+            let values = batch.hot.iter().map(|(_, x)| *x).chain(batch.cold.iter().map(|(_, x)| *x));
+            let expected: Vec<u8> = values.flat_map(f32::to_le_bytes).collect();
+            assert_eq!(got[(worker * 4 + iteration) as usize], expected);
+        }
+        assert!(next.iter().all(|packets| *packets > 4), "batches take several frames");
+        assert!(source.failure().is_none());
+    }
+
+    #[test]
+    fn hot_parameters_obey_principle_1() {
+        let hot = |values: &[(&str, Value)]| open(values).map(|source| source.sparse().unwrap().hot().len());
+        assert_eq!(hot(&[]).unwrap(), 30_000);
+        assert_eq!(hot(&[("hot", 60_000u32.into()), ("scale", 0.1.into())]).unwrap(), 6000);
+        // 60 % of the updates and 120 dense parameters.
+        let found = hot(&[("proportion", 0.6.into())]).unwrap();
+        assert!((40_000..50_000).contains(&found), "{found}");
+        assert_eq!(hot(&[("proportion", 0.6.into()), ("dense", 0u32.into())]).unwrap(), found - 120);
+        let both: [(&str, Value); 2] = [("proportion", 0.6.into()), ("memory_share", 0.005.into())];
+        for (values, part) in [
+            (&both[..], "holds 25000"),
+            (&[both[0].clone(), ("hot", 30_000u32.into())], "workload.hot is 30000"),
+            (&[both[1].clone()], "holds 25000"),
+            (&[("proportion", 1.5.into())], "workload.proportion"),
+            (&[("memory_share", 0.0.into())], "workload.memory_share"),
+        ] {
+            let message = hot(values).unwrap_err().to_string();
+            assert!(message.contains(part), "{part}: {message}");
+        }
+    }
+
+    #[test]
+    fn models_and_curves_are_told_in_many_ways() {
+        let points = |points: &[(i64, f64)]| {
+            let plain = |value: Value| crate::config::Entry { value, origin: crate::config::Origin::Default };
+            let point = |(k, share): &(i64, f64)| plain(Value::List(vec![plain((*k).into()), plain((*share).into())]));
+            Value::List(points.iter().map(point).collect())
+        };
+        let custom: [(&str, Value); 4] = [
+            ("model", "custom".into()),
+            ("parameters", 1_000_000i64.into()),
+            ("hot", 10_000u32.into()),
+            ("hot_share", 0.5.into()),
+        ];
+        let with = |more: &[(&'static str, Value)]| open(&[&custom, more].concat()).map(|s| s.sparse().unwrap());
+        for more in [
+            &[][..],
+            &[("curve", "zipf".into())],
+            &[("curve", "mandelbrot".into()), ("offset", 500.0.into())],
+            &[("curve", "joined".into())],
+        ] {
+            let sparse = with(more).unwrap();
+            assert!((sparse.curve().share(10_000) - 0.5).abs() < 1e-9 && sparse.parameters() == 1_000_000, "{more:?}");
+            assert!(sparse.pairs() > 0);
+        }
+        let exponent = [("curve", "mandelbrot".into()), ("exponent", 0.7.into()), ("offset", 3.0.into())];
+        assert_eq!(
+            *with(&exponent).unwrap().curve(),
+            crate::sparse::curve::Curve::mandelbrot(1_000_000, 0.7, 3.0).unwrap()
+        );
+        let listed =
+            with(&[("curve", "empirical".into()), ("points", points(&[(20_000, 0.6), (90_000, 1.0)]))]).unwrap();
+        assert_eq!((listed.parameters(), listed.curve().share(10_000)), (90_000, 0.3));
+        for (more, part) in [
+            (&[("curve", "empirical".into())][..], "workload.points"),
+            (&[("curve", "empirical".into()), ("points", points(&[(5, 0.9)]))], "workload.points"),
+            (&[("curve", "empirical".into()), ("points", 3i64.into())], "list of points"),
+            (&[("curve", "pareto".into())], "zipf, joined"),
+            (&[("curve", "zipf".into()), ("exponent", Value::from(-1.0))], "workload.exponent"),
+            (&[("scale", 0.0.into())], "workload.scale"),
+            (&[("hot_from", "guess".into())], "exact, sample"),
+            (&[("pairs", 1_000_000u32.into())], "at most"),
+        ] {
+            let message = with(more).map(|_| ()).unwrap_err().to_string();
+            assert!(message.contains(part), "{part}: {message}");
+        }
+        let message = open(&custom[..3]).map(|_| ()).unwrap_err().to_string();
+        assert!(message.contains("hot_share is missing"), "{message}");
+        let flat: [(&str, Value); 2] = [("model", "ncf".into()), ("curve", "mandelbrot".into())];
+        let message = open(&flat).map(|_| ()).unwrap_err().to_string();
+        assert!(message.contains("joined"), "{message}");
+    }
+}

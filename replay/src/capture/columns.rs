@@ -103,6 +103,22 @@ impl Columns for ReceivedColumns {
     }
 }
 
+/// Columns of what the server received, where workers receive results too: part of `received` when the run is finished.
+pub(super) struct ServerColumns;
+
+impl Columns for ServerColumns {
+    type Row = Received;
+    const NAME: &'static str = "received_server";
+
+    fn schema() -> SchemaRef {
+        received_schema()
+    }
+
+    fn arrays(rows: &[Received]) -> Vec<ArrayRef> {
+        ReceivedColumns::arrays(rows)
+    }
+}
+
 /// Columns of `states`.
 pub(super) struct StateColumns;
 

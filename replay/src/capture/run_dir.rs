@@ -11,8 +11,10 @@ use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
 use serde::Serialize;
 
-use super::columns::{BookColumns, IterationColumns, ReceivedColumns, ReplyColumns, SentColumns, StateColumns};
-use super::stream::{Stream, convert, copy_shifted, running_path};
+use super::columns::{
+    BookColumns, Columns, IterationColumns, ReceivedColumns, ReplyColumns, SentColumns, ServerColumns, StateColumns,
+};
+use super::stream::{Stream, convert, convert_both, copy_shifted, running_path};
 use crate::clock::RunClock;
 use crate::driver::virtual_time::Recorder;
 
@@ -72,6 +74,8 @@ pub struct Wanted {
     pub states: bool,
     /// The iterations of synchronous training, all of them, and the results as workers got them, as `records` says?
     pub rounds: bool,
+    /// Is there a server, which receives?
+    pub server: bool,
     /// The packets at the server?
     pub pcap: bool,
 }
@@ -84,6 +88,9 @@ pub struct RunDir {
     sent: Stream<SentColumns>,
     books: Stream<BookColumns>,
     received: Stream<ReceivedColumns>,
+    /// What the server received, where workers write `received` at the same time.
+    received_server: Option<Stream<ServerColumns>>,
+    server: bool,
     states: Option<Stream<StateColumns>>,
     rounds: Option<Rounds>,
     pcap: Option<Writer>,
@@ -107,6 +114,8 @@ impl RunDir {
             sent: Stream::create(dir)?,
             books: Stream::create(dir)?,
             received: Stream::create(dir)?,
+            received_server: None,
+            server: wanted.server,
             states: wanted.states.then(|| Stream::create(dir)).transpose()?,
             rounds: wanted.rounds.then(|| Rounds::create(dir)).transpose()?,
             pcap,
@@ -143,7 +152,14 @@ impl RunDir {
     pub fn close(self) -> Result<PathBuf> {
         self.sent.finish(&self.dir)?;
         self.books.finish(&self.dir)?;
-        self.received.finish(&self.dir)?;
+        match self.received_server {
+            None => self.received.finish(&self.dir).map(drop)?,
+            Some(server) => {
+                self.received.end()?;
+                server.end()?;
+                convert_both::<ReceivedColumns, ServerColumns>(&self.dir)?;
+            }
+        }
         if let Some(states) = self.states {
             states.finish(&self.dir)?;
         }
@@ -175,7 +191,7 @@ pub struct Sides<'a> {
     pub workers: WorkerRows<'a>,
     /// The device's.
     pub device: DeviceRows<'a>,
-    /// The server's, if there is one: workers that aggregate in iterations receive themselves.
+    /// The server's, if there is one. Workers that aggregate in iterations receive themselves.
     pub server: Option<ServerRows<'a>>,
 }
 
@@ -195,26 +211,52 @@ pub struct DeviceRows<'a> {
     books: &'a mut Stream<BookColumns>,
 }
 
-/// What the server writes.
+/// What who receives writes.
 pub struct ServerRows<'a> {
     records: Records,
-    received: &'a mut Stream<ReceivedColumns>,
+    received: Receiving<'a>,
     pcap: Option<&'a mut Writer>,
+}
+
+/// A stream of what was received.
+enum Receiving<'a> {
+    /// The only one, or the workers'.
+    Main(&'a mut Stream<ReceivedColumns>),
+    /// The server's, beside the workers'.
+    Server(&'a mut Stream<ServerColumns>),
+}
+
+impl Receiving<'_> {
+    #[inline]
+    fn push(&mut self, row: &Received) -> Result<()> {
+        match self {
+            Receiving::Main(stream) => stream.push(row),
+            Receiving::Server(stream) => stream.push(row),
+        }
+    }
 }
 
 impl RunDir {
     /// The parts for three threads. The threads that write are started here, by a thread that is nobody's.
     pub fn sides(&mut self) -> Result<Sides<'_>> {
         let records = self.records;
+        if self.rounds.is_some() && self.server {
+            self.received_server = Some(Stream::create(&self.dir)?);
+        }
         if records != Records::None {
             self.sent.start()?;
             self.books.start()?;
             self.received.start()?;
+            self.received_server.as_mut().map_or(Ok(()), Stream::start)?;
         }
-        let received = ServerRows { records, received: &mut self.received, pcap: self.pcap.as_mut() };
-        let (workers_own, server) = match self.rounds {
-            Some(_) => (Some(received), None),
-            None => (None, Some(received)),
+        let main = Receiving::Main(&mut self.received);
+        let own = |received, pcap| Some(ServerRows { records, received, pcap });
+        let pcap = self.pcap.as_mut();
+        let (workers_own, server) = match (&self.rounds, &mut self.received_server) {
+            // The packets at the server are captured.
+            (Some(_), Some(stream)) => (own(main, None), own(Receiving::Server(stream), pcap)),
+            (Some(_), None) => (own(main, pcap), None),
+            (None, _) => (None, own(main, pcap)),
         };
         Ok(Sides {
             workers: WorkerRows {
@@ -379,11 +421,7 @@ pub fn recover(dir: &Path) -> Result<[u64; 3]> {
     let text = std::fs::read(&path).map_err(Error::io("read", &path))?;
     let mut manifest: Manifest =
         serde_json::from_slice(&text).map_err(|e| Error::data(&path, format!("not a run manifest: {e}")))?;
-    let rows = [
-        recover_stream::<SentColumns>(dir)?,
-        recover_stream::<BookColumns>(dir)?,
-        recover_stream::<ReceivedColumns>(dir)?,
-    ];
+    let rows = [recover_stream::<SentColumns>(dir)?, recover_stream::<BookColumns>(dir)?, recover_received(dir)?];
     if running_path(dir, STATES).exists() {
         convert::<StateColumns>(dir)?;
     }
@@ -400,6 +438,20 @@ pub fn recover(dir: &Path) -> Result<[u64; 3]> {
     Ok(rows)
 }
 
-fn recover_stream<C: super::columns::Columns>(dir: &Path) -> Result<u64> {
+/// What was received, by workers and server where both did.
+fn recover_received(dir: &Path) -> Result<u64> {
+    let server = running_path(dir, ServerColumns::NAME);
+    match (running_path(dir, ReceivedColumns::NAME).exists(), server.exists()) {
+        (true, true) => convert_both::<ReceivedColumns, ServerColumns>(dir),
+        // Both are in the Parquet already: the run was killed while it took them away.
+        (false, true) => std::fs::remove_file(&server).map_err(Error::io("remove", &server)).map(|()| 0),
+        (_, false) => recover_stream::<ReceivedColumns>(dir),
+    }
+}
+
+fn recover_stream<C: Columns>(dir: &Path) -> Result<u64> {
     if running_path(dir, C::NAME).exists() { convert::<C>(dir) } else { Ok(0) }
 }
+
+#[cfg(test)]
+mod tests;

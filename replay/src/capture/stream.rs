@@ -8,7 +8,9 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use arrow::array::{AsArray, RecordBatch};
+use arrow::compute::interleave_record_batch;
 use arrow::datatypes::Int64Type;
+use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use parquet::arrow::ArrowWriter;
@@ -103,6 +105,17 @@ impl<C: Columns> Stream<C> {
         }
     }
 
+    /// Ends the stream, not yet as Parquet.
+    pub(super) fn end(mut self) -> Result<()> {
+        if !self.rows.is_empty() {
+            self.flush()?;
+        }
+        if let Some(mut writer) = self.join()? {
+            writer.finish().map_err(|e| write_error(&self.path, &e))?;
+        }
+        Ok(())
+    }
+
     /// Ends the stream and turns it into Parquet; the IPC file goes when the Parquet is complete.
     pub(super) fn finish(mut self, dir: &Path) -> Result<u64> {
         // A stream that fitted one batch goes straight to Parquet: most runs of a sweep do.
@@ -112,12 +125,7 @@ impl<C: Columns> Stream<C> {
             std::fs::remove_file(&self.path).map_err(Error::io("remove", &self.path))?;
             return Ok(rows);
         }
-        if !self.rows.is_empty() {
-            self.flush()?;
-        }
-        if let Some(mut writer) = self.join()? {
-            writer.finish().map_err(|e| write_error(&self.path, &e))?;
-        }
+        self.end()?;
         convert::<C>(dir)
     }
 }
@@ -142,13 +150,88 @@ fn write_batches<C: Columns>(
 /// Turns the IPC file of a stream into Parquet, up to its last whole batch. Returns the rows.
 pub(super) fn convert<C: Columns>(dir: &Path) -> Result<u64> {
     let path = running_path(dir, C::NAME);
-    let file = File::open(&path).map_err(Error::io("open", &path))?;
-    let reader = StreamReader::try_new(std::io::BufReader::new(file), None)
-        .map_err(|e| Error::data(&path, format!("not an Arrow stream: {e}")))?;
-    // A killed run ends in the middle of a batch: what is before it is whole.
-    let rows = write_parquet::<C>(dir, reader.map_while(|batch| batch.ok().map(Ok)))?;
+    let rows = write_parquet::<C>(dir, running_batches(&path)?.map(Ok))?;
     std::fs::remove_file(&path).map_err(Error::io("remove", &path))?;
     Ok(rows)
+}
+
+/// The whole batches of a stream that is or was being written.
+fn running_batches(path: &Path) -> Result<impl Iterator<Item = RecordBatch> + use<>> {
+    let file = File::open(path).map_err(Error::io("open", path))?;
+    let reader = StreamReader::try_new(std::io::BufReader::new(file), None)
+        .map_err(|e| Error::data(path, format!("not an Arrow stream: {e}")))?;
+    // A killed run ends in the middle of a batch: what is before it is whole.
+    Ok(reader.map_while(std::result::Result::ok))
+}
+
+/// Turns two IPC files with the same columns into one Parquet file, that of `A`, by their first column, which is time; at
+/// equal times `A`'s rows come first. The order within each stays. Returns the rows.
+pub(super) fn convert_both<A: Columns, B: Columns>(dir: &Path) -> Result<u64> {
+    let paths = [running_path(dir, A::NAME), running_path(dir, B::NAME)];
+    let failed = |e: &dyn std::fmt::Display| write_error(&finished_path(dir, A::NAME), e);
+    let mut heads = [Head::new(running_batches(&paths[0])?), Head::new(running_batches(&paths[1])?)];
+    let merged = std::iter::from_fn(|| next_merged(&mut heads).map_err(|e| failed(&e)).transpose());
+    let rows = write_parquet::<A>(dir, merged)?;
+    for path in &paths {
+        std::fs::remove_file(path).map_err(Error::io("remove", path))?;
+    }
+    Ok(rows)
+}
+
+/// A stream that is merged: the batch that it has got to, and where in it.
+struct Head<I> {
+    batches: I,
+    batch: Option<RecordBatch>,
+    at: usize,
+    latest: Time,
+}
+
+impl<I: Iterator<Item = RecordBatch>> Head<I> {
+    fn new(mut batches: I) -> Self {
+        Head { batch: batches.find(|batch| batch.num_rows() > 0), batches, at: 0, latest: Time::MIN }
+    }
+
+    /// The time of its next row; none at its end. No row comes before one that precedes it.
+    fn time(&mut self) -> Option<Time> {
+        let times = self.batch.as_ref()?.column(0).as_primitive_opt::<Int64Type>()?;
+        self.latest = self.latest.max(times.value(self.at));
+        Some(self.latest)
+    }
+
+    /// Passes the next row; true if that was the last of its batch.
+    fn pass(&mut self) -> bool {
+        self.at += 1;
+        self.batch.as_ref().is_some_and(|batch| self.at == batch.num_rows())
+    }
+}
+
+/// The next rows of both streams: until one of their batches ends.
+fn next_merged<I>(heads: &mut [Head<I>; 2]) -> std::result::Result<Option<RecordBatch>, ArrowError>
+where
+    I: Iterator<Item = RecordBatch>,
+{
+    let mut rows = Vec::new();
+    let ended = loop {
+        let [a, b] = heads;
+        let from = match (a.time(), b.time()) {
+            (None, None) => return Ok(None),
+            (Some(a), Some(b)) => usize::from(b < a),
+            (None, _) => 1,
+            (_, None) => 0,
+        };
+        // Only streams that are there are counted among those whose rows are taken.
+        let place = if a.batch.is_some() { from } else { 0 };
+        rows.push((place, heads[from].at));
+        if heads[from].pass() {
+            break from;
+        }
+    };
+    let batches: Vec<&RecordBatch> = heads.iter().filter_map(|head| head.batch.as_ref()).collect();
+    let merged = interleave_record_batch(&batches, &rows)?;
+    let head = &mut heads[ended];
+    head.batch = head.batches.find(|batch| batch.num_rows() > 0);
+    head.at = 0;
+    Ok(Some(merged))
 }
 
 /// Copies a finished stream of the run dir `from` into `to`, its first column, which is its time, `shift` later.

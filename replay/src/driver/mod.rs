@@ -4,5 +4,6 @@
 //! threads on wires.
 
 pub mod calendar;
+mod faults;
 pub mod real_time;
 pub mod virtual_time;

@@ -9,11 +9,12 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pktgen_generator::Result;
-use pktgen_generator::record::{Book, Counters, Iteration, Received, Reply, Sent, State, SumOk};
+use pktgen_generator::record::{Book, Counters, Iteration, Reason, Received, Reply, Sent, State, SumOk};
 use pktgen_generator::time::{HORIZON, NEVER, Serialiser, Time};
 use pktgen_generator::topology::{Link, NodeId, Role, Topology};
 
 use super::calendar::Calendar;
+use super::faults::{LinkFaults, Strike};
 use crate::endpoint::{Endpoint, Host, WorkerKind};
 use crate::frame::{BURST, Frame, Kind, Pool};
 use crate::groups::Regroup;
@@ -106,6 +107,7 @@ enum Slot {
     Control,
     Workers,
     Server,
+    Faults,
     Arrival { link: u32 },
 }
 
@@ -128,6 +130,8 @@ pub struct Simulation {
     generated_to: Time,
     server: Box<dyn Endpoint>,
     server_slot: u32,
+    faults: Option<LinkFaults>,
+    faults_slot: u32,
     /// What frames are.
     kind: &'static dyn WorkerKind,
     pool: Pool,
@@ -168,7 +172,8 @@ const CHECK_EVERY: u64 = 1 << 14;
 impl Simulation {
     /// Puts the parts of a plan into one simulation.
     pub fn new(parts: Parts) -> Self {
-        let Parts { topology, mut devices, senders: workers, receiver, ledger, frame_bytes, changes, facts, .. } = parts;
+        let Parts { topology, mut devices, senders: workers, receiver, ledger, frame_bytes, changes, facts, faults, .. } =
+            parts;
         let mut places = Vec::new();
         let mut slots = Vec::new();
         for (id, node) in topology.nodes.iter().enumerate() {
@@ -201,8 +206,10 @@ impl Simulation {
         let control_slot = slots.len() as u32;
         let workers_slot = control_slot + 1;
         let server_slot = workers_slot + 1;
-        slots.extend([Slot::Control, Slot::Workers, Slot::Server]);
-        let lines = lines(&topology, workers.reacts(), &mut slots);
+        let faults_slot = server_slot + 1;
+        slots.extend([Slot::Control, Slot::Workers, Slot::Server, Slot::Faults]);
+        let faults = faults.map(|faults| LinkFaults::new(faults, &topology, facts.seed));
+        let lines = lines(&topology, workers.reacts() || faults.is_some(), &mut slots);
         let mut simulation = Simulation {
             calendar: Calendar::new(slots.len()),
             places,
@@ -217,6 +224,8 @@ impl Simulation {
             workers,
             server: receiver,
             server_slot,
+            faults,
+            faults_slot,
             kind: facts.kind,
             pool: Pool::new(frame_bytes, 256),
             ledger,
@@ -336,6 +345,9 @@ impl Simulation {
                 }
             }
         }
+        for (name, n) in self.server.counters() {
+            *self.counters.device.entry(format!("server.{name}")).or_default() += n;
+        }
         self.counters.acks_sent = self.host.acks_sent;
         self.counters.acks_received = self.host.acks_received;
         self.counters.foreign = self.host.foreign;
@@ -352,7 +364,11 @@ impl Simulation {
             cut: false,
             beyond_horizon: false,
             goal_reached: false,
-            faults: [&self.workers, &self.server].into_iter().filter_map(|end| end.unfinished()).filter(|_| ended_by_itself).collect(),
+            faults: [&self.workers, &self.server]
+                .into_iter()
+                .filter_map(|end| end.unfinished())
+                .filter(|_| ended_by_itself)
+                .collect(),
             leaked,
         }
     }
@@ -386,12 +402,19 @@ impl Simulation {
                 self.schedule_server();
                 Ok(())
             }
+            Slot::Faults => {
+                let Some((_, link)) = self.faults.as_ref().map(LinkFaults::next) else { return Ok(()) };
+                self.release_held(link, t, recorder)
+            }
             Slot::Arrival { link } => {
                 let line = &mut self.lines[link as usize];
                 let Some(&frame) = line.frames.front() else { unreachable!("an arrival has a frame") };
                 line.frames.pop_front();
                 let to = line.to;
                 self.calendar.set(slot, line.frames.front().map_or(NEVER, |f| f.t));
+                if self.faults.is_some() {
+                    return self.arrive_perhaps(link as usize, to, frame, recorder);
+                }
                 self.arrive(to, frame, recorder)
             }
         }
@@ -427,6 +450,47 @@ impl Simulation {
             wake = wake.max(uplink.free_at);
         }
         self.calendar.set(self.workers_slot, wake);
+    }
+
+    /// `frame` is at the end of `link`, which has faults.
+    fn arrive_perhaps(
+        &mut self,
+        link: usize,
+        to: NodeId,
+        frame: Frame,
+        recorder: &mut dyn Recorder,
+    ) -> Result<()> {
+        let Some(faults) = &mut self.faults else { return Ok(()) };
+        match faults.strike(link, &frame) {
+            Strike::Lost(node) => {
+                if let Place::Device(device) = &mut self.places[usize::from(node)] {
+                    device.books.dropped(frame.t, &frame, Reason::Fault, None);
+                }
+                self.pool.release(frame.buffer);
+                self.settle_device(node, recorder)?;
+            }
+            Strike::Held => {}
+            Strike::Passes => self.arrive(to, frame, recorder)?,
+            Strike::Twice => {
+                // Bytes of its own: a device may write into either.
+                self.pool.share(frame.buffer);
+                let copy = self.pool.unshare(frame.buffer);
+                self.arrive(to, frame, recorder)?;
+                self.arrive(to, Frame { buffer: copy, ..frame }, recorder)?;
+            }
+        }
+        self.release_held(link, frame.t, recorder)
+    }
+
+    /// Lets go of what was held back on `link` for long enough.
+    fn release_held(&mut self, link: usize, t: Time, recorder: &mut dyn Recorder) -> Result<()> {
+        let to = self.lines[link].to;
+        while let Some(frame) = self.faults.as_mut().and_then(|faults| faults.release(link, t)) {
+            self.arrive(to, frame, recorder)?;
+        }
+        let next = self.faults.as_ref().map_or(NEVER, |faults| faults.next().0);
+        self.calendar.set(self.faults_slot, next);
+        Ok(())
     }
 
     /// Sets the server's timer.

@@ -134,6 +134,11 @@ pub trait Endpoint: Send {
         None
     }
 
+    /// What it counted, for the manifest.
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
     /// Elements that did not fit an integer when they were scaled.
     fn clipped(&self) -> u64 {
         0

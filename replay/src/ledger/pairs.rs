@@ -223,7 +223,9 @@ impl Sparse {
         }
         let mut exactness = Exactness::default();
         for packet in self.counted.ids() {
-            let Some(Counted { sums, duplicate }) = self.counted.get_mut(packet).map(|counted| *counted) else { continue };
+            let Some(Counted { sums, duplicate }) = self.counted.get_mut(packet).map(|counted| *counted) else {
+                continue;
+            };
             let hot = packet.seq() & 1 == 0;
             exactness.twice += u64::from(sums > 1);
             exactness.never += u64::from(hot && sums == 0 && duplicate);
@@ -235,8 +237,7 @@ impl Sparse {
 /// What departs of these registers (`docs/libra.md`): those that are not 0, by index, as many per packet as fit; one packet
 /// without pairs if all are 0.
 pub(super) fn parts(values: &[f32]) -> Vec<Vec<(u32, f32)>> {
-    let set: Vec<(u32, f32)> =
-        (0u32..).zip(values.iter().copied()).filter(|(_, value)| *value != 0.0).collect();
+    let set: Vec<(u32, f32)> = (0u32..).zip(values.iter().copied()).filter(|(_, value)| *value != 0.0).collect();
     match set.len() {
         0 => vec![Vec::new()],
         _ => set.chunks(RESULT_PAIRS).map(<[_]>::to_vec).collect(),

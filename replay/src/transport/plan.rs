@@ -8,7 +8,7 @@ use pktgen_generator::time::{MS, NEVER, Time};
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
 
-use super::middleware::MiddlewarePlan;
+use super::middleware::{Faults, MiddlewarePlan};
 use super::{End, TRANSPORTS, Transport, safety};
 use crate::clock::FileClock;
 
@@ -97,6 +97,8 @@ pub struct TransportPlan {
     pub heads: Heads,
     /// What goes around the wires.
     pub middleware: MiddlewarePlan,
+    /// What happens to frames on links, in virtual time.
+    pub faults: Option<Faults>,
 }
 
 /// Keys of real time, valid whatever the kind is.
@@ -156,6 +158,7 @@ impl TransportPlan {
             file_clock: FileClock::new(),
             heads: Heads::Olaf,
             middleware: MiddlewarePlan::default(),
+            faults: None,
         }
     }
 
@@ -186,8 +189,10 @@ impl TransportPlan {
                 file_clock: FileClock::new(),
                 heads: Heads::Olaf,
                 middleware: MiddlewarePlan::read(&mut section, linger)?,
+                faults: None,
             }
         } else {
+            let faults = Faults::read(&mut section, NEVER)?;
             refuse_middleware(&mut section)?;
             if section.get_opt::<Pacing>("pacing")? == Some(Pacing::Top) {
                 return Err(Error::config(format!(
@@ -195,7 +200,7 @@ impl TransportPlan {
                     section.place("pacing")
                 )));
             }
-            TransportPlan::of(kind)
+            TransportPlan { faults, ..TransportPlan::of(kind) }
         };
         section.allow(KEYS);
         document.close(section)?;
@@ -324,7 +329,7 @@ fn able(can: impl Fn(&dyn Transport) -> bool) -> String {
 
 /// What would change frames on wires must not be left out silently where there are none.
 fn refuse_middleware(section: &mut Section) -> Result<()> {
-    match MiddlewarePlan::read(section, NEVER)?.names().next() {
+    match MiddlewarePlan::read(section, NEVER)?.names().find(|name| *name != "fault") {
         None => Ok(()),
         Some(name) => Err(Error::config(format!(
             "transport: middleware \"{name}\" goes around wires, and virtual time has none; choose kind = \"ring\" or another \

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use pktgen_generator::Result;
 use pktgen_generator::record::Counters;
-use pktgen_generator::time::NEVER;
+use pktgen_generator::time::{NS, Time};
 use pktgen_generator::wire::olaf::digest;
 
 use super::frames::{Waiting, take};
@@ -13,6 +13,9 @@ use crate::capture::ServerRows;
 use crate::endpoint::{Endpoint, Facts, Host};
 use crate::frame::{BURST, Frame, Pool};
 use crate::transport::Wire;
+
+/// The counter of a server for the time that it worked, in ns.
+const BUSY: &str = "busy_ns";
 
 /// The server.
 pub(super) struct ServerRole<'a> {
@@ -25,10 +28,9 @@ pub(super) struct ServerRole<'a> {
     batch: Vec<Frame>,
     rows: ServerRows<'a>,
     packets: u64,
-    bytes: u64,
     counters: Counters,
-    accepted: u64,
-    downlink_bytes: u64,
+    /// Time that it worked.
+    busy: Time,
 }
 
 impl<'a> ServerRole<'a> {
@@ -49,10 +51,8 @@ impl<'a> ServerRole<'a> {
             batch: Vec::with_capacity(BURST),
             rows,
             packets: 0,
-            bytes: 0,
             counters: Counters::default(),
-            accepted: 0,
-            downlink_bytes: 0,
+            busy: 0,
         }
     }
 
@@ -70,8 +70,15 @@ impl<'a> ServerRole<'a> {
                 self.batch.iter_mut().for_each(|frame| frame.t = now);
                 self.server.on_burst(self.facts.server, &self.batch, &mut self.pool, &mut self.host);
                 self.batch.clear();
+                self.busy += shared.clock.now() - now;
                 self.record()?;
                 shared.live.received.store(self.packets, Ordering::Relaxed);
+            }
+            if self.server.next_wake() <= now {
+                let from = shared.clock.now();
+                self.server.pull(now, &mut self.pool, &mut self.host);
+                self.busy += shared.clock.now() - from;
+                self.record()?;
             }
             let sent = self.waiting.send_due(now, self.wire.as_mut(), &mut self.pool, |_, (), _| Ok(()))?;
             if shared.is_cut_off(now) {
@@ -82,14 +89,14 @@ impl<'a> ServerRole<'a> {
             } else if shared.over(quiet_since) || self.wire.ended() {
                 return Ok(());
             } else {
-                shared.idle(self.wire.as_mut(), NEVER)?;
+                shared.idle(self.wire.as_mut(), self.server.next_wake())?;
             }
         }
     }
 
     fn record(&mut self) -> Result<()> {
         for outgoing in self.host.outgoing.drain(..) {
-            self.downlink_bytes += u64::from(outgoing.frame.len);
+            self.counters.downlink_bytes += u64::from(outgoing.frame.len);
             self.waiting.push(outgoing.frame, ());
         }
         for delivery in self.host.deliveries.drain(..) {
@@ -97,10 +104,10 @@ impl<'a> ServerRole<'a> {
             let payload = self.pool.payload(&frame);
             row.digest = Some(digest(self.facts.kind.values(payload)));
             self.packets += 1;
-            self.bytes += u64::from(row.bytes);
+            self.counters.bytes_received += u64::from(row.bytes);
             let elements = self.facts.kind.elements(payload) * u64::from(row.count);
             self.counters.reached_server(row.t_recv, elements);
-            self.accepted += u64::from(row.accepted);
+            self.counters.accepted += u64::from(row.accepted);
             self.rows.received(&row, self.pool.frame(&frame))?;
             self.pool.release(frame.buffer);
         }
@@ -108,16 +115,18 @@ impl<'a> ServerRole<'a> {
     }
 
     pub(super) fn count(&mut self, outcome: &mut RealOutcome) {
-        let counters = &mut outcome.counters;
-        counters.packets_received = self.packets;
-        counters.bytes_received = self.bytes;
-        counters.elements_delivered = self.counters.elements_delivered;
-        counters.received_ps = self.counters.received_ps;
-        counters.first_elements = self.counters.first_elements;
-        counters.accepted = self.accepted;
-        counters.acks_sent = self.host.acks_sent;
-        counters.foreign += self.host.foreign;
-        counters.downlink_bytes += self.downlink_bytes;
+        self.counters.packets_received = self.packets;
+        self.counters.acks_sent = self.host.acks_sent;
+        self.counters.foreign = self.host.foreign;
+        for (name, n) in self.server.counters() {
+            // Virtual time reckons it; here it passed.
+            let n = if name == BUSY { (self.busy / NS).max(0) as u64 } else { n };
+            self.counters.device.insert(format!("server.{name}"), n);
+        }
+        outcome.counters.add(&self.counters);
+        if !outcome.cut && !outcome.interrupted {
+            outcome.faults.extend(self.server.unfinished());
+        }
         lost("server", self.wire.as_mut(), outcome);
     }
 }

@@ -38,9 +38,13 @@ pub(super) struct Workers<'a> {
     batch: Vec<Frame>,
     rows: WorkerRows<'a>,
     until: Time,
+    /// Updates that left, and their bytes.
     sent: u64,
     bytes: u64,
+    /// When the first update left, and the last.
     first: Time,
+    last_update: Time,
+    /// When the last frame left, of any kind.
     last: Time,
     lateness: Histogram<u64>,
     skipped: u64,
@@ -74,6 +78,7 @@ impl<'a> Workers<'a> {
             sent: 0,
             bytes: 0,
             first: NEVER,
+            last_update: 0,
             last: 0,
             lateness: histogram()?,
             skipped: 0,
@@ -187,9 +192,9 @@ impl<'a> Workers<'a> {
             let Some((frame, row)) = self.waiting.pop() else { break };
             if let Some(row) = row {
                 self.rows.sent(&row)?;
+                // For its endpoint it is as if it had left, and was lost.
+                self.endpoint.left(frame.packet, now);
             }
-            // For its endpoint it is as if it had left, and was lost.
-            self.endpoint.left(frame.packet, now);
             self.pool.release(frame.buffer);
             self.skipped += 1;
         }
@@ -197,19 +202,26 @@ impl<'a> Workers<'a> {
         let t_sent = shared.clock.now();
         let (rows, lateness, endpoint) = (&mut self.rows, &mut self.lateness, &mut self.endpoint);
         let (bytes, last_bytes, late_ns) = (&mut self.bytes, &mut self.last_bytes, &shared.live.late_ns);
+        let mut updates = 0;
         let sent = self.waiting.send_due(t_sent, self.wire.as_mut(), &mut self.pool, |frame, row, _| {
             let late = ((t_sent - frame.t) / NS).max(0) as u64;
             lateness.saturating_record(late);
             late_ns.fetch_max(late, Ordering::Relaxed);
+            // What is no update has no row, and the endpoint waits for no word of it.
+            let Some(row) = row else { return Ok(()) };
+            updates += 1;
             *last_bytes = u64::from(frame.len);
             *bytes += *last_bytes;
             endpoint.left(frame.packet, t_sent);
-            row.map_or(Ok(()), |row| rows.sent(&Sent { t_sent: Some(t_sent), ..row }))
+            rows.sent(&Sent { t_sent: Some(t_sent), ..row })
         })?;
         if sent > 0 {
-            self.sent += sent as u64;
-            self.first = self.first.min(t_sent);
             self.last = t_sent;
+        }
+        if updates > 0 {
+            self.sent += updates;
+            self.first = self.first.min(t_sent);
+            self.last_update = t_sent;
         }
         Ok(sent)
     }
@@ -254,7 +266,7 @@ impl<'a> Workers<'a> {
             outcome.faults.extend(self.endpoint.unfinished());
         }
         outcome.faults.extend(self.endpoint.failure().map(|why| format!("the workers stopped early: {why}")));
-        rate(self.sent, self.bytes - self.last_bytes, self.last - self.first.min(self.last), outcome);
+        rate(self.sent, self.bytes - self.last_bytes, self.last_update - self.first.min(self.last_update), outcome);
         lost("workers", self.wire.as_mut(), outcome);
     }
 }

@@ -7,12 +7,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::wire::libra::ATTEMPT_MAX;
 
 use super::packing::Shape;
-
-/// Most doublings of the timeout.
-const DOUBLINGS_MAX: u32 = 4;
+use super::reliable::{RESENDS, Reliable};
 
 /// A packet between the oldest one without acknowledgement and the next one.
 #[derive(Debug, Clone, Copy)]
@@ -64,9 +61,9 @@ impl Lane {
     }
 
     /// `place` is sent for the first time at `t`.
-    pub fn send(&mut self, place: u32, t: Time, timeout: Time) {
+    pub fn send(&mut self, place: u32, t: Time, reliable: Reliable) {
         self.sent.push_back(Sent { done: false, attempt: 0, left: t });
-        self.timers.push(Reverse((t + timeout, place, 0)));
+        self.timers.push(Reverse((t + reliable.after(0), place, 0)));
     }
 
     /// A transmission left at `t`.
@@ -92,13 +89,13 @@ impl Lane {
     }
 
     /// When a transmission has waited for long enough; what is settled is forgotten.
-    pub fn wake(&mut self, timeout: Time) -> Time {
+    pub fn wake(&mut self, reliable: Reliable) -> Time {
         while let Some(&Reverse((t, place, attempt))) = self.timers.peek() {
             let waits = self.sent.get(place.wrapping_sub(self.floor) as usize);
             match waits.filter(|sent| !sent.done && sent.attempt == attempt) {
                 // It had to wait for its link: its time begins when it left.
-                Some(sent) if sent.left + patience(timeout, attempt) > t => {
-                    let later = sent.left + patience(timeout, attempt);
+                Some(sent) if sent.left + reliable.after(attempt) > t => {
+                    let later = sent.left + reliable.after(attempt);
                     self.timers.pop();
                     self.timers.push(Reverse((later, place, attempt)));
                 }
@@ -112,16 +109,16 @@ impl Lane {
     }
 
     /// A transmission that has waited for long enough at `t` and is to be sent again: its place and the new attempt.
-    pub fn expire(&mut self, t: Time, timeout: Time) -> Option<(u32, u8)> {
-        while self.wake(timeout) <= t {
+    pub fn expire(&mut self, t: Time, reliable: Reliable) -> Option<(u32, u8)> {
+        while self.wake(reliable) <= t {
             let Some(Reverse((_, place, attempt))) = self.timers.pop() else { break };
             let Some(sent) = self.sent.get_mut((place - self.floor) as usize) else { continue };
-            if attempt == ATTEMPT_MAX {
+            if attempt == RESENDS {
                 self.given_up += 1;
                 continue;
             }
             (sent.attempt, sent.left) = (attempt + 1, t);
-            self.timers.push(Reverse((t + patience(timeout, attempt + 1), place, attempt + 1)));
+            self.timers.push(Reverse((t + reliable.after(attempt + 1), place, attempt + 1)));
             return Some((place, attempt + 1));
         }
         None
@@ -133,14 +130,12 @@ impl Lane {
     }
 }
 
-/// How long an attempt waits.
-fn patience(timeout: Time, attempt: u8) -> Time {
-    timeout << u32::from(attempt).min(DOUBLINGS_MAX)
-}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const TEN: Reliable = Reliable { timeout: 10, window: 4 };
 
     fn lane(pushes: u32) -> Lane {
         let mut lane = Lane::default();
@@ -153,7 +148,7 @@ mod tests {
         let mut lane = lane(9);
         for place in 0..4 {
             assert_eq!(lane.next(9, 4), Some(place));
-            lane.send(place, 0, 10);
+            lane.send(place, 0, TEN);
         }
         assert_eq!(lane.next(9, 4), None);
         assert!(lane.acknowledge(1) && !lane.acknowledge(1) && !lane.acknowledge(7));
@@ -165,11 +160,11 @@ mod tests {
     #[test]
     fn numbers_go_on_over_iterations() {
         let mut lane = lane(2);
-        (0..3).for_each(|place| lane.send(place, 0, 10));
+        (0..3).for_each(|place| lane.send(place, 0, TEN));
         (0..3).for_each(|number| assert!(lane.acknowledge(number)));
         lane.begin(Shape { pulls: 1, pushes: 1, ends: 0 });
         assert_eq!((lane.number(0), lane.next(2, 4)), (3, Some(0)));
-        lane.send(0, 5, 10);
+        lane.send(0, 5, TEN);
         assert!(!lane.acknowledge(2), "of the iteration before");
         assert!(lane.acknowledge(3));
     }
@@ -177,14 +172,14 @@ mod tests {
     #[test]
     fn timeouts_double_from_when_it_left_and_end() {
         let mut lane = lane(1);
-        lane.send(0, 0, 10);
+        lane.send(0, 0, TEN);
         lane.left(0, 0, 5);
-        assert_eq!((lane.expire(14, 10), lane.wake(10)), (None, 15));
+        assert_eq!((lane.expire(14, TEN), lane.wake(TEN)), (None, 15));
         let mut times = Vec::new();
-        while lane.wake(10) != NEVER {
-            let t = lane.wake(10);
+        while lane.wake(TEN) != NEVER {
+            let t = lane.wake(TEN);
             times.push(t);
-            let _ = lane.expire(t, 10);
+            let _ = lane.expire(t, TEN);
         }
         assert_eq!(&times[..5], [15, 35, 75, 155, 315]);
         assert_eq!((times.len(), times[15] - times[14], lane.given_up()), (16, 160, 1));

@@ -6,6 +6,8 @@
 
 mod lane;
 mod packing;
+mod reliable;
+mod seen;
 mod server;
 mod settings;
 mod worker;

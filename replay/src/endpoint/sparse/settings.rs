@@ -8,13 +8,13 @@ use pktgen_generator::sparse::Sparse;
 use pktgen_generator::sparse::layout::Layout;
 use pktgen_generator::sparse::packaging::Packaging;
 use pktgen_generator::time::{HORIZON, SECOND, Time};
-use pktgen_generator::units::Span;
 use pktgen_generator::wire::frame::{FRAME_MAX, HEAD};
 use pktgen_generator::wire::libra::{COLD_PAIR, HEADER, HOT_PAIRS};
 use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
 use super::packing::{Heat, Rules};
+use super::reliable::{self, Reliable};
 use crate::endpoint::{Facts, WorkerKind};
 
 /// The keys that are read.
@@ -26,8 +26,8 @@ pub(super) const KEYS: &[&str] = &[
     "max_recirculations",
     "cold_bytes",
     "window",
-    "cold_window",
-    "timeout",
+    reliable::KEYS[0],
+    reliable::KEYS[1],
 ];
 
 /// Most packets that may be under way.
@@ -39,8 +39,8 @@ const REGISTERS_MAX: u32 = 1 << 12;
 #[derive(Clone)]
 pub(super) struct Settings {
     pub rules: Rules,
-    windows: [u32; 2],
-    pub timeout: Time,
+    window: u32,
+    pub reliable: Reliable,
     pub cold_bytes: usize,
     pub training: Training,
 }
@@ -78,21 +78,21 @@ impl Settings {
                 head + COLD_PAIR as u32
             )));
         }
-        let windows = [
-            read_count(section, "window", 512, WINDOW_MAX)?,
-            read_count(section, "cold_window", 128, WINDOW_MAX)?,
-        ];
+        let window = read_count(section, "window", 512, WINDOW_MAX)?;
+        let reliable = Reliable::read(section)?;
         let pulls = is_asynchronous(section)?;
-        let timeout = read_timeout(section)?;
         let cold_pairs = (cold_bytes - head) as usize / COLD_PAIR;
         let rules = Rules { sparse, layout, packaging, max_recirculations, hot, cold_pairs, pulls };
-        let training = training(&rules, facts, windows[Heat::Hot as usize]);
+        let training = training(&rules, facts, window);
         let cold_bytes = HEAD + HEADER + cold_pairs * COLD_PAIR;
-        Ok(Settings { rules, windows, timeout, cold_bytes, training })
+        Ok(Settings { rules, window, reliable, cold_bytes, training })
     }
 
     pub fn window(&self, heat: Heat) -> u32 {
-        self.windows[heat as usize]
+        match heat {
+            Heat::Hot => self.window,
+            Heat::Cold => self.reliable.window,
+        }
     }
 }
 
@@ -104,16 +104,6 @@ pub(super) fn is_asynchronous(section: &mut Section) -> Result<bool> {
         "async" => Ok(true),
         other => Err(unknown(section, "mode", other, "sync, async")),
     }
-}
-
-/// After how long what is not acknowledged is sent again.
-pub(super) fn read_timeout(section: &mut Section) -> Result<Time> {
-    let timeout: Span = section.get("timeout", "10ms")?;
-    if !(1..=HORIZON / 64).contains(&timeout.ps()) {
-        let place = section.place("timeout");
-        return Err(Error::config(format!("{place}: {timeout}; give more than 0, and at most 9 hours")));
-    }
-    Ok(timeout.ps())
 }
 
 fn unknown(section: &Section, key: &str, value: &str, known: &str) -> Error {

@@ -148,7 +148,7 @@ impl Worker {
             if lane.next(limit, settings.window(heat)).is_some() {
                 return 0;
             }
-            wake = wake.min(lane.wake(settings.timeout));
+            wake = wake.min(lane.wake(settings.reliable));
         }
         wake
     }
@@ -161,11 +161,11 @@ impl Worker {
         for heat in [Heat::Hot, Heat::Cold] {
             let limit = self.limit(heat);
             let lane = &mut self.lanes[heat as usize];
-            let (place, attempt) = match lane.expire(t, settings.timeout) {
+            let (place, attempt) = match lane.expire(t, settings.reliable) {
                 Some(again) => again,
                 None => match lane.next(limit, settings.window(heat)) {
                     Some(place) => {
-                        lane.send(place, t, settings.timeout);
+                        lane.send(place, t, settings.reliable);
                         (place, 0)
                     }
                     None => continue,

@@ -8,45 +8,43 @@ use pktgen_generator::time::Time;
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
 
-use crate::transport::End;
-
 /// How far a frame may be held back, in frames.
 const BY_MAX: u64 = 1024;
 
 /// The keys of faults, read.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Faults {
+pub struct Faults {
     /// Each frame is lost with this probability, whatever happens to others.
-    pub(super) loss: f64,
+    pub loss: f64,
     /// Loss that comes in bursts.
-    pub(super) burst: Option<Burst>,
+    pub burst: Option<Burst>,
     /// Probability of arriving twice.
-    pub(super) duplicate: f64,
+    pub duplicate: f64,
     /// Probability of being held back.
-    pub(super) reorder: f64,
+    pub reorder: f64,
     /// Until so many later frames have passed.
-    pub(super) by: u64,
+    pub by: u64,
     /// Or until nothing has passed for so long.
-    pub(super) hold: Time,
+    pub hold: Time,
     /// Probability that one bit flips.
-    pub(super) corrupt: f64,
+    pub corrupt: f64,
     /// Towards the server.
-    pub(super) up: bool,
+    pub up: bool,
     /// Towards the workers.
-    pub(super) down: bool,
+    pub down: bool,
 }
 
 /// The model of Gilbert and Elliott: a channel that is good or bad, and loses frames with a probability of each state.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Burst {
+pub struct Burst {
     /// From good to bad, per frame.
-    pub(super) p: f64,
+    pub p: f64,
     /// From bad to good, per frame.
-    pub(super) r: f64,
+    pub r: f64,
     /// Loss while good.
-    pub(super) loss_good: f64,
+    pub loss_good: f64,
     /// Loss while bad.
-    pub(super) loss_bad: f64,
+    pub loss_bad: f64,
 }
 
 impl Burst {
@@ -73,7 +71,7 @@ impl Faults {
     ];
 
     /// None if nothing is to happen.
-    pub(super) fn read(section: &mut Section, linger: Time) -> Result<Option<Self>> {
+    pub(crate) fn read(section: &mut Section, linger: Time) -> Result<Option<Self>> {
         let loss = probability(section, "fault_loss", 0.0)?;
         let burst = read_burst(section)?;
         let duplicate = probability(section, "fault_duplicate", 0.0)?;
@@ -163,15 +161,15 @@ impl fmt::Display for Faults {
 
 /// What happens to one frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Fate {
+pub struct Fate {
     /// It is lost; nothing else happens to it then.
-    pub(super) lost: bool,
+    pub lost: bool,
     /// It is passed on twice.
-    pub(super) duplicated: bool,
+    pub duplicated: bool,
     /// It is held back.
-    pub(super) held: bool,
+    pub held: bool,
     /// A bit flips: which, as a share of its bits.
-    pub(super) flip: Option<f64>,
+    pub flip: Option<f64>,
 }
 
 impl Fate {
@@ -185,7 +183,7 @@ impl Fate {
 /// The fates of the frames of one direction, one after the other. Each kind of fault has a stream of its own, so that
 /// none shifts another, and more loss loses the same frames and more.
 #[derive(Debug)]
-pub(super) struct Fates {
+pub struct Fates {
     faults: Faults,
     loss: Stream,
     burst: Stream,
@@ -196,8 +194,9 @@ pub(super) struct Fates {
 }
 
 impl Fates {
-    pub(super) fn new(faults: Faults, seed: Seed, end: End, up: bool) -> Self {
-        let stream = |what: &str| seed.stream(what, end as u64, u64::from(up));
+    /// Of the link or the end with this number.
+    pub fn new(faults: Faults, seed: Seed, place: u64, up: bool) -> Self {
+        let stream = |what: &str| seed.stream(what, place, u64::from(up));
         let mut burst = stream("fault.burst");
         // As if the channel had been there for long, so that the mean holds from the first frame on.
         let bad = faults.burst.is_some_and(|model| unit(&mut burst) < model.bad());
@@ -214,7 +213,7 @@ impl Fates {
 
     /// The next frame's.
     #[inline]
-    pub(super) fn draw(&mut self) -> Fate {
+    pub fn draw(&mut self) -> Fate {
         let hits = |stream: &mut Stream, probability: f64| probability > 0.0 && unit(stream) < probability;
         // Every stream is drawn from, whatever the others say.
         let alone = hits(&mut self.loss, self.faults.loss);

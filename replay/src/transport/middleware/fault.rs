@@ -69,7 +69,7 @@ impl Faulty {
     fn new(faults: Faults, end: End, seed: Seed, frame_max: usize, clock: RunClock, wire: Box<dyn Wire>) -> Self {
         let lane = |up: bool| {
             let wanted = if up { faults.up } else { faults.down };
-            wanted.then(|| Lane::new(Fates::new(faults, seed, end, up), &faults, frame_max))
+            wanted.then(|| Lane::new(Fates::new(faults, seed, end as u64, up), &faults, frame_max))
         };
         // What the device sends on its upper end goes up; what it receives there goes down.
         let up = end == End::DeviceUp;

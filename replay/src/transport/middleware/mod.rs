@@ -28,6 +28,7 @@ use pktgen_generator::time::Time;
 use super::{End, Wire};
 use crate::clock::RunClock;
 
+pub use fates::{Fate, Fates, Faults};
 pub use plan::{MiddlewarePlan, wrap};
 
 /// A run, as far as a wrapper has to know it.

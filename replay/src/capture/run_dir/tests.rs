@@ -1,0 +1,158 @@
+//! Runs in which workers and a server receive at the same time.
+
+use std::fs::OpenOptions;
+
+use arrow::array::AsArray;
+use arrow::datatypes::{Int64Type, UInt16Type, UInt32Type};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use pktgen_generator::record::{NO_CLUSTER, PacketId, RECEIVED, SumOk};
+use proptest::prelude::*;
+
+use super::*;
+
+impl RunDir {
+    /// One without a manifest.
+    pub(crate) fn bare(dir: &Path, wanted: Wanted) -> Self {
+        RunDir {
+            dir: dir.to_owned(),
+            clock: RunClock::start(),
+            records: wanted.records,
+            sent: Stream::create(dir).unwrap(),
+            books: Stream::create(dir).unwrap(),
+            received: Stream::create(dir).unwrap(),
+            received_server: None,
+            server: wanted.server,
+            states: None,
+            rounds: wanted.rounds.then(|| Rounds::create(dir).unwrap()),
+            pcap: None,
+        }
+    }
+}
+
+fn run_dir(dir: &Path, rounds: bool, server: bool) -> RunDir {
+    RunDir::bare(dir, Wanted { records: Records::Full, states: false, rounds, server, pcap: false })
+}
+
+/// A row by its time, where it arrived, and its number there.
+type Row = (Time, u16, u32);
+
+fn row((t_recv, node, newest_seq): Row) -> Received {
+    Received {
+        t_recv,
+        packet: PacketId::new(1, newest_seq, 0),
+        cluster: NO_CLUSTER,
+        newest_worker: 1,
+        newest_seq,
+        newest_gen: 0,
+        count: 1,
+        bytes: 100,
+        reward: None,
+        accepted: true,
+        sum_ok: SumOk::Unknown,
+        node,
+        digest: Some(7),
+    }
+}
+
+fn read(dir: &Path) -> Vec<Row> {
+    let file = std::fs::File::open(dir.join(format!("{RECEIVED}.parquet"))).unwrap();
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
+    let mut rows = Vec::new();
+    for batch in reader.map(std::result::Result::unwrap) {
+        let times = batch["t_recv_ps"].as_primitive::<Int64Type>();
+        let nodes = batch["node"].as_primitive::<UInt16Type>();
+        let seqs = batch["newest_seq"].as_primitive::<UInt32Type>();
+        rows.extend((0..batch.num_rows()).map(|i| (times.value(i), nodes.value(i), seqs.value(i))));
+    }
+    rows
+}
+
+/// Rows at a node, with these gaps between them.
+fn rows(node: u16, gaps: &[u8], times: usize) -> Vec<Row> {
+    let mut t = 0;
+    let all = gaps.iter().cycle().take(gaps.len() * times).enumerate();
+    all.map(|(i, gap)| {
+        t += Time::from(*gap);
+        (t, node, i as u32)
+    })
+    .collect()
+}
+
+fn joined(workers: &[Row], server: &[Row]) -> Vec<Row> {
+    let mut all = [workers, server].concat();
+    all.sort_by_key(|row| row.0);
+    all
+}
+
+fn write(run: &mut RunDir, workers: &[Row], server: &[Row]) {
+    let mut sides = run.sides().unwrap();
+    workers.iter().for_each(|own| sides.workers.received(&row(*own), &[]).unwrap());
+    let rows = sides.server.as_mut().unwrap();
+    server.iter().for_each(|own| rows.received(&row(*own), &[]).unwrap());
+}
+
+fn files(dir: &Path) -> Vec<String> {
+    let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+    let mut names: Vec<_> = std::fs::read_dir(dir).unwrap().map(name).collect();
+    names.sort();
+    names
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn both_streams_are_one_by_time(
+        workers in prop::collection::vec(0u8..4, 0..60),
+        server in prop::collection::vec(0u8..4, 0..60),
+        times in prop::sample::select(vec![(1, 1), (200, 1), (1, 200), (150, 170)]),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let (workers, server) = (rows(1, &workers, times.0), rows(9, &server, times.1));
+        let mut run = run_dir(dir.path(), true, true);
+        write(&mut run, &workers, &server);
+        run.close().unwrap();
+        prop_assert_eq!(read(dir.path()), joined(&workers, &server));
+        let names = ["books.parquet", "iterations.parquet", "received.parquet", "results.parquet", "sent.parquet"];
+        prop_assert_eq!(files(dir.path()), names);
+    }
+}
+
+#[test]
+fn other_runs_have_one_stream() {
+    for (rounds, server) in [(true, false), (false, true)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut run = run_dir(dir.path(), rounds, server);
+        let mut sides = run.sides().unwrap();
+        assert_eq!(sides.server.is_some(), server);
+        match &mut sides.server {
+            Some(server) => server.received(&row((5, 2, 0)), &[]).unwrap(),
+            None => sides.workers.received(&row((5, 2, 0)), &[]).unwrap(),
+        }
+        assert!(!files(dir.path()).iter().any(|name| name.contains("server")));
+        run.close().unwrap();
+        assert_eq!(read(dir.path()), [(5, 2, 0)]);
+    }
+}
+
+/// A run that was killed: what its streams had on disk, the server's cut in the middle of a batch.
+#[test]
+fn both_streams_of_a_killed_run_are_recovered() {
+    let dir = tempfile::tempdir().unwrap();
+    let (workers, server) = (rows(1, &[3], 10_000), rows(9, &[1, 2], 5_000));
+    let mut run = run_dir(dir.path(), true, true);
+    write(&mut run, &workers, &server);
+    run.received.end().unwrap();
+    run.received_server.unwrap().end().unwrap();
+    let path = running_path(dir.path(), ServerColumns::NAME);
+    let file = OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(file.metadata().unwrap().len() - 1000).unwrap();
+    let whole = 8192;
+    assert_eq!(recover_received(dir.path()).unwrap(), 10_000 + whole);
+    assert_eq!(read(dir.path()), joined(&workers, &server[..whole as usize]));
+    assert!(!path.exists());
+    // Killed while the streams were taken away: nothing is lost.
+    std::fs::write(&path, "rest").unwrap();
+    assert_eq!(recover_received(dir.path()).unwrap(), 0);
+    assert_eq!((read(dir.path()).len(), path.exists()), (10_000 + whole as usize, false));
+}

@@ -1,0 +1,70 @@
+//! When who sends what is to be acknowledged sends it again (LIBRA §3.6): read alike by workers and server.
+
+use pktgen_generator::config::Section;
+use pktgen_generator::time::{HORIZON, Time};
+use pktgen_generator::units::Span;
+use pktgen_generator::{Error, Result};
+
+/// The keys of `[endpoint]` that [`Reliable::read`] reads.
+pub(super) const KEYS: [&str; 2] = ["timeout", "cold_window"];
+/// How often a packet is sent again before its sender gives up.
+pub(super) const RESENDS: u8 = 15;
+/// A timeout is doubled so often: 16 times the first is the longest.
+const DOUBLINGS: u8 = 4;
+/// Largest window.
+const WINDOW_MAX: u32 = 1 << 16;
+
+/// How long is waited for an acknowledgement, and how many packets may wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Reliable {
+    /// Before a packet is sent again for the first time.
+    pub(super) timeout: Time,
+    /// Packets to or from the server, from the oldest one without acknowledgement on, that may be under way.
+    pub(super) window: u32,
+}
+
+impl Reliable {
+    /// Reads `timeout` and `cold_window`. The paper gives neither; both are our choice.
+    pub(super) fn read(section: &mut Section) -> Result<Self> {
+        let timeout: Span = section.get("timeout", "10ms")?;
+        let window: u32 = section.get("cold_window", 128u32)?;
+        if !(1..=HORIZON >> DOUBLINGS).contains(&timeout.ps()) {
+            return Err(Error::config(format!(
+                "{}: {timeout}; a timeout must be above 0 and at most a day",
+                section.place("timeout")
+            )));
+        }
+        if !(1..=WINDOW_MAX).contains(&window) {
+            return Err(Error::config(format!("{}: {window} is not from 1 to {WINDOW_MAX}", section.place("cold_window"))));
+        }
+        Ok(Reliable { timeout: timeout.ps(), window })
+    }
+
+    /// How long is waited after attempt number `attempt`.
+    #[inline]
+    pub(super) fn after(&self, attempt: u8) -> Time {
+        self.timeout << attempt.min(DOUBLINGS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pktgen_generator::config::Value;
+    use pktgen_generator::time::MS;
+
+    #[test]
+    fn timeouts_double_up_to_sixteen_times() {
+        let reliable = Reliable::read(&mut Section::of("endpoint", &[])).unwrap();
+        let waits: Vec<Time> = [0, 1, 2, 3, 4, 5, 15].map(|attempt| reliable.after(attempt) / MS).into();
+        assert_eq!(waits, [10, 20, 40, 80, 160, 160, 160]);
+    }
+
+    #[test]
+    fn impossible_values_name_their_key() {
+        for (key, value) in [("timeout", Value::from("0ns")), ("timeout", "40d".into()), ("cold_window", 0i64.into())] {
+            let error = Reliable::read(&mut Section::of("endpoint", &[(key, value)])).unwrap_err().to_string();
+            assert!(error.contains(key), "{error}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! One server that handles one message after the other: how long each takes, and when it is free again.
+
+use pktgen_generator::config::Section;
+use pktgen_generator::time::{HORIZON, SECOND, Time};
+use pktgen_generator::units::Span;
+use pktgen_generator::{Error, Result};
+
+/// The keys of `[endpoint]` that [`Service::read`] reads.
+pub(super) const KEYS: [&str; 2] = ["service_rate", "service_per_packet"];
+
+/// Pairs per second of a server. A parameter, not in the paper: a server of PS-lite handles its requests in one thread,
+/// which looks each key up in a hash table, some 10⁷ in a second; a machine of the testbed (LIBRA §5.1, 64 cores) has room for
+/// ten of them, and a link of 100 Gbit/s brings ten times as many pairs.
+const RATE: i64 = 100_000_000;
+
+/// A first-in first-out server.
+#[derive(Debug, Clone)]
+pub(super) struct Service {
+    /// Pairs per second; 0 if they take no time.
+    rate: i64,
+    per_packet: Time,
+    free_at: Time,
+    /// Time that it worked.
+    busy: Time,
+    /// Pairs that it added or read.
+    pairs: u64,
+}
+
+impl Service {
+    /// Reads `service_rate` and `service_per_packet`. In real time a server takes the time that it takes.
+    pub(super) fn read(section: &mut Section, real_time: bool) -> Result<Self> {
+        let rate: i64 = section.get("service_rate", RATE)?;
+        let per_packet: Span = section.get("service_per_packet", "0ns")?;
+        if !(0..=SECOND).contains(&rate) {
+            return Err(Error::config(format!(
+                "{}: {rate} pairs per second; it must be from 0, which is no limit, to {SECOND}",
+                section.place("service_rate")
+            )));
+        }
+        if !(0..=SECOND).contains(&per_packet.ps()) {
+            return Err(Error::config(format!(
+                "{}: {per_packet}; it must be at most 1s",
+                section.place("service_per_packet")
+            )));
+        }
+        if real_time {
+            return Ok(Service::new(0, 0));
+        }
+        Ok(Service::new(rate, per_packet.ps()))
+    }
+
+    pub(super) fn new(rate: i64, per_packet: Time) -> Self {
+        Service { rate, per_packet, free_at: 0, busy: 0, pairs: 0 }
+    }
+
+    /// When a message with so many pairs that is there at `t` is done.
+    #[inline]
+    pub(super) fn serve(&mut self, t: Time, pairs: usize) -> Time {
+        let per_pair = if self.rate > 0 { pairs as Time * SECOND / self.rate } else { 0 };
+        self.pairs += pairs as u64;
+        self.busy += per_pair + self.per_packet;
+        // Held at twice the horizon, where the run has long been stopped, so that nothing wraps.
+        self.free_at = (self.free_at.max(t) + per_pair + self.per_packet).min(2 * HORIZON);
+        self.free_at
+    }
+
+    /// Time that it worked, or will have when all that is there is done.
+    pub(super) fn busy(&self) -> Time {
+        self.busy
+    }
+
+    /// Pairs that it added or read.
+    pub(super) fn pairs(&self) -> u64 {
+        self.pairs
+    }
+}

@@ -1,0 +1,57 @@
+//! Sums by key.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use pktgen_generator::wire::libra::{COLD_PAIR, cold_pairs};
+
+/// Keys are spread already or numbers in a row: one multiplication spreads them over a table. The same in every run.
+#[derive(Debug, Clone, Copy, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    #[inline]
+    fn write_u64(&mut self, key: u64) {
+        self.0 = (self.0 ^ key).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        // The table takes the lowest bits, which the multiplication has mixed least.
+        self.0 ^ self.0 >> 32
+    }
+}
+
+/// The sums of a job. Nobody ever goes through them: their order says nothing.
+#[derive(Debug, Default)]
+pub(super) struct Sums(HashMap<u64, f32, BuildHasherDefault<Spread>>);
+
+impl Sums {
+    /// Adds the pairs of a packet, as they lie there.
+    #[inline]
+    pub(super) fn add(&mut self, pairs: &[u8]) {
+        for (key, value) in cold_pairs(pairs) {
+            *self.0.entry(key).or_default() += value;
+        }
+    }
+
+    /// Writes the sums of these keys over the values; 0 for what nobody pushed.
+    #[inline]
+    pub(super) fn fill(&self, pairs: &mut [u8]) {
+        for pair in pairs.as_chunks_mut::<COLD_PAIR>().0 {
+            let [a, b, c, d, e, f, g, h, ..] = *pair;
+            let key = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+            let sum = self.0.get(&key).copied().unwrap_or_default();
+            pair[8..].copy_from_slice(&sum.to_be_bytes());
+        }
+    }
+
+    /// Forgets them; the room stays.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}

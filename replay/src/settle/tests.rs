@@ -1,0 +1,133 @@
+//! Sparse training: pushes are added in a device or travel alone, and workers and server receive.
+
+use pktgen_generator::config::Document;
+use pktgen_generator::record::{Received, Sent};
+use pktgen_generator::seed::Seed;
+use pktgen_generator::wire::libra::{COLD_PAIR, HOT_PAIR, emit_cold, emit_hot};
+use pktgen_generator::wire::olaf::digest;
+use pktgen_generator::workload;
+
+use super::*;
+use crate::capture::{Records, RunDir, Sides, Wanted};
+use crate::endpoint::Pairs;
+use crate::target::sparse::Adder;
+
+const ROUNDS: Wanted = Wanted { records: Records::Full, states: false, rounds: true, server: true, pcap: false };
+
+fn id(worker: u32, seq: u32, attempt: u8) -> PacketId {
+    PacketId::new(worker, seq, attempt)
+}
+
+fn hot(pairs: &[(u32, f32)]) -> Vec<u8> {
+    let mut bytes = vec![0; pairs.len() * HOT_PAIR];
+    emit_hot(pairs, &mut bytes);
+    bytes
+}
+
+fn cold(worker: u32) -> Vec<u8> {
+    let mut bytes = vec![0; COLD_PAIR];
+    emit_cold(&[(99, worker as f32 - 0.1)], &mut bytes);
+    bytes
+}
+
+/// Workers 0 and 1: parameter 0 is pushed by both, 1 and 2 by worker 0; one cold push each.
+struct Pushed(Vec<u8>);
+
+impl Pairs for Pushed {
+    fn payload(&mut self, packet: PacketId) -> &[u8] {
+        self.0 = match (packet.worker(), packet.seq()) {
+            (0, 0) => hot(&[(0, 0.1), (1, 2.0)]),
+            (0, 2) => hot(&[(2, 1e-3)]),
+            (1, 0) => hot(&[(0, 0.2)]),
+            (worker, _) => cold(worker),
+        };
+        &self.0
+    }
+    fn slots(&self) -> usize {
+        3
+    }
+}
+
+fn sent(sides: &mut Sides, t: Time, packet: PacketId) {
+    let row = Sent {
+        t_gen: t,
+        t_due: t,
+        t_sent: Some(t),
+        cluster: 0,
+        worker: packet.worker(),
+        seq: packet.seq(),
+        attempt: packet.attempt(),
+        block: Some(0),
+        bytes: 100,
+        reward: None,
+    };
+    sides.workers.sent(&row).unwrap();
+}
+
+fn book(sides: &mut Sides, t: Time, packet_in: PacketId, action: Action, packet_out: Option<PacketId>) {
+    let reason = (action == Action::Dropped).then_some(Reason::Duplicate);
+    sides.device.book(&Book { t, node: 1, packet_in, action, packet_out, reason }).unwrap();
+}
+
+fn received(t_recv: Time, packet: PacketId, newest_seq: u32, values: &[u8]) -> Received {
+    Received {
+        t_recv,
+        packet,
+        cluster: 0,
+        newest_worker: packet.worker(),
+        newest_seq,
+        newest_gen: 0,
+        count: 1,
+        bytes: 100,
+        reward: None,
+        accepted: true,
+        sum_ok: SumOk::Unknown,
+        node: 0,
+        digest: Some(digest(values)),
+    }
+}
+
+/// A run of both workers; the result holds `sum` of parameter 0.
+fn settled(sum: f32) -> Settled {
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = RunDir::bare(dir.path(), ROUNDS);
+    let mut sides = run.sides().unwrap();
+    let opener = id(1, 0, 0);
+    for (t, packet) in [(0, id(0, 0, 0)), (0, id(0, 1, 0)), (1, id(1, 0, 0)), (1, id(1, 1, 0)), (2, id(0, 2, 0))] {
+        sent(&mut sides, t, packet);
+    }
+    book(&mut sides, 10, opener, Action::Merged, Some(opener));
+    book(&mut sides, 11, id(0, 0, 0), Action::Merged, Some(opener));
+    book(&mut sides, 12, id(0, 2, 0), Action::Merged, Some(opener));
+    // Its ACK was lost, and that of a cold push.
+    sent(&mut sides, 20, id(0, 0, 1));
+    book(&mut sides, 25, id(0, 0, 1), Action::Dropped, None);
+    sent(&mut sides, 20, id(1, 1, 1));
+    book(&mut sides, 30, opener, Action::Departed, None);
+    sides.workers.received(&received(40, opener, 0, &hot(&[(0, sum), (1, 2.0), (2, 1e-3)])), &[]).unwrap();
+    let server = sides.server.as_mut().unwrap();
+    for (t, packet) in [(15, id(0, 1, 0)), (16, id(1, 1, 0)), (35, id(1, 1, 1))] {
+        server.received(&received(t, packet, packet.seq(), &cold(packet.worker())), &[]).unwrap();
+    }
+    run.close().unwrap();
+    let ledger = Ledger::of_pairs(2, Box::new(Pushed(Vec::new())), Adder::Exact);
+    let text = "name = \"x\"\n";
+    let mut source = workload::open(&mut Document::parse(text, "test").unwrap(), Seed(1)).unwrap().source;
+    settle(dir.path(), source.as_mut(), ledger, 0).unwrap()
+}
+
+#[test]
+fn sparse_runs_settle_from_what_workers_and_server_received() {
+    let mut settled = settled(0.2f32 + 0.1f32);
+    assert_eq!((settled.sums, settled.unknown, settled.ledger.strangers()), ([4, 0], 0, 0));
+    let balances = settled.ledger.close();
+    assert!(balances.iter().all(|balance| balance.unknown == 0), "{balances:?}");
+    let fates =
+        |b: &pktgen_generator::record::Balance| (b.sent, b.delivered_alone, b.delivered_merged, b.dropped_total());
+    assert_eq!(balances.iter().map(fates).collect::<Vec<_>>(), [(4, 1, 2, 1), (3, 2, 1, 0)]);
+}
+
+#[test]
+fn a_wrong_sum_is_found() {
+    assert_eq!(settled(0.300_000_04).sums, [3, 1]);
+}
