@@ -35,6 +35,7 @@ pub fn scale_for(unit: &str, largest: f64) -> Scale {
         "updates/s" => &[(1e6, scale(1e-6, "M/s")), (1e3, scale(1e-3, "k/s")), (0.0, scale(1.0, "/s"))],
         "elements/s" => &[(1e9, scale(1e-9, "G/s")), (1e6, scale(1e-6, "M/s")), (0.0, scale(1.0, "/s"))],
         "share" => &[(0.0, Scale { factor: 100.0, unit: "%", difference_unit: "pp", decimals: Some(1) })],
+        "precision" => &[(0.0, Scale { factor: 100.0, unit: "%", difference_unit: "pp", decimals: Some(3) })],
         "bytes" => &[(0.0, scale(1.0, "B"))],
         _ => &[(0.0, scale(1.0, ""))],
     };

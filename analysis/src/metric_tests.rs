@@ -1,6 +1,7 @@
 //! Tests of the metrics on hand-made runs.
 
 use pktgen_generator::record::{Manifest, NO_CLUSTER, Reason};
+use pktgen_generator::study::{Finding, STUDIES};
 
 use crate::testing::{Story, small_run};
 use crate::{Line, METRICS, Measured, analyze_run};
@@ -148,6 +149,8 @@ fn metrics_name_all_keys_of_their_lines() {
     story.state(0, 1, (3, 2), Some((500, 0.5, true)));
     let mut manifest = story.manifest();
     manifest.goal = Some(1);
+    let declared = STUDIES.iter().flat_map(|study| study.metrics());
+    manifest.findings = declared.map(|metric| Finding::new(metric, "share", 0.5)).collect();
     story.write_with(dir.path(), &manifest);
     let synchronous = tempfile::tempdir().unwrap();
     crate::testing_rounds::training().write(synchronous.path());

@@ -71,6 +71,7 @@ pub(crate) fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
     let invalid = sweep.runs.iter().filter(|run| !run.validity.valid).count();
     let all = sweep.runs.len();
     let mut lines = vec![match invalid {
+        0 if is_study(sweep) => format!("Valid: all {all} studies did what they were asked."),
         0 => format!("Valid: all {all} runs closed their balance and did what they were asked."),
         _ => format!("INVALID: {invalid} of {all} runs are invalid; do not use these numbers before reading why."),
     }];

@@ -238,27 +238,26 @@ mod tests {
 
     #[test]
     fn parameters_of_a_batch_are_independent() {
-        // Of two neighbours that are in half of all batches each, both are in a quarter; and from batch to batch.
+        // Two neighbours are together in a batch as often as the product of their chances says; so is one of them in two
+        // batches that follow each other.
         let sparse = sparse("oa", 0.001, |_| {});
         let mut batch = Batch::default();
-        let (mut both, mut next, mut one) = (0u32, 0u32, 0u32);
+        let (mut both, mut next) = (0u32, 0u32);
         let mut last = [false; 30];
         for iteration in 0..8000 {
             let (ranks, _) = ranks(&sparse, 1, iteration, &mut batch);
             let mut now = [false; 30];
             ranks.iter().filter(|rank| **rank < 30).for_each(|rank| now[*rank as usize] = true);
-            for i in 0..29 {
-                both += u32::from(now[i] && now[i + 1]);
-                next += u32::from(now[i] && last[i]);
-                one += u32::from(now[i]);
-            }
+            both += (0..29).map(|i| u32::from(now[i] && now[i + 1])).sum::<u32>();
+            next += (0..29).map(|i| u32::from(now[i] && last[i])).sum::<u32>();
             last = now;
         }
-        let n = 8000.0 * 29.0;
-        let mean = f64::from(one) / n;
-        for count in [both, next] {
-            // Chances differ by a few percent among the thirty.
-            assert!((f64::from(count) / n - mean * mean).abs() < 0.01, "{count} of {n}, mean {mean}");
+        let chance = |rank| f64::from(sparse.pairs()) * sparse.curve().frequency(rank);
+        let expected =
+            [(0..29).map(|i| chance(i) * chance(i + 1)).sum::<f64>(), (0..29).map(|i| chance(i).powi(2)).sum()];
+        for (count, expected) in [both, next].into_iter().zip(expected) {
+            let found = f64::from(count) / 8000.0;
+            assert!((found / expected - 1.0).abs() < 0.02, "{found} of 29 pairs for {expected}");
         }
     }
 

@@ -63,12 +63,25 @@ pub fn mandelbrot(ranks: u64, hot: u64, share: f64, step: u64, threshold: f64) -
     law(offset)
 }
 
+/// The joined curve ([`Curve::joined`]) in which the first `hot` have the share `share` and the rule of LIBRA §5.3 stops
+/// there, as in [`mandelbrot`].
+pub fn joined(ranks: u64, hot: u64, share: f64, step: u64, threshold: f64) -> Result<Curve, String> {
+    let (least, half) = (threshold / step as f64, 0.5 * step as f64);
+    Curve::joined(ranks, hot, share, least)?;
+    let middle = hot as f64;
+    let edge = bisect_log(least, share / middle * (1.0 - 1e-9), |edge| {
+        let curve = Curve::joined(ranks, hot, share, edge);
+        curve.map_or(0.0, |c| c.cumulative(middle + half) - c.cumulative((middle - half).max(0.0)) - threshold)
+    });
+    Curve::joined(ranks, hot, share, edge)
+}
+
 /// A curve of `ranks` for what is stated of hot parameters: the fitted Zipf-Mandelbrot law where there is one, else two
 /// joined ones (our choice).
 pub fn any(ranks: u64, hot: u64, share: f64, step: u64, threshold: f64) -> Result<Curve, String> {
     match mandelbrot(ranks, hot, share, step, threshold) {
         Ok(law) => Curve::mandelbrot(ranks, law.exponent, law.offset),
-        Err(_) => Curve::joined(ranks, hot, share, threshold / step as f64),
+        Err(_) => joined(ranks, hot, share, step, threshold),
     }
 }
 

@@ -289,8 +289,8 @@ mod tests {
 
     #[test]
     fn counts_per_rank_are_as_good_as_drawn_updates() {
-        // 1000 parameters of which the rule, ten at a time, finds about 300; both ways, sixty trainings each.
-        let curve = Curve::mandelbrot(1000, 3.3, 870.0).unwrap();
+        // 3000 parameters of which the rule, ten at a time, finds some hundred; both ways, sixty trainings each.
+        let curve = Curve::mandelbrot(3000, 3.3, 870.0).unwrap();
         let (updates, rate, step, threshold) = (30_000u64, 0.2, 10, 0.01);
         let mut found = [[0.0; 4]; 2];
         let mut squares = [[0.0; 4]; 2];
@@ -301,7 +301,7 @@ mod tests {
                 walk(&curve, updates, rate, &mut stream)
             } else {
                 // Only those counted that can come into a list.
-                let whole = Counts::draw(&curve, updates as f64, 900, &mut stream);
+                let whole = Counts::draw(&curve, updates as f64, 1500, &mut stream);
                 let sample = whole.thinned(rate, &mut stream);
                 [whole, sample]
             };

@@ -9,6 +9,7 @@
 mod batch;
 pub mod curve;
 pub mod fit;
+pub mod float;
 pub mod hot;
 pub mod keys;
 pub mod layout;

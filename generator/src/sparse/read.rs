@@ -85,7 +85,7 @@ impl Told<'_> {
         let hot = facts.hot.into();
         match self.kind {
             "fitted" => ("curve", fit::any(parameters, hot, hot_share, STEP, THRESHOLD)),
-            "joined" => ("curve", Curve::joined(parameters, hot, hot_share, THRESHOLD / STEP as f64)),
+            "joined" => ("curve", fit::joined(parameters, hot, hot_share, STEP, THRESHOLD)),
             "zipf" => ("exponent", self.mandelbrot(facts, 1.0)),
             "mandelbrot" => match (self.exponent, self.offset) {
                 (None, None) => {

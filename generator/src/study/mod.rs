@@ -4,7 +4,9 @@
 //! are kept in the manifest and become metrics. To add one: a new file here, its `mod` line and its entry in
 //! [`STUDIES`]. Called by `pktgen-replay` when an experiment with a study is run.
 
+mod float_sum;
 mod hot_precision;
+mod negotiation;
 mod recirculations;
 
 use std::collections::BTreeMap;
@@ -51,4 +53,5 @@ pub trait Study: Named + Sync {
 }
 
 /// Every study, by name.
-pub static STUDIES: &[&dyn Study] = &[&hot_precision::HotPrecision, &recirculations::Recirculations];
+pub static STUDIES: &[&dyn Study] =
+    &[&float_sum::FloatSum, &negotiation::Negotiation, &hot_precision::HotPrecision, &recirculations::Recirculations];

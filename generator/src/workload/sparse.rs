@@ -371,7 +371,7 @@ mod tests {
             ("hot", 10_000u32.into()),
             ("hot_share", 0.5.into()),
         ];
-        let with = |more: &[(&'static str, Value)]| open(&[&custom, more].concat()).map(|s| s.sparse().unwrap());
+        let with = |more: &[(&'static str, Value)]| open(&[&custom[..], more].concat()).map(|s| s.sparse().unwrap());
         for more in [
             &[][..],
             &[("curve", "zipf".into())],
@@ -389,7 +389,7 @@ mod tests {
         );
         let listed =
             with(&[("curve", "empirical".into()), ("points", points(&[(20_000, 0.6), (90_000, 1.0)]))]).unwrap();
-        assert_eq!((listed.parameters(), listed.curve().share(10_000)), (90_000, 0.3));
+        assert!(listed.parameters() == 90_000 && (listed.curve().share(10_000) - 0.3).abs() < 1e-9);
         for (more, part) in [
             (&[("curve", "empirical".into())][..], "workload.points"),
             (&[("curve", "empirical".into()), ("points", points(&[(5, 0.9)]))], "workload.points"),

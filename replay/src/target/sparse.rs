@@ -1,8 +1,9 @@
 //! What devices know of sparse training: the control plane configures it before a job begins (LIBRA §3.4, §3.5).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pktgen_generator::sparse::Sparse;
+use pktgen_generator::sparse::float::Tables;
 use pktgen_generator::sparse::layout::Layout;
 
 /// What a switch that sums hot parameters is told.
@@ -25,14 +26,33 @@ pub struct SparsePlace {
 pub enum Adder {
     /// As a processor does.
     Exact,
+    /// By looking up logarithms (LIBRA §3.5). All jobs and switches share the tables, which never change (§6).
+    Tables(Arc<Tables>),
 }
 
+/// The tables, made when they are first asked for.
+static TABLES: OnceLock<Arc<Tables>> = OnceLock::new();
+
 impl Adder {
+    /// The one that looks up.
+    pub fn tables() -> Self {
+        Adder::Tables(TABLES.get_or_init(|| Arc::new(Tables::new())).clone())
+    }
+
+    /// Bytes of its tables on a switch.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Adder::Exact => 0,
+            Adder::Tables(tables) => tables.bytes() as u64,
+        }
+    }
+
     /// The sum.
     #[inline]
     pub fn add(&self, x: f32, y: f32) -> f32 {
         match self {
             Adder::Exact => x + y,
+            Adder::Tables(tables) => tables.add(x, y),
         }
     }
 }

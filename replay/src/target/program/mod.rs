@@ -1,6 +1,7 @@
 //! Device programs: what happens to a packet.
 
 mod forward;
+mod libra;
 mod olaf;
 mod switchml;
 mod trio_ml;
@@ -110,4 +111,4 @@ pub trait ProgramKind: Named + Sync {
 
 /// Every program, by name.
 pub static PROGRAMS: &[&dyn ProgramKind] =
-    &[&forward::ForwardKind, &olaf::OlafKind, &switchml::SwitchMlKind, &trio_ml::TrioMlKind];
+    &[&forward::ForwardKind, &libra::LibraKind, &olaf::OlafKind, &switchml::SwitchMlKind, &trio_ml::TrioMlKind];

@@ -1,0 +1,308 @@
+//! Floating-point sums on a switch that adds integers only (LIBRA §3.5, Figure 9): seven tables.
+//!
+//! `x + y = 2^(i + log2(1 + 2^(j − i)))` with `i = log2 x`, `j = log2 y`. Logarithms are whole numbers of steps, 1000 to
+//! the octave (the keys of Figure 9), so every addition between two lookups is one of integers. A positive f32 is
+//! `2^(e−127) · (m + Δm)` with `m = 1.b1…b11` and `Δm = 0.b12…b23 · 2⁻¹¹`, and `log2 p ≈ (e − 127) + log2 m +
+//! 2^(log2 Δm − log2(m ln 2))` (equation 1): five small tables in place of one of 2³² entries.
+//!
+//! The paper adds two positive numbers. What it leaves open is our choice: docs/float.md has the reasons.
+//! - The operand of larger magnitude comes first, so `z = j − i` is never positive, and the positive keys of the
+//!   miTable, which nobody needs then, hold `log2(1 − 2^z)` for operands of opposite signs: no further table.
+//! - An entry of the final expTable has an exponent of 6 bits and a fraction of 10; see [`OFFSET`].
+//! - A miss leaves the larger operand as it is: the smaller one is below 2⁻³² or 2⁻¹⁵ of the larger, or the sum is
+//!   above 2¹⁷. A difference below 2⁻³² is 0. Infinities and what is not a number follow IEEE 754.
+//!
+//! Called by the study `float_sum`. [`Tables::add_by_seven`] is the definition, [`Tables::add`] the same from fewer
+//! lookups, [`reference`] the same without tables, for tests.
+
+pub mod integer;
+pub mod precision;
+pub mod reference;
+
+#[cfg(test)]
+mod tests;
+
+/// Steps of logarithms to the octave (Figure 9: keys from −32000 for 2⁻³²).
+pub const STEPS: i32 = 1000;
+/// The keys of the two expTables (Figure 9).
+pub const EXP_KEYS: std::ops::RangeInclusive<i32> = -32_000..=17_000;
+/// The keys of the miTable for `z` (Figure 9).
+pub const MI_KEYS: std::ops::RangeInclusive<i32> = -15_000..=17_000;
+/// Exponents, as they stand in an f32, of numbers that have a logarithm here: from 2⁻³² up to 2³², beyond which
+/// no key has 16 bits.
+pub const EXPONENTS: std::ops::Range<u32> = 127 - 32..127 + 32;
+
+/// What an f32 has above an entry of the final expTable. An entry is an f32 without its sign and its lowest 13 bits,
+/// less this: 2⁻³² is 1024, 2¹⁷ is 51 200, and 0 stays free for zero. So the switch makes a number by one
+/// addition and one shift.
+pub const OFFSET: u32 = (127 - 33) << FRACTION_BITS;
+/// Bits of fraction in an entry.
+const FRACTION_BITS: u32 = 10;
+/// How far they are shifted.
+const SHIFT: u32 = 23 - FRACTION_BITS;
+/// No entry: a miss.
+const MISS_EXP: u16 = u16::MAX;
+/// No entry: a miss. It is also the logarithm of nothing.
+const MISS: i16 = i16::MIN;
+/// An entry of its own: operands of opposite signs that cannot be told apart.
+const NOTHING: i16 = MISS + 1;
+
+const SIGN: u32 = 1 << 31;
+const INFINITY: u32 = 0xff << 23;
+/// Distance of two 16-bit keys from 0.
+const HALF: i32 = 1 << 15;
+
+/// The seven tables, and what is made of them.
+#[derive(Debug, Clone)]
+pub struct Tables {
+    seven: Seven,
+    merged: Merged,
+}
+
+/// What a switch holds. Sizes are those of the entries: 408.5 KiB.
+#[derive(Debug, Clone)]
+struct Seven {
+    /// 8-bit epoTable: the exponent in steps; a miss beyond [`EXPONENTS`].
+    epo: Box<[i16]>,
+    /// 12-bit logTable: log2 m; the key is `1b1…b11`, so the lower half is never asked for.
+    log_m: Box<[i16]>,
+    /// 12-bit logTable: log2 Δm; the key is `b12…b23`.
+    log_dm: Box<[i16]>,
+    /// 12-bit logTable: log2(m ln 2); key as in `log_m`.
+    log_mln2: Box<[i16]>,
+    /// 16-bit expTable: 2^u octaves, in steps.
+    exp_u: Box<[i16]>,
+    /// 16-bit miTable: log2(1 + 2^z) for z from −15000 to 0; log2(1 − 2^−k) at key `k + 1`.
+    mi: Box<[i16]>,
+    /// 16-bit expTable: 2^t as the upper bits of an f32.
+    exp_t: Box<[u16]>,
+}
+
+/// The same answers from four lookups, all in the first two caches.
+#[derive(Debug, Clone)]
+struct Merged {
+    /// By `b1…b11`: log2 m, and the lowest Δm that makes it one step more.
+    logs: Box<[(u16, u16); 2048]>,
+    /// `mi` by `k` for equal signs, then for opposite ones, each up to 15001 where the miss is.
+    mi: Box<[i16; 2 * MI_HALF]>,
+    /// `exp_t` for every sum of a logarithm and an entry of `mi`, so that no key needs to be clamped.
+    exp_t: Box<[u16; 1 << 17]>,
+}
+
+/// Room for the keys of one sign in [`Merged::mi`].
+const MI_HALF: usize = 1 << 14;
+
+/// The nearest whole number that an entry can hold.
+fn entry(value: f64) -> i16 {
+    value.round().clamp(f64::from(NOTHING + 1), f64::from(i16::MAX)) as i16
+}
+
+/// The place of a key of 16 bits.
+#[inline]
+fn place(key: i32) -> usize {
+    (key.clamp(-HALF, HALF - 1) + HALF) as usize
+}
+
+/// A table of 2¹⁶ entries by key.
+fn by_key<T>(of: impl Fn(i32) -> T) -> Box<[T]> {
+    (-HALF..HALF).map(of).collect()
+}
+
+impl Seven {
+    fn new() -> Self {
+        let steps = f64::from(STEPS);
+        let m = |key: usize| key as f64 / 2048.0;
+        let upper = |of: &dyn Fn(f64) -> f64| -> Box<[i16]> {
+            (0..4096usize).map(|key| if key < 2048 { 0 } else { entry(steps * of(m(key))) }).collect()
+        };
+        let epo = |e: u32| if EXPONENTS.contains(&e) { ((e as i32 - 127) * STEPS) as i16 } else { MISS };
+        let log_dm = |b: u32| if b == 0 { MISS } else { entry(steps * (f64::from(b).log2() - 23.0)) };
+        Seven {
+            epo: (0..256).map(epo).collect(),
+            log_m: upper(&f64::log2),
+            log_dm: (0..4096).map(log_dm).collect(),
+            log_mln2: upper(&|m| (m * std::f64::consts::LN_2).log2()),
+            exp_u: by_key(|u| if u < *EXP_KEYS.start() { 0 } else { entry(steps * (f64::from(u) / steps).exp2()) }),
+            mi: by_key(mi_entry),
+            exp_t: by_key(exp_entry),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let small = [&self.epo, &self.log_m, &self.log_dm, &self.log_mln2, &self.exp_u, &self.mi];
+        small.iter().map(|table| size_of_val(&***table)).sum::<usize>() + size_of_val(&*self.exp_t)
+    }
+
+    /// The logarithm of a magnitude in steps; none beyond [`EXPONENTS`].
+    fn log(&self, magnitude: u32) -> Option<i32> {
+        let epo = self.epo[(magnitude >> 23) as usize];
+        let m = (magnitude >> 12 & 0x7ff | 0x800) as usize;
+        let u = i32::from(self.log_dm[(magnitude & 0xfff) as usize]) - i32::from(self.log_mln2[m]);
+        let correction = self.exp_u[place(u)];
+        (epo != MISS).then(|| i32::from(epo) + i32::from(self.log_m[m]) + i32::from(correction))
+    }
+}
+
+/// An entry of the miTable.
+fn mi_entry(key: i32) -> i16 {
+    let steps = f64::from(STEPS);
+    let value = match key {
+        _ if !MI_KEYS.contains(&key) => return MISS,
+        ..=0 => (1.0 + (f64::from(key) / steps).exp2()).log2(),
+        // Operands that have the same logarithm: what is left of them is not known, and taken for nothing.
+        1 => return NOTHING,
+        // The smaller operand is as far away as where equal signs miss.
+        _ if key - 1 > -MI_KEYS.start() => return MISS,
+        _ => (1.0 - (f64::from(1 - key) / steps).exp2()).log2(),
+    };
+    entry(value * steps)
+}
+
+/// An entry of the final expTable.
+fn exp_entry(key: i32) -> u16 {
+    if key < *EXP_KEYS.start() {
+        return 0;
+    }
+    if key > *EXP_KEYS.end() {
+        return MISS_EXP;
+    }
+    let value = (f64::from(key) / f64::from(STEPS)).exp2();
+    // To the nearest: half of what is cut off is added, and may carry into the exponent, which is right.
+    let bits = (value as f32).to_bits() + (1 << (SHIFT - 1));
+    ((bits >> SHIFT) - OFFSET) as u16
+}
+
+impl Merged {
+    /// Made of the seven tables, not of what they were made of.
+    fn new(seven: &Seven) -> Self {
+        let one = 127 << 23;
+        let log = |m: u32, dm: u32| seven.log(one | m << 12 | dm).unwrap_or(0);
+        let logs = |m: u32| {
+            let base = log(m, 0);
+            // The correction is at most 0.7 steps, so it is 0 up to some Δm and 1 from there on.
+            let (mut low, mut high) = (0, 4096);
+            while low < high {
+                let middle = (low + high) / 2;
+                if log(m, middle) > base { high = middle } else { low = middle + 1 }
+            }
+            (base as u16, low as u16)
+        };
+        let mut merged =
+            Merged { logs: Box::new([(0, 0); 2048]), mi: Box::new([MISS; 2 * MI_HALF]), exp_t: Box::new([0; 1 << 17]) };
+        (0..).zip(merged.logs.iter_mut()).for_each(|(m, to)| *to = logs(m));
+        for k in 0..MI_HALF as i32 {
+            merged.mi[k as usize] = seven.mi[place(-k)];
+            merged.mi[MI_HALF + k as usize] = seven.mi[place(k + 1)];
+        }
+        (-2 * HALF..2 * HALF).zip(merged.exp_t.iter_mut()).for_each(|(t, to)| *to = seven.exp_t[place(t)]);
+        merged
+    }
+
+    /// The logarithm of a magnitude whose exponent is among [`EXPONENTS`].
+    #[inline(always)]
+    fn log(&self, magnitude: u32) -> i32 {
+        let (base, from) = self.logs[(magnitude >> 12 & 0x7ff) as usize];
+        let exponent = (magnitude >> 23) as i32 - 127;
+        exponent * STEPS + i32::from(base) + i32::from((magnitude & 0xfff) >= u32::from(from))
+    }
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Tables::new()
+    }
+}
+
+impl Tables {
+    /// Computes all tables.
+    pub fn new() -> Self {
+        let seven = Seven::new();
+        Tables { merged: Merged::new(&seven), seven }
+    }
+
+    /// What the seven tables take on a switch.
+    pub fn bytes(&self) -> usize {
+        self.seven.bytes()
+    }
+
+    /// `x + y` as a switch makes it, lookup by lookup.
+    pub fn add_by_seven(&self, x: f32, y: f32) -> f32 {
+        let (large, small) = ordered(x, y);
+        let (above, below) = (large & !SIGN, small & !SIGN);
+        let opposite = (large ^ small) & SIGN != 0;
+        if above >= INFINITY || (opposite && above == below) {
+            return special(large, small);
+        }
+        let (Some(i), Some(j)) = (self.seven.log(above), self.seven.log(below)) else { return f32::from_bits(large) };
+        // Rounding may put the smaller operand a step above the larger.
+        let z = (j - i).min(0);
+        let sigma = self.seven.mi[place(if opposite { 1 - z } else { z })];
+        if sigma <= NOTHING {
+            return without(sigma, large);
+        }
+        let t = self.seven.exp_t[place(i + i32::from(sigma))];
+        made(t, large)
+    }
+
+    /// `x + y` as a switch makes it.
+    #[inline]
+    pub fn add(&self, x: f32, y: f32) -> f32 {
+        let (large, small) = ordered(x, y);
+        let (above, below) = (large & !SIGN, small & !SIGN);
+        let opposite = (large ^ small) >> 31;
+        // Without a branch on the sign, which nobody can predict.
+        let known = (above < EXPONENTS.end << 23) & (below >= EXPONENTS.start << 23) & (large ^ small != SIGN);
+        if !known {
+            return unknown(large, small);
+        }
+        let i = self.merged.log(above);
+        let k = (i - self.merged.log(below)).max(0) as usize;
+        let sigma = self.merged.mi[(opposite as usize * MI_HALF) | k.min(MI_HALF - 1)];
+        if sigma <= NOTHING {
+            return without(sigma, large);
+        }
+        made(self.merged.exp_t[(i + i32::from(sigma) + 2 * HALF) as usize & (4 * HALF as usize - 1)], large)
+    }
+}
+
+/// The bits of the operands, the larger magnitude first; of equal ones in any order, since both are alike or cancel.
+#[inline(always)]
+fn ordered(x: f32, y: f32) -> (u32, u32) {
+    // With the sign at the low end, so that the order is that of whole numbers and takes no branch.
+    let (x, y) = (x.to_bits().rotate_left(1), y.to_bits().rotate_left(1));
+    (x.max(y).rotate_right(1), x.min(y).rotate_right(1))
+}
+
+/// A number from an entry of the final expTable, with the sign of `large`; `large` itself where there is no entry.
+#[inline(always)]
+fn made(entry: u16, large: u32) -> f32 {
+    match entry {
+        MISS_EXP => f32::from_bits(large),
+        0 => 0.0,
+        _ => f32::from_bits((u32::from(entry) + OFFSET) << SHIFT | large & SIGN),
+    }
+}
+
+/// What a miss of the miTable leaves, and what operands that cancel.
+#[cold]
+fn without(sigma: i16, large: u32) -> f32 {
+    if sigma == MISS { f32::from_bits(large) } else { 0.0 }
+}
+
+/// Operands beyond the exponents that have a logarithm, or that cancel.
+#[cold]
+fn unknown(large: u32, small: u32) -> f32 {
+    let cancel = large ^ small == SIGN;
+    if large & !SIGN >= INFINITY || cancel { special(large, small) } else { f32::from_bits(large) }
+}
+
+/// Equal magnitudes of opposite signs, infinities, and what is not a number, for which the exponent 255 is an entry of its
+/// own.
+fn special(large: u32, small: u32) -> f32 {
+    match large & !SIGN {
+        INFINITY if large ^ small == SIGN => f32::NAN,
+        INFINITY => f32::from_bits(large),
+        above if above > INFINITY => f32::NAN,
+        _ => 0.0,
+    }
+}

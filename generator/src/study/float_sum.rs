@@ -1,0 +1,204 @@
+//! `kind = "float_sum"`: how precise are sums of two floats that a switch makes (LIBRA §5.5, Table 2)?
+//!
+//! Two data sets: numbers with the shape of gradients (R1; the paper's own are not published, ours are those of
+//! [`crate::gradient`]), and uniform ones in (−1, 1) (R2). Two methods: lookup tables, and integers with a factor that
+//! is negotiated or given.
+
+use rand::RngExt;
+
+use super::{Finding, Study};
+use crate::config::Section;
+use crate::gradient::Pool;
+use crate::registry::Named;
+use crate::seed::Seed;
+use crate::sparse::float::Tables;
+use crate::sparse::float::integer::{Integer, Overflow, negotiated};
+use crate::sparse::float::precision::Precision;
+use crate::{Error, Result};
+
+/// See the module.
+pub(super) struct FloatSum;
+
+/// Most pairs: more is a mistake, and would fill the memory.
+const PAIRS_MAX: u32 = 100_000_000;
+/// Operands of a sum: workers that negotiate.
+const OPERANDS: u32 = 2;
+/// Unit of precisions: shown in percent, with digits enough to tell 99.92 from 99.87.
+const PRECISION: &str = "precision";
+
+impl Named for FloatSum {
+    fn name(&self) -> &'static str {
+        "float_sum"
+    }
+
+    fn about(&self) -> &'static str {
+        "precision of floating-point sums by lookup tables and by scaled integers (LIBRA Table 2)"
+    }
+}
+
+impl Study for FloatSum {
+    fn keys(&self) -> &'static [&'static str] {
+        &["method", "data", "pairs", "scale", "overflow"]
+    }
+
+    fn metrics(&self) -> &'static [&'static str] {
+        &[
+            "sum_precision_median",
+            "sum_precision_mean",
+            "sum_precision_mean_clamped",
+            "sum_precision_p01",
+            "sum_scale",
+            "sums_of_zero",
+            "table_bytes",
+        ]
+    }
+
+    fn run(&self, section: &mut Section, seed: Seed) -> Result<Vec<Finding>> {
+        let pairs: u32 = section.get("pairs", 100_000u32)?;
+        if !(1..=PAIRS_MAX).contains(&pairs) {
+            return Err(Error::config(format!("{}: {pairs} is not from 1 to {PAIRS_MAX}", section.place("pairs"))));
+        }
+        let values = read_data(section, seed, pairs as usize * OPERANDS as usize)?;
+        let all = || values.as_chunks::<2>().0.iter().map(|[x, y]| (*x, *y));
+        let method: String = section.get("method", "tables")?;
+        let (precision, more) = match method.as_str() {
+            "tables" => {
+                let tables = Tables::new();
+                let bytes = Finding::new("table_bytes", "bytes", tables.bytes() as f64);
+                (Precision::of(all(), |x, y| tables.add(x, y)), bytes)
+            }
+            "integer" => {
+                let integer = read_integer(section, &values)?;
+                let scale = Finding::new("sum_scale", "factor", f64::from(integer.scale));
+                (Precision::of(all(), |x, y| integer.add(x, y)), scale)
+            }
+            other => {
+                let place = section.place("method");
+                return Err(Error::config(format!("{place}: \"{other}\" is not known; there are: tables, integer")));
+            }
+        };
+        Ok(vec![
+            Finding::new("sum_precision_median", PRECISION, precision.median()),
+            Finding::new("sum_precision_mean", PRECISION, precision.mean()),
+            Finding::new("sum_precision_mean_clamped", PRECISION, precision.mean_clamped()),
+            Finding::new("sum_precision_p01", PRECISION, precision.quantile(0.01)),
+            Finding::new("sums_of_zero", "pairs", precision.without as f64),
+            more,
+        ])
+    }
+}
+
+/// The operands, all of them.
+fn read_data(section: &mut Section, seed: Seed, n: usize) -> Result<Vec<f32>> {
+    let data: String = section.get("data", "gradients")?;
+    match data.as_str() {
+        "gradients" => Ok(Pool::new(seed, n).from(0)[..n].to_vec()),
+        "uniform" => {
+            let mut stream = seed.stream("study.float_sum", 0, 0);
+            Ok((0..n).map(|_| stream.random_range(-1.0f32..1.0)).collect())
+        }
+        other => {
+            let place = section.place("data");
+            Err(Error::config(format!("{place}: \"{other}\" is not known; there are: gradients, uniform")))
+        }
+    }
+}
+
+/// The factor and what is done about overflow.
+fn read_integer(section: &mut Section, values: &[f32]) -> Result<Integer> {
+    let overflow: String = section.get("overflow", "saturate")?;
+    let overflow = match overflow.as_str() {
+        "saturate" => Overflow::Saturate,
+        "wrap" => Overflow::Wrap,
+        other => {
+            let place = section.place("overflow");
+            return Err(Error::config(format!("{place}: \"{other}\" is not known; there are: saturate, wrap")));
+        }
+    };
+    let text: String = match section.get::<String>("scale", "negotiated") {
+        Ok(text) => text,
+        Err(_) => section.get::<f64>("scale", 1.0)?.to_string(),
+    };
+    let scale = match text.as_str() {
+        "negotiated" => Some(negotiated(values, OPERANDS)),
+        number => number.parse::<f32>().ok().filter(|scale| scale.is_normal() && *scale > 0.0),
+    };
+    let scale = scale.ok_or_else(|| {
+        let place = section.place("scale");
+        Error::config(format!(
+            "{place}: {text} is no factor; write \"negotiated\", or a number from {:e} to {:e}",
+            f32::MIN_POSITIVE,
+            f32::MAX
+        ))
+    })?;
+    Ok(Integer { scale, overflow })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Value;
+
+    fn find(values: &[(&str, Value)]) -> Result<Vec<Finding>> {
+        FloatSum.run(&mut Section::of("study", values), Seed(1))
+    }
+
+    fn get(findings: &[Finding], metric: &str) -> f64 {
+        findings.iter().find(|finding| finding.metric == metric).and_then(|finding| finding.value).unwrap()
+    }
+
+    #[test]
+    fn tables_are_as_precise_as_published() {
+        for data in ["gradients", "uniform"] {
+            let found = find(&[("data", data.into())]).unwrap();
+            // §5.5: "over 99.8 %".
+            assert!(get(&found, "sum_precision_mean") > 0.998, "{data}");
+            assert!(get(&found, "sum_precision_median") > 0.9992, "{data}");
+            assert_eq!(get(&found, "table_bytes"), 418_304.0);
+        }
+    }
+
+    #[test]
+    fn integers_are_precise_with_a_negotiated_factor_and_not_with_a_small_one() {
+        for (data, least) in [("gradients", 0.999), ("uniform", 0.9999)] {
+            let negotiated = [("method", "integer".into()), ("data", data.into())];
+            assert!(get(&find(&negotiated).unwrap(), "sum_precision_mean") > least, "{data}");
+        }
+        let small = [("method", "integer".into()), ("data", "uniform".into()), ("scale", 2.0.into())];
+        let found = find(&small).unwrap();
+        assert!(get(&found, "sum_precision_mean_clamped") < 0.6);
+        assert_eq!(get(&found, "sum_scale"), 2.0);
+        let large = [("method", "integer".into()), ("data", "uniform".into()), ("scale", 1i64.into())];
+        assert!(get(&find(&large).unwrap(), "sum_precision_median") < 0.1);
+    }
+
+    #[test]
+    fn what_is_no_value_is_refused() {
+        for (key, value) in [
+            ("method", Value::from("guess")),
+            ("data", "normal".into()),
+            ("pairs", 0i64.into()),
+            ("scale", "much".into()),
+            ("scale", (-1.0).into()),
+            ("scale", 0i64.into()),
+            ("overflow", "explode".into()),
+        ] {
+            let mut values = vec![(key, value)];
+            if key != "method" {
+                values.push(("method", "integer".into()));
+            }
+            let message = find(&values).unwrap_err().to_string();
+            assert!(message.contains(&format!("study.{key}")), "{message}");
+        }
+    }
+
+    #[test]
+    fn metrics_and_keys_are_declared() {
+        for method in ["tables", "integer"] {
+            let mut section = Section::of("study", &[("method", method.into())]);
+            let found = FloatSum.run(&mut section, Seed(2)).unwrap();
+            assert!(found.iter().all(|finding| FloatSum.metrics().contains(&finding.metric.as_str())));
+            assert!(section.asked().iter().all(|key| FloatSum.keys().contains(&key.as_str())));
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `kind = "negotiation"`: how long workers take to agree on a scaling factor (LIBRA §5.5, Figure 17).
+//!
+//! A worker sends its largest exponent, a coordinator collects those of all and answers each. Our model: a fixed time of
+//! hosts (kernel launches, copies, wake-ups: a negotiation stands between two phases of an iteration), a time per
+//! worker at the coordinator, and the wires. The paper states two numbers, and the two times of hosts are fitted to
+//! them; the wires alone take microseconds, and are told beside it.
+
+use super::{Finding, Study};
+use crate::config::Section;
+use crate::registry::Named;
+use crate::seed::Seed;
+use crate::time::SECOND;
+use crate::units::{Rate, Span};
+use crate::{Error, Result};
+
+/// See the module.
+pub(super) struct Negotiation;
+
+/// The smallest Ethernet frame with preamble, FCS and gap: an exponent is one byte.
+const FRAME_BITS: f64 = 84.0 * 8.0;
+/// Picoseconds of a nanosecond.
+const PS: f64 = 1000.0;
+
+impl Named for Negotiation {
+    fn name(&self) -> &'static str {
+        "negotiation"
+    }
+
+    fn about(&self) -> &'static str {
+        "delay of agreeing on a scaling factor, per iteration, hosts fitted (LIBRA Figure 17)"
+    }
+}
+
+impl Study for Negotiation {
+    fn keys(&self) -> &'static [&'static str] {
+        &["workers", "round_trip", "rate", "host_time", "worker_time"]
+    }
+
+    fn metrics(&self) -> &'static [&'static str] {
+        &["negotiation_delay", "negotiation_wire"]
+    }
+
+    fn run(&self, section: &mut Section, _seed: Seed) -> Result<Vec<Finding>> {
+        let workers: u32 = section.get("workers", 8u32)?;
+        if workers == 0 {
+            return Err(Error::config(format!("{}: 0 is not from 1 to {}", section.place("workers"), u32::MAX)));
+        }
+        let mut time = |key, default: &str| Ok(section.get::<Span>(key, default)?.ps() as f64 / PS);
+        let (round_trip, host, each) =
+            (time("round_trip", "10us")?, time("host_time", "90ms")?, time("worker_time", "1.25ms")?);
+        let rate: Rate = section.get("rate", "100Gbps")?;
+        if rate.bps() == 0 {
+            return Err(Error::config(format!("{}: a rate is above 0", section.place("rate"))));
+        }
+        let frame_ns = FRAME_BITS / rate.bps() as f64 * (SECOND as f64 / PS);
+        // Requests queue at the coordinator's link, answers leave it one after another.
+        let wire = round_trip + 2.0 * f64::from(workers) * frame_ns;
+        let delay = host + f64::from(workers) * each + wire;
+        Ok(vec![Finding::new("negotiation_delay", "ns", delay), Finding::new("negotiation_wire", "ns", wire)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(workers: i64) -> Vec<f64> {
+        let mut section = Section::of("study", &[("workers", workers.into())]);
+        Negotiation.run(&mut section, Seed(1)).unwrap().iter().filter_map(|finding| finding.value).collect()
+    }
+
+    #[test]
+    fn the_two_published_delays_are_met_and_wires_take_microseconds() {
+        for (workers, published) in [(8, 100e6), (32, 130e6)] {
+            let [delay, wire] = find(workers)[..] else { panic!("two findings") };
+            assert!((delay - published).abs() < 1e6, "{workers}: {delay}");
+            assert!((10_000.0..11_000.0).contains(&wire), "{wire}");
+        }
+        // By hand: 84 bytes at 100 Gbit/s last 6.72 ns.
+        assert!((find(1)[1] - 10_013.44).abs() < 1e-6);
+    }
+
+    #[test]
+    fn what_is_no_value_is_refused() {
+        for (key, value) in [("workers", 0i64.into()), ("rate", "0Gbps".into()), ("host_time", "much".into())] {
+            let message = Negotiation.run(&mut Section::of("study", &[(key, value)]), Seed(1)).unwrap_err().to_string();
+            assert!(message.contains(&format!("study.{key}")), "{message}");
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! What the switch does with each kind of packet that is for it.
+
+use pktgen_generator::record::{Action, PacketId, Reason};
+use pktgen_generator::sparse::pipeline::passes;
+use pktgen_generator::time::Time;
+use pktgen_generator::wire::frame::{HEAD, Template, set_udp_checksum};
+use pktgen_generator::wire::libra::{
+    HEADER, HOT_PAIR, Header, Kind as Wire, RESULT_HEAD, RESULT_PAIRS, ResultHead, emit_hot,
+};
+
+use super::Libra;
+use super::job::Verdict;
+use super::line::To;
+use super::ranks::Ranks;
+use super::records::Seen;
+use super::registers::Read;
+use super::results::{Kept, RESENDS, delay};
+use crate::frame::{Frame, Kind};
+use crate::target::context::Context;
+
+/// How a result is sent: what stands before its sums, and with what number and attempt.
+#[derive(Clone, Copy)]
+struct Sending {
+    t: Time,
+    job: u16,
+    number: u32,
+    /// The worker that gets it alone.
+    alone: Option<u32>,
+    /// Whose packet made it leave, where no packet opened the sum.
+    asked: PacketId,
+    /// Where it goes, as a frame has it.
+    flow: u16,
+}
+
+impl Libra {
+    /// The pairs of a packet and how often it goes through the pipeline, or none if it was dropped.
+    #[inline]
+    fn read(&mut self, frame: &Frame, context: &mut Context) -> Option<(Read, u32)> {
+        let Some(read) = Read::of(&context.pool.payload(frame)[HEADER..], self.hot) else {
+            context.drop(*frame, Reason::Malformed);
+            return None;
+        };
+        // A register can be read and written once per pass (LIBRA §4).
+        let found = passes(read.pairs(), &self.known.layout, &mut self.scratch);
+        if found.recirculations() > self.known.max_recirculations {
+            self.counts.too_many_passes += 1;
+            context.drop(*frame, Reason::Malformed);
+            return None;
+        }
+        self.counts.recirculations += u64::from(found.recirculations());
+        self.counts.conflicts += u64::from(found.extra);
+        self.counts.passes_max = self.counts.passes_max.max(u64::from(found.max));
+        Some((read, found.max))
+    }
+
+    /// Gradients (LIBRA §3.5): added to their registers unless they were before, and acknowledged in any case (§3.6).
+    #[inline]
+    pub(super) fn push(&mut self, worker: u32, header: &Header, frame: &Frame, context: &mut Context) {
+        self.counts.packets += 1;
+        let Some((read, mut passes)) = self.read(frame, context) else { return };
+        let (Some(member), Some(job)) =
+            (self.members.get_mut(worker as usize), self.jobs.get_mut(usize::from(header.job)))
+        else {
+            return context.drop(*frame, Reason::UnknownJob);
+        };
+        match job.judge(self.settings.writes, worker, header, &member.record) {
+            Verdict::Beyond => {
+                self.counts.beyond += 1;
+                return context.drop(*frame, Reason::TableFull);
+            }
+            Verdict::Copy => {
+                self.counts.copies += 1;
+                passes = 1;
+            }
+            Verdict::Duplicate { mistaken } => {
+                self.counts.duplicates += 1;
+                if mistaken {
+                    self.counts.mistaken += 1;
+                    member.record.take(header.seq >> 1, header.attempt);
+                }
+                context.books.dropped(frame.t, frame, Reason::Duplicate, None);
+                passes = 1;
+            }
+            Verdict::Take { again } => {
+                self.counts.pairs += read.pairs().len() as u64;
+                match again {
+                    true => self.counts.repeated += 1,
+                    false => member.record.take(header.seq >> 1, header.attempt),
+                }
+                if let Some(bloom) = &mut job.bloom {
+                    bloom.insert(worker, header.seq);
+                }
+                let opener = *job.opener.get_or_insert(frame.packet);
+                job.registers.add(read.pairs(), &self.settings.adder);
+                context.books.yields(frame.t, frame.packet, Action::Merged, opener);
+            }
+        }
+        self.acknowledge(worker, header, frame, passes, context);
+    }
+
+    /// The frame becomes the ACK of what was in it.
+    #[inline]
+    fn acknowledge(&mut self, worker: u32, header: &Header, frame: &Frame, passes: u32, context: &mut Context) {
+        self.counts.acks += 1;
+        let member = &self.members[worker as usize];
+        let len = HEAD + HEADER;
+        let ack = Frame {
+            worker,
+            len: len as u16,
+            cluster: member.job,
+            kind: Kind::Control,
+            ..context.unshare(frame)
+        };
+        let bytes = &mut context.pool.bytes_mut(ack.buffer)[..len];
+        member.alone.emit(bytes);
+        Header { kind: Wire::Ack, ..*header }.emit(&mut bytes[HEAD..]);
+        if self.place.udp_checksum {
+            set_udp_checksum(bytes);
+        }
+        let to = To::Port(member.port);
+        self.send(ack, passes, to);
+    }
+
+    /// A worker has pushed all of its iteration.
+    pub(super) fn end(&mut self, worker: u32, header: &Header, frame: &Frame, context: &mut Context) {
+        let Some(iteration) = context.pool.payload(frame)[HEADER..].first_chunk().map(|b| u32::from_be_bytes(*b)) else {
+            return context.drop(*frame, Reason::Malformed);
+        };
+        let (Some(member), Some(job)) =
+            (self.members.get_mut(worker as usize), self.jobs.get_mut(usize::from(header.job)))
+        else {
+            return context.drop(*frame, Reason::UnknownJob);
+        };
+        let newer = member.ended.is_none_or(|last| iteration > last);
+        // Nobody ends an iteration while others have not ended the one before.
+        if newer && job.ended.contains(member.rank) {
+            return context.drop(*frame, Reason::Malformed);
+        }
+        match member.record.look(header.seq >> 1) {
+            Seen::Beyond => {
+                self.counts.beyond += 1;
+                return context.drop(*frame, Reason::TableFull);
+            }
+            Seen::New => member.record.take(header.seq >> 1, header.attempt),
+            Seen::Taken(_) => {}
+        }
+        if newer {
+            self.counts.ends += 1;
+            member.ended = Some(iteration);
+            job.ended.insert(member.rank);
+            job.results.has_all(member.rank);
+        }
+        let all = newer && job.ended.len() == job.workers;
+        self.trim_timers();
+        let asked = *frame;
+        self.acknowledge(worker, header, frame, 1, context);
+        if all {
+            self.finish(header.job.into(), &asked, context);
+        }
+    }
+
+    /// All workers ended the iteration: its sums go to all of them, and the registers are empty again.
+    fn finish(&mut self, number: u16, asked: &Frame, context: &mut Context) {
+        let Some(job) = self.jobs.get_mut(usize::from(number)) else { return };
+        job.ended = Ranks::default();
+        let opener = job.opener.take();
+        let parts = job.registers.used().count().div_ceil(RESULT_PAIRS).max(1) as u16;
+        let (latency, missing) = (self.settings.latency, Ranks::first(job.workers));
+        let due = asked.t.saturating_add(latency).saturating_add(self.settings.result_timeout);
+        let mut used = job.registers.used();
+        let first = job.results.next();
+        for part in 0..parts {
+            let mut pairs = [(0, 0.0); RESULT_PAIRS];
+            let mut len = 0;
+            for (room, pair) in pairs.iter_mut().zip(&mut used) {
+                *room = pair;
+                len += 1;
+            }
+            job.results.keep(Kept::new(opener, (part, parts), missing, due, &pairs[..len]));
+        }
+        drop(used);
+        job.registers.clear();
+        // What the network delays beyond this is new again to a filter.
+        if let Some(bloom) = job.bloom.as_mut().filter(|_| !self.known.asynchronous) {
+            bloom.clear();
+        }
+        self.counts.sums += u64::from(opener.is_some());
+        for part in 0..parts {
+            let number_of = first.wrapping_add(part.into());
+            self.timers.push(due, number, number_of, 0);
+            self.counts.results += 1;
+            let sending = Sending {
+                t: asked.t,
+                job: number,
+                number: number_of,
+                alone: None,
+                asked: asked.packet,
+                flow: asked.flow,
+            };
+            self.send_result(sending, To::Everyone { first: part == 0 }, context);
+        }
+    }
+
+    /// Sends a result that is kept.
+    fn send_result(&mut self, sending: Sending, to: To, context: &mut Context) {
+        let Sending { t, job: number, alone, asked, flow, .. } = sending;
+        let Some(job) = self.jobs.get_mut(usize::from(number)) else { return };
+        let Some(kept) = job.results.get(sending.number) else { return };
+        let len = HEAD + HEADER + RESULT_HEAD + kept.pairs().len() * HOT_PAIR;
+        let buffer = context.pool.take();
+        let Some(bytes) = context.pool.bytes_mut(buffer).get_mut(..len) else {
+            self.counts.no_room += 1;
+            return context.pool.release(buffer);
+        };
+        let headers: &mut Template = match alone.and_then(|worker| self.members.get_mut(worker as usize)) {
+            Some(member) => &mut member.alone,
+            None => &mut job.all,
+        };
+        let usual = headers.frame_bytes();
+        headers.set_length(len);
+        headers.emit(bytes);
+        headers.set_length(usual);
+        let seq = sending.number.wrapping_mul(2);
+        Header { kind: Wire::Result, attempt: kept.attempt, job: number as u8, seq }.emit(&mut bytes[HEAD..]);
+        let (part, parts) = kept.part;
+        ResultHead { part, parts, opener: kept.opener }.emit(&mut bytes[HEAD..]);
+        emit_hot(kept.pairs(), &mut bytes[HEAD + HEADER + RESULT_HEAD..]);
+        if self.place.udp_checksum {
+            set_udp_checksum(bytes);
+        }
+        let packet = kept.opener.unwrap_or(asked);
+        let frame = Frame {
+            t,
+            packet,
+            buffer,
+            worker: alone.unwrap_or(packet.worker()),
+            len: len as u16,
+            cluster: number,
+            flow,
+            head: HEAD as u8,
+            // Nobody sent what is in a result without a sum: it has no place in the books.
+            kind: if kept.opener.is_some() { Kind::Result } else { Kind::Control },
+        };
+        self.send(frame, 1, to);
+    }
+
+    /// A result was not acknowledged in time (LIBRA §3.6): it goes to each worker that misses it.
+    pub(super) fn resend(&mut self, number: u16, result: u32, context: &mut Context) {
+        let Some(job) = self.jobs.get_mut(usize::from(number)) else { return };
+        let Some(kept) = job.results.get(result) else { return };
+        let missing = kept.missing;
+        if kept.attempt >= RESENDS {
+            self.counts.given_up += u64::from(missing.len());
+            kept.missing = Ranks::default();
+            job.results.trim();
+            return;
+        }
+        kept.attempt += 1;
+        let attempt = kept.attempt;
+        let wait = delay(self.settings.result_timeout, attempt);
+        kept.due = self.now.saturating_add(self.settings.latency).saturating_add(wait);
+        self.timers.push(kept.due, number, result, attempt);
+        let before = u32::from(number) * self.known.sparse.workers_per_job();
+        for rank in missing.iter() {
+            let worker = before + rank;
+            let Some(port) = self.members.get(worker as usize).map(|member| member.port) else { continue };
+            self.counts.resent += 1;
+            let (t, asked) = (self.now, PacketId::new(worker, 0, 0));
+            let sending =
+                Sending { t, job: number, number: result, alone: Some(worker), asked, flow: self.place.server };
+            self.send_result(sending, To::Port(port), context);
+        }
+    }
+
+    /// A worker has a result.
+    pub(super) fn acknowledged(&mut self, worker: u32, header: &Header, frame: &Frame, context: &mut Context) {
+        self.counts.confirmed += 1;
+        if let (Some(member), Some(job)) =
+            (self.members.get(worker as usize), self.jobs.get_mut(usize::from(header.job)))
+        {
+            job.results.acknowledged(member.rank, header.seq >> 1);
+        }
+        self.trim_timers();
+        context.pool.release(frame.buffer);
+    }
+
+    /// Timers of results that everybody has are forgotten, so that nothing wakes up for them.
+    fn trim_timers(&mut self) {
+        let jobs = &mut self.jobs;
+        self.timers.trim(|job, number| jobs.get_mut(usize::from(job)).is_some_and(|job| job.results.get(number).is_some()));
+    }
+
+    /// A worker asks for registers: it gets its packet back with their values in it.
+    pub(super) fn pull(&mut self, worker: u32, header: &Header, frame: &Frame, context: &mut Context) {
+        let Some((read, passes)) = self.read(frame, context) else { return };
+        let (Some(member), Some(job)) =
+            (self.members.get_mut(worker as usize), self.jobs.get_mut(usize::from(header.job)))
+        else {
+            return context.drop(*frame, Reason::UnknownJob);
+        };
+        match member.record.look(header.seq >> 1) {
+            Seen::Beyond => {
+                self.counts.beyond += 1;
+                return context.drop(*frame, Reason::TableFull);
+            }
+            // Asked twice it is answered twice; it is remembered so that the numbers have no gaps.
+            Seen::New => member.record.take(header.seq >> 1, header.attempt),
+            Seen::Taken(_) => {}
+        }
+        self.counts.pulls += 1;
+        let mut pairs = [(0, 0.0); pktgen_generator::wire::libra::HOT_PAIRS];
+        for (room, (index, _)) in pairs.iter_mut().zip(read.pairs()) {
+            *room = (*index, job.registers.get(*index));
+        }
+        let answer = Frame { worker, cluster: member.job, kind: Kind::Control, ..context.unshare(frame) };
+        let len = usize::from(answer.len);
+        let bytes = &mut context.pool.bytes_mut(answer.buffer)[..len];
+        let usual = member.alone.frame_bytes();
+        member.alone.set_length(len);
+        member.alone.emit(bytes);
+        member.alone.set_length(usual);
+        emit_hot(&pairs[..read.pairs().len()], &mut bytes[HEAD + HEADER..]);
+        if self.place.udp_checksum {
+            set_udp_checksum(bytes);
+        }
+        let to = To::Port(member.port);
+        self.send(answer, passes, to);
+    }
+}

@@ -1,0 +1,198 @@
+//! What a switch remembers of the packets that it took, so that none is added twice (LIBRA §3.6, "repeat-write-error").
+//!
+//! A worker never sends a packet `window` or more numbers after its oldest one without ACK. So of the numbers from the
+//! lowest missing one on, `window` at most can be in use, and everything below is old, however late it comes: a ring is
+//! enough. It also has the attempts, to tell a copy that the network made from a further attempt.
+
+/// What is known of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// It was not taken.
+    New,
+    /// It was taken, with this attempt; none if that is forgotten.
+    Taken(Option<u8>),
+    /// No worker that keeps to its window sends it yet.
+    Beyond,
+}
+
+/// The record of one worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Record {
+    /// Lowest number that was not taken.
+    floor: u32,
+    /// One more than the highest that was.
+    top: u32,
+    /// Of the last numbers below `top`: the attempt that was taken, plus one; 0 if none was.
+    ring: Vec<u8>,
+}
+
+impl Record {
+    /// Of so many numbers or more.
+    pub(super) fn new(numbers: u32) -> Self {
+        Record { floor: 0, top: 0, ring: vec![0; numbers.next_power_of_two() as usize] }
+    }
+
+    #[inline]
+    fn at(&self, number: u32) -> usize {
+        number as usize & (self.ring.len() - 1)
+    }
+
+    /// Lowest number that is remembered, and the one after the highest.
+    pub(super) fn span(&self) -> (u32, u32) {
+        (self.top.saturating_sub(self.ring.len() as u32), self.top)
+    }
+
+    /// What is known of `number`.
+    #[inline]
+    pub(super) fn look(&self, number: u32) -> Seen {
+        if number >= self.top {
+            let fits = u64::from(number) < u64::from(self.floor) + self.ring.len() as u64;
+            return if fits { Seen::New } else { Seen::Beyond };
+        }
+        if number < self.span().0 {
+            return Seen::Taken(None);
+        }
+        match self.ring[self.at(number)] {
+            0 if number >= self.floor => Seen::New,
+            0 => Seen::Taken(None),
+            attempt => Seen::Taken(Some(attempt - 1)),
+        }
+    }
+
+    /// `number` is taken, with this attempt: one of which [`look`](Self::look) said that it is new.
+    #[inline]
+    pub(super) fn take(&mut self, number: u32, attempt: u8) {
+        while self.top <= number {
+            let at = self.at(self.top);
+            self.ring[at] = 0;
+            self.top += 1;
+        }
+        let at = self.at(number);
+        self.ring[at] = attempt + 1;
+        while self.floor < self.top && self.ring[self.at(self.floor)] != 0 {
+            self.floor += 1;
+        }
+    }
+
+    /// Floor and top, to be moved to another switch.
+    pub(super) fn bounds(&self) -> (u32, u32) {
+        (self.floor, self.top)
+    }
+
+    /// What the ring says of `number`, to be moved.
+    pub(super) fn raw(&self, number: u32) -> u8 {
+        self.ring[self.at(number)]
+    }
+
+    /// Takes over bounds that another switch had. Those that cannot be are refused.
+    pub(super) fn set_bounds(&mut self, floor: u32, top: u32) -> bool {
+        let fits = floor <= top && (top - floor) as usize <= self.ring.len();
+        if fits {
+            (self.floor, self.top) = (floor, top);
+        }
+        fits
+    }
+
+    /// Takes over what a ring said of `number`.
+    pub(super) fn set_raw(&mut self, number: u32, raw: u8) {
+        let at = self.at(number);
+        self.ring[at] = raw.min(16);
+    }
+}
+
+/// The Bloom filter of one job in the pipeline (LIBRA §3.6).
+///
+/// It never forgets a packet, but takes some for known that are not: they are acknowledged and in no sum. In
+/// synchronous training it is cleared with the registers: what the network delays beyond that is new again. In
+/// asynchronous training there is no such moment: it fills up, until it takes every resent packet for known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Bloom {
+    pub(super) words: Vec<u64>,
+    bits: u32,
+    hashes: u32,
+}
+
+impl Bloom {
+    /// Of so many bits; a packet sets `hashes` of them.
+    pub(super) fn new(bits: u32, hashes: u32) -> Self {
+        Bloom { words: vec![0; bits.div_ceil(64) as usize], bits, hashes }
+    }
+
+    /// The bits of a packet (our choice: two halves of one hash make all; the paper has none).
+    fn places(&self, worker: u32, seq: u32) -> impl Iterator<Item = u32> + use<> {
+        let mut x = u64::from(worker) << 32 | u64::from(seq);
+        // The finaliser of MurmurHash3, after a constant that moves 0 away from itself.
+        x = (x ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        x = (x ^ (x >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+        x ^= x >> 33;
+        let (first, step, bits) = (x as u32, (x >> 32) as u32 | 1, self.bits);
+        (0..self.hashes).map(move |i| first.wrapping_add(i.wrapping_mul(step)) % bits)
+    }
+
+    /// Enters a packet.
+    pub(super) fn insert(&mut self, worker: u32, seq: u32) {
+        for place in self.places(worker, seq) {
+            self.words[place as usize / 64] |= 1 << (place % 64);
+        }
+    }
+
+    /// Was it entered? Yes may be wrong, no is right.
+    pub(super) fn contains(&self, worker: u32, seq: u32) -> bool {
+        self.places(worker, seq).all(|place| self.words[place as usize / 64] >> (place % 64) & 1 == 1)
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        self.words.fill(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        /// A worker that keeps to its window, packets that arrive in any order, as often as they like and as late as
+        /// they like: the ring knows what a map knows.
+        #[test]
+        fn a_ring_knows_what_a_map_of_everything_knows(
+            window in 1u32..20, room in 0u32..9, steps in prop::collection::vec((0u32..1000, 0u8..16, any::<bool>()), 1..300),
+        ) {
+            let (mut record, mut taken) = (Record::new(window + room), BTreeMap::new());
+            for (draw, attempt, late) in steps {
+                let oldest = (0..).find(|n| !taken.contains_key(n)).unwrap();
+                let number = if late { draw % (oldest + 1) } else { oldest + draw % window };
+                match taken.get(&number) {
+                    None => {
+                        prop_assert_eq!(record.look(number), Seen::New);
+                        record.take(number, attempt);
+                        taken.insert(number, attempt);
+                    }
+                    Some(first) => match record.look(number) {
+                        Seen::Taken(Some(attempt)) => prop_assert_eq!(attempt, *first),
+                        seen => prop_assert_eq!((seen, number < record.span().0), (Seen::Taken(None), true)),
+                    },
+                }
+            }
+            let oldest = (0..).find(|n| !taken.contains_key(n)).unwrap();
+            let room = (window + room).next_power_of_two();
+            prop_assert_eq!(record.look(oldest + room), Seen::Beyond);
+            prop_assert_eq!(record.look(oldest + room - 1) == Seen::Beyond, false);
+        }
+    }
+
+    #[test]
+    fn a_filter_forgets_nothing_and_errs_as_often_as_theory_says() {
+        let (bits, hashes, packets) = (1u32 << 14, 3, 3000u32);
+        let mut bloom = Bloom::new(bits, hashes);
+        (0..packets).for_each(|i| bloom.insert(i % 8, i / 8 * 2));
+        assert!((0..packets).all(|i| bloom.contains(i % 8, i / 8 * 2)));
+        let wrong = (0..100_000u32).filter(|i| bloom.contains(i % 8, 1_000_000 + i * 2)).count() as f64 / 1e5;
+        let theory = (1.0 - (-f64::from(hashes * packets) / f64::from(bits)).exp()).powi(hashes as i32);
+        assert!((wrong / theory - 1.0).abs() < 0.1, "{wrong} instead of {theory}");
+        bloom.clear();
+        assert!(!bloom.contains(0, 0));
+    }
+}

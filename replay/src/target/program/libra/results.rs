@@ -1,0 +1,217 @@
+//! Results that the switch's CPU keeps until every worker has acknowledged them (LIBRA §3.6: "switches also forward one
+//! copy to its local CPUs").
+//!
+//! What no ACK comes for is sent again, to each worker that misses it alone, after a timeout that doubles up to 16 times,
+//! 15 times at most (our choice: the paper has no numbers).
+
+use std::collections::VecDeque;
+
+use pktgen_generator::record::PacketId;
+use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::wire::libra::RESULT_PAIRS;
+
+use super::line::insert;
+use super::ranks::Ranks;
+
+/// Most times that a result is sent again.
+pub(super) const RESENDS: u8 = 15;
+/// Most results that are taken over: those of 16 iterations.
+const SPAN_MAX: u32 = 1 << 20;
+/// The timeout doubles so often.
+const DOUBLINGS: u8 = 4;
+
+/// One packet with results.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Kept {
+    /// By which its sum is known; none if no packet was added.
+    pub(super) opener: Option<PacketId>,
+    /// Which of how many packets of the iteration's results it is.
+    pub(super) part: (u16, u16),
+    /// Who has not acknowledged it.
+    pub(super) missing: Ranks,
+    /// How often it was sent again.
+    pub(super) attempt: u8,
+    /// When it is sent again.
+    pub(super) due: Time,
+    pairs: [(u32, f32); RESULT_PAIRS],
+    len: u8,
+}
+
+impl Kept {
+    /// With these pairs, at most as many as fit a packet.
+    pub(super) fn new(
+        opener: Option<PacketId>,
+        part: (u16, u16),
+        missing: Ranks,
+        due: Time,
+        pairs: &[(u32, f32)],
+    ) -> Self {
+        let mut kept = Kept { opener, part, missing, attempt: 0, due, pairs: [(0, 0.0); RESULT_PAIRS], len: 0 };
+        for (room, pair) in kept.pairs.iter_mut().zip(pairs) {
+            *room = *pair;
+            kept.len += 1;
+        }
+        kept
+    }
+
+    /// What is in it.
+    pub(super) fn pairs(&self) -> &[(u32, f32)] {
+        &self.pairs[..usize::from(self.len)]
+    }
+}
+
+/// The results of one job, numbered over all iterations.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Results {
+    /// From number `first` on, some of them no longer missed by anybody.
+    kept: VecDeque<Kept>,
+    first: u32,
+}
+
+impl Results {
+    /// Number of the next one.
+    pub(super) fn next(&self) -> u32 {
+        self.first.wrapping_add(self.kept.len() as u32)
+    }
+
+    /// Keeps the next one; returns its number.
+    pub(super) fn keep(&mut self, kept: Kept) -> u32 {
+        self.kept.push_back(kept);
+        self.next().wrapping_sub(1)
+    }
+
+    /// The one with this number, while anybody misses it.
+    pub(super) fn get(&mut self, number: u32) -> Option<&mut Kept> {
+        let at = number.wrapping_sub(self.first) as usize;
+        self.kept.get_mut(at).filter(|kept| !kept.missing.is_empty())
+    }
+
+    /// A worker has it.
+    pub(super) fn acknowledged(&mut self, rank: u32, number: u32) {
+        if let Some(kept) = self.get(number) {
+            kept.missing.remove(rank);
+            self.trim();
+        }
+    }
+
+    /// A worker has all of them: it could not have ended its next iteration without.
+    pub(super) fn has_all(&mut self, rank: u32) {
+        self.kept.iter_mut().for_each(|kept| _ = kept.missing.remove(rank));
+        self.trim();
+    }
+
+    /// Lets go of what nobody misses.
+    pub(super) fn trim(&mut self) {
+        while self.kept.pop_front_if(|kept| kept.missing.is_empty()).is_some() {
+            self.first = self.first.wrapping_add(1);
+        }
+    }
+
+    /// All that somebody misses, with their numbers.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Kept)> {
+        let numbers = (0u32..).map(|at| self.first.wrapping_add(at));
+        numbers.zip(&self.kept).filter(|(_, kept)| !kept.missing.is_empty())
+    }
+
+    /// Takes over which numbers another switch kept. They must be known before what is kept; knowing them again changes
+    /// nothing. False if something else is kept here.
+    pub(super) fn span(&mut self, first: u32, next: u32) -> bool {
+        let count = next.wrapping_sub(first);
+        if self.next() == next && (self.first == first || self.kept.is_empty()) {
+            return true;
+        }
+        let fits = self.kept.is_empty() && count <= SPAN_MAX;
+        if fits {
+            self.first = first;
+            self.kept.resize(count as usize, Kept::new(None, (0, 0), Ranks::default(), 0, &[]));
+        }
+        fits
+    }
+
+    /// Takes over one that another switch kept; false if its number is not one of those.
+    pub(super) fn restore(&mut self, number: u32, kept: Kept) -> bool {
+        let place = self.kept.get_mut(number.wrapping_sub(self.first) as usize);
+        place.map(|place| *place = kept).is_some()
+    }
+}
+
+/// How long to wait after having sent a result for the `attempt`-th time again.
+pub(super) fn delay(timeout: Time, attempt: u8) -> Time {
+    timeout.saturating_mul(1 << attempt.min(DOUBLINGS))
+}
+
+/// Which result of which job is due when.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    /// By how often the timeout has doubled, so that each is in the order of time by itself.
+    levels: [VecDeque<(Time, u16, u32)>; DOUBLINGS as usize + 1],
+}
+
+impl Timers {
+    /// A result of `job` is due at `t`.
+    pub(super) fn push(&mut self, t: Time, job: u16, number: u32, attempt: u8) {
+        insert(&mut self.levels[usize::from(attempt.min(DOUBLINGS))], (t, job, number), |(t, ..)| *t);
+    }
+
+    /// When the next one is.
+    #[inline]
+    pub(super) fn next(&self) -> Time {
+        self.levels.iter().filter_map(VecDeque::front).map(|(t, ..)| *t).min().unwrap_or(NEVER)
+    }
+
+    /// The next one, if it is due by `t`.
+    pub(super) fn pop(&mut self, t: Time) -> Option<(u16, u32)> {
+        let next = self.next();
+        let level = self.levels.iter_mut().find(|level| level.front().is_some_and(|(at, ..)| *at == next))?;
+        level.pop_front_if(|(at, ..)| *at <= t).map(|(_, job, number)| (job, number))
+    }
+
+    /// Forgets the first ones, as long as they are of results that nobody misses.
+    pub(super) fn trim(&mut self, mut missed: impl FnMut(u16, u32) -> bool) {
+        for level in &mut self.levels {
+            while level.pop_front_if(|(_, job, number)| !missed(*job, *number)).is_some() {}
+        }
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        self.levels.iter_mut().for_each(VecDeque::clear);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_kept_until_everybody_has_them() {
+        let mut results = Results::default();
+        for i in 0..3u8 {
+            let kept = Kept::new(None, (i.into(), 3), Ranks::first(2), i64::from(i), &[(u32::from(i), 1.0)]);
+            assert_eq!(results.keep(kept), u32::from(i));
+        }
+        results.acknowledged(0, 1);
+        results.acknowledged(1, 1);
+        results.acknowledged(1, 7);
+        assert!(results.iter().map(|(number, _)| number).eq([0, 2]));
+        assert!(results.get(1).is_none());
+        results.has_all(0);
+        assert_eq!(results.get(0).map(|kept| (kept.missing.len(), kept.pairs().len())), Some((1, 1)));
+        results.has_all(1);
+        assert_eq!((results.iter().count(), results.next(), results.kept.len()), (0, 3, 0));
+    }
+
+    #[test]
+    fn timers_go_off_in_the_order_of_time() {
+        let mut timers = Timers::default();
+        for (t, number, attempt) in [(5, 0, 0), (5, 1, 0), (3, 2, 1), (9, 3, 200), (4, 4, 0)] {
+            timers.push(t, 0, number, attempt);
+        }
+        timers.trim(|_, number| number != 2);
+        assert_eq!((timers.next(), timers.pop(3)), (4, None));
+        let all: Vec<_> = std::iter::from_fn(|| timers.pop(9)).map(|(_, number)| number).collect();
+        assert_eq!(all, [4, 0, 1, 3]);
+        assert_eq!(timers.next(), NEVER);
+        assert_eq!([0, 1, 4, 15].map(|attempt| delay(10, attempt)), [10, 20, 160, 160]);
+    }
+}

@@ -1,0 +1,144 @@
+//! The keys of `[target]` that the program reads, and their limits.
+
+use pktgen_generator::config::Section;
+use pktgen_generator::time::{SECOND, Time};
+use pktgen_generator::units::{Size, Span};
+use pktgen_generator::wire::libra::RESULT_PAIRS;
+use pktgen_generator::{Error, Result};
+
+use super::ranks::Ranks;
+use super::resources::{PARAMETER_BYTES, Resources};
+use crate::target::program::Place;
+use crate::target::sparse::{Adder, SparsePlace};
+
+/// All keys.
+pub const KEYS: &[&str] = &[
+    "memory",
+    "add",
+    "repeat_writes",
+    "bloom_bits",
+    "bloom_hashes",
+    "pass_latency",
+    "result_timeout",
+    "records",
+];
+
+/// How a switch finds out that it has added a packet before (LIBRA §3.6, "repeat-write-error").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writes {
+    /// Every packet is looked up in exact records: ours.
+    Strict,
+    /// Only packets that say that they were resent are looked up in exact records, which the paper's switch has in its CPU.
+    Paper,
+    /// Only packets that say that they were resent are looked up in a Bloom filter, which the paper says would do as well.
+    Bloom,
+}
+
+/// What the control plane configures.
+#[derive(Clone)]
+pub struct Settings {
+    /// How it adds.
+    pub adder: Adder,
+    /// How it finds repeated writes.
+    pub writes: Writes,
+    /// Bits of a job's Bloom filter.
+    pub bloom_bits: u32,
+    /// Bits that a packet sets there.
+    pub bloom_hashes: u32,
+    /// Time of one pass through the pipeline.
+    pub latency: Time,
+    /// After how long a result is sent again for the first time.
+    pub result_timeout: Time,
+    /// Numbers of a worker that are remembered.
+    pub records: u32,
+    /// Memory that it takes.
+    pub resources: Resources,
+}
+
+fn range(section: &mut Section, key: &str, default: u32, least: u32, most: u32) -> Result<u32> {
+    let value: u32 = section.get(key, default)?;
+    if !(least..=most).contains(&value) {
+        return Err(Error::config(format!("{}: {value} is not {least} to {most}", section.place(key))));
+    }
+    Ok(value)
+}
+
+fn span(section: &mut Section, key: &str, default: &str, least: Time) -> Result<Time> {
+    let value: Span = section.get(key, default)?;
+    if value.ps() < least || value.ps() > SECOND {
+        let least = Span::from_ps(least);
+        return Err(Error::config(format!("{}: {value} is not {least} to 1s", section.place(key))));
+    }
+    Ok(value.ps())
+}
+
+fn choice<T: Copy>(section: &mut Section, key: &str, choices: &[(&str, T)]) -> Result<T> {
+    let value: String = section.get(key, choices[0].0)?;
+    let names = || choices.iter().map(|(name, _)| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+    choices.iter().find(|(name, _)| *name == value).map(|(_, choice)| *choice).ok_or_else(|| {
+        Error::config(format!("{}: \"{value}\" is none of {}", section.place(key), names()))
+    })
+}
+
+impl Settings {
+    /// Reads them for a device at `place`.
+    pub fn read(section: &mut Section, place: &Place, known: &SparsePlace) -> Result<Self> {
+        let workers = known.sparse.workers_per_job();
+        if workers > Ranks::MAX {
+            return Err(Error::config(format!(
+                "workload.workers: a switch knows up to {} workers of a job, and there are {workers}",
+                Ranks::MAX
+            )));
+        }
+        let hot = fits(section, known)?;
+        let tables = choice(section, "add", &[("tables", true), ("exact", false)])?;
+        let adder = if tables { Adder::tables() } else { Adder::Exact };
+        let choices = [("strict", Writes::Strict), ("paper", Writes::Paper), ("bloom", Writes::Bloom)];
+        let writes = choice(section, "repeat_writes", &choices)?;
+        let bloom_bits = range(section, "bloom_bits", 1 << 17, 64, 1 << 27)?;
+        let bloom_hashes = range(section, "bloom_hashes", 3, 1, 16)?;
+        // A pass through a switch's pipeline takes some hundred nanoseconds; the paper has no figure. Where time passes by
+        // itself it is what the host takes.
+        let latency = span(section, "pass_latency", "400ns", 0)?;
+        let result_timeout = span(section, "result_timeout", "1ms", 1)?;
+        let records = range(section, "records", 4096, 1, 1 << 20)?;
+        if records < known.window {
+            return Err(Error::config(format!(
+                "{}: {records} numbers of a worker are remembered, and it may have {} packets unacknowledged; give {0} \
+                 or more, or a smaller endpoint.window",
+                section.place("records"),
+                known.window
+            )));
+        }
+        let filters = if writes == Writes::Bloom { u64::from(bloom_bits).div_ceil(8) } else { 0 };
+        let jobs = u64::from(known.sparse.jobs());
+        let resources = Resources::of(u64::from(hot) * jobs, adder.bytes(), filters * jobs);
+        let latency = if place.real_time { 0 } else { latency };
+        Ok(Settings { adder, writes, bloom_bits, bloom_hashes, latency, result_timeout, records, resources })
+    }
+}
+
+/// Hot parameters of a job, if they fit its part of the memory: equal parts (LIBRA §6, "Multi-tenant training"). 1 MB is
+/// 5 % of a switch's 20 MB, the most that the paper gives to registers (§5.1). `MB` is 10^6 and `MiB` 2^20 bytes.
+fn fits(section: &mut Section, known: &SparsePlace) -> Result<u32> {
+    let memory: Size = section.get("memory", "1MB")?;
+    let (jobs, hot) = (u64::from(known.sparse.jobs()).max(1), known.sparse.hot().len());
+    let each = memory.bits() / 8 / jobs / PARAMETER_BYTES;
+    if each < u64::from(hot) {
+        return Err(Error::config(format!(
+            "{}: {memory} for {jobs} jobs holds {each} parameters of {PARAMETER_BYTES} B each, and workload.hot is {hot}; \
+             give {} B or more, fewer jobs or fewer hot parameters",
+            section.place("memory"),
+            u64::from(hot) * jobs * PARAMETER_BYTES
+        )));
+    }
+    let most = u32::from(u16::MAX) * RESULT_PAIRS as u32;
+    if hot > most {
+        return Err(Error::config(format!(
+            "workload.hot: {hot}; the results of an iteration are at most {} packets of {RESULT_PAIRS} parameters; give {most} \
+             or less",
+            u16::MAX
+        )));
+    }
+    Ok(hot)
+}
