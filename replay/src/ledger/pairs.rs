@@ -176,13 +176,13 @@ impl Sparse {
     ) -> Option<SumOk> {
         let verdict = |yes| if yes { SumOk::Yes } else { SumOk::No };
         let state = self.states.get_mut(packet).map(|state| *state)?;
-        let own = &mut fates[packet.worker() as usize];
         if let State::Summed(number) = state
             && !self.sums[number as usize].over
         {
             self.end_sum(number, State::Delivered, Fate::Delivered, fates);
         }
         let Some(sum) = self.sums.iter_mut().rev().find(|sum| sum.opener == packet) else {
+            let own = &mut fates[packet.worker() as usize];
             match state {
                 State::UnderWay => own.count(Fate::Delivered, true),
                 State::Dropped(reason) if may_be_copy(reason) => {

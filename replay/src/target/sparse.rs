@@ -1,5 +1,6 @@
 //! What devices know of sparse training: the control plane configures it before a job begins (LIBRA §3.4, §3.5).
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use pktgen_generator::sparse::Sparse;
@@ -19,6 +20,12 @@ pub struct SparsePlace {
     pub asynchronous: bool,
     /// How often a packet may go through the pipeline again.
     pub max_recirculations: u32,
+}
+
+impl fmt::Debug for SparsePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sparse training of {} hot parameters", self.sparse.hot().len())
+    }
 }
 
 /// How a switch adds floating-point numbers.

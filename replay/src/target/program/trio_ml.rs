@@ -458,7 +458,7 @@ impl Program for TrioMl {
             match frame.kind {
                 Kind::Update => self.contribute(frame, context),
                 Kind::Result => outlet::pass_down(frame, &self.jobs, context),
-                Kind::Plain | Kind::Control => context.drop(*frame, Reason::Malformed),
+                Kind::Plain | Kind::Control | Kind::Request => context.drop(*frame, Reason::Malformed),
             }
         }
     }
