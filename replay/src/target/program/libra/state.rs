@@ -173,7 +173,8 @@ impl Libra {
         let (missing, attempt, due) = (reader.set()?, reader.short()?.min(255) as u8, reader.number()?.cast_signed());
         let pairs: Vec<_> = hot_pairs(reader.0).take(RESULT_PAIRS).collect();
         let part = ((parts >> 16) as u16, parts as u16);
-        let kept = Kept { attempt, ..Kept::new(opener.map(PacketId), part, missing, due, &pairs) };
+        let mut kept = Kept::new(opener.map(PacketId), part, missing, due, &pairs);
+        kept.attempt = attempt;
         let again = job.results.get(result).is_some();
         job.results.restore(result, kept).then_some(())?;
         if !again {
