@@ -189,7 +189,7 @@ mod tests {
             assert!((plan.curve.share(hot) - facts.hot_share).abs() < 1e-9, "{name}");
             assert_eq!(plan.curve.stop(1000, 0.01), hot, "{name}: the rule of §5.3 stops at its hot parameters");
             // So few pairs can k hot slots have: at most k of a batch.
-            let (first, limit) = (plan.curve.frequency(0), plan.pairs_limit());
+            let limit = plan.pairs_limit();
             println!("{name}: f1 {first:.3e}, at most {limit} pairs; k/share {:.0}", hot as f64 / facts.hot_share);
             assert!(limit as f64 <= hot as f64 / facts.hot_share);
         }
