@@ -109,7 +109,6 @@ mod tests {
             let curve = Curve::mandelbrot(ranks, law.exponent, law.offset).unwrap();
             assert!((curve.share(30_000) - share).abs() < 1e-9, "{law:?}");
             assert_eq!(curve.stop(STEP, THRESHOLD), 30_000, "{law:?}");
-            println!("{ranks} {share}: {law:?}, first {:e}", curve.frequency(0));
         }
     }
 
@@ -121,7 +120,6 @@ mod tests {
             let curve = any(170_000_000, hot, share, STEP, THRESHOLD).unwrap();
             assert!((curve.share(hot) - share).abs() < 1e-9);
             assert_eq!(curve.stop(STEP, THRESHOLD), hot);
-            println!("{hot} {share}: first {:e}", curve.frequency(0));
         }
         // A share below 1 % per thousand contradicts the rule whatever the curve.
         assert!(any(170_000_000, 60_000, 0.59, STEP, THRESHOLD).is_err());

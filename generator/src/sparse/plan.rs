@@ -188,9 +188,8 @@ mod tests {
             let (hot, facts) = (u64::from(plan.hot), model.facts().unwrap());
             assert!((plan.curve.share(hot) - facts.hot_share).abs() < 1e-9, "{name}");
             assert_eq!(plan.curve.stop(1000, 0.01), hot, "{name}: the rule of §5.3 stops at its hot parameters");
-            // So few pairs can k hot slots have: at most k of a batch.
-            let (first, limit) = (plan.curve.frequency(0), plan.pairs_limit());
-            println!("{name}: f1 {first:.3e}, at most {limit} pairs; k/share {:.0}", hot as f64 / facts.hot_share);
+            // k hot parameters are at most k pairs of a batch.
+            let limit = plan.pairs_limit();
             assert!(limit as f64 <= hot as f64 / facts.hot_share);
         }
         assert!(Plan::of("custom", 1.0).is_err() && Plan::of("oa", 0.0).is_err() && Plan::of("ao", 1.0).is_err());

@@ -111,7 +111,6 @@ mod tests {
         for model in ["oa", "se", "deeplight", "lstm", "ncf"] {
             for (rate, least) in [(0.04, 0.8), (0.08, 0.9)] {
                 let found = run(&[("model", model.into()), ("sample_rate", rate.into())], 1);
-                println!("{model} {rate}: {found:?}");
                 assert!(found[0] > least, "{model} at {rate}: {found:?}");
             }
         }
