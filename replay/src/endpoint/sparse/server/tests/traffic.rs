@@ -7,6 +7,7 @@ use pktgen_generator::wire::libra::Kind as What;
 use proptest::prelude::*;
 
 use super::super::super::seen::Seen;
+use crate::endpoint::Endpoint;
 use super::bed::{Bed, Told, US};
 
 const JOBS: u16 = 2;
