@@ -7,8 +7,8 @@ use pktgen_generator::wire::libra::Kind as What;
 use proptest::prelude::*;
 
 use super::super::super::seen::Seen;
-use crate::endpoint::Endpoint;
 use super::bed::{Bed, Told, US};
+use crate::endpoint::Endpoint;
 
 const JOBS: u16 = 2;
 const PER_JOB: u32 = 3;
