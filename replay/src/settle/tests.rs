@@ -111,7 +111,7 @@ fn settled(sum: f32) -> Settled {
     }
     run.close().unwrap();
     let ledger = Ledger::of_pairs(2, Box::new(Pushed(Vec::new())), Adder::Exact);
-    let text = "name = \"x\"\n";
+    let text = "name = \"x\"\n[schedule]\nperiod = \"1ms\"\n";
     let mut source = workload::open(&mut Document::parse(text, "test").unwrap(), Seed(1)).unwrap().source;
     settle(dir.path(), source.as_mut(), ledger, 0).unwrap()
 }

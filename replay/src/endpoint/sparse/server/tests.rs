@@ -5,7 +5,8 @@ mod traffic;
 
 use super::*;
 use bed::{Bed, US, packets};
-use pktgen_generator::time::MS;
+use pktgen_generator::record::PacketId;
+use pktgen_generator::time::{MS, SECOND};
 use pktgen_generator::wire::libra::Kind as What;
 
 /// 1 µs per pair and 2 µs per packet.
