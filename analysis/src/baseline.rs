@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::metric::goal::TIME_TO_GOAL;
-use crate::metric::iterations::{EFFECTIVE_TIME, ITERATION_TIME};
+use crate::metric::iterations::{EFFECTIVE_TIME, ITERATION_TIME, USEFUL_RATE};
 use crate::sweep::{Labels, RunSummary, VARIANT};
 
 /// What comparing adds to the metrics of a run, its unit, and how: value of ours and of the baseline's.
@@ -19,13 +19,17 @@ pub(crate) const ITERATION_SPEEDUP: &str = "iteration_speedup";
 /// The same for an iteration's worth of samples: the ratio of the times to any target (TRIO §6.2, Figure 12).
 pub(crate) const TARGET_SPEEDUP: &str = "target_speedup";
 
-const DERIVED: [Derived; 6] = [
+/// The ratio of our useful gradients per second and the baseline's (LIBRA §5.2, Figure 12).
+pub(crate) const THROUGHPUT_RATIO: &str = "throughput_ratio";
+
+const DERIVED: [Derived; 7] = [
     ("aom_cut/cluster", "share", "aom_mean/cluster", |ours, theirs| 1.0 - ours / theirs),
     ("aom_cut/worker", "share", "aom_mean/worker", |ours, theirs| 1.0 - ours / theirs),
     ("received_ratio", "ratio", "received", |ours, theirs| ours / theirs),
     (SPEEDUP, "ratio", TIME_TO_GOAL, |ours, theirs| theirs / ours),
     (ITERATION_SPEEDUP, "ratio", ITERATION_TIME, |ours, theirs| theirs / ours),
     (TARGET_SPEEDUP, "ratio", EFFECTIVE_TIME, |ours, theirs| theirs / ours),
+    (THROUGHPUT_RATIO, "ratio", USEFUL_RATE, |ours, theirs| ours / theirs),
 ];
 
 /// Most points that a sentence names.

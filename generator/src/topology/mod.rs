@@ -30,6 +30,11 @@ pub trait Shape: Named + Sync {
 pub static SHAPES: &[&dyn Shape] =
     &[&bottleneck::Bottleneck, &multi_hop::MultiHop, &custom::Custom, &rack::Rack, &star::Star];
 
+/// Workers of each of `hosts` hosts, so that all have one; with 0 hosts each worker has its own.
+fn per_host(workers: usize, hosts: u32) -> usize {
+    if hosts == 0 { 1 } else { workers.div_ceil(hosts as usize).max(1) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -23,11 +23,12 @@ impl Named for Rack {
 
 impl Shape for Rack {
     fn keys(&self) -> &'static [&'static str] {
-        &["engines", "host_rate", "fabric_rate", "fabric_slots", "delay", "fabric_delay", "overhead"]
+        &["engines", "hosts", "host_rate", "fabric_rate", "fabric_slots", "delay", "fabric_delay", "overhead"]
     }
 
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology> {
         let engines: u32 = section.get("engines", 1u32)?;
+        let hosts: u32 = section.get("hosts", 0u32)?;
         let host_rate: Rate = section.get("host_rate", "100Gbps")?;
         let fabric_rate: Rate = section.get("fabric_rate", "400Gbps")?;
         // A router's packet memory holds a window of every engine (§5: up to 65,535 packets).
@@ -44,6 +45,8 @@ impl Shape for Rack {
         }
         let mut t = Topology::default();
         let leaves: Vec<_> = (1..=engines).map(|i| t.add(format!("PFE{i}"), Role::Device)).collect();
+        let per_host = super::per_host(workers.len(), hosts);
+        let mut on = vec![Vec::new(); leaves.len()];
         let mut members = vec![0usize; usize::from(u16::MAX) + 1];
         let of_job = |job: u16| workers.cluster_of.iter().filter(|c| **c == job).count();
         let sizes: Vec<usize> = (0..workers.clusters() as u16).map(of_job).collect();
@@ -53,8 +56,14 @@ impl Shape for Rack {
             let size = sizes.get(usize::from(job)).copied().unwrap_or(1).max(1);
             let leaf = leaves[(*index * engines as usize / size).min(engines as usize - 1)];
             *index += 1;
-            let host = t.add(format!("w{worker}"), Role::Host(vec![worker as u32]));
-            t.connect(host, leaf, host_rate, host_rate, delay.ps(), overhead);
+            on[usize::from(leaf)].push(worker as u32);
+        }
+        for (&leaf, workers) in leaves.iter().zip(&on) {
+            // Hosts are named by their first worker.
+            for members in workers.chunks(per_host) {
+                let host = t.add(format!("w{}", members[0]), Role::Host(members.to_vec()));
+                t.connect(host, leaf, host_rate, host_rate, delay.ps(), overhead);
+            }
         }
         t.top = Some(leaves[0]);
         if engines > 1 {

@@ -29,7 +29,7 @@ impl Shape for Star {
     }
 
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology> {
-        let per_host: u32 = section.get("workers_per_host", 1u32)?;
+        let hosts: u32 = section.get("hosts", 0u32)?;
         let host_rate: Rate = section.get("host_rate", "100Gbps")?;
         let server_rate: Rate = section.get("server_rate", "100Gbps")?;
         let switch_rate: Rate = section.get("switch_rate", "400Gbps")?;
@@ -38,17 +38,16 @@ impl Shape for Star {
         // Frames that a port of a switch can hold: 20 MB and more, as shared buffers have.
         let slots: u32 = section.get("buffer_slots", 65_536u32)?;
         let standby: u32 = section.get("standby", 0u32)?;
-        if per_host == 0 || standby > 8 {
-            let (key, value) = if per_host == 0 { ("workers_per_host", 0) } else { ("standby", standby) };
+        if standby > 8 {
             return Err(Error::config(format!(
-                "{}: {value}; a host has at least 1 worker, and there are 0 to 8 standby switches",
-                section.place(key)
+                "{}: {standby}; there are 0 to 8 standby switches",
+                section.place("standby")
             )));
         }
         let mut t = Topology::default();
         let switch = t.add("switch", Role::Device);
         let all: Vec<u32> = (0..workers.len() as u32).collect();
-        for (i, members) in all.chunks(per_host as usize).enumerate() {
+        for (i, members) in all.chunks(super::per_host(all.len(), hosts)).enumerate() {
             let host = t.add(format!("h{i}"), Role::Host(members.to_vec()));
             t.connect(host, switch, host_rate, host_rate, delay.ps(), overhead);
         }
@@ -83,7 +82,7 @@ mod tests {
 
     #[test]
     fn one_switch_sums() {
-        let t = build(&[("workers_per_host", 4)], 10).unwrap();
+        let t = build(&[("hosts", 3)], 10).unwrap();
         t.check(10).unwrap();
         assert_eq!((t.nodes.len(), t.host_of(10)[9]), (5, 3));
         assert_eq!(t.aggregators(), [0]);

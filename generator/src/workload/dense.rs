@@ -15,6 +15,7 @@ use crate::dense::straggler::{PATTERNS, Slowness};
 use crate::dense::{self, Plan};
 use crate::registry::{Named, find};
 use crate::seed::Seed;
+use crate::sparse;
 use crate::time::{HORIZON, Time, too_late};
 use crate::topology::Population;
 use crate::units::Span;
@@ -45,6 +46,7 @@ impl Workload for Dense {
             "iterations",
             "elements",
             "density",
+            "blocks_max",
             "compute",
             "compute_jitter",
             "straggler_probability",
@@ -57,18 +59,22 @@ impl Workload for Dense {
 
     /// Nothing of `[schedule]` says when blocks are generated: computing does.
     fn open(&self, section: &mut Section, _: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
-        let (model, elements_total) = model(section)?;
+        let (model, elements, density) = model(section)?;
+        let elements_per_packet: u16 = section.get("elements", 1024u32)?;
+        // A model of which every part takes the same time need not be sent whole.
+        let most: Option<u32> = section.get_opt("blocks_max")?;
+        let most = most.map_or(u64::MAX, |blocks| u64::from(blocks.max(1)) * u64::from(elements_per_packet));
         let plan = Plan {
             model,
-            elements_total,
-            elements_per_packet: section.get("elements", 1024u32)?,
+            elements_total: elements.min(most),
+            elements_per_packet,
             jobs: section.get("jobs", 1u32)?,
             workers_per_job: section.get("workers", 6u32)?,
             iterations: section.get("iterations", 100u32)?,
             // A parameter: the paper says how models are trained, not how long computing takes.
             compute: section.get::<Span>("compute", "100ms")?.ps(),
             compute_jitter: section.get("compute_jitter", 0.0)?,
-            density: section.get("density", 1.0)?,
+            density: section.get("density", density)?,
             slowness: slowness(section)?,
             typical: section.get_opt::<Span>("typical")?.map(Span::ps),
         };
@@ -77,11 +83,17 @@ impl Workload for Dense {
     }
 }
 
-/// Name of the model, and the elements of its gradient after `scale`.
-fn model(section: &mut Section) -> Result<(String, u64)> {
+/// Name of the model, the elements of its gradient after `scale`, and the share of them that is not 0. Sparse models are
+/// known, too: sent whole, as aggregation for dense ones must (LIBRA §5.1).
+fn model(section: &mut Section) -> Result<(String, u64, f64)> {
     let name: String = section.get("model", "resnet50")?;
     let parameters: Option<u64> = section.get_opt("parameters")?;
     let scale: f64 = section.get("scale", 1.0)?;
+    let sparse = sparse::models::MODELS.iter().find(|model| model.name() == name).and_then(|model| model.facts());
+    if let Some(facts) = sparse {
+        let elements = scaled(section, facts.parameters, scale)?;
+        return Ok((name, elements, f64::from(facts.pairs) / facts.parameters as f64));
+    }
     let model = find(MODELS, "model", &name, &section.place("model"))?;
     if model.needs_parameters() && parameters.is_none_or(|n| n == 0) {
         return Err(Error::config(format!(
@@ -89,16 +101,20 @@ fn model(section: &mut Section) -> Result<(String, u64)> {
             section.place("model")
         )));
     }
+    let elements = scaled(section, model.elements(parameters.unwrap_or(0)), scale)?;
+    Ok((name, elements, 1.0))
+}
+
+/// The part of a model that is sent.
+fn scaled(section: &Section, elements: u64, scale: f64) -> Result<u64> {
     if !(scale > 0.0 && scale <= 1.0) {
         return Err(Error::config(format!(
             "{}: {scale} is not above 0 and at most 1; it is the share of the model that is sent",
             section.place("scale")
         )));
     }
-    let elements = model.elements(parameters.unwrap_or(0));
     // Not through a float where nothing is scaled; at least one packet.
-    let scaled = if scale < 1.0 { ((elements as f64 * scale).round() as u64).max(1) } else { elements };
-    Ok((name, scaled))
+    Ok(if scale < 1.0 { ((elements as f64 * scale).round() as u64).max(1) } else { elements })
 }
 
 fn slowness(section: &mut Section) -> Result<Slowness> {
