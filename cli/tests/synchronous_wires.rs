@@ -4,50 +4,19 @@
 
 mod netns;
 mod serving;
+mod wired;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use netns::Net;
 use serde_json::Value;
-use serving::Serving;
+use wired::{config, manifest, number, pktgen, replay, said, serving};
 
 const WORKERS: u64 = 4;
 const ITERATIONS: u64 = 5;
 const TWO: &str = "transport.interfaces=[\"w0\",\"d0\"]";
 /// What frames of 1024 gradients need: 4150 B with the Ethernet header, which the MTU does not count.
 const MTU: &str = "4136";
-
-fn config(name: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../configs/wires/{name}.toml")).display().to_string()
-}
-
-/// A command of pktgen behind `before`, with settings.
-fn pktgen(before: &[String], words: &[&str], set: &[&str]) -> Command {
-    let binary = env!("CARGO_BIN_EXE_pktgen").to_owned();
-    let mut all = before.iter().chain([&binary]);
-    let mut command = Command::new(all.next().expect("a program"));
-    command.args(all).args(words).args(set.iter().flat_map(|set| ["--set", set]));
-    command
-}
-
-fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
-fn manifest(dir: &Path) -> Value {
-    serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).expect("a manifest")).expect("JSON")
-}
-
-fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
-}
-
-/// A whole run in one process.
-fn replay(before: &[String], name: &str, out: &Path, set: &[&str]) -> Output {
-    let words = ["-q", "replay", &config(name), "--no-report", "--out", &out.display().to_string()];
-    pktgen(before, &words, set).output().expect("it runs")
-}
 
 /// Packets per worker over all iterations: SwitchML sends a window more, to agree on exponents.
 fn blocks(manifest: &Value) -> u64 {
@@ -229,17 +198,11 @@ fn recovery_ms(dir: &Path) -> (f64, f64) {
     (of(0), of(1))
 }
 
-/// The device, ready.
-fn serving(before: &[String], name: &str, out: &Path, set: &[&str]) -> Serving {
-    let words = ["target", &config(name), "--out", &out.display().to_string(), "--idle", "1s", "--for", "60s"];
-    Serving::start(pktgen(before, &words, set), "the device")
-}
-
 /// Runs the two parts and joins them. The folder of the whole.
 fn whole(folder: &Path, spaces: [&[String]; 2], name: &str, set: &[&str]) -> PathBuf {
     let dirs = ["workers", "device", "whole"].map(|name| folder.join(name));
     let texts = dirs.each_ref().map(|dir| dir.display().to_string());
-    let device = serving(spaces[1], name, &dirs[1], set);
+    let device = serving(spaces[1], "target", name, &dirs[1], set);
     let words = ["-q", "replay", &config(name), "--role", "workers", "--out", &texts[0]];
     let output = pktgen(spaces[0], &words, set).output().expect("it runs");
     assert!(output.status.success(), "{set:?}: {}", said(&output));

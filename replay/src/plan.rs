@@ -128,6 +128,7 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
         states: capture.states,
     };
     transport.heads = kind.heads(&facts);
+    transport.smaller = kind.smaller();
     transport.has_server = topology.servers().next().is_some();
     let (senders, receiver) = read_endpoints(&mut document, endpoint, kind, &facts, opened.source)?;
     let mut training = senders.training();

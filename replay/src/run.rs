@@ -260,13 +260,13 @@ impl Experiment {
                 plan.transport.kind.name()
             )));
         }
-        let roles = match plan.training {
-            Some(_) => task.roles.without_server().ok_or_else(|| {
+        let roles = match plan.transport.has_server {
+            false => task.roles.without_server().ok_or_else(|| {
                 Error::config(
                     "there is no server in this run: results go back to the workers; its parts are workers and device",
                 )
             })?,
-            None => task.roles,
+            true => task.roles,
         };
         let task = &Task { roles, ..*task };
         // An empty folder is no run dir: what the host refuses leaves nothing behind that would be in the way.

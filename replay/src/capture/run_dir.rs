@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::columns::{
     BookColumns, Columns, IterationColumns, ReceivedColumns, ReplyColumns, SentColumns, ServerColumns, StateColumns,
 };
-use super::stream::{Stream, convert, convert_both, copy_shifted, running_path};
+use super::stream::{Stream, convert, convert_both, copy_shifted, merge_shifted, running_path};
 use crate::clock::RunClock;
 use crate::driver::virtual_time::Recorder;
 
@@ -365,24 +365,32 @@ pub struct PartDirs<'a> {
     pub workers: &'a Path,
     /// The device's.
     pub device: (&'a Path, Time),
-    /// Those of who received: the server, or, where there is none, the workers.
-    pub receiver: (&'a Path, Time),
+    /// Those of the server, if there is one.
+    pub server: Option<(&'a Path, Time)>,
+    /// Do workers receive results? Where there is no server they do in any case.
+    pub workers_receive: bool,
 }
 
 /// Copies the records of the parts into `out`, in the workers' time.
 pub fn join_records(parts: &PartDirs, out: &Path) -> Result<()> {
     // What was sent is in the workers' time: nothing of it moves, least of all the generation times that packets carry.
-    copy_shifted::<SentColumns>(parts.workers, out, 0)?;
-    copy_shifted::<BookColumns>(parts.device.0, out, parts.device.1)?;
-    copy_shifted::<ReceivedColumns>(parts.receiver.0, out, parts.receiver.1)?;
+    let workers = (parts.workers, 0);
+    copy_shifted::<SentColumns>(workers, out)?;
+    copy_shifted::<BookColumns>(parts.device, out)?;
+    match parts.server {
+        Some(server) if parts.workers_receive => merge_shifted::<ReceivedColumns>([workers, server], out)?,
+        Some(server) => copy_shifted::<ReceivedColumns>(server, out)?,
+        None => copy_shifted::<ReceivedColumns>(workers, out)?,
+    };
     if parts.workers.join(format!("{STATES}.parquet")).exists() {
-        copy_shifted::<StateColumns>(parts.workers, out, 0)?;
+        copy_shifted::<StateColumns>(workers, out)?;
     }
     if parts.workers.join(format!("{ITERATIONS}.parquet")).exists() {
-        copy_shifted::<IterationColumns>(parts.workers, out, 0)?;
-        copy_shifted::<ReplyColumns>(parts.workers, out, 0)?;
+        copy_shifted::<IterationColumns>(workers, out)?;
+        copy_shifted::<ReplyColumns>(workers, out)?;
     }
-    for (dir, name) in [(parts.workers, "lateness.hlog"), (parts.receiver.0, "capture.pcapng")] {
+    let receiver = parts.server.map_or(parts.workers, |(server, _)| server);
+    for (dir, name) in [(parts.workers, "lateness.hlog"), (receiver, "capture.pcapng")] {
         let (from, to) = (dir.join(name), out.join(name));
         if from.exists() {
             std::fs::copy(&from, &to).map_err(Error::io("copy", &from))?;

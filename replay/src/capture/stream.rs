@@ -10,7 +10,6 @@ use std::thread::JoinHandle;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::interleave_record_batch;
 use arrow::datatypes::Int64Type;
-use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use parquet::arrow::ArrowWriter;
@@ -168,10 +167,8 @@ fn running_batches(path: &Path) -> Result<impl Iterator<Item = RecordBatch> + us
 /// equal times `A`'s rows come first. The order within each stays. Returns the rows.
 pub(super) fn convert_both<A: Columns, B: Columns>(dir: &Path) -> Result<u64> {
     let paths = [running_path(dir, A::NAME), running_path(dir, B::NAME)];
-    let failed = |e: &dyn std::fmt::Display| write_error(&finished_path(dir, A::NAME), e);
-    let mut heads = [Head::new(running_batches(&paths[0])?), Head::new(running_batches(&paths[1])?)];
-    let merged = std::iter::from_fn(|| next_merged(&mut heads).map_err(|e| failed(&e)).transpose());
-    let rows = write_parquet::<A>(dir, merged)?;
+    let head = |path: &Path| Head::new(running_batches(path)?.map(Ok));
+    let rows = write_merged::<A, _>(dir, [head(&paths[0])?, head(&paths[1])?])?;
     for path in &paths {
         std::fs::remove_file(path).map_err(Error::io("remove", path))?;
     }
@@ -186,9 +183,19 @@ struct Head<I> {
     latest: Time,
 }
 
-impl<I: Iterator<Item = RecordBatch>> Head<I> {
-    fn new(mut batches: I) -> Self {
-        Head { batch: batches.find(|batch| batch.num_rows() > 0), batches, at: 0, latest: Time::MIN }
+impl<I: Iterator<Item = Result<RecordBatch>>> Head<I> {
+    fn new(batches: I) -> Result<Self> {
+        let mut head = Head { batch: None, batches, at: 0, latest: Time::MIN };
+        head.turn()?;
+        Ok(head)
+    }
+
+    /// Takes up the next batch that has rows.
+    fn turn(&mut self) -> Result<()> {
+        self.at = 0;
+        let has_rows = |batch: &Result<RecordBatch>| batch.as_ref().is_ok_and(|batch| batch.num_rows() > 0);
+        self.batch = self.batches.find(|batch| batch.is_err() || has_rows(batch)).transpose()?;
+        Ok(())
     }
 
     /// The time of its next row; none at its end. No row comes before one that precedes it.
@@ -205,10 +212,19 @@ impl<I: Iterator<Item = RecordBatch>> Head<I> {
     }
 }
 
-/// The next rows of both streams: until one of their batches ends.
-fn next_merged<I>(heads: &mut [Head<I>; 2]) -> std::result::Result<Option<RecordBatch>, ArrowError>
+/// Writes two streams as the Parquet file of `C` in `dir`.
+fn write_merged<C: Columns, I>(dir: &Path, mut heads: [Head<I>; 2]) -> Result<u64>
 where
-    I: Iterator<Item = RecordBatch>,
+    I: Iterator<Item = Result<RecordBatch>>,
+{
+    let path = finished_path(dir, C::NAME);
+    write_parquet::<C>(dir, std::iter::from_fn(|| next_merged(&mut heads, &path).transpose()))
+}
+
+/// The next rows of both streams: until one of their batches ends.
+fn next_merged<I>(heads: &mut [Head<I>; 2], path: &Path) -> Result<Option<RecordBatch>>
+where
+    I: Iterator<Item = Result<RecordBatch>>,
 {
     let mut rows = Vec::new();
     let ended = loop {
@@ -227,30 +243,40 @@ where
         }
     };
     let batches: Vec<&RecordBatch> = heads.iter().filter_map(|head| head.batch.as_ref()).collect();
-    let merged = interleave_record_batch(&batches, &rows)?;
-    let head = &mut heads[ended];
-    head.batch = head.batches.find(|batch| batch.num_rows() > 0);
-    head.at = 0;
+    let merged = interleave_record_batch(&batches, &rows).map_err(|e| write_error(path, &e))?;
+    heads[ended].turn()?;
     Ok(Some(merged))
 }
 
 /// Copies a finished stream of the run dir `from` into `to`, its first column, which is its time, `shift` later.
-pub(super) fn copy_shifted<C: Columns>(from: &Path, to: &Path, shift: Time) -> Result<u64> {
+pub(super) fn copy_shifted<C: Columns>((from, shift): (&Path, Time), to: &Path) -> Result<u64> {
+    write_parquet::<C>(to, shifted::<C>(from, shift)?)
+}
+
+/// The same of two run dirs into one stream, by their times; at equal times the rows of the first come first.
+pub(super) fn merge_shifted<C: Columns>(from: [(&Path, Time); 2], to: &Path) -> Result<u64> {
+    let head = |(from, shift): (&Path, Time)| Head::new(shifted::<C>(from, shift)?);
+    let [a, b] = from;
+    write_merged::<C, _>(to, [head(a)?, head(b)?])
+}
+
+/// The batches of a finished stream, their first column `shift` later.
+fn shifted<C: Columns>(from: &Path, shift: Time) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<C>> {
     let path = finished_path(from, C::NAME);
-    let damaged = |e: &dyn std::fmt::Display| Error::data(&path, e.to_string());
     let file = File::open(&path).map_err(Error::io("open", &path))?;
     let reader =
         ParquetRecordBatchReaderBuilder::try_new(file).and_then(|builder| builder.with_batch_size(BATCH).build());
-    let shifted = |batch: RecordBatch| -> Result<RecordBatch> {
+    let reader = reader.map_err(|e| Error::data(&path, e.to_string()))?;
+    let damaged = move |e: &dyn std::fmt::Display| Error::data(&path, e.to_string());
+    Ok(reader.map(move |batch| {
+        let batch = batch.map_err(|e| damaged(&e))?;
         let times = batch.columns().first().and_then(|column| column.as_primitive_opt::<Int64Type>());
         let times = times.ok_or_else(|| damaged(&"its first column is no time"))?;
         let later = times.unary::<_, Int64Type>(|t| t.saturating_add(shift));
         let mut columns = batch.columns().to_vec();
         columns[0] = Arc::new(later);
         RecordBatch::try_new(C::schema(), columns).map_err(|e| damaged(&e))
-    };
-    let batches = reader.map_err(|e| damaged(&e))?.map(|batch| shifted(batch.map_err(|e| damaged(&e))?));
-    write_parquet::<C>(to, batches)
+    }))
 }
 
 fn write_parquet<C: Columns>(dir: &Path, batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<u64> {

@@ -120,7 +120,7 @@ fn of_end(plan: &TransportPlan, end: End, frame_bytes: usize, host: &Host, verdi
             name,
             &format!("MTU {mtu}"),
             format!("frames of up to {frame_bytes} bytes need {}", frame_bytes - ETHERNET),
-            format!("sudo ip link set {name} mtu {}; or {}", frame_bytes - ETHERNET, plan.smaller()),
+            format!("sudo ip link set {name} mtu {}; or {}", frame_bytes - ETHERNET, plan.smaller),
         );
     }
     if Needs::of(plan.kind).af_xdp {

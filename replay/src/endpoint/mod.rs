@@ -28,7 +28,7 @@ use pktgen_generator::workload::Source;
 
 use crate::frame::{Frame, Kind, Pool};
 use crate::target::sparse::SparsePlace;
-use crate::transport::Heads;
+use crate::transport::{Heads, SMALLER};
 
 pub use server::Server;
 
@@ -230,6 +230,11 @@ pub trait WorkerKind: Named + Sync {
     /// How the head of a frame is rebuilt where only the payload travels.
     fn heads(&self, _facts: &Facts) -> Heads {
         Heads::Olaf
+    }
+
+    /// What makes its frames smaller, as an advice: "lower" some key.
+    fn smaller(&self) -> &'static str {
+        SMALLER
     }
 
     /// What a frame off a wire is; none if it is nobody's. `bytes` holds whole headers.

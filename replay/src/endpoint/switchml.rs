@@ -55,6 +55,10 @@ impl WorkerKind for SwitchMlKind {
         Heads::Unknown
     }
 
+    fn smaller(&self) -> &'static str {
+        "lower workload.elements"
+    }
+
     fn identify(&self, bytes: &[u8], facts: &Facts) -> Option<Identity> {
         let header = Header::parse(&bytes[HEAD..])?;
         // A result has all workers in it, and is known by the packet of the first.

@@ -52,6 +52,10 @@ impl WorkerKind for TrioMlKind {
         Heads::TrioMl { per_job: facts.training.0 }
     }
 
+    fn smaller(&self) -> &'static str {
+        "lower workload.elements"
+    }
+
     fn identify(&self, bytes: &[u8], facts: &Facts) -> Option<Identity> {
         let header = Header::parse(&bytes[HEAD..])?;
         let blocks = facts.training.1;

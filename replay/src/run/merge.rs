@@ -9,9 +9,10 @@ use pktgen_generator::time::{MS, NS, Time};
 use pktgen_generator::{Error, Result};
 
 use super::real::settle_into;
-use super::{Experiment, Finished};
+use super::{Experiment, Finished, text};
 use crate::capture::{PartDirs, claim, join_records, write_manifest};
 use crate::driver::real_time::RealOutcome;
+use crate::endpoint::ENDPOINTS;
 use crate::ledger::Ledger;
 use crate::plan::source;
 
@@ -32,9 +33,12 @@ pub fn merge(dirs: &[PathBuf], out: &Path) -> Result<Finished> {
     let (late, one_host) = anchors(&parts)?;
     same_time(&parts, &late, if one_host { 0 } else { SLACK })?;
     let dir_of = |place: usize| (parts[place].dir.as_path(), late[place]);
-    // Without a server the workers receive.
-    let receiver = if parts.len() == PARTS.len() { 2 } else { 0 };
-    let dirs = PartDirs { workers: &workers.dir, device: dir_of(1), receiver: dir_of(receiver) };
+    let dirs = PartDirs {
+        workers: &workers.dir,
+        device: dir_of(1),
+        server: (parts.len() == PARTS.len()).then(|| dir_of(2)),
+        workers_receive: workers.manifest.training.is_some(),
+    };
     let mut manifest = joined(&parts, &late, one_host);
     let name = workers.dir.join("manifest.json").display().to_string();
     let experiment = Experiment::open(Document::parse(&workers.manifest.config, &name)?)?;
@@ -108,6 +112,13 @@ impl Part {
         self.manifest.host.get(key).map_or("", String::as_str)
     }
 
+    /// Is it of a run with a server? Without one the results go back to the workers.
+    fn has_server(&self) -> Result<bool> {
+        let document = Document::parse(&self.manifest.config, &self.dir.join("manifest.json").display().to_string())?;
+        let workers = text(&document, "endpoint.workers", "open_loop");
+        Ok(ENDPOINTS.iter().find(|kind| kind.name() == workers).is_none_or(|kind| kind.has_server()))
+    }
+
     /// The configuration without what may differ.
     fn shared_config(&self) -> String {
         let own =
@@ -144,8 +155,10 @@ fn find_parts(dirs: &[PathBuf]) -> Result<Vec<Part>> {
             )));
         }
     }
-    // In training the results go back to the workers.
-    let has_server = found.iter().flatten().all(|part| part.manifest.training.is_none());
+    let mut has_server = true;
+    for part in found.iter().flatten() {
+        has_server &= part.has_server()?;
+    }
     let places = if has_server { PARTS.len() } else { PARTS.len() - 1 };
     if let Some(missing) = found[..places].iter().position(Option::is_none) {
         let all = if has_server { "all three: workers, device, server" } else { "both: workers, device" };

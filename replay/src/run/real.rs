@@ -25,13 +25,10 @@ pub(super) fn check(plan: &Plan<Parts>) -> Result<()> {
     let most = kind.capabilities().frame_max;
     if plan.engine.frame_bytes > most {
         return Err(Error::config(format!(
-            "frames of up to {} bytes do not fit transport \"{}\", which carries {most}; lower {}",
+            "frames of up to {} bytes do not fit transport \"{}\", which carries {most}; {}",
             plan.engine.frame_bytes,
             kind.name(),
-            match plan.training {
-                Some(_) => "workload.elements",
-                None => "workload.bytes, or set endpoint.ack_model = \"none\"",
-            }
+            plan.transport.smaller
         )));
     }
     if kind.capabilities().own_time && plan.engine.senders.reacts() {

@@ -39,6 +39,7 @@ use pktgen_generator::registry::Named;
 pub(crate) use af_xdp::{XdpFacts, bind_sender, memory_of_a_port, xdp_facts};
 pub use listen::{Listen, ListenKind, Listener, RETIRE_MS};
 pub use nowhere::Nowhere;
+pub(crate) use plan::SMALLER;
 pub use plan::{Heads, Late, Pacing, TransportPlan, Wait};
 pub use sink::Sink;
 

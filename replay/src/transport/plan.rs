@@ -95,11 +95,16 @@ pub struct TransportPlan {
     pub file_clock: FileClock,
     /// udp: how heads are rebuilt.
     pub heads: Heads,
+    /// What makes the workers' frames smaller, for messages.
+    pub smaller: &'static str,
     /// What goes around the wires.
     pub middleware: MiddlewarePlan,
     /// What happens to frames on links, in virtual time.
     pub faults: Option<Faults>,
 }
+
+/// What makes frames of updates and ACKs smaller.
+pub(crate) const SMALLER: &str = "lower workload.bytes, set endpoint.ack_model = \"none\"";
 
 /// Keys of real time, valid whatever the kind is.
 const KEYS: &[&str] = &[
@@ -157,6 +162,7 @@ impl TransportPlan {
             files: Vec::new(),
             file_clock: FileClock::new(),
             heads: Heads::Olaf,
+            smaller: SMALLER,
             middleware: MiddlewarePlan::default(),
             faults: None,
         }
@@ -188,6 +194,7 @@ impl TransportPlan {
                 files: section.get_list("files", &[])?,
                 file_clock: FileClock::new(),
                 heads: Heads::Olaf,
+                smaller: SMALLER,
                 middleware: MiddlewarePlan::read(&mut section, linger)?,
                 faults: None,
             }
@@ -261,21 +268,13 @@ impl TransportPlan {
         if self.has_server { &End::ALL } else { &End::LOWER }
     }
 
-    /// What makes frames smaller.
-    pub(crate) fn smaller(&self) -> &'static str {
-        match self.has_server {
-            true => "lower workload.bytes, set endpoint.ack_model = \"none\"",
-            false => "lower workload.elements",
-        }
-    }
-
     /// Refuses frames that an interface does not take.
     pub(super) fn check_fit(&self, frame_max: usize, interface: &str, most: usize) -> Result<()> {
         if frame_max > most {
             return Err(Error::config(format!(
                 "frames of up to {frame_max} bytes do not fit interface {interface}, which takes {most} this way; {}, or raise \
                  the MTU at both ends of the cable: ip link set {interface} mtu {}",
-                self.smaller(),
+                self.smaller,
                 frame_max - ETHERNET
             )));
         }

@@ -82,7 +82,7 @@ impl Transport for UdpSockets {
                 }
                 (Heads::Unknown, _) => {
                     return Err(Error::config(
-                        "transport.kind = \"udp\": nothing in a SwitchML packet says which worker sent it, and the sockets \
+                        "transport.kind = \"udp\": nothing in the packets of these workers says which one sent them, and the sockets \
                          of one process share an address; use ring, af_packet or af_xdp",
                     ));
                 }

@@ -10,9 +10,12 @@ use crate::endpoint::{Facts, Identity};
 use crate::frame::{BURST, Frame, Pool};
 use crate::transport::{Arrival, Wire};
 
+/// Bytes of an Ethernet header.
+const ETHERNET: usize = 14;
+
 /// Takes a frame off a wire into the pool, its time still open; none if it is nobody's.
 pub(super) fn take(arrival: &Arrival, pool: &mut Pool, facts: &Facts) -> Option<Frame> {
-    let bytes = arrival.bytes;
+    let bytes = unpadded(arrival.bytes);
     if bytes.len() < HEAD || bytes.len() > pool.stride() {
         return None;
     }
@@ -20,6 +23,13 @@ pub(super) fn take(arrival: &Arrival, pool: &mut Pool, facts: &Facts) -> Option<
     let buffer = pool.take();
     pool.bytes_mut(buffer)[..bytes.len()].copy_from_slice(bytes);
     Some(Frame { t: 0, packet, buffer, worker, len: bytes.len() as u16, cluster, flow, head: HEAD as u8, kind })
+}
+
+/// A frame without what follows its IPv4 packet: Ethernet has no frames below 60 bytes, and cards fill shorter ones up.
+fn unpadded(bytes: &[u8]) -> &[u8] {
+    let Some([0x08, 0x00, _, _, high, low]) = bytes.get(ETHERNET - 2..ETHERNET + 4) else { return bytes };
+    let len = ETHERNET + usize::from(u16::from_be_bytes([*high, *low]));
+    if len < HEAD { bytes } else { bytes.get(..len).unwrap_or(bytes) }
 }
 
 /// Frames that wait for their time on one wire, in order.
@@ -77,5 +87,29 @@ impl<T> Waiting<T> {
             pool.release(frame.buffer);
         }
         Ok(taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pktgen_generator::wire::frame::Template;
+
+    #[test]
+    fn what_follows_the_packet_is_no_part_of_it() {
+        for len in [HEAD, 48, 59, 60, 1500] {
+            let mut frame = vec![0; len];
+            Template::new(([10, 0, 0, 1], 1), ([10, 0, 0, 2], 2), len).emit(&mut frame);
+            let whole = frame.clone();
+            frame.resize(len.max(60) + 4, 0xee);
+            assert_eq!(unpadded(&frame), whole);
+            assert_eq!(unpadded(&whole), whole);
+            assert_eq!(unpadded(&whole[..HEAD - 1]), &whole[..HEAD - 1], "cut, and left to others to refuse");
+        }
+        let mut frame = vec![0; 60];
+        assert_eq!(unpadded(&frame).len(), 60, "no IPv4 packet");
+        Template::new(([10, 0, 0, 1], 1), ([10, 0, 0, 2], 2), 48).emit(&mut frame);
+        frame[16..18].copy_from_slice(&3u16.to_be_bytes());
+        assert_eq!(unpadded(&frame).len(), 60, "a length that cannot be");
     }
 }

@@ -276,7 +276,7 @@ pub(crate) fn only_device(topology: &Topology) -> Result<NodeId> {
     match (devices.next(), devices.next()) {
         (Some((id, _)), None) => Ok(id as NodeId),
         _ => Err(Error::config(
-            "topology: in real time there is one device between workers and server; use kind = \"bottleneck\", or \"rack\" with engines = 1, or virtual time",
+            "topology: in real time there is one device between workers and server; use kind = \"bottleneck\", or \"star\" without standby, \"rack\" with engines = 1, or virtual time",
         )),
     }
 }

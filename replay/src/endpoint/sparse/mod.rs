@@ -81,6 +81,10 @@ macro_rules! speaks_libra {
             Heads::Unknown
         }
 
+        fn smaller(&self) -> &'static str {
+            "lower endpoint.cold_bytes"
+        }
+
         fn identify(&self, bytes: &[u8], facts: &Facts) -> Option<Identity> {
             identify(bytes, facts)
         }
@@ -161,11 +165,25 @@ fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     Some(Identity { packet, worker, cluster: u16::from(header.job), flow, kind })
 }
 
-/// The sums of a job that were delivered last: copies of their parts are no further deliveries.
+/// The sums of a job that were delivered last: copies of their parts are no further deliveries, and neither are those of
+/// earlier sums.
 #[derive(Debug, Clone, Default)]
 struct Delivered {
-    opener: Option<PacketId>,
+    /// Number of their first result.
+    first: u32,
     parts: Vec<bool>,
+}
+
+impl Delivered {
+    /// Is this the first copy of a result?
+    fn is_new(&mut self, number: u32, head: &ResultHead) -> bool {
+        let first = number.wrapping_sub(head.part.into());
+        if self.parts.is_empty() || first > self.first {
+            *self = Delivered { first, parts: vec![false; usize::from(head.parts)] };
+        }
+        let part = self.parts.get_mut(usize::from(head.part)).filter(|_| first == self.first);
+        part.is_some_and(|part| !std::mem::replace(part, true))
+    }
 }
 
 /// The workers of a run.
@@ -347,13 +365,10 @@ impl Workers {
             (Kind::Result, Some(known)) => ResultHead::parse(pool.payload(frame)).zip(Some(known)),
             _ => None,
         };
-        let Some((ResultHead { part, parts, opener: Some(opener) }, known)) = head else {
+        let Some((head @ ResultHead { part, opener: Some(opener), .. }, known)) = head else {
             return pool.release(frame.buffer);
         };
-        if known.opener != Some(opener) {
-            *known = Delivered { opener: Some(opener), parts: vec![false; usize::from(parts)] };
-        }
-        if known.parts.get_mut(usize::from(part)).is_none_or(|part| std::mem::replace(part, true)) {
+        if !known.is_new(header.seq >> 1, &head) {
             return pool.release(frame.buffer);
         }
         let row = Received {

@@ -1,0 +1,49 @@
+//! What tests of training on wires have in common: experiments of `configs/wires`, run by the binary.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::serving::Serving;
+
+/// The path of an experiment.
+pub fn config(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../configs/wires/{name}.toml")).display().to_string()
+}
+
+/// A command of pktgen behind `before`, with settings.
+pub fn pktgen(before: &[String], words: &[&str], set: &[&str]) -> Command {
+    let binary = env!("CARGO_BIN_EXE_pktgen").to_owned();
+    let mut all = before.iter().chain([&binary]);
+    let mut command = Command::new(all.next().expect("a program"));
+    command.args(all).args(words).args(set.iter().flat_map(|set| ["--set", set]));
+    command
+}
+
+/// All that a process printed.
+pub fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// The manifest of a run dir.
+pub fn manifest(dir: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).expect("a manifest")).expect("JSON")
+}
+
+/// A number of a manifest.
+pub fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// A whole run in one process.
+pub fn replay(before: &[String], name: &str, out: &Path, set: &[&str]) -> Output {
+    let words = ["-q", "replay", &config(name), "--no-report", "--out", &out.display().to_string()];
+    pktgen(before, &words, set).output().expect("it runs")
+}
+
+/// A part that serves, `"target"` or `"capture"`, ready.
+pub fn serving(before: &[String], part: &str, name: &str, out: &Path, set: &[&str]) -> Serving {
+    let words = [part, &config(name), "--out", &out.display().to_string(), "--idle", "1s", "--for", "60s"];
+    Serving::start(pktgen(before, &words, set), part)
+}
