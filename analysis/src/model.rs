@@ -3,7 +3,7 @@
 //! Called by the CLI's `report`. The order is the reader's: may I use this (validity), what is the
 //! answer (verdict), the numbers beside the published ones, then what was fitted and what differs.
 
-use pktgen_generator::record::Published;
+use pktgen_generator::record::{Bound, Published};
 use serde::Serialize;
 
 use crate::chart::{self, Chart};
@@ -118,9 +118,11 @@ pub struct Cell {
 pub struct Paper {
     /// The value, in the metric's unit.
     pub value: f64,
+    /// What stands before it where it is a bound.
+    pub sign: &'static str,
     /// Ours − paper.
     pub difference: Option<f64>,
-    /// Does our interval hold it?
+    /// Does our interval hold it, or is ours on its side?
     pub inside: bool,
     /// Table or section.
     pub source: String,
@@ -261,14 +263,24 @@ pub(crate) fn matches(published: &Published, point: &PointSummary) -> bool {
     published.at.iter().all(|(axis, value)| point.labels.get(axis) == Some(value))
 }
 
+/// Does our interval hold the published value, or, where that is a bound, is our median on the right side?
+pub(crate) fn agrees(ours: &Interval, value: f64, bound: Option<Bound>) -> bool {
+    match bound {
+        None => ours.holds(value),
+        Some(Bound::Above) => ours.median >= value,
+        Some(Bound::Below) => ours.median <= value,
+    }
+}
+
 fn cell(sweep: &SweepData, point: &PointSummary, key: &str) -> Cell {
     let ours = point.cells.get(key).copied();
     let published = sweep.manifest.paper.iter().filter(|published| matches(published, point));
     let paper = published.into_iter().find_map(|published| {
         let value = *published.values.get(key)?;
         let difference = ours.map(|ours| ours.median - value);
-        let inside = ours.is_some_and(|ours| ours.holds(value));
-        Some(Paper { value, difference, inside, source: published.source.clone() })
+        let inside = ours.is_some_and(|ours| agrees(&ours, value, published.bound));
+        let sign = Bound::sign(published.bound);
+        Some(Paper { value, sign, difference, inside, source: published.source.clone() })
     });
     Cell { ours, paper }
 }

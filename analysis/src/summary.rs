@@ -179,7 +179,7 @@ fn show(cell: &Cell, heading: &Heading) -> String {
     let ours = cell.ours.map_or("–".to_owned(), |ours| heading.scale.number(ours.median));
     match &cell.paper {
         None => ours,
-        Some(paper) => format!("{ours} (paper {})", heading.scale.number(paper.value)),
+        Some(paper) => format!("{ours} (paper {}{})", paper.sign, heading.scale.number(paper.value)),
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use pktgen_generator::config::{Document, Run, Section, Sweep, Value};
 use pktgen_generator::record::{
-    Balance, Counters, Group, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState, SweepManifest, SweepRun,
+    Balance, Bound, Counters, Group, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState, SweepManifest, SweepRun,
     Validity,
 };
 use pktgen_generator::registry::suggest;
@@ -530,13 +530,15 @@ fn cluster_list(text: &str) -> Option<Vec<u16>> {
 fn read_paper(section: &mut Section) -> Result<Vec<Published>> {
     let mut rows = Vec::new();
     for table in section.get_tables("rows")? {
-        let mut row = Published { at: BTreeMap::new(), source: String::new(), values: BTreeMap::new() };
+        let mut row = Published { at: BTreeMap::new(), source: String::new(), values: BTreeMap::new(), bound: None };
         for (key, value) in table {
             match (key.strip_prefix("at."), &value) {
                 (Some(label), value) => {
                     row.at.insert(label.to_owned(), value.to_label());
                 }
                 (None, Value::Text(text)) if key == "source" => row.source = text.clone(),
+                (None, Value::Text(text)) if key == "bound" && text == "above" => row.bound = Some(Bound::Above),
+                (None, Value::Text(text)) if key == "bound" && text == "below" => row.bound = Some(Bound::Below),
                 (None, Value::Integer(n)) => {
                     row.values.insert(key, *n as f64);
                 }
@@ -545,7 +547,7 @@ fn read_paper(section: &mut Section) -> Result<Vec<Published>> {
                 }
                 _ => {
                     return Err(Error::config(format!(
-                        "{}: {key} = {}; a published value is a number",
+                        "{}: {key} = {}; a published value is a number, and bound is \"above\" or \"below\"",
                         section.place("rows"),
                         value.to_toml()
                     )));

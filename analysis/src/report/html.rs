@@ -112,7 +112,7 @@ fn show(cell: &Cell, column: &Heading, out: &mut String) {
     if let Some(paper) = &cell.paper {
         let class = if paper.inside { "paper" } else { "paper off" };
         let difference = paper.difference.map(|by| format!(", {}", scale.difference(by))).unwrap_or_default();
-        let (value, source) = (scale.show(paper.value), escape(&paper.source));
+        let (value, source) = (format!("{}{}", escape(paper.sign), scale.show(paper.value)), escape(&paper.source));
         let _ = write!(out, "<div class=\"{class}\">paper {value}{difference} <cite>{source}</cite></div>");
     }
     out.push_str("</td>");

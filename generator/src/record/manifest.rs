@@ -338,6 +338,30 @@ pub struct Published {
     pub source: String,
     /// Metric → published value, in the metric's unit.
     pub values: BTreeMap<String, f64>,
+    /// They are bounds: the text says "more than" or "less than".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<Bound>,
+}
+
+/// On which side of a published value the paper is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bound {
+    /// More than it.
+    Above,
+    /// Less than it.
+    Below,
+}
+
+impl Bound {
+    /// As reports write it before the value.
+    pub const fn sign(bound: Option<Bound>) -> &'static str {
+        match bound {
+            None => "",
+            Some(Bound::Above) => "> ",
+            Some(Bound::Below) => "< ",
+        }
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ mod row;
 mod schema;
 
 pub use manifest::{
-    Balance, Counters, Group, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState, SweepManifest, SweepRun,
+    Balance, Bound, Counters, Group, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState, SweepManifest, SweepRun,
     Training, Validity,
 };
 pub use row::{Action, Book, Iteration, NO_CLUSTER, PacketId, Reason, Received, Reply, Sent, State, SumOk};
