@@ -127,6 +127,7 @@ impl Model {
             skipped: 0,
             degraded,
             sources,
+            elements: 0,
             missed,
         });
         self.iteration += 1;
@@ -209,7 +210,8 @@ impl Model {
     pub fn wrote(&mut self, row: &Iteration) {
         let sent = self.out.range((row.iteration, 0)..(row.iteration + 1, 0)).count() as u32;
         let expected = self.rows.pop_front().expect("an iteration that has not ended");
-        assert_eq!(*row, Iteration { sent, skipped: self.setup.blocks - sent, ..expected });
+        let elements = self.dense.nonzero() * u64::from(sent) / u64::from(self.setup.blocks);
+        assert_eq!(*row, Iteration { sent, skipped: self.setup.blocks - sent, elements, ..expected });
         self.written += 1;
     }
 

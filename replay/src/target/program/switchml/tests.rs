@@ -65,6 +65,8 @@ fn place(jobs: &[u8]) -> Place {
         group_ports: Arc::new(Vec::new()),
         server: 0,
         frame_bytes: 0,
+        sparse: None,
+        aggregators: Arc::default(),
         real_time: false,
         udp_checksum: false,
     }

@@ -82,6 +82,8 @@ pub fn place(jobs: Vec<JobPlace>) -> Place {
         server: u16::from(below),
         jobs: Arc::new(jobs),
         frame_bytes: frame_bytes(ROOM),
+        sparse: None,
+        aggregators: Arc::default(),
         real_time: false,
         udp_checksum: false,
     }
