@@ -161,10 +161,11 @@ fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     Some(Identity { packet, worker, cluster: u16::from(header.job), flow, kind })
 }
 
-/// The sums of a job that were delivered last: copies of their parts are no further deliveries.
+/// The sums of a job that were delivered last: copies of their parts, or of those before, are no further deliveries.
 #[derive(Debug, Clone, Default)]
 struct Delivered {
-    opener: Option<PacketId>,
+    /// Number of the first part.
+    base: u32,
     parts: Vec<bool>,
 }
 
@@ -216,8 +217,14 @@ impl Workers {
     /// Sends what `worker` may send at `t`.
     fn act(&mut self, worker: u32, t: Time, pool: &mut Pool, host: &mut Host) {
         while host.outgoing.len() < BURST {
-            let Some(due) = self.workers[worker as usize].due(t, &self.settings) else { break };
-            self.send(worker, &due, t, pool, host);
+            if let Some(due) = self.workers[worker as usize].due(t, &self.settings) {
+                self.send(worker, &due, t, pool, host);
+                continue;
+            }
+            // One in which it has nothing to send and waits for nobody is over at once.
+            let Workers { workers, packing, .. } = self;
+            let Some(row) = workers[worker as usize].end_if_all(t, packing) else { break };
+            host.iterations.push(row);
         }
         self.reschedule(worker, t);
     }
@@ -350,8 +357,12 @@ impl Workers {
         let Some((ResultHead { part, parts, opener: Some(opener) }, known)) = head else {
             return pool.release(frame.buffer);
         };
-        if known.opener != Some(opener) {
-            *known = Delivered { opener: Some(opener), parts: vec![false; usize::from(parts)] };
+        let base = (header.seq >> 1).wrapping_sub(u32::from(part));
+        if base < known.base {
+            return pool.release(frame.buffer);
+        }
+        if base > known.base || known.parts.is_empty() {
+            *known = Delivered { base, parts: vec![false; usize::from(parts)] };
         }
         if known.parts.get_mut(usize::from(part)).is_none_or(|part| std::mem::replace(part, true)) {
             return pool.release(frame.buffer);
