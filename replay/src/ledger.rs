@@ -171,11 +171,15 @@ impl Ledger {
     pub fn book(&mut self, row: &Book) {
         if let Some(sparse) = &mut self.sparse {
             let known = match (row.action, row.packet_out) {
-                (Action::Merged, Some(opener)) => sparse.merged(row.packet_in, opener, &mut self.fates),
+                (Action::Merged, Some(opener)) => sparse.merged(row.packet_in, opener, row.node, &mut self.fates),
                 (Action::Dropped, _) => {
                     sparse.dropped(row.packet_in, row.reason.unwrap_or(Reason::Malformed), &mut self.fates)
                 }
-                (Action::Queued | Action::Departed | Action::Bypassed | Action::Arrived, _) => true,
+                (Action::Departed, _) => {
+                    sparse.departed(row.packet_in, row.node);
+                    true
+                }
+                (Action::Queued | Action::Bypassed | Action::Arrived, _) => true,
                 _ => false,
             };
             self.strangers += u64::from(!known);

@@ -6,6 +6,7 @@
 mod aggregation;
 mod aom;
 mod counts;
+mod exactness;
 mod fairness;
 pub(crate) mod findings;
 pub(crate) mod goal;
@@ -34,6 +35,7 @@ pub static METRICS: &[&dyn Metric] = &[
     &iterations::Iterations,
     &results::Results,
     &counts::Counts,
+    &exactness::Exactness,
     &aom::Aom,
     &fairness::Fairness,
     &aggregation::Aggregation,

@@ -29,9 +29,24 @@ struct Sum {
     opener: PacketId,
     values: Vec<f32>,
     members: Vec<PacketId>,
-    /// What departs, packet by packet; made when the first part arrives.
-    parts: Vec<Vec<(u32, f32)>>,
+    /// What departs, in order; made when the first part arrives.
+    set: Vec<(u32, f32)>,
+    /// Parts that have not arrived; none before the first has.
+    left: Option<usize>,
     over: bool,
+    /// The device that has it.
+    node: u16,
+    /// Its results left: what the same packet opens now is another sum.
+    departed: bool,
+    /// The next sum that the same packet opened, if a copy of it came when this one had departed.
+    next: Option<u32>,
+}
+
+/// Sums that a packet opened: the first whose parts have not all arrived, and the last.
+#[derive(Debug, Clone, Copy)]
+struct Opened {
+    first: u32,
+    last: u32,
 }
 
 /// How often updates are in sums that must be there once.
@@ -57,14 +72,22 @@ pub(super) struct Sparse {
     states: Table<State>,
     counted: Table<Counted>,
     sums: Vec<Sum>,
+    opened: Table<Opened>,
     exactness: Exactness,
 }
 
 impl Ledger {
     /// For workers that send the pairs that `pairs` knows, to a switch that adds with `adder`.
     pub fn of_pairs(workers: usize, pairs: Box<dyn Pairs>, adder: Adder) -> Self {
-        let (states, counted) = (Table::new(workers), Table::new(workers));
-        let sparse = Sparse { pairs, adder, states, counted, sums: Vec::new(), exactness: Exactness::default() };
+        let sparse = Sparse {
+            pairs,
+            adder,
+            states: Table::new(workers),
+            counted: Table::new(workers),
+            sums: Vec::new(),
+            opened: Table::new(workers),
+            exactness: Exactness::default(),
+        };
         Ledger { sparse: Some(sparse), ..Ledger::new(workers, 0, None) }
     }
 
@@ -81,7 +104,7 @@ fn update(packet: PacketId) -> PacketId {
 
 /// May it be a copy that was dropped, and not the packet?
 fn may_be_copy(reason: Reason) -> bool {
-    matches!(reason, Reason::Duplicate | Reason::Fault)
+    matches!(reason, Reason::Duplicate | Reason::Fault | Reason::QueueFull | Reason::TableFull)
 }
 
 // Every function that is told something returns false if that cannot be.
@@ -92,8 +115,8 @@ impl Sparse {
         self.states.insert(packet, State::UnderWay)
     }
 
-    /// `packet` was added to the registers of the sum that `opener` opened.
-    pub(super) fn merged(&mut self, packet: PacketId, opener: PacketId, fates: &mut [Fates]) -> bool {
+    /// `packet` was added at `node` to the registers of the sum that `opener` opened.
+    pub(super) fn merged(&mut self, packet: PacketId, opener: PacketId, node: u16, fates: &mut [Fates]) -> bool {
         let Some(state) = self.states.get_mut(packet).map(|state| *state) else { return false };
         let own = &mut fates[packet.worker() as usize];
         let again = match state {
@@ -107,16 +130,15 @@ impl Sparse {
             // A copy, which the switch did not take for one.
             State::Summed(_) | State::Delivered => true,
         };
-        let number = match self.states.get_mut(opener) {
-            _ if packet == opener => {
-                let values = vec![0.0; self.pairs.slots()];
-                self.sums.push(Sum { opener, values, members: Vec::new(), parts: Vec::new(), over: false });
-                self.sums.len() as u32 - 1
-            }
-            Some(State::Summed(number)) => *number,
+        let number = match self.opened.get_mut(opener) {
+            // A copy of the opener is added to its own sum again.
+            Some(opened) if packet != opener || !self.sums[opened.last as usize].departed => opened.last,
+            _ if packet == opener => self.open(opener, node),
             _ => return false,
         };
         let sum = &mut self.sums[number as usize];
+        // It may have moved to a standby device.
+        sum.node = node;
         if !again {
             sum.members.push(packet);
         }
@@ -132,6 +154,31 @@ impl Sparse {
             counted.sums += 1;
         }
         true
+    }
+
+    /// A sum begins.
+    fn open(&mut self, opener: PacketId, node: u16) -> u32 {
+        let (values, number) = (vec![0.0; self.pairs.slots()], self.sums.len() as u32);
+        let (members, set) = (Vec::new(), Vec::new());
+        let (left, over, departed, next) = (None, false, false, None);
+        self.sums.push(Sum { opener, values, members, set, left, over, node, departed, next });
+        match self.opened.get_mut(opener) {
+            None => _ = self.opened.insert(opener, Opened { first: number, last: number }),
+            Some(opened) => {
+                self.sums[opened.last as usize].next = Some(number);
+                let arrived = self.sums[opened.first as usize].left == Some(0);
+                *opened = Opened { first: if arrived { number } else { opened.first }, last: number };
+            }
+        }
+        number
+    }
+
+    /// Something that is known by `packet` left `node`: perhaps the results of a sum.
+    pub(super) fn departed(&mut self, packet: PacketId, node: u16) {
+        if let Some(opened) = self.opened.get_mut(packet) {
+            let sum = &mut self.sums[opened.last as usize];
+            sum.departed |= sum.node == node;
+        }
     }
 
     /// `packet` was dropped.
@@ -174,37 +221,52 @@ impl Sparse {
         same: impl FnOnce(&[u8]) -> bool,
         fates: &mut [Fates],
     ) -> Option<SumOk> {
-        let verdict = |yes| if yes { SumOk::Yes } else { SumOk::No };
-        let state = self.states.get_mut(packet).map(|state| *state)?;
-        if let State::Summed(number) = state
-            && !self.sums[number as usize].over
-        {
-            self.end_sum(number, State::Delivered, Fate::Delivered, fates);
-        }
-        let Some(sum) = self.sums.iter_mut().rev().find(|sum| sum.opener == packet) else {
-            let own = &mut fates[packet.worker() as usize];
-            match state {
-                State::UnderWay => own.count(Fate::Delivered, true),
-                State::Dropped(reason) if may_be_copy(reason) => {
-                    own.dropped[reason as usize] -= 1;
-                    own.count(Fate::Delivered, true);
-                }
-                State::Delivered => {}
-                _ => return None,
-            }
-            self.states.set(packet, State::Delivered);
-            return Some(verdict(same(self.pairs.payload(packet))));
+        let Some(Opened { first, last }) = self.opened.get_mut(packet).map(|opened| *opened) else {
+            return self.received_alone(packet, same, fates);
         };
-        if sum.parts.is_empty() {
-            sum.parts = parts(&sum.values);
-            sum.values = Vec::new();
+        if !self.sums[first as usize].over {
+            self.end_sum(first, State::Delivered, Fate::Delivered, fates);
         }
-        let mut bytes = [0; RESULT_PAIRS * HOT_PAIR];
-        let right = sum.parts.get(part as usize).is_some_and(|pairs| {
+        let sum = &mut self.sums[first as usize];
+        let left = sum.left.unwrap_or_else(|| {
+            let values = std::mem::take(&mut sum.values);
+            sum.set = (0u32..).zip(values).filter(|(_, value)| *value != 0.0).collect();
+            parts(sum.set.len())
+        });
+        let from = (part as usize).saturating_mul(RESULT_PAIRS);
+        let right = (part as usize) < parts(sum.set.len()) && {
+            let mut bytes = [0; RESULT_PAIRS * HOT_PAIR];
+            let pairs = &sum.set[from..sum.set.len().min(from + RESULT_PAIRS)];
             libra::emit_hot(pairs, &mut bytes);
             same(&bytes[..pairs.len() * HOT_PAIR])
-        });
+        };
+        sum.left = Some(left.saturating_sub(1));
+        if left == 1 {
+            sum.set = Vec::new();
+            self.opened.set(packet, Opened { first: sum.next.unwrap_or(first), last });
+        }
         Some(verdict(right))
+    }
+
+    /// A packet arrived that is in no sum.
+    fn received_alone(
+        &mut self,
+        packet: PacketId,
+        same: impl FnOnce(&[u8]) -> bool,
+        fates: &mut [Fates],
+    ) -> Option<SumOk> {
+        let own = &mut fates[packet.worker() as usize];
+        match self.states.get_mut(packet)? {
+            State::UnderWay => own.count(Fate::Delivered, true),
+            State::Dropped(reason) if may_be_copy(*reason) => {
+                own.dropped[*reason as usize] -= 1;
+                own.count(Fate::Delivered, true);
+            }
+            State::Delivered => {}
+            _ => return None,
+        }
+        self.states.set(packet, State::Delivered);
+        Some(verdict(same(self.pairs.payload(packet))))
     }
 
     /// The run is over: what is still under way is in flight.
@@ -234,12 +296,12 @@ impl Sparse {
     }
 }
 
-/// What departs of these registers (`docs/libra.md`): those that are not 0, by index, as many per packet as fit; one packet
-/// without pairs if all are 0.
-pub(super) fn parts(values: &[f32]) -> Vec<Vec<(u32, f32)>> {
-    let set: Vec<(u32, f32)> = (0u32..).zip(values.iter().copied()).filter(|(_, value)| *value != 0.0).collect();
-    match set.len() {
-        0 => vec![Vec::new()],
-        _ => set.chunks(RESULT_PAIRS).map(<[_]>::to_vec).collect(),
-    }
+fn verdict(yes: bool) -> SumOk {
+    if yes { SumOk::Yes } else { SumOk::No }
+}
+
+/// In how many packets the registers depart of which so many are not 0 (`docs/libra.md`): as many per packet as fit, by index;
+/// one packet without pairs if all are 0.
+fn parts(set: usize) -> usize {
+    set.div_ceil(RESULT_PAIRS).max(1)
 }

@@ -234,8 +234,14 @@ impl Workers {
     /// Sends what `worker` may send at `t`.
     fn act(&mut self, worker: u32, t: Time, pool: &mut Pool, host: &mut Host) {
         while host.outgoing.len() < BURST {
-            let Some(due) = self.workers[worker as usize].due(t, &self.settings) else { break };
-            self.send(worker, &due, t, pool, host);
+            if let Some(due) = self.workers[worker as usize].due(t, &self.settings) {
+                self.send(worker, &due, t, pool, host);
+                continue;
+            }
+            // One in which it has nothing to send and waits for nobody is over at once.
+            let Workers { workers, packing, .. } = self;
+            let Some(row) = workers[worker as usize].end_if_all(t, packing) else { break };
+            host.iterations.push(row);
         }
         self.reschedule(worker, t);
     }

@@ -1,0 +1,91 @@
+//! What a switch that sums by key got wrong, and what it and the server had to do for it: from the counters of the run.
+
+use pktgen_generator::Result;
+use pktgen_generator::registry::Named;
+use pktgen_generator::time::NS;
+
+use super::Metric;
+use crate::analyze::Analysis;
+use crate::line::{Line, SHARE, UPDATES};
+
+/// See the module.
+pub(super) struct Exactness;
+
+const KEYS: [&str; 6] = [
+    "counted_twice",
+    "never_counted",
+    "retransmitted_share",
+    "recirculations_per_packet",
+    "server_busy_share",
+    "memory_share",
+];
+
+impl Named for Exactness {
+    fn name(&self) -> &'static str {
+        "exactness"
+    }
+
+    fn about(&self) -> &'static str {
+        "sums by key: updates that were counted twice or never, recirculations, the server's work, a switch's memory"
+    }
+}
+
+impl Metric for Exactness {
+    fn keys(&self) -> Vec<String> {
+        KEYS.map(str::to_owned).into()
+    }
+
+    fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
+        let counters = &run.manifest.counters;
+        let of = |name: &str| counters.device.get(name).map(|n| *n as f64);
+        // Only runs that sum by key have them.
+        let (Some(twice), Some(never)) = (of("counted_twice"), of("never_counted")) else { return Ok(()) };
+        let share = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
+        let balance = run.balance();
+        out.push(Line::new("counted_twice", UPDATES, twice));
+        out.push(Line::new("never_counted", UPDATES, never));
+        out.push(Line::new("retransmitted_share", SHARE, share(balance.retransmitted as f64, balance.generated as f64)));
+        if let (Some(again), Some(packets)) = (of("recirculations"), of("packets")) {
+            out.push(Line::new("recirculations_per_packet", "passes per packet", share(again, packets)));
+        }
+        if let Some(busy) = of("server.busy_ns") {
+            out.push(Line::new("server_busy_share", SHARE, share(busy, counters.end_ps as f64 / NS as f64)));
+        }
+        // Of a run without a switch that sums: 0.
+        if let Some(ppm) = of("memory_share_ppm") {
+            out.push(Line::new("memory_share", SHARE, ppm / 1e6));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Story;
+
+    #[test]
+    fn counters_become_lines() {
+        let mut story = Story::new();
+        story.sent(1, 0, Some(0), 0).sent(1, 2, Some(0), 0).sent_again(1, 0, 1, 5, 0);
+        let mut run = story.analysis();
+        let lines = |run: &Analysis| {
+            let mut out = Vec::new();
+            Exactness.compute(run, &mut out).unwrap();
+            out.into_iter().map(|line| (line.metric.into_owned(), line.value)).collect::<Vec<_>>()
+        };
+        assert!(lines(&run).is_empty());
+        let device = [
+            ("counted_twice", 3),
+            ("never_counted", 0),
+            ("packets", 8),
+            ("recirculations", 2),
+            ("server.busy_ns", 25),
+            ("memory_share_ppm", 32_016),
+        ];
+        run.manifest.counters.device = device.map(|(name, n)| (name.to_owned(), n)).into();
+        run.manifest.counters.end_ps = 100 * NS;
+        let values: Vec<_> = lines(&run).into_iter().map(|(_, value)| value).collect();
+        assert_eq!(values, [Some(3.0), Some(0.0), Some(0.5), Some(0.25), Some(0.25), Some(0.032_016)]);
+    }
+}

@@ -1,0 +1,53 @@
+//! Sparse training over links with faults, from run dirs: what the files say is what the manifest says, and a run whose
+//! switch counts wrong says so.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use pktgen_analysis::analyze::{Analysis, Options};
+use pktgen_generator::config::Document;
+use pktgen_replay::run::Experiment;
+
+/// A run with these keys; its analysis.
+fn run(endpoint: &str, writes: &str, faults: &str, dir: &Path) -> Analysis {
+    let text = format!(
+        "name = \"t\"\n[workload]\nkind = \"sparse\"\nmodel = \"oa\"\nscale = 0.01\npairs = 60000\nworkers = 5\njobs = 2\niterations = 3\n\
+         compute = \"20us\"\n[topology]\nkind = \"star\"\n[endpoint]\n{endpoint}\ntimeout = \"30us\"\n[target]\n{writes}\n\
+         [transport]\n{faults}\n"
+    );
+    let experiment = Experiment::open(Document::parse(&text, "test").unwrap()).unwrap();
+    experiment.execute(dir, 1, &AtomicBool::new(false), &|_, _| {}).unwrap();
+    Analysis::open(dir, Options::default()).unwrap()
+}
+
+const FAULTS: &str = "fault_loss = 0.03\nfault_duplicate = 0.1\nfault_reorder = 0.1\nfault_reorder_by = 300\nfault_reorder_hold = \"60us\"";
+
+#[test]
+fn files_say_what_manifests_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let libra = "workers = \"libra\"";
+    let cases = [
+        (libra, ""),
+        ("workers = \"libra\"\nmode = \"async\"", ""),
+        ("workers = \"ps_lite\"", ""),
+        ("workers = \"ps_lite\"\nmode = \"async\"", ""),
+        (libra, "repeat_writes = \"paper\""),
+        (libra, "repeat_writes = \"bloom\"\nbloom_bits = 64"),
+    ];
+    for (number, (endpoint, writes)) in cases.into_iter().enumerate() {
+        let run = run(endpoint, writes, FAULTS, &folder.path().join(number.to_string()));
+        let (manifest, what) = (&run.manifest, format!("{endpoint} {writes}"));
+        assert!(manifest.validity.valid, "{what}: {:?}", manifest.validity);
+        assert_eq!(run.unknown(), 0.0, "{what}: {:?} is not {:?}", run.balance(), manifest.balance);
+        assert!(manifest.balance.retransmitted > 0 && manifest.balance.dropped_total() > 0, "{what}");
+        let count = |name: &str| manifest.counters.device[name];
+        let wrong = count("counted_twice") + count("never_counted");
+        let notes = manifest.validity.reasons.iter().filter(|reason| reason.starts_with("note: the switch counted"));
+        assert_eq!((wrong > 0, notes.count()), (!writes.is_empty(), usize::from(wrong > 0)), "{what}: {wrong}");
+        assert_eq!(count("never_counted") > 0, writes.contains("64"), "{what}");
+        let lines = run.lines().unwrap();
+        let value = |name: &str| lines.iter().find(|line| line.metric == name).and_then(|line| line.value).unwrap();
+        assert_eq!(value("counted_twice") + value("never_counted"), wrong as f64);
+        assert!(value("retransmitted_share") > 0.0 && value("server_busy_share") > 0.0, "{what}");
+    }
+}

@@ -1,0 +1,206 @@
+//! Sparse training as a whole, over links that lose, double and delay frames: every contribution is counted exactly once.
+//!
+//! Small experiments chosen at random run twice. Once with what they train: the results that workers get, hot and cold, are
+//! compared with sums that know nothing of registers, packets or books. And once with digits instead of values, so that a
+//! sum says how often each worker is in it.
+
+#[path = "libra/cases.rs"]
+mod cases;
+#[path = "libra/naive.rs"]
+mod naive;
+#[path = "libra/spy.rs"]
+mod spy;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use pktgen_generator::Result;
+use pktgen_generator::config::Document;
+use pktgen_generator::record::{Action, Balance, Book, PacketId, Received, Sent};
+use pktgen_generator::sparse::Sparse;
+use pktgen_generator::time::NEVER;
+use pktgen_replay::driver::virtual_time::{Outcome, Recorder, Simulation};
+use pktgen_replay::ledger::total;
+use pktgen_replay::plan::{prepare, source};
+
+use cases::Case;
+use spy::{Seen, Spy};
+
+/// Rows that are looked at.
+#[derive(Default)]
+struct Rows {
+    books: Vec<Book>,
+    received: Vec<Received>,
+}
+
+impl Recorder for Rows {
+    fn sent(&mut self, _: &Sent) -> Result<()> {
+        Ok(())
+    }
+
+    fn book(&mut self, row: &Book) -> Result<()> {
+        self.books.push(*row);
+        Ok(())
+    }
+
+    fn received(&mut self, row: &Received, _: &[u8]) -> Result<()> {
+        self.received.push(*row);
+        Ok(())
+    }
+}
+
+/// A run that is over.
+struct Over {
+    outcome: Outcome,
+    balance: Balance,
+    seen: Seen,
+    rows: Rows,
+    sparse: Arc<Sparse>,
+}
+
+fn run(case: &Case, target: &str, counting: bool) -> Over {
+    let document = Document::parse(&case.text(target), "test").expect("it is TOML");
+    let sparse = source(document.clone(), case.number).expect("a workload").sparse().expect("it is sparse");
+    let mut plan = prepare(document, case.number).expect("a plan");
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    let (facts, case) = (plan.engine.facts.clone(), case.clone());
+    let inner = plan.engine.senders;
+    plan.engine.senders = Box::new(Spy { inner, seen: seen.clone(), facts, counting, case });
+    let mut rows = Rows::default();
+    let simulation = Simulation::new(plan.engine);
+    let mut outcome = simulation.run(NEVER, &AtomicBool::new(false), &mut rows, &mut |_| {}).expect("it runs");
+    let balance = total(&outcome.ledger.close());
+    let seen = std::mem::take(&mut *seen.lock().expect("one thread"));
+    Over { outcome, balance, seen, rows, sparse }
+}
+
+/// How often each hot push was merged, whatever the attempt.
+fn merged(over: &Over) -> BTreeMap<(u32, u32), u32> {
+    let mut merged: BTreeMap<_, u32> =
+        over.seen.pushes.keys().filter(|(_, seq)| seq & 1 == 0).map(|place| (*place, 0)).collect();
+    for row in over.rows.books.iter().filter(|row| row.action == Action::Merged) {
+        *merged.get_mut(&(row.packet_in.worker(), row.packet_in.seq())).expect("it was pushed") += 1;
+    }
+    merged
+}
+
+/// The run came to its end, and its account closes.
+fn is_closed(over: &Over, case: &Case, counting: bool) {
+    let (outcome, counters) = (&over.outcome, &over.outcome.counters);
+    assert!(outcome.faults.is_empty(), "{:?}", outcome.faults);
+    assert!(!outcome.cut && !outcome.beyond_horizon && outcome.source_failure.is_none());
+    assert_eq!((outcome.leaked, outcome.ledger.strangers(), over.balance.unknown), (0, 0, 0), "{:?}", over.balance);
+    assert_eq!(counters.foreign, 0);
+    if !counting {
+        assert_eq!((counters.sums_wrong, counters.sums_ok), (0, counters.packets_received));
+    }
+    assert_eq!(over.seen.ended.len() as u32, case.workers * case.jobs * case.iterations);
+    let pushes = over.seen.pushes.len() as u64;
+    assert_eq!(over.balance.generated, pushes, "{:?}", over.balance);
+}
+
+/// The first copy of each part of a sum is its delivery.
+fn is_delivered_once(over: &Over) {
+    let parts = over.rows.received.iter().filter(|row| row.count == 0).map(|row| (row.packet, row.newest_seq));
+    let mut parts: Vec<(PacketId, u32)> = parts.collect();
+    let rows = parts.len();
+    parts.sort_unstable();
+    parts.dedup();
+    assert_eq!(parts.len(), rows);
+}
+
+fn counts_exactly_once(case: &Case) {
+    for counting in [false, true] {
+        let over = run(case, "add = \"exact\"\n", counting);
+        is_closed(&over, case, counting);
+        is_delivered_once(&over);
+        naive::check_pushes(&over.seen, &over.sparse, case);
+        naive::check_results(&over.seen, &over.sparse, case, counting);
+        if counting {
+            naive::check_pulls(&over.seen, &over.sparse, case);
+        }
+        if case.hot {
+            assert!(merged(&over).values().all(|n| *n == 1));
+        }
+        let exact = over.outcome.ledger.exactness().expect("pairs are counted");
+        assert_eq!((exact.twice, exact.never), (0, 0));
+    }
+}
+
+/// Calls `check` with so many cases that `wanted` takes; says which were wrong.
+fn each(count: usize, wanted: fn(&Case) -> bool, mut check: impl FnMut(&Case)) {
+    let mut wrong = Vec::new();
+    for case in (0..).map(Case::of).filter(wanted).take(count) {
+        if catch_unwind(AssertUnwindSafe(|| check(&case))).is_err() {
+            eprintln!("{case}");
+            wrong.push(case.number);
+        }
+    }
+    assert!(wrong.is_empty(), "cases {wrong:?}");
+}
+
+#[test]
+fn strict_switches_count_everything_exactly_once() {
+    each(40, |_| true, counts_exactly_once);
+}
+
+/// What a switch got wrong, by its books: pushes that are in sums more than once, and pushes that are in none.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+struct Wrong {
+    twice: u64,
+    never: u64,
+}
+
+/// The results have what the books say, however wrong that is, and the counters say how wrong.
+fn counts_as_its_books_say(case: &Case, target: &str) -> Wrong {
+    let over = run(case, target, false);
+    is_closed(&over, case, false);
+    let merged = merged(&over);
+    let count = |wanted: fn(u32) -> bool| merged.values().filter(|n| wanted(**n)).count() as u64;
+    let wrong = Wrong { twice: count(|n| n > 1), never: count(|n| n == 0) };
+    let exact = over.outcome.ledger.exactness().expect("pairs are counted");
+    assert_eq!(wrong, Wrong { twice: exact.twice, never: exact.never });
+    let over = run(case, target, true);
+    let departed: BTreeSet<PacketId> =
+        over.rows.books.iter().filter(|row| row.action == Action::Departed).map(|row| row.packet_in).collect();
+    let mut counts: BTreeMap<(u32, u64), u32> = BTreeMap::new();
+    for row in over.rows.books.iter().filter(|row| row.action == Action::Merged) {
+        let (worker, seq) = (row.packet_in.worker(), row.packet_in.seq());
+        // What came when all was over stays in the registers.
+        if row.packet_out.is_some_and(|opener| departed.contains(&opener)) {
+            for (index, _) in &over.seen.pushes[&(worker, seq)].1 {
+                *counts.entry((worker, *index)).or_default() += 1;
+            }
+        }
+    }
+    for ((job, _), part) in &over.seen.parts {
+        for (index, sum) in &part.values {
+            for (rank, n) in (0..).zip(spy::counts(*sum, case.workers)).filter(|(_, n)| *n > 0) {
+                let left = counts.get_mut(&(u32::from(*job) * case.workers + rank, *index)).expect("it is in the books");
+                *left = left.checked_sub(n).expect("no more than the books say");
+            }
+        }
+    }
+    assert!(counts.values().all(|n| *n == 0), "the books say more");
+    wrong
+}
+
+#[test]
+fn other_switches_say_what_they_count_wrong() {
+    let mut all = [Wrong::default(); 3];
+    each(16, |case| case.hot && !case.asynchronous, |case| {
+        let targets = ["repeat_writes = \"paper\"\n", "repeat_writes = \"bloom\"\n", "repeat_writes = \"bloom\"\nbloom_bits = 64\n"];
+        for (all, target) in all.iter_mut().zip(targets) {
+            let wrong = counts_as_its_books_say(case, &format!("add = \"exact\"\n{target}"));
+            (all.twice, all.never) = (all.twice + wrong.twice, all.never + wrong.never);
+        }
+    });
+    let [paper, bloom, few_bits] = all;
+    // Originals that arrive behind what was sent again, and copies that the network made, have no bit that says so. Only a
+    // filter loses packets, one with few bits many.
+    assert!(paper.twice > 50 && paper.never == 0, "{all:?}");
+    assert!(bloom.twice > 50 && few_bits.twice > 50, "{all:?}");
+    assert!(few_bits.never > 50 && few_bits.never > 10 * bloom.never, "{all:?}");
+}

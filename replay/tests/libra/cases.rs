@@ -1,0 +1,121 @@
+//! Small experiments of sparse training, chosen at random: what is trained, with which windows and timeouts, over which
+//! faults.
+
+use std::fmt;
+
+use pktgen_generator::seed::{Seed, Stream};
+use rand::RngExt;
+
+/// An experiment.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// Also the seed of the run.
+    pub number: u64,
+    pub workers: u32,
+    pub jobs: u32,
+    pub iterations: u32,
+    pub asynchronous: bool,
+    /// Does a switch sum what is hot? Else all goes to the server.
+    pub hot: bool,
+    pub workload: String,
+    pub topology: String,
+    pub endpoint: String,
+    pub target: String,
+    pub faults: String,
+}
+
+fn one<'a>(stream: &mut Stream, of: &[&'a str]) -> &'a str {
+    of[stream.random_range(0..of.len())]
+}
+
+fn faults(stream: &mut Stream) -> String {
+    // What goes to the server and back passes four links, and is given up when it was sent sixteen times in vain: a fifth
+    // is lost only on the way there, or back.
+    let loss = [0.0, 0.02, 0.1, 0.2][stream.random_range(0..4)];
+    let mut text = format!("fault_loss = {loss}\n");
+    text += &format!("fault_duplicate = {}\n", [0.0, 0.05, 0.2][stream.random_range(0..3)]);
+    if stream.random_range(0..3) > 0 {
+        let by = [1, 3, 20, 200][stream.random_range(0..4)];
+        let hold = one(stream, &["3us", "30us", "300us"]);
+        text += &format!("fault_reorder = {}\n", [0.05, 0.2][stream.random_range(0..2)]);
+        text += &format!("fault_reorder_by = {by}\nfault_reorder_hold = \"{hold}\"\n");
+    }
+    if loss < 0.1 && stream.random_range(0..3) == 0 {
+        text += "fault_burst_p = 0.01\nfault_burst_r = 0.5\nfault_loss_bad = 0.9\n";
+    }
+    if loss == 0.2 || stream.random_range(0..6) == 0 {
+        text += &format!("fault_at = \"{}\"\n", one(stream, &["up", "down"]));
+    }
+    text
+}
+
+impl Case {
+    /// The case with this number; always the same.
+    pub fn of(number: u64) -> Self {
+        let stream = &mut Seed(number).stream("test.libra", 0, 0);
+        let (jobs, workers) = (stream.random_range(1..4), stream.random_range(1..7));
+        let iterations = stream.random_range(1..5);
+        let (hot, asynchronous) = (stream.random_range(0..6) > 0, stream.random_range(0..3) == 0);
+        let hot_parameters = [8, 60, 400][stream.random_range(0..3)];
+        let pairs = [5, 40, 120, 250][stream.random_range(0..4)];
+        let workload = format!(
+            "parameters = 3000\nhot = {hot_parameters}\nhot_share = 0.5\ncurve = \"mandelbrot\"\nexponent = 1.0\noffset = 200.0\n\
+             pairs = {pairs}\ndense = {}\ncompute = \"{}\"\ncompute_jitter = {}\n",
+            stream.random_range(0..9),
+            one(stream, &["0ns", "2us", "50us"]),
+            [0.0, 0.5][stream.random_range(0..2)],
+        );
+        // A crowded server takes long to answer: one that gives up before is no fault of the network.
+        let crowded = stream.random_range(0..3) == 0;
+        let rates: &[&str] = if crowded { &["1Gbps", "10Gbps"] } else { &["100Gbps"] };
+        let topology = format!(
+            "workers_per_host = {}\nhost_rate = \"{}\"\nserver_rate = \"{}\"\nbuffer_slots = {}\n",
+            stream.random_range(1..5),
+            one(stream, rates),
+            one(stream, rates),
+            [16, 65536][usize::from(stream.random_range(0..8) > 0)],
+        );
+        let windows = [1, 2, 7, 64, 512];
+        let (window, cold_window) = (windows[stream.random_range(0..5)], windows[stream.random_range(0..5)]);
+        // The round trip is some microseconds: the shortest ones retransmit what was not lost.
+        let timeouts: &[&str] = if crowded { &["100us", "1ms"] } else { &["3us", "8us", "40us", "1ms"] };
+        let (timeout, cold_bytes) = (one(stream, timeouts), stream.random_range(60..400));
+        let endpoint = format!(
+            "workers = \"{}\"\nmode = \"{}\"\nwindow = {window}\ncold_window = {cold_window}\ntimeout = \"{timeout}\"\n\
+             cold_bytes = {cold_bytes}\nregisters = {}\nlayout = \"{}\"\npackaging = \"{}\"\nmax_recirculations = {}\n\
+             service_rate = {}\n",
+            if hot { "libra" } else { "ps_lite" },
+            if asynchronous { "async" } else { "sync" },
+            [1, 3, 32][stream.random_range(0..3)],
+            one(stream, &["heat", "random"]),
+            one(stream, &["algorithm1", "rank_order"]),
+            [20, 20, 1][stream.random_range(0..3)],
+            if crowded { 10_000_000 } else { [0, 1_000_000_000][stream.random_range(0..2)] },
+        );
+        let target = format!(
+            "result_timeout = \"{}\"\nrecords = {}\npass_latency = \"{}\"\n",
+            one(stream, &["2us", "10us", "300us"]),
+            [window, 4096][stream.random_range(0..2)],
+            one(stream, &["0ns", "400ns", "3us"]),
+        );
+        let faults = faults(stream);
+        Case { number, workers, jobs, iterations, asynchronous, hot, workload, topology, endpoint, target, faults }
+    }
+
+    /// The experiment; `target` has what is not chosen at random.
+    pub fn text(&self, target: &str) -> String {
+        let Case { workers, jobs, iterations, workload, topology, endpoint, faults, .. } = self;
+        let target = if self.hot { format!("program = \"libra\"\n{}{target}", self.target) } else { String::new() };
+        format!(
+            "name = \"t\"\n[workload]\nkind = \"sparse\"\nmodel = \"custom\"\nworkers = {workers}\njobs = {jobs}\n\
+             iterations = {iterations}\n{workload}[topology]\nkind = \"star\"\n{topology}[endpoint]\n{endpoint}[target]\n{target}\n\
+             [transport]\nkind = \"virtual\"\n{faults}"
+        )
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "case {}\n{}", self.number, self.text(""))
+    }
+}
