@@ -16,7 +16,9 @@ use pktgen_generator::sparse::{Batch, Plan, Sparse};
 use pktgen_generator::topology::Population;
 use pktgen_generator::units::{Rate, Size};
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
-use pktgen_generator::wire::libra::{HEADER, HOT_FRAME_MAX, HOT_PAIRS, Header, Kind as Wire, PORT, WORKER_PORT, emit_hot};
+use pktgen_generator::wire::libra::{
+    HEADER, HOT_FRAME_MAX, HOT_PAIRS, Header, Kind as Wire, PORT, WORKER_PORT, emit_hot,
+};
 use pktgen_replay::clock::Stopwatch;
 use pktgen_replay::frame::{BURST, Frame, Kind, Pool};
 use pktgen_replay::groups::{Contributor, JobPlace};

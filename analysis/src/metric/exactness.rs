@@ -44,7 +44,11 @@ impl Metric for Exactness {
         let balance = run.balance();
         out.push(Line::new("counted_twice", UPDATES, twice));
         out.push(Line::new("never_counted", UPDATES, never));
-        out.push(Line::new("retransmitted_share", SHARE, share(balance.retransmitted as f64, balance.generated as f64)));
+        out.push(Line::new(
+            "retransmitted_share",
+            SHARE,
+            share(balance.retransmitted as f64, balance.generated as f64),
+        ));
         if let (Some(again), Some(packets)) = (of("recirculations"), of("packets")) {
             out.push(Line::new("recirculations_per_packet", "passes per packet", share(again, packets)));
         }

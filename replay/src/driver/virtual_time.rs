@@ -172,8 +172,18 @@ const CHECK_EVERY: u64 = 1 << 14;
 impl Simulation {
     /// Puts the parts of a plan into one simulation.
     pub fn new(parts: Parts) -> Self {
-        let Parts { topology, mut devices, senders: workers, receiver, ledger, frame_bytes, changes, facts, faults, .. } =
-            parts;
+        let Parts {
+            topology,
+            mut devices,
+            senders: workers,
+            receiver,
+            ledger,
+            frame_bytes,
+            changes,
+            facts,
+            faults,
+            ..
+        } = parts;
         let mut places = Vec::new();
         let mut slots = Vec::new();
         for (id, node) in topology.nodes.iter().enumerate() {
@@ -453,13 +463,7 @@ impl Simulation {
     }
 
     /// `frame` is at the end of `link`, which has faults.
-    fn arrive_perhaps(
-        &mut self,
-        link: usize,
-        to: NodeId,
-        frame: Frame,
-        recorder: &mut dyn Recorder,
-    ) -> Result<()> {
+    fn arrive_perhaps(&mut self, link: usize, to: NodeId, frame: Frame, recorder: &mut dyn Recorder) -> Result<()> {
         let Some(faults) = &mut self.faults else { return Ok(()) };
         match faults.strike(link, &frame) {
             Strike::Lost(node) => {

@@ -320,7 +320,9 @@ impl Workers {
             (None, _) => hearers.extend(worker_of(ip, workers.len())),
             (Some(_), Some(here)) => hearers.extend(here.iter().filter(|w| workers[**w as usize].job == job)),
             // Nothing says at which host: all workers of the job.
-            (Some(_), None) => hearers.extend(workers.iter().filter(|worker| worker.job == job).map(|worker| worker.id)),
+            (Some(_), None) => {
+                hearers.extend(workers.iter().filter(|worker| worker.job == job).map(|worker| worker.id))
+            }
         }
     }
 

@@ -147,4 +147,3 @@ fn training(rules: &Rules, facts: &Facts, window: u32) -> Training {
         iterations_to_target: None,
     }
 }
-

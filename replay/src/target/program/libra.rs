@@ -142,7 +142,8 @@ impl Libra {
             false => Role::Forwards,
         };
         let active = place.aggregators.first().copied().unwrap_or(place.node);
-        let members = (0..known.sparse.workers()).map(|worker| Member::new(worker, &place, &known, &settings)).collect();
+        let members =
+            (0..known.sparse.workers()).map(|worker| Member::new(worker, &place, &known, &settings)).collect();
         // Only what sums needs registers.
         let served = if role == Role::Sums { known.sparse.jobs() } else { 0 };
         let jobs = Job::all(served, &place, &known, &settings);

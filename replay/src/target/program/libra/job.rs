@@ -92,7 +92,8 @@ impl Job {
     /// The first `count` jobs.
     pub(super) fn all(count: u16, place: &Place, known: &SparsePlace, settings: &Settings) -> Vec<Self> {
         let places = places(&known.layout, known.sparse.hot().len());
-        let bloom = || (settings.writes == Writes::Bloom).then(|| Bloom::new(settings.bloom_bits, settings.bloom_hashes));
+        let bloom =
+            || (settings.writes == Writes::Bloom).then(|| Bloom::new(settings.bloom_bits, settings.bloom_hashes));
         let one = |job: u16| {
             let ports = place.jobs.get(usize::from(job)).map(|at| at.ports.clone()).unwrap_or_default();
             Job {

@@ -104,13 +104,7 @@ impl Libra {
         self.counts.acks += 1;
         let member = &self.members[worker as usize];
         let len = HEAD + HEADER;
-        let ack = Frame {
-            worker,
-            len: len as u16,
-            cluster: member.job,
-            kind: Kind::Control,
-            ..context.unshare(frame)
-        };
+        let ack = Frame { worker, len: len as u16, cluster: member.job, kind: Kind::Control, ..context.unshare(frame) };
         let bytes = &mut context.pool.bytes_mut(ack.buffer)[..len];
         member.alone.emit(bytes);
         Header { kind: Wire::Ack, ..*header }.emit(&mut bytes[HEAD..]);
@@ -123,7 +117,8 @@ impl Libra {
 
     /// A worker has pushed all of its iteration.
     pub(super) fn end(&mut self, worker: u32, header: &Header, frame: &Frame, context: &mut Context) {
-        let Some(iteration) = context.pool.payload(frame)[HEADER..].first_chunk().map(|b| u32::from_be_bytes(*b)) else {
+        let Some(iteration) = context.pool.payload(frame)[HEADER..].first_chunk().map(|b| u32::from_be_bytes(*b))
+        else {
             return context.drop(*frame, Reason::Malformed);
         };
         let (Some(member), Some(job)) =
@@ -287,7 +282,8 @@ impl Libra {
     /// Timers of results that everybody has are forgotten, so that nothing wakes up for them.
     fn trim_timers(&mut self) {
         let jobs = &mut self.jobs;
-        self.timers.trim(|job, number| jobs.get_mut(usize::from(job)).is_some_and(|job| job.results.get(number).is_some()));
+        self.timers
+            .trim(|job, number| jobs.get_mut(usize::from(job)).is_some_and(|job| job.results.get(number).is_some()));
     }
 
     /// A worker asks for registers: it gets its packet back with their values in it.

@@ -12,16 +12,8 @@ use crate::target::program::Place;
 use crate::target::sparse::{Adder, SparsePlace};
 
 /// All keys.
-pub const KEYS: &[&str] = &[
-    "memory",
-    "add",
-    "repeat_writes",
-    "bloom_bits",
-    "bloom_hashes",
-    "pass_latency",
-    "result_timeout",
-    "records",
-];
+pub const KEYS: &[&str] =
+    &["memory", "add", "repeat_writes", "bloom_bits", "bloom_hashes", "pass_latency", "result_timeout", "records"];
 
 /// How a switch finds out that it has added a packet before (LIBRA §3.6, "repeat-write-error").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,9 +67,11 @@ fn span(section: &mut Section, key: &str, default: &str, least: Time) -> Result<
 fn choice<T: Copy>(section: &mut Section, key: &str, choices: &[(&str, T)]) -> Result<T> {
     let value: String = section.get(key, choices[0].0)?;
     let names = || choices.iter().map(|(name, _)| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
-    choices.iter().find(|(name, _)| *name == value).map(|(_, choice)| *choice).ok_or_else(|| {
-        Error::config(format!("{}: \"{value}\" is none of {}", section.place(key), names()))
-    })
+    choices
+        .iter()
+        .find(|(name, _)| *name == value)
+        .map(|(_, choice)| *choice)
+        .ok_or_else(|| Error::config(format!("{}: \"{value}\" is none of {}", section.place(key), names())))
 }
 
 impl Settings {
