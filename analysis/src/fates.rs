@@ -151,7 +151,7 @@ pub fn is_update(cluster: u16) -> bool {
 
 /// Networks make copies: a drop for one of these reasons says nothing of the original.
 fn may_be_copy(fate: Fate) -> bool {
-    matches!(fate, Fate::Dropped(Reason::Duplicate | Reason::Fault))
+    matches!(fate, Fate::Dropped(Reason::Duplicate | Reason::Fault | Reason::Inactive))
 }
 
 /// How far a packet has come.

@@ -81,7 +81,7 @@ fn update(packet: PacketId) -> PacketId {
 
 /// May it be a copy that was dropped, and not the packet?
 fn may_be_copy(reason: Reason) -> bool {
-    matches!(reason, Reason::Duplicate | Reason::Fault)
+    matches!(reason, Reason::Duplicate | Reason::Fault | Reason::Inactive)
 }
 
 // Every function that is told something returns false if that cannot be.
@@ -99,7 +99,8 @@ impl Sparse {
         let again = match state {
             State::UnderWay => false,
             // A copy of it was lost before.
-            State::Dropped(reason) if may_be_copy(reason) => {
+            // Or the device that had added it is gone, and another one gets a copy.
+            State::Dropped(reason) if may_be_copy(reason) || reason == Reason::DeviceLost => {
                 own.dropped[reason as usize] -= 1;
                 false
             }
@@ -160,6 +161,12 @@ impl Sparse {
         let sum = &mut self.sums[number as usize];
         let alone = sum.members.len() == 1;
         for member in std::mem::take(&mut sum.members) {
+            if state == State::Dropped(Reason::DeviceLost)
+                && let Some(counted) = self.counted.get_mut(update(member))
+            {
+                // It may be added by another device.
+                counted.sums -= 1;
+            }
             self.states.set(member, state);
             fates[member.worker() as usize].count(fate, alone);
         }
