@@ -48,6 +48,8 @@ pub struct Exactness {
 struct Counted {
     sums: u32,
     duplicate: bool,
+    /// It was in a sum that died with its device.
+    lost: bool,
 }
 
 /// The account of pairs.
@@ -165,7 +167,7 @@ impl Sparse {
                 && let Some(counted) = self.counted.get_mut(update(member))
             {
                 // It may be added by another device.
-                counted.sums -= 1;
+                (counted.sums, counted.lost) = (counted.sums - 1, true);
             }
             self.states.set(member, state);
             fates[member.worker() as usize].count(fate, alone);
@@ -230,12 +232,12 @@ impl Sparse {
         }
         let mut exactness = Exactness::default();
         for packet in self.counted.ids() {
-            let Some(Counted { sums, duplicate }) = self.counted.get_mut(packet).map(|counted| *counted) else {
+            let Some(Counted { sums, duplicate, lost }) = self.counted.get_mut(packet).map(|counted| *counted) else {
                 continue;
             };
             let hot = packet.seq() & 1 == 0;
             exactness.twice += u64::from(sums > 1);
-            exactness.never += u64::from(hot && sums == 0 && duplicate);
+            exactness.never += u64::from(hot && sums == 0 && duplicate && !lost);
         }
         self.exactness = exactness;
     }
