@@ -155,6 +155,9 @@ impl Libra {
         let all = newer && job.ended.len() == job.workers;
         self.trim_timers();
         let asked = *frame;
+        if iteration >= self.known.sparse.iterations() && !self.have_all_left(header.job.into()) {
+            return context.pool.release(frame.buffer);
+        }
         if over {
             context.share(frame);
         }
@@ -165,6 +168,13 @@ impl Libra {
         if all {
             self.finish(header.job.into(), iteration, &asked, context);
         }
+    }
+
+    /// Does nobody of this job wait for anything? Only then a worker may leave: what it has said would die with the switch.
+    fn have_all_left(&self, job: u16) -> bool {
+        let last = self.known.sparse.iterations();
+        let mut own = self.members.iter().filter(|member| member.job == job);
+        own.all(|member| member.ended.is_some_and(|iteration| iteration >= last))
     }
 
     /// Who has ended `iteration`, after this end. True if the iteration was over before this switch began: others, which have
