@@ -151,7 +151,10 @@ pub fn is_update(cluster: u16) -> bool {
 
 /// Networks make copies: a drop for one of these reasons says nothing of the original.
 fn may_be_copy(fate: Fate) -> bool {
-    matches!(fate, Fate::Dropped(Reason::Duplicate | Reason::Fault | Reason::QueueFull | Reason::TableFull))
+    matches!(
+        fate,
+        Fate::Dropped(Reason::Duplicate | Reason::Fault | Reason::QueueFull | Reason::TableFull | Reason::Inactive)
+    )
 }
 
 /// How far a packet has come.

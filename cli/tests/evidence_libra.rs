@@ -34,7 +34,8 @@ fn more_hot_parameters_help_less_and_less() {
     let all = report("libra/figure14.toml", &[ONE_SEED, "workload.iterations=2"]);
     for model in ["workload.model=oa", "workload.model=se"] {
         let ratio = |hot: &str| {
-            let found = values(&all, &[model, "workload.curve=joined", &format!("variant={hot} hot")], "throughput_ratio");
+            let found =
+                values(&all, &[model, "workload.curve=joined", &format!("variant={hot} hot")], "throughput_ratio");
             found.first().copied().unwrap_or(1.0)
         };
         let of = ["10,000", "20,000", "30,000", "60,000", "80,000"].map(ratio);

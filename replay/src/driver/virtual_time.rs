@@ -356,7 +356,9 @@ impl Simulation {
             }
         }
         for (name, n) in self.server.counters() {
-            *self.counters.device.entry(format!("server.{name}")).or_default() += n;
+            let own = name.starts_with("controller.");
+            let name = if own { name.to_owned() } else { format!("server.{name}") };
+            *self.counters.device.entry(name).or_default() += n;
         }
         self.counters.acks_sent = self.host.acks_sent;
         self.counters.acks_received = self.host.acks_received;
@@ -500,7 +502,13 @@ impl Simulation {
     /// Sets the server's timer.
     #[inline]
     fn schedule_server(&mut self) {
-        self.calendar.set(self.server_slot, self.server.next_wake());
+        let watch = match self.server.watches() {
+            NEVER => NEVER,
+            // When training is over there is nothing to look after.
+            at if self.workers.expects() => at,
+            _ => NEVER,
+        };
+        self.calendar.set(self.server_slot, self.server.next_wake().min(watch));
     }
 
     /// `frame` is at `node`.

@@ -78,6 +78,8 @@ pub(super) struct Job {
     pub(super) opener: Option<PacketId>,
     /// Who ended the iteration.
     pub(super) ended: Ranks,
+    /// The last iteration whose sums were sent.
+    pub(super) finished: Option<u32>,
     pub(super) results: Results,
     /// Packets of the iteration, if a filter knows them.
     pub(super) bloom: Option<Bloom>,
@@ -100,6 +102,7 @@ impl Job {
                 registers: Registers::new(places.clone()),
                 opener: None,
                 ended: Ranks::default(),
+                finished: None,
                 results: Results::default(),
                 bloom: bloom(),
                 workers: known.sparse.workers_per_job(),
