@@ -153,7 +153,7 @@ pub fn is_update(cluster: u16) -> bool {
 fn may_be_copy(fate: Fate) -> bool {
     matches!(
         fate,
-        Fate::Dropped(Reason::Duplicate | Reason::Fault | Reason::QueueFull | Reason::TableFull)
+        Fate::Dropped(Reason::Duplicate | Reason::Fault | Reason::QueueFull | Reason::TableFull | Reason::Inactive)
     )
 }
 

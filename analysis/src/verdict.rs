@@ -64,7 +64,8 @@ impl Comparison {
         self.outside += 1;
         let scale = heading(sweep, key).scale;
         let (median, lo, hi) = (scale.show(ours.median), scale.number(ours.lo), scale.number(ours.hi));
-        let (sign, paper, off) = (Bound::sign(published.bound), scale.show(value), scale.difference(ours.median - value));
+        let (sign, paper, off) =
+            (Bound::sign(published.bound), scale.show(value), scale.difference(ours.median - value));
         self.lines.push(format!("{source}: {key} at {at}: paper {sign}{paper}, ours {median} [{lo}, {hi}], {off}"));
     }
 }

@@ -1,50 +1,8 @@
 //! What the configs of the Trio paper's figures show, read from the report that users read.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
-use std::process::Command;
+mod figures;
 
-use serde_json::Value;
-
-/// Medians by labels (axis=value, in order of axes) and metric.
-type Medians = BTreeMap<(String, String), f64>;
-
-/// From a report of `config` with some keys set.
-fn report(config: &str, set: &[&str]) -> Medians {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/trio").join(config);
-    let out = folder.path().join("out");
-    let output = Command::new(env!("CARGO_BIN_EXE_pktgen"))
-        .args(["-q", "replay", &config.display().to_string(), "--out", &out.display().to_string()])
-        .args(set.iter().flat_map(|set| ["--set", set]))
-        .output()
-        .expect("the binary runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let model: Value = serde_json::from_slice(&fs::read(out.join("report.json")).expect("a report")).expect("JSON");
-    assert_eq!(model["verdict"]["valid"], Value::Bool(true));
-    let text = |value: &Value| value.as_str().expect("a text").to_owned();
-    let columns: Vec<_> = model["columns"].as_array().expect("columns").iter().map(|c| text(&c["key"])).collect();
-    let mut all = BTreeMap::new();
-    for row in model["rows"].as_array().expect("rows") {
-        let labels = row["labels"].as_object().expect("labels");
-        let labels: Vec<_> = labels.iter().map(|(axis, value)| format!("{axis}={}", text(value))).collect();
-        for (key, cell) in columns.iter().zip(row["cells"].as_array().expect("cells")) {
-            if let Some(median) = cell["ours"]["median"].as_f64() {
-                all.insert((labels.join(" "), key.clone()), median);
-            }
-        }
-    }
-    all
-}
-
-/// Values of `metric` whose labels hold all of `parts`, in the order of labels.
-fn values(all: &Medians, parts: &[&str], metric: &str) -> Vec<f64> {
-    let wanted = |(labels, key): &(String, String)| {
-        key == metric && parts.iter().all(|part| labels.split(' ').any(|label| label == *part))
-    };
-    all.iter().filter(|(key, _)| wanted(key)).map(|(_, value)| *value).collect()
-}
+use figures::{report, values};
 
 const TRIO: &str = "variant=Trio-ML";
 
@@ -52,7 +10,7 @@ const TRIO: &str = "variant=Trio-ML";
 #[test]
 fn the_more_stragglers_the_more_partial_results_help() {
     let all = report(
-        "figure13.toml",
+        "trio/figure13.toml",
         &["sweep.seeds=\"1..6\"", "sweep.axes.workload.model=[\"resnet50\"]", "workload.compute=\"1s\""],
     );
     let speedups = values(&all, &[TRIO], "iteration_speedup");
@@ -69,7 +27,7 @@ fn the_more_stragglers_the_more_partial_results_help() {
 #[test]
 fn the_published_ratio_needs_independent_stragglers() {
     let all = report(
-        "figure13-map.toml",
+        "trio/figure13-map.toml",
         &["sweep.seeds=\"1..3\"", "sweep.axes.workload.compute=[\"250ms\"]", "sweep.axes.endpoint.window=[41]"],
     );
     let one = values(&all, &[TRIO, "workload.stragglers=one"], "iteration_speedup");
@@ -81,7 +39,7 @@ fn the_published_ratio_needs_independent_stragglers() {
 /// Figure 15, predicted: 200 µs at 1024 gradients from the paper's numbers alone, and what that leaves unexplained at 64.
 #[test]
 fn the_chip_is_as_fast_as_the_text_says() {
-    let all = report("figure15.toml", &["sweep.seeds=\"1\""]);
+    let all = report("trio/figure15.toml", &["sweep.seeds=\"1\""]);
     let latency = |variant: &str| values(&all, &[&format!("variant={variant}")], "aggregation_latency_mean")[0] / 1e3;
     assert!((latency("1024") / 200.0 - 1.0).abs() < 0.05, "{}", latency("1024"));
     assert!(latency("64") < 15.0, "{}", latency("64"));
@@ -103,7 +61,7 @@ fn the_chip_is_as_fast_as_the_text_says() {
 fn the_window_saturates_the_engines() {
     let windows = ["1", "16", "128", "293", "1024", "4095"];
     let axis = format!("sweep.axes.endpoint.window=[{}]", windows.join(","));
-    let all = report("figure16.toml", &["sweep.seeds=\"1\"", &axis]);
+    let all = report("trio/figure16.toml", &["sweep.seeds=\"1\"", &axis]);
     let of = |metric: &str| {
         windows.map(|w| values(&all, &["variant=Trio-ML-1024", &format!("endpoint.window={w}")], metric)[0])
     };

@@ -4,14 +4,14 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use pktgen_analysis::analyze::{Analysis, Options};
+use pktgen_analysis::{Analysis, Options};
 use pktgen_generator::config::Document;
 use pktgen_replay::run::Experiment;
 
 /// A run with these keys; its analysis.
 fn run(endpoint: &str, writes: &str, faults: &str, dir: &Path) -> Analysis {
     let text = format!(
-        "name = \"t\"\n[workload]\nkind = \"sparse\"\nmodel = \"oa\"\nscale = 0.01\npairs = 60000\nworkers = 5\njobs = 2\niterations = 3\n\
+        "name = \"t\"\n[workload]\nkind = \"sparse\"\nmodel = \"oa\"\npairs = 2000\nworkers = 5\njobs = 2\niterations = 3\n\
          compute = \"20us\"\n[topology]\nkind = \"star\"\n[endpoint]\n{endpoint}\ntimeout = \"30us\"\n[target]\n{writes}\n\
          [transport]\n{faults}\n"
     );

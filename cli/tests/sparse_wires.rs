@@ -140,6 +140,23 @@ fn whole(folder: &Path, spaces: [&[String]; 3], set: &[&str]) -> PathBuf {
     dirs[3].clone()
 }
 
+/// The same parts as if each had been on a host of its own, with a clock that is some time ahead of the workers'.
+fn of_several_hosts(folder: &Path) -> PathBuf {
+    let dirs = ["workers", "device", "server", "apart"].map(|name| folder.join(name));
+    for (dir, ahead_ms) in [(&dirs[1], 30i64), (&dirs[2], -40)] {
+        let mut manifest = manifest(dir);
+        manifest["host"]["clock.boot_id"] = dir.display().to_string().into();
+        let anchor = manifest["anchor_unix_ns"].as_i64().expect("a time") + ahead_ms * 1_000_000;
+        manifest["anchor_unix_ns"] = anchor.into();
+        std::fs::write(dir.join("manifest.json"), manifest.to_string()).expect("writable");
+    }
+    let texts = dirs.each_ref().map(|dir| dir.display().to_string());
+    let words = ["-q", "merge", &texts[0], &texts[1], &texts[2], "-o", &texts[3]];
+    let output = pktgen(&[], &words, &[]).output().expect("it runs");
+    assert!(output.status.success(), "{}", said(&output));
+    dirs[3].clone()
+}
+
 #[test]
 #[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn workers_device_and_server_in_processes_of_their_own_are_a_whole_run() {
@@ -156,6 +173,9 @@ fn workers_device_and_server_in_processes_of_their_own_are_a_whole_run() {
                 let manifest = manifest(&dir);
                 is_exact(set[0], &manifest);
                 assert_eq!(manifest.get("part"), None, "a whole run");
+                let apart = wired::manifest(&of_several_hosts(&folder.path().join(set[0])));
+                is_exact("clocks that differ", &apart);
+                assert_eq!(apart["balance"], manifest["balance"]);
                 // The parts of a sum reached workers, what is cold the server: both are in the records.
                 let balance = &manifest["balance"];
                 assert!(

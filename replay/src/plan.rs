@@ -17,7 +17,7 @@ use pktgen_generator::{Error, Result};
 
 use crate::capture::{Records, Wanted};
 use crate::driver::virtual_time::{Device, Simulation};
-use crate::endpoint::{ENDPOINTS, Endpoint, Facts, Server, WorkerKind};
+use crate::endpoint::{ENDPOINTS, Endpoint, Facts, Server, Standby, WorkerKind};
 use crate::groups::{GroupPorts, Groups, JobPlace, Regroup};
 use crate::ledger::{Goal, Ledger};
 use crate::target::port::{Port, PortTiming};
@@ -120,6 +120,11 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
         host_of: Arc::new(topology.host_of(workers.len())),
         workers: workers.clone(),
         server: topology.sink().unwrap_or_default(),
+        standby: topology.controller().map(|controller| Standby {
+            controller,
+            switch: topology.servers().next().and_then(|server| topology.ports(server).next()).map_or(0, |(_, l)| l.to),
+            aggregators: topology.aggregators().into(),
+        }),
         host_rate_bps: host_rate_bps(&topology),
         real_time: transport.kind.capabilities().real_time,
         udp_checksum,

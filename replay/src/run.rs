@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use pktgen_generator::config::{Document, Run, Section, Sweep, Value};
 use pktgen_generator::record::{
-    Balance, Bound, Counters, Group, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState, SweepManifest, SweepRun,
-    Validity,
+    Balance, Bound, Counters, Group, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState, SweepManifest,
+    SweepRun, Validity,
 };
 use pktgen_generator::registry::suggest;
 use pktgen_generator::{Error, Result};

@@ -178,7 +178,8 @@ fn counts_as_its_books_say(case: &Case, target: &str) -> Wrong {
     for ((job, _), part) in &over.seen.parts {
         for (index, sum) in &part.values {
             for (rank, n) in (0..).zip(spy::counts(*sum, case.workers)).filter(|(_, n)| *n > 0) {
-                let left = counts.get_mut(&(u32::from(*job) * case.workers + rank, *index)).expect("it is in the books");
+                let left =
+                    counts.get_mut(&(u32::from(*job) * case.workers + rank, *index)).expect("it is in the books");
                 *left = left.checked_sub(n).expect("no more than the books say");
             }
         }
@@ -190,13 +191,21 @@ fn counts_as_its_books_say(case: &Case, target: &str) -> Wrong {
 #[test]
 fn other_switches_say_what_they_count_wrong() {
     let mut all = [Wrong::default(); 3];
-    each(16, |case| case.hot && !case.asynchronous, |case| {
-        let targets = ["repeat_writes = \"paper\"\n", "repeat_writes = \"bloom\"\n", "repeat_writes = \"bloom\"\nbloom_bits = 64\n"];
-        for (all, target) in all.iter_mut().zip(targets) {
-            let wrong = counts_as_its_books_say(case, &format!("add = \"exact\"\n{target}"));
-            (all.twice, all.never) = (all.twice + wrong.twice, all.never + wrong.never);
-        }
-    });
+    each(
+        16,
+        |case| case.hot && !case.asynchronous,
+        |case| {
+            let targets = [
+                "repeat_writes = \"paper\"\n",
+                "repeat_writes = \"bloom\"\n",
+                "repeat_writes = \"bloom\"\nbloom_bits = 64\n",
+            ];
+            for (all, target) in all.iter_mut().zip(targets) {
+                let wrong = counts_as_its_books_say(case, &format!("add = \"exact\"\n{target}"));
+                (all.twice, all.never) = (all.twice + wrong.twice, all.never + wrong.never);
+            }
+        },
+    );
     let [paper, bloom, few_bits] = all;
     // Originals that arrive behind what was sent again, and copies that the network made, have no bit that says so. Only a
     // filter loses packets, one with few bits many.

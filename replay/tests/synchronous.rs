@@ -159,5 +159,6 @@ fn a_computation_longer_than_linger_is_not_the_end() {
 fn wires_that_do_not_carry_headers_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let why = run(&SWITCHML, "udp", &folder.path().join("run")).err().unwrap();
-    assert!(why.contains("transport.kind = \"udp\": nothing in the packets of these workers says which one sent them"), "{why}");
+    let part = "transport.kind = \"udp\": nothing in the packets of these workers says which one sent them";
+    assert!(why.contains(part), "{why}");
 }

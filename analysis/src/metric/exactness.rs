@@ -44,7 +44,11 @@ impl Metric for Exactness {
         let balance = run.balance();
         out.push(Line::new("counted_twice", UPDATES, twice));
         out.push(Line::new("never_counted", UPDATES, never));
-        out.push(Line::new("retransmitted_share", SHARE, share(balance.retransmitted as f64, balance.generated as f64)));
+        out.push(Line::new(
+            "retransmitted_share",
+            SHARE,
+            share(balance.retransmitted as f64, balance.generated as f64),
+        ));
         if let (Some(again), Some(packets)) = (of("recirculations"), of("packets")) {
             out.push(Line::new("recirculations_per_packet", "passes per packet", share(again, packets)));
         }
@@ -62,19 +66,15 @@ impl Metric for Exactness {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metric_tests::{lines_of, value};
     use crate::testing::Story;
 
     #[test]
     fn counters_become_lines() {
         let mut story = Story::new();
-        story.sent(1, 0, Some(0), 0).sent(1, 2, Some(0), 0).sent_again(1, 0, 1, 5, 0);
-        let mut run = story.analysis();
-        let lines = |run: &Analysis| {
-            let mut out = Vec::new();
-            Exactness.compute(run, &mut out).unwrap();
-            out.into_iter().map(|line| (line.metric.into_owned(), line.value)).collect::<Vec<_>>()
-        };
-        assert!(lines(&run).is_empty());
+        story.sent_seq(1, 0, 0, Some(0), 0).sent_seq(1, 2, 0, Some(0), 0).sent_again(1, 0, 1, 5, 0);
+        let ours = |line: &Line| KEYS.contains(&&*line.metric);
+        assert!(!lines_of(&story, |_| ()).iter().any(ours));
         let device = [
             ("counted_twice", 3),
             ("never_counted", 0),
@@ -83,9 +83,11 @@ mod tests {
             ("server.busy_ns", 25),
             ("memory_share_ppm", 32_016),
         ];
-        run.manifest.counters.device = device.map(|(name, n)| (name.to_owned(), n)).into();
-        run.manifest.counters.end_ps = 100 * NS;
-        let values: Vec<_> = lines(&run).into_iter().map(|(_, value)| value).collect();
-        assert_eq!(values, [Some(3.0), Some(0.0), Some(0.5), Some(0.25), Some(0.25), Some(0.032_016)]);
+        let lines = lines_of(&story, |manifest| {
+            manifest.counters.device = device.map(|(name, n)| (name.to_owned(), n)).into();
+            manifest.counters.end_ps = 100 * NS;
+        });
+        let values = KEYS.map(|key| value(&lines, key).unwrap());
+        assert_eq!(values, [3.0, 0.0, 0.5, 0.25, 0.25, 0.032_016]);
     }
 }

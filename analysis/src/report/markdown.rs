@@ -73,7 +73,13 @@ fn show(cell: &Cell, column: &Heading) -> String {
     };
     if let Some(paper) = &cell.paper {
         let difference = paper.difference.map(|by| format!(", {}", scale.difference(by))).unwrap_or_default();
-        let _ = write!(text, "<br>*paper {}{}{difference} ({})*", paper.sign, scale.show(paper.value), plain(&paper.source));
+        let _ = write!(
+            text,
+            "<br>*paper {}{}{difference} ({})*",
+            paper.sign,
+            scale.show(paper.value),
+            plain(&paper.source)
+        );
     }
     text
 }

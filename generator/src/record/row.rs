@@ -150,11 +150,15 @@ pub enum Reason {
     Stale = 13,
     /// Its block was finished without it, and the device remembers that (`target.tombstones`).
     Late = 14,
+    /// The device that had added it to a sum failed before the sum left.
+    DeviceLost = 15,
+    /// The device takes nothing: it failed, or another does its work.
+    Inactive = 16,
 }
 
 impl Reason {
     /// All, in the order of their codes.
-    pub const ALL: [Reason; 15] = [
+    pub const ALL: [Reason; 17] = [
         Reason::QueueFull,
         Reason::RewardLow,
         Reason::EngineBusy,
@@ -170,6 +174,8 @@ impl Reason {
         Reason::WrongCount,
         Reason::Stale,
         Reason::Late,
+        Reason::DeviceLost,
+        Reason::Inactive,
     ];
 
     /// Name in reports.
@@ -190,6 +196,8 @@ impl Reason {
             Reason::WrongCount => "wrong_count",
             Reason::Stale => "stale",
             Reason::Late => "late",
+            Reason::DeviceLost => "device_lost",
+            Reason::Inactive => "inactive",
         }
     }
 }

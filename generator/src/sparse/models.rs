@@ -79,12 +79,12 @@ pub static MODELS: &[&Model] = &[
     &Model {
         name: "lstm",
         about: "LSTM: 375 M parameters, 60,000 hot ones (share: our choice)",
-        facts: facts(375_000_000, 60_000, 0.8, 30_000),
+        facts: facts(375_000_000, 60_000, 0.77, 30_000),
     },
     &Model {
         name: "ncf",
         about: "NCF: 170 M parameters, 60,000 hot ones (share: our choice)",
-        facts: facts(170_000_000, 60_000, 0.8, 30_000),
+        facts: facts(170_000_000, 60_000, 0.77, 30_000),
     },
     &Model { name: "custom", about: "what parameters, hot and hot_share of its section say", facts: None },
 ];

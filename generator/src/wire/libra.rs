@@ -4,13 +4,15 @@
 //! | kind 3, resent 1, attempt 4 | job 8 | sequence number 32 | then, by kind: |
 //! | push, pull, hot    | index u32, value f32 ...  |  | result, hot  | part u16, parts u16, opener u64, index u32, value f32 ... |
 //! | push, pull, cold   | key u64, value f32 ...    |  | result, cold | key u64, value f32 ...                                 |
-//! | end                | iteration u32             |  | control      | what u8, then by what                                  |
+//! | end                | iteration u32             |  | control      | see [`control`]                                        |
 //! ```
 //!
 //! All in network order. A hot packet is at most 192 bytes long, since the switch must parse all of it (§3.4, footnote 2): 42
 //! bytes of headers and 6 of this one leave 18 pairs. The lowest bit of the sequence number tells hot from cold, so that
 //! the switch and the server each see numbers without gaps. A resent packet has the number of the original (§3.6) and its
 //! bit set; which attempt it is (15 for all later ones) is for books.
+
+pub mod control;
 
 use super::Format;
 use super::frame::HEAD;
@@ -36,6 +38,9 @@ pub const HOT_PAIRS: usize = (HOT_FRAME_MAX - HEAD - HEADER) / HOT_PAIR;
 pub const RESULT_HEAD: usize = 12;
 /// Pairs of a switch's result.
 pub const RESULT_PAIRS: usize = (HOT_FRAME_MAX - HEAD - HEADER - RESULT_HEAD) / HOT_PAIR;
+/// Bits of the number of a switch's result below those that say which switch began to count: one that takes over without
+/// what was before does.
+pub const FRESH_SHIFT: u32 = 27;
 /// Largest attempt that the header tells apart.
 pub const ATTEMPT_MAX: u8 = 15;
 
@@ -231,6 +236,12 @@ impl Format for Libra {
                     _ => 0,
                 };
                 let (kind, job, seq, attempt) = (h.kind.name(), h.job, h.seq >> 1, h.attempt);
+                if h.kind == Kind::Control {
+                    return control::Control::parse(&payload[HEADER..]).map_or_else(
+                        || format!("libra control: {} bytes of no known message", payload.len() - HEADER),
+                        |control| format!("libra control {control}"),
+                    );
+                }
                 format!("libra {kind} {heat} job {job} seq {seq} attempt {attempt} pairs {count}")
             }
             None => format!("not libra: {} bytes, first {:02x?}", payload.len(), &payload[..payload.len().min(4)]),

@@ -172,8 +172,18 @@ const CHECK_EVERY: u64 = 1 << 14;
 impl Simulation {
     /// Puts the parts of a plan into one simulation.
     pub fn new(parts: Parts) -> Self {
-        let Parts { topology, mut devices, senders: workers, receiver, ledger, frame_bytes, changes, facts, faults, .. } =
-            parts;
+        let Parts {
+            topology,
+            mut devices,
+            senders: workers,
+            receiver,
+            ledger,
+            frame_bytes,
+            changes,
+            facts,
+            faults,
+            ..
+        } = parts;
         let mut places = Vec::new();
         let mut slots = Vec::new();
         for (id, node) in topology.nodes.iter().enumerate() {
@@ -346,7 +356,9 @@ impl Simulation {
             }
         }
         for (name, n) in self.server.counters() {
-            *self.counters.device.entry(format!("server.{name}")).or_default() += n;
+            let own = name.starts_with("controller.");
+            let name = if own { name.to_owned() } else { format!("server.{name}") };
+            *self.counters.device.entry(name).or_default() += n;
         }
         self.counters.acks_sent = self.host.acks_sent;
         self.counters.acks_received = self.host.acks_received;
@@ -453,13 +465,7 @@ impl Simulation {
     }
 
     /// `frame` is at the end of `link`, which has faults.
-    fn arrive_perhaps(
-        &mut self,
-        link: usize,
-        to: NodeId,
-        frame: Frame,
-        recorder: &mut dyn Recorder,
-    ) -> Result<()> {
+    fn arrive_perhaps(&mut self, link: usize, to: NodeId, frame: Frame, recorder: &mut dyn Recorder) -> Result<()> {
         let Some(faults) = &mut self.faults else { return Ok(()) };
         match faults.strike(link, &frame) {
             Strike::Lost(node) => {
@@ -496,7 +502,13 @@ impl Simulation {
     /// Sets the server's timer.
     #[inline]
     fn schedule_server(&mut self) {
-        self.calendar.set(self.server_slot, self.server.next_wake());
+        let watch = match self.server.watches() {
+            NEVER => NEVER,
+            // When training is over there is nothing to look after.
+            at if self.workers.expects() => at,
+            _ => NEVER,
+        };
+        self.calendar.set(self.server_slot, self.server.next_wake().min(watch));
     }
 
     /// `frame` is at `node`.

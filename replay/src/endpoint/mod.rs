@@ -21,7 +21,7 @@ use pktgen_generator::config::Section;
 use pktgen_generator::record::{Iteration, PacketId, Received, Reply, Sent, State, Training};
 use pktgen_generator::registry::Named;
 use pktgen_generator::seed::Seed;
-use pktgen_generator::time::Time;
+use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::{NodeId, Population};
 use pktgen_generator::wire::olaf;
 use pktgen_generator::workload::Source;
@@ -87,6 +87,12 @@ pub trait Endpoint: Send {
     /// Does it wait for what arrives, although it wants to send nothing by itself? Then its silence is not its end.
     fn expects(&self) -> bool {
         false
+    }
+
+    /// When it wants to look after the network, which it does as long as workers train; [`NEVER`]
+    /// if it does not.
+    fn watches(&self) -> Time {
+        NEVER
     }
 
     /// Sends what is due at or before `until`, at most a burst.
@@ -190,6 +196,17 @@ pub struct Identity {
     pub kind: Kind,
 }
 
+/// Standby switches and who watches them (LIBRA §3.6, "Failover mechanism").
+#[derive(Debug, Clone)]
+pub struct Standby {
+    /// The controller's node.
+    pub controller: NodeId,
+    /// The switch in the middle, which is told who sums.
+    pub switch: NodeId,
+    /// The switches that can sum, the first of them active at the beginning.
+    pub aggregators: Arc<[NodeId]>,
+}
+
 /// What an endpoint knows of the run.
 #[derive(Clone)]
 pub struct Facts {
@@ -203,6 +220,8 @@ pub struct Facts {
     pub host_of: Arc<Vec<NodeId>>,
     /// The server's node.
     pub server: NodeId,
+    /// Standby switches and their controller, where there are any.
+    pub standby: Option<Standby>,
     /// Fill in UDP checksums?
     pub udp_checksum: bool,
     /// The run's seed.

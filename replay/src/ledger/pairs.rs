@@ -63,6 +63,8 @@ pub struct Exactness {
 struct Counted {
     sums: u32,
     duplicate: bool,
+    /// It was in a sum that died with its device.
+    lost: bool,
 }
 
 /// The account of pairs.
@@ -104,7 +106,7 @@ fn update(packet: PacketId) -> PacketId {
 
 /// May it be a copy that was dropped, and not the packet?
 fn may_be_copy(reason: Reason) -> bool {
-    matches!(reason, Reason::Duplicate | Reason::Fault | Reason::QueueFull | Reason::TableFull)
+    matches!(reason, Reason::Duplicate | Reason::Fault | Reason::QueueFull | Reason::TableFull | Reason::Inactive)
 }
 
 // Every function that is told something returns false if that cannot be.
@@ -122,7 +124,8 @@ impl Sparse {
         let again = match state {
             State::UnderWay => false,
             // A copy of it was lost before.
-            State::Dropped(reason) if may_be_copy(reason) => {
+            // Or the device that had added it is gone, and another one gets a copy.
+            State::Dropped(reason) if may_be_copy(reason) || reason == Reason::DeviceLost => {
                 own.dropped[reason as usize] -= 1;
                 false
             }
@@ -207,6 +210,12 @@ impl Sparse {
         let sum = &mut self.sums[number as usize];
         let alone = sum.members.len() == 1;
         for member in std::mem::take(&mut sum.members) {
+            if state == State::Dropped(Reason::DeviceLost)
+                && let Some(counted) = self.counted.get_mut(update(member))
+            {
+                // It may be added by another device.
+                (counted.sums, counted.lost) = (counted.sums - 1, true);
+            }
             self.states.set(member, state);
             fates[member.worker() as usize].count(fate, alone);
         }
@@ -285,12 +294,12 @@ impl Sparse {
         }
         let mut exactness = Exactness::default();
         for packet in self.counted.ids() {
-            let Some(Counted { sums, duplicate }) = self.counted.get_mut(packet).map(|counted| *counted) else {
+            let Some(Counted { sums, duplicate, lost }) = self.counted.get_mut(packet).map(|counted| *counted) else {
                 continue;
             };
             let hot = packet.seq() & 1 == 0;
             exactness.twice += u64::from(sums > 1);
-            exactness.never += u64::from(hot && sums == 0 && duplicate);
+            exactness.never += u64::from(hot && sums == 0 && duplicate && !lost);
         }
         self.exactness = exactness;
     }

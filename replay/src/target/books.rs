@@ -43,6 +43,11 @@ impl Books {
         self.push(t, lost, action, Some(stays), None);
     }
 
+    /// What became of `packet` and all that was added to it is lost.
+    pub fn lost(&mut self, t: Time, packet: PacketId, reason: Reason) {
+        self.push(t, packet, Action::Dropped, None, Some(reason));
+    }
+
     /// `frame` is dropped; `winner` is what it lost against, if anything.
     #[inline]
     pub fn dropped(&mut self, t: Time, frame: &Frame, reason: Reason, winner: Option<PacketId>) {

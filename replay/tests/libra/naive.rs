@@ -111,14 +111,16 @@ pub fn check_pulls(seen: &Seen, sparse: &Sparse, case: &Case) {
     for ((worker, seq), (iteration, answer)) in &seen.pulls {
         let heat = (seq & 1) as usize;
         let job = worker / case.workers;
-        let (before, ever) =
-            (sums(sparse, case, job, 0..*iteration), sums(sparse, case, job, 0..case.iterations));
+        let (before, ever) = (sums(sparse, case, job, 0..*iteration), sums(sparse, case, job, 0..case.iterations));
         for (key, value) in answer.as_ref().expect("every pull was answered") {
             let rank = (worker % case.workers) as usize;
             let found = counts(*value, case.workers);
             let own = before[heat].get(key).map_or(0, |sum| sum.counts[rank]);
             assert_eq!(found[rank], own, "key {key:x} of worker {worker} in {iteration}");
-            assert!(found.iter().zip(&ever[heat][key].counts).all(|(found, ever)| found <= ever), "key {key:x}: {found:?}");
+            assert!(
+                found.iter().zip(&ever[heat][key].counts).all(|(found, ever)| found <= ever),
+                "key {key:x}: {found:?}"
+            );
         }
     }
 }

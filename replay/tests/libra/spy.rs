@@ -7,7 +7,9 @@ use pktgen_generator::record::{Iteration, PacketId};
 use pktgen_generator::time::Time;
 use pktgen_generator::topology::NodeId;
 use pktgen_generator::wire::frame::{group_of, target_ip, worker_of};
-use pktgen_generator::wire::libra::{self, HEADER, Header, Kind, ResultHead, cold_pairs, emit_cold, emit_hot, hot_pairs};
+use pktgen_generator::wire::libra::{
+    self, HEADER, Header, Kind, ResultHead, cold_pairs, emit_cold, emit_hot, hot_pairs,
+};
 use pktgen_replay::endpoint::{Endpoint, Facts, Host};
 use pktgen_replay::frame::{Frame, Pool};
 

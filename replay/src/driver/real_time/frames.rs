@@ -99,7 +99,7 @@ mod tests {
     fn what_follows_the_packet_is_no_part_of_it() {
         for len in [HEAD, 48, 59, 60, 1500] {
             let mut frame = vec![0; len];
-            Template::new(([10, 0, 0, 1], 1), ([10, 0, 0, 2], 2), len).emit(&mut frame);
+            Template::new((0x0a00_0001, 1), (0x0a00_0002, 2), len).emit(&mut frame);
             let whole = frame.clone();
             frame.resize(len.max(60) + 4, 0xee);
             assert_eq!(unpadded(&frame), whole);
@@ -108,7 +108,7 @@ mod tests {
         }
         let mut frame = vec![0; 60];
         assert_eq!(unpadded(&frame).len(), 60, "no IPv4 packet");
-        Template::new(([10, 0, 0, 1], 1), ([10, 0, 0, 2], 2), 48).emit(&mut frame);
+        Template::new((0x0a00_0001, 1), (0x0a00_0002, 2), 48).emit(&mut frame);
         frame[16..18].copy_from_slice(&3u16.to_be_bytes());
         assert_eq!(unpadded(&frame).len(), 60, "a length that cannot be");
     }

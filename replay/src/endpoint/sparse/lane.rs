@@ -130,7 +130,6 @@ impl Lane {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@
 //! One engine drives all workers of a run. [`packing`] says what they send, [`lane`] what is acknowledged, [`worker`] where
 //! each is in its iteration; [`server`] is the parameter server of these runs.
 
+mod controller;
 mod lane;
 mod packing;
 mod reliable;
@@ -100,12 +101,13 @@ macro_rules! speaks_libra {
         }
 
         fn server_keys(&self) -> &'static [&'static str] {
-            server::KEYS
+            controller::SERVER_KEYS
         }
 
         fn server(&self, section: &mut Section, facts: &Facts) -> Result<Option<Box<dyn Endpoint>>> {
             let asynchronous = settings::is_asynchronous(section)?;
-            Ok(Some(Box::new(server::open(section, facts, asynchronous)?)))
+            let server = server::open(section, facts, asynchronous)?;
+            controller::open(section, facts, server).map(Some)
         }
     };
 }
@@ -320,7 +322,9 @@ impl Workers {
             (None, _) => hearers.extend(worker_of(ip, workers.len())),
             (Some(_), Some(here)) => hearers.extend(here.iter().filter(|w| workers[**w as usize].job == job)),
             // Nothing says at which host: all workers of the job.
-            (Some(_), None) => hearers.extend(workers.iter().filter(|worker| worker.job == job).map(|worker| worker.id)),
+            (Some(_), None) => {
+                hearers.extend(workers.iter().filter(|worker| worker.job == job).map(|worker| worker.id))
+            }
         }
     }
 
@@ -361,7 +365,11 @@ impl Workers {
             self.emit(answer, None, pool, host);
         }
         let Workers { workers, packing, .. } = self;
-        host.iterations.extend(workers[worker as usize].end_if_all(t, packing));
+        let own = &mut workers[worker as usize];
+        host.iterations.extend(own.end_if_all(t, packing, self.settings.failover));
+        if self.settings.failover {
+            own.waits(t, &self.settings);
+        }
         self.reschedule(worker, t);
     }
 
@@ -487,6 +495,7 @@ impl Endpoint for Workers {
     }
 
     fn frame_bytes(&self) -> Option<usize> {
-        Some(self.settings.cold_bytes.max(libra::HOT_FRAME_MAX))
+        let control = if self.facts.standby.is_some() { HEAD + HEADER + libra::control::CONTROL_MAX } else { 0 };
+        Some(self.settings.cold_bytes.max(libra::HOT_FRAME_MAX).max(control))
     }
 }

@@ -35,7 +35,10 @@ impl Reliable {
             )));
         }
         if !(1..=WINDOW_MAX).contains(&window) {
-            return Err(Error::config(format!("{}: {window} is not from 1 to {WINDOW_MAX}", section.place("cold_window"))));
+            return Err(Error::config(format!(
+                "{}: {window} is not from 1 to {WINDOW_MAX}",
+                section.place("cold_window")
+            )));
         }
         Ok(Reliable { timeout: timeout.ps(), window })
     }

@@ -41,6 +41,8 @@ pub(super) struct Settings {
     pub rules: Rules,
     window: u32,
     pub reliable: Reliable,
+    /// Another switch may take over, without what workers have sent.
+    pub failover: bool,
     pub cold_bytes: usize,
     pub training: Training,
 }
@@ -85,7 +87,8 @@ impl Settings {
         let rules = Rules { sparse, layout, packaging, max_recirculations, hot, cold_pairs, pulls };
         let training = training(&rules, facts, window);
         let cold_bytes = HEAD + HEADER + cold_pairs * COLD_PAIR;
-        Ok(Settings { rules, window, reliable, cold_bytes, training })
+        let failover = hot && facts.standby.is_some();
+        Ok(Settings { rules, window, failover, reliable, cold_bytes, training })
     }
 
     pub fn window(&self, heat: Heat) -> u32 {
@@ -147,4 +150,3 @@ fn training(rules: &Rules, facts: &Facts, window: u32) -> Training {
         iterations_to_target: None,
     }
 }
-

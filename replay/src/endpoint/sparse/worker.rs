@@ -2,10 +2,10 @@
 
 use pktgen_generator::record::{Iteration, PacketId};
 use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::wire::libra::ResultHead;
+use pktgen_generator::wire::libra::{ATTEMPT_MAX, FRESH_SHIFT, ResultHead};
 
 use super::lane::Lane;
-use super::packing::{Heat, Item, Packed, Packing};
+use super::packing::{Heat, Item, Packed, Packing, Shape};
 use super::settings::Settings;
 
 /// What a worker does.
@@ -16,6 +16,8 @@ enum Phase {
     Computing,
     /// It sends gradients, and then waits for results.
     Pushing,
+    /// It tells the switch that it has all results, where another switch may have to know.
+    Leaving,
     Done,
 }
 
@@ -48,6 +50,11 @@ impl Results {
     /// A result, if it is of this iteration.
     fn add(&mut self, number: u32, head: &ResultHead) {
         let (part, total) = (u32::from(head.part), u32::from(head.parts));
+        let first = number.wrapping_sub(part);
+        if first >> FRESH_SHIFT > self.base >> FRESH_SHIFT {
+            // A switch that began anew: what came of the results of the one before will not be completed.
+            *self = Results { base: first, ..Default::default() };
+        }
         if number.wrapping_sub(part) != self.base || self.total.is_some_and(|known| known != total) {
             return;
         }
@@ -79,6 +86,8 @@ pub(super) struct Worker {
     /// Which pushes the server has answered.
     answered: Vec<bool>,
     answers: u32,
+    /// When an end is sent again although it was acknowledged, and how often it was.
+    nudge: (Time, u8),
 }
 
 impl Worker {
@@ -95,6 +104,7 @@ impl Worker {
             results: Results::default(),
             answered: Vec::new(),
             answers: 0,
+            nudge: (NEVER, 0),
         };
         worker.begin(0, packing);
         worker
@@ -129,6 +139,7 @@ impl Worker {
         match self.phase {
             Phase::Pulling => lane.shape.pulls,
             Phase::Computing | Phase::Done => 0,
+            Phase::Leaving => lane.shape.ends,
             Phase::Pushing if lane.has_all_before(pushes) => pushes + lane.shape.ends,
             Phase::Pushing => pushes,
         }
@@ -139,9 +150,9 @@ impl Worker {
         match self.phase {
             Phase::Computing => return self.t_ready,
             Phase::Done => return NEVER,
-            Phase::Pulling | Phase::Pushing => {}
+            Phase::Pulling | Phase::Pushing | Phase::Leaving => {}
         }
-        let mut wake = NEVER;
+        let mut wake = if settings.failover { self.nudge.0 } else { NEVER };
         for heat in [Heat::Hot, Heat::Cold] {
             let limit = self.limit(heat);
             let lane = &mut self.lanes[heat as usize];
@@ -174,7 +185,32 @@ impl Worker {
             let item = lane.shape.item(place)?;
             return Some(Due { heat, item, number: lane.number(place), attempt });
         }
-        None
+        if self.phase == Phase::Leaving && self.lanes[Heat::Hot as usize].given_up() > 0 {
+            // It has all that it needs, whoever knows.
+            self.phase = Phase::Done;
+        }
+        if !settings.failover || t < self.nudge.0 {
+            return None;
+        }
+        // The switch that acknowledged the end may be gone, with it.
+        let lane = &self.lanes[Heat::Hot as usize];
+        let attempt = (self.nudge.1 + 1).min(ATTEMPT_MAX);
+        self.nudge = (t.saturating_add(settings.reliable.after(attempt)), attempt);
+        Some(Due { heat: Heat::Hot, item: Item::End, number: lane.number(lane.shape.total() - 1), attempt })
+    }
+
+    /// The hot end is acknowledged: after a while without results it is sent again.
+    pub fn waits(&mut self, t: Time, settings: &Settings) {
+        let lane = &self.lanes[Heat::Hot as usize];
+        let waits = self.phase == Phase::Pushing
+            && lane.shape.ends > 0
+            && lane.has_all_before(lane.shape.total())
+            && !self.results.are_all();
+        match (waits, self.nudge.0) {
+            (true, NEVER) => self.nudge = (t.saturating_add(settings.reliable.after(0)), 0),
+            (true, _) => {}
+            (false, _) => self.nudge = (NEVER, 0),
+        }
     }
 
     /// A transmission left.
@@ -186,6 +222,10 @@ impl Worker {
     pub fn acknowledged(&mut self, seq: u32, t: Time, packing: &Packing) {
         if self.lanes[(seq & 1) as usize].acknowledge(seq >> 1) {
             self.pulled(t, packing);
+            let left = self.lanes.iter().all(|lane| lane.has_all_before(lane.shape.total()));
+            if self.phase == Phase::Leaving && left {
+                self.phase = Phase::Done;
+            }
         }
     }
 
@@ -210,7 +250,7 @@ impl Worker {
     }
 
     /// Ends the iteration at `t` if nothing of it is missing, and begins the next.
-    pub fn end_if_all(&mut self, t: Time, packing: &mut Packing) -> Option<Iteration> {
+    pub fn end_if_all(&mut self, t: Time, packing: &mut Packing, failover: bool) -> Option<Iteration> {
         let all_sent = self.lanes.iter().all(|lane| lane.has_all_before(lane.shape.total()));
         if self.phase != Phase::Pushing || !all_sent {
             return None;
@@ -242,7 +282,11 @@ impl Worker {
         };
         self.results.begin();
         self.iteration += 1;
-        if last {
+        if last && failover {
+            self.phase = Phase::Leaving;
+            self.lanes[Heat::Hot as usize].begin(Shape { ends: 1, ..Default::default() });
+            self.lanes[Heat::Cold as usize].begin(Shape::default());
+        } else if last {
             self.phase = Phase::Done;
         } else {
             self.begin(t, packing);

@@ -7,6 +7,8 @@
 //! is addressed. Beside standby switches the device in the middle sums nothing: it sends what workers have for the switch
 //! to the active one, and what comes from there to the workers.
 
+mod failing;
+mod failover;
 mod job;
 mod line;
 mod packets;
@@ -17,14 +19,12 @@ mod resources;
 mod results;
 mod settings;
 mod state;
-#[cfg(test)]
-mod tests;
 
 use pktgen_generator::config::Section;
 use pktgen_generator::record::{Action, Reason};
 use pktgen_generator::registry::Named;
 use pktgen_generator::sparse::pipeline::Scratch;
-use pktgen_generator::time::Time;
+use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::{NO_PORT, NodeId};
 use pktgen_generator::wire::frame::{HEAD, group_of, source_ip, target_ip, worker_of};
 use pktgen_generator::wire::libra::{Header, Kind as Wire};
@@ -34,6 +34,7 @@ use super::{Place, Program, ProgramKind};
 use crate::frame::{Frame, Kind, Pool};
 use crate::target::context::Context;
 use crate::target::sparse::{Adder, SparsePlace};
+use failover::{Duty, Failover};
 use job::{Job, Member};
 use line::{Line, To};
 use results::Timers;
@@ -124,6 +125,7 @@ struct Libra {
     line: Line,
     timers: Timers,
     scratch: Scratch,
+    failover: Failover,
     now: Time,
     counts: Counts,
 }
@@ -144,7 +146,9 @@ impl Libra {
             false => Role::Forwards,
         };
         let active = place.aggregators.first().copied().unwrap_or(place.node);
-        let members = (0..known.sparse.workers()).map(|worker| Member::new(worker, &place, &known, &settings)).collect();
+        let first = active == place.node;
+        let members =
+            (0..known.sparse.workers()).map(|worker| Member::new(worker, &place, &known, &settings)).collect();
         // Only what sums needs registers.
         let served = if role == Role::Sums { known.sparse.jobs() } else { 0 };
         let jobs = Job::all(served, &place, &known, &settings);
@@ -160,13 +164,13 @@ impl Libra {
             line: Line::default(),
             timers: Timers::default(),
             scratch: Scratch::default(),
+            failover: Failover::new(first),
             now: 0,
             counts: Counts::default(),
         })
     }
 
     /// From now on this device sums: the control plane says so. Any other than one that can is ignored.
-    #[allow(dead_code, reason = "the controller's messages come with the controller")]
     fn activate(&mut self, node: NodeId) {
         if self.place.aggregators.contains(&node) {
             self.active = node;
@@ -211,6 +215,9 @@ impl Libra {
 
     #[inline]
     fn take(&mut self, frame: &Frame, context: &mut Context) {
+        if self.is_control(frame, context) {
+            return self.control(frame, context);
+        }
         if self.role == Role::Steers {
             return self.steer(frame, context);
         }
@@ -219,6 +226,10 @@ impl Libra {
             Way::Drop(reason) if self.role == Role::Sums => return context.drop(*frame, reason),
             _ => return context.emit(self.route(frame.flow), *frame),
         };
+        if self.failover.duty != Duty::Active {
+            self.failover.inactive += 1;
+            return context.drop(*frame, Reason::Inactive);
+        }
         match header.kind {
             Wire::Push => self.push(worker, &header, frame, context),
             Wire::End => self.end(worker, &header, frame, context),
@@ -251,14 +262,19 @@ impl Libra {
     #[inline]
     fn send(&mut self, frame: Frame, passes: u32, to: To) {
         let t = frame.t.saturating_add(self.settings.latency.saturating_mul(Time::from(passes.max(1))));
+        let t = t.saturating_add(self.settings.failing.delay(self.now));
         self.line.push(Frame { t, ..frame }, to);
     }
 
     /// Everything that is due by `t` happens, in the order of time.
     #[inline]
     fn advance(&mut self, t: Time, context: &mut Context) {
+        if self.settings.failing.is_gone(t) && self.role == Role::Sums && self.failover.duty != Duty::Dead {
+            self.now = self.now.max(t);
+            self.die(context);
+        }
         loop {
-            let (leaves, due) = (self.line.next(), self.timers.next());
+            let (leaves, due) = (self.line.next(), self.next_timer());
             if leaves.min(due) > t {
                 break;
             }
@@ -273,6 +289,12 @@ impl Libra {
             }
         }
         self.now = self.now.max(t);
+    }
+
+    /// When a result is to be sent again; only the one that sums does.
+    #[inline]
+    fn next_timer(&self) -> Time {
+        if self.failover.duty == Duty::Active { self.timers.next() } else { NEVER }
     }
 
     #[inline]
@@ -305,13 +327,16 @@ impl Program for Libra {
     fn on_burst(&mut self, burst: &[Frame], context: &mut Context) {
         for frame in burst {
             self.advance(frame.t.max(self.now), context);
-            self.take(&Frame { t: self.now, ..*frame }, context);
+            let frame = Frame { t: self.now, ..*frame };
+            if !self.fails(&frame, context) {
+                self.take(&frame, context);
+            }
         }
         self.advance(self.now, context);
     }
 
     fn next_wake(&self) -> Time {
-        self.line.next().min(self.timers.next())
+        self.line.next().min(self.next_timer())
     }
 
     fn on_timer(&mut self, t: Time, context: &mut Context) {
@@ -351,6 +376,9 @@ impl Program for Libra {
             ("results_acknowledged", c.confirmed),
             ("pulls", c.pulls),
             ("no_room", c.no_room),
+            ("inactive", self.failover.inactive),
+            ("failing_lost", self.failover.lost),
+            ("sums_lost", self.failover.sums_lost),
             ("memory_bytes", of(memory.total())),
             ("memory_registers_bytes", of(memory.registers)),
             ("memory_tables_bytes", of(memory.tables)),

@@ -78,6 +78,8 @@ pub(super) struct Job {
     pub(super) opener: Option<PacketId>,
     /// Who ended the iteration.
     pub(super) ended: Ranks,
+    /// The last iteration whose sums were sent.
+    pub(super) finished: Option<u32>,
     pub(super) results: Results,
     /// Packets of the iteration, if a filter knows them.
     pub(super) bloom: Option<Bloom>,
@@ -92,13 +94,15 @@ impl Job {
     /// The first `count` jobs.
     pub(super) fn all(count: u16, place: &Place, known: &SparsePlace, settings: &Settings) -> Vec<Self> {
         let places = places(&known.layout, known.sparse.hot().len());
-        let bloom = || (settings.writes == Writes::Bloom).then(|| Bloom::new(settings.bloom_bits, settings.bloom_hashes));
+        let bloom =
+            || (settings.writes == Writes::Bloom).then(|| Bloom::new(settings.bloom_bits, settings.bloom_hashes));
         let one = |job: u16| {
             let ports = place.jobs.get(usize::from(job)).map(|at| at.ports.clone()).unwrap_or_default();
             Job {
                 registers: Registers::new(places.clone()),
                 opener: None,
                 ended: Ranks::default(),
+                finished: None,
                 results: Results::default(),
                 bloom: bloom(),
                 workers: known.sparse.workers_per_job(),

@@ -104,13 +104,7 @@ impl Libra {
         self.counts.acks += 1;
         let member = &self.members[worker as usize];
         let len = HEAD + HEADER;
-        let ack = Frame {
-            worker,
-            len: len as u16,
-            cluster: member.job,
-            kind: Kind::Control,
-            ..context.unshare(frame)
-        };
+        let ack = Frame { worker, len: len as u16, cluster: member.job, kind: Kind::Control, ..context.unshare(frame) };
         let bytes = &mut context.pool.bytes_mut(ack.buffer)[..len];
         member.alone.emit(bytes);
         Header { kind: Wire::Ack, ..*header }.emit(&mut bytes[HEAD..]);
@@ -123,7 +117,8 @@ impl Libra {
 
     /// A worker has pushed all of its iteration.
     pub(super) fn end(&mut self, worker: u32, header: &Header, frame: &Frame, context: &mut Context) {
-        let Some(iteration) = context.pool.payload(frame)[HEADER..].first_chunk().map(|b| u32::from_be_bytes(*b)) else {
+        let Some(iteration) = context.pool.payload(frame)[HEADER..].first_chunk().map(|b| u32::from_be_bytes(*b))
+        else {
             return context.drop(*frame, Reason::Malformed);
         };
         let (Some(member), Some(job)) =
@@ -132,8 +127,8 @@ impl Libra {
             return context.drop(*frame, Reason::UnknownJob);
         };
         let newer = member.ended.is_none_or(|last| iteration > last);
-        // Nobody ends an iteration while others have not ended the one before.
-        if newer && job.ended.contains(member.rank) {
+        // Nobody ends an iteration while others have not ended the one before, if this switch knows all that was sent.
+        if newer && job.ended.contains(member.rank) && !member.record.is_open() {
             return context.drop(*frame, Reason::Malformed);
         }
         match member.record.look(header.seq >> 1) {
@@ -147,21 +142,87 @@ impl Libra {
         if newer {
             self.counts.ends += 1;
             member.ended = Some(iteration);
-            job.ended.insert(member.rank);
             job.results.has_all(member.rank);
         }
+        let rank = member.rank;
+        let over = self.count_end(worker, rank, header.job, iteration, newer);
+        let Some(job) = self.jobs.get(usize::from(header.job)) else { return };
         let all = newer && job.ended.len() == job.workers;
         self.trim_timers();
         let asked = *frame;
+        if iteration >= self.known.sparse.iterations() && !self.have_all_left(header.job.into()) {
+            return context.pool.release(frame.buffer);
+        }
+        if over {
+            context.share(frame);
+        }
         self.acknowledge(worker, header, frame, 1, context);
+        if over {
+            self.tell_over(worker, header.job, asked, context);
+        }
         if all {
-            self.finish(header.job.into(), &asked, context);
+            self.finish(header.job.into(), iteration, &asked, context);
         }
     }
 
+    /// Does nobody of this job wait for anything? Only then a worker may leave: what it has said would die with the switch.
+    fn have_all_left(&self, job: u16) -> bool {
+        let last = self.known.sparse.iterations();
+        let mut own = self.members.iter().filter(|member| member.job == job);
+        own.all(|member| member.ended.is_some_and(|iteration| iteration >= last))
+    }
+
+    /// Who has ended `iteration`, after this end. True if the iteration was over before this switch began: others, which have
+    /// ended a later one, have had its results, and what this worker misses of them died with another switch.
+    fn count_end(&mut self, worker: u32, rank: u32, job: u8, iteration: u32, newer: bool) -> bool {
+        let number = u16::from(job);
+        let Some(job) = self.jobs.get_mut(usize::from(number)) else { return false };
+        let first = u32::from(number) * self.known.sparse.workers_per_job();
+        let own = (first..first + job.workers).filter(|other| *other != worker);
+        let ended = |other: u32| self.members.get(other as usize).and_then(|member| member.ended);
+        let behind = own.clone().any(|other| ended(other).is_some_and(|last| last > iteration));
+        if newer {
+            for other in own.filter(|other| ended(*other).is_some_and(|last| last < iteration)) {
+                job.ended.remove(self.known.sparse.rank_of(other));
+            }
+            // A worker that leaves says so with an iteration that does not exist.
+            if !behind && iteration < self.known.sparse.iterations() {
+                job.ended.insert(rank);
+            } else {
+                job.ended.remove(rank);
+            }
+        }
+        ended(worker) == Some(iteration) && behind && job.finished.is_none_or(|finished| finished < iteration)
+    }
+
+    /// An empty result for a worker that waits for one which nobody has any more.
+    fn tell_over(&mut self, worker: u32, number: u8, asked: Frame, context: &mut Context) {
+        let (Some(member), Some(job)) = (self.members.get_mut(worker as usize), self.jobs.get(usize::from(number)))
+        else {
+            return context.pool.release(asked.buffer);
+        };
+        let len = HEAD + HEADER + RESULT_HEAD;
+        let frame =
+            Frame { len: len as u16, kind: Kind::Control, worker, cluster: member.job, ..context.unshare(&asked) };
+        let bytes = &mut context.pool.bytes_mut(frame.buffer)[..len];
+        let usual = member.alone.frame_bytes();
+        member.alone.set_length(len);
+        member.alone.emit(bytes);
+        member.alone.set_length(usual);
+        let seq = job.results.next().wrapping_sub(1).wrapping_mul(2);
+        Header { kind: Wire::Result, attempt: 0, job: number, seq }.emit(&mut bytes[HEAD..]);
+        ResultHead { part: 0, parts: 1, opener: None }.emit(&mut bytes[HEAD..]);
+        if self.place.udp_checksum {
+            set_udp_checksum(bytes);
+        }
+        let to = To::Port(member.port);
+        self.send(frame, 1, to);
+    }
+
     /// All workers ended the iteration: its sums go to all of them, and the registers are empty again.
-    fn finish(&mut self, number: u16, asked: &Frame, context: &mut Context) {
+    fn finish(&mut self, number: u16, iteration: u32, asked: &Frame, context: &mut Context) {
         let Some(job) = self.jobs.get_mut(usize::from(number)) else { return };
+        job.finished = Some(iteration);
         job.ended = Ranks::default();
         let opener = job.opener.take();
         let parts = job.registers.used().count().div_ceil(RESULT_PAIRS).max(1) as u16;
@@ -287,7 +348,8 @@ impl Libra {
     /// Timers of results that everybody has are forgotten, so that nothing wakes up for them.
     fn trim_timers(&mut self) {
         let jobs = &mut self.jobs;
-        self.timers.trim(|job, number| jobs.get_mut(usize::from(job)).is_some_and(|job| job.results.get(number).is_some()));
+        self.timers
+            .trim(|job, number| jobs.get_mut(usize::from(job)).is_some_and(|job| job.results.get(number).is_some()));
     }
 
     /// A worker asks for registers: it gets its packet back with their values in it.

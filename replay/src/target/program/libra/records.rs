@@ -24,12 +24,14 @@ pub(super) struct Record {
     top: u32,
     /// Of the last numbers below `top`: the attempt that was taken, plus one; 0 if none was.
     ring: Vec<u8>,
+    /// Numbers begin anywhere: those before may have been acknowledged by a switch that died with what it knew.
+    open: bool,
 }
 
 impl Record {
     /// Of so many numbers or more.
     pub(super) fn new(numbers: u32) -> Self {
-        Record { floor: 0, top: 0, ring: vec![0; numbers.next_power_of_two() as usize] }
+        Record { floor: 0, top: 0, ring: vec![0; numbers.next_power_of_two() as usize], open: false }
     }
 
     #[inline]
@@ -47,7 +49,7 @@ impl Record {
     pub(super) fn look(&self, number: u32) -> Seen {
         if number >= self.top {
             let fits = u64::from(number) < u64::from(self.floor) + self.ring.len() as u64;
-            return if fits { Seen::New } else { Seen::Beyond };
+            return if fits || self.open { Seen::New } else { Seen::Beyond };
         }
         if number < self.span().0 {
             return Seen::Taken(None);
@@ -62,6 +64,9 @@ impl Record {
     /// `number` is taken, with this attempt: one of which [`look`](Self::look) said that it is new.
     #[inline]
     pub(super) fn take(&mut self, number: u32, attempt: u8) {
+        if self.open {
+            self.skip(number);
+        }
         while self.top <= number {
             let at = self.at(self.top);
             self.ring[at] = 0;
@@ -72,6 +77,26 @@ impl Record {
         while self.floor < self.top && self.ring[self.at(self.floor)] != 0 {
             self.floor += 1;
         }
+    }
+
+    /// Numbers begin anywhere from now on.
+    pub(super) fn open(&mut self) {
+        self.open = true;
+    }
+
+    /// Do they?
+    pub(super) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// All that is a ring or more before `number` is old: a worker that sends it has had an ACK for that, of whomever.
+    fn skip(&mut self, number: u32) {
+        let ring = self.ring.len() as u32;
+        if number >= self.top.saturating_add(ring) {
+            self.ring.fill(0);
+            self.top = number;
+        }
+        self.floor = self.floor.max((number + 1).saturating_sub(ring)).min(self.top);
     }
 
     /// Floor and top, to be moved to another switch.

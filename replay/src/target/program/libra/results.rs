@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use pktgen_generator::record::PacketId;
 use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::wire::libra::RESULT_PAIRS;
+use pktgen_generator::wire::libra::{FRESH_SHIFT, RESULT_PAIRS};
 
 use super::line::insert;
 use super::ranks::Ranks;
@@ -133,6 +133,12 @@ impl Results {
         let place = self.kept.get_mut(number.wrapping_sub(self.first) as usize);
         place.map(|place| *place = kept).is_some()
     }
+}
+
+/// The first number of results of a switch that begins anew in this session; the one before it is for workers that are
+/// behind.
+pub(super) fn fresh_number(session: u32) -> u32 {
+    (session << FRESH_SHIFT) + 1
 }
 
 /// How long to wait after having sent a result for the `attempt`-th time again.

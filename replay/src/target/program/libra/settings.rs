@@ -6,6 +6,7 @@ use pktgen_generator::units::{Size, Span};
 use pktgen_generator::wire::libra::RESULT_PAIRS;
 use pktgen_generator::{Error, Result};
 
+use super::failing::Failing;
 use super::ranks::Ranks;
 use super::resources::{PARAMETER_BYTES, Resources};
 use crate::target::program::Place;
@@ -21,6 +22,12 @@ pub const KEYS: &[&str] = &[
     "pass_latency",
     "result_timeout",
     "records",
+    "fails",
+    "fails_at",
+    "fails_device",
+    "fails_loss",
+    "fails_memory",
+    "fails_delay",
 ];
 
 /// How a switch finds out that it has added a packet before (LIBRA §3.6, "repeat-write-error").
@@ -53,6 +60,8 @@ pub struct Settings {
     pub records: u32,
     /// Memory that it takes.
     pub resources: Resources,
+    /// What goes wrong with it.
+    pub(super) failing: Failing,
 }
 
 fn range(section: &mut Section, key: &str, default: u32, least: u32, most: u32) -> Result<u32> {
@@ -75,9 +84,11 @@ fn span(section: &mut Section, key: &str, default: &str, least: Time) -> Result<
 fn choice<T: Copy>(section: &mut Section, key: &str, choices: &[(&str, T)]) -> Result<T> {
     let value: String = section.get(key, choices[0].0)?;
     let names = || choices.iter().map(|(name, _)| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
-    choices.iter().find(|(name, _)| *name == value).map(|(_, choice)| *choice).ok_or_else(|| {
-        Error::config(format!("{}: \"{value}\" is none of {}", section.place(key), names()))
-    })
+    choices
+        .iter()
+        .find(|(name, _)| *name == value)
+        .map(|(_, choice)| *choice)
+        .ok_or_else(|| Error::config(format!("{}: \"{value}\" is none of {}", section.place(key), names())))
 }
 
 impl Settings {
@@ -110,11 +121,12 @@ impl Settings {
                 known.window
             )));
         }
+        let failing = Failing::read(section, place)?;
         let filters = if writes == Writes::Bloom { u64::from(bloom_bits).div_ceil(8) } else { 0 };
         let jobs = u64::from(known.sparse.jobs());
         let resources = Resources::of(u64::from(hot) * jobs, adder.bytes(), filters * jobs);
         let latency = if place.real_time { 0 } else { latency };
-        Ok(Settings { adder, writes, bloom_bits, bloom_hashes, latency, result_timeout, records, resources })
+        Ok(Settings { adder, writes, bloom_bits, bloom_hashes, latency, result_timeout, records, resources, failing })
     }
 }
 

@@ -6,14 +6,13 @@
 //! [`Libra::forget`].
 
 use pktgen_generator::record::PacketId;
+use pktgen_generator::wire::libra::control::PIECE_MAX;
 use pktgen_generator::wire::libra::{HOT_PAIR, RESULT_PAIRS, emit_hot, hot_pairs};
 
 use super::Libra;
 use super::ranks::Ranks;
 use super::results::Kept;
 
-/// Most bytes of a piece.
-pub(super) const PIECE_MAX: usize = 1024;
 /// Bytes of a piece's content, without what stands before it.
 const CONTENT_MAX: usize = PIECE_MAX - 24;
 
@@ -89,6 +88,8 @@ impl Libra {
             let first = job.results.iter().next().map_or(job.results.next(), |(number, _)| number);
             pieces.push(Writer::new(tag::JOB).short(number).maybe(opener).set(&job.ended).short(first));
             pieces.last_mut().into_iter().for_each(|piece| piece.0.extend(job.results.next().to_be_bytes()));
+            let finished = Writer(Vec::new()).maybe(job.finished.map(u64::from));
+            pieces.last_mut().into_iter().for_each(|piece| piece.0.extend(&finished.0));
             let set: Vec<_> = job.registers.iter().filter(|(_, value)| value.to_bits() != 0).collect();
             let registers = set.chunks(CONTENT_MAX / HOT_PAIR);
             pieces.extend(registers.map(|pairs| Writer::new(tag::REGISTERS).short(number).pairs(pairs)));
@@ -116,6 +117,8 @@ impl Libra {
             let (floor, top) = member.record.bounds();
             let ended = member.ended.map(u64::from);
             pieces.push(Writer::new(tag::WORKER).short(worker).short(floor).short(top).maybe(ended));
+            let open = u32::from(member.record.is_open());
+            pieces.last_mut().into_iter().for_each(|piece| piece.0.extend(open.to_be_bytes()));
             let numbers: Vec<u32> = (member.record.span().0..top).collect();
             for numbers in numbers.chunks(CONTENT_MAX) {
                 let mut piece = Writer::new(tag::RECORD).short(worker).short(numbers[0]);
@@ -126,7 +129,6 @@ impl Libra {
     }
 
     /// Forgets all: pieces of another switch's state may come.
-    #[allow(dead_code, reason = "the controller's messages come with the controller")]
     pub(super) fn forget(&mut self) {
         self.timers.clear();
         let fresh = super::Job::all(self.jobs.len() as u16, &self.place, &self.known, &self.settings);
@@ -136,7 +138,6 @@ impl Libra {
     }
 
     /// Takes over a piece of what another switch knew; false if it is none, or of a switch with another configuration.
-    #[allow(dead_code, reason = "the controller's messages come with the controller")]
     pub(super) fn restore(&mut self, piece: &[u8]) -> bool {
         let Some((tag, content)) = piece.split_first() else { return false };
         let mut reader = Reader(content);
@@ -156,8 +157,10 @@ impl Libra {
     fn restore_job(&mut self, job: u32, reader: &mut Reader) -> Option<()> {
         let job = self.jobs.get_mut(job as usize)?;
         let (opener, ended, first, next) = (reader.maybe()?, reader.set()?, reader.short()?, reader.short()?);
+        let finished = reader.maybe()?.map(|iteration| iteration as u32);
         job.opener = opener.map(PacketId);
         job.ended = ended;
+        job.finished = finished;
         job.results.span(first, next).then_some(())
     }
 
@@ -196,6 +199,9 @@ impl Libra {
     fn restore_worker(&mut self, worker: u32, reader: &mut Reader) -> Option<()> {
         let member = self.members.get_mut(worker as usize)?;
         let (floor, top, ended) = (reader.short()?, reader.short()?, reader.maybe()?);
+        if reader.short()? != 0 {
+            member.record.open();
+        }
         member.ended = ended.map(|iteration| iteration as u32);
         member.record.set_bounds(floor, top).then_some(())
     }

@@ -1,0 +1,224 @@
+//! What a controller concludes from heartbeats (LIBRA §3.6: "uses these statistics along with the response delay to detect
+//! whether the switch is about to fail"). The paper has no thresholds: they are our choice.
+
+use std::collections::VecDeque;
+
+use pktgen_generator::config::Section;
+use pktgen_generator::time::{SECOND, Time};
+use pktgen_generator::units::Span;
+use pktgen_generator::{Error, Result};
+
+/// The keys of `[endpoint]` that [`Settings::read`] reads.
+pub(super) const KEYS: [&str; 5] = ["heartbeat", "heartbeat_timeout", "loss_max", "memory_max", "delay_max"];
+
+/// Packets over which the share of lost ones is taken.
+const PACKETS: u64 = 100;
+/// Heartbeats of which it is remembered when they were sent.
+const BEATS: usize = 1024;
+
+/// When a switch is taken for failing, or for dead.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Settings {
+    /// Between heartbeats; also how long an answer to any other request is waited for.
+    pub(super) heartbeat: Time,
+    timeout: Time,
+    loss_max: f64,
+    memory_max: f64,
+    delay_max: Time,
+}
+
+fn span(section: &mut Section, key: &str, default: Span) -> Result<Time> {
+    let value: Span = section.get(key, default.to_string().as_str())?;
+    if (1000..=SECOND).contains(&value.ps()) {
+        return Ok(value.ps());
+    }
+    Err(Error::config(format!("{}: {value} is not 1ns to 1s", section.place(key))))
+}
+
+fn share(section: &mut Section, key: &str, default: f64) -> Result<f64> {
+    let value: f64 = section.get(key, default)?;
+    if (0.0..=1.0).contains(&value) {
+        return Ok(value);
+    }
+    Err(Error::config(format!("{}: {value} is not a share from 0 to 1", section.place(key))))
+}
+
+impl Settings {
+    pub(super) fn read(section: &mut Section) -> Result<Self> {
+        let heartbeat = span(section, "heartbeat", Span::from_ps(SECOND / 1000))?;
+        let timeout = span(section, "heartbeat_timeout", Span::from_ps((heartbeat * 3).min(SECOND)))?;
+        if timeout < heartbeat {
+            return Err(Error::config(format!(
+                "{}: a switch that answers every heartbeat would be taken for dead; give endpoint.heartbeat or more",
+                section.place("heartbeat_timeout")
+            )));
+        }
+        Ok(Settings {
+            heartbeat,
+            timeout,
+            loss_max: share(section, "loss_max", 0.01)?,
+            memory_max: share(section, "memory_max", 0.9)?,
+            delay_max: span(section, "delay_max", Span::from_ps(SECOND / 2000))?,
+        })
+    }
+}
+
+/// What is thought of a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is well.
+    Well,
+    /// It is about to fail.
+    Failing,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Switch {
+    heard: Time,
+    ever: bool,
+    verdict: Verdict,
+    /// Packets and lost ones when the share was taken last.
+    since: (u64, u64),
+    /// It was replaced: its turn is over.
+    left: bool,
+    /// It was replaced without being asked.
+    gone: bool,
+}
+
+/// All that is known of the switches.
+#[derive(Debug)]
+pub(super) struct Watch {
+    switches: Vec<Switch>,
+    next: Time,
+    beats: u64,
+    /// When the last heartbeats were sent, the last one at the end.
+    sent: VecDeque<Time>,
+}
+
+impl Watch {
+    pub(super) fn new(switches: usize) -> Self {
+        let one = Switch { heard: 0, ever: false, verdict: Verdict::Well, since: (0, 0), left: false, gone: false };
+        Watch { switches: vec![one; switches], next: 0, beats: 0, sent: VecDeque::new() }
+    }
+
+    pub(super) fn next_beat(&self) -> Time {
+        self.next
+    }
+
+    pub(super) fn beats(&self) -> u64 {
+        self.beats
+    }
+
+    /// A heartbeat is sent at `t`: its number.
+    pub(super) fn beat(&mut self, t: Time, settings: &Settings) -> u32 {
+        self.next = t.saturating_add(settings.heartbeat);
+        self.beats += 1;
+        if self.sent.len() == BEATS {
+            self.sent.pop_front();
+        }
+        self.sent.push_back(t);
+        self.beats as u32
+    }
+
+    pub(super) fn heard(&mut self, switch: usize, t: Time) {
+        (self.switches[switch].heard, self.switches[switch].ever) = (t, true);
+    }
+
+    /// A switch answered heartbeat number `beat` at `t` with these packets, lost ones, and memory in use.
+    pub(super) fn judge(
+        &mut self,
+        switch: usize,
+        t: Time,
+        beat: u32,
+        (packets, dropped, memory_ppm): (u64, u64, u32),
+        settings: &Settings,
+    ) -> Verdict {
+        let back = (self.beats as u32).wrapping_sub(beat) as usize;
+        let sent = self.sent.len().checked_sub(back + 1).and_then(|at| self.sent.get(at));
+        // One that is not remembered was sent long ago.
+        let slow = sent.is_none_or(|sent| t - sent > settings.delay_max);
+        let own = &mut self.switches[switch];
+        let full = f64::from(memory_ppm) > settings.memory_max * 1e6;
+        let new = (packets.saturating_sub(own.since.0), dropped.saturating_sub(own.since.1));
+        let mut lossy = false;
+        if new.0 >= PACKETS {
+            own.since = (packets, dropped);
+            lossy = new.1 as f64 > settings.loss_max * new.0 as f64;
+        }
+        own.verdict = if slow || full || lossy { Verdict::Failing } else { Verdict::Well };
+        own.verdict
+    }
+
+    /// Has it been silent for too long?
+    pub(super) fn is_silent(&self, switch: usize, t: Time, settings: &Settings) -> bool {
+        t - self.switches[switch].heard >= settings.timeout
+    }
+
+    /// Can it take over?
+    pub(super) fn is_healthy(&self, switch: usize, t: Time, settings: &Settings) -> bool {
+        let own = &self.switches[switch];
+        own.ever && !own.left && own.verdict == Verdict::Well && !self.is_silent(switch, t, settings)
+    }
+
+    /// Another does its work; it was not asked if it is `gone`.
+    pub(super) fn leaves(&mut self, switch: usize, gone: bool) {
+        (self.switches[switch].left, self.switches[switch].gone) = (true, gone);
+    }
+
+    pub(super) fn is_gone(&self, switch: usize) -> bool {
+        self.switches[switch].gone
+    }
+
+    /// It knows that another does its work.
+    pub(super) fn retired(&mut self, switch: usize) {
+        self.switches[switch].gone = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pktgen_generator::time::{MS, US};
+
+    fn settings() -> Settings {
+        Settings::read(&mut Section::of("endpoint", &[])).unwrap()
+    }
+
+    #[test]
+    fn each_threshold_is_one() {
+        let (settings, mut watch) = (settings(), Watch::new(2));
+        let one = watch.beat(0, &settings);
+        let mut judge = |t, beat, status| watch.judge(0, t, beat, status, &settings);
+        assert_eq!(judge(500 * US, one, (99, 50, 900_000)), Verdict::Well, "too few packets to say");
+        assert_eq!(judge(500 * US + 1, one, (99, 50, 900_000)), Verdict::Failing, "slow");
+        assert_eq!(judge(US, one, (99, 0, 900_001)), Verdict::Failing, "full");
+        assert_eq!(judge(US, one, (200, 2, 0)), Verdict::Well);
+        assert_eq!(judge(US, one, (300, 4, 0)), Verdict::Failing, "2 of 100");
+        assert_eq!(judge(US, one, (400, 5, 0)), Verdict::Well, "1 of 100");
+        assert_eq!(judge(US, one + 7, (500, 5, 0)), Verdict::Failing, "an answer to nothing");
+    }
+
+    #[test]
+    fn silence_counts_from_the_last_answer() {
+        let (settings, mut watch) = (settings(), Watch::new(2));
+        assert!(!watch.is_healthy(1, 0, &settings), "it has said nothing yet");
+        watch.heard(1, MS);
+        assert!(watch.is_healthy(1, 4 * MS - 1, &settings) && !watch.is_healthy(1, 4 * MS, &settings));
+        assert!(watch.is_silent(1, 4 * MS, &settings));
+        watch.leaves(1, true);
+        watch.heard(1, 5 * MS);
+        assert!(!watch.is_healthy(1, 5 * MS, &settings) && watch.is_gone(1));
+        watch.retired(1);
+        assert!(!watch.is_gone(1));
+    }
+
+    #[test]
+    fn impossible_values_name_their_key() {
+        for (key, value) in [("heartbeat", "0s"), ("heartbeat_timeout", "10us"), ("delay_max", "2s")] {
+            let error = Settings::read(&mut Section::of("endpoint", &[(key, value.into())])).unwrap_err().to_string();
+            assert!(error.contains(key), "{error}");
+        }
+        let error = Settings::read(&mut Section::of("endpoint", &[("loss_max", 1.5.into())])).unwrap_err().to_string();
+        assert!(error.contains("loss_max"), "{error}");
+    }
+}
