@@ -8,6 +8,8 @@ use pktgen_generator::config::{Document, Section};
 use pktgen_generator::gradient;
 use pktgen_generator::record::{Book, PacketId, Received, Sent};
 use pktgen_generator::seed::Seed;
+use pktgen_generator::sparse::layout::Layout;
+use pktgen_generator::sparse::{Plan, Sparse};
 use pktgen_generator::topology::Population;
 use pktgen_generator::units::{Rate, Size};
 use pktgen_generator::wire::frame::{
@@ -23,6 +25,7 @@ use pktgen_replay::target::context::{Context, Outbox};
 use pktgen_replay::target::port::{Port, PortTiming};
 use pktgen_replay::target::program::{PROGRAMS, Place, ProgramKind};
 use pktgen_replay::target::queue::{Discipline, QUEUES};
+use pktgen_replay::target::sparse::SparsePlace;
 use proptest::prelude::*;
 
 /// A device between a host (port 0) and a server (port 1), for three clusters of two workers.
@@ -34,9 +37,23 @@ fn place() -> Place {
         group_ports: Arc::new(vec![vec![0]; 3]),
         server: 2,
         jobs: Arc::new(Vec::new()),
+        sparse: Some(sparse()),
+        aggregators: Arc::new(vec![1]),
         frame_bytes: 128,
         real_time: false,
         udp_checksum: false,
+    }
+}
+
+/// What a program that sums pairs is told.
+fn sparse() -> SparsePlace {
+    let plan = Plan { jobs: 3, workers_per_job: 2, ..Plan::of("oa", 0.0001).unwrap() };
+    SparsePlace {
+        sparse: Arc::new(Sparse::new(plan, Seed(1)).unwrap()),
+        layout: Layout::heat(4),
+        window: 16,
+        asynchronous: false,
+        max_recirculations: 1,
     }
 }
 
@@ -151,7 +168,7 @@ fn frames(kinds: &[(u8, u32)], pool: &mut Pool) -> Vec<Frame> {
             Kind::Control => {
                 Ack { header: Header { elements: 0, ..header }, status: Status::default() }.emit(&mut frame[HEAD..])
             }
-            Kind::Plain | Kind::Result => {}
+            Kind::Plain | Kind::Result | Kind::Request => {}
         }
         Frame {
             t: i as i64 * 9_000,

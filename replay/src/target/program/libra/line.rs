@@ -40,6 +40,12 @@ impl Line {
         self.frames.front().map_or(NEVER, |(frame, _)| frame.t)
     }
 
+    /// When the last one leaves.
+    #[cfg(test)]
+    pub(super) fn last(&self) -> Time {
+        self.frames.back().map_or(0, |(frame, _)| frame.t)
+    }
+
     /// The next one that leaves by `t`.
     #[inline]
     pub(super) fn pop(&mut self, t: Time) -> Option<(Frame, To)> {
