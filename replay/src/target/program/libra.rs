@@ -19,6 +19,8 @@ mod resources;
 mod results;
 mod settings;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use pktgen_generator::config::Section;
 use pktgen_generator::record::{Action, Reason};

@@ -15,8 +15,8 @@ use super::ranks::Ranks;
 
 /// Most times that a result is sent again.
 pub(super) const RESENDS: u8 = 15;
-/// Most results that are taken over: those of 16 iterations.
-const SPAN_MAX: u32 = 1 << 20;
+/// Most results that are taken over: those of four iterations.
+const SPAN_MAX: u32 = 1 << 18;
 /// The timeout doubles so often.
 const DOUBLINGS: u8 = 4;
 

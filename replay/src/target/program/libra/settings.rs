@@ -115,7 +115,7 @@ impl Settings {
         let records = range(section, "records", 4096, 1, 1 << 20)?;
         if records < known.window {
             return Err(Error::config(format!(
-                "{}: {records} numbers of a worker are remembered, and it may have {} packets unacknowledged; give {0} \
+                "{}: {records} numbers of a worker are remembered, and it may have {} packets unacknowledged; give {1} \
                  or more, or a smaller endpoint.window",
                 section.place("records"),
                 known.window

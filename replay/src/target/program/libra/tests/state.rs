@@ -3,12 +3,12 @@
 use pktgen_generator::config::Value;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::wire::libra::control::PIECE_MAX;
 use pktgen_generator::wire::libra::{Header, Kind as Wire};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 
 use super::super::Program;
-use super::super::state::PIECE_MAX;
 use super::rig::{HOT, Rig, hot, place};
 
 /// Packets of all kinds, as a stream of random ones has them.
