@@ -241,8 +241,9 @@ impl Workers {
                 continue;
             }
             // One in which it has nothing to send and waits for nobody is over at once.
-            let Workers { workers, packing, .. } = self;
-            let Some(row) = workers[worker as usize].end_if_all(t, packing) else { break };
+            let Workers { workers, packing, settings, .. } = self;
+            let own = &mut workers[worker as usize];
+            let Some(row) = own.end_if_all(t, packing, settings.failover) else { break };
             host.iterations.push(row);
         }
         self.reschedule(worker, t);

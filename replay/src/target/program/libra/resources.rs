@@ -1,8 +1,8 @@
 //! What the program takes of a switch (LIBRA §5.7).
 //!
 //! Computed: the registers of the hot parameters, the tables of the adder, a Bloom filter if there is one. Quoted: what
-//! logic takes, since only the paper's compiler knows that, and stages, instructions and hash units, of which nothing
-//! follows from the configuration.
+//! logic takes, since only the paper's compiler knows that. Nothing is said of stages (published: 9), instructions and hash units,
+//! which do not follow from the configuration.
 //!
 //! The paper adds up 118 + 408.5 + 130 = 656.5 KB, "3.21 %" of 20 MB, so that a KB has 1024 bytes and 20 MB are 20480
 //! KB. 30,000 parameters of 4 bytes are 117.2 KB: its 118 is rounded up to whole KB.
@@ -13,8 +13,6 @@ pub const PARAMETER_BYTES: u64 = 4;
 pub const CHIP_BYTES: u64 = 20 << 20;
 /// What the paper's logic takes besides parameters and tables (published).
 pub const LOGIC_CONTROL_BYTES: u64 = 130 << 10;
-/// Pipeline stages that the paper's program takes (published); a further recirculation would halve them.
-pub const PUBLISHED_STAGES: u64 = 9;
 
 /// Bytes on the chip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
