@@ -84,6 +84,7 @@ impl Story {
         rows.skipped.push(row.skipped);
         rows.degraded.push(row.degraded);
         rows.sources.push(row.sources);
+        rows.elements.push(row.elements);
         rows.missed.push(row.missed);
         self
     }
@@ -111,6 +112,7 @@ pub(crate) fn iteration_columns(rows: &IterationColumns) -> Vec<Column> {
         Column::new("skipped".into(), &rows.skipped),
         Column::new("degraded".into(), &rows.degraded),
         Column::new("sources".into(), &rows.sources),
+        Column::new("elements".into(), &rows.elements),
         Column::new("missed".into(), &rows.missed),
     ]
 }

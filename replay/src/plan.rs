@@ -98,6 +98,14 @@ pub fn source(mut document: Document, seed: u64) -> Result<Box<dyn Source>> {
     Ok(workload::open(&mut document, Seed(seed))?.source)
 }
 
+/// The controller of a network, and what it watches.
+fn standby(topology: &Topology) -> Option<Standby> {
+    let controller = topology.controller()?;
+    let beside = topology.servers().next().and_then(|server| topology.ports(server).next());
+    let switch = beside.map_or(0, |(_, link)| link.to);
+    Some(Standby { controller, switch, aggregators: topology.aggregators().into() })
+}
+
 /// Reads all sections but `sweep`, `report` and `paper`, which belong to the sweep.
 pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
     read_top(&mut document, seed)?;
@@ -120,11 +128,7 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
         host_of: Arc::new(topology.host_of(workers.len())),
         workers: workers.clone(),
         server: topology.sink().unwrap_or_default(),
-        standby: topology.controller().map(|controller| Standby {
-            controller,
-            switch: topology.servers().next().and_then(|server| topology.ports(server).next()).map_or(0, |(_, l)| l.to),
-            aggregators: topology.aggregators().into(),
-        }),
+        standby: standby(&topology),
         host_rate_bps: host_rate_bps(&topology),
         real_time: transport.kind.capabilities().real_time,
         udp_checksum,

@@ -42,7 +42,9 @@ pub fn report(config: &str, set: &[&str]) -> Medians {
 /// Values of `metric` whose labels hold all of `parts`, in the order of labels.
 pub fn values(all: &Medians, parts: &[&str], metric: &str) -> Vec<f64> {
     let wanted = |(labels, key): &(String, String)| {
-        key == metric && parts.iter().all(|part| labels.split(' ').any(|label| label == *part))
+        // Labels may have blanks.
+        let labels = format!(" {labels} ");
+        key == metric && parts.iter().all(|part| labels.contains(&format!(" {part} ")))
     };
     all.iter().filter(|(key, _)| wanted(key)).map(|(_, value)| *value).collect()
 }

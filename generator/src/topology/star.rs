@@ -25,7 +25,7 @@ impl Named for Star {
 
 impl Shape for Star {
     fn keys(&self) -> &'static [&'static str] {
-        &["workers_per_host", "host_rate", "server_rate", "switch_rate", "delay", "overhead", "buffer_slots", "standby"]
+        &["hosts", "host_rate", "server_rate", "switch_rate", "delay", "overhead", "buffer_slots", "standby"]
     }
 
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology> {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pktgen_generator::Result;
 use pktgen_generator::record::{Book, Counters, Iteration, Reason, Received, Reply, Sent, State, SumOk};
 use pktgen_generator::time::{HORIZON, NEVER, Serialiser, Time};
-use pktgen_generator::topology::{Link, NodeId, Role, Topology};
+use pktgen_generator::topology::{Link, Node, NodeId, Role, Topology};
 
 use super::calendar::Calendar;
 use super::faults::{LinkFaults, Strike};
@@ -184,28 +184,8 @@ impl Simulation {
             faults,
             ..
         } = parts;
-        let mut places = Vec::new();
         let mut slots = Vec::new();
-        for (id, node) in topology.nodes.iter().enumerate() {
-            let id = id as NodeId;
-            let links: Vec<_> = topology.ports(id).map(|(i, link)| (i as u32, link)).collect();
-            let uplink = |(index, link): (u32, &Link)| Uplink {
-                link: index,
-                wire: Serialiser::new(link.rate, link.overhead),
-                delay: link.delay,
-                free_at: 0,
-            };
-            places.push(match node.role {
-                Role::Host(_) => Place::Host(uplink(links[0])),
-                Role::Server | Role::Controller => Place::Server(uplink(links[0])),
-                Role::Device => {
-                    let Some(mut device) = devices[usize::from(id)].take() else { unreachable!("devices are built") };
-                    device.first_slot = slots.len() as u32;
-                    slots.extend((0..links.len() as u16).map(|port| Slot::Port { node: id, port }));
-                    Place::Device(Box::new(device))
-                }
-            });
-        }
+        let mut places = places(&topology, &mut devices, &mut slots);
         for (id, place) in places.iter_mut().enumerate() {
             if let Place::Device(device) = place {
                 device.timer_slot = slots.len() as u32;
@@ -627,6 +607,31 @@ impl Simulation {
         }
         Ok(())
     }
+}
+
+/// What stands at each node; the ports of devices get slots.
+fn places(topology: &Topology, devices: &mut [Option<Device>], slots: &mut Vec<Slot>) -> Vec<Place> {
+    let mut place = |(id, node): (usize, &Node)| {
+        let id = id as NodeId;
+        let links: Vec<_> = topology.ports(id).map(|(i, link)| (i as u32, link)).collect();
+        let uplink = |(index, link): (u32, &Link)| Uplink {
+            link: index,
+            wire: Serialiser::new(link.rate, link.overhead),
+            delay: link.delay,
+            free_at: 0,
+        };
+        match node.role {
+            Role::Host(_) => Place::Host(uplink(links[0])),
+            Role::Server | Role::Controller => Place::Server(uplink(links[0])),
+            Role::Device => {
+                let Some(mut device) = devices[usize::from(id)].take() else { unreachable!("devices are built") };
+                device.first_slot = slots.len() as u32;
+                slots.extend((0..links.len() as u16).map(|port| Slot::Port { node: id, port }));
+                Place::Device(Box::new(device))
+            }
+        }
+    };
+    topology.nodes.iter().enumerate().map(&mut place).collect()
 }
 
 /// The lines of all links; those with events get slots, in the order of the nodes that they lead to.

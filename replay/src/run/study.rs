@@ -112,7 +112,7 @@ impl Experiment {
     pub(super) fn run_study(&self, run: &Run, document: Document, dir: &Path, task: &Task) -> Result<Finished> {
         if let Some(part) = task.roles.part() {
             return Err(Error::config(format!(
-                "{}: a study moves no frames, so it has no part \"{part}\"; run it whole, with pktgen replay",
+                "{}: [study] moves no frames, so it has no part \"{part}\"; run it whole, with pktgen replay",
                 self.document.name()
             )));
         }

@@ -69,7 +69,7 @@ impl Case {
         let crowded = stream.random_range(0..3) == 0;
         let rates: &[&str] = if crowded { &["1Gbps", "10Gbps"] } else { &["100Gbps"] };
         let topology = format!(
-            "workers_per_host = {}\nhost_rate = \"{}\"\nserver_rate = \"{}\"\nbuffer_slots = {}\n",
+            "hosts = {}\nhost_rate = \"{}\"\nserver_rate = \"{}\"\nbuffer_slots = {}\n",
             stream.random_range(1..5),
             one(stream, rates),
             one(stream, rates),
