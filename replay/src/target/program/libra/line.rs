@@ -53,13 +53,13 @@ impl Line {
     }
 }
 
-/// Inserts into a queue that is sorted by time, behind what has the same time. It mostly comes last.
+/// Inserts into a queue that is sorted by `key`, behind what has the same. It mostly comes last.
 #[inline]
-pub(super) fn insert<T>(queue: &mut VecDeque<T>, item: T, time: impl Fn(&T) -> Time) {
-    let at = time(&item);
+pub(super) fn insert<T, K: Ord>(queue: &mut VecDeque<T>, item: T, key: impl Fn(&T) -> K) {
+    let at = key(&item);
     match queue.back() {
-        Some(last) if time(last) > at => {
-            let place = queue.iter().rposition(|other| time(other) <= at).map_or(0, |place| place + 1);
+        Some(last) if key(last) > at => {
+            let place = queue.iter().rposition(|other| key(other) <= at).map_or(0, |place| place + 1);
             queue.insert(place, item);
         }
         _ => queue.push_back(item),

@@ -154,9 +154,9 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// A result of `job` is due at `t`.
+    /// A result of `job` is due at `t`. Equal times are in the order of jobs and numbers, also where they were moved here.
     pub(super) fn push(&mut self, t: Time, job: u16, number: u32, attempt: u8) {
-        insert(&mut self.levels[usize::from(attempt.min(DOUBLINGS))], (t, job, number), |(t, ..)| *t);
+        insert(&mut self.levels[usize::from(attempt.min(DOUBLINGS))], (t, job, number), |timer| *timer);
     }
 
     /// When the next one is.

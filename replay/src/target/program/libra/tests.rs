@@ -37,7 +37,7 @@ fn kind(bytes: &[u8]) -> Wire {
 fn an_iteration_by_hand() {
     let mut rig = Rig::new(place(1, 2), &[]);
     let opened = rig.push(1, 0, 0, &[(3, 1.0), (70, 0.5)], 10);
-    assert_eq!((opened.len(), opened[0].link, opened[0].bytes.len()), (1, 0, 48));
+    assert_eq!((opened.len(), opened[0].link, opened[0].bytes.len()), (1, 1, 48));
     let ack = Datagram::parse(&opened[0].bytes).unwrap();
     assert_eq!((ack.dst, kind(&opened[0].bytes), opened[0].frame.kind), (worker_ip(1), Wire::Ack, Kind::Control));
     assert_eq!(opened[0].frame.t, 10 + LATENCY);
@@ -50,7 +50,7 @@ fn an_iteration_by_hand() {
     assert_eq!(rig.end(0, 1, 0, 50).len(), 1);
     assert_eq!(rig.end(0, 1, 0, 60).len(), 1, "acknowledged again");
     let all = rig.end(1, 1, 0, 70);
-    assert_eq!(all.iter().map(|left| left.link).collect::<Vec<_>>(), [0, 0, 1], "an ACK, and the result to both");
+    assert_eq!(all.iter().map(|left| left.link).collect::<Vec<_>>(), [1, 0, 1], "an ACK, and the result to both");
     let (header, head, sums) = result(&all[1].bytes);
     assert_eq!((header.seq, header.attempt, head), (0, 0, ResultHead { part: 0, parts: 1, opener: Some(id(1, 0, 0)) }));
     assert_eq!(sums, [(3, 3.0), (67, 1.0), (70, 0.5)]);
@@ -200,7 +200,7 @@ fn settings_that_cannot_be_are_refused_with_the_way_out() {
     fails(Place { sparse: None, ..place(1, 1) }, &[], &["target.program", "endpoint.workers"]);
     fails(
         place(2, 1),
-        &[("memory", "1KB".into())],
+        &[("memory", "1kB".into())],
         &["target.memory", "125", "2 jobs", "workload.hot is 200", "1600 B"],
     );
     assert!(open(place(2, 1), &[("memory", "1600B".into())]).is_ok());

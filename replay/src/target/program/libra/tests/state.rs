@@ -54,6 +54,10 @@ fn a_switch_that_takes_over_is_the_same_switch() {
         let keys: [(&str, Value); 2] = [("repeat_writes", writes.into()), ("records", 300u32.into())];
         let mut first = Rig::new(place(2, 3), &keys);
         traffic(seed, 0, 700, &mut [&mut first], 0);
+        // Whoever had ended an iteration already is refused the first time: then all have.
+        for iteration in [18, 19] {
+            (0..3).for_each(|worker| _ = first.end(worker, 95, iteration, first.now()));
+        }
         let pieces = first.program.state();
         assert!(pieces.len() > 10 && pieces.iter().all(|piece| piece.len() <= PIECE_MAX), "{}", pieces.len());
         assert!(first.program.jobs.iter().any(|job| job.results.iter().count() > 0), "results wait for ACKs");
@@ -74,7 +78,8 @@ fn a_switch_that_takes_over_is_the_same_switch() {
         assert_eq!(second.program.next_wake(), first.program.next_wake());
         let later = traffic(seed + 7, 700, 700, &mut [&mut first, &mut second], 0);
         assert!(later[0].len() > 500);
-        assert_eq!(later[0], later[1]);
+        let same = later[0].iter().zip(&later[1]).take_while(|(a, b)| a == b).count();
+        assert_eq!((same, later[1].len()), (later[0].len(), same), "seed {seed}");
         assert_eq!(second.program.state(), first.program.state());
     }
 }
