@@ -40,6 +40,8 @@ fn program() -> Box<dyn Program> {
         group_ports: Arc::new(Vec::new()),
         server: 0,
         jobs: Arc::new(vec![job]),
+        sparse: None,
+        aggregators: Arc::default(),
         frame_bytes: frame_bytes(VALUES),
         real_time: false,
         udp_checksum: false,

@@ -35,6 +35,8 @@ fn program() -> Box<dyn Program> {
         group_ports: Arc::new(Vec::new()),
         server: 0,
         jobs: Arc::new(vec![JobPlace { sources, own: None, ports: vec![0, 1, 2, 3], port_of: Vec::new() }]),
+        sparse: None,
+        aggregators: Arc::default(),
         frame_bytes: BYTES,
         real_time: false,
         udp_checksum: false,

@@ -121,10 +121,9 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
     let topology = topology::open(&mut document, &workers)?;
     let capture = read_capture(&mut document)?;
     capture.check(opened.endless, &workers, kind)?;
-    let dense = opened.source.dense();
     let facts = Facts {
         kind,
-        training: dense.map_or((0, 0), |dense| (dense.workers_per_job(), dense.blocks())),
+        training: opened.source.dense().map_or((0, 0), |dense| (dense.workers_per_job(), dense.blocks())),
         host_of: Arc::new(topology.host_of(workers.len())),
         workers: workers.clone(),
         server: topology.sink().unwrap_or_default(),

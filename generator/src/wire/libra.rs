@@ -120,9 +120,9 @@ impl Header {
             Header { kind, attempt, job: head[1], seq: u32::from_be_bytes([head[2], head[3], head[4], head[5]]) };
         let rest = payload.len() - HEADER;
         let fits = match (kind, header.is_cold()) {
-            (Kind::Push | Kind::Pull, false) => rest % HOT_PAIR == 0 && rest <= HOT_PAIRS * HOT_PAIR,
-            (Kind::Result, false) => rest >= RESULT_HEAD && (rest - RESULT_HEAD) % HOT_PAIR == 0,
-            (Kind::Push | Kind::Pull | Kind::Result, true) => rest % COLD_PAIR == 0,
+            (Kind::Push | Kind::Pull, false) => rest.is_multiple_of(HOT_PAIR) && rest <= HOT_PAIRS * HOT_PAIR,
+            (Kind::Result, false) => rest >= RESULT_HEAD && (rest - RESULT_HEAD).is_multiple_of(HOT_PAIR),
+            (Kind::Push | Kind::Pull | Kind::Result, true) => rest.is_multiple_of(COLD_PAIR),
             (Kind::End, _) => rest == 4,
             (Kind::Ack, _) => rest == 0,
             (Kind::Control, _) => rest > 0,

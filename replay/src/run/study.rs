@@ -74,7 +74,7 @@ fn open(document: &mut Document) -> Result<(&'static dyn Study, Section)> {
 
 /// Finds mistakes in names of keys and sections before anything is done.
 pub(super) fn check(mut document: Document, seed: u64) -> Result<()> {
-    for name in NOT_BESIDE.iter().filter(|name| document.get(name).is_some()).copied().collect::<Vec<_>>() {
+    if let Some(name) = NOT_BESIDE.iter().copied().find(|name| document.get(name).is_some()) {
         let section = document.section(name)?;
         return Err(Error::config(format!(
             "{}: [{name}] cannot stand beside [study], which is measured without a network; take out one of them",
