@@ -149,8 +149,6 @@ fn metrics_name_all_keys_of_their_lines() {
     story.state(0, 1, (3, 2), Some((500, 0.5, true)));
     let mut manifest = story.manifest();
     manifest.goal = Some(1);
-    let counted = ["counted_twice", "never_counted", "packets", "recirculations", "server.busy_ns", "memory_share_ppm"];
-    manifest.counters.device = counted.map(|name| (name.to_owned(), 1)).into();
     let declared = STUDIES.iter().flat_map(|study| study.metrics());
     manifest.findings = declared.map(|metric| Finding::new(metric, "share", 0.5)).collect();
     story.write_with(dir.path(), &manifest);
