@@ -134,11 +134,10 @@ fn each(count: usize, wanted: fn(&Case) -> bool, mut check: impl FnMut(&Case)) {
     let mut wrong = Vec::new();
     for case in (0..).map(Case::of).filter(wanted).take(count) {
         if catch_unwind(AssertUnwindSafe(|| check(&case))).is_err() {
-            eprintln!("{case}");
-            wrong.push(case.number);
+            wrong.push(case.to_string());
         }
     }
-    assert!(wrong.is_empty(), "cases {wrong:?}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]

@@ -93,6 +93,9 @@ impl Model {
     }
 }
 
+/// Time, order, who it goes to (none: the switch) and who it is from, bytes.
+type Event = (Time, u64, Option<u32>, u32, Vec<u8>);
+
 struct World {
     rig: Rig,
     workers: Vec<Worker>,
@@ -100,8 +103,7 @@ struct World {
     faults: Faults,
     digits: bool,
     random: Stream,
-    /// Time, order, who it goes to (none: the switch) and who it is from, bytes.
-    events: BinaryHeap<Reverse<(Time, u64, Option<u32>, u32, Vec<u8>)>>,
+    events: BinaryHeap<Reverse<Event>>,
     order: u64,
     trained: Vec<Vec<BTreeMap<u32, f64>>>,
 }

@@ -52,7 +52,7 @@ pub fn place(jobs: u16, workers: u32) -> Place {
     Place {
         node: 0,
         routes: Arc::new(vec![0, SERVER_LINK as u16]),
-        workers: Arc::new(Population::regular(jobs.into(), workers)),
+        workers: Arc::new(Population::regular(jobs, workers)),
         group_ports: Arc::default(),
         server: 1,
         jobs: Arc::new((0..jobs).map(job).collect()),
