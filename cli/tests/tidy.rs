@@ -4,11 +4,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files that may hold `unsafe`: the corral, which talks to sockets and rings.
+/// Files that may hold `unsafe`: the corral, which talks to sockets, rings and vector registers.
 const UNSAFE: &[&str] = &[
     "replay/src/clock.rs",
     "replay/src/driver/real_time/thread.rs",
     "replay/src/doctor/ethtool.rs",
+    "replay/src/target/lanes.rs",
     "replay/src/transport/af_xdp.rs",
     "replay/src/transport/bpf.rs",
     "replay/src/transport/link.rs",

@@ -27,7 +27,7 @@ use pktgen_replay::target::context::{Context, Outbox};
 use pktgen_replay::target::port::{Port, PortTiming};
 use pktgen_replay::target::program::{PROGRAMS, Place, Program};
 use pktgen_replay::target::queue::QUEUES;
-use pktgen_replay::target::sparse::SparsePlace;
+use pktgen_replay::target::sparse::{Adder, SparsePlace};
 
 const WORKERS: u32 = 8;
 const REGISTERS: u32 = 32;
@@ -136,5 +136,20 @@ fn switch(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, switch);
+/// The sums alone: pairs of full packets, added to the registers of the model.
+fn adder(c: &mut Criterion) {
+    let sparse = Arc::new(Sparse::new(Plan::of("oa", 1.0).expect("known"), Seed(1)).expect("valid"));
+    let packets = packets(&sparse);
+    let mut group = c.benchmark_group("libra");
+    group.throughput(Throughput::Elements(HOT_PAIRS as u64));
+    for (name, adder) in [("tables", Adder::tables()), ("exact", Adder::Exact)] {
+        let (mut registers, mut next) = (vec![0.0; sparse.hot().len() as usize], packets.iter().cycle());
+        group.bench_function(format!("sums, {name}"), |b| {
+            b.iter(|| adder.add_all(&mut registers, next.next().expect("a cycle")));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, adder, switch);
 criterion_main!(benches);

@@ -49,7 +49,7 @@ impl Metric for Exactness {
             SHARE,
             share(balance.retransmitted as f64, balance.generated as f64),
         ));
-        if let (Some(again), Some(packets)) = (of("recirculations"), of("packets")) {
+        if let (Some(again), Some(packets)) = (of("recirculations"), of("added")) {
             out.push(Line::new("recirculations_per_packet", "passes per packet", share(again, packets)));
         }
         if let Some(busy) = of("server.busy_ns") {
@@ -78,7 +78,7 @@ mod tests {
         let device = [
             ("counted_twice", 3),
             ("never_counted", 0),
-            ("packets", 8),
+            ("added", 8),
             ("recirculations", 2),
             ("server.busy_ns", 25),
             ("memory_share_ppm", 32_016),

@@ -39,16 +39,17 @@ pub const OFFSET: u32 = (127 - 33) << FRACTION_BITS;
 /// Bits of fraction in an entry.
 const FRACTION_BITS: u32 = 10;
 /// How far they are shifted.
-const SHIFT: u32 = 23 - FRACTION_BITS;
+pub const SHIFT: u32 = 23 - FRACTION_BITS;
 /// No entry: a miss.
-const MISS_EXP: u16 = u16::MAX;
+pub const MISS_EXP: u16 = u16::MAX;
 /// No entry: a miss. It is also the logarithm of nothing.
-const MISS: i16 = i16::MIN;
+pub const MISS: i16 = i16::MIN;
 /// An entry of its own: operands of opposite signs that cannot be told apart.
-const NOTHING: i16 = MISS + 1;
+pub const NOTHING: i16 = MISS + 1;
 
 const SIGN: u32 = 1 << 31;
-const INFINITY: u32 = 0xff << 23;
+/// The first magnitude that is no finite number.
+pub const INFINITY: u32 = 0xff << 23;
 /// Distance of two 16-bit keys from 0.
 const HALF: i32 = 1 << 15;
 
@@ -78,19 +79,27 @@ struct Seven {
     exp_t: Box<[u16]>,
 }
 
-/// The same answers from four lookups, all in the first two caches.
+/// The same answers from four lookups, all in the first two caches. Public so that they can be made for several sums at
+/// once, by instructions that not every processor has.
 #[derive(Debug, Clone)]
-struct Merged {
-    /// By `b1…b11`: log2 m, and the lowest Δm that makes it one step more.
-    logs: Box<[(u16, u16); 2048]>,
+pub struct Merged {
+    /// By `b1…b11`: log2 m times 4096, and 4096 less the lowest Δm that makes it one step more, so that Δm added to it
+    /// carries. See [`Merged::log`].
+    pub logs: Box<[u32; 2048]>,
     /// `mi` by `k` for equal signs, then for opposite ones, each up to 15001 where the miss is.
-    mi: Box<[i16; 2 * MI_HALF]>,
+    pub mi: Box<[i16; 2 * MI_HALF + PAD]>,
     /// `exp_t` for every sum of a logarithm and an entry of `mi`, so that no key needs to be clamped.
-    exp_t: Box<[u16; 1 << 17]>,
+    pub exp_t: Box<[u16; EXP_ROOM + PAD]>,
 }
 
 /// Room for the keys of one sign in [`Merged::mi`].
-const MI_HALF: usize = 1 << 14;
+pub const MI_HALF: usize = 1 << 14;
+/// Room for the keys in [`Merged::exp_t`], half of them negative.
+pub const EXP_ROOM: usize = 1 << 17;
+/// Entries that no key has, so that four bytes can be read where the last one begins.
+const PAD: usize = 1;
+/// Bits of Δm.
+pub const LOW_BITS: u32 = 12;
 
 /// The nearest whole number that an entry can hold.
 fn entry(value: f64) -> i16 {
@@ -180,15 +189,18 @@ impl Merged {
         let logs = |m: u32| {
             let base = log(m, 0);
             // The correction is at most 0.7 steps, so it is 0 up to some Δm and 1 from there on.
-            let (mut low, mut high) = (0, 4096);
+            let (mut low, mut high) = (0, 1u32 << LOW_BITS);
             while low < high {
                 let middle = (low + high) / 2;
                 if log(m, middle) > base { high = middle } else { low = middle + 1 }
             }
-            (base as u16, low as u16)
+            ((base << LOW_BITS) + (1 << LOW_BITS) - low as i32) as u32
         };
-        let mut merged =
-            Merged { logs: Box::new([(0, 0); 2048]), mi: Box::new([MISS; 2 * MI_HALF]), exp_t: Box::new([0; 1 << 17]) };
+        let mut merged = Merged {
+            logs: Box::new([0; 2048]),
+            mi: Box::new([MISS; 2 * MI_HALF + PAD]),
+            exp_t: Box::new([0; EXP_ROOM + PAD]),
+        };
         (0..).zip(merged.logs.iter_mut()).for_each(|(m, to)| *to = logs(m));
         for k in 0..MI_HALF as i32 {
             merged.mi[k as usize] = seven.mi[place(-k)];
@@ -201,9 +213,9 @@ impl Merged {
     /// The logarithm of a magnitude whose exponent is among [`EXPONENTS`].
     #[inline(always)]
     fn log(&self, magnitude: u32) -> i32 {
-        let (base, from) = self.logs[(magnitude >> 12 & 0x7ff) as usize];
+        let entry = self.logs[(magnitude >> LOW_BITS & 0x7ff) as usize];
         let exponent = (magnitude >> 23) as i32 - 127;
-        exponent * STEPS + i32::from(base) + i32::from((magnitude & 0xfff) >= u32::from(from))
+        exponent * STEPS + (entry + (magnitude & ((1 << LOW_BITS) - 1)) >> LOW_BITS) as i32
     }
 }
 
@@ -218,6 +230,11 @@ impl Tables {
     pub fn new() -> Self {
         let seven = Seven::new();
         Tables { merged: Merged::new(&seven), seven }
+    }
+
+    /// What [`add`](Self::add) looks up.
+    pub fn merged(&self) -> &Merged {
+        &self.merged
     }
 
     /// What the seven tables take on a switch.
@@ -261,7 +278,7 @@ impl Tables {
         if sigma <= NOTHING {
             return without(sigma, large);
         }
-        made(self.merged.exp_t[(i + i32::from(sigma) + 2 * HALF) as usize & (4 * HALF as usize - 1)], large)
+        made(self.merged.exp_t[(i + i32::from(sigma) + 2 * HALF) as usize & (EXP_ROOM - 1)], large)
     }
 }
 

@@ -47,6 +47,29 @@ const COUNT_BITS: u32 = 24;
 /// Counts the pairs of `packet` in each register. Allocates only for a layout with more registers than ever before.
 #[inline]
 pub fn passes(packet: &[Pair], layout: &Layout, scratch: &mut Scratch) -> Passes {
+    few(packet, layout).unwrap_or_else(|| many(packet, layout, scratch))
+}
+
+/// The count of a pipeline of at most 64 registers, none of which has more than two pairs: nearly every packet, whose
+/// registers fit the bits of two words.
+#[inline]
+fn few(packet: &[Pair], layout: &Layout) -> Option<Passes> {
+    if layout.registers() > u64::BITS {
+        return None;
+    }
+    let (mut once, mut twice, mut more) = (0u64, 0u64, 0u64);
+    for &(index, _) in packet {
+        let register = 1 << layout.register_of(index);
+        more |= twice & register;
+        twice |= once & register;
+        once |= register;
+    }
+    let max = u32::from(once != 0) + u32::from(twice != 0);
+    (more == 0).then(|| Passes { max, extra: twice.count_ones() })
+}
+
+/// Any count.
+fn many(packet: &[Pair], layout: &Layout, scratch: &mut Scratch) -> Passes {
     let registers = layout.registers() as usize;
     if scratch.counts.len() < registers {
         scratch.counts.resize(registers, 0);

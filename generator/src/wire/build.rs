@@ -45,11 +45,7 @@ impl Builder {
     /// Writes everything but the gradients; `frame` has the update's length.
     #[inline]
     pub fn emit(&mut self, update: &Update, attempt: u8, frame: &mut [u8]) -> u16 {
-        let template = &mut self.templates[update.worker as usize];
-        if template.frame_bytes() != frame.len() {
-            template.set_length(frame.len());
-        }
-        template.emit(frame);
+        self.templates[update.worker as usize].emit_to_fit(frame);
         if update.cluster == NO_CLUSTER {
             frame[HEAD..].fill(0);
             return 0;

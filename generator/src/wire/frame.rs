@@ -109,6 +109,15 @@ impl Template {
     pub fn emit(&self, frame: &mut [u8]) {
         frame[..HEAD].copy_from_slice(&self.head);
     }
+
+    /// Writes the headers of a frame that is as long as `frame`. Lengths seldom change, so the checksum is seldom made anew.
+    #[inline]
+    pub fn emit_to_fit(&mut self, frame: &mut [u8]) {
+        if self.frame_bytes() != frame.len() {
+            self.set_length(frame.len());
+        }
+        self.emit(frame);
+    }
 }
 
 fn set_ip_checksum(frame: &mut [u8]) {

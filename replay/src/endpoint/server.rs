@@ -90,10 +90,7 @@ impl Server {
         let bytes = &mut pool.bytes_mut(frame.buffer)[..len];
         let head = self.heads[header.worker as usize]
             .get_or_insert_with(|| Template::new((SERVER_IP, PORT), (worker_ip(header.worker), WORKER_PORT), len));
-        if head.frame_bytes() != len {
-            head.set_length(len);
-        }
-        head.emit(bytes);
+        head.emit_to_fit(bytes);
         let ack = Ack { header: Header { flags: 0, elements, ..header }, status: Status::default() };
         ack.emit(&mut bytes[HEAD..]);
         if self.ack_model == Carries::Gradients {

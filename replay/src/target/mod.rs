@@ -9,6 +9,8 @@ pub mod activity;
 pub mod books;
 pub mod chip;
 pub mod context;
+#[cfg(target_arch = "x86_64")]
+mod lanes;
 pub mod port;
 pub mod program;
 pub mod queue;

@@ -7,6 +7,9 @@ use pktgen_generator::sparse::Sparse;
 use pktgen_generator::sparse::float::Tables;
 use pktgen_generator::sparse::layout::Layout;
 
+#[cfg(target_arch = "x86_64")]
+use super::lanes;
+
 /// What a switch that sums hot parameters is told.
 #[derive(Clone)]
 pub struct SparsePlace {
@@ -60,6 +63,27 @@ impl Adder {
         match self {
             Adder::Exact => x + y,
             Adder::Tables(tables) => tables.add(x, y),
+        }
+    }
+
+    /// Adds pairs to the sums at their indices, one after the other; what has no sum is left out.
+    #[inline]
+    pub fn add_all(&self, sums: &mut [f32], pairs: &[(u32, f32)]) {
+        match self {
+            Adder::Exact => add_each(sums, pairs, |x, y| x + y),
+            #[cfg(target_arch = "x86_64")]
+            Adder::Tables(tables) if lanes::add_all(tables, sums, pairs) => {}
+            Adder::Tables(tables) => add_each(sums, pairs, |x, y| tables.add(x, y)),
+        }
+    }
+}
+
+/// Adds pairs to the sums at their indices by `add`.
+#[inline]
+pub(super) fn add_each(sums: &mut [f32], pairs: &[(u32, f32)], add: impl Fn(f32, f32) -> f32) {
+    for &(index, value) in pairs {
+        if let Some(sum) = sums.get_mut(index as usize) {
+            *sum = add(*sum, value);
         }
     }
 }

@@ -79,9 +79,8 @@ impl Wire for RingEnd {
         for (taken, frame) in frames.iter().enumerate() {
             let Ok(mut room) = self.out.write_chunk(HEAD + frame.len()) else { return Ok(taken) };
             let (first, second) = room.as_mut_slices();
-            let head = (frame.len() as u32).to_le_bytes();
-            let bytes = head.iter().chain(*frame);
-            first.iter_mut().chain(second).zip(bytes).for_each(|(to, from)| *to = *from);
+            let room_left = scatter(&(frame.len() as u32).to_le_bytes(), (first, second));
+            scatter(frame, room_left);
             room.commit_all();
             self.counters.sent += 1;
         }
@@ -120,6 +119,16 @@ impl Wire for RingEnd {
     fn mode(&self) -> String {
         format!("two rings of {RING_BYTES} bytes in this process")
     }
+}
+
+/// Writes `from` to the front of two slices: what is left of them.
+fn scatter<'a>(from: &[u8], (first, second): (&'a mut [u8], &'a mut [u8])) -> (&'a mut [u8], &'a mut [u8]) {
+    let (now, later) = from.split_at(from.len().min(first.len()));
+    let (to, first) = first.split_at_mut(now.len());
+    to.copy_from_slice(now);
+    let (to, second) = second.split_at_mut(later.len());
+    to.copy_from_slice(later);
+    (first, second)
 }
 
 fn gather((first, second): (&[u8], &[u8]), into: &mut [u8]) {

@@ -25,7 +25,7 @@ mod tests;
 use pktgen_generator::config::Section;
 use pktgen_generator::record::{Action, Reason};
 use pktgen_generator::registry::Named;
-use pktgen_generator::sparse::pipeline::Scratch;
+use pktgen_generator::sparse::pipeline::{Passes, Scratch};
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::{NO_PORT, NodeId};
 use pktgen_generator::wire::frame::{HEAD, group_of, source_ip, target_ip, worker_of};
@@ -39,6 +39,7 @@ use crate::target::sparse::{Adder, SparsePlace};
 use failover::{Duty, Failover};
 use job::{Job, Member};
 use line::{Line, To};
+use registers::Pairs;
 use results::Timers;
 use settings::{KEYS, Settings};
 
@@ -92,6 +93,7 @@ enum Way {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counts {
     packets: u64,
+    added: u64,
     pairs: u64,
     acks: u64,
     duplicates: u64,
@@ -114,6 +116,18 @@ struct Counts {
     no_room: u64,
 }
 
+impl Counts {
+    /// A packet with so many pairs was added.
+    #[inline]
+    fn add(&mut self, passes: Passes, pairs: usize) {
+        self.added += 1;
+        self.pairs += pairs as u64;
+        self.recirculations += u64::from(passes.recirculations());
+        self.conflicts += u64::from(passes.extra);
+        self.passes_max = self.passes_max.max(u64::from(passes.max));
+    }
+}
+
 struct Libra {
     place: Place,
     settings: Settings,
@@ -127,6 +141,7 @@ struct Libra {
     line: Line,
     timers: Timers,
     scratch: Scratch,
+    pairs: Pairs,
     failover: Failover,
     now: Time,
     counts: Counts,
@@ -166,6 +181,7 @@ impl Libra {
             line: Line::default(),
             timers: Timers::default(),
             scratch: Scratch::default(),
+            pairs: Pairs::default(),
             failover: Failover::new(first),
             now: 0,
             counts: Counts::default(),
@@ -359,6 +375,7 @@ impl Program for Libra {
         let of = |bytes: u64| if sums { bytes } else { 0 };
         vec![
             ("packets", c.packets),
+            ("added", c.added),
             ("pairs", c.pairs),
             ("acks", c.acks),
             ("duplicates", c.duplicates),

@@ -79,10 +79,7 @@ impl Outbound {
         let bytes = &mut pool.bytes_mut(frame.buffer)[..len];
         let head = self.heads[frame.worker as usize]
             .get_or_insert_with(|| Template::new((SERVER_IP, PORT), (worker_ip(frame.worker), WORKER_PORT), len));
-        if head.frame_bytes() != len {
-            head.set_length(len);
-        }
-        head.emit(bytes);
+        head.emit_to_fit(bytes);
         if self.udp_checksum {
             set_udp_checksum(bytes);
         }

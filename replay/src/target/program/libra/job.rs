@@ -7,7 +7,7 @@ use pktgen_generator::wire::libra::{HEADER, HOT_FRAME_MAX, Header, PORT, WORKER_
 
 use super::ranks::Ranks;
 use super::records::{Bloom, Record, Seen};
-use super::registers::{Registers, places};
+use super::registers::Registers;
 use super::results::Results;
 use super::settings::{Settings, Writes};
 use crate::target::program::Place;
@@ -93,13 +93,12 @@ pub(super) struct Job {
 impl Job {
     /// The first `count` jobs.
     pub(super) fn all(count: u16, place: &Place, known: &SparsePlace, settings: &Settings) -> Vec<Self> {
-        let places = places(&known.layout, known.sparse.hot().len());
         let bloom =
             || (settings.writes == Writes::Bloom).then(|| Bloom::new(settings.bloom_bits, settings.bloom_hashes));
         let one = |job: u16| {
             let ports = place.jobs.get(usize::from(job)).map(|at| at.ports.clone()).unwrap_or_default();
             Job {
-                registers: Registers::new(places.clone()),
+                registers: Registers::new(known.sparse.hot().len()),
                 opener: None,
                 ended: Ranks::default(),
                 finished: None,

@@ -1,7 +1,7 @@
 //! What the switch does with each kind of packet that is for it.
 
 use pktgen_generator::record::{Action, PacketId, Reason};
-use pktgen_generator::sparse::pipeline::passes;
+use pktgen_generator::sparse::pipeline::{Passes, passes};
 use pktgen_generator::time::Time;
 use pktgen_generator::wire::frame::{HEAD, Template, set_udp_checksum};
 use pktgen_generator::wire::libra::{
@@ -13,7 +13,6 @@ use super::job::Verdict;
 use super::line::To;
 use super::ranks::Ranks;
 use super::records::Seen;
-use super::registers::Read;
 use super::results::{Kept, RESENDS, delay};
 use crate::frame::{Frame, Kind};
 use crate::target::context::Context;
@@ -33,45 +32,41 @@ struct Sending {
 }
 
 impl Libra {
-    /// The pairs of a packet and how often it goes through the pipeline, or none if it was dropped.
+    /// Reads the pairs of a packet into `self.pairs`: how often it goes through the pipeline, or none if it was dropped.
     #[inline]
-    fn read(&mut self, frame: &Frame, context: &mut Context) -> Option<(Read, u32)> {
-        let Some(read) = Read::of(&context.pool.payload(frame)[HEADER..], self.hot) else {
+    fn read(&mut self, frame: &Frame, context: &mut Context) -> Option<Passes> {
+        if !self.pairs.read(&context.pool.payload(frame)[HEADER..], self.hot) {
             context.drop(*frame, Reason::Malformed);
             return None;
-        };
+        }
         // A register can be read and written once per pass (LIBRA §4).
-        let found = passes(read.pairs(), &self.known.layout, &mut self.scratch);
+        let found = passes(self.pairs.get(), &self.known.layout, &mut self.scratch);
         if found.recirculations() > self.known.max_recirculations {
             self.counts.too_many_passes += 1;
             context.drop(*frame, Reason::Malformed);
             return None;
         }
-        self.counts.recirculations += u64::from(found.recirculations());
-        self.counts.conflicts += u64::from(found.extra);
-        self.counts.passes_max = self.counts.passes_max.max(u64::from(found.max));
-        Some((read, found.max))
+        Some(found)
     }
 
     /// Gradients (LIBRA §3.5): added to their registers unless they were before, and acknowledged in any case (§3.6).
     #[inline]
     pub(super) fn push(&mut self, worker: u32, header: &Header, frame: &Frame, context: &mut Context) {
         self.counts.packets += 1;
-        let Some((read, mut passes)) = self.read(frame, context) else { return };
+        let Some(found) = self.read(frame, context) else { return };
         let (Some(member), Some(job)) =
             (self.members.get_mut(worker as usize), self.jobs.get_mut(usize::from(header.job)))
         else {
             return context.drop(*frame, Reason::UnknownJob);
         };
+        // What is not added need not go around.
+        let mut passes = 1;
         match job.judge(self.settings.writes, worker, header, &member.record) {
             Verdict::Beyond => {
                 self.counts.beyond += 1;
                 return context.drop(*frame, Reason::TableFull);
             }
-            Verdict::Copy => {
-                self.counts.copies += 1;
-                passes = 1;
-            }
+            Verdict::Copy => self.counts.copies += 1,
             Verdict::Duplicate { mistaken } => {
                 self.counts.duplicates += 1;
                 if mistaken {
@@ -79,10 +74,10 @@ impl Libra {
                     member.record.take(header.seq >> 1, header.attempt);
                 }
                 context.books.dropped(frame.t, frame, Reason::Duplicate, None);
-                passes = 1;
             }
             Verdict::Take { again } => {
-                self.counts.pairs += read.pairs().len() as u64;
+                passes = found.max;
+                self.counts.add(found, self.pairs.get().len());
                 match again {
                     true => self.counts.repeated += 1,
                     false => member.record.take(header.seq >> 1, header.attempt),
@@ -91,7 +86,7 @@ impl Libra {
                     bloom.insert(worker, header.seq);
                 }
                 let opener = *job.opener.get_or_insert(frame.packet);
-                job.registers.add(read.pairs(), &self.settings.adder);
+                job.registers.add(self.pairs.get(), &self.settings.adder);
                 context.books.yields(frame.t, frame.packet, Action::Merged, opener);
             }
         }
@@ -102,17 +97,32 @@ impl Libra {
     #[inline]
     fn acknowledge(&mut self, worker: u32, header: &Header, frame: &Frame, passes: u32, context: &mut Context) {
         self.counts.acks += 1;
-        let member = &self.members[worker as usize];
-        let len = HEAD + HEADER;
-        let ack = Frame { worker, len: len as u16, cluster: member.job, kind: Kind::Control, ..context.unshare(frame) };
-        let bytes = &mut context.pool.bytes_mut(ack.buffer)[..len];
-        member.alone.emit(bytes);
-        Header { kind: Wire::Ack, ..*header }.emit(&mut bytes[HEAD..]);
+        let ack = Header { kind: Wire::Ack, ..*header };
+        self.reply(worker, frame, (HEAD + HEADER, passes), context, |payload| ack.emit(payload));
+    }
+
+    /// The frame goes back to its worker, as long as said, with what `write` puts after its headers, when it has been
+    /// through the pipeline so often.
+    #[inline]
+    fn reply(
+        &mut self,
+        worker: u32,
+        frame: &Frame,
+        (len, passes): (usize, u32),
+        context: &mut Context,
+        write: impl FnOnce(&mut [u8]),
+    ) {
+        let Some(member) = self.members.get_mut(worker as usize) else { return context.pool.release(frame.buffer) };
+        let answer =
+            Frame { worker, len: len as u16, cluster: member.job, kind: Kind::Control, ..context.unshare(frame) };
+        let bytes = &mut context.pool.bytes_mut(answer.buffer)[..len];
+        member.alone.emit_to_fit(bytes);
+        write(&mut bytes[HEAD..]);
         if self.place.udp_checksum {
             set_udp_checksum(bytes);
         }
         let to = To::Port(member.port);
-        self.send(ack, passes, to);
+        self.send(answer, passes, to);
     }
 
     /// A worker has pushed all of its iteration.
@@ -197,26 +207,12 @@ impl Libra {
 
     /// An empty result for a worker that waits for one which nobody has any more.
     fn tell_over(&mut self, worker: u32, number: u8, asked: Frame, context: &mut Context) {
-        let (Some(member), Some(job)) = (self.members.get_mut(worker as usize), self.jobs.get(usize::from(number)))
-        else {
-            return context.pool.release(asked.buffer);
-        };
-        let len = HEAD + HEADER + RESULT_HEAD;
-        let frame =
-            Frame { len: len as u16, kind: Kind::Control, worker, cluster: member.job, ..context.unshare(&asked) };
-        let bytes = &mut context.pool.bytes_mut(frame.buffer)[..len];
-        let usual = member.alone.frame_bytes();
-        member.alone.set_length(len);
-        member.alone.emit(bytes);
-        member.alone.set_length(usual);
+        let Some(job) = self.jobs.get(usize::from(number)) else { return context.pool.release(asked.buffer) };
         let seq = job.results.next().wrapping_sub(1).wrapping_mul(2);
-        Header { kind: Wire::Result, attempt: 0, job: number, seq }.emit(&mut bytes[HEAD..]);
-        ResultHead { part: 0, parts: 1, opener: None }.emit(&mut bytes[HEAD..]);
-        if self.place.udp_checksum {
-            set_udp_checksum(bytes);
-        }
-        let to = To::Port(member.port);
-        self.send(frame, 1, to);
+        self.reply(worker, &asked, (HEAD + HEADER + RESULT_HEAD, 1), context, |payload| {
+            Header { kind: Wire::Result, attempt: 0, job: number, seq }.emit(payload);
+            ResultHead { part: 0, parts: 1, opener: None }.emit(payload);
+        });
     }
 
     /// All workers ended the iteration: its sums go to all of them, and the registers are empty again.
@@ -277,10 +273,7 @@ impl Libra {
             Some(member) => &mut member.alone,
             None => &mut job.all,
         };
-        let usual = headers.frame_bytes();
-        headers.set_length(len);
-        headers.emit(bytes);
-        headers.set_length(usual);
+        headers.emit_to_fit(bytes);
         let seq = sending.number.wrapping_mul(2);
         Header { kind: Wire::Result, attempt: kept.attempt, job: number as u8, seq }.emit(&mut bytes[HEAD..]);
         let (part, parts) = kept.part;
@@ -354,9 +347,8 @@ impl Libra {
 
     /// A worker asks for registers: it gets its packet back with their values in it.
     pub(super) fn pull(&mut self, worker: u32, header: &Header, frame: &Frame, context: &mut Context) {
-        let Some((read, passes)) = self.read(frame, context) else { return };
-        let (Some(member), Some(job)) =
-            (self.members.get_mut(worker as usize), self.jobs.get_mut(usize::from(header.job)))
+        let Some(found) = self.read(frame, context) else { return };
+        let (Some(member), Some(job)) = (self.members.get_mut(worker as usize), self.jobs.get(usize::from(header.job)))
         else {
             return context.drop(*frame, Reason::UnknownJob);
         };
@@ -370,22 +362,10 @@ impl Libra {
             Seen::Taken(_) => {}
         }
         self.counts.pulls += 1;
-        let mut pairs = [(0, 0.0); pktgen_generator::wire::libra::HOT_PAIRS];
-        for (room, (index, _)) in pairs.iter_mut().zip(read.pairs()) {
-            *room = (*index, job.registers.get(*index));
-        }
-        let answer = Frame { worker, cluster: member.job, kind: Kind::Control, ..context.unshare(frame) };
-        let len = usize::from(answer.len);
-        let bytes = &mut context.pool.bytes_mut(answer.buffer)[..len];
-        let usual = member.alone.frame_bytes();
-        member.alone.set_length(len);
-        member.alone.emit(bytes);
-        member.alone.set_length(usual);
-        emit_hot(&pairs[..read.pairs().len()], &mut bytes[HEAD + HEADER..]);
-        if self.place.udp_checksum {
-            set_udp_checksum(bytes);
-        }
-        let to = To::Port(member.port);
-        self.send(answer, passes, to);
+        self.pairs.fill(|index| job.registers.get(index));
+        let pairs = self.pairs;
+        self.reply(worker, frame, (usize::from(frame.len), found.max), context, |payload| {
+            emit_hot(pairs.get(), &mut payload[HEADER..]);
+        });
     }
 }
