@@ -11,13 +11,16 @@ use crate::line::{Line, SHARE, UPDATES};
 /// See the module.
 pub(super) struct Exactness;
 
-const KEYS: [&str; 6] = [
+const KEYS: [&str; 9] = [
     "counted_twice",
     "never_counted",
     "retransmitted_share",
     "recirculations_per_packet",
+    "register_conflicts_per_packet",
+    "hot_pairs_per_packet",
     "server_busy_share",
     "memory_share",
+    "memory_all_share",
 ];
 
 impl Named for Exactness {
@@ -51,6 +54,11 @@ impl Metric for Exactness {
         ));
         if let (Some(again), Some(packets)) = (of("recirculations"), of("added")) {
             out.push(Line::new("recirculations_per_packet", "passes per packet", share(again, packets)));
+            // As LIBRA §3.4 counts: pairs beyond the first of their register.
+            let conflicts = of("register_conflicts").unwrap_or(0.0);
+            out.push(Line::new("register_conflicts_per_packet", "pairs per packet", share(conflicts, packets)));
+            let pairs = of("pairs").unwrap_or(0.0);
+            out.push(Line::new("hot_pairs_per_packet", "pairs per packet", share(pairs, packets)));
         }
         if let Some(busy) = of("server.busy_ns") {
             out.push(Line::new("server_busy_share", SHARE, share(busy, counters.end_ps as f64 / NS as f64)));
@@ -58,6 +66,9 @@ impl Metric for Exactness {
         // Of a run without a switch that sums: 0.
         if let Some(ppm) = of("memory_share_ppm") {
             out.push(Line::new("memory_share", SHARE, ppm / 1e6));
+        }
+        if let Some(ppm) = of("memory_all_share_ppm") {
+            out.push(Line::new("memory_all_share", SHARE, ppm / 1e6));
         }
         Ok(())
     }
@@ -80,14 +91,17 @@ mod tests {
             ("never_counted", 0),
             ("added", 8),
             ("recirculations", 2),
+            ("register_conflicts", 4),
+            ("pairs", 24),
             ("server.busy_ns", 25),
             ("memory_share_ppm", 32_016),
+            ("memory_all_share_ppm", 40_697),
         ];
         let lines = lines_of(&story, |manifest| {
             manifest.counters.device = device.map(|(name, n)| (name.to_owned(), n)).into();
             manifest.counters.end_ps = 100 * NS;
         });
         let values = KEYS.map(|key| value(&lines, key).unwrap());
-        assert_eq!(values, [3.0, 0.0, 0.5, 0.25, 0.25, 0.032_016]);
+        assert_eq!(values, [3.0, 0.0, 0.5, 0.25, 0.5, 3.0, 0.25, 0.032_016, 0.040_697]);
     }
 }

@@ -13,10 +13,10 @@ use super::keys::Keys;
 use crate::seed::{Seed, Stream, mix};
 use crate::{Error, Result};
 
-/// On-chip memory of a switch, in bytes (LIBRA §3.3, Principle 1: "20MB").
-pub const MEMORY_BYTES: f64 = 20e6;
+/// On-chip memory of a switch, in bytes (LIBRA §3.3, Principle 1: "20MB"). Of 20480 KB, since §5.7 has 656.5 KB as 3.21 % of it.
+pub const MEMORY_BYTES: u64 = 20 << 20;
 /// What a hot parameter takes of it (LIBRA §3.3: "4 bytes of memory").
-pub const BYTES_PER_PARAMETER: f64 = 4.0;
+pub const BYTES_PER_PARAMETER: u64 = 4;
 
 /// The hot parameters of a job. Index 0 is the hottest; dense parameters come first (our choice: every batch has
 /// them).
@@ -134,11 +134,25 @@ impl Hot {
 /// How many parameters are hot by Principle 1 (LIBRA §3.3): the least number that gets the proportion `p` of the
 /// updates, if it fits the share `c` of the memory.
 pub fn principle(curve: &Curve, p: f64, c: f64) -> Result<u64, String> {
-    let least = curve.ranks_for(p);
+    fits(curve.ranks_for(p), p, c)
+}
+
+/// The same of what a training with the share `rate` of a data set of `updates` updates counted: §3.3 ranks parameters and adds
+/// up their updates as the sample has them, since nobody knows the curve. It is the sample that [`identify`] ranks.
+pub fn principle_of_sample(curve: &Curve, p: f64, c: f64, rate: f64, updates: f64, seed: Seed) -> Result<u64, String> {
+    let counts = sample(curve, counted(curve.ranks_for(p)), rate, updates, seed);
+    let least = counts.ranks_for(p).ok_or_else(|| {
+        format!("{rate} of {updates} updates are too few to say which parameters have {p} of them; raise either")
+    })?;
+    fits(least, p, c)
+}
+
+/// Both conditions of Principle 1, for the least number that meets the first.
+fn fits(least: u64, p: f64, c: f64) -> Result<u64, String> {
     let most = memory_limit(c);
     if least > most {
         return Err(format!(
-            "a proportion of {p} of the updates takes the {least} hottest parameters, but {c} of {MEMORY_BYTES:.0} bytes \
+            "a proportion of {p} of the updates takes the {least} hottest parameters, but {c} of {MEMORY_BYTES} bytes \
              of memory holds {most} of {BYTES_PER_PARAMETER} bytes each; lower proportion or raise memory_share"
         ));
     }
@@ -147,7 +161,7 @@ pub fn principle(curve: &Curve, p: f64, c: f64) -> Result<u64, String> {
 
 /// Parameters that fit the share `c` of the memory.
 pub fn memory_limit(c: f64) -> u64 {
-    (c * MEMORY_BYTES / BYTES_PER_PARAMETER) as u64
+    (c * MEMORY_BYTES as f64 / BYTES_PER_PARAMETER as f64) as u64
 }
 
 /// How often the parameters were updated in a training: one count per rank, of the first ranks, and of all.
@@ -187,6 +201,18 @@ impl Counts {
         order
     }
 
+    /// How many of the most updated parameters have the share `p` of all updates; none if those that are counted one by one
+    /// have less.
+    pub fn ranks_for(&self, p: f64) -> Option<u64> {
+        let least = p * self.total as f64;
+        let mut sum = 0;
+        let reached = self.order().iter().position(|rank| {
+            sum += self.first[*rank as usize];
+            sum as f64 >= least
+        });
+        reached.filter(|_| sum > 0).map(|at| at as u64 + 1)
+    }
+
     /// Where the rule of LIBRA §5.3 stops on ranks in `order`: `step` at a time, until that raises the cumulative share
     /// by less than `threshold`. The step that does not raise it enough does not count (our choice, as in
     /// [`Curve::stop`]).
@@ -214,10 +240,15 @@ pub fn counted(hot: u64) -> u64 {
     hot.saturating_mul(8).max(200_000)
 }
 
+/// What a training with the share `rate` of a data set of `updates` updates counts. The first ranks are the same however many
+/// are counted one by one.
+fn sample(curve: &Curve, ranks: u64, rate: f64, updates: f64, seed: Seed) -> Counts {
+    Counts::draw(curve, rate * updates, ranks, &mut seed.stream("sparse.identify", 0, 0))
+}
+
 /// The `hot` most updated parameters of a training with the share `rate` of a data set of `updates` updates (§3.3).
 pub fn identify(curve: &Curve, hot: u32, rate: f64, updates: f64, seed: Seed) -> Result<Order> {
-    let mut stream = seed.stream("sparse.identify", 0, 0);
-    let counts = Counts::draw(curve, rate * updates, counted(hot.into()), &mut stream);
+    let counts = sample(curve, counted(hot.into()), rate, updates, seed);
     let mut ranks = counts.order();
     ranks.truncate(hot as usize);
     match ranks.last().map(|last| counts.first[*last as usize]) {
@@ -267,9 +298,33 @@ mod tests {
         let least = principle(&curve, 0.3, 0.05).unwrap();
         assert!(curve.share(least) >= 0.3 && curve.share(least - 1) < 0.3 && least <= memory_limit(0.05));
         // LIBRA §5.1: 5 % of 20 MB is 1 MB.
-        assert_eq!(memory_limit(0.05), 250_000);
+        assert_eq!(memory_limit(0.05), (1 << 20) / 4);
         let refused = principle(&curve, 0.9, 0.05).unwrap_err();
-        assert!(["0.9", "250000", "proportion", "memory_share"].iter().all(|part| refused.contains(part)), "{refused}");
+        assert!(["0.9", "262144", "proportion", "memory_share"].iter().all(|part| refused.contains(part)), "{refused}");
+    }
+
+    /// §3.3: the proportion is that of the sample. In a short one the parameters at the top are those that were lucky, so fewer of
+    /// them have it than the curve says; in a long one as many.
+    #[test]
+    fn a_sample_says_itself_how_many_have_the_proportion() {
+        let curve = Curve::mandelbrot(1_000_000, 3.3, 20_000.0).unwrap();
+        let (truth, p) = (curve.ranks_for(0.5), 0.5);
+        let of = |updates: f64, seed: u64| principle_of_sample(&curve, p, 0.05, 0.08, updates, Seed(seed)).unwrap();
+        let (short, long) = (of(3e6, 1), of(3e9, 1));
+        assert!(short < truth * 97 / 100, "{short} of a short sample, {truth} in truth");
+        assert!(long.abs_diff(truth) < truth / 100, "{long} of a long one, {truth} in truth");
+        // These many are what the same sample ranks first, and have the proportion of its updates; one less has not.
+        let counts = sample(&curve, counted(truth), 0.08, 3e6, Seed(1));
+        let share = |k: u64| {
+            let own: u64 = counts.order()[..k as usize].iter().map(|rank| counts.first[*rank as usize]).sum();
+            own as f64 / counts.total as f64
+        };
+        assert!(share(short) >= p && share(short - 1) < p);
+        let Order::Identified { ranks, .. } = identify(&curve, short as u32, 0.08, 3e6, Seed(1)).unwrap() else {
+            panic!("identified")
+        };
+        assert_eq!(ranks, counts.order()[..short as usize]);
+        assert!(principle_of_sample(&curve, 0.5, 0.05, 0.08, 1.0, Seed(1)).is_err());
     }
 
     /// A training, update by update.

@@ -2,6 +2,7 @@
 
 use super::curve::Curve;
 use super::models::MODELS;
+use super::read::Shape;
 use crate::registry::find;
 use crate::time::{HORIZON, MS, Time, too_late};
 use crate::{Error, Result};
@@ -69,24 +70,29 @@ impl Plan {
             return Err(Error::config(format!("workload.scale: {scale} is not above 0 and at most 1")));
         }
         let curve = facts.curve().map_err(|why| Error::config(format!("workload.curve: {why}")))?;
-        let dense = (f64::from(facts.pairs) * DENSE_SHARE).round();
-        let plan = Plan {
-            model: crate::registry::Named::name(model).to_owned(),
-            parameters: facts.parameters,
-            pairs: facts.pairs,
-            dense: dense as u32,
+        let model = crate::registry::Named::name(model).to_owned();
+        let plan = Plan::of_shape(Shape { model, hot: facts.hot, hot_is_told: false, pairs: facts.pairs, curve });
+        Ok(if scale < 1.0 { plan.scaled(scale) } else { plan })
+    }
+
+    /// What a model is, and everything else as it is unless told.
+    pub fn of_shape(shape: Shape) -> Self {
+        Plan {
+            model: shape.model,
+            parameters: shape.curve.ranks(),
+            pairs: shape.pairs,
+            dense: (f64::from(shape.pairs) * DENSE_SHARE).round() as u32,
             jobs: 1,
             workers_per_job: 8,
             iterations: 100,
             compute: 100 * MS,
             compute_jitter: 0.0,
-            hot: facts.hot,
+            hot: shape.hot,
             hot_from: HotFrom::Exact,
             sample_rate: 0.08,
             training_updates: 1e8,
-            curve,
-        };
-        Ok(if scale < 1.0 { plan.scaled(scale) } else { plan })
+            curve: shape.curve,
+        }
     }
 
     /// The same shape, `scale` times as large: parameters, pairs, dense and hot ones, and the curve's ranks.

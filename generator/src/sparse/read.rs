@@ -60,7 +60,7 @@ pub fn shape(section: &mut Section) -> Result<Shape> {
     };
     facts.parameters = parameters.unwrap_or(facts.parameters);
     facts.hot_share = hot_share.unwrap_or(facts.hot_share);
-    let law = Told { kind: &curve, exponent, offset, points };
+    let law = Told { kind: &curve, exponent, offset, points: points.and_then(|points| points.of(&name)) };
     let (key, made) = law.curve(&facts);
     let curve = made.map_err(|why| Error::config(format!("{}: {why}", section.place(key))))?;
     // Half of what can be, where nothing else says how many.
@@ -75,7 +75,7 @@ struct Told<'a> {
     kind: &'a str,
     exponent: Option<f64>,
     offset: Option<f64>,
-    points: Option<Points>,
+    points: Option<Vec<Point>>,
 }
 
 impl Told<'_> {
@@ -96,8 +96,11 @@ impl Told<'_> {
                 (_, offset) => ("offset", self.mandelbrot(facts, offset.unwrap_or(1.0))),
             },
             "empirical" => match &self.points {
-                Some(Points(points)) => ("points", Curve::empirical(points)),
-                None => ("points", Err("an empirical curve is a list of points [ranks, cumulative share]".to_owned())),
+                Some(points) => ("points", Curve::empirical(points)),
+                None => {
+                    let why = "an empirical curve is a list of points [ranks, cumulative share], or one for each model that is used";
+                    ("points", Err(why.to_owned()))
+                }
             },
             other => ("curve", Err(format!("there is no curve \"{other}\"; there are: {CURVES}"))),
         }
@@ -113,11 +116,24 @@ impl Told<'_> {
     }
 }
 
-/// Ranks and their cumulative shares.
-struct Points(Vec<(u64, f64)>);
+/// Ranks and their cumulative share.
+type Point = (u64, f64);
 
-impl FromValue for Points {
-    fn from_value(value: &Value) -> Result<Self, String> {
+/// Points of any model, or of some by name: a sweep visits several models.
+enum Points {
+    Any(Vec<Point>),
+    Named(Vec<(String, Vec<Point>)>),
+}
+
+impl Points {
+    fn of(self, model: &str) -> Option<Vec<Point>> {
+        match self {
+            Points::Any(points) => Some(points),
+            Points::Named(all) => all.into_iter().find(|(name, _)| name == model).map(|(_, points)| points),
+        }
+    }
+
+    fn listed(value: &Value) -> Result<Vec<Point>, String> {
         let wrong = || format!("{} is not a list of points [ranks, cumulative share]", value.to_toml());
         let Value::List(items) = value else { return Err(wrong()) };
         let point = |value: &Value| {
@@ -125,6 +141,18 @@ impl FromValue for Points {
             let [ranks, share] = pair.as_slice() else { return Err(wrong()) };
             Ok((u64::from_value(&ranks.value)?, f64::from_value(&share.value)?))
         };
-        items.iter().map(|item| point(&item.value)).collect::<Result<_, String>>().map(Points)
+        items.iter().map(|item| point(&item.value)).collect()
+    }
+}
+
+impl FromValue for Points {
+    fn from_value(value: &Value) -> Result<Self, String> {
+        let Value::Table(table) = value else { return Points::listed(value).map(Points::Any) };
+        let named = table.iter().map(|(name, entry)| {
+            let known = MODELS.iter().any(|model| crate::registry::Named::name(*model) == name);
+            let points = known.then(|| Points::listed(&entry.value));
+            Ok((name.clone(), points.unwrap_or_else(|| Err(format!("there is no model \"{name}\"")))?))
+        });
+        named.collect::<Result<_, String>>().map(Points::Named)
     }
 }

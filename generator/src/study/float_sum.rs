@@ -6,7 +6,7 @@
 
 use rand::RngExt;
 
-use super::{Finding, Study};
+use super::{Finding, Study, Task};
 use crate::config::Section;
 use crate::gradient::Pool;
 use crate::registry::Named;
@@ -53,77 +53,94 @@ impl Study for FloatSum {
         ]
     }
 
-    fn run(&self, section: &mut Section, seed: Seed) -> Result<Vec<Finding>> {
+    fn read(&self, section: &mut Section) -> Result<Task> {
         let pairs: u32 = section.get("pairs", 100_000u32)?;
         if !(1..=PAIRS_MAX).contains(&pairs) {
             return Err(Error::config(format!("{}: {pairs} is not from 1 to {PAIRS_MAX}", section.place("pairs"))));
         }
-        let values = read_data(section, seed, pairs as usize * OPERANDS as usize)?;
-        let all = || values.as_chunks::<2>().0.iter().map(|[x, y]| (*x, *y));
-        let method: String = section.get("method", "tables")?;
-        let (precision, more) = match method.as_str() {
-            "tables" => {
-                let tables = Tables::new();
-                let bytes = Finding::new("table_bytes", "bytes", tables.bytes() as f64);
-                (Precision::of(all(), |x, y| tables.add(x, y)), bytes)
-            }
-            "integer" => {
-                let integer = read_integer(section, &values)?;
-                let scale = Finding::new("sum_scale", "factor", f64::from(integer.scale));
-                (Precision::of(all(), |x, y| integer.add(x, y)), scale)
-            }
-            other => {
-                let place = section.place("method");
-                return Err(Error::config(format!("{place}: \"{other}\" is not known; there are: tables, integer")));
-            }
-        };
-        Ok(vec![
-            Finding::new("sum_precision_median", PRECISION, precision.median()),
-            Finding::new("sum_precision_mean", PRECISION, precision.mean()),
-            Finding::new("sum_precision_mean_clamped", PRECISION, precision.mean_clamped()),
-            Finding::new("sum_precision_p01", PRECISION, precision.quantile(0.01)),
-            Finding::new("sums_of_zero", "pairs", precision.without as f64),
-            more,
-        ])
+        let data = choose(section, "data", &[("gradients", Data::Gradients), ("uniform", Data::Uniform)])?;
+        let tables = choose(section, "method", &[("tables", true), ("integer", false)])?;
+        let method = if tables { Method::Tables } else { read_integer(section)? };
+        Ok(Box::new(move |seed| Ok(measure(&data.draw(seed, pairs as usize * OPERANDS as usize), method))))
     }
 }
 
-/// The operands, all of them.
-fn read_data(section: &mut Section, seed: Seed, n: usize) -> Result<Vec<f32>> {
-    let data: String = section.get("data", "gradients")?;
-    match data.as_str() {
-        "gradients" => Ok(Pool::new(seed, n).from(0)[..n].to_vec()),
-        "uniform" => {
-            let mut stream = seed.stream("study.float_sum", 0, 0);
-            Ok((0..n).map(|_| stream.random_range(-1.0f32..1.0)).collect())
-        }
-        other => {
-            let place = section.place("data");
-            Err(Error::config(format!("{place}: \"{other}\" is not known; there are: gradients, uniform")))
+/// Where operands are from.
+#[derive(Clone, Copy)]
+enum Data {
+    Gradients,
+    Uniform,
+}
+
+impl Data {
+    /// The operands, all of them.
+    fn draw(self, seed: Seed, n: usize) -> Vec<f32> {
+        match self {
+            Data::Gradients => Pool::new(seed, n).from(0)[..n].to_vec(),
+            Data::Uniform => {
+                let mut stream = seed.stream("study.float_sum", 0, 0);
+                (0..n).map(|_| stream.random_range(-1.0f32..1.0)).collect()
+            }
         }
     }
+}
+
+/// How sums are made.
+#[derive(Clone, Copy)]
+enum Method {
+    Tables,
+    /// With a given factor, or with the one that is negotiated.
+    Integer {
+        scale: Option<f32>,
+        overflow: Overflow,
+    },
+}
+
+fn measure(values: &[f32], method: Method) -> Vec<Finding> {
+    let all = || values.as_chunks::<2>().0.iter().map(|[x, y]| (*x, *y));
+    let (precision, more) = match method {
+        Method::Tables => {
+            let tables = Tables::new();
+            let bytes = Finding::new("table_bytes", "bytes", tables.bytes() as f64);
+            (Precision::of(all(), |x, y| tables.add(x, y)), bytes)
+        }
+        Method::Integer { scale, overflow } => {
+            let integer = Integer { scale: scale.unwrap_or_else(|| negotiated(values, OPERANDS)), overflow };
+            let scale = Finding::new("sum_scale", "factor", f64::from(integer.scale));
+            (Precision::of(all(), |x, y| integer.add(x, y)), scale)
+        }
+    };
+    vec![
+        Finding::new("sum_precision_median", PRECISION, precision.median()),
+        Finding::new("sum_precision_mean", PRECISION, precision.mean()),
+        Finding::new("sum_precision_mean_clamped", PRECISION, precision.mean_clamped()),
+        Finding::new("sum_precision_p01", PRECISION, precision.quantile(0.01)),
+        Finding::new("sums_of_zero", "pairs", precision.without as f64),
+        more,
+    ]
+}
+
+/// Reads one of `choices`, of which the first is the default, by its name.
+fn choose<T: Copy>(section: &mut Section, key: &str, choices: &[(&str, T)]) -> Result<T> {
+    let name: String = section.get(key, choices[0].0)?;
+    choices.iter().find(|(choice, _)| *choice == name).map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        let place = section.place(key);
+        Error::config(format!("{place}: \"{name}\" is not known; there are: {}", names.join(", ")))
+    })
 }
 
 /// The factor and what is done about overflow.
-fn read_integer(section: &mut Section, values: &[f32]) -> Result<Integer> {
-    let overflow: String = section.get("overflow", "saturate")?;
-    let overflow = match overflow.as_str() {
-        "saturate" => Overflow::Saturate,
-        "wrap" => Overflow::Wrap,
-        other => {
-            let place = section.place("overflow");
-            return Err(Error::config(format!("{place}: \"{other}\" is not known; there are: saturate, wrap")));
-        }
-    };
+fn read_integer(section: &mut Section) -> Result<Method> {
+    let overflow = choose(section, "overflow", &[("saturate", Overflow::Saturate), ("wrap", Overflow::Wrap)])?;
     let text: String = match section.get::<String>("scale", "negotiated") {
         Ok(text) => text,
         Err(_) => section.get::<f64>("scale", 1.0)?.to_string(),
     };
-    let scale = match text.as_str() {
-        "negotiated" => Some(negotiated(values, OPERANDS)),
-        number => number.parse::<f32>().ok().filter(|scale| scale.is_normal() && *scale > 0.0),
-    };
-    let scale = scale.ok_or_else(|| {
+    if text == "negotiated" {
+        return Ok(Method::Integer { scale: None, overflow });
+    }
+    let scale = text.parse::<f32>().ok().filter(|scale| scale.is_normal() && *scale > 0.0).ok_or_else(|| {
         let place = section.place("scale");
         Error::config(format!(
             "{place}: {text} is no factor; write \"negotiated\", or a number from {:e} to {:e}",
@@ -131,7 +148,7 @@ fn read_integer(section: &mut Section, values: &[f32]) -> Result<Integer> {
             f32::MAX
         ))
     })?;
-    Ok(Integer { scale, overflow })
+    Ok(Method::Integer { scale: Some(scale), overflow })
 }
 
 #[cfg(test)]

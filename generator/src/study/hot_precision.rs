@@ -6,13 +6,13 @@
 //! sample lie further apart than frequencies do, so the precision with both lists cut to the model's number of hot
 //! parameters (§5.2) is found too.
 
-use super::{Finding, Study};
+use super::{Finding, Study, Task};
 use crate::config::Section;
 use crate::registry::Named;
 use crate::seed::Seed;
 use crate::sparse::fit::{STEP, THRESHOLD};
 use crate::sparse::hot::{Counts, counted, precision};
-use crate::sparse::read::{self, shape};
+use crate::sparse::read::{self, Shape, shape};
 use crate::{Error, Result};
 
 /// `kind = "hot_precision"`.
@@ -48,7 +48,7 @@ impl Study for HotPrecision {
         &["hot_precision", "hot_precision_fixed", "hot_count_global", "hot_count_sample", "hot_share"]
     }
 
-    fn run(&self, section: &mut Section, seed: Seed) -> Result<Vec<Finding>> {
+    fn read(&self, section: &mut Section) -> Result<Task> {
         let shape = shape(section)?;
         // Our choice: the paper says nothing of how long a training is, and what a sample finds depends on it.
         let updates: f64 = section.get("updates", 1e8)?;
@@ -65,19 +65,37 @@ impl Study for HotPrecision {
                 return Err(Error::config(format!("{}: {value} is not from {least} to {most}", section.place(key))));
             }
         }
-        let hot = u64::from(shape.hot);
-        let counted = counted(hot.max(shape.curve.stop(step, threshold)));
+        let place = section.place("threshold");
+        let training = Training { shape, updates, rate, step, threshold, place };
+        Ok(Box::new(move |seed| training.compare(seed)))
+    }
+}
+
+/// What is trained, and by which rule parameters are hot.
+struct Training {
+    shape: Shape,
+    updates: f64,
+    rate: f64,
+    step: u64,
+    threshold: f64,
+    /// Where the threshold was written.
+    place: String,
+}
+
+impl Training {
+    fn compare(&self, seed: Seed) -> Result<Vec<Finding>> {
+        let hot = u64::from(self.shape.hot);
+        let counted = counted(hot.max(self.shape.curve.stop(self.step, self.threshold)));
         let mut stream = seed.stream("study.hot_precision.whole", 0, 0);
-        let whole = Counts::draw(&shape.curve, updates, counted, &mut stream);
-        let sample = whole.thinned(rate, &mut seed.stream("study.hot_precision.sample", 0, 0));
+        let whole = Counts::draw(&self.shape.curve, self.updates, counted, &mut stream);
+        let sample = whole.thinned(self.rate, &mut seed.stream("study.hot_precision.sample", 0, 0));
         let (whole_order, sample_order) = (whole.order(), sample.order());
-        let stop = |counts: &Counts, order: &[u64]| counts.stop(order, step as usize, threshold);
+        let stop = |counts: &Counts, order: &[u64]| counts.stop(order, self.step as usize, self.threshold);
         let (global, sampled) = (stop(&whole, &whole_order), stop(&sample, &sample_order));
         if global == 0 || whole.total == 0 {
             return Err(Error::config(format!(
-                "{}: no {step} parameters get {threshold} of the updates, so none are hot; lower it or raise \
-                 study.step",
-                section.place("threshold")
+                "{}: no {} parameters get {} of the updates, so none are hot; lower it or raise study.step",
+                self.place, self.step, self.threshold
             )));
         }
         let common = hot.min(whole_order.len() as u64) as usize;

@@ -48,9 +48,17 @@ pub trait Study: Named + Sync {
     /// Keys of the metrics that it finds.
     fn metrics(&self) -> &'static [&'static str];
 
+    /// Reads its keys; what it returns does it. So a resolved configuration can be shown without the work.
+    fn read(&self, section: &mut Section) -> Result<Task>;
+
     /// Reads its keys and does it.
-    fn run(&self, section: &mut Section, seed: Seed) -> Result<Vec<Finding>>;
+    fn run(&self, section: &mut Section, seed: Seed) -> Result<Vec<Finding>> {
+        self.read(section)?(seed)
+    }
 }
+
+/// A study that has read its keys.
+pub type Task = Box<dyn FnOnce(Seed) -> Result<Vec<Finding>>>;
 
 /// Every study, by name.
 pub static STUDIES: &[&dyn Study] =

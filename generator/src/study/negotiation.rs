@@ -5,10 +5,9 @@
 //! worker at the coordinator, and the wires. The paper states two numbers, and the two times of hosts are fitted to
 //! them; the wires alone take microseconds, and are told beside it.
 
-use super::{Finding, Study};
+use super::{Finding, Study, Task};
 use crate::config::Section;
 use crate::registry::Named;
-use crate::seed::Seed;
 use crate::time::SECOND;
 use crate::units::{Rate, Span};
 use crate::{Error, Result};
@@ -40,7 +39,7 @@ impl Study for Negotiation {
         &["negotiation_delay", "negotiation_wire"]
     }
 
-    fn run(&self, section: &mut Section, _seed: Seed) -> Result<Vec<Finding>> {
+    fn read(&self, section: &mut Section) -> Result<Task> {
         let workers: u32 = section.get("workers", 8u32)?;
         if workers == 0 {
             return Err(Error::config(format!("{}: 0 is not from 1 to {}", section.place("workers"), u32::MAX)));
@@ -56,13 +55,15 @@ impl Study for Negotiation {
         // Requests queue at the coordinator's link, answers leave it one after another.
         let wire = round_trip + 2.0 * f64::from(workers) * frame_ns;
         let delay = host + f64::from(workers) * each + wire;
-        Ok(vec![Finding::new("negotiation_delay", "ns", delay), Finding::new("negotiation_wire", "ns", wire)])
+        let found = vec![Finding::new("negotiation_delay", "ns", delay), Finding::new("negotiation_wire", "ns", wire)];
+        Ok(Box::new(move |_| Ok(found)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::seed::Seed;
 
     fn find(workers: i64) -> Vec<f64> {
         let mut section = Section::of("study", &[("workers", workers.into())]);

@@ -5,7 +5,7 @@
 
 use rand::seq::SliceRandom;
 
-use super::{Finding, Study};
+use super::{Finding, Study, Task};
 use crate::config::Section;
 use crate::registry::{Named, suggest};
 use crate::seed::Seed;
@@ -152,8 +152,15 @@ impl Study for Recirculations {
         METRICS
     }
 
-    fn run(&self, section: &mut Section, seed: Seed) -> Result<Vec<Finding>> {
+    fn read(&self, section: &mut Section) -> Result<Task> {
         let plan = Plan::read(section)?;
+        Ok(Box::new(move |seed| plan.run(seed)))
+    }
+}
+
+impl Plan {
+    fn run(&self, seed: Seed) -> Result<Vec<Finding>> {
+        let plan = self;
         let hot = plan.model.hot;
         let layout = match plan.by_heat {
             true => Layout::heat(plan.registers),
@@ -221,18 +228,8 @@ fn model(section: &mut Section, batches: u32) -> Result<sparse::Plan> {
     let shape = shape(section)?;
     let pairs: u32 = section.get("pairs", shape.pairs)?;
     let dense: u32 = section.get("dense", (f64::from(pairs) * DENSE_SHARE).round() as u32)?;
-    let known = sparse::Plan::of("oa", 1.0)?;
-    let plan = sparse::Plan {
-        model: shape.model,
-        parameters: shape.curve.ranks(),
-        curve: shape.curve,
-        hot: shape.hot,
-        pairs,
-        dense,
-        workers_per_job: 1,
-        iterations: batches,
-        ..known
-    };
+    let known = sparse::Plan::of_shape(shape);
+    let plan = sparse::Plan { pairs, dense, workers_per_job: 1, iterations: batches, ..known };
     plan.check().map_err(|(key, why)| Error::config(format!("{}: {why}", section.place(key))))?;
     Ok(plan)
 }

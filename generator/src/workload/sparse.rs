@@ -13,7 +13,7 @@ use super::{Source, Update, Workload};
 use crate::config::Section;
 use crate::registry::Named;
 use crate::seed::Seed;
-use crate::sparse::hot::{memory_limit, principle};
+use crate::sparse::hot::{memory_limit, principle, principle_of_sample};
 use crate::sparse::read::{self, Shape, shape};
 use crate::sparse::{self, Batch, DENSE_SHARE, HotFrom, Plan};
 use crate::time::{HORIZON, Time, too_late};
@@ -71,18 +71,17 @@ impl Workload for Sparse {
 
     /// Nothing of `[schedule]` says when batches are pushed: computing does.
     fn open(&self, section: &mut Section, _: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
-        let plan = plan(section)?;
+        let plan = plan(section, seed)?;
         plan.check().map_err(|(key, why)| Error::config(format!("{}: {why}", section.place(key))))?;
         Ok(Box::new(Rounds::new(Arc::new(sparse::Sparse::new(plan, seed)?))))
     }
 }
 
-fn plan(section: &mut Section) -> Result<Plan> {
+fn plan(section: &mut Section, seed: Seed) -> Result<Plan> {
     let shape = shape(section)?;
     let scale: f64 = section.get("scale", 1.0)?;
     let pairs: u32 = section.get("pairs", shape.pairs)?;
     let dense: u32 = section.get("dense", (f64::from(pairs) * DENSE_SHARE).round() as u32)?;
-    let hot = hot(section, &shape, dense)?;
     if !(scale > 0.0 && scale <= 1.0) {
         return Err(Error::config(format!(
             "{}: {scale} is not above 0 and at most 1; parameters, pairs, dense and hot ones are scaled by it",
@@ -100,10 +99,7 @@ fn plan(section: &mut Section) -> Result<Plan> {
             )));
         }
     };
-    let Shape { model, curve, .. } = shape;
     let plan = Plan {
-        model,
-        parameters: curve.ranks(),
         pairs,
         dense,
         jobs: section.get("jobs", 1u32)?,
@@ -112,19 +108,20 @@ fn plan(section: &mut Section) -> Result<Plan> {
         // A parameter: the paper does not say how long computing takes.
         compute: section.get::<Span>("compute", "100ms")?.ps(),
         compute_jitter: section.get("compute_jitter", 0.0)?,
-        hot,
         hot_from,
         // §5.3: precision above 90 %.
         sample_rate: section.get("sample_rate", 0.08)?,
         training_updates: section.get("training_updates", 1e8)?,
-        curve,
+        ..Plan::of_shape(shape.clone())
     };
+    let plan = Plan { hot: hot(section, &shape, &plan, seed)?, ..plan };
     Ok(if scale < 1.0 { plan.scaled(scale) } else { plan })
 }
 
 /// How many parameters are hot, before scaling: what is written or known of the model, or what `proportion` takes; by
-/// Principle 1 (LIBRA §3.3) within `memory_share` of the memory.
-fn hot(section: &mut Section, shape: &Shape, dense: u32) -> Result<u32> {
+/// Principle 1 (LIBRA §3.3) within `memory_share` of the memory. Where a sample says which they are, it says how many, too.
+fn hot(section: &mut Section, shape: &Shape, plan: &Plan, seed: Seed) -> Result<u32> {
+    let Plan { dense, sample_rate, training_updates, .. } = *plan;
     let proportion: Option<f64> = section.get_opt("proportion")?;
     // §3.3: "c should be small (0.05 ∼ 0.1)"; §5.1 has 5 %.
     let memory: f64 = section.get("memory_share", 0.05)?;
@@ -138,7 +135,11 @@ fn hot(section: &mut Section, shape: &Shape, dense: u32) -> Result<u32> {
         if !(p > 0.0 && p < 1.0) {
             return Err(Error::config(format!("{place}: {p} is not above 0 and below 1")));
         }
-        let least = principle(&shape.curve, p, memory).map_err(|why| Error::config(format!("{place}: {why}")))?;
+        let least = match plan.hot_from {
+            HotFrom::Exact => principle(&shape.curve, p, memory),
+            HotFrom::Sample => principle_of_sample(&shape.curve, p, memory, sample_rate, training_updates, seed),
+        };
+        let least = least.map_err(|why| Error::config(format!("{place}: {why}")))?;
         let least = u32::try_from(least).unwrap_or(u32::MAX).saturating_add(dense);
         if shape.hot_is_told && shape.hot < least {
             return Err(Error::config(format!(
@@ -345,11 +346,14 @@ mod tests {
         let found = hot(&[("proportion", 0.6.into())]).unwrap();
         assert!((40_000..50_000).contains(&found), "{found}");
         assert_eq!(hot(&[("proportion", 0.6.into()), ("dense", 0u32.into())]).unwrap(), found - 120);
+        // A sample of few updates has 60 % of them in fewer parameters than the curve.
+        let few = [("training_updates", 5e6.into()), ("hot_from", "sample".into()), ("proportion", 0.6.into())];
+        assert!(hot(&few).unwrap() < found - 1000);
         let both: [(&str, Value); 2] = [("proportion", 0.6.into()), ("memory_share", 0.005.into())];
         for (values, part) in [
-            (&both[..], "holds 25000"),
+            (&both[..], "holds 26214"),
             (&[both[0].clone(), ("hot", 30_000u32.into())], "workload.hot is 30000"),
-            (&[both[1].clone()], "holds 25000"),
+            (&[both[1].clone()], "holds 26214"),
             (&[("proportion", 1.5.into())], "workload.proportion"),
             (&[("memory_share", 0.0.into())], "workload.memory_share"),
         ] {
@@ -390,6 +394,16 @@ mod tests {
         let listed =
             with(&[("curve", "empirical".into()), ("points", points(&[(20_000, 0.6), (90_000, 1.0)]))]).unwrap();
         assert!(listed.parameters() == 90_000 && (listed.curve().share(10_000) - 0.3).abs() < 1e-9);
+        // One list for each of several models.
+        let named = |name: &str| {
+            let plain = |value: Value| crate::config::Entry { value, origin: crate::config::Origin::Default };
+            Value::Table([(name.to_owned(), plain(points(&[(10_000, 0.6), (90_000, 1.0)])))].into())
+        };
+        let empirical = |name: &str| with(&[("curve", "empirical".into()), ("points", named(name))]);
+        assert_eq!(empirical("custom").unwrap().parameters(), 90_000);
+        for (name, part) in [("oa", "or one for each model"), ("ao", "there is no model \"ao\"")] {
+            assert!(empirical(name).unwrap_err().to_string().contains(part), "{name}");
+        }
         for (more, part) in [
             (&[("curve", "empirical".into())][..], "workload.points"),
             (&[("curve", "empirical".into()), ("points", points(&[(5, 0.9)]))], "workload.points"),

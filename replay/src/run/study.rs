@@ -10,7 +10,7 @@ use pktgen_generator::config::{Document, Run, SECTIONS, Section};
 use pktgen_generator::record::{Balance, Counters, MANIFEST_VERSION, Manifest, RunState, Validity};
 use pktgen_generator::registry::find;
 use pktgen_generator::seed::Seed;
-use pktgen_generator::study::{Finding, STUDIES, Study};
+use pktgen_generator::study::{Finding, STUDIES, Study, Task as Ready};
 use pktgen_generator::{Error, Result};
 
 use super::{Experiment, Finished, Task, tool};
@@ -88,24 +88,30 @@ pub(super) fn check(mut document: Document, seed: u64) -> Result<()> {
     document.finish(SECTIONS)
 }
 
-/// Does it. Returns which it was, what it found, and the resolved configuration.
-fn find_out(mut document: Document, seed: u64) -> Result<(&'static str, Vec<Finding>, String)> {
+/// Reads it. Returns which it is, what does it, and the resolved configuration.
+fn read(mut document: Document, seed: u64) -> Result<(&'static str, Ready, String)> {
     check(document.clone(), seed)?;
     read_top(&mut document, seed)?;
     let (study, mut section) = open(&mut document)?;
-    let findings = study.run(&mut section, Seed(seed))?;
+    let ready = study.read(&mut section)?;
     // Keys that this run had no use for: a sweep visits others.
     section.allow(study.keys());
     document.close(section)?;
     document.finish(SECTIONS)?;
-    Ok((study.name(), findings, document.resolved()))
+    Ok((study.name(), ready, document.resolved()))
+}
+
+/// Does it. Returns which it was, what it found, and the resolved configuration.
+fn find_out(document: Document, seed: u64) -> Result<(&'static str, Vec<Finding>, String)> {
+    let (name, ready, config) = read(document, seed)?;
+    Ok((name, ready(Seed(seed))?, config))
 }
 
 impl Experiment {
-    /// The resolved configuration of one run. A study's is known when it has read its keys, so it is done for that.
+    /// The resolved configuration of one run. A study's is known when it has read its keys; it is not done for that.
     pub fn config(&self, run: &Run) -> Result<String> {
         let document = self.resolve(run)?;
-        if is_one(&document) { Ok(find_out(document, run.seed)?.2) } else { Ok(self.prepare(run)?.config) }
+        if is_one(&document) { Ok(read(document, run.seed)?.2) } else { Ok(self.prepare(run)?.config) }
     }
 
     /// One run of a study into `dir`.

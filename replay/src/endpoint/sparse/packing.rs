@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pktgen_generator::record::PacketId;
 use pktgen_generator::sparse::layout::Layout;
-use pktgen_generator::sparse::packaging::{Packaging, Packer};
+use pktgen_generator::sparse::packaging::{Estimate, Packaging, Packer};
 use pktgen_generator::sparse::{Batch, Sparse};
 use pktgen_generator::wire::libra::{COLD_PAIR, HOT_PAIR, HOT_PAIRS, emit_cold, emit_hot};
 
@@ -19,6 +19,8 @@ pub(super) struct Rules {
     pub sparse: Arc<Sparse>,
     pub layout: Layout,
     pub packaging: Packaging,
+    /// From what Algorithm 1 estimates how many packets there are.
+    pub estimate: Estimate,
     pub max_recirculations: u32,
     /// Does a switch sum the hot ones?
     pub hot: bool,
@@ -130,7 +132,9 @@ pub(super) struct Packing {
 
 impl Packing {
     pub fn new(rules: Rules) -> Self {
-        let packer = Packer::new(HOT_PAIRS, rules.layout.registers()).recirculating_at_most(rules.max_recirculations);
+        let packer = Packer::new(HOT_PAIRS, rules.layout.registers())
+            .estimating(rules.estimate)
+            .recirculating_at_most(rules.max_recirculations);
         Packing { packer, rules, batch: Batch::default() }
     }
 

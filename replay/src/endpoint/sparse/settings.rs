@@ -6,7 +6,7 @@ use pktgen_generator::config::Section;
 use pktgen_generator::record::Training;
 use pktgen_generator::sparse::Sparse;
 use pktgen_generator::sparse::layout::Layout;
-use pktgen_generator::sparse::packaging::Packaging;
+use pktgen_generator::sparse::packaging::{Estimate, Packaging};
 use pktgen_generator::time::{HORIZON, SECOND, Time};
 use pktgen_generator::wire::frame::{FRAME_MAX, HEAD};
 use pktgen_generator::wire::libra::{COLD_PAIR, HEADER, HOT_PAIRS};
@@ -23,6 +23,7 @@ pub(super) const KEYS: &[&str] = &[
     "registers",
     "layout",
     "packaging",
+    "estimate",
     "max_recirculations",
     "cold_bytes",
     "window",
@@ -69,6 +70,13 @@ impl Settings {
             "rank_order" => Packaging::RankOrder,
             other => return Err(unknown(section, "packaging", other, "algorithm1, rank_order")),
         };
+        // §3.4, Algorithm 1, line 1: the paper does not say.
+        let estimate: String = section.get("estimate", "capacity")?;
+        let estimate = match estimate.as_str() {
+            "capacity" => Estimate::Capacity,
+            "registers" => Estimate::Registers,
+            other => return Err(unknown(section, "estimate", other, "capacity, registers")),
+        };
         // §4: at most once.
         let max_recirculations: u32 = section.get("max_recirculations", 1u32)?;
         let cold_bytes: u32 = section.get("cold_bytes", 1500u32)?;
@@ -84,7 +92,7 @@ impl Settings {
         let reliable = Reliable::read(section)?;
         let pulls = is_asynchronous(section)?;
         let cold_pairs = (cold_bytes - head) as usize / COLD_PAIR;
-        let rules = Rules { sparse, layout, packaging, max_recirculations, hot, cold_pairs, pulls };
+        let rules = Rules { sparse, layout, packaging, estimate, max_recirculations, hot, cold_pairs, pulls };
         let training = training(&rules, facts, window);
         let cold_bytes = HEAD + HEADER + cold_pairs * COLD_PAIR;
         let failover = hot && facts.standby.is_some();

@@ -40,6 +40,7 @@ use failover::{Duty, Failover};
 use job::{Job, Member};
 use line::{Line, To};
 use registers::Pairs;
+use resources::PUBLISHED_STAGES;
 use results::Timers;
 use settings::{KEYS, Settings};
 
@@ -402,6 +403,13 @@ impl Program for Libra {
             ("memory_registers_bytes", of(memory.registers)),
             ("memory_tables_bytes", of(memory.tables)),
             ("memory_share_ppm", of(memory.share_ppm())),
+            ("memory_filters_bytes", of(memory.filters)),
+            ("memory_records_bytes", of(memory.records)),
+            ("memory_positions_bytes", of(memory.positions)),
+            ("memory_all_bytes", of(memory.all())),
+            ("memory_all_share_ppm", of(memory.all_share_ppm())),
+            ("stages_estimated", of(memory.stages.into())),
+            ("stages_published", of(PUBLISHED_STAGES.into())),
         ]
     }
 }

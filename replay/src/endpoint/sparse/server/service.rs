@@ -8,9 +8,9 @@ use pktgen_generator::{Error, Result};
 /// The keys of `[endpoint]` that [`Service::read`] reads.
 pub(super) const KEYS: [&str; 2] = ["service_rate", "service_per_packet"];
 
-/// Pairs per second of a server. A parameter, not in the paper: a server of PS-lite handles its requests in one thread,
-/// which looks each key up in a hash table, some 10⁷ in a second; a machine of the testbed (LIBRA §5.1, 64 cores) has room for
-/// ten of them, and a link of 100 Gbit/s brings ten times as many pairs.
+/// Pairs per second of a server. A parameter, not in the paper: one thread looks up some 10⁷ keys per second in a hash table
+/// (our guess), and this is ten of them. A machine of the testbed has 64 cores (LIBRA §5.1): 64 of them are the most, and
+/// what `configs/libra/figure12.toml` takes, since it meets §5.2; a link of 100 Gbit/s brings 10⁹ pairs.
 const RATE: i64 = 100_000_000;
 
 /// A first-in first-out server.

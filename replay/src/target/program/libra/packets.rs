@@ -90,7 +90,8 @@ impl Libra {
                 context.books.yields(frame.t, frame.packet, Action::Merged, opener);
             }
         }
-        self.acknowledge(worker, header, frame, passes, context);
+        let frame = Frame { t: frame.t.saturating_add(self.settings.look_up(header.attempt)), ..*frame };
+        self.acknowledge(worker, header, &frame, passes, context);
     }
 
     /// The frame becomes the ACK of what was in it.
@@ -312,14 +313,16 @@ impl Libra {
         kept.attempt += 1;
         let attempt = kept.attempt;
         let wait = delay(self.settings.result_timeout, attempt);
-        kept.due = self.now.saturating_add(self.settings.latency).saturating_add(wait);
+        // The copies are with the CPU (§3.6).
+        let t = self.now.saturating_add(self.settings.cpu_latency);
+        kept.due = t.saturating_add(self.settings.latency).saturating_add(wait);
         self.timers.push(kept.due, number, result, attempt);
         let before = u32::from(number) * self.known.sparse.workers_per_job();
         for rank in missing.iter() {
             let worker = before + rank;
             let Some(port) = self.members.get(worker as usize).map(|member| member.port) else { continue };
             self.counts.resent += 1;
-            let (t, asked) = (self.now, PacketId::new(worker, 0, 0));
+            let asked = PacketId::new(worker, 0, 0);
             let sending =
                 Sending { t, job: number, number: result, alone: Some(worker), asked, flow: self.place.server };
             self.send_result(sending, To::Port(port), context);

@@ -1,20 +1,72 @@
 //! What the program takes of a switch (LIBRA §5.7).
 //!
-//! Computed: the registers of the hot parameters, the tables of the adder, a Bloom filter if there is one. Quoted: what
-//! logic takes, since only the paper's compiler knows that. Nothing is said of stages (published: 9), instructions and hash units,
-//! which do not follow from the configuration.
-//!
-//! The paper adds up 118 + 408.5 + 130 = 656.5 KB, "3.21 %" of 20 MB, so that a KB has 1024 bytes and 20 MB are 20480
+//! Computed as the paper adds up: the registers of the hot parameters and the tables of the adder; quoted: what logic takes, since only
+//! the paper's compiler knows that. 118 + 408.5 + 130 = 656.5 KB is "3.21 %" of 20 MB, so that a KB has 1024 bytes and 20 MB are 20480
 //! KB. 30,000 parameters of 4 bytes are 117.2 KB: its 118 is rounded up to whole KB.
+//!
+//! Computed beside it, and not in the paper's sum (or in its 130 KB; it does not say): a Bloom filter, the exact records of `strict`,
+//! and the table of positions of §3.5. Instructions and hash units do not follow from the configuration.
+//!
+//! Stages are estimated, from what a Tofino's stage has and what must wait for what: see [`Layouts::stages`].
+
+use pktgen_generator::sparse::hot::{BYTES_PER_PARAMETER, MEMORY_BYTES};
+
+use super::settings::Writes;
 
 /// Bytes of a register's slot: a 32-bit float.
-pub const PARAMETER_BYTES: u64 = 4;
-/// On-chip memory of the paper's switch.
-pub const CHIP_BYTES: u64 = 20 << 20;
+pub const PARAMETER_BYTES: u64 = BYTES_PER_PARAMETER;
 /// What the paper's logic takes besides parameters and tables (published).
 pub const LOGIC_CONTROL_BYTES: u64 = 130 << 10;
+/// Stages of the paper's program (published, §5.7).
+pub const PUBLISHED_STAGES: u32 = 9;
 
-/// Bytes on the chip.
+/// Registers that a stage of a Tofino can operate on for one packet: its stateful ALUs.
+const REGISTERS_PER_STAGE: u32 = 4;
+/// Look-ups of a sum that wait for each other (§3.5, Figure 9): epoTable and logTables side by side, expTable(u), miTable, expTable(t).
+/// Additions between them are actions of the tables before.
+const LOOK_UPS: u32 = 4;
+/// Bytes of an index as a key of the table of positions.
+const INDEX_BYTES: u64 = 4;
+
+/// What is laid out.
+#[derive(Debug, Clone, Copy)]
+pub struct Layouts {
+    /// Hot parameters of a job.
+    pub hot: u32,
+    /// Jobs.
+    pub jobs: u32,
+    /// Registers.
+    pub registers: u32,
+    /// Bytes of the adder's tables.
+    pub tables: u64,
+    /// Workers of all jobs.
+    pub workers: u32,
+    /// Packets that a worker may have without ACK.
+    pub window: u32,
+    /// How repeated writes are found.
+    pub writes: Writes,
+    /// Bits of a job's filter.
+    pub bloom_bits: u32,
+}
+
+impl Layouts {
+    /// One stage for the position of an index, beside which repeated writes are found; then the chain of look-ups of a sum,
+    /// if it is made by tables; then registers, as many in a stage as it can operate on. A pipeline has twelve (§4); what does
+    /// not fit goes around once more (§5.7).
+    fn stages(&self) -> u32 {
+        let chain = if self.tables > 0 { LOOK_UPS } else { 0 };
+        1 + chain + self.registers.div_ceil(REGISTERS_PER_STAGE)
+    }
+
+    /// An entry for every hot index (§3.5: "a hash table to map the index of one parameter into the position"): the index, and
+    /// a position in whole bytes.
+    fn positions(&self) -> u64 {
+        let bits = u64::from(self.hot.max(2) - 1).ilog2() + 1;
+        u64::from(self.hot) * (INDEX_BYTES + u64::from(bits.div_ceil(8)))
+    }
+}
+
+/// Bytes on the chip, and stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resources {
     /// Registers of hot parameters, of all jobs.
@@ -23,23 +75,54 @@ pub struct Resources {
     pub tables: u64,
     /// Bloom filters, of all jobs.
     pub filters: u64,
+    /// Exact records of packets that were taken, of all workers: a bit for each number of a window, all that can still come. The
+    /// paper's are with the CPU.
+    pub records: u64,
+    /// The table of positions, once for all jobs: they have the same indices.
+    pub positions: u64,
+    /// Stages, estimated.
+    pub stages: u32,
 }
 
 impl Resources {
-    /// For so many hot parameters of all jobs, tables and filters of so many bytes.
-    pub const fn of(parameters: u64, tables: u64, filters: u64) -> Self {
-        Resources { registers: parameters * PARAMETER_BYTES, tables, filters }
+    /// Of what is laid out.
+    pub fn of(layouts: &Layouts) -> Self {
+        let (jobs, writes) = (u64::from(layouts.jobs), layouts.writes);
+        let only = |mode: Writes, bytes: u64| if writes == mode { bytes } else { 0 };
+        let window = u64::from(layouts.window.div_ceil(8));
+        Resources {
+            registers: u64::from(layouts.hot) * jobs * PARAMETER_BYTES,
+            tables: layouts.tables,
+            filters: only(Writes::Bloom, u64::from(layouts.bloom_bits).div_ceil(8) * jobs),
+            records: only(Writes::Strict, u64::from(layouts.workers) * window),
+            positions: layouts.positions(),
+            stages: layouts.stages(),
+        }
     }
 
-    /// All of it, with logic.
+    /// What the paper adds up, with logic.
     pub const fn total(&self) -> u64 {
-        self.registers + self.tables + self.filters + LOGIC_CONTROL_BYTES
+        self.registers + self.tables + LOGIC_CONTROL_BYTES
     }
 
-    /// Share of the chip's memory, in millionths.
-    pub const fn share_ppm(&self) -> u64 {
-        (self.total() * 1_000_000 + CHIP_BYTES / 2) / CHIP_BYTES
+    /// Everything.
+    pub const fn all(&self) -> u64 {
+        self.total() + self.filters + self.records + self.positions
     }
+
+    /// Share of the chip's memory that the paper's sum is, in millionths.
+    pub const fn share_ppm(&self) -> u64 {
+        share_ppm(self.total())
+    }
+
+    /// Share that everything is.
+    pub const fn all_share_ppm(&self) -> u64 {
+        share_ppm(self.all())
+    }
+}
+
+const fn share_ppm(bytes: u64) -> u64 {
+    (bytes * 1_000_000 + MEMORY_BYTES / 2) / MEMORY_BYTES
 }
 
 #[cfg(test)]
@@ -47,10 +130,17 @@ mod tests {
     use super::*;
     use pktgen_generator::sparse::float::Tables;
 
+    /// Online advertising, one job, with the nine registers that Figure 16 asks for.
+    fn layouts() -> Layouts {
+        let tables = Tables::new().bytes() as u64;
+        let writes = Writes::Paper;
+        Layouts { hot: 30_000, jobs: 1, registers: 9, tables, workers: 8, window: 512, writes, bloom_bits: 1 << 17 }
+    }
+
     /// LIBRA §5.7: online advertising, 30,000 hot parameters, one job.
     #[test]
     fn the_papers_configuration_takes_656_5_kb() {
-        let ours = Resources::of(30_000, Tables::new().bytes() as u64, 0);
+        let ours = Resources::of(&layouts());
         assert_eq!((ours.registers, ours.tables), (120_000, 418_304), "117.2 and 408.5 KB");
         assert_eq!(ours.total(), 671_424, "655.7 KB");
         assert_eq!(ours.share_ppm(), 32_016);
@@ -58,5 +148,28 @@ mod tests {
         let printed = Resources { registers: ours.registers.next_multiple_of(1024), ..ours };
         assert_eq!((printed.registers / 1024, printed.total()), (118, 656 * 1024 + 512));
         assert_eq!((printed.share_ppm() + 50) / 100, 321, "3.21 %");
+    }
+
+    #[test]
+    fn what_the_paper_leaves_out_is_counted_beside_it() {
+        let paper = Resources::of(&layouts());
+        // 15 bits of position in two bytes, four of index.
+        assert_eq!((paper.positions, paper.records, paper.filters), (180_000, 0, 0));
+        let strict = Resources::of(&Layouts { writes: Writes::Strict, workers: 32, ..layouts() });
+        assert_eq!((strict.records, strict.filters), (32 * 512 / 8, 0));
+        let bloom = Resources::of(&Layouts { writes: Writes::Bloom, jobs: 2, ..layouts() });
+        assert_eq!((bloom.records, bloom.filters), (0, 2 * 16_384));
+        assert_eq!(strict.total(), paper.total(), "the paper's sum is the same");
+        assert_eq!(strict.all(), strict.total() + 2048 + 180_000);
+        assert_eq!(strict.all_share_ppm(), 40_697, "4.07 %");
+    }
+
+    #[test]
+    fn stages_follow_from_registers_and_the_chain_of_look_ups() {
+        let stages = |registers, tables| Resources::of(&Layouts { registers, tables, ..layouts() }).stages;
+        // Position, four look-ups, nine registers four by four: one less than published.
+        assert_eq!(stages(9, 418_304), 8);
+        assert_eq!((stages(12, 418_304), stages(13, 418_304)), (8, 9));
+        assert_eq!((stages(32, 418_304), stages(32, 0)), (13, 9));
     }
 }

@@ -8,7 +8,7 @@ use pktgen_generator::{Error, Result};
 
 use super::failing::Failing;
 use super::ranks::Ranks;
-use super::resources::{PARAMETER_BYTES, Resources};
+use super::resources::{Layouts, PARAMETER_BYTES, Resources};
 use crate::target::program::Place;
 use crate::target::sparse::{Adder, SparsePlace};
 
@@ -20,6 +20,7 @@ pub const KEYS: &[&str] = &[
     "bloom_bits",
     "bloom_hashes",
     "pass_latency",
+    "cpu_latency",
     "result_timeout",
     "records",
     "fails",
@@ -54,6 +55,8 @@ pub struct Settings {
     pub bloom_hashes: u32,
     /// Time of one pass through the pipeline.
     pub latency: Time,
+    /// Time that the switch's CPU takes for a packet.
+    pub cpu_latency: Time,
     /// After how long a result is sent again for the first time.
     pub result_timeout: Time,
     /// Numbers of a worker that are remembered.
@@ -111,6 +114,8 @@ impl Settings {
         // A pass through a switch's pipeline takes some hundred nanoseconds; the paper has no figure. Where time passes by
         // itself it is what the host takes.
         let latency = span(section, "pass_latency", "400ns", 0)?;
+        // §5.6: the CPU "may introduce extra delay". From the pipeline over PCIe to a process and back; ours, no figure in the paper.
+        let cpu_latency = span(section, "cpu_latency", "20us", 0)?;
         let result_timeout = span(section, "result_timeout", "1ms", 1)?;
         let records = range(section, "records", 4096, 1, 1 << 20)?;
         if records < known.window {
@@ -122,18 +127,42 @@ impl Settings {
             )));
         }
         let failing = Failing::read(section, place)?;
-        let filters = if writes == Writes::Bloom { u64::from(bloom_bits).div_ceil(8) } else { 0 };
-        let jobs = u64::from(known.sparse.jobs());
-        let resources = Resources::of(u64::from(hot) * jobs, adder.bytes(), filters * jobs);
-        let latency = if place.real_time { 0 } else { latency };
-        Ok(Settings { adder, writes, bloom_bits, bloom_hashes, latency, result_timeout, records, resources, failing })
+        let resources = Resources::of(&Layouts {
+            hot,
+            jobs: known.sparse.jobs().into(),
+            registers: known.layout.registers(),
+            tables: adder.bytes(),
+            workers: known.sparse.workers(),
+            window: known.window,
+            writes,
+            bloom_bits,
+        });
+        let (latency, cpu_latency) = if place.real_time { (0, 0) } else { (latency, cpu_latency) };
+        Ok(Settings {
+            adder,
+            writes,
+            bloom_bits,
+            bloom_hashes,
+            latency,
+            cpu_latency,
+            result_timeout,
+            records,
+            resources,
+            failing,
+        })
+    }
+
+    /// What asking the CPU adds to the answer to a packet: in the mode of the paper its records are there, and only packets
+    /// that say that they were resent are looked up (LIBRA §3.6: "Our current implement relies on local CPUs").
+    pub(super) fn look_up(&self, attempt: u8) -> Time {
+        if self.writes == Writes::Paper && attempt > 0 { self.cpu_latency } else { 0 }
     }
 }
 
-/// Hot parameters of a job, if they fit its part of the memory: equal parts (LIBRA §6, "Multi-tenant training"). 1 MB is
-/// 5 % of a switch's 20 MB, the most that the paper gives to registers (§5.1). `MB` is 10^6 and `MiB` 2^20 bytes.
+/// Hot parameters of a job, if they fit its part of the memory: equal parts (LIBRA §6, "Multi-tenant training"). 1 MiB is
+/// 5 % of a switch's 20 MiB, the most that the paper gives to registers (§5.1). `MB` is 10^6 and `MiB` 2^20 bytes.
 fn fits(section: &mut Section, known: &SparsePlace) -> Result<u32> {
-    let memory: Size = section.get("memory", "1MB")?;
+    let memory: Size = section.get("memory", "1MiB")?;
     let (jobs, hot) = (u64::from(known.sparse.jobs()).max(1), known.sparse.hot().len());
     let each = memory.bits() / 8 / jobs / PARAMETER_BYTES;
     if each < u64::from(hot) {
