@@ -336,9 +336,7 @@ impl Simulation {
             }
         }
         for (name, n) in self.server.counters() {
-            let own = name.starts_with("controller.");
-            let name = if own { name.to_owned() } else { format!("server.{name}") };
-            *self.counters.device.entry(name).or_default() += n;
+            *self.counters.device.entry(name.to_owned()).or_default() += n;
         }
         self.counters.acks_sent = self.host.acks_sent;
         self.counters.acks_received = self.host.acks_received;

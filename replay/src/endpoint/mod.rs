@@ -140,7 +140,10 @@ pub trait Endpoint: Send {
         None
     }
 
-    /// What it counted, for the manifest.
+    /// It worked for so long, by a clock: told at the end of runs in real time.
+    fn worked(&mut self, _time: Time) {}
+
+    /// What it counted, by its name in the manifest.
     fn counters(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }

@@ -429,6 +429,10 @@ impl Endpoint for PsAndController {
         self.server.unfinished().or(none.filter(|_| self.controller.change.is_some()))
     }
 
+    fn worked(&mut self, time: Time) {
+        self.server.worked(time);
+    }
+
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut counters = self.server.counters();
         counters.extend(self.controller.counters());

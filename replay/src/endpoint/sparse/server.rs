@@ -300,16 +300,20 @@ impl Endpoint for SparseServer {
         ))
     }
 
+    fn worked(&mut self, time: Time) {
+        self.service.worked(time);
+    }
+
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let Counts { packets, duplicates, results, results_resent, queue_max } = self.counts;
         vec![
-            ("busy_ns", (self.service.busy() / NS) as u64),
-            ("packets", packets),
-            ("pairs", self.service.pairs()),
-            ("duplicates", duplicates),
-            ("results", results),
-            ("results_resent", results_resent),
-            ("queue_max", queue_max),
+            ("server.busy_ns", (self.service.busy() / NS).max(0) as u64),
+            ("server.packets", packets),
+            ("server.pairs", self.service.pairs()),
+            ("server.duplicates", duplicates),
+            ("server.results", results),
+            ("server.results_resent", results_resent),
+            ("server.queue_max", queue_max),
         ]
     }
 }
