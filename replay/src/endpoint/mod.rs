@@ -80,6 +80,11 @@ pub trait Endpoint: Send {
     /// When it wants to send without being asked.
     fn next_wake(&self) -> Time;
 
+    /// May it want to send without being asked, or to look after the network? Of a server: workers always may.
+    fn has_timers(&self) -> bool {
+        false
+    }
+
     /// Does what arrives change what it sends? If not, it may be asked ahead of time or late, and its frames
     /// are the same.
     fn reacts(&self) -> bool;

@@ -394,6 +394,10 @@ struct PsAndController {
 }
 
 impl Endpoint for PsAndController {
+    fn has_timers(&self) -> bool {
+        true
+    }
+
     fn next_wake(&self) -> Time {
         self.server.next_wake()
     }

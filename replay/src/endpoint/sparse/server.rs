@@ -261,6 +261,10 @@ impl SparseServer {
 }
 
 impl Endpoint for SparseServer {
+    fn has_timers(&self) -> bool {
+        true
+    }
+
     fn next_wake(&self) -> Time {
         self.next_due().min(self.results.next_timer())
     }
