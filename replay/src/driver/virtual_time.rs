@@ -592,13 +592,13 @@ impl Simulation {
         }
         for delivery in self.host.deliveries.drain(..) {
             let (mut row, frame) = (delivery.row, delivery.frame);
-            let payload = self.pool.payload(&frame);
-            let verdict = self.ledger.received(row.packet, row.count, row.newest_seq, self.kind.values(payload));
+            let values = self.kind.values(self.pool.payload(&frame));
+            let verdict = self.ledger.received(row.packet, row.count, row.newest_seq, values);
             if matches!(frame.kind, Kind::Update | Kind::Result) {
                 row.sum_ok = verdict;
                 self.counters.packets_received += 1;
                 self.counters.bytes_received += u64::from(row.bytes);
-                let elements = self.kind.elements(self.pool.payload(&frame)) * u64::from(row.count);
+                let elements = (values.len() / self.kind.element_bytes(row.packet)) as u64 * u64::from(row.count);
                 self.counters.reached_server(row.t_recv, elements);
                 self.counters.sums_ok += u64::from(verdict == SumOk::Yes);
                 self.counters.sums_wrong += u64::from(verdict == SumOk::No);

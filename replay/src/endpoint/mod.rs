@@ -274,9 +274,9 @@ pub trait WorkerKind: Named + Sync {
         olaf::gradients(payload)
     }
 
-    /// How many gradients a payload has.
-    fn elements(&self, payload: &[u8]) -> u64 {
-        self.values(payload).len() as u64 / 4
+    /// How many bytes of these [`values`](Self::values) are one gradient, in a packet.
+    fn element_bytes(&self, _packet: PacketId) -> usize {
+        4
     }
 
     /// Does it train in iterations, and wait for results?

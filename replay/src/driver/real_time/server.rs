@@ -99,10 +99,11 @@ impl<'a> ServerRole<'a> {
         for delivery in self.host.deliveries.drain(..) {
             let (mut row, frame) = (delivery.row, delivery.frame);
             let payload = self.pool.payload(&frame);
-            row.digest = Some(digest(self.facts.kind.values(payload)));
+            let values = self.facts.kind.values(payload);
+            row.digest = Some(digest(values));
             self.packets += 1;
             self.counters.bytes_received += u64::from(row.bytes);
-            let elements = self.facts.kind.elements(payload) * u64::from(row.count);
+            let elements = (values.len() / self.facts.kind.element_bytes(row.packet)) as u64 * u64::from(row.count);
             self.counters.reached_server(row.t_recv, elements);
             self.counters.accepted += u64::from(row.accepted);
             self.rows.received(&row, self.pool.frame(&frame))?;

@@ -94,10 +94,9 @@ macro_rules! speaks_libra {
             libra::pairs(payload)
         }
 
-        fn elements(&self, payload: &[u8]) -> u64 {
-            let cold = Header::parse(payload).is_some_and(|header| header.is_cold());
-            let size = if cold { COLD_PAIR } else { libra::HOT_PAIR };
-            (libra::pairs(payload).len() / size) as u64
+        // A packet has the sequence number of its header.
+        fn element_bytes(&self, packet: PacketId) -> usize {
+            if packet.seq() & 1 == 1 { COLD_PAIR } else { libra::HOT_PAIR }
         }
 
         fn server_keys(&self) -> &'static [&'static str] {

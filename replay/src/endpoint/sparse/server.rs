@@ -150,7 +150,7 @@ impl SparseServer {
     /// take no time.
     fn push(&mut self, header: &Header, frame: &Frame, pool: &Pool, host: &mut Host) {
         let (worker, number) = (frame.worker as usize, header.seq >> 1);
-        let pairs = libra::pairs(pool.payload(frame));
+        let pairs = &pool.payload(frame)[HEADER..];
         let accepted = self.seen[worker].first(number);
         let job = &mut self.jobs[usize::from(header.job)];
         match (accepted, self.asynchronous) {
