@@ -6,6 +6,7 @@
 mod gate;
 mod open_loop;
 mod retransmit;
+mod roster;
 pub(crate) mod rounds;
 mod sender;
 pub mod server;

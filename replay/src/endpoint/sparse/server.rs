@@ -17,14 +17,14 @@ use std::collections::VecDeque;
 
 use pktgen_generator::Result;
 use pktgen_generator::config::Section;
-use pktgen_generator::record::{Received, SumOk};
+use pktgen_generator::record::Received;
 use pktgen_generator::time::{NEVER, NS, Time};
 use pktgen_generator::topology::NodeId;
 use pktgen_generator::wire::libra::{self, COLD_PAIR, HEADER, Header};
 
 use super::reliable::{self, Reliable};
 use super::seen::Seen;
-use crate::endpoint::{Delivery, Endpoint, Facts, Host};
+use crate::endpoint::{Delivery, Endpoint, Facts, Host, roster};
 use crate::frame::{BURST, Frame, Kind, Pool};
 use jobs::Job;
 use outbound::Outbound;
@@ -160,25 +160,10 @@ impl SparseServer {
         }
         let taken = if accepted { pairs.len() / COLD_PAIR } else { 0 };
         self.serve_packet(frame.t, taken, Due::Ack(frame.worker, header.seq));
-        host.deliveries.push(Delivery { row: self.row(frame, accepted), frame: *frame });
-    }
-
-    fn row(&self, frame: &Frame, accepted: bool) -> Received {
-        Received {
-            t_recv: frame.t,
-            packet: frame.packet,
-            cluster: frame.cluster,
-            newest_worker: frame.packet.worker(),
-            newest_seq: frame.packet.seq(),
-            newest_gen: 0,
-            count: 1,
-            bytes: u32::from(frame.len),
-            reward: None,
-            accepted,
-            sum_ok: SumOk::Unknown,
-            node: self.outbound.node,
-            digest: None,
-        }
+        host.deliveries.push(Delivery {
+            row: Received { accepted, ..roster::received(frame, self.outbound.node) },
+            frame: *frame,
+        });
     }
 
     /// Answers a pull with what the sums are now, which is what they are when its turn comes.
