@@ -89,17 +89,7 @@ fn plan(section: &mut Section) -> Result<Plan> {
             section.place("scale")
         )));
     }
-    let hot_from: String = section.get("hot_from", "exact")?;
-    let hot_from = match hot_from.as_str() {
-        "exact" => HotFrom::Exact,
-        "sample" => HotFrom::Sample,
-        other => {
-            return Err(Error::config(format!(
-                "{}: hot parameters are not known from \"{other}\"; there are: exact, sample",
-                section.place("hot_from")
-            )));
-        }
-    };
+    let hot_from = section.choose("hot_from", "exact", &[("exact", HotFrom::Exact), ("sample", HotFrom::Sample)])?;
     let Shape { model, curve, .. } = shape;
     let plan = Plan {
         model,

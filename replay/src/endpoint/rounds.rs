@@ -24,7 +24,7 @@ use crate::frame::{BURST, Frame, Kind, Pool};
 
 pub(super) use content::Contributions;
 pub(super) use layout::{Layout, Scaling, read_scale, read_scaling};
-pub(super) use settings::{Settings, dense_of, read_count, read_span};
+pub(super) use settings::{Settings, dense_of, read_span};
 use worker::{Arrived, Worker};
 
 /// The node of a frame that is for all workers of its job.
