@@ -219,6 +219,23 @@ impl Section {
     }
 }
 
+/// Lists of keys in one; `N` is how many they are altogether, which is checked when this is compiled.
+pub const fn joined<const N: usize>(lists: &[&[&'static str]]) -> [&'static str; N] {
+    let mut all = [""; N];
+    let (mut n, mut list) = (0, 0);
+    while list < lists.len() {
+        let mut i = 0;
+        while i < lists[list].len() {
+            all[n] = lists[list][i];
+            n += 1;
+            i += 1;
+        }
+        list += 1;
+    }
+    assert!(n == N, "lists of keys have another length together");
+    all
+}
+
 macro_rules! from_text {
     ($($type:ty),*) => {$(
         impl FromValue for $type {
@@ -284,6 +301,12 @@ impl FromValue for String {
 mod tests {
     use super::*;
     use crate::time::SECOND;
+
+    #[test]
+    fn lists_are_joined_in_order() {
+        const ALL: [&str; 3] = joined(&[&["a"], &[], &["b", "c"]]);
+        assert_eq!(ALL, ["a", "b", "c"]);
+    }
 
     #[test]
     fn names_and_ranges_are_checked() {

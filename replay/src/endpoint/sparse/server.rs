@@ -16,7 +16,7 @@ mod tests;
 use std::collections::VecDeque;
 
 use pktgen_generator::Result;
-use pktgen_generator::config::Section;
+use pktgen_generator::config::{Section, joined};
 use pktgen_generator::record::Received;
 use pktgen_generator::time::{NEVER, NS, Time};
 use pktgen_generator::topology::NodeId;
@@ -32,8 +32,7 @@ use results::{Ready, Results};
 use service::Service;
 
 /// The keys of `[endpoint]` that [`open`] reads.
-pub(in crate::endpoint) const KEYS: &[&str] =
-    &[service::KEYS[0], service::KEYS[1], reliable::KEYS[0], reliable::KEYS[1]];
+pub(in crate::endpoint) const KEYS: [&str; 4] = joined(&[&service::KEYS, &reliable::KEYS]);
 
 /// Reads the server's keys. Workers of `asynchronous` runs pull; others get results when all have ended an iteration.
 pub(in crate::endpoint) fn open(section: &mut Section, facts: &Facts, asynchronous: bool) -> Result<SparseServer> {
