@@ -109,7 +109,8 @@ impl Sparse {
     }
 
     /// How often which sparse parameter is updated.
-    pub fn curve(&self) -> &Curve {
+    #[cfg(test)]
+    pub(crate) fn curve(&self) -> &Curve {
         &self.curve
     }
 
