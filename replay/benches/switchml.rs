@@ -4,7 +4,6 @@
 //! A switch with six 100 Gbit/s ports gets 68 million of these packets/s (1076 bytes, 24 more on the line), which are
 //! 17.5·10⁹ additions; one core is far below that, and a run in virtual time does not mind.
 
-
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pktgen_generator::config::Section;
 use pktgen_generator::record::PacketId;
