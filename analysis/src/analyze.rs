@@ -9,7 +9,7 @@ use pktgen_generator::record::{Balance, Manifest, Validity};
 use serde::Serialize;
 
 use crate::age::{AgeOf, Ages};
-use crate::fates::{self, Fates, is_update};
+use crate::fates::{self, Fates, has_sums_by_key, is_update};
 use crate::goal::Goal;
 use crate::line::Line;
 use crate::metric::{METRICS, findings};
@@ -71,7 +71,9 @@ impl Analysis {
     /// Resolves `run`.
     pub fn new(run: RunData, options: Options) -> Result<Analysis> {
         let resolve = |records: Records| -> Result<Resolved> {
-            let fates = Fates::resolve(&records);
+            // Of a run in which no sum began only the counters say so.
+            let by_key = run.manifest.counters.device.contains_key("counted_twice");
+            let fates = Fates::resolve_as(&records, by_key || has_sums_by_key(&records));
             let aged = run.rounds.is_none();
             let ages = aged.then(|| Ages::compute(&records, &fates, options.age_of)).transpose()?;
             Ok(Resolved { records, fates, ages })

@@ -46,8 +46,6 @@ pub struct Fates {
     pub device_latency_ps: Vec<i64>,
     /// Deliveries of a packet that had been delivered before.
     pub duplicates: u64,
-    /// Copies that a network made of a packet and a device dropped, or added once more.
-    pub copies: u64,
     /// Statements of the records that contradict each other, in updates.
     pub contradictions: u64,
 }
@@ -55,7 +53,12 @@ pub struct Fates {
 impl Fates {
     /// Resolves the fates of `records`.
     pub fn resolve(records: &Records) -> Fates {
-        let mut resolver = Resolver::new(records);
+        Fates::resolve_as(records, has_sums_by_key(records))
+    }
+
+    /// The same of a run that is known to sum by key, or not to: see `Resolver::by_key`.
+    pub fn resolve_as(records: &Records, by_key: bool) -> Fates {
+        let mut resolver = Resolver::new(records, by_key);
         resolver.read_books(records);
         resolver.read_received(records);
         resolver.fates
@@ -149,12 +152,11 @@ pub fn is_update(cluster: u16) -> bool {
     cluster != NO_CLUSTER
 }
 
-/// Networks make copies: a drop for one of these reasons says nothing of the original.
-fn may_be_copy(fate: Fate) -> bool {
-    matches!(
-        fate,
-        Fate::Dropped(Reason::Duplicate | Reason::Fault | Reason::QueueFull | Reason::TableFull | Reason::Inactive)
-    )
+/// Do the books tell of sums by key? Those are opened by a packet that is merged into itself.
+pub fn has_sums_by_key(records: &Records) -> bool {
+    let books = &records.books;
+    let itself = books.packet_in.iter().zip(&books.packet_out).zip(&books.action);
+    itself.into_iter().any(|((packet, out), action)| packet == out && *action == Action::Merged as u8)
 }
 
 /// How far a packet has come.
@@ -179,13 +181,13 @@ struct Resolver {
     next: Vec<u32>,
     /// Where and when each packet arrived at the device that has it now.
     arrival: Vec<Option<(u16, i64)>>,
-    /// Sums are by key: they are opened by a packet that is merged into itself.
+    /// Sums are by key: networks may copy its packets, and a drop that may be of a copy says nothing of the original.
     by_key: bool,
     fates: Fates,
 }
 
 impl Resolver {
-    fn new(records: &Records) -> Resolver {
+    fn new(records: &Records, by_key: bool) -> Resolver {
         let sent = &records.sent;
         let n = sent.worker.len();
         let mut index = index::with_room(n);
@@ -204,7 +206,7 @@ impl Resolver {
             last: (0..n as u32).collect(),
             next: vec![NOWHERE; n],
             arrival: vec![None; n],
-            by_key: false,
+            by_key,
             fates,
         }
     }
@@ -262,14 +264,14 @@ impl Resolver {
     fn merge(&mut self, packet: usize, other: Option<usize>) {
         self.revive(packet);
         match other {
-            Some(other) if other == packet => self.by_key = true,
+            Some(other) if other == packet => {}
             Some(other) if self.state[packet] == State::Open && self.state[other] == State::Open => {
                 self.next[self.last[other] as usize] = self.first[packet];
                 self.last[other] = self.last[packet];
                 self.state[packet] = State::Joined;
             }
             // A copy that the device did not take for one.
-            Some(_) if self.by_key => self.fates.copies += 1,
+            Some(_) if self.by_key => {}
             Some(_) => self.fates.contradictions += 1,
             // The unknown id was counted when it was looked up.
             None => {}
@@ -289,19 +291,20 @@ impl Resolver {
 
     /// What was dropped may have been a copy: then the packet itself goes on.
     fn revive(&mut self, packet: usize) {
-        if self.state[packet] == State::Ended && may_be_copy(self.fates.fate[packet]) {
+        if self.state[packet] == State::Ended && self.may_be_copy(self.fates.fate[packet]) {
             self.state[packet] = State::Open;
-            self.fates.copies += 1;
         }
+    }
+
+    fn may_be_copy(&self, fate: Fate) -> bool {
+        self.by_key && matches!(fate, Fate::Dropped(reason) if reason.may_be_copy())
     }
 
     fn end(&mut self, packet: usize, fate: Fate) {
         if self.state[packet] == State::Open {
             self.settle(packet, fate);
             self.state[packet] = State::Ended;
-        } else if may_be_copy(fate) {
-            self.fates.copies += 1;
-        } else {
+        } else if !self.may_be_copy(fate) {
             self.fates.contradictions += 1;
         }
     }

@@ -118,6 +118,29 @@ fn contradictions_are_counted() {
 }
 
 #[test]
+fn only_sums_by_key_have_copies() {
+    let mut story = Story::new();
+    story.sent(1, 0, Some(0), 0).sent(2, 0, Some(0), 0);
+    // Dropped, then received; received, then dropped; dropped, then merged.
+    for tell in [
+        &(|s: &mut Story| _ = s.dropped(1, 0, 1, Reason::QueueFull).received(2, 1, 0, 1)) as &dyn Fn(&mut Story),
+        &|s| _ = s.queued(1, 0, 2).merged(2, 0, 1, 2).dropped(3, 0, 1, Reason::Duplicate),
+        &|s| _ = s.queued(1, 0, 2).dropped(2, 0, 1, Reason::TableFull).merged(3, 0, 1, 2),
+    ] {
+        let mut story = story.clone();
+        tell(&mut story);
+        assert_eq!(Fates::resolve(&story.records).balance().unknown, 1);
+        assert_eq!(Fates::resolve_as(&story.records, true).balance().unknown, 0);
+    }
+    // A sum that begins later says it of the packets before, too; what is no copy stays a contradiction.
+    story.dropped(1, 0, 1, Reason::QueueFull).merged(2, 0, 1, 1).merged(3, 0, 2, 2).received(4, 1, 0, 0);
+    let fates = Fates::resolve(&story.records);
+    assert_eq!((fates.fate, fates.contradictions), (vec![DeliveredAlone, InFlight], 0));
+    story.dropped(5, 0, 2, Reason::NoRoute).merged(6, 0, 2, 2).received(7, 2, 0, 0);
+    assert_eq!(Fates::resolve(&story.records).contradictions, 1);
+}
+
+#[test]
 fn balances_differ_by_every_entry() {
     let a = Balance { sent: 5, retransmitted: 1, dropped: [("no_route".to_owned(), 2)].into(), ..Default::default() };
     let b = Balance { sent: 7, dropped: [("malformed".to_owned(), 3)].into(), ..Default::default() };

@@ -1,59 +1,32 @@
 //! What the shipped configs show, read from the report that users read.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-/// Medians by variant, value of the axis and metric.
-type Medians = BTreeMap<(String, String, String), f64>;
+mod figures;
+use figures::{Medians, report, values};
 
 const TABLE_1: &[&str] = &[
     "sweep.seeds=\"1..10\"",
     "report.metrics=[\"loss\",\"aom_cut/cluster\",\"aom_cut/worker\",\"balance_unknown\",\"sums_wrong\"]",
 ];
 
-/// From a report of `config` with some keys set.
-fn report(config: &str, axis: &str, set: &[&str]) -> Medians {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/olaf").join(config);
-    let out = folder.path().join("out");
-    let output = Command::new(env!("CARGO_BIN_EXE_pktgen"))
-        .args(["-q", "replay", &config.display().to_string(), "--out", &out.display().to_string()])
-        .args(set.iter().flat_map(|set| ["--set", set]))
-        .output()
-        .expect("the binary runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let model: Value = serde_json::from_slice(&fs::read(out.join("report.json")).expect("a report")).expect("JSON");
-    assert_eq!(model["verdict"]["valid"], Value::Bool(true));
-    let columns: Vec<_> = model["columns"].as_array().expect("columns").iter().map(|c| text(&c["key"])).collect();
-    let mut all = BTreeMap::new();
-    for row in model["rows"].as_array().expect("rows") {
-        for (key, cell) in columns.iter().zip(row["cells"].as_array().expect("cells")) {
-            if let Some(median) = cell["ours"]["median"].as_f64() {
-                let labels = &row["labels"];
-                let at = labels[axis].as_str().unwrap_or_default().to_owned();
-                all.insert((text(&labels["variant"]), at, key.clone()), median);
-            }
-        }
-    }
-    all
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().expect("a text").to_owned()
-}
-
-fn get(all: &Medians, variant: &str, rate: &str, metric: &str) -> f64 {
-    all[&(variant.to_owned(), rate.to_owned(), metric.to_owned())]
+/// The median of the only row of a variant with this label.
+fn get(all: &Medians, variant: &str, label: &str, metric: &str) -> f64 {
+    let variant = format!("variant={variant}");
+    let parts = [variant.as_str(), label];
+    let found = values(all, if label.is_empty() { &parts[..1] } else { &parts }, metric);
+    assert_eq!(found.len(), 1, "{variant} {label} {metric}");
+    found[0]
 }
 
 #[test]
 fn unlike_workers_show_table_1() {
-    let all = report("table1.toml", "topology.rate", TABLE_1);
-    let get = |variant, rate, metric| get(&all, variant, rate, metric);
+    let all = report("olaf/table1.toml", TABLE_1);
+    let get = |variant, rate, metric| get(&all, variant, &format!("topology.rate={rate}"), metric);
     assert!((get("FIFO", "40Gbps", "loss") - 0.558).abs() <= 0.03);
     assert!((get("FIFO", "20Gbps", "loss") - 0.743).abs() <= 0.03);
     for (rate, cluster, worker) in [("40Gbps", 0.45, 0.55), ("20Gbps", 0.55, 0.65)] {
@@ -67,15 +40,14 @@ fn unlike_workers_show_table_1() {
     }
     assert!(
         all.iter()
-            .all(|((_, _, metric), value)| !["balance_unknown", "sums_wrong"].contains(&metric.as_str())
-                || *value == 0.0)
+            .all(|((_, metric), value)| !["balance_unknown", "sums_wrong"].contains(&metric.as_str()) || *value == 0.0)
     );
 }
 
 #[test]
 fn a_bursty_source_shows_table_1() {
-    let all = report("table1-bursts.toml", "topology.rate", TABLE_1);
-    let get = |variant, rate, metric| get(&all, variant, rate, metric);
+    let all = report("olaf/table1-bursts.toml", TABLE_1);
+    let get = |variant, rate, metric| get(&all, variant, &format!("topology.rate={rate}"), metric);
     assert!((get("FIFO", "40Gbps", "loss") - 0.558).abs() <= 0.03);
     assert!((get("FIFO", "20Gbps", "loss") - 0.743).abs() <= 0.03);
     for rate in ["40Gbps", "20Gbps"] {
@@ -124,7 +96,7 @@ fn slower_outputs_aggregate_more() {
 
 #[test]
 fn ten_clusters_behind_three_switches_show_table_2() {
-    let all = report("table2.toml", "", &["sweep.seeds=\"1..6\""]);
+    let all = report("olaf/table2.toml", &["sweep.seeds=\"1..6\""]);
     let get = |variant, metric| get(&all, variant, "", metric);
     assert!((get("FIFO", "loss") - 0.875).abs() <= 0.02);
     assert!(get("Olaf", "loss") <= 0.07);
@@ -138,7 +110,7 @@ fn ten_clusters_behind_three_switches_show_table_2() {
 
 #[test]
 fn unlike_periods_show_the_order_of_table_3() {
-    let all = report("table3.toml", "", &["sweep.seeds=\"1..6\""]);
+    let all = report("olaf/table3.toml", &["sweep.seeds=\"1..6\""]);
     let get = |variant, metric| get(&all, variant, "", metric);
     assert!(get("FIFO", "loss") > get("Olaf", "loss") && get("Olaf", "loss") > get("Olaf_TC", "loss"));
     // As the notes say: transmission control does not narrow the gap between the groups here.
@@ -154,19 +126,23 @@ fn chance_frees_workers_that_lock_each_other_out() {
         "sweep.axes.topology.root_rate=[\"1Mbps\"]",
         "sweep.axes.topology.leaf_rates=[[\"8Mbps\",\"8Mbps\"]]",
     ];
-    let all = report("table3-search.toml", "schedule.jitter", &set);
-    let fairness = |variant| get(&all, variant, "0.0", "aom_fairness/worker");
+    let all = report("olaf/table3-search.toml", &set);
+    let fairness = |variant| get(&all, variant, "schedule.jitter=0.0", "aom_fairness/worker");
     assert!(fairness("Olaf") < 0.2, "{}", fairness("Olaf"));
     assert!(fairness("TC 400 ms, 1/dT") > 0.7, "{}", fairness("TC 400 ms, 1/dT"));
 }
 
 #[test]
 fn a_wider_switch_lowers_the_age_of_its_own_group_only() {
-    let all = report("figure10.toml", "topology.alpha", &["sweep.seeds=\"1..3\""]);
+    let all = report("olaf/figure10.toml", &["sweep.seeds=\"1..3\""]);
     for flow in ["cluster", "worker"] {
         let group = |name: &str| -> Vec<f64> {
             let at = ["0.1", "0.2", "0.4", "0.6", "0.8", "1.0"];
-            at.iter().map(|alpha| get(&all, "Olaf_TC", alpha, &format!("aom_mean/{flow}/{name}"))).collect()
+            at.iter()
+                .map(|alpha| {
+                    get(&all, "Olaf_TC", &format!("topology.alpha={alpha}"), &format!("aom_mean/{flow}/{name}"))
+                })
+                .collect()
         };
         assert!(group("S1").windows(2).all(|w| w[1] < w[0]), "{flow}: {:?}", group("S1"));
         let s2 = group("S2");
@@ -179,8 +155,8 @@ fn a_wider_switch_lowers_the_age_of_its_own_group_only() {
 fn olaf_reaches_the_goal_sooner_and_the_more_so_the_slower_the_output() {
     for timeout in ["2.0", "1000.0"] {
         let axis = format!("sweep.axes.endpoint.timeout_rtts=[{timeout}]");
-        let all = report("figure7.toml", "topology.rate", &["sweep.seeds=\"1..4\"", &axis]);
-        let speedup = |rate: &&str| get(&all, "Olaf", rate, "speedup");
+        let all = report("olaf/figure7.toml", &["sweep.seeds=\"1..4\"", &axis]);
+        let speedup = |rate: &&str| get(&all, "Olaf", &format!("topology.rate={rate}"), "speedup");
         let speedups: Vec<f64> = ["40Gbps", "30Gbps", "20Gbps", "10Gbps", "5Gbps"].iter().map(speedup).collect();
         assert!(speedups[0] > 1.0 && speedups.windows(2).all(|w| w[1] > w[0]), "{timeout}: {speedups:?}");
     }

@@ -27,6 +27,7 @@ pub mod study;
 pub mod time;
 pub mod topology;
 pub mod trace;
+pub mod training;
 pub mod units;
 pub mod wire;
 pub mod workload;

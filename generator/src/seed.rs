@@ -67,6 +67,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_unit_is_the_upper_53_bits() {
+        let (mut stream, mut bits) = (Seed(3).stream("test", 0, 0), Seed(3).stream("test", 0, 0));
+        for _ in 0..1000 {
+            assert_eq!(unit(&mut stream), (bits.next_u64() >> 11) as f64 / (1u64 << 53) as f64);
+        }
+    }
+
+    #[test]
     fn streams_differ_by_name_number_and_seed_and_repeat() {
         let draw = |seed: u64, name: &str, a, b| Seed(seed).stream(name, a, b).next_u64();
         let all = [

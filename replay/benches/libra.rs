@@ -44,17 +44,10 @@ fn program(sparse: &Arc<Sparse>, add: &str) -> Box<dyn Program> {
         max_recirculations: 1,
     };
     let place = Place {
-        node: 0,
         routes: Arc::new((0..WORKERS as u16).collect()),
-        workers: Arc::new(Population::regular(1, WORKERS)),
-        group_ports: Arc::new(Vec::new()),
-        server: 0,
-        jobs: Arc::new(vec![job]),
         sparse: Some(known),
         aggregators: Arc::new(vec![0]),
-        frame_bytes: HOT_FRAME_MAX,
-        real_time: false,
-        udp_checksum: false,
+        ..Place::bare(0, Population::regular(1, WORKERS), vec![job], HOT_FRAME_MAX)
     };
     let kind = PROGRAMS.iter().find(|kind| kind.name() == "libra").expect("registered");
     kind.open(&mut Section::of("target", &[("add", add.into())]), place).expect("valid")

@@ -4,8 +4,6 @@
 //! A switch with six 100 Gbit/s ports gets 68 million of these packets/s (1076 bytes, 24 more on the line), which are
 //! 17.5·10⁹ additions; one core is far below that, and a run in virtual time does not mind.
 
-use std::sync::Arc;
-
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pktgen_generator::config::Section;
 use pktgen_generator::record::PacketId;
@@ -33,19 +31,8 @@ fn program() -> Box<dyn Program> {
     let source = |i: u8| Contributor { id: i, worker: Some(u32::from(i)), workers: 1 };
     let ports: Vec<u16> = (0..u16::from(WORKERS)).collect();
     let job = JobPlace { sources: (0..WORKERS).map(source).collect(), own: None, ports: ports.clone(), port_of: ports };
-    let place = Place {
-        node: 0,
-        routes: Arc::new(Vec::new()),
-        workers: Arc::new(Population::regular(1, u32::from(WORKERS))),
-        group_ports: Arc::new(Vec::new()),
-        server: 0,
-        jobs: Arc::new(vec![job]),
-        sparse: None,
-        aggregators: Arc::default(),
-        frame_bytes: frame_bytes(VALUES),
-        real_time: false,
-        udp_checksum: false,
-    };
+    let workers = Population::regular(1, u32::from(WORKERS));
+    let place = Place::bare(0, workers, vec![job], frame_bytes(VALUES));
     let kind = PROGRAMS.iter().find(|kind| kind.name() == "switchml").expect("registered");
     kind.open(&mut Section::of("target", &[]), place).expect("valid")
 }

@@ -28,19 +28,9 @@ const BYTES: usize = frame_bytes(GRADIENTS);
 
 fn program() -> Box<dyn Program> {
     let sources = (0..SOURCES).map(|id| Contributor { id: id as u8, worker: Some(id), workers: 1 }).collect();
-    let place = Place {
-        node: 0,
-        routes: Arc::new(vec![NO_PORT]),
-        workers: Arc::new(Population::regular(1, SOURCES)),
-        group_ports: Arc::new(Vec::new()),
-        server: 0,
-        jobs: Arc::new(vec![JobPlace { sources, own: None, ports: vec![0, 1, 2, 3], port_of: Vec::new() }]),
-        sparse: None,
-        aggregators: Arc::default(),
-        frame_bytes: BYTES,
-        real_time: false,
-        udp_checksum: false,
-    };
+    let job = JobPlace { sources, own: None, ports: vec![0, 1, 2, 3], port_of: Vec::new() };
+    let bare = Place::bare(0, Population::regular(1, SOURCES), vec![job], BYTES);
+    let place = Place { routes: Arc::new(vec![NO_PORT]), ..bare };
     let mut section = Section::of("target", &[("chip", "none".into())]);
     let kind = find(PROGRAMS, "program", "trio_ml", "target.program").expect("it is registered");
     kind.open(&mut section, place).expect("the place is right")

@@ -11,6 +11,6 @@ mod sweep;
 mod value;
 
 pub use document::{Document, Origin, SECTIONS};
-pub use section::{FromValue, Section};
+pub use section::{FromValue, Section, joined};
 pub use sweep::{Run, Sweep};
 pub use value::{Entry, Table, Value};

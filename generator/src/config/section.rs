@@ -1,8 +1,12 @@
 //! A section of an experiment file, read key by key.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
 use super::document::Origin;
 use super::value::{Entry, Table, Value};
 use crate::registry::suggest;
+use crate::time::Time;
 use crate::units::{Rate, Size, Span};
 use crate::{Error, Result};
 
@@ -50,6 +54,39 @@ impl Section {
         let value = self.convert(key, &entry).map(Some);
         self.resolved.insert(key.to_owned(), entry);
         value
+    }
+
+    /// Reads `key`, or `default`, which must be one of these names; returns what the name is for.
+    pub fn choose<T: Clone>(&mut self, key: &str, default: &str, choices: &[(&str, T)]) -> Result<T> {
+        let name: String = self.get(key, default)?;
+        let found = choices.iter().find(|(choice, _)| *choice == name).map(|(_, value)| value.clone());
+        found.ok_or_else(|| {
+            let names: Vec<_> = choices.iter().map(|(choice, _)| *choice).collect();
+            let (place, near) = (self.place(key), suggest(&name, &names));
+            Error::config(format!("{place}: \"{name}\" is not known{near}; there are: {}", names.join(", ")))
+        })
+    }
+
+    /// Reads `key`, or `default`, which must be in `range`.
+    pub fn get_in<T: FromValue + PartialOrd + Display>(
+        &mut self,
+        key: &str,
+        default: impl Into<Value>,
+        range: RangeInclusive<T>,
+    ) -> Result<T> {
+        let value: T = self.get(key, default)?;
+        if range.contains(&value) {
+            return Ok(value);
+        }
+        let (least, most) = range.into_inner();
+        Err(Error::config(format!("{}: {value} is not from {least} to {most}", self.place(key))))
+    }
+
+    /// The same of a span.
+    pub fn get_span_in(&mut self, key: &str, default: &str, range: RangeInclusive<Time>) -> Result<Time> {
+        let (least, most) = range.into_inner();
+        let span = self.get_in(key, default, Span::from_ps(least)..=Span::from_ps(most))?;
+        Ok(span.ps())
     }
 
     /// Reads a list of texts or quantities, or `default`.
@@ -182,6 +219,23 @@ impl Section {
     }
 }
 
+/// Lists of keys in one; `N` is how many they are altogether, which is checked when this is compiled.
+pub const fn joined<const N: usize>(lists: &[&[&'static str]]) -> [&'static str; N] {
+    let mut all = [""; N];
+    let (mut n, mut list) = (0, 0);
+    while list < lists.len() {
+        let mut i = 0;
+        while i < lists[list].len() {
+            all[n] = lists[list][i];
+            n += 1;
+            i += 1;
+        }
+        list += 1;
+    }
+    assert!(n == N, "lists of keys have another length together");
+    all
+}
+
 macro_rules! from_text {
     ($($type:ty),*) => {$(
         impl FromValue for $type {
@@ -246,6 +300,32 @@ impl FromValue for String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::SECOND;
+
+    #[test]
+    fn lists_are_joined_in_order() {
+        const ALL: [&str; 3] = joined(&[&["a"], &[], &["b", "c"]]);
+        assert_eq!(ALL, ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn names_and_ranges_are_checked() {
+        let values = [("order", "randon".into()), ("n", 9u32.into()), ("share", 1.5.into()), ("wait", "3s".into())];
+        let mut section = Section::of("x", &values);
+        let orders = [("random", 1), ("reversed", 2)];
+        assert_eq!(section.choose("other", "reversed", &orders).unwrap(), 2);
+        assert_eq!(section.get_in("n", 1u32, 1..=9u32).unwrap(), 9);
+        assert_eq!(section.get_span_in("wait", "1s", 0..=3 * SECOND).unwrap(), 3 * SECOND);
+        let message = section.choose("order", "random", &orders).unwrap_err().to_string();
+        assert_eq!(message, "x.order: \"randon\" is not known, did you mean \"random\"?; there are: random, reversed");
+        let message = |result: Result<String>| result.unwrap_err().to_string();
+        let n = section.get_in("n", 1u32, 1..=8u32).map(|n| n.to_string());
+        assert_eq!(message(n), "x.n: 9 is not from 1 to 8");
+        let share = section.get_in("share", 0.5, 0.0..=1.0).map(|share: f64| share.to_string());
+        assert_eq!(message(share), "x.share: 1.5 is not from 0 to 1");
+        let wait = section.get_span_in("wait", "1s", SECOND..=2 * SECOND).map(|wait| wait.to_string());
+        assert_eq!(message(wait), "x.wait: 3s is not from 1s to 2s");
+    }
 
     #[test]
     fn allowed_keys_stay_in_the_resolved_whole() {

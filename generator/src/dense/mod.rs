@@ -11,8 +11,9 @@ pub mod fixed;
 pub mod models;
 pub mod straggler;
 
-use crate::seed::{Draws, Seed};
+use crate::seed::Seed;
 use crate::time::{HORIZON, MS, Time, too_late};
+use crate::training::{Crew, check_compute};
 use crate::{Error, Result};
 use straggler::{POINTS_MAX, Slowness, Stragglers};
 
@@ -118,12 +119,7 @@ impl Plan {
             let what = too_late("the end of a typical iteration", typical as f64, "lower workload.typical");
             return Err(("typical", what));
         }
-        let end = self.compute as f64 * (1.0 + self.compute_jitter) * f64::from(self.iterations);
-        if self.compute < 0 || end > HORIZON as f64 {
-            let keys = "lower workload.compute or workload.iterations";
-            return Err(("compute", too_late("the end of the last computation", end, keys)));
-        }
-        Ok(())
+        check_compute(self.compute, self.compute_jitter, self.iterations)
     }
 
     /// Packets of one worker over all iterations.
@@ -139,7 +135,7 @@ pub struct Dense {
     plan: Plan,
     blocks: u32,
     last: u16,
-    jitter: Draws,
+    crew: Crew,
     stragglers: Stragglers,
     content: content::Content,
 }
@@ -153,7 +149,14 @@ impl Dense {
             // Both are checked: at most as many as packets, and below the elements of a packet.
             blocks: plan.elements_total.div_ceil(elements) as u32,
             last: ((plan.elements_total - 1) % elements + 1) as u16,
-            jitter: seed.draws("dense.compute_jitter"),
+            crew: Crew {
+                jobs: plan.jobs,
+                workers_per_job: plan.workers_per_job,
+                iterations: plan.iterations,
+                compute: plan.compute,
+                compute_jitter: plan.compute_jitter,
+                jitter: seed.draws("dense.compute_jitter"),
+            },
             stragglers: Stragglers::new(plan.slowness, plan.workers_per_job, seed),
             content: content::Content::new(seed, usize::from(plan.elements_per_packet)),
             plan,
@@ -165,41 +168,14 @@ impl Dense {
         &self.plan.model
     }
 
-    /// Jobs.
-    pub fn jobs(&self) -> u16 {
-        self.plan.jobs
-    }
-
-    /// Workers of each job.
-    pub fn workers_per_job(&self) -> u32 {
-        self.plan.workers_per_job
-    }
-
-    /// Workers of all jobs: job `j` has the ids from `j · workers_per_job` on.
-    pub fn workers(&self) -> u32 {
-        u32::from(self.plan.jobs) * self.plan.workers_per_job
+    /// Its workers.
+    pub(crate) fn crew(&self) -> &Crew {
+        &self.crew
     }
 
     /// Gradients of a worker in an iteration that are not 0.
     pub fn nonzero(&self) -> u64 {
         (self.plan.elements_total as f64 * self.plan.density).round() as u64
-    }
-
-    /// The job of a worker.
-    #[inline]
-    pub fn job_of(&self, worker: u32) -> u16 {
-        (worker / self.plan.workers_per_job) as u16
-    }
-
-    /// Number of a worker within its job.
-    #[inline]
-    pub fn rank_of(&self, worker: u32) -> u32 {
-        worker % self.plan.workers_per_job
-    }
-
-    /// Iterations.
-    pub fn iterations(&self) -> u32 {
-        self.plan.iterations
     }
 
     /// Packets of each worker in each iteration.
@@ -227,20 +203,6 @@ impl Dense {
     /// Elements of the gradient, after scaling the model.
     pub fn elements_total(&self) -> u64 {
         self.plan.elements_total
-    }
-
-    /// Time of one iteration's computation, without jitter.
-    pub fn compute(&self) -> Time {
-        self.plan.compute
-    }
-
-    /// Time of the computation of `worker` in `iteration`: uniform within the jitter around the mean.
-    pub fn compute_of(&self, worker: u32, iteration: u32) -> Time {
-        if self.plan.compute_jitter == 0.0 {
-            return self.plan.compute;
-        }
-        let swing = 2.0 * self.jitter.unit(worker, iteration, 0) - 1.0;
-        (self.plan.compute as f64 * (1.0 + self.plan.compute_jitter * swing)).round() as Time
     }
 
     /// Typical iteration time, if it is given: what delays of stragglers are factors of. An endpoint that knows its

@@ -200,6 +200,12 @@ impl Reason {
             Reason::Inactive => "inactive",
         }
     }
+
+    /// May it be a copy that a network made which was dropped, and not the packet? Of protocols whose packets are sums by
+    /// key: the others take no copies.
+    pub const fn may_be_copy(self) -> bool {
+        matches!(self, Reason::Duplicate | Reason::Fault | Reason::QueueFull | Reason::TableFull | Reason::Inactive)
+    }
 }
 
 /// One line of a device's books.

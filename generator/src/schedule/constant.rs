@@ -2,10 +2,10 @@
 
 use super::merge::Merged;
 use super::{Pace, Schedule, Speed, Timeline};
+use crate::Result;
 use crate::config::Section;
 use crate::registry::Named;
 use crate::seed::{Seed, unit};
-use crate::{Error, Result};
 
 /// `kind = "constant"`.
 pub struct Constant;
@@ -25,10 +25,7 @@ impl Schedule for Constant {
     }
 
     fn open(&self, section: &mut Section, pace: &Pace, seed: Seed) -> Result<Box<dyn Timeline + Send>> {
-        let jitter: f64 = section.get("jitter", 0.0)?;
-        if !(0.0..=1.0).contains(&jitter) {
-            return Err(Error::config(format!("{}: {jitter} is not from 0 to 1", section.place("jitter"))));
-        }
+        let jitter = section.get_in("jitter", 0.0, 0.0..=1.0)?;
         let speed = Speed::read(section)?;
         let gap = |stream: &mut _, jitter: f64| 1.0 + jitter * (2.0 * unit(stream) - 1.0);
         Ok(Box::new(Merged::new(section, pace, speed, (gap, jitter), seed)?))

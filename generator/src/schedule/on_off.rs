@@ -7,7 +7,7 @@ use rand::RngExt;
 
 use super::{Pace, Schedule, Timeline};
 use crate::config::Section;
-use crate::registry::{Named, suggest};
+use crate::registry::Named;
 use crate::seed::{Seed, Stream};
 use crate::time::{HORIZON, SECOND, Serialiser, Time, too_late};
 use crate::units::{Rate, Size};
@@ -34,18 +34,7 @@ impl Schedule for OnOff {
         let burst: u32 = section.get("burst", 128u32)?;
         let peak: Rate = section.get("peak", "100Gbps")?;
         let offered: Rate = section.get("offered", "60Gbps")?;
-        let order: String = section.get("order", "random")?;
-        let round_robin = match order.as_str() {
-            "random" => false,
-            "round_robin" => true,
-            other => {
-                return Err(Error::config(format!(
-                    "{}: \"{other}\" is not an order{}; there are: random, round_robin",
-                    section.place("order"),
-                    suggest(other, &["random", "round_robin"])
-                )));
-            }
-        };
+        let round_robin = section.choose("order", "random", &[("random", false), ("round_robin", true)])?;
         if burst == 0 || offered.bps() == 0 || offered > peak {
             return Err(Error::config(format!(
                 "{}: bursts of {burst} at {peak} cannot have the mean {offered}; burst must be at least 1 and 0 < offered ≤ peak",

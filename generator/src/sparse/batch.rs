@@ -6,13 +6,11 @@
 //! drawn; a candidate at the chance of the block's first rank stays with the share of its own. So the chances are exact,
 //! nothing is drawn twice, and the work is in proportion to the pairs. Called once per iteration and worker.
 
-use rand::Rng;
-
 use super::Sparse;
 use super::curve::Curve;
 use super::keys::Keys;
 use crate::gradient::STARTS;
-use crate::seed::{Stream, mix};
+use crate::seed::{Stream, mix, unit};
 
 /// Least frequency at the end of a block, per frequency at its start.
 const FALL: f64 = 0.9;
@@ -55,12 +53,6 @@ pub(super) fn blocks(curve: &Curve, pairs: f64) -> Vec<Block> {
         from = end;
     }
     blocks
-}
-
-/// Uniform in [0, 1).
-#[inline]
-fn unit(stream: &mut Stream) -> f64 {
-    (stream.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
 }
 
 impl Block {
@@ -158,6 +150,7 @@ mod tests {
     use super::super::{HotFrom, Plan, Sparse};
     use super::*;
     use crate::seed::Seed;
+    use std::collections::HashSet;
 
     const ALL: [&str; 5] = ["oa", "se", "deeplight", "lstm", "ncf"];
 
@@ -267,14 +260,17 @@ mod tests {
             (plan.jobs, plan.workers_per_job, plan.hot_from) = (2, 3, HotFrom::Sample);
             plan.pairs = 200;
         });
+        let hot: [HashSet<u64>; 2] = [0, 1].map(|job| {
+            let hot = sparse.hot_of(job);
+            (0..hot.len()).map(|index| hot.key_of(index)).collect()
+        });
         let (mut first, mut again) = (Batch::default(), Batch::default());
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         for (worker, iteration) in (0..6).flat_map(|w| (0..20).map(move |i| (w, i))) {
             sparse.batch(worker, iteration, &mut first);
             assert!(first.hot.is_sorted_by(|a, b| a.0 < b.0) && first.cold.is_sorted_by(|a, b| a.0 < b.0));
             assert!(first.hot.iter().all(|(index, _)| *index < sparse.hot().len()));
-            let hot = sparse.hot_of(sparse.job_of(worker));
-            assert!(first.cold.iter().all(|(key, _)| hot.index_of(*key).is_none()));
+            assert!(first.cold.iter().all(|(key, _)| !hot[usize::from(sparse.job_of(worker))].contains(key)));
             assert!((0..sparse.dense()).all(|i| first.hot[i as usize].0 == i), "dense ones are in every batch");
             assert!(first.hot.iter().map(|(_, x)| x).chain(first.cold.iter().map(|(_, x)| x)).all(|x| x.is_normal()));
             assert!(seen.insert(format!("{first:?}")));

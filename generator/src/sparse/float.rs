@@ -13,11 +13,12 @@
 //!   above 2¹⁷. A difference below 2⁻³² is 0. Infinities and what is not a number follow IEEE 754.
 //!
 //! Called by the study `float_sum`. [`Tables::add_by_seven`] is the definition, [`Tables::add`] the same from fewer
-//! lookups, [`reference`] the same without tables, for tests.
+//! lookups, `reference` the same without tables, for tests.
 
 pub mod integer;
 pub mod precision;
-pub mod reference;
+#[cfg(test)]
+mod reference;
 
 #[cfg(test)]
 mod tests;

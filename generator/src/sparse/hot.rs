@@ -106,16 +106,6 @@ impl Hot {
         self.len() == 0
     }
 
-    /// Index of a parameter; none if it is cold, or no parameter of the job.
-    #[inline]
-    pub fn index_of(&self, key: u64) -> Option<u32> {
-        if Keys::is_dense(key) {
-            let number = self.keys.dense_number(key);
-            return (number < u64::from(self.dense)).then_some(number as u32);
-        }
-        self.order.index_of(self.keys.rank(key)).map(|index| self.dense + index)
-    }
-
     /// Key of a hot parameter; an index beyond them has none, and gets `u64::MAX`.
     #[inline]
     pub fn key_of(&self, index: u32) -> u64 {
@@ -272,23 +262,22 @@ pub fn precision(global: &[u64], sample: &[u64]) -> f64 {
 mod tests {
     use super::*;
     use crate::seed::unit;
+    use std::collections::HashSet;
 
     #[test]
-    fn indices_and_keys_are_each_others_way_back() {
+    fn hot_parameters_have_keys_of_their_own() {
         let identified = Order::identified(vec![7, 0, 1 << 40, 3]);
         for (dense, order) in [(0, Order::Exact(50)), (9, Order::Exact(50)), (9, Order::Exact(0)), (2, identified)] {
-            let sparse = order.len();
+            let all = dense + order.len();
             let hot = [1, 2].map(|job| Hot::new(dense, Keys::new(Seed(3), job), Arc::new(order.clone())));
-            assert_eq!((hot[0].len(), hot[0].is_empty()), (dense + sparse, false));
-            for index in 0..hot[0].len() {
-                let key = hot[0].key_of(index);
-                assert_eq!((hot[0].index_of(key), hot[1].index_of(key)), (Some(index), None));
-                assert_eq!(Keys::is_dense(key), index < dense, "dense ones come first");
-            }
+            assert_eq!((hot[0].len(), hot[0].is_empty()), (all, false));
+            assert!((0..all).all(|index| Keys::is_dense(hot[0].key_of(index)) == (index < dense)), "dense ones first");
+            let of_both: HashSet<u64> = hot.iter().flat_map(|hot| (0..all).map(|index| hot.key_of(index))).collect();
+            assert_eq!(of_both.len(), 2 * all as usize);
             let keys = Keys::new(Seed(3), 1);
-            assert_eq!(hot[0].key_of(hot[0].len()), u64::MAX);
+            assert_eq!(hot[0].key_of(all), u64::MAX);
             let cold = [keys.sparse(60), keys.sparse((1 << 40) + 1), keys.dense(dense.into()), 0, u64::MAX];
-            assert!(cold.iter().all(|key| hot[0].index_of(*key).is_none()));
+            assert!(cold.iter().all(|key| !of_both.contains(key)));
         }
     }
 

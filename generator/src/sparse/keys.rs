@@ -1,6 +1,6 @@
 //! Keys of parameters: 64 bits that say nothing of how often a parameter is updated.
 //!
-//! A key is a bijection of the rank, another for every job; the way back needs no table. Dense parameters have a range
+//! A key is a bijection of the rank, another for every job. Dense parameters have a range
 //! of their own: the top bit set. Called by batches and by the hot set.
 
 use crate::seed::{Seed, mix};
@@ -11,20 +11,6 @@ const DENSE: u64 = 1 << 63;
 const MASK: u64 = DENSE - 1;
 /// Odd factors: those of SplitMix64.
 const FACTORS: [u64; 2] = [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
-/// Their inverses.
-const INVERSES: [u64; 2] = [inverse(FACTORS[0]), inverse(FACTORS[1])];
-
-/// The inverse of an odd number, by Newton's iteration: each step doubles the bits that are right.
-const fn inverse(odd: u64) -> u64 {
-    let mut x = odd;
-    let mut step = 0;
-    while step < 6 {
-        x = x.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(x)));
-        step += 1;
-    }
-    x
-}
-
 /// The keys of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keys {
@@ -48,33 +34,15 @@ impl Keys {
         x ^ (x >> 32)
     }
 
-    /// Rank of the sparse parameter with `key`; beyond all ranks if there is none.
-    #[inline]
-    pub fn rank(self, key: u64) -> u64 {
-        let mut x = key & MASK;
-        x ^= x >> 32;
-        for inverse in INVERSES.into_iter().rev() {
-            x = x.wrapping_mul(inverse) & MASK;
-            x ^= x >> 32;
-        }
-        x ^ self.tweak
-    }
-
     /// Key of the dense parameter `number`.
     #[inline]
     pub fn dense(self, number: u64) -> u64 {
         DENSE | self.sparse(number)
     }
 
-    /// Number of the dense parameter with `key`; beyond all numbers if there is none.
-    #[inline]
-    pub fn dense_number(self, key: u64) -> u64 {
-        self.rank(key)
-    }
-
     /// Is it the key of a dense parameter?
-    #[inline]
-    pub fn is_dense(key: u64) -> bool {
+    #[cfg(test)]
+    pub(super) fn is_dense(key: u64) -> bool {
         key & DENSE != 0
     }
 }
@@ -85,12 +53,30 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashSet;
 
+    /// The inverse of an odd number, by Newton's iteration: each step doubles the bits that are right.
+    fn inverse(odd: u64) -> u64 {
+        (0..6).fold(odd, |x, _| x.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(x))))
+    }
+
+    impl Keys {
+        /// Rank of the sparse parameter, or number of the dense one, with `key`.
+        pub(in crate::sparse) fn rank(self, key: u64) -> u64 {
+            let mut x = key & MASK;
+            x ^= x >> 32;
+            for factor in FACTORS.into_iter().rev() {
+                x = x.wrapping_mul(inverse(factor)) & MASK;
+                x ^= x >> 32;
+            }
+            x ^ self.tweak
+        }
+    }
+
     proptest! {
         #[test]
         fn keys_have_a_way_back(rank in 0..=MASK, seed: u64, job in 0u16..256) {
             let keys = Keys::new(Seed(seed), job);
             prop_assert_eq!(keys.rank(keys.sparse(rank)), rank);
-            prop_assert_eq!(keys.dense_number(keys.dense(rank)), rank);
+            prop_assert_eq!(keys.rank(keys.dense(rank)), rank);
             prop_assert!(!Keys::is_dense(keys.sparse(rank)) && Keys::is_dense(keys.dense(rank)));
         }
     }

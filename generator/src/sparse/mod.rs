@@ -22,8 +22,8 @@ pub mod read;
 use std::sync::Arc;
 
 use crate::gradient::Pool;
-use crate::seed::{Draws, Seed};
-use crate::time::Time;
+use crate::seed::Seed;
+use crate::training::Crew;
 use crate::{Error, Result};
 
 pub use batch::Batch;
@@ -40,7 +40,7 @@ pub struct Sparse {
     pairs: f64,
     seed: Seed,
     pool: Pool,
-    jitter: Draws,
+    crew: Crew,
     blocks: Vec<batch::Block>,
     /// Of each job.
     hot: Vec<Hot>,
@@ -67,7 +67,14 @@ impl Sparse {
             curve: plan.curve.clone(),
             seed,
             pool: Pool::new(seed, 0),
-            jitter: seed.draws("sparse.compute_jitter"),
+            crew: Crew {
+                jobs: plan.jobs,
+                workers_per_job: plan.workers_per_job,
+                iterations: plan.iterations,
+                compute: plan.compute,
+                compute_jitter: plan.compute_jitter,
+                jitter: seed.draws("sparse.compute_jitter"),
+            },
             blocks: batch::blocks(&plan.curve, plan.pairs.into()),
             hot,
             hot_end: order.end(),
@@ -81,50 +88,9 @@ impl Sparse {
         &self.plan.model
     }
 
-    /// Jobs.
-    pub fn jobs(&self) -> u16 {
-        self.plan.jobs
-    }
-
-    /// Workers of each job.
-    pub fn workers_per_job(&self) -> u32 {
-        self.plan.workers_per_job
-    }
-
-    /// Workers of all jobs: job `j` has the ids from `j · workers_per_job` on.
-    pub fn workers(&self) -> u32 {
-        u32::from(self.plan.jobs) * self.plan.workers_per_job
-    }
-
-    /// The job of a worker.
-    #[inline]
-    pub fn job_of(&self, worker: u32) -> u16 {
-        (worker / self.plan.workers_per_job) as u16
-    }
-
-    /// Number of a worker within its job.
-    #[inline]
-    pub fn rank_of(&self, worker: u32) -> u32 {
-        worker % self.plan.workers_per_job
-    }
-
-    /// Iterations.
-    pub fn iterations(&self) -> u32 {
-        self.plan.iterations
-    }
-
-    /// Time of one iteration's computation, without jitter.
-    pub fn compute(&self) -> Time {
-        self.plan.compute
-    }
-
-    /// Time of the computation of `worker` in `iteration`: uniform within the jitter around the mean.
-    pub fn compute_of(&self, worker: u32, iteration: u32) -> Time {
-        if self.plan.compute_jitter == 0.0 {
-            return self.plan.compute;
-        }
-        let swing = 2.0 * self.jitter.unit(worker, iteration, 0) - 1.0;
-        (self.plan.compute as f64 * (1.0 + self.plan.compute_jitter * swing)).round() as Time
+    /// Its workers.
+    pub(crate) fn crew(&self) -> &Crew {
+        &self.crew
     }
 
     /// Sparse parameters of a job, after scaling.
@@ -143,7 +109,8 @@ impl Sparse {
     }
 
     /// How often which sparse parameter is updated.
-    pub fn curve(&self) -> &Curve {
+    #[cfg(test)]
+    pub(crate) fn curve(&self) -> &Curve {
         &self.curve
     }
 

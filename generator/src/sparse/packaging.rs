@@ -17,9 +17,8 @@ use super::layout::Layout;
 /// A gradient: index of a hot parameter (its heat rank) and value.
 pub type Pair = (u32, f32);
 
-/// Most pairs in a packet of 192 bytes, all that a switch's parser can see (LIBRA §3.4, footnote 2): 42 bytes of Ethernet,
-/// IPv4 and UDP and 6 of our own header leave 18 times a 32-bit index and a 32-bit float.
-pub const PAIRS_MAX: usize = (192 - 42 - 6) / 8;
+/// Most pairs in a packet of 192 bytes, all that a switch's parser can see (LIBRA §3.4, footnote 2).
+pub use crate::wire::libra::HOT_PAIRS as PAIRS_MAX;
 
 /// How gradients are packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,8 @@ use super::curve::Curve;
 use super::models::MODELS;
 use super::read::Shape;
 use crate::registry::find;
-use crate::time::{HORIZON, MS, Time, too_late};
+use crate::time::{MS, Time};
+use crate::training::check_compute;
 use crate::{Error, Result};
 
 /// Most jobs, and most workers of one: as of dense training.
@@ -166,12 +167,7 @@ impl Plan {
         if !(1.0..=1e15).contains(&self.training_updates) {
             return Err(("training_updates", format!("{} is not from 1 to 1e15", self.training_updates)));
         }
-        let end = self.compute as f64 * (1.0 + self.compute_jitter) * f64::from(self.iterations);
-        if self.compute < 0 || end > HORIZON as f64 {
-            let keys = "lower workload.compute or workload.iterations";
-            return Err(("compute", too_late("the end of the last computation", end, keys)));
-        }
-        Ok(())
+        check_compute(self.compute, self.compute_jitter, self.iterations)
     }
 }
 
@@ -180,6 +176,7 @@ mod tests {
     use super::super::Sparse;
     use super::*;
     use crate::seed::Seed;
+    use crate::time::HORIZON;
 
     #[test]
     fn models_are_plans_of_any_scale() {

@@ -87,14 +87,9 @@ impl Workload for Rl {
 
 /// Relative mean period of each worker: log-normal over clusters, and over workers within one.
 fn periods(section: &mut Section, clusters: u16, workers: u32, seed: Seed) -> Result<Vec<f64>> {
-    let cluster_sigma: f64 = section.get("cluster_sigma", 0.0)?;
-    let worker_sigma: f64 = section.get("worker_sigma", 0.0)?;
+    let cluster_sigma: f64 = section.get_in("cluster_sigma", 0.0, 0.0..=10.0)?;
+    let worker_sigma: f64 = section.get_in("worker_sigma", 0.0, 0.0..=10.0)?;
     let factors: Vec<f64> = section.get_list("cluster_periods", &[])?;
-    for (key, sigma) in [("cluster_sigma", cluster_sigma), ("worker_sigma", worker_sigma)] {
-        if !(0.0..=10.0).contains(&sigma) {
-            return Err(Error::config(format!("{}: {sigma} is not from 0 to 10", section.place(key))));
-        }
-    }
     let fits = factors.is_empty() || factors.len() == usize::from(clusters);
     if !fits || factors.iter().any(|f| *f <= 0.0) {
         return Err(Error::config(format!(

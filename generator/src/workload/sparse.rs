@@ -10,7 +10,7 @@ use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
 
 use super::{Source, Update, Workload};
-use crate::config::Section;
+use crate::config::{Section, joined};
 use crate::registry::Named;
 use crate::seed::Seed;
 use crate::sparse::hot::{memory_limit, principle, principle_of_sample};
@@ -29,31 +29,25 @@ pub struct Sparse;
 /// Gradients of a frame.
 const ELEMENTS: usize = (FRAME_MAX - HEAD - UPDATE_HEAD) / 4;
 
-/// Every key: those of the model, then the others.
-static ALL: [&str; 21] = {
-    let mut all = [""; 21];
-    let others = [
-        "scale",
-        "proportion",
-        "memory_share",
-        "hot_from",
-        "sample_rate",
-        "training_updates",
-        "pairs",
-        "dense",
-        "workers",
-        "jobs",
-        "iterations",
-        "compute",
-        "compute_jitter",
-    ];
-    let mut i = 0;
-    while i < all.len() {
-        all[i] = if i < read::KEYS.len() { read::KEYS[i] } else { others[i - read::KEYS.len()] };
-        i += 1;
-    }
-    all
-};
+/// The keys beside those of the model.
+const OTHERS: &[&str] = &[
+    "scale",
+    "proportion",
+    "memory_share",
+    "hot_from",
+    "sample_rate",
+    "training_updates",
+    "pairs",
+    "dense",
+    "workers",
+    "jobs",
+    "iterations",
+    "compute",
+    "compute_jitter",
+];
+
+/// Every key.
+static ALL: [&str; read::KEYS.len() + OTHERS.len()] = joined(&[read::KEYS, OTHERS]);
 
 impl Named for Sparse {
     fn name(&self) -> &'static str {
@@ -88,17 +82,7 @@ fn plan(section: &mut Section, seed: Seed) -> Result<Plan> {
             section.place("scale")
         )));
     }
-    let hot_from: String = section.get("hot_from", "exact")?;
-    let hot_from = match hot_from.as_str() {
-        "exact" => HotFrom::Exact,
-        "sample" => HotFrom::Sample,
-        other => {
-            return Err(Error::config(format!(
-                "{}: hot parameters are not known from \"{other}\"; there are: exact, sample",
-                section.place("hot_from")
-            )));
-        }
-    };
+    let hot_from = section.choose("hot_from", "exact", &[("exact", HotFrom::Exact), ("sample", HotFrom::Sample)])?;
     let plan = Plan {
         pairs,
         dense,

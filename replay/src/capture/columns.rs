@@ -15,7 +15,7 @@ use pktgen_generator::record::{
 pub(super) trait Columns: 'static {
     /// What a row is.
     type Row: Copy + Send + 'static;
-    /// File stem.
+    /// File stem of the finished stream.
     const NAME: &'static str;
     /// Columns in files.
     fn schema() -> SchemaRef;
@@ -100,22 +100,6 @@ impl Columns for ReceivedColumns {
             Arc::new(UInt16Array::from_iter_values(rows.iter().map(|r| r.node))),
             Arc::new(rows.iter().map(|r| r.digest).collect::<UInt64Array>()),
         ]
-    }
-}
-
-/// Columns of what the server received, where workers receive results too: part of `received` when the run is finished.
-pub(super) struct ServerColumns;
-
-impl Columns for ServerColumns {
-    type Row = Received;
-    const NAME: &'static str = "received_server";
-
-    fn schema() -> SchemaRef {
-        received_schema()
-    }
-
-    fn arrays(rows: &[Received]) -> Vec<ArrayRef> {
-        ReceivedColumns::arrays(rows)
     }
 }
 

@@ -12,11 +12,14 @@ use pktgen_generator::{Error, Result};
 use serde::Serialize;
 
 use super::columns::{
-    BookColumns, Columns, IterationColumns, ReceivedColumns, ReplyColumns, SentColumns, ServerColumns, StateColumns,
+    BookColumns, Columns, IterationColumns, ReceivedColumns, ReplyColumns, SentColumns, StateColumns,
 };
 use super::stream::{Stream, convert, convert_both, copy_shifted, merge_shifted, running_path};
 use crate::clock::RunClock;
 use crate::driver::virtual_time::Recorder;
+
+/// File stem of what the server received, where workers receive results too: part of `received` when the run is finished.
+const RECEIVED_SERVER: &str = "received_server";
 
 /// Which rows are recorded. Counters are always complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +92,7 @@ pub struct RunDir {
     books: Stream<BookColumns>,
     received: Stream<ReceivedColumns>,
     /// What the server received, where workers write `received` at the same time.
-    received_server: Option<Stream<ServerColumns>>,
+    received_server: Option<Stream<ReceivedColumns>>,
     server: bool,
     states: Option<Stream<StateColumns>>,
     rounds: Option<Rounds>,
@@ -157,7 +160,7 @@ impl RunDir {
             Some(server) => {
                 self.received.end()?;
                 server.end()?;
-                convert_both::<ReceivedColumns, ServerColumns>(&self.dir)?;
+                convert_both::<ReceivedColumns>(&self.dir, RECEIVED_SERVER)?;
             }
         }
         if let Some(states) = self.states {
@@ -214,26 +217,8 @@ pub struct DeviceRows<'a> {
 /// What who receives writes.
 pub struct ServerRows<'a> {
     records: Records,
-    received: Receiving<'a>,
+    received: &'a mut Stream<ReceivedColumns>,
     pcap: Option<&'a mut Writer>,
-}
-
-/// A stream of what was received.
-enum Receiving<'a> {
-    /// The only one, or the workers'.
-    Main(&'a mut Stream<ReceivedColumns>),
-    /// The server's, beside the workers'.
-    Server(&'a mut Stream<ServerColumns>),
-}
-
-impl Receiving<'_> {
-    #[inline]
-    fn push(&mut self, row: &Received) -> Result<()> {
-        match self {
-            Receiving::Main(stream) => stream.push(row),
-            Receiving::Server(stream) => stream.push(row),
-        }
-    }
 }
 
 impl RunDir {
@@ -241,7 +226,7 @@ impl RunDir {
     pub fn sides(&mut self) -> Result<Sides<'_>> {
         let records = self.records;
         if self.rounds.is_some() && self.server {
-            self.received_server = Some(Stream::create(&self.dir)?);
+            self.received_server = Some(Stream::create_as(&self.dir, RECEIVED_SERVER)?);
         }
         if records != Records::None {
             self.sent.start()?;
@@ -249,12 +234,12 @@ impl RunDir {
             self.received.start()?;
             self.received_server.as_mut().map_or(Ok(()), Stream::start)?;
         }
-        let main = Receiving::Main(&mut self.received);
+        let main = &mut self.received;
         let own = |received, pcap| Some(ServerRows { records, received, pcap });
         let pcap = self.pcap.as_mut();
         let (workers_own, server) = match (&self.rounds, &mut self.received_server) {
             // The packets at the server are captured.
-            (Some(_), Some(stream)) => (own(main, None), own(Receiving::Server(stream), pcap)),
+            (Some(_), Some(stream)) => (own(main, None), own(stream, pcap)),
             (Some(_), None) => (own(main, pcap), None),
             (None, _) => (None, own(main, pcap)),
         };
@@ -448,9 +433,9 @@ pub fn recover(dir: &Path) -> Result<[u64; 3]> {
 
 /// What was received, by workers and server where both did.
 fn recover_received(dir: &Path) -> Result<u64> {
-    let server = running_path(dir, ServerColumns::NAME);
+    let server = running_path(dir, RECEIVED_SERVER);
     match (running_path(dir, ReceivedColumns::NAME).exists(), server.exists()) {
-        (true, true) => convert_both::<ReceivedColumns, ServerColumns>(dir),
+        (true, true) => convert_both::<ReceivedColumns>(dir, RECEIVED_SERVER),
         // Both are in the Parquet already: the run was killed while it took them away.
         (false, true) => std::fs::remove_file(&server).map_err(Error::io("remove", &server)).map(|()| 0),
         (_, false) => recover_stream::<ReceivedColumns>(dir),

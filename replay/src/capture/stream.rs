@@ -30,6 +30,7 @@ const AHEAD: usize = 4;
 /// A stream that is being written. Whole batches go to a thread of the stream's own, which makes columns of
 /// them; the driver waits for the disk only when the disk is slower than the run.
 pub(super) struct Stream<C: Columns> {
+    name: &'static str,
     path: PathBuf,
     rows: Vec<C::Row>,
     writer: Option<Writer>,
@@ -57,13 +58,18 @@ fn write_error(path: &Path, error: &dyn std::fmt::Display) -> Error {
 impl<C: Columns> Stream<C> {
     /// Creates the stream in `dir`.
     pub(super) fn create(dir: &Path) -> Result<Self> {
-        let path = running_path(dir, C::NAME);
+        Self::create_as(dir, C::NAME)
+    }
+
+    /// Creates it under another name than that of its finished stream.
+    pub(super) fn create_as(dir: &Path, name: &'static str) -> Result<Self> {
+        let path = running_path(dir, name);
         let file = File::create(&path).map_err(Error::io("create", &path))?;
         let mut writer = StreamWriter::try_new(BufWriter::with_capacity(1 << 20, file), &C::schema())
             .map_err(|e| write_error(&path, &e))?;
         // The schema is on disk from the start: a run that is killed early leaves an empty stream, not rubbish.
         writer.flush().map_err(|e| write_error(&path, &e))?;
-        Ok(Stream { path, rows: Vec::new(), writer: Some(writer), background: None })
+        Ok(Stream { name, path, rows: Vec::new(), writer: Some(writer), background: None })
     }
 
     /// Appends a row.
@@ -79,7 +85,7 @@ impl<C: Columns> Stream<C> {
             let (sender, batches) = sync_channel(AHEAD);
             let path = self.path.clone();
             let work = move || write_batches::<C>(&path, writer, batches.iter());
-            let thread = std::thread::Builder::new().name(C::NAME.into());
+            let thread = std::thread::Builder::new().name(self.name.into());
             let handle = thread.spawn(work).map_err(Error::io("start the writer of", &self.path))?;
             self.background = Some((sender, handle));
         }
@@ -163,12 +169,12 @@ fn running_batches(path: &Path) -> Result<impl Iterator<Item = RecordBatch> + us
     Ok(reader.map_while(std::result::Result::ok))
 }
 
-/// Turns two IPC files with the same columns into one Parquet file, that of `A`, by their first column, which is time; at
-/// equal times `A`'s rows come first. The order within each stays. Returns the rows.
-pub(super) fn convert_both<A: Columns, B: Columns>(dir: &Path) -> Result<u64> {
-    let paths = [running_path(dir, A::NAME), running_path(dir, B::NAME)];
+/// Turns the IPC file of a stream and one beside it, called `other`, into one Parquet file by their first column, which is
+/// time; at equal times `other`'s rows come last. The order within each stays. Returns the rows.
+pub(super) fn convert_both<C: Columns>(dir: &Path, other: &str) -> Result<u64> {
+    let paths = [running_path(dir, C::NAME), running_path(dir, other)];
     let head = |path: &Path| Head::new(running_batches(path)?.map(Ok));
-    let rows = write_merged::<A, _>(dir, [head(&paths[0])?, head(&paths[1])?])?;
+    let rows = write_merged::<C, _>(dir, [head(&paths[0])?, head(&paths[1])?])?;
     for path in &paths {
         std::fs::remove_file(path).map_err(Error::io("remove", path))?;
     }

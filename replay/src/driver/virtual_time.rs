@@ -129,8 +129,10 @@ pub struct Simulation {
     /// The latest generation that was pulled.
     generated_to: Time,
     server: Box<dyn Endpoint>,
-    server_slot: u32,
+    /// None if it has no timers.
+    server_slot: Option<u32>,
     faults: Option<LinkFaults>,
+    /// Only where links have faults.
     faults_slot: u32,
     /// What frames are.
     kind: &'static dyn WorkerKind,
@@ -195,9 +197,10 @@ impl Simulation {
         // The control plane acts before what is generated or arrives at the same time.
         let control_slot = slots.len() as u32;
         let workers_slot = control_slot + 1;
-        let server_slot = workers_slot + 1;
-        let faults_slot = server_slot + 1;
-        slots.extend([Slot::Control, Slot::Workers, Slot::Server, Slot::Faults]);
+        slots.extend([Slot::Control, Slot::Workers]);
+        // Every slot is scanned for the next event: those that are never set are left out.
+        let server_slot = receiver.has_timers().then(|| add_slot(&mut slots, Slot::Server));
+        let faults_slot = if faults.is_some() { add_slot(&mut slots, Slot::Faults) } else { 0 };
         let faults = faults.map(|faults| LinkFaults::new(faults, &topology, facts.seed));
         let lines = lines(&topology, workers.reacts() || faults.is_some(), &mut slots);
         let mut simulation = Simulation {
@@ -336,9 +339,7 @@ impl Simulation {
             }
         }
         for (name, n) in self.server.counters() {
-            let own = name.starts_with("controller.");
-            let name = if own { name.to_owned() } else { format!("server.{name}") };
-            *self.counters.device.entry(name).or_default() += n;
+            *self.counters.device.entry(name.to_owned()).or_default() += n;
         }
         self.counters.acks_sent = self.host.acks_sent;
         self.counters.acks_received = self.host.acks_received;
@@ -482,13 +483,14 @@ impl Simulation {
     /// Sets the server's timer.
     #[inline]
     fn schedule_server(&mut self) {
+        let Some(slot) = self.server_slot else { return };
         let watch = match self.server.watches() {
             NEVER => NEVER,
             // When training is over there is nothing to look after.
             at if self.workers.expects() => at,
             _ => NEVER,
         };
-        self.calendar.set(self.server_slot, self.server.next_wake().min(watch));
+        self.calendar.set(slot, self.server.next_wake().min(watch));
     }
 
     /// `frame` is at `node`.
@@ -590,13 +592,13 @@ impl Simulation {
         }
         for delivery in self.host.deliveries.drain(..) {
             let (mut row, frame) = (delivery.row, delivery.frame);
-            let payload = self.pool.payload(&frame);
-            let verdict = self.ledger.received(row.packet, row.count, row.newest_seq, self.kind.values(payload));
+            let values = self.kind.values(self.pool.payload(&frame));
+            let verdict = self.ledger.received(row.packet, row.count, row.newest_seq, values);
             if matches!(frame.kind, Kind::Update | Kind::Result) {
                 row.sum_ok = verdict;
                 self.counters.packets_received += 1;
                 self.counters.bytes_received += u64::from(row.bytes);
-                let elements = self.kind.elements(self.pool.payload(&frame)) * u64::from(row.count);
+                let elements = (values.len() / self.kind.element_bytes(row.packet)) as u64 * u64::from(row.count);
                 self.counters.reached_server(row.t_recv, elements);
                 self.counters.sums_ok += u64::from(verdict == SumOk::Yes);
                 self.counters.sums_wrong += u64::from(verdict == SumOk::No);
@@ -607,6 +609,12 @@ impl Simulation {
         }
         Ok(())
     }
+}
+
+/// One more slot; returns which.
+fn add_slot(slots: &mut Vec<Slot>, slot: Slot) -> u32 {
+    slots.push(slot);
+    slots.len() as u32 - 1
 }
 
 /// What stands at each node; the ports of devices get slots.

@@ -67,7 +67,6 @@ pub(super) struct Models {
 impl Models {
     /// Reads `gate`, `gate_weight` and `learning_rate` from `[endpoint]`.
     pub(super) fn read(section: &mut Section, clusters: usize, carries: Carries) -> Result<Self> {
-        let gate: String = section.get("gate", "off")?;
         let weight: f64 = section.get("gate_weight", 0.1)?;
         if !(weight > 0.0 && weight <= 1.0) {
             return Err(Error::config(format!(
@@ -75,17 +74,8 @@ impl Models {
                 section.place("gate_weight")
             )));
         }
-        let gate = match gate.as_str() {
-            "off" => Gate::Off,
-            "max" => Gate::Max,
-            "moving_average" => Gate::MovingAverage(weight),
-            other => {
-                return Err(Error::config(format!(
-                    "{}: \"{other}\" is not a gate; there are: off, max, moving_average",
-                    section.place("gate")
-                )));
-            }
-        };
+        let gates = [("off", Gate::Off), ("max", Gate::Max), ("moving_average", Gate::MovingAverage(weight))];
+        let gate = section.choose("gate", "off", &gates)?;
         let rate: f64 = section.get("learning_rate", 0.001)?;
         let learns = matches!(carries, Carries::Average | Carries::Weights);
         let model = Model { reward: f64::NEG_INFINITY, average: Vec::new(), weights: Vec::new() };

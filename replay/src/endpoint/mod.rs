@@ -6,6 +6,7 @@
 mod gate;
 mod open_loop;
 mod retransmit;
+mod roster;
 pub(crate) mod rounds;
 mod sender;
 pub mod server;
@@ -80,6 +81,11 @@ pub trait Endpoint: Send {
     /// When it wants to send without being asked.
     fn next_wake(&self) -> Time;
 
+    /// May it want to send without being asked, or to look after the network? Of a server: workers always may.
+    fn has_timers(&self) -> bool {
+        false
+    }
+
     /// Does what arrives change what it sends? If not, it may be asked ahead of time or late, and its frames
     /// are the same.
     fn reacts(&self) -> bool;
@@ -140,7 +146,10 @@ pub trait Endpoint: Send {
         None
     }
 
-    /// What it counted, for the manifest.
+    /// It worked for so long, by a clock: told at the end of runs in real time.
+    fn worked(&mut self, _time: Time) {}
+
+    /// What it counted, by its name in the manifest.
     fn counters(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
@@ -266,9 +275,9 @@ pub trait WorkerKind: Named + Sync {
         olaf::gradients(payload)
     }
 
-    /// How many gradients a payload has.
-    fn elements(&self, payload: &[u8]) -> u64 {
-        self.values(payload).len() as u64 / 4
+    /// How many bytes of these [`values`](Self::values) are one gradient, in a packet.
+    fn element_bytes(&self, _packet: PacketId) -> usize {
+        4
     }
 
     /// Does it train in iterations, and wait for results?

@@ -13,20 +13,18 @@ mod tests;
 mod worker;
 
 use pktgen_generator::dense::Dense;
-use pktgen_generator::record::{PacketId, Received, Reply, Sent, SumOk, Training};
-use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::record::{PacketId, Received, Reply, Sent, Training};
+use pktgen_generator::time::Time;
 use pktgen_generator::topology::NodeId;
-use pktgen_generator::wire::frame::{
-    HEAD, SERVER_IP, Template, group_of, set_udp_checksum, source_ip, target_ip, worker_of,
-};
+use pktgen_generator::wire::frame::{HEAD, Template, set_udp_checksum};
 
+use super::roster::{self, Roster, Side};
 use super::{Content, Delivery, Endpoint, Facts, Host, Identity, Outgoing};
-use crate::driver::calendar::Calendar;
 use crate::frame::{BURST, Frame, Kind, Pool};
 
 pub(super) use content::Contributions;
 pub(super) use layout::{Layout, Scaling, read_scale, read_scaling};
-pub(super) use settings::{Settings, dense_of, read_count, read_span};
+pub(super) use settings::{Settings, dense_of, read_span};
 use worker::{Arrived, Worker};
 
 /// The node of a frame that is for all workers of its job.
@@ -96,12 +94,8 @@ pub(super) struct Rounds<P> {
     layout: Layout,
     facts: Facts,
     workers: Vec<Worker>,
-    /// Workers of each node.
-    at_node: Vec<Vec<u32>>,
-    /// Who hears the result at hand.
-    hearers: Vec<u32>,
+    roster: Roster,
     templates: Vec<Template>,
-    calendar: Calendar,
     /// Of each job and block, the results that were delivered last: copies of them are no further results. Two are enough:
     /// all workers have the result before when one of all workers is made, and a partial one takes a timeout, which copies
     /// do not come apart.
@@ -116,23 +110,13 @@ pub(super) fn direction(
     facts: &Facts,
     packet: impl FnOnce(Option<u32>, u32) -> PacketId,
 ) -> Option<Identity> {
-    let workers = facts.workers.len();
-    if let Some(worker) = worker_of(source_ip(bytes), workers) {
-        let cluster = facts.workers.cluster_of[worker as usize];
-        let flow = facts.server;
-        let packet = packet(Some(worker), u32::from(cluster) * facts.training.0);
-        return Some(Identity { packet, worker, cluster, flow, kind: Kind::Update });
-    }
-    if source_ip(bytes) != SERVER_IP {
-        return None;
-    }
-    let (cluster, worker, flow) = match (group_of(target_ip(bytes)), worker_of(target_ip(bytes), workers)) {
-        (Some(job), _) => (job, 0, ALL_WORKERS),
-        (None, Some(worker)) => (facts.workers.cluster_of[worker as usize], worker, facts.host_of[worker as usize]),
-        _ => return None,
+    let side = Side::of(bytes, facts)?;
+    let (worker, kind) = match side {
+        Side::From(worker) => (Some(worker), Kind::Update),
+        _ => (None, Kind::Result),
     };
-    let packet = packet(None, u32::from(cluster) * facts.training.0);
-    Some(Identity { packet, worker, cluster, flow, kind: Kind::Result })
+    let packet = packet(worker, u32::from(side.job(facts)) * facts.training.0);
+    Some(side.identity(kind, packet, facts))
 }
 
 /// No packet.
@@ -142,18 +126,11 @@ impl<P: Protocol> Rounds<P> {
     pub(super) fn new(protocol: P, layout: Layout, settings: Settings, facts: &Facts) -> Self {
         let dense = layout.dense.clone();
         let count = dense.workers();
-        let mut at_node: Vec<Vec<u32>> = Vec::new();
-        for (worker, node) in facts.host_of.iter().enumerate() {
-            at_node.resize(at_node.len().max(usize::from(*node) + 1), Vec::new());
-            at_node[usize::from(*node)].push(worker as u32);
-        }
         let mut rounds = Rounds {
             templates: (0..count).map(|w| protocol.template(w, protocol.frame_bytes(&dense, 0))).collect(),
             workers: (0..count).map(|w| Worker::new(w, &layout)).collect(),
-            calendar: Calendar::new(count as usize),
+            roster: Roster::new(facts, dense.workers_per_job()),
             delivered: vec![[NOBODY; 2]; usize::from(dense.jobs()) * layout.packets() as usize],
-            at_node,
-            hearers: Vec::new(),
             protocol,
             settings,
             layout,
@@ -171,7 +148,7 @@ impl<P: Protocol> Rounds<P> {
     /// Sets a worker's timer.
     fn reschedule(&mut self, worker: u32) {
         let wake = self.workers[worker as usize].wake(&self.settings);
-        self.calendar.set(worker, wake);
+        self.roster.calendar.set(worker, wake);
     }
 
     /// Sends what `worker` may send at `t`.
@@ -249,39 +226,20 @@ impl<P: Protocol> Rounds<P> {
             host.foreign += u64::from(frame.kind != Kind::Result || !self.protocol.is_notice(pool.payload(frame)));
             return pool.release(frame.buffer);
         };
-        self.find_hearers(node, job, frame, pool);
+        self.roster.find_hearers(node, job, pool.frame(frame));
         // A result that waits for all cannot be without those who hear it.
         let (iteration, block) = (head.seq / self.layout.packets(), head.seq % self.layout.packets());
         let has_all = |w: &u32| self.workers[*w as usize].contributed(iteration, block);
-        if self.settings.slots && !self.hearers.iter().all(has_all) {
+        if self.settings.slots && !self.roster.hearers.iter().all(has_all) {
             host.foreign += 1;
             return pool.release(frame.buffer);
         }
-        for i in 0..self.hearers.len() {
-            let worker = self.hearers[i];
+        for i in 0..self.roster.hearers.len() {
+            let worker = self.roster.hearers[i];
             self.hear(worker, &head, frame, host);
             self.reschedule(worker);
         }
         self.deliver(node, &head, frame, pool, host);
-    }
-
-    /// Who of `job` hears a frame at `node`.
-    fn find_hearers(&mut self, node: NodeId, job: u16, frame: &Frame, pool: &Pool) {
-        let only = match group_of(target_ip(pool.frame(frame))) {
-            Some(_) => None,
-            None => worker_of(target_ip(pool.frame(frame)), self.workers.len()),
-        };
-        let per_job = self.layout.dense.workers_per_job();
-        let jobs_own = u32::from(job) * per_job..(u32::from(job) + 1) * per_job;
-        self.hearers.clear();
-        match self.at_node.get(usize::from(node)) {
-            Some(here) => self.hearers.extend(here.iter().filter(|w| jobs_own.contains(w))),
-            // Nothing says which: all workers of the job.
-            None => self.hearers.extend(jobs_own),
-        }
-        if let Some(only) = only {
-            self.hearers.retain(|worker| *worker == only);
-        }
     }
 
     fn hear(&mut self, worker: u32, head: &ResultHead, frame: &Frame, host: &mut Host) {
@@ -314,29 +272,15 @@ impl<P: Protocol> Rounds<P> {
             return pool.release(frame.buffer);
         }
         *known = [frame.packet, known[0]];
-        let row = Received {
-            t_recv: frame.t,
-            packet: frame.packet,
-            cluster: frame.cluster,
-            newest_worker: frame.packet.worker(),
-            newest_seq: head.seq,
-            // A result does not say when its parts were made.
-            newest_gen: 0,
-            count: head.count,
-            bytes: u32::from(frame.len),
-            reward: None,
-            accepted: true,
-            sum_ok: SumOk::Unknown,
-            node: if node == ALL_WORKERS { 0 } else { node },
-            digest: None,
-        };
+        // A result does not say when its parts were made.
+        let row = Received { newest_seq: head.seq, count: head.count, ..roster::received(frame, node) };
         host.deliveries.push(Delivery { row, frame: *frame });
     }
 }
 
 impl<P: Protocol> Endpoint for Rounds<P> {
     fn next_wake(&self) -> Time {
-        self.calendar.first().0
+        self.roster.calendar.first().0
     }
 
     fn reacts(&self) -> bool {
@@ -348,11 +292,7 @@ impl<P: Protocol> Endpoint for Rounds<P> {
     }
 
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
-        while host.outgoing.len() < BURST {
-            let (t, worker) = self.calendar.first();
-            if t == NEVER || t > until {
-                break;
-            }
+        while let Some((t, worker)) = self.roster.due(until, host) {
             self.send(worker, t, pool, host);
         }
     }

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use pktgen_generator::Result;
 use pktgen_generator::config::Section;
-use pktgen_generator::record::{NO_CLUSTER, PacketId, Received, SumOk};
+use pktgen_generator::record::{NO_CLUSTER, Received};
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::NodeId;
 use pktgen_generator::wire::frame::{FRAME_MAX, HEAD, SERVER_IP, Template, set_udp_checksum, worker_ip};
 use pktgen_generator::wire::olaf::{self, ACK_HEAD, Ack, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT};
 
 use super::gate::{Carries, Models};
+use super::roster::received;
 use super::{Delivery, Endpoint, Facts, Host, Outgoing};
 use crate::frame::{Frame, Kind, Pool};
 
@@ -111,40 +112,20 @@ impl Server {
 
 fn update_row(frame: &Frame, header: &Header, node: NodeId) -> Received {
     Received {
-        t_recv: frame.t,
         packet: header.packet(),
         cluster: header.cluster,
         newest_worker: header.worker,
         newest_seq: header.seq,
         newest_gen: header.generation,
         count: header.count,
-        bytes: u32::from(frame.len),
         reward: Some(header.reward),
-        accepted: true,
-        sum_ok: SumOk::Unknown,
-        node,
-        digest: None,
+        ..received(frame, node)
     }
 }
 
 /// Plain traffic carries nothing that identifies it; in virtual time its metadata does.
 fn plain_row(frame: &Frame, node: NodeId) -> Received {
-    let packet: PacketId = frame.packet;
-    Received {
-        t_recv: frame.t,
-        packet,
-        cluster: NO_CLUSTER,
-        newest_worker: packet.worker(),
-        newest_seq: packet.seq(),
-        newest_gen: 0,
-        count: 1,
-        bytes: u32::from(frame.len),
-        reward: None,
-        accepted: true,
-        sum_ok: SumOk::Unknown,
-        node,
-        digest: None,
-    }
+    Received { cluster: NO_CLUSTER, ..received(frame, node) }
 }
 
 impl Endpoint for Server {

@@ -11,8 +11,7 @@ use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
 use super::rounds::{
-    Contribution, Layout, Protocol, ResultHead, Rounds, Settings, dense_of, direction, read_count, read_scaling,
-    read_span,
+    Contribution, Layout, Protocol, ResultHead, Rounds, Settings, dense_of, direction, read_scaling, read_span,
 };
 use super::{Endpoint, Facts, Identity, WorkerKind};
 use crate::transport::Heads;
@@ -71,7 +70,7 @@ impl WorkerKind for SwitchMlKind {
     fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>> {
         let dense = dense_of(source.as_ref(), self.name())?;
         // Trio §6.1: SwitchML-256 with pool size 512, retransmission off.
-        let pool = read_count(section, "pool", 512, POOL_MAX)?;
+        let pool = section.get_in("pool", 512u32, 1..=POOL_MAX)?;
         let scaling = read_scaling(section)?;
         let retransmit = read_span(section, "retransmit")?;
         let layout = Layout::new(dense.clone(), scaling, pool);

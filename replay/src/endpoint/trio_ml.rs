@@ -10,8 +10,7 @@ use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
 use super::rounds::{
-    Contribution, Layout, Protocol, ResultHead, Rounds, Scaling, Settings, dense_of, direction, read_count, read_scale,
-    read_span,
+    Contribution, Layout, Protocol, ResultHead, Rounds, Scaling, Settings, dense_of, direction, read_scale, read_span,
 };
 use super::{Endpoint, Facts, Identity, WorkerKind};
 use crate::transport::Heads;
@@ -68,7 +67,7 @@ impl WorkerKind for TrioMlKind {
 
     fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>> {
         let dense = dense_of(source.as_ref(), self.name())?;
-        let window = read_count(section, "window", WINDOW_MAX, WINDOW_MAX)?;
+        let window = section.get_in("window", WINDOW_MAX, 1..=WINDOW_MAX)?;
         let scale = read_scale(section)?;
         let retransmit = read_span(section, "retransmit")?;
         if retransmit.is_some() && facts.real_time {

@@ -104,11 +104,6 @@ fn update(packet: PacketId) -> PacketId {
     PacketId::new(packet.worker(), packet.seq(), 0)
 }
 
-/// May it be a copy that was dropped, and not the packet?
-fn may_be_copy(reason: Reason) -> bool {
-    matches!(reason, Reason::Duplicate | Reason::Fault | Reason::QueueFull | Reason::TableFull | Reason::Inactive)
-}
-
 // Every function that is told something returns false if that cannot be.
 impl Sparse {
     /// A packet left its worker.
@@ -125,7 +120,7 @@ impl Sparse {
             State::UnderWay => false,
             // A copy of it was lost before.
             // Or the device that had added it is gone, and another one gets a copy.
-            State::Dropped(reason) if may_be_copy(reason) || reason == Reason::DeviceLost => {
+            State::Dropped(reason) if reason.may_be_copy() || reason == Reason::DeviceLost => {
                 own.dropped[reason as usize] -= 1;
                 false
             }
@@ -197,7 +192,7 @@ impl Sparse {
                 fates[packet.worker() as usize].count(Fate::Dropped(reason), true);
                 true
             }
-            Some(_) if may_be_copy(reason) => true,
+            Some(_) if reason.may_be_copy() => true,
             // The device that held the sum is gone.
             Some(State::Summed(number)) if self.sums[number as usize].opener == packet => {
                 self.end_sum(number, State::Dropped(reason), Fate::Dropped(reason), fates)
@@ -267,7 +262,7 @@ impl Sparse {
         let own = &mut fates[packet.worker() as usize];
         match self.states.get_mut(packet)? {
             State::UnderWay => own.count(Fate::Delivered, true),
-            State::Dropped(reason) if may_be_copy(*reason) => {
+            State::Dropped(reason) if reason.may_be_copy() => {
                 own.dropped[*reason as usize] -= 1;
                 own.count(Fate::Delivered, true);
             }

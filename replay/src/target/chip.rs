@@ -12,9 +12,12 @@ use std::collections::BinaryHeap;
 
 use pktgen_generator::config::Section;
 use pktgen_generator::time::{MS, Time};
-use pktgen_generator::units::{Size, Span};
+use pktgen_generator::units::Size;
 use pktgen_generator::wire::trio_ml::frame_bytes;
 use pktgen_generator::{Error, Result};
+
+/// Largest count that makes sense.
+const NUMBER_MAX: u32 = 1 << 20;
 
 /// The keys of `[target]` that say what chip a device has.
 pub const KEYS: &[&str] = &[
@@ -130,31 +133,25 @@ impl ChipSettings {
             other => return Err(wrong(section, "chip", other, "\"trio\" or \"none\"")),
         }
         let plain = ChipSettings::default();
-        let per_gradient: f64 = section.get("chip_instructions_per_gradient", 1.2)?;
-        if !(0.0..=1000.0).contains(&per_gradient) {
-            return Err(wrong(section, "chip_instructions_per_gradient", &per_gradient.to_string(), "from 0 to 1000"));
-        }
+        let per_gradient: f64 = section.get_in("chip_instructions_per_gradient", 1.2, 0.0..=1000.0)?;
+        let adds = [("synchronous", Adds::Synchronous), ("asynchronous", Adds::Asynchronous)];
         Ok(Some(ChipSettings {
-            instructions: number(section, "chip_instructions", plain.instructions, 0)?,
+            instructions: section.get_in("chip_instructions", plain.instructions, 0..=NUMBER_MAX)?,
             instructions_per_1000: (per_gradient * 1000.0).round() as u32,
-            instruction_time: span(section, "chip_instruction_time", "8ns")?,
-            clock: span(section, "chip_clock", "1ns")?,
-            rmw_engines: number(section, "chip_rmw_engines", plain.rmw_engines, 1)?,
-            add_cycles: number(section, "chip_add_cycles", plain.add_cycles, 0)?,
-            sram_latency: span(section, "chip_sram_latency", "70ns")?,
-            dram_latency: span(section, "chip_dram_latency", "350ns")?,
-            tail_latency: span(section, "chip_tail_latency", "70ns")?,
-            overhead: span(section, "chip_overhead", "0ns")?,
+            instruction_time: section.get_span_in("chip_instruction_time", "8ns", 0..=MS)?,
+            clock: section.get_span_in("chip_clock", "1ns", 0..=MS)?,
+            rmw_engines: section.get_in("chip_rmw_engines", plain.rmw_engines, 1..=NUMBER_MAX)?,
+            add_cycles: section.get_in("chip_add_cycles", plain.add_cycles, 0..=NUMBER_MAX)?,
+            sram_latency: section.get_span_in("chip_sram_latency", "70ns", 0..=MS)?,
+            dram_latency: section.get_span_in("chip_dram_latency", "350ns", 0..=MS)?,
+            tail_latency: section.get_span_in("chip_tail_latency", "70ns", 0..=MS)?,
+            overhead: section.get_span_in("chip_overhead", "0ns", 0..=MS)?,
             head_bytes: bytes(section, "chip_head", "192B")?,
             tail_chunk: bytes(section, "chip_tail_chunk", "64B")?,
             result_chunk: bytes(section, "chip_result_chunk", "256B")?,
-            threads: number(section, "chip_threads", plain.threads, 1)?,
-            adds: choice(
-                section,
-                "chip_adds",
-                [("synchronous", Adds::Synchronous), ("asynchronous", Adds::Asynchronous)],
-            )?,
-            buffer: choice(section, "chip_buffer", [("dram", Buffer::Dram), ("sram", Buffer::Sram)])?,
+            threads: section.get_in("chip_threads", plain.threads, 1..=NUMBER_MAX)?,
+            adds: section.choose("chip_adds", "synchronous", &adds)?,
+            buffer: section.choose("chip_buffer", "dram", &[("dram", Buffer::Dram), ("sram", Buffer::Sram)])?,
         }))
     }
 
@@ -197,38 +194,11 @@ fn wrong(section: &Section, key: &str, value: &str, range: &str) -> Error {
     Error::config(format!("{}: {value} is not {range}", section.place(key)))
 }
 
-fn number(section: &mut Section, key: &str, default: u32, least: u32) -> Result<u32> {
-    let value: u32 = section.get(key, default)?;
-    if !(least..=1 << 20).contains(&value) {
-        return Err(wrong(section, key, &value.to_string(), &format!("from {least} to {}", 1 << 20)));
-    }
-    Ok(value)
-}
-
-fn span(section: &mut Section, key: &str, default: &str) -> Result<Time> {
-    let value: Span = section.get(key, default)?;
-    if value.ps() > MS {
-        return Err(wrong(section, key, &value.to_string(), "from 0ns to 1ms"));
-    }
-    Ok(value.ps())
-}
-
 fn bytes(section: &mut Section, key: &str, default: &str) -> Result<u32> {
     let value: Size = section.get(key, default)?;
     match value.bytes().and_then(|bytes| u32::try_from(bytes).ok()) {
         Some(bytes) if (1..=1 << 16).contains(&bytes) => Ok(bytes),
         _ => Err(wrong(section, key, &value.to_string(), "a whole number of bytes from 1B to 65536B")),
-    }
-}
-
-/// One of two words; the first is the default.
-fn choice<T>(section: &mut Section, key: &str, words: [(&str, T); 2]) -> Result<T> {
-    let word: String = section.get(key, words[0].0)?;
-    let [(a, first), (b, second)] = words;
-    match word.as_str() {
-        w if w == a => Ok(first),
-        w if w == b => Ok(second),
-        other => Err(wrong(section, key, &format!("\"{other}\""), &format!("\"{a}\" or \"{b}\""))),
     }
 }
 

@@ -144,7 +144,7 @@ fn both_streams_of_a_killed_run_are_recovered() {
     write(&mut run, &workers, &server);
     run.received.end().unwrap();
     run.received_server.unwrap().end().unwrap();
-    let path = running_path(dir.path(), ServerColumns::NAME);
+    let path = running_path(dir.path(), RECEIVED_SERVER);
     let file = OpenOptions::new().write(true).open(&path).unwrap();
     file.set_len(file.metadata().unwrap().len() - 1000).unwrap();
     let whole = 8192;

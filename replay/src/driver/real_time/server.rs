@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use pktgen_generator::Result;
 use pktgen_generator::record::Counters;
-use pktgen_generator::time::{NS, Time};
+use pktgen_generator::time::Time;
 use pktgen_generator::wire::olaf::digest;
 
 use super::frames::{Waiting, take};
@@ -13,9 +13,6 @@ use crate::capture::ServerRows;
 use crate::endpoint::{Endpoint, Facts, Host};
 use crate::frame::{BURST, Frame, Pool};
 use crate::transport::Wire;
-
-/// The counter of a server for the time that it worked, in ns.
-const BUSY: &str = "busy_ns";
 
 /// The server.
 pub(super) struct ServerRole<'a> {
@@ -102,10 +99,11 @@ impl<'a> ServerRole<'a> {
         for delivery in self.host.deliveries.drain(..) {
             let (mut row, frame) = (delivery.row, delivery.frame);
             let payload = self.pool.payload(&frame);
-            row.digest = Some(digest(self.facts.kind.values(payload)));
+            let values = self.facts.kind.values(payload);
+            row.digest = Some(digest(values));
             self.packets += 1;
             self.counters.bytes_received += u64::from(row.bytes);
-            let elements = self.facts.kind.elements(payload) * u64::from(row.count);
+            let elements = (values.len() / self.facts.kind.element_bytes(row.packet)) as u64 * u64::from(row.count);
             self.counters.reached_server(row.t_recv, elements);
             self.counters.accepted += u64::from(row.accepted);
             self.rows.received(&row, self.pool.frame(&frame))?;
@@ -118,10 +116,9 @@ impl<'a> ServerRole<'a> {
         self.counters.packets_received = self.packets;
         self.counters.acks_sent = self.host.acks_sent;
         self.counters.foreign = self.host.foreign;
+        self.server.worked(self.busy);
         for (name, n) in self.server.counters() {
-            // Virtual time reckons it; here it passed.
-            let n = if name == BUSY { (self.busy / NS).max(0) as u64 } else { n };
-            self.counters.device.insert(format!("server.{name}"), n);
+            *self.counters.device.entry(name.to_owned()).or_default() += n;
         }
         outcome.counters.add(&self.counters);
         if !outcome.cut && !outcome.interrupted {

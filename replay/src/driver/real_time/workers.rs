@@ -169,11 +169,12 @@ impl<'a> Workers<'a> {
         for Delivery { mut row, frame } in self.host.deliveries.drain(..) {
             let bytes = self.pool.frame(&frame);
             let payload = &bytes[HEAD..];
-            row.digest = Some(digest(self.facts.kind.values(payload)));
+            let values = self.facts.kind.values(payload);
+            row.digest = Some(digest(values));
             self.counters.packets_received += 1;
             self.counters.bytes_received += u64::from(row.bytes);
             self.counters.accepted += 1;
-            let elements = self.facts.kind.elements(payload) * u64::from(row.count);
+            let elements = (values.len() / self.facts.kind.element_bytes(row.packet)) as u64 * u64::from(row.count);
             self.counters.reached_server(row.t_recv, elements);
             self.rows.received(&row, bytes)?;
             self.pool.release(frame.buffer);

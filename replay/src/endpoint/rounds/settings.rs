@@ -101,15 +101,6 @@ pub(in crate::endpoint) fn dense_of(source: &dyn Source, who: &str) -> Result<Ar
     })
 }
 
-/// Reads a whole number from 1 to `most`.
-pub(in crate::endpoint) fn read_count(section: &mut Section, key: &str, default: u32, most: u32) -> Result<u32> {
-    let count: u32 = section.get(key, default)?;
-    if (1..=most).contains(&count) {
-        return Ok(count);
-    }
-    Err(Error::config(format!("{}: {count} is not from 1 to {most}", section.place(key))))
-}
-
 /// Reads an optional span above 0.
 pub(in crate::endpoint) fn read_span(section: &mut Section, key: &str) -> Result<Option<Time>> {
     match section.get_opt::<Span>(key)? {

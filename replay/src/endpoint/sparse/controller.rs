@@ -7,7 +7,7 @@
 
 mod watch;
 
-use pktgen_generator::config::Section;
+use pktgen_generator::config::{Section, joined};
 use pktgen_generator::record::PacketId;
 use pktgen_generator::time::{NEVER, NS, Time};
 use pktgen_generator::topology::NodeId;
@@ -22,17 +22,7 @@ use crate::frame::{Frame, Kind, Pool};
 use watch::{Settings, Verdict, Watch};
 
 /// The keys of `[endpoint]` that are read for the server and the controller.
-pub(super) const SERVER_KEYS: &[&str] = &[
-    server::KEYS[0],
-    server::KEYS[1],
-    server::KEYS[2],
-    server::KEYS[3],
-    watch::KEYS[0],
-    watch::KEYS[1],
-    watch::KEYS[2],
-    watch::KEYS[3],
-    watch::KEYS[4],
-];
+pub(super) const SERVER_KEYS: &[&str] = &joined::<9>(&[&server::KEYS, &watch::KEYS]);
 
 /// Pieces of a state that are under way at once.
 const WINDOW: usize = 16;
@@ -394,6 +384,10 @@ struct PsAndController {
 }
 
 impl Endpoint for PsAndController {
+    fn has_timers(&self) -> bool {
+        true
+    }
+
     fn next_wake(&self) -> Time {
         self.server.next_wake()
     }
@@ -427,6 +421,10 @@ impl Endpoint for PsAndController {
         let none = none
             .then(|| "a switch was to be replaced and no standby switch was well; raise topology.standby".to_owned());
         self.server.unfinished().or(none.filter(|_| self.controller.change.is_some()))
+    }
+
+    fn worked(&mut self, time: Time) {
+        self.server.worked(time);
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {

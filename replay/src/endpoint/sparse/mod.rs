@@ -14,20 +14,17 @@ mod settings;
 mod worker;
 
 use pktgen_generator::config::Section;
-use pktgen_generator::record::{PacketId, Received, Sent, SumOk, Training};
+use pktgen_generator::record::{PacketId, Received, Sent, Training};
 use pktgen_generator::registry::Named;
-use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::time::Time;
 use pktgen_generator::topology::NodeId;
-use pktgen_generator::wire::frame::{
-    HEAD, SERVER_IP, Template, group_of, set_udp_checksum, source_ip, target_ip, worker_ip, worker_of,
-};
+use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, set_udp_checksum, worker_ip};
 use pktgen_generator::wire::libra::{self, COLD_PAIR, HEADER, Header, PORT, ResultHead, WORKER_PORT};
 use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
-use super::rounds::ALL_WORKERS;
+use super::roster::{self, Roster, Side};
 use super::{Delivery, Endpoint, Facts, Host, Identity, Outgoing, Pairs, WorkerKind};
-use crate::driver::calendar::Calendar;
 use crate::frame::{BURST, Frame, Kind, Pool};
 use crate::target::sparse::SparsePlace;
 use crate::transport::Heads;
@@ -94,10 +91,9 @@ macro_rules! speaks_libra {
             libra::pairs(payload)
         }
 
-        fn elements(&self, payload: &[u8]) -> u64 {
-            let cold = Header::parse(payload).is_some_and(|header| header.is_cold());
-            let size = if cold { COLD_PAIR } else { libra::HOT_PAIR };
-            (libra::pairs(payload).len() / size) as u64
+        // A packet has the sequence number of its header.
+        fn element_bytes(&self, packet: PacketId) -> usize {
+            if packet.seq() & 1 == 1 { COLD_PAIR } else { libra::HOT_PAIR }
         }
 
         fn server_keys(&self) -> &'static [&'static str] {
@@ -145,26 +141,18 @@ impl WorkerKind for PsLiteKind {
 fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     let payload = &bytes[HEAD..];
     let header = Header::parse(payload)?;
-    let workers = facts.workers.len();
-    if let Some(worker) = worker_of(source_ip(bytes), workers) {
-        let cluster = facts.workers.cluster_of[worker as usize];
+    let side = Side::of(bytes, facts)?;
+    let own = |worker| PacketId::new(worker, header.seq, header.attempt);
+    if let Side::From(worker) = side {
         let kind = if header.kind == libra::Kind::Push { Kind::Update } else { Kind::Request };
-        let packet = PacketId::new(worker, header.seq, header.attempt);
-        return Some(Identity { packet, worker, cluster, flow: facts.server, kind });
-    }
-    if source_ip(bytes) != SERVER_IP {
-        return None;
+        return Some(side.identity(kind, own(worker), facts));
     }
     let is_result = header.kind == libra::Kind::Result && !header.is_cold();
     let opener = if is_result { ResultHead::parse(payload)?.opener } else { None };
     let kind = if opener.is_some() { Kind::Result } else { Kind::Control };
-    let (worker, flow) = match (group_of(target_ip(bytes)), worker_of(target_ip(bytes), workers)) {
-        (Some(_), _) => (0, ALL_WORKERS),
-        (None, Some(worker)) => (worker, facts.host_of[worker as usize]),
-        _ => return None,
-    };
-    let packet = opener.unwrap_or(PacketId::new(worker, header.seq, header.attempt));
-    Some(Identity { packet, worker, cluster: u16::from(header.job), flow, kind })
+    let worker = if let Side::To(worker) = side { worker } else { 0 };
+    let identity = side.identity(kind, opener.unwrap_or_else(|| own(worker)), facts);
+    Some(Identity { cluster: u16::from(header.job), ..identity })
 }
 
 /// The sums of a job that were delivered last: copies of their parts are no further deliveries, and neither are those of
@@ -194,11 +182,8 @@ struct Workers {
     facts: Facts,
     packing: Packing,
     workers: Vec<Worker>,
-    /// Workers of each node.
-    at_node: Vec<Vec<u32>>,
-    hearers: Vec<u32>,
+    roster: Roster,
     templates: Vec<Template>,
-    calendar: Calendar,
     delivered: Vec<Delivered>,
 }
 
@@ -206,19 +191,12 @@ impl Workers {
     fn new(settings: Settings, facts: &Facts) -> Self {
         let mut packing = Packing::new(settings.rules.clone());
         let count = settings.rules.sparse.workers();
-        let mut at_node: Vec<Vec<u32>> = Vec::new();
-        for (worker, node) in facts.host_of.iter().enumerate() {
-            at_node.resize(at_node.len().max(usize::from(*node) + 1), Vec::new());
-            at_node[usize::from(*node)].push(worker as u32);
-        }
         let template = |worker| Template::new((worker_ip(worker), WORKER_PORT), (SERVER_IP, PORT), HEAD + HEADER);
         let mut workers = Workers {
             workers: (0..count).map(|worker| Worker::new(worker, &mut packing)).collect(),
             templates: (0..count).map(template).collect(),
-            calendar: Calendar::new(count as usize),
+            roster: Roster::new(facts, settings.rules.sparse.workers_per_job()),
             delivered: vec![Delivered::default(); usize::from(settings.rules.sparse.jobs())],
-            hearers: Vec::new(),
-            at_node,
             packing,
             settings,
             facts: facts.clone(),
@@ -230,7 +208,7 @@ impl Workers {
     /// Sets a worker's timer; what is due is due at `now` at the earliest.
     fn reschedule(&mut self, worker: u32, now: Time) {
         let wake = self.workers[worker as usize].wake(&self.settings);
-        self.calendar.set(worker, wake.max(now));
+        self.roster.calendar.set(worker, wake.max(now));
     }
 
     /// Sends what `worker` may send at `t`.
@@ -307,26 +285,11 @@ impl Workers {
             host.foreign += 1;
             return pool.release(frame.buffer);
         };
-        self.find_hearers(node, u16::from(header.job), frame, pool);
-        for i in 0..self.hearers.len() {
-            self.hear(self.hearers[i], &header, frame, pool, host);
+        self.roster.find_hearers(node, u16::from(header.job), pool.frame(frame));
+        for i in 0..self.roster.hearers.len() {
+            self.hear(self.roster.hearers[i], &header, frame, pool, host);
         }
         self.deliver(node, &header, frame, pool, host);
-    }
-
-    /// Who of `job` hears a frame at `node`.
-    fn find_hearers(&mut self, node: NodeId, job: u16, frame: &Frame, pool: &Pool) {
-        self.hearers.clear();
-        let ip = target_ip(pool.frame(frame));
-        let Workers { workers, at_node, hearers, .. } = self;
-        match (group_of(ip), at_node.get(usize::from(node))) {
-            (None, _) => hearers.extend(worker_of(ip, workers.len())),
-            (Some(_), Some(here)) => hearers.extend(here.iter().filter(|w| workers[**w as usize].job == job)),
-            // Nothing says at which host: all workers of the job.
-            (Some(_), None) => {
-                hearers.extend(workers.iter().filter(|worker| worker.job == job).map(|worker| worker.id))
-            }
-        }
     }
 
     fn hear(&mut self, worker: u32, header: &Header, frame: &Frame, pool: &mut Pool, host: &mut Host) {
@@ -387,20 +350,13 @@ impl Workers {
             return pool.release(frame.buffer);
         }
         let row = Received {
-            t_recv: frame.t,
             packet: opener,
             cluster: u16::from(header.job),
             newest_worker: opener.worker(),
             newest_seq: u32::from(part),
-            newest_gen: 0,
             // A part does not say how many updates it represents.
             count: 0,
-            bytes: u32::from(frame.len),
-            reward: None,
-            accepted: true,
-            sum_ok: SumOk::Unknown,
-            node: if node == ALL_WORKERS { 0 } else { node },
-            digest: None,
+            ..roster::received(frame, node)
         };
         host.deliveries.push(Delivery { row, frame: *frame });
     }
@@ -430,7 +386,7 @@ fn frame(template: &mut Template, header: Header, rest: usize, t: Time, pool: &m
 
 impl Endpoint for Workers {
     fn next_wake(&self) -> Time {
-        self.calendar.first().0
+        self.roster.calendar.first().0
     }
 
     fn reacts(&self) -> bool {
@@ -442,11 +398,7 @@ impl Endpoint for Workers {
     }
 
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
-        while host.outgoing.len() < BURST {
-            let (t, worker) = self.calendar.first();
-            if t == NEVER || t > until {
-                break;
-            }
+        while let Some((t, worker)) = self.roster.due(until, host) {
             self.act(worker, t, pool, host);
         }
     }

@@ -27,17 +27,11 @@ impl Reliable {
     /// Reads `timeout` and `cold_window`. The paper gives neither; both are our choice.
     pub(super) fn read(section: &mut Section) -> Result<Self> {
         let timeout: Span = section.get("timeout", "10ms")?;
-        let window: u32 = section.get("cold_window", 128u32)?;
+        let window = section.get_in("cold_window", 128u32, 1..=WINDOW_MAX)?;
         if !(1..=HORIZON >> DOUBLINGS).contains(&timeout.ps()) {
             return Err(Error::config(format!(
                 "{}: {timeout}; a timeout must be above 0 and at most a day",
                 section.place("timeout")
-            )));
-        }
-        if !(1..=WINDOW_MAX).contains(&window) {
-            return Err(Error::config(format!(
-                "{}: {window} is not from 1 to {WINDOW_MAX}",
-                section.place("cold_window")
             )));
         }
         Ok(Reliable { timeout: timeout.ps(), window })

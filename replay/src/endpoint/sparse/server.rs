@@ -16,15 +16,15 @@ mod tests;
 use std::collections::VecDeque;
 
 use pktgen_generator::Result;
-use pktgen_generator::config::Section;
-use pktgen_generator::record::{Received, SumOk};
+use pktgen_generator::config::{Section, joined};
+use pktgen_generator::record::Received;
 use pktgen_generator::time::{NEVER, NS, Time};
 use pktgen_generator::topology::NodeId;
 use pktgen_generator::wire::libra::{self, COLD_PAIR, HEADER, Header};
 
 use super::reliable::{self, Reliable};
 use super::seen::Seen;
-use crate::endpoint::{Delivery, Endpoint, Facts, Host};
+use crate::endpoint::{Delivery, Endpoint, Facts, Host, roster};
 use crate::frame::{BURST, Frame, Kind, Pool};
 use jobs::Job;
 use outbound::Outbound;
@@ -32,8 +32,7 @@ use results::{Ready, Results};
 use service::Service;
 
 /// The keys of `[endpoint]` that [`open`] reads.
-pub(in crate::endpoint) const KEYS: &[&str] =
-    &[service::KEYS[0], service::KEYS[1], reliable::KEYS[0], reliable::KEYS[1]];
+pub(in crate::endpoint) const KEYS: [&str; 4] = joined(&[&service::KEYS, &reliable::KEYS]);
 
 /// Reads the server's keys. Workers of `asynchronous` runs pull; others get results when all have ended an iteration.
 pub(in crate::endpoint) fn open(section: &mut Section, facts: &Facts, asynchronous: bool) -> Result<SparseServer> {
@@ -150,7 +149,7 @@ impl SparseServer {
     /// take no time.
     fn push(&mut self, header: &Header, frame: &Frame, pool: &Pool, host: &mut Host) {
         let (worker, number) = (frame.worker as usize, header.seq >> 1);
-        let pairs = libra::pairs(pool.payload(frame));
+        let pairs = &pool.payload(frame)[HEADER..];
         let accepted = self.seen[worker].first(number);
         let job = &mut self.jobs[usize::from(header.job)];
         match (accepted, self.asynchronous) {
@@ -160,25 +159,10 @@ impl SparseServer {
         }
         let taken = if accepted { pairs.len() / COLD_PAIR } else { 0 };
         self.serve_packet(frame.t, taken, Due::Ack(frame.worker, header.seq));
-        host.deliveries.push(Delivery { row: self.row(frame, accepted), frame: *frame });
-    }
-
-    fn row(&self, frame: &Frame, accepted: bool) -> Received {
-        Received {
-            t_recv: frame.t,
-            packet: frame.packet,
-            cluster: frame.cluster,
-            newest_worker: frame.packet.worker(),
-            newest_seq: frame.packet.seq(),
-            newest_gen: 0,
-            count: 1,
-            bytes: u32::from(frame.len),
-            reward: None,
-            accepted,
-            sum_ok: SumOk::Unknown,
-            node: self.outbound.node,
-            digest: None,
-        }
+        host.deliveries.push(Delivery {
+            row: Received { accepted, ..roster::received(frame, self.outbound.node) },
+            frame: *frame,
+        });
     }
 
     /// Answers a pull with what the sums are now, which is what they are when its turn comes.
@@ -261,6 +245,10 @@ impl SparseServer {
 }
 
 impl Endpoint for SparseServer {
+    fn has_timers(&self) -> bool {
+        true
+    }
+
     fn next_wake(&self) -> Time {
         self.next_due().min(self.results.next_timer())
     }
@@ -300,16 +288,20 @@ impl Endpoint for SparseServer {
         ))
     }
 
+    fn worked(&mut self, time: Time) {
+        self.service.worked(time);
+    }
+
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let Counts { packets, duplicates, results, results_resent, queue_max } = self.counts;
         vec![
-            ("busy_ns", (self.service.busy() / NS) as u64),
-            ("packets", packets),
-            ("pairs", self.service.pairs()),
-            ("duplicates", duplicates),
-            ("results", results),
-            ("results_resent", results_resent),
-            ("queue_max", queue_max),
+            ("server.busy_ns", (self.service.busy() / NS).max(0) as u64),
+            ("server.packets", packets),
+            ("server.pairs", self.service.pairs()),
+            ("server.duplicates", duplicates),
+            ("server.results", results),
+            ("server.results_resent", results_resent),
+            ("server.queue_max", queue_max),
         ]
     }
 }

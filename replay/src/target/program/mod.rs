@@ -88,6 +88,25 @@ pub struct Place {
     pub udp_checksum: bool,
 }
 
+impl Place {
+    /// A device without routes, for programs that need none: the parameter server is itself.
+    pub fn bare(node: NodeId, workers: Population, jobs: Vec<JobPlace>, frame_bytes: usize) -> Self {
+        Place {
+            node,
+            routes: Arc::default(),
+            workers: Arc::new(workers),
+            group_ports: Arc::default(),
+            server: node,
+            jobs: Arc::new(jobs),
+            sparse: None,
+            aggregators: Arc::default(),
+            frame_bytes,
+            real_time: false,
+            udp_checksum: false,
+        }
+    }
+}
+
 /// Makes programs.
 pub trait ProgramKind: Named + Sync {
     /// Does it look up workers and clusters, and send what is no update around the queue?

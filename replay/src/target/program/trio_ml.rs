@@ -20,7 +20,7 @@ mod timers;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use pktgen_generator::config::Section;
+use pktgen_generator::config::{Section, joined};
 use pktgen_generator::record::{Action, Reason};
 use pktgen_generator::registry::Named;
 use pktgen_generator::time::{NEVER, Time};
@@ -51,15 +51,7 @@ impl Named for TrioMlKind {
 }
 
 /// All keys that are read.
-static ALL_KEYS: [&str; settings::KEYS.len() + chip::KEYS.len()] = {
-    let mut keys = [""; settings::KEYS.len() + chip::KEYS.len()];
-    let mut i = 0;
-    while i < keys.len() {
-        keys[i] = if i < settings::KEYS.len() { settings::KEYS[i] } else { chip::KEYS[i - settings::KEYS.len()] };
-        i += 1;
-    }
-    keys
-};
+static ALL_KEYS: [&str; settings::KEYS.len() + chip::KEYS.len()] = joined(&[&settings::KEYS, chip::KEYS]);
 
 impl ProgramKind for TrioMlKind {
     fn keys(&self) -> &'static [&'static str] {

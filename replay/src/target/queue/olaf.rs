@@ -14,7 +14,7 @@
 
 use pktgen_generator::config::Section;
 use pktgen_generator::record::{Action, Reason};
-use pktgen_generator::registry::{Named, suggest};
+use pktgen_generator::registry::Named;
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::units::Span;
 use pktgen_generator::wire::frame;
@@ -53,18 +53,8 @@ impl Discipline for OlafDiscipline {
         let filter: bool = section.get("reward_filter", true)?;
         let threshold: f64 = section.get("reward_threshold", 1.5)?;
         let window: Option<Span> = section.get_opt("active_window")?;
-        let merged: String = section.get("merged_reward", "mean")?;
-        let merged_reward = match merged.as_str() {
-            "mean" => MergedReward::Mean,
-            "max" => MergedReward::Max,
-            other => {
-                return Err(Error::config(format!(
-                    "{}: \"{other}\" is not known{}; there are: mean, max",
-                    section.place("merged_reward"),
-                    suggest(other, &["mean", "max"])
-                )));
-            }
-        };
+        let merged = [("mean", MergedReward::Mean), ("max", MergedReward::Max)];
+        let merged_reward = section.choose("merged_reward", "mean", &merged)?;
         if window.is_some_and(|w| w.ps() <= 0) {
             return Err(Error::config(format!("{}: a window of 0 holds no arrival", section.place("active_window"))));
         }

@@ -2,7 +2,6 @@
 
 use pktgen_generator::config::Section;
 use pktgen_generator::time::{HORIZON, SECOND, Time};
-use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
 
 /// The keys of `[endpoint]` that [`Service::read`] reads.
@@ -30,23 +29,17 @@ impl Service {
     /// Reads `service_rate` and `service_per_packet`. In real time a server takes the time that it takes.
     pub(super) fn read(section: &mut Section, real_time: bool) -> Result<Self> {
         let rate: i64 = section.get("service_rate", RATE)?;
-        let per_packet: Span = section.get("service_per_packet", "0ns")?;
+        let per_packet = section.get_span_in("service_per_packet", "0ns", 0..=SECOND)?;
         if !(0..=SECOND).contains(&rate) {
             return Err(Error::config(format!(
                 "{}: {rate} pairs per second; it must be from 0, which is no limit, to {SECOND}",
                 section.place("service_rate")
             )));
         }
-        if !(0..=SECOND).contains(&per_packet.ps()) {
-            return Err(Error::config(format!(
-                "{}: {per_packet}; it must be at most 1s",
-                section.place("service_per_packet")
-            )));
-        }
         if real_time {
             return Ok(Service::new(0, 0));
         }
-        Ok(Service::new(rate, per_packet.ps()))
+        Ok(Service::new(rate, per_packet))
     }
 
     pub(super) fn new(rate: i64, per_packet: Time) -> Self {
@@ -62,6 +55,11 @@ impl Service {
         // Held at twice the horizon, where the run has long been stopped, so that nothing wraps.
         self.free_at = (self.free_at.max(t) + per_pair + self.per_packet).min(2 * HORIZON);
         self.free_at
+    }
+
+    /// It worked for so much longer, by a clock.
+    pub(super) fn worked(&mut self, time: Time) {
+        self.busy += time;
     }
 
     /// Time that it worked, or will have when all that is there is done.

@@ -57,19 +57,8 @@ fn place(jobs: &[u8]) -> Place {
         ports.sort_unstable();
         JobPlace { sources, own: None, ports, port_of }
     };
-    Place {
-        node: 0,
-        routes: Arc::new(Vec::new()),
-        jobs: Arc::new((0..jobs.len()).map(job).collect()),
-        workers: Arc::new(Population { cluster_of, moves: Vec::new() }),
-        group_ports: Arc::new(Vec::new()),
-        server: 0,
-        frame_bytes: 0,
-        sparse: None,
-        aggregators: Arc::default(),
-        real_time: false,
-        udp_checksum: false,
-    }
+    let jobs = (0..jobs.len()).map(job).collect();
+    Place::bare(0, Population { cluster_of, moves: Vec::new() }, jobs, 0)
 }
 
 fn open(place: Place, values: &[(&str, Value)]) -> Result<Box<dyn Program>> {

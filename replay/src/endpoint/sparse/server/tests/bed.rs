@@ -151,7 +151,7 @@ impl Bed {
     }
 
     pub(super) fn counter(&self, name: &str) -> u64 {
-        self.server.counters().into_iter().find(|(own, _)| *own == name).unwrap().1
+        self.server.counters().into_iter().find(|(own, _)| own.strip_prefix("server.") == Some(name)).unwrap().1
     }
 
     /// Nothing keeps the run alive, and no buffer is held.

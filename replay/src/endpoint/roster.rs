@@ -1,0 +1,133 @@
+//! What all workers of synchronous training have in common, whatever they send: where they are, who hears a frame, whose
+//! turn it is, and which way a frame goes by its addresses.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use pktgen_generator::record::{PacketId, Received, SumOk};
+use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::topology::NodeId;
+use pktgen_generator::wire::frame::{SERVER_IP, group_of, source_ip, target_ip, worker_of};
+
+use super::rounds::ALL_WORKERS;
+use super::{Facts, Host, Identity};
+use crate::driver::calendar::Calendar;
+use crate::frame::{BURST, Frame, Kind};
+
+/// The workers of a run. Job `j` has the ids from `j · workers_per_job` on.
+pub(super) struct Roster {
+    workers_per_job: u32,
+    host_of: Arc<Vec<NodeId>>,
+    /// Workers of each node.
+    at_node: Vec<Vec<u32>>,
+    /// Who hears the frame at hand.
+    pub hearers: Vec<u32>,
+    /// Their timers.
+    pub calendar: Calendar,
+}
+
+impl Roster {
+    pub fn new(facts: &Facts, workers_per_job: u32) -> Self {
+        let mut at_node: Vec<Vec<u32>> = Vec::new();
+        for (worker, node) in facts.host_of.iter().enumerate() {
+            at_node.resize(at_node.len().max(usize::from(*node) + 1), Vec::new());
+            at_node[usize::from(*node)].push(worker as u32);
+        }
+        Roster {
+            workers_per_job,
+            calendar: Calendar::new(facts.host_of.len()),
+            host_of: facts.host_of.clone(),
+            at_node,
+            hearers: Vec::new(),
+        }
+    }
+
+    /// The next worker whose time comes by `until`, and the time; none if the host has a burst to send.
+    pub fn due(&self, until: Time, host: &Host) -> Option<(Time, u32)> {
+        let (t, worker) = self.calendar.first();
+        (host.outgoing.len() < BURST && t != NEVER && t <= until).then_some((t, worker))
+    }
+
+    /// Finds who of `job` hears `frame` at `node`.
+    pub fn find_hearers(&mut self, node: NodeId, job: u16, frame: &[u8]) {
+        let first = u32::from(job) * self.workers_per_job;
+        let jobs_own: Range<u32> = first..first + self.workers_per_job;
+        let (here, to) = (self.at_node.get(usize::from(node)), target_ip(frame));
+        self.hearers.clear();
+        match (group_of(to), here) {
+            (Some(_), Some(here)) => self.hearers.extend(here.iter().filter(|worker| jobs_own.contains(worker))),
+            // Nothing says at which host: all workers of the job.
+            (Some(_), None) => self.hearers.extend(jobs_own),
+            (None, _) => {
+                let is_here = |worker: &u32| here.is_none() || self.host_of[*worker as usize] == node;
+                let only = worker_of(to, self.host_of.len());
+                self.hearers.extend(only.filter(|worker| jobs_own.contains(worker) && is_here(worker)));
+            }
+        }
+    }
+}
+
+/// Which way a frame goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// From a worker.
+    From(u32),
+    /// To a worker.
+    To(u32),
+    /// To all workers of a job.
+    ToJob(u16),
+}
+
+impl Side {
+    /// By the addresses of `frame`; none if it is nobody's.
+    pub fn of(frame: &[u8], facts: &Facts) -> Option<Side> {
+        let (workers, to) = (facts.workers.len(), target_ip(frame));
+        if let Some(worker) = worker_of(source_ip(frame), workers) {
+            return Some(Side::From(worker));
+        }
+        if source_ip(frame) != SERVER_IP {
+            return None;
+        }
+        match group_of(to) {
+            Some(job) => Some(Side::ToJob(job)),
+            None => worker_of(to, workers).map(Side::To),
+        }
+    }
+
+    /// The job.
+    pub fn job(self, facts: &Facts) -> u16 {
+        match self {
+            Side::From(worker) | Side::To(worker) => facts.workers.cluster_of[worker as usize],
+            Side::ToJob(job) => job,
+        }
+    }
+
+    /// What a frame is that goes this way.
+    pub fn identity(self, kind: Kind, packet: PacketId, facts: &Facts) -> Identity {
+        let (worker, flow) = match self {
+            Side::From(worker) => (worker, facts.server),
+            Side::To(worker) => (worker, facts.host_of[worker as usize]),
+            Side::ToJob(_) => (0, ALL_WORKERS),
+        };
+        Identity { packet, worker, cluster: self.job(facts), flow, kind }
+    }
+}
+
+/// The row of a frame that arrived at `node`, as far as its place in the run tells: one update, accepted.
+pub(super) fn received(frame: &Frame, node: NodeId) -> Received {
+    Received {
+        t_recv: frame.t,
+        packet: frame.packet,
+        cluster: frame.cluster,
+        newest_worker: frame.packet.worker(),
+        newest_seq: frame.packet.seq(),
+        newest_gen: 0,
+        count: 1,
+        bytes: u32::from(frame.len),
+        reward: None,
+        accepted: true,
+        sum_ok: SumOk::Unknown,
+        node: if node == ALL_WORKERS { 0 } else { node },
+        digest: None,
+    }
+}
