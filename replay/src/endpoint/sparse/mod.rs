@@ -13,6 +13,8 @@ mod server;
 mod settings;
 mod worker;
 
+use std::collections::BTreeSet;
+
 use pktgen_generator::config::Section;
 use pktgen_generator::record::{PacketId, Received, Sent, SumOk, Training};
 use pktgen_generator::registry::Named;
@@ -21,7 +23,7 @@ use pktgen_generator::topology::NodeId;
 use pktgen_generator::wire::frame::{
     HEAD, SERVER_IP, Template, group_of, set_udp_checksum, source_ip, target_ip, worker_ip, worker_of,
 };
-use pktgen_generator::wire::libra::{self, COLD_PAIR, HEADER, Header, PORT, ResultHead, WORKER_PORT};
+use pktgen_generator::wire::libra::{self, COLD_PAIR, HEADER, Header, PART_LAST, PORT, ResultHead, WORKER_PORT};
 use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
@@ -174,6 +176,8 @@ struct Delivered {
     /// Number of their first result.
     first: u32,
     parts: Vec<bool>,
+    /// Numbers of the first results of all sums that a worker has all of.
+    over: BTreeSet<u32>,
 }
 
 impl Delivered {
@@ -181,10 +185,16 @@ impl Delivered {
     fn is_new(&mut self, number: u32, head: &ResultHead) -> bool {
         let first = number.wrapping_sub(head.part.into());
         if self.parts.is_empty() || first > self.first {
-            *self = Delivered { first, parts: vec![false; usize::from(head.parts)] };
+            self.first = first;
+            self.parts = vec![false; usize::from(head.parts)];
         }
         let part = self.parts.get_mut(usize::from(head.part)).filter(|_| first == self.first);
         part.is_some_and(|part| !std::mem::replace(part, true))
+    }
+
+    /// A worker has all of a sum: is it the first one?
+    fn is_over(&mut self, number: u32, head: &ResultHead) -> bool {
+        self.over.insert(number.wrapping_sub(head.part.into()))
     }
 }
 
@@ -308,10 +318,11 @@ impl Workers {
             return pool.release(frame.buffer);
         };
         self.find_hearers(node, u16::from(header.job), frame, pool);
+        let mut all = false;
         for i in 0..self.hearers.len() {
-            self.hear(self.hearers[i], &header, frame, pool, host);
+            all |= self.hear(self.hearers[i], &header, frame, pool, host);
         }
-        self.deliver(node, &header, frame, pool, host);
+        self.deliver(node, &header, all, frame, pool, host);
     }
 
     /// Who of `job` hears a frame at `node`.
@@ -329,8 +340,9 @@ impl Workers {
         }
     }
 
-    fn hear(&mut self, worker: u32, header: &Header, frame: &Frame, pool: &mut Pool, host: &mut Host) {
-        let t = frame.t;
+    /// True if a worker has all of a sum with it.
+    fn hear(&mut self, worker: u32, header: &Header, frame: &Frame, pool: &mut Pool, host: &mut Host) -> bool {
+        let (t, mut all) = (frame.t, false);
         let Workers { workers, packing, .. } = self;
         let own = &mut workers[worker as usize];
         let acknowledge = match header.kind {
@@ -347,7 +359,7 @@ impl Workers {
             }
             libra::Kind::Result => match ResultHead::parse(pool.payload(frame)) {
                 Some(head) => {
-                    own.hot_result(header.seq, &head);
+                    all = own.hot_result(header.seq, &head);
                     true
                 }
                 None => false,
@@ -372,10 +384,12 @@ impl Workers {
             own.waits(t, &self.settings);
         }
         self.reschedule(worker, t);
+        all
     }
 
-    /// The first copy of a part of a sum is its delivery; the others are the same bytes.
-    fn deliver(&mut self, node: NodeId, header: &Header, frame: &Frame, pool: &mut Pool, host: &mut Host) {
+    /// The first copy of a part of a sum is its delivery; the others are the same bytes. The sum is delivered with what
+    /// makes it complete to a worker, if `all`.
+    fn deliver(&mut self, node: NodeId, header: &Header, all: bool, frame: &Frame, pool: &mut Pool, host: &mut Host) {
         let head = match (frame.kind, self.delivered.get_mut(usize::from(header.job))) {
             (Kind::Result, Some(known)) => ResultHead::parse(pool.payload(frame)).zip(Some(known)),
             _ => None,
@@ -383,7 +397,9 @@ impl Workers {
         let Some((head @ ResultHead { part, opener: Some(opener), .. }, known)) = head else {
             return pool.release(frame.buffer);
         };
-        if !known.is_new(header.seq >> 1, &head) {
+        let number = header.seq >> 1;
+        let (accepted, last) = (known.is_new(number, &head), all && known.is_over(number, &head));
+        if !(accepted || last) {
             return pool.release(frame.buffer);
         }
         let row = Received {
@@ -391,13 +407,13 @@ impl Workers {
             packet: opener,
             cluster: u16::from(header.job),
             newest_worker: opener.worker(),
-            newest_seq: u32::from(part),
+            newest_seq: u32::from(part) | if last { PART_LAST } else { 0 },
             newest_gen: 0,
             // A part does not say how many updates it represents.
             count: 0,
             bytes: u32::from(frame.len),
             reward: None,
-            accepted: true,
+            accepted,
             sum_ok: SumOk::Unknown,
             node: if node == ALL_WORKERS { 0 } else { node },
             digest: None,

@@ -24,6 +24,8 @@ pub const KEYS: &[&str] = &[
     "records",
     "fails",
     "fails_at",
+    "fails_then",
+    "fails_then_at",
     "fails_device",
     "fails_loss",
     "fails_memory",
@@ -121,7 +123,7 @@ impl Settings {
                 known.window
             )));
         }
-        let failing = Failing::read(section, place)?;
+        let failing = Failing::read(section, place, known.sparse.seed())?;
         let filters = if writes == Writes::Bloom { u64::from(bloom_bits).div_ceil(8) } else { 0 };
         let jobs = u64::from(known.sparse.jobs());
         let resources = Resources::of(u64::from(hot) * jobs, adder.bytes(), filters * jobs);
