@@ -182,7 +182,7 @@ fn had(over: &Over, case: &Case) -> BTreeMap<(PacketId, bool), Vec<(u8, u32)>> {
 fn loses_what_it_says(case: &Case) -> u64 {
     let over = run(case, "add = \"exact\"\n", false);
     is_closed(&over, case, false);
-    let mut over = run(case, "add = \"exact\"\n", true);
+    let over = run(case, "add = \"exact\"\n", true);
     is_closed(&over, case, true);
     naive::check_pushes(&over.seen, &over.sparse, case);
     let had = had(&over, case);
