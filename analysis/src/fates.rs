@@ -3,12 +3,16 @@
 //! Called by [`crate::analyze`] once per run. Works on columns, allocates nothing per row. Fates are
 //! terminal (design §2.6): a member of an aggregate inherits the fate of the packet that carries it.
 
+mod keyed;
+
 use std::collections::BTreeMap;
 
 use pktgen_generator::record::{Action, Balance, NO_CLUSTER, PacketId, Reason};
+use pktgen_generator::wire::libra::PART_LAST;
 
 use crate::index::{self, Index, NOWHERE};
 use crate::run::{NO_PACKET, Records};
+use keyed::Keyed;
 
 /// What became of one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,6 +187,7 @@ struct Resolver {
     arrival: Vec<Option<(u16, i64)>>,
     /// Sums are by key: networks may copy its packets, and a drop that may be of a copy says nothing of the original.
     by_key: bool,
+    keyed: Keyed,
     fates: Fates,
 }
 
@@ -207,6 +212,7 @@ impl Resolver {
             next: vec![NOWHERE; n],
             arrival: vec![None; n],
             by_key,
+            keyed: Keyed::default(),
             fates,
         }
     }
@@ -237,14 +243,22 @@ impl Resolver {
             }
             // Codes were checked when the file was read.
             match Action::ALL[usize::from(books.action[row])] {
+                // Said of a sum by the device that goes on with it.
+                Action::Arrived if other == Some(packet) => {
+                    self.fates.contradictions += u64::from(!self.keyed.taken_over(packet, here.0));
+                }
                 Action::Queued | Action::Bypassed | Action::Arrived => {}
                 Action::Departed => self.depart(packet, here),
-                Action::Merged => self.merge(packet, other),
+                Action::Merged => self.merge(packet, other, here.0),
                 Action::Subsumed => self.end(packet, Fate::Subsumed),
                 Action::Outranked => self.end(packet, Fate::Outranked),
-                Action::Dropped => self.end(packet, Fate::Dropped(Reason::ALL[usize::from(books.reason[row])])),
+                Action::Dropped => match Reason::ALL[usize::from(books.reason[row])] {
+                    Reason::DeviceLost if self.keyed.lost(packet, here.0) => {}
+                    reason => self.end(packet, Fate::Dropped(reason)),
+                },
             }
         }
+        self.keyed.close();
     }
 
     /// The first time that a device mentions a packet is when its last bit came in.
@@ -259,23 +273,34 @@ impl Resolver {
         if let Some((_, since)) = self.arrival[packet].take() {
             self.fates.device_latency_ps.push(here.1.saturating_sub(since));
         }
+        self.keyed.departed(packet, here.0);
     }
 
-    fn merge(&mut self, packet: usize, other: Option<usize>) {
+    fn merge(&mut self, packet: usize, other: Option<usize>, node: u16) {
         self.revive(packet);
         match other {
-            Some(other) if other == packet => {}
+            Some(other) if other == packet || self.keyed.is_opener(other) => self.add(packet, other, node),
             Some(other) if self.state[packet] == State::Open && self.state[other] == State::Open => {
                 self.next[self.last[other] as usize] = self.first[packet];
                 self.last[other] = self.last[packet];
                 self.state[packet] = State::Joined;
             }
-            // A copy that the device did not take for one.
-            Some(_) if self.by_key => {}
             Some(_) => self.fates.contradictions += 1,
             // The unknown id was counted when it was looked up.
             None => {}
         }
+    }
+
+    /// `packet` is added, by key, to the sum that `opener` opened.
+    fn add(&mut self, packet: usize, opener: usize, node: u16) {
+        let again = match self.state[packet] {
+            State::Open => false,
+            State::Joined => !self.keyed.is_elsewhere(packet, node),
+            State::Delivered | State::Ended => return self.fates.contradictions += 1,
+        };
+        let packets = self.state.len();
+        self.fates.contradictions += u64::from(!self.keyed.add(packet, opener, node, again, packets));
+        (self.state[packet], self.fates.fate[packet]) = (State::Joined, Fate::InFlight);
     }
 
     /// Gives all members of `packet` the fate `fate`; returns how many they are.
@@ -315,11 +340,26 @@ impl Resolver {
         for row in 0..received.packet.len() {
             let packet = self.find(received.packet[row]);
             self.fates.received_packet.push(packet.map_or(NOWHERE, |packet| packet as u32));
-            if let Some(packet) = packet {
-                self.deliver(packet, received.count[row], is_update(received.cluster[row]));
+            match packet {
+                Some(packet) if !self.keyed.is_opener(packet) => {
+                    self.deliver(packet, received.count[row], is_update(received.cluster[row]));
+                }
+                Some(packet) if received.newest_seq[row] & PART_LAST != 0 => self.deliver_sum(packet),
+                _ => {}
             }
             self.fates.member_start.push(self.fates.members.len());
         }
+        for member in self.keyed.lost_members() {
+            self.fates.fate[member as usize] = Fate::Dropped(Reason::DeviceLost);
+        }
+    }
+
+    /// A worker has all of a sum by key.
+    fn deliver_sum(&mut self, opener: usize) {
+        let Some(members) = self.keyed.deliver(opener) else { return self.fates.contradictions += 1 };
+        let fate = if members.len() == 1 { Fate::DeliveredAlone } else { Fate::DeliveredMerged };
+        members.iter().for_each(|member| self.fates.fate[*member as usize] = fate);
+        self.fates.members.extend_from_slice(members);
     }
 
     fn deliver(&mut self, packet: usize, count: u16, update: bool) {

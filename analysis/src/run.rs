@@ -61,6 +61,8 @@ pub struct ReceivedColumns {
     pub packet: Vec<u64>,
     /// Clusters.
     pub cluster: Vec<u16>,
+    /// Sequence numbers of the newest members; of a sum by key, which part it is.
+    pub newest_seq: Vec<u32>,
     /// Generation times of the newest members.
     pub newest_gen_ps: Vec<i64>,
     /// Represented updates.
@@ -254,7 +256,7 @@ fn check_books(path: &Path, books: &BookColumns) -> Result<()> {
 }
 
 fn read_received(dir: &Path) -> Result<ReceivedColumns> {
-    let columns = ["t_recv_ps", "packet", "cluster", "newest_gen_ps", "count", "bytes", "accepted"];
+    let columns = ["t_recv_ps", "packet", "cluster", "newest_seq", "newest_gen_ps", "count", "bytes", "accepted"];
     let table = stream(dir, RECEIVED, &columns)?;
     // An empty answer is none that was given.
     let accepted = table.bool_or_none("accepted")?.into_iter().map(|accepted| accepted == Some(true));
@@ -262,6 +264,7 @@ fn read_received(dir: &Path) -> Result<ReceivedColumns> {
         t_recv_ps: table.i64("t_recv_ps")?,
         packet: table.u64("packet")?,
         cluster: table.u16("cluster")?,
+        newest_seq: table.u32("newest_seq")?,
         newest_gen_ps: table.i64("newest_gen_ps")?,
         count: table.u16("count")?,
         bytes: table.u32("bytes")?,

@@ -146,6 +146,7 @@ impl Story {
         received.t_recv_ps.push(t);
         received.packet.push(id(packet, seq));
         received.cluster.push(cluster);
+        received.newest_seq.push(seq);
         received.newest_gen_ps.push(t_gen);
         received.count.push(count);
         received.bytes.push(256);
@@ -244,6 +245,7 @@ impl Story {
             Column::new("t_recv_ps".into(), &received.t_recv_ps),
             Column::new("packet".into(), &received.packet),
             Column::new("cluster".into(), &received.cluster),
+            Column::new("newest_seq".into(), &received.newest_seq),
             Column::new("newest_gen_ps".into(), &received.newest_gen_ps),
             Column::new("count".into(), &received.count),
             Column::new("bytes".into(), &received.bytes),

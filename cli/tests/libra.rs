@@ -51,3 +51,30 @@ fn files_say_what_manifests_say() {
         assert!(value("retransmitted_share") > 0.0 && value("server_busy_share") > 0.0, "{what}");
     }
 }
+
+/// What is lost with a switch is lost in the files too.
+#[test]
+fn files_say_what_died_with_a_switch() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut lost = 0;
+    for seed in 0..6 {
+        let text = format!(
+            "name = \"t\"\nseed = {seed}\n[workload]\nkind = \"sparse\"\nmodel = \"oa\"\npairs = 1000\nworkers = 4\niterations = 5\n\
+             compute = \"50us\"\n[topology]\nkind = \"star\"\nhosts = 2\nstandby = 2\n[endpoint]\nworkers = \"libra\"\ntimeout = \"100us\"\n\
+             heartbeat = \"50us\"\nheartbeat_timeout = \"200us\"\n[target]\nprogram = \"libra\"\nfails = \"memory\"\nfails_at = \"{}us\"\n\
+             fails_then = \"crash\"\nfails_then_at = \"{}us\"\n[transport]\nfault_loss = 0.01\nfault_duplicate = 0.1\nfault_reorder = 0.05\n\
+             fault_reorder_by = 300\nfault_reorder_hold = \"300us\"\n",
+            200 + 60 * seed,
+            230 + 60 * seed,
+        );
+        let dir = folder.path().join(seed.to_string());
+        let experiment = Experiment::open(Document::parse(&text, "test").unwrap()).unwrap();
+        experiment.execute(&dir, 1, &AtomicBool::new(false), &|_, _| {}).unwrap();
+        let run = Analysis::open(&dir, Options::default()).unwrap();
+        let manifest = &run.manifest;
+        assert!(manifest.validity.valid, "{seed}: {:?}", manifest.validity);
+        assert_eq!(run.unknown(), 0.0, "{seed}: {:?} is not {:?}", run.balance(), manifest.balance);
+        lost += manifest.balance.dropped.get("device_lost").copied().unwrap_or_default();
+    }
+    assert!(lost > 0);
+}

@@ -173,8 +173,10 @@ impl Ledger {
             let known = match (row.action, row.packet_out) {
                 (Action::Merged, Some(opener)) => sparse.merged(row.packet_in, opener, row.node, &mut self.fates),
                 (Action::Dropped, _) => {
-                    sparse.dropped(row.packet_in, row.reason.unwrap_or(Reason::Malformed), &mut self.fates)
+                    let reason = row.reason.unwrap_or(Reason::Malformed);
+                    sparse.dropped(row.packet_in, reason, row.node, &mut self.fates)
                 }
+                (Action::Arrived, Some(opener)) => sparse.taken_over(opener, row.node),
                 (Action::Departed, _) => {
                     sparse.departed(row.packet_in, row.node);
                     true
@@ -247,7 +249,7 @@ impl Ledger {
         })
     }
 
-    fn received_pairs(&mut self, packet: PacketId, part: u32, same: impl FnOnce(&[u8]) -> bool) -> SumOk {
+    fn received_pairs(&mut self, packet: PacketId, part: u32, same: impl Fn(&[u8]) -> bool) -> SumOk {
         let verdict = self.sparse.as_mut().and_then(|sparse| sparse.received(packet, part, same, &mut self.fates));
         self.strangers += u64::from(verdict.is_none());
         verdict.unwrap_or(SumOk::Unknown)

@@ -21,6 +21,7 @@ use pktgen_generator::config::Document;
 use pktgen_generator::record::{Action, Balance, Book, PacketId, Received, Sent};
 use pktgen_generator::sparse::Sparse;
 use pktgen_generator::time::NEVER;
+use pktgen_generator::wire::libra::FRESH_SHIFT;
 use pktgen_replay::driver::virtual_time::{Outcome, Recorder, Simulation};
 use pktgen_replay::ledger::total;
 use pktgen_replay::plan::{prepare, source};
@@ -129,10 +130,10 @@ fn counts_exactly_once(case: &Case) {
     }
 }
 
-/// Calls `check` with so many cases that `wanted` takes; says which were wrong.
-fn each(count: usize, wanted: fn(&Case) -> bool, mut check: impl FnMut(&Case)) {
+/// Calls `check` with these cases; says which were wrong.
+fn each(cases: impl Iterator<Item = Case>, mut check: impl FnMut(&Case)) {
     let mut wrong = Vec::new();
-    for case in (0..).map(Case::of).filter(wanted).take(count) {
+    for case in cases {
         if catch_unwind(AssertUnwindSafe(|| check(&case))).is_err() {
             wrong.push(case.to_string());
         }
@@ -142,7 +143,102 @@ fn each(count: usize, wanted: fn(&Case) -> bool, mut check: impl FnMut(&Case)) {
 
 #[test]
 fn strict_switches_count_everything_exactly_once() {
-    each(40, |_| true, counts_exactly_once);
+    each((0..40).map(Case::of), counts_exactly_once);
+}
+
+/// A counter of devices and controller.
+fn counter(over: &Over, name: &str) -> u64 {
+    over.outcome.counters.device.get(name).copied().unwrap_or_default()
+}
+
+#[test]
+fn what_heartbeats_see_coming_counts_everything_exactly_once() {
+    let mut migrated = 0;
+    let fails = ["fails = \"loss\"", "fails = \"memory\"", "fails = \"slow\""];
+    each((0..24).map(|number| Case::failing(number, &fails)), |case| {
+        counts_exactly_once(case);
+        let over = run(case, "add = \"exact\"\n", true);
+        assert_eq!((counter(&over, "controller.takeovers"), counter(&over, "results_missed")), (0, 0));
+        migrated += u64::from(counter(&over, "controller.migrations") > 0);
+    });
+    assert!(migrated >= 18, "{migrated} of 24 cases moved their sums");
+}
+
+/// Sums that workers have, by opener: of the switches before one began anew, and of those after.
+fn had(over: &Over, case: &Case) -> BTreeMap<(PacketId, bool), Vec<(u8, u32)>> {
+    let mut had = BTreeMap::new();
+    for ((worker, _), (first, opener)) in &over.seen.has {
+        let job = (worker / case.workers) as u8;
+        let Some(opener) = opener else { continue };
+        let parts = (*first..).take(usize::from(over.seen.parts[&(job, *first)].head.parts));
+        let fresh = first >> FRESH_SHIFT > 0;
+        had.insert((*opener, fresh), parts.map(|number| (job, number)).collect());
+    }
+    had
+}
+
+/// What sums of a run have that workers have, in digits, is what the books merged into those; and what the balance says is
+/// lost with a device is what was merged into others. Returns how many transmissions these are.
+fn loses_what_it_says(case: &Case) -> u64 {
+    let over = run(case, "add = \"exact\"\n", false);
+    is_closed(&over, case, false);
+    let over = run(case, "add = \"exact\"\n", true);
+    is_closed(&over, case, true);
+    naive::check_pushes(&over.seen, &over.sparse, case);
+    let had = had(&over, case);
+    let mut digits: BTreeMap<(u32, u64), u32> = BTreeMap::new();
+    let mut openers: BTreeMap<PacketId, Vec<u16>> = BTreeMap::new();
+    let (mut merged, mut counted) = (BTreeSet::new(), BTreeMap::<_, u32>::new());
+    for row in over.rows.books.iter().filter(|row| row.action == Action::Merged) {
+        let (packet, opener) = (row.packet_in, row.packet_out.expect("it has an opener"));
+        let nodes = openers.entry(opener).or_default();
+        if packet == opener {
+            nodes.push(row.node);
+        }
+        merged.insert(packet);
+        let fresh = [nodes.len() > 1, nodes.len() == 1 && !had.contains_key(&(opener, false))];
+        if had.contains_key(&(opener, fresh.contains(&true))) {
+            *counted.entry(packet).or_default() += 1;
+            for (index, _) in &over.seen.pushes[&(packet.worker(), packet.seq())].1 {
+                *digits.entry((packet.worker(), *index)).or_default() += 1;
+            }
+        }
+    }
+    for (job, number) in had.values().flatten() {
+        for (index, sum) in &over.seen.parts[&(*job, *number)].values {
+            for (rank, n) in (0..).zip(spy::counts(*sum, case.workers)).filter(|(_, n)| *n > 0) {
+                let left = digits.get_mut(&(u32::from(*job) * case.workers + rank, *index)).expect("in the books");
+                *left = left.checked_sub(n).expect("no more than the books say");
+            }
+        }
+    }
+    assert!(digits.values().all(|n| *n == 0), "the books say more");
+    let lost = merged.iter().filter(|packet| !counted.contains_key(packet)).count() as u64;
+    let said = over.balance.dropped.get("device_lost").copied().unwrap_or_default();
+    assert_eq!((said, over.balance.in_flight), (lost, 0), "{:?}", over.balance);
+    let mut times: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    for (packet, n) in &counted {
+        *times.entry((packet.worker(), packet.seq())).or_default() += n;
+    }
+    let exact = over.outcome.ledger.exactness().expect("pairs are counted");
+    assert_eq!(exact.twice, times.values().filter(|n| **n > 1).count() as u64);
+    lost
+}
+
+#[test]
+fn a_switch_that_dies_loses_what_the_books_say() {
+    let (mut lost, mut cases) = (0, 0);
+    let fails = [
+        "fails = \"crash\"",
+        "fails = \"memory\"\nfails_then = \"crash\"",
+        "fails = \"loss\"\nfails_then = \"crash\"",
+        "fails = \"slow\"\nfails_then = \"crash\"",
+    ];
+    each((0..48).map(|number| Case::failing(number, &fails)), |case| {
+        let of_this = loses_what_it_says(case);
+        (lost, cases) = (lost + of_this, cases + u32::from(of_this > 0));
+    });
+    assert!(lost > 200 && cases >= 10, "{lost} in {cases} cases");
 }
 
 /// What a switch got wrong, by its books: pushes that are in sums more than once, and pushes that are in none.
@@ -190,21 +286,17 @@ fn counts_as_its_books_say(case: &Case, target: &str) -> Wrong {
 #[test]
 fn other_switches_say_what_they_count_wrong() {
     let mut all = [Wrong::default(); 3];
-    each(
-        16,
-        |case| case.hot && !case.asynchronous,
-        |case| {
-            let targets = [
-                "repeat_writes = \"paper\"\n",
-                "repeat_writes = \"bloom\"\n",
-                "repeat_writes = \"bloom\"\nbloom_bits = 64\n",
-            ];
-            for (all, target) in all.iter_mut().zip(targets) {
-                let wrong = counts_as_its_books_say(case, &format!("add = \"exact\"\n{target}"));
-                (all.twice, all.never) = (all.twice + wrong.twice, all.never + wrong.never);
-            }
-        },
-    );
+    each((0..).map(Case::of).filter(|case| case.hot && !case.asynchronous).take(16), |case| {
+        let targets = [
+            "repeat_writes = \"paper\"\n",
+            "repeat_writes = \"bloom\"\n",
+            "repeat_writes = \"bloom\"\nbloom_bits = 64\n",
+        ];
+        for (all, target) in all.iter_mut().zip(targets) {
+            let wrong = counts_as_its_books_say(case, &format!("add = \"exact\"\n{target}"));
+            (all.twice, all.never) = (all.twice + wrong.twice, all.never + wrong.never);
+        }
+    });
     let [paper, bloom, few_bits] = all;
     // Originals that arrive behind what was sent again, and copies that the network made, have no bit that says so. Only a
     // filter loses packets, one with few bits many.

@@ -50,6 +50,11 @@ pub struct Sparse {
 }
 
 impl Sparse {
+    /// The seed of the run.
+    pub fn seed(&self) -> Seed {
+        self.seed
+    }
+
     /// Makes it; refuses a plan that [`Plan::check`] refuses.
     pub fn new(plan: Plan, seed: Seed) -> Result<Self> {
         plan.check().map_err(|(key, why)| Error::config(format!("workload.{key}: {why}")))?;

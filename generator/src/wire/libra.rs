@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! | kind 3, resent 1, attempt 4 | job 8 | sequence number 32 | then, by kind: |
-//! | push, pull, hot    | index u32, value f32 ...  |  | result, hot  | part u16, parts u16, opener u64, index u32, value f32 ... |
+//! | push, pull, hot    | index u32, value f32 ...  |  | result, hot  | part u16, parts u16, iteration u32, opener u64, index u32, value f32 ... |
 //! | push, pull, cold   | key u64, value f32 ...    |  | result, cold | key u64, value f32 ...                                 |
 //! | end                | iteration u32             |  | control      | see [`control`]                                        |
 //! ```
@@ -33,14 +33,16 @@ pub const HOT_PAIR: usize = 8;
 pub const COLD_PAIR: usize = 12;
 /// Pairs of a hot packet.
 pub const HOT_PAIRS: usize = (HOT_FRAME_MAX - HEAD - HEADER) / HOT_PAIR;
-/// Bytes before the pairs of a switch's result: which of how many packets of the iteration's sums it is, and which packet
+/// Bytes before the pairs of a switch's result: which of how many packets of which iteration's sums it is, and which packet
 /// opened them, for the books.
-pub const RESULT_HEAD: usize = 12;
+pub const RESULT_HEAD: usize = 16;
 /// Pairs of a switch's result.
 pub const RESULT_PAIRS: usize = (HOT_FRAME_MAX - HEAD - HEADER - RESULT_HEAD) / HOT_PAIR;
 /// Bits of the number of a switch's result below those that say which switch began to count: one that takes over without
 /// what was before does.
 pub const FRESH_SHIFT: u32 = 27;
+/// In records, beside the number of the part of a sum that was received: with it a worker has all parts.
+pub const PART_LAST: u32 = 1 << 31;
 /// Largest attempt that the header tells apart.
 pub const ATTEMPT_MAX: u8 = 15;
 
@@ -148,6 +150,8 @@ pub struct ResultHead {
     pub part: u16,
     /// Of how many packets the results of the iteration are; at least 1.
     pub parts: u16,
+    /// Which iteration.
+    pub iteration: u32,
     /// Which packet opened the sum; none if nobody sent any.
     pub opener: Option<PacketId>,
 }
@@ -157,11 +161,11 @@ impl ResultHead {
     #[inline]
     pub fn parse(payload: &[u8]) -> Option<Self> {
         let head: &[u8; RESULT_HEAD] = payload.get(HEADER..)?.first_chunk()?;
-        let ([a, b, c, d], opener) = head.split_first_chunk::<4>()?;
+        let (&[a, b, c, d, e, f, g, h], opener) = head.split_first_chunk::<8>()?;
         let opener = u64::from_be_bytes(*opener.first_chunk()?);
         let opener = (opener != u64::MAX).then_some(PacketId(opener));
-        let (part, parts) = (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]));
-        (part < parts).then_some(ResultHead { part, parts, opener })
+        let (part, parts) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+        (part < parts).then_some(ResultHead { part, parts, iteration: u32::from_be_bytes([e, f, g, h]), opener })
     }
 
     /// Writes it.
@@ -170,7 +174,8 @@ impl ResultHead {
         payload[HEADER..HEADER + 2].copy_from_slice(&self.part.to_be_bytes());
         payload[HEADER + 2..HEADER + 4].copy_from_slice(&self.parts.to_be_bytes());
         let opener = self.opener.map_or(u64::MAX, |packet| packet.0);
-        payload[HEADER + 4..HEADER + RESULT_HEAD].copy_from_slice(&opener.to_be_bytes());
+        payload[HEADER + 4..HEADER + 8].copy_from_slice(&self.iteration.to_be_bytes());
+        payload[HEADER + 8..HEADER + RESULT_HEAD].copy_from_slice(&opener.to_be_bytes());
     }
 }
 
@@ -282,6 +287,21 @@ mod tests {
     }
 
     #[test]
+    fn a_result_byte_by_byte() {
+        let head = ResultHead { part: 2, parts: 3, iteration: 0x0102_0304, opener: Some(PacketId(5)) };
+        let mut payload = vec![0; HEADER + RESULT_HEAD];
+        Header { kind: Kind::Result, attempt: 0, job: 0, seq: 2 }.emit(&mut payload);
+        head.emit(&mut payload);
+        assert_eq!(payload[HEADER..], [0, 2, 0, 3, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 5]);
+        assert_eq!(ResultHead::parse(&payload), Some(head));
+        let none = ResultHead { opener: None, ..head };
+        none.emit(&mut payload);
+        assert_eq!((ResultHead::parse(&payload), &payload[HEADER + 8..]), (Some(none), &[255; 8][..]));
+        ResultHead { part: 3, ..head }.emit(&mut payload);
+        assert_eq!(ResultHead::parse(&payload), None);
+    }
+
+    #[test]
     fn eighteen_pairs_make_192_bytes() {
         assert_eq!((HOT_PAIRS, HEAD + HEADER + HOT_PAIRS * HOT_PAIR), (18, HOT_FRAME_MAX));
         assert_eq!(RESULT_PAIRS, 16);
@@ -296,7 +316,7 @@ mod tests {
         };
         assert!(of(Kind::Push, 0, 18 * 8) && !of(Kind::Push, 0, 19 * 8) && !of(Kind::Push, 0, 9));
         assert!(of(Kind::Push, 1, 100 * 12) && !of(Kind::Push, 1, 100 * 12 + 4));
-        assert!(of(Kind::Result, 0, 12) && !of(Kind::Result, 0, 0) && of(Kind::Ack, 3, 0) && !of(Kind::Ack, 3, 1));
+        assert!(of(Kind::Result, 0, 16) && !of(Kind::Result, 0, 8) && of(Kind::Ack, 3, 0) && !of(Kind::Ack, 3, 1));
         assert!(of(Kind::End, 0, 4) && !of(Kind::End, 0, 3) && !of(Kind::Control, 0, 0));
         assert_eq!(Header::parse(&[0x10, 0, 0, 0, 0, 0]), None, "resent, and the first attempt");
         assert_eq!(Header::parse(&[0x05, 0, 0, 0, 0, 0]), None, "a further attempt that was not resent");

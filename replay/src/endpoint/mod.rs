@@ -186,6 +186,8 @@ pub trait Content: Send {
 pub trait Pairs: Send {
     /// The pairs of a push, as they lie in its payload; none if there is no such push.
     fn payload(&mut self, packet: PacketId) -> &[u8];
+    /// The pairs of a hot push; none if there is no such push.
+    fn hot(&mut self, packet: PacketId) -> &[(u32, f32)];
     /// Hot parameters of a job.
     fn slots(&self) -> usize;
 }

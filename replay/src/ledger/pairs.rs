@@ -2,12 +2,13 @@
 //!
 //! The first packet that a switch takes into an empty memory opens a sum (it is merged into itself); the sum is known by
 //! it and departs in many packets, each with a part of the registers. The ledger keeps registers of its own, adds what
-//! the books name in their order, and compares every part bit for bit. A sum counts as delivered when its first part
-//! arrives. What is cold travels alone. Networks make copies: a drop as a duplicate or by a fault says nothing of the
+//! the books name in their order, and compares every part bit for bit. A sum is delivered when a worker has all of its
+//! parts. It may be lost with its device, or move to another one: what becomes of its members is known when the account
+//! is closed. What is cold travels alone. Networks make copies: a drop as a duplicate or by a fault says nothing of the
 //! original.
 
 use pktgen_generator::record::{PacketId, Reason, SumOk};
-use pktgen_generator::wire::libra::{self, HOT_PAIR, RESULT_PAIRS};
+use pktgen_generator::wire::libra::{self, HOT_PAIR, PART_LAST, RESULT_PAIRS};
 
 use super::table::Table;
 use super::{Fate, Fates, Ledger};
@@ -26,23 +27,45 @@ enum State {
 
 /// What a switch has added up under one name.
 struct Sum {
-    opener: PacketId,
     values: Vec<f32>,
-    members: Vec<PacketId>,
+    members: u32,
     /// What departs, in order; made when the first part arrives.
-    set: Vec<(u32, f32)>,
-    /// Parts that have not arrived; none before the first has.
-    left: Option<usize>,
+    set: Option<Vec<(u32, f32)>>,
+    /// A worker has all of it.
     over: bool,
     /// The device that has it.
     node: u16,
     /// Its results left: what the same packet opens now is another sum.
     departed: bool,
-    /// The next sum that the same packet opened, if a copy of it came when this one had departed.
+    /// Its device is gone. What is under way to workers may still be enough.
+    lost: bool,
+    /// The next sum that the same packet opened.
     next: Option<u32>,
 }
 
-/// Sums that a packet opened: the first whose parts have not all arrived, and the last.
+impl Sum {
+    /// Is it the one that a packet is added to which opened it, and comes once more to `node`?
+    fn goes_on(&self, node: u16) -> bool {
+        self.node == node && !(self.departed || self.lost || self.over)
+    }
+
+    /// Is its part number `part` made of these bytes?
+    fn has(&mut self, part: u32, same: &impl Fn(&[u8]) -> bool) -> bool {
+        let values = &mut self.values;
+        let set = self
+            .set
+            .get_or_insert_with(|| (0u32..).zip(std::mem::take(values)).filter(|(_, value)| *value != 0.0).collect());
+        let from = (part as usize).saturating_mul(RESULT_PAIRS);
+        (part as usize) < parts(set.len()) && {
+            let mut bytes = [0; RESULT_PAIRS * HOT_PAIR];
+            let pairs = &set[from..set.len().min(from + RESULT_PAIRS)];
+            libra::emit_hot(pairs, &mut bytes);
+            same(&bytes[..pairs.len() * HOT_PAIR])
+        }
+    }
+}
+
+/// Sums that a packet opened: the first, and the last.
 #[derive(Debug, Clone, Copy)]
 struct Opened {
     first: u32,
@@ -75,6 +98,8 @@ pub(super) struct Sparse {
     counted: Table<Counted>,
     sums: Vec<Sum>,
     opened: Table<Opened>,
+    /// Transmissions that were in a sum whose device was replaced, and were added again by another one.
+    moved: Vec<(PacketId, u32)>,
     exactness: Exactness,
 }
 
@@ -88,6 +113,7 @@ impl Ledger {
             counted: Table::new(workers),
             sums: Vec::new(),
             opened: Table::new(workers),
+            moved: Vec::new(),
             exactness: Exactness::default(),
         };
         Ledger { sparse: Some(sparse), ..Ledger::new(workers, 0, None) }
@@ -108,43 +134,46 @@ fn update(packet: PacketId) -> PacketId {
 impl Sparse {
     /// A packet left its worker.
     pub(super) fn sent(&mut self, packet: PacketId) -> bool {
-        self.counted.insert(update(packet), Counted::default());
+        // Only what is hot is summed.
+        if packet.seq() & 1 == 0 {
+            self.counted.insert(update(packet), Counted::default());
+        }
         self.states.insert(packet, State::UnderWay)
     }
 
     /// `packet` was added at `node` to the registers of the sum that `opener` opened.
     pub(super) fn merged(&mut self, packet: PacketId, opener: PacketId, node: u16, fates: &mut [Fates]) -> bool {
         let Some(state) = self.states.get_mut(packet).map(|state| *state) else { return false };
-        let own = &mut fates[packet.worker() as usize];
         let again = match state {
             State::UnderWay => false,
             // A copy of it was lost before.
-            // Or the device that had added it is gone, and another one gets a copy.
-            State::Dropped(reason) if reason.may_be_copy() || reason == Reason::DeviceLost => {
-                own.dropped[reason as usize] -= 1;
+            State::Dropped(reason) if reason.may_be_copy() => {
+                fates[packet.worker() as usize].dropped[reason as usize] -= 1;
                 false
             }
             State::Dropped(_) => return false,
+            State::Summed(known) => {
+                // A device that has nothing of another one's sum adds it for the first time.
+                let sum = &mut self.sums[known as usize];
+                let elsewhere = sum.lost || sum.node != node;
+                if elsewhere {
+                    sum.members -= 1;
+                    self.moved.push((packet, known));
+                }
+                !elsewhere
+            }
             // A copy, which the switch did not take for one.
-            State::Summed(_) | State::Delivered => true,
+            State::Delivered => true,
         };
-        let number = match self.opened.get_mut(opener) {
+        let number = match self.opened.get_mut(opener).map(|opened| opened.last) {
             // A copy of the opener is added to its own sum again.
-            Some(opened) if packet != opener || !self.sums[opened.last as usize].departed => opened.last,
+            Some(last) if packet != opener || self.sums[last as usize].goes_on(node) => last,
             _ if packet == opener => self.open(opener, node),
             _ => return false,
         };
         let sum = &mut self.sums[number as usize];
-        // It may have moved to a standby device.
-        sum.node = node;
-        if !again {
-            sum.members.push(packet);
-        }
-        for (index, value) in libra::hot_pairs(self.pairs.payload(packet)) {
-            if let Some(register) = sum.values.get_mut(index as usize) {
-                *register = self.adder.add(*register, value);
-            }
-        }
+        sum.members += u32::from(!again);
+        self.adder.add_all(&mut sum.values, self.pairs.hot(packet));
         if !again {
             self.states.set(packet, State::Summed(number));
         }
@@ -157,15 +186,13 @@ impl Sparse {
     /// A sum begins.
     fn open(&mut self, opener: PacketId, node: u16) -> u32 {
         let (values, number) = (vec![0.0; self.pairs.slots()], self.sums.len() as u32);
-        let (members, set) = (Vec::new(), Vec::new());
-        let (left, over, departed, next) = (None, false, false, None);
-        self.sums.push(Sum { opener, values, members, set, left, over, node, departed, next });
+        let (over, departed, lost) = (false, false, false);
+        self.sums.push(Sum { values, members: 0, set: None, over, node, departed, lost, next: None });
         match self.opened.get_mut(opener) {
             None => _ = self.opened.insert(opener, Opened { first: number, last: number }),
             Some(opened) => {
                 self.sums[opened.last as usize].next = Some(number);
-                let arrived = self.sums[opened.first as usize].left == Some(0);
-                *opened = Opened { first: if arrived { number } else { opened.first }, last: number };
+                opened.last = number;
             }
         }
         number
@@ -179,8 +206,19 @@ impl Sparse {
         }
     }
 
+    /// `node` goes on with the last sum that `packet` opened, which another device had.
+    pub(super) fn taken_over(&mut self, packet: PacketId, node: u16) -> bool {
+        let Some(opened) = self.opened.get_mut(packet) else { return false };
+        let sum = &mut self.sums[opened.last as usize];
+        (sum.node, sum.lost) = (node, false);
+        true
+    }
+
     /// `packet` was dropped.
-    pub(super) fn dropped(&mut self, packet: PacketId, reason: Reason, fates: &mut [Fates]) -> bool {
+    pub(super) fn dropped(&mut self, packet: PacketId, reason: Reason, node: u16, fates: &mut [Fates]) -> bool {
+        if reason == Reason::DeviceLost {
+            return self.lost(packet, node);
+        }
         if reason == Reason::Duplicate
             && let Some(counted) = self.counted.get_mut(update(packet))
         {
@@ -192,73 +230,69 @@ impl Sparse {
                 fates[packet.worker() as usize].count(Fate::Dropped(reason), true);
                 true
             }
-            Some(_) if reason.may_be_copy() => true,
-            // The device that held the sum is gone.
-            Some(State::Summed(number)) if self.sums[number as usize].opener == packet => {
-                self.end_sum(number, State::Dropped(reason), Fate::Dropped(reason), fates)
-            }
-            _ => false,
+            Some(_) => reason.may_be_copy(),
+            None => false,
         }
     }
 
-    fn end_sum(&mut self, number: u32, state: State, fate: Fate, fates: &mut [Fates]) -> bool {
-        let sum = &mut self.sums[number as usize];
-        let alone = sum.members.len() == 1;
-        for member in std::mem::take(&mut sum.members) {
-            if state == State::Dropped(Reason::DeviceLost)
-                && let Some(counted) = self.counted.get_mut(update(member))
-            {
-                // It may be added by another device.
-                (counted.sums, counted.lost) = (counted.sums - 1, true);
-            }
-            self.states.set(member, state);
-            fates[member.worker() as usize].count(fate, alone);
+    /// `node` has the sums no more that `packet` opened.
+    fn lost(&mut self, packet: PacketId, node: u16) -> bool {
+        let mut at = self.opened.get_mut(packet).map(|opened| opened.first);
+        let known = at.is_some();
+        while let Some(number) = at {
+            let sum = &mut self.sums[number as usize];
+            // What moved before lives on.
+            sum.lost |= sum.node == node;
+            at = sum.next;
         }
-        !std::mem::replace(&mut sum.over, true)
+        known
     }
 
-    /// Part `part` of what is known by `packet` arrived; `same` compares it with bytes.
+    /// A part of what is known by `packet` arrived, the last that a worker missed if `part` says so; `same` compares it
+    /// with bytes.
     pub(super) fn received(
         &mut self,
         packet: PacketId,
         part: u32,
-        same: impl FnOnce(&[u8]) -> bool,
+        same: impl Fn(&[u8]) -> bool,
         fates: &mut [Fates],
     ) -> Option<SumOk> {
-        let Some(Opened { first, last }) = self.opened.get_mut(packet).map(|opened| *opened) else {
+        let Some(Opened { first, .. }) = self.opened.get_mut(packet).map(|opened| *opened) else {
             return self.received_alone(packet, same, fates);
         };
-        if !self.sums[first as usize].over {
-            self.end_sum(first, State::Delivered, Fate::Delivered, fates);
-        }
-        let sum = &mut self.sums[first as usize];
-        let left = sum.left.unwrap_or_else(|| {
-            let values = std::mem::take(&mut sum.values);
-            sum.set = (0u32..).zip(values).filter(|(_, value)| *value != 0.0).collect();
-            parts(sum.set.len())
-        });
-        let from = (part as usize).saturating_mul(RESULT_PAIRS);
-        let right = (part as usize) < parts(sum.set.len()) && {
-            let mut bytes = [0; RESULT_PAIRS * HOT_PAIR];
-            let pairs = &sum.set[from..sum.set.len().min(from + RESULT_PAIRS)];
-            libra::emit_hot(pairs, &mut bytes);
-            same(&bytes[..pairs.len() * HOT_PAIR])
-        };
-        sum.left = Some(left.saturating_sub(1));
-        if left == 1 {
-            sum.set = Vec::new();
-            self.opened.set(packet, Opened { first: sum.next.unwrap_or(first), last });
+        let (number, right) = self.compare(first, part & !PART_LAST, same)?;
+        if part & PART_LAST != 0 {
+            let sum = &mut self.sums[number as usize];
+            (sum.over, sum.set) = (true, Some(Vec::new()));
         }
         Some(verdict(right))
     }
 
+    /// Which of the sums from `first` on this part is of, and whether it is right; none if workers have them all.
+    fn compare(&mut self, first: u32, part: u32, same: impl Fn(&[u8]) -> bool) -> Option<(u32, bool)> {
+        let mut likely = None;
+        // One that still grows has sent nothing, unless it moved between its end and its departure.
+        let orders: [fn(&Sum) -> bool; 3] =
+            [|sum| sum.departed && !sum.lost, |sum| sum.lost, |sum| !sum.departed && !sum.lost];
+        for wanted in orders {
+            let mut at = Some(first).filter(|_| likely.is_none());
+            while let Some(number) = at {
+                let sum = &mut self.sums[number as usize];
+                at = sum.next;
+                if sum.over || !wanted(sum) {
+                    continue;
+                }
+                if sum.has(part, &same) {
+                    return Some((number, true));
+                }
+                likely = likely.or(Some(number));
+            }
+        }
+        likely.map(|number| (number, false))
+    }
+
     /// A packet arrived that is in no sum.
-    fn received_alone(
-        &mut self,
-        packet: PacketId,
-        same: impl FnOnce(&[u8]) -> bool,
-        fates: &mut [Fates],
-    ) -> Option<SumOk> {
+    fn received_alone(&mut self, packet: PacketId, same: impl Fn(&[u8]) -> bool, fates: &mut [Fates]) -> Option<SumOk> {
         let own = &mut fates[packet.worker() as usize];
         match self.states.get_mut(packet)? {
             State::UnderWay => own.count(Fate::Delivered, true),
@@ -276,15 +310,30 @@ impl Sparse {
     /// The run is over: what is still under way is in flight.
     pub(super) fn close(&mut self, fates: &mut [Fates]) {
         for packet in self.states.ids() {
-            let over = |number: u32| self.sums[number as usize].over;
-            let open = match self.states.get_mut(packet) {
-                Some(State::UnderWay) => true,
-                Some(State::Summed(number)) => !over(*number),
-                _ => false,
-            };
-            if open {
-                fates[packet.worker() as usize].count(Fate::InFlight, true);
-                self.states.set(packet, State::Delivered);
+            let Some(state) = self.states.get_mut(packet).map(|state| *state) else { continue };
+            let own = &mut fates[packet.worker() as usize];
+            match state {
+                State::UnderWay => own.count(Fate::InFlight, true),
+                State::Summed(number) => {
+                    let sum = &self.sums[number as usize];
+                    let (alone, gone) = (sum.members == 1, sum.lost && !sum.over);
+                    let fate = match (sum.over, sum.lost) {
+                        (true, _) => Fate::Delivered,
+                        (false, true) => Fate::Dropped(Reason::DeviceLost),
+                        (false, false) => Fate::InFlight,
+                    };
+                    own.count(fate, alone);
+                    if gone {
+                        self.uncount(packet);
+                    }
+                }
+                State::Delivered | State::Dropped(_) => continue,
+            }
+            self.states.set(packet, State::Delivered);
+        }
+        for (packet, number) in std::mem::take(&mut self.moved) {
+            if !self.sums[number as usize].over {
+                self.uncount(packet);
             }
         }
         let mut exactness = Exactness::default();
@@ -292,11 +341,17 @@ impl Sparse {
             let Some(Counted { sums, duplicate, lost }) = self.counted.get_mut(packet).map(|counted| *counted) else {
                 continue;
             };
-            let hot = packet.seq() & 1 == 0;
             exactness.twice += u64::from(sums > 1);
-            exactness.never += u64::from(hot && sums == 0 && duplicate && !lost);
+            exactness.never += u64::from(sums == 0 && duplicate && !lost);
         }
         self.exactness = exactness;
+    }
+
+    /// A transmission was in a sum that nobody has.
+    fn uncount(&mut self, packet: PacketId) {
+        if let Some(counted) = self.counted.get_mut(update(packet)) {
+            (counted.sums, counted.lost) = (counted.sums.saturating_sub(1), true);
+        }
     }
 }
 

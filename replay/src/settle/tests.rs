@@ -3,7 +3,7 @@
 use pktgen_generator::config::Document;
 use pktgen_generator::record::{Received, Sent};
 use pktgen_generator::seed::Seed;
-use pktgen_generator::wire::libra::{COLD_PAIR, HOT_PAIR, emit_cold, emit_hot};
+use pktgen_generator::wire::libra::{COLD_PAIR, HOT_PAIR, PART_LAST, emit_cold, emit_hot};
 use pktgen_generator::wire::olaf::digest;
 use pktgen_generator::workload;
 
@@ -31,17 +31,24 @@ fn cold(worker: u32) -> Vec<u8> {
 }
 
 /// Workers 0 and 1: parameter 0 is pushed by both, 1 and 2 by worker 0; one cold push each.
-struct Pushed(Vec<u8>);
+struct Pushed(Vec<u8>, Vec<(u32, f32)>);
 
 impl Pairs for Pushed {
     fn payload(&mut self, packet: PacketId) -> &[u8] {
-        self.0 = match (packet.worker(), packet.seq()) {
-            (0, 0) => hot(&[(0, 0.1), (1, 2.0)]),
-            (0, 2) => hot(&[(2, 1e-3)]),
-            (1, 0) => hot(&[(0, 0.2)]),
-            (worker, _) => cold(worker),
+        self.0 = match packet.seq() & 1 {
+            0 => hot(Pairs::hot(self, packet)),
+            _ => cold(packet.worker()),
         };
         &self.0
+    }
+    fn hot(&mut self, packet: PacketId) -> &[(u32, f32)] {
+        self.1 = match (packet.worker(), packet.seq()) {
+            (0, 0) => vec![(0, 0.1), (1, 2.0)],
+            (0, 2) => vec![(2, 1e-3)],
+            (1, 0) => vec![(0, 0.2)],
+            _ => Vec::new(),
+        };
+        &self.1
     }
     fn slots(&self) -> usize {
         3
@@ -104,13 +111,13 @@ fn settled(sum: f32) -> Settled {
     book(&mut sides, 25, id(0, 0, 1), Action::Dropped, None);
     sent(&mut sides, 20, id(1, 1, 1));
     book(&mut sides, 30, opener, Action::Departed, None);
-    sides.workers.received(&received(40, opener, 0, &hot(&[(0, sum), (1, 2.0), (2, 1e-3)])), &[]).unwrap();
+    sides.workers.received(&received(40, opener, PART_LAST, &hot(&[(0, sum), (1, 2.0), (2, 1e-3)])), &[]).unwrap();
     let server = sides.server.as_mut().unwrap();
     for (t, packet) in [(15, id(0, 1, 0)), (16, id(1, 1, 0)), (35, id(1, 1, 1))] {
         server.received(&received(t, packet, packet.seq(), &cold(packet.worker())), &[]).unwrap();
     }
     run.close().unwrap();
-    let ledger = Ledger::of_pairs(2, Box::new(Pushed(Vec::new())), Adder::Exact);
+    let ledger = Ledger::of_pairs(2, Box::new(Pushed(Vec::new(), Vec::new())), Adder::Exact);
     let text = "name = \"x\"\n[schedule]\nperiod = \"1ms\"\n";
     let mut source = workload::open(&mut Document::parse(text, "test").unwrap(), Seed(1)).unwrap().source;
     settle(dir.path(), source.as_mut(), ledger, 0).unwrap()

@@ -102,6 +102,46 @@ impl Case {
         Case { number, workers, jobs, iterations, asynchronous, hot, workload, topology, endpoint, target, faults }
     }
 
+    /// The case with this number, of a switch that fails under training: one of `fails`.
+    pub fn failing(number: u64, fails: &[&str]) -> Self {
+        let stream = &mut Seed(number).stream("test.libra.failing", 0, 0);
+        let fails = one(stream, fails);
+        let mut case = Case::of(number);
+        (case.hot, case.iterations) = (true, stream.random_range(3..6));
+        case.asynchronous = stream.random_range(0..3) == 0;
+        case.workload = format!(
+            "parameters = 3000\nhot = 400\nhot_share = 0.5\ncurve = \"mandelbrot\"\nexponent = 1.0\noffset = 200.0\n\
+             pairs = {}\ncompute = \"100us\"\ncompute_jitter = 0.3\n",
+            [60, 250, 450][stream.random_range(0..3)],
+        );
+        case.topology = format!("hosts = {}\nstandby = 2\n", stream.random_range(1..5));
+        let window = [7, 64, 512][stream.random_range(0..3)];
+        // A switch that is slow is not silent. What is held back for longest comes after what is sent again, and, where a switch
+        // dies, after it was taken for dead.
+        let silence = if fails.contains("crash") { one(stream, &["200us", "1ms"]) } else { "5ms" };
+        case.endpoint = format!(
+            "workers = \"libra\"\nmode = \"{}\"\nwindow = {window}\ntimeout = \"100us\"\nheartbeat = \"50us\"\n\
+             heartbeat_timeout = \"{silence}\"\ndelay_max = \"900us\"\n",
+            if case.asynchronous { "async" } else { "sync" },
+        );
+        let at = stream.random_range(50..900);
+        case.target = format!(
+            "result_timeout = \"{}\"\nrecords = {}\n{fails}\nfails_at = \"{at}us\"\nfails_then_at = \"{}us\"\n\
+             fails_loss = 0.2\nfails_delay = \"1ms\"\n",
+            one(stream, &["30us", "200us"]),
+            [window, 4096][stream.random_range(0..2)],
+            at + stream.random_range(1..200),
+        );
+        case.faults = format!(
+            "fault_loss = {}\nfault_duplicate = {}\nfault_reorder = {}\nfault_reorder_by = 300\nfault_reorder_hold = \"{}\"\n",
+            [0.0, 0.01, 0.03][stream.random_range(0..3)],
+            [0.0, 0.05, 0.2][stream.random_range(0..3)],
+            [0.0, 0.01, 0.05][stream.random_range(0..3)],
+            one(stream, &["30us", "300us"]),
+        );
+        case
+    }
+
     /// The experiment; `target` has what is not chosen at random.
     pub fn text(&self, target: &str) -> String {
         let Case { workers, jobs, iterations, workload, topology, endpoint, faults, .. } = self;

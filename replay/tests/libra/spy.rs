@@ -8,7 +8,7 @@ use pktgen_generator::time::Time;
 use pktgen_generator::topology::NodeId;
 use pktgen_generator::wire::frame::{group_of, target_ip, worker_of};
 use pktgen_generator::wire::libra::{
-    self, HEADER, Header, Kind, ResultHead, cold_pairs, emit_cold, emit_hot, hot_pairs,
+    self, FRESH_SHIFT, HEADER, Header, Kind, ResultHead, cold_pairs, emit_cold, emit_hot, hot_pairs,
 };
 use pktgen_replay::endpoint::{Endpoint, Facts, Host};
 use pktgen_replay::frame::{Frame, Pool};
@@ -21,8 +21,7 @@ pub type Values = Vec<(u64, f32)>;
 /// A packet with results of the switch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
-    pub part: u16,
-    pub parts: u16,
+    pub head: ResultHead,
     pub values: Values,
 }
 
@@ -35,8 +34,10 @@ pub struct Seen {
     pub pulls: BTreeMap<(u32, u32), (u32, Option<Values>)>,
     /// The switch's results, by job and number.
     pub parts: BTreeMap<(u8, u32), Part>,
-    /// The worker got the result with this number.
-    pub heard: BTreeSet<(u32, u32)>,
+    /// By worker and iteration: number of the first result, and who opened the sum, of which the worker has all parts.
+    pub has: BTreeMap<(u32, u32), (u32, Option<PacketId>)>,
+    /// By worker: parts of sums of its iteration, by the number of their first result.
+    parts_of: BTreeMap<u32, BTreeMap<u32, BTreeSet<u16>>>,
     /// The server's results, by worker and sequence number.
     pub answers: BTreeMap<(u32, u32), Values>,
     pub ended: Vec<Iteration>,
@@ -110,6 +111,7 @@ impl Spy {
         for row in rows {
             seen.has_all_of(row, &self.case);
             seen.ended.push(*row);
+            seen.parts_of.remove(&row.worker);
         }
     }
 
@@ -131,10 +133,13 @@ impl Spy {
         match (header.kind, header.is_cold()) {
             (Kind::Result, false) => {
                 let head = ResultHead::parse(payload).expect("a result has a head");
-                let part = Part { part: head.part, parts: head.parts, values };
-                let known = seen.parts.entry((header.job, header.seq >> 1)).or_insert_with(|| part.clone());
-                assert_eq!(*known, part, "copies of result {} of job {} differ", header.seq >> 1, header.job);
-                seen.heard.extend(hearers.iter().map(|worker| (*worker, header.seq >> 1)));
+                let (part, number) = (Part { head, values }, header.seq >> 1);
+                // A switch that began anew says to single workers, with any number, that it has no sums for them.
+                if head.opener.is_some() || number >> FRESH_SHIFT == 0 {
+                    let known = seen.parts.entry((header.job, number)).or_insert_with(|| part.clone());
+                    assert_eq!(*known, part, "copies of result {number} of job {} differ", header.job);
+                }
+                hearers.iter().for_each(|worker| seen.hears_result(*worker, number, &head));
             }
             (Kind::Result | Kind::Pull, _) => {
                 let place = (hearers[0], header.seq);
@@ -195,10 +200,11 @@ impl Seen {
     pub fn results_of(&self, job: u8) -> Vec<std::ops::Range<u32>> {
         let (mut all, mut next) = (Vec::new(), 0);
         while let Some(first) = self.parts.get(&(job, next)) {
-            let range = next..next + u32::from(first.parts);
+            let range = next..next + u32::from(first.head.parts);
             for (number, part) in range.clone().zip(0u16..) {
                 if let Some(known) = self.parts.get(&(job, number)) {
-                    assert_eq!((known.part, known.parts), (part, first.parts), "result {number} of job {job}");
+                    let (known, parts) = (known.head, first.head.parts);
+                    assert_eq!((known.part, known.parts), (part, parts), "result {number} of job {job}");
                 }
             }
             next = range.end;
@@ -208,26 +214,44 @@ impl Seen {
         all
     }
 
+    /// A worker collects the parts of one sum per iteration. One of a switch that began later puts an end to what it has of
+    /// others.
+    fn hears_result(&mut self, worker: u32, number: u32, head: &ResultHead) {
+        let iteration = self.ended.iter().filter(|row| row.worker == worker).count() as u32;
+        if head.iteration != iteration || self.has.contains_key(&(worker, iteration)) {
+            return;
+        }
+        let (own, first) = (self.parts_of.entry(worker).or_default(), number - u32::from(head.part));
+        if own.keys().any(|known| known >> FRESH_SHIFT > first >> FRESH_SHIFT) {
+            return;
+        }
+        own.retain(|known, _| known >> FRESH_SHIFT == first >> FRESH_SHIFT);
+        let parts = own.entry(first).or_default();
+        parts.insert(head.part);
+        if parts.len() == usize::from(head.parts) {
+            self.has.insert((worker, iteration), (first, head.opener));
+        }
+    }
+
     /// Nobody ends an iteration without everything that it brings.
     fn has_all_of(&self, row: &Iteration, case: &Case) {
         let (worker, iteration) = (row.worker, row.iteration);
         let before = self.ended.iter().filter(|row| row.worker == worker).count() as u32;
         assert_eq!(before, iteration, "worker {worker} ends each iteration once, in order");
-        let result = match case.asynchronous {
-            // Those of all training, when it is over.
-            true => (iteration + 1 == case.iterations).then_some(0),
-            false => Some(iteration as usize),
-        };
+        // Asynchronous workers get those of all training, when it is over.
+        let result = !case.asynchronous || iteration + 1 == case.iterations;
+        let mut pushed = 0;
         for (place, (of, _)) in self.pushes.range((worker, 0)..(worker + 1, 0)) {
+            pushed += u32::from(place.1 & 1 == 0 && *of == iteration);
             let cold = place.1 & 1 == 1 && *of == iteration && !case.asynchronous;
             assert!(!cold || self.answers.contains_key(place), "{place:?} has no answer");
         }
-        if let Some(result) = result.filter(|_| case.hot) {
-            let all = self.results_of((worker / case.workers) as u8);
-            assert!(all.len() > result, "worker {worker} ended {iteration} without results");
-            for number in all[result].clone() {
-                assert!(self.heard.contains(&(worker, number)), "worker {worker} ended {iteration} without {number}");
-            }
+        if result && case.hot {
+            let (_, opener) = self.has.get(&(worker, iteration)).expect("nobody ends an iteration without results");
+            let missed = opener.is_none() && pushed > 0;
+            assert_eq!((row.missed, row.sources == 0), (missed, missed || row.sent == 0), "{row:?}");
+        } else {
+            assert!(!row.missed);
         }
     }
 }

@@ -55,7 +55,8 @@ pub enum What<'a> {
     Begin,
     /// Send what is for a switch that sums to this one: told to the switch in the middle.
     Activate(u16),
-    /// You were taken for dead, and another sums: what you have is lost.
+    /// Another sums. In the session in which you were frozen: all that you had is there. In a later one: you were taken for
+    /// dead, and what you have is lost.
     Retire,
     /// Statistics since the switch began: packets that came, those of them that it lost, and the share of its memory in use.
     Status {
@@ -78,7 +79,7 @@ pub enum What<'a> {
     Begun,
     /// What is for switches goes there.
     Activated,
-    /// What I had is lost.
+    /// I know that another sums.
     Retired,
 }
 

@@ -326,7 +326,12 @@ impl Controller {
                 self.ask(self.known.switch, Ask::Activate(heir), t, pool, host);
             }
             What::Activated if self.settle(from, session, |ask| matches!(ask, Ask::Activate(_))) => {
+                let from = self.node(self.active);
                 self.done(change, t);
+                if !change.fresh {
+                    // It may forget what it had.
+                    self.ask(from, Ask::Retire, t, pool, host);
+                }
             }
             _ => {}
         }

@@ -13,13 +13,15 @@ mod server;
 mod settings;
 mod worker;
 
+use std::collections::BTreeSet;
+
 use pktgen_generator::config::Section;
 use pktgen_generator::record::{PacketId, Received, Sent, Training};
 use pktgen_generator::registry::Named;
 use pktgen_generator::time::Time;
 use pktgen_generator::topology::NodeId;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, set_udp_checksum, worker_ip};
-use pktgen_generator::wire::libra::{self, COLD_PAIR, HEADER, Header, PORT, ResultHead, WORKER_PORT};
+use pktgen_generator::wire::libra::{self, COLD_PAIR, HEADER, Header, PART_LAST, PORT, ResultHead, WORKER_PORT};
 use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
@@ -162,6 +164,8 @@ struct Delivered {
     /// Number of their first result.
     first: u32,
     parts: Vec<bool>,
+    /// Numbers of the first results of all sums that a worker has all of.
+    over: BTreeSet<u32>,
 }
 
 impl Delivered {
@@ -169,10 +173,16 @@ impl Delivered {
     fn is_new(&mut self, number: u32, head: &ResultHead) -> bool {
         let first = number.wrapping_sub(head.part.into());
         if self.parts.is_empty() || first > self.first {
-            *self = Delivered { first, parts: vec![false; usize::from(head.parts)] };
+            self.first = first;
+            self.parts = vec![false; usize::from(head.parts)];
         }
         let part = self.parts.get_mut(usize::from(head.part)).filter(|_| first == self.first);
         part.is_some_and(|part| !std::mem::replace(part, true))
+    }
+
+    /// A worker has all of a sum: is it the first one?
+    fn is_over(&mut self, number: u32, head: &ResultHead) -> bool {
+        self.over.insert(number.wrapping_sub(head.part.into()))
     }
 }
 
@@ -286,14 +296,16 @@ impl Workers {
             return pool.release(frame.buffer);
         };
         self.roster.find_hearers(node, u16::from(header.job), pool.frame(frame));
+        let mut all = false;
         for i in 0..self.roster.hearers.len() {
-            self.hear(self.roster.hearers[i], &header, frame, pool, host);
+            all |= self.hear(self.roster.hearers[i], &header, frame, pool, host);
         }
-        self.deliver(node, &header, frame, pool, host);
+        self.deliver(node, &header, all, frame, pool, host);
     }
 
-    fn hear(&mut self, worker: u32, header: &Header, frame: &Frame, pool: &mut Pool, host: &mut Host) {
-        let t = frame.t;
+    /// True if a worker has all of a sum with it.
+    fn hear(&mut self, worker: u32, header: &Header, frame: &Frame, pool: &mut Pool, host: &mut Host) -> bool {
+        let (t, mut all) = (frame.t, false);
         let Workers { workers, packing, .. } = self;
         let own = &mut workers[worker as usize];
         let acknowledge = match header.kind {
@@ -310,7 +322,7 @@ impl Workers {
             }
             libra::Kind::Result => match ResultHead::parse(pool.payload(frame)) {
                 Some(head) => {
-                    own.hot_result(header.seq, &head);
+                    all = own.hot_result(header.seq, &head);
                     true
                 }
                 None => false,
@@ -335,10 +347,12 @@ impl Workers {
             own.waits(t, &self.settings);
         }
         self.reschedule(worker, t);
+        all
     }
 
-    /// The first copy of a part of a sum is its delivery; the others are the same bytes.
-    fn deliver(&mut self, node: NodeId, header: &Header, frame: &Frame, pool: &mut Pool, host: &mut Host) {
+    /// The first copy of a part of a sum is its delivery; the others are the same bytes. The sum is delivered with what
+    /// makes it complete to a worker, if `all`.
+    fn deliver(&mut self, node: NodeId, header: &Header, all: bool, frame: &Frame, pool: &mut Pool, host: &mut Host) {
         let head = match (frame.kind, self.delivered.get_mut(usize::from(header.job))) {
             (Kind::Result, Some(known)) => ResultHead::parse(pool.payload(frame)).zip(Some(known)),
             _ => None,
@@ -346,16 +360,19 @@ impl Workers {
         let Some((head @ ResultHead { part, opener: Some(opener), .. }, known)) = head else {
             return pool.release(frame.buffer);
         };
-        if !known.is_new(header.seq >> 1, &head) {
+        let number = header.seq >> 1;
+        let (accepted, last) = (known.is_new(number, &head), all && known.is_over(number, &head));
+        if !(accepted || last) {
             return pool.release(frame.buffer);
         }
         let row = Received {
             packet: opener,
             cluster: u16::from(header.job),
             newest_worker: opener.worker(),
-            newest_seq: u32::from(part),
+            newest_seq: u32::from(part) | if last { PART_LAST } else { 0 },
             // A part does not say how many updates it represents.
             count: 0,
+            accepted,
             ..roster::received(frame, node)
         };
         host.deliveries.push(Delivery { row, frame: *frame });
@@ -366,10 +383,7 @@ impl Workers {
 fn frame(template: &mut Template, header: Header, rest: usize, t: Time, pool: &mut Pool) -> Frame {
     let (buffer, len) = (pool.take(), HEAD + HEADER + rest);
     let bytes = &mut pool.bytes_mut(buffer)[..len];
-    if template.frame_bytes() != len {
-        template.set_length(len);
-    }
-    template.emit(bytes);
+    template.emit_to_fit(bytes);
     header.emit(&mut bytes[HEAD..]);
     Frame {
         t,

@@ -233,6 +233,15 @@ impl Pairs for Contents {
         &self.room
     }
 
+    fn hot(&mut self, packet: PacketId) -> &[(u32, f32)] {
+        let Some((Heat::Hot, place)) = self.find(packet) else { return &[] };
+        let packed = &self.workers[packet.worker() as usize].packed;
+        match packed.shape(Heat::Hot).item(place) {
+            Some(Item::Push(push)) => packed.hot_packet(push),
+            _ => &[],
+        }
+    }
+
     fn slots(&self) -> usize {
         if self.packing.rules.hot { self.packing.rules.sparse.hot().len() as usize } else { 0 }
     }

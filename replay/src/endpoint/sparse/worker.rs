@@ -34,12 +34,14 @@ pub(super) struct Due {
 /// The results of an iteration that come from a switch.
 #[derive(Debug, Default)]
 struct Results {
-    /// Number of the first one.
+    /// Number of the first one, once one has come.
     base: u32,
     /// How many they are, once one has said it.
     total: Option<u32>,
     got: Vec<bool>,
     count: u32,
+    /// Nobody added anything, as far as the switch knows.
+    empty: bool,
 }
 
 impl Results {
@@ -47,28 +49,25 @@ impl Results {
         self.total == Some(self.count)
     }
 
-    /// A result, if it is of this iteration.
-    fn add(&mut self, number: u32, head: &ResultHead) {
+    /// A result of this iteration. True if it is the last one.
+    fn add(&mut self, number: u32, head: &ResultHead) -> bool {
         let (part, total) = (u32::from(head.part), u32::from(head.parts));
         let first = number.wrapping_sub(part);
-        if first >> FRESH_SHIFT > self.base >> FRESH_SHIFT {
-            // A switch that began anew: what came of the results of the one before will not be completed.
-            *self = Results { base: first, ..Default::default() };
+        // A switch that began anew: what came of the results of the one before will not be completed.
+        let anew = !self.are_all() && first >> FRESH_SHIFT > self.base >> FRESH_SHIFT;
+        if self.total.is_none() || anew {
+            let got = vec![false; total as usize];
+            *self = Results { base: first, total: Some(total), got, count: 0, empty: head.opener.is_none() };
         }
-        if number.wrapping_sub(part) != self.base || self.total.is_some_and(|known| known != total) {
-            return;
+        if first != self.base || self.total != Some(total) || std::mem::replace(&mut self.got[part as usize], true) {
+            return false;
         }
-        if self.total.is_none() {
-            self.total = Some(total);
-            self.got.resize(total as usize, false);
-        }
-        self.count += u32::from(!std::mem::replace(&mut self.got[part as usize], true));
+        self.count += 1;
+        self.are_all()
     }
 
     fn begin(&mut self) {
-        self.base += self.total.take().unwrap_or(0);
-        self.got.clear();
-        self.count = 0;
+        self.total = None;
     }
 }
 
@@ -229,9 +228,10 @@ impl Worker {
         }
     }
 
-    /// A result of the switch.
-    pub fn hot_result(&mut self, seq: u32, head: &ResultHead) {
-        self.results.add(seq >> 1, head);
+    /// A result of the switch. True if it is the last one that it missed of its iteration; those of others, which a switch
+    /// sends until they are acknowledged, or which come late from one that was replaced, say nothing.
+    pub fn hot_result(&mut self, seq: u32, head: &ResultHead) -> bool {
+        head.iteration == self.iteration && self.phase == Phase::Pushing && self.results.add(seq >> 1, head)
     }
 
     /// The server's answer to a push, or to a pull.
@@ -264,6 +264,9 @@ impl Worker {
             return None;
         }
         let sent = self.lanes.iter().map(|lane| lane.shape.pushes).sum();
+        // What it pushed was added by a switch that is gone, with the sums.
+        let pushed = self.lanes[Heat::Hot as usize].shape.pushes > 0;
+        let missed = pushed && self.results.are_all() && self.results.empty;
         let row = Iteration {
             t_start: self.t_start,
             t_ready: self.t_ready,
@@ -275,10 +278,10 @@ impl Worker {
             sent,
             skipped: 0,
             degraded: 0,
-            // Nothing goes on without anybody: every push is in the sums.
-            sources: u64::from(sent) * u64::from(rules.sparse.workers_per_job()),
+            // Nothing goes on without anybody: every push is in the sums, unless they are lost.
+            sources: if missed { 0 } else { u64::from(sent) * u64::from(rules.sparse.workers_per_job()) },
             elements: self.packed.pairs(),
-            missed: false,
+            missed,
         };
         self.results.begin();
         self.iteration += 1;

@@ -24,11 +24,10 @@ pub(super) enum Failure {
     Slow(Time),
 }
 
-/// What goes wrong with one switch, and when.
+/// What goes wrong with one switch, and when: one thing after the other.
 #[derive(Debug, Clone)]
 pub(super) struct Failing {
-    failure: Failure,
-    at: Time,
+    failures: Vec<(Time, Failure)>,
     draws: Draws,
 }
 
@@ -40,11 +39,36 @@ fn share(section: &mut Section, key: &str, default: f64) -> Result<f64> {
     Err(Error::config(format!("{}: {value} is not a share from 0 to 1", section.place(key))))
 }
 
+/// How bad each kind of failure is.
+struct Measures {
+    loss: f64,
+    memory: f64,
+    delay: Time,
+}
+
+impl Measures {
+    /// The failure that `key` names.
+    fn failure(&self, section: &mut Section, key: &str) -> Result<Failure> {
+        let kind: String = section.get(key, "none")?;
+        Ok(match kind.as_str() {
+            "none" => Failure::None,
+            "crash" => Failure::Crash,
+            "loss" => Failure::Loss(self.loss),
+            "memory" => Failure::Memory((self.memory * 1e6) as u32),
+            "slow" => Failure::Slow(self.delay),
+            other => {
+                return Err(Error::config(format!(
+                    "{}: \"{other}\" is none of \"none\", \"crash\", \"loss\", \"memory\", \"slow\"",
+                    section.place(key)
+                )));
+            }
+        })
+    }
+}
+
 impl Failing {
-    /// Reads it for the device at `place`.
-    pub(super) fn read(section: &mut Section, place: &Place) -> Result<Self> {
-        let kind: String = section.get("fails", "none")?;
-        let at: Span = section.get("fails_at", "1ms")?;
+    /// Reads it for the device at `place`, in a run with this seed.
+    pub(super) fn read(section: &mut Section, place: &Place, seed: Seed) -> Result<Self> {
         let device: u32 = section.get("fails_device", 0u32)?;
         let loss = share(section, "fails_loss", 0.05)?;
         let memory = share(section, "fails_memory", 0.95)?;
@@ -52,23 +76,12 @@ impl Failing {
         if !(0..=SECOND).contains(&delay.ps()) {
             return Err(Error::config(format!("{}: {delay} is not 0s to 1s", section.place("fails_delay"))));
         }
-        let failure = match kind.as_str() {
-            "none" => Failure::None,
-            "crash" => Failure::Crash,
-            "loss" => Failure::Loss(loss),
-            "memory" => Failure::Memory((memory * 1e6) as u32),
-            "slow" => Failure::Slow(delay.ps()),
-            other => {
-                return Err(Error::config(format!(
-                    "{}: \"{other}\" is none of \"none\", \"crash\", \"loss\", \"memory\", \"slow\"",
-                    section.place("fails")
-                )));
-            }
-        };
+        let measures = Measures { loss, memory, delay: delay.ps() };
+        let mut failures = Self::failures(section, &measures)?;
         let several = place.aggregators.len();
-        if failure != Failure::None && several < 2 {
+        if !failures.is_empty() && several < 2 {
             return Err(Error::config(format!(
-                "{}: \"{kind}\" needs a switch that takes over; give topology.standby 1 or more, or \"none\"",
+                "{}: a switch that fails needs one that takes over; give topology.standby 1 or more, or \"none\"",
                 section.place("fails")
             )));
         }
@@ -79,22 +92,39 @@ impl Failing {
                 several.max(1) - 1
             )));
         }
-        let own = place.aggregators.get(device as usize) == Some(&place.node);
-        Ok(Failing {
-            failure: if own { failure } else { Failure::None },
-            at: at.ps(),
-            // A device knows no seed; what it loses depends on what the run's seed sends.
-            draws: Seed(place.node.into()).draws("libra_fails"),
-        })
+        if place.aggregators.get(device as usize) != Some(&place.node) {
+            failures.clear();
+        }
+        Ok(Failing { failures, draws: seed.draws("libra_fails") })
+    }
+
+    /// One failure, or a second one that takes the place of the first.
+    fn failures(section: &mut Section, measures: &Measures) -> Result<Vec<(Time, Failure)>> {
+        let (first, second) = (measures.failure(section, "fails")?, measures.failure(section, "fails_then")?);
+        let (at, then): (Span, Span) = (section.get("fails_at", "1ms")?, section.get("fails_then_at", "2ms")?);
+        if second != Failure::None && matches!(first, Failure::None | Failure::Crash) {
+            return Err(Error::config(format!(
+                "{}: what fails a second time has failed before, and was not gone; give target.fails \"loss\", \"memory\" or \"slow\"",
+                section.place("fails_then")
+            )));
+        }
+        if second != Failure::None && then.ps() <= at.ps() {
+            return Err(Error::config(format!(
+                "{}: {then} is not after target.fails_at, {at}",
+                section.place("fails_then_at")
+            )));
+        }
+        let all = [(at.ps(), first), (then.ps(), second)];
+        Ok(all.into_iter().filter(|(_, failure)| *failure != Failure::None).collect())
     }
 
     fn by(&self, t: Time) -> Failure {
-        if t >= self.at { self.failure } else { Failure::None }
+        self.failures.iter().rfind(|(at, _)| t >= *at).map_or(Failure::None, |(_, failure)| *failure)
     }
 
     /// When something goes wrong; [`NEVER`] if nothing does.
     pub(super) fn begins(&self) -> Time {
-        if self.failure == Failure::None { NEVER } else { self.at }
+        self.failures.first().map_or(NEVER, |(at, _)| *at)
     }
 
     /// Is it gone at `t`?

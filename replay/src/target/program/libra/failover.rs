@@ -4,7 +4,7 @@
 //! Requests carry the number of the change of switches that they belong to. What is older than the last one that was acted
 //! upon changes nothing, so messages may come twice, and late.
 
-use pktgen_generator::record::Reason;
+use pktgen_generator::record::{Action, Reason};
 use pktgen_generator::time::NEVER;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, set_udp_checksum};
 use pktgen_generator::wire::libra::control::{Control, What};
@@ -27,7 +27,7 @@ pub(super) enum Duty {
     Active,
     /// It keeps its state for the controller.
     Frozen,
-    /// What it had is lost, and another sums.
+    /// Another sums. What this one had moved there, or is lost.
     Retired,
     /// It is gone.
     Dead,
@@ -39,14 +39,14 @@ pub(super) struct Failover {
     pub(super) duty: Duty,
     /// The last change of switches that it took part in; 0 for none.
     session: u32,
-    /// Its state since it was frozen, and which pieces were fetched.
-    pieces: Vec<(Vec<u8>, bool)>,
+    /// Its state since it was frozen.
+    pieces: Vec<Vec<u8>>,
     /// Packets that arrived, and those of them that it lost.
     arrived: u64,
     pub(super) lost: u64,
     /// Packets for a switch that sums, which it does not.
     pub(super) inactive: u64,
-    /// Sums that died with it.
+    /// Sums that died with it: of which it knows neither that a worker has all, nor that another switch does.
     pub(super) sums_lost: u64,
 }
 
@@ -82,27 +82,34 @@ impl Libra {
 
     /// It is gone from now on, with all that it had.
     pub(super) fn die(&mut self, context: &mut Context) {
-        // What the controller has fetched completely lives on.
-        let moved = self.failover.duty == Duty::Frozen && self.failover.pieces.iter().all(|(_, fetched)| *fetched);
-        if !moved {
+        // What moved lives on once the controller has said so: it may have been asked for, and not have arrived.
+        if matches!(self.failover.duty, Duty::Active | Duty::Frozen) {
             self.lose(context.books);
         }
-        while let Some((frame, to)) = self.line.pop(NEVER - 1) {
-            if frame.kind == Kind::Result && to == (To::Everyone { first: true }) {
-                self.failover.sums_lost += 1;
-                context.books.lost(self.now, frame.packet, Reason::DeviceLost);
-            }
+        while let Some((frame, _)) = self.line.pop(NEVER - 1) {
             context.drop(Frame { t: self.now, ..frame }, Reason::Inactive);
         }
         self.forget();
         self.failover.duty = Duty::Dead;
     }
 
-    /// The sums that are open end here.
+    /// The sums that are open end here, and those that no worker is known to have. What is on its way to workers may still
+    /// be enough for one: then it is delivered, whatever the books say here.
     fn lose(&mut self, books: &mut Books) {
-        for opener in self.jobs.iter_mut().filter_map(|job| job.opener.take()) {
-            self.failover.sums_lost += 1;
-            books.lost(self.now, opener, Reason::DeviceLost);
+        for job in &mut self.jobs {
+            let kept = job.results.sums(job.workers).into_iter().filter(|(_, known)| !known).map(|(opener, _)| opener);
+            for opener in kept.chain(job.opener.take()) {
+                self.failover.sums_lost += 1;
+                books.lost(self.now, opener, Reason::DeviceLost);
+            }
+        }
+    }
+
+    /// The sums that another switch had are here.
+    fn take_over(&mut self, books: &mut Books) {
+        for job in &self.jobs {
+            let kept = job.results.sums(job.workers).into_iter().map(|(opener, _)| opener);
+            kept.chain(job.opener).for_each(|opener| books.yields(self.now, opener, Action::Arrived, opener));
         }
     }
 
@@ -127,7 +134,7 @@ impl Libra {
         let Some(answer) = answer else { return context.drop(*frame, Reason::Inactive) };
         let pieces = std::mem::take(&mut self.failover.pieces);
         let what = match answer {
-            What::Piece(number, _) => What::Piece(number, pieces.get(number as usize).map_or(&[], |(piece, _)| piece)),
+            What::Piece(number, _) => What::Piece(number, pieces.get(number as usize).map_or(&[], Vec::as_slice)),
             other => other,
         };
         let answer = Control { from: self.place.node, to: back, session, what };
@@ -154,13 +161,13 @@ impl Libra {
             What::Freeze if newer && matches!(duty, Duty::Active | Duty::Frozen) => {
                 (self.failover.session, self.failover.duty) = (control.session, Duty::Frozen);
                 if duty == Duty::Active {
-                    self.failover.pieces = self.state().into_iter().map(|piece| (piece, false)).collect();
+                    self.failover.pieces = self.state();
                 }
                 Some(What::Frozen(self.failover.pieces.len() as u32))
             }
             What::Freeze if same && duty == Duty::Frozen => Some(What::Frozen(self.failover.pieces.len() as u32)),
             What::Fetch(number) if same && duty == Duty::Frozen => {
-                self.failover.pieces.get_mut(number as usize)?.1 = true;
+                self.failover.pieces.get(number as usize)?;
                 Some(What::Piece(number, &[]))
             }
             What::Prepare { fresh } if newer && matches!(duty, Duty::Standby | Duty::Restoring) => {
@@ -176,8 +183,16 @@ impl Libra {
                 (duty != Duty::Restoring || self.restore(piece)).then_some(What::Restored(number))
             }
             What::Begin if same && matches!(duty, Duty::Restoring | Duty::Active) => {
+                if duty == Duty::Restoring {
+                    self.take_over(books);
+                }
                 self.failover.duty = Duty::Active;
                 Some(What::Begun)
+            }
+            // All that it was asked for is there.
+            What::Retire if same && duty == Duty::Frozen => {
+                self.failover.duty = Duty::Retired;
+                Some(What::Retired)
             }
             What::Retire if newer && matches!(duty, Duty::Active | Duty::Frozen) => {
                 (self.failover.session, self.failover.duty) = (control.session, Duty::Retired);
@@ -192,7 +207,7 @@ impl Libra {
     /// Nothing is known of what workers have sent: their numbers begin anywhere, and results of this switch must not be
     /// taken for those of another.
     fn begin_fresh(&mut self, session: u32) {
-        self.members.iter_mut().for_each(|member| member.record.open());
+        self.members.iter_mut().for_each(|member| member.record.open(self.known.window));
         let first = super::results::fresh_number(session);
         for job in &mut self.jobs {
             job.results.span(first, first);

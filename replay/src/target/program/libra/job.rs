@@ -25,6 +25,8 @@ pub(super) struct Member {
     pub(super) record: Record,
     /// The last iteration that it ended.
     pub(super) ended: Option<u32>,
+    /// The last iteration of which it was told that its results are no more.
+    pub(super) missed: Option<u32>,
 }
 
 impl Member {
@@ -42,6 +44,7 @@ impl Member {
             // What only forwards remembers nothing.
             record: Record::new(if place.aggregators.contains(&place.node) { settings.records } else { 1 }),
             ended: None,
+            missed: None,
         }
     }
 }

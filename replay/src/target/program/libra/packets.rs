@@ -169,7 +169,7 @@ impl Libra {
         }
         self.acknowledge(worker, header, frame, 1, context);
         if over {
-            self.tell_over(worker, header.job, asked, context);
+            self.tell_over(worker, header.job, iteration, asked, context);
         }
         if all {
             self.finish(header.job.into(), iteration, &asked, context);
@@ -207,12 +207,18 @@ impl Libra {
     }
 
     /// An empty result for a worker that waits for one which nobody has any more.
-    fn tell_over(&mut self, worker: u32, number: u8, asked: Frame, context: &mut Context) {
-        let Some(job) = self.jobs.get(usize::from(number)) else { return context.pool.release(asked.buffer) };
+    fn tell_over(&mut self, worker: u32, number: u8, iteration: u32, asked: Frame, context: &mut Context) {
+        let (Some(member), Some(job)) = (self.members.get_mut(worker as usize), self.jobs.get(usize::from(number)))
+        else {
+            return context.pool.release(asked.buffer);
+        };
+        if member.missed.replace(iteration) != Some(iteration) {
+            self.counts.missed += 1;
+        }
         let seq = job.results.next().wrapping_sub(1).wrapping_mul(2);
         self.reply(worker, &asked, (HEAD + HEADER + RESULT_HEAD, 1), context, |payload| {
             Header { kind: Wire::Result, attempt: 0, job: number, seq }.emit(payload);
-            ResultHead { part: 0, parts: 1, opener: None }.emit(payload);
+            ResultHead { part: 0, parts: 1, iteration, opener: None }.emit(payload);
         });
     }
 
@@ -234,7 +240,7 @@ impl Libra {
                 *room = pair;
                 len += 1;
             }
-            job.results.keep(Kept::new(opener, (part, parts), missing, due, &pairs[..len]));
+            job.results.keep(Kept::new(opener, ((part, parts), iteration), missing, due, &pairs[..len]));
         }
         drop(used);
         job.registers.clear();
@@ -278,7 +284,7 @@ impl Libra {
         let seq = sending.number.wrapping_mul(2);
         Header { kind: Wire::Result, attempt: kept.attempt, job: number as u8, seq }.emit(&mut bytes[HEAD..]);
         let (part, parts) = kept.part;
-        ResultHead { part, parts, opener: kept.opener }.emit(&mut bytes[HEAD..]);
+        ResultHead { part, parts, iteration: kept.iteration, opener: kept.opener }.emit(&mut bytes[HEAD..]);
         emit_hot(kept.pairs(), &mut bytes[HEAD + HEADER + RESULT_HEAD..]);
         if self.place.udp_checksum {
             set_udp_checksum(bytes);

@@ -30,6 +30,11 @@ impl Ranks {
         }
     }
 
+    /// Puts in all that are in `others`.
+    pub(super) fn add(&mut self, others: &Ranks) {
+        self.0.iter_mut().zip(others.0).for_each(|(word, other)| *word |= other);
+    }
+
     /// Takes it out; true if it was there.
     pub(super) fn remove(&mut self, rank: u32) -> bool {
         let was = self.contains(rank);

@@ -24,14 +24,15 @@ pub(super) struct Record {
     top: u32,
     /// Of the last numbers below `top`: the attempt that was taken, plus one; 0 if none was.
     ring: Vec<u8>,
-    /// Numbers begin anywhere: those before may have been acknowledged by a switch that died with what it knew.
-    open: bool,
+    /// If numbers begin anywhere: those a window before one that comes, or more, were acknowledged by a switch that died
+    /// with what it knew.
+    open: Option<u32>,
 }
 
 impl Record {
     /// Of so many numbers or more.
     pub(super) fn new(numbers: u32) -> Self {
-        Record { floor: 0, top: 0, ring: vec![0; numbers.next_power_of_two() as usize], open: false }
+        Record { floor: 0, top: 0, ring: vec![0; numbers.next_power_of_two() as usize], open: None }
     }
 
     #[inline]
@@ -49,7 +50,7 @@ impl Record {
     pub(super) fn look(&self, number: u32) -> Seen {
         if number >= self.top {
             let fits = u64::from(number) < u64::from(self.floor) + self.ring.len() as u64;
-            return if fits || self.open { Seen::New } else { Seen::Beyond };
+            return if fits || self.open.is_some() { Seen::New } else { Seen::Beyond };
         }
         if number < self.span().0 {
             return Seen::Taken(None);
@@ -64,8 +65,8 @@ impl Record {
     /// `number` is taken, with this attempt: one of which [`look`](Self::look) said that it is new.
     #[inline]
     pub(super) fn take(&mut self, number: u32, attempt: u8) {
-        if self.open {
-            self.skip(number);
+        if let Some(window) = self.open {
+            self.skip(number, window);
         }
         while self.top <= number {
             let at = self.at(self.top);
@@ -79,24 +80,31 @@ impl Record {
         }
     }
 
-    /// Numbers begin anywhere from now on.
-    pub(super) fn open(&mut self) {
-        self.open = true;
+    /// Numbers of a worker with this window begin anywhere from now on.
+    pub(super) fn open(&mut self, window: u32) {
+        self.open = Some(window);
     }
 
     /// Do they?
     pub(super) fn is_open(&self) -> bool {
-        self.open
+        self.open.is_some()
     }
 
-    /// All that is a ring or more before `number` is old: a worker that sends it has had an ACK for that, of whomever.
-    fn skip(&mut self, number: u32) {
+    /// All that is a window or more before `number` is old: a worker that sends it has had an ACK for that, of whomever.
+    fn skip(&mut self, number: u32, window: u32) {
         let ring = self.ring.len() as u32;
         if number >= self.top.saturating_add(ring) {
             self.ring.fill(0);
             self.top = number;
         }
-        self.floor = self.floor.max((number + 1).saturating_sub(ring)).min(self.top);
+        let floor = self.floor.max((number + 1).saturating_sub(window));
+        // What was not taken below it never will be.
+        while self.top < floor {
+            let at = self.at(self.top);
+            self.ring[at] = 0;
+            self.top += 1;
+        }
+        self.floor = floor;
     }
 
     /// Floor and top, to be moved to another switch.
@@ -205,6 +213,28 @@ mod tests {
             let room = (window + room).next_power_of_two();
             prop_assert_eq!(record.look(oldest + room), Seen::Beyond);
             prop_assert_eq!(record.look(oldest + room - 1) == Seen::Beyond, false);
+        }
+    }
+
+    proptest! {
+        /// A record that begins anywhere takes nothing for new that a worker with this window cannot send any more.
+        #[test]
+        fn what_is_a_window_behind_is_old_wherever_numbers_begin(
+            window in 1u32..20, room in 0u32..100, first in 0u32..500, steps in prop::collection::vec(0u32..1000, 1..200),
+        ) {
+            let (mut record, mut taken, mut highest) = (Record::new(window + room), BTreeMap::new(), None);
+            record.open(window);
+            for draw in steps {
+                let number = first + draw % 97 + highest.unwrap_or(0) / 2;
+                let old = highest.is_some_and(|highest: u32| number + window <= highest);
+                let seen = record.look(number);
+                prop_assert_eq!(seen == Seen::New, !old && !taken.contains_key(&number), "{} {:?}", number, highest);
+                if seen == Seen::New {
+                    record.take(number, 0);
+                    taken.insert(number, 0);
+                    highest = highest.max(Some(number));
+                }
+            }
         }
     }
 

@@ -27,6 +27,7 @@ pub(super) struct Kept {
     pub(super) opener: Option<PacketId>,
     /// Which of how many packets of the iteration's results it is.
     pub(super) part: (u16, u16),
+    pub(super) iteration: u32,
     /// Who has not acknowledged it.
     pub(super) missing: Ranks,
     /// How often it was sent again.
@@ -41,12 +42,13 @@ impl Kept {
     /// With these pairs, at most as many as fit a packet.
     pub(super) fn new(
         opener: Option<PacketId>,
-        part: (u16, u16),
+        (part, iteration): ((u16, u16), u32),
         missing: Ranks,
         due: Time,
         pairs: &[(u32, f32)],
     ) -> Self {
-        let mut kept = Kept { opener, part, missing, attempt: 0, due, pairs: [(0, 0.0); RESULT_PAIRS], len: 0 };
+        let mut kept =
+            Kept { opener, part, iteration, missing, attempt: 0, due, pairs: [(0, 0.0); RESULT_PAIRS], len: 0 };
         for (room, pair) in kept.pairs.iter_mut().zip(pairs) {
             *room = *pair;
             kept.len += 1;
@@ -113,6 +115,20 @@ impl Results {
         numbers.zip(&self.kept).filter(|(_, kept)| !kept.missing.is_empty())
     }
 
+    /// Who opened the sums that are kept, and whether one of `workers` is known to have all of it.
+    pub(super) fn sums(&self, workers: u32) -> Vec<(PacketId, bool)> {
+        let mut sums: Vec<(u32, PacketId, Ranks)> = Vec::new();
+        for (number, kept) in self.iter() {
+            let first = number.wrapping_sub(kept.part.0.into());
+            let Some(opener) = kept.opener else { continue };
+            match sums.last_mut().filter(|(last, ..)| *last == first) {
+                Some((.., missing)) => missing.add(&kept.missing),
+                None => sums.push((first, opener, kept.missing)),
+            }
+        }
+        sums.into_iter().map(|(_, opener, missing)| (opener, missing.len() < workers)).collect()
+    }
+
     /// Takes over which numbers another switch kept. They must be known before what is kept; knowing them again changes
     /// nothing. False if something else is kept here.
     pub(super) fn span(&mut self, first: u32, next: u32) -> bool {
@@ -123,7 +139,7 @@ impl Results {
         let fits = self.kept.is_empty() && count <= SPAN_MAX;
         if fits {
             self.first = first;
-            self.kept.resize(count as usize, Kept::new(None, (0, 0), Ranks::default(), 0, &[]));
+            self.kept.resize(count as usize, Kept::new(None, ((0, 0), 0), Ranks::default(), 0, &[]));
         }
         fits
     }
@@ -191,9 +207,10 @@ mod tests {
 
     #[test]
     fn results_are_kept_until_everybody_has_them() {
-        let mut results = Results::default();
+        let (mut results, opener) = (Results::default(), PacketId(7));
         for i in 0..3u8 {
-            let kept = Kept::new(None, (i.into(), 3), Ranks::first(2), i64::from(i), &[(u32::from(i), 1.0)]);
+            let kept =
+                Kept::new(Some(opener), ((i.into(), 3), 0), Ranks::first(2), i64::from(i), &[(u32::from(i), 1.0)]);
             assert_eq!(results.keep(kept), u32::from(i));
         }
         results.acknowledged(0, 1);
@@ -201,7 +218,9 @@ mod tests {
         results.acknowledged(1, 7);
         assert!(results.iter().map(|(number, _)| number).eq([0, 2]));
         assert!(results.get(1).is_none());
+        let sums = results.sums(2);
         results.has_all(0);
+        assert_eq!((sums, results.sums(2)), (vec![(opener, false)], vec![(opener, true)]));
         assert_eq!(results.get(0).map(|kept| (kept.missing.len(), kept.pairs().len())), Some((1, 1)));
         results.has_all(1);
         assert_eq!((results.iter().count(), results.next(), results.kept.len()), (0, 3, 0));

@@ -25,6 +25,8 @@ pub const KEYS: &[&str] = &[
     "records",
     "fails",
     "fails_at",
+    "fails_then",
+    "fails_then_at",
     "fails_device",
     "fails_loss",
     "fails_memory",
@@ -126,7 +128,7 @@ impl Settings {
                 known.window
             )));
         }
-        let failing = Failing::read(section, place)?;
+        let failing = Failing::read(section, place, known.sparse.seed())?;
         let resources = Resources::of(&Layouts {
             hot,
             jobs: known.sparse.jobs().into(),

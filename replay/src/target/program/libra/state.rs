@@ -86,17 +86,16 @@ impl Libra {
         for (number, job) in (0u32..).zip(&self.jobs) {
             let opener = job.opener.map(|packet| packet.0);
             let first = job.results.iter().next().map_or(job.results.next(), |(number, _)| number);
-            pieces.push(Writer::new(tag::JOB).short(number).maybe(opener).set(&job.ended).short(first));
-            pieces.last_mut().into_iter().for_each(|piece| piece.0.extend(job.results.next().to_be_bytes()));
-            let finished = Writer(Vec::new()).maybe(job.finished.map(u64::from));
-            pieces.last_mut().into_iter().for_each(|piece| piece.0.extend(&finished.0));
+            let piece = Writer::new(tag::JOB).short(number).maybe(opener).set(&job.ended);
+            pieces.push(piece.short(first).short(job.results.next()).maybe(job.finished.map(u64::from)));
             let set: Vec<_> = job.registers.iter().filter(|(_, value)| value.to_bits() != 0).collect();
             let registers = set.chunks(CONTENT_MAX / HOT_PAIR);
             pieces.extend(registers.map(|pairs| Writer::new(tag::REGISTERS).short(number).pairs(pairs)));
             for (result, kept) in job.results.iter() {
                 let (part, parts) = kept.part;
                 let piece = Writer::new(tag::RESULT).short(number).short(result).maybe(kept.opener.map(|p| p.0));
-                let piece = piece.short(u32::from(part) << 16 | u32::from(parts)).set(&kept.missing);
+                let piece = piece.short(u32::from(part) << 16 | u32::from(parts)).short(kept.iteration);
+                let piece = piece.set(&kept.missing);
                 let piece = piece.short(kept.attempt.into()).number(kept.due.cast_unsigned());
                 pieces.push(piece.pairs(kept.pairs()));
             }
@@ -116,9 +115,8 @@ impl Libra {
         for (worker, member) in (0u32..).zip(&self.members) {
             let (floor, top) = member.record.bounds();
             let ended = member.ended.map(u64::from);
-            pieces.push(Writer::new(tag::WORKER).short(worker).short(floor).short(top).maybe(ended));
-            let open = u32::from(member.record.is_open());
-            pieces.last_mut().into_iter().for_each(|piece| piece.0.extend(open.to_be_bytes()));
+            let piece = Writer::new(tag::WORKER).short(worker).short(floor).short(top).maybe(ended);
+            pieces.push(piece.short(u32::from(member.record.is_open())));
             let numbers: Vec<u32> = (member.record.span().0..top).collect();
             for numbers in numbers.chunks(CONTENT_MAX) {
                 let mut piece = Writer::new(tag::RECORD).short(worker).short(numbers[0]);
@@ -172,11 +170,11 @@ impl Libra {
 
     fn restore_result(&mut self, number: u32, reader: &mut Reader) -> Option<()> {
         let job = self.jobs.get_mut(number as usize)?;
-        let (result, opener, parts) = (reader.short()?, reader.maybe()?, reader.short()?);
+        let (result, opener, parts, iteration) = (reader.short()?, reader.maybe()?, reader.short()?, reader.short()?);
         let (missing, attempt, due) = (reader.set()?, reader.short()?.min(255) as u8, reader.number()?.cast_signed());
         let pairs: Vec<_> = hot_pairs(reader.0).take(RESULT_PAIRS).collect();
         let part = ((parts >> 16) as u16, parts as u16);
-        let mut kept = Kept::new(opener.map(PacketId), part, missing, due, &pairs);
+        let mut kept = Kept::new(opener.map(PacketId), (part, iteration), missing, due, &pairs);
         kept.attempt = attempt;
         let again = job.results.get(result).is_some();
         job.results.restore(result, kept).then_some(())?;
@@ -200,7 +198,7 @@ impl Libra {
         let member = self.members.get_mut(worker as usize)?;
         let (floor, top, ended) = (reader.short()?, reader.short()?, reader.maybe()?);
         if reader.short()? != 0 {
-            member.record.open();
+            member.record.open(self.known.window);
         }
         member.ended = ended.map(|iteration| iteration as u32);
         member.record.set_bounds(floor, top).then_some(())

@@ -52,7 +52,10 @@ fn an_iteration_by_hand() {
     let all = rig.end(1, 1, 0, 70);
     assert_eq!(all.iter().map(|left| left.link).collect::<Vec<_>>(), [1, 0, 1], "an ACK, and the result to both");
     let (header, head, sums) = result(&all[1].bytes);
-    assert_eq!((header.seq, header.attempt, head), (0, 0, ResultHead { part: 0, parts: 1, opener: Some(id(1, 0, 0)) }));
+    assert_eq!(
+        (header.seq, header.attempt, head),
+        (0, 0, ResultHead { part: 0, parts: 1, iteration: 0, opener: Some(id(1, 0, 0)) })
+    );
     assert_eq!(sums, [(3, 3.0), (67, 1.0), (70, 0.5)]);
     assert_eq!((all[1].frame.kind, all[1].frame.packet), (Kind::Result, id(1, 0, 0)));
     assert_eq!(Datagram::parse(&all[1].bytes).unwrap().dst, group_ip(0));
@@ -113,7 +116,7 @@ fn an_iteration_without_pushes_ends_with_a_result_that_no_book_knows() {
     rig.end(0, 0, 0, 0);
     let all = rig.end(1, 0, 0, 0);
     let (header, head, sums) = result(&all[1].bytes);
-    assert_eq!((header.seq, head, sums.len()), (0, ResultHead { part: 0, parts: 1, opener: None }, 0));
+    assert_eq!((header.seq, head, sums.len()), (0, ResultHead { part: 0, parts: 1, iteration: 0, opener: None }, 0));
     assert!(all.iter().all(|left| left.frame.kind == Kind::Control) && rig.books.rows.is_empty());
     // The end of the next iteration says that a worker has all results of this one.
     rig.end(0, 1, 1, rig.now());
