@@ -216,7 +216,7 @@ impl Merged {
     fn log(&self, magnitude: u32) -> i32 {
         let entry = self.logs[(magnitude >> LOW_BITS & 0x7ff) as usize];
         let exponent = (magnitude >> 23) as i32 - 127;
-        exponent * STEPS + (entry + (magnitude & ((1 << LOW_BITS) - 1)) >> LOW_BITS) as i32
+        exponent * STEPS + ((entry + (magnitude & ((1 << LOW_BITS) - 1))) >> LOW_BITS) as i32
     }
 }
 

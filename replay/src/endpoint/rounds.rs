@@ -178,11 +178,7 @@ impl<P: Protocol> Rounds<P> {
         let bytes = self.protocol.frame_bytes(&self.layout.dense, block);
         let buffer = pool.take();
         let frame_bytes = &mut pool.bytes_mut(buffer)[..bytes];
-        let template = &mut self.templates[worker as usize];
-        if template.frame_bytes() != bytes {
-            template.set_length(bytes);
-        }
-        template.emit(frame_bytes);
+        self.templates[worker as usize].emit_to_fit(frame_bytes);
         self.clipped += u64::from(self.protocol.emit(&self.layout, &what, &mut frame_bytes[HEAD..]));
         if self.facts.udp_checksum {
             set_udp_checksum(frame_bytes);

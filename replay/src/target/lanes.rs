@@ -5,6 +5,7 @@
 #![expect(unsafe_code, reason = "asks for instructions that a processor may lack, and reads tables by them")]
 
 use std::arch::x86_64::*;
+use std::mem::transmute;
 
 use pktgen_generator::sparse::float::{
     EXP_ROOM, EXPONENTS, INFINITY, LOW_BITS, MI_HALF, MISS, MISS_EXP, NOTHING, OFFSET, SHIFT, STEPS, Tables,
@@ -47,7 +48,7 @@ fn add_by_eight(tables: &Tables, sums: &mut [f32], pairs: &[(u32, f32)]) {
 #[target_feature(enable = "avx2")]
 fn add_group(tables: &Tables, sums: &[f32], at: [u32; LANES], values: [f32; LANES]) -> Option<[f32; LANES]> {
     // SAFETY: both are 32 bytes, and any bits are such a vector.
-    let (index, y): (__m256i, __m256i) = unsafe { (std::mem::transmute(at), std::mem::transmute(values)) };
+    let (index, y) = unsafe { (transmute::<[u32; LANES], __m256i>(at), transmute::<[f32; LANES], __m256i>(values)) };
     let room = i32::try_from(sums.len()).ok()?;
     // Unsigned: an index is below the room if it is not the larger of both.
     let beyond = _mm256_cmpeq_epi32(_mm256_max_epu32(index, _mm256_set1_epi32(room)), index);
@@ -58,7 +59,7 @@ fn add_group(tables: &Tables, sums: &[f32], at: [u32; LANES], values: [f32; LANE
     let x = unsafe { _mm256_i32gather_epi32::<4>(sums.as_ptr().cast(), index) };
     let sum = add_lanes(tables, x, y)?;
     // SAFETY: any 32 bits are an f32.
-    Some(unsafe { std::mem::transmute::<__m256i, [f32; LANES]>(sum) })
+    Some(unsafe { transmute::<__m256i, [f32; LANES]>(sum) })
 }
 
 /// Lanes that have the same as another one: of any two, one is at most four turns from the other.
