@@ -58,8 +58,9 @@ impl Study for FloatSum {
         if !(1..=PAIRS_MAX).contains(&pairs) {
             return Err(Error::config(format!("{}: {pairs} is not from 1 to {PAIRS_MAX}", section.place("pairs"))));
         }
-        let data = choose(section, "data", &[("gradients", Data::Gradients), ("uniform", Data::Uniform)])?;
-        let tables = choose(section, "method", &[("tables", true), ("integer", false)])?;
+        let data =
+            section.choose("data", "gradients", &[("gradients", Data::Gradients), ("uniform", Data::Uniform)])?;
+        let tables = section.choose("method", "tables", &[("tables", true), ("integer", false)])?;
         let method = if tables { Method::Tables } else { read_integer(section)? };
         Ok(Box::new(move |seed| Ok(measure(&data.draw(seed, pairs as usize * OPERANDS as usize), method))))
     }
@@ -120,19 +121,10 @@ fn measure(values: &[f32], method: Method) -> Vec<Finding> {
     ]
 }
 
-/// Reads one of `choices`, of which the first is the default, by its name.
-fn choose<T: Copy>(section: &mut Section, key: &str, choices: &[(&str, T)]) -> Result<T> {
-    let name: String = section.get(key, choices[0].0)?;
-    choices.iter().find(|(choice, _)| *choice == name).map(|(_, value)| *value).ok_or_else(|| {
-        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-        let place = section.place(key);
-        Error::config(format!("{place}: \"{name}\" is not known; there are: {}", names.join(", ")))
-    })
-}
-
 /// The factor and what is done about overflow.
 fn read_integer(section: &mut Section) -> Result<Method> {
-    let overflow = choose(section, "overflow", &[("saturate", Overflow::Saturate), ("wrap", Overflow::Wrap)])?;
+    let overflow =
+        section.choose("overflow", "saturate", &[("saturate", Overflow::Saturate), ("wrap", Overflow::Wrap)])?;
     let text: String = match section.get::<String>("scale", "negotiated") {
         Ok(text) => text,
         Err(_) => section.get::<f64>("scale", 1.0)?.to_string(),

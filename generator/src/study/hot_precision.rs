@@ -7,7 +7,7 @@
 //! parameters (§5.2) is found too.
 
 use super::{Finding, Study, Task};
-use crate::config::Section;
+use crate::config::{Section, joined};
 use crate::registry::Named;
 use crate::seed::Seed;
 use crate::sparse::fit::{STEP, THRESHOLD};
@@ -18,17 +18,9 @@ use crate::{Error, Result};
 /// `kind = "hot_precision"`.
 pub struct HotPrecision;
 
+const OTHERS: &[&str] = &["updates", "sample_rate", "step", "threshold"];
 /// Every key: those of the model, then the others.
-static ALL: [&str; 12] = {
-    let mut all = [""; 12];
-    let others = ["updates", "sample_rate", "step", "threshold"];
-    let mut i = 0;
-    while i < all.len() {
-        all[i] = if i < read::KEYS.len() { read::KEYS[i] } else { others[i - read::KEYS.len()] };
-        i += 1;
-    }
-    all
-};
+static ALL: [&str; 12] = joined(&[read::KEYS, OTHERS]);
 
 impl Named for HotPrecision {
     fn name(&self) -> &'static str {
@@ -51,20 +43,10 @@ impl Study for HotPrecision {
     fn read(&self, section: &mut Section) -> Result<Task> {
         let shape = shape(section)?;
         // Our choice: the paper says nothing of how long a training is, and what a sample finds depends on it.
-        let updates: f64 = section.get("updates", 1e8)?;
-        let rate: f64 = section.get("sample_rate", 0.08)?;
-        let step: u64 = section.get("step", STEP as u32)?;
-        let threshold: f64 = section.get("threshold", THRESHOLD)?;
-        for (key, value, least, most) in [
-            ("updates", updates, 1.0, 1e15),
-            ("sample_rate", rate, 1e-9, 1.0),
-            ("step", step as f64, 1.0, 1e9),
-            ("threshold", threshold, 1e-9, 1.0),
-        ] {
-            if !(least..=most).contains(&value) {
-                return Err(Error::config(format!("{}: {value} is not from {least} to {most}", section.place(key))));
-            }
-        }
+        let updates = section.get_in("updates", 1e8, 1.0..=1e15)?;
+        let rate = section.get_in("sample_rate", 0.08, 1e-9..=1.0)?;
+        let step = section.get_in("step", STEP as u32, 1..=1_000_000_000u64)?;
+        let threshold = section.get_in("threshold", THRESHOLD, 1e-9..=1.0)?;
         let place = section.place("threshold");
         let training = Training { shape, updates, rate, step, threshold, place };
         Ok(Box::new(move |seed| training.compare(seed)))

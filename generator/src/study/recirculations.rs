@@ -6,28 +6,20 @@
 use rand::seq::SliceRandom;
 
 use super::{Finding, Study, Task};
-use crate::config::Section;
-use crate::registry::{Named, suggest};
+use crate::config::{Section, joined};
+use crate::registry::Named;
 use crate::seed::Seed;
 use crate::sparse::layout::Layout;
 use crate::sparse::packaging::{Estimate, PAIRS_MAX, Packaging, Packer, Pair};
 use crate::sparse::pipeline::{Scratch, passes};
-use crate::sparse::read::shape;
+use crate::sparse::read::{self, shape};
 use crate::sparse::{self, Batch, DENSE_SHARE, Sparse};
 use crate::{Error, Result};
 
 /// The study.
 pub struct Recirculations;
 
-const KEYS: &[&str] = &[
-    "model",
-    "parameters",
-    "hot",
-    "hot_share",
-    "curve",
-    "exponent",
-    "offset",
-    "points",
+const OTHERS: &[&str] = &[
     "pairs",
     "dense",
     "batches",
@@ -38,6 +30,8 @@ const KEYS: &[&str] = &[
     "estimate",
     "max_recirculations",
 ];
+/// Every key: those of the model, then the others.
+static KEYS: [&str; 17] = joined(&[read::KEYS, OTHERS]);
 
 const METRICS: &[&str] = &[
     "recirculations_sum",
@@ -76,17 +70,16 @@ struct Plan {
 
 impl Plan {
     fn read(section: &mut Section) -> Result<Self> {
-        let batches = whole(section, "batches", 100, (1, 1_000_000))?;
+        let batches = section.get_in("batches", 100u32, 1..=1_000_000u32)?;
         let model = model(section, batches)?;
-        let max_recirculations = whole(section, "max_recirculations", 1, (0, 1000))?;
+        let max_recirculations = section.get_in("max_recirculations", 1u32, 0..=1000u32)?;
         Ok(Plan {
             model,
             batches,
-            registers: whole(section, "registers", REGISTERS, (1, 65_536))?,
-            packet_pairs: whole(section, "packet_pairs", PAIRS_MAX as u32, (1, 1000))?,
-            by_heat: choose(section, "layout", "heat", &[("heat", true), ("random", false)])?,
-            order: choose(
-                section,
+            registers: section.get_in("registers", REGISTERS, 1..=65_536u32)?,
+            packet_pairs: section.get_in("packet_pairs", PAIRS_MAX as u32, 1..=1000u32)?,
+            by_heat: section.choose("layout", "heat", &[("heat", true), ("random", false)])?,
+            order: section.choose(
                 "packaging",
                 "algorithm1",
                 &[
@@ -95,8 +88,7 @@ impl Plan {
                     ("arrival_order", Order::Arrival),
                 ],
             )?,
-            estimate: choose(
-                section,
+            estimate: section.choose(
                 "estimate",
                 "registers",
                 &[("registers", Estimate::Registers), ("capacity", Estimate::Capacity)],
@@ -145,7 +137,7 @@ impl Named for Recirculations {
 
 impl Study for Recirculations {
     fn keys(&self) -> &'static [&'static str] {
-        KEYS
+        &KEYS
     }
 
     fn metrics(&self) -> &'static [&'static str] {
@@ -205,24 +197,6 @@ fn findings(free: &Sums, split: &Sums, batches: u32) -> Vec<Finding> {
 }
 
 /// Reads a whole number from `least` to `most`.
-fn whole(section: &mut Section, key: &str, default: u32, (least, most): (u32, u32)) -> Result<u32> {
-    let value: u32 = section.get(key, default)?;
-    if !(least..=most).contains(&value) {
-        return Err(Error::config(format!("{}: {value} is not from {least} to {most}", section.place(key))));
-    }
-    Ok(value)
-}
-
-/// Reads one of `choices` by its name.
-fn choose<T: Copy>(section: &mut Section, key: &str, default: &str, choices: &[(&str, T)]) -> Result<T> {
-    let name: String = section.get(key, default)?;
-    let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-    choices.iter().find(|(choice, _)| *choice == name).map(|(_, value)| *value).ok_or_else(|| {
-        let (place, near) = (section.place(key), suggest(&name, &names));
-        Error::config(format!("{place}: there is no {key} \"{name}\"{near}; there are: {}", names.join(", ")))
-    })
-}
-
 /// Reads what the batches are: the model as the workload `sparse` knows it, one worker.
 fn model(section: &mut Section, batches: u32) -> Result<sparse::Plan> {
     let shape = shape(section)?;

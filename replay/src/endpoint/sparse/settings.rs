@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::config::Section;
+use pktgen_generator::config::{Section, joined};
 use pktgen_generator::record::Training;
 use pktgen_generator::sparse::Sparse;
 use pktgen_generator::sparse::layout::Layout;
@@ -18,18 +18,9 @@ use super::reliable::{self, Reliable};
 use crate::endpoint::{Facts, WorkerKind};
 
 /// The keys that are read.
-pub(super) const KEYS: &[&str] = &[
-    "mode",
-    "registers",
-    "layout",
-    "packaging",
-    "estimate",
-    "max_recirculations",
-    "cold_bytes",
-    "window",
-    reliable::KEYS[0],
-    reliable::KEYS[1],
-];
+pub(super) const KEYS: &[&str] = &joined::<10>(&[OWN, &reliable::KEYS]);
+const OWN: &[&str] =
+    &["mode", "registers", "layout", "packaging", "estimate", "max_recirculations", "cold_bytes", "window"];
 
 /// Most packets that may be under way.
 const WINDOW_MAX: u32 = 1 << 16;
@@ -57,26 +48,17 @@ impl Settings {
         hot: bool,
     ) -> Result<Self> {
         let sparse = sparse_of(source, kind.name())?;
-        let registers = read_count(section, "registers", 32, REGISTERS_MAX)?;
-        let layout: String = section.get("layout", "heat")?;
-        let layout = match layout.as_str() {
-            "heat" => Layout::heat(registers),
-            "random" => Layout::random(registers, sparse.hot().len().div_ceil(registers), facts.seed),
-            other => return Err(unknown(section, "layout", other, "heat, random")),
+        let registers = section.get_in("registers", 32u32, 1..=REGISTERS_MAX)?;
+        let slots = sparse.hot().len().div_ceil(registers);
+        let layout = match section.choose("layout", "heat", &[("heat", true), ("random", false)])? {
+            true => Layout::heat(registers),
+            false => Layout::random(registers, slots, facts.seed),
         };
-        let packaging: String = section.get("packaging", "algorithm1")?;
-        let packaging = match packaging.as_str() {
-            "algorithm1" => Packaging::Algorithm1,
-            "rank_order" => Packaging::RankOrder,
-            other => return Err(unknown(section, "packaging", other, "algorithm1, rank_order")),
-        };
+        let packagings = [("algorithm1", Packaging::Algorithm1), ("rank_order", Packaging::RankOrder)];
+        let packaging = section.choose("packaging", "algorithm1", &packagings)?;
         // §3.4, Algorithm 1, line 1: the paper does not say.
-        let estimate: String = section.get("estimate", "capacity")?;
-        let estimate = match estimate.as_str() {
-            "capacity" => Estimate::Capacity,
-            "registers" => Estimate::Registers,
-            other => return Err(unknown(section, "estimate", other, "capacity, registers")),
-        };
+        let estimates = [("capacity", Estimate::Capacity), ("registers", Estimate::Registers)];
+        let estimate = section.choose("estimate", "capacity", &estimates)?;
         // §4: at most once.
         let max_recirculations: u32 = section.get("max_recirculations", 1u32)?;
         let cold_bytes: u32 = section.get("cold_bytes", 1500u32)?;
@@ -88,7 +70,7 @@ impl Settings {
                 head + COLD_PAIR as u32
             )));
         }
-        let window = read_count(section, "window", 512, WINDOW_MAX)?;
+        let window = section.get_in("window", 512u32, 1..=WINDOW_MAX)?;
         let reliable = Reliable::read(section)?;
         let pulls = is_asynchronous(section)?;
         let cold_pairs = (cold_bytes - head) as usize / COLD_PAIR;
@@ -109,24 +91,7 @@ impl Settings {
 
 /// Does `mode` say that nobody waits for others?
 pub(super) fn is_asynchronous(section: &mut Section) -> Result<bool> {
-    let mode: String = section.get("mode", "sync")?;
-    match mode.as_str() {
-        "sync" => Ok(false),
-        "async" => Ok(true),
-        other => Err(unknown(section, "mode", other, "sync, async")),
-    }
-}
-
-fn unknown(section: &Section, key: &str, value: &str, known: &str) -> Error {
-    Error::config(format!("{}: \"{value}\" is not known; there are: {known}", section.place(key)))
-}
-
-fn read_count(section: &mut Section, key: &str, default: u32, most: u32) -> Result<u32> {
-    let count: u32 = section.get(key, default)?;
-    if (1..=most).contains(&count) {
-        return Ok(count);
-    }
-    Err(Error::config(format!("{}: {count} is not from 1 to {most}", section.place(key))))
+    section.choose("mode", "sync", &[("sync", false), ("async", true)])
 }
 
 fn sparse_of(source: &dyn Source, who: &str) -> Result<Arc<Sparse>> {

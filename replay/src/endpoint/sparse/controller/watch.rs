@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use pktgen_generator::config::Section;
-use pktgen_generator::time::{SECOND, Time};
+use pktgen_generator::time::{NS, SECOND, Time};
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
 
@@ -27,26 +27,14 @@ pub(super) struct Settings {
     delay_max: Time,
 }
 
-fn span(section: &mut Section, key: &str, default: Span) -> Result<Time> {
-    let value: Span = section.get(key, default.to_string().as_str())?;
-    if (1000..=SECOND).contains(&value.ps()) {
-        return Ok(value.ps());
-    }
-    Err(Error::config(format!("{}: {value} is not 1ns to 1s", section.place(key))))
-}
-
-fn share(section: &mut Section, key: &str, default: f64) -> Result<f64> {
-    let value: f64 = section.get(key, default)?;
-    if (0.0..=1.0).contains(&value) {
-        return Ok(value);
-    }
-    Err(Error::config(format!("{}: {value} is not a share from 0 to 1", section.place(key))))
-}
-
 impl Settings {
     pub(super) fn read(section: &mut Section) -> Result<Self> {
-        let heartbeat = span(section, "heartbeat", Span::from_ps(SECOND / 1000))?;
-        let timeout = span(section, "heartbeat_timeout", Span::from_ps((heartbeat * 3).min(SECOND)))?;
+        let heartbeat = section.get_span_in("heartbeat", "1ms", NS..=SECOND)?;
+        let timeout = section.get_span_in(
+            "heartbeat_timeout",
+            &Span::from_ps((heartbeat * 3).min(SECOND)).to_string(),
+            NS..=SECOND,
+        )?;
         if timeout < heartbeat {
             return Err(Error::config(format!(
                 "{}: a switch that answers every heartbeat would be taken for dead; give endpoint.heartbeat or more",
@@ -56,9 +44,9 @@ impl Settings {
         Ok(Settings {
             heartbeat,
             timeout,
-            loss_max: share(section, "loss_max", 0.01)?,
-            memory_max: share(section, "memory_max", 0.9)?,
-            delay_max: span(section, "delay_max", Span::from_ps(SECOND / 2000))?,
+            loss_max: section.get_in("loss_max", 0.01, 0.0..=1.0)?,
+            memory_max: section.get_in("memory_max", 0.9, 0.0..=1.0)?,
+            delay_max: section.get_span_in("delay_max", "500us", NS..=SECOND)?,
         })
     }
 }

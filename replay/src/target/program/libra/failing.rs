@@ -31,14 +31,6 @@ pub(super) struct Failing {
     draws: Draws,
 }
 
-fn share(section: &mut Section, key: &str, default: f64) -> Result<f64> {
-    let value: f64 = section.get(key, default)?;
-    if (0.0..=1.0).contains(&value) {
-        return Ok(value);
-    }
-    Err(Error::config(format!("{}: {value} is not a share from 0 to 1", section.place(key))))
-}
-
 /// How bad each kind of failure is.
 struct Measures {
     loss: f64,
@@ -49,20 +41,14 @@ struct Measures {
 impl Measures {
     /// The failure that `key` names.
     fn failure(&self, section: &mut Section, key: &str) -> Result<Failure> {
-        let kind: String = section.get(key, "none")?;
-        Ok(match kind.as_str() {
-            "none" => Failure::None,
-            "crash" => Failure::Crash,
-            "loss" => Failure::Loss(self.loss),
-            "memory" => Failure::Memory((self.memory * 1e6) as u32),
-            "slow" => Failure::Slow(self.delay),
-            other => {
-                return Err(Error::config(format!(
-                    "{}: \"{other}\" is none of \"none\", \"crash\", \"loss\", \"memory\", \"slow\"",
-                    section.place(key)
-                )));
-            }
-        })
+        let kinds = [
+            ("none", Failure::None),
+            ("crash", Failure::Crash),
+            ("loss", Failure::Loss(self.loss)),
+            ("memory", Failure::Memory((self.memory * 1e6) as u32)),
+            ("slow", Failure::Slow(self.delay)),
+        ];
+        section.choose(key, "none", &kinds)
     }
 }
 
@@ -70,13 +56,10 @@ impl Failing {
     /// Reads it for the device at `place`, in a run with this seed.
     pub(super) fn read(section: &mut Section, place: &Place, seed: Seed) -> Result<Self> {
         let device: u32 = section.get("fails_device", 0u32)?;
-        let loss = share(section, "fails_loss", 0.05)?;
-        let memory = share(section, "fails_memory", 0.95)?;
-        let delay: Span = section.get("fails_delay", "1ms")?;
-        if !(0..=SECOND).contains(&delay.ps()) {
-            return Err(Error::config(format!("{}: {delay} is not 0s to 1s", section.place("fails_delay"))));
-        }
-        let measures = Measures { loss, memory, delay: delay.ps() };
+        let loss = section.get_in("fails_loss", 0.05, 0.0..=1.0)?;
+        let memory = section.get_in("fails_memory", 0.95, 0.0..=1.0)?;
+        let delay = section.get_span_in("fails_delay", "1ms", 0..=SECOND)?;
+        let measures = Measures { loss, memory, delay };
         let mut failures = Self::failures(section, &measures)?;
         let several = place.aggregators.len();
         if !failures.is_empty() && several < 2 {

@@ -2,7 +2,7 @@
 
 use pktgen_generator::config::Section;
 use pktgen_generator::time::{SECOND, Time};
-use pktgen_generator::units::{Size, Span};
+use pktgen_generator::units::Size;
 use pktgen_generator::wire::libra::RESULT_PAIRS;
 use pktgen_generator::{Error, Result};
 
@@ -69,33 +69,6 @@ pub struct Settings {
     pub(super) failing: Failing,
 }
 
-fn range(section: &mut Section, key: &str, default: u32, least: u32, most: u32) -> Result<u32> {
-    let value: u32 = section.get(key, default)?;
-    if !(least..=most).contains(&value) {
-        return Err(Error::config(format!("{}: {value} is not {least} to {most}", section.place(key))));
-    }
-    Ok(value)
-}
-
-fn span(section: &mut Section, key: &str, default: &str, least: Time) -> Result<Time> {
-    let value: Span = section.get(key, default)?;
-    if value.ps() < least || value.ps() > SECOND {
-        let least = Span::from_ps(least);
-        return Err(Error::config(format!("{}: {value} is not {least} to 1s", section.place(key))));
-    }
-    Ok(value.ps())
-}
-
-fn choice<T: Copy>(section: &mut Section, key: &str, choices: &[(&str, T)]) -> Result<T> {
-    let value: String = section.get(key, choices[0].0)?;
-    let names = || choices.iter().map(|(name, _)| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
-    choices
-        .iter()
-        .find(|(name, _)| *name == value)
-        .map(|(_, choice)| *choice)
-        .ok_or_else(|| Error::config(format!("{}: \"{value}\" is none of {}", section.place(key), names())))
-}
-
 impl Settings {
     /// Reads them for a device at `place`.
     pub fn read(section: &mut Section, place: &Place, known: &SparsePlace) -> Result<Self> {
@@ -107,19 +80,19 @@ impl Settings {
             )));
         }
         let hot = fits(section, known)?;
-        let tables = choice(section, "add", &[("tables", true), ("exact", false)])?;
+        let tables = section.choose("add", "tables", &[("tables", true), ("exact", false)])?;
         let adder = if tables { Adder::tables() } else { Adder::Exact };
         let choices = [("strict", Writes::Strict), ("paper", Writes::Paper), ("bloom", Writes::Bloom)];
-        let writes = choice(section, "repeat_writes", &choices)?;
-        let bloom_bits = range(section, "bloom_bits", 1 << 17, 64, 1 << 27)?;
-        let bloom_hashes = range(section, "bloom_hashes", 3, 1, 16)?;
+        let writes = section.choose("repeat_writes", "strict", &choices)?;
+        let bloom_bits = section.get_in("bloom_bits", 1u32 << 17, 64..=1u32 << 27)?;
+        let bloom_hashes = section.get_in("bloom_hashes", 3u32, 1..=16u32)?;
         // A pass through a switch's pipeline takes some hundred nanoseconds; the paper has no figure. Where time passes by
         // itself it is what the host takes.
-        let latency = span(section, "pass_latency", "400ns", 0)?;
+        let latency = section.get_span_in("pass_latency", "400ns", 0..=SECOND)?;
         // §5.6: the CPU "may introduce extra delay". From the pipeline over PCIe to a process and back; ours, no figure in the paper.
-        let cpu_latency = span(section, "cpu_latency", "20us", 0)?;
-        let result_timeout = span(section, "result_timeout", "1ms", 1)?;
-        let records = range(section, "records", 4096, 1, 1 << 20)?;
+        let cpu_latency = section.get_span_in("cpu_latency", "20us", 0..=SECOND)?;
+        let result_timeout = section.get_span_in("result_timeout", "1ms", 1..=SECOND)?;
+        let records = section.get_in("records", 4096u32, 1..=1u32 << 20)?;
         if records < known.window {
             return Err(Error::config(format!(
                 "{}: {records} numbers of a worker are remembered, and it may have {} packets unacknowledged; give {1} \
