@@ -31,10 +31,12 @@ fn losses(before: &[&str], set: &[&str]) -> [f64; 2] {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().join("out");
     let output = replay(before, &out, set);
-    assert!(output.status.success(), "{set:?}: {}", String::from_utf8_lossy(&output.stdout));
+    // 1 where a machine that stops for a moment makes the ages of one seed worse than FIFO's; runs must be valid all the same.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{set:?}: {}", String::from_utf8_lossy(&output.stdout));
     VARIANTS.map(|variant| {
         let path = out.join(format!("{variant},rate=40Mbps,seed=1/manifest.json"));
         let manifest: Value = serde_json::from_slice(&std::fs::read(path).expect("a manifest")).expect("JSON");
+        assert_eq!(manifest["validity"]["valid"], true, "{set:?}: {}", manifest["validity"]);
         let (balance, counters) = (&manifest["balance"], &manifest["counters"]);
         assert_eq!((&balance["unknown"], &balance["in_flight"]), (&Value::from(0), &Value::from(0)));
         assert_eq!(counters["sums_ok"], counters["packets_received"]);

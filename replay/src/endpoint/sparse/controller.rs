@@ -25,7 +25,7 @@ use watch::{Settings, Verdict, Watch};
 pub(super) const SERVER_KEYS: &[&str] = &joined::<9>(&[&server::KEYS, &watch::KEYS]);
 
 /// Pieces of a state that are under way at once.
-const WINDOW: usize = 16;
+const WINDOW: usize = 64;
 
 /// The server, with a controller if there are standby switches.
 pub(super) fn open(section: &mut Section, facts: &Facts, server: SparseServer) -> Result<Box<dyn Endpoint>> {
