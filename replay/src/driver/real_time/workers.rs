@@ -164,7 +164,7 @@ impl<'a> Workers<'a> {
         Ok(())
     }
 
-    /// Results that arrived for the first time, in synchronous training.
+    /// Results that reached the workers, each accepted by one of them.
     fn receive_results(&mut self) -> Result<()> {
         for Delivery { mut row, frame } in self.host.deliveries.drain(..) {
             let bytes = self.pool.frame(&frame);
@@ -173,7 +173,7 @@ impl<'a> Workers<'a> {
             row.digest = Some(digest(values));
             self.counters.packets_received += 1;
             self.counters.bytes_received += u64::from(row.bytes);
-            self.counters.accepted += 1;
+            self.counters.accepted += u64::from(row.accepted);
             let elements = (values.len() / self.facts.kind.element_bytes(row.packet)) as u64 * u64::from(row.count);
             self.counters.reached_server(row.t_recv, elements);
             self.rows.received(&row, bytes)?;
