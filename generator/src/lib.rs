@@ -17,6 +17,7 @@ pub mod dense;
 pub mod error;
 pub mod gradient;
 pub mod pcap;
+pub mod plan;
 pub mod quiet;
 pub mod record;
 pub mod registry;
