@@ -53,46 +53,62 @@ impl Transport for UdpSockets {
     }
 
     fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
-        let four = match plan.addresses[..] {
-            [] if ends == End::ALL || ends == End::LOWER => free_on_loopback()?,
-            [workers, down, up, server] => [workers, down, up, server],
-            // Without a server the upper two are nobody's.
-            [workers, down] if !plan.has_server => [workers, down, workers, down],
-            _ => {
-                let all = match plan.has_server {
-                    true => {
-                        "four, as \"127.0.0.1:7001\": the workers', the device's towards them, the device's towards the \
-                         server, the server's"
-                    }
-                    false => "two, as \"127.0.0.1:7001\": the workers' and the device's",
-                };
-                return Err(Error::config(format!(
-                    "transport.addresses has {} entries; roles in processes of their own need {all}",
-                    plan.addresses.len()
-                )));
+        let chosen = plan.addresses.is_empty() && (ends == End::ALL || ends == End::LOWER);
+        let mut tries = if chosen { TRIES } else { 0 };
+        loop {
+            let four = if chosen { free_on_loopback()? } else { written(plan)? };
+            match ends.iter().map(|end| open_end(plan, four, *end, frame_max)).collect() {
+                // What was free a moment ago has been taken by another program since.
+                Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::AddrInUse && tries > 0 => tries -= 1,
+                opened => return opened,
             }
-        };
-        let open = |end: &End| -> Result<Box<dyn Wire>> {
-            let at = *end as usize;
-            let rebuild: Rebuild = match (plan.heads, *end) {
-                (Heads::Olaf, _) => Box::new(head_of),
-                (Heads::TrioMl { .. }, End::Workers) => Box::new(head_of_result),
-                (Heads::TrioMl { per_job }, _) => {
-                    Box::new(move |payload, len, head| head_of_contribution(payload, len, head, per_job))
-                }
-                (Heads::Unknown, _) => {
-                    return Err(Error::config(
-                        "transport.kind = \"udp\": nothing in the packets of these workers says which one sent them, and the sockets \
-                         of one process share an address; use ring, af_packet or af_xdp",
-                    ));
-                }
-            };
-            // The other end of the cable: 0 and 1 are one, 2 and 3 the other.
-            let options = UdpOptions::new(four[at], four[at ^ 1], rebuild);
-            Ok(Box::new(Udp::open(UdpOptions { payload_max: frame_max.max(HEAD + 1) - HEAD, ..options })?))
-        };
-        ends.iter().map(open).collect()
+        }
     }
+}
+
+/// How often other addresses are looked for.
+const TRIES: u32 = 8;
+
+/// The addresses of the four ends that the experiment gives.
+fn written(plan: &TransportPlan) -> Result<[SocketAddr; 4]> {
+    match plan.addresses[..] {
+        [workers, down, up, server] => Ok([workers, down, up, server]),
+        // Without a server the upper two are nobody's.
+        [workers, down] if !plan.has_server => Ok([workers, down, workers, down]),
+        _ => {
+            let all = match plan.has_server {
+                true => {
+                    "four, as \"127.0.0.1:7001\": the workers', the device's towards them, the device's towards the \
+                     server, the server's"
+                }
+                false => "two, as \"127.0.0.1:7001\": the workers' and the device's",
+            };
+            Err(Error::config(format!(
+                "transport.addresses has {} entries; roles in processes of their own need {all}",
+                plan.addresses.len()
+            )))
+        }
+    }
+}
+
+/// One end of a cable, of which 0 and 1 are one, 2 and 3 the other.
+fn open_end(plan: &TransportPlan, four: [SocketAddr; 4], end: End, frame_max: usize) -> Result<Box<dyn Wire>> {
+    let at = end as usize;
+    let rebuild: Rebuild = match (plan.heads, end) {
+        (Heads::Olaf, _) => Box::new(head_of),
+        (Heads::TrioMl { .. }, End::Workers) => Box::new(head_of_result),
+        (Heads::TrioMl { per_job }, _) => {
+            Box::new(move |payload, len, head| head_of_contribution(payload, len, head, per_job))
+        }
+        (Heads::Unknown, _) => {
+            return Err(Error::config(
+                "transport.kind = \"udp\": nothing in the packets of these workers says which one sent them, and the sockets \
+                 of one process share an address; use ring, af_packet or af_xdp",
+            ));
+        }
+    };
+    let options = UdpOptions::new(four[at], four[at ^ 1], rebuild);
+    Ok(Box::new(Udp::open(UdpOptions { payload_max: frame_max.max(HEAD + 1) - HEAD, ..options })?))
 }
 
 /// Four free addresses of the loopback interface.
