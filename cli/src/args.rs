@@ -68,11 +68,14 @@ pub(crate) enum Command {
     Analyze(Analyze),
     /// Reports from run dirs: html, markdown, json
     Report(Report),
+    /// Where to aggregate, how to wire, which way to route
+    #[command(subcommand)]
+    Place(Place),
     /// Formal check of a configuration by an SMT solver: does a property hold for every behaviour? (OLAF §6)
     Verify(Verify),
     /// What this host can do, why not, and the remedy; changes nothing and sends nothing
     Doctor(Doctor),
-    /// What there is: formats, workloads, schedules, topologies, programs, queues, endpoints, transports, middleware, checks, metrics, reports, properties
+    /// What there is: formats, workloads, schedules, topologies, programs, queues, endpoints, transports, middleware, checks, metrics, reports, placers, properties
     List(List),
 }
 
@@ -394,6 +397,74 @@ pub(crate) struct Verify {
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
 }
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Place {
+    /// Which k switches of a tree aggregate, so that messages take the least time on all links (exact)
+    Soar(PlaceSoar),
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = PLACE_SOAR_EXITS)]
+pub(crate) struct PlaceSoar {
+    /// Tree: a JSON file, or BT(n), the complete binary tree of n - 1 switches and the destination
+    pub(crate) tree: String,
+    /// Most switches that aggregate
+    #[arg(short, long)]
+    pub(crate) k: usize,
+    /// For each switch of the answer, also the best placement without it
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// Several workloads, one after the other: a JSON list of objects from id to load
+    #[arg(long, value_name = "FILE", conflicts_with = "explain")]
+    pub(crate) workloads: Option<PathBuf>,
+    /// For how many workloads each switch can aggregate
+    #[arg(long, value_name = "N", requires = "workloads")]
+    pub(crate) capacity: Option<u32>,
+    #[command(flatten)]
+    pub(crate) made: MadeTree,
+    #[command(flatten)]
+    pub(crate) pictures: Pictures,
+}
+
+/// What a tree that is made has on it.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "For BT(n)")]
+pub(crate) struct MadeTree {
+    /// How rates grow from the leaves, whose links have rate 1, to the root: constant, linear or exponential
+    #[arg(long, default_value = "constant")]
+    pub(crate) rates: String,
+    /// Loads of the leaves: uniform (4 to 6) or power_law (1 to 63, mean 5)
+    #[arg(long, default_value = "uniform")]
+    pub(crate) loads: String,
+    /// Seed of the loads
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Write the tree as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write: Option<PathBuf>,
+}
+
+/// Where pictures of a plan go.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Files")]
+pub(crate) struct Pictures {
+    /// Write the plan: nodes, cables, and the way of each flow (JSON)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plan: Option<PathBuf>,
+    /// Write a picture of the plan
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Write the plan for Graphviz
+    #[arg(long, value_name = "FILE")]
+    pub(crate) dot: Option<PathBuf>,
+}
+
+const PLACE_SOAR_EXITS: &str = "\
+A tree as a file: {\"nodes\":[{\"id\":0,\"parent\":null,\"rate\":1.0,\"load\":0,\"available\":true},...]}; the rate is that of\n\
+the link to the parent, the root's that of the link to the destination; the load is the number of servers on the\n\
+switch, each of which sends one message. docs/soar.md has the definitions.\n\
+Exit codes: 0 placed; 2 the tree or a flag is wrong, with what and why.";
 
 const VERIFY_EXITS: &str = "\
 Verdicts: \"holds\", within the horizon of verify.updates; \"fails\", with a counterexample that was replayed;\n\

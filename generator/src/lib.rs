@@ -29,6 +29,7 @@ pub mod time;
 pub mod topology;
 pub mod trace;
 pub mod training;
+pub mod tree;
 pub mod units;
 pub mod wire;
 pub mod workload;

@@ -16,6 +16,7 @@ use pktgen_generator::record::{
     SweepRun, Validity,
 };
 use pktgen_generator::registry::suggest;
+use pktgen_generator::study::{STUDIES, Study};
 use pktgen_generator::{Error, Result};
 
 use crate::capture::{RunDir, claim};
@@ -41,11 +42,17 @@ pub struct Experiment {
     axes: Vec<(String, Vec<String>)>,
     report: ReportPlan,
     paper: Vec<Published>,
+    studies: study::Studies,
 }
 
 impl Experiment {
     /// Reads the sweep, the report and the published values of a document.
-    pub fn open(mut document: Document) -> Result<Self> {
+    pub fn open(document: Document) -> Result<Self> {
+        Self::open_with(document, STUDIES)
+    }
+
+    /// The same where there are other studies.
+    pub fn open_with(mut document: Document, studies: &'static [&'static dyn Study]) -> Result<Self> {
         let name = text(&document, "name", "unnamed");
         let about = text(&document, "about", "");
         let seed: u64 = match document.get("seed") {
@@ -72,7 +79,7 @@ impl Experiment {
         }
         axes.extend(sweep.axes.iter().map(|(key, values)| (key.clone(), values.iter().map(Value::to_label).collect())));
         let mut section = document.section("report")?;
-        let metrics = match study::metrics(&document, &runs)? {
+        let metrics = match study::metrics(&document, &runs, studies)? {
             Some(metrics) => metrics,
             None => default_metrics(&document).to_vec(),
         };
@@ -94,7 +101,7 @@ impl Experiment {
         let mut section = document.section("paper")?;
         let paper = read_paper(&mut section)?;
         document.close(section)?;
-        Ok(Experiment { document, name, about, runs, axes, report, paper })
+        Ok(Experiment { document, name, about, runs, axes, report, paper, studies })
     }
 
     fn resolve(&self, run: &Run) -> Result<Document> {
@@ -157,7 +164,7 @@ impl Experiment {
             }
             let document = self.resolve(run)?;
             if study::is_one(&document) {
-                study::check(document, run.seed)?;
+                study::check(document, run.seed, self.studies)?;
             } else {
                 real_time |= self.prepare(run)?.is_real_time();
             }

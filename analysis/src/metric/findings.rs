@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use pktgen_generator::Result;
 use pktgen_generator::record::Manifest;
 use pktgen_generator::registry::Named;
-use pktgen_generator::study::{Finding, STUDIES};
+use pktgen_generator::study::Finding;
 use serde_json::Value;
 
 use super::Metric;
 use crate::analyze::Analysis;
 use crate::line::Line;
+use crate::placement::STUDIES;
 
 /// See the module.
 pub(super) struct Findings;

@@ -2,11 +2,10 @@
 
 use pktgen_generator::Result;
 use pktgen_replay::doctor::{Finding, Host, Level, Verdict, View, examine, judge, text, transports};
-use pktgen_replay::run::Experiment;
 
 use crate::args;
 use crate::args::Doctor;
-use crate::commands::replay::load;
+use crate::commands::replay::{load, open};
 use crate::ui::Ui;
 
 /// Exit code of an experiment that cannot run here.
@@ -18,7 +17,7 @@ pub(super) fn run(args: Doctor, ui: &Ui) -> Result<u8> {
         None => None,
         Some(experiment) => {
             let document = load(&args::Experiment { experiment, set: args.set })?;
-            Some(judge(&Experiment::open(document)?, &host)?)
+            Some(judge(&open(document)?, &host)?)
         }
     };
     let mut interfaces = args.iface;

@@ -1,7 +1,7 @@
 //! `pktgen list`: what the registries hold.
 
 use pktgen_generator::registry::{Named, suggest};
-use pktgen_generator::{Error, Result, schedule, study, topology, wire, workload};
+use pktgen_generator::{Error, Result, schedule, topology, wire, workload};
 use pktgen_replay::target::{program, queue};
 use pktgen_replay::{doctor, endpoint, transport};
 
@@ -21,7 +21,7 @@ fn registries() -> Vec<(&'static str, Entries)> {
         ("workloads", entries(workload::WORKLOADS)),
         ("models", entries(pktgen_generator::dense::models::MODELS)),
         ("schedules", entries(schedule::SCHEDULES)),
-        ("studies", entries(study::STUDIES)),
+        ("studies", entries(&pktgen_analysis::placement::STUDIES)),
         ("topologies", entries(topology::SHAPES)),
         ("programs", entries(program::PROGRAMS)),
         ("queues", entries(queue::QUEUES)),
@@ -31,6 +31,7 @@ fn registries() -> Vec<(&'static str, Entries)> {
         ("checks", entries(doctor::CHECKS)),
         ("metrics", entries(pktgen_analysis::METRICS)),
         ("reports", entries(pktgen_analysis::REPORTS)),
+        ("placers", entries(pktgen_analysis::placement::PLACERS)),
         ("properties", entries(pktgen_analysis::verify::PROPERTIES)),
     ]
 }

@@ -8,6 +8,7 @@ mod find_rate;
 mod list;
 mod merge;
 mod part;
+mod place;
 mod replay;
 mod report;
 mod tempo;
@@ -31,6 +32,7 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Merge(args) => merge::run(&args, ui),
         Command::Analyze(args) => analyze::run(args, ui),
         Command::Report(args) => report::run(args, ui),
+        Command::Place(args) => place::run(args, ui),
         Command::Verify(args) => verify::run(args, ui),
         Command::Doctor(args) => doctor::run(args, ui),
         Command::List(args) => list::run(args, ui),

@@ -9,7 +9,7 @@ use pktgen_replay::driver::real_time::{Roles, Serve};
 use pktgen_replay::run::{Experiment, Task};
 
 use crate::args;
-use crate::commands::replay::{free_folder, load, say_validity};
+use crate::commands::replay::{free_folder, load, open, say_validity};
 use crate::commands::tempo;
 use crate::ui::{Ui, live, stop_flag};
 
@@ -23,7 +23,7 @@ pub(super) fn serve(
 ) -> Result<u8> {
     let mut document = load(experiment)?;
     let changes = tempo::apply(tempo, &experiment.set, &mut document)?;
-    let experiment = Experiment::open(document)?;
+    let experiment = open(document)?;
     tempo::check(&changes, &experiment.runs)?;
     run(&experiment, serve, roles, ui)
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pktgen_analysis::Options;
+use pktgen_analysis::placement::STUDIES;
 use pktgen_generator::config::Document;
 use pktgen_generator::record::RunState;
 use pktgen_generator::{Error, Result};
@@ -20,7 +21,7 @@ const NAME_MAX: usize = 100;
 pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
     let mut document = load(&args.experiment)?;
     let changes = tempo::apply(&args.tempo, &args.experiment.set, &mut document)?;
-    let experiment = Experiment::open(document.clone())?;
+    let experiment = open(document.clone())?;
     tempo::check(&changes, &experiment.runs)?;
     let experiment = match (&args.run, args.find.find_rate) {
         (Some(name), false) => experiment.only(name)?,
@@ -55,6 +56,11 @@ pub(super) fn load(experiment: &args::Experiment) -> Result<Document> {
         )),
         other => other,
     })
+}
+
+/// An experiment that may name any study.
+pub(super) fn open(document: Document) -> Result<Experiment> {
+    Experiment::open_with(document, &STUDIES)
 }
 
 /// Runs everything into `out`, says what came of it, and reports. The result is the exit code.

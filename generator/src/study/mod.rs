@@ -18,6 +18,9 @@ use crate::config::Section;
 use crate::registry::Named;
 use crate::seed::Seed;
 
+/// Key of the metric of the time that a study took; whoever runs it measures it, for studies that name it.
+pub const TIME: &str = "study_time";
+
 /// A number that a study found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {

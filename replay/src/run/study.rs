@@ -10,13 +10,16 @@ use pktgen_generator::config::{Document, Run, SECTIONS, Section};
 use pktgen_generator::record::{Balance, Counters, MANIFEST_VERSION, Manifest, RunState, Validity};
 use pktgen_generator::registry::find;
 use pktgen_generator::seed::Seed;
-use pktgen_generator::study::{Finding, STUDIES, Study, Task as Ready};
+use pktgen_generator::study::{Finding, Study, TIME, Task as Ready};
 use pktgen_generator::{Error, Result};
 
 use super::{Experiment, Finished, Task, tool};
 use crate::capture::{claim, write_manifest};
 use crate::clock;
 use crate::plan::read_top;
+
+/// The studies that an experiment may name.
+pub(super) type Studies = &'static [&'static dyn Study];
 
 /// Sections about frames and a network, of which a study has none.
 const NOT_BESIDE: [&str; 8] =
@@ -39,7 +42,7 @@ pub(super) fn refuse(document: &Document) -> Result<()> {
 }
 
 /// The metrics of the studies in an experiment, each once; none if it has no study.
-pub(super) fn metrics(experiment: &Document, runs: &[Run]) -> Result<Option<Vec<&'static str>>> {
+pub(super) fn metrics(experiment: &Document, runs: &[Run], studies: Studies) -> Result<Option<Vec<&'static str>>> {
     let named = |path: &String| path == "study" || path.starts_with("study.");
     if !is_one(experiment) && !runs.iter().any(|run| run.set.iter().any(|(path, _)| named(path))) {
         return Ok(None);
@@ -49,7 +52,7 @@ pub(super) fn metrics(experiment: &Document, runs: &[Run]) -> Result<Option<Vec<
         let mut document = experiment.clone();
         run.apply(&mut document)?;
         if is_one(&document) {
-            let (study, _) = open(&mut document)?;
+            let (study, _) = open(&mut document, studies)?;
             let new: Vec<_> = study.metrics().iter().filter(|metric| !metrics.contains(metric)).collect();
             metrics.extend(new);
         }
@@ -58,22 +61,22 @@ pub(super) fn metrics(experiment: &Document, runs: &[Run]) -> Result<Option<Vec<
 }
 
 /// Looks the study up; its section is to be read and closed.
-fn open(document: &mut Document) -> Result<(&'static dyn Study, Section)> {
+fn open(document: &mut Document, studies: Studies) -> Result<(&'static dyn Study, Section)> {
     let mut section = document.section("study")?;
     let Some(kind) = section.get_opt::<String>("kind")? else {
-        let names: Vec<_> = STUDIES.iter().map(|study| study.name()).collect();
+        let names: Vec<_> = studies.iter().map(|study| study.name()).collect();
         return Err(Error::config(format!(
             "{} is missing: it says which study this is; there are: {}",
             section.place("kind"),
             names.join(", ")
         )));
     };
-    let study = find(STUDIES, "study", &kind, &section.place("kind"))?;
+    let study = find(studies, "study", &kind, &section.place("kind"))?;
     Ok((study, section))
 }
 
 /// Finds mistakes in names of keys and sections before anything is done.
-pub(super) fn check(mut document: Document, seed: u64) -> Result<()> {
+pub(super) fn check(mut document: Document, seed: u64, studies: Studies) -> Result<()> {
     if let Some(name) = NOT_BESIDE.iter().copied().find(|name| document.get(name).is_some()) {
         let section = document.section(name)?;
         return Err(Error::config(format!(
@@ -82,36 +85,41 @@ pub(super) fn check(mut document: Document, seed: u64) -> Result<()> {
         )));
     }
     read_top(&mut document, seed)?;
-    let (study, mut section) = open(&mut document)?;
+    let (study, mut section) = open(&mut document, studies)?;
     section.allow(study.keys());
     document.close(section)?;
     document.finish(SECTIONS)
 }
 
 /// Reads it. Returns which it is, what does it, and the resolved configuration.
-fn read(mut document: Document, seed: u64) -> Result<(&'static str, Ready, String)> {
-    check(document.clone(), seed)?;
+fn read(mut document: Document, seed: u64, studies: Studies) -> Result<(&'static dyn Study, Ready, String)> {
+    check(document.clone(), seed, studies)?;
     read_top(&mut document, seed)?;
-    let (study, mut section) = open(&mut document)?;
+    let (study, mut section) = open(&mut document, studies)?;
     let ready = study.read(&mut section)?;
     // Keys that this run had no use for: a sweep visits others.
     section.allow(study.keys());
     document.close(section)?;
     document.finish(SECTIONS)?;
-    Ok((study.name(), ready, document.resolved()))
+    Ok((study, ready, document.resolved()))
 }
 
 /// Does it. Returns which it was, what it found, and the resolved configuration.
-fn find_out(document: Document, seed: u64) -> Result<(&'static str, Vec<Finding>, String)> {
-    let (name, ready, config) = read(document, seed)?;
-    Ok((name, ready(Seed(seed))?, config))
+fn find_out(document: Document, seed: u64, studies: Studies) -> Result<(&'static str, Vec<Finding>, String)> {
+    let (study, ready, config) = read(document, seed, studies)?;
+    let watch = clock::Stopwatch::start();
+    let mut findings = ready(Seed(seed))?;
+    if study.metrics().contains(&TIME) {
+        findings.push(Finding::new(TIME, "ns", watch.elapsed().as_nanos() as f64));
+    }
+    Ok((study.name(), findings, config))
 }
 
 impl Experiment {
     /// The resolved configuration of one run. A study's is known when it has read its keys; it is not done for that.
     pub fn config(&self, run: &Run) -> Result<String> {
         let document = self.resolve(run)?;
-        if is_one(&document) { Ok(read(document, run.seed)?.2) } else { Ok(self.prepare(run)?.config) }
+        if is_one(&document) { Ok(read(document, run.seed, self.studies)?.2) } else { Ok(self.prepare(run)?.config) }
     }
 
     /// One run of a study into `dir`.
@@ -123,7 +131,7 @@ impl Experiment {
             )));
         }
         claim(dir)?;
-        let (study, findings, config) = find_out(document, run.seed)?;
+        let (study, findings, config) = find_out(document, run.seed, self.studies)?;
         let manifest = Manifest {
             version: MANIFEST_VERSION,
             tool: tool(),

@@ -1,0 +1,151 @@
+//! What messages weigh (SOAR appendix A): an aggregate has every key that one of its messages has.
+//!
+//! Bytes are counted as keys: an entry of a message is a key and a value of fixed size, and all figures are ratios.
+
+use rand::RngExt;
+
+use pktgen_generator::seed::{Seed, Stream};
+use pktgen_generator::tree::{ROOT, Tree};
+
+/// Words of the text, and different ones among them (appendix A: a Wikipedia dump with 54M and 800K; ours is drawn).
+const WORDS: u64 = 54_000_000;
+const UNIQUE: usize = 800_000;
+/// Features of the model, and the share of them that a worker's dropout leaves (appendix A).
+const FEATURES: usize = 10_000;
+const KEPT: f64 = 0.5;
+
+/// What servers send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UseCase {
+    /// Word counts of an equal part of a text: a Zipf text, in which every one of the words occurs.
+    WordCount,
+    /// Gradients of the features that dropout left.
+    ParameterServer,
+}
+
+impl UseCase {
+    /// By name.
+    pub const ALL: [(&'static str, UseCase); 2] =
+        [("word_count", UseCase::WordCount), ("parameter_server", UseCase::ParameterServer)];
+
+    fn keys(self) -> usize {
+        match self {
+            UseCase::WordCount => UNIQUE,
+            UseCase::ParameterServer => FEATURES,
+        }
+    }
+}
+
+/// A set of keys.
+struct Keys(Vec<u64>);
+
+impl Keys {
+    fn new(keys: usize) -> Self {
+        Keys(vec![0; keys.div_ceil(64)])
+    }
+
+    #[inline]
+    fn insert(&mut self, key: usize) {
+        self.0[key / 64] |= 1 << (key % 64);
+    }
+
+    fn len(&self) -> u64 {
+        self.0.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+
+    fn join(&mut self, other: &Keys) {
+        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own |= other);
+    }
+}
+
+/// Sizes of messages in a tree, in keys.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sizes {
+    /// Of all messages of a switch's own servers together.
+    own: Vec<u64>,
+    /// Of the aggregate of everything below a switch.
+    union: Vec<u64>,
+}
+
+impl Sizes {
+    /// Draws what every server sends.
+    pub fn draw(tree: &Tree, case: UseCase, seed: Seed) -> Self {
+        let mut own = vec![0; tree.len()];
+        let mut union = vec![0; tree.len()];
+        let mut sets: Vec<Option<Keys>> = (0..tree.len()).map(|_| None).collect();
+        let mut servers = Servers::new(case, tree.below(tree.order()[0]), seed);
+        for &v in tree.order().iter().rev() {
+            let mut all = sets[v as usize].take().unwrap_or_else(|| Keys::new(case.keys()));
+            for _ in 0..tree.load(v) {
+                let message = servers.next();
+                own[v as usize] += message.len();
+                all.join(&message);
+            }
+            union[v as usize] = all.len();
+            if tree.parent(v) != ROOT {
+                match &mut sets[tree.parent(v) as usize] {
+                    Some(above) => above.join(&all),
+                    above => *above = Some(all),
+                }
+            }
+        }
+        Sizes { own, union }
+    }
+
+    /// Keys on all links, where `blue` switches aggregate.
+    pub fn on_links(&self, tree: &Tree, blue: &[bool]) -> u64 {
+        let mut out = vec![0u64; tree.len()];
+        for &v in tree.order().iter().rev() {
+            let v = v as usize;
+            out[v] = if blue[v] { self.union[v] } else { out[v] + self.own[v] };
+            let parent = tree.parent(v as u32);
+            if parent != ROOT {
+                out[parent as usize] += out[v];
+            }
+        }
+        out.iter().sum()
+    }
+}
+
+/// Draws the messages of servers, one after the other.
+struct Servers {
+    case: UseCase,
+    stream: Stream,
+    /// Which words every server has once, so that all occur in the text: the server of each word.
+    first: Vec<Vec<u32>>,
+    words: u64,
+    next: usize,
+}
+
+impl Servers {
+    fn new(case: UseCase, servers: u64, seed: Seed) -> Self {
+        let mut stream = seed.stream("soar.bytes", case as u64, 0);
+        let mut first = Vec::new();
+        if case == UseCase::WordCount && servers > 0 {
+            first.resize(servers as usize, Vec::new());
+            (0..UNIQUE as u32).for_each(|word| first[stream.random_range(0..servers as usize)].push(word));
+        }
+        let words = (WORDS - UNIQUE as u64).checked_div(servers).unwrap_or(0);
+        Servers { case, stream, first, words, next: 0 }
+    }
+
+    fn next(&mut self) -> Keys {
+        let mut keys = Keys::new(self.case.keys());
+        match self.case {
+            UseCase::ParameterServer => {
+                (0..FEATURES).filter(|_| self.stream.random_bool(KEPT)).for_each(|key| keys.insert(key));
+            }
+            UseCase::WordCount => {
+                self.first[self.next].iter().for_each(|word| keys.insert(*word as usize));
+                // A continuous 1/x between 1 and one more than the number of words, rounded down: Zipf's law.
+                let scale = (UNIQUE as f64 + 1.0).ln();
+                for _ in 0..self.words {
+                    let rank = (pktgen_generator::seed::unit(&mut self.stream) * scale).exp();
+                    keys.insert((rank as usize - 1).min(UNIQUE - 1));
+                }
+                self.next += 1;
+            }
+        }
+        keys
+    }
+}

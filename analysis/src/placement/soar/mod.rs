@@ -1,0 +1,91 @@
+//! SOAR: which k switches of a tree aggregate, so that the network utilisation φ is least (SOAR §4, §6; `docs/soar.md`).
+//!
+//! [`gather`](mod@gather) solves the problem exactly, [`strategy`] has what it is compared with, [`online`] several workloads one after
+//! the other, [`bytes`] what the messages weigh, [`study`] the figures.
+
+pub mod bytes;
+pub mod gather;
+pub mod online;
+pub mod strategy;
+pub mod study;
+#[cfg(test)]
+mod tests;
+
+use pktgen_generator::registry::Named;
+use pktgen_generator::study::Study;
+use pktgen_generator::tree::Tree;
+
+use super::Placer;
+
+/// The placer.
+pub struct Soar;
+
+impl Named for Soar {
+    fn name(&self) -> &'static str {
+        "soar"
+    }
+    fn about(&self) -> &'static str {
+        "which k switches of a tree aggregate, so that messages take the least time on all links (SOAR, exact)"
+    }
+}
+
+impl Placer for Soar {
+    fn study(&self) -> &'static dyn Study {
+        &study::SoarStudy
+    }
+}
+
+/// Which switches aggregate, and what that costs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Placement {
+    /// By switch.
+    pub blue: Vec<bool>,
+    /// The network utilisation (SOAR §2, equation 1).
+    pub phi: f64,
+}
+
+impl Placement {
+    /// With its cost.
+    pub fn of(tree: &Tree, blue: Vec<bool>) -> Self {
+        Placement { phi: tree.phi(&blue), blue }
+    }
+
+    /// The switches that aggregate.
+    pub fn switches(&self) -> impl Iterator<Item = u32> + '_ {
+        self.blue.iter().enumerate().filter(|(_, blue)| **blue).map(|(v, _)| v as u32)
+    }
+
+    /// Their ids, rising.
+    pub fn ids(&self, tree: &Tree) -> Vec<u64> {
+        let mut ids: Vec<_> = self.switches().map(|v| tree.id(v)).collect();
+        ids.sort_unstable();
+        ids
+    }
+}
+
+/// Why a switch was chosen: what the best placement without it costs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Alternative {
+    /// The id of a switch that aggregates.
+    pub id: u64,
+    /// The best placement in which it does not.
+    pub without: Placement,
+}
+
+/// For each switch of an exact placement, the best placement without it (one more solution each).
+pub fn explain(
+    tree: &Tree,
+    k: usize,
+    placement: &Placement,
+    mut progress: impl FnMut(),
+) -> Result<Vec<Alternative>, String> {
+    let mut alternatives = Vec::new();
+    for v in placement.switches() {
+        let mut available: Vec<_> = (0..tree.len() as u32).map(|v| tree.is_available(v)).collect();
+        available[v as usize] = false;
+        let without = gather::solve(&tree.with_available(available), k, gather::MEMORY)?;
+        alternatives.push(Alternative { id: tree.id(v), without });
+        progress();
+    }
+    Ok(alternatives)
+}

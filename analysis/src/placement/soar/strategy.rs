@@ -1,0 +1,79 @@
+//! What SOAR is compared with (SOAR §3): top, max, level, and no or all switches.
+//!
+//! Ties go to the heavier subtree, then to the smaller id; switches that are not available are passed over (our choice).
+
+use std::cmp::Reverse;
+
+use pktgen_generator::registry::Named;
+use pktgen_generator::tree::Tree;
+
+use super::{Placement, gather};
+
+/// One way of choosing at most `k` switches.
+pub struct Strategy {
+    name: &'static str,
+    about: &'static str,
+    choose: fn(&Tree, usize) -> Result<Vec<bool>, String>,
+}
+
+impl Named for Strategy {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+    fn about(&self) -> &'static str {
+        self.about
+    }
+}
+
+impl Strategy {
+    /// Chooses.
+    pub fn place(&self, tree: &Tree, k: usize) -> Result<Placement, String> {
+        Ok(Placement::of(tree, (self.choose)(tree, k)?))
+    }
+}
+
+/// Every strategy, the exact one first.
+pub static STRATEGIES: &[&Strategy] = &[
+    &Strategy {
+        name: "soar",
+        about: "the least utilisation, exactly (§4)",
+        choose: |tree, k| Ok(gather::solve(tree, k, gather::MEMORY)?.blue),
+    },
+    &Strategy { name: "top", about: "the switches nearest to the root (§3)", choose: |tree, k| Ok(top(tree, k)) },
+    &Strategy { name: "max", about: "the switches with the largest loads (§3)", choose: |tree, k| Ok(max(tree, k)) },
+    &Strategy { name: "level", about: "a whole level of the tree (§3)", choose: |tree, k| Ok(level(tree, k)) },
+    &Strategy { name: "all_red", about: "no switch", choose: |tree, _| Ok(vec![false; tree.len()]) },
+    &Strategy {
+        name: "all_blue",
+        about: "every available switch, whatever k is",
+        choose: |tree, _| Ok((0..tree.len() as u32).map(|v| tree.is_available(v)).collect()),
+    },
+];
+
+/// The first `k` available switches by `key`, then the heavier, then the smaller id.
+fn first<K: Ord>(tree: &Tree, k: usize, key: impl Fn(u32) -> K) -> Vec<bool> {
+    let mut switches: Vec<_> = (0..tree.len() as u32).filter(|v| tree.is_available(*v)).collect();
+    switches.sort_by_cached_key(|v| (key(*v), Reverse(tree.below(*v)), tree.id(*v)));
+    let mut blue = vec![false; tree.len()];
+    switches.iter().take(k).for_each(|v| blue[*v as usize] = true);
+    blue
+}
+
+fn top(tree: &Tree, k: usize) -> Vec<bool> {
+    first(tree, k, |v| tree.depth(v))
+}
+
+fn max(tree: &Tree, k: usize) -> Vec<bool> {
+    first(tree, k, |v| Reverse(tree.load(v)))
+}
+
+/// Of the levels with at most `k` available switches, the one with most of them; the deeper one if several have.
+fn level(tree: &Tree, k: usize) -> Vec<bool> {
+    let height = tree.order().last().map_or(0, |v| tree.depth(*v)) as usize;
+    let mut counts = vec![0usize; height + 1];
+    let available = |v: &u32| tree.is_available(*v);
+    (0..tree.len() as u32).filter(available).for_each(|v| counts[tree.depth(v) as usize] += 1);
+    let fits = counts.iter().enumerate().filter(|(_, count)| (1..=k).contains(*count));
+    let chosen = fits.max_by_key(|(level, count)| (**count, *level)).map(|(level, _)| level as u32);
+    (0..tree.len() as u32).map(|v| tree.is_available(v) && Some(tree.depth(v)) == chosen).collect()
+}

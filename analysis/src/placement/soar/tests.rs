@@ -1,0 +1,204 @@
+use std::collections::BTreeMap;
+
+use pktgen_generator::config::{Section, Value};
+use pktgen_generator::registry::{Named, find};
+use pktgen_generator::seed::Seed;
+use pktgen_generator::study::Study;
+use pktgen_generator::tree::make::{Loads, Rates, binary};
+use pktgen_generator::tree::{Switch, Tree};
+use proptest::prelude::*;
+
+use super::bytes::{Sizes, UseCase};
+use super::online::Online;
+use super::strategy::STRATEGIES;
+use super::*;
+
+fn example() -> Tree {
+    binary(8, Rates::Constant).unwrap().with_load(vec![0, 0, 0, 2, 6, 5, 4])
+}
+
+fn phi(tree: &Tree, name: &str, k: usize) -> f64 {
+    find(STRATEGIES, "strategy", name, "test").unwrap().place(tree, k).unwrap().phi
+}
+
+#[test]
+fn the_example_has_the_papers_costs() {
+    let tree = example();
+    let least: Vec<_> = (0..=8).map(|k| phi(&tree, "soar", k)).collect();
+    assert_eq!(least, [51.0, 35.0, 20.0, 15.0, 11.0, 9.0, 8.0, 7.0, 7.0]);
+    assert_eq!(["top", "max", "level"].map(|name| phi(&tree, name, 2)), [27.0, 24.0, 21.0]);
+    assert_eq!(["all_red", "all_blue"].map(|name| phi(&tree, name, 2)), [51.0, 7.0]);
+    // The solutions for 2 and 3 are unique, and not monotone (Figures 3b and 3c).
+    let ids = |k| gather::solve(&tree, k, gather::MEMORY).unwrap().ids(&tree);
+    assert_eq!((ids(2), ids(3)), (vec![2, 4], vec![4, 5, 6]));
+}
+
+/// Trees of up to `most` switches in any order, with loads anywhere, unlike rates, and switches that are not available.
+fn trees(most: usize) -> impl Strategy_<Value = Tree> {
+    let node = (any::<u32>(), prop::sample::select(vec![1.0, 2.0, 0.5, 3.0, 0.3]), 0i64..5, prop::bool::weighted(0.8));
+    prop::collection::vec(node, 1..=most).prop_map(|nodes| {
+        let n = nodes.len();
+        let switch = |(v, (parent, rate, load, available)): (usize, &(u32, f64, i64, bool))| Switch {
+            // Ids fall, so that no order of theirs is the tree's.
+            id: (n - v) as u64,
+            parent: (v > 0).then(|| (n - *parent as usize % v) as u64),
+            rate: *rate,
+            load: (*load - 1).max(0),
+            available: *available,
+        };
+        let mut switches: Vec<_> = nodes.iter().enumerate().map(switch).collect();
+        switches.reverse();
+        Tree::new(&switches).unwrap()
+    })
+}
+
+use proptest::strategy::Strategy as Strategy_;
+
+/// The least φ over every set of at most `k` available switches.
+fn exhaustive(tree: &Tree, k: usize) -> f64 {
+    let n = tree.len();
+    let sets = (0u32..1 << n).filter(|set| set.count_ones() as usize <= k);
+    let allowed = |set: &u32| (0..n as u32).all(|v| set >> v & 1 == 0 || tree.is_available(v));
+    let cost = |set: u32| tree.phi(&(0..n).map(|v| set >> v & 1 == 1).collect::<Vec<_>>());
+    sets.filter(allowed).map(cost).fold(f64::INFINITY, f64::min)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    #[test]
+    fn exhaustive_search_agrees(tree in trees(10), k in 0usize..11) {
+        let placement = gather::solve(&tree, k, gather::MEMORY).unwrap();
+        let least = exhaustive(&tree, k);
+        prop_assert!((placement.phi - least).abs() <= 1e-9 * least.max(1.0), "{} instead of {}", placement.phi, least);
+        prop_assert!(placement.switches().count() <= k);
+        prop_assert!(placement.switches().all(|v| tree.is_available(v)));
+        for strategy in STRATEGIES {
+            let other = strategy.place(&tree, k).unwrap();
+            prop_assert!(other.phi >= least - 1e-9 * least.max(1.0) || strategy.name() == "all_blue");
+            prop_assert!(other.switches().all(|v| tree.is_available(v)));
+            prop_assert!(other.switches().count() <= k || strategy.name() == "all_blue");
+        }
+    }
+
+    /// Lemma 4.2 counts φ by the way of each message to the next blue switch.
+    #[test]
+    fn utilisation_is_that_of_lemma_4_2(tree in trees(12), set in any::<u32>()) {
+        let blue: Vec<_> = (0..tree.len()).map(|v| set >> v & 1 == 1).collect();
+        let way = |v: u32| {
+            let (mut at, mut sum) = (v, 0.0);
+            loop {
+                sum += tree.rho(at);
+                at = tree.parent(at);
+                if at == pktgen_generator::tree::ROOT || blue[at as usize] {
+                    return sum;
+                }
+            }
+        };
+        let messages = |v: u32| if blue[v as usize] { tree.below(v).min(1) } else { tree.load(v) };
+        let sum: f64 = (0..tree.len() as u32).map(|v| messages(v) as f64 * way(v)).sum();
+        prop_assert!((sum - tree.phi(&blue)).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn larger_trees_are_never_beaten_by_exchanges() {
+    for seed in 0..4 {
+        for (_, rates) in Rates::ALL {
+            let tree = binary(128, rates).unwrap();
+            let tree = tree.with_load(Loads::PowerLaw.draw(&tree, Seed(seed), 0));
+            let best = gather::solve(&tree, 9, gather::MEMORY).unwrap();
+            assert_eq!(best.switches().count(), 9);
+            for v in best.switches() {
+                for other in (0..tree.len()).filter(|other| !best.blue[*other]) {
+                    let mut blue = best.blue.clone();
+                    (blue[v as usize], blue[other]) = (false, true);
+                    assert!(tree.phi(&blue) >= best.phi - 1e-9);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_choice_is_explained_by_what_it_saves() {
+    let tree = example();
+    let best = gather::solve(&tree, 2, gather::MEMORY).unwrap();
+    let why = explain(&tree, 2, &best, || ()).unwrap();
+    let costs: Vec<_> = why.iter().map(|other| (other.id, other.without.phi)).collect();
+    // Without 2 the next best is 4 and 1 or 4 and 5; without 4 it is the level.
+    assert_eq!(costs, [(2, 24.0), (4, 21.0)]);
+    assert!(why.iter().all(|other| !other.without.ids(&tree).contains(&other.id)));
+}
+
+#[test]
+fn tables_above_the_limit_are_refused() {
+    let why = gather::solve(&example(), 4, 100).unwrap_err();
+    assert!(why.contains("k = 4") && why.contains("above the limit"), "{why}");
+}
+
+#[test]
+fn workloads_take_what_is_left() {
+    let tree = binary(16, Rates::Constant).unwrap();
+    let soar = find(STRATEGIES, "strategy", "soar", "test").unwrap();
+    let mut online = Online::new(&tree, 2);
+    let load = Loads::Uniform.draw(&tree, Seed(1), 0);
+    let costs: Vec<_> = (0..10).map(|_| online.place(load.clone(), 4, soar).unwrap().phi).collect();
+    assert_eq!(costs[0], costs[1]);
+    assert!(costs.windows(2).all(|pair| pair[0] <= pair[1]), "{costs:?}");
+    assert_eq!(online.left().iter().sum::<u32>(), 0);
+    assert_eq!(costs[9], phi(&tree.with_load(load), "all_red", 0));
+}
+
+#[test]
+fn bytes_are_those_of_unions() {
+    let tree = example();
+    for (_, case) in UseCase::ALL {
+        let sizes = Sizes::draw(&tree, case, Seed(1));
+        let of = |blue: bool| sizes.on_links(&tree, &[blue; 7]) as f64;
+        let (red, blue) = (of(false), of(true));
+        match case {
+            // 51 messages of about half the features; unions of 2, 6, 5, 4, 8, 9 and 17 halves.
+            UseCase::ParameterServer => {
+                assert!((red / 51.0 / 5000.0 - 1.0).abs() < 0.01, "{red}");
+                let unions: f64 = [2, 6, 5, 4, 8, 9, 17].map(|n| 1e4 * (1.0 - 0.5f64.powi(n))).iter().sum();
+                assert!((blue / unions - 1.0).abs() < 0.01, "{blue}");
+            }
+            UseCase::WordCount => {
+                assert!(blue < red);
+                let mut root = [false; 7];
+                root[0] = true;
+                // All words occur: at the root, one message with all of them goes on.
+                let own = sizes.on_links(&tree, &root) as i64 - red as i64;
+                let passed: i64 = red as i64 / 3;
+                assert_eq!(own + passed, 800_000);
+            }
+        }
+    }
+}
+
+fn study(values: &[(&str, Value)]) -> BTreeMap<String, Option<f64>> {
+    let mut section = Section::of("study", values);
+    let found = study::SoarStudy.run(&mut section, Seed(1)).unwrap();
+    found.into_iter().map(|finding| (finding.metric, finding.value)).collect()
+}
+
+#[test]
+fn a_study_finds_what_strategies_cost() {
+    let ratio = |strategy: &str, loads: &str| {
+        let found = study(&[("strategy", strategy.into()), ("loads", loads.into()), ("k", 8i64.into())]);
+        assert_eq!(found["bytes_ratio"], None);
+        found["utilisation_ratio"].unwrap()
+    };
+    for loads in ["uniform", "power_law"] {
+        let soar = ratio("soar", loads);
+        assert!(["top", "max", "level"].iter().all(|other| ratio(other, loads) >= soar));
+        assert!(ratio("all_blue", loads) < soar && ratio("all_red", loads) == 1.0);
+    }
+    let found = study(&[("workloads", 32i64.into()), ("capacity", 4i64.into()), ("loads", "mixed".into())]);
+    assert!((400.0..=512.0).contains(&found["blue"].unwrap()), "{found:?}");
+    let refused =
+        |values: &[(&str, Value)]| study::SoarStudy.read(&mut Section::of("study", values)).err().unwrap().to_string();
+    assert!(refused(&[("size", 7i64.into())]).contains("study.size: 7;"));
+    assert!(refused(&[("strategy", "levle".into())]).contains("did you mean \"level\""));
+}

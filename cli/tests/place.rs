@@ -1,0 +1,97 @@
+//! `pktgen place` as a user meets it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+const EXAMPLE: &str = r#"{"nodes":[{"id":0,"parent":null},{"id":1,"parent":0},{"id":2,"parent":0},{"id":3,"parent":1,"load":2},
+    {"id":4,"parent":1,"load":6},{"id":5,"parent":2,"load":5},{"id":6,"parent":2,"rate":1.0,"load":4,"available":true}]}"#;
+
+fn pktgen(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pktgen")).current_dir(folder).args(args).output().expect("the binary runs")
+}
+
+fn object(folder: &Path, args: &[&str]) -> Value {
+    let output = pktgen(folder, &[&["place"], args, &["--json"]].concat());
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("one object")
+}
+
+fn refused(folder: &Path, args: &[&str], parts: &[&str]) {
+    let output = pktgen(folder, &[&["place"], args].concat());
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {text}");
+    assert!(parts.iter().all(|part| text.contains(part)), "{args:?}: {text}");
+}
+
+#[test]
+fn soar_places_the_papers_example() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = folder.path();
+    fs::write(at.join("tree.json"), EXAMPLE).expect("writable");
+    for (k, phi) in [("0", 51), ("1", 35), ("2", 20), ("3", 15), ("4", 11), ("7", 7)] {
+        assert_eq!(object(at, &["soar", "tree.json", "--k", k])["phi"], f64::from(phi), "k = {k}");
+    }
+    let found = object(at, &["soar", "tree.json", "-k", "2", "--explain"]);
+    assert_eq!(found["blue"], json!([2, 4]));
+    let costs = json!({"soar": 20.0, "top": 27.0, "max": 24.0, "level": 21.0, "all_red": 51.0, "all_blue": 7.0});
+    assert_eq!(found["strategies"], costs);
+    let of = |i: usize| (found["alternatives"][i]["without"].clone(), found["alternatives"][i]["phi"].clone());
+    assert_eq!((of(0), of(1)), ((json!(2), json!(24.0)), (json!(4), json!(21.0))));
+    let text = pktgen(at, &["place", "soar", "tree.json", "-k", "2"]);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("phi 20, 39.2 % of all red, at best\nblue 2, 4\n"));
+}
+
+#[test]
+fn soar_writes_trees_plans_and_pictures_and_places_workloads() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = folder.path();
+    let made = ["soar", "BT(16)", "-k", "3", "--rates", "linear", "--loads", "power_law", "--write", "t.json"];
+    let files = ["--plan", "p.json", "--svg", "p.svg", "--dot", "p.dot"];
+    let one = object(at, &[&made[..], &files].concat());
+    assert_eq!(object(at, &["soar", "t.json", "-k", "3"]), one, "what was written is what was placed");
+    let plan = pktgen_generator::plan::Plan::read(&at.join("p.json")).expect("a plan");
+    assert_eq!(
+        (Some(plan.utilisation()), plan.phi.map(|phi| phi.into())),
+        (one["phi"].as_f64(), Some(one["phi"].clone()))
+    );
+    assert!(fs::read_to_string(at.join("p.svg")).expect("a picture").starts_with("<svg "));
+    assert!(fs::read_to_string(at.join("p.dot")).expect("a graph").starts_with("digraph "));
+    fs::write(at.join("tree.json"), EXAMPLE).expect("writable");
+    let loads = json!([{"3": 2, "4": 6, "5": 5, "6": 4}, {"3": 2, "4": 6, "5": 5, "6": 4}]);
+    fs::write(at.join("w.json"), loads.to_string()).expect("writable");
+    let found = object(at, &["soar", "tree.json", "-k", "2", "--workloads", "w.json", "--capacity", "1"]);
+    // The second has neither 2 nor 4: the next best are leaves.
+    assert_eq!(
+        (found["workloads"][0]["phi"].as_f64(), found["workloads"][0]["blue"].clone()),
+        (Some(20.0), json!([2, 4]))
+    );
+    let second = found["workloads"][1]["phi"].as_f64().expect("a number");
+    assert!(second > 20.0 && found["phi"].as_f64() == Some(20.0 + second), "{found}");
+}
+
+#[test]
+fn what_cannot_be_placed_is_explained() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = folder.path();
+    let write = |name: &str, text: &str| fs::write(at.join(name), text).expect("writable");
+    write("loose.json", r#"{"nodes":[{"id":0,"parent":null},{"id":1,"parent":2},{"id":2,"parent":1}]}"#);
+    write("negative.json", r#"{"nodes":[{"id":0,"parent":null,"load":-4}]}"#);
+    refused(
+        at,
+        &["soar", "loose.json", "-k", "1"],
+        &["loose.json: 2 nodes are not connected to the root (first 1, 2)"],
+    );
+    refused(at, &["soar", "negative.json", "-k", "1"], &["negative.json: node 0: load -4; a load is a count"]);
+    refused(at, &["soar", "BT(7)", "-k", "1"], &["BT(7)", "n is 2, 4, 8"]);
+    refused(at, &["soar", "BT(8)", "-k", "1", "--loads", "unifrom"], &["--loads unifrom", "did you mean \"uniform\""]);
+    write("w.json", "[{\"9\": 1}]");
+    refused(
+        at,
+        &["soar", "BT(8)", "-k", "1", "--workloads", "w.json"],
+        &["workload 0 has load at 9, which is no switch"],
+    );
+    assert_ne!(pktgen(at, &["place", "soar", "missing.json", "-k", "1"]).status.code(), Some(0));
+}

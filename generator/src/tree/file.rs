@@ -1,0 +1,66 @@
+//! Trees as files: `{"nodes":[{"id":0,"parent":null,"rate":1.0,"load":0,"available":true},…]}`.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{ROOT, Switch, Tree};
+use crate::{Error, Result};
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Node {
+    id: u64,
+    parent: Option<u64>,
+    #[serde(default = "one")]
+    rate: f64,
+    #[serde(default)]
+    load: i64,
+    #[serde(default = "yes")]
+    available: bool,
+}
+
+const fn one() -> f64 {
+    1.0
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// Reads a tree; `name` is what errors call it.
+pub fn parse(text: &str, name: &str) -> Result<Tree> {
+    let file: File = serde_json::from_str(text).map_err(|e| {
+        Error::config(format!(
+            "{name}: {e}; a tree is {{\"nodes\":[{{\"id\":0,\"parent\":null,\"rate\":1.0,\"load\":0,\"available\":true}}, …]}}"
+        ))
+    })?;
+    let switch = |Node { id, parent, rate, load, available }: Node| Switch { id, parent, rate, load, available };
+    let switches: Vec<_> = file.nodes.into_iter().map(switch).collect();
+    Tree::new(&switches).map_err(|why| Error::config(format!("{name}: {why}")))
+}
+
+/// Reads a tree from a file.
+pub fn read(path: &Path) -> Result<Tree> {
+    let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
+    parse(&text, &path.display().to_string())
+}
+
+/// A tree as a file has it.
+pub fn to_json(tree: &Tree) -> String {
+    let node = |v: u32| Node {
+        id: tree.id(v),
+        parent: (tree.parent(v) != ROOT).then(|| tree.id(tree.parent(v))),
+        rate: 1.0 / tree.rho(v),
+        load: tree.load(v) as i64,
+        available: tree.is_available(v),
+    };
+    let file = File { nodes: (0..tree.len() as u32).map(node).collect() };
+    serde_json::to_string(&file).expect("numbers and names can be written")
+}
