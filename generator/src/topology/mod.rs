@@ -5,6 +5,8 @@
 
 mod bottleneck;
 mod custom;
+mod fat_tree;
+mod leaf_spine;
 mod model;
 mod multi_hop;
 mod rack;
@@ -13,6 +15,8 @@ mod star;
 use crate::Result;
 use crate::config::Section;
 use crate::registry::Named;
+use crate::time::Time;
+use crate::units::{Rate, Size};
 
 pub use model::{Link, Move, NO_PORT, Node, NodeId, Population, Role, Topology, open};
 
@@ -27,8 +31,48 @@ pub trait Shape: Named + Sync {
 }
 
 /// Every shape, by name.
-pub static SHAPES: &[&dyn Shape] =
-    &[&bottleneck::Bottleneck, &multi_hop::MultiHop, &custom::Custom, &rack::Rack, &star::Star];
+pub static SHAPES: &[&dyn Shape] = &[
+    &bottleneck::Bottleneck,
+    &multi_hop::MultiHop,
+    &custom::Custom,
+    &rack::Rack,
+    &star::Star,
+    &leaf_spine::LeafSpine,
+    &fat_tree::FatTree,
+];
+
+/// The server on the last rack, and a host for each worker, dealt to racks one after the other.
+fn hosts_of_racks(
+    t: &mut Topology,
+    racks: &[NodeId],
+    rack_hosts: u32,
+    workers: &Population,
+    (rate, delay, overhead): (Rate, Time, Size),
+) -> std::result::Result<(), String> {
+    let most = racks.len() * rack_hosts as usize - 1;
+    if workers.len() > most {
+        let (racks, workers) = (racks.len(), workers.len());
+        return Err(format!(
+            "{racks} racks of {rack_hosts} hosts have room for {most} workers beside the server, not for {workers}"
+        ));
+    }
+    let mut left = vec![rack_hosts; racks.len()];
+    let Some(last) = racks.len().checked_sub(1) else { return Err("there is no rack".into()) };
+    let server = t.add("ps", Role::Server);
+    t.connect(racks[last], server, rate, rate, delay, overhead);
+    left[last] -= 1;
+    let mut at = 0;
+    for worker in 0..workers.len() as u32 {
+        while left[at] == 0 {
+            at = (at + 1) % racks.len();
+        }
+        let host = t.add(format!("w{worker}"), Role::Host(vec![worker]));
+        t.connect(host, racks[at], rate, rate, delay, overhead);
+        left[at] -= 1;
+        at = (at + 1) % racks.len();
+    }
+    Ok(())
+}
 
 /// Workers of each of `hosts` hosts, so that all have one; with 0 hosts each worker has its own.
 fn per_host(workers: usize, hosts: u32) -> usize {
@@ -38,6 +82,39 @@ fn per_host(workers: usize, hosts: u32) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Value;
+
+    /// ATRO §IV-A: 20 switches of 24 ports; 140 and 96 hosts.
+    #[test]
+    fn racks_are_those_of_the_paper() {
+        for (shape, hosts, most) in [(&leaf_spine::LeafSpine as &dyn Shape, 140, 4), (&fat_tree::FatTree, 96, 6)] {
+            let build = |workers| shape.build(&mut Section::of("topology", &[]), &Population::regular(1, workers));
+            let t = build(hosts - 1).unwrap();
+            t.check(hosts as usize - 1).unwrap();
+            let switches = || (0..t.nodes.len()).filter(|id| t.nodes[*id].role == Role::Device);
+            assert_eq!(switches().count(), 20);
+            assert!(switches().all(|id| t.ports(id as NodeId).count() <= 24));
+            let why = build(hosts).unwrap_err().to_string();
+            assert!(
+                why.contains(&format!("room for {} workers beside the server, not for {hosts}", hosts - 1)),
+                "{why}"
+            );
+            // The longest way between two hosts.
+            let (routes, last) = (t.routes(), t.find("ps").unwrap());
+            let hops = |mut at: NodeId| {
+                let mut hops = 0;
+                while at != last {
+                    at = t.ports(at).nth(usize::from(routes[usize::from(at)][usize::from(last)])).unwrap().1.to;
+                    hops += 1;
+                }
+                hops
+            };
+            assert_eq!(t.host_of(hosts as usize - 1).into_iter().map(hops).max(), Some(most));
+        }
+        let odd = fat_tree::FatTree
+            .build(&mut Section::of("topology", &[("cores", Value::Integer(3))]), &Population::regular(1, 1));
+        assert!(odd.unwrap_err().to_string().contains("even number"));
+    }
 
     #[test]
     fn shapes_name_the_keys_that_they_read() {
