@@ -7,6 +7,7 @@ mod bottleneck;
 mod custom;
 mod model;
 mod multi_hop;
+mod plan;
 mod rack;
 mod star;
 
@@ -28,7 +29,7 @@ pub trait Shape: Named + Sync {
 
 /// Every shape, by name.
 pub static SHAPES: &[&dyn Shape] =
-    &[&bottleneck::Bottleneck, &multi_hop::MultiHop, &custom::Custom, &rack::Rack, &star::Star];
+    &[&bottleneck::Bottleneck, &multi_hop::MultiHop, &custom::Custom, &rack::Rack, &star::Star, &plan::FromPlan];
 
 /// Workers of each of `hosts` hosts, so that all have one; with 0 hosts each worker has its own.
 fn per_host(workers: usize, hosts: u32) -> usize {
