@@ -142,6 +142,7 @@ impl Experiment {
             clusters: Vec::new(),
             part: None,
             training: None,
+            planned: None,
             goal: None,
             study: Some(study.to_owned()),
             findings,
