@@ -41,7 +41,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
     ("generator/src/topology", "SHAPES", &["model"]),
     ("replay/src/target/program", "PROGRAMS", &[]),
     ("replay/src/target/queue", "QUEUES", &[]),
-    ("replay/src/endpoint", "ENDPOINTS", &["gate", "roster", "rounds", "sender", "server"]),
+    ("replay/src/endpoint", "ENDPOINTS", &["all_reduce", "gate", "roster", "rounds", "sender", "server"]),
     (
         "replay/src/transport",
         "TRANSPORTS",

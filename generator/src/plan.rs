@@ -4,12 +4,18 @@
 //! leaves a worker, or an aggregator that has input, and ends at the next aggregator on its way or at the server; what
 //! crosses a link is therefore known before anything is sent, as whole numbers.
 
+mod check;
+mod emit;
+mod network;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
+
+pub use emit::{Emission, emit, write};
 
 /// Version of the file.
 pub const PLAN_VERSION: u32 = 1;
@@ -121,111 +127,69 @@ impl Plan {
         hosts
     }
 
-    /// Which cable joins two nodes, in either direction, and which flows run along which.
-    fn cables(&self) -> BTreeMap<(usize, usize), usize> {
+    /// Which cable joins two nodes, in either direction.
+    pub fn cables(&self) -> BTreeMap<(usize, usize), usize> {
         let both = |(i, link): (usize, &PlanLink)| [((link.from, link.to), i), ((link.to, link.from), i)];
         self.links.iter().enumerate().flat_map(both).collect()
     }
 
     /// Messages of one round on each link, towards the server and away from it (SOAR §2, `msg_e`).
     pub fn messages(&self) -> Vec<[u64; 2]> {
+        self.messages_of(|_| 1)
+    }
+
+    /// The same where flow `i` carries `times(i)` messages.
+    pub fn messages_of(&self, times: impl Fn(usize) -> u64) -> Vec<[u64; 2]> {
         let cables = self.cables();
         let mut messages = vec![[0; 2]; self.links.len()];
-        for pair in self.flows.iter().flat_map(|flow| flow.path.windows(2)) {
-            if let Some(&link) = cables.get(&(pair[0], pair[1])) {
-                messages[link][usize::from(self.links[link].from != pair[0])] += 1;
+        for (i, flow) in self.flows.iter().enumerate() {
+            for pair in flow.path.windows(2) {
+                if let Some(&link) = cables.get(&(pair[0], pair[1])) {
+                    messages[link][usize::from(self.links[link].from != pair[0])] += times(i);
+                }
             }
         }
         messages
     }
 
+    /// Of each flow, the clusters whose messages it carries, in order: an aggregator sums those of a cluster, so it emits
+    /// one message for each that it takes. `cluster_of` is by worker.
+    pub fn clusters(&self, cluster_of: &[u16]) -> Vec<Vec<u16>> {
+        let mut flow_of = vec![None; self.nodes.len()];
+        for (i, flow) in self.flows.iter().enumerate() {
+            if let FlowSource::Aggregator(node) = flow.source {
+                flow_of[node] = Some(i);
+            }
+        }
+        let mut clusters = vec![Vec::new(); self.flows.len()];
+        for (i, flow) in self.flows.iter().enumerate() {
+            let FlowSource::Worker(worker) = flow.source else { continue };
+            let Some(&cluster) = cluster_of.get(worker as usize) else { continue };
+            let mut next = Some(i);
+            while let Some(flow) = next {
+                let own: &mut Vec<u16> = &mut clusters[flow];
+                match own.binary_search(&cluster) {
+                    // Whoever was here before went on to the server.
+                    Ok(_) => break,
+                    Err(place) => own.insert(place, cluster),
+                }
+                next = self.flows[flow].path.last().and_then(|end| flow_of[*end]);
+            }
+        }
+        clusters
+    }
+
     /// φ of what the plan sends (SOAR §2, equation 1).
     pub fn utilisation(&self) -> f64 {
-        let costs = self.links.iter().zip(self.messages());
+        self.utilisation_of(&self.messages())
+    }
+
+    /// φ where links carry these messages.
+    pub fn utilisation_of(&self, messages: &[[u64; 2]]) -> f64 {
+        let costs = self.links.iter().zip(messages);
         costs.filter_map(|(link, [up, down])| Some((up + down) as f64 * link.cost?)).sum()
     }
-
-    /// Follows every flow: what is promised must be possible, and every worker must reach the server.
-    pub fn check(&self) -> Result<(), String> {
-        if self.version != PLAN_VERSION {
-            return Err(format!("it has version {}; this is version {PLAN_VERSION}", self.version));
-        }
-        let known = |id: usize| self.nodes.get(id).ok_or_else(|| format!("there is no node {id}"));
-        for link in &self.links {
-            (known(link.from)?, known(link.to)?);
-            if link.from == link.to {
-                return Err(format!("\"{}\" is linked to itself", self.nodes[link.from].name));
-            }
-        }
-        let cables = self.cables();
-        if cables.len() != 2 * self.links.len() {
-            return Err("two links join the same nodes; there is at most one between any two".into());
-        }
-        let mut outputs = vec![0u32; self.nodes.len()];
-        let mut inputs = vec![0u32; self.nodes.len()];
-        let hosts = self.hosts();
-        let mut sent = vec![0u32; hosts.len()];
-        for (number, flow) in self.flows.iter().enumerate() {
-            let fail = |why: String| Err(format!("flow {number}: {why}"));
-            let [first, .., last] = flow.path[..] else { return fail("its path has fewer than two nodes".into()) };
-            match flow.source {
-                FlowSource::Worker(worker) => match hosts.get(worker as usize) {
-                    Some(Some(host)) if *host == first => sent[worker as usize] += 1,
-                    _ => return fail(format!("worker {worker} is not on node {first}")),
-                },
-                FlowSource::Aggregator(node) => match known(node)?.role {
-                    PlanRole::Aggregator if node == first => outputs[node] += 1,
-                    _ => return fail(format!("node {node} is no aggregator at which it begins")),
-                },
-            }
-            if let Some(pair) = flow.path.windows(2).find(|pair| !cables.contains_key(&(pair[0], pair[1]))) {
-                return fail(format!("no link joins nodes {} and {}", pair[0], pair[1]));
-            }
-            let between = &flow.path[1..flow.path.len() - 1];
-            if let Some(node) = between.iter().find(|node| self.nodes[**node].role != PlanRole::Common) {
-                return fail(format!("\"{}\" on its way does not forward", self.nodes[*node].name));
-            }
-            if !matches!(self.nodes[last].role, PlanRole::Aggregator | PlanRole::Server) {
-                return fail(format!("\"{}\" at its end does not take it", self.nodes[last].name));
-            }
-            inputs[last] += 1;
-        }
-        if let Some(worker) = sent.iter().zip(&hosts).position(|(sent, host)| *sent != 1 || host.is_none()) {
-            return Err(format!("worker {worker} sends {} flows; each sends one", sent[worker]));
-        }
-        if let Some(node) =
-            (0..self.nodes.len()).find(|&node| outputs[node] != u32::from(inputs[node] > 0) && !self.is_server(node))
-        {
-            let (name, inputs, outputs) = (&self.nodes[node].name, inputs[node], outputs[node]);
-            return Err(format!("\"{name}\" takes {inputs} flows and emits {outputs}; it emits one if it takes any"));
-        }
-        self.check_ends()
-    }
-
-    fn is_server(&self, node: usize) -> bool {
-        self.nodes[node].role == PlanRole::Server
-    }
-
-    /// Aggregators that feed each other in a circle never reach the server.
-    fn check_ends(&self) -> Result<(), String> {
-        let mut next = vec![None; self.nodes.len()];
-        for flow in &self.flows {
-            if let (FlowSource::Aggregator(node), Some(last)) = (flow.source, flow.path.last()) {
-                next[node] = Some(*last);
-            }
-        }
-        for start in 0..next.len() {
-            let (mut at, mut steps) = (start, 0);
-            while let Some(node) = next[at] {
-                (at, steps) = (node, steps + 1);
-                if steps > next.len() {
-                    return Err(format!("what \"{}\" emits never reaches the server", self.nodes[start].name));
-                }
-            }
-        }
-        match self.nodes.iter().filter(|node| node.role == PlanRole::Server).count() {
-            1 => Ok(()),
-            n => Err(format!("there are {n} servers; a plan has one")),
-        }
-    }
 }
+
+#[cfg(test)]
+mod tests;

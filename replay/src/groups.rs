@@ -182,6 +182,7 @@ mod tests {
             host_of: Arc::new(topology.host_of(4)),
             workers: Arc::new(workers),
             server: device,
+            flows: None,
             standby: None,
             host_rate_bps: rate.bps(),
             real_time: false,

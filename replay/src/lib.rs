@@ -20,6 +20,7 @@ pub mod frame;
 pub mod groups;
 pub mod ledger;
 pub mod plan;
+mod reduction;
 pub mod run;
 pub mod settle;
 pub mod target;

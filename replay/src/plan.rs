@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pktgen_generator::config::{Document, Origin, SECTIONS, Section, Value};
-use pktgen_generator::record::{NO_CLUSTER, Training};
+use pktgen_generator::record::{NO_CLUSTER, Planned, Training};
 use pktgen_generator::registry::find;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::time::{NEVER, SECOND, Serialiser, Time};
@@ -20,6 +20,8 @@ use crate::driver::virtual_time::{Device, Simulation};
 use crate::endpoint::{ENDPOINTS, Endpoint, Facts, Server, Standby, WorkerKind};
 use crate::groups::{GroupPorts, Groups, JobPlace, Regroup};
 use crate::ledger::{Goal, Ledger};
+use crate::reduction;
+use crate::target::flows::Flows;
 use crate::target::port::{Port, PortTiming};
 use crate::target::program::{PROGRAMS, Place, ProgramKind};
 use crate::target::queue::QUEUES;
@@ -67,6 +69,8 @@ pub struct Plan<E = Simulation> {
     pub states: bool,
     /// What is trained, if workers aggregate in iterations, without a server.
     pub training: Option<Training>,
+    /// The plan along which devices reduce, if they do.
+    pub planned: Option<Planned>,
     /// Are the packets at the server captured?
     pub pcap: bool,
     /// Hash of the trace or of what it is made from.
@@ -125,6 +129,7 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
         kind,
         training: opened.source.dense().map_or((0, 0), |dense| (dense.workers_per_job(), dense.blocks())),
         host_of: Arc::new(topology.host_of(workers.len())),
+        flows: reduction::flows(&document, &topology, &workers)?,
         workers: workers.clone(),
         server: topology.sink().unwrap_or_default(),
         standby: standby(&topology),
@@ -139,6 +144,8 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
     transport.smaller = kind.smaller();
     transport.has_server = topology.servers().next().is_some();
     let (senders, receiver) = read_endpoints(&mut document, endpoint, kind, &facts, opened.source)?;
+    let answers = receiver.answers_all();
+    let planned = facts.flows.as_ref().map(|flows| reduction::planned(flows, &topology, frame_max, answers));
     let mut training = senders.training();
     let frame_bytes = senders.frame_bytes().unwrap_or(frame_max + ACK_HEAD - UPDATE_HEAD);
     let asked = Asked { frame_bytes, sparse: senders.sparse() };
@@ -171,6 +178,7 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
         records: capture.records,
         states: capture.states,
         training,
+        planned,
         pcap: capture.pcap,
         trace_hash: opened.hash,
         workers,
@@ -302,6 +310,7 @@ impl<E> Plan<E> {
             records: self.records,
             states: self.states,
             training: self.training,
+            planned: self.planned,
             pcap: self.pcap,
             trace_hash: self.trace_hash,
             workers: self.workers,
@@ -452,6 +461,7 @@ struct Devices {
     frame_bytes: usize,
     sparse: Option<SparsePlace>,
     aggregators: Arc<Vec<NodeId>>,
+    flows: Option<Arc<Flows>>,
     real_time: bool,
     udp_checksum: bool,
     program: String,
@@ -474,8 +484,8 @@ impl Devices {
             )));
         }
         let program: String = section.get("program", facts.kind.program())?;
-        let queue: String = section.get("queue", if synchronous { "fifo" } else { "olaf" })?;
         let chosen = find(PROGRAMS, "program", &program, &section.place("program"))?;
+        let queue: String = section.get("queue", if synchronous { "fifo" } else { chosen.queue() })?;
         agree(facts.kind, chosen, topology)?;
         let efficiency: f64 = section.get("dequeue_efficiency", 1.0)?;
         if !(efficiency > 0.0 && efficiency <= 1.0) {
@@ -505,6 +515,7 @@ impl Devices {
             frame_bytes: asked.frame_bytes,
             sparse: asked.sparse,
             aggregators: Arc::new(topology.aggregators()),
+            flows: facts.flows.clone(),
             real_time: facts.real_time,
             udp_checksum: facts.udp_checksum,
             program,
@@ -551,6 +562,7 @@ impl Devices {
             frame_bytes: self.frame_bytes,
             sparse: self.sparse.clone(),
             aggregators: self.aggregators.clone(),
+            flows: self.flows.as_ref().map(|flows| flows.at(node)),
             real_time: self.real_time,
             udp_checksum: self.udp_checksum,
         };

@@ -339,6 +339,7 @@ impl Experiment {
             clusters: plan.workers.cluster_of.clone(),
             part: None,
             training: plan.training.clone(),
+            planned: plan.planned.clone(),
             goal: plan.goal,
             study: None,
             findings: Vec::new(),

@@ -39,6 +39,7 @@ fn place() -> Place {
         jobs: Arc::new(Vec::new()),
         sparse: Some(sparse()),
         aggregators: Arc::new(vec![1]),
+        flows: None,
         frame_bytes: 128,
         real_time: false,
         udp_checksum: false,

@@ -12,6 +12,7 @@ pub(crate) mod findings;
 pub(crate) mod goal;
 pub(crate) mod iterations;
 mod latency;
+mod plan;
 pub(crate) mod results;
 mod states;
 mod throughput;
@@ -34,6 +35,7 @@ pub trait Metric: Named + Sync {
 pub static METRICS: &[&dyn Metric] = &[
     &iterations::Iterations,
     &results::Results,
+    &plan::Plan,
     &counts::Counts,
     &exactness::Exactness,
     &aom::Aom,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::row::Reason;
+use crate::plan::Plan;
 use crate::study::Finding;
 
 /// Version of the manifest; a reader refuses a newer one.
@@ -118,6 +119,69 @@ pub struct Counters {
     /// errors in 10⁻⁹ of the sum of what they are errors of, over every 64th block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling_error_ppb: Option<u64>,
+    /// What the links of a plan carried, in the plan's order: towards the server and away from it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<[LinkLoad; 2]>,
+    /// By worker: whole sums that came back to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<Answers>,
+}
+
+/// What one direction of a link carried, and what waited for it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkLoad {
+    /// Messages that crossed it: updates, sums, and whole sums on their way back.
+    pub messages: u64,
+    /// Wire bits that wanted to cross it, overhead included.
+    pub bits: u64,
+    /// When the first of them came and when the last did, in ps.
+    pub offered_ps: Option<(i64, i64)>,
+    /// Of these bits, those that came with the first.
+    pub first_bits: u64,
+    /// Most frames that waited.
+    pub queue_max: u64,
+}
+
+impl LinkLoad {
+    /// Bits per second that wanted to cross it: those after the first, by the time in which they came.
+    pub fn offered_bps(&self) -> Option<f64> {
+        let (first, last) = self.offered_ps.filter(|(first, last)| last > first)?;
+        Some((self.bits - self.first_bits) as f64 * 1e12 / (last - first) as f64)
+    }
+}
+
+/// Whole sums that came back to a worker.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answers {
+    /// How many.
+    pub messages: u64,
+    /// When the first came, in ps.
+    pub first_ps: i64,
+    /// When the last came.
+    pub last_ps: i64,
+}
+
+impl Answers {
+    /// One more, at `t`.
+    #[inline]
+    pub fn add(&mut self, t: i64) {
+        if self.messages == 0 {
+            self.first_ps = t;
+        }
+        self.last_ps = t;
+        self.messages += 1;
+    }
+}
+
+/// The plan that a run carried out: what it promised.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Planned {
+    /// The plan.
+    pub plan: Plan,
+    /// Does the server answer with the whole sums?
+    pub allreduce: bool,
+    /// Wire bits of a message, overhead included.
+    pub message_bits: u64,
 }
 
 impl Counters {
@@ -255,6 +319,9 @@ pub struct Manifest {
     /// What is trained, in synchronous runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub training: Option<Training>,
+    /// The plan along which devices reduce, if they do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned: Option<Planned>,
     /// Updates that every worker must have represented at the server, if the run is one to a goal.
     #[serde(default)]
     pub goal: Option<u32>,

@@ -11,8 +11,8 @@ mod row;
 mod schema;
 
 pub use manifest::{
-    Balance, Bound, Counters, Group, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState, SweepManifest,
-    SweepRun, Training, Validity,
+    Answers, Balance, Bound, Counters, Group, LinkLoad, MANIFEST_VERSION, Manifest, Planned, Published, ReportPlan,
+    RunState, SweepManifest, SweepRun, Training, Validity,
 };
 pub use row::{Action, Book, Iteration, NO_CLUSTER, PacketId, Reason, Received, Reply, Sent, State, SumOk};
 pub use schema::{

@@ -1,4 +1,4 @@
-//! Periodic workers: each has its period, with jitter if asked for, from a random phase.
+//! Periodic workers: each has its period, with jitter if asked for, from a random phase of it or all from 0 on.
 
 use super::merge::Merged;
 use super::{Pace, Schedule, Speed, Timeline};
@@ -21,14 +21,15 @@ impl Named for Constant {
 
 impl Schedule for Constant {
     fn keys(&self) -> &'static [&'static str] {
-        &["jitter", "offered", "period"]
+        &["jitter", "offered", "period", "phase"]
     }
 
     fn open(&self, section: &mut Section, pace: &Pace, seed: Seed) -> Result<Box<dyn Timeline + Send>> {
         let jitter = section.get_in("jitter", 0.0, 0.0..=1.0)?;
+        let random = section.choose("phase", "random", &[("random", true), ("zero", false)])?;
         let speed = Speed::read(section)?;
         let gap = |stream: &mut _, jitter: f64| 1.0 + jitter * (2.0 * unit(stream) - 1.0);
-        Ok(Box::new(Merged::new(section, pace, speed, (gap, jitter), seed)?))
+        Ok(Box::new(Merged::new(section, pace, speed, (gap, jitter), random, seed)?))
     }
 }
 
@@ -54,6 +55,17 @@ mod tests {
             assert!(own.windows(2).all(|w| (w[1] - w[0] - period).abs() <= 1), "worker {worker}");
             assert!(own[0] < period);
         }
+    }
+
+    #[test]
+    fn workers_may_all_begin_at_0() {
+        let mut section = Section::of("schedule", &[("period", "243.84ns".into()), ("phase", "zero".into())]);
+        let pace = Pace { period: vec![1.0; 3], updates: 20_000, update_bits: 2048 };
+        let mut timeline = Constant.open(&mut section, &pace, Seed(7)).unwrap();
+        for i in 0..60_000u32 {
+            assert_eq!(timeline.next(), Some((i64::from(i / 3) * 243_840, i % 3)));
+        }
+        assert_eq!(timeline.next(), None);
     }
 
     #[test]

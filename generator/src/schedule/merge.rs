@@ -34,18 +34,19 @@ pub(super) struct Merged {
 }
 
 impl Merged {
-    /// Workers start at a random phase of their period and draw gaps with `gap(stream, parameter)`.
+    /// Workers start at a random phase of their period, or all at 0, and draw gaps with `gap(stream, parameter)`.
     pub(super) fn new(
         section: &Section,
         pace: &Pace,
         speed: Speed,
         (gap, parameter): (Gap, f64),
+        random_phase: bool,
         seed: Seed,
     ) -> Result<Self> {
         let mut workers: Vec<_> = (0..pace.period.len())
             .map(|w| {
                 let mut stream = seed.stream("schedule.gap", w as u64, 0);
-                let phase: f64 = stream.random();
+                let phase: f64 = if random_phase { stream.random() } else { 0.0 };
                 let period = pace.period[w];
                 Rhythm { at: phase * period, stream, period, left: pace.updates }
             })

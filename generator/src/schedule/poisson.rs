@@ -27,7 +27,7 @@ impl Schedule for Poisson {
     fn open(&self, section: &mut Section, pace: &Pace, seed: Seed) -> Result<Box<dyn Timeline + Send>> {
         let speed = Speed::read(section)?;
         let gap = |stream: &mut _, _: f64| -(1.0 - unit(stream)).ln();
-        Ok(Box::new(Merged::new(section, pace, speed, (gap, 0.0), seed)?))
+        Ok(Box::new(Merged::new(section, pace, speed, (gap, 0.0), true, seed)?))
     }
 }
 

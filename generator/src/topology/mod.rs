@@ -9,6 +9,7 @@ mod fat_tree;
 mod leaf_spine;
 mod model;
 mod multi_hop;
+mod plan;
 mod rack;
 mod star;
 
@@ -39,6 +40,7 @@ pub static SHAPES: &[&dyn Shape] = &[
     &star::Star,
     &leaf_spine::LeafSpine,
     &fat_tree::FatTree,
+    &plan::FromPlan,
 ];
 
 /// The server on the last rack, and a host for each worker, dealt to racks one after the other.

@@ -1,9 +1,11 @@
 //! Nodes, links and shortest-path routes; from `[topology]` to a network that is checked.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::SHAPES;
 use crate::config::Document;
+use crate::plan::Plan;
 use crate::registry::find;
 use crate::time::{HORIZON, SECOND, Time, too_late};
 use crate::units::{Rate, Size};
@@ -138,7 +140,7 @@ impl Link {
 }
 
 /// A network. The port of a node is the position of the link among those that leave it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Topology {
     /// Nodes; the index is the id.
     pub nodes: Vec<Node>,
@@ -147,6 +149,8 @@ pub struct Topology {
     /// The device on top of a network without a server: synchronous training aggregates there, and what comes out goes
     /// back to the workers.
     pub top: Option<NodeId>,
+    /// The plan that it was built from, if it was.
+    pub plan: Option<Arc<Plan>>,
 }
 
 impl Topology {

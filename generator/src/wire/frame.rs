@@ -1,6 +1,6 @@
 //! Ethernet, IPv4 and UDP around a payload, and the addresses that we use (our choice).
 //!
-//! Workers have 10.0.0.0/8, the parameter server 198.18.0.1, background traffic 198.19.0.0/16
+//! Workers have 10.0.0.0/8, devices 172.16.0.0/16, the parameter server 198.18.0.1, background traffic 198.19.0.0/16
 //! (the ranges set aside for benchmarks), clusters the multicast groups 239.192.0.0/16. Headers are
 //! written from a [`Template`] made once per sender; the hot path copies 42 bytes.
 
@@ -44,6 +44,18 @@ pub const fn worker_ip(worker: u32) -> Ip {
 pub fn worker_of(ip: Ip, workers: usize) -> Option<u32> {
     let worker = ip.wrapping_sub(0x0a00_0001);
     ((worker as usize) < workers).then_some(worker)
+}
+
+/// Address of a device, where it makes packets of its own.
+#[inline]
+pub const fn device_ip(node: u16) -> Ip {
+    0xac10_0000 | node as u32
+}
+
+/// The device with this address.
+#[inline]
+pub const fn device_of(ip: Ip) -> Option<u16> {
+    if ip & 0xffff_0000 == 0xac10_0000 { Some(ip as u16) } else { None }
 }
 
 /// Source address of background traffic: not a worker's, so that devices do not know it.

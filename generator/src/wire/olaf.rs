@@ -63,6 +63,11 @@ pub const FLAG_LANES: u8 = 1 << 1;
 /// Flag: a device has stamped its queue status into this ACK (§5).
 pub const FLAG_STAMPED: u8 = 1 << 2;
 
+/// Flag: some members are missing: a device waited for them no longer.
+pub const FLAG_PARTIAL: u8 = 1 << 3;
+/// Flag: the whole sum on its way back to the workers, as an update of the server.
+pub const FLAG_RESULT: u8 = 1 << 4;
+
 /// What an update says besides its gradients.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Header {

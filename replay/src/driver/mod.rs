@@ -6,4 +6,5 @@
 pub mod calendar;
 mod faults;
 pub mod real_time;
+mod uplink;
 pub mod virtual_time;

@@ -6,15 +6,17 @@
 //! sequence (the order of slots).
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pktgen_generator::Result;
-use pktgen_generator::record::{Book, Counters, Iteration, Reason, Received, Reply, Sent, State, SumOk};
-use pktgen_generator::time::{HORIZON, NEVER, Serialiser, Time};
+use pktgen_generator::record::{Book, Counters, Iteration, LinkLoad, Reason, Received, Reply, Sent, State, SumOk};
+use pktgen_generator::time::{HORIZON, NEVER, Time};
 use pktgen_generator::topology::{Link, Node, NodeId, Role, Topology};
 
 use super::calendar::Calendar;
 use super::faults::{LinkFaults, Strike};
+use super::uplink::Uplink;
 use crate::endpoint::{Endpoint, Host, WorkerKind};
 use crate::frame::{BURST, Frame, Kind, Pool};
 use crate::groups::Regroup;
@@ -22,6 +24,8 @@ use crate::ledger::Ledger;
 use crate::plan::Parts;
 use crate::target::books::Books;
 use crate::target::context::{Context, Outbox};
+use crate::target::flows::Flows;
+use crate::target::meter::Meter;
 use crate::target::port::Port;
 use crate::target::program::Program;
 
@@ -77,14 +81,6 @@ impl Device {
     }
 }
 
-/// The network interface of a host or server: an unlimited queue before its one link.
-struct Uplink {
-    link: u32,
-    wire: Serialiser,
-    delay: Time,
-    free_at: Time,
-}
-
 enum Place {
     Host(Uplink),
     Server(Uplink),
@@ -136,6 +132,8 @@ pub struct Simulation {
     faults_slot: u32,
     /// What frames are.
     kind: &'static dyn WorkerKind,
+    /// What links are to a plan, where there is one.
+    flows: Option<Arc<Flows>>,
     pool: Pool,
     ledger: Ledger,
     host: Host,
@@ -187,7 +185,7 @@ impl Simulation {
             ..
         } = parts;
         let mut slots = Vec::new();
-        let mut places = places(&topology, &mut devices, &mut slots);
+        let mut places = places(&topology, &mut devices, facts.flows.is_some(), &mut slots);
         for (id, place) in places.iter_mut().enumerate() {
             if let Place::Device(device) = place {
                 device.timer_slot = slots.len() as u32;
@@ -220,6 +218,7 @@ impl Simulation {
             faults,
             faults_slot,
             kind: facts.kind,
+            flows: facts.flows,
             pool: Pool::new(frame_bytes, 256),
             ledger,
             host: Host::default(),
@@ -329,9 +328,31 @@ impl Simulation {
         }
     }
 
+    /// What the links of the plan carried.
+    fn link_loads(&self) -> Vec<[LinkLoad; 2]> {
+        let Some(flows) = &self.flows else { return Vec::new() };
+        let mut loads = vec![[LinkLoad::default(); 2]; flows.plan.links.len()];
+        let mut add = |link: u32, meter: &Option<Meter>| {
+            if let (Some((link, back)), Some(meter)) = (flows.link(link), meter) {
+                loads[link][usize::from(back)] = meter.load;
+            }
+        };
+        for place in &self.places {
+            match place {
+                Place::Host(uplink) | Place::Server(uplink) => add(uplink.link, &uplink.meter),
+                Place::Device(device) => device.ports.iter().for_each(|port| add(port.link, &port.meter)),
+            }
+        }
+        loads
+    }
+
     fn finish(mut self, ended_by_itself: bool) -> Outcome {
+        let mut held = self.server.held();
+        self.counters.links = self.link_loads();
+        self.counters.answers = self.workers.answers().to_vec();
         for place in &self.places {
             if let Place::Device(device) = place {
+                held += device.program.held();
                 self.counters.acks_dropped += device.books.control_dropped;
                 for (name, n) in device.program.counters() {
                     *self.counters.device.entry(name.to_owned()).or_default() += n;
@@ -348,7 +369,8 @@ impl Simulation {
         if let Some(goal) = self.ledger.goal() {
             self.counters.workers_at_goal = goal.workers() - goal.short();
         }
-        let leaked = if ended_by_itself { self.pool.in_use() } else { 0 };
+        // What waits in a sum for what never comes is kept, not lost sight of.
+        let leaked = if ended_by_itself { self.pool.in_use().saturating_sub(held) } else { 0 };
         Outcome {
             source_failure: self.workers.failure(),
             counters: self.counters,
@@ -571,10 +593,7 @@ impl Simulation {
                 unreachable!("only hosts and servers have uplinks")
             };
             let frame = outgoing.frame;
-            let leaves = uplink.free_at.max(frame.t);
-            // Held at twice the horizon, where the run has long been stopped, so that nothing wraps.
-            uplink.free_at = (leaves + uplink.wire.take(u32::from(frame.len))).min(2 * HORIZON);
-            let arrives = uplink.free_at + uplink.delay;
+            let (leaves, arrives) = uplink.send(&frame);
             match outgoing.record {
                 Some(row) => {
                     self.sent += 1;
@@ -617,17 +636,12 @@ fn add_slot(slots: &mut Vec<Slot>, slot: Slot) -> u32 {
     slots.len() as u32 - 1
 }
 
-/// What stands at each node; the ports of devices get slots.
-fn places(topology: &Topology, devices: &mut [Option<Device>], slots: &mut Vec<Slot>) -> Vec<Place> {
+/// What stands at each node; the ports of devices get slots. Links are measured if `metered`.
+fn places(topology: &Topology, devices: &mut [Option<Device>], metered: bool, slots: &mut Vec<Slot>) -> Vec<Place> {
     let mut place = |(id, node): (usize, &Node)| {
         let id = id as NodeId;
         let links: Vec<_> = topology.ports(id).map(|(i, link)| (i as u32, link)).collect();
-        let uplink = |(index, link): (u32, &Link)| Uplink {
-            link: index,
-            wire: Serialiser::new(link.rate, link.overhead),
-            delay: link.delay,
-            free_at: 0,
-        };
+        let uplink = |(index, link): (u32, &Link)| Uplink::new(index, link, metered);
         match node.role {
             Role::Host(_) => Place::Host(uplink(links[0])),
             Role::Server | Role::Controller => Place::Server(uplink(links[0])),
@@ -635,6 +649,9 @@ fn places(topology: &Topology, devices: &mut [Option<Device>], slots: &mut Vec<S
                 let Some(mut device) = devices[usize::from(id)].take() else { unreachable!("devices are built") };
                 device.first_slot = slots.len() as u32;
                 slots.extend((0..links.len() as u16).map(|port| Slot::Port { node: id, port }));
+                for (port, (_, link)) in device.ports.iter_mut().zip(&links) {
+                    port.meter = metered.then(|| Meter::new(link.overhead));
+                }
                 Place::Device(Box::new(device))
             }
         }

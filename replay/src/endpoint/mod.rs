@@ -3,6 +3,7 @@
 //! An endpoint is a state machine: the driver asks it for what is due ([`Endpoint::pull`]) and hands it
 //! what arrived ([`Endpoint::on_burst`]); it answers through [`Host`].
 
+mod all_reduce;
 mod gate;
 mod open_loop;
 mod retransmit;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 
 use pktgen_generator::Result;
 use pktgen_generator::config::Section;
-use pktgen_generator::record::{Iteration, PacketId, Received, Reply, Sent, State, Training};
+use pktgen_generator::record::{Answers, Iteration, PacketId, Received, Reply, Sent, State, Training};
 use pktgen_generator::registry::Named;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::time::{NEVER, Time};
@@ -28,6 +29,7 @@ use pktgen_generator::wire::olaf;
 use pktgen_generator::workload::Source;
 
 use crate::frame::{Frame, Kind, Pool};
+use crate::target::flows::Flows;
 use crate::target::sparse::SparsePlace;
 use crate::transport::{Heads, SMALLER};
 
@@ -154,6 +156,21 @@ pub trait Endpoint: Send {
         Vec::new()
     }
 
+    /// Frames that it keeps.
+    fn held(&self) -> usize {
+        0
+    }
+
+    /// By worker: whole sums that came back to it; empty where none do.
+    fn answers(&self) -> &[Answers] {
+        &[]
+    }
+
+    /// Does it answer every message with its whole sum?
+    fn answers_all(&self) -> bool {
+        false
+    }
+
     /// Elements that did not fit an integer when they were scaled.
     fn clipped(&self) -> u64 {
         0
@@ -231,6 +248,8 @@ pub struct Facts {
     pub host_of: Arc<Vec<NodeId>>,
     /// The server's node.
     pub server: NodeId,
+    /// The flows of a plan, where devices go by one.
+    pub flows: Option<Arc<Flows>>,
     /// Standby switches and their controller, where there are any.
     pub standby: Option<Standby>,
     /// Fill in UDP checksums?

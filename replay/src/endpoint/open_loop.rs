@@ -2,15 +2,18 @@
 
 use pktgen_generator::Result;
 use pktgen_generator::config::Section;
+use pktgen_generator::record::Answers;
 use pktgen_generator::registry::Named;
 use pktgen_generator::time::Time;
 use pktgen_generator::topology::NodeId;
-use pktgen_generator::wire::olaf::is_ack;
+use pktgen_generator::wire::frame::{target_ip, worker_of};
+use pktgen_generator::wire::olaf::{FLAG_RESULT, Header, digest, is_ack, values};
 use pktgen_generator::workload::Source;
 
+use super::all_reduce::AllReduce;
 use super::sender::Sender;
 use super::{Endpoint, Facts, Host, WorkerKind};
-use crate::frame::{BURST, Frame, Pool};
+use crate::frame::{BURST, Frame, Kind, Pool};
 
 /// `workers = "open_loop"`.
 pub struct OpenLoopKind;
@@ -29,13 +32,50 @@ impl WorkerKind for OpenLoopKind {
         &[]
     }
 
+    fn server_keys(&self) -> &'static [&'static str] {
+        &["allreduce"]
+    }
+
+    fn server(&self, section: &mut Section, facts: &Facts) -> Result<Option<Box<dyn Endpoint>>> {
+        let answers = section.get("allreduce", false)?;
+        if answers { Ok(Some(Box::new(AllReduce::open(facts)?))) } else { Ok(None) }
+    }
+
     fn open(&self, _section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>> {
-        Ok(Box::new(OpenLoop { sender: Sender::new(facts, source) }))
+        Ok(Box::new(OpenLoop { sender: Sender::new(facts, source), answers: Vec::new(), sums: Vec::new(), unlike: 0 }))
     }
 }
 
 struct OpenLoop {
     sender: Sender,
+    /// Whole sums that came back, by worker.
+    answers: Vec<Answers>,
+    /// By cluster and message: the digest of the whole sum that the first worker got, and how many updates it is of.
+    sums: Vec<Vec<Option<(u64, u16)>>>,
+    /// Whole sums that differ from those that others got.
+    unlike: u64,
+}
+
+impl OpenLoop {
+    /// A whole sum came back to a worker; false if it is none.
+    fn answered(&mut self, frame: &Frame, pool: &Pool) -> bool {
+        let payload = pool.payload(frame);
+        let Some(header) = Header::parse_update(payload).filter(|header| header.flags & FLAG_RESULT != 0) else {
+            return false;
+        };
+        let workers = self.sender.host_of.len();
+        let Some(worker) = worker_of(target_ip(pool.frame(frame)), workers) else { return false };
+        self.answers.resize(workers, Answers::default());
+        self.answers[worker as usize].add(frame.t);
+        let (cluster, seq) = (usize::from(header.cluster), header.seq as usize);
+        self.sums.resize(self.sums.len().max(cluster + 1), Vec::new());
+        let of_cluster = &mut self.sums[cluster];
+        of_cluster.resize(of_cluster.len().max(seq + 1), None);
+        let own = (digest(values(payload, &header)), header.count);
+        let first = of_cluster[seq].get_or_insert(own);
+        self.unlike += u64::from(*first != own);
+        true
+    }
 }
 
 impl Endpoint for OpenLoop {
@@ -58,7 +98,7 @@ impl Endpoint for OpenLoop {
         for frame in burst {
             if is_ack(pool.payload(frame)) {
                 host.acks_received += 1;
-            } else {
+            } else if frame.kind != Kind::Result || !self.answered(frame, pool) {
                 host.foreign += 1;
             }
             pool.release(frame.buffer);
@@ -67,5 +107,13 @@ impl Endpoint for OpenLoop {
 
     fn failure(&self) -> Option<String> {
         self.sender.source.failure().map(str::to_owned)
+    }
+
+    fn unfinished(&self) -> Option<String> {
+        (self.unlike > 0).then(|| format!("{} whole sums differ from what other workers got", self.unlike))
+    }
+
+    fn answers(&self) -> &[Answers] {
+        &self.answers
     }
 }

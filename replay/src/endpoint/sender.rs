@@ -7,7 +7,7 @@ use pktgen_generator::record::{NO_CLUSTER, PacketId, Sent};
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::{NodeId, Population};
 use pktgen_generator::wire::build::Builder;
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, group_of, source_ip, target_ip, worker_of};
+use pktgen_generator::wire::frame::{HEAD, SERVER_IP, device_of, group_of, source_ip, target_ip, worker_of};
 use pktgen_generator::wire::olaf::{Ack, Header};
 use pktgen_generator::workload::{Source, Update};
 
@@ -71,13 +71,16 @@ impl Sender {
 
 /// What a frame with our headers is: an update of a worker, or an ACK of the server.
 pub(super) fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
-    let (header, kind, flow) = match worker_of(source_ip(bytes), facts.workers.len()) {
-        Some(_) => (Header::parse_update(&bytes[HEAD..])?, Kind::Update, facts.server),
-        None if source_ip(bytes) == SERVER_IP => {
+    let source = source_ip(bytes);
+    // Devices send sums of updates under their own address.
+    let of_workers = worker_of(source, facts.workers.len()).is_some() || device_of(source).is_some();
+    let (header, kind, flow) = match of_workers {
+        true => (Header::parse_update(&bytes[HEAD..])?, Kind::Update, facts.server),
+        false if source == SERVER_IP => {
             let header = Ack::parse(&bytes[HEAD..])?.header;
             (header, Kind::Control, *facts.host_of.get(header.worker as usize)?)
         }
-        None => return None,
+        false => return None,
     };
     Some(Identity { packet: header.packet(), worker: header.worker, cluster: header.cluster, flow, kind })
 }

@@ -150,6 +150,7 @@ impl Experiment {
             clusters: Vec::new(),
             part: None,
             training: None,
+            planned: None,
             goal: None,
             study: Some(study.to_owned()),
             findings,

@@ -3,15 +3,20 @@
 //! A device is a program (what happens to a packet) and, per output port, a queue discipline and a
 //! link. Programs and queues are registered in [`program`] and [`queue`]; [`port`] has the timing of a link in
 //! virtual time, [`books`] what a device writes down, [`chip`] how long a
-//! Trio chip takes, [`context`] what a program may do.
+//! Trio chip takes, [`context`] what a program may do; [`flows`], [`gather`] and [`sum`] are reducing along a plan, and
+//! [`meter`] what links carried.
 
 pub mod activity;
 pub mod books;
 pub mod chip;
 pub mod context;
+pub mod flows;
+pub mod gather;
 #[cfg(target_arch = "x86_64")]
 mod lanes;
+pub mod meter;
 pub mod port;
 pub mod program;
 pub mod queue;
 pub mod sparse;
+pub mod sum;

@@ -14,6 +14,7 @@ use pktgen_generator::wire::olaf::Status;
 
 use super::books::Books;
 use super::context::Outbox;
+use super::meter::Meter;
 use super::queue::Queue;
 use crate::frame::{Frame, Pool};
 
@@ -77,6 +78,8 @@ pub struct Port {
     /// When the transmission under way ends; [`NEVER`] if there is none.
     busy_until: Time,
     queue_locked: bool,
+    /// What the link carries, where that is measured.
+    pub meter: Option<Meter>,
 }
 
 impl Port {
@@ -103,6 +106,7 @@ impl Port {
             engine,
             busy_until: NEVER,
             queue_locked: false,
+            meter: None,
         }
     }
 
@@ -151,6 +155,9 @@ impl Port {
     #[inline]
     pub fn offer(&mut self, frame: Frame, pool: &mut Pool, books: &mut Books, out: &mut Outbox) {
         self.advance(frame.t, pool, books, out);
+        if let Some(meter) = &mut self.meter {
+            meter.offered(&frame);
+        }
         match &mut self.engine {
             None => {
                 self.queue.enqueue(&[frame], pool, books);
@@ -176,6 +183,9 @@ impl Port {
     /// A frame that goes around the queue on the same link, at `frame.t`.
     pub fn offer_around(&mut self, frame: Frame, pool: &mut Pool, books: &mut Books, out: &mut Outbox) {
         self.advance(frame.t, pool, books, out);
+        if let Some(meter) = &mut self.meter {
+            meter.offered(&frame);
+        }
         if self.bypass.len() >= self.bypass_slots {
             books.dropped(frame.t, &frame, Reason::BypassFull, None);
             pool.release(frame.buffer);
@@ -190,6 +200,9 @@ impl Port {
     #[inline]
     fn start(&mut self, now: Time, pool: &mut Pool, books: &mut Books, out: &mut Outbox) {
         if self.busy_until != NEVER {
+            if let Some(meter) = &mut self.meter {
+                meter.waiting((self.bypass.len() + self.queue.waiting()) as u64);
+            }
             return;
         }
         let frame = match self.bypass.pop_front() {
@@ -203,6 +216,9 @@ impl Port {
             },
         };
         books.passes(now, &frame, Action::Departed);
+        if let Some(meter) = &mut self.meter {
+            meter.carried(&frame);
+        }
         let bytes = u32::from(frame.len);
         let on_wire = self.wire.take(bytes);
         let service = self.service.as_mut().map_or(on_wire, |s| s.take(bytes));

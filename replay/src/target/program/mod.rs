@@ -3,6 +3,7 @@
 mod forward;
 mod libra;
 mod olaf;
+mod reduce;
 mod switchml;
 mod trio_ml;
 
@@ -15,6 +16,7 @@ use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::{NodeId, Population};
 
 use super::context::Context;
+use super::flows::NodeFlows;
 use super::sparse::{Adder, SparsePlace};
 use crate::frame::Frame;
 use crate::groups::{GroupPorts, JobPlace, Regroup};
@@ -52,6 +54,11 @@ pub trait Program: Send {
         None
     }
 
+    /// Frames that it keeps.
+    fn held(&self) -> usize {
+        0
+    }
+
     /// What it counted, for the manifest.
     fn counters(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
@@ -80,6 +87,8 @@ pub struct Place {
     pub sparse: Option<SparsePlace>,
     /// The devices that sum, the first of them at the beginning; each device of a network without standby.
     pub aggregators: Arc<Vec<NodeId>>,
+    /// What it does with the flows of a plan, where there is one.
+    pub flows: Option<Arc<NodeFlows>>,
     /// Bytes of the largest frame.
     pub frame_bytes: usize,
     /// Does time pass by itself? Models of a chip's time are for virtual time only.
@@ -100,6 +109,7 @@ impl Place {
             jobs: Arc::new(jobs),
             sparse: None,
             aggregators: Arc::default(),
+            flows: None,
             frame_bytes,
             real_time: false,
             udp_checksum: false,
@@ -124,10 +134,28 @@ pub trait ProgramKind: Named + Sync {
         None
     }
 
+    /// The queue that devices have if the experiment does not say.
+    fn queue(&self) -> &'static str {
+        "olaf"
+    }
+
+    /// Does it go by the flows of a plan?
+    fn needs_flows(&self) -> bool {
+        false
+    }
+
     /// Reads its keys from `[target]` and makes the program of one device.
     fn open(&self, section: &mut Section, place: Place) -> Result<Box<dyn Program>>;
 }
 
+pub use reduce::{AGGREGATORS, Names};
+
 /// Every program, by name.
-pub static PROGRAMS: &[&dyn ProgramKind] =
-    &[&forward::ForwardKind, &libra::LibraKind, &olaf::OlafKind, &switchml::SwitchMlKind, &trio_ml::TrioMlKind];
+pub static PROGRAMS: &[&dyn ProgramKind] = &[
+    &forward::ForwardKind,
+    &libra::LibraKind,
+    &olaf::OlafKind,
+    &reduce::ReduceKind,
+    &switchml::SwitchMlKind,
+    &trio_ml::TrioMlKind,
+];

@@ -62,7 +62,9 @@ pub struct Fifo {
 impl Fifo {
     /// With `slots` slots; `hold` says whether the frame in transmission keeps its slot.
     pub fn new(slots: u32, hold: bool) -> Self {
-        Fifo { frames: VecDeque::with_capacity(slots as usize), slots: slots as usize, hold, locked: false }
+        // Long ones grow when they are used: a network may have thousands.
+        let begin = (slots as usize).min(1024);
+        Fifo { frames: VecDeque::with_capacity(begin), slots: slots as usize, hold, locked: false }
     }
 
     fn occupancy(&self) -> usize {

@@ -46,6 +46,7 @@ pub(super) fn open(
         host_of: Arc::new((1..=workers.len() as u16).collect()),
         workers: Arc::new(workers),
         server: 0,
+        flows: None,
         standby: None,
         udp_checksum: false,
         seed: Seed(1),

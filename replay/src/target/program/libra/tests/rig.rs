@@ -64,6 +64,7 @@ pub fn place(jobs: u16, workers: u32) -> Place {
             max_recirculations: 1,
         }),
         aggregators: Arc::new(vec![0]),
+        flows: None,
         frame_bytes: HOT_FRAME_MAX,
         real_time: false,
         udp_checksum: false,

@@ -1,0 +1,125 @@
+//! Runs that carry out a plan: what links carried beside what the plan says, φ, and how fast whole sums came back.
+//!
+//! A round is one message of every worker. Of links the manifest has what they carried and what the plan promised; both
+//! are whole numbers, so a promise is kept or it is not.
+
+use pktgen_generator::Result;
+use pktgen_generator::record::{Answers, LinkLoad, Planned};
+use pktgen_generator::registry::Named;
+
+use super::Metric;
+use crate::analyze::Analysis;
+use crate::line::{Line, SHARE};
+
+/// See the module.
+pub(super) struct Plan;
+
+const KEYS: [&str; 7] =
+    ["links_unlike_plan", "phi", "phi_planned", "allreduce_rate", "rate_planned", "link_load_max", "queue_max"];
+const BPS: &str = "bit/s";
+
+impl Named for Plan {
+    fn name(&self) -> &'static str {
+        "plan"
+    }
+
+    fn about(&self) -> &'static str {
+        "runs along a plan: messages per link and φ against its promise, AllReduce rate, load and queue of links"
+    }
+}
+
+impl Metric for Plan {
+    fn keys(&self) -> Vec<String> {
+        KEYS.map(str::to_owned).to_vec()
+    }
+
+    fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
+        let Some(planned) = &run.manifest.planned else { return Ok(()) };
+        let (plan, loads) = (&planned.plan, &run.manifest.counters.links);
+        // In real time nobody counts what links carry.
+        if loads.len() != plan.links.len() {
+            return Ok(());
+        }
+        let carried: Vec<[u64; 2]> = loads.iter().map(|load| load.map(|way| way.messages)).collect();
+        let rounds = rounds(run);
+        let expected = expected(planned, &run.manifest.clusters, &rounds);
+        let unlike = carried.iter().zip(&expected).filter(|(is, should)| is != should).count();
+        out.push(Line::new("links_unlike_plan", "links", unlike as f64));
+        let alike = rounds.iter().flatten().all(|own| Some(own) == rounds.iter().flatten().next());
+        let rounds = rounds.iter().flatten().next().copied().filter(|rounds| alike && *rounds > 0);
+        if plan.links.iter().any(|link| link.cost.is_some()) {
+            let ways = if planned.allreduce { 2.0 } else { 1.0 };
+            out.push(Line::new("phi", "cost", rounds.map(|n| plan.utilisation_of(&carried) / n as f64)));
+            out.push(Line::new("phi_planned", "cost", ways * plan.phi.unwrap_or_else(|| plan.utilisation())));
+        }
+        if planned.allreduce {
+            out.push(Line::new("allreduce_rate", BPS, allreduce_bps(&run.manifest.counters.answers, planned)));
+        }
+        if let Some(rate) = plan.rate_bps {
+            out.push(Line::new("rate_planned", BPS, rate as f64));
+        }
+        out.push(Line::new("link_load_max", SHARE, load_max(planned, loads)));
+        let queue = loads.iter().flatten().map(|way| way.queue_max).max().unwrap_or(0);
+        out.push(Line::new("queue_max", "frames", queue as f64));
+        links(planned, &carried, out);
+        Ok(())
+    }
+}
+
+/// Of each cluster, how many messages all of its workers generated; none of one without workers.
+fn rounds(run: &Analysis) -> Vec<Option<u64>> {
+    let mut rounds: Vec<Option<u64>> = Vec::new();
+    for (cluster, balance) in run.manifest.clusters.iter().zip(&run.manifest.balance_by_worker) {
+        let cluster = usize::from(*cluster);
+        if cluster == usize::from(pktgen_generator::record::NO_CLUSTER) {
+            continue;
+        }
+        rounds.resize(rounds.len().max(cluster + 1), None);
+        let own = rounds[cluster].unwrap_or(u64::MAX);
+        rounds[cluster] = Some(own.min(balance.generated));
+    }
+    rounds
+}
+
+/// What the plan says that links carry: as many rounds as there were, and as much back if the server answers.
+fn expected(planned: &Planned, cluster_of: &[u16], rounds: &[Option<u64>]) -> Vec<[u64; 2]> {
+    let clusters = planned.plan.clusters(cluster_of);
+    let times = |flow: usize| {
+        let of = clusters[flow].iter().filter_map(|cluster| rounds.get(usize::from(*cluster)).copied().flatten());
+        of.sum()
+    };
+    let mut messages = planned.plan.messages_of(times);
+    if planned.allreduce {
+        messages.iter_mut().for_each(|[up, down]| (*up, *down) = (*up + *down, *up + *down));
+    }
+    messages
+}
+
+/// Wire bits of messages by time, at the worker where they came slowest, between its first and its last.
+fn allreduce_bps(answers: &[Answers], planned: &Planned) -> Option<f64> {
+    let rate = |own: &Answers| {
+        let (gaps, ps) = (own.messages.checked_sub(1)?, own.last_ps - own.first_ps);
+        (gaps > 0 && ps > 0).then(|| gaps as f64 * planned.message_bits as f64 * 1e12 / ps as f64)
+    };
+    // One that got nothing has no rate, and so has the run.
+    let rates: Option<Vec<f64>> = answers.iter().map(rate).collect();
+    rates?.into_iter().min_by(f64::total_cmp)
+}
+
+/// The highest share of its capacity that a link was asked to carry; above 1 it could not.
+fn load_max(planned: &Planned, loads: &[[LinkLoad; 2]]) -> Option<f64> {
+    let links = planned.plan.links.iter().zip(loads);
+    let shares = links.flat_map(|(link, ways)| ways.map(|way| Some(way.offered_bps()? / link.rate_bps as f64)));
+    shares.flatten().max_by(f64::total_cmp)
+}
+
+fn links(planned: &Planned, carried: &[[u64; 2]], out: &mut Vec<Line>) {
+    let plan = &planned.plan;
+    for (i, (link, messages)) in plan.links.iter().zip(carried).enumerate() {
+        let [from, to] = [link.from, link.to].map(|end| plan.nodes.get(end).map_or("?", |node| node.name.as_str()));
+        for (direction, n) in ["up", "down"].into_iter().zip(messages) {
+            let line = Line::new("link_messages", "messages", *n as f64).with("id", i as u64);
+            out.push(line.with("link", format!("{from} {to}")).with("direction", direction));
+        }
+    }
+}

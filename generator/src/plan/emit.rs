@@ -1,0 +1,154 @@
+//! The experiment that carries a plan out: `pktgen place … --emit EXPERIMENT.toml`.
+
+use std::path::Path;
+
+use super::{Plan, PlanRole};
+use crate::time::SECOND;
+use crate::units::{Rate, Span};
+use crate::wire::frame::FRAME_MAX;
+use crate::wire::olaf::FRAME_MIN;
+use crate::{Error, Result};
+
+/// Bytes on an Ethernet link beside a frame: FCS, preamble, gap.
+const BESIDE: u64 = 24;
+
+/// How a plan is carried out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Emission {
+    /// Name of the experiment.
+    pub name: String,
+    /// Bytes of a frame, which is one message.
+    pub bytes: u32,
+    /// Messages of each worker.
+    pub messages: u32,
+    /// How fast they follow each other, as a multiple of the rate that the plan promises. At a plan without a rate it means
+    /// nothing: all messages of a worker are generated at once.
+    pub factor: f64,
+    /// Does the server answer with the whole sums?
+    pub allreduce: bool,
+}
+
+impl Emission {
+    /// What shows that `plan` keeps its promise: one message of each worker where that is φ, a stream of messages and the
+    /// way back where it is a rate.
+    pub fn of(plan: &Plan, name: &str) -> Emission {
+        let rated = plan.rate_bps.is_some();
+        let (bytes, messages) = if rated { (1500, 2000) } else { (256, 1) };
+        Emission { name: name.to_owned(), bytes, messages, factor: 1.0, allreduce: rated }
+    }
+}
+
+/// The text of an experiment that carries out `plan`, which is read from the file `plan_file`, relative to the experiment.
+pub fn emit(plan: &Plan, plan_file: &str, emission: &Emission) -> Result<String> {
+    plan.check().map_err(|why| Error::config(format!("the plan cannot be carried out: {why}")))?;
+    let workers = plan.hosts().len();
+    let Emission { name, bytes, messages, factor, allreduce } = emission;
+    if !(FRAME_MIN..=FRAME_MAX).contains(&(*bytes as usize)) || *messages == 0 || !(*factor > 0.0 && *factor <= 1e6) {
+        return Err(Error::config(format!(
+            "{bytes} bytes, {messages} messages, {factor} times the rate: a message has {FRAME_MIN} to {FRAME_MAX} bytes, there is \
+             at least one, and the factor is above 0 and at most 1e6"
+        )));
+    }
+    let period = Span::from_ps(period_ps(plan, *bytes, *factor));
+    let metrics: &[&str] = match plan.rate_bps {
+        Some(_) => &["links_unlike_plan", "allreduce_rate", "rate_planned", "link_load_max", "queue_max"],
+        None => &["links_unlike_plan", "phi", "phi_planned"],
+    };
+    let about = about(plan);
+    let [name, about, plan_file] = [name, &about, plan_file].map(quoted);
+    Ok(format!(
+        "name = {name}\nabout = {about}\n\n\
+         [workload]\nkind = \"rl\"\nclusters = 1\nworkers_per_cluster = {workers}\nupdates = {messages}\nbytes = \"{bytes}B\"\n\n\
+         [schedule]\nkind = \"constant\"\nperiod = \"{period}\"\nphase = \"zero\"\n\n\
+         [topology]\nkind = \"plan\"\nfile = {plan_file}\noverhead = \"{BESIDE}B\"\n\n\
+         [target]\nprogram = \"reduce\"\nqueue = \"fifo\"\nslots = {}\n\n\
+         [endpoint]\nworkers = \"open_loop\"\nallreduce = {allreduce}\nacknowledge = false\n\n\
+         [report]\nmetrics = {metrics:?}\n",
+        1 << 20
+    ))
+}
+
+/// Writes the experiment to `path` and the plan beside it, as `NAME.plan.json`. Whatever stood there is replaced.
+pub fn write(plan: &Plan, path: &Path, emission: &Emission) -> Result<()> {
+    let beside = path.with_extension("plan.json");
+    let file = beside.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
+        Error::config(format!("{}: an experiment is written to a file whose name is text", path.display()))
+    })?;
+    let text = emit(plan, file, emission)?;
+    let mut json = serde_json::to_string_pretty(plan).map_err(|e| Error::data(&beside, e.to_string()))?;
+    json.push('\n');
+    std::fs::write(&beside, json).map_err(Error::io("write", &beside))?;
+    std::fs::write(path, text).map_err(Error::io("write", path))
+}
+
+/// Between two messages of a worker: what one lasts at the plan's rate, counted in wire bits (ATRO §III-B counts what
+/// links carry), rounded up so that no link is asked for more than it has.
+fn period_ps(plan: &Plan, bytes: u32, factor: f64) -> i64 {
+    let Some(rate_bps) = plan.rate_bps.filter(|rate| *rate > 0) else { return 1 };
+    let bits = (u64::from(bytes) + BESIDE) as f64 * 8.0;
+    ((bits * SECOND as f64 / (rate_bps as f64 * factor)).ceil() as i64).max(1)
+}
+
+fn about(plan: &Plan) -> String {
+    let of = |role| plan.nodes.iter().filter(|node| node.role == role).count();
+    let (sums, plain) = (of(PlanRole::Aggregator), of(PlanRole::Common));
+    let promise = match (plan.rate_bps, plan.phi) {
+        (Some(rate), _) => format!("AllReduce at {}", Rate::from_bps(rate)),
+        (None, Some(phi)) => format!("a network utilisation of {phi}"),
+        (None, None) => "what each link carries".to_owned(),
+    };
+    format!("the plan of {} ({sums} switches aggregate, {plain} forward), which promises {promise}", plan.placer)
+}
+
+/// A text as TOML has it.
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::star;
+    use super::*;
+    use crate::config::Document;
+
+    #[test]
+    fn the_text_is_an_experiment_and_the_period_is_that_of_the_rate() {
+        let mut plan = star();
+        let slow = emit(&plan, "p.json", &Emission::of(&plan, "a \"b\"")).unwrap();
+        assert!(slow.contains("allreduce = false") && slow.contains("period = \"1ps\""), "{slow}");
+        plan.rate_bps = Some(50_000_000_000);
+        let fast = Emission::of(&plan, "fast");
+        // 1,524 bytes at 50 Gbit/s.
+        assert_eq!(period_ps(&plan, fast.bytes, 1.0), 243_840);
+        assert_eq!(period_ps(&plan, fast.bytes, 1.02), 239_059);
+        for text in [slow, emit(&plan, "p.json", &fast).unwrap()] {
+            Document::parse(&text, "emitted.toml").unwrap();
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_carried_out_is_refused() {
+        let plan = star();
+        for (emission, part) in [
+            (Emission { bytes: 10, ..Emission::of(&plan, "x") }, "10 bytes"),
+            (Emission { messages: 0, ..Emission::of(&plan, "x") }, "0 messages"),
+            (Emission { factor: 0.0, ..Emission::of(&plan, "x") }, "factor"),
+        ] {
+            let message = emit(&plan, "p.json", &emission).unwrap_err().to_string();
+            assert!(message.contains(part), "{message}");
+        }
+        let broken = Plan { flows: Vec::new(), ..plan };
+        assert!(
+            emit(&broken, "p.json", &Emission::of(&broken, "x")).unwrap_err().to_string().contains("sends 0 flows")
+        );
+    }
+
+    #[test]
+    fn the_plan_is_written_beside_the_experiment() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("small.toml");
+        write(&star(), &path, &Emission::of(&star(), "small")).unwrap();
+        assert_eq!(Plan::read(&folder.path().join("small.plan.json")).unwrap(), star());
+        assert!(std::fs::read_to_string(&path).unwrap().contains("\"small.plan.json\""));
+    }
+}

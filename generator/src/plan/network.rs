@@ -1,0 +1,112 @@
+//! The plan that a network has without a planner: its shortest ways to the server, along which switches aggregate.
+
+use std::collections::BTreeSet;
+
+use crate::topology::{Node, Role, Topology};
+use crate::{Error, Result};
+
+use super::{FlowSource, PLAN_VERSION, Plan, PlanFlow, PlanLink, PlanNode, PlanRole};
+
+impl Plan {
+    /// The plan of `topology`: the devices called `aggregators` sum what comes to them on the shortest ways to the server,
+    /// or every device if that is none. `ports` has the port towards the server by node, `takes_part` says which workers do.
+    pub fn of_network(
+        topology: &Topology,
+        ports: &[u16],
+        aggregators: Option<&[String]>,
+        takes_part: impl Fn(u32) -> bool,
+    ) -> Result<Plan> {
+        let sums = aggregating(topology, aggregators)?;
+        let mut ends = vec![Vec::new(); topology.nodes.len()];
+        for link in &topology.links {
+            ends[usize::from(link.from)].push(usize::from(link.to));
+        }
+        let next: Vec<Option<usize>> =
+            ends.iter().zip(ports).map(|(ends, port)| ends.get(usize::from(*port)).copied()).collect();
+        let mut plan = Plan {
+            version: PLAN_VERSION,
+            placer: "network".into(),
+            nodes: nodes(topology, &sums, &takes_part),
+            links: links(topology, &next),
+            flows: Vec::new(),
+            rate_bps: None,
+            phi: None,
+        };
+        let mut emits = vec![false; sums.len()];
+        for node in 0..plan.nodes.len() {
+            for worker in plan.nodes[node].workers.clone() {
+                let mut source = FlowSource::Worker(worker);
+                let mut from = node;
+                loop {
+                    let path = path(from, &next, &sums);
+                    let end = path.last().copied().unwrap_or(from);
+                    plan.flows.push(PlanFlow { source, path });
+                    if !sums[end] || std::mem::replace(&mut emits[end], true) {
+                        break;
+                    }
+                    (source, from) = (FlowSource::Aggregator(end), end);
+                }
+            }
+        }
+        Ok(plan)
+    }
+}
+
+/// Which nodes sum.
+fn aggregating(topology: &Topology, names: Option<&[String]>) -> Result<Vec<bool>> {
+    let is_device = |role: &Role| *role == Role::Device;
+    let Some(names) = names else {
+        return Ok(topology.nodes.iter().map(|node| is_device(&node.role)).collect());
+    };
+    let mut sums = vec![false; topology.nodes.len()];
+    for name in names {
+        match topology.find(name).map(usize::from).filter(|id| is_device(&topology.nodes[*id].role)) {
+            Some(id) => sums[id] = true,
+            None => {
+                return Err(Error::config(format!("target.aggregators: \"{name}\" is no device of the topology")));
+            }
+        }
+    }
+    Ok(sums)
+}
+
+fn nodes(topology: &Topology, sums: &[bool], takes_part: &impl Fn(u32) -> bool) -> Vec<PlanNode> {
+    let node = |(node, sums): (&Node, &bool)| {
+        let (role, workers) = match &node.role {
+            Role::Host(workers) => {
+                (PlanRole::Host, workers.iter().copied().filter(|worker| takes_part(*worker)).collect())
+            }
+            Role::Server => (PlanRole::Server, Vec::new()),
+            Role::Controller => (PlanRole::Host, Vec::new()),
+            Role::Device if *sums => (PlanRole::Aggregator, Vec::new()),
+            Role::Device => (PlanRole::Common, Vec::new()),
+        };
+        PlanNode { name: node.name.clone(), role, workers }
+    };
+    topology.nodes.iter().zip(sums).map(node).collect()
+}
+
+/// Each cable once, the end nearer to the workers first where a shortest way runs along it.
+fn links(topology: &Topology, next: &[Option<usize>]) -> Vec<PlanLink> {
+    let ends = topology.links.iter().map(|link| (usize::from(link.from), usize::from(link.to), link.rate.bps()));
+    let leads = |from: usize, to: usize| next[from] == Some(to);
+    let kept = ends.filter(|(from, to, _)| leads(*from, *to) || (from < to && !leads(*to, *from)));
+    // Of several between the same two nodes the first is taken, as routes do.
+    let mut seen = BTreeSet::new();
+    let kept = kept.filter(|(from, to, _)| seen.insert((*from, *to)));
+    kept.map(|(from, to, rate_bps)| PlanLink { from, to, rate_bps, cost: None }).collect()
+}
+
+/// From `node` to the first one on its way that sums, or to the server.
+fn path(node: usize, next: &[Option<usize>], sums: &[bool]) -> Vec<usize> {
+    let mut path = vec![node];
+    let mut at = node;
+    while let Some(to) = next[at] {
+        path.push(to);
+        at = to;
+        if sums[to] {
+            break;
+        }
+    }
+    path
+}

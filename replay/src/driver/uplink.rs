@@ -1,0 +1,48 @@
+//! The network interface of a host or server in virtual time.
+
+use pktgen_generator::time::{HORIZON, Serialiser, Time};
+use pktgen_generator::topology::Link;
+
+use crate::frame::Frame;
+use crate::target::meter::Meter;
+
+/// An unlimited queue before the one link of a host or server.
+pub(super) struct Uplink {
+    /// The link, as an index into the topology's.
+    pub(super) link: u32,
+    wire: Serialiser,
+    delay: Time,
+    /// When the link has carried all that was sent.
+    pub(super) free_at: Time,
+    /// What the link carries, where that is measured.
+    pub(super) meter: Option<Meter>,
+}
+
+impl Uplink {
+    /// Before `link`, which is number `index` of the topology.
+    pub(super) fn new(index: u32, link: &Link, metered: bool) -> Self {
+        Uplink {
+            link: index,
+            wire: Serialiser::new(link.rate, link.overhead),
+            delay: link.delay,
+            free_at: 0,
+            meter: metered.then(|| Meter::new(link.overhead)),
+        }
+    }
+
+    /// `frame` goes on the link; returns when it leaves, and when it arrives.
+    #[inline]
+    pub(super) fn send(&mut self, frame: &Frame) -> (Time, Time) {
+        let leaves = self.free_at.max(frame.t);
+        let lasts = self.wire.take(u32::from(frame.len));
+        if let Some(meter) = &mut self.meter {
+            meter.offered(frame);
+            meter.carried(frame);
+            // Those that wait are counted by the time that this one takes: nothing else is known of them any more.
+            meter.waiting(((leaves - frame.t) as u64).div_ceil(lasts.max(1) as u64));
+        }
+        // Held at twice the horizon, where the run has long been stopped, so that nothing wraps.
+        self.free_at = (leaves + lasts).min(2 * HORIZON);
+        (leaves, self.free_at + self.delay)
+    }
+}

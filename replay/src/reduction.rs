@@ -1,0 +1,57 @@
+//! Along which plan devices reduce: that of the topology or, where it has none, the one that its shortest ways are.
+
+use std::sync::Arc;
+
+use pktgen_generator::config::{Document, FromValue, Value};
+use pktgen_generator::plan::Plan;
+use pktgen_generator::record::{NO_CLUSTER, Planned};
+use pktgen_generator::topology::{NO_PORT, Population, Topology};
+use pktgen_generator::{Error, Result};
+
+use crate::target::flows::Flows;
+use crate::target::program::{AGGREGATORS, Names, PROGRAMS};
+
+/// The flows of a run whose devices go by a plan; none of any other.
+pub(crate) fn flows(document: &Document, topology: &Topology, workers: &Population) -> Result<Option<Arc<Flows>>> {
+    let Some(Value::Text(name)) = document.get("target.program") else { return Ok(None) };
+    if !PROGRAMS.iter().any(|program| program.name() == name && program.needs_flows()) {
+        return Ok(None);
+    }
+    if !workers.moves.is_empty() {
+        return Err(Error::config(format!(
+            "target.program = \"{name}\": its plan is that of the beginning, and workers change their clusters; leave out \
+             workload.moves"
+        )));
+    }
+    let aggregators = document.get(&format!("target.{AGGREGATORS}")).map(Names::from_value).transpose();
+    let aggregators = aggregators.map_err(|why| Error::config(format!("target.{AGGREGATORS}: {why}")))?;
+    let plan = match (&topology.plan, aggregators) {
+        (Some(_), Some(_)) => {
+            return Err(Error::config(format!(
+                "target.{AGGREGATORS}: the plan of the topology says which switches aggregate; leave it out"
+            )));
+        }
+        (Some(plan), None) => plan.clone(),
+        (None, aggregators) => Arc::new(of_network(topology, workers, aggregators)?),
+    };
+    Ok(Some(Arc::new(Flows::new(plan, topology, &workers.cluster_of))))
+}
+
+fn of_network(topology: &Topology, workers: &Population, aggregators: Option<Names>) -> Result<Plan> {
+    let Some(server) = topology.servers().next() else {
+        return Err(Error::config(
+            "target.program = \"reduce\": sums go to a server, and this topology has none; use another topology.kind",
+        ));
+    };
+    let ports: Vec<u16> =
+        topology.routes().iter().map(|ports| ports.get(usize::from(server)).copied().unwrap_or(NO_PORT)).collect();
+    let takes_part =
+        |worker: u32| workers.cluster_of.get(worker as usize).is_some_and(|cluster| *cluster != NO_CLUSTER);
+    Plan::of_network(topology, &ports, aggregators.as_ref().map(|names| names.0.as_slice()), takes_part)
+}
+
+/// What the manifest says of the plan: messages are frames of `bytes`.
+pub(crate) fn planned(flows: &Flows, topology: &Topology, bytes: usize, allreduce: bool) -> Planned {
+    let overhead = topology.links.iter().map(|link| link.overhead.bits()).max().unwrap_or(0);
+    Planned { plan: flows.plan.as_ref().clone(), allreduce, message_bits: bytes as u64 * 8 + overhead }
+}

@@ -1,0 +1,227 @@
+//! What each node does with the flows of a plan: which way they go, and which it takes.
+//!
+//! A flow is known by who emits it, and a frame says that by its source address: of a worker, or of a device. So data of one
+//! worker may pass a switch twice, once on its own and once within a sum. On the way back the destination says it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pktgen_generator::plan::{FlowSource, Plan};
+use pktgen_generator::topology::{NO_PORT, NodeId, Topology};
+use pktgen_generator::wire::frame::{Ip, device_ip, device_of, worker_ip, worker_of};
+
+/// Nothing is known of a flow.
+const NOTHING: u32 = u32::MAX;
+
+/// Numbers by id, from the lowest id that has one to the highest.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Span {
+    first: u32,
+    numbers: Vec<u32>,
+}
+
+impl Span {
+    fn of(pairs: &[(u32, u32)]) -> Span {
+        let ids = || pairs.iter().map(|(id, _)| *id);
+        let (Some(first), Some(last)) = (ids().min(), ids().max()) else { return Span::default() };
+        let mut numbers = vec![NOTHING; (last - first) as usize + 1];
+        for (id, number) in pairs {
+            numbers[(id - first) as usize] = *number;
+        }
+        Span { first, numbers }
+    }
+
+    #[inline]
+    fn get(&self, id: u32) -> Option<u32> {
+        let number = self.numbers.get(id.wrapping_sub(self.first) as usize).copied()?;
+        (number != NOTHING).then_some(number)
+    }
+}
+
+/// Numbers by flow.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct ByFlow {
+    workers: Span,
+    devices: Span,
+}
+
+/// What a [`ByFlow`] is made of.
+#[derive(Default)]
+struct Pairs {
+    workers: Vec<(u32, u32)>,
+    devices: Vec<(u32, u32)>,
+}
+
+impl Pairs {
+    fn push(&mut self, source: FlowSource, number: u32) {
+        match source {
+            FlowSource::Worker(worker) => self.workers.push((worker, number)),
+            FlowSource::Aggregator(node) => self.devices.push((node as u32, number)),
+        }
+    }
+
+    fn table(&self) -> ByFlow {
+        ByFlow { workers: Span::of(&self.workers), devices: Span::of(&self.devices) }
+    }
+}
+
+impl ByFlow {
+    /// Of the flow whose source has this address.
+    #[inline]
+    fn get(&self, ip: Ip) -> Option<u32> {
+        match device_of(ip) {
+            Some(node) => self.devices.get(u32::from(node)),
+            None => self.workers.get(worker_of(ip, usize::MAX)?),
+        }
+    }
+}
+
+/// A flow that ends at a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Input {
+    /// Address of who emits it.
+    pub source: Ip,
+    /// The port towards it.
+    pub port: u16,
+}
+
+/// What one node does with flows.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeFlows {
+    up: ByFlow,
+    down: ByFlow,
+    taken: ByFlow,
+    inputs: Vec<Input>,
+    /// By cluster: the inputs that carry its messages.
+    members: Vec<Vec<u32>>,
+    /// The port that what it emits leaves by.
+    output: Option<u16>,
+}
+
+impl NodeFlows {
+    /// The port by which a flow from `source` goes on.
+    #[inline]
+    pub fn up(&self, source: Ip) -> u16 {
+        self.up.get(source).map_or(NO_PORT, |port| port as u16)
+    }
+
+    /// The port by which an answer to `target` goes on.
+    #[inline]
+    pub fn down(&self, target: Ip) -> u16 {
+        self.down.get(target).map_or(NO_PORT, |port| port as u16)
+    }
+
+    /// Which of the [`inputs`](Self::inputs) the flow from `source` is, if it ends here.
+    #[inline]
+    pub fn taken(&self, source: Ip) -> Option<u32> {
+        self.taken.get(source)
+    }
+
+    /// The flows that end here.
+    pub fn inputs(&self) -> &[Input] {
+        &self.inputs
+    }
+
+    /// The inputs that carry messages of `cluster`.
+    #[inline]
+    pub fn members(&self, cluster: u16) -> &[u32] {
+        self.members.get(usize::from(cluster)).map_or(&[], Vec::as_slice)
+    }
+
+    /// The port of what is emitted here.
+    pub fn output(&self) -> u16 {
+        self.output.unwrap_or(NO_PORT)
+    }
+}
+
+/// The flows of a run.
+#[derive(Debug, Clone)]
+pub struct Flows {
+    /// The plan.
+    pub plan: Arc<Plan>,
+    nodes: Vec<Arc<NodeFlows>>,
+    /// Of each link of the topology: the plan's link, and whether it is the way back.
+    links: Vec<Option<(u32, bool)>>,
+}
+
+/// What is known of a node while flows are followed.
+#[derive(Default)]
+struct Draft {
+    up: Pairs,
+    down: Pairs,
+    taken: Pairs,
+    known: NodeFlows,
+}
+
+impl Flows {
+    /// Follows the flows of `plan` through `topology`, whose nodes are the plan's. `cluster_of` is by worker.
+    pub fn new(plan: Arc<Plan>, topology: &Topology, cluster_of: &[u16]) -> Flows {
+        let ports = ports(topology);
+        let port = |from: usize, to: usize| ports[from].get(&to).copied().unwrap_or(NO_PORT);
+        let mut drafts: Vec<Draft> = plan.nodes.iter().map(|_| Draft::default()).collect();
+        let clusters = plan.clusters(cluster_of);
+        for (flow, clusters) in plan.flows.iter().zip(&clusters) {
+            let (source, path) = (flow.source, &flow.path);
+            for at in 1..path.len() {
+                let (before, here) = (path[at - 1], path[at]);
+                let back = port(here, before);
+                let draft = &mut drafts[here];
+                if let Some(next) = path.get(at + 1) {
+                    draft.up.push(source, u32::from(port(here, *next)));
+                    draft.down.push(source, u32::from(back));
+                    continue;
+                }
+                let input = draft.known.inputs.len() as u32;
+                draft.taken.push(source, input);
+                draft.known.inputs.push(Input { source: address(source), port: back });
+                for &cluster in clusters {
+                    let members = &mut draft.known.members;
+                    members.resize(members.len().max(usize::from(cluster) + 1), Vec::new());
+                    members[usize::from(cluster)].push(input);
+                }
+            }
+            if let (FlowSource::Aggregator(node), [first, second, ..]) = (source, &path[..]) {
+                drafts[node].known.output = Some(port(*first, *second));
+            }
+        }
+        let finish = |Draft { up, down, taken, known }: Draft| {
+            Arc::new(NodeFlows { up: up.table(), down: down.table(), taken: taken.table(), ..known })
+        };
+        let cables = plan.cables();
+        let link = |from: NodeId, to: NodeId| {
+            let (from, to) = (usize::from(from), usize::from(to));
+            cables.get(&(from, to)).map(|link| (*link as u32, plan.links[*link].from != from))
+        };
+        let links = topology.links.iter().map(|l| link(l.from, l.to)).collect();
+        Flows { nodes: drafts.into_iter().map(finish).collect(), links, plan }
+    }
+
+    /// What the node does.
+    pub fn at(&self, node: NodeId) -> Arc<NodeFlows> {
+        self.nodes.get(usize::from(node)).cloned().unwrap_or_default()
+    }
+
+    /// The plan's link that link `index` of the topology is a direction of, and whether it is the way back.
+    pub fn link(&self, index: u32) -> Option<(usize, bool)> {
+        self.links.get(index as usize).copied().flatten().map(|(link, back)| (link as usize, back))
+    }
+}
+
+fn address(source: FlowSource) -> Ip {
+    match source {
+        FlowSource::Worker(worker) => worker_ip(worker),
+        FlowSource::Aggregator(node) => device_ip(node as NodeId),
+    }
+}
+
+/// Of each node: the port towards each neighbour.
+fn ports(topology: &Topology) -> Vec<BTreeMap<usize, u16>> {
+    let mut ports = vec![BTreeMap::new(); topology.nodes.len()];
+    let mut next = vec![0u16; topology.nodes.len()];
+    for link in &topology.links {
+        let from = usize::from(link.from);
+        ports[from].entry(usize::from(link.to)).or_insert(next[from]);
+        next[from] += 1;
+    }
+    ports
+}

@@ -1,0 +1,47 @@
+//! Sums of updates in the memory of frames, as aggregators and the server that answers make them.
+
+use pktgen_generator::record::Reason;
+use pktgen_generator::wire::frame::HEAD;
+use pktgen_generator::wire::olaf::{FLAG_MERGED, FLAG_PARTIAL, Header, UPDATE_HEAD, add_values};
+
+use crate::frame::{Frame, Pool};
+
+/// A sum that waits for more. Its header is written when it leaves.
+#[derive(Debug, Clone, Copy)]
+pub struct Sum {
+    /// Its bytes; the packet is that of its newest member.
+    pub frame: Frame,
+    /// What it says.
+    pub header: Header,
+}
+
+impl Sum {
+    /// The header of a frame that can be summed: one with our fixed headers, and an update.
+    #[inline]
+    pub fn header_of(frame: &Frame, pool: &Pool) -> Option<Header> {
+        (usize::from(frame.head) == HEAD).then(|| Header::parse_update(pool.payload(frame)))?
+    }
+
+    /// Adds `frame`, whose header is `new`; says whether it is the newest member from now on. The rewards' mean is
+    /// weighted by counts. What does not fit is not added, and the sum says that it is a part.
+    #[inline]
+    pub fn add(&mut self, frame: &Frame, new: Header, pool: &mut Pool) -> Result<bool, Reason> {
+        let old = self.header;
+        let fits = if old.elements == new.elements { Ok(()) } else { Err(Reason::WrongCount) };
+        let count = fits.and_then(|()| old.count.checked_add(new.count).ok_or(Reason::CountFull));
+        let count = count.inspect_err(|_| self.header.flags |= FLAG_PARTIAL)?;
+        self.frame.buffer = pool.unshare(self.frame.buffer);
+        let bytes = usize::from(new.elements) * 4;
+        let (sum, part) = pool.payload_pair(&self.frame, frame);
+        add_values(&mut sum[UPDATE_HEAD..UPDATE_HEAD + bytes], &part[UPDATE_HEAD..UPDATE_HEAD + bytes]);
+        let newer = new.generation >= old.generation;
+        let newest = if newer { new } else { old };
+        let reward = (old.reward * f32::from(old.count) + new.reward * f32::from(new.count)) / f32::from(count);
+        self.header = Header { flags: old.flags | new.flags | FLAG_MERGED, count, reward, ..newest };
+        if newer {
+            self.frame.packet = frame.packet;
+            self.frame.worker = frame.worker;
+        }
+        Ok(newer)
+    }
+}
