@@ -26,6 +26,7 @@ mod index;
 pub mod line;
 pub mod metric;
 pub mod model;
+pub mod placement;
 pub mod plot;
 pub mod report;
 pub mod rounds;
