@@ -4,6 +4,7 @@
 //! figures of its paper. To add one: a new file here, its `mod` line and its entry in [`PLACERS`]. Called by the CLI's
 //! `place`, and by `replay` for experiments with a study.
 
+pub mod atro;
 pub mod picture;
 pub mod soar;
 

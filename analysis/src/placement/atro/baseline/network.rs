@@ -1,0 +1,163 @@
+//! The fixed networks of the comparison, and flows on them (ATRO §IV-A).
+
+use std::collections::BTreeMap;
+
+use pktgen_generator::seed::Stream;
+use rand::RngExt;
+use rand::seq::SliceRandom;
+
+/// Which network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Topology {
+    /// 10 leaves with 14 hosts each, 10 spines, full mesh.
+    LeafSpine,
+    /// 4 pods of 2 edges with 12 hosts each and 2 aggregation switches; 4 cores.
+    FatTree,
+}
+
+impl Topology {
+    /// Every one, by name.
+    pub const ALL: [(&'static str, Topology); 2] =
+        [("leaf_spine", Topology::LeafSpine), ("fat_tree", Topology::FatTree)];
+}
+
+/// Switches and links; racks are the first switches.
+#[derive(Debug, Clone)]
+pub struct Network {
+    racks: usize,
+    rack_hosts: usize,
+    neighbours: Vec<Vec<usize>>,
+    /// Hops between switches.
+    hops: Vec<Vec<u32>>,
+}
+
+impl Network {
+    /// The network of the paper's comparison.
+    pub fn of(topology: Topology) -> Self {
+        match topology {
+            Topology::LeafSpine => {
+                let links = (0..10).flat_map(|leaf| (10..20).map(move |spine| (leaf, spine)));
+                Network::new(10, 14, 20, links)
+            }
+            Topology::FatTree => {
+                let pods = (0..8).flat_map(|edge| (0..2).map(move |j| (edge, 8 + edge / 2 * 2 + j)));
+                let cores = (0..8).flat_map(|switch| (0..2).map(move |i| (8 + switch, 16 + switch % 2 * 2 + i)));
+                Network::new(8, 12, 20, pods.chain(cores))
+            }
+        }
+    }
+
+    fn new(racks: usize, rack_hosts: usize, switches: usize, links: impl Iterator<Item = (usize, usize)>) -> Self {
+        let mut neighbours = vec![Vec::new(); switches];
+        for (a, b) in links {
+            neighbours[a].push(b);
+            neighbours[b].push(a);
+        }
+        let hops = (0..switches).map(|from| distances(&neighbours, from)).collect();
+        Network { racks, rack_hosts, neighbours, hops }
+    }
+
+    /// Switches.
+    pub fn switches(&self) -> usize {
+        self.neighbours.len()
+    }
+
+    /// Switches with hosts: the first ones.
+    pub fn racks(&self) -> usize {
+        self.racks
+    }
+
+    /// Hosts of a rack.
+    pub fn rack_hosts(&self) -> usize {
+        self.rack_hosts
+    }
+
+    /// Hosts in all.
+    pub fn hosts(&self) -> usize {
+        self.racks * self.rack_hosts
+    }
+
+    /// Hops between two switches.
+    pub fn hops(&self, from: usize, to: usize) -> u32 {
+        self.hops[from][to]
+    }
+
+    /// Switches one hop nearer to another.
+    pub fn nearer(&self, from: usize, to: usize) -> impl Iterator<Item = usize> + '_ {
+        self.neighbours[from].iter().copied().filter(move |&next| self.hops(next, to) < self.hops(from, to))
+    }
+}
+
+fn distances(neighbours: &[Vec<usize>], from: usize) -> Vec<u32> {
+    let mut hops = vec![u32::MAX; neighbours.len()];
+    hops[from] = 0;
+    let mut queue = std::collections::VecDeque::from([from]);
+    while let Some(at) = queue.pop_front() {
+        for &next in &neighbours[at] {
+            if hops[next] == u32::MAX {
+                hops[next] = hops[at] + 1;
+                queue.push_back(next);
+            }
+        }
+    }
+    hops
+}
+
+/// Where workers and the server are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Hosts {
+    /// Workers of each rack.
+    pub workers: Vec<u64>,
+    /// The server's rack.
+    pub server: usize,
+}
+
+/// Workers and server on hosts of their own, at random.
+pub(super) fn draw_hosts(network: &Network, workers: usize, stream: &mut Stream) -> Hosts {
+    let mut hosts: Vec<usize> = (0..network.hosts()).map(|host| host / network.rack_hosts()).collect();
+    hosts.shuffle(stream);
+    let mut count = vec![0; network.racks()];
+    for rack in &hosts[1..=workers] {
+        count[*rack] += 1;
+    }
+    Hosts { workers: count, server: hosts[0] }
+}
+
+/// So many switches that aggregate, at random.
+pub(super) fn draw_aggregators(network: &Network, aggregators: usize, stream: &mut Stream) -> Vec<usize> {
+    let mut switches: Vec<usize> = (0..network.switches()).collect();
+    switches.shuffle(stream);
+    switches.truncate(aggregators);
+    switches.sort_unstable();
+    switches
+}
+
+/// Flows on links between switches, and on the server's link.
+#[derive(Debug, Default)]
+pub(super) struct Load {
+    links: BTreeMap<(usize, usize), u64>,
+    server: u64,
+}
+
+impl Load {
+    /// A flow along one of the shortest ways, at random.
+    pub fn send(&mut self, network: &Network, from: usize, to: usize, stream: &mut Stream) {
+        let mut at = from;
+        while at != to {
+            let ways = network.nearer(at, to).count();
+            let Some(next) = network.nearer(at, to).nth(stream.random_range(0..ways.max(1))) else { return };
+            *self.links.entry((at.min(next), at.max(next))).or_insert(0) += 1;
+            at = next;
+        }
+    }
+
+    /// A flow into the server.
+    pub fn enter_server(&mut self) {
+        self.server += 1;
+    }
+
+    /// Flows on the busiest link; a worker's own link has one.
+    pub fn busiest(&self) -> u64 {
+        self.links.values().copied().max().unwrap_or(0).max(self.server).max(1)
+    }
+}

@@ -1,0 +1,65 @@
+//! What there is: switches, how many of them aggregate, their ports, layers, and links.
+
+use pktgen_generator::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// A reconfigurable cluster (ATRO §III-A): every switch and host is linked to an optical device that joins any two ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Cluster {
+    /// Switches, those that aggregate included.
+    pub switches: u64,
+    /// Switches that aggregate.
+    pub aggregators: u64,
+    /// Ports of each switch (η of equation 7); a host has one.
+    pub ports: u64,
+    /// Layers, L of equation 18.
+    pub layers: u64,
+    /// Line rate of every link, both directions together (equation 14).
+    pub capacity_bps: u64,
+}
+
+/// More switches or ports than this are a mistake, and would fill the memory.
+pub const SIZE_MAX: u64 = 1_000_000;
+
+impl Cluster {
+    /// Refuses what is no cluster, naming what to change.
+    pub fn check(&self) -> Result<()> {
+        let range = |name: &str, value: u64, least: u64, most: u64| {
+            if (least..=most).contains(&value) {
+                return Ok(());
+            }
+            let direction = if value < least { "more" } else { "fewer" };
+            Err(Error::config(format!("{name}: {value} is not from {least} to {most}; give {direction}")))
+        };
+        range("switches", self.switches, 1, SIZE_MAX)?;
+        range("ports", self.ports, 2, SIZE_MAX)?;
+        range("layers", self.layers, 1, SIZE_MAX)?;
+        range("capacity in bit/s", self.capacity_bps, 1, u64::MAX)?;
+        if self.aggregators > self.switches {
+            return Err(Error::config(format!(
+                "aggregators: {} is not from 0 to {}, the number of switches; give fewer aggregators or more switches",
+                self.aggregators, self.switches
+            )));
+        }
+        Ok(())
+    }
+
+    /// Switches that only forward.
+    pub fn commons(&self) -> u64 {
+        self.switches - self.aggregators.min(self.switches)
+    }
+
+    /// Switches of a full tree of so many layers: 1 + q + q² + …, with q = ports − 1.
+    pub fn tree(&self, layers: u64) -> u64 {
+        let q = self.ports.saturating_sub(1);
+        let (mut sum, mut level) = (0u64, 1u64);
+        for _ in 0..layers.min(SIZE_MAX) {
+            sum = sum.saturating_add(level);
+            level = level.saturating_mul(q);
+            if sum > 2 * SIZE_MAX {
+                break;
+            }
+        }
+        sum
+    }
+}

@@ -1,0 +1,107 @@
+//! Maximum flow in whole numbers (Dinic), for links, routes and the baseline ARO.
+
+/// A network under construction, then a flow in it.
+pub(super) struct Network {
+    edges: Vec<Vec<u32>>,
+    to: Vec<u32>,
+    left: Vec<u64>,
+}
+
+impl Network {
+    /// A network of `nodes` nodes.
+    pub fn new(nodes: usize) -> Self {
+        Network { edges: vec![Vec::new(); nodes], to: Vec::new(), left: Vec::new() }
+    }
+
+    /// Adds an edge; its number is for [`Self::flow`] and [`Self::widen`].
+    pub fn add(&mut self, from: usize, to: usize, capacity: u64) -> usize {
+        let edge = self.to.len();
+        self.edges[from].push(edge as u32);
+        self.edges[to].push(edge as u32 + 1);
+        self.to.extend([to as u32, from as u32]);
+        self.left.extend([capacity, 0]);
+        edge
+    }
+
+    /// Makes an edge wider.
+    pub fn widen(&mut self, edge: usize, by: u64) {
+        self.left[edge] += by;
+    }
+
+    /// What runs along an edge.
+    pub fn flow(&self, edge: usize) -> u64 {
+        self.left[edge + 1]
+    }
+
+    /// Sends as much more as possible; what leaves the source already is never taken back.
+    pub fn run(&mut self, source: usize, sink: usize) -> u64 {
+        let mut sent = 0;
+        loop {
+            let levels = self.levels(source);
+            if levels[sink] == u32::MAX {
+                return sent;
+            }
+            let mut next = vec![0; self.edges.len()];
+            loop {
+                let more = self.push(source, sink, u64::MAX, &levels, &mut next);
+                if more == 0 {
+                    break;
+                }
+                sent += more;
+            }
+        }
+    }
+
+    fn levels(&self, source: usize) -> Vec<u32> {
+        let mut levels = vec![u32::MAX; self.edges.len()];
+        levels[source] = 0;
+        let mut queue = std::collections::VecDeque::from([source]);
+        while let Some(node) = queue.pop_front() {
+            for &edge in &self.edges[node] {
+                let to = self.to[edge as usize] as usize;
+                if self.left[edge as usize] > 0 && levels[to] == u32::MAX {
+                    levels[to] = levels[node] + 1;
+                    queue.push_back(to);
+                }
+            }
+        }
+        levels
+    }
+
+    fn push(&mut self, node: usize, sink: usize, most: u64, levels: &[u32], next: &mut [usize]) -> u64 {
+        if node == sink {
+            return most;
+        }
+        while let Some(&edge) = self.edges[node].get(next[node]) {
+            let (edge, to) = (edge as usize, self.to[edge as usize] as usize);
+            if self.left[edge] > 0 && levels[to] == levels[node] + 1 {
+                let sent = self.push(to, sink, most.min(self.left[edge]), levels, next);
+                if sent > 0 {
+                    self.left[edge] -= sent;
+                    self.left[edge ^ 1] += sent;
+                    return sent;
+                }
+            }
+            next[node] += 1;
+        }
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_is_the_smallest_cut_and_never_leaves_what_it_has() {
+        let mut network = Network::new(4);
+        let (first, second) = (network.add(0, 1, 3), network.add(0, 2, 0));
+        network.add(1, 2, 2);
+        network.add(1, 3, 1);
+        let last = network.add(2, 3, 2);
+        assert_eq!(network.run(0, 3), 3);
+        network.widen(second, 5);
+        assert_eq!(network.run(0, 3), 0);
+        assert_eq!((network.flow(first), network.flow(second), network.flow(last)), (3, 0, 2));
+    }
+}

@@ -1,0 +1,32 @@
+//! Requests that no wiring meets, explained.
+
+use pktgen_generator::{Error, Result};
+
+use super::cluster::{Cluster, SIZE_MAX};
+use super::criterion::most_workers;
+
+/// Refuses so many workers if they do not fit with any number of flows per link.
+pub(super) fn check(cluster: &Cluster, workers: u64) -> Result<()> {
+    cluster.check()?;
+    if !(1..=SIZE_MAX).contains(&workers) {
+        return Err(Error::config(format!("workers: {workers} is not from 1 to {SIZE_MAX}; give another number")));
+    }
+    let most = |cluster: &Cluster| most_workers(cluster, workers).workers;
+    if most(cluster) >= workers {
+        return Ok(());
+    }
+    let deep = Cluster { layers: cluster.switches, ..*cluster };
+    let why = if most(&deep) >= workers {
+        let layers = (cluster.layers..=deep.layers).find(|&layers| most(&Cluster { layers, ..*cluster }) >= workers);
+        let remedy = layers.map_or(String::new(), |layers| format!("; {layers} layers are enough"));
+        format!("layers: {} are too few for {workers} workers{remedy}: raise them", cluster.layers)
+    } else {
+        let (switches, ports) = (cluster.switches, cluster.ports);
+        let ends = 1 + switches * (ports - 2);
+        format!(
+            "workers: no ports left for {workers}: {switches} switches of {ports} ports, linked to each other and to the \
+             server, have ports for {ends} at most; give fewer workers, or more switches or ports"
+        )
+    };
+    Err(Error::config(format!("{why} (with so few, at most {} workers fit)", most(cluster))))
+}

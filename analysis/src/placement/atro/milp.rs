@@ -1,0 +1,170 @@
+//! The paper's program, (1) to (21), as text in the LP format that HiGHS, CBC and GLPK read.
+//!
+//! The rate is fixed by the flows per link, which makes it linear. Three rules that the print lacks are added: each worker
+//! emits one flow (W), none enters a worker (K), none leaves the server (P); the last two by having no such variables.
+
+use std::fmt::Write;
+
+use super::cluster::Cluster;
+
+/// How workers are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Each by itself, as in print.
+    Named,
+    /// As counts per switch: they are interchangeable.
+    Counted,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Question {
+    /// Whether so many workers fit.
+    Fits(u64),
+    /// How many fit; only with [`Form::Counted`].
+    Most,
+}
+
+/// The program with at most `m` flows per link. Counted, its objective is the number of workers; else nothing.
+pub fn program(cluster: &Cluster, m: u64, form: Form, question: Question) -> String {
+    let mut program = Program { cluster: *cluster, m, text: String::new(), bounds: String::new(), rows: 0 };
+    let (switches, workers) = (cluster.switches, named_workers(form, question));
+    let sum = joined((0..switches).map(|s| format!("w_{s}")));
+    let objective = if form == Form::Counted { sum.clone() } else { "0 z_0".into() };
+    program.comment(form);
+    let _ = writeln!(program.text, "Maximize\n obj: {objective}\nSubject To");
+    for switch in 0..switches {
+        program.switch(switch, workers);
+    }
+    program.row(&format!("{} = 1", joined((0..switches).map(|s| format!("z_{s}")))));
+    if let (Form::Counted, Question::Fits(n)) = (form, question) {
+        program.row(&format!("{sum} = {n}"));
+    }
+    for u in 0..switches {
+        for v in u + 1..switches {
+            program.pair(u, v);
+        }
+    }
+    for worker in 0..workers.unwrap_or(0) {
+        program.worker(worker);
+    }
+    program.end(workers)
+}
+
+fn named_workers(form: Form, question: Question) -> Option<u64> {
+    match (form, question) {
+        (Form::Named, Question::Fits(n)) => Some(n),
+        _ => None,
+    }
+}
+
+fn joined(terms: impl Iterator<Item = String>) -> String {
+    terms.collect::<Vec<_>>().join(" + ")
+}
+
+/// The text so far. Switches come first by number, those that aggregate before the others.
+struct Program {
+    cluster: Cluster,
+    m: u64,
+    text: String,
+    bounds: String,
+    rows: u64,
+}
+
+impl Program {
+    fn comment(&mut self, form: Form) {
+        let Cluster { switches, aggregators, ports, layers, .. } = self.cluster;
+        let _ = writeln!(
+            self.text,
+            "\\ {switches} switches of {ports} ports, the first {aggregators} aggregate, L = {layers}, at most {} flows per link, \
+             workers {form:?}.\n\\ x: link, y: flows, a: whether there are any, l: layer, z: link to the server, w: workers",
+            self.m
+        );
+    }
+
+    fn row(&mut self, row: &str) {
+        self.rows += 1;
+        let _ = writeln!(self.text, " c{}: {row}", self.rows);
+    }
+
+    fn others(&self, switch: u64) -> impl Iterator<Item = u64> + use<> {
+        (0..self.cluster.switches).filter(move |&other| other != switch)
+    }
+
+    /// What concerns one switch: (7), (9), (10), (13), (18), (19), and its link to the server.
+    fn switch(&mut self, s: u64, workers: Option<u64>) {
+        let Cluster { ports, layers, .. } = self.cluster;
+        let m = self.m;
+        let links = joined(self.others(s).map(|o| format!("x_{}_{}", s.min(o), s.max(o))).chain([format!("z_{s}")]));
+        let (hosts, inputs) = match workers {
+            None => (format!("w_{s}"), format!("w_{s}")),
+            Some(n) => (joined((0..n).map(|w| format!("h_{w}_{s}"))), joined((0..n).map(|w| format!("f_{w}_{s}")))),
+        };
+        let into = joined([inputs].into_iter().chain(self.others(s).map(|o| format!("y_{o}_{s}"))));
+        let out: Vec<String> = self.others(s).map(|o| format!("y_{s}_{o}")).chain([format!("t_{s}")]).collect();
+        let minus = |factor: u64| out.iter().map(|y| format!(" - {factor} {y}")).collect::<String>();
+        self.row(&format!("{links} + {hosts} <= {ports}"));
+        if s < self.cluster.aggregators {
+            self.row(&format!("{} <= 1", out.join(" + ")));
+            self.row(&format!("{into}{} >= 0", minus(1)));
+            self.row(&format!("{into}{} <= 0", minus(m * (ports - 1))));
+        } else {
+            self.row(&format!("{into}{} = 0", minus(1)));
+        }
+        // The link to the server: flows only over a link, and then the layer is 1.
+        self.row(&format!("t_{s} - {m} b_{s} <= 0"));
+        self.row(&format!("b_{s} - t_{s} <= 0"));
+        self.row(&format!("b_{s} - z_{s} <= 0"));
+        self.row(&format!("l_{s} + {layers} b_{s} <= {}", 1 + layers));
+        let _ = writeln!(self.bounds, " 1 <= l_{s} <= {layers}\n 0 <= t_{s} <= {m}");
+        if workers.is_none() {
+            let _ = writeln!(self.bounds, " 0 <= w_{s} <= {ports}");
+        }
+    }
+
+    /// What concerns two switches: (14), (16), (17), (20).
+    fn pair(&mut self, u: u64, v: u64) {
+        let (m, layers) = (self.m, self.cluster.layers);
+        self.row(&format!("y_{u}_{v} + y_{v}_{u} - {m} x_{u}_{v} <= 0"));
+        for (from, to) in [(u, v), (v, u)] {
+            self.row(&format!("a_{from}_{to} - y_{from}_{to} <= 0"));
+            self.row(&format!("y_{from}_{to} - {m} a_{from}_{to} <= 0"));
+            self.row(&format!("a_{from}_{to} - x_{u}_{v} <= 0"));
+            self.row(&format!("l_{to} - l_{from} + {layers} a_{from}_{to} <= {}", layers as i64 - 1));
+            let _ = writeln!(self.bounds, " 0 <= y_{from}_{to} <= {m}");
+        }
+    }
+
+    /// What concerns one worker: one link (8), one flow (W) and only on that link.
+    fn worker(&mut self, w: u64) {
+        let switches = self.cluster.switches;
+        self.row(&format!("{} = 1", joined((0..switches).map(|s| format!("h_{w}_{s}")))));
+        self.row(&format!("{} = 1", joined((0..switches).map(|s| format!("f_{w}_{s}")))));
+        for s in 0..switches {
+            self.row(&format!("f_{w}_{s} - h_{w}_{s} <= 0"));
+        }
+    }
+
+    fn end(self, workers: Option<u64>) -> String {
+        let switches = self.cluster.switches;
+        let pairs = || (0..switches).flat_map(move |u| (0..switches).filter(move |&v| v != u).map(move |v| (u, v)));
+        let mut text = format!("{}Bounds\n{}General\n", self.text, self.bounds);
+        for s in 0..switches {
+            let _ = write!(text, " l_{s} t_{s}{}", if workers.is_none() { format!(" w_{s}") } else { String::new() });
+        }
+        pairs().for_each(|(u, v)| text.push_str(&format!(" y_{u}_{v}")));
+        text.push_str("\nBinary\n");
+        (0..switches).for_each(|s| text.push_str(&format!(" z_{s} b_{s}")));
+        for (u, v) in pairs() {
+            text.push_str(&format!(" a_{u}_{v}"));
+            if u < v {
+                text.push_str(&format!(" x_{u}_{v}"));
+            }
+        }
+        for w in 0..workers.unwrap_or(0) {
+            (0..switches).for_each(|s| text.push_str(&format!(" h_{w}_{s} f_{w}_{s}")));
+        }
+        text.push_str("\nEnd\n");
+        text
+    }
+}

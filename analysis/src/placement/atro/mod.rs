@@ -1,0 +1,29 @@
+//! ATRO: topology and routing of in-network AllReduce optimised together (docs/atro.md).
+
+mod attach;
+pub mod baseline;
+mod cluster;
+mod criterion;
+#[cfg(test)]
+mod criterion_tests;
+mod flow;
+mod heads;
+mod infeasible;
+pub mod milp;
+mod shapes;
+mod shared;
+mod skeleton;
+pub mod solver;
+#[cfg(test)]
+mod solver_tests;
+#[cfg(test)]
+mod testing;
+mod validate;
+mod wiring;
+#[cfg(test)]
+mod wiring_tests;
+
+pub use cluster::{Cluster, SIZE_MAX};
+pub use criterion::{Reach, flows_per_link, most_workers};
+pub use validate::validate;
+pub use wiring::{CrossConnect, Port, Wiring, wire};

@@ -1,0 +1,235 @@
+//! Shapes of the upper part of a wiring: which aggregators hang where, before common switches hang below them.
+//!
+//! Below an aggregator next to the server others hang in a tree (shape T). Where ports of aggregators are scarce, the flows
+//! of the lower ones may enter special common switches instead (shape E), or a common switch stands next to the server
+//! (shape R), or both.
+
+use super::cluster::Cluster;
+use super::heads::{Shares, most_links};
+use super::shared::Partition;
+use super::skeleton::{SERVER, Skeleton};
+
+/// All shapes are tried up to so many switches, and up to so many ports: beyond it only trees.
+const SEARCHED_SWITCHES: u64 = 48;
+const SEARCHED_PORTS: u64 = 64;
+
+/// How the common switches that are left hang below heads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// Each is linked to heads only.
+    Single,
+    /// Links to heads may be fed by several, which needs one more layer.
+    Shared,
+}
+
+/// A shape, with what it is worth.
+#[derive(Debug, Clone)]
+pub(super) struct Candidate {
+    /// The upper part.
+    pub top: Skeleton,
+    /// Common switches that are left.
+    pub commons: u64,
+    /// How they hang.
+    pub rest: Rest,
+    /// Workers in all.
+    pub workers: u64,
+}
+
+/// How an upper part is built.
+#[derive(Debug, Clone, Copy)]
+struct Recipe {
+    /// A common switch next to the server: aggregators and common switches directly below it.
+    root: Option<(u64, u64)>,
+    /// Aggregators that hang on aggregators or on that switch; the others hang on special common switches.
+    hung: u64,
+    /// Children of an aggregator before one gets more.
+    each: u64,
+    /// The lowest layer of aggregators with children.
+    deepest: u64,
+}
+
+/// The most workers by trees alone.
+pub(super) fn lower(cluster: &Cluster, m: u64) -> u64 {
+    trees(cluster, m, cluster.commons()).map(|candidate| candidate.workers).max().unwrap_or(0)
+}
+
+/// The most workers by any shape; none if the cluster is too large to try them.
+pub(super) fn best(cluster: &Cluster, m: u64) -> Option<u64> {
+    let all = candidates(cluster, m)?;
+    all.iter().map(|candidate| candidate.workers).max()
+}
+
+/// Shape T with `commons` of the common switches.
+pub(super) fn trees(cluster: &Cluster, m: u64, commons: u64) -> impl Iterator<Item = Candidate> + '_ {
+    let mut sizes: Vec<u64> = (1..=cluster.layers.min(64) - 1)
+        .rev()
+        .take(2)
+        .flat_map(|deepest| {
+            let least = (1..cluster.ports).find(|&each| full_tree(each, deepest) >= cluster.aggregators);
+            let free = (cluster.ports - 1).checked_sub(commons).filter(|&each| each > 0);
+            [least, free, Some(cluster.ports - 1)].into_iter().flatten()
+        })
+        .collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let deepest = [cluster.layers - 1, cluster.layers.saturating_sub(2).max(1)];
+    sizes.into_iter().flat_map(move |each| deepest.map(|deepest| (each, deepest))).flat_map(move |(each, deepest)| {
+        let recipe = Recipe { root: None, hung: cluster.aggregators, each, deepest };
+        build(cluster, m, recipe).and_then(|(top, _)| rate(cluster, m, top, commons, None))
+    })
+}
+
+/// A tree of all switches, aggregators on top: what is left when a link may carry almost anything.
+pub(super) fn plain(cluster: &Cluster) -> Skeleton {
+    let mut whole = Skeleton::new(cluster.ports);
+    let (mut parent, mut room) = (SERVER, 1);
+    for switch in 0..cluster.switches {
+        while room == 0 {
+            parent += 1;
+            room = whole.free(parent);
+        }
+        if whole.depth(parent) >= cluster.layers {
+            break;
+        }
+        whole.add(switch < cluster.aggregators, &[parent]);
+        room -= 1;
+    }
+    whole
+}
+
+fn full_tree(each: u64, layers: u64) -> u64 {
+    let (mut sum, mut level) = (0u64, 1u64);
+    for _ in 0..layers {
+        sum = sum.saturating_add(level);
+        level = level.saturating_mul(each);
+    }
+    sum
+}
+
+/// Every shape, if the cluster is small enough.
+pub(super) fn candidates(cluster: &Cluster, m: u64) -> Option<Vec<Candidate>> {
+    if cluster.switches > SEARCHED_SWITCHES || cluster.ports > SEARCHED_PORTS {
+        return None;
+    }
+    let partition = Partition::new(cluster, m);
+    let mut seen = std::collections::HashSet::new();
+    let mut found = Vec::new();
+    for recipe in recipes(cluster, m) {
+        let Some((top, commons)) = build(cluster, m, recipe) else { continue };
+        let Some(candidate) = rate(cluster, m, top, commons, Some(&partition)) else { continue };
+        let kind = (candidate.workers, candidate.rest == Rest::Shared, commons, recipe.root.is_some());
+        if seen.insert((kind, recipe.hung)) {
+            found.push(candidate);
+        }
+    }
+    Some(found)
+}
+
+fn recipes(cluster: &Cluster, m: u64) -> Vec<Recipe> {
+    let (p, aggregators) = (cluster.ports, cluster.aggregators);
+    let mut roots = vec![None];
+    if cluster.commons() > 0 {
+        for direct in 1..=aggregators.min(m).min(p - 1) {
+            let further = (cluster.commons() - 1).min(p - 1 - direct);
+            // Below m = p the ports of that switch carry no more than its link does.
+            let most = if m >= p { further } else { 0 };
+            roots.extend((0..=most).map(|further| Some((direct, further))));
+        }
+    }
+    let mut recipes = Vec::new();
+    for root in roots {
+        for hung in 1..=aggregators {
+            for deepest in cluster.layers.saturating_sub(3).max(1)..cluster.layers {
+                let each = (1..p.min(aggregators.max(2))).map(|each| Recipe { root, hung, each, deepest });
+                recipes.extend(each);
+            }
+        }
+    }
+    recipes
+}
+
+/// Builds an upper part; none if it needs switches or layers that are not there.
+fn build(cluster: &Cluster, m: u64, recipe: Recipe) -> Option<(Skeleton, u64)> {
+    let mut top = Skeleton::new(cluster.ports);
+    let mut commons = cluster.commons();
+    let roots = match recipe.root {
+        None => vec![top.add(true, &[SERVER])],
+        Some((direct, further)) => {
+            commons = commons.checked_sub(1 + further)?;
+            let root = top.add(false, &[SERVER]);
+            (0..further).for_each(|_| {
+                top.add(false, &[root]);
+            });
+            (0..direct.min(recipe.hung)).map(|_| top.add(true, &[root])).collect()
+        }
+    };
+    let placed = roots.len() as u64;
+    grow(&mut top, roots, recipe.hung - placed, cluster, recipe);
+    let specials = hang_on_specials(&mut top, cluster, m, cluster.aggregators - recipe.hung, commons)?;
+    Some((top, commons - specials))
+}
+
+/// Adds aggregators below others: up to `each` below one, then as many as fit next to the top, then in the lowest layer.
+fn grow(top: &mut Skeleton, mut tree: Vec<usize>, mut more: u64, cluster: &Cluster, recipe: Recipe) {
+    let full = cluster.ports - 1;
+    for (each, deepest) in [(recipe.each, recipe.deepest), (full, recipe.deepest), (full, cluster.layers)] {
+        let mut next = 0;
+        while let Some(&parent) = tree.get(next) {
+            next += 1;
+            let children = full - top.free(parent).min(full);
+            let room = each.saturating_sub(children).min(top.free(parent)).min(more);
+            if top.depth(parent) >= deepest {
+                continue;
+            }
+            tree.extend((0..room).map(|_| top.add(true, &[parent])).collect::<Vec<_>>());
+            more -= room;
+        }
+    }
+}
+
+/// Shape E: the flows of `lower` aggregators enter special common switches; gives how many.
+fn hang_on_specials(top: &mut Skeleton, cluster: &Cluster, m: u64, lower: u64, commons: u64) -> Option<u64> {
+    if lower == 0 {
+        return Some(0);
+    }
+    let p = cluster.ports;
+    let mut heads: Vec<usize> = top.aggregators().filter(|&head| top.depth(head) + 2 <= cluster.layers).collect();
+    let links = Shares::new(p, m).full.min(heads.len() as u64).max(1);
+    let takes = (m * links).min(p - links);
+    let specials = lower.div_ceil(takes.max(1));
+    if specials > commons || (heads.len() as u64) < links {
+        return None;
+    }
+    for special in 0..specials {
+        heads.sort_by_key(|&head| std::cmp::Reverse(top.free(head)));
+        let up: Vec<usize> = heads.iter().copied().take(links as usize).filter(|&head| top.free(head) > 0).collect();
+        if up.len() < links as usize {
+            return None;
+        }
+        let switch = top.add(false, &up);
+        for _ in special * takes..lower.min((special + 1) * takes) {
+            top.add(true, &[switch]);
+        }
+    }
+    Some(specials)
+}
+
+/// The heads of an upper part down to a layer, those with the fewest free ports first.
+pub(super) fn heads(top: &Skeleton, deepest: u64) -> Vec<usize> {
+    let mut heads: Vec<usize> = top.aggregators().filter(|&head| top.depth(head) <= deepest).collect();
+    heads.sort_by_key(|&head| top.free(head));
+    heads
+}
+
+/// What an upper part is worth with the best that the remaining switches can do.
+fn rate(cluster: &Cluster, m: u64, top: Skeleton, commons: u64, partition: Option<&Partition>) -> Option<Candidate> {
+    let base = top.workers(m)?;
+    let free = |deepest: u64| -> Vec<u64> { heads(&top, deepest).iter().map(|&head| top.free(head)).collect() };
+    let alone = Shares::new(cluster.ports, m).single(commons, &free(cluster.layers - 1));
+    let shared = partition.filter(|_| cluster.layers > 2).map_or(0, |partition| {
+        let free = free(cluster.layers - 2);
+        partition.worth(commons, most_links(commons, free.len() as u64, &free))
+    });
+    let rest = if shared > alone { Rest::Shared } else { Rest::Single };
+    Some(Candidate { top, commons, rest, workers: base + alone.max(shared) })
+}

@@ -1,0 +1,160 @@
+//! Switches and the links between them, from the server downwards; then how many workers fit, and their routes.
+//!
+//! Whatever shape is chosen, workers and flows are put in by one rule: the outputs of aggregators first, then as many
+//! workers as ports and links carry. So a shape cannot promise what it does not hold.
+
+use super::flow::Network;
+
+/// The number of the parameter server.
+pub(super) const SERVER: usize = 0;
+
+/// A switch of a skeleton.
+#[derive(Debug, Clone)]
+struct Switch {
+    aggregates: bool,
+    /// Where its links lead.
+    up: Vec<usize>,
+    /// Links from below.
+    down: u64,
+    depth: u64,
+}
+
+/// Switches, each after those above it; number 0 is the server.
+#[derive(Debug, Clone)]
+pub(super) struct Skeleton {
+    ports: u64,
+    switches: Vec<Switch>,
+}
+
+/// Where a flow runs: switches from the one that a worker is linked to, or from the aggregator that emits it, to the
+/// aggregator or server that takes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Route {
+    /// A worker's, or an aggregator's.
+    pub from_worker: bool,
+    /// Its switches.
+    pub path: Vec<usize>,
+}
+
+impl Skeleton {
+    /// Nothing but the server, which has one port.
+    pub fn new(ports: u64) -> Self {
+        Skeleton { ports, switches: vec![Switch { aggregates: false, up: Vec::new(), down: 0, depth: 0 }] }
+    }
+
+    /// Adds a switch below others and gives its number.
+    pub fn add(&mut self, aggregates: bool, up: &[usize]) -> usize {
+        let depth = 1 + up.iter().map(|&above| self.switches[above].depth).max().unwrap_or(0);
+        for &above in up {
+            self.switches[above].down += 1;
+        }
+        self.switches.push(Switch { aggregates, up: up.to_vec(), down: 0, depth });
+        self.switches.len() - 1
+    }
+
+    /// The layer of a switch: 1 next to the server.
+    pub fn depth(&self, switch: usize) -> u64 {
+        self.switches[switch].depth
+    }
+
+    /// Ports without a link to a switch or the server.
+    pub fn free(&self, switch: usize) -> u64 {
+        let switch = &self.switches[switch];
+        self.ports - (switch.up.len() as u64 + switch.down).min(self.ports)
+    }
+
+    /// Switches that aggregate.
+    pub fn aggregators(&self) -> impl Iterator<Item = usize> + '_ {
+        (1..self.switches.len()).filter(|&switch| self.switches[switch].aggregates)
+    }
+
+    /// Whether a switch aggregates.
+    pub fn aggregates(&self, switch: usize) -> bool {
+        self.switches[switch].aggregates
+    }
+
+    fn commons(&self) -> impl Iterator<Item = usize> + '_ {
+        (1..self.switches.len()).filter(|&switch| !self.switches[switch].aggregates)
+    }
+
+    /// The most workers with `m` flows per link; none if not even the aggregators' outputs fit.
+    pub fn workers(&self, m: u64) -> Option<u64> {
+        let filled = self.fill(m)?;
+        let on_commons = filled.inputs.iter().map(|&(_, edge, outputs)| filled.network.flow(edge) - outputs);
+        let on_aggregators = self.aggregators().map(|switch| self.free(switch));
+        Some(on_commons.sum::<u64>() + on_aggregators.sum::<u64>())
+    }
+
+    /// All routes with as many workers as fit, those of workers on aggregators first.
+    pub fn routes(&self, m: u64) -> Option<Vec<Route>> {
+        let filled = self.fill(m)?;
+        let mut left: Vec<Vec<(usize, u64)>> = vec![Vec::new(); self.switches.len()];
+        for &(switch, above, edge) in &filled.links {
+            left[switch].push((above, filled.network.flow(edge)));
+        }
+        let mut routes = Vec::new();
+        for switch in self.aggregators() {
+            let mut path = vec![switch];
+            self.climb(&mut left, self.switches[switch].up[0], &mut path);
+            routes.push(Route { from_worker: false, path });
+            routes.extend((0..self.free(switch)).map(|_| Route { from_worker: true, path: vec![switch] }));
+        }
+        for &(switch, edge, outputs) in &filled.inputs {
+            for _ in outputs..filled.network.flow(edge) {
+                let mut path = Vec::new();
+                self.climb(&mut left, switch, &mut path);
+                routes.push(Route { from_worker: true, path });
+            }
+        }
+        Some(routes)
+    }
+
+    /// Follows what is left of the flow until an aggregator or the server takes it.
+    fn climb(&self, left: &mut [Vec<(usize, u64)>], from: usize, path: &mut Vec<usize>) {
+        let mut at = from;
+        path.push(at);
+        while at != SERVER && !self.switches[at].aggregates {
+            let Some((above, flow)) = left[at].iter_mut().find(|(_, flow)| *flow > 0) else { return };
+            *flow -= 1;
+            at = *above;
+            path.push(at);
+        }
+    }
+
+    fn fill(&self, m: u64) -> Option<Filled> {
+        let (source, sink) = (self.switches.len(), self.switches.len() + 1);
+        let mut network = Network::new(self.switches.len() + 2);
+        let mut links = Vec::new();
+        for switch in self.commons() {
+            for &above in &self.switches[switch].up {
+                let takes = above == SERVER || self.switches[above].aggregates;
+                links.push((switch, above, network.add(switch, if takes { sink } else { above }, m)));
+            }
+        }
+        let mut outputs = vec![0; self.switches.len()];
+        for switch in self.aggregators() {
+            outputs[self.switches[switch].up[0]] += 1;
+        }
+        let inputs: Vec<_> = self
+            .commons()
+            .map(|switch| (switch, network.add(source, switch, outputs[switch]), outputs[switch]))
+            .collect();
+        if network.run(source, sink) < inputs.iter().map(|(.., outputs)| outputs).sum() {
+            return None;
+        }
+        for &(switch, edge, _) in &inputs {
+            network.widen(edge, self.free(switch));
+        }
+        network.run(source, sink);
+        Some(Filled { network, links, inputs })
+    }
+}
+
+/// A flow through common switches.
+struct Filled {
+    network: Network,
+    /// Common switch, what is above, and the edge between them.
+    links: Vec<(usize, usize, usize)>,
+    /// Common switch, the edge of all that enters it from workers and aggregators, and how much of it is aggregators'.
+    inputs: Vec<(usize, usize, u64)>,
+}

@@ -1,0 +1,87 @@
+//! A solver of integer programs as a process: CBC by default, or HiGHS, told apart by the command's name.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use pktgen_generator::{Error, Result};
+
+/// The default command, in Debian's package coinor-cbc.
+pub const DEFAULT: &str = "cbc";
+
+/// What a solver said.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Reply {
+    /// Proven: the value of the objective.
+    Optimal(f64),
+    /// Proven: there is no solution.
+    Infeasible,
+    /// It ran out of time.
+    Unknown,
+}
+
+/// Solves the program in `file`, in at most so many seconds; the answer is left in a file beside it.
+pub fn solve(command: &str, file: &Path, seconds: u32) -> Result<Reply> {
+    let answer = file.with_extension("answer");
+    let mut words = command.split_whitespace();
+    let program = words.next().unwrap_or(DEFAULT);
+    let mut process = Command::new(program);
+    process.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if program.contains("highs") {
+        process.arg("--time_limit").arg(seconds.to_string()).arg("--solution_file").arg(&answer).arg(file);
+    } else {
+        process.arg(file).arg("-seconds").arg(seconds.to_string()).args(["-solve", "-solution"]).arg(&answer);
+    }
+    let status = process.status().map_err(|error| {
+        Error::Host(format!(
+            "cannot run the solver \"{program}\": {error}; install CBC with `apt-get install coinor-cbc`, or name another"
+        ))
+    })?;
+    let text = std::fs::read_to_string(&answer).map_err(Error::io("read", &answer))?;
+    read(&text).ok_or_else(|| {
+        let shown: String = text.chars().take(200).collect();
+        Error::Host(format!(
+            "the solver \"{program}\" ended with {status} and an answer that is not understood: {shown}"
+        ))
+    })
+}
+
+/// The first lines of CBC's answer, or of HiGHS's.
+fn read(text: &str) -> Option<Reply> {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next()?;
+    let verdict = if first == "Model status" { lines.next()? } else { first };
+    if verdict.starts_with("Infeasible") || verdict.starts_with("Integer infeasible") {
+        return Some(Reply::Infeasible);
+    }
+    if verdict.starts_with("Stopped") || verdict.starts_with("Time limit") {
+        return Some(Reply::Unknown);
+    }
+    let value = |line: &str| line.rsplit(' ').next().and_then(|word| word.parse().ok());
+    match verdict.strip_prefix("Optimal") {
+        // CBC maximises by minimising the negative, and says so.
+        Some(rest) if rest.contains("objective value") => value(rest).map(|value: f64| Reply::Optimal(value.abs())),
+        Some(_) => lines.find(|line| line.starts_with("Objective")).and_then(value).map(Reply::Optimal),
+        None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read() {
+        assert_eq!(read("Optimal - objective value -42.00000000\n 0 w_0"), Some(Reply::Optimal(42.0)));
+        assert_eq!(read("Infeasible - objective value 0.0"), Some(Reply::Infeasible));
+        assert_eq!(read("Stopped on time - objective value 3"), Some(Reply::Unknown));
+        let highs = "Model status\nOptimal\n\n# Primal solution values\nFeasible\nObjective 17\n";
+        assert_eq!(read(highs), Some(Reply::Optimal(17.0)));
+        assert_eq!(read("nonsense"), None);
+    }
+
+    #[test]
+    fn a_missing_solver_is_named_with_the_remedy() {
+        let error = solve("no-such-solver", Path::new("/nowhere.lp"), 1).unwrap_err();
+        assert!(error.exit_code() == 3 && error.to_string().contains("coinor-cbc"), "{error}");
+    }
+}

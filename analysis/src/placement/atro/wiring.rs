@@ -1,0 +1,197 @@
+//! From a number of workers to a plan: cables, cross-connects of the optical device, routes, and the rate they carry.
+
+use pktgen_generator::plan::{FlowSource, PLAN_VERSION, Plan, PlanFlow, PlanLink, PlanNode, PlanRole};
+use pktgen_generator::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use super::attach::attach;
+use super::cluster::Cluster;
+use super::criterion::{bound_flows, most_workers};
+use super::infeasible;
+use super::shapes::{self, Candidate};
+use super::skeleton::{Route, SERVER, Skeleton};
+use super::validate::validate;
+
+/// A port of a node of the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Port {
+    /// The node, by its number in the plan.
+    pub node: usize,
+    /// The port, from 0.
+    pub port: u64,
+}
+
+/// Two ports that the optical device joins (ATRO Figure 1): one cross-connect per link of the plan, in its order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CrossConnect {
+    /// The end nearer to the workers.
+    pub from: Port,
+    /// The end nearer to the server.
+    pub to: Port,
+}
+
+/// A wiring with routes, and how good it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Wiring {
+    /// Nodes, cables, flows.
+    pub plan: Plan,
+    /// What the optical device joins.
+    pub cross_connects: Vec<CrossConnect>,
+    /// Most flows on a link, m.
+    pub flows_per_link: u64,
+    /// The rate of each worker in wire bits per second, both directions of a link together within its capacity.
+    pub rate_bps: u64,
+    /// No wiring has a higher rate.
+    pub bound_bps: u64,
+    /// Whether the rate is that bound.
+    pub optimal: bool,
+    /// Whether the bound is proved; if not, it is that of all known shapes, which the program confirmed where asked.
+    pub proved: bool,
+}
+
+/// The best wiring for so many workers. With `rates`, the rate is the largest of them that is possible (QSR, ATRO §III-C);
+/// else ⌊capacity / m⌋.
+pub fn wire(cluster: &Cluster, workers: u64, rates: &[u64]) -> Result<Wiring> {
+    infeasible::check(cluster, workers)?;
+    let limit = bound_flows(cluster, workers, false);
+    let proved = bound_flows(cluster, workers, true) == limit;
+    let bound_bps = rate_of(cluster, rates, limit)?;
+    let mut m = limit;
+    loop {
+        if let Some(whole) = skeleton(cluster, workers, m) {
+            let rate_bps = rate_of(cluster, rates, m)?;
+            let (plan, cross_connects) = write(cluster, &whole, workers, m, rate_bps)?;
+            validate(&plan, cluster, m)
+                .map_err(|why| Error::Invalid(format!("the wiring for {workers} workers is wrong: {why}")))?;
+            let optimal = rate_bps == bound_bps;
+            return Ok(Wiring { plan, cross_connects, flows_per_link: m, rate_bps, bound_bps, optimal, proved });
+        }
+        if m >= workers {
+            return Err(Error::Invalid(format!("no wiring was found for {workers} workers, although one may exist")));
+        }
+        m += 1;
+    }
+}
+
+/// The rate with `m` flows per link.
+fn rate_of(cluster: &Cluster, rates: &[u64], m: u64) -> Result<u64> {
+    let most = cluster.capacity_bps / m;
+    let rate = if rates.is_empty() { Some(most) } else { rates.iter().copied().filter(|rate| *rate <= most).max() };
+    rate.filter(|rate| *rate > 0).ok_or_else(|| {
+        let capacity = cluster.capacity_bps;
+        let why = match rates.iter().min() {
+            Some(least) => {
+                format!("rates: the smallest, {least} bit/s, is not from 1 to {most} bit/s; add a smaller one")
+            }
+            None => format!("capacity: {capacity} bit/s is less than 1 bit/s for each of {m} flows; raise it"),
+        };
+        Error::config(format!("{why} (the fewest flows on the busiest link of {capacity} bit/s are {m})"))
+    })
+}
+
+/// A skeleton that holds so many workers.
+fn skeleton(cluster: &Cluster, workers: u64, m: u64) -> Option<Skeleton> {
+    let holds = |whole: &Skeleton| whole.workers(m).is_some_and(|most| most >= workers);
+    let by_tree = |commons: u64| -> Option<Candidate> {
+        shapes::trees(cluster, m, commons).find(|candidate| candidate.workers >= workers)
+    };
+    if cluster.aggregators > 0 && by_tree(cluster.commons()).is_some() {
+        // Only as many common switches as it takes.
+        let (mut low, mut high) = (0, cluster.commons());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if by_tree(middle).is_some() { high = middle } else { low = middle + 1 }
+        }
+        let whole = by_tree(high).map(|candidate| attach(cluster, m, &candidate));
+        if let Some(whole) = whole.filter(|whole| holds(whole)) {
+            return Some(whole);
+        }
+    }
+    let plain = shapes::plain(cluster);
+    if holds(&plain) {
+        return Some(plain);
+    }
+    if most_workers(cluster, m).workers < workers || cluster.aggregators == 0 {
+        return None;
+    }
+    let mut candidates = shapes::candidates(cluster, m)?;
+    candidates.retain(|candidate| candidate.workers >= workers);
+    candidates.iter().map(|candidate| attach(cluster, m, candidate)).find(|whole| holds(whole))
+}
+
+/// Routes of exactly so many workers: those on common switches go first, then whatever has no input any more.
+fn trim(mut routes: Vec<Route>, workers: u64) -> Vec<Route> {
+    let mut left = workers;
+    routes.sort_by_key(|route| !route.from_worker);
+    routes.retain(|route| {
+        let kept = !route.from_worker || left > 0;
+        left -= u64::from(kept && route.from_worker);
+        kept
+    });
+    loop {
+        let fed: std::collections::HashSet<usize> =
+            routes.iter().filter_map(|route| route.path.last().copied()).collect();
+        let before = routes.len();
+        // A route of an aggregator without inputs; a worker's own aggregator is the end of its route.
+        routes.retain(|route| route.from_worker || fed.contains(&route.path[0]));
+        if routes.len() == before {
+            return routes;
+        }
+    }
+}
+
+/// Writes the plan: the server, the switches in use, the hosts.
+fn write(cluster: &Cluster, whole: &Skeleton, workers: u64, m: u64, rate: u64) -> Result<(Plan, Vec<CrossConnect>)> {
+    let routes = whole.routes(m).map(|routes| trim(routes, workers)).unwrap_or_default();
+    let mut used: Vec<usize> = routes.iter().flat_map(|route| route.path.iter().copied()).collect();
+    used.sort_by_key(|&switch| (switch != SERVER, !whole.aggregates(switch), switch));
+    used.dedup();
+    let mut number = std::collections::HashMap::new();
+    let mut nodes = Vec::new();
+    for switch in used {
+        let (name, role) = match (switch, whole.aggregates(switch)) {
+            (SERVER, _) => ("ps".to_owned(), PlanRole::Server),
+            (_, true) => (format!("agg{}", nodes.len() - 1), PlanRole::Aggregator),
+            (_, false) => (format!("cs{}", nodes.len() - 1), PlanRole::Common),
+        };
+        number.insert(switch, nodes.len());
+        nodes.push(PlanNode { name, role, workers: Vec::new() });
+    }
+    let mut flows = Vec::new();
+    for route in &routes {
+        let mut path: Vec<usize> = route.path.iter().map(|switch| number[switch]).collect();
+        let source = if route.from_worker {
+            let worker = flows.len() as u32;
+            path.insert(0, nodes.len());
+            nodes.push(PlanNode { name: format!("host{worker}"), role: PlanRole::Host, workers: vec![worker] });
+            FlowSource::Worker(worker)
+        } else {
+            FlowSource::Aggregator(path[0])
+        };
+        flows.push(PlanFlow { source, path });
+    }
+    let (links, cross_connects) = cables(cluster, &flows, nodes.len());
+    let plan =
+        Plan { version: PLAN_VERSION, placer: "atro".into(), nodes, links, flows, rate_bps: Some(rate), phi: None };
+    plan.check().map_err(|why| Error::Invalid(format!("the wiring for {workers} workers is no plan: {why}")))?;
+    Ok((plan, cross_connects))
+}
+
+/// A cable for every pair of nodes that a flow passes, and the next free port at both ends.
+fn cables(cluster: &Cluster, flows: &[PlanFlow], nodes: usize) -> (Vec<PlanLink>, Vec<CrossConnect>) {
+    let (mut links, mut cross_connects) = (Vec::new(), Vec::new());
+    let mut ports = vec![0; nodes];
+    let mut next = |node: usize| {
+        ports[node] += 1;
+        Port { node, port: ports[node] - 1 }
+    };
+    let mut seen = std::collections::HashSet::new();
+    for pair in flows.iter().flat_map(|flow| flow.path.windows(2)) {
+        if seen.insert((pair[0], pair[1])) {
+            let (from, to) = (pair[0], pair[1]);
+            links.push(PlanLink { from, to, rate_bps: cluster.capacity_bps, cost: None });
+            cross_connects.push(CrossConnect { from: next(from), to: next(to) });
+        }
+    }
+    (links, cross_connects)
+}

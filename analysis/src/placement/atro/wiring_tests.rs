@@ -1,0 +1,247 @@
+//! Plans: at N(m) there is one, the validator accepts it, and refuses what is damaged.
+
+use std::collections::HashSet;
+
+use pktgen_generator::plan::{FlowSource, Plan, PlanLink, PlanRole};
+use proptest::prelude::*;
+
+use super::testing::{GBPS, arbitrary, cluster};
+use super::*;
+
+#[test]
+fn the_papers_scale() {
+    let paper = |aggregators: u64| cluster(20, aggregators, 24, 5);
+    for (aggregators, workers, rate) in [
+        (4, 60, 100.0),
+        (4, 70, 100.0),
+        (4, 80, 100.0),
+        (4, 90, 50.0),
+        (1, 90, 20.0),
+        (2, 90, 33.3),
+        (3, 90, 50.0),
+        (5, 90, 100.0),
+        (6, 90, 100.0),
+    ] {
+        let wiring = wire(&paper(aggregators), workers, &[]).unwrap();
+        assert!((wiring.rate_bps as f64 / 1e9 - rate).abs() < 0.05, "{aggregators}, {workers}: {}", wiring.rate_bps);
+        assert!(wiring.optimal && wiring.proved && wiring.bound_bps == wiring.rate_bps);
+        validate(&wiring.plan, &paper(aggregators), wiring.flows_per_link).unwrap();
+        let hosts = wiring.plan.nodes.iter().filter(|node| node.role == PlanRole::Host).count() as u64;
+        assert_eq!(hosts, workers);
+    }
+}
+
+#[test]
+fn ten_thousand_workers() {
+    let large = cluster(444 + 1778, 444, 24, 5);
+    let wiring = wire(&large, 10_000, &[]).unwrap();
+    assert_eq!((wiring.flows_per_link, wiring.optimal, wiring.proved), (2, true, true));
+    assert_eq!(wiring.plan.hosts().len(), 10_000);
+}
+
+#[test]
+fn every_link_has_one_cross_connect_and_every_port_one_end() {
+    let wiring = wire(&cluster(20, 4, 24, 5), 90, &[]).unwrap();
+    assert_eq!(wiring.cross_connects.len(), wiring.plan.links.len());
+    let mut ports = HashSet::new();
+    for (link, joined) in wiring.plan.links.iter().zip(&wiring.cross_connects) {
+        assert_eq!((link.from, link.to), (joined.from.node, joined.to.node));
+        for end in [joined.from, joined.to] {
+            let switch = matches!(wiring.plan.nodes[end.node].role, PlanRole::Common | PlanRole::Aggregator);
+            assert!(end.port < if switch { 24 } else { 1 });
+            assert!(ports.insert((end.node, end.port)), "{end:?} twice");
+        }
+    }
+}
+
+#[test]
+fn rates_may_be_given() {
+    let paper = cluster(20, 2, 24, 5);
+    let rate = |rates: &[u64]| wire(&paper, 90, rates).map(|wiring| wiring.rate_bps / GBPS);
+    assert_eq!(rate(&[100 * GBPS, 40 * GBPS, 30 * GBPS, 10 * GBPS]).unwrap(), 30);
+    assert_eq!(rate(&[33 * GBPS, 34 * GBPS]).unwrap(), 33);
+    let message = rate(&[40 * GBPS]).unwrap_err().to_string();
+    assert!(message.contains("rates") && message.contains("add a smaller one"), "{message}");
+}
+
+#[test]
+fn what_cannot_be_is_explained() {
+    let fails = |cluster: Cluster, workers: u64, parts: &[&str]| {
+        let error = wire(&cluster, workers, &[]).unwrap_err();
+        let message = error.to_string();
+        assert!(parts.iter().all(|part| message.contains(part)) && error.exit_code() == 2, "{message}");
+    };
+    let paper = cluster(20, 4, 24, 5);
+    fails(paper, 0, &["workers: 0 is not from 1"]);
+    fails(paper, 442, &["no ports left for 442", "20 switches of 24 ports", "441", "more switches or ports"]);
+    fails(cluster(20, 4, 24, 1), 90, &["layers: 1 are too few", "2 layers are enough"]);
+    fails(cluster(3, 4, 24, 1), 9, &["aggregators: 4 is not from 0 to 3"]);
+    fails(Cluster { capacity_bps: 0, ..paper }, 9, &["capacity", "0 is not from 1"]);
+    fails(Cluster { capacity_bps: 1, ..paper }, 90, &["capacity: 1 bit/s", "raise it"]);
+    fails(Cluster { ports: 1, ..paper }, 9, &["ports: 1 is not from 2"]);
+    fails(Cluster { switches: 0, aggregators: 0, ..paper }, 9, &["switches: 0 is not from 1"]);
+    fails(Cluster { layers: 0, ..paper }, 9, &["layers: 0 is not from 1"]);
+    assert_eq!(wire(&paper, 441, &[]).unwrap().plan.hosts().len(), 441);
+}
+
+proptest! {
+    /// At N(m) there is a plan, which is accepted; one worker more needs more flows per link or does not fit.
+    #[test]
+    fn plans_meet_the_criterion((cluster, m) in arbitrary(), fewer in 0u64..5) {
+        let most = most_workers(&cluster, m).workers;
+        let workers = most.saturating_sub(fewer).max(1);
+        let wiring = wire(&cluster, workers, &[]).unwrap();
+        prop_assert_eq!(validate(&wiring.plan, &cluster, wiring.flows_per_link), Ok(()));
+        prop_assert_eq!(wiring.plan.check(), Ok(()));
+        prop_assert_eq!(wiring.plan.hosts().len() as u64, workers);
+        prop_assert!(wiring.rate_bps <= wiring.bound_bps);
+        // Six in 20,000 such clusters, all of 3 ports, have a shape of more layers than we build: they say so.
+        prop_assert!(wiring.flows_per_link <= m || (!wiring.optimal && cluster.ports == 3), "{:?}", cluster);
+        prop_assert!(flows_per_link(&cluster, most + 1).map_or(true, |flows| flows > m));
+    }
+
+    /// Any single damage is found.
+    #[test]
+    fn damaged_plans_are_refused((cluster, m) in arbitrary(), kind in 0usize..DAMAGES.len(), at in 0usize..1000) {
+        let wiring = wire(&cluster, most_workers(&cluster, m).workers, &[]).unwrap();
+        let mut plan = wiring.plan.clone();
+        if DAMAGES[kind](&mut plan, at) {
+            prop_assert!(validate(&plan, &cluster, wiring.flows_per_link).is_err(), "damage {} at {}", kind, at);
+        }
+    }
+
+    /// A plan is not one of a smaller cluster.
+    #[test]
+    fn plans_of_more_than_there_is_are_refused((cluster, m) in arbitrary()) {
+        let workers = most_workers(&cluster, m).workers;
+        let wiring = wire(&cluster, workers, &[]).unwrap();
+        let Cluster { switches, aggregators, ports, layers, .. } = cluster;
+        for smaller in [
+            Cluster { ports: ports - 1, ..cluster },
+            Cluster { layers: layers - 1, ..cluster },
+            Cluster { switches: switches - 1, aggregators: aggregators.min(switches - 1), ..cluster },
+            Cluster { aggregators: aggregators.saturating_sub(1), ..cluster },
+        ] {
+            let fits = most_workers(&smaller, m).bound >= workers;
+            prop_assert!(fits || validate(&wiring.plan, &smaller, m).is_err(), "{:?} {:?}", cluster, smaller);
+        }
+        let m = wiring.flows_per_link;
+        prop_assert!(most_workers(&cluster, m - 1).bound >= workers || validate(&wiring.plan, &cluster, m - 1).is_err());
+    }
+}
+
+/// What can be damaged; whether it was.
+type Damage = fn(&mut Plan, usize) -> bool;
+
+const DAMAGES: [Damage; 13] = [
+    |plan, at| {
+        let at = at % plan.links.len();
+        plan.links.remove(at);
+        true
+    },
+    |plan, at| {
+        let link = plan.links[at % plan.links.len()].clone();
+        plan.links.push(PlanLink { from: link.to, to: link.from, ..link });
+        true
+    },
+    |plan, at| {
+        let at = at % plan.flows.len();
+        plan.flows.remove(at);
+        true
+    },
+    |plan, at| {
+        let flow = plan.flows[at % plan.flows.len()].clone();
+        plan.flows.push(flow);
+        true
+    },
+    |plan, at| {
+        let flows = plan.flows.len();
+        plan.flows[at % flows].path.pop();
+        true
+    },
+    |plan, at| {
+        let flows = plan.flows.len();
+        plan.flows[at % flows].path.reverse();
+        true
+    },
+    // A switch of the other kind.
+    |plan, at| {
+        let nodes = plan.nodes.len();
+        let node = &mut plan.nodes[at % nodes];
+        node.role = match node.role {
+            PlanRole::Common => PlanRole::Aggregator,
+            PlanRole::Aggregator => PlanRole::Common,
+            PlanRole::Host | PlanRole::Server => return false,
+        };
+        true
+    },
+    |plan, at| {
+        let nodes = plan.nodes.len();
+        plan.nodes[at % nodes].workers.push(0);
+        true
+    },
+    // A link that no flow takes.
+    |plan, at| {
+        let (from, to) = (at % plan.nodes.len(), (at / 7) % plan.nodes.len());
+        let linked =
+            plan.links.iter().any(|link| (link.from, link.to) == (from, to) || (link.to, link.from) == (from, to));
+        if linked || from == to {
+            return false;
+        }
+        let rate_bps = plan.links[0].rate_bps;
+        plan.links.push(PlanLink { from, to, rate_bps, cost: None });
+        true
+    },
+    // More than the busiest link carries.
+    |plan, _| {
+        plan.rate_bps = plan.rate_bps.map(|rate| 2 * rate + 1);
+        true
+    },
+    |plan, at| {
+        let links = plan.links.len();
+        plan.links[at % links].rate_bps *= 2;
+        true
+    },
+    // What an aggregator emits goes to itself.
+    |plan, at| {
+        let flows = plan.flows.len();
+        let flow = &mut plan.flows[at % flows];
+        let FlowSource::Aggregator(node) = flow.source else { return false };
+        *flow.path.last_mut().unwrap() = node;
+        true
+    },
+    // Two workers exchange where they are.
+    |plan, at| {
+        let workers: Vec<usize> =
+            (0..plan.flows.len()).filter(|&flow| matches!(plan.flows[flow].source, FlowSource::Worker(_))).collect();
+        let (a, b) = (workers[at % workers.len()], workers[(at + 1) % workers.len()]);
+        let source = plan.flows[a].source;
+        plan.flows[a].source = std::mem::replace(&mut plan.flows[b].source, source);
+        a != b
+    },
+];
+
+#[test]
+fn loops_are_refused() {
+    // Two aggregators that feed each other, as in Figure 2, and one that serves the server.
+    let mut wiring = wire(&cluster(3, 3, 4, 3), 6, &[]).unwrap();
+    let plan = &mut wiring.plan;
+    let aggregators: Vec<usize> =
+        (0..plan.nodes.len()).filter(|&node| plan.nodes[node].role == PlanRole::Aggregator).collect();
+    plan.rate_bps = Some(50 * GBPS);
+    let [top, first, second] = aggregators[..] else { panic!("three aggregators") };
+    for link in plan.links.iter_mut().filter(|link| link.from == first || link.from == second) {
+        (link.from, link.to) = (first, second);
+    }
+    plan.links.dedup_by_key(|link| (link.from, link.to));
+    for flow in &mut plan.flows {
+        match flow.source {
+            FlowSource::Aggregator(node) if node == first => flow.path = vec![first, second],
+            FlowSource::Aggregator(node) if node == second => flow.path = vec![second, first],
+            _ => {}
+        }
+    }
+    assert!(plan.flows.iter().any(|flow| flow.path[0] == top));
+    let why = validate(plan, &cluster(3, 3, 4, 3), 2).unwrap_err();
+    assert!(why.contains("loop"), "{why}");
+}
