@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use pktgen_analysis::age::AgeOf;
-use pktgen_generator::units::Span;
+use pktgen_generator::units::{Rate, Size, Span};
 use pktgen_replay::transport::ListenKind;
 
 /// Trace-driven benchmark harness and packet generator for in-network aggregation
@@ -402,6 +402,8 @@ pub(crate) struct Verify {
 pub(crate) enum Place {
     /// Which k switches of a tree aggregate, so that messages take the least time on all links (exact)
     Soar(PlaceSoar),
+    /// How to wire switches and hosts, and which way to route, for the highest rate of an in-network AllReduce
+    Atro(PlaceAtro),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -424,7 +426,38 @@ pub(crate) struct PlaceSoar {
     #[command(flatten)]
     pub(crate) made: MadeTree,
     #[command(flatten)]
-    pub(crate) pictures: Pictures,
+    pub(crate) files: PlanFiles,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = PLACE_ATRO_EXITS)]
+pub(crate) struct PlaceAtro {
+    /// Workers of the AllReduce
+    #[arg(long)]
+    pub(crate) workers: u64,
+    /// Switches, those that aggregate included
+    #[arg(long)]
+    pub(crate) switches: u64,
+    /// Ports of each switch
+    #[arg(long)]
+    pub(crate) ports: u64,
+    /// Switches that aggregate
+    #[arg(long)]
+    pub(crate) aggregators: u64,
+    /// Rate of every link, as 100Gbps
+    #[arg(long, default_value = "100Gbps")]
+    pub(crate) capacity: Rate,
+    /// Layers of switches, L
+    #[arg(long, default_value_t = 5)]
+    pub(crate) layers: u64,
+    /// Rates to choose from, as 10Gbps,25Gbps [default: any]
+    #[arg(long, value_name = "RATES", value_delimiter = ',')]
+    pub(crate) rates: Vec<Rate>,
+    /// Write the paper's program for the answer's flows per link, for solvers that read the LP format
+    #[arg(long, value_name = "FILE")]
+    pub(crate) milp: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) files: PlanFiles,
 }
 
 /// What a tree that is made has on it.
@@ -445,10 +478,10 @@ pub(crate) struct MadeTree {
     pub(crate) write: Option<PathBuf>,
 }
 
-/// Where pictures of a plan go.
+/// What is written of a plan.
 #[derive(Debug, ClapArgs)]
 #[command(next_help_heading = "Files")]
-pub(crate) struct Pictures {
+pub(crate) struct PlanFiles {
     /// Write the plan: nodes, cables, and the way of each flow (JSON)
     #[arg(long, value_name = "FILE")]
     pub(crate) plan: Option<PathBuf>,
@@ -458,6 +491,18 @@ pub(crate) struct Pictures {
     /// Write the plan for Graphviz
     #[arg(long, value_name = "FILE")]
     pub(crate) dot: Option<PathBuf>,
+    /// Write an experiment that carries the plan out, for pktgen replay, and the plan beside it
+    #[arg(long, value_name = "EXPERIMENT")]
+    pub(crate) emit: Option<PathBuf>,
+    /// With --emit: frame size of a message [default: 256B; 1500B where the plan promises a rate]
+    #[arg(long, value_name = "SIZE", requires = "emit")]
+    pub(crate) bytes: Option<Size>,
+    /// With --emit: messages of each worker [default: 1; 2000 where the plan promises a rate]
+    #[arg(long, value_name = "N", requires = "emit")]
+    pub(crate) messages: Option<u32>,
+    /// With --emit: so many times the rate that the plan promises
+    #[arg(long, value_name = "F", requires = "emit", default_value_t = 1.0)]
+    pub(crate) factor: f64,
 }
 
 const PLACE_SOAR_EXITS: &str = "\
@@ -465,6 +510,10 @@ A tree as a file: {\"nodes\":[{\"id\":0,\"parent\":null,\"rate\":1.0,\"load\":0,
 the link to the parent, the root's that of the link to the destination; the load is the number of servers on the\n\
 switch, each of which sends one message. docs/soar.md has the definitions.\n\
 Exit codes: 0 placed; 2 the tree or a flag is wrong, with what and why.";
+
+const PLACE_ATRO_EXITS: &str = "\
+The rate counts wire bits. \"optimal\" says that no wiring is faster, \"bound_bps\" what none exceeds. docs/atro.md has the\n\
+definitions. Exit codes: 0 placed; 2 the request cannot be met or a flag is wrong, with what and why.";
 
 const VERIFY_EXITS: &str = "\
 Verdicts: \"holds\", within the horizon of verify.updates; \"fails\", with a counterexample that was replayed;\n\

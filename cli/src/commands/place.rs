@@ -1,205 +1,27 @@
 //! `pktgen place`: planners, their plans and pictures.
 
-use std::collections::BTreeMap;
+mod atro;
+mod soar;
+
 use std::path::Path;
 
 use pktgen_analysis::placement::picture;
-use pktgen_analysis::placement::soar::online::Online;
-use pktgen_analysis::placement::soar::strategy::STRATEGIES;
-use pktgen_analysis::placement::soar::{Alternative, Placement, explain};
-use pktgen_generator::plan::Plan;
-use pktgen_generator::registry::{Named, suggest};
-use pktgen_generator::seed::Seed;
-use pktgen_generator::tree::make::{Loads, Rates, binary};
-use pktgen_generator::tree::{Tree, file};
-use pktgen_generator::units::Rate;
+use pktgen_generator::plan::{Emission, Plan, write as write_emission};
 use pktgen_generator::{Error, Result};
-use serde_json::{Value, json};
 
-use crate::args::{MadeTree, Pictures, Place, PlaceSoar};
+use crate::args::{Place, PlanFiles};
 use crate::ui::Ui;
-
-/// The rate of a link of rate 1 in plans: messages take their ρ in milliseconds if they have 125 kB.
-const UNIT: Rate = Rate::from_bps(1_000_000_000);
 
 pub(super) fn run(args: Place, ui: &Ui) -> Result<u8> {
     match args {
-        Place::Soar(args) => soar(&args, ui),
+        Place::Soar(args) => soar::run(&args, ui),
+        Place::Atro(args) => atro::run(&args, ui),
     }
 }
 
-fn soar(args: &PlaceSoar, ui: &Ui) -> Result<u8> {
-    let tree = tree(&args.tree, &args.made)?;
-    if let Some(path) = &args.made.write {
-        write(path, &file::to_json(&tree), ui)?;
-    }
-    if let Some(path) = &args.workloads {
-        return online(&tree, args, &workloads(path, &tree)?, ui);
-    }
-    let wrong = |why: String| Error::config(format!("{}: {why}", args.tree));
-    let spinner = ui.spinner("placing");
-    let mut placed = Vec::new();
-    for strategy in STRATEGIES {
-        placed.push((strategy.name(), strategy.place(&tree, args.k).map_err(wrong)?));
-    }
-    spinner.finish_and_clear();
-    let best = &placed[0].1;
-    let why = match args.explain {
-        true => {
-            let bar = ui.bar("explaining", best.switches().count() as u64);
-            let why = explain(&tree, args.k, best, || bar.inc(1)).map_err(wrong)?;
-            bar.finish_and_clear();
-            Some(why)
-        }
-        false => None,
-    };
-    if args.pictures.any() {
-        args.pictures.write(&tree.plan("soar", &best.blue, UNIT), ui)?;
-    }
-    if ui.json() {
-        ui.result(&soar_object(&tree, args.k, &placed, why.as_deref()).to_string());
-    } else {
-        soar_rows(&tree, args, &placed, why.as_deref()).iter().for_each(|row| ui.result(row));
-    }
-    Ok(0)
-}
-
-/// A tree of a file or BT(n).
-fn tree(name: &str, made: &MadeTree) -> Result<Tree> {
-    let inner = name.strip_prefix("BT(").and_then(|rest| rest.strip_suffix(')'));
-    let Some(size) = inner else { return file::read(Path::new(name)) };
-    let rates = named("--rates", &made.rates, &Rates::ALL)?;
-    let loads = named("--loads", &made.loads, &Loads::ALL)?;
-    let size = size.parse().ok().filter(|size| *size <= 1 << 24);
-    let tree = size.and_then(|size| binary(size, rates)).ok_or_else(|| {
-        Error::config(format!(
-            "{name}: BT(n) is a complete binary tree with its destination, so n is 2, 4, 8, … up to 16777216"
-        ))
-    })?;
-    Ok(tree.with_load(loads.draw(&tree, Seed(made.seed), 0)))
-}
-
-fn named<T: Copy>(flag: &str, name: &str, all: &[(&str, T)]) -> Result<T> {
-    all.iter().find(|(own, _)| *own == name).map(|(_, value)| *value).ok_or_else(|| {
-        let names: Vec<_> = all.iter().map(|(own, _)| *own).collect();
-        let near = suggest(name, &names);
-        Error::config(format!("{flag} {name}: it is not known{near}; there are: {}", names.join(", ")))
-    })
-}
-
-/// What the plan costs, and what others would.
-fn soar_object(tree: &Tree, k: usize, placed: &[(&str, Placement)], why: Option<&[Alternative]>) -> Value {
-    let best = &placed[0].1;
-    let costs: BTreeMap<_, _> = placed.iter().map(|(name, placement)| (*name, placement.phi)).collect();
-    let mut object = json!({
-        "placer": "soar", "switches": tree.len(), "k": k, "phi": best.phi, "blue": best.ids(tree), "strategies": costs,
-    });
-    if let Some(why) = why {
-        let one = |other: &Alternative| json!({ "without": other.id, "phi": other.without.phi, "blue": other.without.ids(tree) });
-        object["alternatives"] = why.iter().map(one).collect();
-    }
-    object
-}
-
-fn soar_rows(tree: &Tree, args: &PlaceSoar, placed: &[(&str, Placement)], why: Option<&[Alternative]>) -> Vec<String> {
-    let best = &placed[0].1;
-    let red = placed.iter().find(|(name, _)| *name == "all_red").map_or(best.phi, |(_, placement)| placement.phi);
-    let mut rows = vec![
-        format!("{} switches, {} servers, k = {}", tree.len(), tree.below(tree.order()[0]), args.k),
-        format!("phi {}, {} of all red, at best", short(best.phi), share(best.phi, red)),
-        format!("blue {}", list(&best.ids(tree))),
-        format!("{:<10} {:>12} {:>8} {:>7}", "strategy", "phi", "of red", "blue"),
-    ];
-    rows.extend(placed.iter().map(|(name, placement)| {
-        let (cost, count) = (short(placement.phi), placement.switches().count());
-        format!("{name:<10} {cost:>12} {:>8} {count:>7}", share(placement.phi, red))
-    }));
-    for other in why.into_iter().flatten() {
-        let (cost, more) = (short(other.without.phi), short(other.without.phi - best.phi));
-        rows.push(format!("without {}: phi {cost}, {more} more, blue {}", other.id, list(&other.without.ids(tree))));
-    }
-    rows
-}
-
-/// At most twelve ids.
-fn list(ids: &[u64]) -> String {
-    let shown: Vec<_> = ids.iter().take(12).map(u64::to_string).collect();
-    let more = if ids.len() > 12 { format!(" and {} more (--json has all)", ids.len() - 12) } else { String::new() };
-    if ids.is_empty() { "none".into() } else { format!("{}{more}", shown.join(", ")) }
-}
-
-fn short(phi: f64) -> String {
-    if phi == phi.trunc() && phi.abs() < 1e15 { format!("{phi}") } else { format!("{phi:.6}") }
-}
-
-fn share(phi: f64, red: f64) -> String {
-    if red > 0.0 { format!("{:.1} %", phi / red * 100.0) } else { "-".into() }
-}
-
-/// The loads of each workload.
-fn workloads(path: &Path, tree: &Tree) -> Result<Vec<Vec<u64>>> {
-    let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
-    let list: Vec<BTreeMap<u64, u64>> = serde_json::from_str(&text).map_err(|e| {
-        Error::config(format!(
-            "--workloads {}: {e}; give a list of objects from id to load, [{{\"3\": 2, \"4\": 6}}, …]",
-            path.display()
-        ))
-    })?;
-    let one = |(number, loads): (usize, BTreeMap<u64, u64>)| {
-        let mut own = vec![0; tree.len()];
-        for (id, load) in loads {
-            let v = tree.find(id).ok_or_else(|| {
-                Error::config(format!(
-                    "--workloads {}: workload {number} has load at {id}, which is no switch",
-                    path.display()
-                ))
-            })?;
-            own[v as usize] = load;
-        }
-        Ok(own)
-    };
-    list.into_iter().enumerate().map(one).collect()
-}
-
-/// Every workload by every strategy, each of which has the switches to itself.
-fn online(tree: &Tree, args: &PlaceSoar, workloads: &[Vec<u64>], ui: &Ui) -> Result<u8> {
-    let wrong = |why: String| Error::config(format!("{}: {why}", args.tree));
-    let bar = ui.bar("placing", (workloads.len() * STRATEGIES.len()) as u64);
-    let mut all = Vec::new();
-    for strategy in STRATEGIES {
-        let mut online = Online::new(tree, args.capacity.unwrap_or(u32::MAX));
-        let mut placed = Vec::new();
-        for load in workloads {
-            placed.push(online.place(load.clone(), args.k, strategy).map_err(wrong)?);
-            bar.inc(1);
-        }
-        all.push((strategy.name(), placed));
-    }
-    bar.finish_and_clear();
-    let total = |placed: &[Placement]| placed.iter().map(|placement| placement.phi).sum::<f64>();
-    if ui.json() {
-        let costs: BTreeMap<_, _> = all.iter().map(|(name, placed)| (*name, total(placed))).collect();
-        let one = |placement: &Placement| json!({ "phi": placement.phi, "blue": placement.ids(tree) });
-        let own: Vec<_> = all[0].1.iter().map(one).collect();
-        let object = json!({ "placer": "soar", "switches": tree.len(), "k": args.k, "capacity": args.capacity,
-            "phi": total(&all[0].1), "workloads": own, "strategies": costs });
-        ui.result(&object.to_string());
-        return Ok(0);
-    }
-    ui.result(&format!("{} workloads, one after the other, k = {}", workloads.len(), args.k));
-    let red = all.iter().find(|(name, _)| *name == "all_red").map_or(0.0, |(_, placed)| total(placed));
-    for (name, placed) in &all {
-        ui.result(&format!("{name:<10} {:>12} {:>8}", short(total(placed)), share(total(placed), red)));
-    }
-    for (number, placement) in all[0].1.iter().enumerate() {
-        ui.result(&format!("workload {number}: phi {}, blue {}", short(placement.phi), list(&placement.ids(tree))));
-    }
-    Ok(0)
-}
-
-impl Pictures {
+impl PlanFiles {
     fn any(&self) -> bool {
-        self.plan.is_some() || self.svg.is_some() || self.dot.is_some()
+        self.plan.is_some() || self.svg.is_some() || self.dot.is_some() || self.emit.is_some()
     }
 
     fn write(&self, plan: &Plan, ui: &Ui) -> Result<()> {
@@ -213,6 +35,16 @@ impl Pictures {
         if let Some(path) = &self.dot {
             write(path, &picture::dot(plan), ui)?;
         }
+        let Some(path) = &self.emit else { return Ok(()) };
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let usual = Emission::of(plan, &name);
+        let bytes = match &self.bytes {
+            Some(size) => size.bytes().and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(u32::MAX),
+            None => usual.bytes,
+        };
+        let messages = self.messages.unwrap_or(usual.messages);
+        write_emission(plan, path, &Emission { bytes, messages, factor: self.factor, ..usual })?;
+        ui.note(&format!("wrote {}; run it with: pktgen replay {}", path.display(), path.display()));
         Ok(())
     }
 }

@@ -34,7 +34,7 @@ impl Shape for FatTree {
         let rate: Rate = section.get("rate", "100Gbps")?;
         let delay: Span = section.get("delay", "1us")?;
         let overhead: Size = section.get("overhead", "24B")?;
-        if cores % 2 != 0 {
+        if !cores.is_multiple_of(2) {
             return Err(Error::config(format!(
                 "{}: {cores}; each of two aggregation switches has half of the cores, so give an even number",
                 section.place("cores")
