@@ -44,7 +44,7 @@ test-long:
 # Every published figure, ours beside theirs, and what the formal model says of the paper's cases (where a property
 # that fails is an answer, exit code 1, not an error).
 evidence: build
-	for config in configs/olaf/*.toml configs/trio/*.toml configs/libra/*.toml; do \
+	for config in configs/olaf/*.toml configs/trio/*.toml configs/libra/*.toml configs/soar/*.toml configs/atro/*.toml; do \
 	  name=$$(basename $$(dirname $$config))-$$(basename $$config .toml); rm -rf runs/evidence/$$name; \
 	  target/release/pktgen replay $$config --out runs/evidence/$$name || exit 1; \
 	done

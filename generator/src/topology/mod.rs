@@ -12,6 +12,7 @@ mod multi_hop;
 mod plan;
 mod rack;
 mod star;
+mod tree;
 
 use crate::Result;
 use crate::config::Section;
@@ -40,6 +41,7 @@ pub static SHAPES: &[&dyn Shape] = &[
     &star::Star,
     &leaf_spine::LeafSpine,
     &fat_tree::FatTree,
+    &tree::OfTree,
     &plan::FromPlan,
 ];
 

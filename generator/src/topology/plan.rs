@@ -53,7 +53,7 @@ impl Shape for FromPlan {
 }
 
 /// A file that is named in an experiment: the one beside it if there is one, else as every other file is found.
-fn beside(origin: &Origin, file: &str) -> PathBuf {
+pub(super) fn beside(origin: &Origin, file: &str) -> PathBuf {
     if let Origin::File { path, .. } = origin
         && let Some(folder) = Path::new(path.as_ref()).parent()
         && folder.join(file).is_file()
@@ -63,7 +63,7 @@ fn beside(origin: &Origin, file: &str) -> PathBuf {
     PathBuf::from(file)
 }
 
-fn wired(plan: Plan, delay: Span, overhead: Size) -> Topology {
+pub(super) fn wired(plan: Plan, delay: Span, overhead: Size) -> Topology {
     let mut t = Topology::default();
     for node in &plan.nodes {
         let role = match node.role {

@@ -1,0 +1,95 @@
+//! A weighted tree of switches (SOAR §2): one of a file, or BT(n), the complete binary tree of n − 1 switches and the
+//! destination (§5). A switch with servers has a host with so many workers.
+
+use super::{Population, Shape, Topology, plan};
+use crate::config::Section;
+use crate::registry::Named;
+use crate::tree::make::{Rates, binary};
+use crate::tree::{Tree, file};
+use crate::units::{Rate, Size, Span};
+use crate::{Error, Result};
+
+/// `kind = "tree"`.
+pub struct OfTree;
+
+impl Named for OfTree {
+    fn name(&self) -> &'static str {
+        "tree"
+    }
+    fn about(&self) -> &'static str {
+        "a weighted tree of switches from a file, or a complete binary one"
+    }
+}
+
+impl Shape for OfTree {
+    fn keys(&self) -> &'static [&'static str] {
+        &["tree", "size", "rates", "unit_rate", "delay", "overhead"]
+    }
+
+    fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology> {
+        let tree: Option<String> = section.get_opt("tree")?;
+        let size: u32 = section.get_in("size", 8u32, 2..=1 << 14)?;
+        let rates = section.choose("rates", "constant", &Rates::ALL)?;
+        let unit: Rate = section.get("unit_rate", "1Gbps")?;
+        let delay: Span = section.get("delay", "1us")?;
+        let overhead: Size = section.get("overhead", "24B")?;
+        let tree = match tree {
+            Some(path) => of_file(&path, workers.len(), section)?,
+            None => even(size, rates, workers.len(), section)?,
+        };
+        let plan = tree.plan("tree", &vec![false; tree.len()], unit);
+        Ok(Topology { plan: None, ..plan::wired(plan, delay, overhead) })
+    }
+}
+
+/// The tree of a file, whose loads are the workers.
+fn of_file(path: &str, workers: usize, section: &Section) -> Result<Tree> {
+    let tree = file::read(&plan::beside(section.origin(), path))?;
+    let servers = tree.below(tree.order()[0]);
+    if servers != workers as u64 {
+        return Err(Error::config(format!(
+            "{}: the loads of {path} are {servers} in all and the workload has {workers} workers; change \
+             workload.workers_per_cluster or the loads",
+            section.place("tree")
+        )));
+    }
+    Ok(tree)
+}
+
+/// BT(n) with equally many workers on its leaves, the first of which have the rest.
+fn even(size: u32, rates: Rates, workers: usize, section: &Section) -> Result<Tree> {
+    let tree = binary(size, rates).ok_or_else(|| {
+        Error::config(format!(
+            "{}: {size}; a complete binary tree with its destination has 2, 4, 8, … nodes",
+            section.place("size")
+        ))
+    })?;
+    let leaves: Vec<_> = (0..tree.len() as u32).filter(|v| tree.children(*v).is_empty()).collect();
+    let mut load = vec![0; tree.len()];
+    (0..workers).for_each(|worker| load[leaves[worker % leaves.len()] as usize] += 1);
+    Ok(tree.with_load(load))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Value;
+
+    #[test]
+    fn leaves_have_equally_many_workers() {
+        let build = |size: i64| {
+            let keys = [("size", Value::Integer(size)), ("rates", Value::from("exponential"))];
+            OfTree.build(&mut Section::of("topology", &keys), &Population::regular(1, 10))
+        };
+        let t = build(8).unwrap();
+        t.check(10).unwrap();
+        assert_eq!(t.servers().count(), 1);
+        let host = t.host_of(10);
+        // Leaves have 3, 3, 2 and 2.
+        assert!(host[0] == host[2] && host[2] != host[3] && host[8] == host[9]);
+        let root = t.find("s0").unwrap();
+        let up = t.links.iter().find(|link| link.from == root && link.to == t.find("ps").unwrap()).unwrap();
+        assert_eq!(up.rate.bps(), 4_000_000_000);
+        assert!(build(9).unwrap_err().to_string().contains("2, 4, 8"));
+    }
+}
