@@ -53,15 +53,16 @@ impl Shares {
 /// The heads of each of `commons` switches: in each stage a switch gets up to so many more (given per stage and
 /// switch), as many in all as there can be.
 pub(super) fn deal(free: &[u64], stages: &[Vec<u64>]) -> Vec<Vec<usize>> {
-    let commons = stages.first().map_or(0, Vec::len);
+    let Some(first) = stages.first() else { return Vec::new() };
+    let commons = first.len();
     let (source, sink) = (commons + free.len(), commons + free.len() + 1);
     let mut network = Network::new(sink + 1);
     let sources: Vec<usize> = (0..commons).map(|common| network.add(source, common, 0)).collect();
     let mut links = Vec::new();
-    for common in 0..commons {
+    for (common, &more) in first.iter().enumerate() {
         // Each switch begins with another head, so that the first flow found is spread already.
         for i in 0..free.len() {
-            let head = (i + common * usize::try_from(stages[0][common]).unwrap_or(1)) % free.len();
+            let head = (i + common * more as usize) % free.len();
             links.push((common, head, network.add(common, commons + head, 1)));
         }
     }

@@ -16,6 +16,7 @@ mod skeleton;
 pub mod solver;
 #[cfg(test)]
 mod solver_tests;
+pub mod study;
 #[cfg(test)]
 mod testing;
 mod validate;

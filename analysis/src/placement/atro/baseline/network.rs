@@ -32,6 +32,9 @@ pub struct Network {
 }
 
 impl Network {
+    /// Ports of every switch; on a fat tree not all have a link (ATRO §IV-A).
+    pub const PORTS: u64 = 24;
+
     /// The network of the paper's comparison.
     pub fn of(topology: Topology) -> Self {
         match topology {

@@ -1,0 +1,153 @@
+//! `kind = "atro"`: the rate of in-network AllReduce by ATRO and by its baselines (ATRO §IV, Figures 3 to 5).
+//!
+//! ATRO draws nothing, so its runs are alike; a baseline draws where workers, server and aggregators are, and ways.
+
+use pktgen_generator::config::Section;
+use pktgen_generator::registry::{Named, suggest};
+use pktgen_generator::seed::Seed;
+use pktgen_generator::study::{Finding, Study, Task};
+use pktgen_generator::units::Rate;
+use pktgen_generator::{Error, Result};
+
+use super::baseline::{BASELINES, Baseline, Case, Network, Topology};
+use super::cluster::Cluster;
+use super::criterion::bound_flows;
+use super::{infeasible, wire};
+
+/// The study.
+pub struct Atro;
+
+/// The scheme that is no baseline.
+const ATRO: &str = "atro";
+
+/// Unit of rates, as the paper has it.
+const UNIT: &str = "Gbit/s";
+
+impl Named for Atro {
+    fn name(&self) -> &'static str {
+        "atro"
+    }
+
+    fn about(&self) -> &'static str {
+        "rate of in-network AllReduce by ATRO, ARO, PARING and SPAR (ATRO Figures 3 to 5)"
+    }
+}
+
+impl Study for Atro {
+    fn keys(&self) -> &'static [&'static str] {
+        &["scheme", "network", "workers", "switches", "ports", "aggregators", "layers", "capacity"]
+    }
+
+    fn metrics(&self) -> &'static [&'static str] {
+        &["allreduce_rate_gbps", "allreduce_bound_gbps", "flows_per_link"]
+    }
+
+    fn read(&self, section: &mut Section) -> Result<Task> {
+        let scheme: String = section.get("scheme", ATRO)?;
+        let baseline = BASELINES.iter().copied().find(|baseline| baseline.name() == scheme);
+        let topology = section.choose("network", "leaf_spine", &Topology::ALL)?;
+        let mut number = |key: &str, default: u32| section.get::<u32>(key, default).map(u64::from);
+        let workers = number("workers", 90)?;
+        let (switches, ports) = (number("switches", 20)?, number("ports", 24)?);
+        let (aggregators, layers) = (number("aggregators", 4)?, number("layers", 5)?);
+        let capacity_bps = section.get::<Rate>("capacity", "100Gbps")?.bps();
+        let cluster = Cluster { switches, aggregators, ports, layers, capacity_bps };
+        let at = |error: Error| Error::config(format!("[{}] {error}", section.name()));
+        infeasible::check(&cluster, workers).map_err(at)?;
+        let Some(baseline) = baseline else {
+            if scheme != ATRO {
+                return Err(unknown(section, &scheme));
+            }
+            return Ok(Box::new(move |_| measure(&cluster, workers)));
+        };
+        let network = Network::of(topology);
+        if (switches, ports) != (network.switches() as u64, Network::PORTS) {
+            let (place, has) = (section.place("switches"), network.switches());
+            return Err(Error::config(format!(
+                "{place}: {switches} with {ports} ports; the networks of {scheme} have {has} of {}: give these",
+                Network::PORTS
+            )));
+        }
+        let case = Case { network, workers, aggregators, capacity_bps };
+        case.check().map_err(at)?;
+        Ok(Box::new(move |seed| Ok(compare(&cluster, baseline, &case, seed))))
+    }
+}
+
+fn unknown(section: &Section, scheme: &str) -> Error {
+    let names: Vec<&str> = std::iter::once(ATRO).chain(BASELINES.iter().map(|baseline| baseline.name())).collect();
+    let near = suggest(scheme, &names);
+    Error::config(format!(
+        "{}: there is no scheme \"{scheme}\"{near}; there are: {}",
+        section.place("scheme"),
+        names.join(", ")
+    ))
+}
+
+fn measure(cluster: &Cluster, workers: u64) -> Result<Vec<Finding>> {
+    let wiring = wire(cluster, workers, &[])?;
+    Ok(findings(wiring.rate_bps, wiring.bound_bps, wiring.flows_per_link))
+}
+
+/// A baseline, beside what no wiring of as many switches is above.
+fn compare(cluster: &Cluster, baseline: &dyn Baseline, case: &Case, seed: Seed) -> Vec<Finding> {
+    let busiest = baseline.busiest(case, seed);
+    let bound = cluster.capacity_bps / bound_flows(cluster, case.workers, false);
+    findings(baseline.rate_bps(case.capacity_bps, busiest), bound, busiest)
+}
+
+fn findings(rate: u64, bound: u64, flows: u64) -> Vec<Finding> {
+    vec![
+        Finding::new("allreduce_rate_gbps", UNIT, rate as f64 / 1e9),
+        Finding::new("allreduce_bound_gbps", UNIT, bound as f64 / 1e9),
+        Finding::new("flows_per_link", "flows", flows as f64),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_generator::config::Value;
+
+    use super::*;
+
+    fn find(values: &[(&str, Value)]) -> Result<Vec<f64>> {
+        let mut section = Section::of("study", values);
+        let found = Atro.run(&mut section, Seed(3))?;
+        let names: Vec<&str> = found.iter().map(|finding| finding.metric.as_str()).collect();
+        assert_eq!(names, Atro.metrics());
+        assert!(section.asked().iter().all(|key| Atro.keys().contains(&key.as_str())));
+        Ok(found.into_iter().filter_map(|finding| finding.value).collect())
+    }
+
+    #[test]
+    fn the_default_is_the_papers_case_study() {
+        assert_eq!(find(&[]).unwrap(), [50.0, 50.0, 2.0]);
+        assert_eq!(find(&[("aggregators", 6i64.into())]).unwrap(), [100.0, 100.0, 1.0]);
+        assert_eq!(find(&[("workers", 80i64.into()), ("capacity", "40Gbps".into())]).unwrap(), [40.0, 40.0, 1.0]);
+    }
+
+    #[test]
+    fn baselines_stay_below_the_bound() {
+        for scheme in ["aro", "paring", "spar"] {
+            for network in ["leaf_spine", "fat_tree"] {
+                let found = find(&[("scheme", scheme.into()), ("network", network.into())]).unwrap();
+                assert!(found[0] > 1.0 && found[0] < found[1] && found[1] == 50.0, "{scheme}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_values_are_refused() {
+        let fails = |values: &[(&str, Value)], parts: &[&str]| {
+            let message = find(values).unwrap_err().to_string();
+            assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+        };
+        fails(&[("scheme", "arro".into())], &["study.scheme", "did you mean \"aro\"", "spar"]);
+        fails(&[("network", "ring".into())], &["study.network", "fat_tree"]);
+        fails(&[("workers", 0i64.into())], &["[study]", "workers: 0 is not from 1"]);
+        fails(&[("workers", 500i64.into())], &["no ports left for 500"]);
+        fails(&[("scheme", "spar".into()), ("switches", 30i64.into())], &["study.switches", "20 of 24"]);
+        fails(&[("scheme", "aro".into()), ("workers", 140i64.into())], &["workers: 140 is not from 1 to 139"]);
+        fails(&[("capacity", "0bps".into())], &["capacity", "0 is not from 1"]);
+    }
+}
