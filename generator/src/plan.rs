@@ -7,6 +7,7 @@
 mod check;
 mod emit;
 mod network;
+mod tree;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Error, Result};
 
 pub use emit::{Emission, emit, write};
+pub use tree::TreeSwitch;
 
 /// Version of the file.
 pub const PLAN_VERSION: u32 = 1;

@@ -6,11 +6,12 @@ use std::sync::atomic::AtomicBool;
 use pktgen_generator::Result;
 use pktgen_generator::config::{Document, Section};
 use pktgen_generator::gradient;
+use pktgen_generator::plan;
 use pktgen_generator::record::{Book, PacketId, Received, Sent};
 use pktgen_generator::seed::Seed;
 use pktgen_generator::sparse::layout::Layout;
 use pktgen_generator::sparse::{Plan, Sparse};
-use pktgen_generator::topology::Population;
+use pktgen_generator::topology::{Population, Role, Topology};
 use pktgen_generator::units::{Rate, Size};
 use pktgen_generator::wire::frame::{
     HEAD, SERVER_IP, Template, background_ip, has_udp_checksum, set_udp_checksum, worker_ip,
@@ -22,6 +23,7 @@ use pktgen_replay::ledger::total;
 use pktgen_replay::run::Experiment;
 use pktgen_replay::target::books::Books;
 use pktgen_replay::target::context::{Context, Outbox};
+use pktgen_replay::target::flows::{Flows, NodeFlows};
 use pktgen_replay::target::port::{Port, PortTiming};
 use pktgen_replay::target::program::{PROGRAMS, Place, ProgramKind};
 use pktgen_replay::target::queue::{Discipline, QUEUES};
@@ -39,11 +41,26 @@ fn place() -> Place {
         jobs: Arc::new(Vec::new()),
         sparse: Some(sparse()),
         aggregators: Arc::new(vec![1]),
-        flows: None,
+        flows: Some(flows()),
         frame_bytes: 128,
         real_time: false,
         udp_checksum: false,
     }
+}
+
+/// What a program that reduces is told: all workers' flows end at the device.
+fn flows() -> Arc<NodeFlows> {
+    let mut topology = Topology::default();
+    let ends = [Role::Host((0..6).collect()), Role::Device, Role::Server].map(|role| {
+        let name = format!("{role:?}");
+        topology.add(name, role)
+    });
+    let rate = Rate::from_bps(40_000_000_000);
+    topology.connect(ends[0], ends[1], rate, rate, 0, Size::default());
+    topology.connect(ends[1], ends[2], rate, rate, 0, Size::default());
+    let ports: Vec<_> = topology.routes().iter().map(|ports| ports[2]).collect();
+    let plan = plan::Plan::of_network(&topology, &ports, None, |_| true).unwrap();
+    Flows::new(Arc::new(plan), &topology, &Population::regular(3, 2).cluster_of).at(1)
 }
 
 /// What a program that sums pairs is told.

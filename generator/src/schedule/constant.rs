@@ -2,10 +2,10 @@
 
 use super::merge::Merged;
 use super::{Pace, Schedule, Speed, Timeline};
-use crate::Result;
 use crate::config::Section;
-use crate::registry::Named;
+use crate::registry::{Named, suggest};
 use crate::seed::{Seed, unit};
+use crate::{Error, Result};
 
 /// `kind = "constant"`.
 pub struct Constant;
@@ -26,10 +26,23 @@ impl Schedule for Constant {
 
     fn open(&self, section: &mut Section, pace: &Pace, seed: Seed) -> Result<Box<dyn Timeline + Send>> {
         let jitter = section.get_in("jitter", 0.0, 0.0..=1.0)?;
-        let random = section.choose("phase", "random", &[("random", true), ("zero", false)])?;
+        let random = random_phase(section)?;
         let speed = Speed::read(section)?;
         let gap = |stream: &mut _, jitter: f64| 1.0 + jitter * (2.0 * unit(stream) - 1.0);
         Ok(Box::new(Merged::new(section, pace, speed, (gap, jitter), random, seed)?))
+    }
+}
+
+/// Do workers begin anywhere in their period, or all at 0?
+fn random_phase(section: &mut Section) -> Result<bool> {
+    let phase: Option<String> = section.get_opt("phase")?;
+    match phase.as_deref() {
+        None | Some("random") => Ok(true),
+        Some("zero") => Ok(false),
+        Some(other) => {
+            let (place, near) = (section.place("phase"), suggest(other, &["random", "zero"]));
+            Err(Error::config(format!("{place}: \"{other}\" is not known{near}; there are: random, zero")))
+        }
     }
 }
 
@@ -66,6 +79,9 @@ mod tests {
             assert_eq!(timeline.next(), Some((i64::from(i / 3) * 243_840, i % 3)));
         }
         assert_eq!(timeline.next(), None);
+        let mut section = Section::of("schedule", &[("period", "1us".into()), ("phase", "zeor".into())]);
+        let message = Constant.open(&mut section, &pace, Seed(7)).err().unwrap().to_string();
+        assert!(message.contains("did you mean \"zero\""), "{message}");
     }
 
     #[test]

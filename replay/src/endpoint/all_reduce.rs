@@ -49,19 +49,22 @@ impl AllReduce {
                 "endpoint.allreduce = true: it is for virtual time in this version; leave out transport.kind",
             ));
         }
-        let flows = flows.at(facts.server);
+        Ok(Self::new(facts.server, flows.at(facts.server), facts.workers.clusters_ever(), facts.udp_checksum))
+    }
+
+    fn new(node: NodeId, flows: Arc<NodeFlows>, clusters: usize, udp_checksum: bool) -> Self {
         let head = |source| Template::new((SERVER_IP, PORT), (source, WORKER_PORT), 64);
-        Ok(AllReduce {
-            node: facts.server,
+        AllReduce {
+            node,
             heads: flows.inputs().iter().map(|input| head(input.source)).collect(),
             flows,
-            gathers: vec![None; facts.workers.clusters_ever()],
-            udp_checksum: facts.udp_checksum,
+            gathers: vec![None; clusters],
+            udp_checksum,
             open: 0,
             answered: 0,
             duplicates: 0,
             unused: 0,
-        })
+        }
     }
 
     fn receive(&mut self, frame: &Frame, pool: &mut Pool, host: &mut Host) {
@@ -154,5 +157,92 @@ impl Endpoint for AllReduce {
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
         vec![("answered", self.answered), ("server_duplicates", self.duplicates), ("server_unused", self.unused)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_generator::plan::{FlowSource, Plan, PlanFlow, PlanLink, PlanNode, PlanRole};
+    use pktgen_generator::record::PacketId;
+    use pktgen_generator::topology::{Role, Topology};
+    use pktgen_generator::units::{Rate, Size};
+    use pktgen_generator::wire::frame::{HEAD, device_ip, has_udp_checksum, target_ip, worker_ip};
+    use pktgen_generator::wire::olaf::{UPDATE_HEAD, values};
+
+    use super::*;
+    use crate::target::flows::Flows;
+
+    const BYTES: usize = HEAD + UPDATE_HEAD + 8;
+
+    /// A worker of the server's own switch, and an aggregator that stands for two others.
+    fn server() -> AllReduce {
+        let node = |name: &str, role, workers| PlanNode { name: name.into(), role, workers };
+        let flow = |source, path: &[usize]| PlanFlow { source, path: path.to_vec() };
+        let nodes = vec![
+            node("ps", PlanRole::Server, Vec::new()),
+            node("common", PlanRole::Common, Vec::new()),
+            node("sums", PlanRole::Aggregator, Vec::new()),
+            node("h0", PlanRole::Host, vec![0]),
+            node("h1", PlanRole::Host, vec![1, 2]),
+        ];
+        let ends = [(1, 0), (2, 1), (3, 1), (4, 2)];
+        let links = ends.map(|(from, to)| PlanLink { from, to, rate_bps: 1, cost: None }).to_vec();
+        let flows = vec![
+            flow(FlowSource::Worker(0), &[3, 1, 0]),
+            flow(FlowSource::Worker(1), &[4, 2]),
+            flow(FlowSource::Worker(2), &[4, 2]),
+            flow(FlowSource::Aggregator(2), &[2, 1, 0]),
+        ];
+        let plan = Plan { version: 1, placer: "hand".into(), nodes, links, flows, rate_bps: None, phi: None };
+        plan.check().unwrap();
+        let mut topology = Topology::default();
+        for node in &plan.nodes {
+            topology.add(node.name.clone(), if node.role == PlanRole::Server { Role::Server } else { Role::Device });
+        }
+        let rate = Rate::from_bps(1);
+        ends.iter().for_each(|(a, b)| topology.connect(*a as u16, *b as u16, rate, rate, 0, Size::default()));
+        let flows = Flows::new(Arc::new(plan), &topology, &[0, 0, 0]);
+        AllReduce::new(0, flows.at(0), 1, true)
+    }
+
+    fn frame(pool: &mut Pool, t: Time, source: u32, worker: u32, count: u16, numbers: [f32; 2]) -> Frame {
+        let buffer = pool.take();
+        let bytes = &mut pool.bytes_mut(buffer)[..BYTES];
+        Template::new((source, WORKER_PORT), (SERVER_IP, PORT), BYTES).emit(bytes);
+        let (reward, attempt, seq) = (0.0, 0, 7);
+        let header = Header { flags: 0, cluster: 0, count, worker, seq, generation: t, attempt, elements: 2, reward };
+        header.emit_update(&mut bytes[HEAD..]);
+        for (bytes, number) in bytes[HEAD + UPDATE_HEAD..].as_chunks_mut::<4>().0.iter_mut().zip(numbers) {
+            *bytes = number.to_le_bytes();
+        }
+        let (packet, kind) = (PacketId::new(worker, seq, 0), Kind::Update);
+        Frame { t, packet, buffer, worker, len: BYTES as u16, cluster: 0, flow: 0, head: HEAD as u8, kind }
+    }
+
+    #[test]
+    fn every_flow_of_a_message_is_answered_with_the_whole_sum_once() {
+        let (mut server, mut pool, mut host) = (server(), Pool::new(BYTES, 8), Host::default());
+        let alone = frame(&mut pool, 1, worker_ip(0), 0, 1, [1.0, 2.0]);
+        server.on_burst(0, &[alone], &mut pool, &mut host);
+        // The driver has looked at it and let it go; the server still holds it.
+        host.deliveries.drain(..).for_each(|delivery| pool.release(delivery.frame.buffer));
+        assert!(host.outgoing.is_empty() && server.held() == 1 && pool.in_use() == 1);
+        let copy = frame(&mut pool, 2, worker_ip(0), 0, 1, [1.0, 2.0]);
+        let sum = frame(&mut pool, 3, device_ip(2), 2, 2, [10.0, 20.0]);
+        server.on_burst(0, &[copy, sum], &mut pool, &mut host);
+        assert_eq!((host.deliveries.len(), host.deliveries[0].row.count, server.held()), (1, 2, 0));
+        let told = |out: &Outgoing| {
+            let bytes = pool.frame(&out.frame);
+            let header = Header::parse_update(&bytes[HEAD..]).unwrap();
+            let sums = values(&bytes[HEAD..], &header).as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b));
+            assert!(header.flags & FLAG_RESULT != 0 && has_udp_checksum(bytes) && bytes.len() == BYTES);
+            (target_ip(bytes), source_ip(bytes), header.count, sums.collect::<Vec<_>>(), out.frame.t)
+        };
+        let answers: Vec<_> = host.outgoing.iter().map(told).collect();
+        let expected = |to| (to, SERVER_IP, 3, vec![11.0, 22.0], 3);
+        assert_eq!(answers, [expected(worker_ip(0)), expected(device_ip(2))]);
+        assert_eq!(server.counters(), [("answered", 1), ("server_duplicates", 1), ("server_unused", 0)]);
+        // What is delivered is what came, not the sum that the server makes of it.
+        assert_eq!(&pool.payload(&host.deliveries[0].frame)[UPDATE_HEAD..][..4], 10.0f32.to_le_bytes());
     }
 }

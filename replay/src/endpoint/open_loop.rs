@@ -37,8 +37,8 @@ impl WorkerKind for OpenLoopKind {
     }
 
     fn server(&self, section: &mut Section, facts: &Facts) -> Result<Option<Box<dyn Endpoint>>> {
-        let answers = section.get("allreduce", false)?;
-        if answers { Ok(Some(Box::new(AllReduce::open(facts)?))) } else { Ok(None) }
+        let answers: Option<bool> = section.get_opt("allreduce")?;
+        if answers == Some(true) { Ok(Some(Box::new(AllReduce::open(facts)?))) } else { Ok(None) }
     }
 
     fn open(&self, _section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>> {

@@ -1,0 +1,154 @@
+//! What a planner promises is replayed and measured, from files to metrics: SOAR's example for every choice of switches, and
+//! a plan of ATRO's kind at its rate and above it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use pktgen_analysis::{Line, analyze_run};
+use pktgen_generator::config::Document;
+use pktgen_generator::plan::{
+    Emission, FlowSource, PLAN_VERSION, Plan, PlanFlow, PlanLink, PlanNode, PlanRole, TreeSwitch, write,
+};
+use pktgen_generator::record::{Manifest, RunState};
+use pktgen_replay::run::Experiment;
+
+/// Carries `plan` out in `folder`: the lines of its metrics, and its manifest.
+fn run(folder: &Path, plan: &Plan, emission: &Emission) -> (Vec<Line>, Manifest) {
+    let path = folder.join(format!("{}.toml", emission.name));
+    write(plan, &path, emission).expect("writable");
+    let experiment = Experiment::open(Document::load(&path, &[]).expect("TOML")).expect("an experiment");
+    let out = folder.join(&emission.name);
+    let finished = experiment.execute(&out, 1, &AtomicBool::new(false), &|_, _| {}).expect("it runs");
+    assert_eq!((finished[0].state, &finished[0].validity.reasons[..]), (RunState::Finished, &[][..]));
+    let manifest = std::fs::read_to_string(out.join("manifest.json")).expect("a manifest");
+    (analyze_run(&out).expect("a run").lines, serde_json::from_str(&manifest).expect("JSON"))
+}
+
+fn value(lines: &[Line], metric: &str) -> f64 {
+    let line = lines.iter().find(|line| line.metric == metric).unwrap_or_else(|| panic!("no line {metric}"));
+    line.value.unwrap_or_else(|| panic!("{metric} cannot be said"))
+}
+
+/// Messages by link and direction, as the lines say.
+fn link_messages(lines: &[Line]) -> Vec<[u64; 2]> {
+    let mut links: BTreeMap<u64, [u64; 2]> = BTreeMap::new();
+    for line in lines.iter().filter(|line| line.metric == "link_messages") {
+        let id = line.labels["id"].as_u64().expect("a number");
+        let down = line.labels["direction"] == "down";
+        links.entry(id).or_default()[usize::from(down)] = line.value.expect("a count") as u64;
+    }
+    links.into_values().collect()
+}
+
+/// SOAR's example (Figures 2 and 3): a complete binary tree of 7 switches, loads 2, 6, 5, 4 at the leaves, rates 1.
+fn example(blue: u32) -> Vec<TreeSwitch> {
+    let load = |i: usize| [0, 0, 0, 2, 6, 5, 4][i];
+    let switch = |i: usize| TreeSwitch {
+        parent: (i > 0).then(|| (i - 1) / 2),
+        load: load(i),
+        blue: blue >> i & 1 == 1,
+        rate_bps: 1_000_000_000,
+        cost: 1.0,
+    };
+    (0..7).map(switch).collect()
+}
+
+#[test]
+fn soars_example_measures_what_it_promises_for_every_choice_of_switches() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut least = [f64::INFINITY; 8];
+    for blue in 0..1u32 << 7 {
+        let plan = Plan::of_tree("all", &example(blue));
+        let plan = Plan { phi: Some(plan.utilisation()), ..plan };
+        let (lines, manifest) = run(folder.path(), &plan, &Emission::of(&plan, &format!("b{blue}")));
+        assert_eq!(value(&lines, "links_unlike_plan"), 0.0, "{blue:b}");
+        assert_eq!(link_messages(&lines), plan.messages(), "{blue:b}");
+        let (phi, promised) = (value(&lines, "phi"), value(&lines, "phi_planned"));
+        assert!((phi - promised).abs() <= 1e-12 * promised, "{blue:b}: {phi} for {promised}");
+        assert_eq!(
+            (value(&lines, "sums_wrong"), value(&lines, "balance_unknown"), manifest.balance.sent),
+            (0.0, 0.0, 17)
+        );
+        assert_eq!(manifest.balance.delivered_alone + manifest.balance.delivered_merged, 17);
+        let k = blue.count_ones() as usize;
+        least[k] = least[k].min(phi);
+    }
+    // §2 and Figure 3: all red 51, the best with 1, 2, 3 and 4 aggregating switches, all blue 7.
+    assert_eq!([0, 1, 2, 3, 4, 7].map(|k| least[k]), [51.0, 35.0, 20.0, 15.0, 11.0, 7.0]);
+}
+
+const CAPACITY_BPS: u64 = 100_000_000_000;
+
+/// Two aggregators and a switch that forwards, two flows on each of its uplinks (m = 2), four workers at it and two at the
+/// lower aggregator; the upper one is next to the server.
+fn atro() -> Plan {
+    let node = |name: &str, role| PlanNode { name: name.into(), role, workers: Vec::new() };
+    let mut nodes = vec![
+        node("ps", PlanRole::Server),
+        node("a1", PlanRole::Aggregator),
+        node("a2", PlanRole::Aggregator),
+        node("c1", PlanRole::Common),
+    ];
+    let link = |from, to| PlanLink { from, to, rate_bps: CAPACITY_BPS, cost: None };
+    let mut links = vec![link(1, 0), link(2, 1), link(3, 1), link(3, 2)];
+    let mut flows = vec![
+        PlanFlow { source: FlowSource::Aggregator(1), path: vec![1, 0] },
+        PlanFlow { source: FlowSource::Aggregator(2), path: vec![2, 1] },
+    ];
+    for (worker, way) in [&[2][..], &[2], &[3, 1], &[3, 1], &[3, 2], &[3, 2]].into_iter().enumerate() {
+        let host = nodes.len();
+        nodes.push(PlanNode { workers: vec![worker as u32], ..node(&format!("w{worker}"), PlanRole::Host) });
+        links.push(link(host, way[0]));
+        let path = std::iter::once(host).chain(way.iter().copied()).collect();
+        flows.push(PlanFlow { source: FlowSource::Worker(worker as u32), path });
+    }
+    let (version, placer) = (PLAN_VERSION, "hand".to_owned());
+    Plan { version, placer, nodes, links, flows, rate_bps: Some(CAPACITY_BPS / 2), phi: None }
+}
+
+#[test]
+fn a_plan_of_atros_kind_reaches_its_rate_and_no_more() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let plan = atro();
+    let rate = value(&run(folder.path(), &plan, &Emission::of(&plan, "rate")).0, "rate_planned");
+    assert_eq!(rate, 50e9);
+    for (name, factor) in [("half", 0.5), ("full", 1.0), ("above", 1.02)] {
+        let emission = Emission { factor, ..Emission::of(&plan, name) };
+        let n = f64::from(emission.messages);
+        let (lines, manifest) = run(folder.path(), &plan, &emission);
+        let [reached, load, queue] =
+            ["allreduce_rate", "link_load_max", "queue_max"].map(|metric| value(&lines, metric));
+        println!("{name}: {:.4} of r, load {load:.5}, queue {queue}", reached / rate);
+        assert_eq!(value(&lines, "links_unlike_plan"), 0.0, "nothing is lost, only late");
+        let back = plan.messages().iter().map(|[up, _]| [up * 2000; 2]).collect::<Vec<_>>();
+        assert_eq!(link_messages(&lines), back);
+        assert_eq!((value(&lines, "sums_wrong"), value(&lines, "balance_unknown")), (0.0, 0.0));
+        assert!(manifest.counters.answers.iter().all(|own| own.messages == 2000));
+        if factor <= 1.0 {
+            // The first and the last message of a link's flows need not come together: one message more or less.
+            assert!(reached >= 0.98 * factor * rate && load <= factor + 2.0 / n && queue <= 2.0, "{name}");
+        } else {
+            // The switch's uplinks are asked for more than they have: their queues grow by 2 % of what comes, and
+            // no more comes back than they carry.
+            assert!(load >= 1.019 && queue >= 0.019 * 2.0 * n / 1.02 - 4.0, "{load} {queue}");
+            assert!(reached <= 1.001 * rate, "{reached}");
+        }
+    }
+}
+
+#[test]
+fn a_run_says_by_itself_what_was_promised() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let plan = Plan::of_tree("soar", &example(0b10100));
+    let (_, manifest) = run(folder.path(), &plan, &Emission::of(&plan, "own"));
+    let planned = manifest.planned.expect("the plan");
+    assert_eq!((planned.plan, planned.allreduce, planned.message_bits), (plan, false, (256 + 24) * 8));
+    // What links carry is what is counted: with one message less it is another number.
+    let out = folder.path().join("own");
+    let path = out.join("manifest.json");
+    let mut text: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    text["counters"]["links"][0][0]["messages"] = 1.into();
+    std::fs::write(&path, text.to_string()).unwrap();
+    assert_eq!(value(&analyze_run(&out).unwrap().lines, "links_unlike_plan"), 1.0);
+}
