@@ -20,7 +20,7 @@ pub trait Placer: Named + Sync {
 }
 
 /// Every placer, by name.
-pub static PLACERS: &[&dyn Placer] = &[&soar::Soar];
+pub static PLACERS: &[&dyn Placer] = &[&soar::Soar, &atro::Atro];
 
 /// Every study: those without a network, and those of the placers.
 pub static STUDIES: LazyLock<Vec<&'static dyn Study>> =

@@ -28,3 +28,26 @@ pub use cluster::{Cluster, SIZE_MAX};
 pub use criterion::{Reach, flows_per_link, most_workers};
 pub use validate::validate;
 pub use wiring::{CrossConnect, Port, Wiring, wire};
+
+use pktgen_generator::registry::Named;
+use pktgen_generator::study::Study;
+
+use super::Placer;
+
+/// The placer.
+pub struct Atro;
+
+impl Named for Atro {
+    fn name(&self) -> &'static str {
+        "atro"
+    }
+    fn about(&self) -> &'static str {
+        "how to wire and route for the highest rate of an in-network AllReduce (ATRO)"
+    }
+}
+
+impl Placer for Atro {
+    fn study(&self) -> &'static dyn Study {
+        &study::AtroStudy
+    }
+}

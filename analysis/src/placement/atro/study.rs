@@ -15,7 +15,7 @@ use super::criterion::bound_flows;
 use super::{infeasible, wire};
 
 /// The study.
-pub struct Atro;
+pub struct AtroStudy;
 
 /// The scheme that is no baseline.
 const ATRO: &str = "atro";
@@ -23,7 +23,7 @@ const ATRO: &str = "atro";
 /// Unit of rates, as the paper has it.
 const UNIT: &str = "Gbit/s";
 
-impl Named for Atro {
+impl Named for AtroStudy {
     fn name(&self) -> &'static str {
         "atro"
     }
@@ -33,7 +33,7 @@ impl Named for Atro {
     }
 }
 
-impl Study for Atro {
+impl Study for AtroStudy {
     fn keys(&self) -> &'static [&'static str] {
         &["scheme", "network", "workers", "switches", "ports", "aggregators", "layers", "capacity"]
     }
@@ -112,10 +112,10 @@ mod tests {
 
     fn find(values: &[(&str, Value)]) -> Result<Vec<f64>> {
         let mut section = Section::of("study", values);
-        let found = Atro.run(&mut section, Seed(3))?;
+        let found = AtroStudy.run(&mut section, Seed(3))?;
         let names: Vec<&str> = found.iter().map(|finding| finding.metric.as_str()).collect();
-        assert_eq!(names, Atro.metrics());
-        assert!(section.asked().iter().all(|key| Atro.keys().contains(&key.as_str())));
+        assert_eq!(names, AtroStudy.metrics());
+        assert!(section.asked().iter().all(|key| AtroStudy.keys().contains(&key.as_str())));
         Ok(found.into_iter().filter_map(|finding| finding.value).collect())
     }
 
