@@ -7,10 +7,10 @@ use std::sync::atomic::AtomicBool;
 
 use pktgen_analysis::{Line, analyze_run};
 use pktgen_generator::config::Document;
-use pktgen_generator::plan::{
-    Emission, FlowSource, PLAN_VERSION, Plan, PlanFlow, PlanLink, PlanNode, PlanRole, TreeSwitch, write,
-};
+use pktgen_generator::plan::{Emission, FlowSource, PLAN_VERSION, Plan, PlanFlow, PlanLink, PlanNode, PlanRole, write};
 use pktgen_generator::record::{Manifest, RunState};
+use pktgen_generator::tree::make::{Rates, binary};
+use pktgen_generator::units::Rate;
 use pktgen_replay::run::Experiment;
 
 /// Carries `plan` out in `folder`: the lines of its metrics, and its manifest.
@@ -42,16 +42,10 @@ fn link_messages(lines: &[Line]) -> Vec<[u64; 2]> {
 }
 
 /// SOAR's example (Figures 2 and 3): a complete binary tree of 7 switches, loads 2, 6, 5, 4 at the leaves, rates 1.
-fn example(blue: u32) -> Vec<TreeSwitch> {
-    let load = |i: usize| [0, 0, 0, 2, 6, 5, 4][i];
-    let switch = |i: usize| TreeSwitch {
-        parent: (i > 0).then(|| (i - 1) / 2),
-        load: load(i),
-        blue: blue >> i & 1 == 1,
-        rate_bps: 1_000_000_000,
-        cost: 1.0,
-    };
-    (0..7).map(switch).collect()
+fn example(placer: &str, blue: u32) -> Plan {
+    let tree = binary(8, Rates::Constant).expect("a tree").with_load(vec![0, 0, 0, 2, 6, 5, 4]);
+    let blue: Vec<_> = (0..7).map(|i| blue >> i & 1 == 1).collect();
+    tree.plan(placer, &blue, Rate::from_bps(1_000_000_000))
 }
 
 #[test]
@@ -59,8 +53,7 @@ fn soars_example_measures_what_it_promises_for_every_choice_of_switches() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut least = [f64::INFINITY; 8];
     for blue in 0..1u32 << 7 {
-        let plan = Plan::of_tree("all", &example(blue));
-        let plan = Plan { phi: Some(plan.utilisation()), ..plan };
+        let plan = example("all", blue);
         let (lines, manifest) = run(folder.path(), &plan, &Emission::of(&plan, &format!("b{blue}")));
         assert_eq!(value(&lines, "links_unlike_plan"), 0.0, "{blue:b}");
         assert_eq!(link_messages(&lines), plan.messages(), "{blue:b}");
@@ -140,7 +133,7 @@ fn a_plan_of_atros_kind_reaches_its_rate_and_no_more() {
 #[test]
 fn a_run_says_by_itself_what_was_promised() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let plan = Plan::of_tree("soar", &example(0b10100));
+    let plan = example("soar", 0b10100);
     let (_, manifest) = run(folder.path(), &plan, &Emission::of(&plan, "own"));
     let planned = manifest.planned.expect("the plan");
     assert_eq!((planned.plan, planned.allreduce, planned.message_bits), (plan, false, (256 + 24) * 8));

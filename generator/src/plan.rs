@@ -7,7 +7,6 @@
 mod check;
 mod emit;
 mod network;
-mod tree;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +16,6 @@ use serde::{Deserialize, Serialize};
 use crate::{Error, Result};
 
 pub use emit::{Emission, emit, write};
-pub use tree::TreeSwitch;
 
 /// Version of the file.
 pub const PLAN_VERSION: u32 = 1;

@@ -6,8 +6,10 @@ use std::sync::atomic::AtomicBool;
 
 use pktgen_generator::Result;
 use pktgen_generator::config::Document;
-use pktgen_generator::plan::{Emission, Plan, TreeSwitch, write};
+use pktgen_generator::plan::{Emission, Plan, write};
 use pktgen_generator::record::{Balance, Book, Received, Sent};
+use pktgen_generator::tree::{Switch, Tree};
+use pktgen_generator::units::Rate;
 use pktgen_replay::driver::virtual_time::{Outcome, Recorder};
 use pktgen_replay::ledger::total;
 use pktgen_replay::run::Experiment;
@@ -48,16 +50,37 @@ fn carried(outcome: &Outcome) -> Vec<[u64; 2]> {
     outcome.counters.links.iter().map(|ways| ways.map(|way| way.messages)).collect()
 }
 
+/// A switch, which counting by hand knows by its place in the list.
+#[derive(Debug, Clone)]
+struct OwnSwitch {
+    parent: Option<usize>,
+    load: u32,
+    blue: bool,
+    rate: f64,
+}
+
+fn plan(tree: &[OwnSwitch]) -> Plan {
+    let switch = |(i, own): (usize, &OwnSwitch)| Switch {
+        id: i as u64,
+        parent: own.parent.map(|parent| parent as u64),
+        rate: own.rate,
+        load: own.load.into(),
+        available: true,
+    };
+    let switches: Vec<_> = tree.iter().enumerate().map(switch).collect();
+    let blue: Vec<_> = tree.iter().map(|own| own.blue).collect();
+    Tree::new(&switches).unwrap().plan("hand", &blue, Rate::from_bps(1_000_000_000))
+}
+
 /// A random tree; every switch is above those that come after it, or is not.
-fn tree() -> impl Strategy<Value = Vec<TreeSwitch>> {
+fn tree() -> impl Strategy<Value = Vec<OwnSwitch>> {
     let switch = (any::<prop::sample::Index>(), 0u32..5, any::<bool>(), prop::sample::select(vec![1u64, 3, 10]));
     prop::collection::vec(switch, 1..14).prop_map(|switches| {
-        let made = switches.iter().enumerate().map(|(i, (parent, load, blue, gbps))| TreeSwitch {
+        let made = switches.iter().enumerate().map(|(i, (parent, load, blue, gbps))| OwnSwitch {
             parent: (i > 0).then(|| parent.index(i.max(1))),
             load: load + u32::from(i == 0),
             blue: *blue,
-            rate_bps: gbps * 1_000_000_000,
-            cost: 1.0 / *gbps as f64,
+            rate: *gbps as f64,
         });
         made.collect()
     })
@@ -65,7 +88,7 @@ fn tree() -> impl Strategy<Value = Vec<TreeSwitch>> {
 
 /// Messages of one cluster on the link above each switch, counted from the leaves on (SOAR §2, Algorithm 1). Parents have
 /// lower numbers.
-fn messages(tree: &[TreeSwitch], of_cluster: impl Fn(usize) -> u64) -> Vec<u64> {
+fn messages(tree: &[OwnSwitch], of_cluster: impl Fn(usize) -> u64) -> Vec<u64> {
     let mut messages: Vec<u64> = (0..tree.len()).map(of_cluster).collect();
     for at in (0..tree.len()).rev() {
         if tree[at].blue {
@@ -93,7 +116,7 @@ proptest! {
         copies: bool,
     ) {
         let folder = tempfile::tempdir().unwrap();
-        let plan = Plan::of_tree("hand", &tree);
+        let plan = plan(&tree);
         let workers = plan.hosts().len() as u32;
         let clusters = if two_clusters && workers.is_multiple_of(2) { 2 } else { 1 };
         let emission = Emission { messages: rounds, allreduce, ..Emission::of(&plan, "random") };

@@ -14,6 +14,9 @@ use crate::units::Rate;
 /// No parent: the link leads to the destination.
 pub const ROOT: u32 = u32::MAX;
 
+/// Rate of the links between switches and their own servers, of which φ knows nothing.
+const HOST_BPS: u64 = 100_000_000_000;
+
 /// Most messages in all: up to here whole numbers are exact as f64.
 const LOAD_MAX: u64 = 1 << 53;
 
@@ -232,7 +235,7 @@ impl Tree {
     }
 
     /// What is sent where: a host on every switch with servers, a flow for each server and each blue switch with input.
-    /// A link of rate 1 becomes one of `unit`.
+    /// Switch `v` is node `v` and its link upwards link `v`; a link of rate 1 becomes one of `unit`.
     pub fn plan(&self, placer: &str, blue: &[bool], unit: Rate) -> Plan {
         let server = self.len();
         let role = |v: usize| if blue[v] { PlanRole::Aggregator } else { PlanRole::Common };
@@ -257,7 +260,7 @@ impl Tree {
                 let workers: Vec<_> = (next..next + self.load[v] as u32).collect();
                 next += workers.len() as u32;
                 let host = nodes.len();
-                links.push(PlanLink { from: host, to: v, rate_bps: rate(self.rho[v]), cost: None });
+                links.push(PlanLink { from: host, to: v, rate_bps: HOST_BPS, cost: None });
                 let flow = |worker: &u32| PlanFlow { source: FlowSource::Worker(*worker), path: path(host, v) };
                 flows.extend(workers.iter().map(flow));
                 nodes.push(PlanNode { name: format!("h{}", self.ids[v]), role: PlanRole::Host, workers });
