@@ -72,6 +72,73 @@ fn soar_writes_trees_plans_and_pictures_and_places_workloads() {
     assert!(second > 20.0 && found["phi"].as_f64() == Some(20.0 + second), "{found}");
 }
 
+/// Gbit/s at the paper's scale (ATRO §IV): 20 switches of 24 ports, L = 5, 100 Gbit/s.
+fn rate(folder: &Path, workers: u32, aggregators: u32) -> u64 {
+    let (workers, aggregators) = (workers.to_string(), aggregators.to_string());
+    let args = ["atro", "--workers", &workers, "--switches", "20", "--ports", "24", "--aggregators", &aggregators];
+    let found = object(folder, &[&args[..], &["--capacity", "100Gbps", "--layers", "5"]].concat());
+    assert_eq!((&found["optimal"], &found["rate_bps"]), (&json!(true), &found["bound_bps"]));
+    let plan: pktgen_generator::plan::Plan = serde_json::from_value(found["topology"].clone()).expect("a plan");
+    assert_eq!(plan.check(), Ok(()));
+    assert_eq!(found["cross_connects"].as_array().map(Vec::len), Some(plan.links.len()));
+    found["rate_bps"].as_u64().expect("a number") / 1_000_000_000
+}
+
+#[test]
+fn atro_wires_the_papers_clusters() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = folder.path();
+    assert_eq!([60, 70, 80, 90].map(|workers| rate(at, workers, 4)), [100, 100, 100, 50]);
+    assert_eq!([1, 2, 3, 5, 6].map(|aggregators| rate(at, 90, aggregators)), [20, 33, 50, 100, 100]);
+    let cluster = ["atro", "--workers", "90", "--switches", "20", "--ports", "24", "--aggregators", "4"];
+    let chosen = object(at, &[&cluster[..], &["--rates", "40Gbps,25Gbps,60Gbps"]].concat());
+    assert_eq!((&chosen["rate_bps"], &chosen["bound_bps"]), (&json!(40_000_000_000u64), &json!(40_000_000_000u64)));
+    let text = pktgen(at, &[&["place"], &cluster[..], &["--svg", "a.svg", "--dot", "a.dot"]].concat());
+    assert!(String::from_utf8_lossy(&text.stdout).starts_with("rate 50Gbps, the most that any wiring has\n"));
+    assert_eq!(fs::read_to_string(at.join("a.svg")).expect("a picture").matches("class=\"aggregator\"").count(), 4);
+}
+
+/// What is promised is replayed: messages per link as whole numbers, φ, and the AllReduce rate on the wire.
+#[test]
+fn plans_are_carried_out() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = folder.path();
+    let measured = |name: &str| {
+        let out = at.join(name);
+        let run = pktgen(at, &["-q", "replay", &format!("{name}.toml"), "--out", &out.display().to_string()]);
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        let lines = pktgen(at, &["analyze", &out.display().to_string(), "--json"]).stdout;
+        let lines: Vec<Value> =
+            String::from_utf8_lossy(&lines).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        move |metric: &str| {
+            let line = lines.iter().find(|line| line["metric"] == metric).unwrap_or_else(|| panic!("no {metric}"));
+            line["value"].as_f64().unwrap_or_else(|| panic!("{metric} is not known"))
+        }
+    };
+    let soar =
+        object(at, &["soar", "BT(64)", "-k", "5", "--loads", "power_law", "--rates", "linear", "--emit", "s.toml"]);
+    let found = measured("s");
+    assert_eq!(found("links_unlike_plan"), 0.0);
+    let phi = soar["phi"].as_f64().expect("a number");
+    assert!((found("phi") - phi).abs() <= 1e-12 * phi && (found("phi_planned") - phi).abs() <= 1e-12 * phi);
+    let cluster =
+        ["atro", "--workers", "20", "--switches", "6", "--ports", "8", "--aggregators", "2", "--capacity", "10Gbps"];
+    for (name, factor) in [("a", "1"), ("b", "1.02")] {
+        let file = format!("{name}.toml");
+        let found = object(at, &[&cluster[..], &["--emit", &file, "--messages", "1000", "--factor", factor]].concat());
+        let rate = found["rate_bps"].as_f64().expect("a number");
+        let measured = measured(name);
+        assert_eq!(measured("links_unlike_plan"), 0.0);
+        let (reached, load) = (measured("allreduce_rate"), measured("link_load_max"));
+        if factor == "1" {
+            assert!(found["flows_per_link"].as_u64() > Some(1), "{found}");
+            assert!(reached >= 0.98 * rate && load < 1.01, "{reached} of {rate}, load {load}");
+        } else {
+            assert!(load > 1.015 && reached < 1.005 * rate, "{reached} of {rate}, load {load}");
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_placed_is_explained() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -93,5 +160,12 @@ fn what_cannot_be_placed_is_explained() {
         &["soar", "BT(8)", "-k", "1", "--workloads", "w.json"],
         &["workload 0 has load at 9, which is no switch"],
     );
+    let atro = |workers: &'static str, layers: &'static str, ports: &'static str| {
+        ["atro", "--workers", workers, "--switches", "3", "--ports", ports, "--aggregators", "1", "--layers", layers]
+    };
+    refused(at, &atro("0", "3", "8"), &["workers"]);
+    refused(at, &atro("5000", "3", "8"), &["workers", "5000"]);
+    refused(at, &atro("20", "0", "8"), &["layers", "0"]);
+    refused(at, &atro("20", "3", "1"), &["ports", "1"]);
     assert_ne!(pktgen(at, &["place", "soar", "missing.json", "-k", "1"]).status.code(), Some(0));
 }

@@ -39,6 +39,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
     ("generator/src/schedule", "SCHEDULES", &["merge", "open", "speed", "tempo"]),
     ("generator/src/study", "STUDIES", &[]),
     ("generator/src/topology", "SHAPES", &["model"]),
+    ("analysis/src/placement", "PLACERS", &["picture"]),
     ("replay/src/target/program", "PROGRAMS", &[]),
     ("replay/src/target/queue", "QUEUES", &[]),
     ("replay/src/endpoint", "ENDPOINTS", &["all_reduce", "gate", "roster", "rounds", "sender", "server"]),
