@@ -37,6 +37,10 @@ fn ten_thousand_workers() {
     let wiring = wire(&large, 10_000, &[]).unwrap();
     assert_eq!((wiring.flows_per_link, wiring.optimal, wiring.proved), (2, true, true));
     assert_eq!(wiring.plan.hosts().len(), 10_000);
+    // Beyond what a flow through all possible links would hold.
+    let larger = cluster(22_220, 4_440, 24, 5);
+    let wiring = wire(&larger, 200_000, &[]).unwrap();
+    assert_eq!((wiring.flows_per_link, wiring.plan.hosts().len()), (3, 200_000));
 }
 
 /// Clusters where ports of aggregators are scarce, so that other shapes than a tree are needed.
