@@ -1,5 +1,8 @@
 //! Heads: aggregators with room for links from common switches, and how many such links there can be.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use super::flow::Network;
 
 /// Most links from `commons` switches, at most `each` from one, into heads with so many free ports, never two alike
@@ -50,11 +53,17 @@ impl Shares {
     }
 }
 
-/// The heads of each of `commons` switches: in each stage a switch gets up to so many more (given per stage and
+/// Above so many possible links they are dealt greedily: a flow through all of them would not fit the memory.
+const FLOW_MAX: usize = 4_000_000;
+
+/// The heads of each common switch: in each stage a switch gets up to so many more (given per stage and
 /// switch), as many in all as there can be.
 pub(super) fn deal(free: &[u64], stages: &[Vec<u64>]) -> Vec<Vec<usize>> {
     let Some(first) = stages.first() else { return Vec::new() };
     let commons = first.len();
+    if commons * free.len() > FLOW_MAX {
+        return deal_greedily(free, stages);
+    }
     let (source, sink) = (commons + free.len(), commons + free.len() + 1);
     let mut network = Network::new(sink + 1);
     let sources: Vec<usize> = (0..commons).map(|common| network.add(source, common, 0)).collect();
@@ -84,6 +93,30 @@ pub(super) fn deal(free: &[u64], stages: &[Vec<u64>]) -> Vec<Vec<usize>> {
     dealt
 }
 
+/// The same, one switch after the other, from the heads with most room: as many where all switches get equally many.
+fn deal_greedily(free: &[u64], stages: &[Vec<u64>]) -> Vec<Vec<usize>> {
+    let mut rooms: BinaryHeap<(u64, Reverse<usize>)> =
+        (0..free.len()).map(|head| (free[head], Reverse(head))).collect();
+    let mut dealt = vec![Vec::new(); stages.first().map_or(0, Vec::len)];
+    for stage in stages {
+        for (own, &more) in dealt.iter_mut().zip(stage) {
+            let (mut left, mut passed) = (more, Vec::new());
+            while left > 0 {
+                let Some((room, Reverse(head))) = rooms.pop().filter(|(room, _)| *room > 0) else { break };
+                if own.contains(&head) {
+                    passed.push((room, Reverse(head)));
+                } else {
+                    own.push(head);
+                    passed.push((room - 1, Reverse(head)));
+                    left -= 1;
+                }
+            }
+            rooms.extend(passed);
+        }
+    }
+    dealt
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,10 +132,12 @@ mod tests {
     #[test]
     fn as_many_links_are_dealt_as_there_can_be() {
         for (commons, each, free) in [(3, 2, vec![1, 5, 5]), (3, 3, vec![1, 5, 5]), (7, 4, vec![3, 3, 3, 4, 6, 9])] {
-            let dealt = deal(&free, &[vec![each; commons]]);
-            assert_eq!(dealt.iter().map(Vec::len).sum::<usize>() as u64, most_links(commons as u64, each, &free));
-            for (head, room) in free.iter().enumerate() {
-                assert!(dealt.iter().filter(|heads| heads.contains(&head)).count() as u64 <= *room);
+            let stages = [vec![each; commons]];
+            for dealt in [deal(&free, &stages), deal_greedily(&free, &stages)] {
+                assert_eq!(dealt.iter().map(Vec::len).sum::<usize>() as u64, most_links(commons as u64, each, &free));
+                for (head, room) in free.iter().enumerate() {
+                    assert!(dealt.iter().filter(|heads| heads.contains(&head)).count() as u64 <= *room);
+                }
             }
         }
     }

@@ -77,7 +77,8 @@ impl Program {
         let _ = writeln!(
             self.text,
             "\\ {switches} switches of {ports} ports, the first {aggregators} aggregate, L = {layers}, at most {} flows per link, \
-             workers {form:?}.\n\\ x: link, y: flows, a: whether there are any, l: layer, z: link to the server, w: workers",
+             workers {form:?}.\n\\ x: link, y: flows, a: whether there are any, l: layer, w: workers; of the server z: link, \
+             t: flows, b: whether any;\n\\ of a worker h: link, f: flow",
             self.m
         );
     }

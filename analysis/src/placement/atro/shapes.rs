@@ -4,6 +4,7 @@
 //! of the lower ones may enter special common switches instead (shape E), or a common switch stands next to the server
 //! (shape R), or both.
 
+use super::attach;
 use super::cluster::Cluster;
 use super::heads::{Shares, most_links};
 use super::shared::Partition;
@@ -20,6 +21,8 @@ pub(super) enum Rest {
     Single,
     /// Links to heads may be fed by several, which needs one more layer.
     Shared,
+    /// Each has one link up, in trees as deep as layers allow: for links that carry more than a switch has ports.
+    Deep,
 }
 
 /// A shape, with what it is worth.
@@ -117,7 +120,7 @@ pub(super) fn candidates(cluster: &Cluster, m: u64) -> Option<Vec<Candidate>> {
     for recipe in recipes(cluster, m) {
         let Some((top, commons)) = build(cluster, m, recipe) else { continue };
         let Some(candidate) = rate(cluster, m, top, commons, Some(&partition)) else { continue };
-        let kind = (candidate.workers, candidate.rest == Rest::Shared, commons, recipe.root.is_some());
+        let kind = (candidate.workers, candidate.rest as u8, commons, recipe.root.is_some());
         if seen.insert((kind, recipe.hung)) {
             found.push(candidate);
         }
@@ -230,6 +233,13 @@ fn rate(cluster: &Cluster, m: u64, top: Skeleton, commons: u64, partition: Optio
         let free = free(cluster.layers - 2);
         partition.worth(commons, most_links(commons, free.len() as u64, &free))
     });
-    let rest = if shared > alone { Rest::Shared } else { Rest::Single };
-    Some(Candidate { top, commons, rest, workers: base + alone.max(shared) })
+    let deep = partition.filter(|_| m >= cluster.ports).map_or(0, |_| {
+        let mut whole = top.clone();
+        attach::deep(&mut whole, cluster, m, commons);
+        whole.workers(m).unwrap_or(0).saturating_sub(base)
+    });
+    let (more, rest) = [(alone, Rest::Single), (deep, Rest::Deep), (shared, Rest::Shared)]
+        .into_iter()
+        .reduce(|best, next| if next.0 > best.0 { next } else { best })?;
+    Some(Candidate { top, commons, rest, workers: base + more })
 }

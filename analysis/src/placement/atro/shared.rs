@@ -55,9 +55,13 @@ impl Partition {
         self.best[switches * (self.links + 1) + links]
     }
 
-    /// What a component of `k` switches and `h` links is worth.
+    /// What a component of `k` switches and `h` links is worth. In two layers a link is fed by p switches at most.
     fn component(&self, k: u64, h: u64) -> u64 {
-        (h * (self.m - 1)).min((k * (self.ports - 2)).saturating_sub(2 * (h - 1)))
+        let q = self.ports - 1;
+        if k > h * q + 1 {
+            return 0;
+        }
+        (h * (self.m.min(q * q) - 1)).min((k * (self.ports - 2)).saturating_sub(2 * (h - 1)))
     }
 
     /// Workers that so many switches with so many links add.
@@ -79,25 +83,27 @@ impl Partition {
         }
     }
 
-    /// Joins `k` switches and `h` links: links are laid along the switches one after the other; a link that needs
-    /// several is held by one of them, to which the others give. Who gives never takes, so there are two layers.
-    pub fn join(&self, k: usize, h: usize) -> Vec<Member> {
+    /// Joins `k` switches and `h` links, at most `heads` of them on one switch: links are laid along the switches one after
+    /// the other; a link that needs several is held by one of them, to which the others give. Who gives never takes, so
+    /// there are two layers.
+    pub fn join(&self, k: usize, h: usize, heads: u64) -> Vec<Member> {
         let mut members = vec![Member::default(); k];
-        let mut line = Line { at: 0, left: self.ports, gives: false };
+        let mut line = Line { at: 0, left: self.ports, gives: false, fresh: 1 };
         for _ in 0..h {
-            if line.left < 2 {
-                line = Line { at: line.at + 1, left: self.ports, gives: false };
+            let full = |line: &Line| members[line.at].held >= heads;
+            if line.left < 2 || full(&line) && (!line.gives || line.fresh >= k) {
+                line = Line { at: line.fresh, left: self.ports, gives: false, fresh: line.fresh + 1 };
             }
             if line.at >= k {
                 break;
             }
-            if line.left > self.m || line.at + 1 == k {
+            if members[line.at].held < heads && (line.left > self.m || line.fresh >= k) {
                 members[line.at].held += 1;
                 line.left -= line.left.min(self.m + 1);
-            } else if line.gives {
-                self.give_onwards(&mut members, &mut line);
-            } else {
+            } else if !line.gives {
                 self.take_from_next(&mut members, &mut line);
+            } else if line.fresh < k {
+                self.give_onwards(&mut members, &mut line, heads);
             }
         }
         members
@@ -107,30 +113,39 @@ impl Partition {
     fn take_from_next(&self, members: &mut [Member], line: &mut Line) {
         let (holder, p) = (line.at, self.ports);
         let carried = |givers: u64| (line.left - 1 - givers) + givers * (p - 1);
-        let most = (line.left - 1).min((members.len() - 1 - holder) as u64);
+        let most = (line.left - 1).min((members.len() - line.fresh) as u64);
         let givers = (1..=most).find(|&givers| carried(givers) >= self.m).unwrap_or(most);
         members[holder].held += 1;
-        for giver in 1..=givers as usize {
-            members[holder + giver].gives.push(holder);
-        }
         let spare = carried(givers).saturating_sub(self.m).min(p - 1);
-        *line = Line { at: holder + givers as usize, left: spare, gives: true };
+        self.give(members, line, holder, givers, spare);
     }
 
-    /// The switch gives what it has left to the next one, which holds the link.
-    fn give_onwards(&self, members: &mut [Member], line: &mut Line) {
-        let (p, holder) = (self.ports, line.at + 1);
+    /// The switch gives to the next one, which holds the link: all that it has left, unless the holder can hold no further
+    /// link and so has no use for its own ports but this one.
+    fn give_onwards(&self, members: &mut [Member], line: &mut Line, heads: u64) {
+        let (p, holder) = (self.ports, line.fresh);
+        line.fresh += 1;
         members[line.at].gives.push(holder);
         members[holder].held += 1;
+        let lacks = self.m.saturating_sub(p - 2);
+        if heads == 1 && lacks < line.left {
+            line.left -= lacks + 1;
+            return;
+        }
         let given = line.left - 1;
         let carried = |givers: u64| given + (p - 2 - givers) + givers * (p - 1);
-        let most = (p - 2).min((members.len() - 1 - holder) as u64);
+        let most = (p - 2).min((members.len() - line.fresh) as u64);
         let givers = (0..=most).find(|&givers| carried(givers) >= self.m).unwrap_or(most);
-        for giver in 1..=givers as usize {
-            members[holder + giver].gives.push(holder);
-        }
         let spare = carried(givers).saturating_sub(self.m).min(p - 1);
-        *line = Line { at: holder + givers as usize, left: spare, gives: givers > 0 };
+        self.give(members, line, holder, givers, spare);
+    }
+
+    /// The next switches give to a holder; the last of them, or the holder, has `left` ports left.
+    fn give(&self, members: &mut [Member], line: &mut Line, holder: usize, givers: u64, left: u64) {
+        let fresh = line.fresh + givers as usize;
+        members[line.fresh..fresh].iter_mut().for_each(|giver| giver.gives.push(holder));
+        let at = if givers > 0 { fresh - 1 } else { holder };
+        *line = Line { at, left, gives: givers > 0, fresh };
     }
 }
 
@@ -141,4 +156,6 @@ struct Line {
     left: u64,
     /// Whether it gives already, and so cannot take.
     gives: bool,
+    /// The first switch that is unused.
+    fresh: usize,
 }

@@ -8,6 +8,9 @@ use super::flow::Network;
 /// The number of the parameter server.
 pub(super) const SERVER: usize = 0;
 
+/// The number of the switch next to the server, which is added first.
+pub(super) const FIRST: usize = 1;
+
 /// A switch of a skeleton.
 #[derive(Debug, Clone)]
 struct Switch {
