@@ -1,6 +1,7 @@
 //! Tests of the metrics on hand-made runs.
 
-use pktgen_generator::record::{Manifest, NO_CLUSTER, Reason};
+use pktgen_generator::plan::{Plan, TreeSwitch};
+use pktgen_generator::record::{Answers, Balance, LinkLoad, Manifest, NO_CLUSTER, Planned, Reason};
 use pktgen_generator::study::{Finding, STUDIES};
 
 use crate::testing::{Story, small_run};
@@ -155,7 +156,11 @@ fn metrics_name_all_keys_of_their_lines() {
     let synchronous = tempfile::tempdir().unwrap();
     crate::testing_rounds::training().write(synchronous.path());
     let open = |dir: &tempfile::TempDir| crate::Analysis::open(dir.path(), crate::Options::default()).unwrap();
-    let analyses = [open(&dir), open(&synchronous)];
+    let along_a_plan = tempfile::tempdir().unwrap();
+    let mut manifest = every_fate().manifest();
+    plan_of_three_workers(&mut manifest);
+    every_fate().write_with(along_a_plan.path(), &manifest);
+    let analyses = [open(&dir), open(&synchronous), open(&along_a_plan)];
     for metric in METRICS {
         let mut lines = Vec::new();
         analyses.iter().for_each(|analysis| metric.compute(analysis, &mut lines).unwrap());
@@ -173,6 +178,58 @@ fn metrics_name_all_keys_of_their_lines() {
             assert!(found.contains(key), "{} names {key}, which it never gives", metric.name());
         }
     }
+}
+
+/// Two rounds along a plan with answers: a worker at a switch that aggregates, and two at one below it that does not.
+fn plan_of_three_workers(manifest: &mut Manifest) {
+    let switch = |parent, load, blue, cost| TreeSwitch { parent, load, blue, rate_bps: 1_000_000_000, cost };
+    let tree = [switch(None, 1, true, 0.5), switch(Some(0), 2, false, 2.0)];
+    let plan = Plan { rate_bps: Some(7), ..Plan::of_tree("hand", &tree) };
+    manifest.planned = Some(Planned { plan, allreduce: true, message_bits: 1000 });
+    manifest.clusters = vec![0; 3];
+    manifest.balance_by_worker = vec![Balance { generated: 2, ..Default::default() }; 3];
+    let both = |messages| [LinkLoad { messages, ..Default::default() }; 2];
+    manifest.counters.links = [2, 4, 2, 4].map(both).to_vec();
+    manifest.counters.links[1][0] =
+        LinkLoad { bits: 3000, first_bits: 1000, offered_ps: Some((5, 1_000_005)), queue_max: 3, messages: 4 };
+    let came = |messages, last_ps| Answers { messages, first_ps: 0, last_ps };
+    manifest.counters.answers = vec![came(3, 2_000_000), came(2, 4_000_000), came(3, 2_000_000)];
+}
+
+#[test]
+fn what_links_carried_is_compared_with_the_plan() {
+    let kept = lines_of(&every_fate(), plan_of_three_workers);
+    for (key, expected) in [
+        ("links_unlike_plan", 0.0),
+        // Of a round and both ways: 2 · 0.5 + 4 · 2.
+        ("phi", 9.0),
+        ("phi_planned", 9.0),
+        // The slowest worker: one message of 1000 bits in 4 µs.
+        ("allreduce_rate", 2.5e8),
+        ("rate_planned", 7.0),
+        // 2000 bits in 1 µs on a link of 1 Gbit/s.
+        ("link_load_max", 2.0),
+        ("queue_max", 3.0),
+    ] {
+        assert_eq!(value(&kept, key), Some(expected), "{key}");
+    }
+    let broken = lines_of(&every_fate(), |manifest| {
+        plan_of_three_workers(manifest);
+        manifest.counters.links[1][1].messages = 3;
+        manifest.counters.answers[2] = Answers::default();
+    });
+    assert_eq!((value(&broken, "links_unlike_plan"), value(&broken, "phi")), (Some(1.0), Some(8.0)));
+    assert_eq!(value(&broken, "allreduce_rate"), None, "a worker that got nothing has no rate");
+    let uneven = lines_of(&every_fate(), |manifest| {
+        plan_of_three_workers(manifest);
+        manifest.balance_by_worker[0].generated = 1;
+    });
+    assert_eq!(value(&uneven, "links_unlike_plan"), Some(4.0), "one round is what all workers have");
+    let unmeasured = lines_of(&every_fate(), |manifest| {
+        plan_of_three_workers(manifest);
+        manifest.counters.links.clear();
+    });
+    assert!(unmeasured.iter().all(|line| line.metric != "links_unlike_plan"));
 }
 
 #[test]

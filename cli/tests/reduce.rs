@@ -71,6 +71,49 @@ fn soars_example_measures_what_it_promises_for_every_choice_of_switches() {
     assert_eq!([0, 1, 2, 3, 4, 7].map(|k| least[k]), [51.0, 35.0, 20.0, 15.0, 11.0, 7.0]);
 }
 
+/// Complete binary trees with loads 4 to 6 at the leaves, rates that fall with the distance from the root, and any switches.
+#[test]
+fn larger_trees_with_unequal_rates_keep_their_promise() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut state = 1u64;
+    let mut draw = |n: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % n
+    };
+    for (size, blue) in [(127, 4), (255, 9), (511, 2)] {
+        let switch = |i: usize| {
+            let level = u64::from((i as u32 + 1).ilog2());
+            let gbps = 10 - level;
+            TreeSwitch {
+                parent: (i > 0).then(|| (i - 1) / 2),
+                load: if 2 * i + 1 >= size { 4 + draw(3) as u32 } else { 0 },
+                blue: draw(blue) == 0,
+                rate_bps: gbps * 1_000_000_000,
+                cost: 1.0 / gbps as f64,
+            }
+        };
+        let tree: Vec<_> = (0..size).map(switch).collect();
+        let plan = Plan::of_tree("drawn", &tree);
+        // Equation 3 (Lemma 6.1): every blue switch that has something, and every worker of a red one, pays for the way to the
+        // next blue switch above it, or to the destination.
+        let way = |mut at: usize| {
+            let mut cost = tree[at].cost;
+            while let Some(parent) = tree[at].parent.filter(|parent| !tree[*parent].blue) {
+                (at, cost) = (parent, cost + tree[parent].cost);
+            }
+            cost
+        };
+        let pays =
+            |(at, switch): (usize, &TreeSwitch)| if switch.blue { way(at) } else { f64::from(switch.load) * way(at) };
+        let phi: f64 = tree.iter().enumerate().map(pays).sum();
+        let plan = Plan { phi: Some(phi), ..plan };
+        let (lines, _) = run(folder.path(), &plan, &Emission::of(&plan, &format!("t{size}")));
+        assert_eq!((value(&lines, "links_unlike_plan"), link_messages(&lines)), (0.0, plan.messages()), "{size}");
+        let (measured, promised) = (value(&lines, "phi"), value(&lines, "phi_planned"));
+        assert!((measured - promised).abs() <= 1e-12 * promised, "{size}: {measured} for {promised}");
+    }
+}
+
 const CAPACITY_BPS: u64 = 100_000_000_000;
 
 /// Two aggregators and a switch that forwards, two flows on each of its uplinks (m = 2), four workers at it and two at the
@@ -112,7 +155,6 @@ fn a_plan_of_atros_kind_reaches_its_rate_and_no_more() {
         let (lines, manifest) = run(folder.path(), &plan, &emission);
         let [reached, load, queue] =
             ["allreduce_rate", "link_load_max", "queue_max"].map(|metric| value(&lines, metric));
-        println!("{name}: {:.4} of r, load {load:.5}, queue {queue}", reached / rate);
         assert_eq!(value(&lines, "links_unlike_plan"), 0.0, "nothing is lost, only late");
         let back = plan.messages().iter().map(|[up, _]| [up * 2000; 2]).collect::<Vec<_>>();
         assert_eq!(link_messages(&lines), back);
@@ -120,7 +162,10 @@ fn a_plan_of_atros_kind_reaches_its_rate_and_no_more() {
         assert!(manifest.counters.answers.iter().all(|own| own.messages == 2000));
         if factor <= 1.0 {
             // The first and the last message of a link's flows need not come together: one message more or less.
-            assert!(reached >= 0.98 * factor * rate && load <= factor + 2.0 / n && queue <= 2.0, "{name}");
+            assert!(
+                reached >= 0.98 * factor * rate && load <= factor + 2.0 / n && queue <= 2.0,
+                "{name}: {reached} {load} {queue}"
+            );
         } else {
             // The switch's uplinks are asked for more than they have: their queues grow by 2 % of what comes, and
             // no more comes back than they carry.

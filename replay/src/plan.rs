@@ -140,18 +140,14 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
         round_trip: round_trip(&topology, frame_max as u32),
         states: capture.states,
     };
-    transport.heads = kind.heads(&facts);
-    transport.smaller = kind.smaller();
-    transport.has_server = topology.servers().next().is_some();
+    fit(&mut transport, &facts, &topology);
     let (senders, receiver) = read_endpoints(&mut document, endpoint, kind, &facts, opened.source)?;
-    let answers = receiver.answers_all();
-    let planned = facts.flows.as_ref().map(|flows| reduction::planned(flows, &topology, frame_max, answers));
+    let planned = reduction::planned(&facts, &topology, frame_max, receiver.as_ref());
     let mut training = senders.training();
     let frame_bytes = senders.frame_bytes().unwrap_or(frame_max + ACK_HEAD - UPDATE_HEAD);
     let asked = Asked { frame_bytes, sparse: senders.sparse() };
     let (devices, changes, mut remarks) = read_devices(&mut document, &topology, &facts, asked, &capture)?;
     if let Some(training) = &mut training {
-        training.timeout_ps = devices.iter().flatten().filter_map(|device| device.program.timeout()).min();
         remarks.extend(check_room(training, &devices)?);
     }
     let adder = devices.iter().flatten().find_map(|device| device.program.adder()).unwrap_or(Adder::Exact);
@@ -185,6 +181,13 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
         nodes,
         config: document.resolved(),
     })
+}
+
+/// Tells the transport what frames are and whether there is a server.
+fn fit(transport: &mut TransportPlan, facts: &Facts, topology: &Topology) {
+    transport.heads = facts.kind.heads(facts);
+    transport.smaller = facts.kind.smaller();
+    transport.has_server = topology.servers().next().is_some();
 }
 
 /// The account of a run: of results or pairs where workers know what contributions are, else of updates.
@@ -250,7 +253,8 @@ fn read_devices(
 
 /// Do the windows of workers fit their devices? Where a block that has no room is lost for good, they must; where others go
 /// on without it, the reader is told.
-fn check_room(training: &Training, devices: &[Option<Device>]) -> Result<Option<String>> {
+fn check_room(training: &mut Training, devices: &[Option<Device>]) -> Result<Option<String>> {
+    training.timeout_ps = devices.iter().flatten().filter_map(|device| device.program.timeout()).min();
     let few = devices.iter().flatten().find_map(|device| device.program.jobs().filter(|(n, _)| *n < training.jobs));
     if let Some((served, remedy)) = few {
         return Err(Error::config(format!(

@@ -8,6 +8,7 @@ use pktgen_generator::record::{NO_CLUSTER, Planned};
 use pktgen_generator::topology::{NO_PORT, Population, Topology};
 use pktgen_generator::{Error, Result};
 
+use crate::endpoint::{Endpoint, Facts};
 use crate::target::flows::Flows;
 use crate::target::program::{AGGREGATORS, Names, PROGRAMS};
 
@@ -50,8 +51,9 @@ fn of_network(topology: &Topology, workers: &Population, aggregators: Option<Nam
     Plan::of_network(topology, &ports, aggregators.as_ref().map(|names| names.0.as_slice()), takes_part)
 }
 
-/// What the manifest says of the plan: messages are frames of `bytes`.
-pub(crate) fn planned(flows: &Flows, topology: &Topology, bytes: usize, allreduce: bool) -> Planned {
+/// What the manifest says of the plan, if there is one: messages are frames of `bytes`.
+pub(crate) fn planned(facts: &Facts, topology: &Topology, bytes: usize, server: &dyn Endpoint) -> Option<Planned> {
+    let plan = facts.flows.as_ref()?.plan.as_ref().clone();
     let overhead = topology.links.iter().map(|link| link.overhead.bits()).max().unwrap_or(0);
-    Planned { plan: flows.plan.as_ref().clone(), allreduce, message_bits: bytes as u64 * 8 + overhead }
+    Some(Planned { plan, allreduce: server.answers_all(), message_bits: bytes as u64 * 8 + overhead })
 }

@@ -58,7 +58,9 @@ impl Metric for Plan {
         if let Some(rate) = plan.rate_bps {
             out.push(Line::new("rate_planned", BPS, rate as f64));
         }
-        out.push(Line::new("link_load_max", SHARE, load_max(planned, loads)));
+        // A single round is over at once: it asks for no share of anything.
+        let load = rounds.filter(|n| *n > 1).and_then(|_| load_max(planned, loads));
+        out.push(Line::new("link_load_max", SHARE, load));
         let queue = loads.iter().flatten().map(|way| way.queue_max).max().unwrap_or(0);
         out.push(Line::new("queue_max", "frames", queue as f64));
         links(planned, &carried, out);

@@ -11,6 +11,10 @@ use crate::{Error, Result};
 
 /// Bytes on an Ethernet link beside a frame: FCS, preamble, gap.
 const BESIDE: u64 = 24;
+/// Frames that a queue may hold: it is measured how many do.
+const SLOTS: u32 = 1 << 20;
+/// Most messages that may be open at an aggregator.
+const OPEN_MAX: u32 = 1 << 16;
 
 /// How a plan is carried out.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,6 +58,8 @@ pub fn emit(plan: &Plan, plan_file: &str, emission: &Emission) -> Result<String>
         Some(_) => &["links_unlike_plan", "allreduce_rate", "rate_planned", "link_load_max", "queue_max"],
         None => &["links_unlike_plan", "phi", "phi_planned"],
     };
+    // As many as may ever be open: a plan may have thousands of aggregators, and room costs memory.
+    let open = messages.min(&OPEN_MAX);
     let about = about(plan);
     let [name, about, plan_file] = [name, &about, plan_file].map(quoted);
     Ok(format!(
@@ -61,10 +67,9 @@ pub fn emit(plan: &Plan, plan_file: &str, emission: &Emission) -> Result<String>
          [workload]\nkind = \"rl\"\nclusters = 1\nworkers_per_cluster = {workers}\nupdates = {messages}\nbytes = \"{bytes}B\"\n\n\
          [schedule]\nkind = \"constant\"\nperiod = \"{period}\"\nphase = \"zero\"\n\n\
          [topology]\nkind = \"plan\"\nfile = {plan_file}\noverhead = \"{BESIDE}B\"\n\n\
-         [target]\nprogram = \"reduce\"\nqueue = \"fifo\"\nslots = {}\n\n\
+         [target]\nprogram = \"reduce\"\nqueue = \"fifo\"\nslots = {SLOTS}\nopen_messages = {open}\n\n\
          [endpoint]\nworkers = \"open_loop\"\nallreduce = {allreduce}\nacknowledge = false\n\n\
-         [report]\nmetrics = {metrics:?}\n",
-        1 << 20
+         [report]\nmetrics = {metrics:?}\n"
     ))
 }
 
