@@ -1,8 +1,10 @@
 //! Tests of the metrics on hand-made runs.
 
-use pktgen_generator::plan::{Plan, TreeSwitch};
+use pktgen_generator::plan::Plan;
 use pktgen_generator::record::{Answers, Balance, LinkLoad, Manifest, NO_CLUSTER, Planned, Reason};
 use pktgen_generator::study::{Finding, STUDIES};
+use pktgen_generator::tree::{Switch, Tree};
+use pktgen_generator::units::Rate;
 
 use crate::testing::{Story, small_run};
 use crate::{Line, METRICS, Measured, analyze_run};
@@ -182,9 +184,10 @@ fn metrics_name_all_keys_of_their_lines() {
 
 /// Two rounds along a plan with answers: a worker at a switch that aggregates, and two at one below it that does not.
 fn plan_of_three_workers(manifest: &mut Manifest) {
-    let switch = |parent, load, blue, cost| TreeSwitch { parent, load, blue, rate_bps: 1_000_000_000, cost };
-    let tree = [switch(None, 1, true, 0.5), switch(Some(0), 2, false, 2.0)];
-    let plan = Plan { rate_bps: Some(7), ..Plan::of_tree("hand", &tree) };
+    let switch = |id, parent, load, rate| Switch { id, parent, rate, load, available: true };
+    let tree = Tree::new(&[switch(0, None, 1, 2.0), switch(1, Some(0), 2, 0.5)]).unwrap();
+    let plan = tree.plan("hand", &[true, false], Rate::from_bps(2_000_000_000));
+    let plan = Plan { rate_bps: Some(7), phi: None, ..plan };
     manifest.planned = Some(Planned { plan, allreduce: true, message_bits: 1000 });
     manifest.clusters = vec![0; 3];
     manifest.balance_by_worker = vec![Balance { generated: 2, ..Default::default() }; 3];

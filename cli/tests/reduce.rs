@@ -9,6 +9,7 @@ use pktgen_analysis::{Line, analyze_run};
 use pktgen_generator::config::Document;
 use pktgen_generator::plan::{Emission, FlowSource, PLAN_VERSION, Plan, PlanFlow, PlanLink, PlanNode, PlanRole, write};
 use pktgen_generator::record::{Manifest, RunState};
+use pktgen_generator::tree::ROOT;
 use pktgen_generator::tree::make::{Rates, binary};
 use pktgen_generator::units::Rate;
 use pktgen_replay::run::Experiment;
@@ -80,32 +81,23 @@ fn larger_trees_with_unequal_rates_keep_their_promise() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % n
     };
-    for (size, blue) in [(127, 4), (255, 9), (511, 2)] {
-        let switch = |i: usize| {
-            let level = u64::from((i as u32 + 1).ilog2());
-            let gbps = 10 - level;
-            TreeSwitch {
-                parent: (i > 0).then(|| (i - 1) / 2),
-                load: if 2 * i + 1 >= size { 4 + draw(3) as u32 } else { 0 },
-                blue: draw(blue) == 0,
-                rate_bps: gbps * 1_000_000_000,
-                cost: 1.0 / gbps as f64,
-            }
-        };
-        let tree: Vec<_> = (0..size).map(switch).collect();
-        let plan = Plan::of_tree("drawn", &tree);
+    for (size, blue) in [(128, 4), (256, 9), (512, 2)] {
+        let tree = binary(size, Rates::Linear).expect("a tree");
+        let load = (0..tree.len() as u32).map(|v| if tree.children(v).is_empty() { 4 + draw(3) } else { 0 }).collect();
+        let tree = tree.with_load(load);
+        let blue: Vec<_> = (0..tree.len()).map(|_| draw(blue) == 0).collect();
+        let plan = tree.plan("drawn", &blue, Rate::from_bps(1_000_000_000));
         // Equation 3 (Lemma 6.1): every blue switch that has something, and every worker of a red one, pays for the way to the
         // next blue switch above it, or to the destination.
-        let way = |mut at: usize| {
-            let mut cost = tree[at].cost;
-            while let Some(parent) = tree[at].parent.filter(|parent| !tree[*parent].blue) {
-                (at, cost) = (parent, cost + tree[parent].cost);
+        let way = |mut at: u32| {
+            let mut cost = tree.rho(at);
+            while tree.parent(at) != ROOT && !blue[tree.parent(at) as usize] {
+                (at, cost) = (tree.parent(at), cost + tree.rho(tree.parent(at)));
             }
             cost
         };
-        let pays =
-            |(at, switch): (usize, &TreeSwitch)| if switch.blue { way(at) } else { f64::from(switch.load) * way(at) };
-        let phi: f64 = tree.iter().enumerate().map(pays).sum();
+        let pays = |v: u32| if blue[v as usize] { way(v) } else { tree.load(v) as f64 * way(v) };
+        let phi: f64 = (0..tree.len() as u32).map(pays).sum();
         let plan = Plan { phi: Some(phi), ..plan };
         let (lines, _) = run(folder.path(), &plan, &Emission::of(&plan, &format!("t{size}")));
         assert_eq!((value(&lines, "links_unlike_plan"), link_messages(&lines)), (0.0, plan.messages()), "{size}");
