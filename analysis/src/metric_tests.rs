@@ -2,10 +2,11 @@
 
 use pktgen_generator::plan::Plan;
 use pktgen_generator::record::{Answers, Balance, LinkLoad, Manifest, NO_CLUSTER, Planned, Reason};
-use pktgen_generator::study::{Finding, STUDIES};
+use pktgen_generator::study::Finding;
 use pktgen_generator::tree::{Switch, Tree};
 use pktgen_generator::units::Rate;
 
+use crate::placement::STUDIES;
 use crate::testing::{Story, small_run};
 use crate::{Line, METRICS, Measured, analyze_run};
 

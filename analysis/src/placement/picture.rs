@@ -3,7 +3,7 @@
 //! Nodes stand in rows by their distance from the server, each above what it hears; switches that aggregate are filled,
 //! and every cable says how many messages of a round it carries.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 
 use pktgen_generator::plan::{Plan, PlanRole};
@@ -21,15 +21,63 @@ text{font:11px sans-serif;text-anchor:middle;fill:#222}line{stroke:#999}.common{
 .aggregator{fill:#2e6fb3;stroke:#173a5e}.aggregator+text{fill:#fff}.host{fill:#ddd;stroke:#888}.server{fill:#fff;stroke:#222}\
 .count{font-size:10px;fill:#555;paint-order:stroke;stroke:#fff;stroke-width:3px}";
 
-/// The nodes of each row, the server's first, each row in the order of what it hangs on.
-fn rows(plan: &Plan) -> Vec<Vec<usize>> {
-    let mut near: Vec<Vec<usize>> = vec![Vec::new(); plan.nodes.len()];
-    for link in &plan.links {
-        near[link.from].push(link.to);
-        near[link.to].push(link.from);
+/// What a picture shows: hosts of one switch stand together.
+struct View {
+    nodes: Vec<Shown>,
+    /// The end nearer to the workers, the other, and what the cables between them carry in a round.
+    cables: Vec<(usize, usize, u64)>,
+}
+
+/// A node, or several hosts.
+struct Shown {
+    name: String,
+    label: String,
+    role: PlanRole,
+}
+
+impl View {
+    fn of(plan: &Plan) -> Self {
+        let is_host = |node: usize| plan.nodes[node].role == PlanRole::Host;
+        // The hosts of each switch: their number in the view, how many there are, and their workers.
+        let mut together: BTreeMap<usize, (usize, usize, usize)> = BTreeMap::new();
+        let mut place = vec![usize::MAX; plan.nodes.len()];
+        let mut nodes: Vec<Shown> = Vec::new();
+        for (node, own) in plan.nodes.iter().enumerate().filter(|(node, _)| !is_host(*node)) {
+            place[node] = nodes.len();
+            nodes.push(Shown { name: own.name.clone(), label: own.name.clone(), role: own.role });
+        }
+        for link in plan.links.iter().filter(|link| is_host(link.from)) {
+            let hosts = together.entry(link.to).or_insert((nodes.len(), 0, 0));
+            place[link.from] = hosts.0;
+            (hosts.1, hosts.2) = (hosts.1 + 1, hosts.2 + plan.nodes[link.from].workers.len());
+            let name = plan.nodes[link.from].name.clone();
+            match hosts.1 {
+                1 => nodes.push(Shown { label: name.clone(), name, role: PlanRole::Host }),
+                count => nodes[hosts.0].name = format!("{count} hosts"),
+            }
+            if hosts.2 > 1 {
+                nodes[hosts.0].label = format!("{} ×", hosts.2);
+            }
+        }
+        let mut cables: BTreeMap<(usize, usize), u64> = BTreeMap::new();
+        for (link, [up, down]) in plan.links.iter().zip(plan.messages()) {
+            if place[link.from] != usize::MAX && place[link.to] != usize::MAX {
+                *cables.entry((place[link.from], place[link.to])).or_default() += up + down;
+            }
+        }
+        View { nodes, cables: cables.into_iter().map(|((from, to), count)| (from, to, count)).collect() }
     }
-    let mut row = vec![usize::MAX; plan.nodes.len()];
-    let servers = (0..plan.nodes.len()).filter(|node| plan.nodes[*node].role == PlanRole::Server);
+}
+
+/// The nodes of each row, the server's first, each row in the order of what it hangs on.
+fn rows(view: &View) -> Vec<Vec<usize>> {
+    let mut near: Vec<Vec<usize>> = vec![Vec::new(); view.nodes.len()];
+    for &(from, to, _) in &view.cables {
+        near[from].push(to);
+        near[to].push(from);
+    }
+    let mut row = vec![usize::MAX; view.nodes.len()];
+    let servers = (0..view.nodes.len()).filter(|node| view.nodes[*node].role == PlanRole::Server);
     let mut open: VecDeque<_> = servers.map(|node| (node, 0)).collect();
     open.iter().for_each(|(node, _)| row[*node] = 0);
     let mut rows: Vec<Vec<usize>> = Vec::new();
@@ -43,7 +91,7 @@ fn rows(plan: &Plan) -> Vec<Vec<usize>> {
             }
         }
     }
-    let lost: Vec<_> = (0..plan.nodes.len()).filter(|node| row[*node] == usize::MAX).collect();
+    let lost: Vec<_> = (0..view.nodes.len()).filter(|node| row[*node] == usize::MAX).collect();
     if !lost.is_empty() {
         rows.push(lost);
     }
@@ -78,56 +126,41 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// What a node shows: a host of several workers how many.
-fn label(plan: &Plan, node: usize) -> String {
-    match plan.nodes[node].workers.len() {
-        0 | 1 => plan.nodes[node].name.clone(),
-        n => format!("{n} ×"),
-    }
-}
-
 /// As a picture.
 pub fn svg(plan: &Plan) -> String {
-    let rows = rows(plan);
-    let (at, width, height) = places(&rows, plan.nodes.len());
+    let view = View::of(plan);
+    let (at, width, height) = places(&rows(&view), view.nodes.len());
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
          height=\"{height:.0}\" role=\"img\"><title>Plan of {}</title><style>{STYLE}</style>\
          <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
         escape(&plan.placer)
     );
-    let counts = plan.messages();
-    for (link, [up, down]) in plan.links.iter().zip(&counts) {
-        let ((x1, y1), (x2, y2)) = (at[link.from], at[link.to]);
-        let wide = 1.0 + ((up + down) as f64).sqrt() / 2.0;
+    for &(from, to, count) in &view.cables {
+        let ((x1, y1), (x2, y2)) = (at[from], at[to]);
+        let wide = (1.0 + (count as f64).sqrt() / 2.0).min(8.0);
         let _ = writeln!(
             out,
-            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke-width=\"{:.1}\"/>",
-            wide.min(8.0)
+            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke-width=\"{wide:.1}\"/>"
         );
     }
-    for (link, [up, down]) in plan.links.iter().zip(&counts) {
+    for &(from, to, count) in &view.cables {
         // Nearer to the workers' end, where cables into one switch are apart.
-        let ((x1, y1), (x2, y2)) = (at[link.from], at[link.to]);
+        let ((x1, y1), (x2, y2)) = (at[from], at[to]);
         let (x, y) = (x1 + (x2 - x1) * 0.4, y1 + (y2 - y1) * 0.4);
-        let _ = writeln!(out, "<text class=\"count\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", up + down);
+        let _ = writeln!(out, "<text class=\"count\" x=\"{x:.1}\" y=\"{y:.1}\">{count}</text>");
     }
-    for (node, &(x, y)) in at.iter().enumerate() {
-        let role = plan.nodes[node].role;
-        let (name, class) = (escape(&plan.nodes[node].name), class(role));
-        let shape = match role {
+    for (node, &(x, y)) in view.nodes.iter().zip(&at) {
+        let (name, label, class) = (escape(&node.name), escape(&node.label), class(node.role));
+        let shape = match node.role {
             PlanRole::Host | PlanRole::Server => {
-                format!(
-                    "<rect class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\" width=\"32\" height=\"22\"/>",
-                    x - 16.0,
-                    y - 11.0
-                )
+                let (left, top) = (x - 16.0, y - 11.0);
+                format!("<rect class=\"{class}\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"32\" height=\"22\"/>")
             }
             _ => format!("<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"15\"/>"),
         };
-        let text = escape(&label(plan, node));
-        let _ =
-            writeln!(out, "<g><title>{name}</title>{shape}<text x=\"{x:.1}\" y=\"{:.1}\">{text}</text></g>", y + 4.0);
+        let below = y + 4.0;
+        let _ = writeln!(out, "<g><title>{name}</title>{shape}<text x=\"{x:.1}\" y=\"{below:.1}\">{label}</text></g>");
     }
     out.push_str("</svg>\n");
     out
@@ -135,21 +168,21 @@ pub fn svg(plan: &Plan) -> String {
 
 /// For Graphviz.
 pub fn dot(plan: &Plan) -> String {
+    let view = View::of(plan);
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let mut out = String::from("digraph plan {\n  rankdir=BT;\n");
-    for (node, own) in plan.nodes.iter().enumerate() {
-        let (shape, fill) = match own.role {
+    for (id, node) in view.nodes.iter().enumerate() {
+        let (shape, fill) = match node.role {
             PlanRole::Host => ("box", "#dddddd"),
             PlanRole::Common => ("circle", "#f6d5d0"),
             PlanRole::Aggregator => ("circle", "#7fb0e0"),
             PlanRole::Server => ("box", "#ffffff"),
         };
-        let text = quoted(&label(plan, node));
-        let _ = writeln!(out, "  {} [label={text} shape={shape} style=filled fillcolor={fill:?}];", quoted(&own.name));
+        let label = quoted(&node.label);
+        let _ = writeln!(out, "  n{id} [label={label} shape={shape} style=filled fillcolor={fill:?}];");
     }
-    for (link, [up, down]) in plan.links.iter().zip(plan.messages()) {
-        let (from, to) = (quoted(&plan.nodes[link.from].name), quoted(&plan.nodes[link.to].name));
-        let _ = writeln!(out, "  {from} -> {to} [label=\"{}\"];", up + down);
+    for (from, to, count) in &view.cables {
+        let _ = writeln!(out, "  n{from} -> n{to} [label=\"{count}\"];");
     }
     out.push_str("}\n");
     out
@@ -158,6 +191,7 @@ pub fn dot(plan: &Plan) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pktgen_generator::plan::{PlanLink, PlanNode};
     use pktgen_generator::tree::make::{Rates, binary};
     use pktgen_generator::units::Rate;
 
@@ -171,13 +205,20 @@ mod tests {
     fn pictures_show_every_node_and_count() {
         let plan = example();
         let (svg, dot) = (svg(&plan), dot(&plan));
-        assert_eq!(svg.matches("<line").count(), plan.links.len());
+        assert_eq!(svg.matches("<line").count(), plan.links.len(), "every switch has one host");
         assert_eq!(svg.matches("class=\"aggregator\"").count(), 2);
         assert_eq!(svg.matches("<circle").count(), 7);
         assert!(svg.contains("<title>s4</title>") && svg.contains("6 ×"));
-        assert!(dot.contains("\"s0\" -> \"ps\" [label=\"4\"];") && dot.contains("\"s4\" -> \"s1\" [label=\"1\"];"));
+        assert!(dot.contains("n0 -> n7 [label=\"4\"];") && dot.contains("n4 -> n1 [label=\"1\"];"), "{dot}");
         // The row of the leaves is below that of their parents.
-        let rows = rows(&plan);
+        let rows = rows(&View::of(&plan));
         assert_eq!(rows.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 2, 4, 4]);
+        let mut split = plan.clone();
+        split.nodes[11].workers.truncate(1);
+        split.nodes.push(PlanNode { name: "h7".into(), workers: vec![9], ..split.nodes[11].clone() });
+        split.links.push(PlanLink { from: 12, to: 6, rate_bps: 1, cost: None });
+        let view = View::of(&split);
+        assert_eq!((view.nodes.len(), view.cables.len()), (12, 12), "two hosts of a switch stand together");
+        assert_eq!((view.nodes[11].name.as_str(), view.nodes[11].label.as_str()), ("2 hosts", "2 ×"));
     }
 }
