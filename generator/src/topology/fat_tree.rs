@@ -46,13 +46,17 @@ impl Shape for FatTree {
         let top: Vec<_> = (0..cores).map(|i| t.add(format!("core{i}"), Role::Device)).collect();
         hosts_of_racks(&mut t, &edges, edge_hosts, workers, (rate, delay.ps(), overhead))
             .map_err(|why| Error::config(format!("{}: {why}", section.place("edge_hosts"))))?;
-        let mut connect = |a, b| t.connect(a, b, rate, rate, delay.ps(), overhead);
-        for (edges, middle) in edges.chunks(2).zip(middle.chunks(2)) {
-            edges.iter().for_each(|&edge| middle.iter().for_each(|&above| connect(edge, above)));
-            for (&below, cores) in middle.iter().zip(top.chunks(top.len() / 2)) {
-                cores.iter().for_each(|&core| connect(below, core));
-            }
+        let switches = [edges, middle, top].concat();
+        for (below, above) in cables(pods as usize, cores as usize) {
+            t.connect(switches[below], switches[above], rate, rate, delay.ps(), overhead);
         }
         Ok(t)
     }
+}
+
+/// Which switches are joined; edges come first, then aggregation switches, then cores, of which there is an even number.
+pub fn cables(pods: usize, cores: usize) -> impl Iterator<Item = (usize, usize)> {
+    let (middle, top, half) = (2 * pods, 4 * pods, cores / 2);
+    let below = (0..middle).flat_map(move |edge| (0..2).map(move |j| (edge, middle + edge / 2 * 2 + j)));
+    below.chain((0..middle).flat_map(move |i| (0..half).map(move |core| (middle + i, top + i % 2 * half + core))))
 }

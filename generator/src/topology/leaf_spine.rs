@@ -38,9 +38,14 @@ impl Shape for LeafSpine {
         let above: Vec<_> = (0..spines).map(|i| t.add(format!("spine{i}"), Role::Device)).collect();
         hosts_of_racks(&mut t, &racks, leaf_hosts, workers, (rate, delay.ps(), overhead))
             .map_err(|why| Error::config(format!("{}: {why}", section.place("leaf_hosts"))))?;
-        for &leaf in &racks {
-            above.iter().for_each(|&spine| t.connect(leaf, spine, rate, rate, delay.ps(), overhead));
+        for (leaf, spine) in cables(racks.len(), above.len()) {
+            t.connect(racks[leaf], above[spine - racks.len()], rate, rate, delay.ps(), overhead);
         }
         Ok(t)
     }
+}
+
+/// Which switches are joined; leaves come first, then spines.
+pub fn cables(leaves: usize, spines: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..leaves).flat_map(move |leaf| (leaves..leaves + spines).map(move |spine| (leaf, spine)))
 }

@@ -5,8 +5,8 @@
 
 mod bottleneck;
 mod custom;
-mod fat_tree;
-mod leaf_spine;
+pub mod fat_tree;
+pub mod leaf_spine;
 mod model;
 mod multi_hop;
 mod plan;

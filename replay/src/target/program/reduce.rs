@@ -214,10 +214,9 @@ impl Reduce {
     #[inline]
     fn forget_deadlines(&mut self) {
         let gathers = &mut self.gathers;
-        let gone = |(_, cluster, seq): &mut (Time, u16, u32)| {
+        let mut gone = |(_, cluster, seq): &mut (Time, u16, u32)| {
             gathers[usize::from(*cluster)].as_mut().is_none_or(|gather| gather.kept(*seq).is_none())
         };
-        let mut gone = gone;
         while self.deadlines.pop_front_if(&mut gone).is_some() {}
     }
 

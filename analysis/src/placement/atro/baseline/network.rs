@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use pktgen_generator::seed::Stream;
+use pktgen_generator::topology::{fat_tree, leaf_spine};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 
@@ -38,15 +39,8 @@ impl Network {
     /// The network of the paper's comparison.
     pub fn of(topology: Topology) -> Self {
         match topology {
-            Topology::LeafSpine => {
-                let links = (0..10).flat_map(|leaf| (10..20).map(move |spine| (leaf, spine)));
-                Network::new(10, 14, 20, links)
-            }
-            Topology::FatTree => {
-                let pods = (0..8).flat_map(|edge| (0..2).map(move |j| (edge, 8 + edge / 2 * 2 + j)));
-                let cores = (0..8).flat_map(|switch| (0..2).map(move |i| (8 + switch, 16 + switch % 2 * 2 + i)));
-                Network::new(8, 12, 20, pods.chain(cores))
-            }
+            Topology::LeafSpine => Network::new(10, 14, 20, leaf_spine::cables(10, 10)),
+            Topology::FatTree => Network::new(8, 12, 20, fat_tree::cables(4, 4)),
         }
     }
 
