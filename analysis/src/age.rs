@@ -2,7 +2,8 @@
 //!
 //! Called by [`crate::analyze`]; the definition is design §4. Every flow's sawtooth is the list of the
 //! deliveries that lowered its age; between them the age grows by one second per second, so the time
-//! average is an exact sum of trapezia and a quantile over time an exact sweep over their ends.
+//! average is an exact sum of trapezia, in integers, and a quantile over time an exact sweep over their ends.
+//! [`crate::capture`] finds the same segments in a stream and takes its numbers from the same [`Sums`].
 //! `pktgen_generator::age::Sawtooth` is the oracle that the tests compare with.
 //!
 //! A worker may move to another cluster during a run. An update then belongs to the cluster in which it was
@@ -15,11 +16,13 @@ use polars::prelude::*;
 
 use crate::fates::{Fates, is_update};
 use crate::index::{self, Index};
+use crate::quantile::{self, Slice, Values};
 use crate::run::Records;
-use crate::stats;
 use crate::table::polars_fault;
 
 const PS_PER_NS: f64 = 1000.0;
+/// Shares of the time for which quantiles over time are given.
+const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
 /// Which member's generation time an aggregate carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -112,13 +115,9 @@ impl Ages {
         let flows = Flows::find(records, fates);
         let events = Events::collect(records, fates, &flows, age_of);
         let delivered = events.delivered.clone();
-        let mut ages = summarise(events)?;
-        for (flow, age) in ages.0.iter_mut().enumerate() {
-            age.id = flows.ids[flow];
-            age.delivered = delivered[flow];
-        }
-        let workers = ages.0.split_off(flows.clusters);
-        Ok(Ages { clusters: ages.0, workers, teeth: ages.1 })
+        let (mut clusters, teeth) = summarise(events, &flows.ids, &delivered)?;
+        let workers = clusters.split_off(flows.clusters);
+        Ok(Ages { clusters, workers, teeth })
     }
 }
 
@@ -298,97 +297,104 @@ fn segments(frame: DataFrame) -> PolarsResult<LazyFrame> {
         ]))
 }
 
-/// Per flow: twice the area under the sawtooth in ps², the window, and the peaks. All terms of the
-/// area are positive and their factors exact integers, so nothing cancels.
-fn per_flow(segments: LazyFrame) -> LazyFrame {
-    let float = |expr: Expr| expr.cast(DataType::Float64);
-    let twice_area = float(col("b") - col("a")) * float(col("a") + col("b"));
-    let peaks = || float(col("b")).filter(col("lower"));
-    segments.group_by_stable([col("flow")]).agg([
-        twice_area.sum().alias("twice_area"),
-        float((col("b") - col("a")).sum()).alias("window"),
-        peaks().mean().alias("peak_mean"),
-        peaks().max().alias("peak_max"),
-        col("flow").len().alias("rows"),
-    ])
+/// What is added up of a flow's sawtooth, in picoseconds and exactly: no number is rounded before the last step.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sums {
+    /// Twice the area under it.
+    pub(crate) twice_area: i128,
+    /// How long it is.
+    pub(crate) window: i128,
+    /// Sum of the peaks, how many they are, and the largest.
+    pub(crate) peak_sum: i128,
+    pub(crate) peaks: u64,
+    pub(crate) peak_max: i64,
 }
 
-fn summarise(events: Events) -> Result<(Vec<FlowAge>, Vec<Tooth>)> {
+impl Sums {
+    /// Adds a segment in which the age grows from `a` to `b`, where it was lowered if `lower`.
+    #[inline]
+    pub(crate) fn add(&mut self, a: i64, b: i64, lower: bool) {
+        let (from, to) = (i128::from(a), i128::from(b));
+        self.twice_area += to * to - from * from;
+        self.window += to - from;
+        if lower {
+            self.peak_sum += to;
+            self.peak_max = if self.peaks == 0 { b } else { self.peak_max.max(b) };
+            self.peaks += 1;
+        }
+    }
+
+    /// The age of flow `id` from the segments' ends: `peaks` are those where it was lowered.
+    pub(crate) fn age(&self, id: u32, delivered: bool, [from, to, peaks]: [&dyn Values; 3]) -> Result<FlowAge> {
+        let ns = |ps: f64| ps / PS_PER_NS;
+        let some = self.peaks > 0;
+        Ok(FlowAge {
+            id,
+            mean_ns: (self.window > 0).then(|| ns(self.twice_area as f64 / 2.0 / self.window as f64)),
+            peak_mean_ns: some.then(|| ns(self.peak_sum as f64 / self.peaks as f64)),
+            peak_p99_ns: quantile::nearest_ranks(peaks, [0.99])?.map(|[p99]| ns(p99 as f64)),
+            peak_max_ns: some.then(|| ns(self.peak_max as f64)),
+            quantiles_ns: quantile::over_time(from, to, &QUANTILES)?.map(|ages| [0, 1, 2].map(|i| ns(ages[i]))),
+            delivered,
+        })
+    }
+}
+
+fn summarise(events: Events, flows: &[u32], delivered: &[bool]) -> Result<(Vec<FlowAge>, Vec<Tooth>)> {
     if events.flow.is_empty() {
         return Ok((Vec::new(), Vec::new()));
     }
-    let collect = || -> PolarsResult<(Vec<FlowAge>, Vec<Tooth>)> {
-        let segments = segments(events.frame()?)?.collect()?;
-        let flows = per_flow(segments.clone().lazy()).collect()?;
-        read_back(segments, &flows)
-    };
-    collect().map_err(polars_fault("computing the Age-of-Model"))
-}
-
-fn read_back(segments: DataFrame, flows: &DataFrame) -> PolarsResult<(Vec<FlowAge>, Vec<Tooth>)> {
-    let whole =
-        |name: &str| -> PolarsResult<Vec<i64>> { Ok(segments.column(name)?.i64()?.into_no_null_iter().collect()) };
-    let (t, a, b, after) = (whole("t")?, whole("a")?, whole("b")?, whole("after")?);
-    let lower: Vec<bool> = segments.column("lower")?.bool()?.iter().map(|lower| lower == Some(true)).collect();
-    let number = |name: &str| -> PolarsResult<Vec<Option<f64>>> { Ok(flows.column(name)?.f64()?.iter().collect()) };
-    let (twice_area, window) = (number("twice_area")?, number("window")?);
-    let (peak_mean, peak_max) = (number("peak_mean")?, number("peak_max")?);
-    let lengths: Vec<usize> = flows.column("rows")?.u32()?.into_no_null_iter().map(|rows| rows as usize).collect();
-    let mut ages = Vec::with_capacity(lengths.len());
-    let mut teeth = Vec::new();
-    let mut from = 0;
-    for (flow, length) in lengths.into_iter().enumerate() {
-        let rows = from..from + length;
-        from = rows.end;
-        let mut peaks: Vec<i64> = rows.clone().filter(|row| lower[*row]).map(|row| b[row]).collect();
-        peaks.sort_unstable();
-        ages.push(FlowAge {
-            id: 0,
-            mean_ns: twice_area[flow]
-                .zip(window[flow])
-                .filter(|(_, w)| *w > 0.0)
-                .map(|(twice, w)| twice / 2.0 / w / PS_PER_NS),
-            peak_mean_ns: peak_mean[flow].map(|peak| peak / PS_PER_NS),
-            peak_p99_ns: stats::quantile_of_sorted(&peaks, 0.99).map(|peak| peak as f64 / PS_PER_NS),
-            peak_max_ns: peak_max[flow].map(|peak| peak / PS_PER_NS),
-            quantiles_ns: quantiles(&a[rows.clone()], &b[rows.clone()]),
-            delivered: false,
-        });
+    let collect = || -> PolarsResult<Segments> { Segments::read(&segments(events.frame()?)?.collect()?) };
+    let segments = collect().map_err(polars_fault("computing the Age-of-Model"))?;
+    let mut ages = Vec::with_capacity(flows.len());
+    let (mut teeth, mut peaks, mut end) = (Vec::new(), Vec::new(), 0);
+    // Sorted by flow; every flow has an end.
+    for of_flow in segments.flow.chunk_by(|a, b| a == b) {
+        let rows = end..end + of_flow.len();
+        end = rows.end;
+        let mut sums = Sums::default();
+        peaks.clear();
+        for row in rows.clone() {
+            let (a, b, lower) = (segments.a[row], segments.b[row], segments.lower[row]);
+            sums.add(a, b, lower);
+            peaks.extend(lower.then_some(b));
+        }
+        let flow = of_flow[0] as usize;
+        let (a, b) = (Slice(&segments.a[rows.clone()]), Slice(&segments.b[rows.clone()]));
+        ages.push(sums.age(flows[flow], delivered[flow], [&a, &b, &Slice(&peaks)])?);
         if flow == 0 {
-            let tooth = |row: usize| Tooth { t_ps: t[row], before_ps: b[row], after_ps: after[row] };
-            teeth = rows.filter(|row| lower[*row]).map(tooth).collect();
+            let lowered = rows.filter(|row| segments.lower[*row]);
+            teeth = lowered
+                .map(|row| Tooth { t_ps: segments.t[row], before_ps: segments.b[row], after_ps: segments.after[row] })
+                .collect();
         }
     }
     Ok((ages, teeth))
 }
 
-/// The ages that are not exceeded for 50 %, 90 % and 99 % of the time, in ns. The age is uniform
-/// between the ends of each segment and takes as long as they are apart, so the time spent below an
-/// age is piecewise linear, with a slope of the number of segments that cover it.
-fn quantiles(a: &[i64], b: &[i64]) -> Option<[f64; 3]> {
-    let (mut from, mut to) = (a.to_vec(), b.to_vec());
-    from.sort_unstable();
-    to.sort_unstable();
-    let sum = |ages: &[i64]| ages.iter().map(|age| i128::from(*age)).sum::<i128>();
-    let window = sum(&to) - sum(&from);
-    if window <= 0 {
-        return None;
+/// Columns of [`segments`].
+struct Segments {
+    flow: Vec<u32>,
+    t: Vec<i64>,
+    a: Vec<i64>,
+    b: Vec<i64>,
+    after: Vec<i64>,
+    lower: Vec<bool>,
+}
+
+impl Segments {
+    fn read(frame: &DataFrame) -> PolarsResult<Segments> {
+        let whole =
+            |name: &str| -> PolarsResult<Vec<i64>> { Ok(frame.column(name)?.i64()?.into_no_null_iter().collect()) };
+        Ok(Segments {
+            flow: frame.column("flow")?.u32()?.into_no_null_iter().collect(),
+            t: whole("t")?,
+            a: whole("a")?,
+            b: whole("b")?,
+            after: whole("after")?,
+            lower: frame.column("lower")?.bool()?.iter().map(|lower| lower == Some(true)).collect(),
+        })
     }
-    let mut found = [0.0; 3];
-    let (mut below, mut age, mut i, mut j, mut next) = (0i128, from[0], 0, 0, 0);
-    let targets = [0.5, 0.9, 0.99].map(|share| share * window as f64);
-    while j < to.len() && next < targets.len() {
-        let edge = if i < from.len() { from[i].min(to[j]) } else { to[j] };
-        let covering = i as i128 - j as i128;
-        let passed = below + covering * (i128::from(edge) - i128::from(age));
-        while next < targets.len() && passed as f64 >= targets[next] && covering > 0 {
-            found[next] = (age as f64 + (targets[next] - below as f64) / covering as f64) / PS_PER_NS;
-            next += 1;
-        }
-        (below, age) = (passed, edge);
-        if i < from.len() && from[i] <= to[j] { i += 1 } else { j += 1 }
-    }
-    Some(found)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use pktgen_analysis::age::AgeOf;
+use pktgen_generator::shard::Shard;
 use pktgen_generator::units::{Rate, Size, Span};
 use pktgen_replay::transport::ListenKind;
 
@@ -64,8 +65,8 @@ pub(crate) enum Command {
     Capture(Capture),
     /// Join the run dirs of workers, device and server into one whose balance closes
     Merge(Merge),
-    /// Metrics of run dirs or folders of them
-    Analyze(Analyze),
+    /// Metrics of run dirs, of captures (pcap, pcapng), or of tables made of them
+    Analyze(Box<Analyze>),
     /// Reports from run dirs: html, markdown, json
     Report(Report),
     /// Where to aggregate, how to wire, which way to route
@@ -348,8 +349,8 @@ manifest says how many and where; 2 usage; 3 this host cannot.";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Analyze {
-    /// Run dirs, or folders of them
-    #[arg(required = true)]
+    /// Run dirs, or folders of them; or captures at the server (pcap, pcapng, plain or packed by gzip or Zstandard); or tables
+    #[arg(required_unless_present = "sent")]
     pub(crate) runs: Vec<PathBuf>,
     /// Recover run dirs of killed runs first: their streams become Parquet up to the last whole batch
     #[arg(long)]
@@ -360,6 +361,48 @@ pub(crate) struct Analyze {
     /// Whose generation time an aggregate has for its Age-of-Model
     #[arg(long, value_name = "MEMBER", default_value = AgeOf::default().name(), value_parser = ages())]
     pub(crate) age: AgeOf,
+    #[command(flatten)]
+    pub(crate) capture: CaptureFlags,
+}
+
+/// How captures are read.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Captures")]
+pub(crate) struct CaptureFlags {
+    /// Capture where workers send (repeatable): what is missing, latency, and ages from the first generation on
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sent: Vec<PathBuf>,
+    /// Wire format of all UDP packets [default: what ports and headers say]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) format: Option<String>,
+    /// From when generation times count: a run dir, or ns since 1970 [default: what the files note]
+    #[arg(long, value_name = "RUN|NS")]
+    pub(crate) anchor: Option<String>,
+    /// What the server's clock shows more than the senders', as 12us or -3ms; 0s if PTP holds them together [default: estimated
+    /// from acknowledgements]
+    #[arg(long, value_name = "SPAN", allow_hyphen_values = true)]
+    pub(crate) offset: Option<String>,
+    /// How far --offset may be wrong
+    #[arg(long, value_name = "SPAN", default_value = "0s", requires = "offset")]
+    pub(crate) offset_error: Span,
+    /// The device only forwards: what is missing was lost
+    #[arg(long)]
+    pub(crate) forwards: bool,
+    /// Write the updates as tables, partitioned by run and cluster, into this folder; must be new or empty
+    #[arg(long, value_name = "DIR")]
+    pub(crate) tables: Option<PathBuf>,
+    /// Form of the tables
+    #[arg(long, value_name = "FORM", default_value = "parquet", value_parser = ["parquet", "arrow"], requires = "tables")]
+    pub(crate) form: String,
+    /// Name of the run in the tables [default: that of the first file]
+    #[arg(long, value_name = "NAME", requires = "tables")]
+    pub(crate) run: Option<String>,
+    /// Only the clusters of one part of several, as 3/16; pktgen merge joins the tables of all parts
+    #[arg(long, value_name = "I/N", requires = "tables")]
+    pub(crate) shard: Option<Shard>,
+    /// MiB of numbers that are held in memory; more go to a temporary file
+    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    pub(crate) memory: u32,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -76,6 +76,20 @@ impl Ui {
     }
 }
 
+/// How far reading is.
+impl Ui {
+    /// A bar in bytes.
+    pub(crate) fn bytes(&self, what: &str) -> ProgressBar {
+        let bar = self.bar(what, 1);
+        if let Ok(style) = ProgressStyle::with_template(
+            "{prefix:>10} [{bar:24}] {bytes}/{total_bytes} {bytes_per_sec} {elapsed}, {eta} left",
+        ) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar
+    }
+}
+
 /// How far a run is, in a few words: rate, lateness and losses only where there are any.
 pub(crate) fn live(progress: &Progress) -> String {
     let mut text = format!("{} updates", progress.sent);

@@ -295,7 +295,9 @@ impl<E> Plan<E> {
     /// What its run dir keeps.
     pub fn wanted(&self) -> Wanted {
         let (rounds, server) = (self.training.is_some(), self.transport.has_server);
-        Wanted { records: self.records, states: self.states, rounds, server, pcap: self.pcap }
+        // In real time, transport.tap has what left.
+        let pcap_sent = self.pcap && !self.is_real_time();
+        Wanted { records: self.records, states: self.states, rounds, server, pcap: self.pcap, pcap_sent }
     }
 
     /// Does it run in real time?

@@ -33,17 +33,22 @@ impl Metric for Aggregation {
         for (&count, &cluster) in received.count.iter().zip(&received.cluster) {
             bins[usize::from(count)] += u64::from(is_update(cluster));
         }
-        let packets: u64 = bins.iter().sum();
-        let updates: u64 = bins.iter().zip(0u64..).map(|(packets, count)| packets * count).sum();
-        let used = || bins.iter().enumerate().filter(|(_, packets)| **packets > 0);
-        out.extend(used().map(|(n, packets)| Line::new("aggregation_count", PACKETS, *packets as f64).with("n", n)));
-        let mut below = 0;
-        for (n, in_bin) in used() {
-            below += in_bin;
-            out.push(Line::new("aggregation_cdf", SHARE, below as f64 / packets as f64).with("n", n));
-        }
-        let mean = (packets > 0).then(|| updates as f64 / packets as f64);
-        out.push(Line::new("aggregation_mean", "updates per packet", mean));
+        lines(&bins, out);
         Ok(())
     }
+}
+
+/// The lines of so many packets (`bins[n]`) of n updates each.
+pub(crate) fn lines(bins: &[u64], out: &mut Vec<Line>) {
+    let packets: u64 = bins.iter().sum();
+    let updates: u64 = bins.iter().zip(0u64..).map(|(packets, count)| packets * count).sum();
+    let used = || bins.iter().enumerate().filter(|(_, packets)| **packets > 0);
+    out.extend(used().map(|(n, packets)| Line::new("aggregation_count", PACKETS, *packets as f64).with("n", n)));
+    let mut below = 0;
+    for (n, in_bin) in used() {
+        below += in_bin;
+        out.push(Line::new("aggregation_cdf", SHARE, below as f64 / packets as f64).with("n", n));
+    }
+    let mean = (packets > 0).then(|| updates as f64 / packets as f64);
+    out.push(Line::new("aggregation_mean", "updates per packet", mean));
 }

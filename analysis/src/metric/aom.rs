@@ -43,21 +43,22 @@ impl Metric for Aom {
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let Some(ages) = run.resolved.as_ref().and_then(|resolved| resolved.ages.as_ref()) else { return Ok(()) };
-        for (flow, ages) in [("cluster", &ages.clusters), ("worker", &ages.workers)] {
-            for (metric, value) in PARTS {
-                // The mean over the flows that have a value; design §4 gives it no id.
-                let values: Vec<f64> = ages.iter().filter_map(value).collect();
-                out.push(Line::new(metric, NS, stats::mean(&values)).with("flow", flow));
-                out.extend(
-                    ages.iter().map(|age| Line::new(metric, NS, value(age)).with("flow", flow).with("id", age.id)),
-                );
-            }
-            let starved: Vec<_> = ages.iter().filter(|age| !age.delivered).collect();
-            out.push(Line::new("flows_never_delivered", "flows", starved.len() as f64).with("flow", flow));
-            let named =
-                |age: &&FlowAge| Line::new("flow_never_delivered", "flows", 1.0).with("flow", flow).with("id", age.id);
-            out.extend(starved.iter().map(named));
-        }
+        lines("cluster", &ages.clusters, out);
+        lines("worker", &ages.workers, out);
         Ok(())
     }
+}
+
+/// The lines of all flows of a kind.
+pub(crate) fn lines(flow: &'static str, ages: &[FlowAge], out: &mut Vec<Line>) {
+    for (metric, value) in PARTS {
+        // The mean over the flows that have a value; design §4 gives it no id.
+        let values: Vec<f64> = ages.iter().filter_map(value).collect();
+        out.push(Line::new(metric, NS, stats::mean(&values)).with("flow", flow));
+        out.extend(ages.iter().map(|age| Line::new(metric, NS, value(age)).with("flow", flow).with("id", age.id)));
+    }
+    let starved: Vec<_> = ages.iter().filter(|age| !age.delivered).collect();
+    out.push(Line::new("flows_never_delivered", "flows", starved.len() as f64).with("flow", flow));
+    let named = |age: &&FlowAge| Line::new("flow_never_delivered", "flows", 1.0).with("flow", flow).with("id", age.id);
+    out.extend(starved.iter().map(named));
 }

@@ -8,6 +8,7 @@ use pktgen_generator::Result;
 use pktgen_generator::registry::Named;
 
 use super::Metric;
+use crate::age::FlowAge;
 use crate::analyze::Analysis;
 use crate::line::Line;
 use crate::stats;
@@ -32,10 +33,13 @@ impl Metric for Fairness {
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let Some(ages) = run.resolved.as_ref().and_then(|resolved| resolved.ages.as_ref()) else { return Ok(()) };
-        for (flow, ages) in [("cluster", &ages.clusters), ("worker", &ages.workers)] {
-            let means: Vec<f64> = ages.iter().filter_map(|age| age.mean_ns).collect();
-            out.push(Line::new("aom_fairness", "index", stats::jain(&means)).with("flow", flow));
-        }
+        out.extend([line("cluster", &ages.clusters), line("worker", &ages.workers)]);
         Ok(())
     }
+}
+
+/// The line of all flows of a kind.
+pub(crate) fn line(flow: &'static str, ages: &[FlowAge]) -> Line {
+    let means: Vec<f64> = ages.iter().filter_map(|age| age.mean_ns).collect();
+    Line::new("aom_fairness", "index", stats::jain(&means)).with("flow", flow)
 }

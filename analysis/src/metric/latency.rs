@@ -11,7 +11,7 @@ use crate::analyze::{Analysis, Resolved};
 use crate::fates::is_update;
 use crate::index::NOWHERE;
 use crate::line::{Line, NS};
-use crate::stats;
+use crate::quantile::{Slice, Values, nearest_ranks};
 
 /// See the module.
 pub(super) struct Latency;
@@ -28,7 +28,7 @@ impl Named for Latency {
 
 /// Names of the lines.
 const DEVICE: [&str; 4] = ["device_latency_mean", "device_latency_p50", "device_latency_p99", "device_latency_max"];
-const HOST: [&str; 4] = ["host_latency_mean", "host_latency_p50", "host_latency_p99", "host_latency_max"];
+pub(crate) const HOST: [&str; 4] = ["host_latency_mean", "host_latency_p50", "host_latency_p99", "host_latency_max"];
 
 impl Metric for Latency {
     fn keys(&self) -> Vec<String> {
@@ -37,9 +37,8 @@ impl Metric for Latency {
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let Some(resolved) = &run.resolved else { return Ok(()) };
-        describe(DEVICE, resolved.fates.device_latency_ps.clone(), out);
-        describe(HOST, host_latency_ps(resolved), out);
-        Ok(())
+        describe(DEVICE, &Slice(&resolved.fates.device_latency_ps), out)?;
+        describe(HOST, &Slice(&host_latency_ps(resolved)), out)
     }
 }
 
@@ -52,16 +51,13 @@ fn host_latency_ps(resolved: &Resolved) -> Vec<i64> {
 }
 
 /// Mean, p50, p99 and max of spans under `names`.
-pub(super) fn describe(names: [&'static str; 4], mut spans_ps: Vec<i64>, out: &mut Vec<Line>) {
-    spans_ps.sort_unstable();
+pub(crate) fn describe(names: [&'static str; 4], spans_ps: &dyn Values, out: &mut Vec<Line>) -> Result<()> {
     let ns = |ps: i64| ps as f64 / 1000.0;
-    let total: i128 = spans_ps.iter().map(|span| i128::from(*span)).sum();
+    let mut total = 0i128;
+    spans_ps.scan(&mut |part| total += part.iter().map(|span| i128::from(*span)).sum::<i128>())?;
     let mean = (!spans_ps.is_empty()).then(|| total as f64 / spans_ps.len() as f64 / 1000.0);
-    let values = [
-        mean,
-        stats::quantile_of_sorted(&spans_ps, 0.5).map(ns),
-        stats::quantile_of_sorted(&spans_ps, 0.99).map(ns),
-        spans_ps.last().copied().map(ns),
-    ];
+    let ranks = nearest_ranks(spans_ps, [0.5, 0.99, 1.0])?.map(|ranks| ranks.map(ns));
+    let values = [mean, ranks.map(|r| r[0]), ranks.map(|r| r[1]), ranks.map(|r| r[2])];
     out.extend(names.into_iter().zip(values).map(|(name, value)| Line::new(name, NS, value)));
+    Ok(())
 }

@@ -3,19 +3,19 @@
 //! To add one: a new file here, its `mod` line and its entry in [`METRICS`]. Called by
 //! [`crate::analyze`].
 
-mod aggregation;
-mod aom;
+pub(crate) mod aggregation;
+pub(crate) mod aom;
 mod counts;
 mod exactness;
-mod fairness;
+pub(crate) mod fairness;
 pub(crate) mod findings;
 pub(crate) mod goal;
 pub(crate) mod iterations;
-mod latency;
+pub(crate) mod latency;
 mod plan;
 pub(crate) mod results;
 mod states;
-mod throughput;
+pub(crate) mod throughput;
 
 use pktgen_generator::Result;
 use pktgen_generator::registry::Named;

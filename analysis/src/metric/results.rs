@@ -12,6 +12,7 @@ use super::Metric;
 use super::latency::describe;
 use crate::analyze::Analysis;
 use crate::line::{Line, NS};
+use crate::quantile::Slice;
 use crate::rounds::ResultColumns;
 use crate::stats;
 
@@ -44,7 +45,7 @@ impl Metric for Results {
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         if let Some(results) = run.rounds.as_ref().and_then(|rounds| rounds.results.as_ref()) {
             let timeout_ps = run.manifest.training.as_ref().and_then(|training| training.timeout_ps);
-            times(results, timeout_ps, out);
+            times(results, timeout_ps, out)?;
         }
         let counters = &run.manifest.counters;
         if run.rounds.is_some() {
@@ -65,18 +66,19 @@ fn unit(counter: &str) -> &'static str {
     if counter.ends_with("_ps") { "ps" } else { "count" }
 }
 
-fn times(results: &ResultColumns, timeout_ps: Option<i64>, out: &mut Vec<Line>) {
+fn times(results: &ResultColumns, timeout_ps: Option<i64>, out: &mut Vec<Line>) -> Result<()> {
     let n = results.t_recv_ps.len();
     let wait_ps = |row: usize| Some(results.t_recv_ps[row].saturating_sub(results.t_sent_ps[row]?));
     let waits = |degraded: bool| -> Vec<i64> {
         let first = (0..n).filter(|row| !results.again[*row] && results.degraded[*row] == degraded);
         first.filter_map(wait_ps).collect()
     };
-    describe(LATENCY, waits(false), out);
+    describe(LATENCY, &Slice(&waits(false)), out)?;
     recovery(waits(true), timeout_ps, out);
     let count = |flags: &[bool]| flags.iter().filter(|flag| **flag).count();
     let counts = [n, count(&results.degraded), count(&results.again)];
     out.extend(COUNTS.into_iter().zip(counts).map(|(name, n)| Line::new(name, "results", n as f64)));
+    Ok(())
 }
 
 /// In absolute terms, and in timeouts: the paper finds at most two (§6.2, Figure 14).

@@ -8,7 +8,7 @@ use pktgen_generator::Result;
 use pktgen_generator::registry::Named;
 
 use super::Metric;
-use crate::analyze::{Analysis, Resolved};
+use crate::analyze::Analysis;
 use crate::fates::is_update;
 use crate::line::Line;
 
@@ -35,13 +35,16 @@ impl Metric for Throughput {
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let counters = &run.manifest.counters;
         if let Some(resolved) = &run.resolved {
-            at_server(resolved, out);
+            let received = &resolved.records.received;
+            let mut seen = AtServer::default();
+            for row in (0..received.t_recv_ps.len()).filter(|row| is_update(received.cluster[*row])) {
+                seen.add(received.t_recv_ps[row], received.bytes[row], received.count[row]);
+            }
+            seen.lines(out);
         }
         // Counters know it whatever was recorded.
-        let (first, last) = counters.received_ps.unwrap_or((0, 0));
-        let seconds = positive((last - first) as f64 * 1e-12);
-        let elements = seconds.map(|s| (counters.elements_delivered - counters.first_elements) as f64 / s);
-        out.push(Line::new("elements_per_s", "elements/s", elements));
+        let rest = counters.elements_delivered - counters.first_elements;
+        out.push(elements(counters.received_ps.unwrap_or((0, 0)), rest));
         let balance = run.balance();
         let delivered = balance.delivered_alone + balance.delivered_merged;
         let downlink = (delivered > 0).then(|| counters.downlink_bytes as f64 / delivered as f64);
@@ -50,20 +53,46 @@ impl Metric for Throughput {
     }
 }
 
-/// Rates between the first packet at the server and the last.
-fn at_server(resolved: &Resolved, out: &mut Vec<Line>) {
-    let received = &resolved.records.received;
-    let rows = || (0..received.t_recv_ps.len()).filter(|row| is_update(received.cluster[*row]));
-    let first = rows().min_by_key(|row| received.t_recv_ps[*row]);
-    let last = rows().map(|row| received.t_recv_ps[row]).max();
-    let rate = |amount: &dyn Fn(usize) -> u64| {
-        let first = first?;
-        let seconds = positive(last?.saturating_sub(received.t_recv_ps[first]) as f64 * 1e-12)?;
-        let all: u64 = rows().map(amount).sum();
-        Some((all - amount(first)) as f64 / seconds)
-    };
-    out.push(Line::new("throughput_bps", "bps", rate(&|row| u64::from(received.bytes[row]) * 8)));
-    out.push(Line::new("updates_per_s", "updates/s", rate(&|row| u64::from(received.count[row]))));
+/// Elements per second: `rest` are those that came after the first packet.
+pub(crate) fn elements((first, last): (i64, i64), rest: u64) -> Line {
+    let seconds = positive((last - first) as f64 * 1e-12);
+    Line::new("elements_per_s", "elements/s", seconds.map(|s| rest as f64 / s))
+}
+
+/// What arrived at the server.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct AtServer {
+    /// Time, bits and updates of the first packet.
+    first: Option<(i64, u64, u64)>,
+    last: i64,
+    bits: u64,
+    updates: u64,
+}
+
+impl AtServer {
+    /// A packet with updates arrived.
+    #[inline]
+    pub(crate) fn add(&mut self, t: i64, bytes: u32, count: u16) {
+        let (bits, updates) = (u64::from(bytes) * 8, u64::from(count));
+        match self.first {
+            Some((first, ..)) if first <= t => self.last = self.last.max(t),
+            Some(_) => self.first = Some((t, bits, updates)),
+            None => (self.first, self.last) = (Some((t, bits, updates)), t),
+        }
+        self.bits += bits;
+        self.updates += updates;
+    }
+
+    /// Rates between the first packet and the last.
+    pub(crate) fn lines(&self, out: &mut Vec<Line>) {
+        let rate = |all: u64, of_first: fn((i64, u64, u64)) -> u64| {
+            let first = self.first?;
+            let seconds = positive(self.last.saturating_sub(first.0) as f64 * 1e-12)?;
+            Some((all - of_first(first)) as f64 / seconds)
+        };
+        out.push(Line::new("throughput_bps", "bps", rate(self.bits, |first| first.1)));
+        out.push(Line::new("updates_per_s", "updates/s", rate(self.updates, |first| first.2)));
+    }
 }
 
 fn positive(seconds: f64) -> Option<f64> {

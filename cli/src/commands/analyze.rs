@@ -1,4 +1,4 @@
-//! `pktgen analyze`: metrics of run dirs.
+//! `pktgen analyze`: metrics of run dirs; `captured.rs` has captures.
 
 use std::path::{Path, PathBuf};
 
@@ -9,11 +9,15 @@ use pktgen_generator::Result;
 use pktgen_replay::capture::recover;
 
 use crate::args::Analyze;
+use crate::commands::captured;
 use crate::ui::Ui;
 
 /// Prints the lines of every run that can be read and names the others; the result is 1 if there are others or
 /// a run is invalid, and their error if there is nothing else.
 pub(super) fn run(args: Analyze, ui: &Ui) -> Result<u8> {
+    if captured::asked_for(&args) {
+        return captured::run(&args, ui);
+    }
     let mut dirs: Vec<PathBuf> = Vec::new();
     for path in &args.runs {
         dirs.extend(run_dirs(path)?);
@@ -40,12 +44,7 @@ pub(super) fn run(args: Analyze, ui: &Ui) -> Result<u8> {
         bad.iter().for_each(|(dir, error)| say_bad(dir, error, ui));
         return Err(error);
     }
-    if let Some(table) = &args.table {
-        write_table(&lines, table)?;
-    }
-    for line in &lines {
-        ui.result(&if ui.json() { line.to_json() } else { plain(line) });
-    }
+    print(&lines, &args, ui)?;
     bad.iter().for_each(|(dir, error)| say_bad(dir, error, ui));
     Ok(u8::from(invalid || !bad.is_empty()))
 }
@@ -58,8 +57,19 @@ fn one(dir: &Path, args: &Analyze, ui: &Ui) -> Result<Measured> {
     analyze_run_with(dir, Options { age_of: args.age })
 }
 
+/// The lines, as they were asked for.
+pub(super) fn print(lines: &[Line], args: &Analyze, ui: &Ui) -> Result<()> {
+    if let Some(table) = &args.table {
+        write_table(lines, table)?;
+    }
+    for line in lines {
+        ui.result(&if ui.json() { line.to_json() } else { plain(line) });
+    }
+    Ok(())
+}
+
 /// Notes on stderr: as JSON for programs.
-fn say_notes(dir: &Path, measured: &Measured, ui: &Ui) {
+pub(super) fn say_notes(dir: &Path, measured: &Measured, ui: &Ui) {
     for note in &measured.notes {
         ui.note(&if ui.json() {
             serde_json::json!({ "note": note.note, "run": dir, "text": note.text }).to_string()

@@ -2,6 +2,7 @@
 
 mod analyze;
 mod capture;
+mod captured;
 mod demo;
 mod doctor;
 mod find_rate;
@@ -30,7 +31,7 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Target(args) => part::serve(&args.experiment, &args.tempo, args.serve, Roles::DEVICE, ui),
         Command::Capture(args) => capture::run(args, ui),
         Command::Merge(args) => merge::run(&args, ui),
-        Command::Analyze(args) => analyze::run(args, ui),
+        Command::Analyze(args) => analyze::run(*args, ui),
         Command::Report(args) => report::run(args, ui),
         Command::Place(args) => place::run(args, ui),
         Command::Verify(args) => verify::run(args, ui),

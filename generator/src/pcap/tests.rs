@@ -121,10 +121,11 @@ proptest! {
         (form, precision) in forms(),
         anchor in prop_oneof![Just(0u64), 1_600_000_000_000_000_000u64..2_000_000_000_000_000_000],
         snap in prop_oneof![Just(0u32), 1u32..30],
+        remainders: bool,
         packets in prop::collection::vec((0i64..HORIZON, 0u32..3, prop::collection::vec(any::<u8>(), 0..40), 0u32..99), 0..12),
     ) {
         let names = if form == Form::Pcap { vec![String::new()] } else { vec!["a".into(), String::new(), "eth0".into()] };
-        let options = WriterOptions { precision, snap, anchor_unix_ns: anchor, interfaces: names, ..WriterOptions::new(form) };
+        let options = WriterOptions { precision, snap, anchor_unix_ns: anchor, interfaces: names, remainders, ..WriterOptions::new(form) };
         let file = Shared::default();
         let mut writer = Writer::new(Box::new(file.clone()), Path::new("x"), options).unwrap();
         for (t, interface, bytes, cut) in &packets {
@@ -133,7 +134,11 @@ proptest! {
         writer.finish().unwrap();
         let (found, end) = read(&file.bytes());
         end.unwrap();
-        let tick = match precision { Precision::Micro => US, Precision::Nano => NS };
+        let tick = match (precision, remainders && form == Form::Pcapng) {
+            (Precision::Micro, _) => US,
+            (Precision::Nano, false) => NS,
+            (Precision::Nano, true) => 1,
+        };
         let expected: Vec<_> = packets.iter().map(|(t, interface, bytes, cut)| {
             let ps = i128::from(anchor) * 1000 + i128::from(*t);
             Expected {

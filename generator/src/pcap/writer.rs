@@ -5,7 +5,9 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use super::classic::{MAGIC_MICRO, MAGIC_NANO, RECORD};
-use super::ng::{ANCHOR, COMMENT, IF_NAME, IF_RESOLUTION, INTERFACE, ORDER_MAGIC, PACKET, SECTION};
+use super::ng::{
+    ANCHOR, COMMENT, IF_NAME, IF_RESOLUTION, INTERFACE, ORDER_MAGIC, PACKET, REMAINDER, REMAINDER_OWNER, SECTION,
+};
 use super::{BLOCK_MAX, ETHERNET};
 use crate::time::{NS, Time};
 use crate::{Error, Result};
@@ -17,6 +19,9 @@ const SNAP_MAX: u32 = 262_144;
 /// Bytes before a packet in its pcapng block.
 const PACKET_HEAD: usize = 28;
 
+/// Bytes of the option that keeps picoseconds, and of the end of options.
+const REMAINDER_BYTES: usize = 16;
+
 /// A form of capture files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
@@ -26,7 +31,8 @@ pub enum Form {
     Pcapng,
 }
 
-/// How fine the times in a file are. What is finer is cut off. Not finer than nanoseconds: tshark 4.0 misreads picoseconds.
+/// How fine the times in a file are. What is finer is cut off, or kept apart ([`WriterOptions::remainders`]). Not finer
+/// than nanoseconds: tshark 4.0 misreads picoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
     /// 10⁻⁶ s.
@@ -48,13 +54,16 @@ pub struct WriterOptions {
     pub anchor_unix_ns: u64,
     /// Names of the interfaces; pcap has one, and no place for its name.
     pub interfaces: Vec<String>,
+    /// Keep the picoseconds that a packet's time has beyond nanoseconds in an option of its own, in pcapng files: our
+    /// reader adds them again, others read nanoseconds.
+    pub remainders: bool,
 }
 
 impl WriterOptions {
     /// Whole packets of one interface, in nanoseconds.
     pub fn new(form: Form) -> Self {
         let interfaces = vec![String::new()];
-        WriterOptions { form, precision: Precision::Nano, snap: 0, anchor_unix_ns: 0, interfaces }
+        WriterOptions { form, precision: Precision::Nano, snap: 0, anchor_unix_ns: 0, interfaces, remainders: false }
     }
 
     fn check(&self, path: &Path) -> Result<()> {
@@ -143,14 +152,24 @@ impl Writer {
                     ));
                 }
                 let padding = bytes.len().next_multiple_of(4) - bytes.len();
-                let length = (PACKET_HEAD + bytes.len() + padding + 4) as u32;
+                let beyond = if self.options.remainders && self.options.precision == Precision::Nano {
+                    t.rem_euclid(NS) as u32
+                } else {
+                    0
+                };
+                let options = if beyond > 0 { REMAINDER_BYTES } else { 0 };
+                let length = (PACKET_HEAD + bytes.len() + padding + options + 4) as u32;
                 let (high, low) = ((ticks >> 32) as u32, ticks as u32);
                 let head: [u8; PACKET_HEAD] = words([PACKET, length, interface, high, low, kept, len]);
                 self.put(&head)?;
                 self.put(bytes)?;
-                let mut tail = [0; 7];
-                tail[padding..padding + 4].copy_from_slice(&length.to_le_bytes());
-                self.put(&tail[..padding + 4])
+                self.put(&[0; 3][..padding])?;
+                if beyond > 0 {
+                    // Code and length, whose option it is, the value; then the end of options.
+                    let head = u32::from(REMAINDER) | 8 << 16;
+                    self.put(&words::<REMAINDER_BYTES, 4>([head, REMAINDER_OWNER, beyond, 0]))?;
+                }
+                self.put(&length.to_le_bytes())
             }
         }
     }

@@ -15,7 +15,8 @@
 pub mod control;
 
 use super::Format;
-use super::frame::HEAD;
+use super::frame::{HEAD, worker_of};
+use super::sight::{Datagram, Sight, What};
 use crate::record::PacketId;
 use crate::registry::Named;
 
@@ -112,7 +113,12 @@ impl Header {
     /// Reads a packet's header; none if the payload is no packet of ours.
     #[inline]
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let head: &[u8; HEADER] = payload.first_chunk()?;
+        Header::parse_head(payload.first_chunk()?, payload.len() - HEADER)
+    }
+
+    /// Reads a header that `rest` bytes follow.
+    #[inline]
+    fn parse_head(head: &[u8; HEADER], rest: usize) -> Option<Self> {
         let kind = *Kind::ALL.get(usize::from(head[0] >> 5))?;
         let attempt = head[0] & ATTEMPT_MAX;
         if (attempt > 0) != (head[0] & 0x10 != 0) {
@@ -120,7 +126,6 @@ impl Header {
         }
         let header =
             Header { kind, attempt, job: head[1], seq: u32::from_be_bytes([head[2], head[3], head[4], head[5]]) };
-        let rest = payload.len() - HEADER;
         let fits = match (kind, header.is_cold()) {
             (Kind::Push | Kind::Pull, false) => rest.is_multiple_of(HOT_PAIR) && rest <= HOT_PAIRS * HOT_PAIR,
             (Kind::Result, false) => rest >= RESULT_HEAD && (rest - RESULT_HEAD).is_multiple_of(HOT_PAIR),
@@ -229,7 +234,38 @@ impl Named for Libra {
 
 impl Format for Libra {
     fn recognises(&self, port: u16, payload: &[u8]) -> bool {
-        matches!(port, PORT | WORKER_PORT) && Header::parse(payload).is_some()
+        self.has_port(port) && Header::parse(payload).is_some()
+    }
+
+    fn has_port(&self, port: u16) -> bool {
+        matches!(port, PORT | WORKER_PORT)
+    }
+
+    fn sight(&self, datagram: &Datagram) -> Option<Sight> {
+        let head: &[u8; HEADER] = datagram.payload.first_chunk()?;
+        let header = Header::parse_head(head, datagram.whole - HEADER)?;
+        let (what, before) = match header.kind {
+            Kind::Push => (What::Update, 0),
+            Kind::Result => (What::Result, if header.is_cold() { 0 } else { RESULT_HEAD }),
+            Kind::Ack => (What::Ack, 0),
+            Kind::End | Kind::Pull | Kind::Control => (What::Control, 0),
+        };
+        let pair = if header.is_cold() { COLD_PAIR } else { HOT_PAIR };
+        let pairs =
+            if matches!(what, What::Update | What::Result) { datagram.whole - HEADER - before } else { 0 } / pair;
+        // The payload does not say whose it is; the address does, where it is one of ours.
+        let workers = PacketId::WORKERS_MAX as usize;
+        let worker = worker_of(datagram.src, workers).or_else(|| worker_of(datagram.dst, workers));
+        Some(Sight {
+            what,
+            cluster: header.job.into(),
+            worker,
+            seq: header.seq,
+            attempt: header.attempt,
+            generation: None,
+            count: 1,
+            elements: pairs.min(usize::from(u16::MAX)) as u16,
+        })
     }
 
     fn print(&self, payload: &[u8]) -> String {

@@ -11,6 +11,7 @@ pub mod build;
 pub mod frame;
 pub mod libra;
 pub mod olaf;
+pub mod sight;
 pub mod switchml;
 pub mod trio_ml;
 
@@ -18,6 +19,13 @@ use crate::registry::Named;
 
 /// What a format can do besides being emitted: enough for lists, printing, fuzzing and limits.
 pub trait Format: Named + Sync {
+    /// Is this one of its UDP ports?
+    fn has_port(&self, port: u16) -> bool;
+
+    /// What a captured datagram is to somebody who counts; none where it is not of this format. The payload may have been
+    /// cut behind its header.
+    fn sight(&self, datagram: &sight::Datagram) -> Option<sight::Sight>;
+
     /// Does this UDP payload look like ours? `port` is the destination or source port.
     fn recognises(&self, port: u16, payload: &[u8]) -> bool;
 

@@ -18,6 +18,7 @@
 
 use super::Format;
 use super::frame::{FRAME_MAX, HEAD};
+use super::sight::{Datagram, Sight, What};
 use crate::record::PacketId;
 use crate::registry::Named;
 use crate::time::Time;
@@ -30,6 +31,9 @@ pub const WORKER_PORT: u16 = 48501;
 const VERSION: u8 = 1;
 const KIND_UPDATE: u8 = 1;
 const KIND_ACK: u8 = 2;
+/// First bytes.
+const UPDATE: u8 = VERSION << 4 | KIND_UPDATE;
+const ACK: u8 = VERSION << 4 | KIND_ACK;
 
 /// Bytes of the payload before the gradients of an update.
 pub const UPDATE_HEAD: usize = 30;
@@ -109,7 +113,7 @@ impl Header {
     #[inline]
     pub fn parse_update(payload: &[u8]) -> Option<Self> {
         let head: &[u8; UPDATE_HEAD] = payload.first_chunk()?;
-        if head[field::KIND] != VERSION << 4 | KIND_UPDATE {
+        if head[field::KIND] != UPDATE {
             return None;
         }
         let header = parse_common(head, f32::from_le_bytes([head[26], head[27], head[28], head[29]]));
@@ -235,7 +239,7 @@ impl Ack {
 /// Is this payload an acknowledgement, by its first byte and length?
 #[inline]
 pub fn is_ack(payload: &[u8]) -> bool {
-    payload.len() >= ACK_HEAD && payload[field::KIND] == VERSION << 4 | KIND_ACK
+    payload.len() >= ACK_HEAD && payload[field::KIND] == ACK
 }
 
 /// Stamps the status of a queue into an acknowledgement; values beyond the field become its maximum.
@@ -267,7 +271,31 @@ impl Named for Olaf {
 
 impl Format for Olaf {
     fn recognises(&self, port: u16, payload: &[u8]) -> bool {
-        (port == PORT || port == WORKER_PORT) && (Header::parse_update(payload).is_some() || is_ack(payload))
+        self.has_port(port) && (Header::parse_update(payload).is_some() || is_ack(payload))
+    }
+
+    fn has_port(&self, port: u16) -> bool {
+        port == PORT || port == WORKER_PORT
+    }
+
+    #[inline]
+    fn sight(&self, datagram: &Datagram) -> Option<Sight> {
+        let head: &[u8; UPDATE_HEAD] = datagram.payload.first_chunk()?;
+        let (ack, before) = match head[field::KIND] {
+            UPDATE => (false, UPDATE_HEAD),
+            ACK => (true, ACK_HEAD),
+            _ => return None,
+        };
+        let header = parse_common(head, 0.0);
+        let fits = datagram.whole >= before + usize::from(header.elements) * 4 && (ack || header.count > 0);
+        let what = match (ack, header.flags & FLAG_RESULT != 0) {
+            (true, _) => What::Ack,
+            (false, true) => What::Result,
+            (false, false) => What::Update,
+        };
+        let Header { cluster, worker, seq, attempt, count, elements, .. } = header;
+        let generation = Some(header.generation);
+        fits.then_some(Sight { what, cluster, worker: Some(worker), seq, attempt, generation, count, elements })
     }
 
     fn print(&self, payload: &[u8]) -> String {

@@ -10,7 +10,9 @@
 //! which attempt a transmission is (our use), so that books can name it.
 
 use super::Format;
-use super::frame::HEAD;
+use super::frame::{HEAD, worker_of};
+use super::sight::{Datagram, Sight, What};
+use crate::record::PacketId;
 use crate::registry::Named;
 
 /// UDP port of the switch: 16 ports from here on; the client uses the first.
@@ -85,26 +87,28 @@ impl Header {
     /// Reads a header; none if it is of another type or size, or the payload is not as long as that says.
     #[inline]
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let head: &[u8; HEADER] = payload.first_chunk()?;
-        let elements = match head[field::KIND] {
-            0x11 => 64,
-            0x13 => 256,
-            _ => return None,
-        };
-        if payload.len() != HEADER + usize::from(elements) * 4 {
-            return None;
-        }
-        let pool = u16::from_be_bytes([head[6], head[7]]);
-        Some(Header {
-            job: head[field::JOB],
-            packet: u32::from_le_bytes([head[2], head[3], head[4], head[5]]),
-            set: pool & SET != 0,
-            slot: pool & (SLOTS_MAX - 1),
-            exponent: head[field::E0] as i8,
-            attempt: head[field::E1] as i8,
-            elements,
-        })
+        let header = head_of(payload.first_chunk()?)?;
+        (payload.len() == HEADER + usize::from(header.elements) * 4).then_some(header)
     }
+}
+
+#[inline]
+fn head_of(head: &[u8; HEADER]) -> Option<Header> {
+    let elements = match head[field::KIND] {
+        0x11 => 64,
+        0x13 => 256,
+        _ => return None,
+    };
+    let pool = u16::from_be_bytes([head[6], head[7]]);
+    Some(Header {
+        job: head[field::JOB],
+        packet: u32::from_le_bytes([head[2], head[3], head[4], head[5]]),
+        set: pool & SET != 0,
+        slot: pool & (SLOTS_MAX - 1),
+        exponent: head[field::E0] as i8,
+        attempt: head[field::E1] as i8,
+        elements,
+    })
 }
 
 /// The values of a parsed packet, as big-endian bytes.
@@ -132,7 +136,28 @@ impl Named for SwitchMl {
 
 impl Format for SwitchMl {
     fn recognises(&self, port: u16, payload: &[u8]) -> bool {
-        port & 0xfff0 == PORT && Header::parse(payload).is_some()
+        self.has_port(port) && Header::parse(payload).is_some()
+    }
+
+    fn has_port(&self, port: u16) -> bool {
+        port & 0xfff0 == PORT
+    }
+
+    fn sight(&self, datagram: &Datagram) -> Option<Sight> {
+        let h = head_of(datagram.payload.first_chunk()?)?;
+        let update = self.has_port(datagram.dst_port);
+        // Packets do not name their worker; the address does, where it is one of ours.
+        let worker = worker_of(if update { datagram.src } else { datagram.dst }, PacketId::WORKERS_MAX as usize);
+        (datagram.whole == HEADER + usize::from(h.elements) * 4).then_some(Sight {
+            what: if update { What::Update } else { What::Result },
+            cluster: h.job.into(),
+            worker,
+            seq: h.packet,
+            attempt: h.attempt.max(0) as u8,
+            generation: None,
+            count: 1,
+            elements: h.elements,
+        })
     }
 
     fn print(&self, payload: &[u8]) -> String {

@@ -12,6 +12,7 @@
 
 use super::Format;
 use super::frame::{FRAME_MAX, HEAD};
+use super::sight::{Datagram, Sight, What};
 use crate::registry::Named;
 
 /// UDP port of the router (§4, "e.g., 12000").
@@ -87,23 +88,24 @@ impl Header {
     /// Reads a header; none if the payload is not as long as its gradients say, Ethernet's padding aside.
     #[inline]
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let head: &[u8; HEADER] = payload.first_chunk()?;
-        let elements = u16::from_be_bytes([head[10], head[11]]) & 0xfff;
-        let need = HEADER + usize::from(elements) * 4;
-        if payload.len() < need || payload.len() > need.max(PADDED) {
-            return None;
-        }
-        Some(Header {
-            job: head[field::JOB],
-            block: u32::from_be_bytes([head[1], head[2], head[3], head[4]]),
-            age_op: head[field::FLAGS] >> 4,
-            last: head[field::FLAGS] & FINAL != 0,
-            degraded: head[field::FLAGS] & DEGRADED != 0,
-            source: head[field::SOURCE],
-            sources: head[field::SOURCES],
-            generation: u16::from_be_bytes([head[8], head[9]]),
-            elements,
-        })
+        let header = head_of(payload.first_chunk()?);
+        let need = HEADER + usize::from(header.elements) * 4;
+        (payload.len() >= need && payload.len() <= need.max(PADDED)).then_some(header)
+    }
+}
+
+#[inline]
+fn head_of(head: &[u8; HEADER]) -> Header {
+    Header {
+        job: head[field::JOB],
+        block: u32::from_be_bytes([head[1], head[2], head[3], head[4]]),
+        age_op: head[field::FLAGS] >> 4,
+        last: head[field::FLAGS] & FINAL != 0,
+        degraded: head[field::FLAGS] & DEGRADED != 0,
+        source: head[field::SOURCE],
+        sources: head[field::SOURCES],
+        generation: u16::from_be_bytes([head[8], head[9]]),
+        elements: u16::from_be_bytes([head[10], head[11]]) & 0xfff,
     }
 }
 
@@ -156,7 +158,33 @@ impl Named for TrioMl {
 
 impl Format for TrioMl {
     fn recognises(&self, port: u16, payload: &[u8]) -> bool {
-        port == PORT && Header::parse(payload).is_some()
+        self.has_port(port) && Header::parse(payload).is_some()
+    }
+
+    fn has_port(&self, port: u16) -> bool {
+        port == PORT
+    }
+
+    fn sight(&self, datagram: &Datagram) -> Option<Sight> {
+        let h = head_of(datagram.payload.first_chunk()?);
+        let need = HEADER + usize::from(h.elements) * 4;
+        // Contributions go to the router, Results come from it.
+        let what = match (h.age_op, datagram.dst_port) {
+            (STRAGGLER, _) => What::Control,
+            (_, PORT) => What::Update,
+            _ => What::Result,
+        };
+        let fits = datagram.whole >= need && datagram.whole <= need.max(PADDED);
+        fits.then_some(Sight {
+            what,
+            cluster: h.job.into(),
+            worker: Some(h.source.into()),
+            seq: h.block,
+            attempt: 0,
+            generation: None,
+            count: if what == What::Update { 1 } else { h.sources.into() },
+            elements: h.elements,
+        })
     }
 
     fn print(&self, payload: &[u8]) -> String {

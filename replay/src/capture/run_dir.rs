@@ -81,6 +81,8 @@ pub struct Wanted {
     pub server: bool,
     /// The packets at the server?
     pub pcap: bool,
+    /// The packets as workers send them?
+    pub pcap_sent: bool,
 }
 
 /// A run dir that is being written.
@@ -97,6 +99,7 @@ pub struct RunDir {
     states: Option<Stream<StateColumns>>,
     rounds: Option<Rounds>,
     pcap: Option<Writer>,
+    pcap_sent: Option<Writer>,
 }
 
 /// The streams of synchronous training.
@@ -110,8 +113,10 @@ impl RunDir {
     pub fn create(dir: &Path, manifest: &Manifest, wanted: Wanted) -> Result<Self> {
         claim(dir)?;
         write_manifest(dir, manifest)?;
-        let options = WriterOptions { anchor_unix_ns: manifest.anchor_unix_ns, ..WriterOptions::new(Form::Pcapng) };
-        let pcap = wanted.pcap.then(|| Writer::create(&dir.join("capture.pcapng"), options)).transpose()?;
+        // Whole times, so that whoever analyses the packets gets the very numbers of the run.
+        let anchor_unix_ns = manifest.anchor_unix_ns;
+        let options = WriterOptions { anchor_unix_ns, remainders: true, ..WriterOptions::new(Form::Pcapng) };
+        let pcap = |wanted: bool, name| wanted.then(|| Writer::create(&dir.join(name), options.clone())).transpose();
         Ok(RunDir {
             records: wanted.records,
             sent: Stream::create(dir)?,
@@ -121,7 +126,8 @@ impl RunDir {
             server: wanted.server,
             states: wanted.states.then(|| Stream::create(dir)).transpose()?,
             rounds: wanted.rounds.then(|| Rounds::create(dir)).transpose()?,
-            pcap,
+            pcap: pcap(wanted.pcap, "capture.pcapng")?,
+            pcap_sent: pcap(wanted.pcap_sent, "sent.pcapng")?,
             clock: RunClock::start(),
             dir: dir.to_owned(),
         })
@@ -170,7 +176,7 @@ impl RunDir {
             rounds.iterations.finish(&self.dir)?;
             rounds.replies.finish(&self.dir)?;
         }
-        if let Some(pcap) = self.pcap {
+        for pcap in [self.pcap, self.pcap_sent].into_iter().flatten() {
             pcap.finish()?;
         }
         Ok(self.dir)
@@ -317,6 +323,14 @@ impl Recorder for RunDir {
     #[inline]
     fn book(&mut self, row: &Book) -> Result<()> {
         if self.records.keeps(row.packet_in.seq()) { self.books.push(row) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn left(&mut self, t: Time, frame: &[u8]) -> Result<()> {
+        match &mut self.pcap_sent {
+            Some(pcap) => pcap.packet(0, t, frame, frame.len() as u32),
+            None => Ok(()),
+        }
     }
 
     fn state(&mut self, row: &State) -> Result<()> {

@@ -33,6 +33,10 @@ use crate::target::program::Program;
 pub trait Recorder {
     /// An update left its worker.
     fn sent(&mut self, row: &Sent) -> Result<()>;
+    /// `frame`, of the row that comes next, leaves its worker at `t`.
+    fn left(&mut self, _t: Time, _frame: &[u8]) -> Result<()> {
+        Ok(())
+    }
     /// A device did something.
     fn book(&mut self, row: &Book) -> Result<()>;
     /// A worker under transmission control learned or decided something.
@@ -599,6 +603,7 @@ impl Simulation {
                     self.sent += 1;
                     self.generated_to = self.generated_to.max(row.t_gen);
                     self.ledger.sent(frame.packet, self.kind.values(self.pool.payload(&frame)));
+                    recorder.left(leaves, self.pool.frame(&frame))?;
                     recorder.sent(&Sent { t_sent: Some(leaves), ..row })?;
                     if self.react {
                         self.workers.left(frame.packet, leaves);

@@ -25,12 +25,13 @@ impl RunDir {
             states: None,
             rounds: wanted.rounds.then(|| Rounds::create(dir).unwrap()),
             pcap: None,
+            pcap_sent: None,
         }
     }
 }
 
 fn run_dir(dir: &Path, rounds: bool, server: bool) -> RunDir {
-    RunDir::bare(dir, Wanted { records: Records::Full, states: false, rounds, server, pcap: false })
+    RunDir::bare(dir, Wanted { records: Records::Full, states: false, rounds, server, pcap: false, pcap_sent: false })
 }
 
 /// A row by its time, where it arrived, and its number there.

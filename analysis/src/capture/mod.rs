@@ -1,0 +1,175 @@
+//! Captures: metrics of what somebody recorded on a wire, without a run dir.
+//!
+//! Called by the CLI's `analyze`. [`input`] turns the packets of a file into [`Event`]s, [`merge`] those of several files into one
+//! stream in the order of time, [`meter`] adds them up in flat memory, [`lines`] gives what a run dir would give, as far as a
+//! capture can know it, and says what it cannot. [`clock`] finds out whether times at the two sides may be
+//! compared, and [`tables`] keeps the updates for others, which [`replay`] reads again. Numbers are made where those of run dirs are made: [`crate::age::Sums`],
+//! [`crate::quantile`] and the metrics' own functions. docs/analyze.md has the definitions.
+
+pub mod clock;
+mod flow;
+mod frames;
+pub mod input;
+mod lines;
+mod merge;
+mod meter;
+pub mod replay;
+pub mod tables;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use pktgen_generator::shard::Shard;
+use pktgen_generator::wire::Format;
+use pktgen_generator::wire::sight::Sight;
+use pktgen_generator::{Error, Result};
+
+use serde::{Deserialize, Serialize};
+
+use crate::analyze::Measured;
+use clock::{Anchor, Clocks, Offset};
+use input::{Input, InputFacts};
+use lines::Facts;
+use merge::Merge;
+use meter::Meter;
+use tables::{Tables, TablesPlan};
+
+/// Where a capture was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// Where workers send.
+    Sender,
+    /// Where the parameter server receives.
+    Server,
+}
+
+impl Side {
+    /// Both.
+    pub const ALL: [Side; 2] = [Side::Sender, Side::Server];
+
+    /// Name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Side::Sender => "sender",
+            Side::Server => "server",
+        }
+    }
+}
+
+/// A packet of a protocol that is known, or of background traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// When, in ps since the anchor, in the sender's clock.
+    pub t: i64,
+    /// Where.
+    pub side: Side,
+    /// Length of its frame.
+    pub bytes: u32,
+    /// Which of `FORMATS`.
+    pub format: u8,
+    /// What it says.
+    pub sight: Sight,
+}
+
+/// What to analyse, and how.
+#[derive(Clone)]
+pub struct CapturePlan {
+    /// Captures at the parameter server.
+    pub server: Vec<PathBuf>,
+    /// Captures where workers send.
+    pub sender: Vec<PathBuf>,
+    /// The format of everything; none for what ports and headers say.
+    pub format: Option<&'static dyn Format>,
+    /// From when generation times count.
+    pub anchor: Option<Anchor>,
+    /// What the server's clock shows more than the sender's.
+    pub offset: Option<Offset>,
+    /// The device forwards and drops, and does nothing else: so what is missing was lost.
+    pub forwards: bool,
+    /// Only the clusters of this part.
+    pub shard: Shard,
+    /// Keep the updates as tables.
+    pub tables: Option<TablesPlan>,
+    /// Bytes of numbers that may be held in memory; more go to a temporary file.
+    pub memory: usize,
+}
+
+/// Bytes of numbers held in memory, unless told otherwise.
+pub const MEMORY: usize = 256 << 20;
+
+impl CapturePlan {
+    /// Everything at its default.
+    pub fn new(server: Vec<PathBuf>, sender: Vec<PathBuf>) -> Self {
+        CapturePlan {
+            server,
+            sender,
+            format: None,
+            anchor: None,
+            offset: None,
+            forwards: false,
+            shard: Shard::WHOLE,
+            tables: None,
+            memory: MEMORY,
+        }
+    }
+
+    /// Opens all files of one side.
+    fn open(&self, side: Side) -> Result<Vec<Input>> {
+        let files = if side == Side::Sender { &self.sender } else { &self.server };
+        files.iter().map(|path| Input::open(path, side, self.format)).collect()
+    }
+}
+
+/// Is `path` one: a file, or the run dir of a recorded interface?
+pub fn is_capture(path: &Path) -> bool {
+    path.is_file() || path.join(frames::FILES[0]).is_file() || path.join(frames::FILES[1]).is_file()
+}
+
+/// Packets between two calls of `progress`.
+const CHECK_EVERY: u64 = 1 << 16;
+
+/// Analyses captures. `progress` hears how many bytes of all files were read, and of how many.
+pub fn analyze_captures(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) -> Result<Measured> {
+    if plan.server.is_empty() && plan.sender.is_empty() {
+        return Err(Error::config("no capture was given"));
+    }
+    let clocks = Clocks::find(plan, progress)?;
+    let mut inputs = plan.open(Side::Server)?;
+    inputs.extend(plan.open(Side::Sender)?);
+    inputs.iter_mut().for_each(|input| input.use_clocks(&clocks));
+    let total: u64 = inputs.iter().filter_map(Input::file_bytes).sum();
+    let mut merge = Merge::new(inputs)?;
+    let mut meter = Meter::new(!plan.sender.is_empty(), plan.memory);
+    let mut tables = plan.tables.as_ref().map(Tables::create).transpose()?;
+    let mut seen = 0u64;
+    while let Some(event) = merge.next()? {
+        seen += 1;
+        if seen.is_multiple_of(CHECK_EVERY) {
+            progress(merge.bytes_read(), total);
+        }
+        if plan.shard != Shard::WHOLE && !plan.shard.takes(event.sight.cluster.into()) {
+            continue;
+        }
+        meter.add(&event)?;
+        if let Some(tables) = &mut tables {
+            tables.add(&event, seen)?;
+        }
+    }
+    progress(total, total);
+    let inputs: Vec<InputFacts> = merge.into_inputs().into_iter().map(Input::into_facts).collect();
+    if let Some(tables) = tables {
+        tables.finish(plan.shard, &clocks, inputs.clone(), &meter.totals)?;
+    }
+    let facts = Facts {
+        sides: [!plan.sender.is_empty(), !plan.server.is_empty()],
+        forwards: plan.forwards,
+        shard: (plan.shard != Shard::WHOLE).then(|| plan.shard.to_string()),
+        clocks: &clocks,
+        inputs: &inputs,
+    };
+    lines::measured(&facts, meter)
+}

@@ -1,0 +1,94 @@
+//! `pktgen analyze` of captures, and of tables that were made of them.
+
+use std::path::{Path, PathBuf};
+
+use pktgen_analysis::capture::clock::{Anchor, Offset};
+use pktgen_analysis::capture::replay::{analyze_tables, is_tables};
+use pktgen_analysis::capture::tables::{TableForm, TablesPlan};
+use pktgen_analysis::capture::{CapturePlan, analyze_captures, is_capture};
+use pktgen_generator::shard::Shard;
+use pktgen_generator::units::Span;
+use pktgen_generator::{Error, Result, registry, wire};
+
+use crate::args::Analyze;
+use crate::commands::analyze::{print, say_notes};
+use crate::ui::Ui;
+
+/// Are there captures or tables among what is to be analysed?
+pub(super) fn asked_for(args: &Analyze) -> bool {
+    !args.capture.sent.is_empty() || args.runs.iter().any(|path| is_capture(path) || is_tables(path))
+}
+
+/// Prints the metrics of all captures together; the result is 1 if a file is damaged or clocks contradict each other.
+pub(super) fn run(args: &Analyze, ui: &Ui) -> Result<u8> {
+    if let Some(other) = args.runs.iter().find(|path| !is_capture(path) && !is_tables(path)) {
+        return Err(Error::config(format!(
+            "{} is no capture; run dirs and captures are analysed one by one",
+            other.display()
+        )));
+    }
+    if args.recover || args.age != Default::default() {
+        return Err(Error::config(
+            "--recover and --age are for run dirs: captures do not name the members of aggregates",
+        ));
+    }
+    let measured = match args.runs.as_slice() {
+        [dir] if is_tables(dir) && args.capture.sent.is_empty() => analyze_tables(dir, args.capture.forwards)?,
+        all if all.iter().any(|path| is_tables(path)) => {
+            return Err(Error::config("one folder of tables at a time; pktgen merge joins those of shards"));
+        }
+        _ => {
+            let plan = plan(args)?;
+            let bar = ui.bytes("reading");
+            let measured = analyze_captures(&plan, &mut |done, total| {
+                bar.set_length(total.max(done));
+                bar.set_position(done);
+            });
+            bar.finish_and_clear();
+            measured?
+        }
+    };
+    let name = args.runs.first().or(args.capture.sent.first()).map_or(Path::new(""), PathBuf::as_path);
+    say_notes(name, &measured, ui);
+    print(&measured.lines, args, ui)?;
+    Ok(u8::from(measured.notes.iter().any(|note| ["invalid", "damaged"].contains(&note.note))))
+}
+
+fn plan(args: &Analyze) -> Result<CapturePlan> {
+    let flags = &args.capture;
+    let format = flags.format.as_deref().map(|name| registry::find(wire::FORMATS, "format", name, "--format"));
+    let tables = flags.tables.as_ref().map(|dir| {
+        let first = args.runs.first().or(flags.sent.first());
+        let stem = || first.and_then(|path| path.file_stem()).map_or("capture".into(), |stem| stem.to_string_lossy());
+        let run = flags.run.clone().unwrap_or_else(|| stem().into_owned());
+        let form = TableForm::ALL.into_iter().find(|form| form.name() == flags.form).unwrap_or(TableForm::Parquet);
+        TablesPlan { dir: dir.clone(), run, form }
+    });
+    let error_ps = flags.offset_error.ps();
+    let offset = flags.offset.as_deref().map(|text| Ok(Offset { ps: signed(text)?, error_ps })).transpose()?;
+    Ok(CapturePlan {
+        format: format.transpose()?,
+        anchor: flags.anchor.as_deref().map(anchor).transpose()?,
+        offset,
+        forwards: flags.forwards,
+        shard: flags.shard.unwrap_or(Shard::WHOLE),
+        tables,
+        memory: (flags.memory as usize) << 20,
+        ..CapturePlan::new(args.runs.clone(), flags.sent.clone())
+    })
+}
+
+/// A span that may be negative.
+fn signed(text: &str) -> Result<i64> {
+    let (sign, size) = text.strip_prefix('-').map_or((1, text), |size| (-1, size));
+    let span: Span = size.parse().map_err(|error| Error::config(format!("--offset {text}: {error}")))?;
+    Ok(sign * span.ps())
+}
+
+/// A run dir, or ns since 1970.
+fn anchor(text: &str) -> Result<Anchor> {
+    match text.parse() {
+        Ok(ns) => Ok(Anchor(ns)),
+        Err(_) => Anchor::of_run(Path::new(text)),
+    }
+}

@@ -1,0 +1,311 @@
+//! What a captured packet is: found in any frame, whole or cut short.
+//!
+//! Captures come from anywhere: with VLAN tags, over IPv6, cut after so many bytes, from interfaces without Ethernet. The
+//! headers around a payload are looked through here, and [`super::Format::sight`] says what the payload means to somebody
+//! who counts, from its header alone.
+
+use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
+
+use super::frame::{HEAD, Ip};
+use crate::time::Time;
+
+/// Link types that can be looked through, by their number in captures.
+const ETHERNET: u16 = 1;
+const RAW_IP: [u16; 4] = [12, 14, 101, 228];
+const RAW_IP6: u16 = 229;
+/// What `-i any` of many tools gives: a head of 16 bytes whose last two are the protocol's.
+const COOKED: u16 = 113;
+/// The same of newer ones: 20 bytes that begin with it.
+const COOKED2: u16 = 276;
+const UDP: u8 = 17;
+const UDP_HEAD: usize = 8;
+
+/// What a packet is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// Updates on their way to a server, or to a device that sums them.
+    Update,
+    /// A sum on its way back.
+    Result,
+    /// An answer that says what arrived.
+    Ack,
+    /// Anything else of a protocol.
+    Control,
+}
+
+impl What {
+    /// All.
+    pub const ALL: [What; 4] = [What::Update, What::Result, What::Ack, What::Control];
+
+    /// Name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            What::Update => "update",
+            What::Result => "result",
+            What::Ack => "ack",
+            What::Control => "control",
+        }
+    }
+}
+
+/// A packet as somebody who counts sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sight {
+    /// What it is for.
+    pub what: What,
+    /// Cluster or job.
+    pub cluster: u16,
+    /// Worker that sent it or is meant; of an aggregate the newest member's. None where neither payload nor address says.
+    pub worker: Option<u32>,
+    /// Number of the update, block or packet at that worker.
+    pub seq: u32,
+    /// 0 for a first transmission.
+    pub attempt: u8,
+    /// When it was generated, in the time of the run that made it; none where the format does not carry it.
+    pub generation: Option<Time>,
+    /// How many updates it represents.
+    pub count: u16,
+    /// Gradients in it.
+    pub elements: u16,
+}
+
+/// A UDP datagram in a captured packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Datagram<'a> {
+    /// IPv4 source; 0 over IPv6.
+    pub src: Ip,
+    /// IPv4 destination; 0 over IPv6.
+    pub dst: Ip,
+    /// Source port.
+    pub src_port: u16,
+    /// Destination port.
+    pub dst_port: u16,
+    /// What was kept of the payload.
+    pub payload: &'a [u8],
+    /// How long the payload was.
+    pub whole: usize,
+}
+
+/// What a captured packet holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look<'a> {
+    /// A datagram.
+    Udp(Datagram<'a>),
+    /// A part of a datagram: what it says is not known.
+    Fragment,
+    /// So little was kept, or it is so damaged, that nothing is known of it.
+    Unreadable,
+    /// Something else: ARP, TCP, another link type.
+    Other,
+}
+
+/// Looks through the headers of what was kept of a packet.
+#[inline]
+pub fn look(link_type: u16, bytes: &[u8]) -> Look<'_> {
+    match bytes.first_chunk::<HEAD>() {
+        Some(head) if link_type == ETHERNET && is_plain(head) => Look::Udp(plain(head, bytes)),
+        _ => look_closely(link_type, bytes),
+    }
+}
+
+/// Ethernet without tags, IPv4 without options and fragments, UDP: all but very few.
+#[inline]
+fn is_plain(head: &[u8; HEAD]) -> bool {
+    head[12] == 0x08 && head[13] == 0x00 && head[14] == 0x45 && head[23] == UDP && (head[20] & 0x3f) | head[21] == 0
+}
+
+#[inline]
+fn plain<'a>(head: &[u8; HEAD], bytes: &'a [u8]) -> Datagram<'a> {
+    let u16 = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+    let u32 = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    // Ethernet pads short frames, so lengths are UDP's.
+    let whole = usize::from(u16(38)).saturating_sub(UDP_HEAD);
+    let kept = &bytes[HEAD..];
+    let payload = &kept[..kept.len().min(whole)];
+    Datagram { src: u32(26), dst: u32(30), src_port: u16(34), dst_port: u16(36), payload, whole }
+}
+
+#[cold]
+fn look_closely(link_type: u16, bytes: &[u8]) -> Look<'_> {
+    let by_type = |at: usize, head: usize| {
+        let kind = bytes.get(at..at + 2).map(|kind| u16::from_be_bytes([kind[0], kind[1]]))?;
+        Some(LaxSlicedPacket::from_ether_type(kind.into(), bytes.get(head..)?))
+    };
+    let sliced = match link_type {
+        ETHERNET => LaxSlicedPacket::from_ethernet(bytes).ok(),
+        COOKED => by_type(14, 16),
+        COOKED2 => by_type(0, 20),
+        RAW_IP6 => LaxSlicedPacket::from_ip(bytes).ok(),
+        raw if RAW_IP.contains(&raw) => LaxSlicedPacket::from_ip(bytes).ok(),
+        _ => return Look::Other,
+    };
+    let Some(sliced) = sliced else { return Look::Unreadable };
+    let (src, dst) = match &sliced.net {
+        Some(LaxNetSlice::Ipv4(ip)) if ip.is_payload_fragmented() => return Look::Fragment,
+        Some(LaxNetSlice::Ipv6(ip)) if ip.is_payload_fragmented() => return Look::Fragment,
+        Some(LaxNetSlice::Ipv4(ip)) => {
+            (u32::from_be_bytes(ip.header().source()), u32::from_be_bytes(ip.header().destination()))
+        }
+        Some(LaxNetSlice::Ipv6(_)) => (0, 0),
+        Some(_) => return Look::Other,
+        None if sliced.stop_err.is_some() => return Look::Unreadable,
+        None => return Look::Other,
+    };
+    match &sliced.transport {
+        Some(TransportSlice::Udp(udp)) => {
+            let whole = usize::from(udp.length()).saturating_sub(UDP_HEAD);
+            let payload = udp.payload();
+            let payload = &payload[..payload.len().min(whole)];
+            Look::Udp(Datagram {
+                src,
+                dst,
+                src_port: udp.source_port(),
+                dst_port: udp.destination_port(),
+                payload,
+                whole,
+            })
+        }
+        Some(_) => Look::Other,
+        None if sliced.stop_err.is_some() => Look::Unreadable,
+        None => Look::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frame::{SERVER_IP, Template, worker_ip};
+    use super::super::olaf::{Header, PORT, UPDATE_HEAD, WORKER_PORT, elements_in};
+    use super::super::{FORMATS, Format};
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A payload of each format that its parser accepts.
+    fn olaf(frame_bytes: usize) -> Vec<u8> {
+        let elements = elements_in(frame_bytes) as u16;
+        let header = Header {
+            flags: 0,
+            cluster: 7,
+            count: 2,
+            worker: 5,
+            seq: 9,
+            generation: 77,
+            attempt: 1,
+            elements,
+            reward: 0.5,
+        };
+        let mut payload = vec![0; UPDATE_HEAD + usize::from(elements) * 4];
+        header.emit_update(&mut payload);
+        payload
+    }
+
+    /// Ethernet with these tags, IPv4 or IPv6, UDP.
+    fn frame(tags: &[u16], six: bool, payload: &[u8]) -> Vec<u8> {
+        let mut out = vec![2; 12];
+        tags.iter().for_each(|tag| out.extend([tag.to_be_bytes(), [0, 7]].concat()));
+        let length = (UDP_HEAD + payload.len()) as u16;
+        if six {
+            out.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+            out.extend(length.to_be_bytes());
+            out.extend([UDP, 64]);
+            out.extend([1; 32]);
+        } else {
+            out.extend([8, 0, 0x45, 0]);
+            out.extend((length + 20).to_be_bytes());
+            out.extend([0, 0, 0x40, 0, 64, UDP, 0, 0, 10, 0, 0, 6, 198, 18, 0, 1]);
+        }
+        [WORKER_PORT, PORT, length, 0].iter().for_each(|word| out.extend(word.to_be_bytes()));
+        [&out[..], payload].concat()
+    }
+
+    fn expected() -> Sight {
+        let elements = elements_in(256) as u16;
+        Sight {
+            what: What::Update,
+            cluster: 7,
+            worker: Some(5),
+            seq: 9,
+            attempt: 1,
+            generation: Some(77),
+            count: 2,
+            elements,
+        }
+    }
+
+    fn seen(link_type: u16, bytes: &[u8]) -> Option<Sight> {
+        match look(link_type, bytes) {
+            Look::Udp(datagram) => super::super::olaf::Olaf.sight(&datagram),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn headers_of_every_kind_are_looked_through() {
+        let payload = olaf(256);
+        let frames = [
+            frame(&[], false, &payload),
+            frame(&[], true, &payload),
+            frame(&[0x8100], false, &payload),
+            frame(&[0x88a8, 0x8100], false, &payload),
+            frame(&[0x88a8, 0x8100], true, &payload),
+        ];
+        for (case, frame) in frames.iter().enumerate() {
+            assert_eq!(seen(1, frame), Some(expected()), "case {case}");
+            // Cut anywhere behind the header, it says the same; before, nothing.
+            let head = frame.len() - payload.len() + UPDATE_HEAD;
+            for kept in 0..frame.len() {
+                assert_eq!(seen(1, &frame[..kept]), (kept >= head).then(expected), "case {case}, {kept} bytes");
+            }
+        }
+        // The same without Ethernet, and cooked.
+        let ip = &frames[0][14..];
+        assert_eq!(seen(101, ip), Some(expected()));
+        assert_eq!(seen(229, &frames[1][14..]), Some(expected()));
+        let cooked = |head: usize, at: usize| {
+            let mut out = vec![0; head];
+            out[at..at + 2].copy_from_slice(&[8, 0]);
+            [&out[..], ip].concat()
+        };
+        assert_eq!((seen(113, &cooked(16, 14)), seen(276, &cooked(20, 0))), (Some(expected()), Some(expected())));
+        assert_eq!(look(147, &frames[0]), Look::Other);
+    }
+
+    #[test]
+    fn padding_is_no_payload_and_fragments_are_named() {
+        let mut frame = vec![0u8; 60];
+        Template::new((worker_ip(1), 1), (SERVER_IP, 2), 50).emit(&mut frame);
+        let Look::Udp(datagram) = look(1, &frame) else { panic!("no datagram") };
+        assert_eq!((datagram.payload.len(), datagram.whole, datagram.dst), (8, 8, SERVER_IP));
+        frame[20] = 0x20;
+        assert_eq!(look(1, &frame), Look::Fragment);
+        (frame[20], frame[21]) = (0, 9);
+        assert_eq!(look(1, &frame), Look::Fragment);
+        assert_eq!((look(1, &frame[..9]), look(1, &[])), (Look::Unreadable, Look::Unreadable));
+        frame[12] = 0x86;
+        assert_eq!(look(1, &frame), Look::Other);
+    }
+
+    proptest! {
+        #[test]
+        fn the_short_way_and_the_long_way_agree(mut bytes in prop::collection::vec(any::<u8>(), 0..120), plain: bool) {
+            if plain && bytes.len() > 23 {
+                bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
+                bytes[23] = UDP;
+                (bytes[20], bytes[21]) = (0x40, 0);
+            }
+            // The long way trusts the length of IPv4, the short one that of UDP: only where they agree must both.
+            let agree = bytes.len() >= HEAD && {
+                let (ip, udp) = ([bytes[16], bytes[17]], [bytes[38], bytes[39]]);
+                u16::from_be_bytes(ip) == u16::from_be_bytes(udp).saturating_add(20) && u16::from_be_bytes(udp) >= 8
+            };
+            let (short, long) = (look(1, &bytes), look_closely(1, &bytes));
+            if agree || !matches!(short, Look::Udp(_)) {
+                prop_assert_eq!(short, long);
+            }
+            for format in FORMATS {
+                if let Look::Udp(datagram) = short {
+                    let _ = format.sight(&datagram);
+                }
+            }
+        }
+    }
+}
