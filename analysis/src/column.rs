@@ -71,6 +71,7 @@ pub struct Column {
     held: Vec<i64>,
     spilled: Vec<(u64, usize)>,
     len: usize,
+    ends: Option<(i64, i64)>,
     file: Option<Shared>,
 }
 
@@ -80,6 +81,8 @@ impl Column {
     pub fn push(&mut self, value: i64) {
         self.held.push(value);
         self.len += 1;
+        let (low, high) = self.ends.unwrap_or((value, value));
+        self.ends = Some((low.min(value), high.max(value)));
     }
 
     /// Moves what it holds to the file; returns how many numbers that were.
@@ -88,7 +91,7 @@ impl Column {
         if n > 0 {
             let begin = file.borrow_mut().append(&self.held)?;
             self.spilled.push((begin, n));
-            self.held = Vec::new();
+            self.held.clear();
             self.file = Some(file.clone());
         }
         Ok(n)
@@ -98,6 +101,10 @@ impl Column {
 impl Values for Column {
     fn len(&self) -> usize {
         self.len
+    }
+
+    fn ends(&self) -> Result<Option<(i64, i64)>> {
+        Ok(self.ends)
     }
 
     fn scan(&self, each: &mut dyn FnMut(&[i64])) -> Result<()> {

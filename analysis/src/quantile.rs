@@ -12,6 +12,16 @@ pub trait Values {
     fn len(&self) -> usize;
     /// Calls `each` with all of them, some at a time.
     fn scan(&self, each: &mut dyn FnMut(&[i64])) -> Result<()>;
+    /// The smallest and the largest; none of none.
+    fn ends(&self) -> Result<Option<(i64, i64)>> {
+        let (mut low, mut high) = (i64::MAX, i64::MIN);
+        self.scan(&mut |values| {
+            for &value in values {
+                (low, high) = (low.min(value), high.max(value));
+            }
+        })?;
+        Ok((low <= high).then_some((low, high)))
+    }
     /// Are there none?
     fn is_empty(&self) -> bool {
         self.len() == 0
@@ -33,7 +43,7 @@ impl Values for Slice<'_> {
 }
 
 /// Ranges of a pass, as a power of two.
-const RANGES_LOG: u32 = 12;
+const RANGES_LOG: u32 = 11;
 const RANGES: usize = 1 << RANGES_LOG;
 /// So few are sorted at once.
 const SHORT: usize = 1 << 11;
@@ -76,19 +86,6 @@ fn all(values: &dyn Values) -> Result<Vec<i64>> {
     Ok(all)
 }
 
-/// The smallest and largest of several lists; none if they are all empty.
-fn ends(lists: &[&dyn Values]) -> Result<Option<(i64, i64)>> {
-    let (mut low, mut high) = (i64::MAX, i64::MIN);
-    for list in lists {
-        list.scan(&mut |values| {
-            for &value in values {
-                (low, high) = (low.min(value), high.max(value));
-            }
-        })?;
-    }
-    Ok((low <= high).then_some((low, high)))
-}
-
 /// The values at quantiles `q` by nearest rank; none of no values.
 pub fn nearest_ranks<const N: usize>(values: &dyn Values, q: [f64; N]) -> Result<Option<[i64; N]>> {
     let len = values.len();
@@ -98,7 +95,7 @@ pub fn nearest_ranks<const N: usize>(values: &dyn Values, q: [f64; N]) -> Result
         sorted.sort_unstable();
         return Ok((len > 0).then(|| q.map(|q| sorted[rank(q)])));
     }
-    let Some((low, high)) = ends(&[values])? else { return Ok(None) };
+    let Some((low, high)) = values.ends()? else { return Ok(None) };
     let ruler = Ruler::over(low, high);
     let mut counts = vec![0u64; RANGES];
     values.scan(&mut |part| part.iter().for_each(|value| counts[ruler.range_of(*value)] += 1))?;
@@ -197,20 +194,40 @@ struct Tally {
 }
 
 impl Tally {
+    /// Of the values from the ruler's beginning on and below `last`.
     fn of(values: &dyn Values, ruler: Ruler, last: i128) -> Result<Tally> {
-        let mut counts = vec![0u64; RANGES];
-        // Relative to the ruler's beginning, so that 64 bits hold the sums of a few thousand values; those are added up wide.
-        let mut sums = vec![0i128; RANGES];
-        values.scan(&mut |part| {
-            for &value in part {
-                if value >= ruler.low && i128::from(value) < last {
+        // How many, and the sum of how far they are into their range: narrow, so that a part of all ranges fits the nearest
+        // cache; made wide before they could overflow.
+        let mut narrow = vec![(0u32, 0u64); RANGES];
+        let mut tally = Tally { counts: vec![0; RANGES], sums: vec![0; RANGES] };
+        let room = 1usize << (u64::BITS - 1).saturating_sub(ruler.shift).min(30);
+        let mut added = 0;
+        let last = i64::try_from(last - 1).unwrap_or(i64::MAX);
+        values.scan(&mut |all| {
+            for part in all.chunks(room) {
+                if added + part.len() > room {
+                    tally.widen(&mut narrow, ruler);
+                    added = 0;
+                }
+                added += part.len();
+                for &value in part.iter().filter(|value| (ruler.low..=last).contains(value)) {
                     let range = ruler.range_of(value).min(RANGES - 1);
-                    counts[range] += 1;
-                    sums[range] += i128::from(value);
+                    let (count, into) = &mut narrow[range];
+                    *count += 1;
+                    *into += value.wrapping_sub(ruler.low) as u64 & ((1 << ruler.shift) - 1);
                 }
             }
         })?;
-        Ok(Tally { counts, sums })
+        tally.widen(&mut narrow, ruler);
+        Ok(tally)
+    }
+
+    fn widen(&mut self, narrow: &mut [(u32, u64)], ruler: Ruler) {
+        for (range, (count, into)) in narrow.iter_mut().enumerate() {
+            self.counts[range] += u64::from(*count);
+            self.sums[range] += i128::from(*into) + i128::from(*count) * ruler.begin(range);
+            (*count, *into) = (0, 0);
+        }
     }
 }
 
@@ -221,7 +238,12 @@ pub fn over_time(from: &dyn Values, to: &dyn Values, q: &[f64]) -> Result<Option
     if from.len() + to.len() <= SHORT {
         return Ok(over_short_time(all(from)?, all(to)?, q));
     }
-    let Some((low, high)) = ends(&[from, to])? else { return Ok(None) };
+    let ends = [from.ends()?, to.ends()?];
+    let (low, high) =
+        ends.into_iter().flatten().fold((i64::MAX, i64::MIN), |(low, high), (a, b)| (low.min(a), high.max(b)));
+    if low > high {
+        return Ok(None);
+    }
     let ruler = Ruler::over(low, high);
     let all = i128::from(high) + 1;
     let tallies = [Tally::of(from, ruler, all)?, Tally::of(to, ruler, all)?];

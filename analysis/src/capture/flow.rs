@@ -114,6 +114,11 @@ impl Values for WithLast<'_> {
         self.peaks.len() + 1
     }
 
+    fn ends(&self) -> Result<Option<(i64, i64)>> {
+        let [last] = self.last;
+        Ok(Some(self.peaks.ends()?.map_or((last, last), |(low, high)| (low.min(last), high.max(last)))))
+    }
+
     fn scan(&self, each: &mut dyn FnMut(&[i64])) -> Result<()> {
         self.peaks.scan(each)?;
         each(&self.last);

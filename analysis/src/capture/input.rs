@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use pktgen_generator::pcap::{Packet, Reader, Stamp};
 use pktgen_generator::record::NO_CLUSTER;
-use pktgen_generator::time::HORIZON;
+use pktgen_generator::time::{HORIZON, NS};
 use pktgen_generator::wire::sight::{Datagram, Look, Sight, What, look};
 use pktgen_generator::wire::{FORMATS, Format};
 use pktgen_generator::{Error, Result};
@@ -199,56 +199,67 @@ impl Input {
         }
     }
 
-    /// The next event; none at the end, or where the file is damaged.
-    #[inline]
-    pub fn next_event(&mut self) -> Option<Event> {
-        loop {
+    /// Appends the next events until there are `most`; fewer at the end, or where the file is damaged.
+    pub fn fill(&mut self, events: &mut Vec<Event>, most: usize) {
+        let anchor_ps = i128::from(self.anchor_unix_ns) * i128::from(NS) - i128::from(self.shift_ps);
+        while events.len() < most && self.damage.is_none() {
             let packet = match self.reader.next() {
                 Ok(Some(packet)) => packet,
-                Ok(None) => return None,
+                Ok(None) => return,
                 Err(error) => {
                     self.damage = Some(error);
-                    return None;
+                    return;
                 }
             };
             let tally = &mut self.tally;
             tally.packets += 1;
             tally.bytes += u64::from(packet.len);
-            let datagram = match look(packet.link_type, packet.bytes) {
-                Look::Udp(datagram) => datagram,
-                Look::Other => {
-                    tally.other += 1;
-                    continue;
+            match event(&packet, self.given, &self.ports) {
+                Ok((format, sight)) => {
+                    let t = packet.time.map(|time| time.unix_ps() - anchor_ps);
+                    let sane = |t: &i64| t.unsigned_abs() <= HORIZON as u64;
+                    let t = match t.map(i64::try_from) {
+                        Some(Ok(t)) if sane(&t) && sight.generation.as_ref().is_none_or(sane) => t,
+                        Some(_) => {
+                            tally.absurd += 1;
+                            continue;
+                        }
+                        None => {
+                            tally.timeless += 1;
+                            continue;
+                        }
+                    };
+                    tally.unordered += u64::from(t < self.last);
+                    self.last = t;
+                    events.push(Event { t, side: self.side, bytes: packet.len, format, sight });
                 }
-                Look::Fragment => {
-                    tally.fragments += 1;
-                    continue;
-                }
-                Look::Unreadable => {
-                    tally.unreadable += 1;
-                    continue;
-                }
-            };
-            let Some((format, sight)) = sight(&datagram, self.given, &self.ports) else {
-                // What was cut within its header may be ours.
-                let cut = datagram.payload.len() < datagram.whole.min(CUT);
-                *(if cut { &mut tally.unreadable } else { &mut tally.foreign }) += 1;
-                continue;
-            };
-            let Some(time) = packet.time else {
-                tally.timeless += 1;
-                continue;
-            };
-            let t = time.since(self.anchor_unix_ns).and_then(|t| t.checked_add(self.shift_ps));
-            let sane = |t: &i64| t.unsigned_abs() <= HORIZON as u64;
-            let Some(t) = t.filter(sane).filter(|_| sight.generation.as_ref().is_none_or(sane)) else {
-                tally.absurd += 1;
-                continue;
-            };
-            tally.unordered += u64::from(t < self.last);
-            self.last = t;
-            return Some(Event { t, side: self.side, bytes: packet.len, format, sight });
+                Err(Odd::Other) => tally.other += 1,
+                Err(Odd::Foreign) => tally.foreign += 1,
+                Err(Odd::Unreadable) => tally.unreadable += 1,
+                Err(Odd::Fragment) => tally.fragments += 1,
+            }
         }
+    }
+}
+
+/// Why a packet is no event.
+enum Odd {
+    Other,
+    Foreign,
+    Unreadable,
+    Fragment,
+}
+
+#[inline]
+fn event(packet: &Packet, given: Option<u8>, ports: &Ports) -> std::result::Result<(u8, Sight), Odd> {
+    match look(packet.link_type, packet.bytes) {
+        Look::Udp(datagram) => sight(&datagram, given, ports).ok_or(
+            // What was cut within its header may be ours.
+            if datagram.payload.len() < datagram.whole.min(CUT) { Odd::Unreadable } else { Odd::Foreign },
+        ),
+        Look::Other => Err(Odd::Other),
+        Look::Fragment => Err(Odd::Fragment),
+        Look::Unreadable => Err(Odd::Unreadable),
     }
 }
 

@@ -1,34 +1,54 @@
 //! Several files as one stream, in the order of time.
 
-use pktgen_generator::Result;
-
 use super::input::Input;
 use super::{Event, Side};
 
-/// The files, and the next event of each.
+/// Events that are made at a time: few enough to stay in the nearest caches, enough that waiting for the bytes of one packet
+/// overlaps with the next ones.
+const BATCH: usize = 256;
+
+/// The files, and the next events of each.
 pub(super) struct Merge {
     inputs: Vec<Input>,
-    next: Vec<Option<Event>>,
+    /// By input: events, and how many of them are gone.
+    waiting: Vec<(Vec<Event>, usize)>,
 }
 
 impl Merge {
-    pub(super) fn new(mut inputs: Vec<Input>) -> Result<Self> {
-        let next = inputs.iter_mut().map(Input::next_event).collect();
-        Ok(Merge { inputs, next })
+    pub(super) fn new(inputs: Vec<Input>) -> Self {
+        let waiting = inputs.iter().map(|_| (Vec::with_capacity(BATCH), 0)).collect();
+        Merge { inputs, waiting }
     }
 
-    /// The earliest event. At equal times what was sent comes before what was received.
-    #[inline]
-    pub(super) fn next(&mut self) -> Result<Option<Event>> {
-        let first = if self.inputs.len() == 1 { 0 } else { self.earliest() };
-        let Some(event) = self.next.get_mut(first).and_then(Option::take) else { return Ok(None) };
-        self.next[first] = self.inputs[first].next_event();
-        Ok(Some(event))
+    /// Replaces `batch` by the next events in the order of time; leaves it empty at the end. At equal times what was sent comes
+    /// before what was received.
+    pub(super) fn next(&mut self, batch: &mut Vec<Event>) {
+        batch.clear();
+        if let [only] = self.inputs.as_mut_slice() {
+            return only.fill(batch, BATCH);
+        }
+        while batch.len() < BATCH {
+            let Some(first) = self.earliest() else { return };
+            let (events, gone) = &mut self.waiting[first];
+            batch.push(events[*gone]);
+            *gone += 1;
+        }
     }
 
-    fn earliest(&self) -> usize {
-        let waiting = self.next.iter().enumerate().filter_map(|(i, event)| event.as_ref().map(|event| (i, event)));
-        waiting.min_by_key(|(i, event)| (event.t, event.side == Side::Server, *i)).map_or(0, |(i, _)| i)
+    fn earliest(&mut self) -> Option<usize> {
+        let mut first: Option<(i64, bool, usize)> = None;
+        for (i, (input, (events, gone))) in self.inputs.iter_mut().zip(&mut self.waiting).enumerate() {
+            if *gone == events.len() {
+                events.clear();
+                *gone = 0;
+                input.fill(events, BATCH);
+            }
+            if let Some(event) = events.get(*gone) {
+                let this = (event.t, event.side == Side::Server, i);
+                first = Some(first.map_or(this, |first| first.min(this)));
+            }
+        }
+        first.map(|(_, _, i)| i)
     }
 
     pub(super) fn bytes_read(&self) -> u64 {

@@ -130,7 +130,7 @@ pub fn is_capture(path: &Path) -> bool {
 }
 
 /// Packets between two calls of `progress`.
-const CHECK_EVERY: u64 = 1 << 16;
+const TELL_EVERY: u64 = 1 << 18;
 
 /// Analyses captures. `progress` hears how many bytes of all files were read, and of how many.
 pub fn analyze_captures(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) -> Result<Measured> {
@@ -142,21 +142,29 @@ pub fn analyze_captures(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) 
     inputs.extend(plan.open(Side::Sender)?);
     inputs.iter_mut().for_each(|input| input.use_clocks(&clocks));
     let total: u64 = inputs.iter().filter_map(Input::file_bytes).sum();
-    let mut merge = Merge::new(inputs)?;
+    let mut merge = Merge::new(inputs);
     let mut meter = Meter::new(!plan.sender.is_empty(), plan.memory);
     let mut tables = plan.tables.as_ref().map(Tables::create).transpose()?;
-    let mut seen = 0u64;
-    while let Some(event) = merge.next()? {
-        seen += 1;
-        if seen.is_multiple_of(CHECK_EVERY) {
+    let (mut seen, mut told) = (0u64, 0);
+    let mut batch = Vec::new();
+    loop {
+        merge.next(&mut batch);
+        if batch.is_empty() {
+            break;
+        }
+        for event in &batch {
+            seen += 1;
+            if plan.shard != Shard::WHOLE && !plan.shard.takes(event.sight.cluster.into()) {
+                continue;
+            }
+            meter.add(event)?;
+            if let Some(tables) = &mut tables {
+                tables.add(event, seen)?;
+            }
+        }
+        if seen - told >= TELL_EVERY {
+            told = seen;
             progress(merge.bytes_read(), total);
-        }
-        if plan.shard != Shard::WHOLE && !plan.shard.takes(event.sight.cluster.into()) {
-            continue;
-        }
-        meter.add(&event)?;
-        if let Some(tables) = &mut tables {
-            tables.add(&event, seen)?;
         }
     }
     progress(total, total);

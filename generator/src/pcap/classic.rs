@@ -74,7 +74,9 @@ impl Classic {
                 )),
             };
         }
-        let field = |at| self.order.u32(input.held(), at);
+        // One bounds check for the four.
+        let Some(head) = input.held().first_chunk::<RECORD>() else { return Ok(None) };
+        let field = |at: usize| self.order.u32(head, at);
         let (seconds, fraction, kept, len) = (field(0), field(4), field(8) as usize, field(12));
         if kept > BLOCK_MAX {
             let what = format!("a packet of {kept} bytes; at most {BLOCK_MAX} are believed");

@@ -25,7 +25,7 @@ impl Stamp {
     }
 
     /// Time since an anchor; none if that is more than 106 days.
-    #[inline]
+    #[inline(always)]
     pub fn since(self, anchor_unix_ns: u64) -> Option<Time> {
         Time::try_from(self.0 - i128::from(anchor_unix_ns) * i128::from(NS)).ok()
     }
