@@ -23,6 +23,7 @@ pub mod record;
 pub mod registry;
 pub mod schedule;
 pub mod seed;
+pub mod shard;
 pub mod sparse;
 pub mod study;
 pub mod time;
