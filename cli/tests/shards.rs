@@ -45,9 +45,9 @@ at.variant = "Olaf"
 loss = 0.1234567890123456789
 "#;
 
-/// 18 runs of half a second and more in debug builds, so that there is something to kill.
+/// 18 runs that take long enough to be killed in the middle.
 fn longer() -> String {
-    OLAF.replace("updates = 60", "updates = 20000")
+    OLAF.replace("updates = 60", "updates = 8000")
 }
 
 fn published(name: &str) -> String {
@@ -98,35 +98,42 @@ fn a_single_run_is_a_sweep_of_one() {
     assert!(folder.path().join("joined-2/sweep/manifest.json").exists(), "the run dir is the folder itself");
 }
 
-#[test]
-fn a_killed_shard_goes_on() {
-    let folder = folder(&longer());
-    unsharded(folder.path(), &[]);
-    parts(folder.path(), 2, &["sweep.seeds=1..2"]);
-    // Shard 1 again, killed when it has finished some and not all.
-    let dir = folder.path().join("parts-2/1");
+/// Begins shard 1/2 and signals it when it has finished some and not all; how many it has, and what it said.
+fn stopped(folder: &Path, signal: &str) -> (u64, String) {
+    let dir = folder.join("parts-2/1");
     fs::remove_dir_all(&dir).expect("removable");
-    let mut child = begin(folder.path(), "1/2", "parts-2/1");
+    let mut child = begin(folder, "1/2", "parts-2/1");
     let finished = || {
-        let manifests = fs::read_dir(&dir)
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| fs::read_to_string(entry.ok()?.path().join("manifest.json")).ok());
-        manifests.filter(|text| text.contains("\"state\": \"finished\"")).count()
+        let entries = fs::read_dir(&dir).into_iter().flatten();
+        let manifests = entries.filter_map(|entry| fs::read_to_string(entry.ok()?.path().join("manifest.json")).ok());
+        manifests.filter(|text| text.contains("\"state\": \"finished\"")).count() as u64
     };
     while finished() < 2 {
         assert!(child.try_wait().expect("a child").is_none(), "it is at work");
         std::thread::sleep(Duration::from_millis(2));
     }
-    child.kill().expect("killed");
-    child.wait().expect("it ended");
-    let before = finished() as u64;
-    assert!((2..9).contains(&before), "{before} runs were finished");
-    let why = refused(folder.path(), &["merge", "parts-2/1", "parts-2/2", "-o", "early"]);
-    assert!(why.contains(&format!("{} of 18 planned runs are missing: shard 1/2 lacks", 9 - before)), "{why}");
-    let told = shard(folder.path(), "1/2", "parts-2/1", &[]);
-    assert_eq!((&told["kept"], &told["finished"]), (&before.into(), &9.into()), "{told}");
-    assert!(told["redone"].as_u64() <= Some(1), "{told}");
+    let line = format!("kill {signal} {}", child.id());
+    assert!(Command::new("bash").args(["-c", &line]).status().expect("bash runs").success());
+    let output = child.wait_with_output().expect("it ended");
+    assert!(!output.status.success());
+    (finished(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_shard_that_was_killed_or_stopped_goes_on() {
+    let folder = folder(&longer());
+    unsharded(folder.path(), &[]);
+    parts(folder.path(), 2, &[]);
+    for signal in ["-TERM", "-KILL"] {
+        let (before, said) = stopped(folder.path(), signal);
+        assert!((2..9).contains(&before), "{before} runs were finished");
+        assert!(signal == "-KILL" || said.contains("the same command goes on from there"), "{said}");
+        let why = refused(folder.path(), &["merge", "parts-2/1", "parts-2/2", "-o", "early"]);
+        assert!(why.contains(&format!("{} of 18 planned runs are missing: shard 1/2 lacks", 9 - before)), "{why}");
+        let told = shard(folder.path(), "1/2", "parts-2/1", &[]);
+        assert_eq!((&told["kept"], &told["finished"]), (&before.into(), &9.into()), "{told}");
+        assert!(told["redone"].as_u64() <= Some(1), "{told}");
+    }
     let again = shard(folder.path(), "1/2", "parts-2/1", &[]);
     assert_eq!((&again["kept"], &again["redone"]), (&9.into(), &0.into()), "{again}");
     join(folder.path(), 2, &of_parts(2), &[]);

@@ -1,8 +1,8 @@
 //! One shard of a sweep: every n-th run of the plan, into a folder of its own that goes on where a killed process stopped.
 //!
-//! Called by `pktgen replay --shard`; [`super::join`] makes the whole of the shards. Runs go round, so that the expensive
-//! points of a sweep, which are neighbours, spread over all shards, and shard i of n is shards i, i + n, i + 2n … of a
-//! multiple of n.
+//! Called by `pktgen replay --shard`; [`super::join()`] makes the whole of the shards. Runs go round, so that the expensive
+//! points of a sweep, which are neighbours, spread over all shards (docs/sharding.md says when they do not), and shard i
+//! of n is shards i, i + n, i + 2n … of a multiple of n.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{File, OpenOptions, TryLockError};
