@@ -37,8 +37,9 @@ lint:
 	$(CARGO) clippy $(RELEASE) --workspace --all-targets $(FEATURES) -- -D warnings
 
 # Soaks and large sweeps: the same properties on many more cases, and the full published sweeps.
-test-long:
+test-long: tools build
 	PROPTEST_CASES=20000 $(CARGO) test $(RELEASE) --workspace
+	scripts/shards/test-ray
 	$(MAKE) evidence
 
 # Every published figure, ours beside theirs, and what the formal model says of the paper's cases (where a property

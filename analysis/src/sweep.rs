@@ -180,6 +180,7 @@ fn read_manifest(dir: &Path) -> Result<SweepManifest> {
         runs: vec![SweepRun { dir: String::new(), labels, seed: run.seed }],
         report: ReportPlan::default(),
         paper: Vec::new(),
+        shard: None,
     })
 }
 

@@ -79,6 +79,7 @@ pub(crate) fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
         0 => format!("Valid: all {all} runs closed their balance and did what they were asked."),
         _ => format!("INVALID: {invalid} of {all} runs are invalid; do not use these numbers before reading why."),
     }];
+    lines.extend(sweep.manifest.shard.iter().map(|part| part.sentence(all)));
     let (compared_lines, worse) = against_baseline(sweep);
     lines.extend(compared_lines);
     lines.extend(speedups(sweep));

@@ -63,7 +63,7 @@ pub(crate) enum Command {
     Target(Target),
     /// Be the parameter server of an experiment (receive, answer, record), or record every frame of an interface
     Capture(Capture),
-    /// Join the run dirs of workers, device and server into one whose balance closes
+    /// Join the shards of a sweep, or the run dirs of workers, device and server into one whose balance closes
     Merge(Merge),
     /// Metrics of run dirs, of captures (pcap, pcapng), or of tables made of them
     Analyze(Box<Analyze>),
@@ -123,6 +123,10 @@ pub(crate) struct Replay {
     /// Only this run of the experiment's sweep, by its folder's name
     #[arg(long, value_name = "NAME")]
     pub(crate) run: Option<String>,
+    /// Only every N-th run of the sweep, from the I-th on, as 3/16; run again with the same --out it keeps what is
+    /// finished; pktgen merge joins the shards (docs/sharding.md)
+    #[arg(long, value_name = "I/N", requires = "out", conflicts_with_all = ["role", "run", "find_rate"])]
+    pub(crate) shard: Option<Shard>,
     #[command(flatten)]
     pub(crate) find: FindRate,
 }
@@ -189,12 +193,16 @@ pub(crate) struct Target {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Merge {
-    /// Run dirs of the parts, in any order: workers, device and, where there is one, server
+    /// Folders of a sweep's shards; or run dirs of a run's parts: workers, device and, where there is one, server. In any
+    /// order
     #[arg(required = true)]
     pub(crate) parts: Vec<PathBuf>,
-    /// Folder for the run dir; must be new or empty
+    /// Folder for the whole; must be new or empty
     #[arg(short, long)]
     pub(crate) out: PathBuf,
+    /// Of shards: join what there is, and say in the result and its reports that it is incomplete
+    #[arg(long)]
+    pub(crate) partial: bool,
 }
 
 /// How fast a replay is, and how often: keys of the experiment in other words (`commands/tempo.rs`).

@@ -59,3 +59,62 @@ fn shown_outputs_are_what_the_commands_print() {
     }
     assert!(blocks >= 2, "there are outputs to check");
 }
+
+/// A document with sessions: in blocks of `console`, lines after `$ ` run one after the other, in one folder, and what
+/// follows is what they print on stdout and stderr.
+const SESSION: &str = "docs/sharding.md";
+
+fn bash(folder: &Path, line: &str) -> String {
+    let binary = Path::new(env!("CARGO_BIN_EXE_pktgen")).parent().expect("its folder").display();
+    let path = format!("{binary}:{}", std::env::var("PATH").unwrap_or_default());
+    let output = Command::new("bash")
+        .args(["-c", &format!("{{ {line}\n}} 2>&1")])
+        .current_dir(folder)
+        .env("PATH", path)
+        // Tests may run as root, on few cores.
+        .envs(
+            ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"]
+                .map(|k| (k, "1")),
+        )
+        .output()
+        .expect("bash runs");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
+fn shown_sessions_are_what_happens() {
+    if Command::new("mpirun").arg("--version").output().is_err() {
+        return eprintln!("SKIPPED: {SESSION}: there is no mpirun; scripts/install-tools installs it");
+    }
+    let root = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).expect("the repository");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for name in ["configs", "scripts"] {
+        std::os::unix::fs::symlink(root.join(name), folder.path().join(name)).expect("a link");
+    }
+    let text = fs::read_to_string(root.join(SESSION)).expect("the document");
+    let (mut fresh, mut inside, mut commands) = (String::new(), false, 0);
+    for line in text.lines() {
+        if line.starts_with("```") {
+            inside = line == "```console";
+        }
+        let command = line.strip_prefix("$ ").filter(|_| inside);
+        if inside && command.is_none() && !line.starts_with("```") {
+            continue;
+        }
+        fresh += &format!("{line}\n");
+        if let Some(command) = command {
+            fresh += &bash(folder.path(), command);
+            commands += 1;
+        }
+    }
+    assert!(commands >= 5, "there are commands to check");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(root.join(SESSION), fresh).expect("writable");
+    } else {
+        assert!(
+            text == fresh,
+            "{SESSION} shows an old output; run with UPDATE_DOCS=1 and review the difference:\n{fresh}"
+        );
+    }
+}

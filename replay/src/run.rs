@@ -1,8 +1,10 @@
 //! Running an experiment: one run dir, or a sweep of them.
 
 mod find_rate;
+mod join;
 mod merge;
 mod real;
+mod shard;
 mod study;
 
 use std::collections::{BTreeMap, HashSet};
@@ -28,7 +30,9 @@ use crate::ledger::total;
 use crate::plan::{Parts, Plan, plan, prepare, source};
 
 pub use find_rate::{Found, Search, Trial};
+pub use join::{Joined, is_shard, join};
 pub use merge::merge;
+pub use shard::Share;
 
 /// An experiment with its sweep unfolded.
 pub struct Experiment {
@@ -151,7 +155,7 @@ impl Experiment {
         self.write_sweep(out, None)?;
         // Runs in real time would disturb each other.
         let threads = if real_time { 1 } else { threads };
-        self.run_all(out, threads, stop, progress)
+        self.run_all(&self.runs.iter().collect::<Vec<_>>(), out, threads, stop, progress)
     }
 
     /// Plans one run of every point; is any of them in real time?
@@ -172,8 +176,10 @@ impl Experiment {
         Ok(real_time)
     }
 
+    /// Runs these, each into its folder in `out`.
     fn run_all(
         &self,
+        runs: &[&Run],
         out: &Path,
         threads: usize,
         stop: &AtomicBool,
@@ -193,7 +199,7 @@ impl Experiment {
         let work = || {
             while !stop.load(Ordering::Relaxed) {
                 let i = next.fetch_add(1, Ordering::Relaxed);
-                let Some(run) = self.runs.get(i) else { break };
+                let Some(run) = runs.get(i) else { break };
                 let result = self.run_one(run, &out.join(run.folder()), &task);
                 if let (Ok(finished), Ok(mut tally)) = (&result, tally.lock()) {
                     *tally = (tally.0 + 1, tally.1 + finished.balance.sent);
@@ -204,7 +210,7 @@ impl Experiment {
                     results.push((i, result));
                 }
                 if failed {
-                    next.store(self.runs.len(), Ordering::Relaxed);
+                    next.store(runs.len(), Ordering::Relaxed);
                 }
             }
         };
@@ -350,8 +356,8 @@ impl Experiment {
         }
     }
 
-    /// Writes what the folder holds: all runs, or a single one.
-    fn write_sweep(&self, out: &Path, single: Option<&Run>) -> Result<()> {
+    /// What a folder holds: all runs, or a single one.
+    fn sweep(&self, single: Option<&Run>) -> SweepManifest {
         let folder = |r: &Run| if single.is_some() { ".".to_owned() } else { r.folder() };
         let runs = self.runs.iter().filter(|run| single.is_none_or(|only| std::ptr::eq(only, *run)));
         let runs = runs.map(|r| SweepRun { dir: folder(r), labels: r.labels.clone(), seed: r.seed });
@@ -359,7 +365,7 @@ impl Experiment {
         for (key, values) in &mut axes {
             values.retain(|value| single.is_none_or(|run| run.labels.get(key) == Some(value)));
         }
-        let sweep = SweepManifest {
+        SweepManifest {
             version: MANIFEST_VERSION,
             experiment: self.name.clone(),
             about: self.about.clone(),
@@ -367,12 +373,24 @@ impl Experiment {
             runs: runs.collect(),
             report: self.report.clone(),
             paper: self.paper.clone(),
-        };
-        let path = out.join("sweep.json");
-        let mut text = serde_json::to_string_pretty(&sweep).map_err(|e| Error::data(&path, e.to_string()))?;
-        text.push('\n');
-        std::fs::write(&path, text).map_err(Error::io("write", &path))
+            shard: None,
+        }
     }
+
+    /// Writes what the folder holds.
+    fn write_sweep(&self, out: &Path, single: Option<&Run>) -> Result<()> {
+        let path = out.join(SWEEP);
+        std::fs::write(&path, sweep_text(&self.sweep(single), &path)?).map_err(Error::io("write", &path))
+    }
+}
+
+/// What a folder of run dirs says that it holds.
+const SWEEP: &str = "sweep.json";
+
+/// The text of a `sweep.json` at `path`.
+fn sweep_text(sweep: &SweepManifest, path: &Path) -> Result<String> {
+    let text = serde_json::to_string_pretty(sweep).map_err(|e| Error::data(path, e.to_string()))?;
+    Ok(text + "\n")
 }
 
 /// What this process does of a run.

@@ -1,8 +1,8 @@
-//! `pktgen merge`: the parts of a run become one.
+//! `pktgen merge`: the parts of a run become one, the shards of a sweep or capture the whole.
 
 use pktgen_analysis::capture::replay::{is_tables, merge_tables};
-use pktgen_generator::Result;
-use pktgen_replay::run::merge;
+use pktgen_generator::{Error, Result};
+use pktgen_replay::run::{is_shard, join, merge};
 
 use crate::args::Merge;
 use crate::commands::replay::say_validity;
@@ -10,10 +10,23 @@ use crate::ui::Ui;
 
 pub(super) fn run(args: &Merge, ui: &Ui) -> Result<u8> {
     if args.parts.iter().any(|part| is_tables(part)) {
+        if args.partial {
+            return Err(Error::config(
+                "--partial is for shards of a sweep: a capture without some of its clusters is another one",
+            ));
+        }
         let index = merge_tables(&args.parts, &args.out)?;
         ui.note(&format!("{}: the updates of {} captures", args.out.display(), index.inputs.len()));
         ui.result(&args.out.display().to_string());
         return Ok(0);
+    }
+    for dir in &args.parts {
+        if is_shard(dir)? {
+            return shards(args, ui);
+        }
+    }
+    if args.partial {
+        return Err(Error::config("--partial is for shards of a sweep, and none of the given folders is one"));
     }
     let finished = merge(&args.parts, &args.out)?;
     let balance = &finished.balance;
@@ -28,5 +41,30 @@ pub(super) fn run(args: &Merge, ui: &Ui) -> Result<u8> {
     ));
     let valid = say_validity(std::slice::from_ref(&finished), ui);
     ui.result(&args.out.display().to_string());
+    Ok(u8::from(!valid))
+}
+
+/// Joins shards, and says what was there twice and what was not.
+fn shards(args: &Merge, ui: &Ui) -> Result<u8> {
+    let joined = join(&args.parts, &args.out, args.partial)?;
+    let (runs, planned, twice, copied) = (joined.finished.len(), joined.planned, joined.twice, joined.copied);
+    ui.note(&format!("{}: {runs} of {planned} runs", args.out.display()));
+    if twice > 0 {
+        ui.note(&format!("{twice} runs were there more than once, the same bit for bit, and are counted once"));
+    }
+    if copied > 0 {
+        ui.detail(&format!("{copied} files could not be linked and were copied"));
+    }
+    if let Some(missing) = &joined.missing {
+        ui.note(&format!("incomplete: {missing}"));
+    }
+    let valid = say_validity(&joined.finished, ui);
+    ui.result(&if ui.json() {
+        let missing = planned - runs;
+        serde_json::json!({ "out": args.out, "runs": runs, "planned": planned, "missing": missing, "twice": twice })
+            .to_string()
+    } else {
+        args.out.display().to_string()
+    });
     Ok(u8::from(!valid))
 }

@@ -12,6 +12,7 @@ mod part;
 mod place;
 mod replay;
 mod report;
+mod shard;
 mod tempo;
 mod trace;
 mod verify;

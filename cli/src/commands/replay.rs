@@ -12,7 +12,7 @@ use pktgen_replay::run::{Experiment, Finished};
 
 use crate::args;
 use crate::args::Replay;
-use crate::commands::{find_rate, part, report, tempo};
+use crate::commands::{find_rate, part, report, shard, tempo};
 use crate::ui::{Ui, live, stop_flag};
 
 /// Longest part of an experiment's name in a folder's.
@@ -43,7 +43,11 @@ pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
         Some(out) => out,
         None => free_folder(&experiment.name)?,
     };
-    execute(&experiment, &out, args.jobs.map(usize::from), !args.no_report, ui)
+    let jobs = args.jobs.map(usize::from);
+    match args.shard {
+        Some(shard) => shard::run(&experiment, shard, &out, jobs, ui),
+        None => execute(&experiment, &out, jobs, !args.no_report, ui),
+    }
 }
 
 /// Loads an experiment file. One that cannot be read is a wrong argument, not a failed run (design §6).

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::row::Reason;
+use super::shard::SweepShard;
 use crate::plan::Plan;
 use crate::study::Finding;
 
@@ -358,6 +359,9 @@ pub struct SweepManifest {
     pub report: ReportPlan,
     /// `[paper]` of the experiment.
     pub paper: Vec<Published>,
+    /// Of which sweep these runs are a part; none if they are all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<SweepShard>,
 }
 
 /// One run of a sweep.

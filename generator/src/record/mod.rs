@@ -9,6 +9,7 @@
 mod manifest;
 mod row;
 mod schema;
+mod shard;
 
 pub use manifest::{
     Answers, Balance, Bound, Counters, Group, LinkLoad, MANIFEST_VERSION, Manifest, Planned, Published, ReportPlan,
@@ -19,3 +20,4 @@ pub use schema::{
     BOOKS, ITERATIONS, RECEIVED, RESULTS, SCHEMA_VERSION, SENT, STATES, books_schema, iterations_schema,
     received_schema, results_schema, sent_schema, states_schema,
 };
+pub use shard::{PLANNED, SweepShard, plan_hash};

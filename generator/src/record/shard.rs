@@ -1,0 +1,93 @@
+//! What the `sweep.json` of a shard says beyond that of a whole sweep.
+//!
+//! A shard's folder holds a second file, [`PLANNED`]: the `sweep.json` that the whole sweep has, byte by byte. Joining all
+//! shards puts it in place, so that nothing of it is written a second time in another way.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::shard::Shard;
+use crate::trace::hex;
+
+/// The file beside the `sweep.json` of a shard, with the `sweep.json` of the whole.
+pub const PLANNED: &str = "planned.json";
+
+/// Of which planned sweep a folder holds some runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SweepShard {
+    /// Which shard, as `3/16`; none if it was joined of several and is not whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<String>,
+    /// How many shards the sweep was divided into.
+    pub of: u64,
+    /// Runs of the whole sweep.
+    pub planned: usize,
+    /// [`plan_hash`] of the whole sweep.
+    pub plan_hash: String,
+    /// Tool version and commit that made the runs.
+    pub tool: String,
+}
+
+impl SweepShard {
+    /// The shard that run number `index`, from 0, of the whole belongs to.
+    pub fn taking(&self, index: usize) -> Result<Shard, String> {
+        Shard::taking(index as u64, self.of)
+    }
+
+    /// What a reader of its numbers must know, in a sentence; `runs` are in the folder.
+    pub fn sentence(&self, runs: usize) -> String {
+        let planned = self.planned;
+        match &self.shard {
+            Some(shard) => format!(
+                "PART: shard {shard} of a sweep, {runs} of its {planned} runs; pktgen merge joins the shards to the whole."
+            ),
+            None => format!(
+                "INCOMPLETE: {runs} of the {planned} planned runs of the sweep, {} are missing; intervals of points that \
+                 lack seeds are wider than planned.",
+                planned.saturating_sub(runs)
+            ),
+        }
+    }
+}
+
+/// What two shards must have in common: the text of the whole `sweep.json` (axes, runs, seeds, report, published values)
+/// and, of every point, what it resolves to. Each part goes in with its length, so that none runs into the next.
+pub fn plan_hash<'a>(planned: &'a str, points: impl Iterator<Item = &'a str>) -> String {
+    let mut hash = Sha256::new();
+    for part in std::iter::once(planned).chain(points) {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hex(&hash.finalize())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_differ_wherever_plans_do() {
+        let hash = |planned: &str, points: &[&str]| plan_hash(planned, points.iter().copied());
+        let plans: [(&str, &[&str]); 6] =
+            [("a", &["b", "c"]), ("a", &["c", "b"]), ("a", &["bc"]), ("a", &["", "bc"]), ("ab", &["c"]), ("", &[])];
+        let hashes: std::collections::BTreeSet<_> =
+            plans.iter().map(|(planned, points)| hash(planned, points)).collect();
+        assert_eq!(hashes.len(), plans.len());
+        assert_eq!(hash("a", &["b", "c"]), hash("a", &["b", "c"]));
+        assert_eq!(hash("", &[]).len(), 64);
+    }
+
+    #[test]
+    fn a_part_says_so() {
+        let part = |shard: Option<&str>| SweepShard {
+            shard: shard.map(str::to_owned),
+            of: 16,
+            planned: 1000,
+            plan_hash: String::new(),
+            tool: String::new(),
+        };
+        assert!(part(Some("3/16")).sentence(63).starts_with("PART: shard 3/16 of a sweep, 63 of its 1000 runs"));
+        assert!(part(None).sentence(937).starts_with("INCOMPLETE: 937 of the 1000 planned runs of the sweep, 63 are"));
+        assert_eq!(part(None).taking(17).unwrap().to_string(), "2/16");
+    }
+}

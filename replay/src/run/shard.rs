@@ -1,0 +1,259 @@
+//! One shard of a sweep: every n-th run of the plan, into a folder of its own that goes on where a killed process stopped.
+//!
+//! Called by `pktgen replay --shard`; [`super::join()`] makes the whole of the shards. Runs go round, so that the expensive
+//! points of a sweep, which are neighbours, spread over all shards (docs/sharding.md says when they do not), and shard i
+//! of n is shards i, i + n, i + 2n … of a multiple of n.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pktgen_generator::config::Run;
+use pktgen_generator::record::{MANIFEST_VERSION, Manifest, PLANNED, RunState, SweepManifest, SweepShard, plan_hash};
+use pktgen_generator::shard::Shard;
+use pktgen_generator::{Error, Result};
+use serde::de::DeserializeOwned;
+
+use super::{Experiment, Finished, SWEEP, study, sweep_text, tool};
+use crate::driver::real_time::Progress;
+
+/// Held by the process that is at work in a shard's folder; a killed one loses it with its life.
+const LOCK: &str = "shard.lock";
+/// How often a process that waits for the lock looks.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What came of a shard.
+#[derive(Debug, Clone)]
+pub struct Share {
+    /// Runs that are complete now, in the order of the plan.
+    pub finished: Vec<Finished>,
+    /// Runs of the shard.
+    pub runs: usize,
+    /// Runs of the whole sweep.
+    pub planned: usize,
+    /// Those that an earlier process had finished.
+    pub kept: usize,
+    /// Those that it had begun and not finished, which were begun anew.
+    pub redone: usize,
+}
+
+impl Experiment {
+    /// Runs what `shard` takes of the sweep into `out`. What an earlier process finished there is kept; what it began
+    /// is done anew. `say` is told what a user would wonder about.
+    pub fn execute_shard(
+        &self,
+        shard: Shard,
+        out: &Path,
+        threads: usize,
+        stop: &AtomicBool,
+        progress: &(dyn Fn(usize, Progress) + Sync),
+        say: &dyn Fn(&str),
+    ) -> Result<Share> {
+        let (real_time, points) = self.points()?;
+        let single = (self.runs.len() == 1).then(|| &self.runs[0]);
+        let planned = sweep_text(&self.sweep(single), &out.join(PLANNED))?;
+        let mine: Vec<&Run> = self.runs.iter().zip(0..).filter(|(_, i)| shard.takes(*i)).map(|(run, _)| run).collect();
+        let names: HashSet<String> = mine.iter().map(|run| run.folder()).collect();
+        let mut own = self.sweep(None);
+        own.runs.retain(|run| names.contains(&run.dir));
+        own.shard = Some(SweepShard {
+            shard: Some(shard.to_string()),
+            of: shard.of(),
+            planned: self.runs.len(),
+            plan_hash: plan_hash(&planned, points.iter().map(String::as_str)),
+            tool: tool(),
+        });
+        let _lock = open(out, &own, &planned, stop, say)?;
+        let (mut finished, todo, redone) = sort_out(&mine, out)?;
+        let kept = finished.len();
+        progress(kept, Progress::default());
+        // Runs in real time would disturb each other.
+        let threads = if real_time { 1 } else { threads };
+        finished.extend(self.run_all(&todo, out, threads, stop, &|runs, p| progress(kept + runs, p))?);
+        let order: HashMap<PathBuf, usize> = mine.iter().zip(0..).map(|(run, i)| (out.join(run.folder()), i)).collect();
+        finished.sort_by_key(|run| order.get(&run.dir).copied());
+        Ok(Share { finished, runs: mine.len(), planned: self.runs.len(), kept, redone })
+    }
+
+    /// What every point resolves to, for its first seed, and what it replays; whether any is in real time. Mistakes are
+    /// found here, in every shard alike, before anything is written.
+    fn points(&self) -> Result<(bool, Vec<String>)> {
+        let (mut real_time, mut points, mut seen) = (false, Vec::new(), HashSet::new());
+        for run in &self.runs {
+            if !seen.insert(&run.labels) {
+                continue;
+            }
+            if study::is_one(&self.resolve(run)?) {
+                points.push(self.config(run)?);
+            } else {
+                let plan = self.prepare(run)?;
+                real_time |= plan.is_real_time();
+                points.extend([plan.config, plan.trace_hash]);
+            }
+        }
+        Ok((real_time, points))
+    }
+}
+
+/// Makes the folder the shard's, or finds that it is; holds it until the lock is dropped.
+fn open(out: &Path, own: &SweepManifest, planned: &str, stop: &AtomicBool, say: &dyn Fn(&str)) -> Result<File> {
+    std::fs::create_dir_all(out).map_err(Error::io("create folder", out))?;
+    let sweep = out.join(SWEEP);
+    // Looked for again: another process may have begun the shard since.
+    if !sweep.exists() && holds_others(out)? && !sweep.exists() {
+        return Err(Error::config(format!(
+            "{}: the folder is not empty, and no shard was begun there; choose another with --out, or remove it",
+            out.display()
+        )));
+    }
+    let lock = lock(out, stop, say)?;
+    if sweep.exists() {
+        same_shard(out, &read::<SweepManifest>(&sweep)?, own)?;
+    } else {
+        // The plan first: where there is a sweep.json, everything is there.
+        write_whole(&out.join(PLANNED), planned)?;
+        write_whole(&sweep, &sweep_text(own, &sweep)?)?;
+    }
+    Ok(lock)
+}
+
+/// Is there anything in the folder that a shard does not begin with?
+fn holds_others(out: &Path) -> Result<bool> {
+    let entries = std::fs::read_dir(out).map_err(Error::io("read", out))?;
+    let ours = |name: &str| name == LOCK || [PLANNED, SWEEP].contains(&name.trim_end_matches(".partial"));
+    Ok(entries.filter_map(|entry| entry.ok()).any(|entry| !ours(&entry.file_name().to_string_lossy())))
+}
+
+/// Waits until nobody else is at work in the folder: a launcher that lost sight of a process starts it a second time.
+fn lock(out: &Path, stop: &AtomicBool, say: &dyn Fn(&str)) -> Result<File> {
+    let path = out.join(LOCK);
+    let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+    let file = opened.map_err(Error::io("open", &path))?;
+    let mut told = false;
+    while !stop.load(Ordering::Relaxed) {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if !told => {
+                say(&format!("{}: another process is at work on this shard; waiting for its end", out.display()));
+                told = true;
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK),
+            Err(TryLockError::Error(fault)) => {
+                say(&format!(
+                    "{}: the file system has no locks ({fault}); see to it that no two processes run this shard at once",
+                    path.display()
+                ));
+                return Ok(file);
+            }
+        }
+    }
+    Err(Error::Invalid(format!("{}: interrupted while another process was at work on this shard", out.display())))
+}
+
+/// Refuses to mix what does not belong together.
+fn same_shard(out: &Path, there: &SweepManifest, own: &SweepManifest) -> Result<()> {
+    let dir = out.display();
+    let wrong = |what: String| Err(Error::config(format!("{dir}: {what}; choose another folder with --out")));
+    let (Some(theirs), Some(ours)) = (&there.shard, &own.shard) else {
+        return wrong(format!("the folder holds the whole sweep of \"{}\"", there.experiment));
+    };
+    let name = |part: &SweepShard| match &part.shard {
+        Some(shard) => format!("shard {shard}"),
+        None => "several shards, joined".to_owned(),
+    };
+    if name(theirs) != name(ours) {
+        return wrong(format!("the folder holds {}, and this is {}", name(theirs), name(ours)));
+    }
+    if theirs.tool != ours.tool {
+        let (theirs, ours) = (&theirs.tool, &ours.tool);
+        return wrong(format!("the shard was begun by {theirs}, and this is {ours}: their runs are not mixed"));
+    }
+    if theirs.plan_hash != ours.plan_hash {
+        return wrong(format!(
+            "the shard is of another sweep of \"{}\" ({} runs; this one has {}), or its configuration was changed since",
+            there.experiment, theirs.planned, ours.planned
+        ));
+    }
+    Ok(())
+}
+
+/// What is complete, what is to be run, and how many of those had been begun; what was begun is removed.
+fn sort_out<'a>(mine: &[&'a Run], out: &Path) -> Result<(Vec<Finished>, Vec<&'a Run>, usize)> {
+    let (mut finished, mut todo, mut redone) = (Vec::new(), Vec::new(), 0);
+    for run in mine {
+        let dir = out.join(run.folder());
+        match complete(&dir, &run.labels, run.seed, &tool())? {
+            Some(run) => finished.push(run),
+            None => {
+                if dir.exists() {
+                    std::fs::remove_dir_all(&dir).map_err(Error::io("remove the unfinished run", &dir))?;
+                    redone += 1;
+                }
+                todo.push(*run);
+            }
+        }
+    }
+    Ok((finished, todo, redone))
+}
+
+/// The run in `dir` if it is complete: its manifest is written last, by renaming, and says "finished" only then. What
+/// was interrupted is not complete. A run that is not the wanted one is an error.
+pub(super) fn complete(
+    dir: &Path,
+    labels: &BTreeMap<String, String>,
+    seed: u64,
+    tool: &str,
+) -> Result<Option<Finished>> {
+    let path = dir.join("manifest.json");
+    if !path.exists() {
+        return Ok(None);
+    }
+    let manifest: Manifest = read(&path)?;
+    if manifest.state != RunState::Finished {
+        return Ok(None);
+    }
+    let wrong = if manifest.labels != *labels || manifest.seed != seed {
+        format!("it is the run {:?} with seed {}, not {labels:?} with seed {seed}", manifest.labels, manifest.seed)
+    } else if manifest.tool != tool {
+        format!("{} made it, and the others of the sweep are by {tool}", manifest.tool)
+    } else if let Some(part) = &manifest.part {
+        format!("it is the {part} part of a run; pktgen merge joins the parts first")
+    } else {
+        return Ok(Some(Finished {
+            dir: dir.to_owned(),
+            labels: manifest.labels,
+            seed: manifest.seed,
+            achieved_pps: None,
+            balance: manifest.balance,
+            validity: manifest.validity,
+            state: manifest.state,
+        }));
+    };
+    Err(Error::data(&path, wrong))
+}
+
+/// Reads a manifest of either kind, of this version or an older one.
+pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let text = std::fs::read(path).map_err(Error::io("read", path))?;
+    let value: serde_json::Value = serde_json::from_slice(&text)
+        .map_err(|e| Error::data(path, format!("it is not JSON: {e}; was it cut short?")))?;
+    match value.get("version").and_then(serde_json::Value::as_u64) {
+        None => Err(Error::data(path, "it has no \"version\"; is it from pktgen?")),
+        Some(version) if version > u64::from(MANIFEST_VERSION) => {
+            Err(Error::data(path, format!("version {version} is newer than {MANIFEST_VERSION}; update pktgen")))
+        }
+        Some(_) => {
+            serde_json::from_value(value).map_err(|e| Error::data(path, format!("it is not what it should be: {e}")))
+        }
+    }
+}
+
+/// Writes a file that is there whole or not at all.
+pub(super) fn write_whole(path: &Path, text: &str) -> Result<()> {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    std::fs::write(&partial, text).map_err(Error::io("write", path))?;
+    std::fs::rename(&partial, path).map_err(Error::io("rename into place", path))
+}
