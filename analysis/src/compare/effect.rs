@@ -14,6 +14,9 @@ use crate::stats::{self, SplitMix};
 pub(crate) const LEAST_PAIRS: usize = 3;
 /// With fewer pairs there are too few different resamples, and Student's interval is the only one.
 const LEAST_TO_RESAMPLE: usize = 5;
+/// The least spread that a resample is measured by, as a share of ours. Values that are nearly all alike would otherwise
+/// give resamples without any, and an interval without an end.
+const LEAST_SPREAD: f64 = 0.1;
 /// Spread of paired values, relative to their size, that is rounding.
 const ROUNDING: f64 = 1e-12;
 
@@ -99,7 +102,11 @@ impl Sample {
             return Some(Sample { n, mean, deviation: 0.0, studentised: Vec::new() });
         }
         let (_, deviation) = moments(values.iter().copied(), n);
-        let studentised = if n < LEAST_TO_RESAMPLE { Vec::new() } else { studentised(values, mean, resamples) };
+        let studentised = if n < LEAST_TO_RESAMPLE {
+            Vec::new()
+        } else {
+            studentised(values, mean, LEAST_SPREAD * deviation, resamples)
+        };
         Some(Sample { n, mean, deviation, studentised })
     }
 
@@ -201,7 +208,7 @@ fn moments(values: impl Iterator<Item = f64> + Clone, n: usize) -> (f64, f64) {
     (mean, (squares / (n - 1.0)).sqrt())
 }
 
-fn studentised(values: &[f64], mean: f64, resamples: usize) -> Vec<f64> {
+fn studentised(values: &[f64], mean: f64, least: f64, resamples: usize) -> Vec<f64> {
     let n = values.len();
     let mut random = SplitMix::new(0x636f_6d70_6172_6564);
     let mut all = Vec::with_capacity(resamples);
@@ -209,10 +216,7 @@ fn studentised(values: &[f64], mean: f64, resamples: usize) -> Vec<f64> {
     for _ in 0..resamples {
         drawn.fill_with(|| values[random.below(n)]);
         let (its_mean, deviation) = moments(drawn.iter().copied(), n);
-        // One value drawn n times has no spread to measure by.
-        if deviation > 1e-9 * (its_mean - mean).abs() {
-            all.push((its_mean - mean) / (deviation / (n as f64).sqrt()));
-        }
+        all.push((its_mean - mean) / (deviation.max(least) / (n as f64).sqrt()));
     }
     all.sort_unstable_by(f64::total_cmp);
     all
