@@ -9,7 +9,7 @@
 //! has medians and intervals; [`sweep`] analyses all runs of a folder (`baseline` compares them, `group` speaks of
 //! clusters together); [`model`] is what a report says ([`chart`], `curve` and [`state_chart`] its pictures' data,
 //! [`human`] its units, [`check`] the experiment's mistakes), [`report`] its forms ([`plot`] draws), [`summary`]
-//! the terminal's.
+//! the terminal's; [`compare`] sets implementations against each other.
 #![forbid(unsafe_code)]
 
 pub mod age;
@@ -19,6 +19,7 @@ pub mod capture;
 pub mod chart;
 pub mod check;
 mod column;
+pub mod compare;
 mod curve;
 pub mod fates;
 pub mod goal;

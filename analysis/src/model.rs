@@ -177,7 +177,7 @@ fn noted(runs: &[RunSummary], wanted: fn(&RunSummary) -> Vec<String>) -> Vec<Run
     notes.into_iter().map(with_count).collect()
 }
 
-fn why_invalid(run: &RunSummary) -> Vec<String> {
+pub(crate) fn why_invalid(run: &RunSummary) -> Vec<String> {
     match (run.validity.valid, run.validity.reasons.is_empty()) {
         (true, _) => Vec::new(),
         (false, true) => vec!["it says so, without a reason".to_owned()],
@@ -200,7 +200,7 @@ fn notes(sweep: &SweepData) -> Vec<String> {
     notes
 }
 
-fn name_of(run: &RunSummary) -> String {
+pub(crate) fn name_of(run: &RunSummary) -> String {
     let dir = if ["", "."].contains(&run.dir.as_str()) { "run" } else { &run.dir };
     format!("{dir} ({}, seed {})", describe(&run.labels), run.seed)
 }

@@ -49,7 +49,7 @@ impl SplitMix {
     }
 
     /// Uniform in `0..n`; the bias of the multiplication is below 2⁻³² for the sizes here.
-    fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         (((self.next_u64() >> 32) * n as u64) >> 32) as usize
     }
 }

@@ -55,6 +55,8 @@ pub struct RunSummary {
     pub goal: Option<GoalSummary>,
     /// What tables of it show if nobody chose, if it is a study.
     pub study_keys: Vec<String>,
+    /// What identifies its workload and schedule.
+    pub workload: String,
     /// What some of its workers under transmission control knew and did, for plots.
     pub states: Vec<WorkerStates>,
 }
@@ -185,7 +187,7 @@ fn read_manifest(dir: &Path) -> Result<SweepManifest> {
 }
 
 /// Runs `job` on every item, on all cores; results come in the order of the items.
-fn in_parallel<T: Sync, R: Send>(
+pub(crate) fn in_parallel<T: Sync, R: Send>(
     items: &[T],
     job: &(dyn Fn(&T) -> R + Sync),
     progress: &mut dyn FnMut(usize, usize),
@@ -258,6 +260,7 @@ fn summarise(
     summary.cluster_aom_ns = series(&lines, "aom_mean", "id", Some("cluster"));
     summary.aggregation_cdf = series(&lines, "aggregation_cdf", "n", None);
     summary.clusters = clusters_of(&analysis);
+    summary.workload = analysis.manifest.trace_hash.clone();
     summary.goal = analysis.goal.as_ref().map(|goal| GoalSummary {
         updates: goal.updates,
         workers: goal.workers,

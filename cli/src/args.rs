@@ -67,8 +67,10 @@ pub(crate) enum Command {
     Merge(Merge),
     /// Metrics of run dirs, of captures (pcap, pcapng), or of tables made of them
     Analyze(Box<Analyze>),
-    /// Reports from run dirs: html, markdown, json
+    /// Reports from run dirs: html, markdown, json; with --baseline or several RUNs, which is better
     Report(Report),
+    /// Metrics of runs over time, from a file that report --history wrote, and where they changed
+    History(History),
     /// Where to aggregate, how to wire, which way to route
     #[command(subcommand)]
     Place(Place),
@@ -414,15 +416,52 @@ pub(crate) struct CaptureFlags {
 }
 
 #[derive(Debug, ClapArgs)]
+#[command(after_help = REPORT_EXITS)]
 pub(crate) struct Report {
-    /// Run dir or folder of run dirs
-    pub(crate) run: PathBuf,
-    /// Where to write; the extension chooses the format (.html, .md, .json) [default: REPORT.* beside the runs]
+    /// Run dirs or folders of run dirs; several are compared and ranked
+    #[arg(value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// Where to write; the extension chooses the format (.html, .md, .json; of comparisons also .xml for JUnit)
+    /// [default: report.* or compare.* beside the runs]
     #[arg(short, long)]
     pub(crate) out: Vec<PathBuf>,
+    /// Say whether the runs are better or worse than these, paired by labels and seed
+    #[arg(long, value_name = "OLD", conflicts_with = "print_rules")]
+    pub(crate) baseline: Option<PathBuf>,
+    /// Rules of a comparison (TOML): metric, direction, tolerance [default: built-in ones]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rules: Option<PathBuf>,
+    /// Print the rules and stop
+    #[arg(long)]
+    pub(crate) print_rules: bool,
+    /// Exit 1 also if the comparison cannot tell
+    #[arg(long, requires = "baseline")]
+    pub(crate) strict: bool,
+    /// Append a line about the runs to this file (JSON lines), once; without RUN, show it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) history: Option<PathBuf>,
     /// Whose generation time an aggregate has for its Age-of-Model
     #[arg(long, value_name = "MEMBER", default_value = AgeOf::default().name(), value_parser = ages())]
     pub(crate) age: AgeOf,
+}
+
+const REPORT_EXITS: &str = "\
+Comparisons: docs/compare.md. Exit codes: 0 better, same or cannot tell; 1 worse, or a run is invalid, or (--strict)\n\
+cannot tell; 2 usage, or nothing can be compared.";
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct History {
+    /// File that pktgen report --history wrote
+    pub(crate) file: PathBuf,
+    /// Only these metrics, as aom_mean/cluster (repeatable) [default: those of the built-in rules]
+    #[arg(long, value_name = "KEY", conflicts_with = "all")]
+    pub(crate) metric: Vec<String>,
+    /// All metrics
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Where to write, too; the extension chooses the format (.html, .json, .txt)
+    #[arg(short, long)]
+    pub(crate) out: Vec<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]

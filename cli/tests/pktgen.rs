@@ -406,8 +406,9 @@ fn every_shipped_config_is_valid() {
         for entry in fs::read_dir(folder).expect("a folder") {
             let path: PathBuf = entry.expect("an entry").path();
             if path.is_dir() {
-                // Configs of `pktgen verify` are no experiments; cli/tests/verify.rs reads them.
-                folders.extend((!path.ends_with("verify")).then_some(path));
+                // Configs of `pktgen verify` and rules of comparisons are no experiments; cli/tests/verify.rs and compare.rs
+                // read them.
+                folders.extend((!path.ends_with("verify") && !path.ends_with("rules")).then_some(path));
             } else if path.extension().is_some_and(|e| e == "toml") {
                 let name = path.display().to_string();
                 succeeds(Path::new("."), &["replay", &name, "--print-config"]);

@@ -108,7 +108,7 @@ fn notes(title: &str, notes: &[RunNote], out: &mut String) {
 }
 
 /// Text that must not become markup or end a table cell.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

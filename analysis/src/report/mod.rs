@@ -11,6 +11,8 @@ use pktgen_generator::registry::Named;
 
 use crate::model::Model;
 
+pub(crate) use markdown::plain;
+
 /// A form of report.
 pub trait Report: Named + Sync {
     /// Extension of its files.

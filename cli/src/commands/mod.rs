@@ -3,9 +3,11 @@
 mod analyze;
 mod capture;
 mod captured;
+mod compare;
 mod demo;
 mod doctor;
 mod find_rate;
+mod history;
 mod list;
 mod merge;
 mod part;
@@ -34,6 +36,7 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Merge(args) => merge::run(&args, ui),
         Command::Analyze(args) => analyze::run(*args, ui),
         Command::Report(args) => report::run(args, ui),
+        Command::History(args) => history::run(args, ui),
         Command::Place(args) => place::run(args, ui),
         Command::Verify(args) => verify::run(args, ui),
         Command::Doctor(args) => doctor::run(args, ui),

@@ -1,30 +1,78 @@
-//! `pktgen report`: reports from run dirs.
+//! `pktgen report`: reports from run dirs, comparisons of them (`compare.rs`), and their history.
 
 use std::path::{Path, PathBuf};
 
+use pktgen_analysis::compare::history::Entry;
 use pktgen_analysis::report::Report as Format;
 use pktgen_analysis::{Model, Options, REPORTS, SweepData, summary};
 use pktgen_generator::{Error, Result};
 
-use crate::args::Report;
+use crate::args::{History, Report};
+use crate::commands::{compare, history};
 use crate::ui::Ui;
 
 pub(super) fn run(args: Report, ui: &Ui) -> Result<u8> {
-    report(&args.run, &args.out, Options { age_of: args.age }, ui)
+    if args.print_rules {
+        ui.result(compare::rules(&args)?.to_toml().trim_end());
+        return Ok(0);
+    }
+    let options = Options { age_of: args.age };
+    match (args.runs.as_slice(), &args.baseline, &args.history) {
+        ([], None, Some(file)) => {
+            let file = file.clone();
+            history::run(History { file, metric: Vec::new(), all: false, out: args.out }, ui)
+        }
+        ([], ..) => Err(Error::config("pktgen report needs a RUN: a run dir or a folder of run dirs")),
+        ([_], None, _) if args.rules.is_some() => {
+            Err(Error::config("--rules is for comparisons: give --baseline OLD, or several RUNs"))
+        }
+        ([run], None, None) => report(run, &args.out, options, ui),
+        ([run], None, Some(file)) => {
+            // An extension that nobody can write is told before the work.
+            args.out.iter().try_for_each(|path| by_extension(path).map(drop))?;
+            let data = analysed(run, options, ui)?;
+            remember(run, &data, file, ui)?;
+            written(&data, run, &args.out, ui)
+        }
+        _ => compare::run(&args, options, ui),
+    }
 }
 
 /// Reports on the runs in `dir`: writes `out`, or one file of each format beside the runs, and prints the
 /// verdict and the table. The result is the exit code: 1 if a run is invalid or the verdict is worse.
 pub(super) fn report(dir: &Path, out: &[PathBuf], options: Options, ui: &Ui) -> Result<u8> {
     // An extension that nobody can write is told before the work.
-    let chosen = out.iter().map(|path| Ok((by_extension(path)?, path.clone()))).collect::<Result<Vec<_>>>()?;
+    out.iter().try_for_each(|path| by_extension(path).map(drop))?;
+    written(&analysed(dir, options, ui)?, dir, out, ui)
+}
+
+/// Reads and analyses the runs in `dir`.
+pub(super) fn analysed(dir: &Path, options: Options, ui: &Ui) -> Result<SweepData> {
     let bar = ui.bar("analysing", 1);
     let data = SweepData::open_with(dir, options, &mut |done, total| {
         bar.set_length(total as u64);
         bar.set_position(done as u64);
-    })?;
-    let model = Model::build(&data);
+    });
     bar.finish_and_clear();
+    data
+}
+
+/// Writes a line about the runs in `dir` to the history in `file`.
+pub(super) fn remember(dir: &Path, data: &SweepData, file: &Path, ui: &Ui) -> Result<()> {
+    let (written, damaged) = Entry::of(dir, data)?.append(file)?;
+    damaged.iter().for_each(|line| ui.note(&format!("warning: {line}")));
+    let (dir, file) = (dir.display(), file.display());
+    ui.note(&if written {
+        format!("history: {dir} in {file}")
+    } else {
+        format!("history: {dir} was in {file} already")
+    });
+    Ok(())
+}
+
+fn written(data: &SweepData, dir: &Path, out: &[PathBuf], ui: &Ui) -> Result<u8> {
+    let chosen = out.iter().map(|path| Ok((by_extension(path)?, path.clone()))).collect::<Result<Vec<_>>>()?;
+    let model = Model::build(data);
     let beside = |format: &&'static dyn Format| (*format, dir.join(format!("report.{}", format.extension())));
     let files = if chosen.is_empty() { REPORTS.iter().map(beside).collect() } else { chosen };
     for (format, path) in &files {
@@ -49,7 +97,7 @@ pub(super) fn report(dir: &Path, out: &[PathBuf], options: Options, ui: &Ui) -> 
 }
 
 /// JSON on one line.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     serde_json::from_str::<serde_json::Value>(text).map_or_else(|_| text.to_owned(), |v| v.to_string())
 }
 

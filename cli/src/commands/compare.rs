@@ -1,0 +1,87 @@
+//! `pktgen report NEW --baseline OLD`, and `pktgen report A B C`: implementations against each other.
+
+use std::path::{Path, PathBuf};
+
+use pktgen_analysis::Options;
+use pktgen_analysis::compare::{Comparison, Rules, Side, extensions};
+use pktgen_generator::{Error, Result};
+
+use crate::args::Report;
+use crate::commands::report::{analysed, one_line, remember};
+use crate::ui::Ui;
+
+/// The rules that the flags name, or the built-in ones.
+pub(super) fn rules(args: &Report) -> Result<Rules> {
+    args.rules.as_deref().map_or_else(|| Ok(Rules::built_in()), Rules::load)
+}
+
+/// The result is the exit code: 1 if a run is invalid or the verdict is worse, with `--strict` also if it cannot tell.
+pub(super) fn run(args: &Report, options: Options, ui: &Ui) -> Result<u8> {
+    let rules = rules(args)?;
+    args.out.iter().try_for_each(|path| extension(path).map(drop))?;
+    // The baseline first; it may be named among the others too.
+    let mut dirs: Vec<&PathBuf> = args.baseline.iter().collect();
+    let others = args.runs.iter().filter(|run| args.baseline.as_ref().is_none_or(|baseline| !same(baseline, run)));
+    dirs.extend(others);
+    for (i, dir) in dirs.iter().enumerate() {
+        if dirs[..i].iter().any(|other| same(other, dir)) {
+            return Err(Error::config(format!("{} is given twice", dir.display())));
+        }
+    }
+    let names = names(&dirs);
+    let mut sides = Vec::new();
+    for (dir, name) in dirs.iter().zip(names) {
+        let sweep = analysed(dir, options, ui)?;
+        if let Some(file) = args.history.as_ref().filter(|_| args.runs.contains(dir)) {
+            remember(dir, &sweep, file, ui)?;
+        }
+        sides.push(Side { name, sweep });
+    }
+    let comparison = Comparison::of(&sides, args.baseline.as_ref().map(|_| 0), &rules)?;
+    let home = dirs.last().map_or(Path::new("."), |dir| dir.as_path());
+    let beside = || extensions().map(|extension| home.join(format!("compare.{extension}"))).collect();
+    let files: Vec<PathBuf> = if args.out.is_empty() { beside() } else { args.out.clone() };
+    for path in &files {
+        let text = extension(path).map(|extension| comparison.render(&extension))?;
+        let text = text.ok_or_else(|| unknown(path))??;
+        std::fs::write(path, text).map_err(Error::io("write comparison", path))?;
+    }
+    match comparison.render("json") {
+        Some(json) if ui.json() => ui.result(&one_line(&json?)),
+        _ => {
+            let see = files.first().map_or(String::new(), |path| path.display().to_string());
+            ui.result(comparison.summary(&see).trim_end());
+        }
+    }
+    files.iter().for_each(|path| ui.note(&format!("comparison: {}", path.display())));
+    Ok(u8::from(comparison.fails(args.strict)))
+}
+
+/// The same folder, also by another way?
+fn same(a: &Path, b: &Path) -> bool {
+    a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
+/// Names of folders: their last parts where these differ, else the whole paths.
+fn names(dirs: &[&PathBuf]) -> Vec<String> {
+    let last = |dir: &PathBuf| dir.file_name().map(|name| name.to_string_lossy().into_owned());
+    let short: Vec<Option<String>> = dirs.iter().map(|dir| last(dir)).collect();
+    let unique = |i: usize| short[i].is_some() && short.iter().filter(|name| **name == short[i]).count() == 1;
+    let all = (0..dirs.len()).all(unique);
+    let name = |(dir, short): (&&PathBuf, Option<String>)| match short {
+        Some(short) if all => short,
+        _ => dir.display().to_string(),
+    };
+    dirs.iter().zip(short.clone()).map(name).collect()
+}
+
+/// The form that the path asks for.
+fn extension(path: &Path) -> Result<String> {
+    let asked = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    if extensions().any(|known| known == asked) { Ok(asked) } else { Err(unknown(path)) }
+}
+
+fn unknown(path: &Path) -> Error {
+    let known: Vec<String> = extensions().map(|extension| format!(".{extension}")).collect();
+    Error::config(format!("--out {}: the extension is not one of {}", path.display(), known.join(", ")))
+}

@@ -1,0 +1,55 @@
+//! `pktgen history`: metrics over time, and where they moved.
+
+use std::path::Path;
+
+use pktgen_analysis::compare::{Rules, history};
+use pktgen_generator::registry::suggest;
+use pktgen_generator::{Error, Result};
+
+use crate::args::History;
+use crate::ui::Ui;
+
+pub(super) fn run(args: History, ui: &Ui) -> Result<u8> {
+    if let Some(path) = args.out.iter().find(|path| form(path).is_none()) {
+        let what = format!("--out {}: the extension is not one of .html, .json, .txt", path.display());
+        return Err(Error::config(what));
+    }
+    let history = history::read(&args.file)?;
+    history.damaged.iter().for_each(|line| ui.note(&format!("warning: {line}")));
+    if history.invalid() > 0 {
+        ui.note(&format!("warning: {} entries of invalid runs are left out", history.invalid()));
+    }
+    let known = history.metrics();
+    let names: Vec<&str> = known.iter().map(String::as_str).collect();
+    if let Some(wrong) = args.metric.iter().find(|metric| !known.contains(metric)) {
+        let near = suggest(wrong, &names);
+        return Err(Error::config(format!("--metric {wrong}: no entry has it{near}; there are: {}", names.join(", "))));
+    }
+    let usual =
+        || Rules::built_in().rules.into_iter().map(|rule| rule.metric).filter(|key| known.contains(key)).collect();
+    let metrics = if args.all || !args.metric.is_empty() { args.metric } else { usual() };
+    let series = history.series(&metrics);
+    let json = serde_json::to_string(&series);
+    let json = json.map_err(|fault| Error::Invalid(format!("the series could not be written as JSON: {fault}")))?;
+    for path in &args.out {
+        let text = match form(path) {
+            Some("html") => history::page(&series),
+            Some("json") => json.clone(),
+            _ => history::text(&series),
+        };
+        std::fs::write(path, text).map_err(Error::io("write history", path))?;
+        ui.note(&format!("history: {}", path.display()));
+    }
+    if ui.json() {
+        ui.result(&json);
+    } else {
+        let text = history::text(&series);
+        ui.result(if text.is_empty() { "no series" } else { text.trim_end() });
+    }
+    Ok(0)
+}
+
+fn form(path: &Path) -> Option<&'static str> {
+    let asked = path.extension()?.to_str()?;
+    ["html", "json", "txt"].into_iter().find(|known| *known == asked)
+}

@@ -1,0 +1,326 @@
+//! Comparisons with the real binary, and what they must show: a planted regression is called worse, the same thing is not.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use pktgen_analysis::compare::{Comparison, Outcome, Rules, Side};
+use pktgen_analysis::{Options, SweepData};
+use pktgen_replay::clock::Stopwatch;
+use tempfile::TempDir;
+
+/// A small experiment: 6 workers in 2 clusters, 40 updates each.
+const SMALL: &str = r#"
+name = "small"
+[workload]
+clusters = 2
+workers_per_cluster = 3
+updates = 40
+[schedule]
+kind = "poisson"
+offered = "60Gbps"
+[topology]
+rate = "20Gbps"
+"#;
+
+fn pktgen(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pktgen")).current_dir(folder).args(args).output().expect("the binary runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs, expects this exit code, and returns stdout.
+fn exits(folder: &Path, args: &[&str], code: i32) -> String {
+    let output = pktgen(folder, args);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}\n{}", text(&output.stdout));
+    assert!(!said.contains("panicked"), "{said}");
+    text(&output.stdout)
+}
+
+/// Is refused with exit code 2 and these words.
+fn refuses(folder: &Path, args: &[&str], words: &[&str]) {
+    let output = pktgen(folder, args);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+    for word in words {
+        assert!(said.contains(word), "{args:?} should say {word:?}: {said}");
+    }
+}
+
+fn replay(folder: &Path, out: &str, seeds: &str, set: &[&str]) {
+    let seeds = format!("sweep.seeds={seeds}");
+    let mut args = vec!["replay", "x.toml", "-q", "--no-report", "--out", out, "--set", &seeds];
+    set.iter().for_each(|key| args.extend(["--set", key]));
+    exits(folder, &args, 0);
+}
+
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("x.toml"), SMALL).expect("writable");
+    folder
+}
+
+fn side(folder: &Path, name: &str) -> Side {
+    let sweep = SweepData::open(&folder.join(name), &mut |_, _| {}).expect("a sweep");
+    Side { name: name.to_owned(), sweep }
+}
+
+fn compared(old: &Side, new: &Side, rules: &Rules) -> Comparison {
+    Comparison::of(&[old.clone(), new.clone()], Some(0), rules).expect("comparable")
+}
+
+/// Tags of an XML document, checked: each is closed by its own name, and there is one root.
+fn well_formed(xml: &str) -> Vec<String> {
+    let (mut open, mut seen) = (Vec::new(), Vec::new());
+    let body = xml.strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n").expect("a declaration");
+    for part in body.split('<').skip(1) {
+        let (tag, after) = part.split_once('>').expect("a tag ends");
+        assert!(!after.contains('&') || after.contains(';'), "{after}");
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop().as_deref(), Some(name));
+        } else {
+            let name = tag.trim_end_matches('/').split(' ').next().expect("a name").to_owned();
+            assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
+            seen.push(name.clone());
+            if !tag.ends_with('/') {
+                open.push(name);
+            }
+        }
+    }
+    assert!(open.is_empty() && seen.first().is_some_and(|root| root == "testsuites"));
+    seen
+}
+
+#[test]
+fn exit_codes_and_formats() {
+    let folder = folder();
+    let dir = folder.path();
+    replay(dir, "old", "1..10", &[]);
+    replay(dir, "again", "1..10", &[]);
+    replay(dir, "slow", "1..10", &["topology.rate=10Gbps"]);
+    // The same seeds give the same runs.
+    let said = exits(dir, &["report", "again", "--baseline", "old", "--strict"], 0);
+    assert!(said.starts_with("Valid: all 20 runs.\nagain against old: SAME;"), "{said}");
+    for file in ["compare.html", "compare.md", "compare.json", "compare.xml"] {
+        assert!(dir.join("again").join(file).exists(), "{file}");
+    }
+    let said = exits(dir, &["report", "slow", "--baseline", "old", "-o", "c.xml", "-o", "c.json", "-o", "c.md"], 1);
+    assert!(said.contains("slow against old: WORSE;"), "{said}");
+    assert!(!dir.join("slow/compare.html").exists());
+    let json: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(dir.join("c.json")).expect("written")).expect("JSON");
+    assert_eq!(json["outcome"], "worse");
+    let one_line = exits(dir, &["report", "slow", "--baseline", "old", "--json", "-q"], 1);
+    assert_eq!(serde_json::from_str::<serde_json::Value>(one_line.trim_end()).expect("JSON on a line"), json);
+    let tags = well_formed(&fs::read_to_string(dir.join("c.xml")).expect("written"));
+    assert_eq!(
+        tags.iter().filter(|tag| *tag == "failure").count(),
+        json["versus"][0]["judgements"]
+            .as_array()
+            .expect("judgements")
+            .iter()
+            .filter(|one| one["outcome"] == "worse")
+            .count()
+    );
+    assert!(fs::read_to_string(dir.join("c.md")).expect("written").starts_with("**WORSE**: slow against old\n"));
+    assert!(exits(dir, &["report", "old", "--baseline", "slow"], 0).contains("BETTER"));
+    // One seed is too few unless nothing differs.
+    replay(dir, "one", "1", &["topology.rate=10Gbps"]);
+    let few = ["report", "one", "--baseline", "old"];
+    assert!(exits(dir, &few, 0).contains("CANNOT TELL"));
+    exits(dir, &[&few[..], &["--strict"]].concat(), 1);
+    // A run that may not be used fails whatever it says.
+    let manifest = dir.join("again").join(first_run(&dir.join("again"))).join("manifest.json");
+    let invalid = fs::read_to_string(&manifest).expect("readable").replace("\"valid\": true", "\"valid\": false");
+    let invalid = invalid.replace("\"valid\":true", "\"valid\":false");
+    fs::write(&manifest, invalid).expect("writable");
+    assert!(exits(dir, &["report", "again", "--baseline", "old"], 1).starts_with("INVALID: 1 of 20 runs"));
+}
+
+/// Folder of the first run of a sweep.
+fn first_run(sweep: &Path) -> String {
+    let text = fs::read_to_string(sweep.join("sweep.json")).expect("a sweep");
+    let sweep: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    sweep["runs"][0]["dir"].as_str().expect("a folder").to_owned()
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused() {
+    let folder = folder();
+    let dir = folder.path();
+    replay(dir, "old", "1..3", &[]);
+    replay(dir, "other", "4..6", &[]);
+    refuses(dir, &["report", "other", "--baseline", "old"], &["no seed in common", "sweep.seeds"]);
+    refuses(dir, &["report", "old", "--baseline", "old", "-o", "x.pdf"], &["x.pdf", ".html, .md, .json, .xml"]);
+    refuses(dir, &["report", "old", "-o", "x.xml"], &["x.xml"]);
+    refuses(dir, &["report"], &["needs a RUN"]);
+    refuses(dir, &["report", "--baseline", "old"], &["needs a RUN"]);
+    refuses(dir, &["report", "old", "--baseline", "old"], &["two implementations"]);
+    refuses(dir, &["report", "old", "other", "old"], &["given twice"]);
+    refuses(dir, &["report", "old", "--baseline", "nowhere"], &["nowhere"]);
+    refuses(dir, &["report", "old", "--rules", "r.toml"], &["--baseline"]);
+    refuses(dir, &["report", "old", "--strict"], &["--baseline"]);
+    fs::write(dir.join("r.toml"), "[[rule]]\nmetrik = \"loss\"\n").expect("writable");
+    refuses(
+        dir,
+        &["report", "other", "--baseline", "old", "--rules", "r.toml"],
+        &["r.toml:2:", "did you mean \"metric\"?"],
+    );
+    let rule = "[[rule]]\nmetric = \"losss\"\ndirection = \"lower\"\ntolerance = \"1pp\"\n";
+    fs::write(dir.join("r.toml"), rule).expect("writable");
+    refuses(
+        dir,
+        &["report", "other", "--baseline", "old", "--rules", "r.toml"],
+        &["r.toml:1:", "did you mean \"loss\"?"],
+    );
+    // What is printed can be read.
+    let printed = exits(dir, &["report", "--print-rules"], 0);
+    fs::write(dir.join("r.toml"), &printed).expect("writable");
+    assert_eq!(exits(dir, &["report", "--print-rules", "--rules", "r.toml"], 0), printed);
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/rules/olaf.toml");
+    exits(dir, &["report", "--print-rules", "--rules", example.to_str().expect("text")], 0);
+}
+
+#[test]
+fn several_are_ranked() {
+    let folder = folder();
+    let dir = folder.path();
+    for (out, rate) in [("fast", "40Gbps"), ("middle", "20Gbps"), ("slow", "10Gbps")] {
+        replay(dir, out, "1..8", &[&format!("topology.rate={rate}")]);
+    }
+    let said = exits(dir, &["report", "slow", "fast", "middle", "-o", "r.html"], 0);
+    assert!(said.contains("AoM mean, cluster (lower is better) at all defaults: 1 fast, 2 middle, 3 slow."), "{said}");
+    assert!(!said.contains("WORSE"), "{said}");
+    let page = fs::read_to_string(dir.join("r.html")).expect("written");
+    assert!(page.contains("<h2>Places</h2>") && page.contains("3: "));
+    let said = exits(dir, &["report", "slow", "fast", "middle", "--baseline", "middle"], 1);
+    assert!(said.contains("slow against middle: WORSE") && said.contains("fast against middle: BETTER"), "{said}");
+}
+
+#[test]
+fn histories_grow_by_a_line_per_run() {
+    let folder = folder();
+    let dir = folder.path();
+    for (i, rate) in ["20Gbps", "20Gbps", "10Gbps"].iter().enumerate() {
+        let out = format!("run{i}");
+        replay(dir, &out, "1..2", &[&format!("topology.rate={rate}")]);
+        exits(dir, &["report", &out, "--history", "h.jsonl"], 0);
+        exits(dir, &["report", &out, "--history", "h.jsonl"], 0);
+    }
+    let text = fs::read_to_string(dir.join("h.jsonl")).expect("written");
+    assert_eq!(text.lines().count(), 3);
+    let shown = exits(dir, &["history", "h.jsonl", "-o", "h.html"], 0);
+    assert!(shown.contains("small: AoM mean, cluster at all defaults (3 runs)") && shown.contains('█'), "{shown}");
+    assert_eq!(exits(dir, &["report", "--history", "h.jsonl"], 0), shown);
+    assert!(fs::read_to_string(dir.join("h.html")).expect("written").contains("<polyline"));
+    let series: serde_json::Value =
+        serde_json::from_str(&exits(dir, &["history", "h.jsonl", "--metric", "loss", "--json"], 0)).expect("JSON");
+    assert_eq!((series.as_array().map(Vec::len), &series[0]["metric"]), (Some(1), &"loss".into()));
+    refuses(dir, &["history", "h.jsonl", "--metric", "losss"], &["did you mean \"loss\"?"]);
+    refuses(dir, &["history", "h.jsonl", "-o", "h.pdf"], &["h.pdf"]);
+    fs::write(dir.join("h.jsonl"), format!("{text}{{\"version\":1,\"ru")).expect("writable");
+    let torn = pktgen(dir, &["history", "h.jsonl"]);
+    assert!(torn.status.success() && text_of(&torn).contains("h.jsonl:4: skipped"), "{}", text_of(&torn));
+}
+
+fn text_of(output: &Output) -> String {
+    text(&output.stderr)
+}
+
+/// Measurement 3 of the comparison: ages of real runs made 5 % longer, exactly and by a change of the experiment.
+#[test]
+fn a_planted_regression_of_5_percent_is_called_worse() {
+    let folder = folder();
+    let dir = folder.path();
+    replay(dir, "old", "1..30", &[]);
+    replay(dir, "planted", "1..30", &[PLANTED]);
+    let rules = Rules::parse(AGE_ALONE, "rules").expect("rules");
+    let (old, planted) = (side(dir, "old"), side(dir, "planted"));
+    let mut few = old.clone();
+    few.sweep.runs.truncate(10);
+    let mut scaled = few.clone();
+    for run in &mut scaled.sweep.runs {
+        run.scalars.get_mut("aom_mean/cluster").map(|age| *age *= 1.05).expect("an age");
+    }
+    for (old, new, least, most) in [(&few, &scaled, 0.0499, 0.0501), (&old, &planted, 0.03, 0.08)] {
+        let comparison = compared(old, new, &rules);
+        let effect = comparison.versus[0].judgements[0].effect.expect("an effect");
+        assert!((least..=most).contains(&effect.value), "{effect:?}");
+        assert_eq!(comparison.outcome, Some(Outcome::Worse), "{effect:?}");
+        assert_eq!(compared(new, old, &rules).outcome, Some(Outcome::Better));
+    }
+}
+
+const AGE_ALONE: &str = "[[rule]]\nmetric = \"aom_mean/cluster\"\ndirection = \"lower\"\ntolerance = \"2%\"\n";
+/// Costs about 5 % of Age-of-Model: ages of single seeds differ by 3.6 %, so that it takes more than 10 to be sure.
+const PLANTED: &str = "topology.rate=19Gbps";
+
+/// Measurement 3: 100 pairs of samples of the same experiment, each of 10 seeds that no other of its pair has.
+#[test]
+fn two_samples_of_the_same_thing_are_hardly_ever_called_different() {
+    let folder = folder();
+    let dir = folder.path();
+    replay(dir, "pool", "1..400", &[]);
+    let pool = side(dir, "pool");
+    let (mut worse, mut different) = (0, 0);
+    // A small generator is enough to shuffle.
+    let mut state = 1u64;
+    for _ in 0..100 {
+        let mut order: Vec<usize> = (0..pool.sweep.runs.len()).collect();
+        for i in (1..order.len()).rev() {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            order.swap(i, (state >> 33) as usize % (i + 1));
+        }
+        let sample = |from: usize, name: &str| {
+            let mut side = Side { name: name.to_owned(), sweep: pool.sweep.clone() };
+            let run = |(k, at): (usize, &usize)| {
+                let mut run = pool.sweep.runs[*at].clone();
+                run.seed = k as u64;
+                run
+            };
+            side.sweep.runs = order[from..from + 10].iter().enumerate().map(run).collect();
+            side
+        };
+        let comparison = compared(&sample(0, "old"), &sample(10, "new"), &Rules::built_in());
+        assert!(comparison.valid && comparison.versus[0].pairing.pairs == 10);
+        worse += usize::from(comparison.outcome == Some(Outcome::Worse));
+        different += usize::from(!matches!(comparison.outcome, Some(Outcome::Same | Outcome::CannotTell)));
+    }
+    assert!(different <= 5 && worse <= 5, "{different} called different, {worse} of them worse");
+}
+
+/// 100 points of 5 seeds on each side, five metrics each.
+#[test]
+fn a_thousand_runs_are_compared_in_less_than_a_second() {
+    let folder = folder();
+    replay(folder.path(), "one", "1..2", &[]);
+    let one = side(folder.path(), "one");
+    let many = |name: &str, by: f64| {
+        let mut side = Side { name: name.to_owned(), sweep: one.sweep.clone() };
+        side.sweep.runs = (0..500u64)
+            .map(|i| {
+                let mut run = one.sweep.runs[0].clone();
+                run.seed = i % 5;
+                run.labels.insert("rate".into(), (i / 5).to_string());
+                let noise = 1.0 + 0.01 * ((i * 7919 % 101) as f64 / 101.0) * by;
+                run.scalars.values_mut().for_each(|value| *value *= noise);
+                run
+            })
+            .collect();
+        side.sweep.options = Options::default();
+        side
+    };
+    let (old, new) = (many("old", 1.0), many("new", 1.7));
+    let watch = Stopwatch::start();
+    let comparison = compared(&old, &new, &Rules::built_in());
+    let json = comparison.render("json").expect("a form").expect("JSON");
+    let spent = watch.elapsed();
+    assert_eq!(comparison.versus[0].pairing.pairs, 500);
+    assert!(comparison.versus[0].judgements.len() >= 300 && json.len() > 1000);
+    // Shared machines are slower than they say; five times the promise is a fault.
+    println!("1000 runs compared in {spent:?}");
+    assert!(spent.as_secs_f64() < 5.0, "{spent:?}");
+}
