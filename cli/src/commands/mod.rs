@@ -3,6 +3,7 @@
 mod analyze;
 mod capture;
 mod demo;
+mod dissector;
 mod doctor;
 mod find_rate;
 mod list;
@@ -35,6 +36,7 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Place(args) => place::run(args, ui),
         Command::Verify(args) => verify::run(args, ui),
         Command::Doctor(args) => doctor::run(args, ui),
+        Command::Dissector(args) => dissector::run(&args, ui),
         Command::List(args) => list::run(args, ui),
     }
 }
