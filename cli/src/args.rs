@@ -78,6 +78,8 @@ pub(crate) enum Command {
     Verify(Verify),
     /// What this host can do, why not, and the remedy; changes nothing and sends nothing
     Doctor(Doctor),
+    /// A Wireshark dissector of every wire format, as a Lua file: pktgen dissector > pktgen.lua
+    Dissector(Dissector),
     /// What there is: formats, workloads, schedules, topologies, programs, queues, endpoints, transports, middleware, checks, metrics, reports, placers, properties
     List(List),
 }
@@ -631,6 +633,14 @@ const DOCTOR_EXITS: &str = "\
 Levels: ok; note (figures may depend on it); warning (works, but worse than it could); cannot. docs/doctor.md\n\
 describes the checks. Exit codes: 0, whatever was found; 2 usage or configuration; 3 the given experiment cannot\n\
 run on this host.";
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "docs/wireshark.md says where Wireshark and tshark look for it and what it shows.")]
+pub(crate) struct Dissector {
+    /// Print the layouts of the formats as tables for people instead
+    #[arg(long)]
+    pub(crate) tables: bool,
+}
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct List {

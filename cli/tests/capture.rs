@@ -1,6 +1,8 @@
 //! Captures from a veth pair in a network namespace that the test makes and removes, of numbered frames that this test
 //! binary sends itself. Where it may not, it says SKIPPED and why.
 
+mod tools;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -372,6 +374,7 @@ fn assert_pcapng(dir: &Path) {
         at += word(at + 4);
     }
     assert_eq!(packets, 200_000);
+    tools::agree(&dir.join("capture.pcapng"));
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod capture;
 mod captured;
 mod compare;
 mod demo;
+mod dissector;
 mod doctor;
 mod find_rate;
 mod history;
@@ -40,6 +41,7 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Place(args) => place::run(args, ui),
         Command::Verify(args) => verify::run(args, ui),
         Command::Doctor(args) => doctor::run(args, ui),
+        Command::Dissector(args) => dissector::run(&args, ui),
         Command::List(args) => list::run(args, ui),
     }
 }

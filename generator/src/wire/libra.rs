@@ -13,6 +13,7 @@
 //! bit set; which attempt it is (15 for all later ones) is for books.
 
 pub mod control;
+mod layout;
 
 use super::Format;
 use super::frame::{HEAD, worker_of};
@@ -297,6 +298,10 @@ impl Format for Libra {
         let mut out = payload.to_vec();
         Header::parse(payload)?.emit(&mut out);
         Some(out)
+    }
+
+    fn layout(&self) -> &'static super::layout::Layout {
+        &layout::LAYOUT
     }
 }
 

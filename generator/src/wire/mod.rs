@@ -5,10 +5,13 @@
 //! once, and accessors of a parsed view never panic; `emit` panics only if the buffer is shorter than
 //! the length it was told, which is the caller's bug. Printing arbitrary bytes never panics.
 //!
-//! [`frame`] has what all formats share: Ethernet, IPv4, UDP and our addresses.
+//! [`frame`] has what all formats share: Ethernet, IPv4, UDP and our addresses; [`layout`] says the same as data, from
+//! which [`dissector`] makes the one for Wireshark.
 
 pub mod build;
+pub mod dissector;
 pub mod frame;
+pub mod layout;
 pub mod libra;
 pub mod olaf;
 pub mod sight;
@@ -37,6 +40,9 @@ pub trait Format: Named + Sync {
 
     /// Parses and emits again; none where the bytes are not of this format. For conformance tests.
     fn round_trip(&self, payload: &[u8]) -> Option<Vec<u8>>;
+
+    /// The bits of its packets, as data: the dissector and the docs follow from it.
+    fn layout(&self) -> &'static layout::Layout;
 }
 
 /// Every wire format, by name.

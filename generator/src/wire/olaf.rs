@@ -16,6 +16,8 @@
 //! of headers the gradients of an update start at byte 72. Worker, seq, attempt and generation are
 //! those of the newest member; `count` says how many updates the payload represents.
 
+mod layout;
+
 use super::Format;
 use super::frame::{FRAME_MAX, HEAD};
 use super::sight::{Datagram, Sight, What};
@@ -326,6 +328,10 @@ impl Format for Olaf {
             Ack::parse(payload)?.emit(&mut out);
         }
         Some(out)
+    }
+
+    fn layout(&self) -> &'static super::layout::Layout {
+        &layout::LAYOUT
     }
 }
 

@@ -9,6 +9,8 @@
 //! drops them. The client never writes the second exponent, and the switch takes the maximum of all: here it says
 //! which attempt a transmission is (our use), so that books can name it.
 
+mod layout;
+
 use super::Format;
 use super::frame::{HEAD, worker_of};
 use super::sight::{Datagram, Sight, What};
@@ -184,6 +186,10 @@ impl Format for SwitchMl {
         let mut out = payload.to_vec();
         Header::parse(payload)?.emit(&mut out);
         Some(out)
+    }
+
+    fn layout(&self) -> &'static super::layout::Layout {
+        &layout::LAYOUT
     }
 }
 

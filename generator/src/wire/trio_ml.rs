@@ -10,6 +10,8 @@
 //! Results come from it: the addresses tell which is which. In a Result `source` is the source whose packet opened
 //! the block's record (our choice; the paper leaves it open), or at an engine below another the engine's own.
 
+mod layout;
+
 use super::Format;
 use super::frame::{FRAME_MAX, HEAD};
 use super::sight::{Datagram, Sight, What};
@@ -216,6 +218,10 @@ impl Format for TrioMl {
         let mut out = payload.to_vec();
         Header::parse(payload)?.emit(&mut out);
         Some(out)
+    }
+
+    fn layout(&self) -> &'static super::layout::Layout {
+        &layout::LAYOUT
     }
 }
 

@@ -10,12 +10,14 @@ use std::thread::JoinHandle;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::interleave_record_batch;
 use arrow::datatypes::Int64Type;
+use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
+use pktgen_generator::quiet::attempt;
 use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
 
@@ -155,25 +157,30 @@ fn write_batches<C: Columns>(
 /// Turns the IPC file of a stream into Parquet, up to its last whole batch. Returns the rows.
 pub(super) fn convert<C: Columns>(dir: &Path) -> Result<u64> {
     let path = running_path(dir, C::NAME);
-    let rows = write_parquet::<C>(dir, running_batches(&path)?.map(Ok))?;
+    let rows = write_parquet::<C>(dir, running_batches::<C>(&path)?.map(Ok))?;
     std::fs::remove_file(&path).map_err(Error::io("remove", &path))?;
     Ok(rows)
 }
 
-/// The whole batches of a stream that is or was being written.
-fn running_batches(path: &Path) -> Result<impl Iterator<Item = RecordBatch> + use<>> {
+/// The whole batches of a stream that is or was being written. The decoder panics on some damage: the stream ends there.
+fn running_batches<C: Columns>(path: &Path) -> Result<impl Iterator<Item = RecordBatch> + use<C>> {
     let file = File::open(path).map_err(Error::io("open", path))?;
-    let reader = StreamReader::try_new(std::io::BufReader::new(file), None)
+    let opened = attempt(|| StreamReader::try_new(std::io::BufReader::new(file), None));
+    let mut reader = opened
+        .ok_or_else(|| Error::data(path, "not an Arrow stream: its schema is damaged"))?
         .map_err(|e| Error::data(path, format!("not an Arrow stream: {e}")))?;
+    if reader.schema().fields() != C::schema().fields() {
+        return Err(Error::data(path, format!("its columns are not those of \"{}\"", C::NAME)));
+    }
     // A killed run ends in the middle of a batch: what is before it is whole.
-    Ok(reader.map_while(std::result::Result::ok))
+    Ok(std::iter::from_fn(move || attempt(|| reader.next()).flatten()?.ok()).fuse())
 }
 
 /// Turns the IPC file of a stream and one beside it, called `other`, into one Parquet file by their first column, which is
 /// time; at equal times `other`'s rows come last. The order within each stays. Returns the rows.
 pub(super) fn convert_both<C: Columns>(dir: &Path, other: &str) -> Result<u64> {
     let paths = [running_path(dir, C::NAME), running_path(dir, other)];
-    let head = |path: &Path| Head::new(running_batches(path)?.map(Ok));
+    let head = |path: &Path| Head::new(running_batches::<C>(path)?.map(Ok));
     let rows = write_merged::<C, _>(dir, [head(&paths[0])?, head(&paths[1])?])?;
     for path in &paths {
         std::fs::remove_file(path).map_err(Error::io("remove", path))?;
@@ -270,11 +277,15 @@ pub(super) fn merge_shifted<C: Columns>(from: [(&Path, Time); 2], to: &Path) -> 
 fn shifted<C: Columns>(from: &Path, shift: Time) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<C>> {
     let path = finished_path(from, C::NAME);
     let file = File::open(&path).map_err(Error::io("open", &path))?;
-    let reader =
-        ParquetRecordBatchReaderBuilder::try_new(file).and_then(|builder| builder.with_batch_size(BATCH).build());
-    let reader = reader.map_err(|e| Error::data(&path, e.to_string()))?;
+    // The decoder panics on some damage.
+    let opened =
+        attempt(|| ParquetRecordBatchReaderBuilder::try_new(file).and_then(|b| b.with_batch_size(BATCH).build()));
+    let mut reader = opened
+        .ok_or_else(|| Error::data(&path, "its footer is damaged"))?
+        .map_err(|e| Error::data(&path, e.to_string()))?;
     let damaged = move |e: &dyn std::fmt::Display| Error::data(&path, e.to_string());
-    Ok(reader.map(move |batch| {
+    let batches = std::iter::from_fn(move || attempt(|| reader.next()).unwrap_or(Some(Err(broken()))));
+    Ok(batches.map(move |batch| {
         let batch = batch.map_err(|e| damaged(&e))?;
         let times = batch.columns().first().and_then(|column| column.as_primitive_opt::<Int64Type>());
         let times = times.ok_or_else(|| damaged(&"its first column is no time"))?;
@@ -283,6 +294,10 @@ fn shifted<C: Columns>(from: &Path, shift: Time) -> Result<impl Iterator<Item = 
         columns[0] = Arc::new(later);
         RecordBatch::try_new(C::schema(), columns).map_err(|e| damaged(&e))
     }))
+}
+
+fn broken() -> ArrowError {
+    ArrowError::ParquetError("its pages contradict its schema".into())
 }
 
 fn write_parquet<C: Columns>(dir: &Path, batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<u64> {

@@ -1,0 +1,42 @@
+//! Experiments: every file of `configs`, changed, read as far as a run would be planned.
+
+use std::path::Path;
+
+use pktgen_analysis::placement::STUDIES;
+use pktgen_analysis::verify::PROPERTIES;
+use pktgen_generator::config::Document;
+use pktgen_replay::run::Experiment;
+
+use super::mutate::Random;
+use super::{Samples, below};
+
+pub fn prepare(folder: &Path) -> Samples {
+    let configs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs");
+    let mut files = Vec::new();
+    below(&configs, &mut files);
+    files.sort();
+    let mut names = Vec::new();
+    for (i, file) in files.iter().enumerate() {
+        names.push(format!("{i}.toml"));
+        std::fs::copy(file, folder.join(&names[i])).expect("readable");
+    }
+    Samples::of(folder, &names.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+pub fn attempt(samples: &Samples, random: &mut Random) {
+    let which = random.below(samples.groups.len());
+    let path = samples.change(which, random);
+    read(&path);
+    samples.restore(which);
+}
+
+fn read(path: &Path) {
+    let Ok(document) = Document::load(path, &[]) else { return };
+    for property in PROPERTIES {
+        let _ = property.open(document.clone()).map(|question| question.cases());
+    }
+    let Ok(experiment) = Experiment::open_with(document, &STUDIES) else { return };
+    if let Some(run) = experiment.runs.first() {
+        let _ = experiment.config(run);
+    }
+}

@@ -1,0 +1,353 @@
+//! Layouts: which bits of a payload say what, as data.
+//!
+//! The formats' own readers and writers are code, made for speed. Here each says the same as a table, from which the
+//! Wireshark dissector ([`super::dissector`]) and the tables of the docs are made. Fields stand in the order of the
+//! bits, without gaps, so nobody counts offsets. That a layout and the format's own reader agree, is tested on random
+//! packets and on damaged ones (`generator/tests/dissector.rs`).
+
+/// How the bits of a field are meant. Multi-byte values are in network order unless the name says little-endian.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A number from 0 on.
+    Uint,
+    /// A number from 0 on, little-endian; whole bytes.
+    UintLittle,
+    /// A number in two's complement; whole bytes.
+    Int,
+    /// An IEEE 754 number of 32 bits.
+    Float,
+    /// An IEEE 754 number of 32 bits, little-endian.
+    FloatLittle,
+    /// One bit that is set or not.
+    Flag,
+    /// Bits that nobody reads.
+    Unused,
+}
+
+impl Kind {
+    /// Name in the dissector's tables and the docs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Uint => "uint",
+            Kind::UintLittle => "uint LE",
+            Kind::Int => "int",
+            Kind::Float => "float",
+            Kind::FloatLittle => "float LE",
+            Kind::Flag => "flag",
+            Kind::Unused => "unused",
+        }
+    }
+}
+
+/// Some bits of a payload. Fields of one format that have the same name are alike, wherever they stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    /// Name, as filters use it.
+    pub name: &'static str,
+    /// How many bits.
+    pub bits: usize,
+    /// How they are meant.
+    pub kind: Kind,
+    /// Names of values.
+    pub names: &'static [(u64, &'static str)],
+    /// What it is, in one line.
+    pub about: &'static str,
+}
+
+impl Field {
+    const fn new(name: &'static str, bits: usize, kind: Kind, about: &'static str) -> Self {
+        Field { name, bits, kind, names: &[], about }
+    }
+
+    /// A number from 0 on.
+    pub const fn uint(name: &'static str, bits: usize, about: &'static str) -> Self {
+        Self::new(name, bits, Kind::Uint, about)
+    }
+
+    /// A number from 0 on, little-endian.
+    pub const fn uint_little(name: &'static str, bits: usize, about: &'static str) -> Self {
+        Self::new(name, bits, Kind::UintLittle, about)
+    }
+
+    /// A number in two's complement.
+    pub const fn int(name: &'static str, bits: usize, about: &'static str) -> Self {
+        Self::new(name, bits, Kind::Int, about)
+    }
+
+    /// A floating-point number of 32 bits.
+    pub const fn float(name: &'static str, about: &'static str) -> Self {
+        Self::new(name, 32, Kind::Float, about)
+    }
+
+    /// A floating-point number of 32 bits, little-endian.
+    pub const fn float_little(name: &'static str, about: &'static str) -> Self {
+        Self::new(name, 32, Kind::FloatLittle, about)
+    }
+
+    /// One bit.
+    pub const fn flag(name: &'static str, about: &'static str) -> Self {
+        Self::new(name, 1, Kind::Flag, about)
+    }
+
+    /// Bits that nobody reads.
+    pub const fn unused(bits: usize) -> Self {
+        Self::new("", bits, Kind::Unused, "")
+    }
+
+    /// The same with names of values.
+    pub const fn named(self, names: &'static [(u64, &'static str)]) -> Self {
+        Field { names, ..self }
+    }
+
+    /// Reads it where it begins at bit `first`; none if the payload ends before.
+    fn read(&self, payload: &[u8], first: usize) -> Option<Value> {
+        let raw = payload.get(first / 8..(first + self.bits).div_ceil(8))?;
+        let whole = raw.iter().fold(0u128, |sum, byte| sum << 8 | u128::from(*byte));
+        let after = (8 - (first + self.bits) % 8) % 8;
+        let bits = (whole >> after) as u64 & (u64::MAX >> (64 - self.bits));
+        let swapped = bits.swap_bytes() >> (64 - self.bits);
+        Some(match self.kind {
+            Kind::Uint | Kind::Flag | Kind::Unused => Value::Int(bits.into()),
+            Kind::UintLittle => Value::Int(swapped.into()),
+            Kind::Int => Value::Int(((bits << (64 - self.bits)) as i64 >> (64 - self.bits)).into()),
+            Kind::Float => Value::Float(bits as u32),
+            Kind::FloatLittle => Value::Float(swapped as u32),
+        })
+    }
+}
+
+/// What a field says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Value {
+    /// A number, or 0 and 1 for flags.
+    Int(i128),
+    /// The bits of an f32.
+    Float(u32),
+}
+
+/// What must hold between fields for a message to be valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// The field is not 0.
+    NotZero(&'static str),
+    /// The field is at most so much.
+    AtMost(&'static str, u64),
+    /// The first is less than the second.
+    Below(&'static str, &'static str),
+    /// Both are 0, or neither is.
+    Together(&'static str, &'static str),
+}
+
+/// How many items a message has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Count {
+    /// As many as a field says.
+    Field(&'static str),
+    /// Always so many.
+    Fixed(usize),
+    /// As many as there is room for, at most so many.
+    ToEnd(usize),
+}
+
+/// What comes after a message's fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// Nothing.
+    Nothing,
+    /// The same fields again and again.
+    Items {
+        /// What they are, together.
+        name: &'static str,
+        /// How many.
+        count: Count,
+        /// Fields of each; whole bytes together.
+        fields: &'static [Field],
+    },
+    /// Bytes up to the end.
+    Bytes {
+        /// What they are.
+        name: &'static str,
+        /// How many there may be.
+        most: usize,
+    },
+}
+
+/// What may follow a message in its payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum After {
+    /// Nothing.
+    Nothing,
+    /// Padding, if the payload is then at most so long.
+    PaddingTo(usize),
+    /// Whatever there is.
+    Anything,
+}
+
+/// One kind of packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Message {
+    /// Name, in one word or two.
+    pub name: &'static str,
+    /// Values of fields by which it is known.
+    pub when: &'static [(&'static str, u64)],
+    /// Fields after the head of the format, in groups so that messages can share some.
+    pub groups: &'static [&'static [Field]],
+    /// What must hold.
+    pub rules: &'static [Rule],
+    /// What comes after the fields.
+    pub rest: Rest,
+    /// What may follow.
+    pub after: After,
+}
+
+/// A message's own fields: nothing but a head.
+pub const PLAIN: Message =
+    Message { name: "", when: &[], groups: &[], rules: &[], rest: Rest::Nothing, after: After::Nothing };
+
+/// All packets of a format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// UDP ports of the format, from one to another: what goes to or comes from them is ours.
+    pub ports: &'static [(u16, u16)],
+    /// UDP ports that our packets have, too, and others use for something else.
+    pub shared_ports: &'static [u16],
+    /// Is a packet that decodes surely one of ours, whatever its port?
+    pub telling: bool,
+    /// Fields that a line about a packet names, in this order, where it has them; of flags those that are set.
+    pub summary: &'static [&'static str],
+    /// What every packet begins with.
+    pub head: &'static [Field],
+    /// What must hold in every message.
+    pub rules: &'static [Rule],
+    /// The messages; the first that fits it is.
+    pub messages: &'static [Message],
+}
+
+/// A field at its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placed {
+    /// Its first bit, from the beginning of the payload.
+    pub first: usize,
+    /// The field.
+    pub field: &'static Field,
+}
+
+/// A field's name, place and value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Read {
+    /// Where.
+    pub placed: Placed,
+    /// What it says.
+    pub value: Value,
+}
+
+/// A payload, read by a layout.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decoded<'a> {
+    /// What it is.
+    pub message: &'static Message,
+    /// Its fields.
+    pub fields: Vec<Read>,
+    /// The fields of each item.
+    pub items: Vec<Vec<Read>>,
+    /// Bytes up to the end, where the message has such.
+    pub bytes: &'a [u8],
+}
+
+impl Decoded<'_> {
+    /// A field's value.
+    pub fn value(&self, name: &str) -> Option<Value> {
+        value(&self.fields, name)
+    }
+}
+
+fn value(fields: &[Read], name: &str) -> Option<Value> {
+    fields.iter().find(|read| read.placed.field.name == name).map(|read| read.value)
+}
+
+fn number(fields: &[Read], name: &str) -> Option<i128> {
+    match value(fields, name)? {
+        Value::Int(number) => Some(number),
+        Value::Float(_) => None,
+    }
+}
+
+/// Fields at their places, one after the other from bit `first` on.
+pub fn place(fields: impl Iterator<Item = &'static Field>, mut first: usize) -> Vec<Placed> {
+    fields
+        .map(|field| {
+            let placed = Placed { first, field };
+            first += field.bits;
+            placed
+        })
+        .collect()
+}
+
+/// Bits that fields take together.
+pub fn bits<'a>(fields: impl Iterator<Item = &'a Field>) -> usize {
+    fields.map(|field| field.bits).sum()
+}
+
+fn read(placed: &[Placed], payload: &[u8]) -> Option<Vec<Read>> {
+    let known = placed.iter().filter(|placed| placed.field.kind != Kind::Unused);
+    known.map(|&placed| Some(Read { placed, value: placed.field.read(payload, placed.first)? })).collect()
+}
+
+impl Message {
+    /// Its fields, those of the format's head included.
+    pub fn fields(&self, layout: &Layout) -> Vec<Placed> {
+        place(layout.head.iter().chain(self.groups.iter().copied().flatten()), 0)
+    }
+
+    /// Bytes of its fields.
+    pub fn fixed_bytes(&self, layout: &Layout) -> usize {
+        bits(layout.head.iter().chain(self.groups.iter().copied().flatten())) / 8
+    }
+
+    fn decode<'a>(&'static self, layout: &Layout, payload: &'a [u8]) -> Option<Decoded<'a>> {
+        let fields = read(&self.fields(layout), payload)?;
+        let is = |(name, wanted): &(&str, u64)| number(&fields, name) == Some(i128::from(*wanted));
+        let obeyed = layout.rules.iter().chain(self.rules).all(|rule| obeys(rule, &fields) == Some(true));
+        if !self.when.iter().all(is) || !obeyed {
+            return None;
+        }
+        let fixed = self.fixed_bytes(layout);
+        let room = payload.len() - fixed;
+        let (items, bytes, used) = match self.rest {
+            Rest::Nothing => (Vec::new(), &[][..], 0),
+            Rest::Bytes { most, .. } => (Vec::new(), payload[fixed..].get(..room.min(most))?, room.min(most)),
+            Rest::Items { count, fields: of_item, .. } => {
+                let size = bits(of_item.iter()) / 8;
+                let count = match count {
+                    Count::Field(name) => usize::try_from(number(&fields, name)?).ok()?,
+                    Count::Fixed(count) => count,
+                    Count::ToEnd(most) => (room / size).min(most),
+                };
+                let item = |i: usize| read(&place(of_item.iter(), (fixed + i * size) * 8), payload);
+                ((0..count).map(item).collect::<Option<Vec<_>>>()?, &[][..], count * size)
+            }
+        };
+        let ends = match self.after {
+            After::Nothing => used == room,
+            After::PaddingTo(length) => used == room || (used < room && payload.len() <= length),
+            After::Anything => used <= room,
+        };
+        ends.then_some(Decoded { message: self, fields, items, bytes })
+    }
+}
+
+fn obeys(rule: &Rule, fields: &[Read]) -> Option<bool> {
+    Some(match rule {
+        Rule::NotZero(name) => number(fields, name)? != 0,
+        Rule::AtMost(name, most) => number(fields, name)? <= i128::from(*most),
+        Rule::Below(less, more) => number(fields, less)? < number(fields, more)?,
+        Rule::Together(one, other) => (number(fields, one)? != 0) == (number(fields, other)? != 0),
+    })
+}
+
+impl Layout {
+    /// Reads a payload; none if it is no valid message. Slow: for tests and tools.
+    pub fn decode<'a>(&self, payload: &'a [u8]) -> Option<Decoded<'a>> {
+        self.messages.iter().find_map(|message| message.decode(self, payload))
+    }
+}

@@ -1,0 +1,33 @@
+//! What the tests of layouts and dissector share: packets made by layout, what the formats' own readers say of packets,
+//! and what tshark says.
+
+#![allow(dead_code, reason = "not every test that includes this uses all of it")]
+
+pub mod make;
+pub mod parsed;
+pub mod tshark;
+
+use pktgen_generator::wire::layout::{Decoded, Read, Value};
+
+/// What a packet says: names and values of fields, those of items, and bytes up to the end.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Said {
+    pub fields: Vec<(&'static str, Value)>,
+    pub items: Vec<Vec<Value>>,
+    pub bytes: Vec<u8>,
+}
+
+/// The same by layout, without the fields by which the message is known unless the format's reader gives them, too.
+pub fn by_layout(decoded: &Decoded, like: &Said) -> Said {
+    let known = |name: &str| decoded.message.when.iter().any(|(when, _)| *when == name);
+    let wanted = |read: &&Read| {
+        let name = read.placed.field.name;
+        !known(name) || like.fields.iter().any(|(given, _)| *given == name)
+    };
+    let values = |item: &Vec<Read>| item.iter().map(|read| read.value).collect();
+    Said {
+        fields: decoded.fields.iter().filter(wanted).map(|read| (read.placed.field.name, read.value)).collect(),
+        items: decoded.items.iter().map(values).collect(),
+        bytes: decoded.bytes.to_vec(),
+    }
+}
