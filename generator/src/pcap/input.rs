@@ -11,7 +11,7 @@ use super::BLOCK_MAX;
 use crate::{Error, Result};
 
 /// Bytes per read, and of the buffer until a block needs more.
-const CHUNK: usize = 256 << 10;
+const CHUNK: usize = 64 << 10;
 
 /// Byte order of a file or section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
