@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use pktgen_generator::{Error, Result};
+use pktgen_generator::{Error, Result, footer};
 use polars::prelude::*;
 
 /// The projected columns of one Parquet file.
@@ -19,6 +19,7 @@ impl Table {
     /// Reads `columns` of `path`.
     pub(crate) fn read(path: &Path, columns: &[&str]) -> Result<Table> {
         let file = File::open(path).map_err(Error::io("read", path))?;
+        footer::check(&file, path, footer::OUR_ROWS)?;
         // The decoder asserts on some corrupt pages; a damaged file must not end the program.
         let gave_up =
             || Error::data(path, "the Parquet decoder gave up: the file is damaged; run the experiment again");

@@ -7,7 +7,7 @@
 //! Map: [`units`] and [`time`] are the vocabulary; [`config`] reads experiment files; [`record`]
 //! says what a run leaves behind; [`control`] is OLAF's transmission control; [`topology`] wires devices; [`wire`] turns updates into bytes;
 //! [`workload`] says what is sent, [`schedule`] when; [`dense`] is the workload of synchronous training; [`trace`] keeps both in files; [`pcap`] reads and writes
-//! captures; [`age`] is the Age-of-Model accumulator.
+//! captures; [`footer`] looks at Parquet files before decoders do; [`age`] is the Age-of-Model accumulator.
 #![forbid(unsafe_code)]
 
 pub mod age;
@@ -15,6 +15,7 @@ pub mod config;
 pub mod control;
 pub mod dense;
 pub mod error;
+pub mod footer;
 pub mod gradient;
 pub mod pcap;
 pub mod plan;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pktgen_analysis::placement::STUDIES;
 use pktgen_analysis::verify::PROPERTIES;
-use pktgen_generator::config::Document;
+use pktgen_generator::config::{Document, Value};
 use pktgen_replay::run::Experiment;
 
 use super::mutate::Random;
@@ -30,13 +30,25 @@ pub fn attempt(samples: &Samples, random: &mut Random) {
     samples.restore(which);
 }
 
+/// Does it ask for few updates? Planning draws them all where a rate is offered, as long as that may take: 65536 workers
+/// times 40000 updates are no damage.
+fn is_modest(document: &Document) -> bool {
+    let keys = ["clusters", "workers_per_cluster", "workers", "updates", "iterations"];
+    let number = |key: &&str| match document.get(&format!("workload.{key}")) {
+        Some(Value::Integer(n)) => (*n).max(1) as f64,
+        _ => 1.0,
+    };
+    keys.iter().map(|key| number(&key)).product::<f64>() < 1e7
+}
+
 fn read(path: &Path) {
     let Ok(document) = Document::load(path, &[]) else { return };
     for property in PROPERTIES {
         let _ = property.open(document.clone()).map(|question| question.cases());
     }
+    let modest = is_modest(&document);
     let Ok(experiment) = Experiment::open_with(document, &STUDIES) else { return };
-    if let Some(run) = experiment.runs.first() {
+    if let Some(run) = experiment.runs.first().filter(|_| modest) {
         let _ = experiment.config(run);
     }
 }

@@ -8,6 +8,7 @@ use arrow::datatypes::{Float32Type, Int64Type, Schema, UInt16Type, UInt32Type};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
 use super::schema::accept;
+use crate::footer;
 use crate::quiet::attempt;
 use crate::workload::Update;
 use crate::{Error, Result};
@@ -62,6 +63,7 @@ impl Iterator for Batches {
 /// Opens any Parquet file in blocks of rows; `accept` judges its schema.
 pub(super) fn open_parquet(path: &Path, accept: impl FnOnce(&Schema) -> Result<()>) -> Result<Batches> {
     let file = File::open(path).map_err(Error::io("open trace", path))?;
+    footer::check(&file, path, footer::ANY_ROWS)?;
     let opened = attempt(|| ParquetRecordBatchReaderBuilder::try_new(file));
     let builder = opened.ok_or_else(|| Error::data(path, "not a readable Parquet file: its footer is damaged"))?;
     let builder = builder.map_err(|e| {

@@ -19,7 +19,7 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use pktgen_generator::quiet::attempt;
 use pktgen_generator::time::Time;
-use pktgen_generator::{Error, Result};
+use pktgen_generator::{Error, Result, footer};
 
 use super::columns::Columns;
 
@@ -277,6 +277,7 @@ pub(super) fn merge_shifted<C: Columns>(from: [(&Path, Time); 2], to: &Path) -> 
 fn shifted<C: Columns>(from: &Path, shift: Time) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<C>> {
     let path = finished_path(from, C::NAME);
     let file = File::open(&path).map_err(Error::io("open", &path))?;
+    footer::check(&file, &path, footer::OUR_ROWS)?;
     // The decoder panics on some damage.
     let opened =
         attempt(|| ParquetRecordBatchReaderBuilder::try_new(file).and_then(|b| b.with_batch_size(BATCH).build()));
