@@ -95,6 +95,19 @@ pub struct Tooth {
     pub after_ps: i64,
 }
 
+/// The age of one cluster over its window, whole.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sawtooth {
+    /// Which cluster.
+    pub id: u32,
+    /// When its window begins, and how old it is then.
+    pub start: (i64, i64),
+    /// When the window ends.
+    pub end_ps: i64,
+    /// The deliveries that lowered the age, in the order of time.
+    pub teeth: Vec<Tooth>,
+}
+
 /// Ages of all flows of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Ages {
@@ -102,8 +115,8 @@ pub struct Ages {
     pub clusters: Vec<FlowAge>,
     /// Of the workers, by number.
     pub workers: Vec<FlowAge>,
-    /// The sawtooth of the first cluster, for plots.
-    pub teeth: Vec<Tooth>,
+    /// The sawteeth of the clusters, for plots.
+    pub sawteeth: Vec<Sawtooth>,
 }
 
 impl Ages {
@@ -112,13 +125,14 @@ impl Ages {
         let flows = Flows::find(records, fates);
         let events = Events::collect(records, fates, &flows, age_of);
         let delivered = events.delivered.clone();
-        let mut ages = summarise(events)?;
+        let mut ages = summarise(events, flows.clusters)?;
         for (flow, age) in ages.0.iter_mut().enumerate() {
             age.id = flows.ids[flow];
             age.delivered = delivered[flow];
         }
         let workers = ages.0.split_off(flows.clusters);
-        Ok(Ages { clusters: ages.0, workers, teeth: ages.1 })
+        ages.1.iter_mut().zip(&flows.ids).for_each(|(sawtooth, id)| sawtooth.id = *id);
+        Ok(Ages { clusters: ages.0, workers, sawteeth: ages.1 })
     }
 }
 
@@ -313,19 +327,20 @@ fn per_flow(segments: LazyFrame) -> LazyFrame {
     ])
 }
 
-fn summarise(events: Events) -> Result<(Vec<FlowAge>, Vec<Tooth>)> {
+/// The ages of all flows, and the sawteeth of the first `clusters` of them.
+fn summarise(events: Events, clusters: usize) -> Result<(Vec<FlowAge>, Vec<Sawtooth>)> {
     if events.flow.is_empty() {
         return Ok((Vec::new(), Vec::new()));
     }
-    let collect = || -> PolarsResult<(Vec<FlowAge>, Vec<Tooth>)> {
+    let collect = || -> PolarsResult<(Vec<FlowAge>, Vec<Sawtooth>)> {
         let segments = segments(events.frame()?)?.collect()?;
         let flows = per_flow(segments.clone().lazy()).collect()?;
-        read_back(segments, &flows)
+        read_back(segments, &flows, clusters)
     };
     collect().map_err(polars_fault("computing the Age-of-Model"))
 }
 
-fn read_back(segments: DataFrame, flows: &DataFrame) -> PolarsResult<(Vec<FlowAge>, Vec<Tooth>)> {
+fn read_back(segments: DataFrame, flows: &DataFrame, clusters: usize) -> PolarsResult<(Vec<FlowAge>, Vec<Sawtooth>)> {
     let whole =
         |name: &str| -> PolarsResult<Vec<i64>> { Ok(segments.column(name)?.i64()?.into_no_null_iter().collect()) };
     let (t, a, b, after) = (whole("t")?, whole("a")?, whole("b")?, whole("after")?);
@@ -335,7 +350,7 @@ fn read_back(segments: DataFrame, flows: &DataFrame) -> PolarsResult<(Vec<FlowAg
     let (peak_mean, peak_max) = (number("peak_mean")?, number("peak_max")?);
     let lengths: Vec<usize> = flows.column("rows")?.u32()?.into_no_null_iter().map(|rows| rows as usize).collect();
     let mut ages = Vec::with_capacity(lengths.len());
-    let mut teeth = Vec::new();
+    let mut sawteeth = Vec::with_capacity(clusters);
     let mut from = 0;
     for (flow, length) in lengths.into_iter().enumerate() {
         let rows = from..from + length;
@@ -351,21 +366,28 @@ fn read_back(segments: DataFrame, flows: &DataFrame) -> PolarsResult<(Vec<FlowAg
             peak_mean_ns: peak_mean[flow].map(|peak| peak / PS_PER_NS),
             peak_p99_ns: stats::quantile_of_sorted(&peaks, 0.99).map(|peak| peak as f64 / PS_PER_NS),
             peak_max_ns: peak_max[flow].map(|peak| peak / PS_PER_NS),
-            quantiles_ns: quantiles(&a[rows.clone()], &b[rows.clone()]),
+            quantiles_ns: quantiles(&a[rows.clone()], &b[rows.clone()], &[0.5, 0.9, 0.99])
+                .and_then(|found| found.try_into().ok()),
             delivered: false,
         });
-        if flow == 0 {
+        if flow < clusters {
             let tooth = |row: usize| Tooth { t_ps: t[row], before_ps: b[row], after_ps: after[row] };
-            teeth = rows.filter(|row| lower[*row]).map(tooth).collect();
+            let (first, last) = (rows.start, rows.end - 1);
+            sawteeth.push(Sawtooth {
+                id: 0,
+                start: (t[first] - (b[first] - a[first]), a[first]),
+                end_ps: t[last],
+                teeth: rows.filter(|row| lower[*row]).map(tooth).collect(),
+            });
         }
     }
-    Ok((ages, teeth))
+    Ok((ages, sawteeth))
 }
 
-/// The ages that are not exceeded for 50 %, 90 % and 99 % of the time, in ns. The age is uniform
+/// The ages that are not exceeded for these shares of the time (ascending), in ns; none if no time passed. The age is uniform
 /// between the ends of each segment and takes as long as they are apart, so the time spent below an
 /// age is piecewise linear, with a slope of the number of segments that cover it.
-fn quantiles(a: &[i64], b: &[i64]) -> Option<[f64; 3]> {
+pub(crate) fn quantiles(a: &[i64], b: &[i64], shares: &[f64]) -> Option<Vec<f64>> {
     let (mut from, mut to) = (a.to_vec(), b.to_vec());
     from.sort_unstable();
     to.sort_unstable();
@@ -374,9 +396,9 @@ fn quantiles(a: &[i64], b: &[i64]) -> Option<[f64; 3]> {
     if window <= 0 {
         return None;
     }
-    let mut found = [0.0; 3];
+    let mut found = vec![0.0; shares.len()];
     let (mut below, mut age, mut i, mut j, mut next) = (0i128, from[0], 0, 0, 0);
-    let targets = [0.5, 0.9, 0.99].map(|share| share * window as f64);
+    let targets: Vec<f64> = shares.iter().map(|share| share * window as f64).collect();
     while j < to.len() && next < targets.len() {
         let edge = if i < from.len() { from[i].min(to[j]) } else { to[j] };
         let covering = i as i128 - j as i128;

@@ -369,6 +369,12 @@ pub(crate) struct Report {
     /// Where to write; the extension chooses the format (.html, .md, .json) [default: REPORT.* beside the runs]
     #[arg(short, long)]
     pub(crate) out: Vec<PathBuf>,
+    /// Also write every plot to a file in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plots: Option<PathBuf>,
+    /// Format of those files; may be given twice [default: both]
+    #[arg(long, value_name = "FORMAT", value_parser = ["svg", "png"], requires = "plots")]
+    pub(crate) plots_format: Vec<String>,
     /// Whose generation time an aggregate has for its Age-of-Model
     #[arg(long, value_name = "MEMBER", default_value = AgeOf::default().name(), value_parser = ages())]
     pub(crate) age: AgeOf,

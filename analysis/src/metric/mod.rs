@@ -11,7 +11,7 @@ mod fairness;
 pub(crate) mod findings;
 pub(crate) mod goal;
 pub(crate) mod iterations;
-mod latency;
+pub(crate) mod latency;
 mod plan;
 pub(crate) mod results;
 mod states;

@@ -6,16 +6,23 @@ use pktgen_analysis::report::Report as Format;
 use pktgen_analysis::{Model, Options, REPORTS, SweepData, summary};
 use pktgen_generator::{Error, Result};
 
+use super::plots::Plots;
 use crate::args::Report;
 use crate::ui::Ui;
 
 pub(super) fn run(args: Report, ui: &Ui) -> Result<u8> {
-    report(&args.run, &args.out, Options { age_of: args.age }, ui)
+    let plots = Plots::of(args.plots, &args.plots_format)?;
+    report_with(&args.run, &args.out, plots.as_ref(), Options { age_of: args.age }, ui)
 }
 
 /// Reports on the runs in `dir`: writes `out`, or one file of each format beside the runs, and prints the
 /// verdict and the table. The result is the exit code: 1 if a run is invalid or the verdict is worse.
 pub(super) fn report(dir: &Path, out: &[PathBuf], options: Options, ui: &Ui) -> Result<u8> {
+    report_with(dir, out, None, options, ui)
+}
+
+/// The same, with plots as files if they are wanted.
+fn report_with(dir: &Path, out: &[PathBuf], plots: Option<&Plots>, options: Options, ui: &Ui) -> Result<u8> {
     // An extension that nobody can write is told before the work.
     let chosen = out.iter().map(|path| Ok((by_extension(path)?, path.clone()))).collect::<Result<Vec<_>>>()?;
     let bar = ui.bar("analysing", 1);
@@ -29,6 +36,9 @@ pub(super) fn report(dir: &Path, out: &[PathBuf], options: Options, ui: &Ui) -> 
     let files = if chosen.is_empty() { REPORTS.iter().map(beside).collect() } else { chosen };
     for (format, path) in &files {
         write(*format, &model, path)?;
+    }
+    if let Some(plots) = plots {
+        plots.write(&model, ui)?;
     }
     if ui.json() {
         let json = REPORTS.iter().find(|r| r.extension() == "json");
