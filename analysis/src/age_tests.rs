@@ -14,7 +14,7 @@ fn one_flow(start: i64, end: i64, deliveries: &[(i64, i64)]) -> FlowAge {
     }
     let end = deliveries.iter().map(|(t, _)| *t).fold(end, i64::max);
     events.push(0, end, i64::MIN, Kind::End);
-    summarise(events).unwrap().0.remove(0)
+    summarise(events, 1).unwrap().0.remove(0)
 }
 
 #[test]
@@ -94,7 +94,7 @@ proptest! {
         for (flow, end) in ends.iter().enumerate() {
             events.push(flow as u32, *end, i64::MIN, Kind::End);
         }
-        let ages = summarise(events).unwrap().0;
+        let ages = summarise(events, 1).unwrap().0;
         prop_assert_eq!(ages.len(), flows.len());
         for ((age, deliveries), end) in ages.iter().zip(&mut flows).zip(ends) {
             deliveries.sort();

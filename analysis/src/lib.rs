@@ -7,8 +7,8 @@
 //! Map: [`run`] reads a run dir ([`rounds`] its synchronous training); [`fates`] resolves packets; [`age`] is the Age-of-Model of all flows;
 //! [`goal`] how far a run to a goal came; [`metric`] turns them into [`Line`]s ([`analyze`] drives it); [`stats`]
 //! has medians and intervals; [`sweep`] analyses all runs of a folder (`baseline` compares them, `group` speaks of
-//! clusters together); [`model`] is what a report says ([`picture`] makes its [`chart`]s, [`human`] has its units, [`check`] the experiment's mistakes), [`report`] its forms ([`plot`] draws), [`summary`]
-//! the terminal's.
+//! clusters together); [`model`] is what a report says ([`picture`] makes its [`chart`]s, [`human`] has its units, [`check`]
+//! the experiment's mistakes), [`report`] its forms ([`plot`] draws), [`summary`] the terminal's.
 #![forbid(unsafe_code)]
 
 pub mod age;

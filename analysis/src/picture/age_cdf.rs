@@ -34,6 +34,9 @@ impl Picture for AgeCdf {
     }
 }
 
+/// The share that every line reaches in the first view: a few large values would press all others to the left.
+const SHOWN_FIRST: f64 = 0.95;
+
 /// What a picture of cumulative shares is called.
 pub(super) struct Words {
     title: &'static str,
@@ -52,7 +55,8 @@ pub(super) fn curves(sweep: &SweepData, words: &Words, pick: impl Fn(&Kept) -> &
         let all: Vec<Series> = with
             .map(|run| Series { name: variant(run).to_owned(), points: pick(&run.kept).clone(), ..Default::default() })
             .collect();
-        let end = all.iter().filter_map(|series| series.points.last()).map(|point| point.0).fold(0.0, f64::max);
+        let reached = |series: &Series| series.points.iter().find(|point| point.1 >= SHOWN_FIRST).map(|point| point.0);
+        let end = all.iter().filter_map(reached).fold(0.0, f64::max);
         let more = if all.len() > SERIES_MAX {
             format!(" (first {SERIES_MAX} of {} variants)", all.len())
         } else {
@@ -63,6 +67,7 @@ pub(super) fn curves(sweep: &SweepData, words: &Words, pick: impl Fn(&Kept) -> &
             title: format!("{}{}, first seed{more}", words.title, at(rest)),
             x: (words.x.to_owned(), "ns"),
             y: (words.y.to_owned(), "share"),
+            note: format!("The first view ends where every line has reached {:.0} %.", SHOWN_FIRST * 100.0),
             zoom: (end > 0.0).then_some((0.0, end)),
             series: all.into_iter().take(SERIES_MAX).collect(),
             ..Default::default()

@@ -69,6 +69,10 @@ fn by_point(sweep: &SweepData) -> Option<Chart> {
     })
 }
 
+fn more_clusters(all: usize) -> String {
+    rows_note(all).replace("points", "clusters")
+}
+
 /// A row per cluster of `run`.
 fn by_time(run: &RunSummary, over: &OverTime) -> Option<Chart> {
     let row = |(id, means): &(u32, Vec<Option<f64>>)| Series {
@@ -81,8 +85,8 @@ fn by_time(run: &RunSummary, over: &OverTime) -> Option<Chart> {
     Some(Chart {
         kind: Kind::Heat,
         title: format!("Mean Age-of-Model of each cluster over time, {}, seed {}", point_name(&run.labels), run.seed),
-        note: rows_note(over.clusters.len()).replace("points", "clusters"),
-        x: (format!("time in the run, spans of {}", show("ns", over.step_ns)), ""),
+        note: format!("A cell is {} long. {}", show("ns", over.step_ns), more_clusters(over.clusters.len())),
+        x: ("time in the run".to_owned(), ""),
         y: ("mean age".to_owned(), "ns"),
         categories: begins.collect(),
         series: over.clusters.iter().map(row).take(ROWS_MAX).collect(),

@@ -57,7 +57,7 @@ impl Picture for NetworkLoad {
 
 fn note(network: &Network) -> String {
     let known = |way: fn(&Cable) -> Option<f64>| network.cables.iter().any(|cable| way(cable).is_some());
-    let what = "bits on the wire by rate and length of the run";
+    let what = "bits on the wire that came to the link, by its rate and the length of the run; above 100 % they had to wait or were lost";
     match (known(|cable| cable.up), known(|cable| cable.down)) {
         (false, false) => "The records do not tell what its links carried.".to_owned(),
         (_, false) => format!("Shares are of the way towards the server: {what}. Of the way back nothing is recorded."),

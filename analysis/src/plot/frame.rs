@@ -9,7 +9,7 @@ use crate::human::{Scale, scale_for};
 
 pub(super) const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 70.0;
-const RIGHT: f64 = 14.0;
+const RIGHT: f64 = 24.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 50.0;
 /// Size of what lines are drawn in.
@@ -52,6 +52,8 @@ impl Frame {
             _ => (least, most),
         };
         let x = if x.0.is_finite() && x.1 > x.0 { x } else { (0.0, 1.0) };
+        // Sums of shares may miss the whole by a rounding.
+        let top = if (top - 1.0).abs() < 1e-9 { 1.0 } else { top };
         let y = (0.0, if top > 0.0 { top * if chart.y.1 == "share" { 1.0 } else { ROOM } } else { 1.0 });
         Frame { x, y, x_scale: scale_for(chart.x.1, x.1), y_scale: scale_for(chart.y.1, y.1) }
     }

@@ -12,6 +12,8 @@ const ROW: f64 = 84.0;
 const GAP: f64 = 70.0;
 /// Room at the edges.
 const EDGE: f64 = 26.0;
+/// Cables whose ends are nearer to each other than this, sideways, stand upright.
+const UPRIGHT: f64 = 20.0;
 /// Half the size of a node.
 const HALF: (f64, f64) = (24.0, 12.0);
 
@@ -81,6 +83,8 @@ fn words(network: &Network, cable: &Cable) -> String {
 /// The load beside a cable, nearer to the workers' end, where cables into one switch are apart.
 fn label(cable: &Cable, (x1, y1): (f64, f64), (x2, y2): (f64, f64), out: &mut String) {
     let (x, y) = (x1 + (x2 - x1) * 0.42, y1 + (y2 - y1) * 0.42);
+    // Beside an upright cable, else its number would be lost on it.
+    let (x, anchor) = if (x2 - x1).abs() < UPRIGHT { (x + 8.0, "start") } else { (x, "middle") };
     let lines = match (cable.up, cable.down) {
         (Some(up), Some(down)) => vec![format!("↑ {}", percent(up)), format!("↓ {}", percent(down))],
         (Some(up), None) => vec![percent(up)],
@@ -89,8 +93,10 @@ fn label(cable: &Cable, (x1, y1): (f64, f64), (x2, y2): (f64, f64), out: &mut St
     };
     for (i, line) in lines.iter().enumerate() {
         let y = y + 4.0 + 12.0 * (i as f64 - (lines.len() as f64 - 1.0) / 2.0);
-        let _ =
-            writeln!(out, "<text class=\"small count\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{line}</text>");
+        let _ = writeln!(
+            out,
+            "<text class=\"small count\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{line}</text>"
+        );
     }
 }
 

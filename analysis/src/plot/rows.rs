@@ -234,8 +234,8 @@ fn columns_of(chart: &Chart, wide: f64, y: f64, out: &mut String) {
 
 /// What colours mean.
 fn legend(chart: &Chart, (least, most, log): (f64, f64, bool), scale: &Scale, y: f64, out: &mut String) {
-    let (left, steps, wide) = (WIDTH - RIGHT - 216.0, 24, 4.0);
-    let x_name = escape(&cut(&chart.x.0, 28));
+    let (left, steps, wide) = (WIDTH - RIGHT - 270.0, 24, 4.0);
+    let x_name = escape(&cut(&chart.x.0, 22));
     let _ = writeln!(out, "<text x=\"{LEFT}\" y=\"{y:.1}\">{x_name}</text>");
     for i in 0..steps {
         let fill = colour(f64::from(i) / f64::from(steps - 1));

@@ -33,7 +33,7 @@ fn figures_escape_names_and_place_points() {
     for text in [figure(&chart), standalone(&chart)] {
         assert!(text.contains("&lt;a&amp;b&gt;") && !text.contains("<a&b>") && !text.contains("<script>"));
         // From the lower left to the upper right corner of the frame.
-        assert!(text.contains("points=\"70.0,250.0 506.0,12.0\""), "{text}");
+        assert!(text.contains("points=\"70.0,250.0 496.0,12.0\""), "{text}");
     }
     assert!(figure(&Chart { series: vec![], ..chart }).contains("<svg"));
 }
@@ -42,10 +42,10 @@ fn figures_escape_names_and_place_points() {
 fn a_zoomed_line_goes_on_beyond_its_view() {
     let chart = Chart { zoom: Some((0.0, 5.0)), ..lines() };
     let text = figure(&chart);
-    // The view is 436 by 238; its second half is to the right of it. Shares keep their range.
-    assert!(text.contains("viewBox=\"0 0 436 238\""), "{text}");
+    // The view is 426 by 238; its second half is to the right of it. Shares keep their range.
+    assert!(text.contains("viewBox=\"0 0 426 238\""), "{text}");
     assert!(text.contains("data-zoom=\"0 10 0 5 "), "{text}");
-    assert!(text.contains("872.0,"), "{text}");
+    assert!(text.contains("852.0,"), "{text}");
     assert!(text.contains("data-do=\"in\"") && text.contains("class=\"tools\" hidden"));
     assert!(!figure(&lines()).contains("data-do"));
 }
