@@ -8,7 +8,7 @@
     for (let i = Math.ceil(from / step - 1e-9); i * step <= to + step * 1e-9 && all.length < 20; i++) all.push(i * step);
     return all;
   };
-  const text = value => String(+value.toFixed(6)).replace('-', '−');
+  const text = value => (Math.abs(value) >= 1e6 ? (+value.toPrecision(6)).toExponential().replace('+', '') : String(+value.toFixed(6))).replace('-', '−');
 
   const setup = figure => {
     const svg = figure.querySelector('svg.plot'), view = svg.querySelector('svg.view');

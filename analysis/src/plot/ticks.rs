@@ -3,13 +3,22 @@
 use super::escape;
 use crate::human::Scale;
 
+/// From here on numbers are written with an exponent.
+const LONG: f64 = 1e6;
+
 pub(super) fn axis_name(name: &str, scale: &Scale) -> String {
     if scale.unit.is_empty() { escape(name) } else { format!("{} ({})", escape(name), scale.unit) }
 }
 
 /// A round value as it is: without the digits that columns of numbers keep.
 pub(super) fn tick_text(scale: &Scale, value: f64) -> String {
-    let text = format!("{:.6}", value * scale.factor);
+    let shown = value * scale.factor;
+    // Longer numbers leave no room for the plot; the script writes them alike.
+    if shown.abs() >= LONG {
+        let rounded: f64 = format!("{shown:.5e}").parse().unwrap_or(shown);
+        return format!("{rounded:e}").replace('-', "−");
+    }
+    let text = format!("{shown:.6}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if ["0", "-0"].contains(&text) && value != 0.0 { scale.number(value) } else { text.replace('-', "−") }
 }
@@ -56,5 +65,7 @@ mod tests {
             (tick_text(&scale_for("", 1.0), 0.1 + 0.2), tick_text(&scale_for("share", 1.0), 0.2)),
             ("0.3".into(), "20".into())
         );
+        let plain = scale_for("", 1.0);
+        assert_eq!((tick_text(&plain, 5e8), tick_text(&plain, -1_500_000.000_1)), ("5e8".into(), "−1.5e6".into()));
     }
 }
