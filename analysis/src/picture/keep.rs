@@ -12,8 +12,8 @@ use crate::chart::Network;
 use crate::metric::latency;
 use crate::stats::quantile_of_sorted;
 
-/// Shares at which a curve of cumulative shares has its points, in steps of this.
-const STEP: f64 = 0.005;
+/// Points of a curve of cumulative shares.
+const POINTS: u32 = 200;
 /// Spans of time in a heat map.
 pub(crate) const BINS: usize = 40;
 /// Most clusters of a run whose sawteeth are drawn, and in a heat map over time.
@@ -115,7 +115,7 @@ fn segments(own: &Sawtooth) -> impl Iterator<Item = (i64, i64)> {
 }
 
 fn shares() -> impl Iterator<Item = f64> {
-    (1..=200).map(|i| f64::from(i) * STEP)
+    (1..=POINTS).map(|i| f64::from(i) / f64::from(POINTS))
 }
 
 /// The cumulative shares of `spans_ps` in ns: every value if there are few, else those at every half percent, by nearest
@@ -124,7 +124,7 @@ pub(crate) fn cdf(mut spans_ps: Vec<i64>) -> Cdf {
     spans_ps.sort_unstable();
     let n = spans_ps.len();
     let least = spans_ps.first().map(|least| (*least as f64 / 1000.0, 0.0));
-    if n <= 200 {
+    if n <= POINTS as usize {
         let points = spans_ps.iter().enumerate().map(|(i, span)| (*span as f64 / 1000.0, (i + 1) as f64 / n as f64));
         return least.into_iter().chain(points).collect();
     }
