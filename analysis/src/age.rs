@@ -10,6 +10,8 @@
 //! generated and to the one in which it was delivered: the former's age starts with it and lasts until it at
 //! least, the latter is refreshed by it. Workers are refreshed whatever their cluster.
 
+use std::ops::Range;
+
 use pktgen_generator::registry::suggest;
 use pktgen_generator::{Error, Result};
 use polars::prelude::*;
@@ -98,6 +100,19 @@ pub struct Tooth {
     pub after_ps: i64,
 }
 
+/// The age of one cluster over its window, whole.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sawtooth {
+    /// Which cluster.
+    pub id: u32,
+    /// When its window begins, and how old it is then.
+    pub start: (i64, i64),
+    /// When the window ends.
+    pub end_ps: i64,
+    /// The deliveries that lowered the age, in the order of time.
+    pub teeth: Vec<Tooth>,
+}
+
 /// Ages of all flows of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Ages {
@@ -105,8 +120,8 @@ pub struct Ages {
     pub clusters: Vec<FlowAge>,
     /// Of the workers, by number.
     pub workers: Vec<FlowAge>,
-    /// The sawtooth of the first cluster, for plots.
-    pub teeth: Vec<Tooth>,
+    /// The sawteeth of the clusters, for plots.
+    pub sawteeth: Vec<Sawtooth>,
 }
 
 impl Ages {
@@ -115,9 +130,10 @@ impl Ages {
         let flows = Flows::find(records, fates);
         let events = Events::collect(records, fates, &flows, age_of);
         let delivered = events.delivered.clone();
-        let (mut clusters, teeth) = summarise(events, &flows.ids, &delivered)?;
+        let (mut clusters, mut sawteeth) = summarise(events, &flows.ids, &delivered)?;
         let workers = clusters.split_off(flows.clusters);
-        Ok(Ages { clusters, workers, teeth })
+        sawteeth.truncate(flows.clusters);
+        Ok(Ages { clusters, workers, sawteeth })
     }
 }
 
@@ -340,14 +356,14 @@ impl Sums {
     }
 }
 
-fn summarise(events: Events, flows: &[u32], delivered: &[bool]) -> Result<(Vec<FlowAge>, Vec<Tooth>)> {
+fn summarise(events: Events, flows: &[u32], delivered: &[bool]) -> Result<(Vec<FlowAge>, Vec<Sawtooth>)> {
     if events.flow.is_empty() {
         return Ok((Vec::new(), Vec::new()));
     }
     let collect = || -> PolarsResult<Segments> { Segments::read(&segments(events.frame()?)?.collect()?) };
     let segments = collect().map_err(polars_fault("computing the Age-of-Model"))?;
     let mut ages = Vec::with_capacity(flows.len());
-    let (mut teeth, mut peaks, mut end) = (Vec::new(), Vec::new(), 0);
+    let (mut sawteeth, mut peaks, mut end) = (Vec::with_capacity(flows.len()), Vec::new(), 0);
     // Sorted by flow; every flow has an end.
     for of_flow in segments.flow.chunk_by(|a, b| a == b) {
         let rows = end..end + of_flow.len();
@@ -362,14 +378,9 @@ fn summarise(events: Events, flows: &[u32], delivered: &[bool]) -> Result<(Vec<F
         let flow = of_flow[0] as usize;
         let (a, b) = (Slice(&segments.a[rows.clone()]), Slice(&segments.b[rows.clone()]));
         ages.push(sums.age(flows[flow], delivered[flow], [&a, &b, &Slice(&peaks)])?);
-        if flow == 0 {
-            let lowered = rows.filter(|row| segments.lower[*row]);
-            teeth = lowered
-                .map(|row| Tooth { t_ps: segments.t[row], before_ps: segments.b[row], after_ps: segments.after[row] })
-                .collect();
-        }
+        sawteeth.push(segments.sawtooth(flows[flow], rows));
     }
-    Ok((ages, teeth))
+    Ok((ages, sawteeth))
 }
 
 /// Columns of [`segments`].
@@ -383,6 +394,18 @@ struct Segments {
 }
 
 impl Segments {
+    /// Those of one flow.
+    fn sawtooth(&self, id: u32, rows: Range<usize>) -> Sawtooth {
+        let (first, last) = (rows.start, rows.end - 1);
+        let tooth = |row: usize| Tooth { t_ps: self.t[row], before_ps: self.b[row], after_ps: self.after[row] };
+        Sawtooth {
+            id,
+            start: (self.t[first] - (self.b[first] - self.a[first]), self.a[first]),
+            end_ps: self.t[last],
+            teeth: rows.filter(|row| self.lower[*row]).map(tooth).collect(),
+        }
+    }
+
     fn read(frame: &DataFrame) -> PolarsResult<Segments> {
         let whole =
             |name: &str| -> PolarsResult<Vec<i64>> { Ok(frame.column(name)?.i64()?.into_no_null_iter().collect()) };

@@ -45,11 +45,11 @@ fn clusters_and_workers_of_a_run_by_hand() {
     let means = |ages: &[FlowAge]| ages.iter().map(|age| age.mean_ns.unwrap()).collect::<Vec<_>>();
     assert_eq!(means(&newest.clusters), [5000.0, 3000.0]);
     assert_eq!(means(&newest.workers), [5000.0, 3000.0, 3000.0]);
-    assert_eq!(newest.teeth, [Tooth { t_ps: 10_000_000, before_ps: 10_000_000, after_ps: 6_000_000 }]);
+    assert_eq!(newest.sawteeth[0].teeth, [Tooth { t_ps: 10_000_000, before_ps: 10_000_000, after_ps: 6_000_000 }]);
     assert_eq!(newest.clusters[1].peak_mean_ns, None);
     // With the oldest member's time nothing is newer than the start; with the mean it is 2 µs.
-    assert_eq!(ages(AgeOf::Oldest).teeth, []);
-    assert_eq!(ages(AgeOf::Mean).teeth[0].after_ps, 8_000_000);
+    assert_eq!(ages(AgeOf::Oldest).sawteeth[0].teeth, []);
+    assert_eq!(ages(AgeOf::Mean).sawteeth[0].teeth[0].after_ps, 8_000_000);
 }
 
 #[test]

@@ -7,9 +7,9 @@
 //! Map: [`capture`] analyses what was recorded on wires (with [`quantile`] and `column` for more numbers than fit memory); [`run`] reads a run dir ([`rounds`] its synchronous training); [`fates`] resolves packets; [`age`] is the Age-of-Model of all flows;
 //! [`goal`] how far a run to a goal came; [`metric`] turns them into [`Line`]s ([`analyze`] drives it); [`stats`]
 //! has medians and intervals; [`sweep`] analyses all runs of a folder (`baseline` compares them, `group` speaks of
-//! clusters together); [`model`] is what a report says ([`chart`], `curve` and [`state_chart`] its pictures' data,
-//! [`human`] its units, [`check`] the experiment's mistakes), [`report`] its forms ([`plot`] draws), [`summary`]
-//! the terminal's; [`compare`] sets implementations against each other.
+//! clusters together); [`model`] is what a report says ([`picture`] makes its [`chart`]s, [`human`] has its units, [`check`]
+//! the experiment's mistakes), [`report`] its forms ([`plot`] draws), [`summary`] the terminal's; [`compare`] sets
+//! implementations against each other.
 #![forbid(unsafe_code)]
 
 pub mod age;
@@ -20,7 +20,6 @@ pub mod chart;
 pub mod check;
 mod column;
 pub mod compare;
-mod curve;
 pub mod fates;
 pub mod goal;
 mod group;
@@ -29,13 +28,13 @@ mod index;
 pub mod line;
 pub mod metric;
 pub mod model;
+pub mod picture;
 pub mod placement;
 pub mod plot;
 pub mod quantile;
 pub mod report;
 pub mod rounds;
 pub mod run;
-pub mod state_chart;
 pub mod stats;
 pub mod summary;
 pub mod sweep;
@@ -60,6 +59,7 @@ pub use analyze::{Analysis, Measured, Note, Options, analyze_run, analyze_run_wi
 pub use line::Line;
 pub use metric::METRICS;
 pub use model::Model;
+pub use picture::CHARTS;
 pub use report::REPORTS;
 pub use summary::summary;
 pub use sweep::{SweepData, run_dirs};

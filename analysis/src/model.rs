@@ -6,13 +6,13 @@
 use pktgen_generator::record::{Bound, Published};
 use serde::Serialize;
 
-use crate::chart::{self, Chart};
+use crate::chart::Chart;
 use crate::human::{Scale, scale_for};
 use crate::metric::iterations::{EFFECTIVE_TIME, ITERATION_TIME, ITERATIONS};
 use crate::stats::Interval;
 use crate::sweep::{Labels, PointSummary, RunSummary, SweepData};
 use crate::verdict::{compare, verdict};
-use crate::{age::AgeOf, check};
+use crate::{age::AgeOf, check, picture};
 
 /// Metrics of the main table where the experiment names none.
 const DEFAULT_METRICS: [&str; 8] =
@@ -154,7 +154,7 @@ impl Model {
             disagreements: comparison.lines,
             fitted: sweep.manifest.report.fitted.clone(),
             notes: notes(sweep),
-            charts: chart::all(sweep),
+            charts: picture::all(sweep),
         }
     }
 }

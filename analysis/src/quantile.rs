@@ -124,29 +124,28 @@ fn place(counts: &[u64], mut rank: u64) -> (usize, u64) {
 
 /// The numbers in each of `ranges`; none where they are too many.
 fn take_out(values: &dyn Values, ruler: Ruler, ranges: &[usize], counts: &[u64]) -> Result<Vec<Option<Vec<i64>>>> {
-    let mut wanted = vec![false; RANGES];
-    let mut taken: Vec<Option<Vec<i64>>> = Vec::new();
+    /// Says that nobody wants a range.
+    const NOBODY: u32 = u32::MAX;
+    let mut places = vec![NOBODY; RANGES];
+    let mut taken: Vec<Vec<i64>> = Vec::new();
     for &range in ranges {
-        let few = counts[range] as usize <= FEW;
-        wanted[range] |= few;
-        taken.push(few.then(|| Vec::with_capacity(counts[range] as usize)));
-    }
-    if taken.iter().all(Option::is_none) {
-        return Ok(taken);
-    }
-    values.scan(&mut |part| {
-        for &value in part {
-            let range = ruler.range_of(value);
-            if wanted[range] {
-                ranges.iter().zip(&mut taken).filter(|(of, _)| **of == range).for_each(|(_, taken)| {
-                    if let Some(taken) = taken {
-                        taken.push(value);
-                    }
-                });
-            }
+        if counts[range] as usize <= FEW && places[range] == NOBODY {
+            places[range] = taken.len() as u32;
+            taken.push(Vec::with_capacity(counts[range] as usize));
         }
-    })?;
-    Ok(taken)
+    }
+    if !taken.is_empty() {
+        values.scan(&mut |part| {
+            for &value in part {
+                let place = places[ruler.range_of(value)];
+                if place != NOBODY {
+                    taken[place as usize].push(value);
+                }
+            }
+        })?;
+    }
+    let of = |range: &usize| taken.get(places[*range] as usize).cloned();
+    Ok(ranges.iter().map(of).collect())
 }
 
 /// The number of rank `rank` among those that `ruler` measures: further passes, each a few thousand times finer.

@@ -2,7 +2,7 @@
 
 use pktgen_generator::registry::Named;
 
-use crate::{METRICS, REPORTS};
+use crate::{CHARTS, METRICS, REPORTS};
 
 /// Names of the Rust files in `src/<folder>` but `mod.rs`, sorted.
 fn files(folder: &str) -> Vec<String> {
@@ -25,6 +25,10 @@ fn sorted<'a, T: Named + ?Sized + 'a>(list: impl Iterator<Item = &'a &'a T>) -> 
 fn every_file_is_registered_under_its_name() {
     assert_eq!(sorted(METRICS.iter()), files("metric"));
     assert_eq!(sorted(REPORTS.iter()), files("report"));
+    let helpers = ["keep", "keep_tests", "against_tests", "network_tests", "sawtooth_tests", "states_tests"];
+    let pictures: Vec<String> = files("picture").into_iter().filter(|name| !helpers.contains(&name.as_str())).collect();
+    assert_eq!(sorted(CHARTS.iter()), pictures);
+    assert!(CHARTS.iter().all(|picture| !picture.about().is_empty() && !picture.heading().is_empty()));
     assert!(METRICS.iter().all(|metric| !metric.about().is_empty()));
     assert!(REPORTS.iter().all(|report| !report.about().is_empty() && !report.extension().is_empty()));
 }

@@ -13,13 +13,14 @@ use pktgen_generator::record::{MANIFEST_VERSION, Manifest, ReportPlan, SweepMani
 use pktgen_generator::{Error, Result};
 use serde_json::Value;
 
-use crate::age::Tooth;
 use crate::analyze::{Analysis, Options};
+use crate::chart::without_variant;
 use crate::fates::is_update;
 use crate::line::Line;
 use crate::metric::findings;
+use crate::picture::keep::{self, Depth, Kept};
+use crate::picture::states::{self, WorkerStates};
 use crate::run::read_json;
-use crate::state_chart::{self, WorkerStates};
 use crate::stats::{self, Interval};
 use crate::{baseline, group};
 
@@ -49,8 +50,8 @@ pub struct RunSummary {
     pub cluster_aom_ns: Vec<(u64, f64)>,
     /// Share of received packets that represent at most so many updates.
     pub aggregation_cdf: Vec<(u64, f64)>,
-    /// Sawtooth of the first cluster; kept for the first seed only.
-    pub teeth: Vec<Tooth>,
+    /// What pictures need of its records; of the first seed only.
+    pub kept: Kept,
     /// How far it came; none unless it had a goal.
     pub goal: Option<GoalSummary>,
     /// What tables of it show if nobody chose, if it is a study.
@@ -108,9 +109,15 @@ impl SweepData {
     /// The same with choices.
     pub fn open_with(dir: &Path, options: Options, progress: &mut dyn FnMut(usize, usize)) -> Result<SweepData> {
         let manifest = read_manifest(dir)?;
-        let first_seed = manifest.runs.first().map(|run| run.seed);
+        let first = manifest.runs.first().map(|run| (run.seed, without_variant(&run.labels)));
+        // Of the first setting everything is kept, of others only what is small.
+        let depth = |run: &SweepRun| match &first {
+            Some((seed, _)) if *seed != run.seed => Depth::Values,
+            Some((_, setting)) if *setting == without_variant(&run.labels) => Depth::All,
+            _ => Depth::Curves,
+        };
         let plan = &manifest.report;
-        let job = |run: &SweepRun| summarise(&below(dir, &run.dir), run, plan, options, first_seed == Some(run.seed));
+        let job = |run: &SweepRun| summarise(&below(dir, &run.dir), run, plan, options, depth(run));
         let results = in_parallel(&manifest.runs, &job, progress);
         // A damaged run among many is reported; if there is nothing else, its error is the answer.
         if results.iter().all(Result::is_err) {
@@ -236,7 +243,7 @@ fn summarise(
     planned: &SweepRun,
     plan: &ReportPlan,
     options: Options,
-    keep_teeth: bool,
+    depth: Depth,
 ) -> Result<(RunSummary, Units)> {
     let analysis = Analysis::open(dir, options)?;
     let mut lines = analysis.lines()?;
@@ -267,10 +274,8 @@ fn summarise(
         short: goal.short(),
     });
     summary.study_keys = findings::default_keys(&analysis.manifest);
-    summary.states = state_chart::thinned(&analysis);
-    if keep_teeth {
-        summary.teeth = analysis.resolved.and_then(|resolved| resolved.ages).map(|ages| ages.teeth).unwrap_or_default();
-    }
+    summary.states = states::thinned(&analysis);
+    summary.kept = keep::of(&analysis, dir, depth);
     Ok((summary, units))
 }
 

@@ -102,18 +102,28 @@ fn every_report_says_verdict_validity_values_and_sources() {
 fn the_page_fetches_nothing_and_escapes() {
     let (_dir, sweep) = sweep_of(2);
     let html = REPORTS.iter().find(|report| report.name() == "html").unwrap();
-    let page = html.render(&Model::build(&sweep)).unwrap();
+    let model = Model::build(&sweep);
+    let page = html.render(&model).unwrap();
     if let Some(path) = option_env!("PKTGEN_KEEP_REPORT") {
         std::fs::write(path, &page).unwrap();
     }
     let without_namespace = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
-    for scheme in ["http://", "https://", "url(", "@import", "src=", "href="] {
+    for scheme in ["http://", "https://", "url(", "@import", "src=", "fetch(", "import(", "XMLHttpRequest", "eval("] {
         assert!(!without_namespace.contains(scheme), "{scheme}");
     }
+    assert!(page.matches("href=").count() == page.matches("href=\"#").count(), "only places in the page");
     assert!(page.contains("FIFO &lt;against&gt; Olaf") && !page.contains("<against>"));
-    // Two sawtooths (rates), one CDF (only Olaf aggregates), two bar charts; one line per variant or rate.
-    assert_eq!(page.matches("<figure>").count(), 5);
-    assert_eq!(page.matches("<polyline").count(), 2 * 2 + 2);
+    let count = |picture: &str| model.charts.iter().filter(|chart| chart.picture == picture).count();
+    // Two rates, of the first a second cluster too; only Olaf aggregates.
+    assert_eq!((count("sawtooth"), count("aggregation"), count("clusters"), count("age_cdf")), (3, 1, 2, 4));
+    assert_eq!((count("heat"), count("loss"), count("latency"), count("paper")), (2, 1, 2, 2));
+    assert_eq!(page.matches("<figure").count(), model.charts.len());
+    // One line per variant, or per rate where Olaf aggregates.
+    assert_eq!(page.matches("<polyline").count(), 3 * 2 + 2 + 4 * 2 + 2 * 2);
+    assert_eq!(page.matches("<figure data-zoom=").count(), 3 + 4 + 2);
+    let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
+    assert!(place("id=\"summary\"") < place("id=\"paper\"") && place("id=\"paper\"") < place("id=\"plots\""));
+    assert!(place("id=\"plots\"") < place("id=\"results\""));
     assert!(page.contains("Updates per received packet (CDF), olaf") && !page.contains("(CDF), fifo"));
 }
 

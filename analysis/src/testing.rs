@@ -222,6 +222,7 @@ impl Story {
             Column::new("worker".into(), &sent.worker),
             Column::new("seq".into(), &sent.seq),
             Column::new("attempt".into(), &sent.attempt),
+            Column::new("bytes".into(), vec![256u32; sent.attempt.len()]),
         ]
     }
 

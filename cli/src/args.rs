@@ -442,6 +442,12 @@ pub(crate) struct Report {
     /// Append a line about the runs to this file (JSON lines), once; without RUN, show it
     #[arg(long, value_name = "FILE")]
     pub(crate) history: Option<PathBuf>,
+    /// Also write every plot to a file in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plots: Option<PathBuf>,
+    /// Format of those files; may be given twice [default: both]
+    #[arg(long, value_name = "FORMAT", value_parser = ["svg", "png"], requires = "plots")]
+    pub(crate) plots_format: Vec<String>,
     /// Whose generation time an aggregate has for its Age-of-Model
     #[arg(long, value_name = "MEMBER", default_value = AgeOf::default().name(), value_parser = ages())]
     pub(crate) age: AgeOf,

@@ -77,6 +77,11 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
     ("analysis/src/metric", "METRICS", &[]),
     ("analysis/src/report", "REPORTS", &[]),
     (
+        "analysis/src/picture",
+        "CHARTS",
+        &["against_tests", "keep", "keep_tests", "network_tests", "sawtooth_tests", "states_tests"],
+    ),
+    (
         "analysis/src/verify",
         "PROPERTIES",
         &[

@@ -240,7 +240,9 @@ impl Walk<'_> {
 mod tests {
     use super::*;
 
-    fn walk(bytes: &[u8]) -> (Option<()>, Vec<(Vec<i16>, Option<i64>)>) {
+    type Fields = Vec<(Vec<i16>, Option<i64>)>;
+
+    fn walk(bytes: &[u8]) -> (Option<()>, Fields) {
         let mut seen = Vec::new();
         let end =
             Walk { bytes, at: 0 }.structure(&mut Vec::new(), &mut |path, value| seen.push((path.to_vec(), value)));

@@ -1,18 +1,14 @@
 //! The frames that `pktgen capture --iface` recorded, as packets of a capture.
 
-use std::fs::File;
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int64Type, UInt32Type};
-use arrow::error::ArrowError;
-use arrow::ipc::reader::StreamReader;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pktgen_generator::pcap::{ETHERNET, Packet, Stamp};
 use pktgen_generator::record::Manifest;
-use pktgen_generator::{Error, Result, quiet};
+use pktgen_generator::{Error, Result};
 
+use super::batches::Batches;
 use crate::run::read_json;
 
 /// Names of the stream, the finished one last.
@@ -20,8 +16,7 @@ pub(super) const FILES: [&str; 2] = ["frames.arrows", "frames.parquet"];
 
 /// A run dir of frames that is being read.
 pub(super) struct Frames {
-    path: PathBuf,
-    batches: Box<dyn Iterator<Item = std::result::Result<RecordBatch, ArrowError>>>,
+    batches: Batches,
     batch: Option<RecordBatch>,
     row: usize,
     read: u64,
@@ -35,38 +30,28 @@ impl Frames {
         let manifest: Manifest = read_json(&dir.join("manifest.json"), "a run dir of frames")?;
         let path = FILES.map(|name| dir.join(name)).into_iter().find(|path| path.is_file());
         let path = path.ok_or_else(|| Error::data(dir, format!("it has neither {} nor {}", FILES[0], FILES[1])))?;
-        let file = File::open(&path).map_err(Error::io("open", &path))?;
-        let file_bytes = file.metadata().map_err(Error::io("read", &path))?.len();
-        let parquet = path.ends_with(FILES[1]);
-        let open = || -> std::result::Result<Box<dyn Iterator<Item = _>>, String> {
-            if parquet {
-                let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| e.to_string())?;
-                return Ok(Box::new(builder.build().map_err(|e| e.to_string())?));
-            }
-            Ok(Box::new(StreamReader::try_new(BufReader::new(file), None).map_err(|e| e.to_string())?))
-        };
-        let batches = quiet::attempt(open).unwrap_or_else(|| Err("the decoder gave up".to_owned()));
-        let batches = batches.map_err(|error| Error::data(&path, format!("it is no stream of frames: {error}")))?;
+        let file_bytes = std::fs::metadata(&path).map_err(Error::io("read", &path))?.len();
+        let batches = Batches::open(&path)?;
         let anchor_unix_ns = manifest.anchor_unix_ns;
-        Ok(Frames { path, batches, batch: None, row: 0, read: 0, file_bytes, anchor_unix_ns })
+        Ok(Frames { batches, batch: None, row: 0, read: 0, file_bytes, anchor_unix_ns })
     }
 
     /// The next frame, at the time of the kernel's stamp, where there is one.
     pub(super) fn next(&mut self) -> Result<Option<Packet<'_>>> {
         while self.batch.as_ref().is_none_or(|batch| self.row >= batch.num_rows()) {
-            let batches = &mut self.batches;
-            let next = quiet::attempt(|| batches.next())
-                .unwrap_or_else(|| Some(Err(ArrowError::IpcError("the decoder gave up".to_owned()))));
-            let next = next.transpose().map_err(|error| self.damaged(&error.to_string()))?;
-            let Some(batch) = next else { return Ok(None) };
+            let Some(batch) = self.batches.next()? else { return Ok(None) };
             self.read += batch.get_array_memory_size() as u64;
             (self.batch, self.row) = (Some(batch), 0);
         }
         let row = self.row;
         self.row += 1;
         let anchor_ps = i128::from(self.anchor_unix_ns) * 1000;
-        let missing =
-            || Error::data(&self.path, "a column of t_recv_ps, stamp_ns, len, bytes is missing or of another type");
+        let missing = || {
+            Error::data(
+                self.batches.path(),
+                "a column of t_recv_ps, stamp_ns, len, bytes is missing or of another type",
+            )
+        };
         let Some(batch) = &self.batch else { return Ok(None) };
         let column = |name: &str| batch.column_by_name(name).ok_or_else(missing);
         let t = column("t_recv_ps")?.as_primitive_opt::<Int64Type>().ok_or_else(missing)?;
@@ -81,10 +66,6 @@ impl Frames {
         let len = len.value(row).max(bytes.len() as u32);
         let time = Some(Stamp::from_unix_ps(ps));
         Ok(Some(Packet { section: 0, interface: 0, link_type: ETHERNET, time, len, bytes }))
-    }
-
-    fn damaged(&self, what: &str) -> Error {
-        Error::data(&self.path, format!("damaged behind its last whole batch: {what}"))
     }
 
     pub(super) fn bytes_read(&self) -> u64 {

@@ -6,19 +6,14 @@ use std::path::{Path, PathBuf};
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
-use arrow::error::ArrowError;
-use arrow::ipc::reader::FileReader;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pktgen_generator::wire::sight::{Sight, What};
-use pktgen_generator::{Error, Result, quiet};
+use pktgen_generator::{Error, Result};
 
+use super::batches::Batches;
 use super::meter::{Meter, Totals};
 use super::tables::{INDEX, TableForm, TablesIndex, columns, side_folder};
 use super::{Event, MEMORY, Side, lines};
 use crate::analyze::Measured;
-
-/// Rows of a part that are held at a time.
-const ROWS: usize = 1 << 12;
 
 /// Is it a folder of tables?
 pub fn is_tables(dir: &Path) -> bool {
@@ -52,15 +47,12 @@ pub fn analyze_tables(dir: &Path, forwards: bool) -> Result<Measured> {
 struct Source {
     side: Side,
     cluster: u16,
-    form: TableForm,
     parts: std::vec::IntoIter<PathBuf>,
     open: Option<Batches>,
     rows: Vec<(u64, Event)>,
     at: usize,
     next: Option<(u64, Event)>,
 }
-
-type Batches = (PathBuf, Box<dyn Iterator<Item = std::result::Result<RecordBatch, ArrowError>>>);
 
 impl Source {
     fn find(dir: &Path, index: &TablesIndex) -> Result<Vec<Source>> {
@@ -75,7 +67,6 @@ impl Source {
                 let mut source = Source {
                     side,
                     cluster,
-                    form: index.form,
                     parts: parts(&folder, index.form)?.into_iter(),
                     open: None,
                     rows: Vec::new(),
@@ -97,20 +88,16 @@ impl Source {
                 return Ok(());
             }
             match &mut self.open {
-                Some((path, batches)) => {
-                    let path = path.clone();
-                    let next =
-                        quiet::attempt(|| batches.next()).ok_or_else(|| damaged(&path, "the decoder gave up"))?;
-                    match next.transpose().map_err(|error| damaged(&path, &error.to_string()))? {
-                        Some(batch) => {
-                            self.rows = self.read(&path, &batch)?;
-                            self.at = 0;
-                        }
-                        None => self.open = None,
+                Some(batches) => match batches.next()? {
+                    Some(batch) => {
+                        let path = batches.path().to_owned();
+                        self.rows = self.read(&path, &batch)?;
+                        self.at = 0;
                     }
-                }
+                    None => self.open = None,
+                },
                 None => match self.parts.next() {
-                    Some(path) => self.open = Some((path.clone(), batches(&path, self.form)?)),
+                    Some(path) => self.open = Some(Batches::open(&path)?),
                     None => {
                         self.next = None;
                         return Ok(());
@@ -154,24 +141,6 @@ impl Source {
 
 fn damaged(path: &Path, what: &str) -> Error {
     Error::data(path, format!("it is not a whole table of updates: {what}"))
-}
-
-fn batches(
-    path: &Path,
-    form: TableForm,
-) -> Result<Box<dyn Iterator<Item = std::result::Result<RecordBatch, ArrowError>>>> {
-    let file = fs::File::open(path).map_err(Error::io("open", path))?;
-    let wrong = |error: String| damaged(path, &error);
-    let open = || -> std::result::Result<Box<dyn Iterator<Item = _>>, String> {
-        match form {
-            TableForm::Parquet => {
-                let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| e.to_string())?;
-                Ok(Box::new(builder.with_batch_size(ROWS).build().map_err(|e| e.to_string())?))
-            }
-            TableForm::Arrow => Ok(Box::new(FileReader::try_new(file, None).map_err(|e| e.to_string())?)),
-        }
-    };
-    quiet::attempt(open).unwrap_or_else(|| Err("the decoder gave up".to_owned())).map_err(wrong)
 }
 
 /// The folders in `dir`, sorted; none if there is no `dir`.

@@ -26,6 +26,7 @@ fn run(at: &str, seed: u64, scalars: &[(&str, f64)]) -> RunSummary {
 
 fn side(name: &str, runs: Vec<RunSummary>) -> Side {
     let manifest = SweepManifest {
+        shard: None,
         version: MANIFEST_VERSION,
         experiment: "x".to_owned(),
         about: String::new(),

@@ -42,7 +42,7 @@ impl Metric for Latency {
     }
 }
 
-fn host_latency_ps(resolved: &Resolved) -> Vec<i64> {
+pub(crate) fn host_latency_ps(resolved: &Resolved) -> Vec<i64> {
     let (sent, received) = (&resolved.records.sent, &resolved.records.received);
     let rows = resolved.fates.received_packet.iter().enumerate();
     rows.filter(|(row, packet)| **packet != NOWHERE && is_update(received.cluster[*row]))

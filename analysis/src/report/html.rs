@@ -6,6 +6,7 @@ use pktgen_generator::Result;
 use pktgen_generator::registry::Named;
 
 use super::Report;
+use crate::CHARTS;
 use crate::model::{Cell, Heading, Model, RunNote};
 use crate::plot::{escape, figure};
 
@@ -29,34 +30,111 @@ impl Report for Html {
 
     fn render(&self, model: &Model) -> Result<String> {
         let title = escape(&model.title);
-        let mut out = String::with_capacity(64 * 1024);
+        let sections = sections(model);
+        let mut out = String::with_capacity(256 * 1024);
         let _ = write!(
             out,
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
-             <style>\n{}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n",
+             <style>\n{}</style>\n</head>\n<body>\n<nav class=\"toc\" aria-label=\"Contents\"><ul>",
             include_str!("../style.css")
         );
+        for (id, name, _) in &sections {
+            let _ = write!(out, "<li><a href=\"#{id}\">{name}</a></li>");
+        }
+        let _ = writeln!(out, "</ul></nav>\n<main>\n<h1>{title}</h1>");
         if !model.about.is_empty() {
             let _ = writeln!(out, "<p class=\"about\">{}</p>", escape(&model.about));
         }
-        verdict(model, &mut out);
-        list("Mistakes in the experiment's [report] and [paper]", &model.warnings, &mut out);
-        notes("Invalid runs", &model.invalid, &mut out);
-        out.push_str("<h2>Results</h2>\n<p>Median over the seeds with its 95&nbsp;% bootstrap interval; published values below ours.</p>\n");
-        table(model, &mut out);
-        list("Published values outside our intervals", &model.disagreements, &mut out);
-        list("Fitted parameters", &model.fitted, &mut out);
-        list("Notes", &model.notes, &mut out);
-        if !model.charts.is_empty() {
-            out.push_str("<h2>Plots</h2>\n");
-            model.charts.iter().for_each(|chart| out.push_str(&figure(chart)));
+        for (id, name, text) in &sections {
+            // The verdict needs no heading to be seen, only to be heard.
+            let heading = if *id == "summary" { String::new() } else { format!("<h2>{name}</h2>\n") };
+            let _ = writeln!(out, "<section id=\"{id}\" aria-label=\"{name}\">\n{heading}{text}</section>");
         }
-        notes("Remarks of runs", &model.remarks, &mut out);
-        out.push_str("</main>\n</body>\n</html>\n");
+        let _ = writeln!(out, "</main>\n<script>\n{}</script>\n</body>\n</html>", include_str!("../zoom.js"));
         Ok(out)
     }
+}
+
+/// Id, name and content of each section that has something to say, in the reader's order.
+fn sections(model: &Model) -> Vec<(&'static str, &'static str, String)> {
+    let mut budget = CHARTS_BYTES;
+    let paper = format!("{}{}", bullets(&model.disagreements), charts(model, true, &mut budget));
+    let mut results = String::from(
+        "<p>Median over the seeds with its 95&nbsp;% bootstrap interval; published values below ours.</p>\n",
+    );
+    table(model, &mut results);
+    let all = vec![
+        ("summary", "Summary", summary(model)),
+        ("mistakes", "Mistakes in the experiment's [report] and [paper]", bullets(&model.warnings)),
+        ("invalid", "Invalid runs", notes(&model.invalid)),
+        ("paper", "Paper beside ours", paper),
+        ("plots", "Plots", charts(model, false, &mut budget)),
+        ("results", "Results", results),
+        ("fitted", "Fitted parameters", bullets(&model.fitted)),
+        ("notes", "Notes", bullets(&model.notes)),
+        ("remarks", "Remarks of runs", notes(&model.remarks)),
+    ];
+    all.into_iter().filter(|(_, _, text)| !text.is_empty()).collect()
+}
+
+/// Most bytes of charts in a page: what is beyond is left out, and the page says so.
+const CHARTS_BYTES: usize = 4_000_000;
+
+/// The charts of the paper's values, or all others under the headings of their pictures.
+fn charts(model: &Model, paper: bool, budget: &mut usize) -> String {
+    let (mut out, mut left_out) = (String::new(), 0);
+    for picture in CHARTS.iter().filter(|picture| (picture.name() == "paper") == paper) {
+        let own = || model.charts.iter().filter(|chart| chart.picture == picture.name());
+        let mut draw = |folded: bool| {
+            let mut all = String::new();
+            for figure in own().filter(|chart| chart.folded == folded).map(figure) {
+                match budget.checked_sub(figure.len()) {
+                    Some(rest) => {
+                        *budget = rest;
+                        all.push_str(&figure);
+                    }
+                    None => left_out += 1,
+                }
+            }
+            all
+        };
+        let (open, folded) = (draw(false), draw(true));
+        if open.is_empty() && folded.is_empty() {
+            continue;
+        }
+        if !paper {
+            let _ = writeln!(out, "<h3>{}</h3>", picture.heading());
+        }
+        let _ = writeln!(out, "<div class=\"charts\">\n{open}</div>");
+        if !folded.is_empty() {
+            let count = own().filter(|chart| chart.folded).count();
+            let _ = writeln!(
+                out,
+                "<details><summary>{count} more</summary>\n<div class=\"charts\">\n{folded}</div></details>"
+            );
+        }
+    }
+    if left_out > 0 {
+        let _ = writeln!(
+            out,
+            "<p class=\"note\">{left_out} charts are left out, so that the page stays small; \
+             <code>pktgen report RUN --plots DIR</code> writes all of them as files.</p>"
+        );
+    }
+    out
+}
+
+/// The verdict, and how much it rests on.
+fn summary(model: &Model) -> String {
+    let mut out = String::new();
+    verdict(model, &mut out);
+    let runs: usize = model.rows.iter().map(|row| row.runs).sum();
+    let counted = |n: usize, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
+    let (runs, points) = (counted(runs, "run"), counted(model.rows.len(), "point"));
+    let _ = writeln!(out, "<p class=\"note\">{runs} at {points}; {}.</p>", counted(model.charts.len(), "chart"));
+    out
 }
 
 fn verdict(model: &Model, out: &mut String) {
@@ -65,11 +143,11 @@ fn verdict(model: &Model, out: &mut String) {
         (true, true) => "worse",
         (true, false) => "fine",
     };
-    let _ = writeln!(out, "<section class=\"verdict {class}\" aria-label=\"Verdict\">");
+    let _ = writeln!(out, "<div class=\"verdict {class}\">");
     for line in &model.verdict.lines {
         let _ = writeln!(out, "<p>{}</p>", escape(line));
     }
-    out.push_str("</section>\n");
+    out.push_str("</div>\n");
 }
 
 fn table(model: &Model, out: &mut String) {
@@ -118,17 +196,15 @@ fn show(cell: &Cell, column: &Heading, out: &mut String) {
     out.push_str("</td>");
 }
 
-fn list(title: &str, lines: &[String], out: &mut String) {
-    if !lines.is_empty() {
-        let _ = writeln!(out, "<h2>{title}</h2>\n<ul>");
-        for line in lines {
-            let _ = writeln!(out, "<li>{}</li>", escape(line));
-        }
-        out.push_str("</ul>\n");
+fn bullets(lines: &[String]) -> String {
+    if lines.is_empty() {
+        return String::new();
     }
+    let items: String = lines.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
+    format!("<ul>\n{items}</ul>\n")
 }
 
-fn notes(title: &str, notes: &[RunNote], out: &mut String) {
+fn notes(notes: &[RunNote]) -> String {
     let lines: Vec<String> = notes.iter().map(|note| format!("{}: {}", note.run, note.reasons.join("; "))).collect();
-    list(title, &lines, out);
+    bullets(&lines)
 }

@@ -31,6 +31,7 @@ fn registries() -> Vec<(&'static str, Entries)> {
         ("checks", entries(doctor::CHECKS)),
         ("metrics", entries(pktgen_analysis::METRICS)),
         ("reports", entries(pktgen_analysis::REPORTS)),
+        ("charts", entries(pktgen_analysis::CHARTS)),
         ("placers", entries(pktgen_analysis::placement::PLACERS)),
         ("properties", entries(pktgen_analysis::verify::PROPERTIES)),
     ]

@@ -13,6 +13,7 @@ mod list;
 mod merge;
 mod part;
 mod place;
+mod plots;
 mod replay;
 mod report;
 mod shard;

@@ -7,6 +7,7 @@ use pktgen_analysis::report::Report as Format;
 use pktgen_analysis::{Model, Options, REPORTS, SweepData, summary};
 use pktgen_generator::{Error, Result};
 
+use super::plots::Plots;
 use crate::args::{History, Report};
 use crate::commands::{compare, history};
 use crate::ui::Ui;
@@ -17,6 +18,10 @@ pub(super) fn run(args: Report, ui: &Ui) -> Result<u8> {
         return Ok(0);
     }
     let options = Options { age_of: args.age };
+    let plots = Plots::of(args.plots.clone(), &args.plots_format)?;
+    if plots.is_some() && (args.runs.len() != 1 || args.baseline.is_some()) {
+        return Err(Error::config("--plots is for the report of one RUN"));
+    }
     match (args.runs.as_slice(), &args.baseline, &args.history) {
         ([], None, Some(file)) => {
             let file = file.clone();
@@ -26,13 +31,13 @@ pub(super) fn run(args: Report, ui: &Ui) -> Result<u8> {
         ([_], None, _) if args.rules.is_some() => {
             Err(Error::config("--rules is for comparisons: give --baseline OLD, or several RUNs"))
         }
-        ([run], None, None) => report(run, &args.out, options, ui),
+        ([run], None, None) => report_with(run, &args.out, plots.as_ref(), options, ui),
         ([run], None, Some(file)) => {
             // An extension that nobody can write is told before the work.
             args.out.iter().try_for_each(|path| by_extension(path).map(drop))?;
             let data = analysed(run, options, ui)?;
             remember(run, &data, file, ui)?;
-            written(&data, run, &args.out, ui)
+            written(&data, run, &args.out, plots.as_ref(), ui)
         }
         _ => compare::run(&args, options, ui),
     }
@@ -41,9 +46,14 @@ pub(super) fn run(args: Report, ui: &Ui) -> Result<u8> {
 /// Reports on the runs in `dir`: writes `out`, or one file of each format beside the runs, and prints the
 /// verdict and the table. The result is the exit code: 1 if a run is invalid or the verdict is worse.
 pub(super) fn report(dir: &Path, out: &[PathBuf], options: Options, ui: &Ui) -> Result<u8> {
+    report_with(dir, out, None, options, ui)
+}
+
+/// The same, with plots as files if they are wanted.
+fn report_with(dir: &Path, out: &[PathBuf], plots: Option<&Plots>, options: Options, ui: &Ui) -> Result<u8> {
     // An extension that nobody can write is told before the work.
     out.iter().try_for_each(|path| by_extension(path).map(drop))?;
-    written(&analysed(dir, options, ui)?, dir, out, ui)
+    written(&analysed(dir, options, ui)?, dir, out, plots, ui)
 }
 
 /// Reads and analyses the runs in `dir`.
@@ -70,13 +80,16 @@ pub(super) fn remember(dir: &Path, data: &SweepData, file: &Path, ui: &Ui) -> Re
     Ok(())
 }
 
-fn written(data: &SweepData, dir: &Path, out: &[PathBuf], ui: &Ui) -> Result<u8> {
+fn written(data: &SweepData, dir: &Path, out: &[PathBuf], plots: Option<&Plots>, ui: &Ui) -> Result<u8> {
     let chosen = out.iter().map(|path| Ok((by_extension(path)?, path.clone()))).collect::<Result<Vec<_>>>()?;
     let model = Model::build(data);
     let beside = |format: &&'static dyn Format| (*format, dir.join(format!("report.{}", format.extension())));
     let files = if chosen.is_empty() { REPORTS.iter().map(beside).collect() } else { chosen };
     for (format, path) in &files {
         write(*format, &model, path)?;
+    }
+    if let Some(plots) = plots {
+        plots.write(&model, ui)?;
     }
     if ui.json() {
         let json = REPORTS.iter().find(|r| r.extension() == "json");

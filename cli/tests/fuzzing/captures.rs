@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use pktgen_analysis::capture::{CapturePlan, analyze_captures};
 use pktgen_generator::pcap::{Form, Precision, Reader, Writer, WriterOptions};
 use pktgen_generator::wire::FORMATS;
 use pktgen_generator::wire::frame::{Datagram, HEAD, SERVER_IP, Template, worker_ip};
@@ -44,6 +45,10 @@ pub fn attempt(samples: &Samples, random: &mut Random) {
 
 /// Every entry point for captures.
 fn read(path: &Path) {
+    let plan = CapturePlan::new(vec![path.to_owned()], vec![path.to_owned()]);
+    if let Ok(measured) = analyze_captures(&plan, &mut |_, _| ()) {
+        assert!(!measured.lines.is_empty());
+    }
     let Ok(mut reader) = Reader::open(path) else { return };
     while let Ok(Some(packet)) = reader.next() {
         let time = packet.time.map(|stamp| (stamp.unix_ns(), stamp.since(0)));

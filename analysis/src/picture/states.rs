@@ -1,8 +1,11 @@
 //! Pictures of workers under transmission control (OLAF §5): how likely they send, what they have heard of the
 //! queue, and what they withheld.
 //!
-//! Called by [`crate::sweep`], which keeps of each run what a picture needs, and by [`crate::chart`].
+//! [`crate::sweep`] keeps of each run what a picture needs.
 
+use pktgen_generator::registry::Named;
+
+use super::Picture;
 use crate::analyze::Analysis;
 use crate::chart::{CHARTS_MAX, Chart, Kind, Series, at};
 use crate::fates::is_update;
@@ -125,8 +128,31 @@ fn window(workers: &[WorkerStates]) -> Option<(i64, i64)> {
     Some((from, to))
 }
 
+/// See the module.
+pub(super) struct States;
+
+impl Named for States {
+    fn name(&self) -> &'static str {
+        "states"
+    }
+
+    fn about(&self) -> &'static str {
+        "workers under transmission control: probability of sending, congestion as they heard of it"
+    }
+}
+
+impl Picture for States {
+    fn heading(&self) -> &'static str {
+        "Workers under transmission control"
+    }
+
+    fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
+        all(sweep)
+    }
+}
+
 /// Two pictures for the first run of each point that recorded its states.
-pub(crate) fn all(sweep: &SweepData) -> Vec<Chart> {
+fn all(sweep: &SweepData) -> Vec<Chart> {
     let first = |runs: &[usize]| runs.iter().map(|run| &sweep.runs[*run]).find(|run| !run.states.is_empty());
     let runs = sweep.points.iter().filter_map(|point| first(&point.runs)).take(CHARTS_MAX);
     runs.flat_map(|run| {
@@ -144,8 +170,8 @@ pub(crate) fn all(sweep: &SweepData) -> Vec<Chart> {
             title,
             x: ("time in the run".to_owned(), "ns"),
             y: (y.to_owned(), ""),
-            categories: Vec::new(),
             series,
+            ..Default::default()
         };
         [
             chart(format!("Probability of sending{at}; crosses were withheld"), "P_s", series(&decided)),
@@ -183,5 +209,5 @@ fn steps(heard: &[(i64, f64)]) -> Points {
 }
 
 #[cfg(test)]
-#[path = "state_chart_tests.rs"]
+#[path = "states_tests.rs"]
 mod tests;

@@ -1,14 +1,16 @@
 //! Metrics against an axis of a sweep: ages of groups, speedup, times of synchronous training, and what studies found.
 //!
-//! Called by [`crate::chart`]. An axis whose labels are numbers or quantities is drawn to scale; of lists that
+//! An axis whose labels are numbers or quantities is drawn to scale; of lists that
 //! differ in one entry that entry is. What has no numbers becomes bars, one group of them per label.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use pktgen_generator::registry::Named;
 use pktgen_generator::units::{Rate, Size, Span};
 use serde_json::Value;
 
+use super::Picture;
 use crate::baseline::{ITERATION_SPEEDUP, SPEEDUP, TARGET_SPEEDUP};
 use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series, Span as Whisker, at};
 use crate::human;
@@ -115,9 +117,32 @@ struct Axis {
     categories: Vec<String>,
 }
 
+/// See the module.
+pub(super) struct Against;
+
+impl Named for Against {
+    fn name(&self) -> &'static str {
+        "against"
+    }
+
+    fn about(&self) -> &'static str {
+        "metrics against an axis of the sweep: groups' ages, speedup, times of training, findings of studies"
+    }
+}
+
+impl Picture for Against {
+    fn heading(&self) -> &'static str {
+        "Against the axes of the sweep"
+    }
+
+    fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
+        all(sweep)
+    }
+}
+
 /// All pictures of this kind: if the report has groups, their ages; if it asks for it, speedup; of synchronous training
 /// what its table has.
-pub(crate) fn all(sweep: &SweepData) -> Vec<Chart> {
+fn all(sweep: &SweepData) -> Vec<Chart> {
     let plan = &sweep.manifest.report;
     let mut wanted = Vec::new();
     if !plan.groups.is_empty() {
@@ -255,6 +280,7 @@ fn draw(series: Vec<Series>, axis: &Axis, wanted: &Wanted, at: &str, more: &str)
         y: (wanted.y.0.clone().into_owned(), wanted.y.1),
         categories: axis.categories.clone(),
         series,
+        ..Default::default()
     })
 }
 
@@ -339,5 +365,5 @@ fn quantity(text: &str) -> Option<(f64, &'static str)> {
 }
 
 #[cfg(test)]
-#[path = "curve_tests.rs"]
+#[path = "against_tests.rs"]
 mod tests;

@@ -1,0 +1,61 @@
+//! Tables of any form, one batch after the other: Parquet, Arrow files and Arrow streams. Damage is an error, whatever the
+//! decoder makes of it.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use arrow::array::RecordBatch;
+use arrow::error::ArrowError;
+use arrow::ipc::reader::{FileReader, StreamReader};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use pktgen_generator::{Error, Result, footer, quiet};
+
+/// Rows that are held at a time.
+const ROWS: usize = 1 << 12;
+
+type Decoder = Box<dyn Iterator<Item = std::result::Result<RecordBatch, ArrowError>>>;
+
+/// A table that is being read.
+pub(super) struct Batches {
+    path: PathBuf,
+    decoder: Decoder,
+}
+
+impl Batches {
+    /// Opens a table, whose form its name's ending says.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(Error::io("open", path))?;
+        let form = path.extension().unwrap_or_default();
+        if form == "parquet" {
+            footer::check(&file, path, footer::OUR_ROWS)?;
+        }
+        let open = || -> std::result::Result<Decoder, String> {
+            if form == "parquet" {
+                let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| e.to_string())?;
+                Ok(Box::new(builder.with_batch_size(ROWS).build().map_err(|e| e.to_string())?))
+            } else if form == "arrow" {
+                Ok(Box::new(FileReader::try_new(file, None).map_err(|e| e.to_string())?))
+            } else {
+                Ok(Box::new(StreamReader::try_new(BufReader::new(file), None).map_err(|e| e.to_string())?))
+            }
+        };
+        let decoder = quiet::attempt(open).unwrap_or_else(|| Err("the decoder gave up".to_owned()));
+        let decoder = decoder.map_err(|error| Error::data(path, format!("it is no whole table: {error}")))?;
+        Ok(Batches { path: path.to_owned(), decoder })
+    }
+
+    /// The file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The next batch; none at the end.
+    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let decoder = &mut self.decoder;
+        let gave_up = || Some(Err(ArrowError::IpcError("the decoder gave up".to_owned())));
+        let next = quiet::attempt(|| decoder.next()).unwrap_or_else(gave_up);
+        next.transpose()
+            .map_err(|error| Error::data(&self.path, format!("damaged behind its last whole batch: {error}")))
+    }
+}

@@ -1,0 +1,102 @@
+//! Tests of [`super`]: where things are drawn, and that names stay text.
+
+use super::*;
+use crate::chart::{Cable, Network, Place, Series};
+
+fn bars(names: Vec<String>) -> Chart {
+    let points = (0..names.len()).map(|i| (i as f64, 1.0)).collect();
+    let series = vec![Series { points, ..Default::default() }];
+    Chart { kind: Kind::Bars, categories: names, series, ..Default::default() }
+}
+
+fn lines() -> Chart {
+    let series = Series { name: "<a&b>".to_owned(), points: vec![(0.0, 0.0), (10.0, 2.0)], ..Default::default() };
+    Chart {
+        title: "t<script>".to_owned(),
+        x: ("x".to_owned(), ""),
+        y: ("y".to_owned(), "share"),
+        series: vec![series.clone(), series],
+        ..Default::default()
+    }
+}
+
+#[test]
+fn names_of_categories_never_overlap() {
+    let shown = |chart: Chart| Frame::around(&chart).fitting(&chart.categories).len();
+    assert_eq!(shown(bars((0..9).map(|i| i.to_string()).collect())), 9);
+    assert_eq!(shown(bars((0..30).map(|i| format!("Olaf_TC at {i} kbit/s")).collect())), 3);
+}
+
+#[test]
+fn figures_escape_names_and_place_points() {
+    let chart = lines();
+    for text in [figure(&chart), standalone(&chart)] {
+        assert!(text.contains("&lt;a&amp;b&gt;") && !text.contains("<a&b>") && !text.contains("<script>"));
+        // From the lower left to the upper right corner of the frame.
+        assert!(text.contains("points=\"70.0,250.0 496.0,12.0\""), "{text}");
+    }
+    assert!(figure(&Chart { series: vec![], ..chart }).contains("<svg"));
+}
+
+#[test]
+fn a_zoomed_line_goes_on_beyond_its_view() {
+    let chart = Chart { zoom: Some((0.0, 5.0)), ..lines() };
+    let text = figure(&chart);
+    // The view is 426 by 238; its second half is to the right of it. Shares keep their range.
+    assert!(text.contains("viewBox=\"0 0 426 238\""), "{text}");
+    assert!(text.contains("data-zoom=\"0 10 0 5 "), "{text}");
+    assert!(text.contains("852.0,"), "{text}");
+    assert!(text.contains("data-do=\"in\"") && text.contains("class=\"tools\" hidden"));
+    assert!(!figure(&lines()).contains("data-do"));
+}
+
+#[test]
+fn rows_are_placed_one_below_the_other() {
+    let points = |values: [f64; 2]| values.into_iter().enumerate().map(|(row, value)| (row as f64, value)).collect();
+    let series = [[0.25, 0.5], [0.25, 0.0]].map(|values| Series { points: points(values), ..Default::default() });
+    let chart = Chart {
+        kind: Kind::Stack,
+        x: ("share".to_owned(), "share"),
+        categories: vec!["<first>".to_owned(), "second".to_owned()],
+        series: series.to_vec(),
+        ..Default::default()
+    };
+    let text = figure(&chart);
+    // 486 wide for 50 %: the second part of the first row begins where the first ended.
+    assert!(text.contains("class=\"bar part s0\" x=\"12.0\" y=\"21.0\" width=\"243.0\""), "{text}");
+    assert!(text.contains("class=\"bar part s1\" x=\"255.0\" y=\"21.0\" width=\"243.0\""), "{text}");
+    assert!(text.contains("class=\"bar part s0\" x=\"12.0\" y=\"63.0\" width=\"486.0\""), "{text}");
+    assert_eq!(text.matches("<rect class=\"bar part").count(), 3, "nothing is drawn of nothing");
+    assert!(text.contains("&lt;first&gt;") && text.contains(">50.0 %</text>"));
+}
+
+#[test]
+fn cells_and_dots_are_drawn_for_every_value() {
+    let series = vec![Series { name: "r".to_owned(), points: vec![(0.0, 1.0), (1.0, 9.0)], ..Default::default() }; 2];
+    let heat =
+        Chart { kind: Kind::Heat, categories: vec!["0".to_owned(), "1".to_owned()], series, ..Default::default() };
+    let text = figure(&heat);
+    assert_eq!(text.matches("class=\"cell\"").count(), 4);
+    assert!(text.contains("fill=\"rgb(0,34,78)\"") && text.contains("fill=\"rgb(254,232,56)\""));
+    let dots = Chart { kind: Kind::Dots, categories: vec!["a".to_owned(), "b".to_owned()], ..heat };
+    assert_eq!(figure(&dots).matches("<title>a: r").count(), 2);
+}
+
+#[test]
+fn a_network_stands_in_rows_below_its_server() {
+    let place = |name: &str, role| Place { name: name.to_owned(), label: name.to_owned(), role };
+    let nodes = vec![place("s1", "aggregator"), place("ps", "server"), place("w&0", "host")];
+    let cable = |from, to, up| Cable { from, to, up, down: None, up_bytes: up };
+    let network = Network { nodes, cables: vec![cable(0, 1, Some(0.5)), cable(2, 0, None)] };
+    let chart = Chart { kind: Kind::Network, network: Some(network), ..Default::default() };
+    let text = figure(&chart);
+    let y = |class: &str| {
+        let from = text.find(&format!("class=\"node {class}\"")).unwrap();
+        let y = text[from..].split("y=\"").nth(1).unwrap();
+        y[..y.find('"').unwrap()].parse::<f64>().unwrap()
+    };
+    assert!(y("server") < y("aggregator") && y("aggregator") < y("host"));
+    assert!(text.contains(">50.0 %</text>") && text.contains("w&amp;0"));
+    assert_eq!(text.matches("class=\"cable\"").count(), 2);
+    assert!(figure(&Chart { network: None, ..chart }).contains("<svg"));
+}

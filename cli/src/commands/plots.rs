@@ -1,0 +1,46 @@
+//! `pktgen report --plots`: every chart of a report as a file.
+
+use std::fs;
+use std::path::PathBuf;
+
+use pktgen_analysis::Model;
+use pktgen_analysis::plot::png::Painter;
+use pktgen_analysis::plot::{file_name, standalone};
+use pktgen_generator::{Error, Result};
+
+use crate::ui::Ui;
+
+/// Where plots go, and as what.
+pub(super) struct Plots {
+    dir: PathBuf,
+    svg: bool,
+    /// Draws PNG pictures, if they are wanted.
+    painter: Option<Painter>,
+}
+
+impl Plots {
+    /// A host that cannot draw PNG pictures is told before the work.
+    pub(super) fn of(dir: Option<PathBuf>, formats: &[String]) -> Result<Option<Plots>> {
+        let Some(dir) = dir else { return Ok(None) };
+        let wants = |format: &str| formats.is_empty() || formats.iter().any(|other| other == format);
+        let painter = wants("png").then(Painter::new).transpose()?;
+        Ok(Some(Plots { dir, svg: wants("svg"), painter }))
+    }
+
+    pub(super) fn write(&self, model: &Model, ui: &Ui) -> Result<()> {
+        fs::create_dir_all(&self.dir).map_err(Error::io("create the folder", &self.dir))?;
+        for (number, chart) in model.charts.iter().enumerate() {
+            let name = file_name(number + 1, chart);
+            if self.svg {
+                let path = self.dir.join(format!("{name}.svg"));
+                fs::write(&path, standalone(chart)).map_err(Error::io("write plot", &path))?;
+            }
+            if let Some(painter) = &self.painter {
+                let path = self.dir.join(format!("{name}.png"));
+                fs::write(&path, painter.paint(chart)?).map_err(Error::io("write plot", &path))?;
+            }
+        }
+        ui.note(&format!("plots: {} in {}", model.charts.len(), self.dir.display()));
+        Ok(())
+    }
+}
