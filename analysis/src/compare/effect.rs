@@ -22,7 +22,7 @@ const ROUNDING: f64 = 1e-12;
 
 /// Resamples for so many judgements at once: enough for several beyond the smallest level that one may be judged at.
 pub(crate) fn resamples(judgements: usize) -> usize {
-    (100 * judgements).clamp(9_999, 99_999)
+    (80 * judgements).clamp(9_999, 99_999)
 }
 
 /// How pairs are compared.
@@ -86,7 +86,7 @@ pub(crate) struct Sample {
     pub(crate) mean: f64,
     /// Their standard deviation; 0 if they are the same but for rounding.
     pub(crate) deviation: f64,
-    /// Sorted: how many standard errors the means of resamples are from ours. Empty if there are too few to resample.
+    /// How many standard errors the means of resamples are from ours. Empty if there are too few to resample.
     studentised: Vec<f64>,
 }
 
@@ -134,7 +134,7 @@ impl Sample {
             return if self.mean > x { 0.0 } else { 1.0 };
         }
         let t = (self.mean - x) / self.error();
-        let beyond = self.studentised.len() - self.studentised.partition_point(|one| *one < t);
+        let beyond = self.studentised.iter().filter(|one| **one >= t).count();
         student::tail(t, self.freedom()).max(self.share(beyond))
     }
 
@@ -144,7 +144,7 @@ impl Sample {
             return if self.mean < x { 0.0 } else { 1.0 };
         }
         let t = (self.mean - x) / self.error();
-        let beyond = self.studentised.partition_point(|one| *one <= t);
+        let beyond = self.studentised.iter().filter(|one| **one <= t).count();
         student::tail(-t, self.freedom()).max(self.share(beyond))
     }
 
@@ -164,10 +164,9 @@ impl Sample {
         if all > 0 {
             let k = (alpha / 2.0 * (all + 1) as f64) as usize;
             // Fewer resamples than the level asks for: it is not known where the end is.
-            let ends = if k == 0 {
-                (f64::NEG_INFINITY, f64::INFINITY)
-            } else {
-                (self.studentised[k - 1], self.studentised[all - k])
+            let ends = match k {
+                0 => (f64::NEG_INFINITY, f64::INFINITY),
+                _ => (nth(&self.studentised, k - 1), nth(&self.studentised, all - k)),
             };
             (low, high) = (low.min(ends.0), high.max(ends.1));
         }
@@ -200,6 +199,12 @@ impl Sample {
     }
 }
 
+/// The value that would be at `rank` if the values were sorted; finding it is much less work than sorting them.
+fn nth(values: &[f64], rank: usize) -> f64 {
+    let mut values = values.to_vec();
+    *values.select_nth_unstable_by(rank, f64::total_cmp).1
+}
+
 /// Mean and standard deviation.
 fn moments(values: impl Iterator<Item = f64> + Clone, n: usize) -> (f64, f64) {
     let n = n as f64;
@@ -218,7 +223,6 @@ fn studentised(values: &[f64], mean: f64, least: f64, resamples: usize) -> Vec<f
         let (its_mean, deviation) = moments(drawn.iter().copied(), n);
         all.push((its_mean - mean) / (deviation.max(least) / (n as f64).sqrt()));
     }
-    all.sort_unstable_by(f64::total_cmp);
     all
 }
 

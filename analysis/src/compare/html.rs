@@ -16,15 +16,16 @@ const STYLE: &str = "\
 .dot { fill: var(--text); } .dot.worse { fill: var(--worse); } .dot.better { fill: var(--fine); }
 .whisker.worse { stroke: var(--worse); } .whisker.better { stroke: var(--fine); }
 .worse-text { color: var(--worse); font-weight: 600; } .better-text { color: var(--fine); font-weight: 600; }
-pre { overflow-x: auto; }
+.verdict.worse p:first-child { color: var(--worse); }
+.verdict.open { border-color: var(--soft); } .verdict.open p:first-child { color: var(--soft); }
 ";
 const WIDTH: f64 = 720.0;
 /// Where names of points end and the plot begins.
-const LEFT: f64 = 250.0;
-const RIGHT: f64 = 20.0;
+const LEFT: f64 = 270.0;
+const RIGHT: f64 = 50.0;
 const ROW: f64 = 24.0;
 /// Longest name of a point, in letters.
-const NAME_MAX: usize = 36;
+const NAME_MAX: usize = 34;
 
 /// A page with this title and body, style inside.
 pub(super) fn framed(title: &str, body: &str) -> String {
@@ -44,6 +45,7 @@ pub(super) fn page(comparison: &Comparison) -> String {
     let class = match (comparison.valid, comparison.outcome) {
         (false, _) => "invalid",
         (true, Some(Outcome::Worse)) => "worse",
+        (true, Some(Outcome::CannotTell) | None) => "open",
         _ => "fine",
     };
     // Writing to a String cannot fail.
@@ -136,8 +138,7 @@ fn range(rows: &[&Judgement]) -> (f64, f64) {
     ends.retain(|end: &f64| end.is_finite());
     let least = ends.iter().copied().fold(f64::INFINITY, f64::min);
     let most = ends.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let margin = if most > least { 0.04 * (most - least) } else { 1.0 };
-    (least - margin, most + margin)
+    if most > least { (least, most) } else { (least - 1.0, most + 1.0) }
 }
 
 fn forest(rows: &[&Judgement]) -> String {
@@ -163,7 +164,7 @@ fn forest(rows: &[&Judgement]) -> String {
         let name: String = describe(&one.labels).chars().take(NAME_MAX).collect();
         let name = escape(&name);
         let _ =
-            writeln!(out, "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>", LEFT - 10.0, middle + 4.0);
+            writeln!(out, "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>", LEFT - 40.0, middle + 4.0);
         let Some(effect) = &one.effect else { continue };
         let class = one.outcome.name().replace(' ', "-");
         let (lo, hi, at) = (x(effect.lo), x(effect.hi), x(effect.value));
@@ -178,9 +179,16 @@ fn forest(rows: &[&Judgement]) -> String {
     }
     let zero = x(0.0);
     let _ = writeln!(out, "<line class=\"axis\" x1=\"{zero:.1}\" y1=\"6\" x2=\"{zero:.1}\" y2=\"{bottom:.1}\"/>");
-    for value in [least + (most - least) * 0.04, 0.0, most - (most - least) * 0.04] {
-        let (at, text) = (x(value), escape(&first.amount(value)));
-        let _ = writeln!(out, "<text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>", bottom + 18.0);
+    // Labels side by side must not run into each other.
+    let apart = |value: f64| (x(value) - zero).abs() > 70.0;
+    for value in [least, most].into_iter().filter(|end| apart(*end)).chain([0.0]) {
+        let text = if value == 0.0 { "0".to_owned() } else { escape(&first.amount(value)) };
+        let _ = writeln!(
+            out,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>",
+            x(value),
+            bottom + 18.0
+        );
     }
     out.push_str("</svg>\n</figure>\n");
     out

@@ -193,7 +193,7 @@ impl Draft {
             judgement.outcome = Outcome::CannotTell;
             judgement.why = lacking(&judgement);
         } else if judgement.outcome == Outcome::CannotTell {
-            judgement.why = "the interval is on both sides of an end of the tolerance".to_owned();
+            judgement.why = "the interval crosses an end of the tolerance".to_owned();
             let end = if sample.mean < 0.0 { -band } else { band };
             let more = sample.further(end, level, FURTHER_MAX);
             judgement.further = Some(more.map_or(Further::MoreThan(FURTHER_MAX), Further::Seeds));

@@ -37,7 +37,7 @@ pub(super) fn page(comparison: &Comparison) -> String {
         let pairing = &versus.pairing;
         let _ = writeln!(
             out,
-            "{} against {}: {} pairs at {} points, {} runs in no pair.\n",
+            "{} against {}: pairs: {}, points: {}, runs in no pair: {}.\n",
             plain(&versus.new),
             plain(&versus.old),
             pairing.pairs,

@@ -47,7 +47,6 @@ fn intervals_of_95_percent_cover_the_truth_in_93_to_98() {
     for distribution in &distributions() {
         for n in [5, 10, 30] {
             let covered = coverage(distribution, n, 0.05);
-            println!("95 % of {} {}: {covered}", n, distribution.0);
             assert!((0.93..=0.985).contains(&covered), "{} of {n}: {covered}", distribution.0);
         }
     }
@@ -60,7 +59,6 @@ fn intervals_of_99_percent_cover_the_truth_in_98_or_more_from_10_pairs_on() {
         for n in [5, 10, 30] {
             let covered = coverage(distribution, n, 0.01);
             let least = if n < 10 { 0.97 } else { 0.98 };
-            println!("99 % of {n} {}: {covered}", distribution.0);
             assert!(covered >= least, "{} of {n}: {covered}", distribution.0);
         }
     }
@@ -111,7 +109,6 @@ fn runs_of_the_same_thing_are_hardly_ever_called_different() {
     for (n, noise) in [(5, 0.01), (10, 0.05), (5, 0.3)] {
         let reports = reports(1.0, noise, n, 8, 200);
         let (worse, better) = (share(&reports, Outcome::Worse), share(&reports, Outcome::Better));
-        println!("same thing, {n} pairs, noise {noise}: worse {worse}, better {better}");
         assert!(worse <= 0.05 && better <= 0.05, "{n} {noise}: {worse} {better}");
     }
     // Where the spread is small beside the tolerance they are called the same.
@@ -126,7 +123,6 @@ fn a_change_of_just_the_tolerance_is_called_worse_in_at_most_5_of_100_reports() 
     for n in [5, 10] {
         let reports = reports(1.02, 0.03, n, 8, 400);
         let worse = share(&reports, Outcome::Worse);
-        println!("just the tolerance, {n} pairs: worse {worse}");
         assert!(worse <= 0.06, "{n}: {worse}");
     }
 }
