@@ -69,7 +69,7 @@ pub fn check(file: &File, path: &Path, rows: i64) -> Result<()> {
         }
     });
     if walked.is_none() {
-        return refused("its footer claims more than there is of it".into());
+        return refused("its footer claims more than it holds".into());
     }
     if most > rows {
         return refused(format!("a row group of {most} rows; at most {rows} are believed"));
@@ -240,9 +240,10 @@ impl Walk<'_> {
 mod tests {
     use super::*;
 
-    type Fields = Vec<(Vec<i16>, Option<i64>)>;
+    /// What a walk sees: paths and numbers.
+    type Told = Vec<(Vec<i16>, Option<i64>)>;
 
-    fn walk(bytes: &[u8]) -> (Option<()>, Fields) {
+    fn walk(bytes: &[u8]) -> (Option<()>, Told) {
         let mut seen = Vec::new();
         let end =
             Walk { bytes, at: 0 }.structure(&mut Vec::new(), &mut |path, value| seen.push((path.to_vec(), value)));
