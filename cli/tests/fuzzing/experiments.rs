@@ -38,7 +38,7 @@ fn is_modest(document: &Document) -> bool {
         Some(Value::Integer(n)) => (*n).max(1) as f64,
         _ => 1.0,
     };
-    keys.iter().map(|key| number(&key)).product::<f64>() < 1e7
+    keys.iter().map(number).product::<f64>() < 1e7
 }
 
 fn read(path: &Path) {
