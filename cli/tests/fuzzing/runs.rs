@@ -62,7 +62,7 @@ pub fn prepare_unfinished(folder: &Path) -> Samples {
     let path = |name: &str| folder.join("long").join(format!("{name}.arrows"));
     let there = |name: &&str| std::fs::metadata(path(name)).is_ok_and(|facts| facts.len() > 1 << 20);
     for _ in 0..600 {
-        if STREAMS.iter().all(&there) {
+        if STREAMS.iter().all(there) {
             break;
         }
         std::thread::sleep(std::time::Duration::from_millis(50));

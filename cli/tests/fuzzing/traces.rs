@@ -9,9 +9,9 @@ use super::mutate::Random;
 use super::{Samples, pktgen};
 
 pub fn prepare(folder: &Path) -> Samples {
-    let experiment = "[workload]\nclusters = 2\nworkers_per_cluster = 2\nupdates = 40\nframe = \"128B\"\n\
+    let experiment = "[workload]\nclusters = 2\nworkers_per_cluster = 2\nupdates = 40\n\
                       [schedule]\nkind = \"poisson\"\noffered = \"10Gbps\"\n";
-    std::fs::write(folder.join("x.toml"), experiment.replace("frame = \"128B\"\n", "")).expect("writable");
+    std::fs::write(folder.join("x.toml"), experiment).expect("writable");
     pktgen(&["-q", "trace", "synth", "x.toml", "--values", "--out", "a/t.parquet"], made(folder, "a"));
     pktgen(&["-q", "trace", "synth", "x.toml", "--out", "b/t.parquet"], made(folder, "b"));
     let mut csv = "t_ps,cluster,worker,seq,reward,v0,v1\n".to_owned();
