@@ -21,6 +21,7 @@ test: tools build lint test-libpcap
 	$(CARGO) test $(RELEASE) --workspace
 	$(CARGO) test $(RELEASE) --workspace --benches -- --quiet
 	scripts/browser-check
+	scripts/notebooks
 
 # Captures by libpcap, a feature that only replay and cli have; before the others, which leave the plain binary behind.
 test-libpcap: tools
