@@ -21,6 +21,7 @@ test: tools build lint test-libpcap
 	$(CARGO) test $(RELEASE) --workspace
 	$(CARGO) test $(RELEASE) --workspace --benches -- --quiet
 	scripts/browser-check
+	scripts/notebooks
 
 # Captures by libpcap, a feature that only replay and cli have; before the others, which leave the plain binary behind.
 test-libpcap: tools
@@ -43,16 +44,19 @@ test-long: tools build
 	$(MAKE) evidence
 
 # Every published figure, ours beside theirs, and what the formal model says of the paper's cases (where a property
-# that fails is an answer, exit code 1, not an error).
+# that fails is an answer, exit code 1, not an error); then one table of all of it, docs/evidence.md.
 evidence: build
 	for config in configs/olaf/*.toml configs/trio/*.toml configs/libra/*.toml configs/soar/*.toml configs/atro/*.toml; do \
 	  name=$$(basename $$(dirname $$config))-$$(basename $$config .toml); rm -rf runs/evidence/$$name; \
-	  target/release/pktgen replay $$config --out runs/evidence/$$name || exit 1; \
+	  target/release/pktgen replay $$config --out runs/evidence/$$name || exit 1; cp $$config runs/evidence/$$name.toml; \
 	done
 	for config in configs/verify/*.toml; do \
 	  name=verify-$$(basename $$config .toml); rm -rf runs/evidence/$$name; \
-	  target/release/pktgen verify aom-fairness $$config --out runs/evidence/$$name || [ $$? -eq 1 ] || exit 1; \
+	  target/release/pktgen verify aom-fairness $$config --json --out runs/evidence/$$name >runs/evidence/$$name.json || \
+	    [ $$? -eq 1 ] || exit 1; cp $$config runs/evidence/$$name.toml; \
 	done
+	scripts/figures
+	scripts/evidence
 
 # Table 1 in real time over every transport of this host, beside virtual time, and synchronous training; cleans up after itself.
 testbed: build

@@ -1,0 +1,127 @@
+//! docs/evidence.md is what `scripts/evidence` makes of the numbers in docs/evidence.json and of the configs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Folders of configs with something published.
+const SYSTEMS: &[&str] = &["olaf", "trio", "libra", "soar", "atro", "verify"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// None where the script cannot run, and then why is printed.
+#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
+fn evidence(root: &Path, arguments: &[&str]) -> Option<Output> {
+    let script = root.join("scripts/evidence");
+    let output = Command::new("python3").env("PYTHONDONTWRITEBYTECODE", "1").arg(script).args(arguments).output();
+    let why = match output {
+        Ok(output) if output.status.code() == Some(3) => String::from_utf8_lossy(&output.stderr).into_owned(),
+        Ok(output) => return Some(output),
+        Err(e) => format!("python3: {e}"),
+    };
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "CI has Python 3.11 or newer: {why}");
+    eprintln!("SKIPPED: {why}");
+    None
+}
+
+/// Names (`olaf/table1`) of all configs that belong into the table.
+fn configs() -> Vec<String> {
+    let mut names = Vec::new();
+    for system in SYSTEMS {
+        for entry in fs::read_dir(root().join("configs").join(system)).expect("configs") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_some_and(|e| e == "toml") {
+                names.push(format!("{system}/{}", path.file_stem().expect("a name").to_string_lossy()));
+            }
+        }
+    }
+    assert!(names.len() > 30, "{names:?}");
+    names
+}
+
+#[test]
+fn the_table_is_what_the_numbers_and_the_configs_make() {
+    let Some(output) = evidence(&root(), &["--check"]) else { return };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn every_config_is_in_the_table() {
+    let page = fs::read_to_string(root().join("docs/evidence.md")).expect("the page");
+    let rows: Vec<_> =
+        page.lines().filter(|line| line.starts_with("| [") && line.matches(" | ").count() == 6).collect();
+    for name in configs() {
+        let row = format!("| [{name}](../configs/{name}.toml)");
+        assert!(
+            rows.iter().any(|line| line.starts_with(&row)),
+            "{name} is not in docs/evidence.md: run scripts/evidence"
+        );
+    }
+}
+
+/// A copy of what the script reads, to spoil.
+fn copy() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut names: Vec<_> = SYSTEMS.iter().map(|system| format!("configs/{system}")).collect();
+    names.extend(["docs".to_owned(), "scripts".to_owned()]);
+    for name in names {
+        fs::create_dir_all(folder.path().join(&name)).expect("a folder");
+        for entry in fs::read_dir(root().join(&name)).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_file() {
+                fs::copy(&path, folder.path().join(&name).join(path.file_name().expect("a name"))).expect("copied");
+            }
+        }
+    }
+    folder
+}
+
+fn edit(folder: &Path, file: &str, from: &str, to: &str) {
+    let path = folder.join(file);
+    let text = fs::read_to_string(&path).expect("readable");
+    assert!(text.contains(from), "{file} says {from}");
+    fs::write(path, text.replacen(from, to, 1)).expect("writable");
+}
+
+#[test]
+fn edited_tables_numbers_and_configs_are_noticed() {
+    let whole = copy();
+    let Some(output) = evidence(whole.path(), &["--check"]) else { return };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let edits = [
+        ("docs/evidence.md", "| outside |\n", "| inside |\n"),
+        ("docs/evidence.json", "\"n\": 30", "\"n\": 31"),
+        // What is run, and what is published.
+        ("configs/olaf/table1.toml", "updates = 500", "updates = 501"),
+        ("configs/olaf/table1.toml", "received = 6109", "received = 6110"),
+    ];
+    for (file, from, to) in edits {
+        let spoiled = copy();
+        edit(spoiled.path(), file, from, to);
+        let output = evidence(spoiled.path(), &["--check"]).expect("it ran before");
+        assert_eq!(output.status.code(), Some(1), "{file} with {to}");
+    }
+    let more = copy();
+    fs::write(more.path().join("configs/olaf/new.toml"), "name = \"new\"\n").expect("writable");
+    let output = evidence(more.path(), &["--check"]).expect("it ran before");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("it lacks olaf/new"), "{output:?}");
+}
+
+/// Nothing counts as reproduced that was not run as it stands.
+#[test]
+fn what_changed_since_it_was_run_is_not_shown_as_run() {
+    let folder = copy();
+    edit(folder.path(), "configs/olaf/table1.toml", "updates = 500", "updates = 501");
+    let none = folder.path().join("none");
+    fs::create_dir(&none).expect("a folder");
+    let Some(output) = evidence(folder.path(), &[&none.display().to_string()]) else { return };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = fs::read_to_string(folder.path().join("docs/evidence.md")).expect("the page");
+    let rows: Vec<_> =
+        page.lines().filter(|line| line.starts_with("| [olaf/table1](") && line.contains("`loss`")).collect();
+    assert_eq!(rows.len(), 4, "{rows:?}");
+    assert!(rows.iter().all(|row| row.ends_with("| changed since it was run |")), "{rows:?}");
+}
