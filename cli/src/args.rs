@@ -78,6 +78,8 @@ pub(crate) enum Command {
     Doctor(Doctor),
     /// What there is: formats, workloads, schedules, topologies, programs, queues, endpoints, transports, middleware, checks, metrics, reports, placers, properties
     List(List),
+    /// What a metric, a column, a code or a name of pktgen list means: definition, unit, labels, which values are better
+    Explain(Explain),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -589,4 +591,16 @@ run on this host.";
 pub(crate) struct List {
     /// Only this kind
     pub(crate) kind: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Explain {
+    /// Metrics (aom_mean, dropped/late), columns (received.newest_gen_ps), codes (queue_full) or names [default: all]
+    pub(crate) names: Vec<String>,
+    /// Everything there is
+    #[arg(long, conflicts_with = "names")]
+    pub(crate) all: bool,
+    /// As a page of markdown: docs/schema.md
+    #[arg(long)]
+    pub(crate) markdown: bool,
 }

@@ -5,6 +5,7 @@ mod capture;
 mod captured;
 mod demo;
 mod doctor;
+mod explain;
 mod find_rate;
 mod list;
 mod merge;
@@ -37,5 +38,6 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Verify(args) => verify::run(args, ui),
         Command::Doctor(args) => doctor::run(args, ui),
         Command::List(args) => list::run(args, ui),
+        Command::Explain(args) => explain::run(args, ui),
     }
 }
