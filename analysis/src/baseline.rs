@@ -4,6 +4,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use pktgen_generator::definition::{Better, Definition};
+
+use crate::definitions::FLOW;
 use crate::metric::goal::TIME_TO_GOAL;
 use crate::metric::iterations::{EFFECTIVE_TIME, ITERATION_TIME, USEFUL_RATE};
 use crate::sweep::{Labels, RunSummary, VARIANT};
@@ -30,6 +33,25 @@ const DERIVED: [Derived; 7] = [
     (ITERATION_SPEEDUP, "ratio", ITERATION_TIME, |ours, theirs| theirs / ours),
     (TARGET_SPEEDUP, "ratio", EFFECTIVE_TIME, |ours, theirs| theirs / ours),
     (THROUGHPUT_RATIO, "ratio", USEFUL_RATE, |ours, theirs| ours / theirs),
+];
+
+const fn derived(metric: &'static str, unit: &'static str, definition: &'static str) -> Definition {
+    Definition::new(metric, unit, Better::Higher, definition).needs("report.baseline")
+}
+
+/// What comparing adds; [`DERIVED`] says how.
+pub(crate) const DEFINITIONS: [Definition; 6] = [
+    derived("aom_cut", "share", "How much lower `aom_mean` is than the baseline's: 1 − ours / theirs.").labels(&[FLOW]),
+    Definition { better: Better::Neither, ..derived("received_ratio", "ratio", "`received` by the baseline's.") },
+    derived(SPEEDUP, "ratio", "The baseline's `time_to_goal` by ours.").source("design §4, OLAF §8.2"),
+    derived(ITERATION_SPEEDUP, "ratio", "The baseline's `iteration_time_mean` by ours.").source("TRIO §6.2, Figure 13"),
+    derived(
+        TARGET_SPEEDUP,
+        "ratio",
+        "The baseline's `effective_iteration_time` by ours: the ratio of the times to any target.",
+    )
+    .source("TRIO §6.2, Figure 12"),
+    derived(THROUGHPUT_RATIO, "ratio", "`useful_elements_per_s` by the baseline's.").source("LIBRA §5.2, Figure 12"),
 ];
 
 /// Most points that a sentence names.

@@ -5,12 +5,38 @@
 
 use std::collections::BTreeMap;
 
+use pktgen_generator::definition::{Better, Definition, Label};
 use pktgen_generator::record::{Group, ReportPlan};
 
 use crate::age::FlowAge;
 use crate::analyze::Analysis;
+use crate::definitions::{FLOW, FULL};
 use crate::line::{Line, NS, SHARE};
 use crate::stats;
+
+const GROUP: Label = Label::new("group", "name of the group");
+const GROUPS: &str = "report.groups";
+
+/// What the lines below are.
+pub(crate) const DEFINITIONS: [Definition; 3] = [
+    Definition::new(
+        "aom_mean",
+        NS,
+        Better::Lower,
+        "Mean over the average ages of the group's clusters, or of their workers.",
+    )
+    .labels(&[FLOW, GROUP])
+    .source("design §4")
+    .needs(FULL),
+    Definition::new("loss", SHARE, Better::Lower, "Share of the updates of the group's workers that were dropped.")
+        .labels(&[GROUP])
+        .source("design §4")
+        .needs(GROUPS),
+    Definition::new("aom_fairness", "index", Better::Higher, "Jain's index over the groups' mean ages of clusters.")
+        .labels(&[Label::one_of("flow", &["groups"], "of groups")])
+        .source("design §4")
+        .needs(FULL),
+];
 
 /// Keys of the lines below.
 pub(crate) fn keys(plan: &ReportPlan) -> Vec<String> {

@@ -8,7 +8,7 @@
 //! [`goal`] how far a run to a goal came; [`metric`] turns them into [`Line`]s ([`analyze`] drives it); [`stats`]
 //! has medians and intervals; [`sweep`] analyses all runs of a folder (`baseline` compares them, `group` speaks of
 //! clusters together); [`model`] is what a report says ([`picture`] makes its [`chart`]s, [`human`] has its units, [`check`]
-//! the experiment's mistakes), [`report`] its forms ([`plot`] draws), [`summary`] the terminal's; [`compare`] sets
+//! the experiment's mistakes, [`definitions`] what metrics mean), [`report`] its forms ([`plot`] draws), [`summary`] the terminal's; [`compare`] sets
 //! implementations against each other.
 #![forbid(unsafe_code)]
 
@@ -20,6 +20,7 @@ pub mod chart;
 pub mod check;
 mod column;
 pub mod compare;
+pub mod definitions;
 pub mod fates;
 pub mod goal;
 mod group;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pktgen_generator::Result;
+use pktgen_generator::definition::Definition;
 use polars::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -41,6 +42,11 @@ impl Line {
         // JSON has no infinities; a value that is none says "cannot be said".
         let value = value.into().filter(|value: &f64| value.is_finite());
         Line { metric: Cow::Borrowed(metric), unit: Cow::Borrowed(unit), value, labels: BTreeMap::new() }
+    }
+
+    /// A line of this metric, without labels.
+    pub fn of(definition: &Definition, value: impl Into<Option<f64>>) -> Line {
+        Line::new(definition.metric, definition.unit, value)
     }
 
     /// With one more label.

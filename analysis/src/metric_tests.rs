@@ -6,6 +6,7 @@ use pktgen_generator::study::Finding;
 use pktgen_generator::tree::{Switch, Tree};
 use pktgen_generator::units::Rate;
 
+use crate::definitions::definition_of;
 use crate::placement::STUDIES;
 use crate::testing::{Story, small_run};
 use crate::{Line, METRICS, Measured, analyze_run};
@@ -154,7 +155,7 @@ fn metrics_name_all_keys_of_their_lines() {
     let mut manifest = story.manifest();
     manifest.goal = Some(1);
     let declared = STUDIES.iter().flat_map(|study| study.metrics());
-    manifest.findings = declared.map(|metric| Finding::new(metric, "share", 0.5)).collect();
+    manifest.findings = declared.map(|known| Finding::new(known.metric, known.unit, 0.5)).collect();
     story.write_with(dir.path(), &manifest);
     let synchronous = tempfile::tempdir().unwrap();
     crate::testing_rounds::training().write(synchronous.path());
@@ -171,6 +172,9 @@ fn metrics_name_all_keys_of_their_lines() {
         let keys = metric.keys();
         for key in &found {
             assert!(keys.contains(key), "{} does not name {key}", metric.name());
+        }
+        for line in &lines {
+            assert!(definition_of(line).is_some(), "{} does not define {line:?}", metric.name());
         }
         // Only runs that sum by key have these; the metric's own test gives it one.
         if metric.name() == "exactness" {

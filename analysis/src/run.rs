@@ -125,8 +125,7 @@ impl RunData {
         // A killed part, too, is first of all a part.
         match manifest.part.as_deref() {
             Some("frames") => {
-                let what = "it holds the frames of an interface (frames.arrows), which are not analysed yet; read them with any \
-                            reader of Arrow";
+                let what = "it holds the frames of an interface, which are a capture and no run: pktgen analyze DIR, by itself";
                 return Err(Error::data(dir, what));
             }
             Some(part) => {

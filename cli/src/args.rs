@@ -82,6 +82,8 @@ pub(crate) enum Command {
     Dissector(Dissector),
     /// What there is: formats, workloads, schedules, topologies, programs, queues, endpoints, transports, middleware, checks, metrics, reports, placers, properties
     List(List),
+    /// What a metric, a column, a code or a name of pktgen list means: definition, unit, labels, which values are better
+    Explain(Explain),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -445,7 +447,7 @@ pub(crate) struct Report {
     /// Also write every plot to a file in this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
-    /// Format of those files; may be given twice [default: both]
+    /// Format of those files; may be given twice [default: svg, and png where this build has it]
     #[arg(long, value_name = "FORMAT", value_parser = ["svg", "png"], requires = "plots")]
     pub(crate) plots_format: Vec<String>,
     /// Whose generation time an aggregate has for its Age-of-Model
@@ -652,4 +654,16 @@ pub(crate) struct Dissector {
 pub(crate) struct List {
     /// Only this kind
     pub(crate) kind: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Explain {
+    /// Metrics (aom_mean, dropped/late), columns (received.newest_gen_ps), codes (queue_full) or names [default: all]
+    pub(crate) names: Vec<String>,
+    /// Everything there is
+    #[arg(long, conflicts_with = "names")]
+    pub(crate) all: bool,
+    /// As a page of markdown: docs/schema.md
+    #[arg(long)]
+    pub(crate) markdown: bool,
 }

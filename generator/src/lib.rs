@@ -7,12 +7,15 @@
 //! Map: [`units`] and [`time`] are the vocabulary; [`config`] reads experiment files; [`record`]
 //! says what a run leaves behind; [`control`] is OLAF's transmission control; [`topology`] wires devices; [`wire`] turns updates into bytes;
 //! [`workload`] says what is sent, [`schedule`] when; [`dense`] is the workload of synchronous training; [`trace`] keeps both in files; [`pcap`] reads and writes
-//! captures; [`footer`] looks at Parquet files before decoders do; [`age`] is the Age-of-Model accumulator.
+//! captures; [`footer`] looks at Parquet files before decoders do; [`age`] is the Age-of-Model accumulator; [`definition`] and
+//! [`column`] say what numbers and columns mean.
 #![forbid(unsafe_code)]
 
 pub mod age;
+pub mod column;
 pub mod config;
 pub mod control;
+pub mod definition;
 pub mod dense;
 pub mod error;
 pub mod footer;

@@ -1,6 +1,7 @@
 //! What a capture tells, as lines: those of a run dir, as far as they can be known, and those of captures alone.
 
 use pktgen_generator::Result;
+use pktgen_generator::definition::{Better, Definition, Label};
 use pktgen_generator::wire::FORMATS;
 use pktgen_generator::wire::sight::What;
 
@@ -25,6 +26,64 @@ const ODDITIES: [Oddity; 7] = [
     ("timeless", |tally| tally.timeless),
     ("absurd", |tally| tally.absurd),
     ("unordered", |tally| tally.unordered),
+];
+
+/// Kinds of captured packets: of formats, then of [`ODDITIES`].
+const KINDS: [&str; What::ALL.len() + ODDITIES.len()] = {
+    let mut names = [""; What::ALL.len() + ODDITIES.len()];
+    let mut i = 0;
+    while i < names.len() {
+        let own = i < What::ALL.len();
+        names[i] = if own { What::ALL[i].name() } else { ODDITIES[i - What::ALL.len()].0 };
+        i += 1;
+    }
+    names
+};
+const SIDES: [&str; 2] = [Side::ALL[0].name(), Side::ALL[1].name()];
+const SIDE: Label = Label::one_of("side", &SIDES, "where the capture was made");
+
+const fn of_captures(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
+    Definition::new(metric, unit, better, definition).needs("captures")
+}
+
+const SERVER: &str = "a capture at the server";
+const BOTH: &str = "captures of both sides";
+
+/// Metrics that only captures have.
+pub(crate) const DEFINITIONS: [Definition; 10] = [
+    of_captures("captured_packets", PACKETS, Better::Neither, "Packets in the captures.").labels(&[SIDE]),
+    of_captures("captured_bytes", "bytes", Better::Neither, "Bytes of those packets on the wire.").labels(&[SIDE]),
+    of_captures("captured", PACKETS, Better::Neither, "Packets in the captures, by what they are.").labels(&[
+        Label::new("format", "wire format; none for what is of no format").optional(),
+        Label::one_of("kind", &KINDS, "what they are"),
+        SIDE,
+    ]),
+    of_captures(
+        "numbered",
+        UPDATES,
+        Better::Neither,
+        "Numbers from each worker's lowest to its highest in what arrived.",
+    )
+    .needs(SERVER),
+    of_captures("numbers_missing", UPDATES, Better::Lower, "Those of these numbers that are in nothing that arrived.")
+        .needs(SERVER),
+    of_captures("numbers_missing_share", SHARE, Better::Lower, "`numbers_missing` by `numbered`.").needs(SERVER),
+    of_captures(
+        "missing",
+        UPDATES,
+        Better::Lower,
+        "Updates that were sent and are in nothing that arrived: dropped, replaced by a newer one, or under way.",
+    )
+    .needs(BOTH),
+    of_captures("missing_share", SHARE, Better::Lower, "`missing` by `sent`.").needs(BOTH),
+    of_captures(
+        "clock_offset",
+        NS,
+        Better::Neither,
+        "What the server's clock shows more than the senders', as estimated.",
+    )
+    .needs(BOTH),
+    of_captures("clock_offset_error", NS, Better::Lower, "How far that may be wrong.").needs(BOTH),
 ];
 
 /// What was read, besides the numbers.
@@ -68,7 +127,7 @@ pub(super) fn measured(facts: &Facts, meter: Meter) -> Result<Measured> {
         lines.push(throughput::elements(totals.received_ps.unwrap_or((0, 0)), rest));
     }
     if seen && sender && clocks.comparable() {
-        latency::describe(latency::HOST, &latency_ps, &mut lines)?;
+        latency::describe(&latency::HOST, &latency_ps, &mut lines)?;
     }
     clock_lines(clocks, &mut lines);
     let notes = notes(facts, &totals, Known { merged, aged, latency: &latency_ps });

@@ -33,6 +33,7 @@ use serde::{Deserialize, Serialize};
 use crate::analyze::Measured;
 use clock::{Anchor, Clocks, Offset};
 use input::{Input, InputFacts};
+pub(crate) use lines::DEFINITIONS;
 use lines::Facts;
 use merge::Merge;
 use meter::Meter;

@@ -109,8 +109,8 @@ impl Source {
 
     fn read(&self, path: &Path, batch: &RecordBatch) -> Result<Vec<(u64, Event)>> {
         let names = columns(self.side);
-        let wrong = |i: usize| damaged(path, &format!("column \"{}\" is missing or of another type", names[i]));
-        let column = |i: usize| batch.column_by_name(names[i]).ok_or_else(|| wrong(i));
+        let wrong = |i: usize| damaged(path, &format!("column \"{}\" is missing or of another type", names[i].name));
+        let column = |i: usize| batch.column_by_name(names[i].name).ok_or_else(|| wrong(i));
         macro_rules! values {
             ($i:literal, $kind:ty) => {
                 column($i)?.as_primitive_opt::<$kind>().ok_or_else(|| wrong($i))?

@@ -14,6 +14,8 @@ use arrow::ipc::writer::FileWriter;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
+use pktgen_generator::column::Data::{Int64, UInt8, UInt16, UInt32, UInt64};
+use pktgen_generator::column::{Column, Stream};
 use pktgen_generator::shard::Shard;
 use pktgen_generator::wire::sight::What;
 use pktgen_generator::{Error, Result};
@@ -212,24 +214,66 @@ pub(super) fn folder(dir: &Path, side: Side, run: &str, cluster: u16) -> PathBuf
     dir.join(side_folder(side)).join(format!("run={run}")).join(format!("cluster={cluster}"))
 }
 
-/// Names of the columns: those of the run dir's streams where there are such.
-pub(super) const fn columns(side: Side) -> [&'static str; 10] {
+const EVENT: Column =
+    Column::new("event", UInt64, "number", "Number of the packet in the whole capture, in the order of time.");
+const ATTEMPT: Column = Column::new("attempt", UInt8, "number", "0 for the first transmission, then 1, 2, …");
+const COUNT: Column = Column::new("count", UInt16, "updates", "How many updates its content represents.");
+const BYTES: Column = Column::new("bytes", UInt32, "bytes", "Length of the frame on the wire.");
+const ELEMENTS: Column = Column::new("elements", UInt16, "count", "Gradients in it.");
+const FORMAT: Column =
+    Column::new("format", UInt8, "number", "Its wire format: position in `pktgen list formats`, from 0.");
+
+static SENT: [Column; 10] = [
+    EVENT,
+    Column::new("t_sent_ps", Int64, "ps", "When it was captured, since the anchor, in the senders' clock."),
+    Column::maybe("t_gen_ps", Int64, "ps", "When the update was generated; empty if the format does not carry it."),
+    Column::maybe("worker", UInt32, "number", "Worker; empty if neither payload nor address says."),
+    Column::new("seq", UInt32, "number", "Number of the update at its worker."),
+    ATTEMPT,
+    COUNT,
+    BYTES,
+    ELEMENTS,
+    FORMAT,
+];
+
+static RECEIVED: [Column; 10] = [
+    EVENT,
+    Column::new("t_recv_ps", Int64, "ps", "When it was captured, since the anchor, in the senders' clock."),
+    Column::maybe(
+        "newest_gen_ps",
+        Int64,
+        "ps",
+        "When the newest member was generated; empty if the format does not carry it.",
+    ),
+    Column::maybe(
+        "newest_worker",
+        UInt32,
+        "number",
+        "Worker of the newest member; empty if neither payload nor address says.",
+    ),
+    Column::new("newest_seq", UInt32, "number", "Number of the newest member at its worker."),
+    ATTEMPT,
+    COUNT,
+    BYTES,
+    ELEMENTS,
+    FORMAT,
+];
+
+/// The tables with their columns; folders add `run` and `cluster`.
+pub static TABLES: [Stream; 2] = [
+    Stream { name: "tables/sent", row: "an update where workers send (`pktgen analyze --tables`)", columns: &SENT },
+    Stream {
+        name: "tables/received",
+        row: "a packet with updates at the server (`pktgen analyze --tables`)",
+        columns: &RECEIVED,
+    },
+];
+
+/// The columns of a side: named as those of the run dir's streams where there are such.
+pub(super) fn columns(side: Side) -> &'static [Column; 10] {
     match side {
-        Side::Sender => {
-            ["event", "t_sent_ps", "t_gen_ps", "worker", "seq", "attempt", "count", "bytes", "elements", "format"]
-        }
-        Side::Server => [
-            "event",
-            "t_recv_ps",
-            "newest_gen_ps",
-            "newest_worker",
-            "newest_seq",
-            "attempt",
-            "count",
-            "bytes",
-            "elements",
-            "format",
-        ],
+        Side::Sender => &SENT,
+        Side::Server => &RECEIVED,
     }
 }
 
@@ -246,10 +290,7 @@ fn write_part(path: &Path, form: TableForm, side: Side, rows: Rows) -> Result<()
         Arc::new(UInt16Array::from(rows.elements)),
         Arc::new(UInt8Array::from(rows.format)),
     ];
-    let named = columns(side)
-        .into_iter()
-        .zip(arrays)
-        .map(|(name, array)| (name, array, ["t_gen_ps", "newest_gen_ps", "worker", "newest_worker"].contains(&name)));
+    let named = columns(side).iter().zip(arrays).map(|(column, array)| (column.name, array, column.optional));
     let failed = |error: String| Error::data(path, format!("it could not be written: {error}"));
     let batch = RecordBatch::try_from_iter_with_nullable(named).map_err(|e| failed(e.to_string()))?;
     let file = fs::File::create_new(path).map_err(Error::io("create", path))?;

@@ -1,15 +1,27 @@
 //! How many updates the packets at the parameter server represent.
 
 use pktgen_generator::Result;
+use pktgen_generator::definition::{Better, Definition};
 use pktgen_generator::registry::Named;
 
 use super::Metric;
 use crate::analyze::Analysis;
+use crate::definitions::{COUNT, FULL};
 use crate::fates::is_update;
 use crate::line::{Line, PACKETS, SHARE};
 
 /// See the module.
 pub(super) struct Aggregation;
+
+const fn counts(metric: &'static str, unit: &'static str, definition: &'static str) -> Definition {
+    Definition::new(metric, unit, Better::Neither, definition).source("design §4").needs(FULL)
+}
+
+const DEFINITIONS: [Definition; 3] = [
+    counts("aggregation_count", PACKETS, "Received packets that represent n updates.").labels(&[COUNT]),
+    counts("aggregation_cdf", SHARE, "Share of received packets that represent at most n updates.").labels(&[COUNT]),
+    counts("aggregation_mean", "updates per packet", "Updates that a received packet represents, mean over packets."),
+];
 
 impl Named for Aggregation {
     fn name(&self) -> &'static str {
@@ -22,8 +34,8 @@ impl Named for Aggregation {
 }
 
 impl Metric for Aggregation {
-    fn keys(&self) -> Vec<String> {
-        vec!["aggregation_mean".to_owned()]
+    fn definitions(&self) -> Vec<Definition> {
+        DEFINITIONS.to_vec()
     }
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {

@@ -1,11 +1,13 @@
 //! Age-of-Model of clusters and workers: time average, peaks, quantiles over time.
 
 use pktgen_generator::Result;
+use pktgen_generator::definition::{Better, Definition};
 use pktgen_generator::registry::Named;
 
 use super::Metric;
 use crate::age::FlowAge;
 use crate::analyze::Analysis;
+use crate::definitions::{FLOW, FULL, ONE, ONE_OR_MEAN};
 use crate::line::{Line, NS};
 use crate::stats;
 
@@ -22,23 +24,50 @@ impl Named for Aom {
     }
 }
 
-/// A metric's name and where its value is.
-type Part = (&'static str, fn(&FlowAge) -> Option<f64>);
+/// A metric and where its value is.
+type Part = (Definition, fn(&FlowAge) -> Option<f64>);
+
+const fn age(metric: &'static str, definition: &'static str) -> Definition {
+    Definition::new(metric, NS, Better::Lower, definition).labels(&[FLOW, ONE_OR_MEAN]).source("design §4").needs(FULL)
+}
 
 const PARTS: [Part; 7] = [
-    ("aom_mean", |age| age.mean_ns),
-    ("aom_peak_mean", |age| age.peak_mean_ns),
-    ("aom_peak_p99", |age| age.peak_p99_ns),
-    ("aom_peak_max", |age| age.peak_max_ns),
-    ("aom_p50", |age| age.quantiles_ns.map(|q| q[0])),
-    ("aom_p90", |age| age.quantiles_ns.map(|q| q[1])),
-    ("aom_p99", |age| age.quantiles_ns.map(|q| q[2])),
+    (
+        age(
+            "aom_mean",
+            "Age-of-Model averaged over time: the exact integral of the sawtooth by its window, from the flow's first generation to its last delivery or generation.",
+        ),
+        |age| age.mean_ns,
+    ),
+    (age("aom_peak_mean", "Mean of the ages just before each delivery that lowers them."), |age| age.peak_mean_ns),
+    (age("aom_peak_p99", "99th percentile of the ages just before each delivery that lowers them."), |age| {
+        age.peak_p99_ns
+    }),
+    (age("aom_peak_max", "Largest of the ages just before each delivery that lowers them."), |age| age.peak_max_ns),
+    (age("aom_p50", "Age that the flow stays below for half of the time."), |age| age.quantiles_ns.map(|q| q[0])),
+    (age("aom_p90", "Age that the flow stays below for 90 % of the time."), |age| age.quantiles_ns.map(|q| q[1])),
+    (age("aom_p99", "Age that the flow stays below for 99 % of the time."), |age| age.quantiles_ns.map(|q| q[2])),
+];
+
+const STARVED: [Definition; 2] = [
+    Definition::new(
+        "flows_never_delivered",
+        "flows",
+        Better::Lower,
+        "Flows that generated updates of which none arrived.",
+    )
+    .labels(&[FLOW])
+    .source("design §4")
+    .needs(FULL),
+    Definition::new("flow_never_delivered", "flows", Better::Neither, "1 for each of those flows: which they are.")
+        .labels(&[FLOW, ONE])
+        .source("design §4")
+        .needs(FULL),
 ];
 
 impl Metric for Aom {
-    fn keys(&self) -> Vec<String> {
-        let names = PARTS.iter().map(|(name, _)| *name).chain(["flows_never_delivered"]);
-        names.flat_map(|name| [format!("{name}/cluster"), format!("{name}/worker")]).collect()
+    fn definitions(&self) -> Vec<Definition> {
+        PARTS.iter().map(|(definition, _)| *definition).chain(STARVED).collect()
     }
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
@@ -51,11 +80,11 @@ impl Metric for Aom {
 
 /// The lines of all flows of a kind.
 pub(crate) fn lines(flow: &'static str, ages: &[FlowAge], out: &mut Vec<Line>) {
-    for (metric, value) in PARTS {
+    for (metric, value) in &PARTS {
         // The mean over the flows that have a value; design §4 gives it no id.
         let values: Vec<f64> = ages.iter().filter_map(value).collect();
-        out.push(Line::new(metric, NS, stats::mean(&values)).with("flow", flow));
-        out.extend(ages.iter().map(|age| Line::new(metric, NS, value(age)).with("flow", flow).with("id", age.id)));
+        out.push(Line::of(metric, stats::mean(&values)).with("flow", flow));
+        out.extend(ages.iter().map(|age| Line::of(metric, value(age)).with("flow", flow).with("id", age.id)));
     }
     let starved: Vec<_> = ages.iter().filter(|age| !age.delivered).collect();
     out.push(Line::new("flows_never_delivered", "flows", starved.len() as f64).with("flow", flow));

@@ -1,11 +1,12 @@
 //! Counts of updates by fate, from the records or, where those are not complete, from the counters.
 
 use pktgen_generator::Result;
-use pktgen_generator::record::Reason;
+use pktgen_generator::definition::{Better, Definition};
 use pktgen_generator::registry::Named;
 
 use super::Metric;
 use crate::analyze::Analysis;
+use crate::definitions::{FULL, REASON, TRAFFIC};
 use crate::fates::is_update;
 use crate::line::{Line, PACKETS, SHARE, UPDATES};
 
@@ -22,34 +23,47 @@ impl Named for Counts {
     }
 }
 
-/// Keys but the drops by reason.
-const KEYS: [&str; 20] = [
-    "sent",
-    "received",
-    "loss",
-    "dropped",
-    "merged",
-    "absorbed",
-    "subsumed",
-    "outranked",
-    "in_flight",
-    "withheld",
-    "withheld_share",
-    "accepted",
-    "retransmissions",
-    "balance_unknown",
-    "sums_ok",
-    "sums_wrong",
-    "duplicates",
-    "sent/background",
-    "received/background",
-    "dropped/background",
+const fn updates(metric: &'static str, better: Better, definition: &'static str) -> Definition {
+    Definition::new(metric, UPDATES, better, definition)
+}
+
+const fn background(metric: &'static str, better: Better, definition: &'static str) -> Definition {
+    Definition::new(metric, PACKETS, better, definition).labels(&[TRAFFIC]).needs("traffic without a cluster")
+}
+
+const DEFINITIONS: [Definition; 20] = [
+    updates("sent", Better::Neither, "Transmissions of updates by workers, repeated ones included."),
+    Definition::new("received", PACKETS, Better::Neither, "Packets with updates at the parameter server."),
+    Definition::new("loss", SHARE, Better::Lower, "Share of sent updates that were dropped; subsumed and outranked ones are not.")
+        .source("design §4"),
+    updates("dropped", Better::Lower, "Sent updates that were dropped; with a label, for that reason.").labels(&[REASON]),
+    updates("merged", Better::Neither, "Updates that were delivered inside aggregates."),
+    updates(
+        "absorbed",
+        Better::Neither,
+        "Updates that left without a packet of their own and without being lost: sent − received − dropped − in flight.",
+    )
+    .source("OLAF Table 1"),
+    updates("subsumed", Better::Neither, "Updates that a newer one of the same worker took the place of."),
+    updates("outranked", Better::Neither, "Updates that were discarded for one with a higher reward."),
+    updates("in_flight", Better::Neither, "Updates that were under way when the run ended."),
+    updates("withheld", Better::Neither, "Updates that workers kept back.").source("OLAF §5"),
+    Definition::new("withheld_share", SHARE, Better::Neither, "Share of generated updates that workers kept back.").source("OLAF §5"),
+    Definition::new("accepted", SHARE, Better::Neither, "Share of received packets that the server's reward gate accepted.")
+        .source("OLAF §2.1"),
+    updates("retransmissions", Better::Lower, "Transmissions of updates that had been sent before."),
+    updates("balance_unknown", Better::Lower, "Updates that nobody can account for; 0, or the run is invalid."),
+    Definition::new("sums_ok", PACKETS, Better::Neither, "Packets whose payload was the sum of their members, bit for bit."),
+    Definition::new("sums_wrong", PACKETS, Better::Lower, "Packets whose payload was not; 0, or the run is invalid."),
+    Definition::new("duplicates", PACKETS, Better::Lower, "Packets that arrived again.").needs(FULL),
+    background("sent", Better::Neither, "Packets of traffic that belongs to no cluster."),
+    background("received", Better::Neither, "Those of them that arrived."),
+    background("dropped", Better::Lower, "Those of them that were dropped."),
 ];
 
 impl Metric for Counts {
-    fn keys(&self) -> Vec<String> {
-        let reasons = Reason::ALL.iter().map(|reason| format!("dropped/{}", reason.name()));
-        KEYS.map(str::to_owned).into_iter().chain(reasons).collect()
+    fn definitions(&self) -> Vec<Definition> {
+        DEFINITIONS.to_vec()
     }
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
@@ -87,7 +101,7 @@ impl Metric for Counts {
         if let Some(resolved) = &run.resolved {
             out.push(Line::new("duplicates", PACKETS, resolved.fates.duplicates as f64));
         }
-        background(run, out);
+        of_no_cluster(run, out);
         Ok(())
     }
 }
@@ -105,7 +119,7 @@ fn accepted(run: &Analysis) -> u64 {
 }
 
 /// Traffic that belongs to no cluster, where there is any.
-fn background(run: &Analysis, out: &mut Vec<Line>) {
+fn of_no_cluster(run: &Analysis, out: &mut Vec<Line>) {
     let balance = run.balance_where(|cluster| !is_update(cluster));
     let received = match &run.resolved {
         Some(resolved) => {

@@ -1,6 +1,7 @@
 //! What a switch that sums by key got wrong, and what it and the server had to do for it: from the counters of the run.
 
 use pktgen_generator::Result;
+use pktgen_generator::definition::{Better, Definition};
 use pktgen_generator::registry::Named;
 use pktgen_generator::time::NS;
 
@@ -11,16 +12,45 @@ use crate::line::{Line, SHARE, UPDATES};
 /// See the module.
 pub(super) struct Exactness;
 
-const KEYS: [&str; 9] = [
-    "counted_twice",
-    "never_counted",
-    "retransmitted_share",
-    "recirculations_per_packet",
-    "register_conflicts_per_packet",
-    "hot_pairs_per_packet",
-    "server_busy_share",
-    "memory_share",
-    "memory_all_share",
+const fn by_key(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
+    Definition::new(metric, unit, better, definition).needs("sums by key")
+}
+
+const DEFINITIONS: [Definition; 9] = [
+    by_key("counted_twice", UPDATES, Better::Lower, "Hot updates that are in several sums.").source("LIBRA §3.6"),
+    by_key(
+        "never_counted",
+        UPDATES,
+        Better::Lower,
+        "Hot updates that are in no sum and were taken for duplicates; what a device took with it is dropped instead.",
+    )
+    .source("LIBRA §3.6"),
+    by_key("retransmitted_share", SHARE, Better::Lower, "Retransmissions by generated updates."),
+    by_key(
+        "recirculations_per_packet",
+        "passes per packet",
+        Better::Lower,
+        "Passes of an added packet beyond the first, mean.",
+    )
+    .source("LIBRA §3.4"),
+    by_key(
+        "register_conflicts_per_packet",
+        "pairs per packet",
+        Better::Lower,
+        "Pairs of an added packet beyond the first of their register, mean.",
+    )
+    .source("LIBRA §3.4"),
+    by_key(
+        "hot_pairs_per_packet",
+        "pairs per packet",
+        Better::Higher,
+        "Pairs of key and gradient in an added packet, mean.",
+    )
+    .source("LIBRA §3.4"),
+    by_key("server_busy_share", SHARE, Better::Lower, "Share of the run in which the parameter server served."),
+    by_key("memory_share", SHARE, Better::Lower, "Share of a switch's 20 MB, as the paper counts.")
+        .source("LIBRA §5.7"),
+    by_key("memory_all_share", SHARE, Better::Lower, "Share of a switch's 20 MB, with all that it keeps."),
 ];
 
 impl Named for Exactness {
@@ -34,8 +64,8 @@ impl Named for Exactness {
 }
 
 impl Metric for Exactness {
-    fn keys(&self) -> Vec<String> {
-        KEYS.map(str::to_owned).into()
+    fn definitions(&self) -> Vec<Definition> {
+        DEFINITIONS.to_vec()
     }
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
@@ -84,7 +114,7 @@ mod tests {
     fn counters_become_lines() {
         let mut story = Story::new();
         story.sent_seq(1, 0, 0, Some(0), 0).sent_seq(1, 2, 0, Some(0), 0).sent_again(1, 0, 1, 5, 0);
-        let ours = |line: &Line| KEYS.contains(&&*line.metric);
+        let ours = |line: &Line| DEFINITIONS.iter().any(|known| known.metric == line.metric);
         assert!(!lines_of(&story, |_| ()).iter().any(ours));
         let device = [
             ("counted_twice", 3),
@@ -101,7 +131,7 @@ mod tests {
             manifest.counters.device = device.map(|(name, n)| (name.to_owned(), n)).into();
             manifest.counters.end_ps = 100 * NS;
         });
-        let values = KEYS.map(|key| value(&lines, key).unwrap());
+        let values = DEFINITIONS.map(|known| value(&lines, known.metric).unwrap());
         assert_eq!(values, [3.0, 0.0, 0.5, 0.25, 0.5, 3.0, 0.25, 0.032_016, 0.040_697]);
     }
 }

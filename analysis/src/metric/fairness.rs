@@ -5,16 +5,28 @@
 //! those that generated once (or all at one time) and never delivered. `flows_never_delivered` counts both.
 
 use pktgen_generator::Result;
+use pktgen_generator::definition::{Better, Definition};
 use pktgen_generator::registry::Named;
 
 use super::Metric;
 use crate::age::FlowAge;
 use crate::analyze::Analysis;
+use crate::definitions::{FLOW, FULL};
 use crate::line::Line;
 use crate::stats;
 
 /// See the module.
 pub(super) struct Fairness;
+
+const FAIRNESS: Definition = Definition::new(
+    "aom_fairness",
+    "index",
+    Better::Higher,
+    "Jain's index over the flows' average Age-of-Model, μ² / (μ² + σ²): 1 if all are equal, 1/n if one has all of it.",
+)
+.labels(&[FLOW])
+.source("design §4")
+.needs(FULL);
 
 impl Named for Fairness {
     fn name(&self) -> &'static str {
@@ -27,8 +39,8 @@ impl Named for Fairness {
 }
 
 impl Metric for Fairness {
-    fn keys(&self) -> Vec<String> {
-        vec!["aom_fairness/cluster".to_owned(), "aom_fairness/worker".to_owned()]
+    fn definitions(&self) -> Vec<Definition> {
+        vec![FAIRNESS]
     }
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
@@ -41,5 +53,5 @@ impl Metric for Fairness {
 /// The line of all flows of a kind.
 pub(crate) fn line(flow: &'static str, ages: &[FlowAge]) -> Line {
     let means: Vec<f64> = ages.iter().filter_map(|age| age.mean_ns).collect();
-    Line::new("aom_fairness", "index", stats::jain(&means)).with("flow", flow)
+    Line::of(&FAIRNESS, stats::jain(&means)).with("flow", flow)
 }

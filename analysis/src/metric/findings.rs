@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use pktgen_generator::Result;
+use pktgen_generator::definition::Definition;
 use pktgen_generator::record::Manifest;
 use pktgen_generator::registry::Named;
 use pktgen_generator::study::Finding;
@@ -30,12 +31,14 @@ impl Named for Findings {
 }
 
 impl Metric for Findings {
-    fn keys(&self) -> Vec<String> {
-        let mut keys: Vec<String> =
-            STUDIES.iter().flat_map(|study| study.metrics()).map(|key| key.to_string()).collect();
-        keys.sort();
-        keys.dedup();
-        keys
+    fn definitions(&self) -> Vec<Definition> {
+        let mut all: Vec<Definition> = Vec::new();
+        for definition in STUDIES.iter().flat_map(|study| study.metrics()) {
+            if !all.contains(definition) {
+                all.push(*definition);
+            }
+        }
+        all
     }
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
@@ -53,7 +56,7 @@ pub(crate) fn lines(manifest: &Manifest) -> impl Iterator<Item = Line> {
 pub(crate) fn default_keys(manifest: &Manifest) -> Vec<String> {
     let Some(kind) = &manifest.study else { return Vec::new() };
     match STUDIES.iter().find(|study| study.name() == kind) {
-        Some(study) => study.metrics().iter().map(|key| key.to_string()).collect(),
+        Some(study) => study.metrics().iter().map(|definition| definition.metric.to_owned()).collect(),
         None => lines(manifest).filter_map(|line| line.key()).collect(),
     }
 }

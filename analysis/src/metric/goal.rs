@@ -1,10 +1,12 @@
 //! Time to a goal (design §4, "speedup"): when every worker had N updates represented at the server.
 
 use pktgen_generator::Result;
+use pktgen_generator::definition::{Better, Definition};
 use pktgen_generator::registry::Named;
 
 use super::Metric;
 use crate::analyze::Analysis;
+use crate::definitions::{ONE, WORKER};
 use crate::line::{Line, NS, UPDATES};
 
 /// See the module.
@@ -12,6 +14,24 @@ pub(super) struct Goal;
 
 /// The metric that speedup is the ratio of.
 pub(crate) const TIME_TO_GOAL: &str = "time_to_goal";
+
+const DEFINITIONS: [Definition; 4] = [
+    Definition::new(
+        TIME_TO_GOAL,
+        NS,
+        Better::Lower,
+        "When every worker had as many different updates represented at the server as the goal says; none if not all did.",
+    )
+    .source("design §4, OLAF §8.2")
+    .needs("capture.goal"),
+    Definition::new(TIME_TO_GOAL, NS, Better::Lower, "When this worker had them.")
+        .labels(&[WORKER, ONE])
+        .source("design §4, OLAF §8.2")
+        .needs("capture.goal and capture.records = \"full\""),
+    Definition::new("workers_at_goal", "workers", Better::Higher, "Workers that reached the goal.").needs("capture.goal"),
+    Definition::new("represented", UPDATES, Better::Higher, "Different updates in what arrived at the server.")
+        .needs("capture.goal and capture.records = \"full\"; or a capture"),
+];
 
 impl Named for Goal {
     fn name(&self) -> &'static str {
@@ -24,8 +44,8 @@ impl Named for Goal {
 }
 
 impl Metric for Goal {
-    fn keys(&self) -> Vec<String> {
-        [TIME_TO_GOAL, "workers_at_goal", "represented"].map(str::to_owned).into()
+    fn definitions(&self) -> Vec<Definition> {
+        DEFINITIONS.to_vec()
     }
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {

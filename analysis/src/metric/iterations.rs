@@ -9,11 +9,13 @@
 use std::collections::BTreeMap;
 
 use pktgen_generator::Result;
+use pktgen_generator::definition::{Better, Definition};
 use pktgen_generator::record::Training;
 use pktgen_generator::registry::Named;
 
 use super::Metric;
 use crate::analyze::Analysis;
+use crate::definitions::{JOB, SYNCHRONOUS};
 use crate::fates::is_update;
 use crate::line::{Line, NS, SHARE};
 use crate::rounds::IterationColumns;
@@ -33,26 +35,30 @@ pub(crate) const USEFUL_RATE: &str = "useful_elements_per_s";
 /// How many there are; every synchronous run has it, if only 0.
 pub(crate) const ITERATIONS: &str = "iterations";
 
-/// A metric and its unit.
-const LINES: [(&str, &str); 18] = [
-    (ITERATION_TIME, NS),
-    ("over_ideal", "ratio"),
-    ("degraded_share", SHARE),
-    ("sources_mean", SHARE),
-    (EFFECTIVE_TIME, NS),
-    ("time_to_target", NS),
-    (USEFUL_RATE, "elements/s"),
-    (IDEAL_TIME, NS),
-    ("waiting_bound", NS),
-    ("iteration_time_p50", NS),
-    ("iteration_time_p99", NS),
-    ("iteration_time_max", NS),
-    ("communication_time_mean", NS),
-    ("delay_mean", NS),
-    ("straggled_share", SHARE),
-    ("skipped_share", SHARE),
-    ("missed_share", SHARE),
-    (ITERATIONS, "iterations"),
+const fn of(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
+    Definition::new(metric, unit, better, definition).labels(&[JOB]).needs(SYNCHRONOUS)
+}
+
+/// In the order of their lines.
+const DEFINITIONS: [Definition; 18] = [
+    of(ITERATION_TIME, NS, Better::Lower, "Time of an iteration: per worker from the beginning of its first to the end of its last, by their number; the mean over workers.").source("TRIO §6.2"),
+    of("over_ideal", "ratio", Better::Lower, "`iteration_time_mean` by `ideal_iteration_time`.").source("TRIO §6.2"),
+    of("degraded_share", SHARE, Better::Lower, "Share of results that lack sources.").source("TRIO §5"),
+    of("sources_mean", SHARE, Better::Higher, "Share of all contributions that are in results: 1 if all are.").source("TRIO §5"),
+    of(EFFECTIVE_TIME, NS, Better::Lower, "Time of an iteration's worth of samples: `iteration_time_mean` by `sources_mean`. A model: accuracy depends on the number of contributions averaged so far.").source("TRIO §6.2, Figure 12"),
+    of("time_to_target", NS, Better::Lower, "`effective_iteration_time` times the iterations to the wanted accuracy that the experiment states; none if it states none.").source("TRIO §6.2, Figure 12"),
+    of(USEFUL_RATE, "elements/s", Better::Higher, "Gradients other than 0 of all workers by the time from the beginning of the first iteration to the end of the last.").source("LIBRA §5.2"),
+    of(IDEAL_TIME, NS, Better::Neither, "An iteration without stragglers over an ideal network: its computation and a ring over links without loss.").source("TRIO §6.1"),
+    of("waiting_bound", NS, Better::Neither, "What an iteration loses at least that lacks a straggler throughout: one timeout per window of blocks.").source("TRIO §5"),
+    of("iteration_time_p50", NS, Better::Lower, "Median over iterations and workers of the time from beginning to end.").source("TRIO §6.2"),
+    of("iteration_time_p99", NS, Better::Lower, "99th percentile of the same.").source("TRIO §6.2"),
+    of("iteration_time_max", NS, Better::Lower, "Largest of the same.").source("TRIO §6.2"),
+    of("communication_time_mean", NS, Better::Lower, "From computed gradients to the last result, mean over iterations; missed ones left out."),
+    of("delay_mean", NS, Better::Neither, "For how long an iteration was held up as a straggler, mean.").source("TRIO §6.1"),
+    of("straggled_share", SHARE, Better::Neither, "Share of iterations that were held up.").source("TRIO §6.1"),
+    of("skipped_share", SHARE, Better::Lower, "Share of blocks that were not sent, since their result was there."),
+    of("missed_share", SHARE, Better::Lower, "Share of iterations without a computation, since all results were there."),
+    of(ITERATIONS, "iterations", Better::Neither, "Iterations that ended, of all workers."),
 ];
 
 impl Named for Iterations {
@@ -66,8 +72,8 @@ impl Named for Iterations {
 }
 
 impl Metric for Iterations {
-    fn keys(&self) -> Vec<String> {
-        LINES.iter().map(|(name, _)| (*name).to_owned()).collect()
+    fn definitions(&self) -> Vec<Definition> {
+        DEFINITIONS.to_vec()
     }
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
@@ -86,7 +92,7 @@ impl Metric for Iterations {
     }
 }
 
-/// All lines over `rows`, in the order of [`LINES`].
+/// All lines over `rows`, in the order of [`DEFINITIONS`].
 fn lines(iterations: &IterationColumns, rows: &[usize], training: &Training) -> impl Iterator<Item = Line> {
     let sum = |of: &dyn Fn(usize) -> u64| rows.iter().map(|row| u128::from(of(*row))).sum::<u128>() as f64;
     let count = |of: &dyn Fn(usize) -> bool| rows.iter().filter(|row| of(**row)).count() as f64;
@@ -125,7 +131,7 @@ fn lines(iterations: &IterationColumns, rows: &[usize], training: &Training) -> 
         share(count(&|row| iterations.missed[row]), n),
         Some(n),
     ];
-    LINES.into_iter().zip(values).map(|((metric, unit), value)| Line::new(metric, unit, value))
+    DEFINITIONS.iter().zip(values).map(|(definition, value)| Line::of(definition, value))
 }
 
 /// Gradients other than 0 of all workers per second, from the beginning of the first iteration to the end of the last

@@ -4,10 +4,12 @@
 //! themselves, at every device they passed. Host: from send to reception of the newest member.
 
 use pktgen_generator::Result;
+use pktgen_generator::definition::{Better, Definition};
 use pktgen_generator::registry::Named;
 
 use super::Metric;
 use crate::analyze::{Analysis, Resolved};
+use crate::definitions::FULL;
 use crate::fates::is_update;
 use crate::index::NOWHERE;
 use crate::line::{Line, NS};
@@ -26,19 +28,43 @@ impl Named for Latency {
     }
 }
 
-/// Names of the lines.
-const DEVICE: [&str; 4] = ["device_latency_mean", "device_latency_p50", "device_latency_p99", "device_latency_max"];
-pub(crate) const HOST: [&str; 4] = ["host_latency_mean", "host_latency_p50", "host_latency_p99", "host_latency_max"];
+const fn device(metric: &'static str, definition: &'static str) -> Definition {
+    Definition::new(metric, NS, Better::Lower, definition).source("design §4").needs(FULL)
+}
+
+const fn host(metric: &'static str, definition: &'static str) -> Definition {
+    Definition::new(metric, NS, Better::Lower, definition).source("design §4").needs(HOST_NEEDS)
+}
+
+const HOST_NEEDS: &str = "capture.records = \"full\"; or captures of both sides";
+
+/// Lines about devices.
+const DEVICE: [Definition; 4] = [
+    device(
+        "device_latency_mean",
+        "From the last bit of a packet in to its first bit out at a device, mean over packets and devices.",
+    ),
+    device("device_latency_p50", "Median of the same."),
+    device("device_latency_p99", "99th percentile of the same."),
+    device("device_latency_max", "Largest of the same."),
+];
+/// Lines about hosts.
+pub(crate) const HOST: [Definition; 4] = [
+    host("host_latency_mean", "From sending to reception of the newest member of a packet, mean over packets."),
+    host("host_latency_p50", "Median of the same."),
+    host("host_latency_p99", "99th percentile of the same."),
+    host("host_latency_max", "Largest of the same."),
+];
 
 impl Metric for Latency {
-    fn keys(&self) -> Vec<String> {
-        DEVICE.iter().chain(&HOST).map(|name| (*name).to_owned()).collect()
+    fn definitions(&self) -> Vec<Definition> {
+        [DEVICE, HOST].concat()
     }
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let Some(resolved) = &run.resolved else { return Ok(()) };
-        describe(DEVICE, &Slice(&resolved.fates.device_latency_ps), out)?;
-        describe(HOST, &Slice(&host_latency_ps(resolved)), out)
+        describe(&DEVICE, &Slice(&resolved.fates.device_latency_ps), out)?;
+        describe(&HOST, &Slice(&host_latency_ps(resolved)), out)
     }
 }
 
@@ -50,14 +76,14 @@ pub(crate) fn host_latency_ps(resolved: &Resolved) -> Vec<i64> {
         .collect()
 }
 
-/// Mean, p50, p99 and max of spans under `names`.
-pub(crate) fn describe(names: [&'static str; 4], spans_ps: &dyn Values, out: &mut Vec<Line>) -> Result<()> {
+/// Mean, p50, p99 and max of spans, as lines of these four.
+pub(crate) fn describe(four: &[Definition; 4], spans_ps: &dyn Values, out: &mut Vec<Line>) -> Result<()> {
     let ns = |ps: i64| ps as f64 / 1000.0;
     let mut total = 0i128;
     spans_ps.scan(&mut |part| total += part.iter().map(|span| i128::from(*span)).sum::<i128>())?;
     let mean = (!spans_ps.is_empty()).then(|| total as f64 / spans_ps.len() as f64 / 1000.0);
     let ranks = nearest_ranks(spans_ps, [0.5, 0.99, 1.0])?.map(|ranks| ranks.map(ns));
     let values = [mean, ranks.map(|r| r[0]), ranks.map(|r| r[1]), ranks.map(|r| r[2])];
-    out.extend(names.into_iter().zip(values).map(|(name, value)| Line::new(name, NS, value)));
+    out.extend(four.iter().zip(values).map(|(definition, value)| Line::of(definition, value)));
     Ok(())
 }

@@ -18,6 +18,7 @@ mod states;
 pub(crate) mod throughput;
 
 use pktgen_generator::Result;
+use pktgen_generator::definition::Definition;
 use pktgen_generator::registry::Named;
 
 use crate::analyze::Analysis;
@@ -25,8 +26,12 @@ use crate::line::Line;
 
 /// A family of metrics.
 pub trait Metric: Named + Sync {
+    /// What its lines are: every line of [`compute`](Self::compute) is of one of them.
+    fn definitions(&self) -> Vec<Definition>;
     /// Keys ([`Line::key`]) of the lines that reports can tabulate, whether or not a run has them.
-    fn keys(&self) -> Vec<String>;
+    fn keys(&self) -> Vec<String> {
+        self.definitions().iter().flat_map(Definition::keys).collect()
+    }
     /// Appends its lines for `run` to `out`; none if the run was not recorded in full and it needs that.
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()>;
 }

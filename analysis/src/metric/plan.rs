@@ -4,6 +4,7 @@
 //! are whole numbers, so a promise is kept or it is not.
 
 use pktgen_generator::Result;
+use pktgen_generator::definition::{Better, Definition, Label};
 use pktgen_generator::record::{Answers, LinkLoad, Planned};
 use pktgen_generator::registry::Named;
 
@@ -14,9 +15,48 @@ use crate::line::{Line, SHARE};
 /// See the module.
 pub(super) struct Plan;
 
-const KEYS: [&str; 7] =
-    ["links_unlike_plan", "phi", "phi_planned", "allreduce_rate", "rate_planned", "link_load_max", "queue_max"];
 const BPS: &str = "bit/s";
+
+const fn along(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
+    Definition::new(metric, unit, better, definition).needs("a plan, in virtual time")
+}
+
+const DEFINITIONS: [Definition; 8] = [
+    along(
+        "links_unlike_plan",
+        "links",
+        Better::Lower,
+        "Links that carried another number of messages than the plan says; 0, or the promise is broken.",
+    ),
+    along(
+        "phi",
+        "cost",
+        Better::Lower,
+        "Network utilisation φ: messages times cost, summed over links with a cost, per round.",
+    )
+    .source("SOAR §2"),
+    along("phi_planned", "cost", Better::Lower, "φ that the plan promises; twice that with answers.").source("SOAR §2"),
+    along(
+        "allreduce_rate",
+        BPS,
+        Better::Higher,
+        "Wire bits of a message by the time between its answers, at the worker where that is slowest.",
+    )
+    .source("docs/reduce.md"),
+    along("rate_planned", BPS, Better::Higher, "Rate r that the plan promises.").source("docs/reduce.md"),
+    along(
+        "link_load_max",
+        SHARE,
+        Better::Lower,
+        "Highest share of a link's rate that wanted to cross it; above 1 it is overloaded. Needs two rounds.",
+    ),
+    along("queue_max", "frames", Better::Lower, "Most frames that waited for a link."),
+    along("link_messages", "messages", Better::Neither, "Updates, sums and answers that crossed a link.").labels(&[
+        Label::new("id", "the link's number in the plan"),
+        Label::new("link", "its ends"),
+        Label::one_of("direction", &["up", "down"], "towards the server, or away from it"),
+    ]),
+];
 
 impl Named for Plan {
     fn name(&self) -> &'static str {
@@ -29,8 +69,8 @@ impl Named for Plan {
 }
 
 impl Metric for Plan {
-    fn keys(&self) -> Vec<String> {
-        KEYS.map(str::to_owned).to_vec()
+    fn definitions(&self) -> Vec<Definition> {
+        DEFINITIONS.to_vec()
     }
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {

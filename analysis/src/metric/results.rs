@@ -6,11 +6,13 @@
 //! was recorded (`every:N`), the times are theirs.
 
 use pktgen_generator::Result;
+use pktgen_generator::definition::{Better, Definition, Label};
 use pktgen_generator::registry::Named;
 
 use super::Metric;
 use super::latency::describe;
 use crate::analyze::Analysis;
+use crate::definitions::SYNCHRONOUS;
 use crate::line::{Line, NS};
 use crate::quantile::Slice;
 use crate::rounds::ResultColumns;
@@ -19,12 +21,72 @@ use crate::stats;
 /// See the module.
 pub(super) struct Results;
 
-const LATENCY: [&str; 4] = ["result_latency_mean", "result_latency_p50", "result_latency_p99", "result_latency_max"];
-pub(crate) const RECOVERY: [&str; 4] =
-    ["recovery_time_min", "recovery_time_mean", "recovery_time_p99", "recovery_time_max"];
-const OVER_TIMEOUT: [&str; 2] = ["recovery_over_timeout_min", "recovery_over_timeout_max"];
-const COUNTS: [&str; 3] = ["results", "results_degraded", "results_again"];
-const COUNTERS: [&str; 5] = ["replies", "clipped", "scaling_error", "aggregation_latency_mean", "aggregation_rate"];
+const fn recorded(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
+    Definition::new(metric, unit, better, definition).source("TRIO §6.2, Figure 14").needs(RECORDED)
+}
+
+const fn counted(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
+    Definition::new(metric, unit, better, definition).needs(SYNCHRONOUS)
+}
+
+/// Of the blocks that are recorded.
+const RECORDED: &str = "synchronous training, capture.records = \"full\" or \"every:N\"";
+
+const LATENCY: [Definition; 4] = [
+    recorded(
+        "result_latency_mean",
+        NS,
+        Better::Lower,
+        "From a worker's contribution to the first result of its block, if no source is missing; mean.",
+    ),
+    recorded("result_latency_p50", NS, Better::Lower, "Median of the same."),
+    recorded("result_latency_p99", NS, Better::Lower, "99th percentile of the same."),
+    recorded("result_latency_max", NS, Better::Lower, "Largest of the same."),
+];
+pub(crate) const RECOVERY: [Definition; 4] = [
+    recorded(
+        "recovery_time_min",
+        NS,
+        Better::Lower,
+        "From a worker's contribution to the first result of its block, if sources are missing; smallest.",
+    ),
+    recorded("recovery_time_mean", NS, Better::Lower, "Mean of the same."),
+    recorded("recovery_time_p99", NS, Better::Lower, "99th percentile of the same."),
+    recorded("recovery_time_max", NS, Better::Lower, "Largest of the same."),
+];
+const OVER_TIMEOUT: [Definition; 2] = [
+    recorded("recovery_over_timeout_min", "ratio", Better::Lower, "`recovery_time_min` by the timeout of the device."),
+    recorded("recovery_over_timeout_max", "ratio", Better::Lower, "`recovery_time_max` by the timeout of the device."),
+];
+const COUNTS: [Definition; 3] = [
+    recorded("results", "results", Better::Neither, "Results at workers, rows of `results`."),
+    recorded("results_degraded", "results", Better::Lower, "Those of them that lack sources."),
+    recorded("results_again", "results", Better::Lower, "Those of them whose block the worker had a result of."),
+];
+const COUNTERS: [Definition; 7] = [
+    counted("replies", "results", Better::Neither, "Results at workers, whatever was recorded."),
+    counted("clipped", "elements", Better::Lower, "Gradients that did not fit 32 bits when they were scaled, and were clipped."),
+    counted(
+        "scaling_error",
+        "ratio",
+        Better::Lower,
+        "How far the means that workers make of results are from those of the unscaled gradients: Σ|error| / Σ|exact| over \
+         every 64th block.",
+    )
+    .source("design §4"),
+    counted("aggregation_latency_mean", NS, Better::Lower, "Time of a packet in devices, as their programs count it; mean.")
+        .source("TRIO §6.3, Figure 15"),
+    counted("aggregation_rate", "elements/s", Better::Higher, "Gradients of a packet by `aggregation_latency_mean`.")
+        .source("TRIO §6.3, Figure 15"),
+    device("count", "What the programs of devices counted, summed over devices."),
+    device("ps", "Times that the programs of devices summed up; their names end in `_ps`."),
+];
+
+const COUNTER: [Label; 1] = [Label::new("counter", "the counter's name")];
+
+const fn device(unit: &'static str, definition: &'static str) -> Definition {
+    Definition::new("device", unit, Better::Neither, definition).labels(&COUNTER)
+}
 
 impl Named for Results {
     fn name(&self) -> &'static str {
@@ -37,9 +99,8 @@ impl Named for Results {
 }
 
 impl Metric for Results {
-    fn keys(&self) -> Vec<String> {
-        let names = LATENCY.iter().chain(&RECOVERY).chain(&OVER_TIMEOUT).chain(&COUNTS).chain(&COUNTERS);
-        names.map(|name| (*name).to_owned()).collect()
+    fn definitions(&self) -> Vec<Definition> {
+        [&LATENCY[..], &RECOVERY, &OVER_TIMEOUT, &COUNTS, &COUNTERS].concat()
     }
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
@@ -73,11 +134,11 @@ fn times(results: &ResultColumns, timeout_ps: Option<i64>, out: &mut Vec<Line>) 
         let first = (0..n).filter(|row| !results.again[*row] && results.degraded[*row] == degraded);
         first.filter_map(wait_ps).collect()
     };
-    describe(LATENCY, &Slice(&waits(false)), out)?;
+    describe(&LATENCY, &Slice(&waits(false)), out)?;
     recovery(waits(true), timeout_ps, out);
     let count = |flags: &[bool]| flags.iter().filter(|flag| **flag).count();
     let counts = [n, count(&results.degraded), count(&results.again)];
-    out.extend(COUNTS.into_iter().zip(counts).map(|(name, n)| Line::new(name, "results", n as f64)));
+    out.extend(COUNTS.iter().zip(counts).map(|(definition, n)| Line::of(definition, n as f64)));
     Ok(())
 }
 
@@ -87,10 +148,10 @@ fn recovery(mut waits_ps: Vec<i64>, timeout_ps: Option<i64>, out: &mut Vec<Line>
     let ns: Vec<f64> = waits_ps.iter().map(|ps| *ps as f64 / 1000.0).collect();
     let (least, most) = (ns.first().copied(), ns.last().copied());
     let values = [least, stats::mean(&ns), stats::quantile_of_sorted(&ns, 0.99), most];
-    out.extend(RECOVERY.into_iter().zip(values).map(|(name, value)| Line::new(name, NS, value)));
+    out.extend(RECOVERY.iter().zip(values).map(|(definition, value)| Line::of(definition, value)));
     let timeout = timeout_ps.filter(|timeout| *timeout > 0).map(|timeout| timeout as f64 / 1000.0);
     let over = |ns: Option<f64>| ns.zip(timeout).map(|(ns, timeout)| ns / timeout);
-    out.extend(OVER_TIMEOUT.into_iter().zip([least, most]).map(|(name, ns)| Line::new(name, "ratio", over(ns))));
+    out.extend(OVER_TIMEOUT.iter().zip([least, most]).map(|(definition, ns)| Line::of(definition, over(ns))));
 }
 
 /// How long packets spent in devices on the mean, and gradients of a packet by that time (§6.3, Figure 15).

@@ -1,6 +1,7 @@
 //! What workers under transmission control knew and decided (OLAF §5), where the run recorded their states.
 
 use pktgen_generator::Result;
+use pktgen_generator::definition::{Better, Definition};
 use pktgen_generator::registry::Named;
 
 use super::Metric;
@@ -10,6 +11,26 @@ use crate::stats;
 
 /// See the module.
 pub(super) struct States;
+
+const fn decided(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
+    Definition::new(metric, unit, better, definition).source("OLAF §5").needs("capture.states")
+}
+
+const DEFINITIONS: [Definition; 3] = [
+    decided(
+        "p_send_mean",
+        "probability",
+        Better::Neither,
+        "Probability of sending, mean over the decisions of workers.",
+    ),
+    decided(
+        "congested_share",
+        SHARE,
+        Better::Lower,
+        "Share of decisions at which more clusters were active than the queue has slots.",
+    ),
+    decided("ack_age_mean", NS, Better::Lower, "Age of the worker's last ACK, mean over the decisions."),
+];
 
 impl Named for States {
     fn name(&self) -> &'static str {
@@ -22,8 +43,8 @@ impl Named for States {
 }
 
 impl Metric for States {
-    fn keys(&self) -> Vec<String> {
-        ["p_send_mean", "congested_share", "ack_age_mean"].map(str::to_owned).into()
+    fn definitions(&self) -> Vec<Definition> {
+        DEFINITIONS.to_vec()
     }
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {

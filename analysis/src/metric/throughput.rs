@@ -5,15 +5,38 @@
 //! they mean the same whatever was recorded.
 
 use pktgen_generator::Result;
+use pktgen_generator::definition::{Better, Definition};
 use pktgen_generator::registry::Named;
 
 use super::Metric;
 use crate::analyze::Analysis;
+use crate::definitions::FULL;
 use crate::fates::is_update;
 use crate::line::Line;
 
 /// See the module.
 pub(super) struct Throughput;
+
+const DEFINITIONS: [Definition; 4] = [
+    Definition::new("throughput_bps", "bps", Better::Higher, "Bits of frames per second at the parameter server, from the first packet to the last.")
+        .needs(FULL),
+    Definition::new("updates_per_s", "updates/s", Better::Higher, "Represented updates per second at the parameter server, over the same time.")
+        .needs(FULL),
+    Definition::new(
+        "elements_per_s",
+        "elements/s",
+        Better::Higher,
+        "Gradients per second at the parameter server, counted once per represented update; without a server, of results at \
+         their first arrival.",
+    )
+    .source("design §4"),
+    Definition::new(
+        "downlink_bytes_per_delivered_update",
+        "bytes",
+        Better::Lower,
+        "Bytes of acknowledgements over all links, by delivered updates.",
+    ),
+];
 
 impl Named for Throughput {
     fn name(&self) -> &'static str {
@@ -26,10 +49,8 @@ impl Named for Throughput {
 }
 
 impl Metric for Throughput {
-    fn keys(&self) -> Vec<String> {
-        ["throughput_bps", "updates_per_s", "elements_per_s", "downlink_bytes_per_delivered_update"]
-            .map(str::to_owned)
-            .into()
+    fn definitions(&self) -> Vec<Definition> {
+        DEFINITIONS.to_vec()
     }
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {

@@ -4,6 +4,9 @@ use pktgen_generator::{Error, Result};
 
 use crate::chart::Chart;
 
+/// Can this build draw them?
+pub const BUILT_IN: bool = false;
+
 /// Cannot be made.
 pub struct Painter(std::convert::Infallible);
 

@@ -15,7 +15,8 @@ fn entries<T: Named + ?Sized>(list: &[&T]) -> Entries {
     list.iter().map(|entry| (entry.name(), entry.about())).collect()
 }
 
-fn registries() -> Vec<(&'static str, Entries)> {
+/// Every registry, by the name of its kind.
+pub(super) fn registries() -> Vec<(&'static str, Entries)> {
     vec![
         ("formats", entries(wire::FORMATS)),
         ("workloads", entries(workload::WORKLOADS)),

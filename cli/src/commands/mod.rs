@@ -7,6 +7,7 @@ mod compare;
 mod demo;
 mod dissector;
 mod doctor;
+mod explain;
 mod find_rate;
 mod history;
 mod list;
@@ -44,5 +45,6 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Doctor(args) => doctor::run(args, ui),
         Command::Dissector(args) => dissector::run(&args, ui),
         Command::List(args) => list::run(args, ui),
+        Command::Explain(args) => explain::run(args, ui),
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use pktgen_analysis::Model;
-use pktgen_analysis::plot::png::Painter;
+use pktgen_analysis::plot::png::{self, Painter};
 use pktgen_analysis::plot::{file_name, standalone};
 use pktgen_generator::{Error, Result};
 
@@ -22,9 +22,12 @@ impl Plots {
     /// A host that cannot draw PNG pictures is told before the work.
     pub(super) fn of(dir: Option<PathBuf>, formats: &[String]) -> Result<Option<Plots>> {
         let Some(dir) = dir else { return Ok(None) };
-        let wants = |format: &str| formats.is_empty() || formats.iter().any(|other| other == format);
-        let painter = wants("png").then(Painter::new).transpose()?;
-        Ok(Some(Plots { dir, svg: wants("svg"), painter }))
+        // Unless they are named, those that this build has.
+        let wants = |format: &str, built_in: bool| {
+            if formats.is_empty() { built_in } else { formats.iter().any(|other| other == format) }
+        };
+        let painter = wants("png", png::BUILT_IN).then(Painter::new).transpose()?;
+        Ok(Some(Plots { dir, svg: wants("svg", true), painter }))
     }
 
     pub(super) fn write(&self, model: &Model, ui: &Ui) -> Result<()> {

@@ -17,7 +17,7 @@ pub use manifest::{
 };
 pub use row::{Action, Book, Iteration, NO_CLUSTER, PacketId, Reason, Received, Reply, Sent, State, SumOk};
 pub use schema::{
-    BOOKS, ITERATIONS, RECEIVED, RESULTS, SCHEMA_VERSION, SENT, STATES, books_schema, iterations_schema,
+    BOOKS, ITERATIONS, RECEIVED, RESULTS, SCHEMA_VERSION, SENT, STATES, STREAMS, books_schema, iterations_schema,
     received_schema, results_schema, sent_schema, states_schema,
 };
 pub use shard::{PLANNED, SweepShard, plan_hash};

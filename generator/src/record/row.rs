@@ -66,141 +66,76 @@ pub struct Sent {
     pub reward: Option<f32>,
 }
 
-/// What a device did. `packet_in` is always the packet whose fate the row tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Action {
-    /// It waits in a queue.
-    Queued = 0,
-    /// It became part of `packet_out`.
-    Merged = 1,
-    /// `packet_out`, a newer update of the same worker, took its place.
-    Subsumed = 2,
-    /// `packet_out` took its place because of a higher reward.
-    Outranked = 3,
-    /// It was dropped for `reason`.
-    Dropped = 4,
-    /// Its first bit left the device.
-    Departed = 5,
-    /// It goes around the queue on the same link.
-    Bypassed = 6,
-    /// It arrived and waits for the engine to take it in.
-    Arrived = 7,
+/// Codes that stand in columns: an enumeration whose entries each have a code, a name and a sentence.
+macro_rules! codes {
+    ($(#[$meta:meta])* $kind:ident { $($entry:ident = $code:literal, $name:literal, $about:literal;)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum $kind {
+            $(#[doc = $about] $entry = $code,)*
+        }
+
+        impl $kind {
+            /// All, in the order of their codes.
+            pub const ALL: [$kind; [$($code),*].len()] = [$($kind::$entry),*];
+
+            /// Names of all, in the same order.
+            pub const NAMES: [&'static str; $kind::ALL.len()] = [$($name),*];
+
+            /// Name in reports.
+            pub const fn name(self) -> &'static str {
+                $kind::NAMES[self as usize]
+            }
+
+            /// What it says.
+            pub const fn about(self) -> &'static str {
+                match self {
+                    $($kind::$entry => $about,)*
+                }
+            }
+        }
+    };
 }
 
-impl Action {
-    /// All, in the order of their codes.
-    pub const ALL: [Action; 8] = [
-        Action::Queued,
-        Action::Merged,
-        Action::Subsumed,
-        Action::Outranked,
-        Action::Dropped,
-        Action::Departed,
-        Action::Bypassed,
-        Action::Arrived,
-    ];
-
-    /// Name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Action::Queued => "queued",
-            Action::Merged => "merged",
-            Action::Subsumed => "subsumed",
-            Action::Outranked => "outranked",
-            Action::Dropped => "dropped",
-            Action::Departed => "departed",
-            Action::Bypassed => "bypassed",
-            Action::Arrived => "arrived",
-        }
+codes! {
+    /// What a device did. `packet_in` is always the packet whose fate the row tells.
+    Action {
+        Queued = 0, "queued", "It waits in a queue.";
+        Merged = 1, "merged", "It became part of `packet_out`.";
+        Subsumed = 2, "subsumed", "`packet_out`, a newer update of the same worker, took its place.";
+        Outranked = 3, "outranked", "`packet_out` took its place because of a higher reward.";
+        Dropped = 4, "dropped", "It was dropped for `reason`.";
+        Departed = 5, "departed", "Its first bit left the device.";
+        Bypassed = 6, "bypassed", "It goes around the queue on the same link.";
+        Arrived = 7, "arrived", "It arrived and waits for the engine to take it in.";
     }
 }
 
-/// Why a packet was dropped. The list is the enumeration that reports use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Reason {
-    /// The queue had no free slot (and, for Olaf, none of the cluster to join).
-    QueueFull = 0,
-    /// Its reward was lower than the waiting update's by more than the threshold.
-    RewardLow = 1,
-    /// The engine's input buffer was full: it arrived faster than the engine's rate.
-    EngineBusy = 2,
-    /// The bypass around the queue was full.
-    BypassFull = 3,
-    /// No route to where it goes.
-    NoRoute = 4,
-    /// Not a packet of the format it claims.
-    Malformed = 5,
-    /// The waiting aggregate already represents as many updates as its 16-bit count can say.
-    CountFull = 6,
-    /// A fault that the experiment asked for took it on a wire of the device.
-    Fault = 7,
-    /// The same source has contributed to the block already.
-    Duplicate = 8,
-    /// No such aggregation job is configured.
-    UnknownJob = 9,
-    /// The job has no such source, or no longer.
-    UnknownSource = 10,
-    /// The job has as many blocks under way as it may, or the device has no room for one more.
-    TableFull = 11,
-    /// It has another number of gradients than its block, or more than its job may.
-    WrongCount = 12,
-    /// It is of an earlier iteration than the block that is being aggregated.
-    Stale = 13,
-    /// Its block was finished without it, and the device remembers that (`target.tombstones`).
-    Late = 14,
-    /// The device that had added it to a sum failed before the sum left.
-    DeviceLost = 15,
-    /// The device takes nothing: it failed, or another does its work.
-    Inactive = 16,
+codes! {
+    /// Why a packet was dropped. The list is the enumeration that reports use.
+    Reason {
+        QueueFull = 0, "queue_full", "The queue had no free slot (and, for Olaf, none of the cluster to join).";
+        RewardLow = 1, "reward_low", "Its reward was lower than the waiting update's by more than the threshold.";
+        EngineBusy = 2, "engine_busy", "The engine's input buffer was full: it arrived faster than the engine's rate.";
+        BypassFull = 3, "bypass_full", "The bypass around the queue was full.";
+        NoRoute = 4, "no_route", "No route to where it goes.";
+        Malformed = 5, "malformed", "Not a packet of the format it claims.";
+        CountFull = 6, "count_full", "The waiting aggregate already represents as many updates as its 16-bit count can say.";
+        Fault = 7, "fault", "A fault that the experiment asked for took it on a wire of the device.";
+        Duplicate = 8, "duplicate", "The same source has contributed to the block already.";
+        UnknownJob = 9, "unknown_job", "No such aggregation job is configured.";
+        UnknownSource = 10, "unknown_source", "The job has no such source, or no longer.";
+        TableFull = 11, "table_full", "The job has as many blocks under way as it may, or the device has no room for one more.";
+        WrongCount = 12, "wrong_count", "It has another number of gradients than its block, or more than its job may.";
+        Stale = 13, "stale", "It is of an earlier iteration than the block that is being aggregated.";
+        Late = 14, "late", "Its block was finished without it, and the device remembers that (`target.tombstones`).";
+        DeviceLost = 15, "device_lost", "The device that had added it to a sum failed before the sum left.";
+        Inactive = 16, "inactive", "The device takes nothing: it failed, or another does its work.";
+    }
 }
 
 impl Reason {
-    /// All, in the order of their codes.
-    pub const ALL: [Reason; 17] = [
-        Reason::QueueFull,
-        Reason::RewardLow,
-        Reason::EngineBusy,
-        Reason::BypassFull,
-        Reason::NoRoute,
-        Reason::Malformed,
-        Reason::CountFull,
-        Reason::Fault,
-        Reason::Duplicate,
-        Reason::UnknownJob,
-        Reason::UnknownSource,
-        Reason::TableFull,
-        Reason::WrongCount,
-        Reason::Stale,
-        Reason::Late,
-        Reason::DeviceLost,
-        Reason::Inactive,
-    ];
-
-    /// Name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Reason::QueueFull => "queue_full",
-            Reason::RewardLow => "reward_low",
-            Reason::EngineBusy => "engine_busy",
-            Reason::BypassFull => "bypass_full",
-            Reason::NoRoute => "no_route",
-            Reason::Malformed => "malformed",
-            Reason::CountFull => "count_full",
-            Reason::Fault => "fault",
-            Reason::Duplicate => "duplicate",
-            Reason::UnknownJob => "unknown_job",
-            Reason::UnknownSource => "unknown_source",
-            Reason::TableFull => "table_full",
-            Reason::WrongCount => "wrong_count",
-            Reason::Stale => "stale",
-            Reason::Late => "late",
-            Reason::DeviceLost => "device_lost",
-            Reason::Inactive => "inactive",
-        }
-    }
-
     /// May it be a copy that a network made which was dropped, and not the packet? Of protocols whose packets are sums by
     /// key: the others take no copies.
     pub const fn may_be_copy(self) -> bool {
@@ -225,16 +160,13 @@ pub struct Book {
     pub reason: Option<Reason>,
 }
 
-/// Does the payload equal the aggregate recomputed in the books' order?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum SumOk {
-    /// Bit for bit (or within the bound where there are no books).
-    Yes = 0,
-    /// No.
-    No = 1,
-    /// Nobody knows what it should be.
-    Unknown = 2,
+codes! {
+    /// Does the payload equal the aggregate recomputed in the books' order?
+    SumOk {
+        Yes = 0, "yes", "Bit for bit (or within the bound where there are no books).";
+        No = 1, "no", "No.";
+        Unknown = 2, "unknown", "Nobody knows what it should be.";
+    }
 }
 
 /// One packet at the parameter server.
@@ -358,5 +290,7 @@ mod tests {
     fn codes_are_positions_in_the_lists() {
         assert!(Action::ALL.iter().enumerate().all(|(i, a)| *a as usize == i));
         assert!(Reason::ALL.iter().enumerate().all(|(i, r)| *r as usize == i));
+        assert!(SumOk::ALL.iter().enumerate().all(|(i, s)| *s as usize == i));
+        assert_eq!((Reason::CountFull.name(), Action::Merged.name()), ("count_full", "merged"));
     }
 }

@@ -1,9 +1,9 @@
-//! The columns of the three streams in Arrow and Parquet files.
+//! The columns of the streams in Arrow and Parquet files, and what they say.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use arrow::datatypes::SchemaRef;
 
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use crate::column::Data::{Boolean, Float32, Int64, UInt8, UInt16, UInt32, UInt64};
+use crate::column::{Column, Stream};
 
 /// Stream name of what workers sent; the file is `sent.parquet`.
 pub const SENT: &str = "sent";
@@ -20,131 +20,178 @@ pub const RESULTS: &str = "results";
 /// Version of all schemas; a reader refuses a newer one.
 pub const SCHEMA_VERSION: u32 = 1;
 
-fn schema(kind: &str, fields: &[(&str, DataType, bool)]) -> SchemaRef {
-    let fields: Vec<_> =
-        fields.iter().map(|(name, data, nullable)| Field::new(*name, data.clone(), *nullable)).collect();
-    let metadata = HashMap::from([
-        ("pktgen.kind".to_owned(), kind.to_owned()),
-        ("pktgen.version".to_owned(), SCHEMA_VERSION.to_string()),
-    ]);
-    Arc::new(Schema::new_with_metadata(fields, metadata))
-}
+const PS: &str = "ps";
+const NUMBER: &str = "number";
+const CODE: &str = "code";
+const COUNT: &str = "count";
+const BYTES: &str = "bytes";
+const YES_NO: &str = "yes or no";
+const REWARD: &str = "reward";
+
+const JOB: Column = Column::new("cluster", UInt16, NUMBER, "Job of the worker.");
+const WORKER: Column = Column::new("worker", UInt32, NUMBER, "Worker.");
+
+static SENT_COLUMNS: [Column; 10] = [
+    Column::new("t_gen_ps", Int64, PS, "When the update was generated, since the run's anchor."),
+    Column::new("t_due_ps", Int64, PS, "When the schedule wanted it out."),
+    Column::maybe("t_sent_ps", Int64, PS, "When its first bit left; empty where it was withheld or nobody can know."),
+    Column::new(
+        "cluster",
+        UInt16,
+        NUMBER,
+        "The worker's cluster when it generated it; 65535 for traffic that belongs to none.",
+    ),
+    WORKER,
+    Column::new("seq", UInt32, NUMBER, "Number of the update at its worker."),
+    Column::new("attempt", UInt8, NUMBER, "0 for the first transmission, then 1, 2, …"),
+    Column::maybe("block", UInt32, NUMBER, "Block or iteration, in synchronous systems."),
+    Column::new("bytes", UInt32, BYTES, "Length of the frame."),
+    Column::maybe("reward", Float32, REWARD, "Reward of the update; empty for traffic that carries none."),
+];
+
+static BOOKS_COLUMNS: [Column; 6] = [
+    Column::new("t_ps", Int64, PS, "When it happened."),
+    Column::new("node", UInt16, NUMBER, "Which device: index into `nodes` of the manifest."),
+    Column::new(
+        "packet_in",
+        UInt64,
+        NUMBER,
+        "The packet whose fate the row tells: 24 bits of worker, 8 of attempt, 32 of sequence number.",
+    ),
+    Column::new("action", UInt8, CODE, "What happened to it: a code of the actions."),
+    Column::maybe("packet_out", UInt64, NUMBER, "The packet that stands in its place or carries it now."),
+    Column::maybe("reason", UInt8, CODE, "Why it was dropped: a code of the drop reasons; empty for other actions."),
+];
+
+static RECEIVED_COLUMNS: [Column; 13] = [
+    Column::new("t_recv_ps", Int64, PS, "When its last bit arrived."),
+    Column::new("packet", UInt64, NUMBER, "Which packet; an aggregate is known by its newest member."),
+    Column::new(
+        "cluster",
+        UInt16,
+        NUMBER,
+        "The cluster whose age it refreshes; 65535 for traffic that belongs to none.",
+    ),
+    Column::new("newest_worker", UInt32, NUMBER, "Worker of the newest member."),
+    Column::new(
+        "newest_seq",
+        UInt32,
+        NUMBER,
+        "Sequence number of the newest member. Of a sum by key: which part it is, and its highest bit where the part makes \
+         the sum complete.",
+    ),
+    Column::new("newest_gen_ps", Int64, PS, "When the newest member was generated."),
+    Column::new("count", UInt16, "updates", "How many updates its content represents."),
+    Column::new("bytes", UInt32, BYTES, "Length of the frame."),
+    Column::maybe("reward", Float32, REWARD, "Mean reward of the members, weighted by their counts."),
+    Column::new("accepted", Boolean, YES_NO, "Did the server's reward gate accept it?"),
+    Column::new("sum_ok", UInt8, CODE, "Is the payload the sum of the members, bit for bit? A code of `sum_ok`."),
+    Column::new("node", UInt16, NUMBER, "Who received it: index into `nodes` of the manifest."),
+    Column::maybe(
+        "digest",
+        UInt64,
+        NUMBER,
+        "Stands for the gradients, where sums are verified after the run (real time).",
+    ),
+];
+
+static STATES_COLUMNS: [Column; 8] = [
+    Column::new("t_ps", Int64, PS, "When."),
+    WORKER,
+    Column::new("active", UInt16, COUNT, "Active clusters, as the last ACK says; 0 before the first."),
+    Column::new("capacity", UInt32, COUNT, "Slots of the queue, as the last ACK says."),
+    Column::new("occupancy", UInt32, COUNT, "Slots of the queue that are in use, as the last ACK says."),
+    Column::maybe("ack_age_ps", Int64, PS, "Time since the last ACK; empty before the first."),
+    Column::maybe("p_send", Float32, "probability", "With which it sends; empty in a row about an ACK."),
+    Column::maybe("sent", Boolean, YES_NO, "Did it send? Empty in a row about an ACK."),
+];
+
+static ITERATIONS_COLUMNS: [Column; 13] = [
+    Column::new("t_start_ps", Int64, PS, "When it began: with its computation."),
+    Column::new(
+        "t_ready_ps",
+        Int64,
+        PS,
+        "When the worker had computed its gradients, delays included, and began to send.",
+    ),
+    Column::new("t_end_ps", Int64, PS, "When it had the results of all blocks."),
+    Column::new("delay_ps", Int64, PS, "For how long it was held up as a straggler."),
+    WORKER,
+    JOB,
+    Column::new("iteration", UInt32, NUMBER, "Which iteration, from 0."),
+    Column::new("sent", UInt32, COUNT, "Blocks that it sent."),
+    Column::new("skipped", UInt32, COUNT, "Blocks that it did not send, since their result was there."),
+    Column::new("degraded", UInt32, COUNT, "Results that lacked sources."),
+    Column::new("sources", UInt64, COUNT, "Sources of all results together."),
+    Column::new("elements", UInt64, COUNT, "Gradients other than 0 that it contributed."),
+    Column::new("missed", Boolean, YES_NO, "It had all results when it wanted to begin, and computed nothing."),
+];
+
+static RESULTS_COLUMNS: [Column; 9] = [
+    Column::new("t_recv_ps", Int64, PS, "When its last bit arrived."),
+    Column::maybe(
+        "t_sent_ps",
+        Int64,
+        PS,
+        "When the worker sent its own contribution to the block; empty if it had not.",
+    ),
+    WORKER,
+    JOB,
+    Column::new("seq", UInt32, NUMBER, "The block, numbered over all iterations."),
+    Column::new("packet", UInt64, NUMBER, "Which result: the packet under which the books know the aggregate."),
+    Column::new("count", UInt16, COUNT, "Sources that it represents."),
+    Column::new("degraded", Boolean, YES_NO, "Sources are missing."),
+    Column::new("again", Boolean, YES_NO, "The worker had a result of this block already."),
+];
+
+const SENT_STREAM: Stream = Stream { name: SENT, row: "one transmission of a worker", columns: &SENT_COLUMNS };
+const BOOKS_STREAM: Stream =
+    Stream { name: BOOKS, row: "what a device did; the order is that of events", columns: &BOOKS_COLUMNS };
+const RECEIVED_STREAM: Stream =
+    Stream { name: RECEIVED, row: "one packet at the parameter server", columns: &RECEIVED_COLUMNS };
+const STATES_STREAM: Stream = Stream {
+    name: STATES,
+    row: "with `capture.states`: an ACK at a worker, or a decision of transmission control",
+    columns: &STATES_COLUMNS,
+};
+const ITERATIONS_STREAM: Stream = Stream {
+    name: ITERATIONS,
+    row: "synchronous training: an iteration that ended, per worker",
+    columns: &ITERATIONS_COLUMNS,
+};
+const RESULTS_STREAM: Stream =
+    Stream { name: RESULTS, row: "synchronous training: a result at a worker", columns: &RESULTS_COLUMNS };
+
+/// The streams of a run dir, each with its columns.
+pub static STREAMS: [Stream; 6] =
+    [SENT_STREAM, BOOKS_STREAM, RECEIVED_STREAM, STATES_STREAM, ITERATIONS_STREAM, RESULTS_STREAM];
 
 /// Columns of `sent`.
 pub fn sent_schema() -> SchemaRef {
-    use DataType::*;
-    schema(
-        SENT,
-        &[
-            ("t_gen_ps", Int64, false),
-            ("t_due_ps", Int64, false),
-            ("t_sent_ps", Int64, true),
-            ("cluster", UInt16, false),
-            ("worker", UInt32, false),
-            ("seq", UInt32, false),
-            ("attempt", UInt8, false),
-            ("block", UInt32, true),
-            ("bytes", UInt32, false),
-            ("reward", Float32, true),
-        ],
-    )
+    SENT_STREAM.schema(SCHEMA_VERSION)
 }
 
 /// Columns of `books`. `action` and `reason` are the codes of [`super::Action`] and [`super::Reason`].
 pub fn books_schema() -> SchemaRef {
-    use DataType::*;
-    schema(
-        BOOKS,
-        &[
-            ("t_ps", Int64, false),
-            ("node", UInt16, false),
-            ("packet_in", UInt64, false),
-            ("action", UInt8, false),
-            ("packet_out", UInt64, true),
-            ("reason", UInt8, true),
-        ],
-    )
+    BOOKS_STREAM.schema(SCHEMA_VERSION)
 }
 
 /// Columns of `received`. `sum_ok` is the code of [`super::SumOk`].
 pub fn received_schema() -> SchemaRef {
-    use DataType::*;
-    schema(
-        RECEIVED,
-        &[
-            ("t_recv_ps", Int64, false),
-            ("packet", UInt64, false),
-            ("cluster", UInt16, false),
-            ("newest_worker", UInt32, false),
-            ("newest_seq", UInt32, false),
-            ("newest_gen_ps", Int64, false),
-            ("count", UInt16, false),
-            ("bytes", UInt32, false),
-            ("reward", Float32, true),
-            ("accepted", Boolean, false),
-            ("sum_ok", UInt8, false),
-            ("node", UInt16, false),
-            ("digest", UInt64, true),
-        ],
-    )
+    RECEIVED_STREAM.schema(SCHEMA_VERSION)
 }
 
 /// Columns of `states`, one row per ACK at a worker and per update that it generated; see [`super::State`].
 pub fn states_schema() -> SchemaRef {
-    use DataType::*;
-    schema(
-        STATES,
-        &[
-            ("t_ps", Int64, false),
-            ("worker", UInt32, false),
-            ("active", UInt16, false),
-            ("capacity", UInt32, false),
-            ("occupancy", UInt32, false),
-            ("ack_age_ps", Int64, true),
-            ("p_send", Float32, true),
-            ("sent", Boolean, true),
-        ],
-    )
+    STATES_STREAM.schema(SCHEMA_VERSION)
 }
 
 /// Columns of `iterations`, one row per worker and iteration of synchronous training; see [`super::Iteration`].
 pub fn iterations_schema() -> SchemaRef {
-    use DataType::*;
-    schema(
-        ITERATIONS,
-        &[
-            ("t_start_ps", Int64, false),
-            ("t_ready_ps", Int64, false),
-            ("t_end_ps", Int64, false),
-            ("delay_ps", Int64, false),
-            ("worker", UInt32, false),
-            ("cluster", UInt16, false),
-            ("iteration", UInt32, false),
-            ("sent", UInt32, false),
-            ("skipped", UInt32, false),
-            ("degraded", UInt32, false),
-            ("sources", UInt64, false),
-            ("elements", UInt64, false),
-            ("missed", Boolean, false),
-        ],
-    )
+    ITERATIONS_STREAM.schema(SCHEMA_VERSION)
 }
 
 /// Columns of `results`, one row per result at a worker of synchronous training; see [`super::Reply`].
 pub fn results_schema() -> SchemaRef {
-    use DataType::*;
-    schema(
-        RESULTS,
-        &[
-            ("t_recv_ps", Int64, false),
-            ("t_sent_ps", Int64, true),
-            ("worker", UInt32, false),
-            ("cluster", UInt16, false),
-            ("seq", UInt32, false),
-            ("packet", UInt64, false),
-            ("count", UInt16, false),
-            ("degraded", Boolean, false),
-            ("again", Boolean, false),
-        ],
-    )
+    RESULTS_STREAM.schema(SCHEMA_VERSION)
 }

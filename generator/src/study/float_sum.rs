@@ -8,6 +8,7 @@ use rand::RngExt;
 
 use super::{Finding, Study, Task};
 use crate::config::Section;
+use crate::definition::{Better, Definition};
 use crate::gradient::Pool;
 use crate::registry::Named;
 use crate::seed::Seed;
@@ -26,6 +27,20 @@ const OPERANDS: u32 = 2;
 /// Unit of precisions: shown in percent, with digits enough to tell 99.92 from 99.87.
 const PRECISION: &str = "precision";
 
+const fn precision(metric: &'static str, definition: &'static str) -> Definition {
+    Definition::new(metric, PRECISION, Better::Higher, definition).source("LIBRA §5.5, Table 2; design §4")
+}
+
+static METRICS: [Definition; 7] = [
+    precision("sum_precision_median", "Median over pairs of 1 − |sum − exact| / |exact|, the exact sum in f64."),
+    precision("sum_precision_mean", "Mean over pairs of the same."),
+    precision("sum_precision_mean_clamped", "Mean over pairs of the same, negative ones taken as 0."),
+    precision("sum_precision_p01", "1st percentile over pairs of the same."),
+    Definition::new("sum_scale", "factor", Better::Neither, "Factor by which operands are scaled to integers."),
+    Definition::new("sums_of_zero", "pairs", Better::Neither, "Pairs whose exact sum is 0, which have no precision."),
+    Definition::new("table_bytes", "bytes", Better::Lower, "Memory of the lookup tables.").source("LIBRA §3.5"),
+];
+
 impl Named for FloatSum {
     fn name(&self) -> &'static str {
         "float_sum"
@@ -41,16 +56,8 @@ impl Study for FloatSum {
         &["method", "data", "pairs", "scale", "overflow"]
     }
 
-    fn metrics(&self) -> &'static [&'static str] {
-        &[
-            "sum_precision_median",
-            "sum_precision_mean",
-            "sum_precision_mean_clamped",
-            "sum_precision_p01",
-            "sum_scale",
-            "sums_of_zero",
-            "table_bytes",
-        ]
+    fn metrics(&self) -> &'static [Definition] {
+        &METRICS
     }
 
     fn read(&self, section: &mut Section) -> Result<Task> {
@@ -206,7 +213,11 @@ mod tests {
         for method in ["tables", "integer"] {
             let mut section = Section::of("study", &[("method", method.into())]);
             let found = FloatSum.run(&mut section, Seed(2)).unwrap();
-            assert!(found.iter().all(|finding| FloatSum.metrics().contains(&finding.metric.as_str())));
+            assert!(found.iter().all(|finding| FloatSum.metrics().iter().any(|known| known.covers(
+                &finding.metric,
+                &finding.unit,
+                &[]
+            ))));
             assert!(section.asked().iter().all(|key| FloatSum.keys().contains(&key.as_str())));
         }
     }

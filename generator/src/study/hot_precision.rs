@@ -8,6 +8,7 @@
 
 use super::{Finding, Study, Task};
 use crate::config::{Section, joined};
+use crate::definition::{Better, Definition};
 use crate::registry::Named;
 use crate::seed::Seed;
 use crate::sparse::fit::{STEP, THRESHOLD};
@@ -21,6 +22,33 @@ pub struct HotPrecision;
 const OTHERS: &[&str] = &["updates", "sample_rate", "step", "threshold"];
 /// Every key: those of the model, then the others.
 static ALL: [&str; 12] = joined(&[read::KEYS, OTHERS]);
+
+const fn found(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
+    Definition::new(metric, unit, better, definition).source("LIBRA §5.3, Figure 15")
+}
+
+static METRICS: [Definition; 5] = [
+    found(
+        "hot_precision",
+        "share",
+        Better::Higher,
+        "Share of the whole training's hot parameters that training with a sample finds.",
+    ),
+    found(
+        "hot_precision_fixed",
+        "share",
+        Better::Higher,
+        "The same, with both lists cut to the model's number of hot parameters.",
+    ),
+    found("hot_count_global", "parameters", Better::Neither, "Hot parameters of the whole training."),
+    found("hot_count_sample", "parameters", Better::Neither, "Hot parameters of the sample."),
+    found(
+        "hot_share",
+        "share",
+        Better::Higher,
+        "Share of the whole training's updates that go to the sample's hot ones.",
+    ),
+];
 
 impl Named for HotPrecision {
     fn name(&self) -> &'static str {
@@ -36,8 +64,8 @@ impl Study for HotPrecision {
         &ALL
     }
 
-    fn metrics(&self) -> &'static [&'static str] {
-        &["hot_precision", "hot_precision_fixed", "hot_count_global", "hot_count_sample", "hot_share"]
+    fn metrics(&self) -> &'static [Definition] {
+        &METRICS
     }
 
     fn read(&self, section: &mut Section) -> Result<Task> {
@@ -101,7 +129,7 @@ mod tests {
     fn run(values: &[(&str, Value)], seed: u64) -> Vec<f64> {
         let findings = HotPrecision.run(&mut Section::of("study", values), Seed(seed)).unwrap();
         let names: Vec<_> = findings.iter().map(|finding| finding.metric.as_str()).collect();
-        assert_eq!(names, HotPrecision.metrics());
+        assert_eq!(names, METRICS.map(|definition| definition.metric));
         findings.iter().filter_map(|finding| finding.value).collect()
     }
 

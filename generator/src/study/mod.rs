@@ -15,11 +15,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::config::Section;
+use crate::definition::{Better, Definition};
 use crate::registry::Named;
 use crate::seed::Seed;
 
 /// Key of the metric of the time that a study took; whoever runs it measures it, for studies that name it.
 pub const TIME: &str = "study_time";
+
+/// The metric of the time that a study took.
+pub const TIME_TAKEN: Definition =
+    Definition::new(TIME, "ns", Better::Lower, "Time on the wall that the study took, on one core of this machine.");
 
 /// A number that a study found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -48,8 +53,8 @@ pub trait Study: Named + Sync {
     /// The keys of `[study]` that [`run`](Self::run) reads, `kind` apart.
     fn keys(&self) -> &'static [&'static str];
 
-    /// Keys of the metrics that it finds.
-    fn metrics(&self) -> &'static [&'static str];
+    /// The metrics that it finds. Their names are their keys: findings of tables have no labels.
+    fn metrics(&self) -> &'static [Definition];
 
     /// Reads its keys; what it returns does it. So a resolved configuration can be shown without the work.
     fn read(&self, section: &mut Section) -> Result<Task>;

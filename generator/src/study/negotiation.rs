@@ -7,6 +7,7 @@
 
 use super::{Finding, Study, Task};
 use crate::config::Section;
+use crate::definition::{Better, Definition};
 use crate::registry::Named;
 use crate::time::SECOND;
 use crate::units::{Rate, Span};
@@ -19,6 +20,18 @@ pub(super) struct Negotiation;
 const FRAME_BITS: f64 = 84.0 * 8.0;
 /// Picoseconds of a nanosecond.
 const PS: f64 = 1000.0;
+
+static METRICS: [Definition; 2] = [
+    Definition::new(
+        "negotiation_delay",
+        "ns",
+        Better::Lower,
+        "Delay of agreeing on a scaling factor, per iteration: the hosts' work, fitted, and the wires.",
+    )
+    .source("LIBRA Figure 17"),
+    Definition::new("negotiation_wire", "ns", Better::Lower, "The wires' part of it: a round trip and all frames.")
+        .source("LIBRA Figure 17"),
+];
 
 impl Named for Negotiation {
     fn name(&self) -> &'static str {
@@ -35,8 +48,8 @@ impl Study for Negotiation {
         &["workers", "round_trip", "rate", "host_time", "worker_time"]
     }
 
-    fn metrics(&self) -> &'static [&'static str] {
-        &["negotiation_delay", "negotiation_wire"]
+    fn metrics(&self) -> &'static [Definition] {
+        &METRICS
     }
 
     fn read(&self, section: &mut Section) -> Result<Task> {

@@ -7,6 +7,7 @@ use rand::seq::SliceRandom;
 
 use super::{Finding, Study, Task};
 use crate::config::{Section, joined};
+use crate::definition::{Better, Definition};
 use crate::registry::Named;
 use crate::seed::Seed;
 use crate::sparse::layout::Layout;
@@ -33,15 +34,44 @@ const OTHERS: &[&str] = &[
 /// Every key: those of the model, then the others.
 static KEYS: [&str; 17] = joined(&[read::KEYS, OTHERS]);
 
-const METRICS: &[&str] = &[
-    "recirculations_sum",
-    "recirculations_max",
-    "pairs_per_packet",
-    "packets_per_batch",
-    "leftover_share",
-    "split_packets_per_batch",
-    "split_pairs_per_packet",
-    "split_recirculations_max",
+const fn packing(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
+    Definition::new(metric, unit, better, definition).source("LIBRA §3.4, §5.4, Figure 16")
+}
+
+static METRICS: [Definition; 8] = [
+    packing(
+        "recirculations_sum",
+        "recirculations",
+        Better::Lower,
+        "Per packet: pairs beyond the first of their register: recirculations if each serves one pair.",
+    ),
+    packing(
+        "recirculations_max",
+        "recirculations",
+        Better::Lower,
+        "Per packet: passes of the pipeline beyond the first, if each serves one pair of every register.",
+    ),
+    packing("pairs_per_packet", "pairs", Better::Higher, "Pairs of key and gradient in a packet, mean."),
+    packing("packets_per_batch", "packets", Better::Lower, "Packets of a batch, mean."),
+    packing(
+        "leftover_share",
+        "share",
+        Better::Lower,
+        "Share of pairs that Algorithm 1 packed without looking at registers.",
+    ),
+    packing(
+        "split_packets_per_batch",
+        "packets",
+        Better::Lower,
+        "Packets of a batch, if none may need more recirculations than `max_recirculations`.",
+    ),
+    packing("split_pairs_per_packet", "pairs", Better::Higher, "Pairs in a packet, under the same limit."),
+    packing(
+        "split_recirculations_max",
+        "recirculations",
+        Better::Lower,
+        "Passes beyond the first, under the same limit.",
+    ),
 ];
 
 /// Registers unless they are told: one in each of the nine stages that Libra takes (LIBRA §5.7). Our reading; a random
@@ -140,8 +170,8 @@ impl Study for Recirculations {
         &KEYS
     }
 
-    fn metrics(&self) -> &'static [&'static str] {
-        METRICS
+    fn metrics(&self) -> &'static [Definition] {
+        &METRICS
     }
 
     fn read(&self, section: &mut Section) -> Result<Task> {
@@ -220,7 +250,7 @@ mod tests {
         let found = Recirculations.run(&mut section, Seed(1)).unwrap();
         assert!(crate::sparse::read::KEYS.iter().all(|key| KEYS.contains(key)));
         let names: Vec<&str> = found.iter().map(|finding| finding.metric.as_str()).collect();
-        assert_eq!(names, METRICS);
+        assert_eq!(names, METRICS.map(|definition| definition.metric));
         assert!(section.asked().iter().all(|key| KEYS.contains(&key.as_str())));
         found.into_iter().map(|finding| (finding.metric, finding.value.unwrap())).collect()
     }

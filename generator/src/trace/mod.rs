@@ -21,6 +21,6 @@ pub use manifest::{TraceManifest, file_hash, hex, manifest_path};
 pub use read::{Block, Reader};
 pub(crate) use rules::Rules;
 pub use scale::{Scaling, scale};
-pub use schema::{TRACE_VERSION, trace_schema};
+pub use schema::{TRACE, TRACE_VERSION, trace_schema};
 pub(crate) use stretch::Stretch;
 pub use write::{Writer, synthesise};

@@ -1,36 +1,34 @@
 //! Columns of a trace (design §5).
 
-use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{Schema, SchemaRef};
 
+use crate::column::Data::{Float32, Int64, ListFloat32, ListUInt64, UInt16, UInt32};
+use crate::column::{Column, Stream};
 use crate::{Error, Result};
 
 /// Version of the schema; a reader refuses a newer one.
 pub const TRACE_VERSION: u32 = 1;
 
+static COLUMNS: [Column; 9] = [
+    Column::new("t_ps", Int64, "ps", "When the update is generated, from the start of the trace."),
+    Column::new("cluster", UInt16, "number", "Cluster, or 65535 for traffic that belongs to none."),
+    Column::new("worker", UInt32, "number", "Worker."),
+    Column::new("seq", UInt32, "number", "Number of the update at its worker."),
+    Column::new("bytes", UInt32, "bytes", "Length of the frame."),
+    Column::maybe("reward", Float32, "reward", "Reward of the update."),
+    Column::maybe("keys", ListUInt64, "number", "Keys of the gradients, in sparse training."),
+    Column::maybe("values", ListFloat32, "gradient", "The gradients, where the trace has them."),
+    Column::maybe("iteration", UInt32, "number", "Iteration, in synchronous training."),
+];
+
+/// The columns of a trace.
+pub static TRACE: Stream = Stream { name: "trace", row: "one update, for a replay", columns: &COLUMNS };
+
 /// The schema that traces are written with.
 pub fn trace_schema() -> SchemaRef {
-    use DataType::*;
-    let list = |item: DataType| List(Arc::new(Field::new("item", item, false)));
-    let fields = vec![
-        Field::new("t_ps", Int64, false),
-        Field::new("cluster", UInt16, false),
-        Field::new("worker", UInt32, false),
-        Field::new("seq", UInt32, false),
-        Field::new("bytes", UInt32, false),
-        Field::new("reward", Float32, true),
-        Field::new("keys", list(UInt64), true),
-        Field::new("values", list(Float32), true),
-        Field::new("iteration", UInt32, true),
-    ];
-    let metadata = HashMap::from([
-        ("pktgen.kind".to_owned(), "trace".to_owned()),
-        ("pktgen.version".to_owned(), TRACE_VERSION.to_string()),
-    ]);
-    Arc::new(Schema::new_with_metadata(fields, metadata))
+    TRACE.schema(TRACE_VERSION)
 }
 
 /// Refuses a trace of a version that this tool does not know.

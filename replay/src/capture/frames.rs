@@ -10,12 +10,12 @@ mod direct;
 mod pump;
 mod writer;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
+use pktgen_generator::column::{Column, Data, Stream};
 use pktgen_generator::record::{Balance, Counters, MANIFEST_VERSION, Manifest, RunState, SCHEMA_VERSION, Validity};
 use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
@@ -36,20 +36,20 @@ pub use writer::stream_path;
 /// Stream name of what was heard; the file is `frames.arrows`, or `frames.parquet`.
 pub const FRAMES: &str = "frames";
 
-/// Columns of `frames`: when it was found, in ps since the anchor; the socket's own time stamp, if it has any; its length
-/// on the wire; and as many of its bytes as were kept.
+static COLUMNS: [Column; 4] = [
+    Column::new("t_recv_ps", Data::Int64, "ps", "When it was found, since the run's anchor."),
+    Column::maybe("stamp_ns", Data::Int64, "ns", "The socket's own time stamp, since 1970; empty if it has none."),
+    Column::new("len", Data::UInt32, "bytes", "Length on the wire."),
+    Column::new("bytes", Data::Binary, "bytes", "The first bytes, as many as were kept."),
+];
+
+/// The columns of `frames`.
+pub static STREAM: Stream =
+    Stream { name: FRAMES, row: "one frame on an interface (`pktgen capture --iface`)", columns: &COLUMNS };
+
+/// Columns of `frames` in files.
 pub fn schema() -> SchemaRef {
-    let fields = vec![
-        Field::new("t_recv_ps", DataType::Int64, false),
-        Field::new("stamp_ns", DataType::Int64, true),
-        Field::new("len", DataType::UInt32, false),
-        Field::new("bytes", DataType::Binary, false),
-    ];
-    let metadata = HashMap::from([
-        ("pktgen.kind".to_owned(), FRAMES.to_owned()),
-        ("pktgen.version".to_owned(), SCHEMA_VERSION.to_string()),
-    ]);
-    Arc::new(Schema::new_with_metadata(fields, metadata))
+    STREAM.schema(SCHEMA_VERSION)
 }
 
 /// When a capture ends, and what it does while nothing arrives.

@@ -10,7 +10,7 @@ use pktgen_generator::config::{Document, Run, SECTIONS, Section};
 use pktgen_generator::record::{Balance, Counters, MANIFEST_VERSION, Manifest, RunState, Validity};
 use pktgen_generator::registry::find;
 use pktgen_generator::seed::Seed;
-use pktgen_generator::study::{Finding, Study, TIME, Task as Ready};
+use pktgen_generator::study::{Finding, Study, TIME_TAKEN, Task as Ready};
 use pktgen_generator::{Error, Result};
 
 use super::{Experiment, Finished, Task, tool};
@@ -53,7 +53,8 @@ pub(super) fn metrics(experiment: &Document, runs: &[Run], studies: Studies) -> 
         run.apply(&mut document)?;
         if is_one(&document) {
             let (study, _) = open(&mut document, studies)?;
-            let new: Vec<_> = study.metrics().iter().filter(|metric| !metrics.contains(metric)).collect();
+            let named = study.metrics().iter().map(|definition| definition.metric);
+            let new: Vec<_> = named.filter(|metric| !metrics.contains(metric)).collect();
             metrics.extend(new);
         }
     }
@@ -109,8 +110,8 @@ fn find_out(document: Document, seed: u64, studies: Studies) -> Result<(&'static
     let (study, ready, config) = read(document, seed, studies)?;
     let watch = clock::Stopwatch::start();
     let mut findings = ready(Seed(seed))?;
-    if study.metrics().contains(&TIME) {
-        findings.push(Finding::new(TIME, "ns", watch.elapsed().as_nanos() as f64));
+    if study.metrics().contains(&TIME_TAKEN) {
+        findings.push(Finding::new(TIME_TAKEN.metric, TIME_TAKEN.unit, watch.elapsed().as_nanos() as f64));
     }
     Ok((study.name(), findings, config))
 }

@@ -3,6 +3,7 @@
 //! ATRO draws nothing, so its runs are alike; a baseline draws where workers, server and aggregators are, and ways.
 
 use pktgen_generator::config::Section;
+use pktgen_generator::definition::{Better, Definition};
 use pktgen_generator::registry::{Named, suggest};
 use pktgen_generator::seed::Seed;
 use pktgen_generator::study::{Finding, Study, Task};
@@ -23,6 +24,28 @@ const ATRO: &str = "atro";
 /// Unit of rates, as the paper has it.
 const UNIT: &str = "Gbit/s";
 
+const fn rate(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
+    Definition::new(metric, unit, better, definition).source("ATRO §IV")
+}
+
+static METRICS: [Definition; 5] = [
+    rate(
+        "allreduce_rate_gbps",
+        UNIT,
+        Better::Higher,
+        "Rate of the AllReduce at each worker; of a baseline, mean over repetitions.",
+    ),
+    rate("allreduce_rate_low_gbps", UNIT, Better::Higher, "Lower end of the 95 % interval of the mean; of baselines."),
+    rate("allreduce_rate_high_gbps", UNIT, Better::Higher, "Upper end of the 95 % interval of the mean; of baselines."),
+    rate("allreduce_bound_gbps", UNIT, Better::Neither, "A rate that no wiring of as many switches exceeds."),
+    rate(
+        "flows_per_link",
+        "flows",
+        Better::Lower,
+        "Flows that share the busiest link; of a baseline, mean over repetitions.",
+    ),
+];
+
 impl Named for AtroStudy {
     fn name(&self) -> &'static str {
         "atro"
@@ -38,14 +61,8 @@ impl Study for AtroStudy {
         &["scheme", "network", "workers", "switches", "ports", "aggregators", "layers", "capacity", "repetitions"]
     }
 
-    fn metrics(&self) -> &'static [&'static str] {
-        &[
-            "allreduce_rate_gbps",
-            "allreduce_rate_low_gbps",
-            "allreduce_rate_high_gbps",
-            "allreduce_bound_gbps",
-            "flows_per_link",
-        ]
+    fn metrics(&self) -> &'static [Definition] {
+        &METRICS
     }
 
     fn read(&self, section: &mut Section) -> Result<Task> {
@@ -134,7 +151,7 @@ mod tests {
         let mut section = Section::of("study", values);
         let found = AtroStudy.run(&mut section, Seed(3))?;
         let names: Vec<&str> = found.iter().map(|finding| finding.metric.as_str()).collect();
-        assert_eq!(names, AtroStudy.metrics());
+        assert_eq!(names, METRICS.map(|definition| definition.metric));
         assert!(section.asked().iter().all(|key| AtroStudy.keys().contains(&key.as_str())));
         Ok(found.into_iter().filter_map(|finding| finding.value).collect())
     }

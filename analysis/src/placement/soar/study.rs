@@ -1,9 +1,10 @@
 //! SOAR's evaluation as a study: one strategy on BT(n), for one or several workloads (SOAR §5, appendix A).
 
 use pktgen_generator::config::Section;
+use pktgen_generator::definition::{Better, Definition};
 use pktgen_generator::registry::{Named, find};
 use pktgen_generator::seed::{Seed, unit};
-use pktgen_generator::study::{Finding, Study, Task};
+use pktgen_generator::study::{Finding, Study, TIME_TAKEN, Task};
 use pktgen_generator::tree::Tree;
 use pktgen_generator::tree::make::{Loads, Rates, binary};
 use pktgen_generator::{Error, Result};
@@ -18,8 +19,41 @@ pub struct SoarStudy;
 
 const KEYS: [&str; 8] = ["size", "rates", "loads", "strategy", "k", "workloads", "capacity", "use_case"];
 
-const METRICS: [&str; 6] =
-    ["utilisation_ratio", "phi", "blue", "bytes_ratio", "bytes_over_all_blue", pktgen_generator::study::TIME];
+static METRICS: [Definition; 6] = [
+    Definition::new(
+        "utilisation_ratio",
+        "ratio",
+        Better::Lower,
+        "φ by that of the tree without a switch that aggregates.",
+    )
+    .source("SOAR §5"),
+    Definition::new(
+        "phi",
+        "s",
+        Better::Lower,
+        "Network utilisation φ, summed over workloads: time that messages take on all links.",
+    )
+    .source("SOAR §2"),
+    Definition::new("blue", "switches", Better::Neither, "Switches that aggregate, summed over workloads.")
+        .source("SOAR §2"),
+    Definition::new(
+        "bytes_ratio",
+        "ratio",
+        Better::Lower,
+        "Bytes on all links by those without a switch that aggregates.",
+    )
+    .source("SOAR §5")
+    .needs("study.use_case"),
+    Definition::new(
+        "bytes_over_all_blue",
+        "ratio",
+        Better::Lower,
+        "Bytes on all links by those if every switch aggregates.",
+    )
+    .source("SOAR §5")
+    .needs("study.use_case"),
+    TIME_TAKEN,
+];
 
 /// What is studied.
 struct Setup {
@@ -48,7 +82,7 @@ impl Study for SoarStudy {
         &KEYS
     }
 
-    fn metrics(&self) -> &'static [&'static str] {
+    fn metrics(&self) -> &'static [Definition] {
         &METRICS
     }
 

@@ -1,0 +1,202 @@
+//! `pktgen explain`: what a metric, a column, a code or a registered name is.
+//!
+//! Everything printed here stands beside the code that it is about; docs/schema.md is `pktgen explain --markdown`.
+
+mod markdown;
+
+use pktgen_analysis::capture::tables::TABLES;
+use pktgen_analysis::definitions::families;
+use pktgen_generator::column::{Column, Stream};
+use pktgen_generator::definition::{Better, Definition, Label};
+use pktgen_generator::record::{Action, Reason, STREAMS, SumOk};
+use pktgen_generator::registry::suggest;
+use pktgen_generator::trace::TRACE;
+use pktgen_generator::{Error, Result};
+use pktgen_replay::capture::frames;
+use serde_json::{Value, json};
+
+use super::list::registries;
+use crate::args::Explain;
+use crate::ui::Ui;
+
+/// Label values that are listed; where there are more, what they are is said.
+const VALUES_MAX: usize = 6;
+
+/// Something with a name and a meaning.
+enum Entry {
+    Metric { family: &'static str, about: &'static str, definition: Definition },
+    Column { stream: Stream, column: Column },
+    Code { list: &'static str, code: usize, name: &'static str, about: &'static str },
+    Named { list: &'static str, name: &'static str, about: &'static str },
+}
+
+fn entries() -> Vec<Entry> {
+    let mut all = Vec::new();
+    for family in families() {
+        let (family, about, definitions) = (family.name, family.about, family.definitions);
+        all.extend(definitions.into_iter().map(|definition| Entry::Metric { family, about, definition }));
+    }
+    for stream in STREAMS.into_iter().chain([frames::STREAM, TRACE]).chain(TABLES) {
+        all.extend(stream.columns.iter().map(|column| Entry::Column { stream, column: *column }));
+    }
+    let codes = [
+        ("action", Action::ALL.map(|action| (action.name(), action.about())).to_vec()),
+        ("drop reason", Reason::ALL.map(|reason| (reason.name(), reason.about())).to_vec()),
+        ("sum_ok", SumOk::ALL.map(|sum| (sum.name(), sum.about())).to_vec()),
+    ];
+    for (list, codes) in codes {
+        let code = |(code, (name, about))| Entry::Code { list, code, name, about };
+        all.extend(codes.into_iter().enumerate().map(code));
+    }
+    for (list, names) in registries() {
+        all.extend(names.into_iter().map(|(name, about)| Entry::Named { list, name, about }));
+    }
+    all
+}
+
+impl Entry {
+    /// What it is known by; columns also by their names alone.
+    fn names(&self) -> Vec<String> {
+        match self {
+            Entry::Metric { definition, .. } => {
+                std::iter::once(definition.metric.to_owned()).chain(definition.keys()).collect()
+            }
+            Entry::Column { stream, column } => {
+                vec![format!("{}.{}", stream.name, column.name), column.name.to_owned()]
+            }
+            Entry::Code { name, .. } | Entry::Named { name, .. } => vec![(*name).to_owned()],
+        }
+    }
+
+    fn answers(&self, name: &str) -> bool {
+        let keyed = matches!(self, Entry::Metric { definition, .. } if definition.has_key(name));
+        keyed || self.names().iter().any(|own| own == name)
+    }
+
+    fn kind(&self) -> String {
+        match self {
+            Entry::Metric { family, .. } => format!("metric ({family})"),
+            Entry::Column { stream, .. } => format!("column of {}", stream.name),
+            Entry::Code { list, .. } => (*list).to_owned(),
+            Entry::Named { list, .. } => format!("in pktgen list {list}"),
+        }
+    }
+
+    fn meaning(&self) -> &'static str {
+        match self {
+            Entry::Metric { definition, .. } => definition.definition,
+            Entry::Column { column, .. } => column.about,
+            Entry::Code { about, .. } | Entry::Named { about, .. } => about,
+        }
+    }
+
+    /// More about it: what, and its text; empty texts are left out.
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let facts = match self {
+            Entry::Metric { definition, .. } => {
+                let better = match definition.better {
+                    Better::Neither => "neither direction".to_owned(),
+                    better => better.name().to_owned(),
+                };
+                vec![
+                    ("unit", definition.unit.to_owned()),
+                    ("better", better),
+                    ("labels", definition.labels.iter().map(label_text).collect::<Vec<_>>().join("; ")),
+                    ("keys", keys_text(definition)),
+                    ("needs", definition.needs.to_owned()),
+                    ("source", definition.source.to_owned()),
+                ]
+            }
+            Entry::Column { stream, column } => {
+                let empty = if column.optional { ", may be empty" } else { "" };
+                vec![
+                    ("type", format!("{}{empty}", column.data.name())),
+                    ("unit", column.unit.to_owned()),
+                    ("row", stream.row.to_owned()),
+                ]
+            }
+            Entry::Code { code, .. } => vec![("code", code.to_string())],
+            Entry::Named { list: "metrics", name, .. } => {
+                let of = families().into_iter().filter(|family| family.name == *name);
+                let mut metrics: Vec<_> = of.flat_map(|family| family.definitions).map(|known| known.metric).collect();
+                metrics.dedup();
+                vec![("metrics", metrics.join(", "))]
+            }
+            Entry::Named { .. } => Vec::new(),
+        };
+        facts.into_iter().filter(|(_, text)| !text.is_empty()).collect()
+    }
+
+    fn text(&self) -> String {
+        let name = &self.names()[0];
+        let facts = self.facts().into_iter().map(|(what, text)| format!("\n  {what:<7} {text}")).collect::<String>();
+        format!("{name}: {}\n  {}{facts}", self.kind(), self.meaning())
+    }
+
+    fn json(&self) -> Value {
+        let name = &self.names()[0];
+        match self {
+            Entry::Metric { family, definition, .. } => json!({
+                "kind": "metric", "name": name, "family": family, "unit": definition.unit, "labels": definition.labels,
+                "definition": definition.definition, "better": definition.better, "keys": definition.keys(),
+                "needs": definition.needs, "source": definition.source,
+            }),
+            Entry::Column { stream, column } => json!({
+                "kind": "column", "name": name, "stream": stream.name, "column": column.name, "row": stream.row,
+                "type": column.data.name(), "optional": column.optional, "unit": column.unit, "definition": column.about,
+            }),
+            Entry::Code { list, code, about, .. } => {
+                json!({ "kind": list, "name": name, "code": code, "definition": about })
+            }
+            Entry::Named { list, about, .. } => json!({ "kind": list, "name": name, "definition": about }),
+        }
+    }
+}
+
+fn label_text(label: &Label) -> String {
+    let optional = if label.optional { " (not on all lines)" } else { "" };
+    let Label { name, about, .. } = label;
+    match label.values {
+        values if values.is_empty() || values.len() > VALUES_MAX => format!("{name}{optional}: {about}"),
+        values => format!("{name}{optional} = {}: {about}", values.join(" or ")),
+    }
+}
+
+fn keys_text(definition: &Definition) -> String {
+    let keys = definition.keys();
+    match keys.len() {
+        n if n > VALUES_MAX => format!("{}, … {} ({n} keys)", keys[..2].join(", "), keys[n - 1]),
+        _ => keys.join(", "),
+    }
+}
+
+pub(super) fn run(args: Explain, ui: &Ui) -> Result<u8> {
+    if args.markdown && ui.json() {
+        return Err(Error::config("--markdown and --json: choose one".to_owned()));
+    }
+    let all = entries();
+    for name in &args.names {
+        if !all.iter().any(|entry| entry.answers(name)) {
+            let names: Vec<String> = all.iter().flat_map(Entry::names).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            return Err(Error::config(format!(
+                "there is no metric, column, code or registered name \"{name}\"{}; pktgen explain without a name prints all",
+                suggest(name, &names)
+            )));
+        }
+    }
+    let wanted = |entry: &&Entry| args.names.is_empty() || args.names.iter().any(|name| entry.answers(name));
+    let chosen: Vec<&Entry> = all.iter().filter(wanted).collect();
+    if args.markdown {
+        ui.result(&markdown::page(&chosen));
+        return Ok(0);
+    }
+    for (i, entry) in chosen.iter().enumerate() {
+        if ui.json() {
+            ui.result(&entry.json().to_string());
+        } else {
+            ui.result(&format!("{}{}", if i > 0 { "\n" } else { "" }, entry.text()));
+        }
+    }
+    Ok(0)
+}

@@ -1,0 +1,165 @@
+//! Columns of files that we write, with what they say: Arrow schemas and docs/schema.md follow from them.
+//!
+//! Descriptions are not written into files, which stay as they are.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+
+/// What cells hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Data {
+    /// Whole numbers with a sign.
+    Int64,
+    /// Whole numbers.
+    UInt64,
+    /// Whole numbers of 32 bits.
+    UInt32,
+    /// Whole numbers of 16 bits.
+    UInt16,
+    /// Whole numbers of 8 bits.
+    UInt8,
+    /// Single precision.
+    Float32,
+    /// Double precision.
+    Float64,
+    /// Yes or no.
+    Boolean,
+    /// Bytes.
+    Binary,
+    /// UTF-8.
+    Utf8,
+    /// Several whole numbers.
+    ListUInt64,
+    /// Several numbers of single precision.
+    ListFloat32,
+}
+
+impl Data {
+    /// The type in Arrow.
+    pub fn arrow(self) -> DataType {
+        let list = |item: DataType| DataType::List(Arc::new(Field::new("item", item, false)));
+        match self {
+            Data::Int64 => DataType::Int64,
+            Data::UInt64 => DataType::UInt64,
+            Data::UInt32 => DataType::UInt32,
+            Data::UInt16 => DataType::UInt16,
+            Data::UInt8 => DataType::UInt8,
+            Data::Float32 => DataType::Float32,
+            Data::Float64 => DataType::Float64,
+            Data::Boolean => DataType::Boolean,
+            Data::Binary => DataType::Binary,
+            Data::Utf8 => DataType::Utf8,
+            Data::ListUInt64 => list(DataType::UInt64),
+            Data::ListFloat32 => list(DataType::Float32),
+        }
+    }
+
+    /// The type's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Data::Int64 => "int64",
+            Data::UInt64 => "uint64",
+            Data::UInt32 => "uint32",
+            Data::UInt16 => "uint16",
+            Data::UInt8 => "uint8",
+            Data::Float32 => "float32",
+            Data::Float64 => "float64",
+            Data::Boolean => "bool",
+            Data::Binary => "binary",
+            Data::Utf8 => "utf8",
+            Data::ListUInt64 => "list of uint64",
+            Data::ListFloat32 => "list of float32",
+        }
+    }
+}
+
+/// A column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    /// Its name.
+    pub name: &'static str,
+    /// What cells hold.
+    pub data: Data,
+    /// Cells may be empty.
+    pub optional: bool,
+    /// In what it is: `ps`, `bytes`, …; `number` for what names something, `code` for enumerations.
+    pub unit: &'static str,
+    /// What it says.
+    pub about: &'static str,
+}
+
+impl Column {
+    /// A column without empty cells.
+    pub const fn new(name: &'static str, data: Data, unit: &'static str, about: &'static str) -> Column {
+        Column { name, data, optional: false, unit, about }
+    }
+
+    /// One with empty cells.
+    pub const fn maybe(name: &'static str, data: Data, unit: &'static str, about: &'static str) -> Column {
+        Column { name, data, optional: true, unit, about }
+    }
+}
+
+/// A table of a kind that we write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stream {
+    /// Its name.
+    pub name: &'static str,
+    /// What a row is.
+    pub row: &'static str,
+    /// Its columns, in order.
+    pub columns: &'static [Column],
+}
+
+impl Stream {
+    /// Its schema in files.
+    pub fn schema(&self, version: u32) -> SchemaRef {
+        let field = |column: &Column| Field::new(column.name, column.data.arrow(), column.optional);
+        let fields: Vec<_> = self.columns.iter().map(field).collect();
+        let metadata = HashMap::from([
+            ("pktgen.kind".to_owned(), self.name.to_owned()),
+            ("pktgen.version".to_owned(), version.to_string()),
+        ]);
+        Arc::new(Schema::new_with_metadata(fields, metadata))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::record::STREAMS;
+    use crate::trace::TRACE;
+
+    #[test]
+    fn every_column_of_a_stream_says_what_it_is_and_in_what_unit() {
+        for stream in STREAMS.iter().chain([&TRACE]) {
+            let names: BTreeSet<_> = stream.columns.iter().map(|column| column.name).collect();
+            assert_eq!(names.len(), stream.columns.len(), "{}", stream.name);
+            for column in stream.columns {
+                let what = format!("{}.{}", stream.name, column.name);
+                let sentence = column.about.ends_with(['.', '?', '…']) || column.about.ends_with("`.");
+                assert!(sentence && !column.unit.is_empty(), "{what}: {}", column.about);
+                assert_eq!(column.name.ends_with("_ps"), column.unit == "ps", "{what}");
+                assert_eq!(column.data == Data::Boolean, column.unit == "yes or no", "{what}");
+            }
+        }
+    }
+
+    #[test]
+    fn schemas_are_those_of_the_columns() {
+        for stream in STREAMS.iter().chain([&TRACE]) {
+            let schema = stream.schema(7);
+            let all = schema.fields().iter().zip(stream.columns);
+            assert!(all.clone().all(|(field, column)| field.name() == column.name), "{}", stream.name);
+            assert!(all.clone().all(|(field, column)| field.is_nullable() == column.optional), "{}", stream.name);
+            assert_eq!(
+                (schema.metadata()["pktgen.kind"].as_str(), &schema.metadata()["pktgen.version"][..]),
+                (stream.name, "7")
+            );
+        }
+    }
+}

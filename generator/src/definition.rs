@@ -1,0 +1,198 @@
+//! What a number in a result is: its name, unit and labels, what it says, and which direction is better.
+//!
+//! Whoever makes a number defines it beside itself: the metrics of analysis, and studies. `pktgen explain` and
+//! docs/schema.md print definitions, and keys of reports follow from them.
+
+use serde::Serialize;
+
+/// Which values are better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// Lower ones.
+    Lower,
+    /// Higher ones.
+    Higher,
+    /// It describes; or what is better depends on the experiment.
+    Neither,
+}
+
+impl Better {
+    /// As it is printed.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Better::Lower => "lower",
+            Better::Higher => "higher",
+            Better::Neither => "neither",
+        }
+    }
+}
+
+/// What tells lines of one metric apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Label {
+    /// Its name.
+    pub name: &'static str,
+    /// Its values; none if they are not known beforehand.
+    pub values: &'static [&'static str],
+    /// What it says.
+    pub about: &'static str,
+    /// Lines without it exist.
+    pub optional: bool,
+}
+
+/// Labels of which keys are not made: lines with them are about one flow, or one bin of a histogram.
+const UNKEYED: [&str; 2] = ["id", "n"];
+
+impl Label {
+    /// A label on every line, of any value.
+    pub const fn new(name: &'static str, about: &'static str) -> Label {
+        Label { name, values: &[], about, optional: false }
+    }
+
+    /// A label on every line, of one of these values.
+    pub const fn one_of(name: &'static str, values: &'static [&'static str], about: &'static str) -> Label {
+        Label { name, values, about, optional: false }
+    }
+
+    /// The same, not on every line.
+    pub const fn optional(self) -> Label {
+        Label { optional: true, ..self }
+    }
+
+    fn takes(&self, value: &str) -> bool {
+        self.values.is_empty() || self.values.contains(&value)
+    }
+}
+
+/// What a metric is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Definition {
+    /// Its name.
+    pub metric: &'static str,
+    /// In what it is.
+    pub unit: &'static str,
+    /// What tells its lines apart.
+    pub labels: &'static [Label],
+    /// What it says.
+    pub definition: &'static str,
+    /// Which values are better.
+    pub better: Better,
+    /// Where it is from: a section of the design or of a paper; empty if it is ours.
+    pub source: &'static str,
+    /// What a run must have recorded or be; empty if every run has it.
+    pub needs: &'static str,
+}
+
+impl Definition {
+    /// Without labels, source and needs.
+    pub const fn new(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
+        Definition { metric, unit, labels: &[], definition, better, source: "", needs: "" }
+    }
+
+    /// With these labels.
+    pub const fn labels(self, labels: &'static [Label]) -> Definition {
+        Definition { labels, ..self }
+    }
+
+    /// With its source.
+    pub const fn source(self, source: &'static str) -> Definition {
+        Definition { source, ..self }
+    }
+
+    /// With what it needs.
+    pub const fn needs(self, needs: &'static str) -> Definition {
+        Definition { needs, ..self }
+    }
+
+    /// Labels in the order in which keys have them.
+    fn sorted(&self) -> Vec<&'static Label> {
+        let mut labels: Vec<_> = self.labels.iter().collect();
+        labels.sort_by_key(|label| label.name);
+        labels
+    }
+
+    /// Keys of its lines that reports can tabulate, as far as they are known beforehand.
+    pub fn keys(&self) -> Vec<String> {
+        let mut keys = vec![self.metric.to_owned()];
+        for label in self.sorted() {
+            let values = if UNKEYED.contains(&label.name) { &[] } else { label.values };
+            let longer = keys.iter().flat_map(|key| values.iter().map(move |value| format!("{key}/{value}")));
+            let longer: Vec<String> = longer.collect();
+            if !label.optional {
+                keys.clear();
+            }
+            keys.extend(longer);
+        }
+        keys
+    }
+
+    /// May a line of it have this key?
+    pub fn has_key(&self, key: &str) -> bool {
+        let mut parts = key.split('/');
+        parts.next() == Some(self.metric) && matches(&self.sorted(), &parts.collect::<Vec<_>>())
+    }
+
+    /// Is a line with these labels, names and values, one of it?
+    pub fn covers(&self, metric: &str, unit: &str, labels: &[(&str, &str)]) -> bool {
+        let declared =
+            |(name, value): &(&str, &str)| self.labels.iter().any(|label| label.name == *name && label.takes(value));
+        let given = |label: &Label| label.optional || labels.iter().any(|(name, _)| *name == label.name);
+        self.metric == metric && self.unit == unit && labels.iter().all(declared) && self.labels.iter().all(given)
+    }
+}
+
+fn matches(labels: &[&Label], parts: &[&str]) -> bool {
+    let Some((label, rest)) = labels.split_first() else { return parts.is_empty() };
+    let taken = || {
+        let (part, parts) = parts.split_first()?;
+        Some(!UNKEYED.contains(&label.name) && label.takes(part) && matches(rest, parts))
+    };
+    (label.optional && matches(rest, parts)) || taken().unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLOW: Label = Label::one_of("flow", &["cluster", "worker"], "whose");
+    const AGE: Definition = Definition::new("age", "ns", Better::Lower, "An age.").labels(&[
+        Label::new("id", "which").optional(),
+        FLOW,
+        Label::new("group", "of which").optional(),
+    ]);
+
+    const SOMETIMES: Definition = AGE.labels(&[FLOW.optional()]);
+    const ONE: Definition = AGE.labels(&[FLOW, Label::new("id", "which")]);
+
+    #[test]
+    fn keys_follow_from_labels() {
+        assert_eq!(AGE.keys(), ["age/cluster", "age/worker"]);
+        assert_eq!(SOMETIMES.keys(), ["age", "age/cluster", "age/worker"]);
+        assert!(ONE.keys().is_empty());
+        for (key, has) in [
+            ("age/cluster", true),
+            ("age/cluster/S1", false),
+            ("age/S1/cluster", true),
+            ("age/rack", false),
+            ("age", false),
+            ("ages/cluster", false),
+        ] {
+            assert_eq!(AGE.has_key(key), has, "{key}");
+        }
+    }
+
+    #[test]
+    fn lines_are_covered_with_their_unit_and_declared_labels_only() {
+        assert!(AGE.covers("age", "ns", &[("flow", "worker"), ("id", "3")]));
+        for (metric, unit, labels) in [
+            ("age", "ps", &[("flow", "worker")][..]),
+            ("ages", "ns", &[("flow", "worker")]),
+            ("age", "ns", &[("flow", "rack")]),
+            ("age", "ns", &[("flow", "worker"), ("n", "3")]),
+            ("age", "ns", &[("id", "3")]),
+        ] {
+            assert!(!AGE.covers(metric, unit, labels), "{metric} {unit} {labels:?}");
+        }
+    }
+}
