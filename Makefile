@@ -39,7 +39,7 @@ lint:
 
 # Soaks and large sweeps: the same properties on many more cases, and the full published sweeps.
 test-long: tools build
-	PROPTEST_CASES=20000 $(CARGO) test $(RELEASE) --workspace
+	PKTGEN_CAPTURE_GB=10 PROPTEST_CASES=20000 $(CARGO) test $(RELEASE) --workspace
 	scripts/shards/test-ray
 	$(MAKE) evidence
 

@@ -5,6 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use pktgen_generator::pcap::{Form, Writer, WriterOptions};
+use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_generator::wire::olaf::{Header, PORT, WORKER_PORT};
+
 fn pktgen(folder: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_pktgen")).current_dir(folder).args(args).output().expect("the binary runs")
 }
@@ -191,6 +195,52 @@ fn shards_of_a_capture_join_and_others_read_the_tables() {
     let half = pktgen(folder, &["merge", "part-1", "-o", "half"]);
     assert_eq!(half.status.code(), Some(2));
     assert!(text(&half.stderr).contains("2/2"), "{}", text(&half.stderr));
+}
+
+/// Most memory that a process had, in KiB, asked for until it ended.
+fn peak_of(mut child: std::process::Child) -> (bool, u64) {
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    loop {
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        peak = line.and_then(|kib| kib.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0).max(peak);
+        if let Some(status) = child.try_wait().expect("a child") {
+            return (status.success(), peak);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// A gigabyte in `make test`, ten in `make test-long`: the memory is the same.
+#[test]
+fn memory_stays_flat_however_large_a_capture_is() {
+    let gigabytes: u64 = std::env::var("PKTGEN_CAPTURE_GB").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("large.pcap");
+    let mut writer = Writer::create(&path, WriterOptions::new(Form::Pcap)).expect("a file");
+    let mut frame = vec![0xa5; 256];
+    let packets = gigabytes * 1_000_000_000 / 272;
+    for i in 0..packets {
+        let (worker, seq) = ((i % 27) as u32, (i / 27) as u32);
+        Template::new((worker_ip(worker), WORKER_PORT), (SERVER_IP, PORT), 256).emit(&mut frame);
+        let t = i as i64 * 51_200;
+        let generation = t - 1_000_000 - (i.wrapping_mul(2_654_435_761) >> 12 & 0xf_ffff) as i64;
+        let cluster = (worker / 3) as u16;
+        let header =
+            Header { flags: 0, cluster, count: 1, worker, seq, generation, attempt: 0, elements: 46, reward: 0.0 };
+        header.emit_update(&mut frame[HEAD..]);
+        writer.packet(0, t, &frame, 256).expect("a packet");
+    }
+    writer.finish().expect("a whole file");
+    let out = fs::File::create(folder.path().join("out")).expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pktgen"));
+    command.current_dir(folder.path()).args(["-q", "analyze", "--json", "--memory", "32", "large.pcap"]);
+    let (fine, peak_kib) = peak_of(command.stdout(out).spawn().expect("the binary runs"));
+    let printed = fs::read_to_string(folder.path().join("out")).expect("metrics");
+    assert!(fine && printed.contains(&format!("\"received\",\"unit\":\"packets\",\"value\":{packets}.0")), "{printed}");
+    // A GB holds 3.7 million packets, and as many of four numbers of eight bytes.
+    assert!(peak_kib > 0 && peak_kib < 400 << 10, "{peak_kib} KiB for {gigabytes} GB");
 }
 
 #[test]
