@@ -46,14 +46,15 @@ test-long: tools build
 # Every published figure, ours beside theirs, and what the formal model says of the paper's cases (where a property
 # that fails is an answer, exit code 1, not an error); then one table of all of it, docs/evidence.md.
 evidence: build
+	mkdir -p runs/evidence
 	for config in configs/olaf/*.toml configs/trio/*.toml configs/libra/*.toml configs/soar/*.toml configs/atro/*.toml; do \
-	  name=$$(basename $$(dirname $$config))-$$(basename $$config .toml); rm -rf runs/evidence/$$name; \
-	  target/release/pktgen replay $$config --out runs/evidence/$$name || exit 1; cp $$config runs/evidence/$$name.toml; \
+	  name=$$(basename $$(dirname $$config))-$$(basename $$config .toml); rm -rf runs/evidence/$$name; cp $$config runs/evidence/$$name.toml; \
+	  target/release/pktgen replay $$config --out runs/evidence/$$name || exit 1; \
 	done
 	for config in configs/verify/*.toml; do \
-	  name=verify-$$(basename $$config .toml); rm -rf runs/evidence/$$name; \
+	  name=verify-$$(basename $$config .toml); rm -rf runs/evidence/$$name; cp $$config runs/evidence/$$name.toml; \
 	  target/release/pktgen verify aom-fairness $$config --json --out runs/evidence/$$name >runs/evidence/$$name.json || \
-	    [ $$? -eq 1 ] || exit 1; cp $$config runs/evidence/$$name.toml; \
+	    [ $$? -eq 1 ] || exit 1; \
 	done
 	scripts/figures
 	scripts/evidence
