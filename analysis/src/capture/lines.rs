@@ -211,22 +211,25 @@ struct Known<'a> {
     latency: &'a Column,
 }
 
-fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
-    let [sender, server] = facts.sides;
+const NO_SENDER: &str = "what was sent is not known: \"numbers_missing\" counts gaps in the numbers of what arrived, and ages \
+                         begin with the first generation that arrived; --sent FILE adds the senders' side";
+const NO_FATES: &str = "\"missing\" was sent and is in nothing that arrived: dropped, replaced or under way; if the device only \
+                        forwards, --forwards calls it loss";
+
+/// What is wrong with files.
+fn notes_of_files(inputs: &[InputFacts]) -> Vec<Note> {
     let mut notes = Vec::new();
     let mut say = |note, text: String| notes.push(Note { note, text });
-    for input in facts.inputs {
-        let path = &input.path;
+    for input in inputs {
+        let (path, tally) = (&input.path, &input.tally);
         if let Some(error) = &input.damage {
             say("damaged", format!("{error}; what stands before it was analysed"));
         }
-        let tally = &input.tally;
         if tally.unordered > 0 {
             let n = tally.unordered;
-            say(
-                "unordered",
-                format!("{path}: {n} packets are earlier than the one before, which bends ages; sort it: reordercap"),
-            );
+            let text =
+                format!("{path}: {n} packets are earlier than the one before, which bends ages; sort it: reordercap");
+            say("unordered", text);
         }
         for (n, what) in [
             (tally.unreadable, "are cut within their headers"),
@@ -239,6 +242,13 @@ fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
             }
         }
     }
+    notes
+}
+
+fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
+    let [sender, server] = facts.sides;
+    let mut notes = notes_of_files(facts.inputs);
+    let mut say = |note, text: String| notes.push(Note { note, text });
     let found: u64 = totals.kinds.iter().flatten().flatten().sum();
     if found == 0 {
         let names: Vec<_> = FORMATS.iter().map(|format| format.name()).collect();
@@ -278,9 +288,9 @@ fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
         say("late", format!("{} packets came so late that duplicates among them are counted as new", totals.late));
     }
     if server && !sender {
-        say("sender_not_seen", "what was sent is not known: \"numbers_missing\" counts gaps in the numbers of what arrived, and ages begin with the first generation that arrived; --sent FILE adds the senders' side".to_owned());
+        say("sender_not_seen", NO_SENDER.to_owned());
     } else if server && !facts.forwards {
-        say("fates_unknown", "\"missing\" was sent and is in nothing that arrived: dropped, replaced or under way; if the device only forwards, --forwards calls it loss".to_owned());
+        say("fates_unknown", NO_FATES.to_owned());
     }
     if totals.unseen > 0 && !known.latency.is_empty() {
         say("unseen", format!("{} packets arrived whose sending was not captured", totals.unseen));
