@@ -119,7 +119,7 @@ const STUDIES: [(&str, &str); 7] = [
     ("float_sum", "pairs = 100"),
     ("float_sum", "pairs = 100\nmethod = \"integer\""),
     ("negotiation", ""),
-    ("hot_precision", "updates = 1e6\nthreshold = 0.001"),
+    ("hot_precision", ""),
     ("recirculations", "batches = 2"),
     ("soar", "size = 16\nk = 3\nuse_case = \"word_count\""),
     (
