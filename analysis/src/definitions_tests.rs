@@ -13,7 +13,7 @@ fn definitions_are_sentences_and_no_two_are_of_the_same_lines() {
         assert!(!family.definitions.is_empty() && !family.about.is_empty(), "{}", family.name);
         for known in family.definitions {
             let what = format!("{} in {}", known.metric, known.unit);
-            let names: Vec<_> = known.labels.iter().map(|label| label.name).collect();
+            let names: Vec<_> = known.labels.iter().map(|label| (label.name, label.values)).collect();
             assert!(told.insert((known.metric, known.unit, names)), "{what} is defined twice");
             assert!(!known.unit.is_empty() && !known.metric.is_empty(), "{what}");
             assert!(known.definition.ends_with('.') && known.definition.len() > 10, "{what}: {}", known.definition);

@@ -172,8 +172,8 @@ mod tests {
         assert!(ONE.keys().is_empty());
         for (key, has) in [
             ("age/cluster", true),
-            ("age/cluster/S1", false),
-            ("age/S1/cluster", true),
+            ("age/cluster/S1", true),
+            ("age/S1/cluster", false),
             ("age/rack", false),
             ("age", false),
             ("ages/cluster", false),

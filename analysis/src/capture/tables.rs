@@ -216,7 +216,7 @@ pub(super) fn folder(dir: &Path, side: Side, run: &str, cluster: u16) -> PathBuf
 
 const EVENT: Column =
     Column::new("event", UInt64, "number", "Number of the packet in the whole capture, in the order of time.");
-const ATTEMPT: Column = Column::new("attempt", UInt8, "number", "0 for the first transmission, then 1, 2, …");
+const ATTEMPT: Column = Column::new("attempt", UInt8, "number", "0 for the first transmission, then 1, 2 and so on.");
 const COUNT: Column = Column::new("count", UInt16, "updates", "How many updates its content represents.");
 const BYTES: Column = Column::new("bytes", UInt32, "bytes", "Length of the frame on the wire.");
 const ELEMENTS: Column = Column::new("elements", UInt16, "count", "Gradients in it.");

@@ -340,19 +340,19 @@ fn memory_stays_flat_unless_a_packet_needs_more() {
     while reader.next().unwrap().is_some() {
         count += 1;
     }
-    assert_eq!((count, reader.held_bytes()), (40_000, 256 << 10));
+    assert_eq!((count, reader.held_bytes()), (40_000, 64 << 10));
     // A claim of 16 MB takes no memory; a packet of 1 MB takes what it needs, and a block that is skipped nothing.
     let mut claim = classic(false, true, &[]).file;
     claim.extend([0u32, 0, 16 << 20, 16 << 20].iter().flat_map(|word| word.to_le_bytes()));
     let mut reader = Reader::from_read(Cursor::new(claim), Path::new("x")).unwrap();
     assert!(reader.next().is_err());
-    assert_eq!(reader.held_bytes(), 256 << 10);
+    assert_eq!(reader.held_bytes(), 64 << 10);
     let mut sections = small(true);
     sections[0].blocks.insert(0, Block::Unknown { kind: 77, words: 10 << 20 });
     let made = ng(&sections);
     let mut reader = Reader::from_read(Cursor::new(made.file.clone()), Path::new("x")).unwrap();
     assert_eq!(reader.next().unwrap().unwrap().bytes, [1; 5]);
-    assert_eq!(reader.held_bytes(), 256 << 10);
+    assert_eq!(reader.held_bytes(), 64 << 10);
     let large = Given { ticks: 0, bytes: vec![9; 1 << 20], cut: 0 };
     sections[0].blocks.insert(0, Block::Enhanced { interface: 0, given: large, options: false });
     let made = ng(&sections);

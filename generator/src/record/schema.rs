@@ -43,7 +43,7 @@ static SENT_COLUMNS: [Column; 10] = [
     ),
     WORKER,
     Column::new("seq", UInt32, NUMBER, "Number of the update at its worker."),
-    Column::new("attempt", UInt8, NUMBER, "0 for the first transmission, then 1, 2, …"),
+    Column::new("attempt", UInt8, NUMBER, "0 for the first transmission, then 1, 2 and so on."),
     Column::maybe("block", UInt32, NUMBER, "Block or iteration, in synchronous systems."),
     Column::new("bytes", UInt32, BYTES, "Length of the frame."),
     Column::maybe("reward", Float32, REWARD, "Reward of the update; empty for traffic that carries none."),
