@@ -235,7 +235,8 @@ fn everything_arrives(kind: &str, space: &Space, extra: &[&str]) -> PathBuf {
 /// While the capture is stopped its ring runs over: what is missing is what it counts.
 fn loss_is_counted(kind: &str, space: &Space) {
     let name = format!("{kind}-overload");
-    let capture = space.start(&name, &["-q", "--kind", kind, "--idle", "1s", "--ring", "4096"]);
+    // Long enough for a busy host to start the second sender: a capture that has ended counts nothing.
+    let capture = space.start(&name, &["-q", "--kind", kind, "--idle", "8s", "--ring", "4096"]);
     signal(&capture, "-STOP");
     let mut arrived = space.send(100_000, 0);
     signal(&capture, "-CONT");
