@@ -18,7 +18,7 @@ use polars::prelude::*;
 
 use crate::fates::{Fates, is_update};
 use crate::index::{self, Index};
-use crate::quantile::{self, Slice, Values};
+use crate::over_time::{self, Segment, Segments as Ends};
 use crate::run::Records;
 use crate::table::polars_fault;
 
@@ -340,17 +340,18 @@ impl Sums {
         }
     }
 
-    /// The age of flow `id` from the segments' ends: `peaks` are those where it was lowered.
-    pub(crate) fn age(&self, id: u32, delivered: bool, [from, to, peaks]: [&dyn Values; 3]) -> Result<FlowAge> {
+    /// The age of flow `id` from the ends of all segments: the last one ends with the window, all others where it was lowered.
+    pub(crate) fn age(&self, id: u32, delivered: bool, segments: &(impl Ends + ?Sized)) -> Result<FlowAge> {
         let ns = |ps: f64| ps / PS_PER_NS;
         let some = self.peaks > 0;
+        let found = over_time::quantiles(segments, &QUANTILES, 0.99)?;
         Ok(FlowAge {
             id,
             mean_ns: (self.window > 0).then(|| ns(self.twice_area as f64 / 2.0 / self.window as f64)),
             peak_mean_ns: some.then(|| ns(self.peak_sum as f64 / self.peaks as f64)),
-            peak_p99_ns: quantile::nearest_ranks(peaks, [0.99])?.map(|[p99]| ns(p99 as f64)),
+            peak_p99_ns: found.peak.map(|p99| ns(p99 as f64)),
             peak_max_ns: some.then(|| ns(self.peak_max as f64)),
-            quantiles_ns: quantile::over_time(from, to, &QUANTILES)?.map(|ages| [0, 1, 2].map(|i| ns(ages[i]))),
+            quantiles_ns: found.over_time.map(|ages| [0, 1, 2].map(|i| ns(ages[i]))),
             delivered,
         })
     }
@@ -363,21 +364,20 @@ fn summarise(events: Events, flows: &[u32], delivered: &[bool]) -> Result<(Vec<F
     let collect = || -> PolarsResult<Segments> { Segments::read(&segments(events.frame()?)?.collect()?) };
     let segments = collect().map_err(polars_fault("computing the Age-of-Model"))?;
     let mut ages = Vec::with_capacity(flows.len());
-    let (mut sawteeth, mut peaks, mut end) = (Vec::with_capacity(flows.len()), Vec::new(), 0);
+    let (mut sawteeth, mut ends, mut end) = (Vec::with_capacity(flows.len()), Vec::<Segment>::new(), 0);
     // Sorted by flow; every flow has an end.
     for of_flow in segments.flow.chunk_by(|a, b| a == b) {
         let rows = end..end + of_flow.len();
         end = rows.end;
         let mut sums = Sums::default();
-        peaks.clear();
+        ends.clear();
         for row in rows.clone() {
-            let (a, b, lower) = (segments.a[row], segments.b[row], segments.lower[row]);
-            sums.add(a, b, lower);
-            peaks.extend(lower.then_some(b));
+            let (a, b) = (segments.a[row], segments.b[row]);
+            sums.add(a, b, segments.lower[row]);
+            ends.push([a, b]);
         }
         let flow = of_flow[0] as usize;
-        let (a, b) = (Slice(&segments.a[rows.clone()]), Slice(&segments.b[rows.clone()]));
-        ages.push(sums.age(flows[flow], delivered[flow], [&a, &b, &Slice(&peaks)])?);
+        ages.push(sums.age(flows[flow], delivered[flow], ends.as_slice())?);
         sawteeth.push(segments.sawtooth(flows[flow], rows));
     }
     Ok((ages, sawteeth))

@@ -14,7 +14,7 @@ use pktgen_generator::{Error, Result};
 
 use crate::quantile::Values;
 
-/// Numbers that are read back at a time.
+/// Numbers that are read back at a time: pairs stay whole.
 const PART: usize = 1 << 14;
 
 /// The file that lists spill into. It has no name, so that nothing of it stays behind.
@@ -70,8 +70,6 @@ fn failed(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Er
 pub struct Column {
     held: Vec<i64>,
     spilled: Vec<(u64, usize)>,
-    len: usize,
-    ends: Option<(i64, i64)>,
     file: Option<Shared>,
 }
 
@@ -80,9 +78,12 @@ impl Column {
     #[inline]
     pub fn push(&mut self, value: i64) {
         self.held.push(value);
-        self.len += 1;
-        let (low, high) = self.ends.unwrap_or((value, value));
-        self.ends = Some((low.min(value), high.max(value)));
+    }
+
+    /// Appends two numbers, which stay beside each other.
+    #[inline]
+    pub fn push_pair(&mut self, pair: [i64; 2]) {
+        self.held.extend_from_slice(&pair);
     }
 
     /// Moves what it holds to the file; returns how many numbers that were.
@@ -100,11 +101,7 @@ impl Column {
 
 impl Values for Column {
     fn len(&self) -> usize {
-        self.len
-    }
-
-    fn ends(&self) -> Result<Option<(i64, i64)>> {
-        Ok(self.ends)
+        self.spilled.iter().map(|(_, n)| n).sum::<usize>() + self.held.len()
     }
 
     fn scan(&self, each: &mut dyn FnMut(&[i64])) -> Result<()> {

@@ -29,6 +29,7 @@ mod index;
 pub mod line;
 pub mod metric;
 pub mod model;
+pub mod over_time;
 pub mod picture;
 pub mod placement;
 pub mod plot;

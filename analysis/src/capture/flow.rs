@@ -7,70 +7,94 @@ use pktgen_generator::Result;
 
 use crate::age::{FlowAge, Sums};
 use crate::column::{Column, Shared};
+use crate::over_time::{Segment, Segments};
 use crate::quantile::Values;
 
+/// No time: those of captures are far from it.
+const NEVER: i64 = i64::MIN;
+
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct FlowMeter {
-    /// First and last generation.
-    generated: Option<(i64, i64)>,
-    /// The first delivery: when, and its generation.
-    first: Option<(i64, i64)>,
+    /// First and last generation; the first is later than the last if there was none.
+    generated: (i64, i64),
     last_delivery: i64,
     /// Freshest generation that was delivered.
     fresh: i64,
-    /// Age with which the open segment began; none of the one that the first delivery began, whose beginning is known in the end.
-    since: Option<i64>,
+    /// Age with which the open segment began; never, in the one that the first delivery began: its beginning is known in the end.
+    since: i64,
+    /// The first delivery: when, and its generation.
+    first: Option<(i64, i64)>,
     /// End of the segment that the first delivery began, once it is closed.
     second: Option<i64>,
     sums: Sums,
-    from: Column,
-    /// Ends, all of them peaks.
-    to: Column,
+    /// Beginnings and ends, in turns.
+    segments: Column,
+}
+
+impl Default for FlowMeter {
+    fn default() -> Self {
+        FlowMeter {
+            generated: (i64::MAX, i64::MIN),
+            last_delivery: NEVER,
+            fresh: NEVER,
+            since: NEVER,
+            first: None,
+            second: None,
+            sums: Sums::default(),
+            segments: Column::default(),
+        }
+    }
 }
 
 impl FlowMeter {
     /// An update was generated at `t`.
     #[inline]
     pub(super) fn generated(&mut self, t: i64) {
-        self.generated = Some(match self.generated {
-            Some((first, last)) => (first.min(t), last.max(t)),
-            None => (t, t),
-        });
+        let (first, last) = self.generated;
+        self.generated = (first.min(t), last.max(t));
     }
 
     /// An update generated at `generation` was delivered at `t`. Returns how many numbers it keeps more.
     #[inline]
     pub(super) fn delivered(&mut self, t: i64, generation: i64) -> usize {
         self.last_delivery = self.last_delivery.max(t);
-        if self.first.is_none() {
-            (self.first, self.fresh, self.last_delivery) = (Some((t, generation)), generation, t);
-            return 0;
-        }
         if generation <= self.fresh {
             return 0;
         }
-        let age = t - self.fresh;
-        match self.since {
-            Some(since) => {
-                self.from.push(since);
-                self.to.push(age);
-                self.sums.add(since, age, true);
-            }
-            None => self.second = Some(age),
+        let age = t.wrapping_sub(self.fresh);
+        self.fresh = generation;
+        if self.since == NEVER {
+            return self.begin(t, generation, age);
         }
-        (self.fresh, self.since) = (generation, Some(t - generation));
+        self.segments.push_pair([self.since, age]);
+        self.sums.add(self.since, age, true);
+        self.since = t - generation;
         2
+    }
+
+    /// The first and the second delivery that lower the age.
+    #[cold]
+    fn begin(&mut self, t: i64, generation: i64, age: i64) -> usize {
+        if self.first.is_none() {
+            self.first = Some((t, generation));
+        } else {
+            (self.second, self.since) = (Some(age), t - generation);
+        }
+        0
     }
 
     /// Its numbers go to `file`; returns how many they are.
     pub(super) fn spill(&mut self, file: &Shared) -> Result<usize> {
-        Ok(self.from.spill(file)? + self.to.spill(file)?)
+        self.segments.spill(file)
     }
 
     /// Its age over all; none if nothing of it was seen.
     pub(super) fn age(mut self, id: u32) -> Result<Option<FlowAge>> {
-        let Some((start, last_generated)) = self.generated else { return Ok(None) };
+        let (start, last_generated) = self.generated;
+        if start > last_generated {
+            return Ok(None);
+        }
         let mut end = last_generated;
         let mut open = (0, start);
         if let Some((t, generation)) = self.first {
@@ -82,46 +106,38 @@ impl FlowMeter {
             } else {
                 0
             };
-            if let Some(age) = self.second {
-                self.close(begin, age);
-            }
-            open = (self.since.unwrap_or(begin), self.fresh);
+            let since = match self.second {
+                Some(age) => {
+                    self.close(begin, age);
+                    self.since
+                }
+                None => begin,
+            };
+            open = (since, self.fresh);
         }
-        let peaks = self.to;
         // The window's end is no peak.
         let (since, last) = (open.0, end - open.1);
         self.sums.add(since, last, false);
-        self.from.push(since);
-        let ends = WithLast { peaks: &peaks, last: [last] };
-        self.sums.age(id, self.first.is_some(), [&self.from, &ends, &peaks]).map(Some)
+        self.segments.push_pair([since, last]);
+        self.sums.age(id, self.first.is_some(), &Pairs(&self.segments)).map(Some)
     }
 
     fn close(&mut self, from: i64, to: i64) {
-        self.from.push(from);
-        self.to.push(to);
+        self.segments.push_pair([from, to]);
         self.sums.add(from, to, true);
     }
 }
 
-/// The peaks, and the age at the end.
-struct WithLast<'a> {
-    peaks: &'a Column,
-    last: [i64; 1],
-}
+/// A column of pairs, as segments.
+struct Pairs<'a>(&'a Column);
 
-impl Values for WithLast<'_> {
+impl Segments for Pairs<'_> {
     fn len(&self) -> usize {
-        self.peaks.len() + 1
+        self.0.len() / 2
     }
 
-    fn ends(&self) -> Result<Option<(i64, i64)>> {
-        let [last] = self.last;
-        Ok(Some(self.peaks.ends()?.map_or((last, last), |(low, high)| (low.min(last), high.max(last)))))
-    }
-
-    fn scan(&self, each: &mut dyn FnMut(&[i64])) -> Result<()> {
-        self.peaks.scan(each)?;
-        each(&self.last);
-        Ok(())
+    fn scan(&self, each: &mut dyn FnMut(&[Segment])) -> Result<()> {
+        // Pairs are never taken apart: what is read at a time is even.
+        self.0.scan(&mut |part| each(part.as_chunks::<2>().0))
     }
 }

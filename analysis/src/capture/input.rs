@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use pktgen_generator::pcap::{Packet, Reader, Stamp};
 use pktgen_generator::record::NO_CLUSTER;
 use pktgen_generator::time::{HORIZON, NS};
-use pktgen_generator::wire::sight::{Datagram, Look, Sight, What, look};
-use pktgen_generator::wire::{FORMATS, Format};
+use pktgen_generator::wire::sight::{Datagram, Look, Sight, What, glance, look};
+use pktgen_generator::wire::{FORMATS, Format, olaf};
 use pktgen_generator::{Error, Result};
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,8 @@ use super::{Event, Side};
 const NOBODY: u8 = u8::MAX;
 /// Says in [`Event::format`] that it is background traffic.
 pub const BACKGROUND: u8 = u8::MAX - 1;
+/// The place of OLAF's format in [`FORMATS`].
+const OLAF: u8 = 0;
 /// UDP port of background traffic, and where it comes from.
 const DISCARD: u16 = 9;
 const BACKGROUND_NET: u32 = 0xc613_0000;
@@ -89,30 +91,25 @@ enum Source {
     Frames(Frames),
 }
 
-impl Source {
-    #[inline]
-    fn next(&mut self) -> Result<Option<Packet<'_>>> {
-        match self {
-            Source::File(reader) => reader.next(),
-            Source::Frames(frames) => frames.next(),
-        }
-    }
-}
-
 /// An open capture.
 pub struct Input {
     reader: Source,
     path: PathBuf,
+    decoder: Decoder,
+    /// Where it is damaged, if it is.
+    damage: Option<Error>,
+}
+
+/// Packets become events.
+struct Decoder {
     side: Side,
     ports: Ports,
     /// The format that was given: then ports say nothing.
     given: Option<u8>,
-    anchor_unix_ns: u64,
-    shift_ps: i64,
+    /// What times count from, in the clock of the capture.
+    anchor_ps: i128,
     last: i64,
     tally: Tally,
-    /// Where it is damaged, if it is.
-    damage: Option<Error>,
 }
 
 impl Input {
@@ -127,27 +124,29 @@ impl Input {
                 Source::File(Box::new(Reader::open(path)?))
             },
             path: path.to_owned(),
-            side,
-            ports: Ports::new(),
-            given,
-            anchor_unix_ns: 0,
-            shift_ps: 0,
-            last: i64::MIN,
-            tally: Tally::default(),
+            decoder: Decoder {
+                side,
+                ports: Ports::new(),
+                given,
+                anchor_ps: 0,
+                last: i64::MIN,
+                tally: Tally::default(),
+            },
             damage: None,
         })
     }
 
     /// Times count from the clocks' anchor, and those at the server are set to the sender's clock.
     pub fn use_clocks(&mut self, clocks: &Clocks) {
-        self.anchor_unix_ns = clocks.anchor_unix_ns;
-        self.shift_ps = if self.side == Side::Server { -clocks.offset_ps() } else { 0 };
+        let shift_ps = if self.decoder.side == Side::Server { -clocks.offset_ps() } else { 0 };
+        self.decoder.anchor_ps = i128::from(clocks.anchor_unix_ns) * i128::from(NS) - i128::from(shift_ps);
     }
 
     /// What was in it.
     pub fn into_facts(self) -> InputFacts {
         let damage = self.damage.map(|error| error.to_string());
-        InputFacts { path: self.path.display().to_string(), side: self.side, tally: self.tally, damage }
+        let Decoder { side, tally, .. } = self.decoder;
+        InputFacts { path: self.path.display().to_string(), side, tally, damage }
     }
 
     /// The anchor that our own writer noted.
@@ -185,11 +184,15 @@ impl Input {
     /// The next packet that has a time, as captured: for whoever looks for clocks.
     pub fn next_stamped(&mut self) -> Option<(Stamp, Option<(u8, Sight)>)> {
         loop {
-            match self.reader.next() {
+            let packet = match &mut self.reader {
+                Source::File(reader) => reader.next(),
+                Source::Frames(frames) => frames.next(),
+            };
+            match packet {
                 Ok(Some(packet)) => {
                     let Some(time) = packet.time else { continue };
                     let found = match look(packet.link_type, packet.bytes) {
-                        Look::Udp(datagram) => sight(&datagram, self.given, &self.ports),
+                        Look::Udp(datagram) => self.decoder.sight(&datagram),
                         _ => None,
                     };
                     return Some((time, found));
@@ -201,44 +204,102 @@ impl Input {
 
     /// Appends the next events until there are `most`; fewer at the end, or where the file is damaged.
     pub fn fill(&mut self, events: &mut Vec<Event>, most: usize) {
-        let anchor_ps = i128::from(self.anchor_unix_ns) * i128::from(NS) - i128::from(self.shift_ps);
-        while events.len() < most && self.damage.is_none() {
-            let packet = match self.reader.next() {
-                Ok(Some(packet)) => packet,
-                Ok(None) => return,
-                Err(error) => {
-                    self.damage = Some(error);
-                    return;
+        let Input { reader, decoder, damage, .. } = self;
+        while events.len() < most && damage.is_none() {
+            // Each for itself: a packet that comes from either of two is copied once more.
+            let more = match reader {
+                Source::File(reader) => {
+                    reader.next().map(|packet| packet.map(|packet| decoder.take(&packet, events)).is_some())
+                }
+                Source::Frames(frames) => {
+                    frames.next().map(|packet| packet.map(|packet| decoder.take(&packet, events)).is_some())
                 }
             };
-            let tally = &mut self.tally;
-            tally.packets += 1;
-            tally.bytes += u64::from(packet.len);
-            match event(&packet, self.given, &self.ports) {
-                Ok((format, sight)) => {
-                    let t = packet.time.map(|time| time.unix_ps() - anchor_ps);
-                    let sane = |t: &i64| t.unsigned_abs() <= HORIZON as u64;
-                    let t = match t.map(i64::try_from) {
-                        Some(Ok(t)) if sane(&t) && sight.generation.as_ref().is_none_or(sane) => t,
-                        Some(_) => {
-                            tally.absurd += 1;
-                            continue;
-                        }
-                        None => {
-                            tally.timeless += 1;
-                            continue;
-                        }
-                    };
-                    tally.unordered += u64::from(t < self.last);
-                    self.last = t;
-                    events.push(Event { t, side: self.side, bytes: packet.len, format, sight });
-                }
-                Err(Odd::Other) => tally.other += 1,
-                Err(Odd::Foreign) => tally.foreign += 1,
-                Err(Odd::Unreadable) => tally.unreadable += 1,
-                Err(Odd::Fragment) => tally.fragments += 1,
+            match more {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => *damage = Some(error),
             }
         }
+    }
+}
+
+impl Decoder {
+    /// Appends what a packet is.
+    #[inline(always)]
+    fn take(&mut self, packet: &Packet, events: &mut Vec<Event>) {
+        self.tally.packets += 1;
+        self.tally.bytes += u64::from(packet.len);
+        // What most packets are is found without a call, and without a copy.
+        if let Some(datagram) = glance(packet.link_type, packet.bytes)
+            && self.format(&datagram) == OLAF
+            && let Some(sight) = olaf::Olaf.sight(&datagram)
+        {
+            return self.keep(packet, OLAF, sight, events);
+        }
+        match self.closely(packet) {
+            Ok((format, sight)) => self.keep(packet, format, sight, events),
+            Err(Odd::Other) => self.tally.other += 1,
+            Err(Odd::Foreign) => self.tally.foreign += 1,
+            Err(Odd::Unreadable) => self.tally.unreadable += 1,
+            Err(Odd::Fragment) => self.tally.fragments += 1,
+        }
+    }
+
+    #[inline(always)]
+    fn keep(&mut self, packet: &Packet, format: u8, sight: Sight, events: &mut Vec<Event>) {
+        let sane = |t: &i64| t.unsigned_abs() <= HORIZON as u64;
+        let Some(time) = packet.time else {
+            self.tally.timeless += 1;
+            return;
+        };
+        let t = i64::try_from(time.unix_ps() - self.anchor_ps).ok().filter(sane);
+        let Some(t) = t.filter(|_| sight.generation.as_ref().is_none_or(sane)) else {
+            self.tally.absurd += 1;
+            return;
+        };
+        self.tally.unordered += u64::from(t < self.last);
+        self.last = t;
+        events.push(Event { t, side: self.side, bytes: packet.len, format, sight });
+    }
+
+    #[inline(never)]
+    fn closely(&self, packet: &Packet) -> std::result::Result<(u8, Sight), Odd> {
+        match look(packet.link_type, packet.bytes) {
+            Look::Udp(datagram) => self.sight(&datagram).ok_or(
+                // What was cut within its header may be ours.
+                if datagram.payload.len() < datagram.whole.min(CUT) { Odd::Unreadable } else { Odd::Foreign },
+            ),
+            Look::Other => Err(Odd::Other),
+            Look::Fragment => Err(Odd::Fragment),
+            Look::Unreadable => Err(Odd::Unreadable),
+        }
+    }
+
+    /// The format of a datagram: the one that was given, or what its ports say.
+    #[inline]
+    fn format(&self, datagram: &Datagram) -> u8 {
+        self.given.unwrap_or_else(|| self.ports.format(datagram))
+    }
+
+    /// What a datagram is.
+    fn sight(&self, datagram: &Datagram) -> Option<(u8, Sight)> {
+        let format = self.format(datagram);
+        if let Some(known) = FORMATS.get(usize::from(format)) {
+            return known.sight(datagram).map(|sight| (format, sight));
+        }
+        let background = datagram.dst_port == DISCARD && datagram.src & 0xffff_0000 == BACKGROUND_NET;
+        let nothing = Sight {
+            what: What::Update,
+            cluster: NO_CLUSTER,
+            worker: None,
+            seq: 0,
+            attempt: 0,
+            generation: None,
+            count: 1,
+            elements: 0,
+        };
+        background.then_some((BACKGROUND, nothing))
     }
 }
 
@@ -250,39 +311,5 @@ enum Odd {
     Fragment,
 }
 
-#[inline]
-fn event(packet: &Packet, given: Option<u8>, ports: &Ports) -> std::result::Result<(u8, Sight), Odd> {
-    match look(packet.link_type, packet.bytes) {
-        Look::Udp(datagram) => sight(&datagram, given, ports).ok_or(
-            // What was cut within its header may be ours.
-            if datagram.payload.len() < datagram.whole.min(CUT) { Odd::Unreadable } else { Odd::Foreign },
-        ),
-        Look::Other => Err(Odd::Other),
-        Look::Fragment => Err(Odd::Fragment),
-        Look::Unreadable => Err(Odd::Unreadable),
-    }
-}
-
 /// Shorter payloads than this may lack a part of a header.
 const CUT: usize = 64;
-
-/// What a datagram is, by the format that was given or that its ports say.
-#[inline]
-fn sight(datagram: &Datagram, given: Option<u8>, ports: &Ports) -> Option<(u8, Sight)> {
-    let format = given.unwrap_or_else(|| ports.format(datagram));
-    if let Some(known) = FORMATS.get(usize::from(format)) {
-        return known.sight(datagram).map(|sight| (format, sight));
-    }
-    let background = datagram.dst_port == DISCARD && datagram.src & 0xffff_0000 == BACKGROUND_NET;
-    let nothing = Sight {
-        what: What::Update,
-        cluster: NO_CLUSTER,
-        worker: None,
-        seq: 0,
-        attempt: 0,
-        generation: None,
-        count: 1,
-        elements: 0,
-    };
-    background.then_some((BACKGROUND, nothing))
-}

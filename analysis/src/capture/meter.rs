@@ -38,8 +38,10 @@ struct Flow {
 #[derive(Default)]
 struct Worker {
     flow: Flow,
-    /// By attempt.
-    seen: Vec<(u8, Window)>,
+    /// First transmissions that were received.
+    first: Window,
+    /// Later ones, by attempt.
+    later: Vec<(u8, Window)>,
     /// Lowest and highest number that was received.
     seqs: Option<(u32, u32)>,
 }
@@ -350,11 +352,14 @@ impl Meter {
 impl Worker {
     #[inline]
     fn window(&mut self, attempt: u8) -> &mut Window {
-        let place = self.seen.iter().position(|(of, _)| *of == attempt);
+        if attempt == 0 {
+            return &mut self.first;
+        }
+        let place = self.later.iter().position(|(of, _)| *of == attempt);
         let place = place.unwrap_or_else(|| {
-            self.seen.push((attempt, Window::default()));
-            self.seen.len() - 1
+            self.later.push((attempt, Window::default()));
+            self.later.len() - 1
         });
-        &mut self.seen[place].1
+        &mut self.later[place].1
     }
 }

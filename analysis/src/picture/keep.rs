@@ -10,7 +10,7 @@ use crate::age::Sawtooth;
 use crate::analyze::{Analysis, Resolved};
 use crate::chart::Network;
 use crate::metric::latency;
-use crate::quantile::{Slice, over_time as ages_over_time};
+use crate::over_time::{Segment, quantiles};
 use crate::stats::quantile_of_sorted;
 
 /// Points of a curve of cumulative shares.
@@ -96,11 +96,10 @@ pub fn of(run: &Analysis, dir: &Path, depth: Depth) -> Kept {
 
 fn keep_ages(resolved: &Resolved, depth: Depth, kept: &mut Kept) {
     let Some(ages) = &resolved.ages else { return };
-    let segments = || ages.sawteeth.iter().flat_map(segments);
-    let (a, b): (Vec<i64>, Vec<i64>) = segments().unzip();
+    let segments: Vec<Segment> = ages.sawteeth.iter().flat_map(segments).collect();
     let shares: Vec<f64> = shares().collect();
     // In memory nothing fails.
-    let found = ages_over_time(&Slice(&a), &Slice(&b), &shares).ok().flatten().unwrap_or_default();
+    let found = quantiles(segments.as_slice(), &shares, 1.0).ok().and_then(|found| found.over_time).unwrap_or_default();
     kept.age_cdf = found.into_iter().map(|ps| ps / 1000.0).zip(shares).collect();
     kept.peak_cdf = cdf(ages.sawteeth.iter().flat_map(|own| &own.teeth).map(|tooth| tooth.before_ps).collect());
     let most = if depth == Depth::All { CLUSTERS_MAX } else { 1 };
@@ -109,11 +108,11 @@ fn keep_ages(resolved: &Resolved, depth: Depth, kept: &mut Kept) {
 }
 
 /// Age at the beginning and the end of each piece of a sawtooth.
-fn segments(own: &Sawtooth) -> impl Iterator<Item = (i64, i64)> {
+fn segments(own: &Sawtooth) -> impl Iterator<Item = Segment> {
     let begins = std::iter::once(own.start.1).chain(own.teeth.iter().map(|tooth| tooth.after_ps));
     let last = own.teeth.last().map_or(own.start, |tooth| (tooth.t_ps, tooth.after_ps));
     let end = last.1.saturating_add(own.end_ps.saturating_sub(last.0));
-    begins.zip(own.teeth.iter().map(|tooth| tooth.before_ps).chain([end]))
+    begins.zip(own.teeth.iter().map(|tooth| tooth.before_ps).chain([end])).map(Segment::from)
 }
 
 fn shares() -> impl Iterator<Item = f64> {

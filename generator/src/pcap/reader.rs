@@ -60,6 +60,15 @@ pub(super) struct Found {
     pub(super) bytes: Range<usize>,
 }
 
+impl Found {
+    #[inline]
+    fn packet(self, input: &mut Input) -> Packet<'_> {
+        let Found { section, interface, link_type, time, len, whole, bytes } = self;
+        let bytes = input.take(whole, bytes);
+        Packet { section, interface, link_type, time, len: len.max(bytes.len() as u32), bytes }
+    }
+}
+
 enum Format {
     Classic(Classic),
     Ng(Ng),
@@ -109,17 +118,19 @@ impl Reader {
         if self.over {
             return Ok(None);
         }
-        let found = match &mut self.format {
-            Format::Classic(classic) => classic.next(&mut self.input),
-            Format::Ng(ng) => ng.next(&mut self.input),
+        // Each format for itself: what comes from either of two is copied once more.
+        let end = match &mut self.format {
+            Format::Classic(classic) => match classic.next(&mut self.input) {
+                Ok(Some(found)) => return Ok(Some(found.packet(&mut self.input))),
+                end => end,
+            },
+            Format::Ng(ng) => match ng.next(&mut self.input) {
+                Ok(Some(found)) => return Ok(Some(found.packet(&mut self.input))),
+                end => end,
+            },
         };
-        let Ok(Some(found)) = found else {
-            self.over = true;
-            return found.map(|_| None);
-        };
-        let Found { section, interface, link_type, time, len, whole, bytes } = found;
-        let bytes = self.input.take(whole, bytes);
-        Ok(Some(Packet { section, interface, link_type, time, len: len.max(bytes.len() as u32), bytes }))
+        self.over = true;
+        end.map(|_| None)
     }
 
     /// Interfaces described so far in the present section; pcap has one, without a name.

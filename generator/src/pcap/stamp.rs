@@ -5,29 +5,35 @@ use crate::time::{NS, SECOND, Time};
 /// When a packet was captured: picoseconds since 1970. 128 bits, since 64 reach 106 days only, and a file may hold
 /// any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Stamp(i128);
+pub struct Stamp {
+    // In halves: whole, they are copied in pieces and read at once, which stalls a processor for every packet.
+    high: i64,
+    low: u64,
+}
 
 impl Stamp {
     /// From picoseconds since 1970.
+    #[inline]
     pub const fn from_unix_ps(ps: i128) -> Self {
-        Stamp(ps)
+        Stamp { high: (ps >> 64) as i64, low: ps as u64 }
     }
 
     /// Picoseconds since 1970.
+    #[inline]
     pub const fn unix_ps(self) -> i128 {
-        self.0
+        (self.high as i128) << 64 | self.low as i128
     }
 
     /// Whole nanoseconds since 1970; the nearest possible if it is beyond the years 1677 to 2262.
     pub fn unix_ns(self) -> i64 {
-        let ns = self.0.div_euclid(i128::from(NS));
+        let ns = self.unix_ps().div_euclid(i128::from(NS));
         ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 
     /// Time since an anchor; none if that is more than 106 days.
     #[inline(always)]
     pub fn since(self, anchor_unix_ns: u64) -> Option<Time> {
-        Time::try_from(self.0 - i128::from(anchor_unix_ns) * i128::from(NS)).ok()
+        Time::try_from(self.unix_ps() - i128::from(anchor_unix_ns) * i128::from(NS)).ok()
     }
 }
 
@@ -35,7 +41,7 @@ impl Stamp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ticks {
     /// So many picoseconds.
-    Times(i128),
+    Times(u64),
     /// One of so many parts of a picosecond.
     Parts(i128),
     /// 2⁻ⁿ seconds.
@@ -53,7 +59,7 @@ impl Ticks {
         let n = u32::from(resolution & 0x7f);
         match (resolution & 0x80 != 0, n) {
             (true, n) => Ticks::Binary(n),
-            (false, ..=12) => Ticks::Times(10i128.pow(12 - n)),
+            (false, ..=12) => Ticks::Times(10u64.pow(12 - n)),
             // So fine that 64 bits of ticks are less than a picosecond.
             (false, 51..) => Ticks::Parts(i128::MAX),
             (false, n) => Ticks::Parts(10i128.pow(n - 12)),
@@ -64,11 +70,11 @@ impl Ticks {
     #[inline]
     pub(super) fn stamp(self, ticks: u64, offset_ps: i128) -> Stamp {
         let ps = match self {
-            Ticks::Times(ps) => i128::from(ticks) * ps,
+            Ticks::Times(ps) => i128::from(ticks) * i128::from(ps),
             Ticks::Parts(parts) => i128::from(ticks) / parts,
             Ticks::Binary(n) => (i128::from(ticks) * i128::from(SECOND)) >> n,
         };
-        Stamp(ps + offset_ps)
+        Stamp::from_unix_ps(ps + offset_ps)
     }
 }
 

@@ -102,10 +102,14 @@ pub enum Look<'a> {
 /// Looks through the headers of what was kept of a packet.
 #[inline]
 pub fn look(link_type: u16, bytes: &[u8]) -> Look<'_> {
-    match bytes.first_chunk::<HEAD>() {
-        Some(head) if link_type == ETHERNET && is_plain(head) => Look::Udp(plain(head, bytes)),
-        _ => look_closely(link_type, bytes),
-    }
+    glance(link_type, bytes).map_or_else(|| look_closely(link_type, bytes), Look::Udp)
+}
+
+/// The same of all but very few packets, for whoever has many: none where only [`look`] can tell.
+#[inline]
+pub fn glance(link_type: u16, bytes: &[u8]) -> Option<Datagram<'_>> {
+    let head = bytes.first_chunk::<HEAD>()?;
+    (link_type == ETHERNET && is_plain(head)).then(|| plain(head, bytes))
 }
 
 /// Ethernet without tags, IPv4 without options and fragments, UDP: all but very few.
