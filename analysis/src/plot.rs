@@ -7,9 +7,6 @@
 mod file;
 mod frame;
 mod network;
-#[cfg(not(feature = "png"))]
-pub mod no_png;
-#[cfg(feature = "png")]
 pub mod png;
 mod rows;
 mod ticks;
@@ -17,8 +14,6 @@ mod ticks;
 use std::fmt::Write;
 
 pub use file::{file_name, standalone};
-#[cfg(not(feature = "png"))]
-pub use no_png as png;
 
 use crate::chart::{Chart, Kind};
 use crate::human::scale_for;

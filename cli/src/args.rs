@@ -447,7 +447,7 @@ pub(crate) struct Report {
     /// Also write every plot to a file in this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
-    /// Format of those files; may be given twice [default: svg, and png where this build has it]
+    /// Format of those files; may be given twice [default: both]
     #[arg(long, value_name = "FORMAT", value_parser = ["svg", "png"], requires = "plots")]
     pub(crate) plots_format: Vec<String>,
     /// Whose generation time an aggregate has for its Age-of-Model

@@ -185,6 +185,33 @@ fn what_cannot_be_compared_is_refused() {
 }
 
 #[test]
+fn plots_are_written_as_asked() {
+    let folder = folder();
+    let at = folder.path();
+    replay(at, "run", "1", &[]);
+    let written = |to: &str, formats: &[&str]| -> Vec<(String, Vec<u8>)> {
+        let mut args = vec!["report", "run", "-q", "--out", "out.html", "--plots", to];
+        formats.iter().for_each(|format| args.extend(["--plots-format", format]));
+        exits(at, &args, 0);
+        let files = fs::read_dir(at.join(to)).expect("a folder").map(|entry| entry.expect("a file").path());
+        files.map(|path| (path.display().to_string(), fs::read(&path).expect("a plot"))).collect()
+    };
+    let ending =
+        |files: &[(String, Vec<u8>)], ending: &str| files.iter().filter(|(name, _)| name.ends_with(ending)).count();
+    let both = written("both", &[]);
+    let charts = ending(&both, ".svg");
+    assert!(charts > 5 && ending(&both, ".png") == charts && both.len() == 2 * charts, "{charts} of {}", both.len());
+    for (name, bytes) in &both {
+        let begins: &[u8] = if name.ends_with(".png") { b"\x89PNG" } else { b"<svg" };
+        assert!(bytes.starts_with(begins) && bytes.len() > 1000, "{name}: {} bytes", bytes.len());
+    }
+    for format in ["svg", "png"] {
+        let one = written(format, &[format]);
+        assert_eq!((one.len(), ending(&one, format)), (charts, charts));
+    }
+}
+
+#[test]
 fn several_are_ranked() {
     let folder = folder();
     let dir = folder.path();

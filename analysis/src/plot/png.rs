@@ -10,8 +10,6 @@ use resvg::usvg::{Options, Tree};
 use super::file::{FONTS, standalone_in};
 use crate::chart::Chart;
 
-/// Can this build draw them?
-pub const BUILT_IN: bool = true;
 /// Pixels per unit of a chart.
 const ZOOM: f32 = 2.0;
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use pktgen_analysis::Model;
-use pktgen_analysis::plot::png::{self, Painter};
+use pktgen_analysis::plot::png::Painter;
 use pktgen_analysis::plot::{file_name, standalone};
 use pktgen_generator::{Error, Result};
 
@@ -19,15 +19,19 @@ pub(super) struct Plots {
 }
 
 impl Plots {
-    /// A host that cannot draw PNG pictures is told before the work.
-    pub(super) fn of(dir: Option<PathBuf>, formats: &[String]) -> Result<Option<Plots>> {
+    /// A host that cannot draw PNG pictures is told before the work; unless they were asked for, it writes the others.
+    pub(super) fn of(dir: Option<PathBuf>, formats: &[String], ui: &Ui) -> Result<Option<Plots>> {
         let Some(dir) = dir else { return Ok(None) };
-        // Unless they are named, those that this build has.
-        let wants = |format: &str, built_in: bool| {
-            if formats.is_empty() { built_in } else { formats.iter().any(|other| other == format) }
+        let named = |format: &str| formats.iter().any(|other| other == format);
+        let painter = match Painter::new() {
+            _ if !formats.is_empty() && !named("png") => None,
+            Err(fault) if formats.is_empty() => {
+                ui.note(&format!("plots as SVG only: {fault}"));
+                None
+            }
+            painter => Some(painter?),
         };
-        let painter = wants("png", png::BUILT_IN).then(Painter::new).transpose()?;
-        Ok(Some(Plots { dir, svg: wants("svg", true), painter }))
+        Ok(Some(Plots { dir, svg: formats.is_empty() || named("svg"), painter }))
     }
 
     pub(super) fn write(&self, model: &Model, ui: &Ui) -> Result<()> {

@@ -18,7 +18,7 @@ pub(super) fn run(args: Report, ui: &Ui) -> Result<u8> {
         return Ok(0);
     }
     let options = Options { age_of: args.age };
-    let plots = Plots::of(args.plots.clone(), &args.plots_format)?;
+    let plots = Plots::of(args.plots.clone(), &args.plots_format, ui)?;
     if plots.is_some() && (args.runs.len() != 1 || args.baseline.is_some()) {
         return Err(Error::config("--plots is for the report of one RUN"));
     }
