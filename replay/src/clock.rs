@@ -13,6 +13,32 @@ pub fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
 }
 
+/// The monotonic clock and the wall clock at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// The monotonic clock.
+    pub monotonic_ns: i64,
+    /// The wall clock, ns since 1970.
+    pub unix_ns: u64,
+    /// The wall clock was read within so many ns of the monotonic one.
+    pub width_ns: u64,
+}
+
+/// How often both clocks are read: the closest pair counts.
+const READINGS: usize = 9;
+
+/// Reads both clocks, one as close after the other as can be had.
+pub fn reading() -> Reading {
+    let once = || {
+        let before = monotonic_ns();
+        let unix_ns = unix_ns();
+        let width = monotonic_ns() - before;
+        Reading { monotonic_ns: before + width / 2, unix_ns, width_ns: width as u64 }
+    };
+    let first = once();
+    (1..READINGS).map(|_| once()).fold(first, |best, new| if new.width_ns < best.width_ns { new } else { best })
+}
+
 /// Measures how long something takes, on the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(Instant);
@@ -51,6 +77,17 @@ impl RunClock {
         RunClock { anchor_monotonic_ns, anchor_unix_ns, file: None }
     }
 
+    /// A run begins at this instant of the wall clock, ns since 1970, which this reading places on the monotonic clock.
+    pub fn start_at(unix_ns: u64, reading: Reading) -> Self {
+        let ahead = unix_ns.wrapping_sub(reading.unix_ns) as i64;
+        Self::start_on(reading.monotonic_ns + ahead, unix_ns)
+    }
+
+    /// A run begins when the monotonic clock shows this, as somebody on this boot of the host decided.
+    pub fn start_on(anchor_monotonic_ns: i64, anchor_unix_ns: u64) -> Self {
+        RunClock { anchor_monotonic_ns, anchor_unix_ns, file: None }
+    }
+
     /// A run in the time of files, which counts from this anchor, in ns since 1970.
     pub fn of_file(clock: FileClock, anchor_unix_ns: u64) -> Self {
         RunClock { anchor_monotonic_ns: 0, anchor_unix_ns, file: Some(clock) }
@@ -65,28 +102,44 @@ impl RunClock {
         }
     }
 
+    /// How long it is until the anchor; below 0 after it. Files begin at once.
+    pub fn ahead(&self) -> Time {
+        match &self.file {
+            None => (self.anchor_monotonic_ns - monotonic_ns()).saturating_mul(NS),
+            Some(_) => 0,
+        }
+    }
+
     /// The anchor in ns since 1970.
     pub fn anchor_unix_ns(&self) -> u64 {
         self.anchor_unix_ns
+    }
+
+    /// The anchor on the monotonic clock.
+    pub fn anchor_monotonic_ns(&self) -> i64 {
+        self.anchor_monotonic_ns
     }
 
     /// What makes its times comparable with those of other processes of this host: the anchor on the monotonic clock,
     /// and the boot from which that one counts. Files have one time wherever they are read.
     pub fn facts(&self) -> Vec<(String, String)> {
         let boot = match &self.file {
-            None => std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default(),
+            None => boot_id(),
             Some(_) => "files".to_owned(),
         };
-        vec![
-            ("clock.boot_id".into(), boot.trim().to_owned()),
-            ("clock.anchor_monotonic_ns".into(), self.anchor_monotonic_ns.to_string()),
-        ]
+        vec![("clock.boot_id".into(), boot), ("clock.anchor_monotonic_ns".into(), self.anchor_monotonic_ns.to_string())]
     }
 
     /// The clock of files, if it is one.
     pub fn file(&self) -> Option<&FileClock> {
         self.file.as_ref()
     }
+}
+
+/// The boot of this host from which its monotonic clock counts.
+pub fn boot_id() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    boot.trim().to_owned()
 }
 
 /// The kernel's monotonic clock, which all processes of a host share. The standard library hides its number.
@@ -181,6 +234,20 @@ mod tests {
         assert_eq!(run.now() / NS, HORIZON / NS + i64::from(HORIZON % NS > 0), "no sum of two times wraps");
         clock.restart(9);
         assert_eq!((run.now(), clock.arrival(), clock.anchor_unix_ns()), (0, NEVER, 9));
+    }
+
+    #[test]
+    fn a_run_begins_at_an_instant_of_the_wall_clock() {
+        let now = reading();
+        assert!(now.width_ns < 1_000_000 && now.monotonic_ns > 0);
+        let later = RunClock::start_at(now.unix_ns + 50_000_000, now);
+        assert_eq!((later.now(), later.anchor_unix_ns()), (0, now.unix_ns + 50_000_000), "it has not begun");
+        assert_eq!(later.anchor_monotonic_ns(), now.monotonic_ns + 50_000_000);
+        assert!(later.ahead() > 0 && later.ahead() <= 50_000_000 * NS);
+        let earlier = RunClock::start_at(now.unix_ns - 1_000_000, now);
+        assert!(earlier.ahead() <= -1_000_000 * NS && earlier.now() >= 1_000_000 * NS);
+        let same = RunClock::start_on(later.anchor_monotonic_ns(), later.anchor_unix_ns());
+        assert!((same.ahead() - later.ahead()).abs() < 10_000_000 * NS);
     }
 
     #[test]

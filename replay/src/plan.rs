@@ -7,12 +7,13 @@ use pktgen_generator::config::{Document, Origin, SECTIONS, Section, Value};
 use pktgen_generator::record::{NO_CLUSTER, Planned, Training};
 use pktgen_generator::registry::find;
 use pktgen_generator::seed::Seed;
+use pktgen_generator::shard::Shard;
 use pktgen_generator::time::{NEVER, SECOND, Serialiser, Time};
 use pktgen_generator::topology::{self, Link, Node, NodeId, Population, Role, Topology};
 use pktgen_generator::units::{Rate, Span};
 use pktgen_generator::wire::FORMATS;
 use pktgen_generator::wire::olaf::{ACK_HEAD, FRAME_MIN, UPDATE_HEAD, elements_in};
-use pktgen_generator::workload::{self, Source};
+use pktgen_generator::workload::{self, Opened, Source};
 use pktgen_generator::{Error, Result};
 
 use crate::capture::{Records, Wanted};
@@ -110,10 +111,35 @@ fn standby(topology: &Topology) -> Option<Standby> {
     Some(Standby { controller, switch, aggregators: topology.aggregators().into() })
 }
 
+/// The updates of this share of the workers.
+fn open_share(document: &mut Document, seed: u64, share: Shard) -> Result<Opened> {
+    read_top(document, seed)?;
+    let opened = workload::open(document, Seed(seed))?;
+    if share == Shard::WHOLE {
+        return Ok(opened);
+    }
+    let (source, workers) = (&opened.source, opened.source.population().len());
+    if source.dense().is_some() || source.sparse().is_some() {
+        return Err(Error::config(format!(
+            "share {share} of the workers: those that train in iterations wait for each other's results and are all in one process;              use one sender, or workers that do not (endpoint.workers = \"open_loop\", \"transmission_control\", \"retransmit\")"
+        )));
+    }
+    if share.of() > workers as u64 {
+        return Err(Error::config(format!(
+            "share {share} of the workers: there are {workers}, so at most {workers} senders; start fewer ranks"
+        )));
+    }
+    Ok(Opened { source: workload::share(opened.source, share), ..opened })
+}
+
 /// Reads all sections but `sweep`, `report` and `paper`, which belong to the sweep.
-pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
-    read_top(&mut document, seed)?;
-    let opened = workload::open(&mut document, Seed(seed))?;
+pub fn prepare(document: Document, seed: u64) -> Result<Plan<Parts>> {
+    prepare_share(document, seed, Shard::WHOLE)
+}
+
+/// The same where this process has a share of the workers.
+pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<Plan<Parts>> {
+    let opened = open_share(&mut document, seed, share)?;
     let workers = Arc::new(opened.source.population().clone());
     // An ACK with the model has a longer header than the update it answers.
     let frame_max = (opened.source.frame_max() as usize).max(FRAME_MIN);
@@ -139,6 +165,7 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
         seed: Seed(seed),
         round_trip: round_trip(&topology, frame_max as u32),
         states: capture.states,
+        share,
     };
     fit(&mut transport, &facts, &topology);
     let (senders, receiver) = read_endpoints(&mut document, endpoint, kind, &facts, opened.source)?;

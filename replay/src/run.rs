@@ -3,6 +3,7 @@
 mod find_rate;
 mod join;
 mod merge;
+mod ranks;
 mod real;
 mod shard;
 mod study;
@@ -18,7 +19,9 @@ use pktgen_generator::record::{
     SweepRun, Validity,
 };
 use pktgen_generator::registry::suggest;
+use pktgen_generator::shard::Shard;
 use pktgen_generator::study::{STUDIES, Study};
+use pktgen_generator::workload::share;
 use pktgen_generator::{Error, Result};
 
 use crate::capture::{RunDir, claim};
@@ -27,11 +30,12 @@ use crate::driver::real_time::{Progress, Roles, Serve};
 use crate::driver::virtual_time::{Outcome, Simulation};
 use crate::endpoint::ENDPOINTS;
 use crate::ledger::total;
-use crate::plan::{Parts, Plan, plan, prepare, source};
+use crate::plan::{Parts, Plan, plan, prepare_share, source};
 
 pub use find_rate::{Found, Search, Trial};
 pub use join::{Joined, is_shard, join};
-pub use merge::merge;
+pub use merge::{Merged, Skew, merge};
+pub use ranks::{Crew, Instant, LAUNCHERS, Launcher, Meeting, Place, RankFlag};
 pub use shard::Share;
 
 /// An experiment with its sweep unfolded.
@@ -123,9 +127,14 @@ impl Experiment {
 
     /// Plans one run for any driver.
     pub fn prepare(&self, run: &Run) -> Result<Plan<Parts>> {
+        self.prepare_share(run, Shard::WHOLE)
+    }
+
+    /// The same for a process that has a share of the workers.
+    fn prepare_share(&self, run: &Run, share: Shard) -> Result<Plan<Parts>> {
         let document = self.resolve(run)?;
         study::refuse(&document)?;
-        let plan = prepare(document, run.seed)?;
+        let plan = prepare_share(document, run.seed, share)?;
         if plan.is_real_time() {
             real::check(&plan)?;
         }
@@ -144,7 +153,7 @@ impl Experiment {
         // The first plan of every point finds mistakes before anything is written.
         let real_time = self.check_points()?;
         if self.runs.len() == 1 {
-            let task = Task { roles: Roles::ALL, serve: Serve::default(), stop, progress: &|p| progress(0, p) };
+            let task = Task { progress: &|p| progress(0, p), ..Task::whole(stop) };
             let finished = self.run_one(&self.runs[0], out, &task)?;
             // A sweep of one: the report finds its plan and the published values in the same place.
             self.write_sweep(out, Some(&self.runs[0]))?;
@@ -194,7 +203,7 @@ impl Experiment {
                 progress(tally.0, Progress { sent: tally.1 + p.sent, ..p });
             }
         };
-        let task = Task { roles: Roles::ALL, serve: Serve::default(), stop, progress: &|_| {} };
+        let task = Task::whole(stop);
         let task = if threads == 1 { Task { progress: &live, ..task } } else { task };
         let work = || {
             while !stop.load(Ordering::Relaxed) {
@@ -263,9 +272,15 @@ impl Experiment {
         if study::is_one(&document) {
             return self.run_study(run, document, dir, task);
         }
-        let plan = self.prepare(run)?;
+        let plan = self.prepare_share(run, task.share)?;
         let mut manifest = self.manifest(run, &plan);
         manifest.part = task.roles.part().map(str::to_owned);
+        manifest.rank = task.meeting.map(Meeting::rank);
+        if manifest.rank.is_some() && plan.transport.kind.capabilities().own_time {
+            return Err(Error::config(
+                "transport.kind = \"pcap\": ranks begin at one instant, and time in files is not that of hosts; use another transport",
+            ));
+        }
         if manifest.part.is_some() && !plan.is_real_time() {
             return Err(Error::config(format!(
                 "transport.kind = \"{}\" moves frames within one process; a part of a run needs wires: udp, af_packet, \
@@ -284,7 +299,7 @@ impl Experiment {
         let task = &Task { roles, ..*task };
         // An empty folder is no run dir: what the host refuses leaves nothing behind that would be in the way.
         claim(dir)?;
-        let source = || source(self.resolve(run)?, run.seed);
+        let source = || Ok(share(source(self.resolve(run)?, run.seed)?, task.share));
         let opened = plan.is_real_time().then(|| real::open(&plan, source, task.roles)).transpose()?;
         let mut recorder = RunDir::create(dir, &manifest, plan.wanted())?;
         let mut achieved_pps = None;
@@ -344,6 +359,7 @@ impl Experiment {
             records: plan.records.to_string(),
             clusters: plan.workers.cluster_of.clone(),
             part: None,
+            rank: None,
             training: plan.training.clone(),
             planned: plan.planned.clone(),
             goal: plan.goal,
@@ -398,12 +414,23 @@ fn sweep_text(sweep: &SweepManifest, path: &Path) -> Result<String> {
 pub struct Task<'a> {
     /// Its roles.
     pub roles: Roles,
+    /// Which of the workers are its own, if it has that role.
+    pub share: Shard,
+    /// How it finds the other processes of the run, if it begins together with them.
+    pub meeting: Option<&'a Meeting>,
     /// When it ends, if it has no workers.
     pub serve: Serve,
     /// Set by the user who wants an end.
     pub stop: &'a AtomicBool,
     /// Told how far the run is.
     pub progress: &'a (dyn Fn(Progress) + Sync),
+}
+
+impl<'a> Task<'a> {
+    /// All of a run, by this process alone.
+    pub fn whole(stop: &'a AtomicBool) -> Self {
+        Task { roles: Roles::ALL, share: Shard::WHOLE, meeting: None, serve: Serve::default(), stop, progress: &|_| {} }
+    }
 }
 
 /// What a run came to.

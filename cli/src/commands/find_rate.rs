@@ -6,7 +6,6 @@ use pktgen_analysis::analyze_run;
 use pktgen_generator::config::Document;
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
-use pktgen_replay::driver::real_time::{Roles, Serve};
 use pktgen_replay::run::{Experiment, Finished, Found, Search, Task};
 
 use crate::args::FindRate;
@@ -30,7 +29,7 @@ pub(super) fn run(document: &Document, run: Option<&str>, out: &Path, args: &Fin
     let stop = stop_flag();
     let bar = ui.spinner("trial");
     let progress = |p: &_| bar.set_message(live(p));
-    let task = Task { roles: Roles::ALL, serve: Serve::default(), stop: &stop, progress: &|p| progress(&p) };
+    let task = Task { progress: &|p| progress(&p), ..Task::whole(&stop) };
     let mut judge = |finished: &Finished| -> Result<(bool, String)> {
         let verdict = judge(finished, &limits)?;
         bar.suspend(|| ui.detail(&format!("{}: {}", finished.dir.display(), verdict.1)));

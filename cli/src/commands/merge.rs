@@ -1,5 +1,7 @@
 //! `pktgen merge`: the parts of a run become one, the shards of a sweep or capture the whole.
 
+use std::path::{Path, PathBuf};
+
 use pktgen_analysis::capture::replay::{is_tables, merge_tables};
 use pktgen_generator::{Error, Result};
 use pktgen_replay::run::{is_shard, join, merge};
@@ -28,19 +30,27 @@ pub(super) fn run(args: &Merge, ui: &Ui) -> Result<u8> {
     if args.partial {
         return Err(Error::config("--partial is for shards of a sweep, and none of the given folders is one"));
     }
-    let finished = merge(&args.parts, &args.out)?;
-    let balance = &finished.balance;
+    parts(&args.parts, &args.out, ui)
+}
+
+/// Joins the parts of a run, and says what came of it.
+pub(super) fn parts(dirs: &[PathBuf], out: &Path, ui: &Ui) -> Result<u8> {
+    let merged = merge(dirs, out)?;
+    let balance = &merged.finished.balance;
     ui.note(&format!(
         "{}: {} sent, {} delivered, {} dropped, {} in flight, {} unknown",
-        args.out.display(),
+        out.display(),
         balance.sent,
         balance.delivered_alone + balance.delivered_merged,
         balance.dropped_total(),
         balance.in_flight,
         balance.unknown
     ));
-    let valid = say_validity(std::slice::from_ref(&finished), ui);
-    ui.result(&args.out.display().to_string());
+    if let Some(skew) = &merged.skew {
+        ui.note(&skew.to_string());
+    }
+    let valid = say_validity(std::slice::from_ref(&merged.finished), ui);
+    ui.result(&out.display().to_string());
     Ok(u8::from(!valid))
 }
 

@@ -15,6 +15,7 @@ mod merge;
 mod part;
 mod place;
 mod plots;
+mod ranks;
 mod replay;
 mod report;
 mod shard;

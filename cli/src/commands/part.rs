@@ -41,13 +41,13 @@ pub(super) fn run(experiment: &Experiment, serve: args::Serve, roles: Roles, ui:
     let task = Task {
         roles,
         serve: Serve { idle: positive("--idle", serve.idle)?, most: positive("--for", serve.most)? },
-        stop: &stop,
         progress: &|progress| {
             if !ready.swap(true, Ordering::Relaxed) && roles != Roles::WORKERS {
                 bar.suspend(|| ui.note("ready; Ctrl-C ends"));
             }
             bar.set_message(live(&progress));
         },
+        ..Task::whole(&stop)
     };
     let finished = experiment.execute_part(run, &out, &task);
     bar.finish_and_clear();
@@ -57,7 +57,7 @@ pub(super) fn run(experiment: &Experiment, serve: args::Serve, roles: Roles, ui:
     Ok(u8::from(!valid))
 }
 
-fn positive(flag: &str, span: Option<Span>) -> Result<Option<Time>> {
+pub(super) fn positive(flag: &str, span: Option<Span>) -> Result<Option<Time>> {
     match span {
         Some(span) if span.ps() <= 0 => Err(Error::config(format!("{flag} {span}: give more than 0, as 2s"))),
         span => Ok(span.map(Span::ps)),

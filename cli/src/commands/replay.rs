@@ -12,7 +12,7 @@ use pktgen_replay::run::{Experiment, Finished};
 
 use crate::args;
 use crate::args::Replay;
-use crate::commands::{find_rate, part, report, shard, tempo};
+use crate::commands::{find_rate, part, ranks, report, shard, tempo};
 use crate::ui::{Ui, live, stop_flag};
 
 /// Longest part of an experiment's name in a folder's.
@@ -34,6 +34,9 @@ pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
     if args.find.find_rate {
         let out = args.out.map_or_else(|| free_folder(&format!("{}-rate", experiment.name)), Ok)?;
         return find_rate::run(&document, args.run.as_deref(), &out, &args.find, ui);
+    }
+    if let Some(rank) = args.ranks.rank {
+        return ranks::run(&experiment, rank, &args, ui);
     }
     if args.role.is_some() {
         let serve = args::Serve { out: args.out, run: args.run, idle: None, most: None };

@@ -43,6 +43,17 @@ impl Net {
         ip(&["-n", &self.name(space), "link", "set", interface, "mtu", mtu]).expect("an MTU that veth takes");
     }
 
+    /// Joins interfaces of a namespace by a bridge, as a switch would, which tells all of them what is for a group.
+    #[allow(dead_code, reason = "not every test that includes this file needs it")]
+    pub fn bridge(&self, space: &str, bridge: &str, interfaces: &[&str]) -> Result<(), String> {
+        let space = self.name(space);
+        ip(&["-n", &space, "link", "add", bridge, "type", "bridge", "mcast_snooping", "0"])?;
+        for interface in interfaces {
+            ip(&["-n", &space, "link", "set", interface, "master", bridge])?;
+        }
+        ip(&["-n", &space, "link", "set", bridge, "up"])
+    }
+
     /// Words before a command that is to run inside.
     pub fn inside(&self, space: &str) -> Vec<String> {
         ["ip", "netns", "exec"].into_iter().map(str::to_owned).chain([self.name(space)]).collect()

@@ -281,6 +281,26 @@ pub enum RunState {
     Finished,
 }
 
+/// One of several processes that have a run together, as a launcher started them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rank {
+    /// Which one, from 0.
+    pub rank: u32,
+    /// Of how many.
+    pub of: u32,
+    /// Which share of the workers it has, as `1/2`; none if it has none of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<String>,
+    /// The name of its host.
+    pub host: String,
+    /// That host's boot, its namespace of processes, and the process: whoever shares the first two sees whether it lives.
+    pub boot_id: String,
+    /// See `boot_id`.
+    pub pid_space: String,
+    /// See `boot_id`.
+    pub pid: u32,
+}
+
 /// The manifest of a run dir.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Manifest {
@@ -317,6 +337,9 @@ pub struct Manifest {
     /// Which part of a run this is: `workers`, `device`, `server`, or `frames` of an interface; none for a whole one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
+    /// Which of the processes that a launcher started wrote it; none if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<Rank>,
     /// What is trained, in synchronous runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub training: Option<Training>,

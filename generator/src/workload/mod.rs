@@ -10,6 +10,7 @@ mod mix;
 mod open;
 mod repeat;
 mod rl;
+mod share;
 mod sparse;
 mod survey;
 mod tempo;
@@ -26,6 +27,7 @@ use crate::time::Time;
 use crate::topology::Population;
 
 pub use open::{Opened, open};
+pub use share::share;
 
 /// One model update, its gradients apart.
 #[derive(Debug, Clone, Copy, PartialEq)]

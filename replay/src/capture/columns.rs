@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanArray, Float32Array, Int64Array, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+    ArrayRef, AsArray, BooleanArray, Float32Array, Int64Array, RecordBatch, UInt8Array, UInt16Array, UInt32Array,
+    UInt64Array,
 };
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Int64Type, SchemaRef};
 use pktgen_generator::record::{
     BOOKS, Book, ITERATIONS, Iteration, RECEIVED, RESULTS, Received, Reply, SENT, STATES, Sent, State, books_schema,
     iterations_schema, received_schema, results_schema, sent_schema, states_schema,
@@ -21,6 +22,10 @@ pub(super) trait Columns: 'static {
     fn schema() -> SchemaRef;
     /// The columns of these rows, in the schema's order.
     fn arrays(rows: &[Self::Row]) -> Vec<ArrayRef>;
+    /// The times by which streams of several writers become one.
+    fn times(batch: &RecordBatch) -> Option<Int64Array> {
+        batch.columns().first()?.as_primitive_opt::<Int64Type>().cloned()
+    }
 }
 
 /// Columns of `sent`.
@@ -47,6 +52,13 @@ impl Columns for SentColumns {
             Arc::new(UInt32Array::from_iter_values(rows.iter().map(|r| r.bytes))),
             Arc::new(rows.iter().map(|r| r.reward).collect::<Float32Array>()),
         ]
+    }
+
+    /// When each left, or was to leave: in that order senders write them.
+    fn times(batch: &RecordBatch) -> Option<Int64Array> {
+        let column = |name| batch.column_by_name(name)?.as_primitive_opt::<Int64Type>();
+        let (due, left) = (column("t_due_ps")?, column("t_sent_ps")?);
+        Some(due.iter().zip(left).map(|(due, left)| left.or(due)).collect())
     }
 }
 

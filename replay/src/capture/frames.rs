@@ -304,6 +304,7 @@ fn manifest(plan: &CapturePlan, listener: &Listener) -> Manifest {
         clusters: Vec::new(),
         part: Some("frames".into()),
         training: None,
+        rank: None,
         planned: None,
         goal: None,
         study: None,

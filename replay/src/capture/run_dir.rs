@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::columns::{
     BookColumns, Columns, IterationColumns, ReceivedColumns, ReplyColumns, SentColumns, StateColumns,
 };
-use super::stream::{Stream, convert, convert_both, copy_shifted, merge_shifted, running_path};
+use super::stream::{Stream, convert, convert_both, merge_shifted, running_path};
 use crate::clock::RunClock;
 use crate::driver::virtual_time::Recorder;
 
@@ -360,10 +360,10 @@ impl Recorder for RunDir {
 
 /// The parts of a run, each with how much later its anchor was than the workers'.
 pub struct PartDirs<'a> {
-    /// The workers'.
-    pub workers: &'a Path,
-    /// The device's.
-    pub device: (&'a Path, Time),
+    /// Those of the workers, which are all in the time of the schedule.
+    pub workers: Vec<&'a Path>,
+    /// The device's, if it keeps books.
+    pub device: Option<(&'a Path, Time)>,
     /// Those of the server, if there is one.
     pub server: Option<(&'a Path, Time)>,
     /// Do workers receive results? Where there is no server they do in any case.
@@ -373,29 +373,40 @@ pub struct PartDirs<'a> {
 /// Copies the records of the parts into `out`, in the workers' time.
 pub fn join_records(parts: &PartDirs, out: &Path) -> Result<()> {
     // What was sent is in the workers' time: nothing of it moves, least of all the generation times that packets carry.
-    let workers = (parts.workers, 0);
-    copy_shifted::<SentColumns>(workers, out)?;
-    copy_shifted::<BookColumns>(parts.device, out)?;
-    match parts.server {
-        Some(server) if parts.workers_receive => merge_shifted::<ReceivedColumns>([workers, server], out)?,
-        Some(server) => copy_shifted::<ReceivedColumns>(server, out)?,
-        None => copy_shifted::<ReceivedColumns>(workers, out)?,
+    let workers: Vec<_> = parts.workers.iter().map(|dir| (*dir, 0)).collect();
+    merge_shifted::<SentColumns>(&workers, out)?;
+    merge_shifted::<BookColumns>(&Vec::from_iter(parts.device), out)?;
+    let mut receivers = Vec::from_iter(parts.server);
+    if receivers.is_empty() || parts.workers_receive {
+        receivers.splice(0..0, workers.iter().copied());
+    }
+    merge_shifted::<ReceivedColumns>(&receivers, out)?;
+    let having = |name: &str| {
+        let has = |(dir, _): &&(&Path, Time)| dir.join(format!("{name}.parquet")).exists();
+        workers.iter().filter(has).copied().collect::<Vec<_>>()
     };
-    if parts.workers.join(format!("{STATES}.parquet")).exists() {
-        copy_shifted::<StateColumns>(workers, out)?;
+    if !having(STATES).is_empty() {
+        merge_shifted::<StateColumns>(&having(STATES), out)?;
     }
-    if parts.workers.join(format!("{ITERATIONS}.parquet")).exists() {
-        copy_shifted::<IterationColumns>(workers, out)?;
-        copy_shifted::<ReplyColumns>(workers, out)?;
+    if !having(ITERATIONS).is_empty() {
+        merge_shifted::<IterationColumns>(&having(ITERATIONS), out)?;
+        merge_shifted::<ReplyColumns>(&having(RESULTS), out)?;
     }
-    let receiver = parts.server.map_or(parts.workers, |(server, _)| server);
-    for (dir, name) in [(parts.workers, "lateness.hlog"), (receiver, "capture.pcapng")] {
-        let (from, to) = (dir.join(name), out.join(name));
-        if from.exists() {
-            std::fs::copy(&from, &to).map_err(Error::io("copy", &from))?;
-        }
+    let packets = receivers.last().map(|(dir, _)| dir.join("capture.pcapng"));
+    if let Some(from) = packets.filter(|path| path.exists()) {
+        std::fs::copy(&from, out.join("capture.pcapng")).map_err(Error::io("copy", &from))?;
     }
-    Ok(())
+    join_lateness(&parts.workers, out)
+}
+
+/// Logs of lateness one after the other are a log: intervals of several senders.
+fn join_lateness(workers: &[&Path], out: &Path) -> Result<()> {
+    let mut logs = Vec::new();
+    for from in workers.iter().map(|dir| dir.join("lateness.hlog")).filter(|path| path.exists()) {
+        logs.extend(std::fs::read(&from).map_err(Error::io("read", &from))?);
+    }
+    let to = out.join("lateness.hlog");
+    if logs.is_empty() { Ok(()) } else { std::fs::write(&to, logs).map_err(Error::io("write", &to)) }
 }
 
 /// Makes `dir` a new, empty folder, or takes an empty one; what holds anything is somebody's.

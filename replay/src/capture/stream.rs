@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use arrow::array::{AsArray, RecordBatch};
+use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::compute::interleave_record_batch;
 use arrow::datatypes::Int64Type;
 use arrow::error::ArrowError;
@@ -180,8 +180,8 @@ fn running_batches<C: Columns>(path: &Path) -> Result<impl Iterator<Item = Recor
 /// time; at equal times `other`'s rows come last. The order within each stays. Returns the rows.
 pub(super) fn convert_both<C: Columns>(dir: &Path, other: &str) -> Result<u64> {
     let paths = [running_path(dir, C::NAME), running_path(dir, other)];
-    let head = |path: &Path| Head::new(running_batches::<C>(path)?.map(Ok));
-    let rows = write_merged::<C, _>(dir, [head(&paths[0])?, head(&paths[1])?])?;
+    let head = |path: &Path| Head::new(running_batches::<C>(path)?.map(Ok), C::times);
+    let rows = write_merged::<C, _>(dir, vec![head(&paths[0])?, head(&paths[1])?])?;
     for path in &paths {
         std::fs::remove_file(path).map_err(Error::io("remove", path))?;
     }
@@ -192,13 +192,16 @@ pub(super) fn convert_both<C: Columns>(dir: &Path, other: &str) -> Result<u64> {
 struct Head<I> {
     batches: I,
     batch: Option<RecordBatch>,
+    /// Its times, and what says them of a batch.
+    times: Option<Int64Array>,
+    times_of: fn(&RecordBatch) -> Option<Int64Array>,
     at: usize,
     latest: Time,
 }
 
 impl<I: Iterator<Item = Result<RecordBatch>>> Head<I> {
-    fn new(batches: I) -> Result<Self> {
-        let mut head = Head { batch: None, batches, at: 0, latest: Time::MIN };
+    fn new(batches: I, times_of: fn(&RecordBatch) -> Option<Int64Array>) -> Result<Self> {
+        let mut head = Head { batch: None, times: None, times_of, batches, at: 0, latest: Time::MIN };
         head.turn()?;
         Ok(head)
     }
@@ -208,13 +211,13 @@ impl<I: Iterator<Item = Result<RecordBatch>>> Head<I> {
         self.at = 0;
         let has_rows = |batch: &Result<RecordBatch>| batch.as_ref().is_ok_and(|batch| batch.num_rows() > 0);
         self.batch = self.batches.find(|batch| batch.is_err() || has_rows(batch)).transpose()?;
+        self.times = self.batch.as_ref().and_then(self.times_of);
         Ok(())
     }
 
     /// The time of its next row; none at its end. No row comes before one that precedes it.
     fn time(&mut self) -> Option<Time> {
-        let times = self.batch.as_ref()?.column(0).as_primitive_opt::<Int64Type>()?;
-        self.latest = self.latest.max(times.value(self.at));
+        self.latest = self.latest.max(self.times.as_ref()?.value(self.at));
         Some(self.latest)
     }
 
@@ -225,8 +228,8 @@ impl<I: Iterator<Item = Result<RecordBatch>>> Head<I> {
     }
 }
 
-/// Writes two streams as the Parquet file of `C` in `dir`.
-fn write_merged<C: Columns, I>(dir: &Path, mut heads: [Head<I>; 2]) -> Result<u64>
+/// Writes streams as the Parquet file of `C` in `dir`.
+fn write_merged<C: Columns, I>(dir: &Path, mut heads: Vec<Head<I>>) -> Result<u64>
 where
     I: Iterator<Item = Result<RecordBatch>>,
 {
@@ -234,23 +237,18 @@ where
     write_parquet::<C>(dir, std::iter::from_fn(|| next_merged(&mut heads, &path).transpose()))
 }
 
-/// The next rows of both streams: until one of their batches ends.
-fn next_merged<I>(heads: &mut [Head<I>; 2], path: &Path) -> Result<Option<RecordBatch>>
+/// The next rows of all streams: until one of their batches ends.
+fn next_merged<I>(heads: &mut Vec<Head<I>>, path: &Path) -> Result<Option<RecordBatch>>
 where
     I: Iterator<Item = Result<RecordBatch>>,
 {
+    // Those that have ended have no rows, and no place among those whose rows are taken.
+    heads.retain(|head| head.batch.is_some());
     let mut rows = Vec::new();
     let ended = loop {
-        let [a, b] = heads;
-        let from = match (a.time(), b.time()) {
-            (None, None) => return Ok(None),
-            (Some(a), Some(b)) => usize::from(b < a),
-            (None, _) => 1,
-            (_, None) => 0,
-        };
-        // Only streams that are there are counted among those whose rows are taken.
-        let place = if a.batch.is_some() { from } else { 0 };
-        rows.push((place, heads[from].at));
+        let times = heads.iter_mut().enumerate().filter_map(|(i, head)| Some((head.time()?, i)));
+        let Some((_, from)) = times.min() else { return Ok(None) };
+        rows.push((from, heads[from].at));
         if heads[from].pass() {
             break from;
         }
@@ -261,16 +259,14 @@ where
     Ok(Some(merged))
 }
 
-/// Copies a finished stream of the run dir `from` into `to`, its first column, which is its time, `shift` later.
-pub(super) fn copy_shifted<C: Columns>((from, shift): (&Path, Time), to: &Path) -> Result<u64> {
-    write_parquet::<C>(to, shifted::<C>(from, shift)?)
-}
-
-/// The same of two run dirs into one stream, by their times; at equal times the rows of the first come first.
-pub(super) fn merge_shifted<C: Columns>(from: [(&Path, Time); 2], to: &Path) -> Result<u64> {
-    let head = |(from, shift): (&Path, Time)| Head::new(shifted::<C>(from, shift)?);
-    let [a, b] = from;
-    write_merged::<C, _>(to, [head(a)?, head(b)?])
+/// Copies a finished stream of the run dirs `from` into `to`, its first column, which is its time, `shift` later; by their
+/// times if there are several, at equal times the rows of the first first. Of none it is empty.
+pub(super) fn merge_shifted<C: Columns>(from: &[(&Path, Time)], to: &Path) -> Result<u64> {
+    if let [(from, shift)] = from {
+        return write_parquet::<C>(to, shifted::<C>(from, *shift)?);
+    }
+    let head = |(from, shift): &(&Path, Time)| Head::new(shifted::<C>(from, *shift)?, C::times);
+    write_merged::<C, _>(to, from.iter().map(head).collect::<Result<_>>()?)
 }
 
 /// The batches of a finished stream, their first column `shift` later.

@@ -23,6 +23,7 @@ use pktgen_generator::config::Section;
 use pktgen_generator::record::{Answers, Iteration, PacketId, Received, Reply, Sent, State, Training};
 use pktgen_generator::registry::Named;
 use pktgen_generator::seed::Seed;
+use pktgen_generator::shard::Shard;
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::{NodeId, Population};
 use pktgen_generator::wire::olaf;
@@ -264,6 +265,8 @@ pub struct Facts {
     pub round_trip: Time,
     /// Are workers' states recorded?
     pub states: bool,
+    /// Whose workers are in this process, where several have a run's.
+    pub share: Shard,
 }
 
 /// Makes worker endpoints.

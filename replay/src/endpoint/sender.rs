@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use pktgen_generator::record::{NO_CLUSTER, PacketId, Sent};
+use pktgen_generator::shard::Shard;
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::{NodeId, Population};
 use pktgen_generator::wire::build::Builder;
@@ -107,26 +108,30 @@ pub(super) struct Audience {
     host_of: Arc<Vec<NodeId>>,
     /// The next move.
     at: usize,
-    /// Workers of each cluster.
+    /// Workers of each cluster that are in this process.
     members: Vec<Vec<u32>>,
+    share: Shard,
 }
 
 impl Audience {
     pub(super) fn new(facts: &Facts) -> Self {
         let mut members = vec![Vec::new(); facts.workers.clusters_ever()];
         for (worker, &cluster) in facts.workers.cluster_of.iter().enumerate() {
-            if let Some(own) = members.get_mut(usize::from(cluster)) {
+            if let Some(own) = members.get_mut(usize::from(cluster)).filter(|_| facts.share.takes(worker as u64)) {
                 own.push(worker as u32);
             }
         }
-        Audience { workers: facts.workers.clone(), host_of: facts.host_of.clone(), at: 0, members }
+        let (workers, host_of) = (facts.workers.clone(), facts.host_of.clone());
+        Audience { workers, host_of, at: 0, members, share: facts.share }
     }
 
     /// Applies the moves up to `t`.
     fn advance(&mut self, t: Time) {
         while let Some(m) = self.workers.moves.get(self.at).filter(|m| m.at <= t) {
             self.members.iter_mut().for_each(|own| own.retain(|w| *w != m.worker));
-            self.members[usize::from(m.cluster)].push(m.worker);
+            if self.share.takes(u64::from(m.worker)) {
+                self.members[usize::from(m.cluster)].push(m.worker);
+            }
             self.at += 1;
         }
     }
@@ -144,7 +149,8 @@ impl Audience {
                 here.for_each(|worker| each(*worker, &ack));
             }
             None => {
-                if let Some(worker) = worker_of(ip, self.host_of.len()) {
+                let own = |worker: &u32| self.share.takes(u64::from(*worker));
+                if let Some(worker) = worker_of(ip, self.host_of.len()).filter(own) {
                     each(worker, &ack);
                 }
             }

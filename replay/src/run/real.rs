@@ -1,5 +1,6 @@
 //! A run in real time: driven, closed, settled, concluded.
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,9 +10,10 @@ use pktgen_generator::units::Span;
 use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
-use super::{Task, conclude};
+use super::{Meeting, Task, conclude};
 use crate::capture::lateness::{describe, write_lateness};
 use crate::capture::{Records, RunDir, write_manifest};
+use crate::clock::{RunClock, reading};
 use crate::driver::real_time::{self, Opened, Order, RealOutcome, Roles};
 use crate::driver::virtual_time::Outcome;
 use crate::ledger::Ledger;
@@ -113,10 +115,23 @@ pub(super) fn run(
     let (until, records) = (plan.until, plan.records);
     let ledger = std::mem::replace(&mut plan.engine.ledger, Ledger::new(0, 0, None));
     let (stop, progress) = (task.stop, task.progress);
-    let order = Order { plan: &transport, roles: task.roles, serve: task.serve, until, stop, progress };
+    let (about, path, began) = (manifest.clone(), dir.path().to_owned(), RefCell::new(Vec::new()));
+    let meet = |meeting: &Meeting| {
+        let clock = meeting.begin(&about, stop)?;
+        let facts = meeting.facts(&clock, reading());
+        let host = facts.iter().cloned().chain(clock.facts()).collect();
+        began.replace(facts);
+        // Whoever kills it from here on leaves a run dir that can be joined with the others'.
+        write_manifest(&path, &Manifest { anchor_unix_ns: clock.anchor_unix_ns(), host, ..about.clone() })?;
+        Ok(clock)
+    };
+    let meet = task.meeting.map(|meeting| move || meet(meeting));
+    let begin = meet.as_ref().map(|meet| meet as &dyn Fn() -> Result<RunClock>);
+    let order = Order { plan: &transport, roles: task.roles, serve: task.serve, begin, until, stop, progress };
     let mut outcome = real_time::run(plan.engine, opened, &order, &mut dir)?;
     let achieved_pps = outcome.achieved_pps;
     manifest.anchor_unix_ns = dir.clock().anchor_unix_ns();
+    manifest.host.extend(began.take());
     manifest.host.extend(std::mem::take(&mut outcome.facts));
     manifest.host.extend(dir.clock().facts());
     let path = dir.close()?;

@@ -151,6 +151,7 @@ impl Experiment {
             clusters: Vec::new(),
             part: None,
             training: None,
+            rank: None,
             planned: None,
             goal: None,
             study: Some(study.to_owned()),

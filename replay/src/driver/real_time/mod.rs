@@ -16,11 +16,12 @@ mod start;
 pub(crate) mod thread;
 mod workers;
 
+pub(crate) use outcome::FIRST_LATE;
 pub use outcome::{Progress, RealOutcome};
 pub(crate) use roles::THREADS;
 pub use roles::{Roles, Serve};
 pub(crate) use start::only_device;
 pub use start::{Opened, Order, open, run};
 
-use outcome::{histogram, lost, rate};
+use outcome::{first_late, histogram, lost, rate};
 use shared::Shared;

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use hdrhistogram::Histogram;
 use pktgen_generator::record::Counters;
-use pktgen_generator::time::Time;
+use pktgen_generator::time::{NS, Time};
 use pktgen_generator::{Error, Result};
 
 use super::Shared;
@@ -12,6 +12,9 @@ use crate::transport::Wire;
 
 /// Longest lateness that the histogram tells apart.
 const LATE_MAX_NS: u64 = 3_600_000_000_000;
+
+/// The fact of workers that says how late their first frame left, in ns.
+pub(crate) const FIRST_LATE: &str = "start.first_late_ns";
 
 /// How far a run is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -78,6 +81,11 @@ pub(super) fn rate(sent: u64, bytes: u64, span: Time, outcome: &mut RealOutcome)
         outcome.achieved_pps = Some(packets);
         outcome.facts.push(("rate.achieved".into(), format!("{packets:.1} packets/s, {bits:.0} bit/s")));
     }
+}
+
+/// How late the first frame left: what senders that begin together are compared by.
+pub(super) fn first_late(late: Option<Time>, outcome: &mut RealOutcome) {
+    outcome.facts.extend(late.map(|late| (FIRST_LATE.to_owned(), (late / NS).to_string())));
 }
 
 /// What a wire has to tell, and what it lost.

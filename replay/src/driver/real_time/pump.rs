@@ -9,7 +9,7 @@ use pktgen_generator::wire::olaf::is_ack;
 use pktgen_generator::{Error, Result};
 
 use super::feed::{Chunk, Chunks, SKIPPED};
-use super::{RealOutcome, Shared, lost};
+use super::{RealOutcome, Shared, first_late, lost};
 use crate::frame::{BURST, Frame};
 use crate::transport::{Late, Pacing, Wire};
 
@@ -47,6 +47,8 @@ pub(super) struct Pump {
     acks: u64,
     foreign: u64,
     first: Option<Time>,
+    /// How late the first was, where deadlines mean something.
+    first_late: Option<Time>,
     last: Time,
     last_bytes: u64,
     /// Times at which the feeder was not ready.
@@ -65,6 +67,7 @@ impl Pump {
             acks: 0,
             foreign: 0,
             first: None,
+            first_late: None,
             last: 0,
             last_bytes: 0,
             starved: 0,
@@ -150,6 +153,9 @@ impl Pump {
             };
             chunk.sent[at..at + taken].fill(now);
             self.bytes += chunk.frames[at..at + taken].iter().map(|frame| u64::from(frame.len)).sum::<u64>();
+            if self.first.is_none() && taken > 0 && paced {
+                self.first_late = Some(now - next);
+            }
             at += taken;
             self.note(taken, &chunk.frames[at.max(1) - 1], now, shared);
             if taken == 0 {
@@ -210,6 +216,7 @@ impl Pump {
             outcome.facts.push(("workers.starved".into(), format!("{} times no frame was ready", self.starved)));
         }
         super::rate(self.sent, self.bytes - self.last_bytes, self.last - self.first.unwrap_or(self.last), outcome);
+        first_late(self.first_late, outcome);
         lost("workers", self.wire.as_mut(), outcome);
     }
 }

@@ -1,9 +1,10 @@
 //! What the threads of a run share.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use pktgen_generator::Result;
-use pktgen_generator::time::{NEVER, Time, US};
+use pktgen_generator::time::{MS, NEVER, NS, Time, US};
 
 use super::{Order, Progress, Serve};
 use crate::clock::RunClock;
@@ -11,6 +12,8 @@ use crate::transport::{TransportPlan, Wait, Wire};
 
 /// A sleep lasts so much longer than asked for, mostly (20 µs on a virtual machine): the rest is spun.
 const OVERSLEEP: Time = 25 * US;
+/// Who spins does so for this time before the beginning; before that nobody needs a core.
+const SPUN_AT_FIRST: Time = 2 * MS;
 /// Longest sleep: somebody may want an end.
 const NAP_MAX_NS: u64 = 1_000_000;
 
@@ -81,10 +84,15 @@ impl<'a> Shared<'a> {
         Ok(())
     }
 
-    /// Time begins a little after the threads do; that of files begins with them.
+    /// Time begins a little after the threads do, or at an instant that several hosts know; that of files begins with them.
     pub(super) fn wait_for_the_beginning(&self) {
-        while self.clock.file().is_none() && self.clock.now() <= 0 {
-            std::hint::spin_loop();
+        let spun = if self.plan.wait == Wait::Block { OVERSLEEP } else { SPUN_AT_FIRST };
+        while self.clock.file().is_none() && self.clock.now() <= 0 && !self.ending() {
+            let asleep = ((self.clock.ahead() - spun) / NS).max(0) as u64;
+            match asleep {
+                0 => std::hint::spin_loop(),
+                _ => std::thread::sleep(Duration::from_nanos(asleep.min(NAP_MAX_NS))),
+            }
         }
     }
 

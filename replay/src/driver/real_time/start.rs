@@ -34,6 +34,8 @@ pub struct Order<'a> {
     pub roles: Roles,
     /// When a process without workers ends.
     pub serve: Serve,
+    /// Says when time begins, once everything is ready for it; none: shortly after.
+    pub begin: Option<&'a dyn Fn() -> Result<RunClock>>,
     /// When the workers are cut off.
     pub until: Time,
     /// Set by the user who wants an end.
@@ -111,9 +113,10 @@ impl<'a> RunRoles<'a> {
             (true, true) => (None, Some(senders)),
             (false, _) => (None, None),
         };
-        let clock = match order.plan.kind.capabilities().own_time {
-            false => dir.start_clock(LEAD),
-            true => {
+        let clock = match (order.plan.kind.capabilities().own_time, order.begin) {
+            (false, None) => dir.start_clock(LEAD),
+            (false, Some(begin)) => dir.use_clock(begin()?),
+            (true, _) => {
                 let file = order.plan.file_clock.clone();
                 let anchor = file.anchor_unix_ns();
                 dir.use_clock(RunClock::of_file(file, anchor))

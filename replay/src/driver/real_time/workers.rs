@@ -11,7 +11,7 @@ use pktgen_generator::wire::frame::HEAD;
 use pktgen_generator::wire::olaf::digest;
 
 use super::frames::{Waiting, take};
-use super::{RealOutcome, Shared, histogram, lost, rate};
+use super::{RealOutcome, Shared, first_late, histogram, lost, rate};
 use crate::capture::WorkerRows;
 use crate::endpoint::{Delivery, Endpoint, Facts, Host};
 use crate::frame::{BURST, Frame, Pool};
@@ -43,6 +43,8 @@ pub(super) struct Workers<'a> {
     bytes: u64,
     /// When the first update left, and the last.
     first: Time,
+    /// How late that was.
+    first_late: Option<Time>,
     last_update: Time,
     /// When the last frame left, of any kind.
     last: Time,
@@ -78,6 +80,7 @@ impl<'a> Workers<'a> {
             sent: 0,
             bytes: 0,
             first: NEVER,
+            first_late: None,
             last_update: 0,
             last: 0,
             lateness: histogram()?,
@@ -203,6 +206,7 @@ impl<'a> Workers<'a> {
         let t_sent = shared.clock.now();
         let (rows, lateness, endpoint) = (&mut self.rows, &mut self.lateness, &mut self.endpoint);
         let (bytes, last_bytes, late_ns) = (&mut self.bytes, &mut self.last_bytes, &shared.live.late_ns);
+        let first_late = &mut self.first_late;
         let mut updates = 0;
         let sent = self.waiting.send_due(t_sent, self.wire.as_mut(), &mut self.pool, |frame, row, _| {
             let late = ((t_sent - frame.t) / NS).max(0) as u64;
@@ -211,6 +215,7 @@ impl<'a> Workers<'a> {
             // What is no update has no row, and the endpoint waits for no word of it.
             let Some(row) = row else { return Ok(()) };
             updates += 1;
+            first_late.get_or_insert(t_sent - frame.t);
             *last_bytes = u64::from(frame.len);
             *bytes += *last_bytes;
             endpoint.left(frame.packet, t_sent);
@@ -268,6 +273,7 @@ impl<'a> Workers<'a> {
         }
         outcome.faults.extend(self.endpoint.failure().map(|why| format!("the workers stopped early: {why}")));
         rate(self.sent, self.bytes - self.last_bytes, self.last_update - self.first.min(self.last_update), outcome);
+        first_late(self.first_late, outcome);
         lost("workers", self.wire.as_mut(), outcome);
     }
 }

@@ -1,0 +1,42 @@
+//! `pktgen replay --rank`: one process of a run that several have together.
+
+use std::time::Duration;
+
+use pktgen_generator::Result;
+use pktgen_replay::driver::real_time::Serve;
+use pktgen_replay::run::{Crew, Experiment, Meeting, RankFlag};
+
+use crate::args::Replay;
+use crate::commands::part::positive;
+use crate::commands::replay::say_validity;
+use crate::commands::{merge, replay};
+use crate::ui::{Ui, live, stop_flag};
+
+pub(super) fn run(experiment: &Experiment, rank: RankFlag, args: &Replay, ui: &Ui) -> Result<u8> {
+    let flags = &args.ranks;
+    let place = rank.place(&|name| std::env::var(name).ok())?;
+    let crew = Crew::new(place, flags.roles.as_deref())?;
+    let run = experiment.choose(args.run.as_deref())?;
+    let out = match &args.out {
+        Some(out) => out.clone(),
+        None => replay::free_folder(&experiment.name)?,
+    };
+    let wait = positive("--wait-ranks", Some(flags.wait_ranks))?.unwrap_or_default();
+    let serve = Serve { idle: positive("--idle", Some(flags.idle))?, most: positive("--for", flags.most)? };
+    let meeting = Meeting::new(crew, &out, Duration::from_nanos((wait / 1000) as u64), flags.start_at);
+    let first = meeting.crew().place().rank == 0;
+    let stop = stop_flag();
+    let bar = ui.spinner(&format!("rank {}", meeting.crew().place().rank));
+    let progress = |progress| bar.set_message(live(&progress));
+    let finished = experiment.execute_rank(run, &meeting, serve, &stop, &progress);
+    bar.finish_and_clear();
+    let finished = finished?;
+    let valid = say_validity(std::slice::from_ref(&finished), ui);
+    if !(first && flags.merge) {
+        ui.result(&finished.dir.display().to_string());
+        return Ok(u8::from(!valid));
+    }
+    meeting.wait_for_ends(&stop)?;
+    let (dirs, whole) = meeting.parts();
+    Ok(merge::parts(&dirs, &whole, ui)?.max(u8::from(!valid)))
+}

@@ -1,0 +1,316 @@
+//! The run dirs that are to be joined: what each is, whether they belong together, and what is left of those that were killed.
+
+use std::path::{Path, PathBuf};
+
+use pktgen_generator::config::Document;
+use pktgen_generator::record::{Manifest, Rank, RunState};
+use pktgen_generator::shard::Shard;
+use pktgen_generator::time::{NS, Time};
+use pktgen_generator::{Error, Result};
+
+use super::super::ranks::lives;
+use super::super::text;
+use crate::capture::recover;
+use crate::endpoint::ENDPOINTS;
+
+/// The parts, in the order of the way.
+pub(super) const PARTS: [&str; 3] = ["workers", "device", "server"];
+/// Sections of a configuration that may differ between the parts: each has interfaces and files of its own.
+const OWN: [&str; 2] = ["transport", "capture"];
+
+/// A part: its folder and manifest.
+pub(super) struct Part {
+    /// Where its records are.
+    pub(super) dir: PathBuf,
+    /// The folder that was given.
+    given: PathBuf,
+    pub(super) manifest: Manifest,
+    /// Its process did not live to its end.
+    pub(super) killed: bool,
+    /// What was recovered of it, for as long as it is read.
+    _recovered: Option<Recovered>,
+}
+
+/// A copy of the run dir of a killed process, readable; removed when it is no longer needed.
+struct Recovered(PathBuf);
+
+impl Drop for Recovered {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Recovered {
+    /// What reached the disk of the run in `dir`, up to the last whole batch, beside `out`. The run dir stays as it is: on another
+    /// host its process may live.
+    fn of(dir: &Path, rank: &Rank, out: &Path) -> Result<Self> {
+        let name = out.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let copy = out.with_file_name(format!("{name}.recovering-{}", rank.rank));
+        std::fs::create_dir_all(out.parent().unwrap_or(Path::new(""))).map_err(Error::io("create folder for", out))?;
+        std::fs::create_dir(&copy).map_err(Error::io("create folder", &copy))?;
+        let recovered = Recovered(copy);
+        for entry in std::fs::read_dir(dir).map_err(Error::io("read", dir))? {
+            let from = entry.map_err(Error::io("read", dir))?.path();
+            let to = recovered.0.join(from.file_name().unwrap_or_default());
+            if from.is_file() {
+                std::fs::copy(&from, &to).map_err(Error::io("copy", &from))?;
+            }
+        }
+        recover(&recovered.0)?;
+        Ok(recovered)
+    }
+}
+
+fn read_manifest(dir: &Path) -> Result<Manifest> {
+    let path = dir.join("manifest.json");
+    let text = std::fs::read(&path).map_err(|e| {
+        Error::config(format!(
+            "{}: it cannot be read: {e}; give the run dirs of workers, device and, if there is one, server",
+            path.display()
+        ))
+    })?;
+    serde_json::from_slice(&text).map_err(|e| Error::data(&path, format!("not a run manifest: {e}")))
+}
+
+impl Part {
+    fn read(given: &Path, out: &Path) -> Result<Self> {
+        let mut manifest = read_manifest(given)?;
+        if manifest.part.is_some() && manifest.records != "full" {
+            return Err(Error::config(format!(
+                "{}: its records are \"{}\", and the balance is settled from all of them; run the parts with capture.records = \"full\"",
+                given.display(),
+                manifest.records
+            )));
+        }
+        let mut part =
+            Part { dir: given.to_owned(), given: given.to_owned(), manifest, killed: false, _recovered: None };
+        if part.manifest.state != RunState::Running {
+            return Ok(part);
+        }
+        // Of ranks it is known what is missing without one, so the whole can say it.
+        let Some(rank) = &part.manifest.rank else {
+            let path = given.join("manifest.json");
+            return Err(Error::data(&path, "the run is still under way, or was killed: pktgen analyze --recover"));
+        };
+        if lives(rank) == Some(true) {
+            return Err(Error::config(format!(
+                "{}: {} is still under way (process {}); wait for its end, or end it",
+                given.display(),
+                part.label(),
+                rank.pid
+            )));
+        }
+        let recovered = Recovered::of(given, rank, out)?;
+        manifest = read_manifest(&recovered.0)?;
+        part = Part { dir: recovered.0.clone(), manifest, killed: true, _recovered: Some(recovered), ..part };
+        Ok(part)
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.manifest.part.as_deref().unwrap_or("whole run")
+    }
+
+    /// What it is called in reasons: of ranks, which one of which host.
+    pub(super) fn label(&self) -> String {
+        match &self.manifest.rank {
+            None => self.name().to_owned(),
+            Some(Rank { rank, share, host, .. }) => {
+                let share = share.as_ref().map(|share| format!(" {share}")).unwrap_or_default();
+                format!("rank {rank} ({}{share} on {host})", self.name())
+            }
+        }
+    }
+
+    /// What its facts begin with in the whole.
+    pub(super) fn prefix(&self) -> String {
+        self.manifest.rank.as_ref().map_or(self.name().to_owned(), |rank| format!("rank-{}", rank.rank))
+    }
+
+    pub(super) fn fact(&self, key: &str) -> &str {
+        self.manifest.host.get(key).map_or("", String::as_str)
+    }
+
+    /// Its share of the workers.
+    fn share(&self) -> Result<Shard> {
+        let share = self.manifest.rank.as_ref().and_then(|rank| rank.share.as_deref());
+        share.map_or(Ok(Shard::WHOLE), str::parse).map_err(|why| Error::data(&self.given, why))
+    }
+
+    fn place(&self) -> Option<usize> {
+        PARTS.iter().position(|name| *name == self.name())
+    }
+
+    fn document(&self) -> Result<Document> {
+        Document::parse(&self.manifest.config, &self.given.join("manifest.json").display().to_string())
+    }
+
+    /// Is it of a run with a server? Without one the results go back to the workers.
+    fn has_server(&self) -> Result<bool> {
+        let workers = text(&self.document()?, "endpoint.workers", "open_loop");
+        Ok(ENDPOINTS.iter().find(|kind| kind.name() == workers).is_none_or(|kind| kind.has_server()))
+    }
+
+    /// Did time begin for it?
+    pub(super) fn began(&self) -> bool {
+        self.manifest.anchor_unix_ns > 0 || !self.fact("clock.boot_id").is_empty()
+    }
+
+    /// When time began for it: on the clock of its host if `one_host`, else on its wall clock.
+    pub(super) fn anchor_ns(&self, one_host: bool) -> Result<i64> {
+        if !one_host {
+            return Ok(self.manifest.anchor_unix_ns as i64);
+        }
+        let text = self.fact("clock.anchor_monotonic_ns");
+        text.parse().map_err(|_| Error::data(&self.given, format!("its clock's anchor \"{text}\" is no number")))
+    }
+}
+
+/// The configuration without what may differ between parts.
+pub(in super::super) fn shared_config(config: &str) -> String {
+    let own = |line: &str| OWN.iter().any(|name| line == format!("[{name}]") || line.starts_with(&format!("[{name}.")));
+    let mut keep = true;
+    let lines = config.lines().filter(|line| {
+        if line.starts_with('[') {
+            keep = !own(line);
+        }
+        keep
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The parts of one run in the order of the way: workers, by their shares, device, server. A run without a server has
+/// none, and one through a device that keeps no books has no device.
+pub(super) fn find_parts(dirs: &[PathBuf], out: &Path) -> Result<Vec<Part>> {
+    let mut parts = Vec::new();
+    for dir in dirs {
+        let part = Part::read(dir, out)?;
+        if part.place().is_none() {
+            return Err(Error::config(format!(
+                "{} is a {}, not a part of one: parts are made by pktgen replay --role workers, pktgen target and pktgen capture",
+                dir.display(),
+                part.name()
+            )));
+        }
+        parts.push(part);
+    }
+    let of = |name: &str| parts.iter().filter(|part| part.name() == name).collect::<Vec<_>>();
+    check_shares(&of(PARTS[0]))?;
+    for name in &PARTS[1..] {
+        if let [one, two, ..] = of(name)[..] {
+            let (one, two) = (one.given.display(), two.given.display());
+            return Err(Error::config(format!(
+                "{one} and {two} are both the {name} part; give one of each: workers, device, server"
+            )));
+        }
+    }
+    let (mut has_server, mut has_books) = (true, true);
+    for part in &parts {
+        has_server &= part.has_server()?;
+        has_books &= text(&part.document()?, "target.kind", "") != "external";
+    }
+    let needed = [true, has_books, has_server];
+    if let Some((missing, _)) = PARTS.iter().zip(needed).find(|(name, needed)| *needed && of(name).is_empty()) {
+        let all = if has_server { "all three: workers, device, server" } else { "both: workers, device" };
+        return Err(Error::config(format!("the {missing} part is missing; give the run dirs of {all}")));
+    }
+    if let Some(server) = of(PARTS[2]).first().filter(|_| !has_server) {
+        return Err(Error::config(format!(
+            "{} is a server part, and others are of a run without a server: workers and device are all of it",
+            server.given.display()
+        )));
+    }
+    parts.sort_by_key(|part| (part.place(), part.share().map_or(0, Shard::index)));
+    Ok(parts)
+}
+
+/// The shares of the workers must be there once each.
+fn check_shares(workers: &[&Part]) -> Result<()> {
+    let Some(first) = workers.first() else { return Ok(()) };
+    let of = first.share()?.of();
+    let mut found: Vec<Option<&Part>> = vec![None; usize::try_from(of).unwrap_or(0)];
+    for part in workers {
+        let (one, two) = (first.given.display(), part.given.display());
+        let share = part.share()?;
+        if share.of() != of {
+            let shares = format!("{} and {share}", first.share()?);
+            return Err(Error::config(format!("{one} and {two} are not of one run: shares {shares} of the workers")));
+        }
+        if let Some(other) = found[share.index() as usize - 1].replace(part) {
+            let (one, what) = (other.given.display(), if of > 1 { format!(", share {share}") } else { String::new() });
+            return Err(Error::config(format!(
+                "{one} and {two} are both the workers part{what}; give one of each: workers, device, server"
+            )));
+        }
+    }
+    let missing: Vec<_> =
+        (1..).zip(&found).filter(|(_, part)| part.is_none()).map(|(i, _)| format!("{i}/{of}")).collect();
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(Error::config(format!(
+            "share {} of the workers is missing; give the run dirs of all ranks",
+            missing.join(", ")
+        ))),
+    }
+}
+
+/// Refuses parts of different runs.
+pub(super) fn same_run(one: &Part, other: &Part) -> Result<()> {
+    let (a, b) = (&one.manifest, &other.manifest);
+    let together = |part: &Part| part.manifest.rank.is_some() && part.began();
+    let what = if a.seed != b.seed {
+        format!("seed {} and {}", a.seed, b.seed)
+    } else if a.trace_hash != b.trace_hash {
+        "different workloads".to_owned()
+    } else if let Some(line) = first_difference(&shared_config(&a.config), &shared_config(&b.config)) {
+        line
+    } else if together(one) && together(other) && a.anchor_unix_ns != b.anchor_unix_ns {
+        "ranks that did not begin at the same instant".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Error::config(format!("{} and {} are not of one run: {what}", one.given.display(), other.given.display())))
+}
+
+fn first_difference(a: &str, b: &str) -> Option<String> {
+    let (mut a, mut b) = (a.lines(), b.lines());
+    loop {
+        match (a.next(), b.next()) {
+            (None, None) => return None,
+            (x, y) if x == y => {}
+            (x, y) => return Some(format!("\"{}\" and \"{}\"", x.unwrap_or_default(), y.unwrap_or_default())),
+        }
+    }
+}
+
+/// How much later than the first of them that began each part started, and whether that is by the same clock.
+pub(super) fn anchors(parts: &[Part]) -> Result<(Vec<Time>, bool)> {
+    let Some(first) = parts.iter().find(|part| part.began()) else { return Ok((vec![0; parts.len()], true)) };
+    let boot = first.fact("clock.boot_id");
+    let mut began = parts.iter().filter(|part| part.began());
+    let one_host = !boot.is_empty() && began.all(|part| part.fact("clock.boot_id") == boot);
+    let base = first.anchor_ns(one_host)?;
+    let late = |part: &Part| Ok(if part.began() { (part.anchor_ns(one_host)? - base) * NS } else { 0 });
+    Ok((parts.iter().map(late).collect::<Result<_>>()?, one_host))
+}
+
+/// Refuses parts that did not run at the same time: they are of different executions of one configuration.
+pub(super) fn same_time(parts: &[Part], late: &[Time], slack: Time) -> Result<()> {
+    // How long killed ones lasted is not known.
+    let mut known = parts.iter().zip(late).filter(|(part, _)| !part.killed);
+    let Some((workers, &from)) = known.next() else { return Ok(()) };
+    let end = workers.manifest.counters.end_ps;
+    for (part, &start) in known {
+        let start = start - from;
+        if start > end + slack || start + part.manifest.counters.end_ps < -slack {
+            return Err(Error::config(format!(
+                "{} and {} did not run at the same time: one began {:.3} s after the other and they lasted {:.3} s and {:.3} s",
+                workers.given.display(),
+                part.given.display(),
+                start as f64 / 1e12,
+                end as f64 / 1e12,
+                part.manifest.counters.end_ps as f64 / 1e12
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,229 @@
+//! One run by several processes that a launcher started: who is what, when all begin, when all have ended. See
+//! docs/ranks.md.
+
+mod instant;
+mod launcher;
+mod meeting;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pktgen_generator::config::Run;
+use pktgen_generator::record::{Manifest, Rank, RunState};
+use pktgen_generator::shard::Shard;
+use pktgen_generator::{Error, Result};
+
+use super::{Experiment, Finished, Task};
+use crate::clock;
+use crate::driver::real_time::{Progress, Roles, Serve};
+
+pub use instant::Instant;
+pub use launcher::{LAUNCHERS, Launcher, Place, RankFlag};
+pub use meeting::Meeting;
+
+/// How often the manifests of others are looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The processes of a run, and which of them this is.
+#[derive(Debug, Clone)]
+pub struct Crew {
+    place: Place,
+    roles: Vec<Roles>,
+}
+
+impl Crew {
+    /// `roles` says what each rank is, as `workers,workers,device,server`; none: the last is the server, all others are
+    /// workers.
+    pub fn new(place: Place, roles: Option<&str>) -> Result<Self> {
+        let of = place.of as usize;
+        let roles = match roles {
+            Some(list) => list.split(',').map(|name| role(name.trim(), list)).collect::<Result<Vec<_>>>()?,
+            None => (0..of).map(|rank| if rank + 1 == of { Roles::SERVER } else { Roles::WORKERS }).collect(),
+        };
+        if roles.len() != of {
+            return Err(Error::config(format!(
+                "--roles has {} entries, and there are {of} ranks; say what each of them is, as workers,workers,server",
+                roles.len()
+            )));
+        }
+        let count = |role| roles.iter().filter(|r| **r == role).count();
+        if count(Roles::WORKERS) == 0 {
+            return Err(Error::config(format!(
+                "none of the {of} ranks would be workers; start at least two, or say with --roles what each is"
+            )));
+        }
+        for (role, name) in [(Roles::DEVICE, "device"), (Roles::SERVER, "server")] {
+            if count(role) > 1 {
+                return Err(Error::config(format!("--roles: {} ranks are {name}; a run has one", count(role))));
+            }
+        }
+        Ok(Crew { place, roles })
+    }
+
+    /// Which rank this is, of how many, and who said so.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// What this rank is.
+    pub fn role(&self) -> Roles {
+        self.roles[self.place.rank as usize]
+    }
+
+    /// The share of the workers that this rank has; all of them mean nothing to one that has none.
+    pub fn share(&self) -> Shard {
+        let senders: Vec<_> = self.senders().collect();
+        let own = senders.iter().position(|rank| *rank == self.place.rank);
+        own.and_then(|i| Shard::new(i as u64 + 1, senders.len() as u64).ok()).unwrap_or(Shard::WHOLE)
+    }
+
+    /// The ranks that are workers.
+    fn senders(&self) -> impl Iterator<Item = u32> {
+        (0..).zip(&self.roles).filter(|(_, roles)| roles.workers).map(|(rank, _)| rank)
+    }
+
+    /// What the manifest says of this process.
+    fn record(&self) -> Rank {
+        Rank {
+            rank: self.place.rank,
+            of: self.place.of,
+            share: self.role().workers.then(|| self.share().to_string()),
+            host: of_kernel("/proc/sys/kernel/hostname"),
+            boot_id: clock::boot_id(),
+            pid_space: pid_space(),
+            pid: std::process::id(),
+        }
+    }
+}
+
+fn role(name: &str, list: &str) -> Result<Roles> {
+    let known = [Roles::WORKERS, Roles::DEVICE, Roles::SERVER];
+    known.into_iter().find(|role| role.part() == Some(name)).ok_or_else(|| {
+        Error::config(format!("--roles {list}: \"{name}\" is no role; there are: workers, device, server"))
+    })
+}
+
+/// A line that the kernel tells.
+fn of_kernel(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+/// Which processes this one sees, by a name that they share.
+fn pid_space() -> String {
+    std::fs::read_link("/proc/self/ns/pid").map(|link| link.display().to_string()).unwrap_or_default()
+}
+
+/// Does the process that wrote this live? None where that cannot be seen from here.
+pub(super) fn lives(rank: &Rank) -> Option<bool> {
+    let seen = !rank.pid_space.is_empty() && rank.boot_id == clock::boot_id() && rank.pid_space == pid_space();
+    // What follows the name, which may hold anything, begins with the state; a zombie lives no more.
+    let stat = || std::fs::read_to_string(format!("/proc/{}/stat", rank.pid)).ok();
+    let alive = || stat().is_some_and(|text| !text.rsplit(')').next().unwrap_or("").trim_start().starts_with('Z'));
+    seen.then(alive)
+}
+
+/// The manifest in `dir`, if there is one yet.
+fn manifest_in(dir: &Path) -> Option<Manifest> {
+    serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).ok()?).ok()
+}
+
+/// Has the process whose run dir this is ended, as far as can be seen?
+fn has_ended(dir: &Path) -> bool {
+    let gone = |manifest: &Manifest| manifest.rank.as_ref().and_then(lives) == Some(false);
+    manifest_in(dir).is_some_and(|manifest| manifest.state != RunState::Running || gone(&manifest))
+}
+
+impl Meeting {
+    /// Where rank `rank` writes.
+    pub fn dir(&self, rank: u32) -> PathBuf {
+        self.folder.join(format!("rank-{rank}"))
+    }
+
+    /// Where this rank writes.
+    pub fn own_dir(&self) -> PathBuf {
+        self.dir(self.crew.place.rank)
+    }
+
+    /// Where [`Self::wait_for_ends`] finds the run dirs that are to be joined, and where the whole goes.
+    pub fn parts(&self) -> (Vec<PathBuf>, PathBuf) {
+        ((0..self.crew.place.of).map(|rank| self.dir(rank)).collect(), self.folder.join("whole"))
+    }
+
+    /// Waits until every rank has ended. One that cannot be seen and does not say so is named.
+    pub fn wait_for_ends(&self, stop: &AtomicBool) -> Result<()> {
+        let watch = clock::Stopwatch::start();
+        loop {
+            let left: Vec<_> = (0..self.crew.place.of).filter(|rank| !has_ended(&self.dir(*rank))).collect();
+            if left.is_empty() {
+                return Ok(());
+            }
+            if stop.load(Ordering::Relaxed) || watch.elapsed() > self.wait {
+                return Err(Error::Invalid(format!(
+                    "{} not ended after {:.0?}; when they have: pktgen merge {} -o {}",
+                    named(&left, "has", "have"),
+                    self.wait,
+                    self.folder.join("rank-*").display(),
+                    self.folder.join("whole").display()
+                )));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    fn workers_have_ended(&self) -> bool {
+        self.crew.senders().all(|rank| has_ended(&self.dir(rank)))
+    }
+}
+
+/// Some ranks, and the verb that fits them.
+fn named(ranks: &[u32], one: &str, several: &str) -> String {
+    let all: Vec<_> = ranks.iter().map(u32::to_string).collect();
+    match ranks {
+        [rank] => format!("rank {rank} {one}"),
+        _ => format!("ranks {} {several}", all.join(", ")),
+    }
+}
+
+/// Tells the thread that watches the workers that nobody needs it any more, however the run ends.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Experiment {
+    /// Runs the part of `run` that this rank has. Device and server end when all workers have, or as `serve` says.
+    pub fn execute_rank(
+        &self,
+        run: &Run,
+        meeting: &Meeting,
+        serve: Serve,
+        stop: &AtomicBool,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Finished> {
+        let (roles, share) = (meeting.crew.role(), meeting.crew.share());
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            if !roles.workers {
+                scope.spawn(|| {
+                    while !over.load(Ordering::Relaxed) {
+                        if meeting.workers_have_ended() {
+                            stop.store(true, Ordering::Relaxed);
+                            return;
+                        }
+                        std::thread::sleep(LOOK);
+                    }
+                });
+            }
+            let _over = Over(&over);
+            let task = Task { roles, share, meeting: Some(meeting), serve, stop, progress };
+            self.execute_part(run, &meeting.own_dir(), &task)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,275 @@
+//! Ranks meet in a folder that all of them see: each says that it is ready, and the first says when all begin.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pktgen_generator::record::{Manifest, Rank, plan_hash};
+use pktgen_generator::{Error, Result};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::super::merge::shared_config;
+use super::super::shard::write_whole;
+use super::{Crew, Instant, named};
+use crate::clock::{Reading, RunClock, Stopwatch, reading};
+
+/// What a rank writes into its run dir when it could begin, and what the first writes when all could.
+const READY: &str = "ready.json";
+const START: &str = "start.json";
+/// How often the files of others are looked for.
+const LOOK: Duration = Duration::from_millis(5);
+/// All begin with the next full second that is at least so far away: by then everybody has seen it.
+const LEAD_NS: u64 = 300_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// How the ranks of a run find each other.
+#[derive(Debug, Clone)]
+pub struct Meeting {
+    pub(super) crew: Crew,
+    /// Seen by all.
+    pub(super) folder: PathBuf,
+    /// How long ranks wait for each other.
+    pub(super) wait: Duration,
+    /// When to begin, without waiting for anybody.
+    at: Option<Instant>,
+}
+
+/// What must be the same for all ranks of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct About {
+    seed: u64,
+    trace_hash: String,
+    config_hash: String,
+    tool: String,
+    roles: Vec<String>,
+    job: Option<String>,
+}
+
+impl About {
+    fn of(manifest: &Manifest, crew: &Crew) -> About {
+        About {
+            seed: manifest.seed,
+            trace_hash: manifest.trace_hash.clone(),
+            config_hash: plan_hash(&shared_config(&manifest.config), std::iter::empty()),
+            tool: manifest.tool.clone(),
+            roles: crew.roles.iter().map(|roles| roles.part().unwrap_or_default().to_owned()).collect(),
+            job: crew.place.job.clone(),
+        }
+    }
+
+    /// What differs, in words.
+    fn difference(&self, other: &About) -> Option<String> {
+        let two = |what: &str, a: &str, b: &str| (a != b).then(|| format!("{what} {a} and {b}"));
+        two("seed", &self.seed.to_string(), &other.seed.to_string())
+            .or_else(|| two("roles", &self.roles.join(","), &other.roles.join(",")))
+            .or_else(|| two("tools", &self.tool, &other.tool))
+            .or_else(|| two("workloads", &self.trace_hash, &other.trace_hash))
+            .or_else(|| two("configurations (beside [transport] and [capture])", &self.config_hash, &other.config_hash))
+    }
+}
+
+/// A rank could begin.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Ready {
+    rank: Rank,
+    about: About,
+    /// No other process ever wrote it.
+    token: String,
+    /// Its clocks when it was ready.
+    monotonic_ns: i64,
+    unix_ns: u64,
+    width_ns: u64,
+}
+
+/// All begin.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Start {
+    unix_ns: u64,
+    /// The same instant on the monotonic clock of this boot.
+    monotonic_ns: i64,
+    boot_id: String,
+    /// Whom it is for, by rank.
+    tokens: Vec<String>,
+}
+
+impl Meeting {
+    /// Ranks meet in `folder` and wait for each other, or begin at an instant that is given.
+    pub fn new(crew: Crew, folder: &Path, wait: Duration, at: Option<Instant>) -> Self {
+        Meeting { crew, folder: folder.to_owned(), wait, at }
+    }
+
+    /// The processes.
+    pub fn crew(&self) -> &Crew {
+        &self.crew
+    }
+
+    /// What the manifest says of this process.
+    pub fn rank(&self) -> Rank {
+        self.crew.record()
+    }
+
+    /// This rank is ready for the run of `manifest`: when does it begin? Waits until that is known.
+    pub(crate) fn begin(&self, manifest: &Manifest, stop: &AtomicBool) -> Result<RunClock> {
+        let (now, rank) = (reading(), self.rank());
+        let own = Ready {
+            about: About::of(manifest, &self.crew),
+            token: format!("{}-{}-{}-{}", rank.boot_id, rank.pid, rank.rank, now.unix_ns),
+            rank,
+            monotonic_ns: now.monotonic_ns,
+            unix_ns: now.unix_ns,
+            width_ns: now.width_ns,
+        };
+        write(&self.own_dir().join(READY), &own)?;
+        let clock = match (self.at, self.crew.place.rank) {
+            (Some(at), _) => RunClock::start_at(at.0, reading()),
+            (None, 0) => self.call(&own, stop)?,
+            (None, _) => self.follow(&own, stop)?,
+        };
+        let late_ms = -clock.ahead() / 1_000_000_000;
+        if clock.ahead() > 0 {
+            Ok(clock)
+        } else if self.at.is_some() {
+            Err(Error::config(format!(
+                "--start-at: by this host's clock that was {late_ms} ms ago when rank {} was ready; give a later instant",
+                self.crew.place.rank
+            )))
+        } else {
+            Err(Error::Invalid(format!(
+                "rank {} learned of the start {late_ms} ms after it, by its own clock: {} is a slow file system, or the clocks of \
+                 the hosts differ; synchronise them, or give all ranks the same --start-at",
+                self.crew.place.rank,
+                self.folder.display()
+            )))
+        }
+    }
+
+    /// The first rank waits for all others, and says when all begin.
+    fn call(&self, own: &Ready, stop: &AtomicBool) -> Result<RunClock> {
+        let watch = Stopwatch::start();
+        let mut seen: Vec<Option<Ready>> = vec![None; self.crew.place.of as usize];
+        seen[0] = Some(own.clone());
+        loop {
+            for (rank, place) in (0..).zip(&mut seen).filter(|(_, place)| place.is_none()) {
+                *place = self.ready(rank, own)?;
+            }
+            if seen.iter().all(Option::is_some) {
+                break;
+            }
+            self.go_on(&watch, stop)?;
+        }
+        let now = reading();
+        let unix_ns = next_second(now.unix_ns);
+        let clock = RunClock::start_at(unix_ns, now);
+        let tokens = seen.into_iter().flatten().map(|ready| ready.token).collect();
+        let (monotonic_ns, boot_id) = (clock.anchor_monotonic_ns(), own.rank.boot_id.clone());
+        write(&self.own_dir().join(START), &Start { unix_ns, monotonic_ns, boot_id, tokens })?;
+        Ok(clock)
+    }
+
+    /// The others wait for its word.
+    fn follow(&self, own: &Ready, stop: &AtomicBool) -> Result<RunClock> {
+        let watch = Stopwatch::start();
+        loop {
+            let path = self.dir(0).join(START);
+            if let Some(start) = read::<Start>(&path)? {
+                if start.tokens.get(own.rank.rank as usize) != Some(&own.token) {
+                    return Err(Error::data(
+                        &path,
+                        "it is of an earlier run, or of other processes: it does not name this one; choose another folder with --out",
+                    ));
+                }
+                return Ok(match start.boot_id == own.rank.boot_id {
+                    true => RunClock::start_on(start.monotonic_ns, start.unix_ns),
+                    false => RunClock::start_at(start.unix_ns, reading()),
+                });
+            }
+            self.go_on(&watch, stop)?;
+        }
+    }
+
+    /// What rank `rank` says, if it is ready for the same run.
+    fn ready(&self, rank: u32, own: &Ready) -> Result<Option<Ready>> {
+        let path = self.dir(rank).join(READY);
+        let Some(other) = read::<Ready>(&path)? else { return Ok(None) };
+        let apart = Duration::from_nanos(own.unix_ns.abs_diff(other.unix_ns));
+        let wrong = if own.about.job != other.about.job {
+            "it is of another job of the launcher".to_owned()
+        } else if apart > self.wait {
+            format!(
+                "it is {apart:.0?} apart from this rank's: of an earlier run, or the clocks of {} and {} differ so much",
+                other.rank.host, own.rank.host
+            )
+        } else if other.rank.rank != rank {
+            format!("rank {} wrote it", other.rank.rank)
+        } else if let Some(what) = own.about.difference(&other.about) {
+            return Err(Error::config(format!("rank 0 and rank {rank} are not of one run: {what}")));
+        } else {
+            return Ok(Some(other));
+        };
+        Err(Error::data(&path, format!("{wrong}; choose another folder with --out")))
+    }
+
+    /// A moment later; not if somebody wants an end, or has waited long enough.
+    fn go_on(&self, watch: &Stopwatch, stop: &AtomicBool) -> Result<()> {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Error::Invalid("interrupted while waiting for the other ranks".into()));
+        }
+        if watch.elapsed() > self.wait {
+            let is_ready = |rank: &u32| self.dir(*rank).join(READY).exists();
+            let (ready, missing): (Vec<u32>, Vec<u32>) = (0..self.crew.place.of).partition(is_ready);
+            let what = match missing.is_empty() {
+                true => "rank 0 did not say when to begin, though all ranks are ready".to_owned(),
+                false => format!("{}, of {}", named(&missing, "is missing", "are missing"), self.crew.place.of),
+            };
+            return Err(Error::config(format!(
+                "after {:.0?} in {}: {what}; {}; do all ranks run, and see this folder? Wait longer with --wait-ranks",
+                self.wait,
+                self.folder.display(),
+                named(&ready, "is ready", "are ready")
+            )));
+        }
+        std::thread::sleep(LOOK);
+        Ok(())
+    }
+}
+
+/// The next full second that is far enough away.
+fn next_second(unix_ns: u64) -> u64 {
+    (unix_ns + LEAD_NS).div_ceil(SECOND_NS) * SECOND_NS
+}
+
+fn write(path: &Path, content: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string_pretty(content).map_err(|e| Error::data(path, e.to_string()))?;
+    write_whole(path, &(text + "\n"))
+}
+
+/// Reads a file that is there whole or not at all.
+fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    let text = match std::fs::read(path) {
+        Ok(text) => text,
+        Err(fault) if fault.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(fault) => return Err(Error::io("read", path)(fault)),
+    };
+    serde_json::from_slice(&text).map(Some).map_err(|e| Error::data(path, format!("it is not what a rank writes: {e}")))
+}
+
+impl Meeting {
+    /// What the manifest keeps of the start.
+    pub(crate) fn facts(&self, clock: &RunClock, at: Reading) -> Vec<(String, String)> {
+        let by = if self.at.is_some() { "--start-at" } else { "rank 0, when all were ready" };
+        let role = match self.crew.role().workers {
+            true => format!("workers {}", self.crew.share()),
+            false => self.crew.role().part().unwrap_or_default().to_owned(),
+        };
+        vec![
+            ("rank.host".into(), self.rank().host),
+            ("rank.launcher".into(), self.crew.place.launcher.into()),
+            ("rank.role".into(), role),
+            ("start.by".into(), by.into()),
+            ("start.planned_unix_ns".into(), clock.anchor_unix_ns().to_string()),
+            // The wall clock is mapped to the monotonic one by reading both.
+            ("start.mapping_error_ns".into(), at.width_ns.to_string()),
+        ]
+    }
+}
