@@ -45,6 +45,11 @@ impl Sawtooth {
         }
     }
 
+    /// Was anything generated?
+    pub fn started(&self) -> bool {
+        self.start.is_some()
+    }
+
     /// Time passes up to `t`.
     pub fn advance(&mut self, t: Time) {
         if t > self.now && self.start.is_some() {

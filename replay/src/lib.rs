@@ -9,7 +9,7 @@
 //! Map: [`frame`] has frames and their memory; [`target`] what devices do; [`endpoint`] what hosts do;
 //! [`driver`] moves time; [`ledger`] closes the balance; [`capture`] writes run dirs; [`plan`] turns an
 //! experiment into all of these and [`run`] runs it; [`transport`] lists the ways out of the process;
-//! [`doctor`] says what this host can do.
+//! [`doctor`] says what this host can do; [`live`] what somebody sees who looks on.
 
 pub mod capture;
 pub mod clock;
@@ -19,6 +19,7 @@ pub mod endpoint;
 pub mod frame;
 pub mod groups;
 pub mod ledger;
+pub mod live;
 pub mod plan;
 mod reduction;
 pub mod run;

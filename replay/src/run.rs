@@ -10,8 +10,8 @@ mod study;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use pktgen_generator::config::{Document, Run, Section, Sweep, Value};
 use pktgen_generator::record::{
@@ -30,7 +30,9 @@ use crate::driver::real_time::{Progress, Roles, Serve};
 use crate::driver::virtual_time::{Outcome, Simulation};
 use crate::endpoint::ENDPOINTS;
 use crate::ledger::total;
+use crate::live::{Expected, View};
 use crate::plan::{Parts, Plan, plan, prepare_share, source};
+use crate::target::program::PROGRAMS;
 
 pub use find_rate::{Found, Search, Trial};
 pub use join::{Joined, is_shard, join};
@@ -51,6 +53,7 @@ pub struct Experiment {
     report: ReportPlan,
     paper: Vec<Published>,
     studies: study::Studies,
+    view: Option<Arc<View>>,
 }
 
 impl Experiment {
@@ -109,7 +112,12 @@ impl Experiment {
         let mut section = document.section("paper")?;
         let paper = read_paper(&mut section)?;
         document.close(section)?;
-        Ok(Experiment { document, name, about, runs, axes, report, paper, studies })
+        Ok(Experiment { document, name, about, runs, axes, report, paper, studies, view: None })
+    }
+
+    /// Somebody looks on at its runs in real time.
+    pub fn watched_by(self, view: Arc<View>) -> Self {
+        Experiment { view: Some(view), ..self }
     }
 
     fn resolve(&self, run: &Run) -> Result<Document> {
@@ -304,7 +312,11 @@ impl Experiment {
         let mut recorder = RunDir::create(dir, &manifest, plan.wanted())?;
         let mut achieved_pps = None;
         if let Some(opened) = opened {
-            achieved_pps = real::run(plan, opened, source, &mut manifest, recorder, task)?;
+            let watched = self
+                .view
+                .as_ref()
+                .map(|view| view.begin(run.folder(), plan.workers.clusters(), expected(&document, &plan)));
+            achieved_pps = real::run(plan, opened, source, &mut manifest, recorder, task, watched)?;
         } else {
             let until = plan.until;
             let simulation = Simulation::new(plan.engine);
@@ -398,6 +410,13 @@ impl Experiment {
         let path = out.join(SWEEP);
         std::fs::write(&path, sweep_text(&self.sweep(single), &path)?).map_err(Error::io("write", &path))
     }
+}
+
+/// What the device of a run is there for.
+fn expected<E>(document: &Document, plan: &Plan<E>) -> Expected {
+    let program = text(document, "target.program", "forward");
+    let workers = plan.workers.len() / plan.workers.clusters().max(1);
+    PROGRAMS.iter().find(|kind| kind.name() == program).map_or(Expected::Unknown, |kind| kind.expected(workers as u32))
 }
 
 /// What a folder of run dirs says that it holds.

@@ -25,7 +25,7 @@ pub(super) fn run(args: Demo, ui: &Ui) -> Result<u8> {
     ui.note("27 workers in 9 clusters send reinforcement-learning updates at 60 Gbit/s through one device to a");
     ui.note("parameter server: once with a FIFO queue, once with OLAF's. Virtual time; real frames, real sums.");
     let fresh = !out.join("sweep.json").exists();
-    let code = execute(&experiment, &out, None, true, ui);
+    let code = execute(experiment, &out, None, true, &Looking::default(), ui);
     // Also after a failure, so that the next demo may replace what this one began.
     if fresh && out.join("sweep.json").exists() {
         let marker = out.join(MARKER);

@@ -11,6 +11,7 @@ mod explain;
 mod find_rate;
 mod history;
 mod list;
+mod live;
 mod merge;
 mod part;
 mod place;

@@ -9,9 +9,10 @@ use pktgen_replay::driver::real_time::{Roles, Serve};
 use pktgen_replay::run::{Experiment, Task};
 
 use crate::args;
+use crate::commands::live::Live;
 use crate::commands::replay::{free_folder, load, open, say_validity};
 use crate::commands::tempo;
-use crate::ui::{Ui, live, stop_flag};
+use crate::ui::{Ui, stop_flag};
 
 /// A part that serves: `experiment` says what.
 pub(super) fn serve(
@@ -25,17 +26,19 @@ pub(super) fn serve(
     let changes = tempo::apply(tempo, &experiment.set, &mut document)?;
     let experiment = open(document)?;
     tempo::check(&changes, &experiment.runs)?;
-    run(&experiment, serve, roles, ui)
+    run(experiment, serve, roles, ui)
 }
 
-pub(super) fn run(experiment: &Experiment, serve: args::Serve, roles: Roles, ui: &Ui) -> Result<u8> {
+pub(super) fn run(experiment: Experiment, serve: args::Serve, roles: Roles, ui: &Ui) -> Result<u8> {
+    let stop = stop_flag();
+    let looking = Live::new(&serve.looking, stop.clone())?;
+    let experiment = looking.watch(experiment);
     let run = experiment.choose(serve.run.as_deref())?;
     let out = match serve.out {
         Some(out) => out,
         None => free_folder(&format!("{}-{}", experiment.name, roles.part().unwrap_or("run")))?,
     };
-    let stop = stop_flag();
-    let bar = ui.spinner(roles.part().unwrap_or("running"));
+    let bar = looking.bar(ui.spinner(roles.part().unwrap_or("running")));
     // Others may start their parts once the threads of this one run.
     let ready = AtomicBool::new(false);
     let task = Task {
@@ -43,14 +46,15 @@ pub(super) fn run(experiment: &Experiment, serve: args::Serve, roles: Roles, ui:
         serve: Serve { idle: positive("--idle", serve.idle)?, most: positive("--for", serve.most)? },
         progress: &|progress| {
             if !ready.swap(true, Ordering::Relaxed) && roles != Roles::WORKERS {
-                bar.suspend(|| ui.note("ready; Ctrl-C ends"));
+                looking.note("ready; Ctrl-C ends", &bar, ui);
             }
-            bar.set_message(live(&progress));
+            looking.tell("", &progress, &bar, ui);
         },
         ..Task::whole(&stop)
     };
     let finished = experiment.execute_part(run, &out, &task);
     bar.finish_and_clear();
+    drop(looking);
     let finished = finished?;
     let valid = say_validity(std::slice::from_ref(&finished), ui);
     ui.result(&out.display().to_string());

@@ -7,15 +7,19 @@ use pktgen_replay::driver::real_time::Serve;
 use pktgen_replay::run::{Crew, Experiment, Meeting, RankFlag};
 
 use crate::args::Replay;
+use crate::commands::live::Live;
 use crate::commands::part::positive;
 use crate::commands::replay::say_validity;
 use crate::commands::{merge, replay};
-use crate::ui::{Ui, live, stop_flag};
+use crate::ui::{Ui, stop_flag};
 
-pub(super) fn run(experiment: &Experiment, rank: RankFlag, args: &Replay, ui: &Ui) -> Result<u8> {
+pub(super) fn run(experiment: Experiment, rank: RankFlag, args: &Replay, ui: &Ui) -> Result<u8> {
     let flags = &args.ranks;
     let place = rank.place(&|name| std::env::var(name).ok())?;
     let crew = Crew::new(place, flags.roles.as_deref())?;
+    let stop = stop_flag();
+    let looking = Live::new(&args.looking, stop.clone())?;
+    let experiment = looking.watch(experiment);
     let run = experiment.choose(args.run.as_deref())?;
     let out = match &args.out {
         Some(out) => out.clone(),
@@ -25,11 +29,11 @@ pub(super) fn run(experiment: &Experiment, rank: RankFlag, args: &Replay, ui: &U
     let serve = Serve { idle: positive("--idle", Some(flags.idle))?, most: positive("--for", flags.most)? };
     let meeting = Meeting::new(crew, &out, Duration::from_nanos((wait / 1000) as u64), flags.start_at);
     let first = meeting.crew().place().rank == 0;
-    let stop = stop_flag();
-    let bar = ui.spinner(&format!("rank {}", meeting.crew().place().rank));
-    let progress = |progress| bar.set_message(live(&progress));
+    let bar = looking.bar(ui.spinner(&format!("rank {}", meeting.crew().place().rank)));
+    let progress = |progress| looking.tell("", &progress, &bar, ui);
     let finished = experiment.execute_rank(run, &meeting, serve, &stop, &progress);
     bar.finish_and_clear();
+    drop(looking);
     let finished = finished?;
     let valid = say_validity(std::slice::from_ref(&finished), ui);
     if !(first && flags.merge) {

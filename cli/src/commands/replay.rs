@@ -11,9 +11,10 @@ use pktgen_replay::driver::real_time::Roles;
 use pktgen_replay::run::{Experiment, Finished};
 
 use crate::args;
-use crate::args::Replay;
+use crate::args::{Looking, Replay};
+use crate::commands::live::Live;
 use crate::commands::{find_rate, part, ranks, report, shard, tempo};
-use crate::ui::{Ui, live, stop_flag};
+use crate::ui::{Ui, stop_flag};
 
 /// Longest part of an experiment's name in a folder's.
 const NAME_MAX: usize = 100;
@@ -36,11 +37,11 @@ pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
         return find_rate::run(&document, args.run.as_deref(), &out, &args.find, ui);
     }
     if let Some(rank) = args.ranks.rank {
-        return ranks::run(&experiment, rank, &args, ui);
+        return ranks::run(experiment, rank, &args, ui);
     }
     if args.role.is_some() {
-        let serve = args::Serve { out: args.out, run: args.run, idle: None, most: None };
-        return part::run(&experiment, serve, Roles::WORKERS, ui);
+        let serve = args::Serve { out: args.out, run: args.run, idle: None, most: None, looking: args.looking };
+        return part::run(experiment, serve, Roles::WORKERS, ui);
     }
     let out = match args.out {
         Some(out) => out,
@@ -49,7 +50,7 @@ pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
     let jobs = args.jobs.map(usize::from);
     match args.shard {
         Some(shard) => shard::run(&experiment, shard, &out, jobs, ui),
-        None => execute(&experiment, &out, jobs, !args.no_report, ui),
+        None => execute(experiment, &out, jobs, !args.no_report, &args.looking, ui),
     }
 }
 
@@ -71,15 +72,25 @@ pub(super) fn open(document: Document) -> Result<Experiment> {
 }
 
 /// Runs everything into `out`, says what came of it, and reports. The result is the exit code.
-pub(super) fn execute(experiment: &Experiment, out: &Path, jobs: Option<usize>, report: bool, ui: &Ui) -> Result<u8> {
+pub(super) fn execute(
+    experiment: Experiment,
+    out: &Path,
+    jobs: Option<usize>,
+    report: bool,
+    looking: &Looking,
+    ui: &Ui,
+) -> Result<u8> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let stop = stop_flag();
-    let bar = ui.bar("replaying", experiment.runs.len() as u64);
+    let looking = Live::new(looking, stop.clone())?;
+    let experiment = looking.watch(experiment);
+    let bar = looking.bar(ui.bar("replaying", experiment.runs.len() as u64));
     let finished = experiment.execute(out, jobs.unwrap_or(cores), &stop, &|runs, progress| {
         bar.set_position(runs as u64);
-        bar.set_message(format!("runs, {},", live(&progress)));
+        looking.tell("runs, ", &progress, &bar, ui);
     });
     bar.finish_and_clear();
+    drop(looking);
     let finished = finished?;
     let interrupted =
         finished.len() < experiment.runs.len() || finished.iter().any(|f| f.state == RunState::Interrupted);

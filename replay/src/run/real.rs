@@ -17,6 +17,7 @@ use crate::clock::{RunClock, reading};
 use crate::driver::real_time::{self, Opened, Order, RealOutcome, Roles};
 use crate::driver::virtual_time::Outcome;
 use crate::ledger::Ledger;
+use crate::live::Ends;
 use crate::plan::{Parts, Plan};
 use crate::settle::settle;
 use crate::transport::{Late, Pacing, TransportPlan};
@@ -110,6 +111,7 @@ pub(super) fn run(
     manifest: &mut Manifest,
     mut dir: RunDir,
     task: &Task,
+    watched: Option<Ends>,
 ) -> Result<Option<f64>> {
     let transport = plan.transport.clone();
     let (until, records) = (plan.until, plan.records);
@@ -128,7 +130,7 @@ pub(super) fn run(
     let meet = task.meeting.map(|meeting| move || meet(meeting));
     let begin = meet.as_ref().map(|meet| meet as &dyn Fn() -> Result<RunClock>);
     let order = Order { plan: &transport, roles: task.roles, serve: task.serve, begin, until, stop, progress };
-    let mut outcome = real_time::run(plan.engine, opened, &order, &mut dir)?;
+    let mut outcome = real_time::run(plan.engine, opened, &order, watched, &mut dir)?;
     let achieved_pps = outcome.achieved_pps;
     manifest.anchor_unix_ns = dir.clock().anchor_unix_ns();
     manifest.host.extend(began.take());

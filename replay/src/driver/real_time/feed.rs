@@ -3,6 +3,7 @@
 //!
 //! The thread that sends ([`super::pump`]) then only waits, submits and notes the time.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use super::{RealOutcome, Shared};
 use crate::capture::WorkerRows;
 use crate::endpoint::{Endpoint, Host};
 use crate::frame::{BURST, Frame, Pool};
+use crate::live::SentBy;
 /// Chunks that circulate.
 const CHUNKS: usize = 8;
 /// Most frames of a chunk, and about how many bytes.
@@ -62,6 +64,8 @@ pub(super) struct Feeder {
     skipped: u64,
     /// Cut off by `until`.
     cut: bool,
+    /// Where those who look on hear of it.
+    shown: Option<Arc<SentBy>>,
 }
 
 impl Feeder {
@@ -92,10 +96,16 @@ impl Feeder {
             lateness: super::histogram()?,
             skipped: 0,
             cut: false,
+            shown: None,
         };
         // Before time begins, so that the first frames are not late.
         feeder.fill_all()?;
         Ok((feeder, Chunks { full: to_send, spent: done }))
+    }
+
+    /// Somebody looks on.
+    pub(super) fn show(&mut self, sent: Arc<SentBy>) {
+        self.shown = Some(sent);
     }
 
     /// Works until every frame has left or the run ends.
@@ -171,6 +181,9 @@ impl Feeder {
                         let late_ns = ((t_sent - frame.t) / NS).max(0) as u64;
                         late_max = late_max.max(late_ns);
                         self.lateness.saturating_record(late_ns);
+                    }
+                    if let Some(shown) = &self.shown {
+                        shown.count(row.cluster);
                     }
                     Some(t_sent)
                 }

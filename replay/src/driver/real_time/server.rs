@@ -12,6 +12,7 @@ use super::{RealOutcome, Shared, lost};
 use crate::capture::ServerRows;
 use crate::endpoint::{Endpoint, Facts, Host};
 use crate::frame::{BURST, Frame, Pool};
+use crate::live::{Delivered, Feed};
 use crate::transport::Wire;
 
 /// The server.
@@ -28,6 +29,8 @@ pub(super) struct ServerRole<'a> {
     counters: Counters,
     /// Time that it worked.
     busy: Time,
+    /// Where those who look on hear of it.
+    shown: Option<Feed>,
 }
 
 impl<'a> ServerRole<'a> {
@@ -50,7 +53,13 @@ impl<'a> ServerRole<'a> {
             packets: 0,
             counters: Counters::default(),
             busy: 0,
+            shown: None,
         }
+    }
+
+    /// Somebody looks on.
+    pub(super) fn show(&mut self, feed: Feed) {
+        self.shown = Some(feed);
     }
 
     pub(super) fn run(&mut self, shared: &Shared) -> Result<()> {
@@ -106,6 +115,9 @@ impl<'a> ServerRole<'a> {
             let elements = (values.len() / self.facts.kind.element_bytes(row.packet)) as u64 * u64::from(row.count);
             self.counters.reached_server(row.t_recv, elements);
             self.counters.accepted += u64::from(row.accepted);
+            if let Some(shown) = &mut self.shown {
+                shown.delivered(Delivered::of(&row));
+            }
             self.rows.received(&row, self.pool.frame(&frame))?;
             self.pool.release(frame.buffer);
         }

@@ -17,6 +17,7 @@ use super::workers::Workers;
 use super::{Progress, RealOutcome, Roles, Serve, Shared, thread};
 use crate::capture::{RunDir, WorkerRows};
 use crate::clock::RunClock;
+use crate::live::Ends;
 use crate::plan::Parts;
 use crate::transport::middleware::{self, Site};
 use crate::transport::{End, Nowhere, Pacing, TransportPlan, Wire};
@@ -64,8 +65,15 @@ fn has_server(parts: &Parts) -> bool {
     parts.topology.servers().next().is_some()
 }
 
-/// Runs the roles of this process until everything has arrived, `until`, or `stop`.
-pub fn run(parts: Parts, opened: Opened, order: &Order, dir: &mut RunDir) -> Result<RealOutcome> {
+/// Runs the roles of this process until everything has arrived, `until`, or `stop`. Who looks on, if anybody does, hears of it
+/// through `watched`.
+pub fn run(
+    parts: Parts,
+    opened: Opened,
+    order: &Order,
+    watched: Option<Ends>,
+    dir: &mut RunDir,
+) -> Result<RealOutcome> {
     let Opened { node, placement, wires } = opened;
     // Threads that are started from here on, those of the records too, leave the roles' cores alone.
     let _back = placement.step_aside()?;
@@ -74,6 +82,9 @@ pub fn run(parts: Parts, opened: Opened, order: &Order, dir: &mut RunDir) -> Res
         drop_rights(order.plan)?;
     }
     let mut roles = RunRoles::new(parts, node, wires, order, dir)?;
+    if let Some(watched) = watched {
+        roles.show(watched);
+    }
     let shared = Shared::new(roles.clock.clone(), order);
     roles.run(&shared, &placement, order.progress)?;
     let mut facts = std::mem::take(&mut roles.modes);
@@ -155,6 +166,19 @@ impl<'a> RunRoles<'a> {
             _ => None,
         };
         Ok(RunRoles { clock, modes, workers, device, server })
+    }
+
+    /// What is sent and where it ends is shown to those who look on.
+    fn show(&mut self, Ends { sent, feed }: Ends) {
+        let (server, workers) = if self.server.is_some() { (Some(feed), None) } else { (None, Some(feed)) };
+        match &mut self.workers {
+            Some(Senders::Open(feeder, ..)) => feeder.show(sent),
+            Some(Senders::Closed(endpoints)) => endpoints.show(sent, workers),
+            None => {}
+        }
+        if let (Some(role), Some(feed)) = (&mut self.server, server) {
+            role.show(feed);
+        }
     }
 
     /// Starts the threads, tells how far they are, and waits for them.

@@ -1,6 +1,7 @@
 //! Workers that react: what comes back may change what they send. Sends updates when they are due, and says how late
 //! it was; hears ACKs.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hdrhistogram::Histogram;
@@ -15,6 +16,7 @@ use super::{RealOutcome, Shared, first_late, histogram, lost, rate};
 use crate::capture::WorkerRows;
 use crate::endpoint::{Delivery, Endpoint, Facts, Host};
 use crate::frame::{BURST, Frame, Pool};
+use crate::live::{Delivered, Feed, SentBy};
 use crate::transport::{Late, Wire};
 
 /// Longest time between two looks at the endpoint.
@@ -55,6 +57,8 @@ pub(super) struct Workers<'a> {
     flushed: bool,
     last_bytes: u64,
     counters: Counters,
+    /// Where those who look on hear of it: what is sent and, where results end here, of those.
+    shown: Option<(Arc<SentBy>, Option<Feed>)>,
 }
 
 impl<'a> Workers<'a> {
@@ -89,7 +93,13 @@ impl<'a> Workers<'a> {
             cut: false,
             flushed: false,
             last_bytes: 0,
+            shown: None,
         })
+    }
+
+    /// Somebody looks on.
+    pub(super) fn show(&mut self, sent: Arc<SentBy>, results: Option<Feed>) {
+        self.shown = Some((sent, results));
     }
 
     pub(super) fn run(&mut self, shared: &Shared) -> Result<()> {
@@ -179,6 +189,9 @@ impl<'a> Workers<'a> {
             self.counters.accepted += u64::from(row.accepted);
             let elements = (values.len() / self.facts.kind.element_bytes(row.packet)) as u64 * u64::from(row.count);
             self.counters.reached_server(row.t_recv, elements);
+            if let Some((_, Some(shown))) = &mut self.shown {
+                shown.delivered(Delivered::of(&row));
+            }
             self.rows.received(&row, bytes)?;
             self.pool.release(frame.buffer);
         }
@@ -206,7 +219,7 @@ impl<'a> Workers<'a> {
         let t_sent = shared.clock.now();
         let (rows, lateness, endpoint) = (&mut self.rows, &mut self.lateness, &mut self.endpoint);
         let (bytes, last_bytes, late_ns) = (&mut self.bytes, &mut self.last_bytes, &shared.live.late_ns);
-        let first_late = &mut self.first_late;
+        let (first_late, shown) = (&mut self.first_late, self.shown.as_ref().map(|(sent, _)| sent));
         let mut updates = 0;
         let sent = self.waiting.send_due(t_sent, self.wire.as_mut(), &mut self.pool, |frame, row, _| {
             let late = ((t_sent - frame.t) / NS).max(0) as u64;
@@ -215,6 +228,9 @@ impl<'a> Workers<'a> {
             // What is no update has no row, and the endpoint waits for no word of it.
             let Some(row) = row else { return Ok(()) };
             updates += 1;
+            if let Some(shown) = shown {
+                shown.count(row.cluster);
+            }
             first_late.get_or_insert(t_sent - frame.t);
             *last_bytes = u64::from(frame.len);
             *bytes += *last_bytes;

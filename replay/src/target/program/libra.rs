@@ -34,6 +34,7 @@ use pktgen_generator::{Error, Result};
 
 use super::{Place, Program, ProgramKind};
 use crate::frame::{Frame, Kind, Pool};
+use crate::live::Expected;
 use crate::target::context::Context;
 use crate::target::sparse::{Adder, SparsePlace};
 use failover::{Duty, Failover};
@@ -63,6 +64,10 @@ impl ProgramKind for LibraKind {
 
     fn format(&self) -> Option<&'static str> {
         Some("libra")
+    }
+
+    fn expected(&self, _per_cluster: u32) -> Expected {
+        Expected::Unknown
     }
 
     fn open(&self, section: &mut Section, place: Place) -> Result<Box<dyn Program>> {

@@ -20,6 +20,7 @@ use super::flows::NodeFlows;
 use super::sparse::{Adder, SparsePlace};
 use crate::frame::Frame;
 use crate::groups::{GroupPorts, JobPlace, Regroup};
+use crate::live::Expected;
 
 /// A program on one device.
 pub trait Program: Send {
@@ -142,6 +143,11 @@ pub trait ProgramKind: Named + Sync {
     /// Does it go by the flows of a plan?
     fn needs_flows(&self) -> bool {
         false
+    }
+
+    /// What is to be seen where it works, where a cluster has so many workers.
+    fn expected(&self, _per_cluster: u32) -> Expected {
+        Expected::Single
     }
 
     /// Reads its keys from `[target]` and makes the program of one device.

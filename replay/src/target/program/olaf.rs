@@ -19,6 +19,7 @@ use pktgen_generator::wire::olaf::{Ack, FLAG_STAMPED, Header, Status, is_ack, st
 use super::{Place, Program, ProgramKind};
 use crate::frame::{Frame, Kind};
 use crate::groups::Regroup;
+use crate::live::Expected;
 use crate::target::context::Context;
 use crate::target::queue::relabel;
 
@@ -37,6 +38,10 @@ impl Named for OlafKind {
 impl ProgramKind for OlafKind {
     fn identifies(&self) -> bool {
         true
+    }
+
+    fn expected(&self, _per_cluster: u32) -> Expected {
+        Expected::MergesUnderLoad
     }
 
     fn open(&self, _section: &mut Section, place: Place) -> Result<Box<dyn Program>> {

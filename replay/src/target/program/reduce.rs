@@ -21,6 +21,7 @@ use pktgen_generator::{Error, Result};
 
 use super::{Place, Program, ProgramKind};
 use crate::frame::{Frame, Kind};
+use crate::live::Expected;
 use crate::target::context::Context;
 use crate::target::flows::NodeFlows;
 use crate::target::gather::{Gather, Verdict};
@@ -70,6 +71,10 @@ impl ProgramKind for ReduceKind {
 
     fn needs_flows(&self) -> bool {
         true
+    }
+
+    fn expected(&self, _per_cluster: u32) -> Expected {
+        Expected::Unknown
     }
 
     fn open(&self, section: &mut Section, place: Place) -> Result<Box<dyn Program>> {

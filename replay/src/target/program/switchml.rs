@@ -25,6 +25,7 @@ use pktgen_generator::{Error, Result};
 use super::{Place, Program, ProgramKind};
 use crate::frame::{Frame, Kind, Pool};
 use crate::groups::JobPlace;
+use crate::live::Expected;
 use crate::target::context::Context;
 use slots::{Slots, Verdict, WORKERS_MAX};
 
@@ -50,6 +51,10 @@ impl ProgramKind for SwitchMlKind {
 
     fn format(&self) -> Option<&'static str> {
         Some("switchml")
+    }
+
+    fn expected(&self, per_cluster: u32) -> Expected {
+        Expected::Sums(per_cluster)
     }
 
     fn open(&self, section: &mut Section, place: Place) -> Result<Box<dyn Program>> {

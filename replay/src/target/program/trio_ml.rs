@@ -29,6 +29,7 @@ use pktgen_generator::{Error, Result};
 
 use super::{Place, Program, ProgramKind};
 use crate::frame::{Frame, Kind};
+use crate::live::Expected;
 use crate::target::chip::{self, Chip, ChipSettings};
 use crate::target::context::Context;
 use job::JobRecord;
@@ -60,6 +61,10 @@ impl ProgramKind for TrioMlKind {
 
     fn format(&self) -> Option<&'static str> {
         Some("trio_ml")
+    }
+
+    fn expected(&self, per_cluster: u32) -> Expected {
+        Expected::Sums(per_cluster)
     }
 
     fn open(&self, section: &mut Section, place: Place) -> Result<Box<dyn Program>> {

@@ -1,0 +1,97 @@
+//! Looking on at a run in real time: on the terminal, by Prometheus, and by a word where the device does not do what it is there for.
+//!
+//! Called by the commands that run something, with how far it is, ten times a second. Nothing here is on the packet path.
+
+mod prometheus;
+mod screen;
+mod table;
+
+use std::collections::BTreeSet;
+use std::io::IsTerminal;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use indicatif::ProgressBar;
+use pktgen_generator::{Error, Result};
+use pktgen_replay::driver::real_time::Progress;
+use pktgen_replay::live::{Glance, View};
+use pktgen_replay::run::Experiment;
+
+use crate::args::Looking;
+use crate::ui::{Ui, live};
+use prometheus::Exporter;
+use screen::Screen;
+
+/// Clusters of which a run's warnings are said; of more it is only said that there are more.
+const SAID_MAX: usize = 5;
+
+/// Who looks on.
+pub(crate) struct Live {
+    view: Arc<View>,
+    stop: Arc<AtomicBool>,
+    screen: Option<Mutex<Screen>>,
+    exporter: Option<Exporter>,
+    /// Clusters that were warned of.
+    said: Mutex<BTreeSet<u16>>,
+}
+
+impl Live {
+    /// As the flags say; `stop` is what ends the run.
+    pub(crate) fn new(flags: &Looking, stop: Arc<AtomicBool>) -> Result<Live> {
+        if flags.tui && !std::io::stderr().is_terminal() {
+            return Err(Error::config(
+                "--tui: standard error is no terminal; leave --tui out, or use --metrics ADDRESS",
+            ));
+        }
+        let exporter = flags.metrics.map(Exporter::serve).transpose()?;
+        let screen = flags.tui.then(Screen::open).transpose()?.map(Mutex::new);
+        Ok(Live { view: Arc::default(), stop, screen, exporter, said: Mutex::default() })
+    }
+
+    /// The experiment, being looked at.
+    pub(crate) fn watch(&self, experiment: Experiment) -> Experiment {
+        experiment.watched_by(self.view.clone())
+    }
+
+    /// The bar, unless there is a screen in its place.
+    pub(crate) fn bar(&self, bar: ProgressBar) -> ProgressBar {
+        if self.screen.is_some() { ProgressBar::hidden() } else { bar }
+    }
+
+    /// A note, unless it would be written across the screen.
+    pub(crate) fn note(&self, text: &str, bar: &ProgressBar, ui: &Ui) {
+        if self.screen.is_none() {
+            bar.suspend(|| ui.note(text));
+        }
+    }
+
+    /// So far it is; `before` stands before the words of a bar.
+    pub(crate) fn tell(&self, before: &str, progress: &Progress, bar: &ProgressBar, ui: &Ui) {
+        let glance = self.view.look(progress);
+        if let (Some(glance), Some(exporter)) = (&glance, &self.exporter) {
+            exporter.publish(glance);
+        }
+        if let Some(screen) = &self.screen {
+            screen.lock().unwrap_or_else(PoisonError::into_inner).show(glance.as_ref(), before, &self.stop);
+            return;
+        }
+        bar.set_message(format!("{before}{}", live(progress)));
+        if let Some(glance) = glance {
+            self.warn(&glance, bar, ui);
+        }
+    }
+
+    /// Says what is wrong, once per cluster.
+    fn warn(&self, glance: &Glance, bar: &ProgressBar, ui: &Ui) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        for warning in &glance.warnings {
+            if said.len() > SAID_MAX || !said.insert(warning.cluster) {
+                continue;
+            }
+            match said.len() {
+                n if n > SAID_MAX => self.note("and more clusters (--tui shows all)", bar, ui),
+                _ => self.note(&format!("{}: {warning}", glance.name), bar, ui),
+            }
+        }
+    }
+}

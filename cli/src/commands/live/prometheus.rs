@@ -1,0 +1,153 @@
+//! The run for Prometheus: one page of numbers, served by a thread of its own.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pktgen_generator::time::SECOND;
+use pktgen_generator::{Error, Result};
+use pktgen_replay::live::{Glance, Seen, What};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A request is read for so long, and up to so many bytes.
+const PATIENCE: Duration = Duration::from_secs(2);
+const REQUEST_MAX: usize = 4096;
+
+/// The latest page.
+type Page = Arc<Mutex<String>>;
+
+/// Serves until it goes.
+pub(super) struct Exporter {
+    page: Page,
+    /// Ends the thread.
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl Exporter {
+    /// Listens at `address`.
+    pub(super) fn serve(address: SocketAddr) -> Result<Exporter> {
+        let fails = |e: std::io::Error| {
+            Error::config(format!(
+                "--metrics {address}: it cannot be listened at: {e}; choose another, as 127.0.0.1:9400"
+            ))
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("metrics")
+            .enable_all()
+            .build()
+            .map_err(fails)?;
+        let listener = runtime.block_on(TcpListener::bind(address)).map_err(fails)?;
+        let page = Page::default();
+        runtime.spawn(accept(listener, page.clone()));
+        Ok(Exporter { page, runtime: Some(runtime) })
+    }
+
+    /// What there is to see by now.
+    pub(super) fn publish(&self, glance: &Glance) {
+        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = text(glance);
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, page: Page) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => drop(tokio::spawn(answer(stream, page.clone()))),
+            // Too many are open: later there are fewer.
+            Err(_) => tokio::time::sleep(PATIENCE).await,
+        }
+    }
+}
+
+/// One request, one answer. Who asks for something else is told what there is.
+async fn answer(mut stream: TcpStream, page: Page) {
+    let mut request = Vec::new();
+    let read = async {
+        while request.len() < REQUEST_MAX && !request.windows(4).any(|end| end == b"\r\n\r\n") {
+            if stream.read_buf(&mut request).await.unwrap_or(0) == 0 {
+                break;
+            }
+        }
+    };
+    if tokio::time::timeout(PATIENCE, read).await.is_err() {
+        return;
+    }
+    let (status, body) = match request.starts_with(b"GET /metrics ") {
+        true => ("200 OK", page.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+        false => ("404 Not Found", "there is /metrics\n".to_owned()),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    let write = async {
+        let _ = stream.write_all(head.as_bytes()).await;
+        let _ = stream.write_all(body.as_bytes()).await;
+        let _ = stream.shutdown().await;
+    };
+    let _ = tokio::time::timeout(PATIENCE, write).await;
+}
+
+/// Metrics of a cluster: name, kind, help, value.
+type Of = fn(&Seen) -> Option<f64>;
+const CLUSTERS: [(&str, &str, &str, Of); 6] = [
+    ("sent_updates_total", "counter", "Updates that workers sent.", |seen| Some(seen.totals.sent as f64)),
+    ("received_packets_total", "counter", "Packets with updates that arrived.", |seen| {
+        Some(seen.totals.packets as f64)
+    }),
+    ("received_updates_total", "counter", "Updates that they represent.", |seen| Some(seen.totals.updates as f64)),
+    ("received_bytes_total", "counter", "Their bytes.", |seen| Some(seen.totals.bytes as f64)),
+    ("age_seconds", "gauge", "Age-of-Model now.", |seen| seen.age.map(|age| age as f64 / SECOND as f64)),
+    ("age_mean_seconds", "gauge", "Its mean since the first update that arrived.", |seen| {
+        seen.age_mean_ps.map(|mean| mean / SECOND as f64)
+    }),
+];
+
+/// The page.
+fn text(glance: &Glance) -> String {
+    let mut page = String::new();
+    let progress = &glance.progress;
+    let run: String = glance.name.chars().filter(|c| !matches!(c, '"' | '\\' | '\n')).collect();
+    let whole = [
+        ("run_info", "gauge", "The run under way.", format!("{{run=\"{run}\"}} 1")),
+        ("run_seconds", "gauge", "How long it has been.", format!(" {}", progress.t as f64 / SECOND as f64)),
+        ("lost_frames_total", "counter", "Frames lost outside the device.", format!(" {}", progress.lost)),
+        (
+            "late_seconds",
+            "gauge",
+            "The latest frame of the last tenth of a second.",
+            format!(" {}", progress.late_ns as f64 * 1e-9),
+        ),
+        ("unseen_total", "counter", "Deliveries that these numbers leave out.", format!(" {}", glance.skipped)),
+    ];
+    for (name, kind, help, value) in whole {
+        let _ = write!(page, "# HELP pktgen_{name} {help}\n# TYPE pktgen_{name} {kind}\npktgen_{name}{value}\n");
+    }
+    for (name, kind, help, of) in CLUSTERS {
+        let _ = write!(page, "# HELP pktgen_{name} {help}\n# TYPE pktgen_{name} {kind}\n");
+        for seen in &glance.clusters {
+            if let Some(value) = of(seen) {
+                let _ = writeln!(page, "pktgen_{name}{{cluster=\"{}\"}} {value}", seen.id);
+            }
+        }
+    }
+    page += "# HELP pktgen_warning What the last second gives reason to say.\n# TYPE pktgen_warning gauge\n";
+    for warning in &glance.warnings {
+        let what = match warning.what {
+            What::Silence => "silence",
+            What::NoAggregation => "no_aggregation",
+        };
+        let _ = writeln!(page, "pktgen_warning{{cluster=\"{}\",what=\"{what}\"}} 1", warning.cluster);
+    }
+    page
+}

@@ -1,0 +1,133 @@
+//! The run on the terminal.
+
+use std::io::{Stderr, stderr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pktgen_generator::{Error, Result};
+use pktgen_replay::live::Glance;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table};
+use ratatui::{Frame, Terminal};
+
+use super::table::{COLUMNS, row, totals};
+
+/// Rates that are remembered: one every tenth of a second.
+const REMEMBERED: usize = 600;
+
+/// The terminal, taken; it is given back when this goes.
+pub(super) struct Screen {
+    terminal: Terminal<CrosstermBackend<Stderr>>,
+    /// First cluster that is shown.
+    top: usize,
+    /// The oldest models first, or by number.
+    by_age: bool,
+    /// Updates sent so far, and how many between the last glances.
+    sent: u64,
+    rates: Vec<u64>,
+}
+
+impl Screen {
+    /// Takes the terminal at standard error.
+    pub(super) fn open() -> Result<Screen> {
+        let fails = |e: std::io::Error| Error::Host(format!("--tui: this terminal cannot be drawn on: {e}"));
+        enable_raw_mode().map_err(fails)?;
+        execute!(stderr(), EnterAlternateScreen).map_err(fails)?;
+        let terminal = Terminal::new(CrosstermBackend::new(stderr())).map_err(fails)?;
+        Ok(Screen { terminal, top: 0, by_age: false, sent: 0, rates: Vec::new() })
+    }
+
+    /// Draws, and hears what keys were pressed. A terminal that went away does not end a run.
+    pub(super) fn show(&mut self, glance: Option<&Glance>, before: &str, stop: &AtomicBool) {
+        let clusters = glance.map_or(0, |glance| glance.clusters.len());
+        while event::poll(Duration::ZERO).unwrap_or(false) {
+            let Ok(Event::Key(key)) = event::read() else { continue };
+            if key.kind != KeyEventKind::Press {
+                continue;
+            }
+            match key.code {
+                KeyCode::Char('c') if !key.modifiers.contains(KeyModifiers::CONTROL) => {}
+                // In this mode the terminal sends no signal.
+                KeyCode::Char('q' | 'c') => stop.store(true, Ordering::Relaxed),
+                KeyCode::Char('a') => self.by_age = !self.by_age,
+                KeyCode::Down | KeyCode::Char('j') => self.top = (self.top + 1).min(clusters.saturating_sub(1)),
+                KeyCode::Up | KeyCode::Char('k') => self.top = self.top.saturating_sub(1),
+                _ => {}
+            }
+        }
+        if let Some(glance) = glance {
+            self.remember(glance.progress.sent);
+        }
+        let Screen { terminal, top, by_age, rates, .. } = self;
+        let ending = stop.load(Ordering::Relaxed);
+        let _ = terminal.draw(|frame| draw(frame, glance, before, (*top, *by_age), rates, ending));
+    }
+
+    fn remember(&mut self, sent: u64) {
+        if self.rates.len() == REMEMBERED {
+            self.rates.remove(0);
+        }
+        self.rates.push(sent.saturating_sub(self.sent));
+        self.sent = sent;
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = disable_raw_mode();
+        let _ = execute!(stderr(), LeaveAlternateScreen);
+    }
+}
+
+fn draw(
+    frame: &mut Frame,
+    glance: Option<&Glance>,
+    before: &str,
+    (top, by_age): (usize, bool),
+    rates: &[u64],
+    ending: bool,
+) {
+    let warned = glance.map_or(0, |glance| glance.warnings.len().min(3)) as u16;
+    let heights = [Constraint::Length(3), Constraint::Length(5), Constraint::Min(3), Constraint::Length(warned + 1)];
+    let [head, chart, table, foot] = Layout::vertical(heights).areas(frame.area());
+    let Some(glance) = glance else {
+        return frame.render_widget(Paragraph::new(format!("pktgen   {before}waiting for a run in real time")), head);
+    };
+    let [first, second] = totals(glance);
+    let title = format!("pktgen   {before}{}{}", glance.name, if ending { "   ending" } else { "" });
+    let head_lines = vec![Line::styled(title, Style::new().add_modifier(Modifier::BOLD)), first.into(), second.into()];
+    frame.render_widget(Paragraph::new(head_lines), head);
+    let shown = &rates[rates.len().saturating_sub(usize::from(chart.width))..];
+    let sparks =
+        Sparkline::default().data(shown).block(Block::bordered().title("updates sent, each tenth of a second"));
+    frame.render_widget(sparks, chart);
+    frame.render_widget(clusters(glance, top, by_age), table);
+    let mut lines: Vec<Line> = glance
+        .warnings
+        .iter()
+        .take(usize::from(warned))
+        .map(|warning| Line::styled(warning.to_string(), Style::new().fg(Color::Red)))
+        .collect();
+    lines.push("q end   a oldest first   up/down scroll".into());
+    frame.render_widget(Paragraph::new(lines), foot);
+}
+
+fn clusters(glance: &Glance, top: usize, by_age: bool) -> Table<'static> {
+    let mut seen = glance.clusters.clone();
+    if by_age {
+        seen.sort_by_key(|seen| std::cmp::Reverse(seen.age));
+    }
+    let warned = |id: u16| glance.warnings.iter().any(|warning| warning.cluster == id);
+    let rows = seen.iter().skip(top).map(|seen| {
+        let style = if warned(seen.id) { Style::new().fg(Color::Red) } else { Style::new() };
+        Row::new(row(seen, glance.expected)).style(style)
+    });
+    let head = Row::new(COLUMNS).style(Style::new().add_modifier(Modifier::UNDERLINED));
+    Table::new(rows, [Constraint::Length(11); COLUMNS.len()]).header(head)
+}

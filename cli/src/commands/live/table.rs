@@ -1,0 +1,102 @@
+//! What a glance says, as text: for the screen.
+
+use pktgen_generator::time::SECOND;
+use pktgen_replay::live::{Expected, Glance, Seen};
+
+/// Heads of the columns of [`row`].
+pub(super) const COLUMNS: [&str; 8] =
+    ["cluster", "sent/s", "packets/s", "updates/s", "per packet", "expected", "age", "mean age"];
+
+/// What there is to say of a cluster: rates of the last whole second.
+pub(super) fn row(seen: &Seen, expected: Expected) -> [String; COLUMNS.len()] {
+    let per_packet = |n: f64| if seen.totals.packets > 0 { format!("{n:.2}") } else { "-".to_owned() };
+    let span = |ps: Option<f64>| ps.map_or("-".to_owned(), time);
+    [
+        seen.id.to_string(),
+        count(seen.last.sent),
+        count(seen.last.packets),
+        count(seen.last.updates),
+        per_packet(seen.totals.updates as f64 / seen.totals.packets.max(1) as f64),
+        expectation(expected, seen),
+        span(seen.age.map(|age| age as f64)),
+        span(seen.age_mean_ps),
+    ]
+}
+
+/// Updates that a packet should represent.
+fn expectation(expected: Expected, seen: &Seen) -> String {
+    match expected {
+        Expected::Single => "1".to_owned(),
+        Expected::Sums(n) => n.to_string(),
+        // What was sent by what came: if nothing is lost, the device made so many of one.
+        Expected::MergesUnderLoad if seen.last.packets > 0 => {
+            format!("up to {:.1}", seen.last.sent.max(seen.last.updates) as f64 / seen.last.packets as f64)
+        }
+        Expected::MergesUnderLoad | Expected::Unknown => "-".to_owned(),
+    }
+}
+
+/// The first lines: totals.
+pub(super) fn totals(glance: &Glance) -> [String; 2] {
+    let progress = &glance.progress;
+    let seconds = progress.t as f64 / SECOND as f64;
+    let rate = if seconds > 0.0 { progress.sent as f64 / seconds } else { 0.0 };
+    let last = glance.clusters.iter().map(|seen| seen.last);
+    let (sent, packets, bytes) =
+        last.fold((0, 0, 0), |(a, b, c), last| (a + last.sent, b + last.packets, c + last.bytes));
+    [
+        format!(
+            "{seconds:.1} s   sent {} ({}/s)   received {}   lost {}   late <= {}",
+            count(progress.sent),
+            count(rate as u64),
+            count(progress.received),
+            progress.lost,
+            time(progress.late_ns as f64 * 1e3),
+        ),
+        format!(
+            "last second: sent {}   received {} packets, {:.2} Gbit/s   not looked at in time {}",
+            count(sent),
+            count(packets),
+            bytes as f64 * 8e-9,
+            glance.skipped
+        ),
+    ]
+}
+
+/// A count with at most four digits.
+fn count(n: u64) -> String {
+    match n {
+        0..10_000 => n.to_string(),
+        10_000..10_000_000 => format!("{:.1}k", n as f64 / 1e3),
+        _ => format!("{:.1}M", n as f64 / 1e6),
+    }
+}
+
+/// A span in the unit that suits it.
+fn time(ps: f64) -> String {
+    match ps {
+        ps if ps < 1e6 => format!("{:.0} ns", ps / 1e3),
+        ps if ps < 1e9 => format!("{:.1} us", ps / 1e6),
+        ps if ps < 1e12 => format!("{:.2} ms", ps / 1e9),
+        ps => format!("{:.2} s", ps / 1e12),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pktgen_replay::live::Totals;
+
+    #[test]
+    fn rows_say_what_is_expected_and_what_came() {
+        let totals = Totals { sent: 40_000, packets: 10_000, updates: 30_000, bytes: 1 };
+        let last = Totals { sent: 400, packets: 100, updates: 300, bytes: 1 };
+        let seen = Seen { id: 3, totals, last, age: Some(1_500_000), age_mean_ps: Some(2.5e9) };
+        let cells = row(&seen, Expected::MergesUnderLoad);
+        assert_eq!(cells, ["3", "400", "100", "300", "3.00", "up to 4.0", "1.5 us", "2.50 ms"]);
+        assert_eq!((row(&seen, Expected::Sums(6))[5].as_str(), row(&seen, Expected::Single)[5].as_str()), ("6", "1"));
+        let nothing = Seen { id: 0, totals: Totals::default(), last: Totals::default(), age: None, age_mean_ps: None };
+        assert_eq!(row(&nothing, Expected::Unknown), ["0", "0", "0", "0", "-", "-", "-", "-"]);
+        assert_eq!([count(9_999), count(12_345), count(12_345_678)], ["9999", "12.3k", "12.3M"]);
+    }
+}

@@ -1,0 +1,200 @@
+//! Looking on at runs in real time: what is said of its own accord, Prometheus, and the screen in a real terminal.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use pktgen_replay::clock::Stopwatch;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// 18 workers in 3 clusters send twice what the link of 20 Mbit/s takes, for about `seconds`.
+fn folder(seconds: u32, queue: &str) -> TempDir {
+    let updates = 1000 * seconds;
+    let text = format!(
+        "name = \"watched\"\n[workload]\nclusters = 3\nworkers_per_cluster = 6\nupdates = {updates}\nbytes = \"256B\"\n\
+         [schedule]\nkind = \"poisson\"\noffered = \"36.9Mbps\"\n[topology]\nrate = \"20Mbps\"\n[target]\nprogram = \"olaf\"\n\
+         queue = \"{queue}\"\n[transport]\nkind = \"ring\"\nwait = \"block\"\n"
+    );
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("x.toml"), text).expect("writable");
+    folder
+}
+
+fn pktgen(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pktgen"));
+    command.current_dir(folder).args(args);
+    command
+}
+
+fn replay(folder: &Path, args: &[&str]) -> Output {
+    let args = [&["replay", "x.toml", "--no-report", "--out", "out"], args].concat();
+    pktgen(folder, &args).output().expect("the binary runs")
+}
+
+fn manifest(folder: &Path) -> Value {
+    let text = fs::read(folder.join("out/manifest.json")).expect("a manifest");
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+#[test]
+fn a_device_that_does_not_aggregate_is_named_while_it_runs() {
+    let said = |queue: &str| {
+        let folder = folder(4, queue);
+        String::from_utf8_lossy(&replay(folder.path(), &[]).stderr).into_owned()
+    };
+    let fifo = said("fifo");
+    for cluster in 0..3 {
+        let named = format!("cluster {cluster}: nothing is being aggregated");
+        assert_eq!(fifo.matches(&named).count(), 1, "once: {fifo}");
+    }
+    let olaf = said("olaf");
+    assert!(!olaf.contains("nothing is being aggregated") && !olaf.contains("nothing arrives"), "{olaf}");
+}
+
+/// A free port of the loopback interface.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+}
+
+/// The answer to a request, if there is one.
+fn get(port: u16, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+fn sample(page: &str, name: &str) -> Option<f64> {
+    page.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+}
+
+#[test]
+fn prometheus_reads_what_there_is_to_see() {
+    let folder = folder(5, "olaf");
+    let port = free_port();
+    let address = format!("127.0.0.1:{port}");
+    let mut command =
+        pktgen(folder.path(), &["replay", "x.toml", "-q", "--no-report", "--out", "out", "--metrics", &address]);
+    let mut run = command.stdout(Stdio::null()).spawn().expect("the binary runs");
+    let (watch, mut pages) = (Stopwatch::start(), Vec::new());
+    while run.try_wait().expect("a child").is_none() && watch.elapsed() < Duration::from_secs(60) {
+        pages.extend(get(port, "/metrics").filter(|page| page.contains("pktgen_age_seconds{")));
+        if pages.len() == 3 {
+            assert!(get(port, "/").expect("an answer").starts_with("HTTP/1.1 404"));
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert!(run.wait().expect("a child").success());
+    assert!(pages.len() > 3, "{} pages", pages.len());
+    let (first, last) = (&pages[0], &pages[pages.len() - 1]);
+    assert!(last.starts_with("HTTP/1.1 200 OK") && last.contains("text/plain; version=0.0.4"), "{last}");
+    for cluster in 0..3 {
+        for name in ["sent_updates_total", "received_packets_total", "received_updates_total", "received_bytes_total"] {
+            let name = format!("pktgen_{name}{{cluster=\"{cluster}\"}}");
+            let [early, late] = [first, last].map(|page| sample(page, &name).unwrap_or(0.0));
+            assert!(late > early, "{name}: {early} and {late}");
+        }
+        let age = sample(last, &format!("pktgen_age_seconds{{cluster=\"{cluster}\"}}")).expect("an age");
+        assert!((1e-6..5.0).contains(&age), "{age}");
+    }
+    let received: f64 = (0..3)
+        .filter_map(|cluster| sample(last, &format!("pktgen_received_packets_total{{cluster=\"{cluster}\"}}")))
+        .sum();
+    let all = manifest(folder.path())["counters"]["packets_received"].as_f64().expect("a count");
+    assert!(received > 0.5 * all && received <= all, "{received} of {all}");
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_refused() {
+    let folder = folder(1, "olaf");
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    for (args, word) in [(&["--tui"][..], "no terminal"), (&["--metrics", &address], "cannot be listened at")] {
+        let output = replay(folder.path(), args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(word), "{args:?}: {said}");
+        assert!(!folder.path().join("out").exists());
+    }
+}
+
+/// A terminal of tmux, which goes when this does.
+struct Tmux(String);
+
+impl Tmux {
+    fn start(line: &str) -> Option<Tmux> {
+        let name = format!("pktgen-live-{}", std::process::id());
+        let args = ["-L", &name, "-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "30", line];
+        let started = Command::new("tmux").args(args).output().ok()?;
+        assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
+        Some(Tmux(name))
+    }
+
+    fn tmux(&self, args: &[&str]) -> String {
+        let output = Command::new("tmux").args(["-L", &self.0]).args(args).output().expect("tmux runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Waits until the screen shows what `wanted` looks for.
+    fn until(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
+        let watch = Stopwatch::start();
+        loop {
+            let screen = self.tmux(&["capture-pane", "-p"]);
+            if wanted(&screen) {
+                return screen;
+            }
+            assert!(watch.elapsed() < Duration::from_secs(40), "the screen never showed {what}:\n{screen}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
+fn the_screen_shows_the_run_and_hears_keys() {
+    let folder = folder(60, "fifo");
+    let at = folder.path().display();
+    let line = format!(
+        "cd {at}; {} replay x.toml --no-report --out out --tui; echo \"ended with $?\"; sleep 60",
+        env!("CARGO_BIN_EXE_pktgen")
+    );
+    let Some(tmux) = Tmux::start(&line) else {
+        return eprintln!("SKIPPED: the screen in a terminal: tmux does not run (scripts/install-tools)");
+    };
+    let rows = |screen: &str| -> Vec<Vec<String>> {
+        let cells = |line: &str| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect();
+        screen.lines().map(cells).filter(|row: &Vec<String>| row.len() == 8 && row[0] != "cluster").collect()
+    };
+    let busy = |screen: &str| rows(screen).len() == 3 && rows(screen).iter().all(|row| row[1] != "0" && row[2] != "0");
+    let screen = tmux.until("three clusters at work", busy);
+    for word in ["cluster", "mean age", "updates sent, each tenth of a second", "lost 0", "q end"] {
+        assert!(screen.contains(word), "{word}:\n{screen}");
+    }
+    for row in rows(&screen) {
+        // A FIFO: each packet is one update, and ages of a few milliseconds.
+        assert!(row[4] == "1.00" && row[5].starts_with("up to ") && row[6].ends_with('s'), "{row:?}\n{screen}");
+    }
+    tmux.until("what is wrong", |screen| screen.contains("nothing is being aggregated"));
+    // One row is scrolled away, and back.
+    tmux.tmux(&["send-keys", "Down"]);
+    tmux.until("two rows", |screen| rows(screen).len() == 2);
+    tmux.tmux(&["send-keys", "Up"]);
+    tmux.until("three rows", |screen| rows(screen).len() == 3);
+    tmux.tmux(&["send-keys", "q"]);
+    let left = tmux.until("the terminal given back", |screen| screen.contains("ended with 1"));
+    assert!(left.contains("interrupted"), "{left}");
+    let manifest = manifest(folder.path());
+    assert_eq!((&manifest["state"], &manifest["balance"]["unknown"]), (&"interrupted".into(), &Value::from(0)));
+}
+

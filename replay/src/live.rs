@@ -1,0 +1,250 @@
+//! A run under way, as somebody sees it who looks on: per cluster what was sent, what arrived, how old the model is.
+//!
+//! Off the packet path. A role hands over what was delivered through a ring that it never waits for, and counts in one place of
+//! its own per cluster; whoever looks on takes the rest from there: ages by [`Sawtooth`], rates of the last second, and whether
+//! the device does what it is there for. What the ring has no room for is counted and left out of the ages.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pktgen_generator::age::Sawtooth;
+use pktgen_generator::record::{NO_CLUSTER, Received};
+use pktgen_generator::time::{SECOND, Time};
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use crate::driver::real_time::Progress;
+
+#[cfg(test)]
+mod tests;
+mod warning;
+
+pub use warning::{Expected, Warning, What};
+
+/// Deliveries that may wait to be looked at: a tenth of a second at two million a second.
+const WAITING: usize = 1 << 18;
+/// Clusters that are told apart; those beyond are counted in the totals only.
+pub const CLUSTERS_MAX: usize = 4096;
+/// Rates are of so long.
+const WINDOW: Time = SECOND;
+
+/// A packet with updates that arrived where they end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Delivered {
+    pub(crate) t: Time,
+    pub(crate) generation: Time,
+    pub(crate) bytes: u32,
+    pub(crate) cluster: u16,
+    pub(crate) count: u16,
+}
+
+impl Delivered {
+    #[inline]
+    pub(crate) fn of(row: &Received) -> Self {
+        let Received { t_recv: t, newest_gen: generation, bytes, cluster, count, .. } = *row;
+        Delivered { t, generation, bytes, cluster, count }
+    }
+}
+
+/// Where a role puts what arrived.
+pub(crate) struct Feed {
+    ring: Producer<Delivered>,
+    skipped: Arc<AtomicU64>,
+}
+
+impl Feed {
+    /// Hands over a delivery, or counts it where there is no room.
+    #[inline]
+    pub(crate) fn delivered(&mut self, delivered: Delivered) {
+        if self.ring.push(delivered).is_err() {
+            self.skipped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Updates that workers sent, by cluster.
+pub(crate) struct SentBy(Vec<AtomicU64>);
+
+impl SentBy {
+    /// One more. Only the thread that keeps the workers' rows calls it.
+    #[inline]
+    pub(crate) fn count(&self, cluster: u16) {
+        if let Some(sent) = self.0.get(usize::from(cluster)) {
+            sent.store(sent.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What both sides of a run hold.
+pub(crate) struct Ends {
+    pub(crate) feed: Feed,
+    pub(crate) sent: Arc<SentBy>,
+}
+
+/// Somebody looks on: made once, for all runs of an experiment.
+#[derive(Default)]
+pub struct View(Mutex<Option<Watched>>);
+
+impl View {
+    /// A run begins.
+    pub(crate) fn begin(&self, name: String, clusters: usize, expected: Expected) -> Ends {
+        let (ring, deliveries) = RingBuffer::new(WAITING);
+        let skipped = Arc::new(AtomicU64::new(0));
+        let clusters = clusters.min(CLUSTERS_MAX);
+        let sent = Arc::new(SentBy((0..clusters).map(|_| AtomicU64::new(0)).collect()));
+        let watched = Watched {
+            name,
+            expected,
+            deliveries,
+            skipped: skipped.clone(),
+            sent: sent.clone(),
+            clusters: (0..clusters).map(|_| Cluster::default()).collect(),
+            begun: 0,
+            warnings: Vec::new(),
+        };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(watched);
+        Ends { feed: Feed { ring, skipped }, sent }
+    }
+
+    /// What there is to see by now; none before the first run.
+    pub fn look(&self, progress: &Progress) -> Option<Glance> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(|watched| watched.look(progress))
+    }
+}
+
+/// One run, as far as it is.
+struct Watched {
+    name: String,
+    expected: Expected,
+    deliveries: Consumer<Delivered>,
+    skipped: Arc<AtomicU64>,
+    sent: Arc<SentBy>,
+    clusters: Vec<Cluster>,
+    /// When the present window began.
+    begun: Time,
+    warnings: Vec<Warning>,
+}
+
+/// Totals of a cluster.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Updates that its workers sent.
+    pub sent: u64,
+    /// Packets that arrived.
+    pub packets: u64,
+    /// Updates that they represent.
+    pub updates: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Totals {
+    fn since(self, before: Totals) -> Totals {
+        Totals {
+            sent: self.sent.saturating_sub(before.sent),
+            packets: self.packets - before.packets,
+            updates: self.updates - before.updates,
+            bytes: self.bytes - before.bytes,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Cluster {
+    age: Sawtooth,
+    totals: Totals,
+    /// Totals when the window began, and what the window before came to.
+    before: Totals,
+    last: Totals,
+}
+
+impl Watched {
+    fn look(&mut self, progress: &Progress) -> Glance {
+        while let Ok(delivered) = self.deliveries.pop() {
+            self.take(delivered);
+        }
+        for (cluster, sent) in self.clusters.iter_mut().zip(&self.sent.0) {
+            cluster.totals.sent = sent.load(Ordering::Relaxed);
+        }
+        let length = progress.t - self.begun;
+        if length >= WINDOW {
+            self.turn(length);
+            self.begun = progress.t;
+        }
+        let seen = |(id, cluster): (usize, &mut Cluster)| {
+            cluster.age.advance(progress.t);
+            Seen {
+                id: id as u16,
+                totals: cluster.totals,
+                last: cluster.last,
+                age: cluster.age.started().then(|| cluster.age.age()),
+                age_mean_ps: cluster.age.mean(),
+            }
+        };
+        Glance {
+            name: self.name.clone(),
+            progress: *progress,
+            expected: self.expected,
+            clusters: self.clusters.iter_mut().enumerate().map(seen).collect(),
+            skipped: self.skipped.load(Ordering::Relaxed),
+            warnings: self.warnings.clone(),
+        }
+    }
+
+    fn take(&mut self, delivered: Delivered) {
+        let Delivered { t, generation, bytes, cluster, count } = delivered;
+        if cluster == NO_CLUSTER {
+            return;
+        }
+        let Some(cluster) = self.clusters.get_mut(usize::from(cluster)) else { return };
+        cluster.totals.packets += 1;
+        cluster.totals.updates += u64::from(count);
+        cluster.totals.bytes += u64::from(bytes);
+        // The first update that is seen begins the age: what was generated before it and lost is not known here.
+        if !cluster.age.started() {
+            cluster.age.generated(generation);
+        }
+        cluster.age.delivered(t, generation);
+    }
+
+    /// A window is over.
+    fn turn(&mut self, length: Time) {
+        self.warnings.clear();
+        for (id, cluster) in self.clusters.iter_mut().enumerate() {
+            cluster.last = cluster.totals.since(cluster.before);
+            cluster.before = cluster.totals;
+            self.warnings.extend(self.expected.warning(id as u16, &cluster.last, length));
+        }
+    }
+}
+
+/// What there is to see.
+#[derive(Debug, Clone)]
+pub struct Glance {
+    /// Which run.
+    pub name: String,
+    /// How far it is.
+    pub progress: Progress,
+    /// What the device is there for.
+    pub expected: Expected,
+    /// By number.
+    pub clusters: Vec<Seen>,
+    /// Deliveries that ages and clusters leave out, because nobody looked for too long.
+    pub skipped: u64,
+    /// What the last second gives reason to say.
+    pub warnings: Vec<Warning>,
+}
+
+/// A cluster.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen {
+    /// Its number.
+    pub id: u16,
+    /// Since the beginning.
+    pub totals: Totals,
+    /// In the last whole second.
+    pub last: Totals,
+    /// Its Age-of-Model now; none before anything arrived.
+    pub age: Option<Time>,
+    /// Its mean so far.
+    pub age_mean_ps: Option<f64>,
+}

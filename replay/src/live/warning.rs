@@ -1,0 +1,83 @@
+//! What a look at the last second gives reason to say.
+
+use std::fmt;
+
+use pktgen_generator::time::{SECOND, Time};
+
+use super::Totals;
+
+/// Fewer updates or packets than this in a window say nothing.
+const ENOUGH: u64 = 100;
+
+/// What the device between workers and server is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// It forwards: every packet is one update.
+    Single,
+    /// It merges what waits together: where updates are lost, it must have had something to merge.
+    MergesUnderLoad,
+    /// It sums so many contributions of a cluster into one result.
+    Sums(u32),
+    /// Nobody knows: packets do not say how many updates they represent.
+    Unknown,
+}
+
+/// What is not as expected in a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Warning {
+    /// Its number.
+    pub cluster: u16,
+    /// What is wrong.
+    pub what: What,
+    /// Of the last window: updates sent, packets that arrived, and its length.
+    pub sent: u64,
+    /// See above.
+    pub packets: u64,
+    /// See above.
+    pub length: Time,
+}
+
+/// Kinds of warnings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// Updates are sent, and nothing comes.
+    Silence,
+    /// Packets come, each of one update, where there was something to aggregate.
+    NoAggregation,
+}
+
+impl Expected {
+    /// Is there something to say of a window of this length?
+    pub(super) fn warning(self, cluster: u16, last: &Totals, length: Time) -> Option<Warning> {
+        let Totals { sent, packets, updates, .. } = *last;
+        let single = packets >= ENOUGH && updates == packets;
+        // A tenth may still be on its way.
+        let missing = sent - sent / 10 > updates;
+        let what = match self {
+            _ if sent >= ENOUGH && packets == 0 => What::Silence,
+            Expected::MergesUnderLoad if single && missing => What::NoAggregation,
+            Expected::Sums(2..) if single => What::NoAggregation,
+            _ => return None,
+        };
+        Some(Warning { cluster, what, sent, packets, length })
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Warning { cluster, what, sent, packets, length } = self;
+        let seconds = *length as f64 / SECOND as f64;
+        match what {
+            What::Silence => write!(
+                f,
+                "cluster {cluster}: nothing arrives: {sent} updates were sent in {seconds:.1} s; are the cables, addresses and the \
+                 device's entries right?"
+            ),
+            What::NoAggregation => write!(
+                f,
+                "cluster {cluster}: nothing is being aggregated: {packets} packets arrived in {seconds:.1} s, each of one update, \
+                 while {sent} were sent; does the device know its workers as one cluster?"
+            ),
+        }
+    }
+}
