@@ -106,7 +106,7 @@ impl<'a> ServerRole<'a> {
             let elements = (values.len() / self.facts.kind.element_bytes(row.packet)) as u64 * u64::from(row.count);
             self.counters.reached_server(row.t_recv, elements);
             self.counters.accepted += u64::from(row.accepted);
-            self.rows.received(&row, self.pool.frame(&frame))?;
+            self.rows.received(&row, self.wire.on_cable(self.pool.frame(&frame)))?;
             self.pool.release(frame.buffer);
         }
         Ok(())

@@ -176,7 +176,7 @@ impl<'a> Workers<'a> {
             self.counters.accepted += u64::from(row.accepted);
             let elements = (values.len() / self.facts.kind.element_bytes(row.packet)) as u64 * u64::from(row.count);
             self.counters.reached_server(row.t_recv, elements);
-            self.rows.received(&row, bytes)?;
+            self.rows.received(&row, self.wire.on_cable(bytes))?;
             self.pool.release(frame.buffer);
         }
         Ok(())
