@@ -9,7 +9,7 @@ use pktgen_generator::pcap::{Form, Writer, WriterOptions};
 use pktgen_generator::wire::dissector;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_generator::wire::layout::Rest;
-use pktgen_generator::wire::{FORMATS, Format};
+use pktgen_generator::wire::{FORMATS, Format, atp_ml};
 use proptest::prelude::*;
 use support::make::{Random, damage, payload};
 use support::parsed::parsed;
@@ -59,6 +59,16 @@ fn frame(payload: &[u8], ports: (u16, u16)) -> Vec<u8> {
     frame
 }
 
+/// A frame of the format, by its ports or its Ethernet type.
+fn framed(format: &dyn Format, payload: &[u8]) -> Vec<u8> {
+    if format.ether_type().is_none() {
+        return frame(payload, ports(format));
+    }
+    let mut head = vec![0; atp_ml::HEAD];
+    atp_ml::emit_head(&mut head, [2; 6], atp_ml::Towards::Server, 1, worker_ip(1), SERVER_IP);
+    [&head, payload].concat()
+}
+
 /// A capture of frames, of which at most `snap` bytes are kept, beside the dissector.
 fn write(folder: &Path, frames: &[Vec<u8>], snap: impl Fn(usize) -> usize) -> PathBuf {
     std::fs::write(folder.join("pktgen.lua"), dissector::lua()).unwrap();
@@ -72,21 +82,40 @@ fn write(folder: &Path, frames: &[Vec<u8>], snap: impl Fn(usize) -> usize) -> Pa
     path
 }
 
-/// Ports that are the format's own.
+/// Ports that are the format's own, or one that it shares.
 fn ports(format: &dyn Format) -> (u16, u16) {
-    let (first, last) = format.layout().ports[0];
-    (last, first)
+    match format.layout().ports {
+        [(first, last), ..] => (*last, *first),
+        [] => (OTHER, format.layout().shared_ports[0]),
+    }
 }
+
+/// A port of nobody's.
+const OTHER: u16 = 40_002;
 
 fn names() -> Vec<&'static str> {
     FORMATS.iter().map(|format| format.name()).collect()
 }
 
-/// What tshark shows of frames by `format`; none if it is not installed.
+/// What tshark shows of frames by `format`, told which has a port that it shares; none if it is not installed.
 fn shown(format: &dyn Format, frames: &[Vec<u8>], snap: impl Fn(usize) -> usize) -> Option<Vec<Packet>> {
+    let told = match (format.layout().ports, format.layout().shared_ports) {
+        ([], [port, ..]) => vec!["-d".to_owned(), format!("udp.port=={port},{}", format.name())],
+        _ => Vec::new(),
+    };
+    shown_by(format, frames, snap, told)
+}
+
+/// The same, without being told anything but `told`.
+fn shown_by(
+    format: &dyn Format,
+    frames: &[Vec<u8>],
+    snap: impl Fn(usize) -> usize,
+    told: Vec<String>,
+) -> Option<Vec<Packet>> {
     let folder = tempfile::tempdir().unwrap();
     let capture = write(folder.path(), frames, snap);
-    let all = show_all(&names());
+    let all = [show_all(&names()), told].concat();
     let args: Vec<&str> = ["-T", "pdml"].into_iter().chain(all.iter().map(String::as_str)).collect();
     let packets = packets(&tshark(folder.path(), &capture, &args)?, format.name());
     assert_eq!(packets.len(), frames.len());
@@ -109,7 +138,7 @@ fn tshark_shows_every_field_of_every_message() {
             .flat_map(|message| (0..8).map(move |i| (message, i * 5)))
             .map(|(message, most)| payload(format.layout(), message, most, &mut random))
             .collect();
-        let frames: Vec<_> = payloads.iter().map(|payload| frame(payload, ports(*format))).collect();
+        let frames: Vec<_> = payloads.iter().map(|payload| framed(*format, payload)).collect();
         let Some(shown) = shown(*format, &frames, |_| usize::MAX) else { return };
         for (i, (payload, packet)) in payloads.iter().zip(&shown).enumerate() {
             let what = format!("{} packet {i}", format.name());
@@ -133,7 +162,7 @@ fn tshark_marks_what_the_reader_refuses_and_nothing_else() {
                 payloads.extend((!payload.is_empty()).then_some(payload));
             }
         }
-        let frames: Vec<_> = payloads.iter().map(|payload| frame(payload, ports(*format))).collect();
+        let frames: Vec<_> = payloads.iter().map(|payload| framed(*format, payload)).collect();
         let Some(shown) = shown(*format, &frames, |_| usize::MAX) else { return };
         let mut refused = 0;
         for (payload, packet) in payloads.iter().zip(&shown) {
@@ -157,8 +186,9 @@ fn snapped_packets_are_shown_as_far_as_they_go() {
             .map(|(_, message)| payload(format.layout(), message, 12, &mut random))
             .flat_map(|payload| std::iter::repeat_n(payload, 70))
             .collect();
-        let frames: Vec<_> = payloads.iter().map(|payload| frame(payload, ports(*format))).collect();
-        let Some(shown) = shown(*format, &frames, |i| HEAD + i % 70) else { return };
+        let frames: Vec<_> = payloads.iter().map(|payload| framed(*format, payload)).collect();
+        let head = frames[0].len() - payloads[0].len();
+        let Some(shown) = shown(*format, &frames, |i| head + i % 70) else { return };
         for (i, (payload, packet)) in payloads.iter().zip(&shown).enumerate() {
             let kept = (i % 70).min(payload.len());
             let what = format!("{}: {kept} of {} bytes: {:?}", format.name(), payload.len(), packet.experts);
@@ -166,7 +196,10 @@ fn snapped_packets_are_shown_as_far_as_they_go() {
             let wanted: &[&str] = if kept == payload.len() || kept == 0 { &[] } else { &["snapped"] };
             assert!(packet.experts == wanted || (kept == 0 && packet.experts == ["snapped"]), "{what}");
             let said = parsed(format.name(), payload).unwrap();
-            assert!(packet.fields.len() <= said.fields.len() + 3 + said.items.len() * 2 + 1, "{what}");
+            assert!(
+                packet.fields.len() <= said.fields.len() + said.tail.len() + 3 + said.items.len() * 2 + 1,
+                "{what}"
+            );
             let seen = |name: &str| packet.fields.iter().find(|field| field.name == name);
             for placed in format.layout().decode(payload).unwrap().fields {
                 let end = (placed.placed.first + placed.placed.field.bits).div_ceil(8);
@@ -189,12 +222,13 @@ fn packets_are_found_on_other_ports_and_others_are_left_alone() {
         while format.layout().decode(&exact[..exact.len() - 1]).is_some() {
             exact.pop();
         }
-        let odd = frame(&exact, (40_001, 40_002));
-        let nothing = frame(&[7; 90], (40_001, 40_002));
-        let shared: Vec<_> = layout.shared_ports.iter().map(|port| frame(&exact, (*port, layout.ports[0].0))).collect();
-        let foreign: Vec<_> = layout.shared_ports.iter().map(|port| frame(&[7; 90], (*port, 40_002))).collect();
+        let odd = frame(&exact, (40_001, OTHER));
+        let nothing = frame(&[7; 90], (40_001, OTHER));
+        let own = layout.ports.first().map_or(OTHER, |range| range.0);
+        let shared: Vec<_> = layout.shared_ports.iter().map(|port| frame(&exact, (*port, own))).collect();
+        let foreign: Vec<_> = layout.shared_ports.iter().map(|port| frame(&[7; 90], (*port, OTHER))).collect();
         let frames = [vec![odd, nothing], shared.clone(), foreign].concat();
-        let Some(shown) = shown(*format, &frames, |_| usize::MAX) else { return };
+        let Some(shown) = shown_by(*format, &frames, |_| usize::MAX, Vec::new()) else { return };
         let found: Vec<_> = shown.iter().map(|packet| !packet.fields.is_empty()).collect();
         let wanted: Vec<_> =
             (0..frames.len()).map(|i| (i == 0 && layout.telling) || (2..2 + shared.len()).contains(&i)).collect();

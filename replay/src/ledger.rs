@@ -9,6 +9,7 @@ mod goal;
 mod pairs;
 mod result;
 mod table;
+mod unnamed;
 
 use pktgen_generator::record::{Action, Balance, Book, PacketId, Reason, SumOk};
 use pktgen_generator::wire::olaf;
@@ -72,6 +73,8 @@ pub struct Ledger {
     goal: Option<Goal>,
     /// What contributions to results are, in synchronous aggregation: nothing is kept of them then.
     content: Option<Box<dyn Content>>,
+    /// What left devices, by worker, where names do not reach the server.
+    departed: Option<unnamed::Departed>,
     /// Pairs that are summed by key, in sparse training.
     sparse: Option<pairs::Sparse>,
     /// Room for a sum of contributions, and for the members that it is of.
@@ -96,6 +99,7 @@ impl Ledger {
             fates: vec![Fates::default(); workers],
             goal,
             content: None,
+            departed: None,
             sparse: None,
             sums: Vec::new(),
             under_way: Vec::new(),
@@ -188,7 +192,8 @@ impl Ledger {
             return;
         }
         match row.action {
-            Action::Queued | Action::Departed | Action::Bypassed | Action::Arrived => {}
+            Action::Departed => self.leaves(row.packet_in),
+            Action::Queued | Action::Bypassed | Action::Arrived => {}
             Action::Merged => self.merge(row),
             Action::Subsumed => self.end(row.packet_in, Fate::Subsumed),
             Action::Outranked => self.end(row.packet_in, Fate::Outranked),
@@ -242,6 +247,9 @@ impl Ledger {
         }
         if self.content.is_some() {
             return self.received_result(packet, count, |sums| result::digest_of(sums) == digest);
+        }
+        if self.departed.is_some() {
+            return self.received_unnamed(packet.worker(), digest);
         }
         self.delivered(packet, count, |sum| {
             let bytes: Vec<u8> = sum.iter().flat_map(|value| value.to_le_bytes()).collect();

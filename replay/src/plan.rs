@@ -28,7 +28,7 @@ use crate::target::program::{PROGRAMS, Place, ProgramKind};
 use crate::target::queue::QUEUES;
 use crate::target::sparse::{Adder, SparsePlace};
 use crate::transport::TransportPlan;
-use crate::transport::middleware::Faults;
+use crate::transport::middleware::{Faults, ON_WIRE};
 
 /// What moves frames in a run, before a driver takes it.
 pub struct Parts {
@@ -178,7 +178,11 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
         remarks.extend(check_room(training, &devices)?);
     }
     let adder = devices.iter().flatten().find_map(|device| device.program.adder()).unwrap_or(Adder::Exact);
-    let ledger = open_ledger(senders.as_ref(), &workers, elements_in(frame_max), adder, capture.goal);
+    let mut ledger = open_ledger(senders.as_ref(), &workers, elements_in(frame_max), adder, capture.goal);
+    if is_headless(&transport, kind) {
+        ledger = ledger.without_names();
+        remarks.push(HEADLESS.to_owned());
+    }
     document.finish(SECTIONS)?;
     let nodes = topology.nodes.iter().map(|n| n.name.clone()).collect();
     Ok(Plan {
@@ -215,6 +219,16 @@ fn fit(transport: &mut TransportPlan, facts: &Facts, topology: &Topology) {
     transport.heads = facts.kind.heads(facts);
     transport.smaller = facts.kind.smaller();
     transport.has_server = topology.servers().next().is_some();
+}
+
+/// What a reader must know of a run whose updates reach the server without their names.
+const HEADLESS: &str = "note: strict layouts carry no ids: at the server an update's number counts its worker's packets, its \
+    generation is its arrival and its count is 1, so ages and aggregation counts of this run mean nothing; the balance goes by \
+    what each packet holds (docs/strict.md)";
+
+/// Do updates lose their names on the way to the server?
+fn is_headless(transport: &TransportPlan, kind: &dyn WorkerKind) -> bool {
+    kind.format() == "olaf" && transport.middleware.names().any(|name| name == ON_WIRE)
 }
 
 /// The account of a run: of results or pairs where workers know what contributions are, else of updates.

@@ -193,6 +193,7 @@ impl Input {
                     let Some(time) = packet.time else { continue };
                     let found = match look(packet.link_type, packet.bytes) {
                         Look::Udp(datagram) => self.decoder.sight(&datagram),
+                        Look::Layer(kind, datagram) => layer(kind, &datagram),
                         _ => None,
                     };
                     return Some((time, found));
@@ -270,6 +271,7 @@ impl Decoder {
                 // What was cut within its header may be ours.
                 if datagram.payload.len() < datagram.whole.min(CUT) { Odd::Unreadable } else { Odd::Foreign },
             ),
+            Look::Layer(kind, datagram) => layer(kind, &datagram).ok_or(Odd::Foreign),
             Look::Other => Err(Odd::Other),
             Look::Fragment => Err(Odd::Fragment),
             Look::Unreadable => Err(Odd::Unreadable),
@@ -309,6 +311,12 @@ enum Odd {
     Foreign,
     Unreadable,
     Fragment,
+}
+
+/// What lies behind IPv4 in an Ethernet type of its own.
+fn layer(kind: u16, datagram: &Datagram) -> Option<(u8, Sight)> {
+    let format = FORMATS.iter().position(|format| format.ether_type() == Some(kind))?;
+    FORMATS[format].sight(datagram).map(|sight| (format as u8, sight))
 }
 
 /// Shorter payloads than this may lack a part of a header.

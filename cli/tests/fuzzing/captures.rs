@@ -21,7 +21,8 @@ pub fn prepare(folder: &Path) -> Samples {
         for i in 0..30u8 {
             let layout = FORMATS[usize::from(i) % FORMATS.len()].layout();
             let mut frame = vec![i; HEAD + 60 + usize::from(i) * 7];
-            let ports = (layout.ports[0].1, layout.ports[0].0);
+            let (first, last) = layout.ports.first().copied().unwrap_or((4791, 4791));
+            let ports = (last, first);
             Template::new((worker_ip(i.into()), ports.0), (SERVER_IP, ports.1), frame.len()).emit(&mut frame);
             frame[HEAD] = [0x11, 0x12, 0x00, 0xa0][usize::from(i) % 4];
             writer.packet(0, i64::from(i) * 1_000_000, &frame, frame.len() as u32).expect("writable");

@@ -42,9 +42,13 @@ local function values(format, tvb, places, into)
   return into
 end
 
--- The message that a payload is, and the values of its fields; else only the values of the head.
-local function find(format, tvb)
+local measure
+
+-- The message that a payload of `total` bytes is, and the values of its fields; else only the values of the head. Of several
+-- that share what they are known by, the one whose length is right, or the first.
+local function find(format, tvb, total)
   local head = values(format, tvb, format.head, {})
+  local first, of_first
   for _, message in ipairs(format.messages) do
     local all = values(format, tvb, message.fields, setmetatable({}, { __index = head }))
     local same = true
@@ -52,10 +56,16 @@ local function find(format, tvb)
       same = same and all[condition[1]] == condition[2]
     end
     if same then
-      return message, all
+      local _, complaint = measure(message, all, total, false)
+      if not complaint then
+        return message, all
+      end
+      if not first then
+        first, of_first = message, all
+      end
     end
   end
-  return nil, head
+  return first, of_first or head
 end
 
 -- What is wrong with a message's fields; nil if nothing is.
@@ -80,10 +90,11 @@ end
 
 -- How many items a message should have, and what is wrong with the length of its payload, nil if nothing is. With
 -- `tight`, padding is less than an item.
-local function measure(message, all, total, tight)
-  local items, room = message.items, total - message.bytes
+function measure(message, all, total, tight)
+  local fixed = message.bytes + (message.tail_bytes or 0)
+  local items, room = message.items, total - fixed
   if room < 0 then
-    return 0, "it has " .. total .. " bytes; its fields alone take " .. message.bytes
+    return 0, "it has " .. total .. " bytes; its fields alone take " .. fixed
   end
   local count, used = 0, 0
   if items then
@@ -112,11 +123,11 @@ local function add(format, tvb, tree, name, at)
   return tree:add(field.proto, range)
 end
 
--- Fields as far as they were captured.
-local function add_fields(format, tvb, tree, places)
+-- Fields as far as they were captured, counted from byte `from` on.
+local function add_fields(format, tvb, tree, places, from)
   for _, place in ipairs(places) do
-    if place[2] + format.fields[place[1]].bytes <= tvb:len() then
-      add(format, tvb, tree, place[1], place[2])
+    if from + place[2] + format.fields[place[1]].bytes <= tvb:len() then
+      add(format, tvb, tree, place[1], from + place[2])
     end
   end
 end
@@ -166,19 +177,22 @@ local function summary(format, message, all, count)
   return table.concat(words, " ")
 end
 
-local function show(format, tvb, pinfo, root)
-  local have, total = tvb:len(), tvb:reported_len()
-  local message, all = find(format, tvb)
+local function show(format, tvb, pinfo, root, total)
+  local have = tvb:len()
+  local message, all = find(format, tvb, total)
   local complaint, count
-  add_fields(format, tvb, root, format.head)
+  add_fields(format, tvb, root, format.head, 0)
   if message then
-    add_fields(format, tvb, root, message.fields)
+    add_fields(format, tvb, root, message.fields, 0)
     count, complaint = measure(message, all, total, false)
     complaint = broken(message, all) or complaint
     if message.items then
       add_items(format, tvb, root, message, count)
     elseif message.state and have > message.bytes then
       root:add(format.rest, tvb(message.bytes, math.min(have - message.bytes, message.state.most)))
+    end
+    if message.tail then
+      add_fields(format, tvb, root, message.tail, message.bytes + (message.items and count * message.items.bytes or 0))
     end
     local text = summary(format, message, all, count)
     pinfo.cols.info:set(text)
@@ -209,7 +223,7 @@ end
 
 -- Surely a packet of this format, whatever its port?
 local function is_surely(format, tvb)
-  local message, all = find(format, tvb)
+  local message, all = find(format, tvb, tvb:reported_len())
   if not format.telling or not message or tvb:len() < message.bytes or broken(message, all) then
     return false
   end
@@ -241,8 +255,23 @@ local function register(format)
 
   function proto.dissector(tvb, pinfo, tree)
     pinfo.cols.protocol:set(name)
-    show(format, tvb, pinfo, tree:add(proto, tvb(), "pktgen " .. name))
+    show(format, tvb, pinfo, tree:add(proto, tvb(), "pktgen " .. name), tvb:reported_len())
     return tvb:len()
+  end
+
+  if format.ether_type then
+    -- An IPv4 header stands before it, whose protocol and length say nothing.
+    local behind = Proto(name .. "_ethernet", "pktgen " .. name .. " behind IPv4")
+    function behind.dissector(tvb, pinfo, tree)
+      local head = tvb:len() > 0 and (tvb(0, 1):uint() % 16) * 4 or 0
+      if head >= 20 and head < tvb:len() then
+        pinfo.cols.protocol:set(name)
+        local inner = tvb(head):tvb()
+        show(format, inner, pinfo, tree:add(proto, inner(), "pktgen " .. name), tvb:reported_len() - head)
+      end
+      return tvb:len()
+    end
+    DissectorTable.get("ethertype"):add(format.ether_type, behind)
   end
 
   local udp = DissectorTable.get("udp.port")
@@ -250,6 +279,9 @@ local function register(format)
     for port = range[1], range[2] do
       udp:add(port, proto)
     end
+  end
+  if #format.ports == 0 then
+    udp:add_for_decode_as(proto)
   end
   if format.telling then
     proto:register_heuristic("udp", function(tvb, pinfo, tree)

@@ -34,6 +34,9 @@ macro_rules! put {
 fn lua_format(out: &mut String, format: &dyn Format) {
     let layout = format.layout();
     put!(out, "  {{\n    name = {:?},\n    about = {:?},\n", format.name(), format.about());
+    if let Some(kind) = format.ether_type() {
+        put!(out, "    ether_type = {kind:#06x},\n");
+    }
     let ports: String = layout.ports.iter().map(|(from, to)| format!(" {{ {from}, {to} }},")).collect();
     let shared: String = layout.shared_ports.iter().map(|port| format!(" {port},")).collect();
     put!(out, "    ports = {{{ports} }},\n    shared_ports = {{{shared} }},\n    telling = {},\n", layout.telling);
@@ -63,9 +66,10 @@ fn unique(layout: &Layout) -> Vec<Placed> {
     all
 }
 
-/// All fields of a message, those of its items included.
+/// All fields of a message, those of its items and of its end included.
 fn every(layout: &Layout, message: &Message) -> Vec<Placed> {
     let mut all = message.fields(layout);
+    all.extend(place(message.tail.iter(), 0));
     if let Rest::Items { fields, .. } = message.rest {
         all.extend(place(fields.iter(), 0));
     }
@@ -128,6 +132,11 @@ fn lua_message(out: &mut String, layout: &Layout, message: &Message) {
             out.push_str(" } },\n");
         }
     }
+    if !message.tail.is_empty() {
+        out.push_str("        tail = {");
+        lua_places(out, &place(message.tail.iter(), 0));
+        put!(out, " }},\n        tail_bytes = {},\n", message.tail_bytes());
+    }
     match message.after {
         After::Nothing => {}
         After::PaddingTo(length) => put!(out, "        padded_to = {length},\n"),
@@ -154,7 +163,11 @@ pub fn tables() -> String {
             layout.ports.iter().map(|(from, to)| if from == to { format!("{from}") } else { format!("{from}-{to}") });
         let shared = layout.shared_ports.iter().map(u16::to_string);
         let ports: Vec<_> = ports.chain(shared).collect();
-        put!(out, "{}: {}\nUDP ports {}\n", format.name(), format.about(), ports.join(", "));
+        let under = match format.ether_type() {
+            Some(kind) => format!("behind IPv4 in Ethernet type {kind:#06x}"),
+            None => format!("UDP ports {}", ports.join(", ")),
+        };
+        put!(out, "{}: {}\n{under}\n", format.name(), format.about());
         table(&mut out, "every packet", &place(layout.head.iter(), 0));
         let mut shown: Vec<&[Field]> = Vec::new();
         for message in layout.messages {
@@ -171,6 +184,9 @@ pub fn tables() -> String {
             shown.extend(message.groups);
             table(&mut out, &title, &news);
             rest(&mut out, message, &mut shown);
+            for field in message.tail {
+                put!(out, "    then {} {}: {}\n", field.name, kind(field), field.about);
+            }
         }
         out.push('\n');
     }
@@ -232,6 +248,8 @@ mod tests {
             for message in layout.messages {
                 let what = format!("{} {}", format.name(), message.name);
                 assert_eq!(bits(message.groups.iter().copied().flatten()) % 8, 0, "{what}");
+                assert_eq!(bits(message.tail.iter()) % 8, 0, "{what}");
+                assert!(message.tail.is_empty() || message.after == After::Nothing, "{what}: where would the end be?");
                 if let Rest::Items { fields, .. } = message.rest {
                     assert!(bits(fields.iter()) > 0 && bits(fields.iter()) % 8 == 0, "{what}");
                 }

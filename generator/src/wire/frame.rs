@@ -132,7 +132,8 @@ impl Template {
     }
 }
 
-fn set_ip_checksum(frame: &mut [u8]) {
+/// Fills in the IPv4 checksum of a frame with our headers.
+pub fn set_ip_checksum(frame: &mut [u8]) {
     frame[field::IP_CHECKSUM].copy_from_slice(&[0, 0]);
     let sum = checksum(0, &frame[field::IP]);
     frame[field::IP_CHECKSUM].copy_from_slice(&sum.to_be_bytes());
@@ -175,6 +176,43 @@ pub fn readdress(frame: &mut [u8], ip: Ip) {
     set_ip_checksum(frame);
     if has_udp_checksum(frame) {
         set_udp_checksum(frame);
+    }
+}
+
+/// Comes from `ip` instead, Ethernet address included; checksums are left to [`refit`].
+pub fn set_source(frame: &mut [u8], ip: Ip) {
+    frame[field::ETH_SRC].copy_from_slice(&mac_of(ip));
+    frame[field::IP_SRC].copy_from_slice(&ip.to_be_bytes());
+}
+
+/// Makes lengths and checksums right in a frame whose head was that of another one, and sets its ports, source first. A frame
+/// that had no UDP checksum has none.
+pub fn refit(frame: &mut [u8], ports: (u16, u16)) {
+    let ip = (frame.len() - 14) as u16;
+    frame[field::IP_LENGTH].copy_from_slice(&ip.to_be_bytes());
+    frame[field::UDP_LENGTH].copy_from_slice(&(ip - 20).to_be_bytes());
+    frame[field::UDP_SRC].copy_from_slice(&ports.0.to_be_bytes());
+    frame[field::UDP_DST].copy_from_slice(&ports.1.to_be_bytes());
+    set_ip_checksum(frame);
+    if has_udp_checksum(frame) {
+        set_udp_checksum(frame);
+    }
+}
+
+/// The payload of a frame with our fixed headers, as long as UDP says; none if it is not one, or cut.
+#[inline]
+pub fn payload(frame: &[u8]) -> Option<&[u8]> {
+    let [high, low] = *frame.get(field::UDP_LENGTH)?.first_chunk()?;
+    let len = usize::from(u16::from_be_bytes([high, low])).checked_sub(8)?;
+    if source_ip(frame) == 0 { None } else { frame.get(HEAD..HEAD + len) }
+}
+
+/// Destination port of a frame with our fixed headers; 0 for anything shorter.
+#[inline]
+pub fn target_port(frame: &[u8]) -> u16 {
+    match frame.get(field::UDP_DST) {
+        Some(&[high, low]) => u16::from_be_bytes([high, low]),
+        _ => 0,
     }
 }
 
@@ -274,6 +312,24 @@ mod tests {
         assert_eq!((datagram.src_port, datagram.dst_port, datagram.payload.len()), (1000, 2000, 18));
         assert_eq!(source_ip(&frame), worker_ip(5));
         assert_eq!(&frame[..6], &[0x01, 0x00, 0x5e, 0x40, 0, 3]);
+    }
+
+    #[test]
+    fn a_head_is_refitted() {
+        let mut frame = example();
+        set_udp_checksum(&mut frame);
+        assert_eq!((payload(&frame).map(<[u8]>::len), target_port(&frame)), (Some(18), 2000));
+        frame.truncate(50);
+        assert_eq!(payload(&frame), None, "cut");
+        set_source(&mut frame, worker_ip(9));
+        refit(&mut frame, (7, 8));
+        let mut expected = vec![0xa5; 50];
+        Template::new((worker_ip(9), 7), (SERVER_IP, 8), 50).emit(&mut expected);
+        set_udp_checksum(&mut expected);
+        assert_eq!(frame, expected);
+        frame[40..42].fill(0);
+        refit(&mut frame, (7, 9));
+        assert_eq!((has_udp_checksum(&frame), payload(&frame), payload(&[0; 60])), (false, Some(&[0xa5; 8][..]), None));
     }
 
     #[test]

@@ -188,7 +188,7 @@ pub enum After {
 pub struct Message {
     /// Name, in one word or two.
     pub name: &'static str,
-    /// Values of fields by which it is known.
+    /// Values of fields by which it is known; among messages that share them, the length decides.
     pub when: &'static [(&'static str, u64)],
     /// Fields after the head of the format, in groups so that messages can share some.
     pub groups: &'static [&'static [Field]],
@@ -196,13 +196,15 @@ pub struct Message {
     pub rules: &'static [Rule],
     /// What comes after the fields.
     pub rest: Rest,
+    /// Fields behind that, at the end of the message; none where anything may follow.
+    pub tail: &'static [Field],
     /// What may follow.
     pub after: After,
 }
 
 /// A message's own fields: nothing but a head.
 pub const PLAIN: Message =
-    Message { name: "", when: &[], groups: &[], rules: &[], rest: Rest::Nothing, after: After::Nothing };
+    Message { name: "", when: &[], groups: &[], rules: &[], rest: Rest::Nothing, tail: &[], after: After::Nothing };
 
 /// All packets of a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -304,15 +306,20 @@ impl Message {
         bits(layout.head.iter().chain(self.groups.iter().copied().flatten())) / 8
     }
 
+    /// Bytes of the fields at its end.
+    pub fn tail_bytes(&self) -> usize {
+        bits(self.tail.iter()) / 8
+    }
+
     fn decode<'a>(&'static self, layout: &Layout, payload: &'a [u8]) -> Option<Decoded<'a>> {
-        let fields = read(&self.fields(layout), payload)?;
+        let mut fields = read(&self.fields(layout), payload)?;
         let is = |(name, wanted): &(&str, u64)| number(&fields, name) == Some(i128::from(*wanted));
         let obeyed = layout.rules.iter().chain(self.rules).all(|rule| obeys(rule, &fields) == Some(true));
         if !self.when.iter().all(is) || !obeyed {
             return None;
         }
         let fixed = self.fixed_bytes(layout);
-        let room = payload.len() - fixed;
+        let room = (payload.len() - fixed).checked_sub(self.tail_bytes())?;
         let (items, bytes, used) = match self.rest {
             Rest::Nothing => (Vec::new(), &[][..], 0),
             Rest::Bytes { most, .. } => (Vec::new(), payload[fixed..].get(..room.min(most))?, room.min(most)),
@@ -332,6 +339,7 @@ impl Message {
             After::PaddingTo(length) => used == room || (used < room && payload.len() <= length),
             After::Anything => used <= room,
         };
+        fields.extend(read(&place(self.tail.iter(), (fixed + used) * 8), payload)?);
         ends.then_some(Decoded { message: self, fields, items, bytes })
     }
 }

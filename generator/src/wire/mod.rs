@@ -8,14 +8,17 @@
 //! [`frame`] has what all formats share: Ethernet, IPv4, UDP and our addresses; [`layout`] says the same as data, from
 //! which [`dissector`] makes the one for Wireshark.
 
+pub mod atp_ml;
 pub mod build;
 pub mod dissector;
 pub mod frame;
 pub mod layout;
 pub mod libra;
 pub mod olaf;
+pub mod olaf_strict;
 pub mod sight;
 pub mod switchml;
+pub mod switchml_roce;
 pub mod trio_ml;
 
 use crate::registry::Named;
@@ -24,6 +27,12 @@ use crate::registry::Named;
 pub trait Format: Named + Sync {
     /// Is this one of its UDP ports?
     fn has_port(&self, port: u16) -> bool;
+
+    /// The Ethernet type of its frames, where they have IPv4 but no UDP; what the methods below call a payload then begins
+    /// behind IPv4.
+    fn ether_type(&self) -> Option<u16> {
+        None
+    }
 
     /// What a captured datagram is to somebody who counts; none where it is not of this format. The payload may have been
     /// cut behind its header.
@@ -46,7 +55,15 @@ pub trait Format: Named + Sync {
 }
 
 /// Every wire format, by name.
-pub static FORMATS: &[&dyn Format] = &[&olaf::Olaf, &trio_ml::TrioMl, &switchml::SwitchMl, &libra::Libra];
+pub static FORMATS: &[&dyn Format] = &[
+    &olaf::Olaf,
+    &trio_ml::TrioMl,
+    &switchml::SwitchMl,
+    &libra::Libra,
+    &olaf_strict::OlafStrict,
+    &switchml_roce::SwitchMlRoce,
+    &atp_ml::AtpMl,
+];
 
 #[cfg(test)]
 mod tests {

@@ -71,6 +71,9 @@ pub const FLAG_STAMPED: u8 = 1 << 2;
 
 /// Flag: some members are missing: a device waited for them no longer.
 pub const FLAG_PARTIAL: u8 = 1 << 3;
+/// Flag: the packet came without a header of ours, and who sent it is all that is known: its number counts the worker's
+/// packets where it was read, its generation is when it arrived there, its count is 1 (docs/strict.md).
+pub const FLAG_HEADLESS: u8 = 1 << 5;
 /// Flag: the whole sum on its way back to the workers, as an update of the server.
 pub const FLAG_RESULT: u8 = 1 << 4;
 

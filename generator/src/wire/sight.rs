@@ -6,6 +6,7 @@
 
 use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
 
+use super::FORMATS;
 use super::frame::{HEAD, Ip};
 use crate::time::Time;
 
@@ -19,6 +20,8 @@ const COOKED: u16 = 113;
 const COOKED2: u16 = 276;
 const UDP: u8 = 17;
 const UDP_HEAD: usize = 8;
+/// An IPv4 header without options.
+const IP_HEAD: usize = 20;
 
 /// What a packet is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +94,9 @@ pub struct Datagram<'a> {
 pub enum Look<'a> {
     /// A datagram.
     Udp(Datagram<'a>),
+    /// What lies behind an IPv4 header in frames of an Ethernet type of its own (ATP): without ports, and as long as what was
+    /// kept, since nothing in it says its length.
+    Layer(u16, Datagram<'a>),
     /// A part of a datagram: what it says is not known.
     Fragment,
     /// So little was kept, or it is so damaged, that nothing is known of it.
@@ -153,7 +159,7 @@ fn look_closely(link_type: u16, bytes: &[u8]) -> Look<'_> {
         Some(LaxNetSlice::Ipv6(_)) => (0, 0),
         Some(_) => return Look::Other,
         None if sliced.stop_err.is_some() => return Look::Unreadable,
-        None => return Look::Other,
+        None => return layer(&sliced),
     };
     match &sliced.transport {
         Some(TransportSlice::Udp(udp)) => {
@@ -175,11 +181,25 @@ fn look_closely(link_type: u16, bytes: &[u8]) -> Look<'_> {
     }
 }
 
+/// A format that has an Ethernet type of its own, and IPv4 there.
+fn layer<'a>(sliced: &LaxSlicedPacket<'a>) -> Look<'a> {
+    let Some(payload) = sliced.ether_payload() else { return Look::Other };
+    let (kind, bytes) = (payload.ether_type.0, payload.payload);
+    let known = FORMATS.iter().any(|format| format.ether_type() == Some(kind));
+    let head = bytes.first().map_or(0, |first| usize::from(first & 15) * 4);
+    if !known || head < IP_HEAD || bytes.len() < head || bytes[0] >> 4 != 4 {
+        return Look::Other;
+    }
+    let ip = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let payload = &bytes[head..];
+    Look::Layer(kind, Datagram { src: ip(12), dst: ip(16), src_port: 0, dst_port: 0, payload, whole: payload.len() })
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::Format;
     use super::super::frame::{SERVER_IP, Template, worker_ip};
     use super::super::olaf::{Header, PORT, UPDATE_HEAD, WORKER_PORT, elements_in};
-    use super::super::{FORMATS, Format};
     use super::*;
     use proptest::prelude::*;
 
@@ -306,7 +326,7 @@ mod tests {
                 prop_assert_eq!(short, long);
             }
             for format in FORMATS {
-                if let Look::Udp(datagram) = short {
+                if let Look::Udp(datagram) | Look::Layer(_, datagram) = short {
                     let _ = format.sight(&datagram);
                 }
             }

@@ -7,9 +7,11 @@
 //! The packet number is in the byte order of the client's host, little-endian: the switch only echoes it. Everything
 //! else is in network order. A packet has 64 or 256 values; the codes for 32 and 128 exist and the public program
 //! drops them. The client never writes the second exponent, and the switch takes the maximum of all: here it says
-//! which attempt a transmission is (our use), so that books can name it.
+//! which attempt a transmission is (our use), so that books can name it; and packets are numbered over a whole run, where
+//! the client begins anew with every job. [`Header::strict`] and [`Header::from_strict`] are between the two.
 
 mod layout;
+pub mod tensor;
 
 use super::Format;
 use super::frame::{HEAD, worker_of};
@@ -84,6 +86,21 @@ impl Header {
         head[field::POOL].copy_from_slice(&pool.to_be_bytes());
         head[field::E0] = self.exponent as u8;
         head[field::E1] = self.attempt as u8;
+    }
+
+    /// As the public client writes it, whose jobs have so many packets: numbered within the job, the second exponent 0.
+    #[inline]
+    pub fn strict(self, packets: u32) -> Self {
+        Header { packet: self.packet % packets.max(1), attempt: 0, ..self }
+    }
+
+    /// The other way: a packet of the job whose number ends in these bits and is nearest to `latest`. Which transmission it
+    /// is, it does not say. Returns the job's number beside it; none if it cannot be one.
+    #[inline]
+    pub fn from_strict(self, packets: u32, latest: u32) -> Option<(Self, u32)> {
+        let job = latest.checked_add_signed(i32::from(self.job.wrapping_sub(latest as u8) as i8))?;
+        let packet = job.checked_mul(packets)?.checked_add(self.packet).filter(|_| self.packet < packets)?;
+        Some((Header { packet, attempt: 0, ..self }, job))
     }
 
     /// Reads a header; none if it is of another type or size, or the payload is not as long as that says.
@@ -228,6 +245,24 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn strict_numbers_are_found_again(iteration in 0u32..100_000, packets in 1u32..2000, at: u32, ahead in -128i64..128, attempt: i8) {
+            let h = Header {
+                job: iteration as u8,
+                packet: iteration * packets + at % packets,
+                attempt,
+                elements: 64,
+                ..Header::default()
+            };
+            let strict = h.strict(packets);
+            prop_assert_eq!((strict.packet, strict.attempt, strict.job), (at % packets, 0, h.job));
+            // Known is a job that is less than 128 away, as workers within a window of each other are.
+            let latest = (i64::from(iteration) - ahead).max(0) as u32;
+            prop_assert_eq!(strict.from_strict(packets, latest), Some((Header { attempt: 0, ..h }, iteration)));
+            let beyond = Header { packet: packets, ..strict };
+            prop_assert_eq!(beyond.from_strict(packets, latest), None);
+        }
+
         #[test]
         fn headers_round_trip(job: u8, packet: u32, set: bool, slot in 0..SLOTS_MAX, exponent: i8, attempt: i8, large: bool) {
             let h = Header { job, packet, set, slot, exponent, attempt, elements: ELEMENTS[usize::from(large)] };

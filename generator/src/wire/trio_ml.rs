@@ -13,8 +13,9 @@
 mod layout;
 
 use super::Format;
-use super::frame::{FRAME_MAX, HEAD};
+use super::frame::{FRAME_MAX, HEAD, group_of, worker_of};
 use super::sight::{Datagram, Sight, What};
+use crate::record::PacketId;
 use crate::registry::Named;
 
 /// UDP port of the router (§4, "e.g., 12000").
@@ -170,10 +171,12 @@ impl Format for TrioMl {
     fn sight(&self, datagram: &Datagram) -> Option<Sight> {
         let h = head_of(datagram.payload.first_chunk()?);
         let need = HEADER + usize::from(h.elements) * 4;
-        // Contributions go to the router, Results come from it.
+        // Contributions go to the router, Results to a group or a worker.
+        let to_workers =
+            group_of(datagram.dst).is_some() || worker_of(datagram.dst, PacketId::WORKERS_MAX as usize).is_some();
         let what = match (h.age_op, datagram.dst_port) {
             (STRAGGLER, _) => What::Control,
-            (_, PORT) => What::Update,
+            (_, PORT) if !to_workers => What::Update,
             _ => What::Result,
         };
         let fits = datagram.whole >= need && datagram.whole <= need.max(PADDED);

@@ -58,7 +58,7 @@ pub fn payload(layout: &Layout, message: &Message, most: usize, random: &mut Ran
             }
         }
     };
-    let least = fixed + rest;
+    let least = fixed + rest + message.tail_bytes();
     let length = match message.after {
         After::Nothing => least,
         After::PaddingTo(length) => least + random.below(length.saturating_sub(least) + 1),

@@ -14,6 +14,8 @@ use pktgen_generator::wire::layout::{Decoded, Read, Value};
 pub struct Said {
     pub fields: Vec<(&'static str, Value)>,
     pub items: Vec<Vec<Value>>,
+    /// Fields behind the items.
+    pub tail: Vec<(&'static str, Value)>,
     pub bytes: Vec<u8>,
 }
 
@@ -25,9 +27,8 @@ pub fn by_layout(decoded: &Decoded, like: &Said) -> Said {
         !known(name) || like.fields.iter().any(|(given, _)| *given == name)
     };
     let values = |item: &Vec<Read>| item.iter().map(|read| read.value).collect();
-    Said {
-        fields: decoded.fields.iter().filter(wanted).map(|read| (read.placed.field.name, read.value)).collect(),
-        items: decoded.items.iter().map(values).collect(),
-        bytes: decoded.bytes.to_vec(),
-    }
+    let mut fields: Vec<_> =
+        decoded.fields.iter().filter(wanted).map(|read| (read.placed.field.name, read.value)).collect();
+    let tail = fields.split_off(fields.len() - decoded.message.tail.len());
+    Said { fields, tail, items: decoded.items.iter().map(values).collect(), bytes: decoded.bytes.to_vec() }
 }

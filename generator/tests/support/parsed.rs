@@ -2,7 +2,7 @@
 
 use pktgen_generator::wire::layout::Value;
 use pktgen_generator::wire::libra::control::{Control, What};
-use pktgen_generator::wire::{libra, olaf, switchml, trio_ml};
+use pktgen_generator::wire::{atp_ml, libra, olaf, olaf_strict, switchml, switchml_roce, trio_ml};
 
 use super::Said;
 
@@ -17,6 +17,9 @@ pub fn parsed(format: &str, payload: &[u8]) -> Option<Said> {
         "trio_ml" => of_trio_ml(payload),
         "switchml" => of_switchml(payload),
         "libra" => of_libra(payload),
+        "olaf_strict" => of_olaf_strict(payload),
+        "switchml_roce" => of_switchml_roce(payload),
+        "atp_ml" => of_atp_ml(payload),
         other => panic!("say here what the reader of {other} says"),
     }
 }
@@ -32,6 +35,7 @@ fn ints(bytes: &[u8]) -> Vec<Vec<Value>> {
 fn common(h: &olaf::Header) -> Vec<(&'static str, Value)> {
     let flag = |flag: u8| int(u8::from(h.flags & flag != 0));
     vec![
+        ("headless", flag(olaf::FLAG_HEADLESS)),
         ("result", flag(olaf::FLAG_RESULT)),
         ("partial", flag(olaf::FLAG_PARTIAL)),
         ("stamped", flag(olaf::FLAG_STAMPED)),
@@ -51,7 +55,7 @@ fn of_olaf(payload: &[u8]) -> Option<Said> {
     let reward = |h: &olaf::Header| ("reward", Value::Float(h.reward.to_bits()));
     if let Some(h) = olaf::Header::parse_update(payload) {
         let fields = [common(&h), vec![reward(&h)]].concat();
-        return Some(Said { fields, items: floats_little(olaf::values(payload, &h)), bytes: Vec::new() });
+        return Some(Said { fields, items: floats_little(olaf::values(payload, &h)), ..Said::default() });
     }
     let olaf::Ack { header: h, status } = olaf::Ack::parse(payload)?;
     let own = vec![
@@ -61,7 +65,7 @@ fn of_olaf(payload: &[u8]) -> Option<Said> {
         reward(&h),
     ];
     let model = &payload[olaf::ACK_HEAD..olaf::ACK_HEAD + usize::from(h.elements) * 4];
-    Some(Said { fields: [common(&h), own].concat(), items: floats_little(model), bytes: Vec::new() })
+    Some(Said { fields: [common(&h), own].concat(), items: floats_little(model), ..Said::default() })
 }
 
 fn of_trio_ml(payload: &[u8]) -> Option<Said> {
@@ -77,7 +81,7 @@ fn of_trio_ml(payload: &[u8]) -> Option<Said> {
         ("generation", int(h.generation)),
         ("elements", int(h.elements)),
     ];
-    Some(Said { fields, items: ints(trio_ml::values(payload, &h)), bytes: Vec::new() })
+    Some(Said { fields, items: ints(trio_ml::values(payload, &h)), ..Said::default() })
 }
 
 fn of_switchml(payload: &[u8]) -> Option<Said> {
@@ -91,7 +95,69 @@ fn of_switchml(payload: &[u8]) -> Option<Said> {
         ("exponent", int(h.exponent)),
         ("attempt", int(h.attempt)),
     ];
-    Some(Said { fields, items: ints(switchml::values(payload, &h)), bytes: Vec::new() })
+    Some(Said { fields, items: ints(switchml::values(payload, &h)), ..Said::default() })
+}
+
+fn of_olaf_strict(payload: &[u8]) -> Option<Said> {
+    if let Some(h) = olaf_strict::Update::parse(payload) {
+        let fields = vec![("reward", Value::Float(h.reward.to_bits()))];
+        return Some(Said { fields, items: floats_little(&payload[olaf_strict::UPDATE_HEAD..]), ..Said::default() });
+    }
+    let h = olaf_strict::Ack::parse(payload)?;
+    let fields = vec![("occupancy", int(h.occupancy)), ("active", int(h.active))];
+    Some(Said { fields, items: floats_little(&payload[olaf_strict::ACK_HEAD..]), ..Said::default() })
+}
+
+fn of_switchml_roce(payload: &[u8]) -> Option<Said> {
+    use switchml_roce::Part;
+    let h = switchml_roce::Header::parse(payload)?;
+    let flag = |flag: bool| int(u8::from(flag));
+    let mut fields = vec![
+        ("solicited", flag(h.solicited)),
+        ("migration", flag(h.migration)),
+        ("fecn", flag(h.congestion[0])),
+        ("becn", flag(h.congestion[1])),
+        ("pair", int(h.pair)),
+        ("acknowledge", flag(h.acknowledge)),
+        ("psn", int(h.psn)),
+    ];
+    if h.part.is_first() {
+        fields.extend([
+            ("address", int(h.target.address)),
+            ("key", int(h.target.key)),
+            ("length", int(h.target.length)),
+        ]);
+    }
+    if matches!(h.part, Part::LastImmediate | Part::OnlyImmediate) {
+        let [e0, e1] = h.immediate.exponents;
+        fields.extend([("message", int(h.immediate.message)), ("e0", int(e0)), ("e1", int(e1))]);
+    }
+    let tail = vec![("icrc", int(u32::from_le_bytes(*payload.last_chunk()?)))];
+    Some(Said { fields, items: ints(switchml_roce::values(payload, &h)), tail, ..Said::default() })
+}
+
+fn of_atp_ml(payload: &[u8]) -> Option<Said> {
+    let h = atp_ml::Header::parse(payload)?;
+    let flag = |flag: bool| int(u8::from(flag));
+    let fields = vec![
+        ("bitmap", int(h.bitmap)),
+        ("workers", int(h.workers)),
+        ("overflow", flag(h.overflow)),
+        ("server", int(h.server)),
+        ("second_half", flag(h.second_half)),
+        ("ecn", flag(h.congested)),
+        ("resent", flag(h.resent)),
+        ("collision", flag(h.collision)),
+        ("ack", flag(h.ack)),
+        ("app", int(h.app)),
+        ("seq", int(h.seq)),
+        ("aggregator", int(h.aggregator)),
+        ("second", int(h.second)),
+    ];
+    let tail = vec![("key_low", int(h.key as u32)), ("key_high", int((h.key >> 32) as u32)), ("tensor", int(h.tensor))];
+    let values = atp_ml::values(payload)?;
+    let items = if h.overflow { floats_little(values) } else { ints(values) };
+    Some(Said { fields, items, tail, ..Said::default() })
 }
 
 fn of_libra(payload: &[u8]) -> Option<Said> {
@@ -132,7 +198,7 @@ fn of_libra(payload: &[u8]) -> Option<Said> {
         (Kind::Ack, _) => {}
         (Kind::Control, _) => bytes = control(payload, &mut fields)?,
     }
-    Some(Said { fields, items, bytes })
+    Some(Said { fields, items, bytes, ..Said::default() })
 }
 
 fn control(payload: &[u8], fields: &mut Vec<(&'static str, Value)>) -> Option<Vec<u8>> {

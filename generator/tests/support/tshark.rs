@@ -85,7 +85,7 @@ pub fn packets(pdml: &str, format: &str) -> Vec<Packet> {
 pub fn compare(shown: &Packet, said: &Said, items: &[&str], what: &str) {
     let mut shown = shown.fields.iter();
     let flat = said.items.iter().flat_map(|item| items.iter().copied().zip(item.iter().copied()));
-    for (name, value) in said.fields.iter().copied().chain(flat) {
+    for (name, value) in said.fields.iter().copied().chain(flat).chain(said.tail.iter().copied()) {
         let found = shown.next().unwrap_or_else(|| panic!("{what}: {name} is not shown"));
         // Fields by which a message is known, which the reader does not give.
         let found = if found.name == name { found } else { shown.find(|other| other.name == name).unwrap_or(found) };

@@ -144,6 +144,11 @@ pub trait Endpoint: Send {
         None
     }
 
+    /// Packets per worker and iteration, where it trains in iterations; else 0.
+    fn packets(&self) -> u32 {
+        0
+    }
+
     /// Bytes of its largest frame, where those of the workload's updates are not what it sends.
     fn frame_bytes(&self) -> Option<usize> {
         None

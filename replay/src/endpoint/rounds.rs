@@ -287,6 +287,10 @@ impl<P: Protocol> Endpoint for Rounds<P> {
         !self.workers.iter().all(Worker::is_done)
     }
 
+    fn packets(&self) -> u32 {
+        self.layout.packets()
+    }
+
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
         while let Some((t, worker)) = self.roster.due(until, host) {
             self.send(worker, t, pool, host);

@@ -20,6 +20,7 @@ use crate::ledger::Ledger;
 use crate::live::Ends;
 use crate::plan::{Parts, Plan};
 use crate::settle::settle;
+use crate::transport::middleware::ON_WIRE;
 use crate::transport::{Late, Pacing, TransportPlan};
 
 /// Refuses what real time cannot do, before anything is sent.
@@ -45,7 +46,8 @@ pub(super) fn check(plan: &Plan<Parts>) -> Result<()> {
             "transport.pacing = \"top\": these workers (endpoint.workers) send when they learn something; use \"open_loop\"",
         ));
     }
-    let unfit = plan.transport.middleware.names().find(|name| kind.capabilities().own_time && *name != "tap");
+    let timeless = ["tap", ON_WIRE];
+    let unfit = plan.transport.middleware.names().find(|name| kind.capabilities().own_time && !timeless.contains(name));
     if let Some(name) = unfit {
         return Err(Error::config(format!(
             "transport.{name}: what it does depends on time that passes, and that of files stands still while a role works; use \

@@ -120,6 +120,11 @@ pub trait Wire: Send {
         0
     }
 
+    /// A frame as it lies on the cable, where whoever wraps the wire says it in other bytes: for captures of a role.
+    fn on_cable<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
+        frame
+    }
+
     /// Totals since it was opened.
     fn counters(&mut self) -> WireCounters;
 

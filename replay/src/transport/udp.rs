@@ -8,6 +8,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
+use super::middleware::ON_WIRE;
 use super::receive_batch::ReceiveBatch;
 use super::socket::{self, BATCH, Buffer, SendBatch};
 use super::{Arrival, Capabilities, End, Heads, Transport, TransportPlan, Wire, WireCounters};
@@ -95,6 +96,12 @@ fn written(plan: &TransportPlan) -> Result<[SocketAddr; 4]> {
 fn open_end(plan: &TransportPlan, four: [SocketAddr; 4], end: End, frame_max: usize) -> Result<Box<dyn Wire>> {
     let at = end as usize;
     let rebuild: Rebuild = match (plan.heads, end) {
+        (Heads::Olaf, _) if plan.middleware.names().any(|name| name == ON_WIRE) => {
+            return Err(Error::config(
+                "transport.on_wire = \"strict\": addresses say who sent an update, and of frames over kind = \"udp\" only the \
+                 payload travels; use ring, af_packet or af_xdp",
+            ));
+        }
         (Heads::Olaf, _) => Box::new(head_of),
         (Heads::TrioMl { .. }, End::Workers) => Box::new(head_of_result),
         (Heads::TrioMl { per_job }, _) => {

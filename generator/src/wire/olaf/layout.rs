@@ -6,7 +6,8 @@ use crate::wire::layout::{After, Count, Field, Layout, Message, PLAIN, Rest, Rul
 const HEAD: &[Field] = &[
     Field::uint("version", 4, "Version of the format: 1"),
     Field::uint("kind", 4, "What it is").named(&[(1, "update"), (2, "ack")]),
-    Field::unused(3),
+    Field::unused(2),
+    Field::flag("headless", "It came without this header: nothing but its sender is known"),
     Field::flag("result", "The whole sum on its way back to the workers"),
     Field::flag("partial", "Some members are missing: a device waited for them no longer"),
     Field::flag("stamped", "A device has stamped its queue status into this ACK"),
@@ -42,6 +43,7 @@ pub(super) static LAYOUT: Layout = Layout {
             groups: &[&[REWARD]],
             rules: &[Rule::NotZero("count")],
             rest: floats("gradients", &[Field::float_little("gradient", "Gradient")]),
+            tail: &[],
             after: After::Anything,
         },
         Message {

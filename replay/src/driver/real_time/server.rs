@@ -118,7 +118,7 @@ impl<'a> ServerRole<'a> {
             if let Some(shown) = &mut self.shown {
                 shown.delivered(Delivered::of(&row));
             }
-            self.rows.received(&row, self.pool.frame(&frame))?;
+            self.rows.received(&row, self.wire.on_cable(self.pool.frame(&frame)))?;
             self.pool.release(frame.buffer);
         }
         Ok(())

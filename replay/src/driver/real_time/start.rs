@@ -19,7 +19,7 @@ use crate::capture::{RunDir, WorkerRows};
 use crate::clock::RunClock;
 use crate::live::Ends;
 use crate::plan::Parts;
-use crate::transport::middleware::{self, Site};
+use crate::transport::middleware::{self, Site, Traffic};
 use crate::transport::{End, Nowhere, Pacing, TransportPlan, Wire};
 
 /// How often progress is told.
@@ -116,6 +116,12 @@ impl<'a> RunRoles<'a> {
     /// Makes the roles, and starts the clock.
     fn new(parts: Parts, node: NodeId, wires: Vec<Box<dyn Wire>>, order: &Order, dir: &'a mut RunDir) -> Result<Self> {
         let ends = order.roles.ends(has_server(&parts));
+        let traffic = Traffic {
+            workers: parts.facts.workers.clone(),
+            format: parts.facts.kind.format(),
+            packets: parts.senders.packets(),
+            plain: !parts.senders.reacts() && parts.facts.flows.is_none(),
+        };
         let Parts { topology, mut devices, senders, receiver, frame_bytes, changes, facts, .. } = parts;
         // What needs no reaction is made before time begins, so that the first frames are not late.
         let paced = order.plan.pacing == Pacing::Deadlines;
@@ -133,7 +139,8 @@ impl<'a> RunRoles<'a> {
                 dir.use_clock(RunClock::of_file(file, anchor))
             }
         };
-        let site = Site { clock: clock.clone(), seed: facts.seed, frame_max: frame_bytes, folder: dir.path() };
+        let folder = dir.path();
+        let site = Site { clock: clock.clone(), seed: facts.seed, frame_max: frame_bytes, folder, traffic };
         let around = |(end, wire)| middleware::wrap(&order.plan.middleware, end, &site, wire);
         let wires: Vec<_> = ends.iter().copied().zip(wires).map(around).collect::<Result<_>>()?;
         let modes = ends.iter().zip(&wires).map(|(end, wire)| (format!("wire.{}", end.name()), wire.mode())).collect();

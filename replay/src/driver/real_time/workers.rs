@@ -192,7 +192,7 @@ impl<'a> Workers<'a> {
             if let Some((_, Some(shown))) = &mut self.shown {
                 shown.delivered(Delivered::of(&row));
             }
-            self.rows.received(&row, bytes)?;
+            self.rows.received(&row, self.wire.on_cable(bytes))?;
             self.pool.release(frame.buffer);
         }
         Ok(())

@@ -5,11 +5,13 @@
 //!
 //! [`wrap`] builds them around each other in the order of the list, the first next to the cable: a tap sees what its
 //! role sees. So a tap of the device has the frames that the device handed over and a fault then lost, and not those
-//! that a fault lost on their way in; beside a tap of the other end it shows what happened between them.
+//! that a fault lost on their way in; beside a tap of the other end it shows what happened between them. What translates
+//! frames into those of devices comes last: all others, as the cable, see what a device sees.
 
 mod fates;
 mod fault;
 mod lane;
+mod on_wire;
 mod plan;
 mod rate_limit;
 mod tap;
@@ -24,12 +26,27 @@ use pktgen_generator::config::Section;
 use pktgen_generator::registry::Named;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::time::Time;
+use pktgen_generator::topology::Population;
 
 use super::{End, Wire};
 use crate::clock::RunClock;
 
 pub use fates::{Fate, Fates, Faults};
+pub use on_wire::ON_WIRE;
 pub use plan::{MiddlewarePlan, wrap};
+
+/// Who sends, and what.
+#[derive(Debug, Clone)]
+pub struct Traffic {
+    /// Workers and clusters.
+    pub workers: Arc<Population>,
+    /// The wire format.
+    pub format: &'static str,
+    /// Packets per worker and iteration, in synchronous training; else 0.
+    pub packets: u32,
+    /// Does every worker send each of its updates once, in order, whatever comes back?
+    pub plain: bool,
+}
 
 /// A run, as far as a wrapper has to know it.
 #[derive(Debug, Clone)]
@@ -42,6 +59,8 @@ pub struct Site<'a> {
     pub frame_max: usize,
     /// Where files go whose name is relative: the run dir.
     pub folder: &'a Path,
+    /// What it carries.
+    pub traffic: Traffic,
 }
 
 /// A kind of middleware, as it is listed and configured.
@@ -60,4 +79,4 @@ pub trait Layer: Send + Sync {
 }
 
 /// Every kind, from the cable outwards.
-pub static MIDDLEWARE: &[&dyn Middleware] = &[&fault::Fault, &rate_limit::RateLimit, &tap::Tap];
+pub static MIDDLEWARE: &[&dyn Middleware] = &[&fault::Fault, &rate_limit::RateLimit, &tap::Tap, &on_wire::OnWire];

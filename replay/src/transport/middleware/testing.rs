@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use pktgen_generator::Result;
 use pktgen_generator::seed::Seed;
+use pktgen_generator::topology::Population;
 
-use super::Site;
+use super::{Site, Traffic};
 use crate::clock::RunClock;
 use crate::transport::{Arrival, Wire, WireCounters};
 
@@ -98,5 +99,7 @@ pub(super) fn site() -> Site<'static> {
 
 /// A run in `folder`.
 pub(super) fn within(folder: &Path) -> Site<'_> {
-    Site { clock: RunClock::start(), seed: Seed(1), frame_max: 128, folder }
+    let workers = Arc::new(Population::regular(2, 3));
+    let traffic = Traffic { workers, format: "olaf", packets: 0, plain: true };
+    Site { clock: RunClock::start(), seed: Seed(1), frame_max: 128, folder, traffic }
 }

@@ -1,0 +1,284 @@
+//! ATP's packets, as its public code has them (in-ATP/ATP): no UDP, but an Ethernet type of their own and IPv4.
+//!
+//! ```text
+//! | bitmap 32 | workers 8 | overflow 1, PS index 2, data index 1, ECN 1, resend 1, collision 1, ACK 1 | app 16 | seq 16 |
+//! | aggregator 16 | aggregator of the second half 16 | 62 values of 32 | key 64 LE | tensor length 32 |
+//! ```
+//!
+//! Values are integers in network order, floats in millionths; where one would not fit, the whole packet is sent again with
+//! the overflow flag and raw floats, in the byte order of the host (little-endian). The switch sums in two passes of 31
+//! values, so a packet names two aggregators, the second 20,000 further. An ACK with the overflow flag, not resent, asks for
+//! the raw floats and its values mean nothing. The key is never swapped by the client, hence
+//! little-endian. Wireshark calls AppleTalk's protocol ATP, so the format has another name.
+//!
+//! The IPv4 header is a template of the public code: it claims to be of 0x54 bytes of ICMP, with a checksum that fits other
+//! addresses, and nobody looks. [`emit_head`] writes the same.
+
+mod layout;
+
+use super::Format;
+use super::frame::{Ip, worker_of};
+use super::sight::{Datagram, Sight, What};
+use crate::record::PacketId;
+use crate::registry::Named;
+
+/// Ethernet type of packets that the switch sums.
+pub const ETHER_TYPE: u16 = 0x0700;
+/// Ethernet and IPv4.
+pub const HEAD: usize = 34;
+/// Values of a packet.
+pub const ELEMENTS: usize = 62;
+/// Bytes of a packet behind IPv4.
+pub const BYTES: usize = 274;
+/// Bytes of a frame.
+pub const FRAME_BYTES: usize = HEAD + BYTES;
+/// How much further the aggregators of second halves are.
+pub const SECOND: u16 = 20_000;
+/// Bytes before the values.
+const BEFORE: usize = 14;
+/// Where the values end.
+const BEHIND: usize = BEFORE + ELEMENTS * 4;
+/// What the template says of the IPv4 packet, up to its addresses.
+const IP: [u8; 12] = [0x45, 0, 0, 0x54, 0, 0, 0x40, 0, 0x40, 0x01, 0xaf, 0xb6];
+
+/// Where frames go: their destination's Ethernet address is made of it and of the sending thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Towards {
+    /// From a worker to the parameter server.
+    Server,
+    /// Back.
+    Workers,
+}
+
+/// What a packet says besides its values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Header {
+    /// One bit per host that has contributed; the switch ORs them.
+    pub bitmap: u32,
+    /// Contributions that complete an aggregate.
+    pub workers: u8,
+    /// Values are raw floats.
+    pub overflow: bool,
+    /// Which parameter server; 2 bits.
+    pub server: u8,
+    /// Which half of the values a pass is at.
+    pub second_half: bool,
+    /// Congestion was seen.
+    pub congested: bool,
+    /// Sent again.
+    pub resent: bool,
+    /// Another packet had its aggregator, so it was not summed.
+    pub collision: bool,
+    /// From the parameter server.
+    pub ack: bool,
+    /// Job.
+    pub app: u16,
+    /// Number at the job, from 1 on.
+    pub seq: u16,
+    /// Aggregator of the first half.
+    pub aggregator: u16,
+    /// Aggregator of the second half.
+    pub second: u16,
+    /// Key of the tensor.
+    pub key: u64,
+    /// Elements of the tensor.
+    pub tensor: u32,
+}
+
+impl Header {
+    /// Writes all but the values.
+    pub fn emit(&self, layer: &mut [u8]) {
+        layer[..4].copy_from_slice(&self.bitmap.to_be_bytes());
+        layer[4] = self.workers;
+        let flags = [self.second_half, self.congested, self.resent, self.collision, self.ack];
+        let flags = flags.iter().fold(0, |bits, flag| bits << 1 | u8::from(*flag));
+        layer[5] = u8::from(self.overflow) << 7 | (self.server & 3) << 5 | flags;
+        for (to, word) in layer[6..BEFORE].chunks_mut(2).zip([self.app, self.seq, self.aggregator, self.second]) {
+            to.copy_from_slice(&word.to_be_bytes());
+        }
+        layer[BEHIND..BEHIND + 8].copy_from_slice(&self.key.to_le_bytes());
+        layer[BEHIND + 8..BYTES].copy_from_slice(&self.tensor.to_be_bytes());
+    }
+
+    /// Reads a packet behind its IPv4 header; none if it is not as long as all are.
+    pub fn parse(layer: &[u8]) -> Option<Self> {
+        let end = layer.get(BEHIND..).filter(|_| layer.len() == BYTES)?;
+        let (key, tensor) = (end.first_chunk()?, end.last_chunk()?);
+        let head = Header::of_head(layer.first_chunk()?);
+        Some(Header { key: u64::from_le_bytes(*key), tensor: u32::from_be_bytes(*tensor), ..head })
+    }
+
+    /// What stands before the values.
+    fn of_head(head: &[u8; BEFORE]) -> Self {
+        let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+        let flag = |mask: u8| head[5] & mask != 0;
+        Header {
+            bitmap: u32::from_be_bytes([head[0], head[1], head[2], head[3]]),
+            workers: head[4],
+            overflow: flag(0x80),
+            server: head[5] >> 5 & 3,
+            second_half: flag(0x10),
+            congested: flag(0x08),
+            resent: flag(0x04),
+            collision: flag(0x02),
+            ack: flag(0x01),
+            app: word(6),
+            seq: word(8),
+            aggregator: word(10),
+            second: word(12),
+            ..Header::default()
+        }
+    }
+}
+
+/// The values of a packet, as they lie there.
+pub fn values(layer: &[u8]) -> Option<&[u8]> {
+    if layer.len() == BYTES { layer.get(BEFORE..BEHIND) } else { None }
+}
+
+/// The same, to be written: the values of a packet that is being made.
+pub fn values_mut(layer: &mut [u8]) -> &mut [u8] {
+    &mut layer[BEFORE..BEHIND]
+}
+
+/// Writes Ethernet and IPv4 of a frame, of which only addresses mean something.
+pub fn emit_head(frame: &mut [u8], source_mac: [u8; 6], towards: Towards, thread: u8, source: Ip, target: Ip) {
+    let target_mac = match towards {
+        Towards::Server => [0x77, 0x77, 0x77, 0x77, 0x77, thread],
+        Towards::Workers => [0x05, 0x04, 0x03, 0x02, 0x01, thread],
+    };
+    frame[..6].copy_from_slice(&target_mac);
+    frame[6..12].copy_from_slice(&source_mac);
+    frame[12..14].copy_from_slice(&ETHER_TYPE.to_be_bytes());
+    frame[14..26].copy_from_slice(&IP);
+    frame[26..30].copy_from_slice(&source.to_be_bytes());
+    frame[30..HEAD].copy_from_slice(&target.to_be_bytes());
+}
+
+/// The registered format.
+pub struct AtpMl;
+
+impl Named for AtpMl {
+    fn name(&self) -> &'static str {
+        "atp_ml"
+    }
+    fn about(&self) -> &'static str {
+        "ATP packets of 62 values behind IPv4, without UDP, as the public code has them"
+    }
+}
+
+impl Format for AtpMl {
+    fn ether_type(&self) -> Option<u16> {
+        Some(ETHER_TYPE)
+    }
+
+    fn has_port(&self, _port: u16) -> bool {
+        false
+    }
+
+    /// The bitmap says which host's a packet is, where it has one bit.
+    fn sight(&self, datagram: &Datagram) -> Option<Sight> {
+        let header = Header::of_head(datagram.payload.first_chunk()?);
+        let (bits, host) = (header.bitmap.count_ones(), header.bitmap.trailing_zeros());
+        let worker = worker_of(datagram.src, PacketId::WORKERS_MAX as usize).or((bits == 1).then_some(host));
+        Some(Sight {
+            what: if header.ack { What::Result } else { What::Update },
+            cluster: header.app,
+            worker,
+            seq: header.seq.into(),
+            attempt: header.resent.into(),
+            generation: None,
+            count: bits.max(1) as u16,
+            elements: ELEMENTS as u16,
+        })
+    }
+
+    fn recognises(&self, _port: u16, payload: &[u8]) -> bool {
+        Header::parse(payload).is_some()
+    }
+
+    fn print(&self, payload: &[u8]) -> String {
+        let Some(h) = Header::parse(payload) else { return format!("not atp_ml: {} bytes", payload.len()) };
+        let flags = [
+            (h.overflow, " overflow"),
+            (h.second_half, " second half"),
+            (h.congested, " ECN"),
+            (h.resent, " resent"),
+            (h.collision, " collision"),
+            (h.ack, " ack"),
+        ];
+        let flags: String = flags.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
+        format!(
+            "atp_ml app {} seq {} bitmap {:#x} of {} aggregators {} {} key {} tensor {}{flags}",
+            h.app, h.seq, h.bitmap, h.workers, h.aggregator, h.second, h.key, h.tensor
+        )
+    }
+
+    fn frame_bytes(&self) -> (usize, usize) {
+        (FRAME_BYTES, FRAME_BYTES)
+    }
+
+    fn round_trip(&self, payload: &[u8]) -> Option<Vec<u8>> {
+        let mut out = payload.to_vec();
+        Header::parse(payload)?.emit(&mut out);
+        Some(out)
+    }
+
+    fn layout(&self) -> &'static super::layout::Layout {
+        &layout::LAYOUT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sight::{Look, look};
+    use super::*;
+    use proptest::prelude::*;
+
+    fn header() -> Header {
+        Header { bitmap: 4, workers: 8, app: 3, seq: 7, aggregator: 11, second: 11 + SECOND, ..Header::default() }
+    }
+
+    #[test]
+    fn a_frame_is_found_by_its_ethernet_type() {
+        let mut frame = vec![0; FRAME_BYTES];
+        emit_head(&mut frame, [2; 6], Towards::Server, 1, 0x0102_0304, 0x0506_0708);
+        header().emit(&mut frame[HEAD..]);
+        let Look::Layer(ETHER_TYPE, datagram) = look(1, &frame) else { panic!("{:?}", look(1, &frame)) };
+        assert_eq!((datagram.src, datagram.dst, datagram.payload.len()), (0x0102_0304, 0x0506_0708, BYTES));
+        let sight = AtpMl.sight(&datagram).unwrap();
+        assert_eq!((sight.what, sight.cluster, sight.worker, sight.seq), (What::Update, 3, Some(2), 7));
+        // Behind a tag, too; cut within its head it says nothing.
+        let tagged = [&frame[..12], &[0x81, 0, 0, 5], &frame[12..]].concat();
+        assert!(matches!(look(1, &tagged), Look::Layer(ETHER_TYPE, found) if found == datagram));
+        for kept in 0..frame.len() {
+            let seen = match look(1, &frame[..kept]) {
+                Look::Layer(_, datagram) => AtpMl.sight(&datagram),
+                _ => None,
+            };
+            assert_eq!(seen, (kept >= HEAD + BEFORE).then_some(sight), "{kept}");
+        }
+        frame[13] = 1;
+        assert_eq!(look(1, &frame), Look::Other, "background traffic of another type");
+    }
+
+    #[test]
+    fn only_the_one_length_is_a_packet() {
+        let bytes = [0; BYTES + 1];
+        for len in 0..=bytes.len() {
+            assert_eq!(Header::parse(&bytes[..len]).is_some(), len == BYTES);
+            assert_eq!(values(&bytes[..len]).map(<[u8]>::len), (len == BYTES).then_some(ELEMENTS * 4));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn headers_round_trip(bytes in prop::collection::vec(any::<u8>(), BYTES)) {
+            let header = Header::parse(&bytes).unwrap();
+            let mut again = vec![0; BYTES];
+            header.emit(&mut again);
+            values_mut(&mut again).copy_from_slice(values(&bytes).unwrap());
+            prop_assert_eq!(again, bytes);
+        }
+    }
+}

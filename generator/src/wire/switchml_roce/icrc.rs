@@ -1,0 +1,87 @@
+//! The invariant CRC of RoCEv2: over what no router on the way may change.
+//!
+//! It is Ethernet's CRC-32 over 8 bytes of ones in the place of a header that RoCEv2 does not have, then from the IPv4 header to
+//! the last byte before the checksum, where what may change counts as ones: type of service, TTL and checksum of IPv4, UDP's
+//! checksum, and the byte of the BTH with the congestion bits. On the wire its lowest byte is first. The tests have packets
+//! whose checksum was made by others.
+
+use flate2::Crc;
+
+use super::{BTH, ICRC};
+use crate::wire::frame::HEAD;
+
+/// Bytes of ones before the IPv4 header.
+const ONES: usize = 8;
+/// Ethernet.
+const ETHERNET: usize = 14;
+/// What may change on the way, from the IPv4 header on.
+const CHANGING: [usize; 7] = [1, 8, 10, 11, 26, 27, 32];
+
+/// The checksum of a frame with an IPv4 header without options, as its last four bytes should have it; none if it is too short.
+pub fn icrc(frame: &[u8]) -> Option<[u8; ICRC]> {
+    let covered = frame.len().checked_sub(ICRC)?;
+    let mut head = [0xff; ONES + HEAD - ETHERNET + BTH];
+    let own = &mut head[ONES..];
+    own.copy_from_slice(frame.get(ETHERNET..HEAD + BTH)?);
+    CHANGING.iter().for_each(|at| own[*at] = 0xff);
+    let mut crc = Crc::new();
+    crc.update(&head);
+    crc.update(frame.get(HEAD + BTH..covered)?);
+    Some(crc.sum().to_le_bytes())
+}
+
+/// Fills in the checksum at the end of a frame.
+pub fn set_icrc(frame: &mut [u8]) {
+    if let (Some(icrc), Some(end)) = (icrc(frame), frame.last_chunk_mut::<ICRC>()) {
+        *end = icrc;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        let digits: Vec<_> = hex.chars().filter(char::is_ascii_hexdigit).collect();
+        digits.chunks(2).map(|two| u8::from_str_radix(&two.iter().collect::<String>(), 16).unwrap()).collect()
+    }
+
+    /// A congestion notification as a ConnectX-4 Lx sent it, and a packet of the unreliable connected service; both are
+    /// examples of scapy's tests (`test/contrib/roce.uts`).
+    fn of_others() -> [Vec<u8>; 2] {
+        [
+            bytes(
+                "e41d2dab2bc2 7cfe90643b32 0800 45c2003c718c4000401191610a0011010a001201 000012b700280000 \
+                 8100ffff4000011800000000 00000000000000000000000000000000 82fd002a",
+            ),
+            bytes(
+                "248a07a8fa22 248a07a8fa22 0800 4501004004784000 4011b4d5 c0a80007c0a80007 c00012b7002caca2 \
+                 2460ffff000000d300cf1710 4630818be28935d90e9a95505401be885e500000 78f353f3",
+            ),
+        ]
+    }
+
+    #[test]
+    fn packets_of_others_have_the_checksum_that_we_find() {
+        for frame in of_others() {
+            assert_eq!(icrc(&frame).unwrap(), *frame.last_chunk().unwrap());
+        }
+    }
+
+    #[test]
+    fn what_routers_change_does_not_count_and_everything_else_does() {
+        let [frame, _] = of_others();
+        let right = icrc(&frame).unwrap();
+        for at in 0..frame.len() - ICRC {
+            let mut other = frame.clone();
+            other[at] ^= 0x10;
+            let free = at < ETHERNET || CHANGING.contains(&(at - ETHERNET));
+            assert_eq!(icrc(&other).unwrap() == right, free, "byte {at}");
+        }
+        let mut made = frame.clone();
+        made[58..].fill(0);
+        set_icrc(&mut made);
+        assert_ne!(made[58..], frame[58..frame.len()]);
+        assert!((0..HEAD + BTH + ICRC).all(|len| icrc(&frame[..len]).is_none()));
+    }
+}

@@ -1,0 +1,167 @@
+//! Messages of several packets: what each of them says, and what the switch makes of them.
+
+use super::{Header, Immediate, Part, Target};
+
+/// The queue pair of the switch that messages of a worker go to: bits 20 to 16 are the worker, the lower 16 which of its pairs.
+pub const fn pair_of(worker: u8, index: u16) -> u32 {
+    (worker as u32 & 31) << 16 | index as u32
+}
+
+/// The key by which the switch knows where a message begins.
+pub const fn key_of(slot: u16, set: bool) -> u32 {
+    (slot as u32) << 1 | set as u32
+}
+
+/// The number of the next packet: 24 bits.
+pub const fn after(psn: u32) -> u32 {
+    psn.wrapping_add(1) & 0xff_ffff
+}
+
+/// A message: a write of as many packets, the last one with an immediate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Message {
+    /// Destination.
+    pub pair: u32,
+    /// Number of its first packet.
+    pub psn: u32,
+    /// The switch sets it in what it sends.
+    pub migration: bool,
+    /// Where replies land, or the reply itself.
+    pub address: u64,
+    /// Slot and set, or the worker's key.
+    pub key: u32,
+    /// What the last packet brings.
+    pub immediate: Immediate,
+    /// Packets; not 0.
+    pub packets: u32,
+}
+
+impl Default for Message {
+    fn default() -> Self {
+        let immediate = Immediate::default();
+        Message { pair: 0, psn: 0, migration: false, address: 0, key: 0, immediate, packets: 1 }
+    }
+}
+
+impl Message {
+    /// The header of packet `index`; every packet has as many values. What a part does not carry is 0 there.
+    pub fn header(&self, index: u32, elements: u16) -> Header {
+        let part = match (index, index + 1 >= self.packets) {
+            (0, true) => Part::OnlyImmediate,
+            (0, false) => Part::First,
+            (_, true) => Part::LastImmediate,
+            (_, false) => Part::Middle,
+        };
+        let length = self.packets * u32::from(elements) * 4;
+        let target = Target { address: self.address, key: self.key, length };
+        Header {
+            part,
+            solicited: false,
+            migration: self.migration,
+            congestion: [false; 2],
+            pair: self.pair,
+            acknowledge: false,
+            psn: self.psn.wrapping_add(index) & 0xff_ffff,
+            target: if part.is_first() { target } else { Target::default() },
+            immediate: if part.is_last() { self.immediate } else { Immediate::default() },
+            elements,
+        }
+    }
+}
+
+/// Where a packet belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Slot.
+    pub slot: u16,
+    /// Set.
+    pub set: bool,
+    /// Does a message end with it?
+    pub ends: bool,
+}
+
+/// What the switch keeps of a queue pair (`rdma_receiver.p4`).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Receiver {
+    /// The next packet's number.
+    expected: u32,
+    /// Slot and set of the last packet; none before the first message, and from a gap on until the next one begins.
+    key: Option<u32>,
+}
+
+impl Receiver {
+    /// The place of a packet; none if one before it is missing, and then for the rest of its message.
+    pub fn take(&mut self, header: &Header) -> Option<Place> {
+        if header.part.is_first() {
+            self.key = Some(header.target.key);
+        } else if header.psn == self.expected {
+            self.key = self.key.map(|key| key.saturating_add(2));
+        } else {
+            // What is expected stays: nothing that comes later makes this message whole.
+            self.key = None;
+            return None;
+        }
+        self.expected = after(header.psn);
+        // The switch takes 15 bits of the key.
+        self.key.map(|key| Place { slot: (key >> 1 & 0x3fff) as u16, set: key & 1 != 0, ends: header.part.is_last() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn message(packets: u32) -> Message {
+        Message { pair: pair_of(3, 5), psn: 0xff_fffe, key: key_of(7, true), packets, ..Message::default() }
+    }
+
+    #[test]
+    fn packets_of_a_message_by_hand() {
+        let of = |packets: u32| (0..packets).map(|i| message(packets).header(i, 64)).collect::<Vec<_>>();
+        assert_eq!(of(1).iter().map(|h| h.part).collect::<Vec<_>>(), [Part::OnlyImmediate]);
+        let three = of(3);
+        assert_eq!(
+            three.iter().map(|h| (h.part, h.psn)).collect::<Vec<_>>(),
+            [(Part::First, 0xff_fffe), (Part::Middle, 0xff_ffff), (Part::LastImmediate, 0)]
+        );
+        assert_eq!((three[0].target.length, three[1].target), (3 * 256, Target::default()));
+        assert_eq!((pair_of(31, 0xffff), key_of(0x3fff, false)), (0x1f_ffff, 0x7ffe));
+    }
+
+    #[test]
+    fn slots_follow_each_other_and_a_gap_ends_the_message() {
+        let mut receiver = Receiver::default();
+        assert_eq!(receiver.take(&message(3).header(1, 64)), None, "nothing has begun");
+        let places: Vec<_> = (0..3).map(|i| receiver.take(&message(3).header(i, 64)).unwrap()).collect();
+        let place = |slot, ends| Place { slot, set: true, ends };
+        assert_eq!(places, [place(7, false), place(8, false), place(9, true)]);
+        // The second is lost: neither the third nor the second, when it comes, belong anywhere.
+        assert!(receiver.take(&message(3).header(0, 64)).is_some());
+        assert_eq!([2, 1, 2].map(|i| receiver.take(&message(3).header(i, 64))), [None; 3]);
+        assert_eq!(receiver.take(&message(1).header(0, 64)), Some(place(7, true)), "the next message is whole");
+    }
+
+    proptest! {
+        /// Against a model that sees the whole sequence: a packet is placed if all of its message before it came in order.
+        #[test]
+        fn only_prefixes_of_messages_are_placed(lost in prop::collection::vec(any::<bool>(), 1..60), packets in 1u32..6, start in 0u32..1 << 24) {
+            let (mut receiver, mut psn) = (Receiver::default(), start);
+            for (number, losses) in lost.chunks(packets as usize).enumerate() {
+                let message = Message { psn, key: key_of(number as u16 * 8, number % 2 == 1), packets, ..Message::default() };
+                for (i, lost) in losses.iter().enumerate() {
+                    if *lost { continue; }
+                    let place = receiver.take(&message.header(i as u32, 256));
+                    // Where a first packet is lost, the message before may be taken to go on: the switch cannot know.
+                    let whole = !losses[..i].contains(&true);
+                    if whole {
+                        prop_assert_eq!(place.map(|p| (p.slot, p.set)), Some((number as u16 * 8 + i as u16, number % 2 == 1)));
+                    } else {
+                        prop_assert_eq!(place, None);
+                    }
+                }
+                psn = (psn + packets) & 0xff_ffff;
+            }
+        }
+    }
+}
