@@ -190,6 +190,7 @@ mod tests {
             seed: Seed(0),
             round_trip: 0,
             states: false,
+            lanes: None,
         };
         let routes: Vec<_> = topology.routes().into_iter().map(Arc::new).collect();
         let jobs = &Groups::new(&topology, &routes, &facts).jobs()[usize::from(device)];

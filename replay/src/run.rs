@@ -336,6 +336,7 @@ impl Experiment {
                 "iterations.t_end_ps",
                 "results.t_recv_ps",
                 "results.t_sent_ps",
+                "lanes.t_recv_ps",
             ]
             .map(clock)
             .into(),
@@ -346,6 +347,7 @@ impl Experiment {
             part: None,
             training: plan.training.clone(),
             planned: plan.planned.clone(),
+            lanes: plan.lanes.as_ref().map(|lanes| *lanes.layout()),
             goal: plan.goal,
             study: None,
             findings: Vec::new(),

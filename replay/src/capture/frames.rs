@@ -305,6 +305,7 @@ fn manifest(plan: &CapturePlan, listener: &Listener) -> Manifest {
         part: Some("frames".into()),
         training: None,
         planned: None,
+        lanes: None,
         goal: None,
         study: None,
         findings: Vec::new(),

@@ -152,6 +152,7 @@ impl Experiment {
             part: None,
             training: None,
             planned: None,
+            lanes: None,
             goal: None,
             study: Some(study.to_owned()),
             findings,

@@ -150,6 +150,7 @@ pub(super) fn open(
         real_time: false,
         round_trip: 0,
         states: false,
+        lanes: None,
     };
     let endpoint = kind.open(&mut Section::of("endpoint", keys), &facts, source).unwrap();
     (endpoint, dense, facts)

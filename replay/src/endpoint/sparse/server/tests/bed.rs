@@ -54,6 +54,7 @@ pub(super) fn open(
         real_time,
         round_trip: 0,
         states: false,
+        lanes: None,
     };
     let value = |text: &str| text.parse().map_or_else(|_| Value::from(text), Value::Integer);
     let keys: Vec<_> = keys.iter().map(|(key, text)| (*key, value(text))).collect();
