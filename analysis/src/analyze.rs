@@ -13,6 +13,7 @@ use crate::fates::{self, Fates, has_sums_by_key, is_update};
 use crate::goal::Goal;
 use crate::line::Line;
 use crate::metric::{METRICS, findings};
+use crate::provenance::{Answer, Provenance};
 use crate::rounds::Rounds;
 use crate::run::{Records, RunData, StateColumns};
 
@@ -65,6 +66,8 @@ pub struct Analysis {
     pub states: Option<StateColumns>,
     /// Iterations and results; none unless it is synchronous training.
     pub rounds: Option<Rounds>,
+    /// What the lanes of packets say; none unless updates carried any.
+    pub provenance: Option<Provenance>,
 }
 
 impl Analysis {
@@ -80,7 +83,13 @@ impl Analysis {
         };
         let resolved = run.records.map(resolve).transpose()?;
         let goal = Goal::find(&run.manifest, resolved.as_ref());
-        Ok(Analysis { manifest: run.manifest, resolved, goal, states: run.states, rounds: run.rounds })
+        let provenance = match (&run.manifest.lanes, &run.lanes, &resolved) {
+            (Some(layout), Some(lanes), Some(resolved)) => {
+                Some(Provenance::resolve(&run.manifest, layout, &resolved.records, lanes)?)
+            }
+            _ => None,
+        };
+        Ok(Analysis { manifest: run.manifest, resolved, goal, states: run.states, rounds: run.rounds, provenance })
     }
 
     /// Opens and resolves the run in `dir`.
@@ -113,6 +122,14 @@ impl Analysis {
                 "the goal of {updates} updates per worker was not reached: {short} of {workers} workers were short of it"
             );
             notes.push(Note { note: "goal_missed", text });
+        }
+        let contradicts = |found: &Provenance| found.packets(|answer| *answer == Answer::Contradiction);
+        if let Some(packets) = self.provenance.as_ref().map(contradicts).filter(|packets| *packets > 0) {
+            let text = format!(
+                "the lanes of {packets} packets are explained by no set of updates: a device does other than format.lanes_merge \
+                 says, updates wait longer than format.lanes_window, or packets were copied or damaged (docs/provenance.md)"
+            );
+            notes.push(Note { note: "lanes_contradict", text });
         }
         if let Some(rounds) = &self.rounds {
             notes.extend(self.notes_of_training(rounds));

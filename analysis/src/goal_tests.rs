@@ -13,8 +13,11 @@ fn analysis(story: &Story, change: impl Fn(&mut Manifest)) -> Analysis {
     let mut manifest = story.manifest();
     change(&mut manifest);
     let records = (manifest.records == "full").then(|| story.records.clone());
-    Analysis::new(RunData { dir: "run".into(), manifest, records, states: None, rounds: None }, Options::default())
-        .unwrap()
+    Analysis::new(
+        RunData { dir: "run".into(), manifest, records, states: None, rounds: None, lanes: None },
+        Options::default(),
+    )
+    .unwrap()
 }
 
 fn value(run: &Analysis, key: &str) -> Option<f64> {

@@ -4,7 +4,7 @@
 //! packet, computes metrics, compares sweeps and renders reports. It must not compute a number from
 //! printed text, print anything, or use `unsafe`. Bad input gives a message, never a panic.
 //!
-//! Map: [`capture`] analyses what was recorded on wires (with [`quantile`] and `column` for more numbers than fit memory); [`run`] reads a run dir ([`rounds`] its synchronous training); [`fates`] resolves packets; [`age`] is the Age-of-Model of all flows;
+//! Map: [`capture`] analyses what was recorded on wires (with [`quantile`] and `column` for more numbers than fit memory); [`run`] reads a run dir ([`rounds`] its synchronous training); [`fates`] resolves packets ([`provenance`] by their lanes alone); [`age`] is the Age-of-Model of all flows;
 //! [`goal`] how far a run to a goal came; [`metric`] turns them into [`Line`]s ([`analyze`] drives it); [`stats`]
 //! has medians and intervals; [`sweep`] analyses all runs of a folder (`baseline` compares them, `group` speaks of
 //! clusters together); [`model`] is what a report says ([`picture`] makes its [`chart`]s, [`human`] has its units, [`check`]
@@ -33,6 +33,7 @@ pub mod over_time;
 pub mod picture;
 pub mod placement;
 pub mod plot;
+pub mod provenance;
 pub mod quantile;
 pub mod report;
 pub mod rounds;

@@ -317,6 +317,7 @@ fn analysis_of(rows: &[Iteration]) -> Vec<Line> {
         records: Some(story.records),
         states: None,
         rounds: Some(story.rounds),
+        lanes: None,
     };
     Analysis::new(run, Options::default()).and_then(|analysis| analysis.lines()).unwrap()
 }

@@ -6,7 +6,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pktgen_generator::record::{Action, BOOKS, MANIFEST_VERSION, Manifest, RECEIVED, Reason, RunState, SENT, STATES};
+use pktgen_generator::record::{
+    Action, BOOKS, LANES, MANIFEST_VERSION, Manifest, RECEIVED, Reason, RunState, SENT, STATES,
+};
 use pktgen_generator::{Error, Result};
 use serde::de::DeserializeOwned;
 
@@ -92,6 +94,33 @@ pub struct StateColumns {
     pub sent: Vec<Option<bool>>,
 }
 
+/// The lanes of each row of `received`.
+#[derive(Debug, Clone, Default)]
+pub struct LaneColumns {
+    words: Vec<u32>,
+    starts: Vec<usize>,
+}
+
+impl LaneColumns {
+    /// The lanes of row `row` of `received`.
+    pub fn words_of(&self, row: usize) -> &[u32] {
+        match (self.starts.get(row), self.starts.get(row + 1)) {
+            (Some(from), Some(to)) => &self.words[*from..*to],
+            _ => &[],
+        }
+    }
+
+    /// The lanes of one more row.
+    #[cfg(test)]
+    pub(crate) fn push(&mut self, words: &[u32]) {
+        if self.starts.is_empty() {
+            self.starts.push(0);
+        }
+        self.words.extend_from_slice(words);
+        self.starts.push(self.words.len());
+    }
+}
+
 /// The three streams.
 #[derive(Debug, Clone, Default)]
 pub struct Records {
@@ -116,6 +145,8 @@ pub struct RunData {
     pub states: Option<StateColumns>,
     /// Iterations and results; none unless it is synchronous training.
     pub rounds: Option<Rounds>,
+    /// The lanes of what arrived; none unless updates carried any and everything was recorded.
+    pub lanes: Option<LaneColumns>,
 }
 
 impl RunData {
@@ -148,7 +179,8 @@ impl RunData {
         }
         let records = if manifest.records == "full" { Some(Records::read(dir)?) } else { None };
         let (states, rounds) = (read_states(dir)?, Rounds::read(dir, &manifest)?);
-        Ok(RunData { dir: dir.to_owned(), manifest, records, states, rounds })
+        let lanes = read_lanes(dir, &manifest, records.as_ref())?;
+        Ok(RunData { dir: dir.to_owned(), manifest, records, states, rounds, lanes })
     }
 }
 
@@ -269,6 +301,22 @@ fn read_received(dir: &Path) -> Result<ReceivedColumns> {
         bytes: table.u32("bytes")?,
         accepted: accepted.collect(),
     })
+}
+
+/// The stream is there only if updates carried lanes.
+fn read_lanes(dir: &Path, manifest: &Manifest, records: Option<&Records>) -> Result<Option<LaneColumns>> {
+    let (Some(layout), Some(records)) = (&manifest.lanes, records) else { return Ok(None) };
+    if !layout.is_sound() {
+        return Err(Error::data(&dir.join("manifest.json"), "its lanes are such as no run has; was it changed?"));
+    }
+    let table = stream(dir, LANES, &["words"])?;
+    let (words, starts) = table.u32_lists("words")?;
+    let (lanes, packets) = (starts.len() - 1, records.received.packet.len());
+    if lanes != packets {
+        let what = format!("it has the lanes of {lanes} packets, and {packets} were received; copy the whole run dir");
+        return Err(Error::data(table.path(), what));
+    }
+    Ok(Some(LaneColumns { words, starts }))
 }
 
 /// The stream is there only if the run asked for it (`capture.states`).

@@ -58,6 +58,22 @@ impl Table {
     }
 }
 
+impl Table {
+    /// Lists of numbers, one after the other, and where each begins; one longer than the rows.
+    pub(crate) fn u32_lists(&self, name: &str) -> Result<(Vec<u32>, Vec<usize>)> {
+        let wrong = || self.wrong_type(name, "List(UInt32)");
+        let lists = self.column(name)?.list().map_err(|_| wrong())?;
+        let (mut values, mut starts) = (Vec::new(), vec![0]);
+        for row in 0..lists.len() {
+            let list = lists.get_as_series(row).ok_or_else(wrong)?;
+            let list = list.u32().map_err(|_| wrong())?;
+            list.downcast_iter().for_each(|chunk| values.extend_from_slice(chunk.values()));
+            starts.push(values.len());
+        }
+        Ok((values, starts))
+    }
+}
+
 /// Getters that insist on a type and on values everywhere.
 macro_rules! getters {
     ($($name:ident: $native:ty, $want:literal;)*) => {

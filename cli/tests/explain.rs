@@ -46,6 +46,8 @@ offered = "60Gbps"
 rate = "20Gbps"
 [endpoint]
 workers = "transmission_control"
+[format]
+lanes = true
 [capture]
 states = true
 goal = 5

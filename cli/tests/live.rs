@@ -173,7 +173,8 @@ fn the_screen_shows_the_run_and_hears_keys() {
         return eprintln!("SKIPPED: the screen in a terminal: tmux does not run (scripts/install-tools)");
     };
     let rows = |screen: &str| -> Vec<Vec<String>> {
-        let cells = |line: &str| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect();
+        let cells =
+            |line: &str| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect();
         screen.lines().map(cells).filter(|row: &Vec<String>| row.len() == 8 && row[0] != "cluster").collect()
     };
     let busy = |screen: &str| rows(screen).len() == 3 && rows(screen).iter().all(|row| row[1] != "0" && row[2] != "0");
@@ -197,4 +198,3 @@ fn the_screen_shows_the_run_and_hears_keys() {
     let manifest = manifest(folder.path());
     assert_eq!((&manifest["state"], &manifest["balance"]["unknown"]), (&"interrupted".into(), &Value::from(0)));
 }
-

@@ -32,6 +32,8 @@ pub enum Data {
     Utf8,
     /// Several whole numbers.
     ListUInt64,
+    /// Several whole numbers of 32 bits.
+    ListUInt32,
     /// Several numbers of single precision.
     ListFloat32,
 }
@@ -52,6 +54,7 @@ impl Data {
             Data::Binary => DataType::Binary,
             Data::Utf8 => DataType::Utf8,
             Data::ListUInt64 => list(DataType::UInt64),
+            Data::ListUInt32 => list(DataType::UInt32),
             Data::ListFloat32 => list(DataType::Float32),
         }
     }
@@ -70,6 +73,7 @@ impl Data {
             Data::Binary => "binary",
             Data::Utf8 => "utf8",
             Data::ListUInt64 => "list of uint64",
+            Data::ListUInt32 => "list of uint32",
             Data::ListFloat32 => "list of float32",
         }
     }

@@ -6,7 +6,7 @@
 //!
 //! Map: [`units`] and [`time`] are the vocabulary; [`config`] reads experiment files; [`record`]
 //! says what a run leaves behind; [`control`] is OLAF's transmission control; [`topology`] wires devices; [`wire`] turns updates into bytes;
-//! [`workload`] says what is sent, [`schedule`] when; [`dense`] is the workload of synchronous training; [`trace`] keeps both in files; [`pcap`] reads and writes
+//! [`workload`] says what is sent, [`schedule`] when; [`lanes`] are gradients that say which updates a packet holds; [`dense`] is the workload of synchronous training; [`trace`] keeps both in files; [`pcap`] reads and writes
 //! captures; [`footer`] looks at Parquet files before decoders do; [`age`] is the Age-of-Model accumulator; [`definition`] and
 //! [`column`] say what numbers and columns mean.
 #![forbid(unsafe_code)]
@@ -20,6 +20,7 @@ pub mod dense;
 pub mod error;
 pub mod footer;
 pub mod gradient;
+pub mod lanes;
 pub mod pcap;
 pub mod plan;
 pub mod quiet;

@@ -191,6 +191,7 @@ mod tests {
             round_trip: 0,
             states: false,
             share: pktgen_generator::shard::Shard::WHOLE,
+            lanes: None,
         };
         let routes: Vec<_> = topology.routes().into_iter().map(Arc::new).collect();
         let jobs = &Groups::new(&topology, &routes, &facts).jobs()[usize::from(device)];

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use pktgen_generator::config::{Document, Origin, SECTIONS, Section, Value};
+use pktgen_generator::lanes::{self, Lanes};
 use pktgen_generator::record::{NO_CLUSTER, Planned, Training};
 use pktgen_generator::registry::find;
 use pktgen_generator::seed::Seed;
@@ -72,6 +73,8 @@ pub struct Plan<E = Simulation> {
     pub training: Option<Training>,
     /// The plan along which devices reduce, if they do.
     pub planned: Option<Planned>,
+    /// What makes the lanes of updates, where they carry any.
+    pub lanes: Option<Arc<Lanes>>,
     /// Are the packets at the server captured?
     pub pcap: bool,
     /// Hash of the trace or of what it is made from.
@@ -100,7 +103,14 @@ pub fn plan(document: Document, seed: u64) -> Result<Plan> {
 
 /// The updates of a run, anew: to settle an account.
 pub fn source(mut document: Document, seed: u64) -> Result<Box<dyn Source>> {
-    Ok(workload::open(&mut document, Seed(seed))?.source)
+    let source = workload::open(&mut document, Seed(seed))?.source;
+    let mut endpoint = document.section("endpoint")?;
+    let kind: String = endpoint.get("workers", "open_loop")?;
+    let kind = find(ENDPOINTS, "worker endpoint", &kind, &endpoint.place("workers"))?;
+    Ok(match read_format(&mut document, kind, source.as_ref())?.1 {
+        Some(lanes) => lanes.over(source),
+        None => source,
+    })
 }
 
 /// The controller of a network, and what it watches.
@@ -146,7 +156,7 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
     let mut endpoint = document.section("endpoint")?;
     let kind: String = endpoint.get("workers", "open_loop")?;
     let kind = find(ENDPOINTS, "worker endpoint", &kind, &endpoint.place("workers"))?;
-    let udp_checksum = read_format(&mut document, kind)?;
+    let (udp_checksum, lanes) = read_format(&mut document, kind, opened.source.as_ref())?;
     let mut transport = TransportPlan::read(&mut document)?;
     let topology = topology::open(&mut document, &workers)?;
     let capture = read_capture(&mut document)?;
@@ -166,9 +176,14 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
         round_trip: round_trip(&topology, frame_max as u32),
         states: capture.states,
         share,
+        lanes: lanes.clone(),
     };
     fit(&mut transport, &facts, &topology);
-    let (senders, receiver) = read_endpoints(&mut document, endpoint, kind, &facts, opened.source)?;
+    let source = match &lanes {
+        Some(lanes) => lanes.over(opened.source),
+        None => opened.source,
+    };
+    let (senders, receiver) = read_endpoints(&mut document, endpoint, kind, &facts, source)?;
     let planned = reduction::planned(&facts, &topology, frame_max, receiver.as_ref());
     let mut training = senders.training();
     let frame_bytes = senders.frame_bytes().unwrap_or(frame_max + ACK_HEAD - UPDATE_HEAD);
@@ -206,6 +221,7 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
         states: capture.states,
         training,
         planned,
+        lanes,
         pcap: capture.pcap,
         trace_hash: opened.hash,
         workers,
@@ -338,7 +354,8 @@ impl<E> Plan<E> {
         let (rounds, server) = (self.training.is_some(), self.transport.has_server);
         // In real time, transport.tap has what left.
         let pcap_sent = self.pcap && !self.is_real_time();
-        Wanted { records: self.records, states: self.states, rounds, server, pcap: self.pcap, pcap_sent }
+        let lanes = self.lanes.as_ref().map(|lanes| (lanes.form(), lanes.count()));
+        Wanted { records: self.records, states: self.states, rounds, server, pcap: self.pcap, pcap_sent, lanes }
     }
 
     /// Does it run in real time?
@@ -358,6 +375,7 @@ impl<E> Plan<E> {
             states: self.states,
             training: self.training,
             planned: self.planned,
+            lanes: self.lanes,
             pcap: self.pcap,
             trace_hash: self.trace_hash,
             workers: self.workers,
@@ -439,8 +457,13 @@ fn agree(kind: &dyn WorkerKind, program: &dyn ProgramKind, topology: &Topology) 
     }
 }
 
-/// The wire format, which is that of the workers unless the experiment names it; are UDP checksums filled in?
-fn read_format(document: &mut Document, kind: &dyn WorkerKind) -> Result<bool> {
+/// The wire format, which is that of the workers unless the experiment names it; are UDP checksums filled in, and what makes
+/// the lanes of what `source` sends, if it has any?
+fn read_format(
+    document: &mut Document,
+    kind: &dyn WorkerKind,
+    source: &dyn Source,
+) -> Result<(bool, Option<Arc<Lanes>>)> {
     let mut section = document.section("format")?;
     let name: String = section.get("kind", kind.format())?;
     let format = find(FORMATS, "wire format", &name, &section.place("kind"))?;
@@ -453,8 +476,9 @@ fn read_format(document: &mut Document, kind: &dyn WorkerKind) -> Result<bool> {
         )));
     }
     let udp_checksum = section.get("udp_checksum", false)?;
+    let lanes = lanes::read(&mut section, format.name(), source)?;
     document.close(section)?;
-    Ok(udp_checksum)
+    Ok((udp_checksum, lanes))
 }
 
 /// `[capture]`.

@@ -363,6 +363,7 @@ impl Experiment {
                 "iterations.t_end_ps",
                 "results.t_recv_ps",
                 "results.t_sent_ps",
+                "lanes.t_recv_ps",
             ]
             .map(clock)
             .into(),
@@ -374,6 +375,7 @@ impl Experiment {
             rank: None,
             training: plan.training.clone(),
             planned: plan.planned.clone(),
+            lanes: plan.lanes.as_ref().map(|lanes| *lanes.layout()),
             goal: plan.goal,
             study: None,
             findings: Vec::new(),

@@ -11,6 +11,7 @@ pub(crate) mod fairness;
 pub(crate) mod findings;
 pub(crate) mod goal;
 pub(crate) mod iterations;
+mod lanes;
 pub(crate) mod latency;
 mod plan;
 pub(crate) mod results;
@@ -50,5 +51,6 @@ pub static METRICS: &[&dyn Metric] = &[
     &latency::Latency,
     &goal::Goal,
     &states::States,
+    &lanes::Lanes,
     &findings::Findings,
 ];

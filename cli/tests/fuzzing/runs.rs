@@ -23,7 +23,7 @@ fn config(name: &str) -> String {
 pub fn prepare(folder: &Path) -> Samples {
     std::fs::write(folder.join("x.toml"), SMALL).expect("writable");
     let run = |args: &[&str]| pktgen(&[&["-q", "replay", "--no-report"][..], args].concat(), folder);
-    run(&["x.toml", "--out", "olaf", "--set", "capture.states=true"]);
+    run(&["x.toml", "--out", "olaf", "--set", "capture.states=true", "--set", "format.lanes=true"]);
     run(&["x.toml", "--out", "sweep", "--set", "sweep.seeds=\"1..2\""]);
     let few = ["--set", "transport.kind=virtual", "--set", "workload.iterations=2"];
     for (name, scale) in [("trio-ml", "0.0005"), ("libra", "0.002")] {
@@ -50,11 +50,12 @@ pub fn attempt(samples: &Samples, random: &mut Random) {
     samples.restore(which);
 }
 
-const STREAMS: [&str; 4] = ["sent", "books", "received", "states"];
+const STREAMS: [&str; 5] = ["sent", "books", "received", "states", "lanes"];
 
 /// A run that was killed: streams as Arrow, a manifest that says running. Of its streams the first rows are enough.
 pub fn prepare_unfinished(folder: &Path) -> Samples {
-    let long = SMALL.replace("updates = 30", "updates = 2000000") + "[capture]\nstates = true\n";
+    let long =
+        SMALL.replace("updates = 30", "updates = 2000000") + "[capture]\nstates = true\n[format]\nlanes = true\n";
     std::fs::write(folder.join("x.toml"), long).expect("writable");
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_pktgen"));
     command.current_dir(folder).args(["-q", "replay", "x.toml", "--out", "long"]);
@@ -98,7 +99,7 @@ pub fn recover(samples: &Samples, random: &mut Random) {
         let _ = analyze_run(&dir);
     }
     // What is recovered is another file.
-    for name in ["sent", "books", "received", "states", "iterations", "results"] {
+    for name in ["sent", "books", "received", "states", "iterations", "results", "lanes"] {
         for ending in ["parquet", "parquet.partial"] {
             let _ = std::fs::remove_file(dir.join(format!("{name}.{ending}")));
         }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::row::Reason;
 use super::shard::SweepShard;
+use crate::lanes::Layout;
 use crate::plan::Plan;
 use crate::study::Finding;
 
@@ -346,6 +347,9 @@ pub struct Manifest {
     /// The plan along which devices reduce, if they do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned: Option<Planned>,
+    /// What the lanes of updates say, if they carry any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lanes: Option<Layout>,
     /// Updates that every worker must have represented at the server, if the run is one to a goal.
     #[serde(default)]
     pub goal: Option<u32>,

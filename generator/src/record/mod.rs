@@ -15,9 +15,9 @@ pub use manifest::{
     Answers, Balance, Bound, Counters, Group, LinkLoad, MANIFEST_VERSION, Manifest, Planned, Published, Rank,
     ReportPlan, RunState, SweepManifest, SweepRun, Training, Validity,
 };
-pub use row::{Action, Book, Iteration, NO_CLUSTER, PacketId, Reason, Received, Reply, Sent, State, SumOk};
+pub use row::{Action, Book, Iteration, LaneWords, NO_CLUSTER, PacketId, Reason, Received, Reply, Sent, State, SumOk};
 pub use schema::{
-    BOOKS, ITERATIONS, RECEIVED, RESULTS, SCHEMA_VERSION, SENT, STATES, STREAMS, books_schema, iterations_schema,
-    received_schema, results_schema, sent_schema, states_schema,
+    BOOKS, ITERATIONS, LANES, RECEIVED, RESULTS, SCHEMA_VERSION, SENT, STATES, STREAMS, books_schema,
+    iterations_schema, lanes_schema, received_schema, results_schema, sent_schema, states_schema,
 };
 pub use shard::{PLANNED, SweepShard, plan_hash};

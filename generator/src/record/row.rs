@@ -1,5 +1,6 @@
 //! The rows of the three streams.
 
+use crate::lanes::LANES_MAX;
 use crate::time::Time;
 
 /// Names one attempt of one update everywhere: in books, captures and balances.
@@ -273,6 +274,19 @@ pub struct Reply {
     pub degraded: bool,
     /// The worker had a result of this block already.
     pub again: bool,
+}
+
+/// The lanes of a packet that arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneWords {
+    /// When its last bit arrived.
+    pub t_recv: Time,
+    /// Its cluster, or [`NO_CLUSTER`].
+    pub cluster: u16,
+    /// How many words it has.
+    pub count: u8,
+    /// The words as they lay in it.
+    pub words: [u32; LANES_MAX],
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use arrow::datatypes::SchemaRef;
 
-use crate::column::Data::{Boolean, Float32, Int64, UInt8, UInt16, UInt32, UInt64};
+use crate::column::Data::{Boolean, Float32, Int64, ListUInt32, UInt8, UInt16, UInt32, UInt64};
 use crate::column::{Column, Stream};
 
 /// Stream name of what workers sent; the file is `sent.parquet`.
@@ -17,6 +17,8 @@ pub const STATES: &str = "states";
 pub const ITERATIONS: &str = "iterations";
 /// Stream name of the results that workers of synchronous training got.
 pub const RESULTS: &str = "results";
+/// Stream name of the lanes of what arrived, where updates carry any.
+pub const LANES: &str = "lanes";
 /// Version of all schemas; a reader refuses a newer one.
 pub const SCHEMA_VERSION: u32 = 1;
 
@@ -144,6 +146,17 @@ static RESULTS_COLUMNS: [Column; 9] = [
     Column::new("again", Boolean, YES_NO, "The worker had a result of this block already."),
 ];
 
+static LANES_COLUMNS: [Column; 3] = [
+    Column::new("t_recv_ps", Int64, PS, "When the packet's last bit arrived."),
+    Column::new(
+        "cluster",
+        UInt16,
+        NUMBER,
+        "Its cluster, which its addresses tell; 65535 for traffic that belongs to none.",
+    ),
+    Column::new("words", ListUInt32, NUMBER, "Its lanes as they lay in it: the bits of f32s, or integers."),
+];
+
 const SENT_STREAM: Stream = Stream { name: SENT, row: "one transmission of a worker", columns: &SENT_COLUMNS };
 const BOOKS_STREAM: Stream =
     Stream { name: BOOKS, row: "what a device did; the order is that of events", columns: &BOOKS_COLUMNS };
@@ -162,9 +175,15 @@ const ITERATIONS_STREAM: Stream = Stream {
 const RESULTS_STREAM: Stream =
     Stream { name: RESULTS, row: "synchronous training: a result at a worker", columns: &RESULTS_COLUMNS };
 
+const LANES_STREAM: Stream = Stream {
+    name: LANES,
+    row: "with `format.lanes`: a packet of `received`, in the same order",
+    columns: &LANES_COLUMNS,
+};
+
 /// The streams of a run dir, each with its columns.
-pub static STREAMS: [Stream; 6] =
-    [SENT_STREAM, BOOKS_STREAM, RECEIVED_STREAM, STATES_STREAM, ITERATIONS_STREAM, RESULTS_STREAM];
+pub static STREAMS: [Stream; 7] =
+    [SENT_STREAM, BOOKS_STREAM, RECEIVED_STREAM, STATES_STREAM, ITERATIONS_STREAM, RESULTS_STREAM, LANES_STREAM];
 
 /// Columns of `sent`.
 pub fn sent_schema() -> SchemaRef {
@@ -194,4 +213,9 @@ pub fn iterations_schema() -> SchemaRef {
 /// Columns of `results`, one row per result at a worker of synchronous training; see [`super::Reply`].
 pub fn results_schema() -> SchemaRef {
     RESULTS_STREAM.schema(SCHEMA_VERSION)
+}
+
+/// Columns of `lanes`, one row per row of `received`; see [`super::LaneWords`].
+pub fn lanes_schema() -> SchemaRef {
+    LANES_STREAM.schema(SCHEMA_VERSION)
 }

@@ -14,6 +14,7 @@ const DISCARD: u16 = 9;
 pub struct Builder {
     templates: Vec<Template>,
     udp_checksum: bool,
+    flags: u8,
 }
 
 impl Builder {
@@ -26,7 +27,12 @@ impl Builder {
                 _ => Template::new((worker_ip(worker), WORKER_PORT), (SERVER_IP, PORT), HEAD),
             }
         };
-        Builder { templates: workers.cluster_of.iter().enumerate().map(template).collect(), udp_checksum }
+        Builder { templates: workers.cluster_of.iter().enumerate().map(template).collect(), udp_checksum, flags: 0 }
+    }
+
+    /// The same with these flags in every update.
+    pub fn flagged(self, flags: u8) -> Self {
+        Builder { flags, ..self }
     }
 
     /// Takes the next update of `source`, which is `update`, and writes its frame. Returns how many
@@ -52,7 +58,7 @@ impl Builder {
         }
         let elements = elements_in(frame.len());
         let header = Header {
-            flags: 0,
+            flags: self.flags,
             cluster: update.cluster,
             count: 1,
             worker: update.worker,

@@ -64,7 +64,7 @@ mod field {
 
 /// Flag: the content is a merge of several updates.
 pub const FLAG_MERGED: u8 = 1 << 0;
-/// Flag: gradient lanes at the end carry provenance (reserved).
+/// Flag: the first gradients are lanes (`crate::lanes`).
 pub const FLAG_LANES: u8 = 1 << 1;
 /// Flag: a device has stamped its queue status into this ACK (§5).
 pub const FLAG_STAMPED: u8 = 1 << 2;

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, AsArray, BooleanArray, Float32Array, Int64Array, RecordBatch, UInt8Array, UInt16Array, UInt32Array,
-    UInt64Array,
+    ArrayRef, AsArray, BooleanArray, Float32Array, Int64Array, ListArray, RecordBatch, UInt8Array, UInt16Array,
+    UInt32Array, UInt64Array,
 };
-use arrow::datatypes::{Int64Type, SchemaRef};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::{DataType, Field, Int64Type, SchemaRef};
 use pktgen_generator::record::{
-    BOOKS, Book, ITERATIONS, Iteration, RECEIVED, RESULTS, Received, Reply, SENT, STATES, Sent, State, books_schema,
-    iterations_schema, received_schema, results_schema, sent_schema, states_schema,
+    BOOKS, Book, ITERATIONS, Iteration, LANES, LaneWords, RECEIVED, RESULTS, Received, Reply, SENT, STATES, Sent,
+    State, books_schema, iterations_schema, lanes_schema, received_schema, results_schema, sent_schema, states_schema,
 };
 
 /// A stream of rows that are columns on disk.
@@ -192,6 +193,30 @@ impl Columns for ReplyColumns {
             Arc::new(UInt16Array::from_iter_values(rows.iter().map(|r| r.count))),
             Arc::new(rows.iter().map(|r| Some(r.degraded)).collect::<BooleanArray>()),
             Arc::new(rows.iter().map(|r| Some(r.again)).collect::<BooleanArray>()),
+        ]
+    }
+}
+
+/// Columns of `lanes`.
+pub(super) struct LaneColumns;
+
+impl Columns for LaneColumns {
+    type Row = LaneWords;
+    const NAME: &'static str = LANES;
+
+    fn schema() -> SchemaRef {
+        lanes_schema()
+    }
+
+    fn arrays(rows: &[LaneWords]) -> Vec<ArrayRef> {
+        let words = |row: &LaneWords| row.words[..usize::from(row.count)].to_vec();
+        let offsets = OffsetBuffer::from_lengths(rows.iter().map(|row| usize::from(row.count)));
+        let values = Arc::new(UInt32Array::from_iter_values(rows.iter().flat_map(words)));
+        let item = Arc::new(Field::new("item", DataType::UInt32, false));
+        vec![
+            Arc::new(Int64Array::from_iter_values(rows.iter().map(|r| r.t_recv))),
+            Arc::new(UInt16Array::from_iter_values(rows.iter().map(|r| r.cluster))),
+            Arc::new(ListArray::new(item, offsets, values, None)),
         ]
     }
 }

@@ -306,6 +306,7 @@ fn manifest(plan: &CapturePlan, listener: &Listener) -> Manifest {
         training: None,
         rank: None,
         planned: None,
+        lanes: None,
         goal: None,
         study: None,
         findings: Vec::new(),

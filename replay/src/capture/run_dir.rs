@@ -3,16 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use pktgen_generator::lanes::{self, LANES_MAX};
 use pktgen_generator::pcap::{Form, Writer, WriterOptions};
 use pktgen_generator::record::{
-    Book, ITERATIONS, Iteration, Manifest, RESULTS, Received, Reply, RunState, STATES, Sent, State,
+    Book, ITERATIONS, Iteration, LANES, LaneWords, Manifest, NO_CLUSTER, RESULTS, Received, Reply, RunState, STATES,
+    Sent, State,
 };
 use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
 use serde::Serialize;
 
 use super::columns::{
-    BookColumns, Columns, IterationColumns, ReceivedColumns, ReplyColumns, SentColumns, StateColumns,
+    BookColumns, Columns, IterationColumns, LaneColumns, ReceivedColumns, ReplyColumns, SentColumns, StateColumns,
 };
 use super::stream::{Stream, convert, convert_both, merge_shifted, running_path};
 use crate::clock::RunClock;
@@ -83,6 +85,8 @@ pub struct Wanted {
     pub pcap: bool,
     /// The packets as workers send them?
     pub pcap_sent: bool,
+    /// The lanes of what is received: where they lie, and how many there are.
+    pub lanes: Option<(lanes::Form, usize)>,
 }
 
 /// A run dir that is being written.
@@ -98,8 +102,27 @@ pub struct RunDir {
     server: bool,
     states: Option<Stream<StateColumns>>,
     rounds: Option<Rounds>,
+    lanes: Option<LaneRows>,
     pcap: Option<Writer>,
     pcap_sent: Option<Writer>,
+}
+
+/// The lanes of what is received.
+struct LaneRows {
+    stream: Stream<LaneColumns>,
+    form: lanes::Form,
+    count: usize,
+}
+
+impl LaneRows {
+    /// The lanes of `frame`, which `row` is of.
+    #[inline]
+    fn push(&mut self, row: &Received, frame: &[u8]) -> Result<()> {
+        let mut words = [0; LANES_MAX];
+        let room = if row.cluster == NO_CLUSTER { 0 } else { self.count.min(LANES_MAX) };
+        let count = self.form.words(frame, &mut words[..room]) as u8;
+        self.stream.push(&LaneWords { t_recv: row.t_recv, cluster: row.cluster, count, words })
+    }
 }
 
 /// The streams of synchronous training.
@@ -126,6 +149,7 @@ impl RunDir {
             server: wanted.server,
             states: wanted.states.then(|| Stream::create(dir)).transpose()?,
             rounds: wanted.rounds.then(|| Rounds::create(dir)).transpose()?,
+            lanes: wanted.lanes.map(|lanes| LaneRows::create(dir, lanes)).transpose()?,
             pcap: pcap(wanted.pcap, "capture.pcapng")?,
             pcap_sent: pcap(wanted.pcap_sent, "sent.pcapng")?,
             clock: RunClock::start(),
@@ -176,6 +200,9 @@ impl RunDir {
             rounds.iterations.finish(&self.dir)?;
             rounds.replies.finish(&self.dir)?;
         }
+        if let Some(lanes) = self.lanes {
+            lanes.stream.finish(&self.dir)?;
+        }
         for pcap in [self.pcap, self.pcap_sent].into_iter().flatten() {
             pcap.finish()?;
         }
@@ -185,6 +212,12 @@ impl RunDir {
     /// Ends the streams and writes the final manifest.
     pub fn finish(self, manifest: &Manifest) -> Result<()> {
         write_manifest(&self.close()?, manifest)
+    }
+}
+
+impl LaneRows {
+    fn create(dir: &Path, (form, count): (lanes::Form, usize)) -> Result<Self> {
+        Ok(LaneRows { stream: Stream::create(dir)?, form, count })
     }
 }
 
@@ -224,6 +257,7 @@ pub struct DeviceRows<'a> {
 pub struct ServerRows<'a> {
     records: Records,
     received: &'a mut Stream<ReceivedColumns>,
+    lanes: Option<&'a mut LaneRows>,
     pcap: Option<&'a mut Writer>,
 }
 
@@ -239,15 +273,16 @@ impl RunDir {
             self.books.start()?;
             self.received.start()?;
             self.received_server.as_mut().map_or(Ok(()), Stream::start)?;
+            self.lanes.as_mut().map_or(Ok(()), |lanes| lanes.stream.start())?;
         }
         let main = &mut self.received;
-        let own = |received, pcap| Some(ServerRows { records, received, pcap });
-        let pcap = self.pcap.as_mut();
+        let own = |received, lanes, pcap| Some(ServerRows { records, received, lanes, pcap });
+        let (pcap, lanes) = (self.pcap.as_mut(), self.lanes.as_mut());
         let (workers_own, server) = match (&self.rounds, &mut self.received_server) {
             // The packets at the server are captured.
-            (Some(_), Some(stream)) => (own(main, None), own(stream, pcap)),
-            (Some(_), None) => (own(main, pcap), None),
-            (None, _) => (None, own(main, pcap)),
+            (Some(_), Some(stream)) => (own(main, None, None), own(stream, lanes, pcap)),
+            (Some(_), None) => (own(main, lanes, pcap), None),
+            (None, _) => (None, own(main, lanes, pcap)),
         };
         Ok(Sides {
             workers: WorkerRows {
@@ -310,7 +345,13 @@ impl ServerRows<'_> {
         if let Some(pcap) = &mut self.pcap {
             pcap.packet(0, row.t_recv, frame, frame.len() as u32)?;
         }
-        if self.records.keeps(row.newest_seq) { self.received.push(row) } else { Ok(()) }
+        if !self.records.keeps(row.newest_seq) {
+            return Ok(());
+        }
+        if let Some(lanes) = &mut self.lanes {
+            lanes.push(row, frame)?;
+        }
+        self.received.push(row)
     }
 }
 
@@ -354,7 +395,13 @@ impl Recorder for RunDir {
         if let Some(pcap) = &mut self.pcap {
             pcap.packet(0, row.t_recv, frame, frame.len() as u32)?;
         }
-        if self.records.keeps(row.newest_seq) { self.received.push(row) } else { Ok(()) }
+        if !self.records.keeps(row.newest_seq) {
+            return Ok(());
+        }
+        if let Some(lanes) = &mut self.lanes {
+            lanes.push(row, frame)?;
+        }
+        self.received.push(row)
     }
 }
 
@@ -391,6 +438,11 @@ pub fn join_records(parts: &PartDirs, out: &Path) -> Result<()> {
     if !having(ITERATIONS).is_empty() {
         merge_shifted::<IterationColumns>(&having(ITERATIONS), out)?;
         merge_shifted::<ReplyColumns>(&having(RESULTS), out)?;
+    }
+    let lanes: Vec<_> =
+        receivers.iter().filter(|(dir, _)| dir.join(format!("{LANES}.parquet")).exists()).copied().collect();
+    if !lanes.is_empty() {
+        merge_shifted::<LaneColumns>(&lanes, out)?;
     }
     let packets = receivers.last().map(|(dir, _)| dir.join("capture.pcapng"));
     if let Some(from) = packets.filter(|path| path.exists()) {
@@ -448,6 +500,9 @@ pub fn recover(dir: &Path) -> Result<[u64; 3]> {
     }
     if running_path(dir, RESULTS).exists() {
         convert::<ReplyColumns>(dir)?;
+    }
+    if running_path(dir, LANES).exists() {
+        convert::<LaneColumns>(dir)?;
     }
     manifest.state = RunState::Interrupted;
     manifest.validity.valid = false;

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use pktgen_generator::Result;
 use pktgen_generator::config::Section;
+use pktgen_generator::lanes::Lanes;
 use pktgen_generator::record::{Answers, Iteration, PacketId, Received, Reply, Sent, State, Training};
 use pktgen_generator::registry::Named;
 use pktgen_generator::seed::Seed;
@@ -272,6 +273,8 @@ pub struct Facts {
     pub states: bool,
     /// Whose workers are in this process, where several have a run's.
     pub share: Shard,
+    /// What makes the lanes of updates, where they carry any.
+    pub lanes: Option<Arc<Lanes>>,
 }
 
 /// Makes worker endpoints.

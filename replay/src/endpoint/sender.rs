@@ -9,7 +9,7 @@ use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::{NodeId, Population};
 use pktgen_generator::wire::build::Builder;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, device_of, group_of, source_ip, target_ip, worker_of};
-use pktgen_generator::wire::olaf::{Ack, Header};
+use pktgen_generator::wire::olaf::{Ack, FLAG_LANES, Header};
 use pktgen_generator::workload::{Source, Update};
 
 use super::{Facts, Host, Identity, Outgoing};
@@ -25,7 +25,8 @@ pub(super) struct Sender {
 
 impl Sender {
     pub(super) fn new(facts: &Facts, source: Box<dyn Source>) -> Self {
-        let builder = Builder::new(&facts.workers, facts.udp_checksum);
+        let flags = if facts.lanes.is_some() { FLAG_LANES } else { 0 };
+        let builder = Builder::new(&facts.workers, facts.udp_checksum).flagged(flags);
         Sender { source, builder, host_of: facts.host_of.clone(), server: facts.server }
     }
 

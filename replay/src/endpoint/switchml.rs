@@ -73,7 +73,7 @@ impl WorkerKind for SwitchMlKind {
         let pool = section.get_in("pool", 512u32, 1..=POOL_MAX)?;
         let scaling = read_scaling(section)?;
         let retransmit = read_span(section, "retransmit")?;
-        let layout = Layout::new(dense.clone(), scaling, pool);
+        let layout = Layout::new(dense.clone(), scaling, pool).with_lanes(&facts.lanes);
         // The exponent of what a packet carries comes with the result of the packet a window before.
         let window = if layout.lead() > 0 { layout.lead() } else { pool };
         let mut settings = Settings { retransmit, ..Settings::read(section, facts, &dense, window, true)? };
@@ -133,13 +133,21 @@ impl Protocol for SwitchMl {
         };
         header.emit(payload);
         let room = &mut payload[HEADER..HEADER + usize::from(elements) * 4];
-        let Some(block) = layout.block_of(what.block) else {
-            room.fill(0);
-            return 0;
+        let clipped = match layout.block_of(what.block) {
+            None => {
+                room.fill(0);
+                0
+            }
+            Some(block) => {
+                let (values, rest) = room.split_at_mut(usize::from(dense.elements_of(block)) * 4);
+                rest.fill(0);
+                dense.fixed_be(what.worker, what.iteration, block, layout.scale_told(what.told), values)
+            }
         };
-        let (values, rest) = room.split_at_mut(usize::from(dense.elements_of(block)) * 4);
-        rest.fill(0);
-        dense.fixed_be(what.worker, what.iteration, block, layout.scale_told(what.told), values)
+        if let Some(lanes) = &layout.lanes {
+            lanes.write(what.worker, what.seq, room);
+        }
+        clipped
     }
 
     fn parse(&self, layout: &Layout, payload: &[u8]) -> Option<ResultHead> {

@@ -85,7 +85,7 @@ impl WorkerKind for TrioMlKind {
             )));
         }
         let workers = dense.workers_per_job() as u16;
-        let layout = Layout::new(dense, Scaling::Fixed(scale), window);
+        let layout = Layout::new(dense, Scaling::Fixed(scale), window).with_lanes(&facts.lanes);
         Ok(Box::new(Rounds::new(TrioMl { workers }, layout, settings, facts)))
     }
 }
@@ -120,7 +120,11 @@ impl Protocol for TrioMl {
         };
         header.emit(payload);
         let values = &mut payload[HEADER..HEADER + usize::from(elements) * 4];
-        dense.fixed_be(what.worker, what.iteration, what.block, layout.scale_told(what.told), values)
+        let clipped = dense.fixed_be(what.worker, what.iteration, what.block, layout.scale_told(what.told), values);
+        if let Some(lanes) = &layout.lanes {
+            lanes.write(what.worker, what.seq, values);
+        }
+        clipped
     }
 
     fn parse(&self, layout: &Layout, payload: &[u8]) -> Option<ResultHead> {

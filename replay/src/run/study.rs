@@ -153,6 +153,7 @@ impl Experiment {
             training: None,
             rank: None,
             planned: None,
+            lanes: None,
             goal: None,
             study: Some(study.to_owned()),
             findings,

@@ -12,8 +12,15 @@ use crate::capture::{Records, RunDir, Sides, Wanted};
 use crate::endpoint::Pairs;
 use crate::target::sparse::Adder;
 
-const ROUNDS: Wanted =
-    Wanted { records: Records::Full, states: false, rounds: true, server: true, pcap: false, pcap_sent: false };
+const ROUNDS: Wanted = Wanted {
+    records: Records::Full,
+    states: false,
+    rounds: true,
+    server: true,
+    pcap: false,
+    pcap_sent: false,
+    lanes: None,
+};
 
 fn id(worker: u32, seq: u32, attempt: u8) -> PacketId {
     PacketId::new(worker, seq, attempt)

@@ -11,7 +11,7 @@ const HEAD: &[Field] = &[
     Field::flag("result", "The whole sum on its way back to the workers"),
     Field::flag("partial", "Some members are missing: a device waited for them no longer"),
     Field::flag("stamped", "A device has stamped its queue status into this ACK"),
-    Field::flag("lanes", "Gradient lanes at the end carry provenance (reserved)"),
+    Field::flag("lanes", "The first gradients are lanes"),
     Field::flag("merged", "The content is a merge of several updates"),
     Field::uint("cluster", 16, "Cluster"),
     Field::uint("count", 16, "Updates that the content represents"),

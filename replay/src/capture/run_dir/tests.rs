@@ -24,6 +24,7 @@ impl RunDir {
             server: wanted.server,
             states: None,
             rounds: wanted.rounds.then(|| Rounds::create(dir).unwrap()),
+            lanes: None,
             pcap: None,
             pcap_sent: None,
         }
@@ -31,7 +32,10 @@ impl RunDir {
 }
 
 fn run_dir(dir: &Path, rounds: bool, server: bool) -> RunDir {
-    RunDir::bare(dir, Wanted { records: Records::Full, states: false, rounds, server, pcap: false, pcap_sent: false })
+    RunDir::bare(
+        dir,
+        Wanted { records: Records::Full, states: false, rounds, server, pcap: false, pcap_sent: false, lanes: None },
+    )
 }
 
 /// A row by its time, where it arrived, and its number there.

@@ -35,14 +35,30 @@ impl Contributions {
     }
 }
 
+/// Adds as devices do: integers wrap around.
+fn add(sums: &mut [i32], values: &[i32]) {
+    sums.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.wrapping_add(*value));
+}
+
 impl Content for Contributions {
     fn add(&mut self, members: &[PacketId], sums: &mut [i32]) -> usize {
         let mut elements = self.room.len();
         // All members are of one block and job, unless a device is wrong: then each is what it is.
         let mut known = None;
         for packet in members {
-            let (iteration, Some(block)) = self.find(*packet) else { continue };
-            let (worker, dense) = (packet.worker(), &self.layout.dense);
+            let (iteration, block) = self.find(*packet);
+            let worker = packet.worker();
+            let lanes = self.layout.lanes.as_ref();
+            let Some(block) = block else {
+                // Lanes are all that it carries.
+                if let Some(lanes) = lanes {
+                    let own = &mut self.room[..lanes.count()];
+                    lanes.write_whole(worker, packet.seq(), own);
+                    add(sums, own);
+                }
+                continue;
+            };
+            let dense = &self.layout.dense;
             let key = (dense.job_of(worker), iteration, block);
             let scale = match known {
                 Some((same, scale)) if same == key => scale,
@@ -51,9 +67,13 @@ impl Content for Contributions {
             known = Some((key, scale));
             let own = usize::from(dense.elements_of(block));
             dense.fixed(worker, iteration, block, scale, &mut self.room[..own]);
-            for (sum, value) in sums.iter_mut().zip(&self.room[..own]) {
-                *sum = sum.wrapping_add(*value);
+            let mut filled = own;
+            if let Some(lanes) = lanes {
+                filled = own.max(lanes.count());
+                self.room[own..filled].fill(0);
+                lanes.write_whole(worker, packet.seq(), &mut self.room);
             }
+            add(sums, &self.room[..filled]);
             elements = if self.whole { self.room.len() } else { own };
         }
         elements
@@ -72,7 +92,9 @@ impl Content for Contributions {
             self.exact.iter_mut().zip(floats).for_each(|(sum, value)| *sum += f64::from(*value));
         }
         let mut error = Error::default();
-        for (sum, exact) in sums.iter().zip(&self.exact[..elements]) {
+        // Lanes are no gradients.
+        let lanes = self.layout.lanes.as_ref().map_or(0, |lanes| lanes.count());
+        for (sum, exact) in sums.iter().zip(&self.exact[..elements]).skip(lanes) {
             let exact = exact / members.len() as f64;
             error.off += (f64::from(fixed::average(*sum, scale, members.len() as u32)) - exact).abs();
             error.of += exact.abs();

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use pktgen_generator::config::Section;
 use pktgen_generator::dense::{Dense, fixed};
+use pktgen_generator::lanes::Lanes;
 use pktgen_generator::{Error, Result};
 
 /// By what gradients are multiplied.
@@ -27,13 +28,20 @@ pub(in crate::endpoint) struct Layout {
     scaling: Scaling,
     /// Packets ahead of the model.
     lead: u32,
+    /// What makes the lanes of packets, where they carry any.
+    pub lanes: Option<Arc<Lanes>>,
 }
 
 impl Layout {
     /// With exponents the model follows `window` packets behind them.
     pub fn new(dense: Arc<Dense>, scaling: Scaling, window: u32) -> Self {
         let lead = if scaling == Scaling::Exponents { window.min(dense.blocks()) } else { 0 };
-        Layout { dense, scaling, lead }
+        Layout { dense, scaling, lead, lanes: None }
+    }
+
+    /// The same with lanes.
+    pub fn with_lanes(self, lanes: &Option<Arc<Lanes>>) -> Self {
+        Layout { lanes: lanes.clone(), ..self }
     }
 
     /// Packets of an iteration.

@@ -151,6 +151,7 @@ pub(super) fn open(
         round_trip: 0,
         states: false,
         share: pktgen_generator::shard::Shard::WHOLE,
+        lanes: None,
     };
     let endpoint = kind.open(&mut Section::of("endpoint", keys), &facts, source).unwrap();
     (endpoint, dense, facts)

@@ -55,6 +55,7 @@ pub(super) fn open(
         round_trip: 0,
         states: false,
         share: pktgen_generator::shard::Shard::WHOLE,
+        lanes: None,
     };
     let value = |text: &str| text.parse().map_or_else(|_| Value::from(text), Value::Integer);
     let keys: Vec<_> = keys.iter().map(|(key, text)| (*key, value(text))).collect();

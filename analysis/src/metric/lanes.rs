@@ -1,0 +1,123 @@
+//! What lanes say of a run: how many packets they explain, where updates went, and ages, all without the device's help.
+
+use pktgen_generator::Result;
+use pktgen_generator::definition::{Better, Definition};
+use pktgen_generator::registry::Named;
+
+use super::Metric;
+use crate::age::FlowAge;
+use crate::analyze::Analysis;
+use crate::definitions::FLOW;
+use crate::line::{Line, NS, PACKETS, SHARE, UPDATES};
+use crate::provenance::Answer;
+use crate::stats;
+
+/// See the module.
+pub(super) struct Lanes;
+
+const fn of(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
+    Definition::new(metric, unit, better, definition).needs("format.lanes, capture.records = \"full\"")
+}
+
+const DEFINITIONS: [Definition; 12] = [
+    of("lanes_decoded", PACKETS, Better::Higher, "Received packets whose members their lanes tell."),
+    of(
+        "lanes_ambiguous",
+        SHARE,
+        Better::Lower,
+        "Share of received packets whose lanes have several explanations, or say only how many.",
+    ),
+    of(
+        "lanes_contradictions",
+        PACKETS,
+        Better::Lower,
+        "Received packets whose lanes no set of updates explains; 0, or an assumption fails.",
+    ),
+    of(
+        "lanes_wrong",
+        PACKETS,
+        Better::Lower,
+        "Decoded packets whose members are not those in the books; 0, or lanes are wrong.",
+    ),
+    of(
+        "lanes_sent",
+        UPDATES,
+        Better::Neither,
+        "Transmissions that the lanes account for: delivered alone or merged, overtaken, missing or unclear.",
+    ),
+    of("lanes_alone", UPDATES, Better::Neither, "Of these, delivered as the only member of a packet."),
+    of("lanes_merged", UPDATES, Better::Neither, "Of these, delivered inside aggregates."),
+    of(
+        "lanes_overtaken",
+        UPDATES,
+        Better::Neither,
+        "Of these, not delivered while a newer one of the worker was: subsumed, outranked or lost.",
+    ),
+    of(
+        "lanes_missing",
+        UPDATES,
+        Better::Lower,
+        "Of these, not delivered and nothing newer either: lost, outranked, or under way at the end.",
+    ),
+    of("lanes_unclear", UPDATES, Better::Lower, "Of these, perhaps members of packets that are ambiguous."),
+    of(
+        "lanes_unidentified",
+        UPDATES,
+        Better::Lower,
+        "Members of ambiguous packets, as far as those say how many they have.",
+    ),
+    of(
+        "lanes_aom_mean",
+        NS,
+        Better::Lower,
+        "aom_mean by the generation times of decoded members; the mean over flows.",
+    )
+    .labels(&[FLOW]),
+];
+
+impl Named for Lanes {
+    fn name(&self) -> &'static str {
+        "lanes"
+    }
+
+    fn about(&self) -> &'static str {
+        "what payloads say of their members without the device's help: decoded, ambiguous, and a balance of their own"
+    }
+}
+
+impl Metric for Lanes {
+    fn definitions(&self) -> Vec<Definition> {
+        DEFINITIONS.to_vec()
+    }
+
+    fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
+        let (Some(found), Some(resolved)) = (&run.provenance, &run.resolved) else { return Ok(()) };
+        let packets = found.packets(|answer| *answer != Answer::Other);
+        let decoded = found.packets(|answer| *answer == Answer::Known);
+        let ambiguous = found.packets(|answer| matches!(answer, Answer::Ambiguous(_)));
+        let account = &found.account;
+        out.push(Line::new("lanes_decoded", PACKETS, decoded as f64));
+        out.push(Line::new("lanes_ambiguous", SHARE, (packets > 0).then(|| ambiguous as f64 / packets as f64)));
+        let contradictions = found.packets(|answer| *answer == Answer::Contradiction);
+        out.push(Line::new("lanes_contradictions", PACKETS, contradictions as f64));
+        out.push(Line::new("lanes_wrong", PACKETS, found.wrong(&resolved.records, &resolved.fates) as f64));
+        for (metric, updates) in [
+            ("lanes_sent", account.sent),
+            ("lanes_alone", account.alone),
+            ("lanes_merged", account.merged),
+            ("lanes_overtaken", account.overtaken),
+            ("lanes_missing", account.missing),
+            ("lanes_unclear", account.unclear),
+            ("lanes_unidentified", found.unidentified()),
+        ] {
+            out.push(Line::new(metric, UPDATES, updates as f64));
+        }
+        if let Some(ages) = &found.ages {
+            for (flow, ages) in [("cluster", &ages.clusters), ("worker", &ages.workers)] {
+                let means: Vec<f64> = ages.iter().filter_map(|age: &FlowAge| age.mean_ns).collect();
+                out.push(Line::new("lanes_aom_mean", NS, stats::mean(&means)).with("flow", flow));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+use pktgen_generator::lanes::{Ask, Detail, Form, Layout, Merge};
+
+use super::*;
+use crate::run::{ReceivedColumns, SentColumns};
+use crate::testing::Story;
+
+/// Two workers of cluster 0, one of cluster 1; a packet's lanes are the sums of those of its members.
+struct Bed {
+    layout: Layout,
+    records: Records,
+    lanes: LaneColumns,
+}
+
+const CLUSTERS: [u16; 3] = [0, 0, 1];
+const RANKS: [u32; 3] = [0, 1, 0];
+
+impl Bed {
+    fn new(detail: Detail, window: u32) -> Self {
+        let ask = Ask { detail, merge: Merge::Sum, window };
+        let layout = Layout::plan(Form::of("olaf").unwrap(), ask, 2, 46).unwrap();
+        Bed { layout, records: Records::default(), lanes: LaneColumns::default() }
+    }
+
+    fn sent(&mut self, t: i64, worker: u32, seq: u32) -> &mut Self {
+        let SentColumns { t_gen_ps, t_sent_ps, cluster, worker: workers, seq: numbers, attempt } =
+            &mut self.records.sent;
+        attempt.push(numbers.iter().zip(&*workers).filter(|own| own == &(&seq, &worker)).count() as u8);
+        t_gen_ps.push(t - 5);
+        t_sent_ps.push((t >= 0).then_some(t));
+        cluster.push(CLUSTERS[worker as usize]);
+        workers.push(worker);
+        numbers.push(seq);
+        self
+    }
+
+    /// Nothing of a packet but its time, its cluster and its lanes.
+    fn received(&mut self, t: i64, members: &[(u32, u32)]) -> &mut Self {
+        let ReceivedColumns { t_recv_ps, cluster, .. } = &mut self.records.received;
+        t_recv_ps.push(t);
+        cluster.push(members.first().map_or(0, |(worker, _)| CLUSTERS[*worker as usize]));
+        let mut sums = vec![0f32; self.layout.lanes()];
+        for (worker, seq) in members {
+            self.layout.each(RANKS[*worker as usize], *seq, |lane, value| sums[lane] += value as f32);
+        }
+        self.lanes.push(&sums.iter().map(|sum| sum.to_bits()).collect::<Vec<_>>());
+        self
+    }
+
+    fn resolve(&self) -> Provenance {
+        let mut manifest = Story::default().manifest();
+        manifest.clusters = CLUSTERS.to_vec();
+        manifest.clocks.insert("sent.t_sent_ps".into(), "virtual".into());
+        Provenance::resolve(&manifest, &self.layout, &self.records, &self.lanes).unwrap()
+    }
+}
+
+#[test]
+fn a_balance_without_books() {
+    let mut bed = Bed::new(Detail::Which, 64);
+    for seq in 0..6 {
+        bed.sent(100 * i64::from(seq), 0, seq).sent(100 * i64::from(seq) + 10, 1, seq);
+    }
+    bed.sent(-1, 2, 0).sent(50, 2, 1);
+    // 1 of worker 0 was subsumed by 2; worker 1's 1 and 3 are lost; the last of both are under way.
+    bed.received(105, &[(0, 0)]).received(250, &[(0, 2), (1, 0), (1, 2)]).received(260, &[(2, 1)]);
+    bed.received(520, &[(0, 3), (0, 4), (1, 4)]);
+    let found = bed.resolve();
+    assert_eq!(found.answers, [Answer::Known; 4]);
+    let named = |row: usize| -> Vec<(u32, u32)> {
+        let sent = &bed.records.sent;
+        found.members_of(row).iter().map(|row| (sent.worker[*row as usize], sent.seq[*row as usize])).collect()
+    };
+    assert_eq!((named(1), named(3)), (vec![(0, 2), (1, 0), (1, 2)], vec![(0, 3), (0, 4), (1, 4)]));
+    let expected = Account { sent: 13, alone: 2, merged: 6, overtaken: 3, missing: 2, unclear: 0 };
+    assert_eq!(found.account, expected);
+    // From 0's first generation, and from the delivery of what was generated at 395.
+    let ages = found.ages.unwrap();
+    assert!(ages.clusters.iter().all(|age| age.delivered));
+    assert_eq!(ages.sawteeth[0].teeth.last().map(|tooth| (tooth.t_ps, tooth.after_ps)), Some((520, 520 - 405)));
+}
+
+#[test]
+fn what_was_not_sent_yet_or_has_arrived_is_no_candidate() {
+    let mut bed = Bed::new(Detail::Which, 64);
+    bed.sent(0, 0, 0).sent(200, 0, 1).received(100, &[(0, 1)]).received(300, &[(0, 0)]).received(310, &[(0, 0)]);
+    let found = bed.resolve();
+    assert_eq!(found.answers, [Answer::Contradiction, Answer::Known, Answer::Contradiction]);
+    // What was sent twice may arrive twice.
+    let mut bed = Bed::new(Detail::Which, 64);
+    bed.sent(0, 0, 0).sent(200, 0, 0).received(300, &[(0, 0)]).received(310, &[(0, 0)]).received(320, &[(0, 0)]);
+    let found = bed.resolve();
+    assert_eq!(found.answers, [Answer::Known, Answer::Known, Answer::Contradiction]);
+    assert_eq!((found.account.sent, found.account.alone), (2, 2));
+    // Both attempts may meet in a queue.
+    let mut bed = Bed::new(Detail::Which, 64);
+    bed.sent(0, 0, 0).sent(0, 1, 7).sent(200, 0, 0).sent(210, 0, 1).received(300, &[(0, 0), (0, 0), (1, 7)]);
+    let found = bed.resolve();
+    assert_eq!((found.answers[0], found.members_of(0).len(), found.account.merged), (Answer::Known, 3, 3));
+}
+
+#[test]
+fn what_waits_longer_than_the_window_is_noticed() {
+    let mut bed = Bed::new(Detail::Which, 4);
+    (0..20).for_each(|seq| _ = bed.sent(i64::from(seq), 0, seq));
+    bed.received(100, &[(0, 17)]).received(101, &[(0, 13)]).received(102, &[(0, 16), (0, 11)]);
+    assert_eq!(bed.resolve().answers, [Answer::Known, Answer::Contradiction, Answer::Contradiction]);
+}
+
+#[test]
+fn what_is_ambiguous_is_counted_and_its_candidates_are_unclear() {
+    let mut bed = Bed::new(Detail::Count, 2);
+    for seq in 0..5 {
+        bed.sent(i64::from(seq), 0, seq).sent(i64::from(seq), 1, seq);
+    }
+    bed.received(10, &[(0, 3), (1, 3), (1, 4)]);
+    let found = bed.resolve();
+    assert_eq!(found.answers, [Answer::Ambiguous(Some(3))]);
+    assert_eq!(found.unidentified(), 3);
+    let expected = Account { sent: 10, unclear: 4, missing: 6, ..Account::default() };
+    assert_eq!(found.account, expected);
+    // A packet of another length than lanes.
+    bed.records.received.t_recv_ps.push(20);
+    bed.records.received.cluster.push(0);
+    bed.lanes.push(&[]);
+    assert_eq!(bed.resolve().answers[1], Answer::Ambiguous(None));
+}

@@ -1,0 +1,152 @@
+//! Provenance of whole runs: what lanes and the sender's log tell equals the books, which are kept aside. Nothing that a
+//! device or a header says of a packet's identity is read on the way.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use pktgen_analysis::age::Ages;
+use pktgen_analysis::fates::Fates;
+use pktgen_analysis::provenance::{Answer, Provenance};
+use pktgen_analysis::run::{ReceivedColumns, Records, RunData};
+use pktgen_analysis::{Analysis, Options};
+use pktgen_generator::config::Document;
+use pktgen_replay::run::Experiment;
+
+/// The runs of an experiment, its text in `configs` with these flags.
+fn runs(config: &str, flags: &[&str], out: &Path) -> Vec<RunData> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs").join(config);
+    let text = fs::read_to_string(path).expect("the config");
+    let mut document = Document::parse(&text, config).expect("it parses");
+    let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+    document.overlay(std::iter::empty(), &flags).expect("flags fit");
+    let experiment = Experiment::open(document).expect("an experiment");
+    let finished = experiment.execute(out, 1, &AtomicBool::new(false), &|_, _| {}).expect("it runs");
+    finished.iter().map(|run| RunData::open(&run.dir).expect("readable")).collect()
+}
+
+/// What a black box leaves: the sender's log, and of what arrived the time and the cluster.
+fn without_books(records: &Records) -> Records {
+    let received = &records.received;
+    let (t_recv_ps, cluster) = (received.t_recv_ps.clone(), received.cluster.clone());
+    Records {
+        sent: records.sent.clone(),
+        received: ReceivedColumns { t_recv_ps, cluster, ..Default::default() },
+        ..Default::default()
+    }
+}
+
+/// Decodes a run without its books, and compares with them. Returns packets, and those that are ambiguous.
+fn agrees(run: &RunData) -> (u64, u64) {
+    let (records, layout) = (run.records.as_ref().expect("records"), run.manifest.lanes.as_ref().expect("lanes"));
+    let lanes = run.lanes.as_ref().expect("lanes");
+    assert!(run.manifest.validity.valid, "{:?}", run.manifest.validity);
+    assert_eq!(run.manifest.counters.sums_wrong, 0);
+    let found = Provenance::resolve(&run.manifest, layout, &without_books(records), lanes).expect("it resolves");
+    let fates = Fates::resolve(records);
+    let balance = fates.balance();
+    assert_eq!(found.wrong(records, &fates), 0);
+    assert_eq!(found.packets(|answer| *answer == Answer::Contradiction), 0);
+    let (account, unidentified) = (&found.account, found.unidentified());
+    assert_eq!(account.sent, balance.sent);
+    assert_eq!(account.alone + account.merged + unidentified, balance.delivered_alone + balance.delivered_merged);
+    let ended = balance.subsumed + balance.outranked + balance.dropped_total() + balance.in_flight;
+    assert_eq!(account.overtaken + account.missing + account.unclear - unidentified, ended, "{account:?} {balance:?}");
+    let ambiguous = found.packets(|answer| matches!(answer, Answer::Ambiguous(_)));
+    if ambiguous == 0 {
+        assert_eq!((account.alone, account.merged), (balance.delivered_alone, balance.delivered_merged));
+        let whole = Analysis::new(run.clone(), Options::default()).expect("it resolves");
+        let ages = whole.resolved.and_then(|resolved| resolved.ages);
+        let flows = |ages: &Ages| (ages.clusters.clone(), ages.workers.clone());
+        assert_eq!(found.ages.as_ref().map(flows), ages.as_ref().map(flows));
+    }
+    (found.packets(|answer| *answer != Answer::Other), ambiguous)
+}
+
+/// All runs agree, and less than one packet in a thousand is ambiguous. Returns merged updates of all.
+fn all_agree(runs: &[RunData]) -> u64 {
+    let (packets, ambiguous) = runs.iter().map(agrees).fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
+    assert!(packets > 0 && ambiguous * 1000 < packets, "{ambiguous} of {packets}");
+    runs.iter().map(|run| run.manifest.balance.delivered_merged).sum()
+}
+
+#[test]
+fn table_1_is_decoded_with_replacement_and_filter() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let runs = runs("olaf/table1.toml", &["format.lanes=true", "sweep.seeds=1..2"], &dir.path().join("run"));
+    assert_eq!(runs.len(), 2 * 3 * 4);
+    assert!(all_agree(&runs) > 50_000);
+    let sum = |of: fn(&RunData) -> u64| runs.iter().map(of).sum::<u64>();
+    assert!(sum(|run| run.manifest.balance.subsumed) > 1000, "newer ones replace");
+    assert!(sum(|run| run.manifest.balance.outranked) > 1000, "higher rewards replace");
+    assert!(sum(|run| run.manifest.balance.dropped_total()) > 10_000);
+}
+
+#[test]
+fn several_devices_transmission_control_and_retransmission() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let small = ["format.lanes=true", "sweep.seeds=1..1", "workload.updates=40"];
+    assert!(all_agree(&runs("olaf/table2.toml", &small, &dir.path().join("table2"))) > 0);
+    let mut retransmit = small.to_vec();
+    retransmit.extend(["endpoint.workers=retransmit", "sweep.axes.topology.rate=[\"5Gbps\"]"]);
+    let runs = runs("olaf/table1.toml", &retransmit, &dir.path().join("retransmit"));
+    assert!(runs.iter().any(|run| run.manifest.balance.retransmitted > 0));
+    all_agree(&runs);
+}
+
+#[test]
+fn real_time_over_rings() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let flags =
+        ["format.lanes=true", "sweep.seeds=1..1", "workload.updates=100", "sweep.axes.topology.rate=[\"20Mbps\"]"];
+    assert!(all_agree(&runs("olaf/table1-wires.toml", &flags, &dir.path().join("olaf"))) > 100);
+    for config in ["wires/switchml.toml", "wires/trio-ml.toml"] {
+        let name = config.replace('/', "-");
+        assert!(all_agree(&runs(config, &["format.lanes=true", "workload.iterations=2"], &dir.path().join(name))) > 0);
+    }
+}
+
+/// Synchronous training in virtual time.
+fn training(workers: &str, more: &[&str], dir: &Path) -> Vec<RunData> {
+    let config = if workers == "trio_ml" { "wires/trio-ml.toml" } else { "wires/switchml.toml" };
+    let flags = [&["format.lanes=true", "transport.kind=virtual"], more].concat();
+    runs(config, &flags, &dir.join(workers))
+}
+
+#[test]
+fn synchronous_training_with_stragglers_and_losses() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let flags =
+        ["workload.straggler_probability=0.5", "workload.typical=20ms", "target.timeout=2ms", "workload.workers=6"];
+    let trio = training("trio_ml", &flags, dir.path());
+    all_agree(&trio);
+    let sources = |run: &RunData| run.records.as_ref().map_or(Vec::new(), |records| records.received.count.clone());
+    let partial = trio.iter().flat_map(sources).filter(|sources| *sources < 6).count();
+    assert!(partial > 100, "results without stragglers: {partial}");
+    // One window of packets ahead of the model carries nothing but lanes.
+    let switchml = training("switchml", &["workload.workers=7"], dir.path());
+    assert!(all_agree(&switchml) > 10_000);
+}
+
+/// A device that loses books' knowledge of a member is found out: the comparison can fail.
+#[test]
+fn a_wrong_member_would_be_seen() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let flags = ["format.lanes=true", "transport.kind=virtual", "sweep.seeds=1..1", "workload.updates=20"];
+    let runs = runs("olaf/table1-wires.toml", &flags, &dir.path().join("run"));
+    let run = runs.last().expect("a run");
+    let (records, layout) = (run.records.as_ref().expect("records"), run.manifest.lanes.as_ref().expect("lanes"));
+    let found =
+        Provenance::resolve(&run.manifest, layout, records, run.lanes.as_ref().expect("lanes")).expect("it resolves");
+    let mut fates = Fates::resolve(records);
+    assert_eq!(found.wrong(records, &fates), 0);
+    let members = fates.members.len();
+    fates.members.swap(0, members - 1);
+    assert_eq!(found.wrong(records, &fates), 2);
+    // What lanes were made of with another log says nothing.
+    let mut other = records.clone();
+    other.sent.seq.iter_mut().for_each(|seq| *seq += 1);
+    let found =
+        Provenance::resolve(&run.manifest, layout, &other, run.lanes.as_ref().expect("lanes")).expect("it resolves");
+    assert_eq!(found.packets(|answer| *answer == Answer::Known), 0);
+}

@@ -1,0 +1,329 @@
+//! What each lane says, and how many are needed: everything follows from a few numbers, so that a capture's reader makes
+//! the same layout from the manifest.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Form, LANES_MAX};
+use crate::seed::mix;
+
+/// What gradients are on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Number {
+    /// Little-endian f32s: whole numbers below 2²⁴ are exact.
+    F32,
+    /// Integers of 32 bits in network order. Lanes stay below 2³¹, so that devices that saturate do no harm.
+    I32,
+}
+
+impl Number {
+    /// A whole number as it is added.
+    #[inline]
+    pub fn of_whole(self, value: u32) -> u32 {
+        match self {
+            Number::F32 => (value as f32).to_bits(),
+            Number::I32 => value,
+        }
+    }
+
+    #[inline]
+    pub(super) fn bytes(self, word: u32) -> [u8; 4] {
+        match self {
+            Number::F32 => word.to_le_bytes(),
+            Number::I32 => word.to_be_bytes(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn word(self, bytes: [u8; 4]) -> u32 {
+        match self {
+            Number::F32 => u32::from_le_bytes(bytes),
+            Number::I32 => u32::from_be_bytes(bytes),
+        }
+    }
+}
+
+/// What a device makes of two payloads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Merge {
+    /// Their sum.
+    Sum,
+    /// The mean of all members, however they came together.
+    Mean,
+    /// Their mean, whatever they hold: (a + b) / 2 at every merge.
+    RunningMean,
+}
+
+/// What lanes are to tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Detail {
+    /// How many updates.
+    Count,
+    /// How many of each worker.
+    Who,
+    /// Which.
+    Which,
+}
+
+/// What is asked of a layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ask {
+    /// What lanes are to tell.
+    pub detail: Detail,
+    /// What devices do.
+    pub merge: Merge,
+    /// An update that arrives is among so many that its worker sent last.
+    pub window: u32,
+}
+
+/// Bits of a digit of running means: a member may be merged seven times.
+const DEPTH_BITS: u32 = 8;
+/// Fewest bits of a hash that are worth a lane.
+const CHECK_MIN: u32 = 8;
+
+/// The lanes of a run.
+///
+/// In the order of lanes: a one; for `Who` digits of workers; for `Which` a hash of worker and sequence number, then marks,
+/// of which an update has one by worker and sequence number. Where members share their number: a one, the number, the
+/// hash, and a mark per worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layout {
+    /// What gradients are.
+    pub number: Number,
+    /// What devices do.
+    pub merge: Merge,
+    /// What lanes tell.
+    pub detail: Detail,
+    /// Most workers of a cluster.
+    pub workers: u32,
+    /// Sequence numbers of a worker that marks tell apart.
+    pub window: u32,
+    /// All members of a sum have the same sequence number, and a worker is in it once.
+    pub shared: bool,
+    /// Bits of a member's hash.
+    pub check_bits: u32,
+}
+
+/// Bits of a number.
+fn bits_of(n: u64) -> u32 {
+    64 - n.leading_zeros()
+}
+
+impl Layout {
+    /// The layout for clusters of up to `workers` workers and packets of at least `elements` gradients, or why there is none.
+    pub fn plan(form: Form, ask: Ask, workers: u32, elements: usize) -> Result<Layout, String> {
+        let Form { number, shared, .. } = form;
+        let Ask { detail, merge, window } = ask;
+        if window == 0 {
+            return Err("lanes_window: 0 updates cannot be told apart; use 1 or more".into());
+        }
+        if merge != Merge::Sum && number == Number::I32 {
+            return Err(
+                "lanes_merge: a mean of integers loses its remainder, and lanes with it; means need f32 gradients"
+                    .into(),
+            );
+        }
+        if merge != Merge::Sum && detail != Detail::Which {
+            return Err("lanes: the mean of ones is one, whatever their number; of means use lanes = \"which\"".into());
+        }
+        let layout = Layout { number, merge, detail, workers, window, shared, check_bits: 0 };
+        let layout = Layout { check_bits: layout.bits_beside_sum(), ..layout };
+        layout.fits(elements).map(|()| layout)
+    }
+
+    /// Can it have been planned? Of one that somebody else wrote.
+    pub fn is_sound(&self) -> bool {
+        let told = self.merge == Merge::Sum || (self.number == Number::F32 && self.detail == Detail::Which);
+        let least = if self.detail == Detail::Which { 1 } else { 0 };
+        self.window > 0 && told && (least..=self.bits()).contains(&self.check_bits) && self.fits(LANES_MAX).is_ok()
+    }
+
+    fn fits(&self, elements: usize) -> Result<(), String> {
+        let (need, room) = (self.lanes(), elements.min(LANES_MAX));
+        let (workers, window) = (self.workers, self.window);
+        if self.detail == Detail::Who && self.digit_bits() > self.bits() {
+            return Err(format!(
+                "lanes_window: the count of {window} updates is more than a lane's {} bits",
+                self.bits()
+            ));
+        }
+        if self.detail == Detail::Which && self.check_bits < CHECK_MIN {
+            return Err(format!(
+                "lanes: sums of up to {workers} · {window} updates leave {} of the {} bits of a lane to a hash, and {CHECK_MIN} are \
+                 the least; lower format.lanes_window",
+                self.check_bits,
+                self.bits()
+            ));
+        }
+        if need <= room {
+            return Ok(());
+        }
+        let fitting = |window: &u32| Layout { window: *window, ..*self }.lanes() <= room;
+        let advice = match (1..window).rev().find(fitting) {
+            Some(most) if !self.shared => format!("lower format.lanes_window to {most} or less"),
+            _ => "use lanes = \"who\" or \"count\"".to_owned(),
+        };
+        Err(format!(
+            "lanes: {need} lanes are needed for clusters of {workers} workers and windows of {window} updates, {} updates to a lane; the \
+             smallest packet has {elements} gradients, and at most {LANES_MAX} can be lanes; {advice}, or make packets larger",
+            self.per_lane()
+        ))
+    }
+
+    /// How many lanes there are.
+    pub fn lanes(&self) -> usize {
+        let marks = self.marks().div_ceil(u64::from(self.per_lane().max(1)));
+        // More than any packet has is all the same.
+        self.before_marks() + marks.min(1 << 20) as usize
+    }
+
+    /// Lanes ahead of the marks.
+    pub(super) fn before_marks(&self) -> usize {
+        match (self.detail, self.shared) {
+            (Detail::Count | Detail::Who, _) => 1,
+            (Detail::Which, false) => 2,
+            (Detail::Which, true) => 3,
+        }
+    }
+
+    /// Bits of a lane that may be used.
+    pub(super) fn bits(&self) -> u32 {
+        match (self.number, self.merge) {
+            (Number::I32, _) => 31,
+            // A mean is rounded: times the number of members it must still be nearest to the sum.
+            (Number::F32, Merge::Mean) => 20,
+            (Number::F32, _) => 24,
+        }
+    }
+
+    /// Bits of a mark.
+    pub(super) fn digit_bits(&self) -> u32 {
+        match (self.detail, self.merge) {
+            (Detail::Who, _) if self.shared => 1,
+            (Detail::Who, _) => bits_of(self.window.into()),
+            (_, Merge::RunningMean) => DEPTH_BITS,
+            _ => 1,
+        }
+    }
+
+    /// Marks, or digits, of a lane.
+    pub(super) fn per_lane(&self) -> u32 {
+        self.bits() / self.digit_bits()
+    }
+
+    /// Marks in all.
+    pub(super) fn marks(&self) -> u64 {
+        match self.detail {
+            Detail::Count => 0,
+            Detail::Who => self.workers.into(),
+            Detail::Which if self.shared => self.workers.into(),
+            Detail::Which => u64::from(self.workers) * u64::from(self.window),
+        }
+    }
+
+    /// Most updates of a sum that lanes can hold.
+    pub fn members_max(&self) -> u64 {
+        if self.shared { self.workers.into() } else { u64::from(self.workers) * u64::from(self.window) }
+    }
+
+    /// Bits of a number of which a lane holds the sum over all members.
+    fn bits_beside_sum(&self) -> u32 {
+        let of_sum = if self.merge == Merge::RunningMean { DEPTH_BITS } else { bits_of(self.members_max()) };
+        self.bits().saturating_sub(of_sum)
+    }
+
+    /// Bits of a sequence number that members share.
+    pub(super) fn number_bits(&self) -> u32 {
+        self.bits_beside_sum()
+    }
+
+    /// The hash of a member.
+    #[inline]
+    pub(super) fn check(&self, rank: u32, seq: u32) -> u32 {
+        let key = 0x6c61_6e65_0000_0000 ^ (u64::from(rank) << 32 | u64::from(seq));
+        (mix(key) >> (64 - self.check_bits)) as u32
+    }
+
+    /// The mark of a member.
+    #[inline]
+    pub(super) fn mark(&self, rank: u32, seq: u32) -> u32 {
+        if self.shared || self.detail == Detail::Who { rank } else { rank * self.window + seq % self.window }
+    }
+
+    /// Calls `put` with the lanes of an update that are not 0, as whole numbers.
+    #[inline]
+    pub fn each(&self, rank: u32, seq: u32, mut put: impl FnMut(usize, u32)) {
+        put(0, 1);
+        if self.detail == Detail::Count {
+            return;
+        }
+        if self.detail == Detail::Which {
+            if self.shared {
+                put(1, seq & ((1 << self.number_bits()) - 1));
+            }
+            put(self.before_marks() - 1, self.check(rank, seq));
+        }
+        let (mark, per_lane) = (self.mark(rank, seq), self.per_lane());
+        let digit = mark % per_lane * self.digit_bits();
+        put(self.before_marks() + (mark / per_lane) as usize, 1 << digit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(
+        format: &str,
+        detail: Detail,
+        merge: Merge,
+        (workers, window): (u32, u32),
+        elements: usize,
+    ) -> Result<usize, String> {
+        Layout::plan(Form::of(format).unwrap(), Ask { detail, merge, window }, workers, elements)
+            .map(|layout| layout.lanes())
+    }
+
+    #[test]
+    fn lanes_that_are_needed() {
+        use Detail::*;
+        use Merge::*;
+        for (format, detail, merge, size, lanes) in [
+            ("olaf", Count, Sum, (3, 64), 1),
+            // Seven bits count to 64 and more, three digits to a lane.
+            ("olaf", Who, Sum, (3, 64), 2),
+            ("olaf", Who, Sum, (4, 64), 3),
+            // 192 marks, 24 to a lane.
+            ("olaf", Which, Sum, (3, 64), 10),
+            ("olaf", Which, Mean, (3, 64), 12),
+            ("olaf", Which, RunningMean, (3, 40), 42),
+            ("trio_ml", Which, Sum, (6, 64), 4),
+            ("switchml", Which, Sum, (32, 64), 5),
+            ("switchml", Who, Sum, (31, 64), 2),
+        ] {
+            assert_eq!(plan(format, detail, merge, size, 46), Ok(lanes), "{format} {detail:?} {merge:?} {size:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_refused_with_its_limit() {
+        use Detail::*;
+        use Merge::*;
+        for (format, detail, merge, size, elements, part) in [
+            ("olaf", Which, Sum, (3, 64), 9, "10 lanes are needed"),
+            ("olaf", Which, Sum, (3, 64), 9, "lanes_window to 56"),
+            ("olaf", Which, Sum, (30, 64), 2000, "at most 64"),
+            ("trio_ml", Which, Sum, (6, 64), 3, "use lanes = \"who\""),
+            ("trio_ml", Which, Mean, (6, 64), 99, "remainder"),
+            ("olaf", Count, Mean, (3, 64), 46, "mean of ones is one"),
+            ("olaf", Which, RunningMean, (3, 64), 46, "lanes_window to 44"),
+            ("olaf", Which, Sum, (1, 1 << 20), 46, "leave 3 of the 24 bits"),
+            ("olaf", Which, Sum, (3, 0), 46, "0 updates"),
+        ] {
+            let message = plan(format, detail, merge, size, elements).unwrap_err();
+            assert!(message.contains(part), "{part}: {message}");
+        }
+    }
+}

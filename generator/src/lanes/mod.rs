@@ -1,0 +1,178 @@
+//! Lanes: the first gradients of every packet, reserved for saying which updates a packet holds.
+//!
+//! A device that aggregates adds, replaces or drops payloads and need not know of lanes: a one in every update adds up to
+//! the number of updates, a mark per worker and sequence number adds up to the set of members, and a hash of each member
+//! adds up to a check. [`Layout`] says what is where and is refused where numbers would leave their exact range;
+//! [`decode`] tells who is in a packet, or that it cannot know. docs/provenance.md has the rules and why they hold.
+
+mod decode;
+mod layout;
+#[cfg(test)]
+mod merge_tests;
+mod read;
+mod source;
+
+use std::sync::Arc;
+
+use crate::record::NO_CLUSTER;
+use crate::topology::Population;
+use crate::wire::frame::HEAD;
+use crate::wire::{olaf, switchml, trio_ml};
+use crate::workload::Source;
+
+pub use decode::{Candidates, Decoded, Known, Member, decode};
+pub use layout::{Ask, Detail, Layout, Merge, Number};
+pub use read::read;
+
+/// Most lanes of a packet: rows of records have room for so many.
+pub const LANES_MAX: usize = 64;
+
+/// How the lanes of a wire format lie in its frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Form {
+    /// What gradients are.
+    pub number: Number,
+    /// Where gradients begin in a frame.
+    pub offset: usize,
+    /// All members of a sum have the same sequence number, and a worker is in it once: what synchronous protocols sum.
+    pub shared: bool,
+}
+
+/// The formats whose packets can carry lanes.
+static FORMS: &[(&str, Form)] = &[
+    ("olaf", Form { number: Number::F32, offset: HEAD + olaf::UPDATE_HEAD, shared: false }),
+    ("trio_ml", Form { number: Number::I32, offset: HEAD + trio_ml::HEADER, shared: true }),
+    ("switchml", Form { number: Number::I32, offset: HEAD + switchml::HEADER, shared: true }),
+];
+
+impl Form {
+    /// The form of a format; none if it has no room for lanes.
+    pub fn of(format: &str) -> Option<Form> {
+        FORMS.iter().find(|(name, _)| *name == format).map(|(_, form)| *form)
+    }
+
+    /// The first gradients of a frame as they lie there, as many as `out` has room for; returns how many there are.
+    #[inline]
+    pub fn words(&self, frame: &[u8], out: &mut [u32]) -> usize {
+        let values = frame.get(self.offset..).unwrap_or_default().as_chunks::<4>().0;
+        let count = values.len().min(out.len());
+        for (word, bytes) in out.iter_mut().zip(values) {
+            *word = self.number.word(*bytes);
+        }
+        count
+    }
+}
+
+/// What makes the lanes of the updates of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lanes {
+    layout: Layout,
+    form: Form,
+    ranks: Vec<u32>,
+}
+
+impl Lanes {
+    /// For these workers.
+    pub fn new(layout: Layout, form: Form, workers: &Population) -> Self {
+        Lanes { layout, form, ranks: ranks(&workers.cluster_of) }
+    }
+
+    /// What is where.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Where it lies in frames.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// How many gradients they take.
+    pub fn count(&self) -> usize {
+        self.layout.lanes()
+    }
+
+    /// Writes the lanes of update `seq` of `worker` over the first of its gradients, as these lie in packets. Does nothing
+    /// where they have no room, or where the worker is of no cluster.
+    #[inline]
+    pub fn write(&self, worker: u32, seq: u32, values: &mut [u8]) {
+        let Some(rank) = self.rank(worker) else { return };
+        let Some(room) = values.as_chunks_mut::<4>().0.get_mut(..self.layout.lanes()) else { return };
+        room.fill([0; 4]);
+        let number = self.form.number;
+        self.layout.each(rank, seq, |lane, value| room[lane] = number.bytes(number.of_whole(value)));
+    }
+
+    /// The same as integers.
+    #[inline]
+    pub fn write_whole(&self, worker: u32, seq: u32, values: &mut [i32]) {
+        let Some(rank) = self.rank(worker) else { return };
+        let Some(room) = values.get_mut(..self.layout.lanes()) else { return };
+        room.fill(0);
+        self.layout.each(rank, seq, |lane, value| room[lane] = value as i32);
+    }
+
+    fn rank(&self, worker: u32) -> Option<u32> {
+        self.ranks.get(worker as usize).copied().filter(|rank| *rank != NOBODY)
+    }
+
+    /// `source`, its gradients with these lanes. Integers are made by who scales gradients, so sources of those stay.
+    pub fn over(self: &Arc<Self>, source: Box<dyn Source>) -> Box<dyn Source> {
+        match self.form.number {
+            Number::F32 => Box::new(source::Laned::new(source, self.clone())),
+            Number::I32 => source,
+        }
+    }
+}
+
+/// The rank of what belongs to no cluster.
+pub const NOBODY: u32 = u32::MAX;
+
+/// The number of each worker in its cluster, by worker.
+pub fn ranks(cluster_of: &[u16]) -> Vec<u32> {
+    let clusters = cluster_of.iter().filter(|c| **c != NO_CLUSTER).map(|c| usize::from(*c) + 1).max().unwrap_or(0);
+    let mut next = vec![0; clusters];
+    let rank = |cluster: &u16| match next.get_mut(usize::from(*cluster)) {
+        Some(next) if *cluster != NO_CLUSTER => {
+            *next += 1;
+            *next - 1
+        }
+        _ => NOBODY,
+    };
+    cluster_of.iter().map(rank).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_count_within_clusters() {
+        assert_eq!(ranks(&[0, 1, 0, NO_CLUSTER, 1, 0]), [0, 0, 1, NOBODY, 1, 2]);
+        assert_eq!(ranks(&[NO_CLUSTER]), [NOBODY]);
+    }
+
+    #[test]
+    fn lanes_lie_first_and_are_read_as_they_were_written() {
+        let workers = Population::regular(2, 3);
+        let ask = Ask { detail: Detail::Which, merge: Merge::Sum, window: 48 };
+        for format in ["olaf", "trio_ml", "switchml"] {
+            let form = Form::of(format).unwrap();
+            let layout = Layout::plan(form, ask, 3, 46).unwrap();
+            let lanes = Lanes::new(layout, form, &workers);
+            let mut frame = vec![0xff; form.offset + 46 * 4];
+            lanes.write(4, 77, &mut frame[form.offset..]);
+            assert!(frame[..form.offset].iter().all(|b| *b == 0xff));
+            assert!(frame[form.offset + lanes.count() * 4..].iter().all(|b| *b == 0xff), "the rest are gradients");
+            let mut words = [0; LANES_MAX];
+            assert_eq!(form.words(&frame, &mut words[..lanes.count()]), lanes.count());
+            let mut expected = vec![0; lanes.count()];
+            layout.each(1, 77, |lane, value| expected[lane] = form.number.of_whole(value));
+            assert_eq!(words[..lanes.count()], expected);
+            let mut short = vec![7; 4 * lanes.count() - 1];
+            lanes.write(4, 77, &mut short);
+            assert!(short.iter().all(|b| *b == 7), "no part of lanes");
+        }
+        assert!(Form::of("libra").is_none());
+    }
+}
