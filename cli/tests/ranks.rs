@@ -27,7 +27,7 @@ bytes = "256B"
 [schedule]
 kind = "constant"
 jitter = 0.3
-pps = "8k"
+offered = "16.384Mbps"
 [topology]
 kind = "bottleneck"
 rate = "1Gbps"
