@@ -114,8 +114,11 @@ fn closest(samples: impl Iterator<Item = [i64; 3]>) -> Option<CardOffset> {
 pub struct Watched {
     wall: Option<WallClock>,
     reading: super::Reading,
-    cards: Vec<(String, Result<(CardClock, CardOffset), String>)>,
+    cards: Vec<(String, Card)>,
 }
+
+/// A card's clock and how it stood, or why there is none.
+type Card = Result<(CardClock, CardOffset), String>;
 
 /// What was found on both sides of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,7 +156,7 @@ impl Watched {
         let now = super::reading();
         let wall_ns = now.unix_ns.wrapping_sub(self.reading.unix_ns) as i64;
         let moved_ns = wall_ns - (now.monotonic_ns - self.reading.monotonic_ns);
-        let again = |clock: Result<(CardClock, CardOffset), String>| {
+        let again = |clock: Card| {
             let (clock, before) = clock?;
             clock.offset().map(|after| [before, after]).map_err(|e| e.to_string())
         };
