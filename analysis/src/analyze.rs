@@ -51,6 +51,8 @@ pub struct Resolved {
     pub fates: Fates,
     /// Ages of all flows; none in synchronous training, whose results carry no generation time.
     pub ages: Option<Ages>,
+    /// May a time at the server be compared with one at a worker?
+    pub one_clock: bool,
 }
 
 /// A run, ready for metrics.
@@ -70,6 +72,13 @@ pub struct Analysis {
     pub provenance: Option<Provenance>,
 }
 
+/// Are what was sent and what was received in the same time? Those who joined the parts of a run say if not.
+fn has_one_clock(manifest: &Manifest) -> bool {
+    let domain = |column: &str| manifest.clocks.get(column);
+    let received = domain("received.t_recv_ps");
+    received.is_none() || received == domain("sent.t_sent_ps")
+}
+
 impl Analysis {
     /// Resolves `run`.
     pub fn new(run: RunData, options: Options) -> Result<Analysis> {
@@ -77,9 +86,10 @@ impl Analysis {
             // Of a run in which no sum began only the counters say so.
             let by_key = run.manifest.counters.device.contains_key("counted_twice");
             let fates = Fates::resolve_as(&records, by_key || has_sums_by_key(&records));
-            let aged = run.rounds.is_none();
+            let one_clock = has_one_clock(&run.manifest);
+            let aged = run.rounds.is_none() && one_clock;
             let ages = aged.then(|| Ages::compute(&records, &fates, options.age_of)).transpose()?;
-            Ok(Resolved { records, fates, ages })
+            Ok(Resolved { records, fates, ages, one_clock })
         };
         let resolved = run.records.map(resolve).transpose()?;
         let goal = Goal::find(&run.manifest, resolved.as_ref());
@@ -130,6 +140,12 @@ impl Analysis {
                  says, updates wait longer than format.lanes_window, or packets were copied or damaged (docs/provenance.md)"
             );
             notes.push(Note { note: "lanes_contradict", text });
+        }
+        if self.resolved.as_ref().is_some_and(|resolved| !resolved.one_clock) {
+            let text = "workers and server are on different hosts, and nobody knows how far their clocks are apart: one-way ages and \
+                        latencies are withheld; see docs/ranks.md, and pktgen merge --clock-error"
+                .to_owned();
+            notes.push(Note { note: "clocks_not_comparable", text });
         }
         if let Some(rounds) = &self.rounds {
             notes.extend(self.notes_of_training(rounds));

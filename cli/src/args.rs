@@ -218,6 +218,10 @@ pub(crate) struct Merge {
     /// Folder for the whole; must be new or empty
     #[arg(short, long)]
     pub(crate) out: PathBuf,
+    /// Of parts of different hosts: how far the wall clocks of two of them are apart at most, as 1us under PTP [default: as
+    /// the hosts' kernels say; where one does not know it, one-way ages are withheld]
+    #[arg(long, value_name = "SPAN")]
+    pub(crate) clock_error: Option<Span>,
     /// Of shards: join what there is, and say in the result and its reports that it is incomplete
     #[arg(long)]
     pub(crate) partial: bool,

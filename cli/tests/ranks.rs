@@ -27,7 +27,7 @@ bytes = "256B"
 [schedule]
 kind = "constant"
 jitter = 0.3
-pps = "8k"
+offered = "16.384Mbps"
 [topology]
 kind = "bottleneck"
 rate = "1Gbps"
@@ -315,6 +315,48 @@ fn ranks_of_slurm_on_the_loopback_interface_begin_at_a_given_instant() {
     assert!(whole["host"].get("skew.start_ns").is_none(), "one sender");
     assert_eq!(whole["host"]["rank-1.start.by"], "--start-at");
     assert_eq!(whole["host"]["rank-0.rank.launcher"], "Slurm");
+    assert!(
+        whole["host"]["rank-1.clock.wall.before"].is_string() && whole["host"]["rank-2.clock.wall.after"].is_string()
+    );
+    ages_need_clocks_that_somebody_keeps(dir);
+}
+
+/// The same parts as if worker and server were on different hosts, whose kernels say this of their clocks.
+fn on_two_hosts(dir: &Path, errors_ns: [Option<&str>; 2]) {
+    for (rank, error_ns) in ["job/rank-1", "job/rank-2"].iter().zip(errors_ns) {
+        let mut changed = manifest(&dir.join(rank));
+        let facts = changed["host"].as_object_mut().expect("facts");
+        facts.insert("clock.boot_id".into(), (*rank).into());
+        facts.remove("clock.error_ns");
+        facts.extend(error_ns.map(|ns| ("clock.error_ns".to_owned(), Value::from(ns))));
+        fs::write(dir.join(rank).join("manifest.json"), changed.to_string()).expect("writable");
+    }
+}
+
+fn ages_need_clocks_that_somebody_keeps(dir: &Path) {
+    let joined = |out: &str, flags: &[&str]| {
+        let words = [&["merge", "job/rank-0", "job/rank-1", "job/rank-2", "-o", out], flags].concat();
+        let output = pktgen(dir, &words);
+        assert!(output.status.success(), "{}", said(&output));
+        let lines = pktgen(dir, &["-q", "analyze", out, "--json"]);
+        assert!(lines.status.success(), "{}", said(&lines));
+        let reasons = manifest(&dir.join(out))["validity"]["reasons"].to_string();
+        (manifest(&dir.join(out))["host"]["clocks.error_ns"].clone(), reasons, said(&lines))
+    };
+    on_two_hosts(dir, [Some("500"), None]);
+    let (error, reasons, lines) = joined("unknown", &[]);
+    assert_eq!(error, "unknown");
+    assert!(reasons.contains("withheld") && reasons.contains("rank 2 (server on "), "{reasons}");
+    assert!(!lines.contains("\"aom_mean\"") && lines.contains("clocks_not_comparable"), "{lines}");
+    let (error, reasons, lines) = joined("stated", &["--clock-error", "10us"]);
+    assert!(
+        error == "10000" && reasons.contains("10.000 us apart at most") && lines.contains("\"aom_mean\""),
+        "{reasons}"
+    );
+    assert!(!lines.contains("clocks_not_comparable"));
+    on_two_hosts(dir, [Some("500"), Some("700")]);
+    let (error, reasons, lines) = joined("kept", &[]);
+    assert!(error == "1200" && reasons.contains("1.200 us apart") && lines.contains("\"aom_mean\""), "{reasons}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 /// Files that may hold `unsafe`: the corral, which talks to sockets, rings and vector registers.
 const UNSAFE: &[&str] = &[
     "replay/src/clock.rs",
+    "replay/src/clock/host.rs",
     "replay/src/driver/real_time/thread.rs",
     "replay/src/doctor/ethtool.rs",
     "replay/src/target/lanes.rs",

@@ -1,11 +1,15 @@
 //! The only file that reads a clock. Everything else is told the time.
 #![expect(unsafe_code, reason = "asks the kernel for the number of its monotonic clock")]
 
+mod host;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pktgen_generator::time::{HORIZON, NEVER, NS, Time};
+
+pub use host::{CardClock, CardOffset, Seen, WallClock, Watched};
 
 /// Wall-clock time in ns since 1970: for manifests, never for pacing.
 #[expect(clippy::disallowed_methods, reason = "this file is where clocks are read")]

@@ -69,6 +69,9 @@ impl Metric for Latency {
 }
 
 pub(crate) fn host_latency_ps(resolved: &Resolved) -> Vec<i64> {
+    if !resolved.one_clock {
+        return Vec::new();
+    }
     let (sent, received) = (&resolved.records.sent, &resolved.records.received);
     let rows = resolved.fates.received_packet.iter().enumerate();
     rows.filter(|(row, packet)| **packet != NOWHERE && is_update(received.cluster[*row]))

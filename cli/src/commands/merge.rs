@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pktgen_analysis::capture::replay::{is_tables, merge_tables};
+use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
 use pktgen_replay::run::{is_shard, join, merge};
 
@@ -30,12 +31,18 @@ pub(super) fn run(args: &Merge, ui: &Ui) -> Result<u8> {
     if args.partial {
         return Err(Error::config("--partial is for shards of a sweep, and none of the given folders is one"));
     }
-    parts(&args.parts, &args.out, ui)
+    parts(&args.parts, &args.out, args.clock_error, ui)
 }
 
 /// Joins the parts of a run, and says what came of it.
-pub(super) fn parts(dirs: &[PathBuf], out: &Path, ui: &Ui) -> Result<u8> {
-    let merged = merge(dirs, out)?;
+pub(super) fn parts(dirs: &[PathBuf], out: &Path, clock_error: Option<Span>, ui: &Ui) -> Result<u8> {
+    let clock_error = match clock_error {
+        Some(span) if span.ps() < 0 => {
+            return Err(Error::config(format!("--clock-error {span}: give 0 or more, as 1us")));
+        }
+        span => span.map(Span::ps),
+    };
+    let merged = merge(dirs, out, clock_error)?;
     let balance = &merged.finished.balance;
     ui.note(&format!(
         "{}: {} sent, {} delivered, {} dropped, {} in flight, {} unknown",

@@ -42,5 +42,5 @@ pub(super) fn run(experiment: Experiment, rank: RankFlag, args: &Replay, ui: &Ui
     }
     meeting.wait_for_ends(&stop)?;
     let (dirs, whole) = meeting.parts();
-    Ok(merge::parts(&dirs, &whole, ui)?.max(u8::from(!valid)))
+    Ok(merge::parts(&dirs, &whole, None, ui)?.max(u8::from(!valid)))
 }

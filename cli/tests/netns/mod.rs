@@ -47,7 +47,7 @@ impl Net {
     #[allow(dead_code, reason = "not every test that includes this file needs it")]
     pub fn bridge(&self, space: &str, bridge: &str, interfaces: &[&str]) -> Result<(), String> {
         let space = self.name(space);
-        ip(&["-n", &space, "link", "add", bridge, "type", "bridge", "mcast_snooping", "0"])?;
+        ip(&["-n", &space, "link", "add", "name", bridge, "type", "bridge", "mcast_snooping", "0"])?;
         for interface in interfaces {
             ip(&["-n", &space, "link", "set", interface, "master", bridge])?;
         }

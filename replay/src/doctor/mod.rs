@@ -43,6 +43,11 @@ pub use host::Host;
 pub use needs::transports;
 pub use text::text;
 
+/// The number of the clock of this interface's card, if it has one: /dev/ptpN.
+pub(crate) fn card_clock(interface: &str) -> Option<u32> {
+    ethtool::stamps(interface)?.clock
+}
+
 /// A topic that is looked at.
 pub trait Check: Named + Sync {
     /// Looks, and says what it found.

@@ -1,5 +1,6 @@
 //! The parts of a run, of processes or hosts of their own, joined into one run dir whose balance closes.
 
+mod agreement;
 mod parts;
 mod skew;
 
@@ -17,6 +18,7 @@ use crate::capture::{PartDirs, claim, join_records, write_manifest};
 use crate::driver::real_time::RealOutcome;
 use crate::ledger::Ledger;
 use crate::plan::source;
+use agreement::Agreement;
 use parts::{PARTS, Part, anchors, find_parts, same_run, same_time};
 
 pub(super) use parts::shared_config;
@@ -35,8 +37,8 @@ pub struct Merged {
 }
 
 /// Joins the run dirs of workers, of one process or of several with a share each, of the device and, where there is one, of the
-/// server, in any order, into `out`.
-pub fn merge(dirs: &[PathBuf], out: &Path) -> Result<Merged> {
+/// server, in any order, into `out`. `clock_error` is how far the wall clocks of two hosts are apart at most, if somebody knows.
+pub fn merge(dirs: &[PathBuf], out: &Path, clock_error: Option<Time>) -> Result<Merged> {
     let parts = find_parts(dirs, out)?;
     let workers = &parts[0];
     for other in &parts[1..] {
@@ -47,8 +49,9 @@ pub fn merge(dirs: &[PathBuf], out: &Path) -> Result<Merged> {
     let spread = parts.iter().zip(&late).filter(|(part, _)| part.name() == PARTS[0]).map(|(_, late)| late.abs());
     let slack = if one_host { spread.max().unwrap_or(0) } else { SLACK };
     same_time(&parts, &late, slack)?;
-    let skew = Skew::of(&parts, one_host)?;
+    let skew = Skew::of(&parts, one_host, clock_error)?;
     let mut manifest = joined(&parts, &late, one_host);
+    Agreement::of(&parts, clock_error).tell(&mut manifest);
     manifest.host.extend(skew.iter().flat_map(Skew::facts));
     let name = workers.dir.join("manifest.json").display().to_string();
     let experiment = Experiment::open(Document::parse(&workers.manifest.config, &name)?)?;
@@ -119,11 +122,10 @@ fn joined(parts: &[Part], late: &[Time], one_host: bool) -> Manifest {
     manifest.validity.reasons.clear();
     manifest.state = RunState::Finished;
     if !one_host {
-        manifest.validity.reasons.push(
-            "note: the parts are of different hosts: their times were joined by their wall clocks, and one-way ages are as \
-             exact as those agree"
-                .into(),
-        );
+        manifest
+            .validity
+            .reasons
+            .push("note: the parts are of different hosts: their times were joined by their wall clocks".into());
     }
     if let Some(part) = parts.iter().find(|part| part.began()) {
         manifest.anchor_unix_ns = part.manifest.anchor_unix_ns;

@@ -205,13 +205,14 @@ impl Experiment {
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Finished> {
         let (roles, share) = (meeting.crew.role(), meeting.crew.share());
-        let over = AtomicBool::new(false);
+        // That the workers have ended is no wish of the user's.
+        let (over, ended) = (AtomicBool::new(false), AtomicBool::new(false));
         std::thread::scope(|scope| {
             if !roles.workers {
                 scope.spawn(|| {
                     while !over.load(Ordering::Relaxed) {
-                        if meeting.workers_have_ended() {
-                            stop.store(true, Ordering::Relaxed);
+                        if stop.load(Ordering::Relaxed) || meeting.workers_have_ended() {
+                            ended.store(true, Ordering::Relaxed);
                             return;
                         }
                         std::thread::sleep(LOOK);
@@ -219,6 +220,7 @@ impl Experiment {
                 });
             }
             let _over = Over(&over);
+            let stop = if roles.workers { stop } else { &ended };
             let task = Task { roles, share, meeting: Some(meeting), serve, stop, progress };
             self.execute_part(run, &meeting.own_dir(), &task)
         })

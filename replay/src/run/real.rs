@@ -13,7 +13,8 @@ use pktgen_generator::{Error, Result};
 use super::{Meeting, Task, conclude};
 use crate::capture::lateness::{describe, write_lateness};
 use crate::capture::{Records, RunDir, write_manifest};
-use crate::clock::{RunClock, reading};
+use crate::clock::{RunClock, Watched, reading};
+use crate::doctor::card_clock;
 use crate::driver::real_time::{self, Opened, Order, RealOutcome, Roles};
 use crate::driver::virtual_time::Outcome;
 use crate::ledger::Ledger;
@@ -21,7 +22,7 @@ use crate::live::Ends;
 use crate::plan::{Parts, Plan};
 use crate::settle::settle;
 use crate::transport::middleware::ON_WIRE;
-use crate::transport::{Late, Pacing, TransportPlan};
+use crate::transport::{End, Late, Pacing, TransportPlan};
 
 /// Refuses what real time cannot do, before anything is sent.
 pub(super) fn check(plan: &Plan<Parts>) -> Result<()> {
@@ -132,9 +133,11 @@ pub(super) fn run(
     let meet = task.meeting.map(|meeting| move || meet(meeting));
     let begin = meet.as_ref().map(|meet| meet as &dyn Fn() -> Result<RunClock>);
     let order = Order { plan: &transport, roles: task.roles, serve: task.serve, begin, until, stop, progress };
+    let clocks = (!transport.kind.capabilities().own_time).then(|| watch(&transport, task.roles));
     let mut outcome = real_time::run(plan.engine, opened, &order, watched, &mut dir)?;
     let achieved_pps = outcome.achieved_pps;
     manifest.anchor_unix_ns = dir.clock().anchor_unix_ns();
+    manifest.host.extend(clocks.into_iter().flat_map(|clocks| clocks.end().facts()));
     manifest.host.extend(began.take());
     manifest.host.extend(std::mem::take(&mut outcome.facts));
     manifest.host.extend(dir.clock().facts());
@@ -172,6 +175,14 @@ pub(super) fn run(
     }
     write_manifest(&path, manifest)?;
     Ok(achieved_pps)
+}
+
+/// The host's clocks, and those of the cards of these roles, before time begins.
+fn watch(transport: &TransportPlan, roles: Roles) -> Watched {
+    let own =
+        End::ALL.into_iter().zip(&transport.interfaces).filter(|(end, name)| roles.holds(*end) && !name.is_empty());
+    let cards: Vec<_> = own.map(|(_, name)| (name.clone(), card_clock(name))).collect();
+    Watched::begin(&cards)
 }
 
 fn outcome_of(outcome: RealOutcome, ledger: Ledger) -> Outcome {

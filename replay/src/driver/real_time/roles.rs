@@ -48,13 +48,17 @@ impl Roles {
 
     /// Ends of cables that they hold, in order. Without a server there is one cable.
     pub(super) fn ends(self, has_server: bool) -> Vec<End> {
-        let holds = |end: &End| match end {
-            End::Workers => self.workers,
-            End::DeviceDown => self.device,
-            End::DeviceUp => self.device && has_server,
-            End::Server => self.server,
-        };
+        let holds = |end: &End| self.holds(*end) && (has_server || *end != End::DeviceUp);
         End::ALL.into_iter().filter(holds).collect()
+    }
+
+    /// Is this end of a cable theirs?
+    pub(crate) fn holds(self, end: End) -> bool {
+        match end {
+            End::Workers => self.workers,
+            End::DeviceDown | End::DeviceUp => self.device,
+            End::Server => self.server,
+        }
     }
 
     fn threads(self) -> usize {

@@ -74,7 +74,7 @@ fn read_manifest(dir: &Path) -> Result<Manifest> {
 
 impl Part {
     fn read(given: &Path, out: &Path) -> Result<Self> {
-        let mut manifest = read_manifest(given)?;
+        let manifest = read_manifest(given)?;
         if manifest.part.is_some() && manifest.records != "full" {
             return Err(Error::config(format!(
                 "{}: its records are \"{}\", and the balance is settled from all of them; run the parts with capture.records = \"full\"",
@@ -82,8 +82,7 @@ impl Part {
                 manifest.records
             )));
         }
-        let mut part =
-            Part { dir: given.to_owned(), given: given.to_owned(), manifest, killed: false, _recovered: None };
+        let mut part = Part::of(given.to_owned(), manifest);
         if part.manifest.state != RunState::Running {
             return Ok(part);
         }
@@ -101,9 +100,14 @@ impl Part {
             )));
         }
         let recovered = Recovered::of(given, rank, out)?;
-        manifest = read_manifest(&recovered.0)?;
+        let manifest = read_manifest(&recovered.0)?;
         part = Part { dir: recovered.0.clone(), manifest, killed: true, _recovered: Some(recovered), ..part };
         Ok(part)
+    }
+
+    /// A part whose process ended by itself.
+    pub(super) fn of(dir: PathBuf, manifest: Manifest) -> Self {
+        Part { dir: dir.clone(), given: dir, manifest, killed: false, _recovered: None }
     }
 
     pub(super) fn name(&self) -> &str {

@@ -1,7 +1,9 @@
 //! How far apart the senders of a run began.
 
 use pktgen_generator::Result;
+use pktgen_generator::time::{NS, Time};
 
+use super::agreement::error_ns;
 use super::parts::{PARTS, Part};
 use crate::driver::real_time::FIRST_LATE;
 
@@ -16,12 +18,10 @@ pub struct Skew {
     pub uncertainty_ns: Option<u64>,
 }
 
-/// The fact of a part that says how far its wall clock may be wrong, in ns.
-const CLOCK_ERROR: &str = "clock.error_ns";
-
 impl Skew {
-    /// Of the parts that are senders, if two of them sent something by their deadlines.
-    pub(super) fn of(parts: &[Part], one_host: bool) -> Result<Option<Self>> {
+    /// Of the parts that are senders, if two of them sent something by their deadlines. Somebody may have stated how far the
+    /// clocks of their hosts are apart.
+    pub(super) fn of(parts: &[Part], one_host: bool, stated: Option<Time>) -> Result<Option<Self>> {
         let mut senders = Vec::new();
         for part in parts.iter().filter(|part| part.name() == PARTS[0] && part.began()) {
             if let Ok(late_ns) = part.fact(FIRST_LATE).parse::<i64>() {
@@ -31,8 +31,12 @@ impl Skew {
         let first = senders.iter().min_by_key(|(t, _)| *t);
         let last = senders.iter().max_by_key(|(t, _)| *t);
         let (Some((from, first)), Some((to, last))) = (first, last) else { return Ok(None) };
-        let error = |part: &Part| part.fact(CLOCK_ERROR).parse::<u64>().ok();
-        let uncertainty_ns = if one_host { Some(0) } else { error(first).zip(error(last)).map(|(a, b)| a + b) };
+        let same = first.fact("clock.boot_id") == last.fact("clock.boot_id");
+        let uncertainty_ns = match (one_host || same, stated) {
+            (true, _) => Some(0),
+            (false, Some(stated)) => Some((stated / NS).max(0) as u64),
+            (false, None) => error_ns(first).zip(error_ns(last)).map(|(a, b)| a + b),
+        };
         let between = [first.label(), last.label()];
         Ok((senders.len() > 1).then_some(Skew { ns: (to - from) as u64, between, uncertainty_ns }))
     }

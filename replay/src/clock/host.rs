@@ -1,0 +1,262 @@
+//! What a host knows of its own clocks: whether its wall clock is kept, and how cards' clocks stand to it.
+//!
+//! The kernel is told by whoever keeps the clock (chronyd, ntpd, phc2sys) that it does, and how far it may be off; it adds
+//! what a crystal may drift meanwhile. That is a bound, mostly a wide one. A card's clock (PHC) is read between two
+//! readings of the wall clock; the closest pair counts.
+#![expect(unsafe_code, reason = "asks the kernel about its clocks; every block says why it is sound")]
+
+use std::fs::File;
+use std::io;
+use std::mem;
+use std::os::fd::AsRawFd;
+
+/// What the kernel says of the wall clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WallClock {
+    /// Somebody keeps it.
+    pub synchronised: bool,
+    /// It is off by so much at most, in ns.
+    pub max_error_ns: u64,
+}
+
+impl WallClock {
+    /// Asks the kernel, and changes nothing.
+    pub fn look() -> io::Result<Self> {
+        // SAFETY: all zeros is a valid timex that changes nothing; the kernel fills it.
+        let (code, timex) = unsafe {
+            let mut timex: libc::timex = mem::zeroed();
+            (libc::adjtimex(&raw mut timex), timex)
+        };
+        if code < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self::of(code, timex.status, timex.maxerror))
+    }
+
+    /// `code` and `status` say the same in different ways; a clock that one of them calls bad is bad. Errors are in us.
+    fn of(code: i32, status: i32, max_error_us: i64) -> Self {
+        WallClock {
+            synchronised: code != libc::TIME_ERROR && status & libc::STA_UNSYNC == 0,
+            max_error_ns: max_error_us.max(0) as u64 * 1000,
+        }
+    }
+}
+
+/// How a card's clock stands to the wall clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CardOffset {
+    /// The card's clock shows so much more, in ns. Cards that follow PTP show TAI, which is 37 s more than UTC.
+    pub ns: i64,
+    /// It was read within so many ns.
+    pub error_ns: u64,
+}
+
+/// The clock of a network card.
+#[derive(Debug)]
+pub struct CardClock {
+    device: File,
+}
+
+/// Pairs of readings that are asked for; the kernel gives up to 25.
+const SAMPLES: usize = 25;
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Stamp {
+    seconds: i64,
+    ns: u32,
+    reserved: u32,
+}
+
+/// `struct ptp_sys_offset_extended` of linux/ptp_clock.h: wall clock, card, wall clock.
+#[repr(C)]
+struct Extended {
+    samples: u32,
+    reserved: [u32; 3],
+    stamps: [[Stamp; 3]; SAMPLES],
+}
+
+/// `_IOWR('=', 9, struct ptp_sys_offset_extended)`.
+const EXTENDED: u64 = 0b11 << 30 | (mem::size_of::<Extended>() as u64) << 16 | (b'=' as u64) << 8 | 9;
+
+impl CardClock {
+    /// The clock with this number: /dev/ptpN.
+    pub fn open(number: u32) -> io::Result<Self> {
+        Ok(CardClock { device: File::open(format!("/dev/ptp{number}"))? })
+    }
+
+    /// How it stands to the wall clock now.
+    pub fn offset(&self) -> io::Result<CardOffset> {
+        let mut room = Extended { samples: SAMPLES as u32, reserved: [0; 3], stamps: [[Stamp::default(); 3]; SAMPLES] };
+        // SAFETY: the kernel reads the head and fills as many stamps as that asks for, which is all that there is room for.
+        if unsafe { libc::ioctl(self.device.as_raw_fd(), EXTENDED as libc::Ioctl, &raw mut room) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let samples = room.stamps.iter().take(room.samples as usize).map(|stamps| stamps.each_ref().map(whole));
+        closest(samples).ok_or_else(|| io::Error::other("it was not read"))
+    }
+}
+
+fn whole(stamp: &Stamp) -> i64 {
+    stamp.seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(stamp.ns))
+}
+
+/// The offset by the pair of readings that are closest to each other.
+fn closest(samples: impl Iterator<Item = [i64; 3]>) -> Option<CardOffset> {
+    let ordered = samples.filter(|[before, _, after]| before <= after);
+    let [before, card, after] = ordered.min_by_key(|[before, _, after]| after - before)?;
+    let half = (after - before) / 2;
+    Some(CardOffset { ns: card.saturating_sub(before + half), error_ns: (after - before - half) as u64 })
+}
+
+/// Clocks before a run, to be compared with those after it.
+#[derive(Debug)]
+pub struct Watched {
+    wall: Option<WallClock>,
+    reading: super::Reading,
+    cards: Vec<(String, Card)>,
+}
+
+/// A card's clock and how it stood, or why there is none.
+type Card = Result<(CardClock, CardOffset), String>;
+
+/// What was found on both sides of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// The wall clock before and after it.
+    pub wall: [Option<WallClock>; 2],
+    /// How much it moved against the monotonic clock, in ns, and within how many ns that was read: steps, for both follow the
+    /// same corrections.
+    pub moved_ns: (i64, u64),
+    /// By interface: the card's clock before and after, or why there is none.
+    pub cards: Vec<(String, Result<[CardOffset; 2], String>)>,
+}
+
+impl Watched {
+    /// Looks at the wall clock, and at the clocks of these interfaces by their numbers.
+    pub fn begin(interfaces: &[(String, Option<u32>)]) -> Self {
+        let open = |number: u32| {
+            let clock = CardClock::open(number)?;
+            let offset = clock.offset()?;
+            Ok::<_, io::Error>((clock, offset))
+        };
+        let card = |(name, number): &(String, Option<u32>)| {
+            let clock = match number {
+                None => Err("no clock".to_owned()),
+                Some(number) => open(*number).map_err(|e| format!("/dev/ptp{number}: {e}")),
+            };
+            (name.clone(), clock)
+        };
+        let cards = interfaces.iter().map(card).collect();
+        Watched { wall: WallClock::look().ok(), reading: super::reading(), cards }
+    }
+
+    /// Looks again.
+    pub fn end(self) -> Seen {
+        let now = super::reading();
+        let wall_ns = now.unix_ns.wrapping_sub(self.reading.unix_ns) as i64;
+        let moved_ns = wall_ns - (now.monotonic_ns - self.reading.monotonic_ns);
+        let again = |clock: Card| {
+            let (clock, before) = clock?;
+            clock.offset().map(|after| [before, after]).map_err(|e| e.to_string())
+        };
+        let cards = self.cards.into_iter().map(|(name, clock)| (name, again(clock))).collect();
+        let read_within = now.width_ns + self.reading.width_ns;
+        Seen { wall: [self.wall, WallClock::look().ok()], moved_ns: (moved_ns, read_within), cards }
+    }
+}
+
+/// A wall clock that moved by more than this during a run was set.
+const STEP_NS: u64 = 100_000;
+
+impl Seen {
+    /// How far the wall clock may have been off at any time of the run, in ns; none if nobody kept it all the time, or it was
+    /// set meanwhile.
+    pub fn error_ns(&self) -> Option<u64> {
+        let (moved, within) = (self.moved_ns.0.unsigned_abs(), self.moved_ns.1);
+        let [before, after] = self.wall;
+        let kept = before.zip(after).filter(|(a, b)| a.synchronised && b.synchronised && moved <= STEP_NS + within);
+        kept.map(|(a, b)| a.max_error_ns.max(b.max_error_ns))
+    }
+
+    /// For the manifest.
+    pub fn facts(&self) -> Vec<(String, String)> {
+        let wall = |seen: Option<WallClock>| match seen {
+            None => "the kernel does not say".to_owned(),
+            Some(WallClock { synchronised: false, .. }) => "not synchronised".to_owned(),
+            Some(WallClock { max_error_ns, .. }) => format!("synchronised, off by {max_error_ns} ns at most"),
+        };
+        let mut facts = vec![
+            ("clock.wall.before".to_owned(), wall(self.wall[0])),
+            ("clock.wall.after".into(), wall(self.wall[1])),
+            ("clock.wall_moved_ns".into(), format!("{} within {}", self.moved_ns.0, self.moved_ns.1)),
+        ];
+        facts.extend(self.error_ns().map(|ns| ("clock.error_ns".into(), ns.to_string())));
+        for (interface, card) in &self.cards {
+            let text = match card {
+                Err(why) => why.clone(),
+                Ok([a, b]) => format!(
+                    "wall clock + {} ns within {} before, + {} ns within {} after",
+                    a.ns, a.error_ns, b.ns, b.error_ns
+                ),
+            };
+            facts.push((format!("clock.card.{interface}"), text));
+        }
+        facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_kernel_says_something_and_cards_that_are_not_there_are_said() {
+        assert!(WallClock::look().is_ok());
+        let lo = ("lo".to_owned(), None);
+        let absent = ("eth9".to_owned(), Some(4711));
+        let seen = Watched::begin(&[lo, absent]).end();
+        assert!(seen.moved_ns.0.unsigned_abs() < 1_000_000_000 && seen.wall[0].is_some());
+        let facts = seen.facts();
+        let fact = |key: &str| facts.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
+        assert_eq!(fact("clock.card.lo"), Some("no clock"));
+        assert!(fact("clock.card.eth9").is_some_and(|why| why.starts_with("/dev/ptp4711: ")));
+    }
+
+    #[test]
+    fn a_request_is_that_of_the_header() {
+        assert_eq!((mem::size_of::<Extended>(), EXTENDED), (1216, 0xc4c0_3d09));
+    }
+
+    #[test]
+    fn a_clock_counts_as_kept_if_it_was_all_the_time() {
+        let kept = |max_error_us| Some(WallClock::of(0, 0, max_error_us));
+        let free = Some(WallClock::of(libc::TIME_ERROR, 0, 3));
+        assert_eq!(free, Some(WallClock { synchronised: false, max_error_ns: 3000 }));
+        assert!(!WallClock::of(0, libc::STA_UNSYNC, 0).synchronised);
+        let error = |wall, moved_ns| Seen { wall, moved_ns, cards: Vec::new() }.error_ns();
+        assert_eq!(error([kept(5), kept(7)], (0, 50)), Some(7000));
+        assert_eq!(error([kept(5), free], (0, 50)), None);
+        assert_eq!(error([free, kept(5)], (0, 50)), None);
+        assert_eq!(error([None, kept(5)], (0, 50)), None);
+        assert_eq!(error([kept(5), kept(5)], (-2_000_000, 50)), None, "it was set");
+        assert_eq!(error([kept(5), kept(5)], (90_000, 50)), Some(5000));
+    }
+
+    proptest! {
+        /// Whatever the pairs of readings, the card's offset is within the error that is told.
+        #[test]
+        fn offsets_are_within_their_error(
+            offset in -100_000_000_000i64..100_000_000_000,
+            samples in prop::collection::vec((0i64..1_000_000_000, 0i64..50_000, 0i64..50_000), 1..25),
+        ) {
+            let read = samples.iter().map(|(t, a, b)| [*t, t + a + offset, t + a + b]);
+            let found = closest(read).expect("a sample");
+            prop_assert!(found.ns.abs_diff(offset) <= found.error_ns);
+            let narrowest = samples.iter().map(|(_, a, b)| a + b).min().expect("a sample");
+            prop_assert!(found.error_ns as i64 <= narrowest / 2 + 1);
+        }
+    }
+}

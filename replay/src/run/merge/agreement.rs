@@ -1,0 +1,127 @@
+//! May a time at the server be compared with one at a worker, and how far may it be off?
+
+use pktgen_generator::record::Manifest;
+use pktgen_generator::time::{NS, Time};
+
+use super::parts::{PARTS, Part};
+
+/// The fact of a part that says how far its wall clock was off at most, in ns; it has none if nobody kept that clock.
+const CLOCK_ERROR: &str = "clock.error_ns";
+
+/// How the clocks of senders and server belong together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Agreement {
+    /// They are one.
+    One,
+    /// Wall clocks, apart by so many ns at most.
+    Within(u64),
+    /// Nobody knows, and why.
+    Unknown(String),
+}
+
+/// How far the wall clock of a part was off at most, in ns.
+pub(super) fn error_ns(part: &Part) -> Option<u64> {
+    part.fact(CLOCK_ERROR).parse().ok()
+}
+
+impl Agreement {
+    /// As the parts' hosts measured it, or as `stated` by somebody who knows better, of a pair of hosts.
+    pub(super) fn of(parts: &[Part], stated: Option<Time>) -> Self {
+        let ends: Vec<_> = parts.iter().filter(|part| part.name() != PARTS[1] && part.began()).collect();
+        let boots = || ends.iter().map(|part| part.fact("clock.boot_id"));
+        if boots().all(|boot| !boot.is_empty() && boots().next() == Some(boot)) {
+            return Agreement::One;
+        }
+        if let Some(stated) = stated {
+            return Agreement::Within((stated / NS).max(0) as u64);
+        }
+        if let Some(part) = ends.iter().find(|part| error_ns(part).is_none()) {
+            return Agreement::Unknown(format!(
+                "{}: its wall clock was not synchronised all the time, or was set during the run",
+                part.label()
+            ));
+        }
+        // The worst of each side: only what is between senders and server counts.
+        let worst = |name: &str| {
+            let of = ends.iter().filter(|part| part.name() == name);
+            of.filter_map(|part| error_ns(part)).max().unwrap_or(0)
+        };
+        Agreement::Within(worst(PARTS[0]) + worst(PARTS[2]))
+    }
+
+    /// Writes into the manifest of the whole what its reader must know.
+    pub(super) fn tell(&self, manifest: &mut Manifest) {
+        let note = match self {
+            Agreement::One => return,
+            Agreement::Within(ns) => {
+                manifest.host.insert("clocks.error_ns".into(), ns.to_string());
+                format!(
+                    "note: workers and server are on different hosts, whose wall clocks are {:.3} us apart at most: one-way ages and \
+                     latencies may be off by as much",
+                    *ns as f64 / 1000.0
+                )
+            }
+            Agreement::Unknown(why) => {
+                manifest.host.insert("clocks.error_ns".into(), "unknown".into());
+                manifest.clocks.insert("received.t_recv_ps".into(), "another host, not synchronised".into());
+                format!(
+                    "note: one-way ages and latencies are withheld: workers and server are on different hosts, and nobody knows how far \
+                     their clocks are apart ({why}); keep both by PTP (ptp4l, phc2sys) or chronyd, or say it: pktgen merge --clock-error 1us"
+                )
+            }
+        };
+        manifest.validity.reasons.push(note);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// A part of a host with this boot and error of its wall clock.
+    fn part(name: &str, boot: &str, error_ns: Option<&str>) -> Part {
+        let json = serde_json::json!({
+            "version": 1, "tool": "t", "experiment": "x", "labels": {}, "seed": 1, "state": "finished", "part": name,
+            "anchor_unix_ns": 7, "created_unix_ns": 0, "trace_hash": "t", "config": "", "clocks": {},
+            "host": { "clock.boot_id": boot }, "nodes": [], "records": "full", "clusters": [],
+            "balance": pktgen_generator::record::Balance::default(), "balance_by_worker": [],
+            "counters": pktgen_generator::record::Counters::default(), "validity": { "valid": false, "reasons": [] },
+        });
+        let mut manifest: Manifest = serde_json::from_value(json).unwrap();
+        manifest.host.extend(error_ns.map(|ns| (CLOCK_ERROR.to_owned(), ns.to_owned())));
+        Part::of(PathBuf::from(name), manifest)
+    }
+
+    #[test]
+    fn ages_are_between_workers_and_server_and_a_device_elsewhere_does_not_matter() {
+        let of = |parts: &[Part]| Agreement::of(parts, None);
+        let device = || part("device", "c", None);
+        assert_eq!(of(&[part("workers", "a", None), device(), part("server", "a", None)]), Agreement::One);
+        let known =
+            [part("workers", "a", Some("500")), part("workers", "b", Some("900")), part("server", "c", Some("30"))];
+        assert_eq!(of(&known), Agreement::Within(930), "the worst sender and the server");
+        let one_free = [part("workers", "a", Some("500")), device(), part("server", "b", None)];
+        let Agreement::Unknown(why) = of(&one_free) else { panic!("nobody knows") };
+        assert!(why.starts_with("server: its wall clock was not synchronised"), "{why}");
+        assert_eq!(Agreement::of(&one_free, Some(2_000 * NS)), Agreement::Within(2_000));
+        let nowhere = [part("workers", "", None), part("server", "", None)];
+        assert!(matches!(of(&nowhere), Agreement::Unknown(_)), "no boot is no proof of one host");
+    }
+
+    #[test]
+    fn what_is_not_comparable_has_another_clock_in_the_manifest() {
+        let told = |agreement: Agreement| {
+            let mut manifest = part("workers", "a", None).manifest;
+            agreement.tell(&mut manifest);
+            (manifest.clocks.len(), manifest.host.get("clocks.error_ns").cloned(), manifest.validity.reasons.concat())
+        };
+        assert_eq!(told(Agreement::One), (0, None, String::new()));
+        let (clocks, error, note) = told(Agreement::Within(1500));
+        assert!((clocks, error.as_deref()) == (0, Some("1500")) && note.contains("1.500 us apart at most"), "{note}");
+        let (clocks, error, note) = told(Agreement::Unknown("rank 1".into()));
+        assert!((clocks, error.as_deref()) == (1, Some("unknown")) && note.contains("withheld"), "{note}");
+        assert!(note.contains("(rank 1)") && note.contains("--clock-error 1us"), "{note}");
+    }
+}
