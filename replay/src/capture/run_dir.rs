@@ -310,6 +310,16 @@ impl WorkerRows<'_> {
         self.states.as_mut().map_or(Ok(()), |states| states.push(row))
     }
 
+    /// Are the packets kept, too?
+    pub fn keeps_packets(&self) -> bool {
+        self.received.as_ref().is_some_and(ServerRows::keeps_packets)
+    }
+
+    /// The packet of a result as it was on the cable.
+    pub fn packet(&mut self, t: Time, on_cable: &[u8]) -> Result<()> {
+        self.received.as_mut().map_or(Ok(()), |received| received.packet(t, on_cable))
+    }
+
     /// A result reached a worker for the first time.
     pub fn received(&mut self, row: &Received, frame: &[u8]) -> Result<()> {
         self.received.as_mut().map_or(Ok(()), |received| received.received(row, frame))
@@ -339,12 +349,23 @@ impl DeviceRows<'_> {
 }
 
 impl ServerRows<'_> {
-    /// A packet reached the server; `frame` is all of it.
+    /// Are the packets kept, too?
+    #[inline]
+    pub fn keeps_packets(&self) -> bool {
+        self.pcap.is_some()
+    }
+
+    /// A packet as it was on the cable.
+    pub fn packet(&mut self, t: Time, on_cable: &[u8]) -> Result<()> {
+        match &mut self.pcap {
+            Some(pcap) => pcap.packet(0, t, on_cable, on_cable.len() as u32),
+            None => Ok(()),
+        }
+    }
+
+    /// A packet reached the server; `frame` is all of it, with our header.
     #[inline]
     pub fn received(&mut self, row: &Received, frame: &[u8]) -> Result<()> {
-        if let Some(pcap) = &mut self.pcap {
-            pcap.packet(0, row.t_recv, frame, frame.len() as u32)?;
-        }
         if !self.records.keeps(row.newest_seq) {
             return Ok(());
         }

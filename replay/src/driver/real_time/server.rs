@@ -118,7 +118,11 @@ impl<'a> ServerRole<'a> {
             if let Some(shown) = &mut self.shown {
                 shown.delivered(Delivered::of(&row));
             }
-            self.rows.received(&row, self.wire.on_cable(self.pool.frame(&frame)))?;
+            let bytes = self.pool.frame(&frame);
+            if self.rows.keeps_packets() {
+                self.rows.packet(row.t_recv, self.wire.on_cable(bytes))?;
+            }
+            self.rows.received(&row, bytes)?;
             self.pool.release(frame.buffer);
         }
         Ok(())

@@ -192,7 +192,10 @@ impl<'a> Workers<'a> {
             if let Some((_, Some(shown))) = &mut self.shown {
                 shown.delivered(Delivered::of(&row));
             }
-            self.rows.received(&row, self.wire.on_cable(bytes))?;
+            if self.rows.keeps_packets() {
+                self.rows.packet(row.t_recv, self.wire.on_cable(bytes))?;
+            }
+            self.rows.received(&row, bytes)?;
             self.pool.release(frame.buffer);
         }
         Ok(())
