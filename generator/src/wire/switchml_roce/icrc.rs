@@ -79,9 +79,9 @@ mod tests {
             assert_eq!(icrc(&other).unwrap() == right, free, "byte {at}");
         }
         let mut made = frame.clone();
-        made[58..].fill(0);
+        made[frame.len() - ICRC..].fill(0);
         set_icrc(&mut made);
-        assert_ne!(made[58..], frame[58..frame.len()]);
+        assert_eq!(made, frame);
         assert!((0..HEAD + BTH + ICRC).all(|len| icrc(&frame[..len]).is_none()));
     }
 }

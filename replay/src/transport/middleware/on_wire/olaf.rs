@@ -264,7 +264,7 @@ mod tests {
         let mut out = vec![0; 200];
         assert_eq!(dialect.inward(&update(), 0, &mut out), None, "with our header");
         assert_eq!(dialect.outward(&strict, &mut out), None, "without");
-        assert_eq!(dialect.inward(&strict, 0, &mut [0; 80]), None, "larger than the run's frames");
+        assert_eq!(dialect.inward(&strict, 0, &mut [0; 79]), None, "larger than the run's frames");
         for len in 0..strict.len() {
             assert_eq!(dialect.inward(&strict[..len], 0, &mut out), None, "cut at {len}");
         }
