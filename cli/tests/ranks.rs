@@ -244,7 +244,7 @@ fn a_sender_that_is_killed_is_named_and_the_whole_stays_readable() {
     // Two batches of rows are on the disk, and there is more to come.
     let written = || fs::metadata(rank.join("sent.arrows")).map_or(0, |file| file.len());
     for _ in 0..1200 {
-        if written() > 2 * 4096 * 45 {
+        if written() > 2 * 4096 * 40 {
             break;
         }
         std::thread::sleep(Duration::from_millis(25));
