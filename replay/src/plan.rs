@@ -18,6 +18,7 @@ use pktgen_generator::{Error, Result};
 use crate::capture::{Records, Wanted};
 use crate::driver::virtual_time::{Device, Simulation};
 use crate::endpoint::{ENDPOINTS, Endpoint, Facts, Server, Standby, WorkerKind};
+use crate::external::Hardware;
 use crate::groups::{GroupPorts, Groups, JobPlace, Regroup};
 use crate::ledger::{Goal, Ledger};
 use crate::reduction;
@@ -81,6 +82,8 @@ pub struct Plan<E = Simulation> {
     pub goal: Option<u32>,
     /// Names of nodes.
     pub nodes: Vec<String>,
+    /// The hardware that it is for, if it names any.
+    pub hardware: Option<Hardware>,
     /// The resolved configuration.
     pub config: String,
 }
@@ -112,6 +115,7 @@ fn standby(topology: &Topology) -> Option<Standby> {
 
 /// Reads all sections but `sweep`, `report` and `paper`, which belong to the sweep.
 pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
+    let hardware = Hardware::named(&mut document)?;
     read_top(&mut document, seed)?;
     let opened = workload::open(&mut document, Seed(seed))?;
     let workers = Arc::new(opened.source.population().clone());
@@ -120,7 +124,6 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
     let mut endpoint = document.section("endpoint")?;
     let kind: String = endpoint.get("workers", "open_loop")?;
     let kind = find(ENDPOINTS, "worker endpoint", &kind, &endpoint.place("workers"))?;
-    let udp_checksum = read_format(&mut document, kind)?;
     let mut transport = TransportPlan::read(&mut document)?;
     let topology = topology::open(&mut document, &workers)?;
     let capture = read_capture(&mut document)?;
@@ -135,14 +138,13 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
         standby: standby(&topology),
         host_rate_bps: host_rate_bps(&topology),
         real_time: transport.kind.capabilities().real_time,
-        udp_checksum,
+        udp_checksum: read_format(&mut document, kind)?,
         seed: Seed(seed),
         round_trip: round_trip(&topology, frame_max as u32),
         states: capture.states,
     };
     fit(&mut transport, &facts, &topology);
     let (senders, receiver) = read_endpoints(&mut document, endpoint, kind, &facts, opened.source)?;
-    let planned = reduction::planned(&facts, &topology, frame_max, receiver.as_ref());
     let mut training = senders.training();
     let frame_bytes = senders.frame_bytes().unwrap_or(frame_max + ACK_HEAD - UPDATE_HEAD);
     let asked = Asked { frame_bytes, sparse: senders.sparse() };
@@ -153,8 +155,9 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
     let adder = devices.iter().flatten().find_map(|device| device.program.adder()).unwrap_or(Adder::Exact);
     let ledger = open_ledger(senders.as_ref(), &workers, elements_in(frame_max), adder, capture.goal);
     document.finish(SECTIONS)?;
-    let nodes = topology.nodes.iter().map(|n| n.name.clone()).collect();
-    Ok(Plan {
+    let plan = Plan {
+        nodes: topology.nodes.iter().map(|n| n.name.clone()).collect(),
+        planned: reduction::planned(&facts, &topology, frame_max, receiver.as_ref()),
         engine: Parts {
             topology,
             devices,
@@ -174,13 +177,13 @@ pub fn prepare(mut document: Document, seed: u64) -> Result<Plan<Parts>> {
         records: capture.records,
         states: capture.states,
         training,
-        planned,
         pcap: capture.pcap,
         trace_hash: opened.hash,
         workers,
-        nodes,
+        hardware,
         config: document.resolved(),
-    })
+    };
+    plan.fit_hardware()
 }
 
 /// Tells the transport what frames are and whether there is a server.
@@ -321,6 +324,7 @@ impl<E> Plan<E> {
             trace_hash: self.trace_hash,
             workers: self.workers,
             nodes: self.nodes,
+            hardware: self.hardware,
             config: self.config,
         }
     }
@@ -482,10 +486,10 @@ struct Devices {
 impl Devices {
     fn read(section: &mut Section, topology: &Topology, facts: &Facts, asked: Asked) -> Result<Self> {
         let synchronous = facts.kind.is_synchronous();
-        let kind: String = section.get("kind", "software")?;
-        if kind != "software" {
+        let external = section.choose("kind", "software", &[("software", false), ("external", true)])?;
+        if section.get_opt::<String>("profile")?.is_none() && external {
             return Err(Error::config(format!(
-                "{}: there is no target \"{kind}\"; this version has software targets only",
+                "{}: external hardware has a profile; give target.profile (`pktgen device list`), or use kind = \"software\"",
                 section.place("kind")
             )));
         }

@@ -19,6 +19,7 @@ use pktgen_generator::record::{
 };
 use pktgen_generator::registry::suggest;
 use pktgen_generator::study::{STUDIES, Study};
+use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
 use crate::capture::{RunDir, claim};
@@ -126,10 +127,23 @@ impl Experiment {
         let document = self.resolve(run)?;
         study::refuse(&document)?;
         let plan = prepare(document, run.seed)?;
+        plan.check_external()?;
         if plan.is_real_time() {
             real::check(&plan)?;
         }
         Ok(plan)
+    }
+
+    /// Plans one run to be looked at: hardware in virtual time is no reason against it.
+    pub fn draft(&self, run: &Run) -> Result<Plan<Parts>> {
+        let document = self.resolve(run)?;
+        study::refuse(&document)?;
+        prepare(document, run.seed)
+    }
+
+    /// The updates of a run, anew.
+    pub fn updates(&self, run: &Run) -> Result<Box<dyn Source>> {
+        source(self.resolve(run)?, run.seed)
     }
 
     /// Runs everything into `out`: a run dir, or a folder of them with `sweep.json`. `progress` is called with
@@ -265,8 +279,8 @@ impl Experiment {
         }
         let plan = self.prepare(run)?;
         let mut manifest = self.manifest(run, &plan);
-        manifest.part = task.roles.part().map(str::to_owned);
-        if manifest.part.is_some() && !plan.is_real_time() {
+        let external = plan.hardware.as_ref().is_some_and(|hardware| hardware.external);
+        if task.roles.part().is_some() && !plan.is_real_time() {
             return Err(Error::config(format!(
                 "transport.kind = \"{}\" moves frames within one process; a part of a run needs wires: udp, af_packet, \
                  af_xdp, xdp_live, or files: pcap",
@@ -281,7 +295,17 @@ impl Experiment {
             })?,
             true => task.roles,
         };
+        let roles = match external {
+            true => roles.without_device(plan.transport.has_server).ok_or_else(|| {
+                Error::config(
+                    "target.kind = \"external\": the device is hardware, and pktgen target is a software device; to let it stand in: \
+                     --set target.kind=software",
+                )
+            })?,
+            false => roles,
+        };
         let task = &Task { roles, ..*task };
+        manifest.part = roles.part().map(str::to_owned);
         // An empty folder is no run dir: what the host refuses leaves nothing behind that would be in the way.
         claim(dir)?;
         let source = || source(self.resolve(run)?, run.seed);
@@ -344,6 +368,7 @@ impl Experiment {
             records: plan.records.to_string(),
             clusters: plan.workers.cluster_of.clone(),
             part: None,
+            external: plan.hardware.as_ref().filter(|own| own.external).map(|own| own.profile.name.clone()),
             training: plan.training.clone(),
             planned: plan.planned.clone(),
             goal: plan.goal,
@@ -432,6 +457,7 @@ fn conclude(manifest: &mut Manifest, mut outcome: Outcome) {
     let remarks = std::mem::take(&mut manifest.validity.reasons);
     let (mut reasons, mut notes) = (Vec::new(), Vec::new());
     let strangers = outcome.ledger.strangers();
+    notes.extend(outcome.ledger.unseen(&balance));
     if balance.unknown != 0 || strangers > 0 {
         reasons.push(format!(
             "the balance does not close: {} unknown, {strangers} rows about unknown packets",

@@ -33,10 +33,13 @@ pub fn merge(dirs: &[PathBuf], out: &Path) -> Result<Finished> {
     let (late, one_host) = anchors(&parts)?;
     same_time(&parts, &late, if one_host { 0 } else { SLACK })?;
     let dir_of = |place: usize| (parts[place].dir.as_path(), late[place]);
+    // The books of hardware are empty, as those of the workers' part are.
+    let external = workers.manifest.external.is_some();
+    let server = parts.iter().position(|part| part.name() == PARTS[2]);
     let dirs = PartDirs {
         workers: &workers.dir,
-        device: dir_of(1),
-        server: (parts.len() == PARTS.len()).then(|| dir_of(2)),
+        device: if external { dir_of(0) } else { dir_of(1) },
+        server: server.map(dir_of),
         workers_receive: workers.manifest.training.is_some(),
     };
     let mut manifest = joined(&parts, &late, one_host);
@@ -156,11 +159,16 @@ fn find_parts(dirs: &[PathBuf]) -> Result<Vec<Part>> {
         }
     }
     let mut has_server = true;
+    let external = found.iter().flatten().any(|part| part.manifest.external.is_some());
     for part in found.iter().flatten() {
         has_server &= part.has_server()?;
     }
     let places = if has_server { PARTS.len() } else { PARTS.len() - 1 };
-    if let Some(missing) = found[..places].iter().position(Option::is_none) {
+    let missing = found[..places].iter().zip(PARTS).position(|(part, name)| {
+        // Hardware leaves no run dir.
+        part.is_none() && !(external && name == PARTS[1])
+    });
+    if let Some(missing) = missing {
         let all = if has_server { "all three: workers, device, server" } else { "both: workers, device" };
         return Err(Error::config(format!("the {} part is missing; give the run dirs of {all}", PARTS[missing])));
     }

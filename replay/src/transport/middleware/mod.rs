@@ -1,17 +1,19 @@
-//! What may stand between a role and its wire: a tap, a rate limit, faults.
+//! What may stand between a role and its wire: a tap, a rate limit, faults, other addresses.
 //!
 //! Each kind wraps a [`Wire`] and is one, so it works on every transport. It reads its own keys of `[transport]`; an
 //! end that nothing is configured for keeps its bare wire, and pays nothing.
 //!
 //! [`wrap`] builds them around each other in the order of the list, the first next to the cable: a tap sees what its
 //! role sees. So a tap of the device has the frames that the device handed over and a fault then lost, and not those
-//! that a fault lost on their way in; beside a tap of the other end it shows what happened between them.
+//! that a fault lost on their way in; beside a tap of the other end it shows what happened between them. Other addresses are
+//! the last of the list: faults, limits and taps see the bytes that are on the cable.
 
 mod fates;
 mod fault;
 mod lane;
 mod plan;
 mod rate_limit;
+mod readdress;
 mod tap;
 #[cfg(test)]
 mod testing;
@@ -27,6 +29,7 @@ use pktgen_generator::time::Time;
 
 use super::{End, Wire};
 use crate::clock::RunClock;
+use crate::external::Heads;
 
 pub use fates::{Fate, Fates, Faults};
 pub use plan::{MiddlewarePlan, wrap};
@@ -42,6 +45,8 @@ pub struct Site<'a> {
     pub frame_max: usize,
     /// Where files go whose name is relative: the run dir.
     pub folder: &'a Path,
+    /// Addresses on the wire, where they are not ours.
+    pub outer: Option<Arc<Heads>>,
 }
 
 /// A kind of middleware, as it is listed and configured.
@@ -60,4 +65,4 @@ pub trait Layer: Send + Sync {
 }
 
 /// Every kind, from the cable outwards.
-pub static MIDDLEWARE: &[&dyn Middleware] = &[&fault::Fault, &rate_limit::RateLimit, &tap::Tap];
+pub static MIDDLEWARE: &[&dyn Middleware] = &[&fault::Fault, &rate_limit::RateLimit, &tap::Tap, &readdress::Readdress];

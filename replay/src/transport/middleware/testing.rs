@@ -98,5 +98,5 @@ pub(super) fn site() -> Site<'static> {
 
 /// A run in `folder`.
 pub(super) fn within(folder: &Path) -> Site<'_> {
-    Site { clock: RunClock::start(), seed: Seed(1), frame_max: 128, folder }
+    Site { clock: RunClock::start(), seed: Seed(1), frame_max: 128, folder, outer: None }
 }
