@@ -355,6 +355,8 @@ fn hardware_between_two_interfaces_is_run_against_and_a_stand_in_is_hardware_eno
             &named,
             &elements,
             "workload.scale=0.002",
+            // A host that runs both stops one of them now and then, and blocks must not age.
+            "target.timeout=250ms",
         ];
         let (aside, out) = (of(&format!("{name}-device")), of(name));
         let words = ["target", &experiment, "--out", &aside, "--idle", "1s", "--for", "60s"];

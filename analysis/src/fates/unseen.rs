@@ -77,10 +77,8 @@ impl Resolver {
         }
         let open = |worker: &u32| {
             let attempts = (0..=u8::MAX).map(|attempt| PacketId::new(*worker, id.seq(), attempt).0);
-            let known = attempts.map_while(|id| self.index.get(&id)).map(|packet| *packet as usize);
-            known
-                .into_iter()
-                .find(|packet| self.state[*packet] == State::Open && self.fates.fate[*packet] != Fate::Withheld)
+            let mut known = attempts.map_while(|id| self.index.get(&id)).map(|packet| *packet as usize);
+            known.find(|packet| self.state[*packet] == State::Open && self.fates.fate[*packet] != Fate::Withheld)
         };
         let members: Vec<_> = workers.iter().filter_map(open).collect();
         match members.len() == workers.len() {

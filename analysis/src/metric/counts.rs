@@ -87,15 +87,15 @@ impl Metric for Counts {
         // What left the network without a packet of its own and without being lost; OLAF's Table 1 calls
         // it "aggregated". Negative only if packets were duplicated.
         let absorbed = balance.sent as f64 - (received + dropped + balance.in_flight) as f64;
+        // Of hardware nobody says what was lost and what was not.
+        let known = run.manifest.external.is_none();
         out.push(updates("sent", balance.sent));
         out.push(Line::new("received", PACKETS, received as f64));
-        // Of hardware nobody says what was lost.
-        let known = run.manifest.external.is_none();
         out.push(Line::new("loss", SHARE, share(dropped, balance.sent).filter(|_| known)));
         out.push(updates("dropped", dropped));
         out.extend(balance.dropped.iter().map(|(reason, n)| updates("dropped", *n).with("reason", reason.as_str())));
         out.push(updates("merged", balance.delivered_merged));
-        out.push(Line::new("absorbed", UPDATES, absorbed));
+        out.push(Line::new("absorbed", UPDATES, known.then_some(absorbed)));
         out.push(updates("subsumed", balance.subsumed));
         out.push(updates("outranked", balance.outranked));
         out.push(updates("in_flight", balance.in_flight));

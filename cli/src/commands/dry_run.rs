@@ -14,7 +14,8 @@ pub(super) fn run(experiment: &Experiment, frames: usize, ui: &Ui) -> Result<u8>
     let run = &experiment.runs[0];
     let others = experiment.runs.len() - 1;
     let name = run.folder();
-    let drafted = draft(experiment.draft(run)?, experiment.updates(run)?, (experiment.name.as_str(), name.as_str()), frames)?;
+    let drafted =
+        draft(experiment.draft(run)?, experiment.updates(run)?, (experiment.name.as_str(), name.as_str()), frames)?;
     if ui.json() {
         let text = serde_json::to_string(&drafted);
         ui.result(&text.map_err(|e| Error::Invalid(format!("the draft cannot be written as JSON: {e}")))?);
