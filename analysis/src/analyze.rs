@@ -85,7 +85,10 @@ impl Analysis {
         let resolve = |records: Records| -> Result<Resolved> {
             // Of a run in which no sum began only the counters say so.
             let by_key = run.manifest.counters.device.contains_key("counted_twice");
-            let fates = Fates::resolve_as(&records, by_key || has_sums_by_key(&records));
+            let fates = match &run.manifest.external {
+                Some(_) => Fates::resolve_unseen(&records, &run.manifest, by_key),
+                None => Fates::resolve_as(&records, by_key || has_sums_by_key(&records)),
+            };
             let one_clock = has_one_clock(&run.manifest);
             let aged = run.rounds.is_none() && one_clock;
             let ages = aged.then(|| Ages::compute(&records, &fates, options.age_of)).transpose()?;

@@ -4,6 +4,7 @@
 //! terminal (design §2.6): a member of an aggregate inherits the fate of the packet that carries it.
 
 mod keyed;
+mod unseen;
 
 use std::collections::BTreeMap;
 
@@ -31,6 +32,8 @@ pub enum Fate {
     Outranked,
     /// Dropped.
     Dropped(Reason),
+    /// Nobody knows: the device is hardware.
+    Unaccounted,
 }
 
 /// Fates of all packets of a run. "Packet" is the row number in `sent`.
@@ -93,6 +96,7 @@ impl Fates {
                 Fate::Subsumed => balance.subsumed += 1,
                 Fate::Outranked => balance.outranked += 1,
                 Fate::Dropped(reason) => dropped[*reason as usize] += 1,
+                Fate::Unaccounted => balance.unaccounted += 1,
             }
         }
         for reason in Reason::ALL {
@@ -117,6 +121,7 @@ pub fn difference(a: &Balance, b: &Balance) -> u64 {
         (a.subsumed, b.subsumed),
         (a.outranked, b.outranked),
         (a.in_flight, b.in_flight),
+        (a.unaccounted, b.unaccounted),
     ];
     let mut reasons: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (reason, &n) in &a.dropped {
@@ -140,6 +145,7 @@ pub fn add(sum: &mut Balance, more: &Balance) {
         (&mut sum.subsumed, more.subsumed),
         (&mut sum.outranked, more.outranked),
         (&mut sum.in_flight, more.in_flight),
+        (&mut sum.unaccounted, more.unaccounted),
     ];
     for (entry, n) in pairs {
         *entry = entry.saturating_add(n);

@@ -1,5 +1,6 @@
 //! Every flag of every command, in one place.
 
+mod device;
 mod looking;
 mod ranks;
 
@@ -12,6 +13,7 @@ use pktgen_generator::shard::Shard;
 use pktgen_generator::units::{Rate, Size, Span};
 use pktgen_replay::transport::ListenKind;
 
+pub(crate) use device::{Device, DeviceOf};
 pub(crate) use looking::Looking;
 pub(crate) use ranks::Ranks;
 
@@ -84,6 +86,9 @@ pub(crate) enum Command {
     Verify(Verify),
     /// What this host can do, why not, and the remedy; changes nothing and sends nothing
     Doctor(Doctor),
+    /// Profiles of hardware: which there are, whether an experiment fits one, what its control plane is told
+    #[command(subcommand)]
+    Device(Device),
     /// A Wireshark dissector of every wire format, as a Lua file: pktgen dissector > pktgen.lua
     Dissector(Dissector),
     /// What there is: formats, workloads, schedules, topologies, programs, queues, endpoints, transports, middleware, checks, metrics, reports, placers, properties
@@ -123,6 +128,12 @@ pub(crate) struct Replay {
     /// Print the resolved configuration of the first run and stop
     #[arg(long)]
     pub(crate) print_config: bool,
+    /// Send nothing: print what would be sent, first frames decoded, how fast, and what should come back
+    #[arg(long, conflicts_with_all = ["find_rate", "shard", "role", "print_config"])]
+    pub(crate) dry_run: bool,
+    /// With --dry-run: frames of each kind to show
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "dry_run")]
+    pub(crate) frames: u16,
     /// Runs at the same time, 1 to 1024 [default: one per core]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,

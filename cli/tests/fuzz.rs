@@ -107,6 +107,7 @@ fn the_binary_ends_with_a_message() {
                 ("traces", false) => vec!["trace", "check", &path],
                 ("traces", true) => vec!["trace", "convert", &path, "--out", &out],
                 ("experiments", _) => vec!["replay", &path, "--print-config"],
+                ("profiles", _) => vec!["device", "show", &path],
                 ("run dirs", false) => vec!["analyze", &dir],
                 ("unfinished run dirs", _) => vec!["analyze", "--recover", &dir],
                 _ => vec!["report", &dir],

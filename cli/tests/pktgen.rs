@@ -406,9 +406,10 @@ fn every_shipped_config_is_valid() {
         for entry in fs::read_dir(folder).expect("a folder") {
             let path: PathBuf = entry.expect("an entry").path();
             if path.is_dir() {
-                // Configs of `pktgen verify` and rules of comparisons are no experiments; cli/tests/verify.rs and compare.rs
-                // read them.
-                folders.extend((!path.ends_with("verify") && !path.ends_with("rules")).then_some(path));
+                // Configs of `pktgen verify`, rules of comparisons and profiles of hardware are no experiments;
+                // cli/tests/verify.rs, compare.rs and device.rs read them.
+                folders
+                    .extend((!["verify", "rules", "hardware"].iter().any(|name| path.ends_with(name))).then_some(path));
             } else if path.extension().is_some_and(|e| e == "toml") {
                 let name = path.display().to_string();
                 succeeds(Path::new("."), &["replay", &name, "--print-config"]);

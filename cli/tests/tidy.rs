@@ -35,6 +35,7 @@ const FUNCTION_MAX: usize = 70;
 
 /// Folders with a registry: folder, list, and files beside it that are no entries.
 const REGISTRIES: &[(&str, &str, &[&str])] = &[
+    ("generator/src/device/plan", "PLANNERS", &[]),
     ("generator/src/wire", "FORMATS", &["build", "dissector", "frame", "layout", "sight"]),
     ("generator/src/workload", "WORKLOADS", &["edit", "mix", "open", "repeat", "share", "survey", "tempo"]),
     ("generator/src/schedule", "SCHEDULES", &["merge", "open", "speed", "tempo"]),
@@ -69,7 +70,11 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
             "xsk",
         ],
     ),
-    ("replay/src/transport/middleware", "MIDDLEWARE", &["fates", "fault_tests", "lane", "plan", "testing"]),
+    (
+        "replay/src/transport/middleware",
+        "MIDDLEWARE",
+        &["fates", "fault_tests", "lane", "plan", "readdress_tests", "testing"],
+    ),
     (
         "replay/src/doctor",
         "CHECKS",

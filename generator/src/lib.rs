@@ -8,7 +8,7 @@
 //! says what a run leaves behind; [`control`] is OLAF's transmission control; [`topology`] wires devices; [`wire`] turns updates into bytes;
 //! [`workload`] says what is sent, [`schedule`] when; [`lanes`] are gradients that say which updates a packet holds; [`dense`] is the workload of synchronous training; [`trace`] keeps both in files; [`pcap`] reads and writes
 //! captures; [`footer`] looks at Parquet files before decoders do; [`age`] is the Age-of-Model accumulator; [`definition`] and
-//! [`column`] say what numbers and columns mean.
+//! [`column`] say what numbers and columns mean; [`device`] has profiles of hardware.
 #![forbid(unsafe_code)]
 
 pub mod age;
@@ -17,6 +17,7 @@ pub mod config;
 pub mod control;
 pub mod definition;
 pub mod dense;
+pub mod device;
 pub mod error;
 pub mod footer;
 pub mod gradient;

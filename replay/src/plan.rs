@@ -20,6 +20,7 @@ use pktgen_generator::{Error, Result};
 use crate::capture::{Records, Wanted};
 use crate::driver::virtual_time::{Device, Simulation};
 use crate::endpoint::{ENDPOINTS, Endpoint, Facts, Server, Standby, WorkerKind};
+use crate::external::Hardware;
 use crate::groups::{GroupPorts, Groups, JobPlace, Regroup};
 use crate::ledger::{Goal, Ledger};
 use crate::reduction;
@@ -85,6 +86,8 @@ pub struct Plan<E = Simulation> {
     pub goal: Option<u32>,
     /// Names of nodes.
     pub nodes: Vec<String>,
+    /// The hardware that it is for, if it names any.
+    pub hardware: Option<Hardware>,
     /// The resolved configuration.
     pub config: String,
 }
@@ -149,6 +152,7 @@ pub fn prepare(document: Document, seed: u64) -> Result<Plan<Parts>> {
 
 /// The same where this process has a share of the workers.
 pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<Plan<Parts>> {
+    let hardware = Hardware::named(&mut document)?;
     let opened = open_share(&mut document, seed, share)?;
     let workers = Arc::new(opened.source.population().clone());
     // An ACK with the model has a longer header than the update it answers.
@@ -184,7 +188,6 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
         None => opened.source,
     };
     let (senders, receiver) = read_endpoints(&mut document, endpoint, kind, &facts, source)?;
-    let planned = reduction::planned(&facts, &topology, frame_max, receiver.as_ref());
     let mut training = senders.training();
     let frame_bytes = senders.frame_bytes().unwrap_or(frame_max + ACK_HEAD - UPDATE_HEAD);
     let asked = Asked { frame_bytes, sparse: senders.sparse() };
@@ -199,8 +202,9 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
         remarks.push(HEADLESS.to_owned());
     }
     document.finish(SECTIONS)?;
-    let nodes = topology.nodes.iter().map(|n| n.name.clone()).collect();
-    Ok(Plan {
+    let plan = Plan {
+        nodes: topology.nodes.iter().map(|n| n.name.clone()).collect(),
+        planned: reduction::planned(&facts, &topology, frame_max, receiver.as_ref()),
         engine: Parts {
             topology,
             devices,
@@ -220,14 +224,14 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
         records: capture.records,
         states: capture.states,
         training,
-        planned,
         lanes,
         pcap: capture.pcap,
         trace_hash: opened.hash,
         workers,
-        nodes,
+        hardware,
         config: document.resolved(),
-    })
+    };
+    plan.fit_hardware()
 }
 
 /// Tells the transport what frames are and whether there is a server.
@@ -380,6 +384,7 @@ impl<E> Plan<E> {
             trace_hash: self.trace_hash,
             workers: self.workers,
             nodes: self.nodes,
+            hardware: self.hardware,
             config: self.config,
         }
     }
@@ -547,10 +552,10 @@ struct Devices {
 impl Devices {
     fn read(section: &mut Section, topology: &Topology, facts: &Facts, asked: Asked) -> Result<Self> {
         let synchronous = facts.kind.is_synchronous();
-        let kind: String = section.get("kind", "software")?;
-        if kind != "software" {
+        let external = section.choose("kind", "software", &[("software", false), ("external", true)])?;
+        if section.get_opt::<String>("profile")?.is_none() && external {
             return Err(Error::config(format!(
-                "{}: there is no target \"{kind}\"; this version has software targets only",
+                "{}: external hardware has a profile; give target.profile (`pktgen device list`), or use kind = \"software\"",
                 section.place("kind")
             )));
         }

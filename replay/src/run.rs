@@ -21,7 +21,7 @@ use pktgen_generator::record::{
 use pktgen_generator::registry::suggest;
 use pktgen_generator::shard::Shard;
 use pktgen_generator::study::{STUDIES, Study};
-use pktgen_generator::workload::share;
+use pktgen_generator::workload::{Source, share};
 use pktgen_generator::{Error, Result};
 
 use crate::capture::{RunDir, claim};
@@ -143,10 +143,23 @@ impl Experiment {
         let document = self.resolve(run)?;
         study::refuse(&document)?;
         let plan = prepare_share(document, run.seed, share)?;
+        plan.check_external()?;
         if plan.is_real_time() {
             real::check(&plan)?;
         }
         Ok(plan)
+    }
+
+    /// Plans one run to be looked at: hardware in virtual time is no reason against it.
+    pub fn draft(&self, run: &Run) -> Result<Plan<Parts>> {
+        let document = self.resolve(run)?;
+        study::refuse(&document)?;
+        prepare(document, run.seed)
+    }
+
+    /// The updates of a run, anew.
+    pub fn updates(&self, run: &Run) -> Result<Box<dyn Source>> {
+        source(self.resolve(run)?, run.seed)
     }
 
     /// Runs everything into `out`: a run dir, or a folder of them with `sweep.json`. `progress` is called with
@@ -282,14 +295,14 @@ impl Experiment {
         }
         let plan = self.prepare_share(run, task.share)?;
         let mut manifest = self.manifest(run, &plan);
-        manifest.part = task.roles.part().map(str::to_owned);
         manifest.rank = task.meeting.map(Meeting::rank);
         if manifest.rank.is_some() && plan.transport.kind.capabilities().own_time {
             return Err(Error::config(
                 "transport.kind = \"pcap\": ranks begin at one instant, and time in files is not that of hosts; use another transport",
             ));
         }
-        if manifest.part.is_some() && !plan.is_real_time() {
+        let external = plan.hardware.as_ref().is_some_and(|hardware| hardware.external);
+        if task.roles.part().is_some() && !plan.is_real_time() {
             return Err(Error::config(format!(
                 "transport.kind = \"{}\" moves frames within one process; a part of a run needs wires: udp, af_packet, \
                  af_xdp, xdp_live, or files: pcap",
@@ -304,7 +317,17 @@ impl Experiment {
             })?,
             true => task.roles,
         };
+        let roles = match external {
+            true => roles.without_device(plan.transport.has_server).ok_or_else(|| {
+                Error::config(
+                    "target.kind = \"external\": the device is hardware, and pktgen target is a software device; to let it stand in: \
+                     --set target.kind=software",
+                )
+            })?,
+            false => roles,
+        };
         let task = &Task { roles, ..*task };
+        manifest.part = roles.part().map(str::to_owned);
         // An empty folder is no run dir: what the host refuses leaves nothing behind that would be in the way.
         claim(dir)?;
         let source = || Ok(share(source(self.resolve(run)?, run.seed)?, task.share));
@@ -373,6 +396,7 @@ impl Experiment {
             clusters: plan.workers.cluster_of.clone(),
             part: None,
             rank: None,
+            external: plan.hardware.as_ref().filter(|own| own.external).map(|own| own.profile.name.clone()),
             training: plan.training.clone(),
             planned: plan.planned.clone(),
             lanes: plan.lanes.as_ref().map(|lanes| *lanes.layout()),
@@ -484,6 +508,7 @@ fn conclude(manifest: &mut Manifest, mut outcome: Outcome) {
     let remarks = std::mem::take(&mut manifest.validity.reasons);
     let (mut reasons, mut notes) = (Vec::new(), Vec::new());
     let strangers = outcome.ledger.strangers();
+    notes.extend(outcome.ledger.unseen(&balance));
     if balance.unknown != 0 || strangers > 0 {
         reasons.push(format!(
             "the balance does not close: {} unknown, {strangers} rows about unknown packets",

@@ -31,7 +31,7 @@ const fn background(metric: &'static str, better: Better, definition: &'static s
     Definition::new(metric, PACKETS, better, definition).labels(&[TRAFFIC]).needs("traffic without a cluster")
 }
 
-const DEFINITIONS: [Definition; 20] = [
+const DEFINITIONS: [Definition; 21] = [
     updates("sent", Better::Neither, "Transmissions of updates by workers, repeated ones included."),
     Definition::new("received", PACKETS, Better::Neither, "Packets with updates at the parameter server."),
     Definition::new("loss", SHARE, Better::Lower, "Share of sent updates that were dropped; subsumed and outranked ones are not.")
@@ -47,6 +47,12 @@ const DEFINITIONS: [Definition; 20] = [
     updates("subsumed", Better::Neither, "Updates that a newer one of the same worker took the place of."),
     updates("outranked", Better::Neither, "Updates that were discarded for one with a higher reward."),
     updates("in_flight", Better::Neither, "Updates that were under way when the run ended."),
+    updates(
+        "unaccounted",
+        Better::Neither,
+        "Updates of which nobody knows what became: the device was hardware, which keeps no books. 0 with a software device.",
+    )
+    .source("design §2.6"),
     updates("withheld", Better::Neither, "Updates that workers kept back.").source("OLAF §5"),
     Definition::new("withheld_share", SHARE, Better::Neither, "Share of generated updates that workers kept back.").source("OLAF §5"),
     Definition::new("accepted", SHARE, Better::Neither, "Share of received packets that the server's reward gate accepted.")
@@ -81,16 +87,19 @@ impl Metric for Counts {
         // What left the network without a packet of its own and without being lost; OLAF's Table 1 calls
         // it "aggregated". Negative only if packets were duplicated.
         let absorbed = balance.sent as f64 - (received + dropped + balance.in_flight) as f64;
+        // Of hardware nobody says what was lost and what was not.
+        let known = run.manifest.external.is_none();
         out.push(updates("sent", balance.sent));
         out.push(Line::new("received", PACKETS, received as f64));
-        out.push(Line::new("loss", SHARE, share(dropped, balance.sent)));
+        out.push(Line::new("loss", SHARE, share(dropped, balance.sent).filter(|_| known)));
         out.push(updates("dropped", dropped));
         out.extend(balance.dropped.iter().map(|(reason, n)| updates("dropped", *n).with("reason", reason.as_str())));
         out.push(updates("merged", balance.delivered_merged));
-        out.push(Line::new("absorbed", UPDATES, absorbed));
+        out.push(Line::new("absorbed", UPDATES, known.then_some(absorbed)));
         out.push(updates("subsumed", balance.subsumed));
         out.push(updates("outranked", balance.outranked));
         out.push(updates("in_flight", balance.in_flight));
+        out.push(updates("unaccounted", balance.unaccounted));
         out.push(updates("retransmissions", balance.retransmitted));
         out.push(updates("withheld", balance.withheld));
         out.push(Line::new("withheld_share", SHARE, share(balance.withheld, balance.generated)));

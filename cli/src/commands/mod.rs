@@ -5,8 +5,10 @@ mod capture;
 mod captured;
 mod compare;
 mod demo;
+mod device;
 mod dissector;
 mod doctor;
+mod dry_run;
 mod explain;
 mod find_rate;
 mod history;
@@ -45,6 +47,7 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Place(args) => place::run(args, ui),
         Command::Verify(args) => verify::run(args, ui),
         Command::Doctor(args) => doctor::run(args, ui),
+        Command::Device(args) => device::run(args, ui),
         Command::Dissector(args) => dissector::run(&args, ui),
         Command::List(args) => list::run(args, ui),
         Command::Explain(args) => explain::run(args, ui),

@@ -13,7 +13,7 @@ use pktgen_replay::run::{Experiment, Finished};
 use crate::args;
 use crate::args::{Looking, Replay};
 use crate::commands::live::Live;
-use crate::commands::{find_rate, part, ranks, report, shard, tempo};
+use crate::commands::{dry_run, find_rate, part, ranks, report, shard, tempo};
 use crate::ui::{Ui, stop_flag};
 
 /// Longest part of an experiment's name in a folder's.
@@ -31,6 +31,9 @@ pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
     if args.print_config {
         ui.result(experiment.config(&experiment.runs[0])?.trim_end());
         return Ok(0);
+    }
+    if args.dry_run {
+        return dry_run::run(&experiment, args.frames.into(), ui);
     }
     if args.find.find_rate {
         let out = args.out.map_or_else(|| free_folder(&format!("{}-rate", experiment.name)), Ok)?;

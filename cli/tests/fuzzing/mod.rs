@@ -6,6 +6,7 @@
 mod captures;
 mod experiments;
 pub mod mutate;
+mod profiles;
 mod runs;
 mod traces;
 
@@ -29,6 +30,7 @@ pub static TARGETS: &[Target] = &[
     Target { name: "captures", one_of: 1, prepare: captures::prepare, attempt: captures::attempt },
     Target { name: "traces", one_of: 1, prepare: traces::prepare, attempt: traces::attempt },
     Target { name: "experiments", one_of: 1, prepare: experiments::prepare, attempt: experiments::attempt },
+    Target { name: "profiles", one_of: 1, prepare: profiles::prepare, attempt: profiles::attempt },
     Target { name: "run dirs", one_of: 2, prepare: runs::prepare, attempt: runs::attempt },
     Target { name: "unfinished run dirs", one_of: 2, prepare: runs::prepare_unfinished, attempt: runs::recover },
     Target { name: "parts of runs", one_of: 4, prepare: runs::prepare_parts, attempt: runs::merge },

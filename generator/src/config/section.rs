@@ -141,6 +141,21 @@ impl Section {
         Ok(tables)
     }
 
+    /// Reads a list of tables as sections of their own; each must be [`ended`](Self::end) when it was read.
+    pub fn get_sections(&mut self, key: &str) -> Result<Vec<Section>> {
+        let name = format!("{}.{key}", self.name);
+        let section = |table: Vec<(String, Entry)>| {
+            let origin = table.first().map_or(Origin::Default, |(_, entry)| entry.origin.clone());
+            Section::new(&name, table.into_iter().collect(), origin)
+        };
+        Ok(self.get_entry_tables(key)?.into_iter().map(section).collect())
+    }
+
+    /// Ends the reading of one of [`get_sections`](Self::get_sections): refuses keys that nobody asked for.
+    pub fn end(self) -> Result<()> {
+        self.finish().map(drop)
+    }
+
     /// Keys that are right here although nobody reads them in this run: those of the alternatives that a
     /// sweep also visits. What was written for them stays in the resolved whole as it is, so that it can be run
     /// again and nothing is hidden.

@@ -38,8 +38,15 @@ pub struct Balance {
     pub dropped: BTreeMap<String, u64>,
     /// Still under way when the run ended.
     pub in_flight: u64,
+    /// Nobody knows: the device is hardware and keeps no books (design §2.6).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unaccounted: u64,
     /// What is left over; 0 or the run is invalid.
     pub unknown: i64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 impl Balance {
@@ -62,7 +69,8 @@ impl Balance {
             + self.subsumed
             + self.outranked
             + self.dropped_total()
-            + self.in_flight;
+            + self.in_flight
+            + self.unaccounted;
         let generation = (self.generated + self.retransmitted) as i64 - (self.withheld + self.sent) as i64;
         self.unknown = (self.sent as i64 - fates as i64).abs() + generation.abs();
     }
@@ -341,6 +349,9 @@ pub struct Manifest {
     /// Which of the processes that a launcher started wrote it; none if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<Rank>,
+    /// The hardware that was the device, by its profile's name: there are no books then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external: Option<String>,
     /// What is trained, in synchronous runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub training: Option<Training>,
@@ -477,5 +488,8 @@ mod tests {
         balance.in_flight = 1;
         balance.close();
         assert_eq!(balance.unknown, 1);
+        (balance.in_flight, balance.delivered_alone, balance.unaccounted) = (0, 1, 2);
+        balance.close();
+        assert_eq!(balance.unknown, 0, "what nobody knows is a line of its own");
     }
 }

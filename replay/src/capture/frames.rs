@@ -303,6 +303,7 @@ fn manifest(plan: &CapturePlan, listener: &Listener) -> Manifest {
         records: "none".into(),
         clusters: Vec::new(),
         part: Some("frames".into()),
+        external: None,
         training: None,
         rank: None,
         planned: None,

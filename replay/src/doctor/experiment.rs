@@ -90,7 +90,7 @@ fn of_plan(plan: &Plan<Parts>, host: &Host, verdict: &mut Verdict) -> Result<()>
         return Ok(());
     }
     for end in transport.ends() {
-        of_end(transport, *end, plan.engine.frame_bytes, host, verdict)?;
+        of_end(transport, *end, transport.wire_bytes(plan.engine.frame_bytes), host, verdict)?;
     }
     Ok(())
 }

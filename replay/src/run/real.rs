@@ -17,6 +17,7 @@ use crate::clock::{RunClock, Watched, reading};
 use crate::doctor::card_clock;
 use crate::driver::real_time::{self, Opened, Order, RealOutcome, Roles};
 use crate::driver::virtual_time::Outcome;
+use crate::external::carries_heads;
 use crate::ledger::Ledger;
 use crate::live::Ends;
 use crate::plan::{Parts, Plan};
@@ -28,10 +29,10 @@ use crate::transport::{End, Late, Pacing, TransportPlan};
 pub(super) fn check(plan: &Plan<Parts>) -> Result<()> {
     let kind = plan.transport.kind;
     let most = kind.capabilities().frame_max;
-    if plan.engine.frame_bytes > most {
+    let bytes = plan.transport.wire_bytes(plan.engine.frame_bytes);
+    if bytes > most {
         return Err(Error::config(format!(
-            "frames of up to {} bytes do not fit transport \"{}\", which carries {most}; {}",
-            plan.engine.frame_bytes,
+            "frames of up to {bytes} bytes do not fit transport \"{}\", which carries {most}; {}",
             kind.name(),
             plan.transport.smaller
         )));
@@ -47,12 +48,19 @@ pub(super) fn check(plan: &Plan<Parts>) -> Result<()> {
             "transport.pacing = \"top\": these workers (endpoint.workers) send when they learn something; use \"open_loop\"",
         ));
     }
-    let timeless = ["tap", ON_WIRE];
+    let timeless = ["tap", "readdress", ON_WIRE];
     let unfit = plan.transport.middleware.names().find(|name| kind.capabilities().own_time && !timeless.contains(name));
     if let Some(name) = unfit {
         return Err(Error::config(format!(
             "transport.{name}: what it does depends on time that passes, and that of files stands still while a role works; use \
              a transport in real time"
+        )));
+    }
+    if plan.transport.middleware.names().any(|name| name == "readdress") && !carries_heads(kind.name()) {
+        return Err(Error::config(format!(
+            "transport.readdress: frames over \"{}\" have the addresses of this host's sockets; use af_packet, af_xdp or xdp_live, \
+             or leave it out",
+            kind.name()
         )));
     }
     let quantum = kind.capabilities().quantum_ns as Time * NS;

@@ -150,6 +150,7 @@ impl Experiment {
             records: "none".into(),
             clusters: Vec::new(),
             part: None,
+            external: None,
             training: None,
             rank: None,
             planned: None,

@@ -1,6 +1,7 @@
 //! `[transport]`: how frames move, and how the pacing of real time behaves.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use pktgen_generator::config::{Document, FromValue, Section, Value};
 use pktgen_generator::registry::find;
@@ -101,6 +102,8 @@ pub struct TransportPlan {
     pub middleware: MiddlewarePlan,
     /// What happens to frames on links, in virtual time.
     pub faults: Option<Faults>,
+    /// Addresses on the wire, where the target has a profile.
+    pub outer: Option<Arc<crate::external::Heads>>,
 }
 
 /// What makes frames of updates and ACKs smaller.
@@ -165,6 +168,7 @@ impl TransportPlan {
             smaller: SMALLER,
             middleware: MiddlewarePlan::default(),
             faults: None,
+            outer: None,
         }
     }
 
@@ -197,6 +201,7 @@ impl TransportPlan {
                 smaller: SMALLER,
                 middleware: MiddlewarePlan::read(&mut section, linger)?,
                 faults: None,
+                outer: None,
             }
         } else {
             let faults = Faults::read(&mut section, NEVER)?;
@@ -228,6 +233,13 @@ impl TransportPlan {
             ))),
             _ => Ok(()),
         }
+    }
+
+    /// Bytes on the wire of a frame of `bytes`: a VLAN tag makes it longer.
+    pub(crate) fn wire_bytes(&self, bytes: usize) -> usize {
+        let exchanged = self.middleware.names().any(|name| name == "readdress");
+        let heads = self.outer.as_ref().filter(|_| exchanged);
+        bytes + heads.map_or(0, |heads| heads.translator(End::Workers).growth())
     }
 
     /// The interface of an end, looked at.

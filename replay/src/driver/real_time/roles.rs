@@ -18,21 +18,24 @@ pub struct Roles {
     pub device: bool,
     /// The parameter server.
     pub server: bool,
+    /// The device is hardware, and the process has all other roles of the run: it is no part of one.
+    pub beside_hardware: bool,
 }
 
 impl Roles {
     /// A whole run.
-    pub const ALL: Roles = Roles { workers: true, device: true, server: true };
+    pub const ALL: Roles = Roles { workers: true, device: true, server: true, beside_hardware: false };
     /// The workers alone.
-    pub const WORKERS: Roles = Roles { workers: true, device: false, server: false };
+    pub const WORKERS: Roles = Roles { workers: true, device: false, server: false, beside_hardware: false };
     /// The device alone.
-    pub const DEVICE: Roles = Roles { workers: false, device: true, server: false };
+    pub const DEVICE: Roles = Roles { workers: false, device: true, server: false, beside_hardware: false };
     /// The server alone.
-    pub const SERVER: Roles = Roles { workers: false, device: false, server: true };
+    pub const SERVER: Roles = Roles { workers: false, device: false, server: true, beside_hardware: false };
 
     /// The name of a part of a run, in manifests; none for a whole one.
     pub fn part(self) -> Option<&'static str> {
         match self {
+            Roles { beside_hardware: true, .. } => None,
             Roles::WORKERS => Some("workers"),
             Roles::DEVICE => Some("device"),
             Roles::SERVER => Some("server"),
@@ -44,6 +47,13 @@ impl Roles {
     pub fn without_server(self) -> Option<Roles> {
         let roles = Roles { server: false, ..self };
         (roles.workers || roles.device).then_some(roles)
+    }
+
+    /// These roles in a run whose device is hardware; none if nothing is left.
+    pub fn without_device(self, has_server: bool) -> Option<Roles> {
+        let beside_hardware = self.workers && (self.server || !has_server) && self.device;
+        let roles = Roles { device: false, beside_hardware, ..self };
+        (roles.workers || roles.server).then_some(roles)
     }
 
     /// Ends of cables that they hold, in order. Without a server there is one cable.
@@ -153,6 +163,17 @@ impl Drop for Aside {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn beside_hardware_a_process_has_the_other_roles_and_is_no_part() {
+        let whole = Roles::ALL.without_device(true).unwrap();
+        assert_eq!((whole.part(), whole.threads(), whole.ends(true)), (None, 2, vec![End::Workers, End::Server]));
+        let workers = Roles::ALL.without_server().and_then(|roles| roles.without_device(false)).unwrap();
+        assert_eq!((workers.part(), workers.ends(false)), (None, vec![End::Workers]));
+        assert_eq!(Roles::WORKERS.without_device(true).unwrap().part(), Some("workers"));
+        assert_eq!(Roles::SERVER.without_device(true).unwrap().part(), Some("server"));
+        assert_eq!(Roles::DEVICE.without_device(true), None);
+    }
 
     #[test]
     fn spinning_threads_have_cores_of_their_own() {

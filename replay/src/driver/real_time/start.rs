@@ -56,7 +56,7 @@ pub struct Opened {
 pub fn open(parts: &Parts, plan: &TransportPlan, roles: Roles) -> Result<Opened> {
     let node = only_device(&parts.topology)?;
     let placement = Placement::new(plan, roles)?;
-    let wires = plan.kind.open(plan, &roles.ends(has_server(parts)), parts.frame_bytes)?;
+    let wires = plan.kind.open(plan, &roles.ends(has_server(parts)), plan.wire_bytes(parts.frame_bytes))?;
     Ok(Opened { node, placement, wires })
 }
 
@@ -139,8 +139,8 @@ impl<'a> RunRoles<'a> {
                 dir.use_clock(RunClock::of_file(file, anchor))
             }
         };
-        let folder = dir.path();
-        let site = Site { clock: clock.clone(), seed: facts.seed, frame_max: frame_bytes, folder, traffic };
+        let (frame_max, outer) = (order.plan.wire_bytes(frame_bytes), order.plan.outer.clone());
+        let site = Site { clock: clock.clone(), seed: facts.seed, frame_max, folder: dir.path(), traffic, outer };
         let around = |(end, wire)| middleware::wrap(&order.plan.middleware, end, &site, wire);
         let wires: Vec<_> = ends.iter().copied().zip(wires).map(around).collect::<Result<_>>()?;
         let modes = ends.iter().zip(&wires).map(|(end, wire)| (format!("wire.{}", end.name()), wire.mode())).collect();

@@ -1,12 +1,12 @@
-//! What may stand between a role and its wire: a tap, a rate limit, faults.
+//! What may stand between a role and its wire: a tap, a rate limit, faults, other addresses.
 //!
 //! Each kind wraps a [`Wire`] and is one, so it works on every transport. It reads its own keys of `[transport]`; an
 //! end that nothing is configured for keeps its bare wire, and pays nothing.
 //!
 //! [`wrap`] builds them around each other in the order of the list, the first next to the cable: a tap sees what its
 //! role sees. So a tap of the device has the frames that the device handed over and a fault then lost, and not those
-//! that a fault lost on their way in; beside a tap of the other end it shows what happened between them. What translates
-//! frames into those of devices comes last: all others, as the cable, see what a device sees.
+//! that a fault lost on their way in; beside a tap of the other end it shows what happened between them. What gives frames
+//! other addresses, and what translates them into those of devices, comes last: all others, as the cable, see what a device sees.
 
 mod fates;
 mod fault;
@@ -14,6 +14,7 @@ mod lane;
 mod on_wire;
 mod plan;
 mod rate_limit;
+mod readdress;
 mod tap;
 #[cfg(test)]
 mod testing;
@@ -30,6 +31,7 @@ use pktgen_generator::topology::Population;
 
 use super::{End, Wire};
 use crate::clock::RunClock;
+use crate::external::Heads;
 
 pub use fates::{Fate, Fates, Faults};
 pub use on_wire::ON_WIRE;
@@ -61,6 +63,8 @@ pub struct Site<'a> {
     pub folder: &'a Path,
     /// What it carries.
     pub traffic: Traffic,
+    /// Addresses on the wire, where they are not ours.
+    pub outer: Option<Arc<Heads>>,
 }
 
 /// A kind of middleware, as it is listed and configured.
@@ -79,4 +83,5 @@ pub trait Layer: Send + Sync {
 }
 
 /// Every kind, from the cable outwards.
-pub static MIDDLEWARE: &[&dyn Middleware] = &[&fault::Fault, &rate_limit::RateLimit, &tap::Tap, &on_wire::OnWire];
+pub static MIDDLEWARE: &[&dyn Middleware] =
+    &[&fault::Fault, &rate_limit::RateLimit, &tap::Tap, &readdress::Readdress, &on_wire::OnWire];

@@ -1,0 +1,48 @@
+//! Flags of `pktgen device`.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand};
+
+use super::Experiment;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Device {
+    /// The profiles that are built in
+    List,
+    /// What a profile says
+    Show {
+        /// Name of a profile (pktgen device list), or the path of one
+        profile: String,
+    },
+    /// Does an experiment fit a device? Every limit, and where it is known from
+    #[command(after_help = DEVICE_EXITS)]
+    Check(DeviceOf),
+    /// What the control plane of a device is told for an experiment, as JSON or in its own syntax where that is public
+    #[command(after_help = DEVICE_EXITS)]
+    Plan {
+        #[command(flatten)]
+        of: DeviceOf,
+        /// json, or a syntax of the device's own (pktgen device show)
+        #[arg(long, default_value = "json")]
+        syntax: String,
+        /// Write files into this folder, which must be new or empty, instead of printing them
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+}
+
+/// A device and an experiment.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DeviceOf {
+    /// Name of a profile, or the path of one
+    pub(crate) profile: String,
+    #[command(flatten)]
+    pub(crate) experiment: Experiment,
+    /// Which run of the experiment's sweep, by its folder's name [default: the first]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) run: Option<String>,
+}
+
+const DEVICE_EXITS: &str = "docs/device.md describes profiles. Exit codes: 0 it fits; 2 the profile refuses, with the value, the limit, its \
+source and the way out.";

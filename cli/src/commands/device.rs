@@ -1,0 +1,178 @@
+//! `pktgen device`: profiles of hardware, and what they make of experiments.
+
+use std::path::Path;
+
+use pktgen_generator::device::check::{Checked, check};
+use pktgen_generator::device::plan::{Job, Part, plan};
+use pktgen_generator::device::shipped::SHIPPED;
+use pktgen_generator::device::{Facts, LIMITS, Profile, open};
+use pktgen_generator::registry::suggest;
+use pktgen_generator::{Error, Result};
+use pktgen_replay::capture::claim;
+use serde_json::{Value, json};
+
+use crate::args::{Device, DeviceOf};
+use crate::commands::replay;
+use crate::ui::Ui;
+
+pub(super) fn run(args: Device, ui: &Ui) -> Result<u8> {
+    match args {
+        Device::List => list(ui),
+        Device::Show { profile } => show(&open(&profile, "PROFILE")?, ui),
+        Device::Check(of) => of_experiment(&of, ui).and_then(|(profile, facts)| checked(&profile, &facts, ui)),
+        Device::Plan { of, syntax, out } => {
+            let (profile, facts) = of_experiment(&of, ui)?;
+            check(&profile, &facts).into_result()?;
+            let addresses = profile.addressing.resolve(&facts.workers).map_err(Error::config)?;
+            write(&Job { profile: &profile, facts: &facts, addresses: &addresses }, &syntax, out.as_deref(), ui)
+        }
+    }
+}
+
+fn list(ui: &Ui) -> Result<u8> {
+    for (name, _) in SHIPPED {
+        let profile = open(name, "built in")?;
+        ui.result(&match ui.json() {
+            true => json!({ "kind": "devices", "name": name, "about": profile.about }).to_string(),
+            false => format!("{name:<16} {}", profile.about),
+        });
+    }
+    Ok(0)
+}
+
+/// What a profile says, with the syntaxes of its planner.
+fn show(profile: &Profile, ui: &Ui) -> Result<u8> {
+    let whole = described(profile);
+    if ui.json() {
+        ui.result(&whole.to_string());
+        return Ok(0);
+    }
+    ui.result(&format!("{}\n  {}", profile.name, profile.about));
+    let list = |key: &str| {
+        let texts: Vec<_> = whole[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        if texts.is_empty() { "-".to_owned() } else { texts.join(", ") }
+    };
+    for (title, key) in [("formats", "formats"), ("rewrites", "rewrites"), ("keeps", "keeps"), ("syntaxes", "syntaxes")]
+    {
+        ui.result(&format!("{title:<10} {}", list(key)));
+    }
+    ui.result(&format!("{:<10} {} of {}", "ports", profile.ports.count, profile.ports.rate));
+    ui.result("limits");
+    for limit in &profile.limits {
+        let kind = if limit.note { "tested up to" } else { "limit" };
+        ui.result(&format!("  {:<20} {} ({kind}: {})", limit.of, limit.allows(), limit.source));
+    }
+    ui.result("counters");
+    profile.counters.iter().for_each(|own| ui.result(&format!("  {} = {} ({})", own.name, own.is, own.read)));
+    Ok(0)
+}
+
+fn described(profile: &Profile) -> Value {
+    let limit = |limit: &pktgen_generator::device::Limit| json!({ "of": limit.of, "most": limit.most, "one_of": limit.one_of, "source": limit.source, "note": limit.note });
+    let counters = profile.counters.iter().map(|own| json!({ "name": own.name, "read": own.read, "is": own.is }));
+    let planner = profile.planner;
+    let syntaxes = planner.syntaxes().iter().map(|syntax| syntax.name);
+    let addressing = &profile.addressing;
+    let station = |own: Option<pktgen_generator::device::Station>| {
+        own.map(|own| json!({ "ip": own.ip.to_string(), "mac": own.mac.to_string() }))
+    };
+    json!({
+        "name": profile.name,
+        "about": profile.about,
+        "plan": planner.name(),
+        "syntaxes": std::iter::once("json").chain(syntaxes).collect::<Vec<_>>(),
+        "formats": profile.formats,
+        "rewrites": profile.rewrites,
+        "keeps": profile.keeps,
+        "limits": profile.limits.iter().map(limit).collect::<Vec<_>>(),
+        "counters": counters.collect::<Vec<_>>(),
+        "ports": { "count": profile.ports.count, "rate_bps": profile.ports.rate.bps() },
+        "addressing": {
+            "workers": addressing.workers.to_string(), "worker_macs": addressing.worker_macs.to_string(),
+            "server": station(addressing.server), "device": station(addressing.device),
+            "groups": addressing.groups.to_string(), "vlan": addressing.vlan,
+        },
+    })
+}
+
+/// The profile, and what a run of the experiment asks of it.
+fn of_experiment(of: &DeviceOf, ui: &Ui) -> Result<(Profile, Facts)> {
+    let profile = open(&of.profile, "PROFILE")?;
+    let experiment = replay::open(replay::load(&of.experiment)?)?;
+    let run = match &of.run {
+        Some(name) => experiment.choose(Some(name))?,
+        None => &experiment.runs[0],
+    };
+    ui.detail(&format!("{} of {}", run.folder(), experiment.name));
+    let facts = experiment.draft(run)?.asks_all(&experiment.name);
+    Ok((profile, facts))
+}
+
+/// Everything that was looked at, and what came of it.
+fn checked(profile: &Profile, facts: &Facts, ui: &Ui) -> Result<u8> {
+    let Checked { kept, findings } = check(profile, facts);
+    if ui.json() {
+        for text in &kept {
+            ui.result(&json!({ "level": "ok", "text": text }).to_string());
+        }
+        for finding in &findings {
+            let level = if finding.refused { "refused" } else { "note" };
+            ui.result(&json!({ "level": level, "what": finding.what, "text": finding.text }).to_string());
+        }
+    } else {
+        kept.iter().for_each(|text| ui.result(&format!("ok       {text}")));
+        for finding in &findings {
+            let level = if finding.refused { "refused" } else { "note" };
+            ui.result(&format!("{level:<8} {}", finding.text));
+        }
+        let unnamed = LIMITS.iter().filter(|kind| !profile.limits.iter().any(|limit| limit.of == kind.name));
+        let unnamed: Vec<_> = unnamed.map(|kind| kind.name).collect();
+        ui.detail(&format!("no limit is known of: {}", unnamed.join(", ")));
+    }
+    Checked { kept, findings }.into_result().map(|_| 0)
+}
+
+/// Prints the entries, or writes the files of a syntax.
+fn write(job: &Job, syntax: &str, out: Option<&Path>, ui: &Ui) -> Result<u8> {
+    let whole = plan(job);
+    let text = if ui.json() { whole.to_string() } else { format!("{whole:#}") };
+    let parts: Vec<Part> = match syntax {
+        "json" => vec![("plan.json".into(), text + "\n")],
+        own => of_syntax(job, own)?,
+    };
+    let Some(out) = out else {
+        for (name, text) in &parts {
+            if syntax != "json" {
+                ui.result(&format!("# file: {name}"));
+            }
+            ui.result(text.trim_end());
+        }
+        return Ok(0);
+    };
+    claim(out)?;
+    for (name, text) in parts {
+        let path = out.join(name);
+        std::fs::write(&path, text).map_err(Error::io("write", &path))?;
+        ui.result(&path.display().to_string());
+    }
+    Ok(0)
+}
+
+fn of_syntax(job: &Job, name: &str) -> Result<Vec<Part>> {
+    let planner = job.profile.planner;
+    match planner.syntaxes().iter().find(|syntax| syntax.name == name) {
+        Some(syntax) => Ok((syntax.write)(job)),
+        None => {
+            let mut names = vec!["json"];
+            names.extend(planner.syntaxes().iter().map(|syntax| syntax.name));
+            let why =
+                if planner.unpublished().is_empty() { String::new() } else { format!(" ({})", planner.unpublished()) };
+            Err(Error::config(format!(
+                "--syntax {name}: {} has none of that name{}{why}; there are: {}",
+                job.profile.name,
+                suggest(name, &names),
+                names.join(", ")
+            )))
+        }
+    }
+}

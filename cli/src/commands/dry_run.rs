@@ -1,0 +1,92 @@
+//! `pktgen replay --dry-run`: what would be sent, and what should come back. Nothing leaves.
+
+use pktgen_generator::units::Span;
+use pktgen_generator::{Error, Result};
+use pktgen_replay::draft::{Draft, Load, Reading, draft};
+use pktgen_replay::run::Experiment;
+
+use crate::ui::Ui;
+
+/// Lines of workers for people; programs get all.
+const LINES: usize = 12;
+
+pub(super) fn run(experiment: &Experiment, frames: usize, ui: &Ui) -> Result<u8> {
+    let run = &experiment.runs[0];
+    let others = experiment.runs.len() - 1;
+    let name = run.folder();
+    let drafted =
+        draft(experiment.draft(run)?, experiment.updates(run)?, (experiment.name.as_str(), name.as_str()), frames)?;
+    if ui.json() {
+        let text = serde_json::to_string(&drafted);
+        ui.result(&text.map_err(|e| Error::Invalid(format!("the draft cannot be written as JSON: {e}")))?);
+    } else {
+        print(&drafted, ui);
+    }
+    if others > 0 {
+        ui.note(&format!("{others} more runs in the sweep; choose another with --run NAME"));
+    }
+    Ok(0)
+}
+
+fn print(drafted: &Draft, ui: &Ui) {
+    let profile = drafted.profile.as_deref().unwrap_or("no profile");
+    ui.result(&format!("{}, run {}: nothing is sent", drafted.experiment, drafted.run));
+    ui.result(&format!(
+        "target {} ({profile}), transport {}, format {}",
+        drafted.target, drafted.transport, drafted.format
+    ));
+    drafted.checks.iter().for_each(|text| ui.result(&format!("ok: {text}")));
+    drafted.notes.iter().for_each(|text| ui.result(text));
+    for frame in &drafted.frames {
+        let t = Span::from_ps(frame.t_ps);
+        ui.result(&format!("\n{}: worker {}, {} bytes, at {t}", frame.kind, frame.worker, frame.bytes));
+        for (name, value) in &frame.fields {
+            ui.result(&format!("  {name:<24} {value}"));
+        }
+        ui.result(frame.hex.trim_end());
+    }
+    totals(drafted, ui);
+    loads("worker", &drafted.workers, ui);
+    loads("port", &drafted.ports, ui);
+    let expected = &drafted.expected;
+    ui.result(&format!(
+        "\nexpected: {} {} if all are aggregated fully, {} if none is",
+        expected.fully_aggregated, expected.what, expected.most
+    ));
+    for Reading { name, read, least, most } in &drafted.counters {
+        let range = if least == most { least.to_string() } else { format!("{least} to {most}") };
+        ui.result(&format!("counter: {name} = {range} ({read})"));
+    }
+}
+
+fn totals(drafted: &Draft, ui: &Ui) {
+    let at_least = if drafted.complete { "" } else { "more than " };
+    let (about, lasts) = if drafted.closed_loop { ("about ", "at least ") } else { ("", "") };
+    ui.result(&format!(
+        "\nin all: {at_least}{about}{} frames, {} bytes, {lasts}{:.6} s",
+        drafted.frames_total,
+        drafted.bytes_total,
+        drafted.duration_ps as f64 / 1e12
+    ));
+}
+
+/// A table of loads.
+fn loads(what: &str, all: &[Load], ui: &Ui) {
+    let title = "    frames         bytes   mean [Gbit/s]  peak [Gbit/s]  line [Gbit/s]";
+    ui.result(&format!("\n{what:<12}{title}"));
+    let rate = |bps: Option<u64>| bps.map_or("as results come".into(), |bps| format!("{:.6}", bps as f64 / 1e9));
+    for load in all.iter().take(LINES) {
+        ui.result(&format!(
+            "{:<12}{:>10}{:>14}{:>16}{:>15}{:>15}",
+            load.name,
+            load.frames,
+            load.bytes,
+            rate(load.mean_bps),
+            rate(load.peak_bps),
+            rate(Some(load.line_bps))
+        ));
+    }
+    if all.len() > LINES {
+        ui.result(&format!("... and {} more (--json has all)", all.len() - LINES));
+    }
+}

@@ -1,0 +1,220 @@
+//! `[addressing]` of a profile, and what it comes to for the workers of an experiment.
+
+use crate::config::Section;
+use crate::topology::Population;
+use crate::wire::frame::mac_of;
+use crate::{Error, Result};
+
+use super::address::{Address, Mac};
+
+/// Where something is on the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Station {
+    /// IPv4.
+    pub ip: Address,
+    /// Ethernet.
+    pub mac: Mac,
+}
+
+/// Whose Ethernet address frames carry as the next hop's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hop {
+    /// That of the receiver: the device bridges, or is the receiver.
+    Direct,
+    /// The device's: it routes.
+    Device,
+}
+
+/// Where a frame is seen: at one of the four ends of the two cables of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The workers', towards the device.
+    Workers,
+    /// The device's, towards the workers.
+    DeviceDown,
+    /// The device's, towards the server.
+    DeviceUp,
+    /// The server's.
+    Server,
+}
+
+/// What is different about one worker: `[[addressing.hosts]]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exception {
+    /// Which.
+    pub worker: u32,
+    /// Its address.
+    pub ip: Option<Address>,
+    /// Its Ethernet address.
+    pub mac: Option<Mac>,
+    /// The device's port that it is at.
+    pub port: Option<String>,
+    /// The cluster that the device's tables have it in.
+    pub cluster: Option<u16>,
+}
+
+/// `[addressing]`, as written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Addressing {
+    /// Address of worker 0; the others follow.
+    pub workers: Address,
+    /// Ethernet address of worker 0; the others follow.
+    pub worker_macs: Mac,
+    /// All workers have the Ethernet address of worker 0: one card sends for all.
+    pub shared_mac: bool,
+    /// The parameter server.
+    pub server: Option<Station>,
+    /// The device, where it has addresses of its own.
+    pub device: Option<Station>,
+    /// Workers send to the device, not to the server.
+    pub to_device: bool,
+    /// Next hop.
+    pub hop: Hop,
+    /// Multicast group of cluster 0; the others follow.
+    pub groups: Address,
+    /// Number of that group in the device; the others follow.
+    pub group_ids: u32,
+    /// VLAN, 1 to 4094; 0 for none.
+    pub vlan: u16,
+    /// UDP port of the workers; none for the format's own.
+    pub worker_port: Option<u16>,
+    /// UDP port that they send to; none for the format's own.
+    pub port: Option<u16>,
+    /// What is different about some workers.
+    pub hosts: Vec<Exception>,
+}
+
+/// Highest VLAN.
+const VLAN_MAX: u16 = 4094;
+
+impl Addressing {
+    /// Reads the section.
+    pub(super) fn read(section: &mut Section) -> Result<Self> {
+        let station = |section: &mut Section, ip: &str, mac: &str| -> Result<Option<Station>> {
+            match (section.get_opt(ip)?, section.get_opt(mac)?) {
+                (Some(ip), Some(mac)) => Ok(Some(Station { ip, mac })),
+                (None, None) => Ok(None),
+                _ => Err(Error::config(format!(
+                    "{}: {ip} and {mac} belong together; give both, or neither",
+                    section.place(ip)
+                ))),
+            }
+        };
+        let to: Vec<_> = vec![("server", false), ("device", true)];
+        let hops = [("direct", Hop::Direct), ("device", Hop::Device)];
+        let addressing = Addressing {
+            workers: section.get("workers", "10.0.0.1")?,
+            worker_macs: section.get("worker_macs", "02:00:0a:00:00:01")?,
+            shared_mac: section.get("shared_mac", false)?,
+            server: station(section, "server", "server_mac")?,
+            device: station(section, "device", "device_mac")?,
+            to_device: section.choose("to", "server", &to)?,
+            hop: section.choose("next_hop", "direct", &hops)?,
+            groups: section.get("groups", "239.192.0.0")?,
+            group_ids: section.get("group_ids", 1u32)?,
+            vlan: section.get_in("vlan", 0u32, 0..=VLAN_MAX)?,
+            worker_port: section.get_opt("worker_port")?,
+            port: section.get_opt("port")?,
+            hosts: section.get_sections("hosts")?.into_iter().map(exception).collect::<Result<_>>()?,
+        };
+        if addressing.device.is_none() && (addressing.to_device || addressing.hop == Hop::Device) {
+            return Err(Error::config(format!(
+                "{}: frames go to the device, which has no address; give device and device_mac",
+                section.place("device")
+            )));
+        }
+        if addressing.server.is_none() && !addressing.to_device {
+            return Err(Error::config(format!(
+                "{}: workers send to the server, which has no address; give server and server_mac, or to = \"device\"",
+                section.place("server")
+            )));
+        }
+        Ok(addressing)
+    }
+
+    fn exception(&self, worker: u32) -> Option<&Exception> {
+        self.hosts.iter().find(|host| host.worker == worker)
+    }
+
+    /// The device's port that a worker is at, where it is written.
+    pub fn port_of(&self, worker: u32) -> Option<&str> {
+        self.exception(worker).and_then(|host| host.port.as_deref())
+    }
+
+    /// The addresses of all, or what does not fit into 32 or 48 bits.
+    pub fn resolve(&self, workers: &Population) -> Result<Addresses, String> {
+        let worker = |worker: u32| {
+            let (own, step) = (self.exception(worker), if self.shared_mac { 0 } else { worker });
+            let ip = own.and_then(|own| own.ip).or_else(|| self.workers.after(worker));
+            let mac = own.and_then(|own| own.mac).or_else(|| self.worker_macs.after(step));
+            let (Some(ip), Some(mac)) = (ip, mac) else {
+                return Err(format!(
+                    "worker {worker} is beyond the last address after {} and {}; begin lower",
+                    self.workers, self.worker_macs
+                ));
+            };
+            Ok(Station { ip, mac })
+        };
+        let group = |cluster: u32| {
+            let ip = self.groups.after(cluster).filter(|ip| ip.is_group());
+            let wrong =
+                || format!("{} plus {cluster} is no multicast group; use 224.0.0.0 to 239.255.255.255", self.groups);
+            ip.map(|ip| Station { ip, mac: Mac(mac_of(ip.0)) }).ok_or_else(wrong)
+        };
+        Ok(Addresses {
+            workers: (0..workers.len() as u32).map(worker).collect::<Result<_, _>>()?,
+            groups: (0..workers.clusters_ever() as u32).map(group).collect::<Result<_, _>>()?,
+            server: self.server,
+            device: self.device,
+            to_device: self.to_device,
+            hop: self.hop,
+            vlan: self.vlan,
+            worker_port: self.worker_port,
+            port: self.port,
+        })
+    }
+}
+
+fn exception(mut section: Section) -> Result<Exception> {
+    let worker = section.get_opt("worker")?;
+    let Some(worker) = worker else {
+        return Err(Error::config(format!("{}: say which worker this is about: worker = N", section.place("worker"))));
+    };
+    let (ip, mac) = (section.get_opt("ip")?, section.get_opt("mac")?);
+    let host = Exception { worker, ip, mac, port: section.get_opt("port")?, cluster: section.get_opt("cluster")? };
+    section.end()?;
+    Ok(host)
+}
+
+/// The addresses of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Addresses {
+    /// Of each worker.
+    pub workers: Vec<Station>,
+    /// Of the group of each cluster.
+    pub groups: Vec<Station>,
+    /// Of the parameter server.
+    pub server: Option<Station>,
+    /// Of the device.
+    pub device: Option<Station>,
+    /// Workers send to the device.
+    pub to_device: bool,
+    /// Next hop.
+    pub hop: Hop,
+    /// VLAN; 0 for none.
+    pub vlan: u16,
+    /// UDP port of the workers, where it is not the format's.
+    pub worker_port: Option<u16>,
+    /// UDP port that they send to.
+    pub port: Option<u16>,
+}
+
+impl Addresses {
+    /// Who stands at the far end of the workers' cable for them, or at the server's end of its own.
+    pub fn peer(&self, place: Place) -> Option<Station> {
+        match place {
+            Place::Workers | Place::DeviceDown if self.to_device => self.device,
+            _ => self.server.or(self.device),
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Does an experiment fit a device?
+
+use std::collections::BTreeMap;
+
+use super::addressing::{Addresses, Hop};
+use super::facts::Facts;
+use super::limit::LIMITS;
+use super::profile::Profile;
+use crate::{Error, Result};
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What was looked at: a limit, or a key of the profile.
+    pub what: String,
+    /// The device cannot do it; else it is only said.
+    pub refused: bool,
+    /// Value, limit, where it is known from, and what to do.
+    pub text: String,
+}
+
+/// Everything that an experiment meets at a device: limits that it keeps (as their names), and what was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Names of what was looked at and is in order.
+    pub kept: Vec<String>,
+    /// What is not.
+    pub findings: Vec<Finding>,
+}
+
+impl Checked {
+    fn refuse(&mut self, what: &str, text: String) {
+        self.findings.push(Finding { what: what.into(), refused: true, text });
+    }
+
+    /// Texts of what is refused.
+    pub fn refusals(&self) -> impl Iterator<Item = &str> {
+        self.findings.iter().filter(|finding| finding.refused).map(|finding| finding.text.as_str())
+    }
+
+    /// An error with all refusals, if there are any.
+    pub fn into_result(self) -> Result<Self> {
+        let texts: Vec<_> = self.refusals().collect();
+        if texts.is_empty() { Ok(self) } else { Err(Error::config(texts.join("\n"))) }
+    }
+}
+
+/// Holds `facts` against `profile`.
+pub fn check(profile: &Profile, facts: &Facts) -> Checked {
+    let mut checked = Checked::default();
+    of_format(profile, facts, &mut checked);
+    for limit in &profile.limits {
+        let Some(kind) = LIMITS.iter().find(|kind| kind.name == limit.of) else { continue };
+        let Some(value) = (kind.value)(facts, profile) else { continue };
+        if !limit.refuses(value) {
+            checked.kept.push(format!("{} {value}, {} ({})", kind.about, limit.allows(), limit.source));
+            continue;
+        }
+        let text = format!(
+            "{}: {} {value}, and {} takes {} ({}); {}",
+            facts.experiment,
+            kind.about,
+            profile.name,
+            limit.allows(),
+            limit.source,
+            kind.remedy
+        );
+        checked.findings.push(Finding { what: limit.of.into(), refused: !limit.note, text });
+    }
+    of_ports(profile, facts, &mut checked);
+    if facts.has_server && profile.addressing.server.is_none() {
+        let text = "the experiment has a parameter server and the profile no address for it; give addressing.server and \
+                    addressing.server_mac";
+        checked.refuse("addressing.server", format!("{}: {text}", profile.name));
+    }
+    match profile.addressing.resolve(&facts.workers) {
+        Err(why) => checked.refuse("addressing", format!("{}: {why}", profile.name)),
+        Ok(addresses) => of_addresses(profile, facts, &addresses, &mut checked),
+    }
+    checked
+}
+
+fn of_format(profile: &Profile, facts: &Facts, checked: &mut Checked) {
+    if profile.formats.is_empty() || profile.formats.contains(&facts.format) {
+        checked.kept.push(format!("wire format: {}", facts.format));
+        return;
+    }
+    let text = format!(
+        "{}: its workers speak {}, and {} understands {}; choose another profile, or other workers (endpoint.workers)",
+        facts.experiment,
+        facts.format,
+        profile.name,
+        profile.formats.join(", ")
+    );
+    checked.refuse("format", text);
+}
+
+/// Are there ports for all?
+fn of_ports(profile: &Profile, facts: &Facts, checked: &mut Checked) {
+    let ports = &profile.ports;
+    let numbers = (0..facts.workers.len() as u32).filter(|worker| profile.addressing.port_of(*worker).is_none());
+    let Some(last) = numbers.map(|worker| profile.port_number(worker)).max() else { return };
+    // The server has a port of its own, mostly the last one.
+    let room = match (facts.has_server, ports.server) {
+        (true, server) if server >= last => server.saturating_sub(ports.first),
+        _ => ports.count,
+    };
+    let needed = last - ports.first + 1;
+    if needed <= room {
+        checked.kept.push(format!("ports for workers: {needed}, at most {room}"));
+        return;
+    }
+    let text = format!(
+        "{}: {} workers need {needed} ports, {} to each, and {} has {room} for them; lower the number of workers, raise \
+         ports.workers_per_port where several are behind one card, or ports.count",
+        facts.experiment,
+        facts.workers.len(),
+        ports.workers_per_port,
+        profile.name
+    );
+    checked.refuse("ports", text);
+}
+
+/// Are the addresses different, and of the right kind, and do device and experiment mean the same clusters?
+fn of_addresses(profile: &Profile, facts: &Facts, addresses: &Addresses, checked: &mut Checked) {
+    let name = &profile.name;
+    let mut ips = BTreeMap::new();
+    let mut macs = BTreeMap::new();
+    let worker = |(number, station)| (format!("worker {number}"), station);
+    let stations = addresses.workers.iter().enumerate().map(worker);
+    let fixed = [("the server", &addresses.server), ("the device", &addresses.device)];
+    let fixed = fixed.iter().filter_map(|(who, station)| Some(((*who).to_owned(), station.as_ref()?)));
+    let before = checked.findings.len();
+    for (who, station) in stations.chain(fixed) {
+        if let Some(other) = ips.insert(station.ip, who.clone()) {
+            let text =
+                format!("{name}: {other} and {who} both have {}; addresses must differ: change addressing", station.ip);
+            checked.refuse("addressing", text);
+        }
+        let shared = profile.addressing.shared_mac && who.starts_with("worker");
+        if let Some(other) =
+            macs.insert(station.mac, who.clone()).filter(|other| !(shared && other.starts_with("worker")))
+        {
+            let text = format!(
+                "{name}: {other} and {who} both have {}; Ethernet addresses must differ: change addressing, or set \
+                 addressing.shared_mac = true if one card sends for all workers",
+                station.mac
+            );
+            checked.refuse("addressing", text);
+        }
+        if station.mac.is_group() || station.ip.is_group() {
+            let text = format!(
+                "{name}: {who} has {} and {}, and one of them is of a multicast group; give it an address of its own",
+                station.ip, station.mac
+            );
+            checked.refuse("addressing", text);
+        }
+        // One such message is enough: the next workers' would say the same.
+        if checked.findings.len() > before {
+            break;
+        }
+    }
+    if addresses.hop == Hop::Device && addresses.device.is_none() {
+        checked
+            .refuse("addressing", format!("{name}: frames go to a device without an address; give addressing.device"));
+    }
+    of_exceptions(profile, facts, checked);
+    if checked.findings.len() == before {
+        let (ips, macs) = (ips.len(), macs.len());
+        checked.kept.push(format!("addresses: {ips} IPv4 and {macs} Ethernet addresses, all different"));
+    }
+}
+
+/// What the profile says about single workers.
+fn of_exceptions(profile: &Profile, facts: &Facts, checked: &mut Checked) {
+    let workers = facts.workers.len();
+    let mut seen = BTreeMap::new();
+    for (place, host) in profile.addressing.hosts.iter().enumerate() {
+        let worker = host.worker;
+        if let Some(first) = seen.insert(worker, place) {
+            let text = format!(
+                "{}: addressing.hosts speaks of worker {worker} twice, in entries {first} and {place}; join them",
+                profile.name
+            );
+            checked.refuse("addressing.hosts", text);
+        }
+        let Some(cluster) = facts.workers.cluster_of.get(worker as usize) else {
+            let text = format!(
+                "{}: addressing.hosts speaks of worker {worker}, and {} has workers 0 to {}; take the entry out",
+                profile.name,
+                facts.experiment,
+                workers.saturating_sub(1)
+            );
+            checked.refuse("addressing.hosts", text);
+            continue;
+        };
+        if let Some(other) = host.cluster.filter(|other| other != cluster) {
+            let text = format!(
+                "{}: worker {worker} is in cluster {cluster}, and {} has it in cluster {other}; the device would merge it \
+                 with others; correct addressing.hosts or the workload",
+                facts.experiment, profile.name
+            );
+            checked.refuse("addressing.hosts", text);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What an experiment asks of a device: the facts that limits are held against and that plans are made of.
+
+use std::sync::Arc;
+
+use crate::topology::Population;
+
+/// Where a hot parameter is (LIBRA §3.4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HotParameter {
+    /// Heat rank: its index in packets.
+    pub index: u32,
+    /// Its key.
+    pub key: u64,
+    /// Register.
+    pub register: u32,
+    /// Slot in the register.
+    pub slot: u32,
+}
+
+/// See the module.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Wire format.
+    pub format: String,
+    /// Workers and clusters (or jobs).
+    pub workers: Arc<Population>,
+    /// Is there a parameter server?
+    pub has_server: bool,
+    /// Bytes of the largest frame, without a VLAN tag.
+    pub frame_bytes: u64,
+    /// The same of those that the device sums, where they differ.
+    pub summed_bytes: Option<u64>,
+    /// Gradients, or pairs, of such a frame.
+    pub elements: u64,
+    /// Packets that a worker may have under way, where it waits for results.
+    pub window: Option<u64>,
+    /// Iterations, where workers train in iterations.
+    pub iterations: Option<u64>,
+    /// Slots of the device's queue, where the experiment says.
+    pub queue_slots: Option<u64>,
+    /// Registers of the layout of hot parameters.
+    pub registers: Option<u64>,
+    /// Hot parameters of a job.
+    pub hot: Option<u64>,
+    /// Where they are, by job.
+    pub hot_parameters: Vec<Vec<HotParameter>>,
+    /// After how many ms a block without news is given up.
+    pub timeout_ms: Option<u64>,
+    /// Key to lower for smaller frames, as an advice.
+    pub smaller: String,
+}
+
+impl Facts {
+    /// Workers of each cluster, by cluster.
+    pub fn clusters(&self) -> Vec<Vec<u32>> {
+        let mut clusters = vec![Vec::new(); self.workers.clusters_ever()];
+        for (worker, cluster) in self.workers.cluster_of.iter().enumerate() {
+            if let Some(own) = clusters.get_mut(usize::from(*cluster)) {
+                own.push(worker as u32);
+            }
+        }
+        clusters
+    }
+}

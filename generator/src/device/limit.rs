@@ -1,0 +1,180 @@
+//! What can be limited, as a list: a profile says how much of it a device takes, and where that is known from.
+
+use crate::config::Section;
+use crate::registry::suggest;
+use crate::{Error, Result};
+
+use super::facts::Facts;
+use super::profile::Profile;
+
+/// Something that a profile can limit.
+pub struct LimitKind {
+    /// Name in a profile.
+    pub name: &'static str,
+    /// What is counted, before its number.
+    pub about: &'static str,
+    /// What to change in the experiment.
+    pub remedy: &'static str,
+    /// How much of it an experiment wants; none where it has no such thing.
+    pub value: fn(&Facts, &Profile) -> Option<u64>,
+}
+
+/// Bytes of an 802.1Q tag.
+const TAG: u64 = 4;
+
+fn tagged(profile: &Profile, bytes: u64) -> u64 {
+    bytes + if profile.addressing.vlan > 0 { TAG } else { 0 }
+}
+
+/// Everything that can be limited.
+pub static LIMITS: &[LimitKind] = &[
+    LimitKind {
+        name: "frame_bytes",
+        about: "bytes of the largest frame, from the Ethernet header on, VLAN tag included:",
+        remedy: "lower workload.bytes or workload.elements, or set endpoint.ack_model = \"none\"",
+        value: |facts, profile| Some(tagged(profile, facts.frame_bytes)),
+    },
+    LimitKind {
+        name: "summed_bytes",
+        about: "bytes of a frame that the device has to see whole, VLAN tag included:",
+        remedy: "take the VLAN tag out of the profile (addressing.vlan), or lower workload.elements",
+        value: |facts, profile| Some(tagged(profile, facts.summed_bytes.unwrap_or(facts.frame_bytes))),
+    },
+    LimitKind {
+        name: "elements",
+        about: "gradients or pairs of a packet:",
+        remedy: "lower workload.elements (dense) or workload.bytes",
+        value: |facts, _| Some(facts.elements),
+    },
+    LimitKind {
+        name: "workers",
+        about: "workers:",
+        remedy: "lower workload.workers, workload.clusters or workload.workers_per_cluster",
+        value: |facts, _| Some(facts.workers.len() as u64),
+    },
+    LimitKind {
+        name: "workers_per_cluster",
+        about: "workers of one cluster or job:",
+        remedy: "lower workload.workers or workload.workers_per_cluster, or make more clusters or jobs of them",
+        value: |facts, _| facts.clusters().iter().map(|cluster| cluster.len() as u64).max(),
+    },
+    LimitKind {
+        name: "clusters",
+        about: "clusters or jobs:",
+        remedy: "lower workload.clusters or workload.jobs",
+        value: |facts, _| Some(facts.workers.clusters_ever() as u64),
+    },
+    LimitKind {
+        name: "window",
+        about: "packets that a worker may have under way:",
+        remedy: "lower endpoint.window or endpoint.pool",
+        value: |facts, _| facts.window,
+    },
+    LimitKind {
+        name: "iterations",
+        about: "iterations:",
+        remedy: "lower workload.iterations",
+        value: |facts, _| facts.iterations,
+    },
+    LimitKind {
+        name: "queue_slots",
+        about: "updates that the queue holds:",
+        remedy: "lower target.slots",
+        value: |facts, _| facts.queue_slots,
+    },
+    LimitKind {
+        name: "registers",
+        about: "registers of hot parameters:",
+        remedy: "lower endpoint.registers",
+        value: |facts, _| facts.registers,
+    },
+    LimitKind {
+        name: "hot_parameters",
+        about: "hot parameters of all jobs:",
+        remedy: "lower workload.hot or workload.jobs",
+        value: |facts, _| facts.hot.map(|hot| hot * facts.workers.clusters_ever().max(1) as u64),
+    },
+];
+
+/// How much of something a device takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limit {
+    /// Of what: the name of one of [`LIMITS`].
+    pub of: &'static str,
+    /// At most so much.
+    pub most: Option<u64>,
+    /// Only these.
+    pub one_of: Vec<u64>,
+    /// Where that is known from.
+    pub source: String,
+    /// Beyond it the device may still work: said, not refused.
+    pub note: bool,
+}
+
+impl Limit {
+    /// Reads one of the tables `[[limits.of]]`.
+    pub(super) fn read(mut section: Section) -> Result<Self> {
+        let name: String = section.get("what", "")?;
+        let names: Vec<_> = LIMITS.iter().map(|kind| kind.name).collect();
+        let Some(kind) = LIMITS.iter().find(|kind| kind.name == name) else {
+            return Err(Error::config(format!(
+                "{}: nothing called \"{name}\" can be limited{}; there are: {}",
+                section.place("what"),
+                suggest(&name, &names),
+                names.join(", ")
+            )));
+        };
+        let limit = Limit {
+            of: kind.name,
+            most: section.get_opt("most")?,
+            one_of: section.get_opt::<Numbers>("one_of")?.map_or_else(Vec::new, |numbers| numbers.0),
+            source: section.get("source", "")?,
+            note: section.get("note", false)?,
+        };
+        // Both, or neither.
+        if limit.most.is_some() != limit.one_of.is_empty() {
+            let what = format!("{}: the limit of {name} has most = N or one_of = [N, ...]", section.place("most"));
+            return Err(Error::config(format!("{what}, and exactly one of them")));
+        }
+        if limit.source.is_empty() {
+            return Err(Error::config(format!(
+                "{}: the limit of {name} does not say where it is known from; write source = \"PAPER §\", a data sheet, or \
+                 \"ours\"",
+                section.place("source")
+            )));
+        }
+        section.end()?;
+        Ok(limit)
+    }
+
+    /// Is `value` more than it, or another?
+    pub fn refuses(&self, value: u64) -> bool {
+        match self.most {
+            Some(most) => value > most,
+            None => !self.one_of.contains(&value),
+        }
+    }
+
+    /// What is allowed, in words.
+    pub fn allows(&self) -> String {
+        match self.most {
+            Some(most) => format!("at most {most}"),
+            None => {
+                let texts: Vec<_> = self.one_of.iter().map(u64::to_string).collect();
+                format!("one of {}", texts.join(", "))
+            }
+        }
+    }
+}
+
+/// A list of whole numbers.
+struct Numbers(Vec<u64>);
+
+impl crate::config::FromValue for Numbers {
+    fn from_value(value: &crate::config::Value) -> Result<Self, String> {
+        let crate::config::Value::List(items) = value else {
+            return Err(format!("{} is {}; it must be a list of whole numbers", value.to_toml(), value.kind()));
+        };
+        items.iter().map(|item| u64::from_value(&item.value)).collect::<Result<_, _>>().map(Numbers)
+    }
+}

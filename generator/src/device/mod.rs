@@ -1,0 +1,24 @@
+//! Profiles of hardware: what a card, switch or router expects, takes and rewrites (docs/device.md).
+//!
+//! A [`Profile`] is read from TOML, a file of the user or one of those that are [`shipped`]. [`Facts`] are what an experiment
+//! asks of a device; [`check`](check::check) holds them against the profile's limits. [`Addresses`] are its addresses for the
+//! workers of an experiment, which [`Translator`] writes into frames. [`plan`] has what a device's control plane needs to know.
+//! Nothing here sends anything.
+
+mod address;
+mod addressing;
+pub mod check;
+mod facts;
+mod limit;
+pub mod plan;
+mod profile;
+pub mod shipped;
+mod translate;
+
+pub use address::{Address, Mac};
+pub use addressing::{Addresses, Addressing, Hop, Place, Station};
+pub use facts::{Facts, HotParameter};
+pub use limit::{LIMITS, Limit, LimitKind};
+pub use profile::{Counter, FIELDS, Ports, Profile};
+pub use shipped::open;
+pub use translate::{GROWTH_MAX, Translator};

@@ -1,0 +1,41 @@
+//! Libra on a Tofino switch: which register and slot every hot parameter has, and who is of which job (LIBRA §3.4).
+//!
+//! The P4 program is not public, so neither are names of its tables.
+
+use serde_json::{Value, json};
+
+use super::{Job, Planner, groups, station};
+use crate::registry::Named;
+
+/// `plan = "libra"`.
+pub struct Libra;
+
+impl Named for Libra {
+    fn name(&self) -> &'static str {
+        "libra"
+    }
+    fn about(&self) -> &'static str {
+        "registers and slots of hot parameters, workers and groups of each job (LIBRA §3.4)"
+    }
+}
+
+impl Planner for Libra {
+    fn plan(&self, job: &Job) -> Value {
+        let of_job = |(number, hot): (usize, &Vec<super::super::HotParameter>)| {
+            let one = |p: &super::super::HotParameter| json!({ "index": p.index, "key": format!("{:#018x}", p.key), "register": p.register, "slot": p.slot });
+            let slots = hot.iter().map(|p| p.slot + 1).max().unwrap_or(0);
+            json!({ "job": number, "slots_per_register": slots, "parameters": hot.iter().map(one).collect::<Vec<_>>() })
+        };
+        json!({
+            "registers": job.facts.registers,
+            "jobs": job.facts.hot_parameters.iter().enumerate().map(of_job).collect::<Vec<_>>(),
+            "workers_and_groups": groups(job),
+            "parameter_server": station(job.addresses.server),
+            "window": job.facts.window,
+        })
+    }
+
+    fn unpublished(&self) -> &'static str {
+        "JSON only: LIBRA's P4 program is not public"
+    }
+}

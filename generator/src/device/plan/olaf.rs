@@ -1,0 +1,56 @@
+//! OLAF on an Alveo card: the match-action tables of its two P4 blocks, and the queue (OLAF §7).
+//!
+//! VNP4₁ finds a worker by its source address and maps it to a cluster, which is a multicast group; VNP4₂ multicasts
+//! ACKs to the group. The paper publishes no names of tables.
+
+use serde_json::{Value, json};
+
+use super::{Job, Planner, groups, station, worker_entry};
+use crate::registry::Named;
+
+/// `plan = "olaf"`.
+pub struct Olaf;
+
+/// Bytes of a memory block: 512 bits move per clock (OLAF §12.1).
+const BLOCK: u64 = 64;
+
+impl Named for Olaf {
+    fn name(&self) -> &'static str {
+        "olaf"
+    }
+    fn about(&self) -> &'static str {
+        "worker to cluster and multicast groups of the P4 blocks, segments of the queue (OLAF §7)"
+    }
+}
+
+impl Planner for Olaf {
+    fn plan(&self, job: &Job) -> Value {
+        let cluster_of = &job.facts.workers.cluster_of;
+        let identify = |(worker, cluster): (u32, &u16)| {
+            let mut entry = worker_entry(job, worker);
+            entry["cluster"] = json!(cluster);
+            entry["multicast_group"] = json!(u64::from(job.profile.addressing.group_ids) + u64::from(*cluster));
+            entry
+        };
+        let moves = job.facts.workers.moves.iter().map(|change| {
+            json!({ "at_ps": change.at, "worker": change.worker, "cluster": change.cluster,
+                    "multicast_group": u64::from(job.profile.addressing.group_ids) + u64::from(change.cluster) })
+        });
+        json!({
+            "update_identifier": (0u32..).zip(cluster_of).map(identify).collect::<Vec<_>>(),
+            "parameter_server": station(job.addresses.server),
+            "multicast_groups": groups(job),
+            "regroup": moves.collect::<Vec<_>>(),
+            "queue": {
+                "segments": job.facts.queue_slots,
+                "segment_bytes": job.facts.frame_bytes.next_multiple_of(BLOCK),
+                "blocks_per_segment": job.facts.frame_bytes.div_ceil(BLOCK),
+                "cluster_slots": job.facts.workers.clusters_ever(),
+            },
+        })
+    }
+
+    fn unpublished(&self) -> &'static str {
+        "JSON only: OLAF §7 publishes no names of its P4 tables"
+    }
+}

@@ -1,0 +1,211 @@
+//! SwitchML on a Tofino switch: what its public controller is given (p4lang/p4app-switchML at b5c74a0).
+//!
+//! The controller reads which machine is at which port, workers announce themselves to it, and it then writes the tables. The
+//! files are what operators write; the script writes the tables, under their public names, without the controller.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::{Job, Part, Planner, Syntax, groups, station};
+use crate::registry::Named;
+use crate::wire::switchml::{PORT, WORKER_PORT};
+
+/// `plan = "switchml"`.
+pub struct SwitchMl;
+
+/// UDP ports of SwitchML end in any four bits: 0xbee0 to 0xbeef.
+const PORT_MASK: u16 = 0xfff0;
+/// The controller calls every session 0, and the multicast group is the session's.
+const SESSION: u32 = 0;
+
+impl Named for SwitchMl {
+    fn name(&self) -> &'static str {
+        "switchml"
+    }
+    fn about(&self) -> &'static str {
+        "session, tables and multicast group of the public P4 program; its controller's and clients' files"
+    }
+}
+
+impl Planner for SwitchMl {
+    fn plan(&self, job: &Job) -> Value {
+        let workers = (0u32..).zip(&job.addresses.workers);
+        let session = workers.map(|(rank, own)| {
+            json!({
+                "rank": rank, "mac": own.mac.to_string(), "mac_number": own.mac.number(), "ip": own.ip.to_string(),
+                "ipv4_number": own.ip.0, "bitmap": 1u64.checked_shl(rank),
+                "port": job.profile.port_of(rank),
+            })
+        });
+        json!({
+            "switch": station(job.addresses.device),
+            "udp": { "port": port(job), "mask": PORT_MASK },
+            "session": {
+                "session_id": SESSION,
+                "num_workers": job.addresses.workers.len(),
+                "packet_elements": job.facts.elements,
+                "packet_bytes": 4 * job.facts.elements,
+                "workers": session.collect::<Vec<_>>(),
+            },
+            "pool": job.facts.window,
+            "multicast_groups": groups(job),
+        })
+    }
+
+    fn syntaxes(&self) -> &'static [Syntax] {
+        &[
+            Syntax {
+                name: "switchml",
+                about: "files of the public controller and client: ports.yaml, switchml-RANK.cfg",
+                write: files,
+            },
+            Syntax {
+                name: "bfrt",
+                about: "a Python script that writes the public P4 program's tables over BF Runtime",
+                write: script,
+            },
+        ]
+    }
+}
+
+fn port(job: &Job) -> u16 {
+    job.addresses.port.unwrap_or(PORT)
+}
+
+/// A rate as the controller has it.
+fn speed(job: &Job) -> u64 {
+    job.profile.ports.rate.bps() / 1_000_000_000
+}
+
+/// What operators write.
+fn files(job: &Job) -> Vec<Part> {
+    let mut ports = String::from("ports:\n");
+    for (rank, own) in (0u32..).zip(&job.addresses.workers) {
+        let _ = writeln!(
+            ports,
+            "    {} : {{speed: \"{}G\", fec: \"none\", autoneg: \"default\", mac: \"{}\"}}",
+            job.profile.port_of(rank),
+            speed(job),
+            own.mac
+        );
+    }
+    let mut parts = vec![("ports.yaml".to_owned(), ports)];
+    if let Some(device) = job.addresses.device {
+        let start =
+            format!("python switchml.py --ports ports.yaml --switch-mac {} --switch-ip {}\n", device.mac, device.ip);
+        parts.push(("controller.txt".into(), start));
+    }
+    for (rank, own) in (0u32..).zip(&job.addresses.workers) {
+        parts.push((format!("switchml-{rank}.cfg"), client(job, rank, own.ip)));
+    }
+    parts
+}
+
+/// A client's file: what follows from the experiment; everything else keeps its default.
+fn client(job: &Job, rank: u32, ip: super::super::Address) -> String {
+    format!(
+        "[general]\nrank = {rank}\nnum_workers = {}\nmax_outstanding_packets = {}\npacket_numel = {}\nbackend = dpdk\n\
+         prepostprocessor = cpu_exponent_quantizer\n\n[backend.dpdk]\nworker_port = {}\nworker_ip = {ip}\n",
+        job.addresses.workers.len(),
+        job.facts.window.unwrap_or(256),
+        job.facts.elements,
+        job.addresses.worker_port.unwrap_or(WORKER_PORT),
+    )
+}
+
+/// The lines before the entries: the connection, and what finds ports.
+const HEAD: &str = r#"# What the controller of p4lang/p4app-switchML writes when a session of UDP workers begins, over BF Runtime. The entries that never
+# change (bitmaps, counters, exponents, processors, next steps) it writes when it starts. Run this where P4 Studio's bfrt_grpc is.
+import bfrt_grpc.client as gc
+
+interface = gc.ClientInterface("127.0.0.1:50052", client_id=0, device_id=0)
+interface.bind_pipeline_config("SwitchML")
+info = interface.bfrt_info_get("SwitchML")
+target = gc.Target(0, pipe_id=0xFFFF)
+
+
+def add(name, keys, data, action=None):
+    table = info.table_get(name)
+    values = [gc.DataTuple(*d) if isinstance(d, tuple) else d for d in data]
+    made = table.make_data(values, action) if action else table.make_data(values)
+    table.entry_add(target, [table.make_key([gc.KeyTuple(*k) for k in keys])], [made])
+
+
+def dev_port(front, lane):
+    table = info.table_get("$PORT_HDL_INFO")
+    key = table.make_key([gc.KeyTuple("$CONN_ID", front), gc.KeyTuple("$CHNL_ID", lane)])
+    return next(table.entry_get(target, [key], {"from_hw": False}))[0].to_dict()["$DEV_PORT"]
+
+
+receive, forward, reply = (info.table_get(n) for n in (
+    "pipe.Ingress.udp_receiver.receive_udp", "pipe.Ingress.forwarder.forward", "pipe.Egress.udp_sender.dst_addr"))
+for name in ("hdr.ethernet.dst_addr", "hdr.ethernet.src_addr"):
+    receive.info.key_field_annotation_add(name, "mac")
+for name in ("hdr.ipv4.dst_addr", "hdr.ipv4.src_addr"):
+    receive.info.key_field_annotation_add(name, "ipv4")
+forward.info.key_field_annotation_add("hdr.ethernet.dst_addr", "mac")
+reply.info.data_field_annotation_add("ip_dst_addr", "Egress.udp_sender.set_dst_addr", "ipv4")
+reply.info.data_field_annotation_add("eth_dst_addr", "Egress.udp_sender.set_dst_addr", "mac")
+"#;
+
+/// The tables that the controller writes when a session of UDP workers begins.
+fn script(job: &Job) -> Vec<Part> {
+    let mut text = HEAD.to_owned();
+    let Some(device) = job.addresses.device else { return Vec::new() };
+    let (mac, ip) = (device.mac.to_string().to_uppercase(), device.ip);
+    let _ = write!(
+        text,
+        "\nswitch = info.table_get(\"pipe.Egress.udp_sender.switch_mac_and_ip\")\n\
+         switch.info.data_field_annotation_add(\"switch_mac\", \"Egress.udp_sender.set_switch_mac_and_ip\", \"mac\")\n\
+         switch.info.data_field_annotation_add(\"switch_ip\", \"Egress.udp_sender.set_switch_mac_and_ip\", \"ipv4\")\n\
+         switch.default_entry_set(target, switch.make_data([gc.DataTuple(\"switch_mac\", \"{mac}\"), \
+         gc.DataTuple(\"switch_ip\", \"{ip}\")], \"Egress.udp_sender.set_switch_mac_and_ip\"))\n"
+    );
+    let count = job.addresses.workers.len();
+    let mut nodes = Vec::new();
+    for (rank, own) in (0u32..).zip(&job.addresses.workers) {
+        let worker = own.mac.to_string().to_uppercase();
+        let (front, lane) = front_and_lane(&job.profile.port_of(rank));
+        let bitmap = 1u64.checked_shl(rank).unwrap_or(0);
+        let _ = write!(
+            text,
+            "\n# Worker {rank}\n\
+             port = dev_port({front}, {lane})\n\
+             add(\"$PORT\", [(\"$DEV_PORT\", port)], [gc.DataTuple(\"$SPEED\", str_val=\"BF_SPEED_{}G\"), \
+             gc.DataTuple(\"$FEC\", str_val=\"BF_FEC_TYP_NONE\"), gc.DataTuple(\"$PORT_ENABLE\", bool_val=True)])\n\
+             add(\"pipe.Ingress.forwarder.forward\", [(\"hdr.ethernet.dst_addr\", \"{worker}\")], [(\"egress_port\", port)], \
+             \"Ingress.forwarder.set_egress_port\")\n\
+             add(\"pipe.Ingress.udp_receiver.receive_udp\", [(\"$MATCH_PRIORITY\", 10), (\"ig_intr_md.ingress_port\", 0, 0),\n    \
+             (\"hdr.ethernet.src_addr\", \"{worker}\", \"FF:FF:FF:FF:FF:FF\"), (\"hdr.ethernet.dst_addr\", \"{mac}\", \"FF:FF:FF:FF:FF:FF\"),\n    \
+             (\"hdr.ipv4.src_addr\", \"{}\", \"255.255.255.255\"), (\"hdr.ipv4.dst_addr\", \"{ip}\", \"255.255.255.255\"),\n    \
+             (\"hdr.udp.dst_port\", {:#06x}, {PORT_MASK:#06x}), (\"ig_prsr_md.parser_err\", 0, 0)],\n    \
+             [(\"mgid\", {SESSION}), (\"worker_type\", 1), (\"worker_id\", {rank}), (\"num_workers\", {count}), (\"worker_bitmap\", {bitmap:#x})],\n    \
+             \"Ingress.udp_receiver.set_bitmap\")\n\
+             add(\"pipe.Egress.udp_sender.dst_addr\", [(\"eg_md.switchml_md.worker_id\", {rank})], [(\"eth_dst_addr\", \"{worker}\"), \
+             (\"ip_dst_addr\", \"{}\")], \"Egress.udp_sender.set_dst_addr\")\n\
+             add(\"$pre.node\", [(\"$MULTICAST_NODE_ID\", {rank})], [(\"$MULTICAST_RID\", {rank}), \
+             gc.DataTuple(\"$DEV_PORT\", int_arr_val=[port])])\n",
+            speed(job),
+            own.ip,
+            port(job),
+            own.ip,
+        );
+        nodes.push(rank);
+    }
+    let all: Vec<_> = nodes.iter().map(|_| "True").collect();
+    let _ = write!(
+        text,
+        "\nadd(\"$pre.mgid\", [(\"$MGID\", {SESSION})], [gc.DataTuple(\"$MULTICAST_NODE_ID\", int_arr_val={nodes:?}),\n    \
+         gc.DataTuple(\"$MULTICAST_NODE_L1_XID_VALID\", bool_arr_val=[{}]), gc.DataTuple(\"$MULTICAST_NODE_L1_XID\", \
+         int_arr_val={nodes:?})])\n",
+        all.join(", ")
+    );
+    vec![("switchml_tables.py".into(), text)]
+}
+
+/// `"3/0"` as two numbers; a name without a lane has lane 0.
+fn front_and_lane(port: &str) -> (String, String) {
+    let (front, lane) = port.split_once('/').unwrap_or((port, "0"));
+    (front.to_owned(), lane.to_owned())
+}

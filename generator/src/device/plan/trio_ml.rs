@@ -1,0 +1,58 @@
+//! Trio-ML on a router: job records as Figure 17 has them, and the group of the results (Trio §4, A.1).
+//!
+//! Microcode and its configuration are not public.
+
+use serde_json::{Value, json};
+
+use super::{Job, Planner, groups, station};
+use crate::registry::Named;
+
+/// `plan = "trio_ml"`.
+pub struct TrioMl;
+
+/// Most of what 12 bits hold (Figure 17).
+const FIELD_12: u64 = 4095;
+
+impl Named for TrioMl {
+    fn name(&self) -> &'static str {
+        "trio_ml"
+    }
+    fn about(&self) -> &'static str {
+        "job records, sources and multicast groups (Trio §4, A.1)"
+    }
+}
+
+impl Planner for TrioMl {
+    fn plan(&self, job: &Job) -> Value {
+        let device = job.addresses.device;
+        let record = |(number, members): (usize, &Vec<u32>)| {
+            let count = members.len() as u32;
+            let mask = |word: u32| {
+                let bits = count.saturating_sub(word * 64).min(64);
+                format!("{:#018x}", if bits == 64 { u64::MAX } else { (1u64 << bits) - 1 })
+            };
+            let source = |(id, worker): (usize, &u32)| json!({ "src_id": id, "worker": worker, "ip": job.addresses.workers[*worker as usize].ip.to_string() });
+            json!({
+                "job_id": number,
+                "block_cnt_max": job.facts.window.map(|window| window.min(FIELD_12)),
+                "block_grad_max": job.facts.elements.min(FIELD_12),
+                "block_exp_ms": job.facts.timeout_ms,
+                "out_src_addr": device.map(|device| device.ip.to_string()),
+                "out_dst_addr": job.addresses.groups[number].ip.to_string(),
+                "src_cnt": count,
+                "src_mask": (0..4).map(mask).collect::<Vec<_>>(),
+                "sources": members.iter().enumerate().map(source).collect::<Vec<_>>(),
+            })
+        };
+        json!({
+            "router": station(device),
+            "udp_port": job.addresses.port.unwrap_or(crate::wire::trio_ml::PORT),
+            "job_records": job.facts.clusters().iter().enumerate().map(record).collect::<Vec<_>>(),
+            "multicast_groups": groups(job),
+        })
+    }
+
+    fn unpublished(&self) -> &'static str {
+        "JSON only: Trio-ML's Microcode and its configuration are not public"
+    }
+}

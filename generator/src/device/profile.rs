@@ -1,0 +1,202 @@
+//! A profile, read from TOML.
+
+use crate::config::{Document, Section};
+use crate::registry::{find, suggest};
+use crate::units::Rate;
+use crate::wire::FORMATS;
+use crate::{Error, Result};
+
+use super::addressing::Addressing;
+use super::limit::Limit;
+use super::plan::{PLANNERS, Planner};
+
+/// Names of the parts of a frame that a device may rewrite or keep.
+pub const FIELDS: &[&str] = &[
+    "eth_src",
+    "eth_dst",
+    "vlan",
+    "ip_tos",
+    "ip_id",
+    "ip_ttl",
+    "ip_checksum",
+    "ip_src",
+    "ip_dst",
+    "udp_src",
+    "udp_dst",
+    "udp_checksum",
+    "header",
+    "payload",
+    "queue_status",
+];
+
+/// Sections and keys at the top of a profile.
+const TOP: &[&str] = &["name", "about", "plan", "addressing", "frames", "limits", "ports", "counters"];
+
+/// Ports of a device: `[ports]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ports {
+    /// Rate of each.
+    pub rate: Rate,
+    /// How many.
+    pub count: u32,
+    /// Number of the first.
+    pub first: u32,
+    /// What a port is called: `{}` stands for its number.
+    pub names: String,
+    /// Workers that share one: behind one card.
+    pub workers_per_port: u32,
+    /// Number of the server's; the last one, if it is not said.
+    pub server: u32,
+    /// Bytes on the cable beside a frame: FCS, preamble, gap.
+    pub overhead: u64,
+}
+
+impl Ports {
+    fn read(section: &mut Section) -> Result<Self> {
+        let rate: Rate = section.get("rate", "100Gbps")?;
+        let count = section.get_in("count", 32u32, 1..=4096u32)?;
+        let first: u32 = section.get_in("first", 1u32, 0..=4096u32)?;
+        let names: String = section.get("names", "{}")?;
+        if !names.contains("{}") {
+            return Err(Error::config(format!(
+                "{}: \"{names}\" calls all ports alike; put {{}} where the number goes",
+                section.place("names")
+            )));
+        }
+        if rate.bps() == 0 {
+            return Err(Error::config(format!("{}: a port with {rate} carries nothing", section.place("rate"))));
+        }
+        let workers_per_port = section.get_in("workers_per_port", 1u32, 1..=u32::MAX)?;
+        let server = section.get_in("server", first + count - 1, first..=first + count - 1)?;
+        let overhead = section.get_in("overhead_bytes", 24u32, 0..=1000u64)?;
+        Ok(Ports { rate, count, first, names, workers_per_port, server, overhead })
+    }
+
+    /// The name of port `number`.
+    pub fn name(&self, number: u32) -> String {
+        self.names.replace("{}", &number.to_string())
+    }
+}
+
+/// A number that the device or its neighbours count, and what it must be after a run: `[[counters.of]]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counter {
+    /// What the device calls it.
+    pub name: String,
+    /// Where it is read.
+    pub read: String,
+    /// What it must be.
+    pub is: &'static str,
+}
+
+/// What counters can be.
+pub(super) const COUNTED: &[&str] = &["frames_sent", "frames_to_server", "results", "zero"];
+
+impl Counter {
+    fn read(mut section: Section) -> Result<Self> {
+        let choices: Vec<_> = COUNTED.iter().map(|name| (*name, *name)).collect();
+        let counter = Counter {
+            name: section.get("name", "")?,
+            read: section.get("read", "")?,
+            is: section.choose("is", "frames_sent", &choices)?,
+        };
+        section.end()?;
+        Ok(counter)
+    }
+}
+
+/// What a device expects, takes and rewrites.
+#[derive(Clone)]
+pub struct Profile {
+    /// Name.
+    pub name: String,
+    /// One line about it.
+    pub about: String,
+    /// What its control plane is told.
+    pub planner: &'static dyn Planner,
+    /// Addresses.
+    pub addressing: Addressing,
+    /// Wire formats that it understands; empty for all.
+    pub formats: Vec<String>,
+    /// Parts of a frame that it writes anew.
+    pub rewrites: Vec<String>,
+    /// Parts that it leaves as they are.
+    pub keeps: Vec<String>,
+    /// Limits.
+    pub limits: Vec<Limit>,
+    /// Ports.
+    pub ports: Ports,
+    /// Counters.
+    pub counters: Vec<Counter>,
+}
+
+impl Profile {
+    /// Reads the text of a profile in a file called `file`.
+    pub fn parse(text: &str, file: &str) -> Result<Self> {
+        Self::read(Document::parse(text, file)?)
+    }
+
+    /// Reads a profile.
+    pub fn read(mut document: Document) -> Result<Self> {
+        let name = document.top("name", "unnamed")?;
+        let about = document.top("about", "")?;
+        let plan = document.top("plan", "generic")?;
+        let planner = find(PLANNERS, "plan", &plan, &format!("{}: plan", document.name()))?;
+        let mut section = document.section("addressing")?;
+        let addressing = Addressing::read(&mut section)?;
+        document.close(section)?;
+        let mut section = document.section("frames")?;
+        let formats: Vec<String> = section.get_list("formats", &[])?;
+        formats.iter().try_for_each(|name| find(FORMATS, "wire format", name, &section.place("formats")).map(drop))?;
+        let rewrites = fields(&mut section, "rewrites")?;
+        let keeps = fields(&mut section, "keeps")?;
+        if let Some(both) = rewrites.iter().find(|field| keeps.contains(field)) {
+            return Err(Error::config(format!(
+                "{}: the device rewrites \"{both}\" and keeps it; take it out of one of the lists",
+                section.place("keeps")
+            )));
+        }
+        document.close(section)?;
+        let mut section = document.section("limits")?;
+        let limits = section.get_sections("of")?.into_iter().map(Limit::read).collect::<Result<_>>()?;
+        document.close(section)?;
+        let mut section = document.section("ports")?;
+        let ports = Ports::read(&mut section)?;
+        document.close(section)?;
+        let mut section = document.section("counters")?;
+        let counters = section.get_sections("of")?.into_iter().map(Counter::read).collect::<Result<_>>()?;
+        document.close(section)?;
+        document.finish(TOP)?;
+        Ok(Profile { name, about, planner, addressing, formats, rewrites, keeps, limits, ports, counters })
+    }
+
+    /// Number of the port that a worker is at, where none is written for it.
+    pub fn port_number(&self, worker: u32) -> u32 {
+        self.ports.first.saturating_add(worker / self.ports.workers_per_port)
+    }
+
+    /// The port that a worker is at.
+    pub fn port_of(&self, worker: u32) -> String {
+        let written = self.addressing.port_of(worker).map(str::to_owned);
+        written.unwrap_or_else(|| self.ports.name(self.port_number(worker)))
+    }
+
+    /// The port that the server is at.
+    pub fn server_port(&self) -> String {
+        self.ports.name(self.ports.server)
+    }
+}
+
+/// A list of parts of a frame.
+fn fields(section: &mut Section, key: &str) -> Result<Vec<String>> {
+    let list: Vec<String> = section.get_list(key, &[])?;
+    match list.iter().find(|name| !FIELDS.contains(&name.as_str())) {
+        None => Ok(list),
+        Some(name) => Err(Error::config(format!(
+            "{}: \"{name}\" is no part of a frame{}; there are: {}",
+            section.place(key),
+            suggest(name, FIELDS),
+            FIELDS.join(", ")
+        ))),
+    }
+}

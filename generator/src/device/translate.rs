@@ -1,0 +1,196 @@
+//! Frames with our addresses become frames with a profile's, and back.
+//!
+//! Within a process addresses are fixed ([`crate::wire::frame`]): programs and endpoints know workers and clusters by them.
+//! At the edge they are exchanged, by looking them up: Ethernet and IPv4 addresses, UDP ports, and the VLAN tag. Checksums
+//! are corrected by what changed (RFC 1624, equation 3), not made anew. A frame that is not of this run passes as it is.
+
+use crate::wire::frame::{HEAD, Ip, SERVER_IP, group_ip, group_of, mac_of, worker_ip, worker_of};
+use crate::wire::{libra, olaf, switchml, trio_ml};
+
+use super::addressing::{Addresses, Hop, Place, Station};
+
+/// By how many bytes a frame may grow.
+pub const GROWTH_MAX: usize = TAG;
+/// Bytes of an 802.1Q tag.
+const TAG: usize = 4;
+const TAG_TYPE: [u8; 2] = [0x81, 0x00];
+
+/// UDP ports of a wire format: the workers', and the one that they send to. None for a format that is not known here.
+fn own_ports(format: &str) -> Option<(u16, u16)> {
+    match format {
+        "olaf" => Some((olaf::WORKER_PORT, olaf::PORT)),
+        "trio_ml" => Some((trio_ml::PORT, trio_ml::PORT)),
+        "switchml" => Some((switchml::WORKER_PORT, switchml::PORT)),
+        "libra" => Some((libra::WORKER_PORT, libra::PORT)),
+        _ => None,
+    }
+}
+
+/// A port and what it becomes, where it changes.
+type Change = Option<(u16, u16)>;
+
+/// Exchanges addresses at one end of a cable.
+#[derive(Debug, Clone)]
+pub struct Translator {
+    workers: Vec<Station>,
+    groups: Vec<Station>,
+    peer: Option<Station>,
+    /// The profile's addresses and ours, in order.
+    back: Vec<(Ip, Ip)>,
+    /// Ethernet address of the next hop that frames leave to, and of the one that they leave, where the device routes.
+    to_hop: Option<[u8; 6]>,
+    from_hop: Option<[u8; 6]>,
+    vlan: u16,
+    /// Pairs of ports, ours and the profile's: the workers', and the one that they send to.
+    worker_port: Change,
+    port: Change,
+}
+
+impl Translator {
+    /// For frames of `format` at `place`.
+    pub fn new(addresses: &Addresses, format: &str, place: Place) -> Self {
+        let peer = addresses.peer(place);
+        let mut back: Vec<_> = Vec::new();
+        back.extend(addresses.workers.iter().zip(0u32..).map(|(own, worker)| (own.ip.0, worker_ip(worker))));
+        back.extend(addresses.groups.iter().zip(0u16..).map(|(own, cluster)| (own.ip.0, group_ip(cluster))));
+        back.extend(peer.map(|peer| (peer.ip.0, SERVER_IP)));
+        back.sort_unstable();
+        let hop = addresses.device.filter(|_| addresses.hop == Hop::Device).map(|device| device.mac.0);
+        let of_device = matches!(place, Place::DeviceDown | Place::DeviceUp);
+        let own = own_ports(format);
+        Translator {
+            workers: addresses.workers.clone(),
+            groups: addresses.groups.clone(),
+            peer,
+            back,
+            to_hop: hop.filter(|_| !of_device),
+            from_hop: hop.filter(|_| of_device),
+            vlan: addresses.vlan,
+            worker_port: own.map(|own| own.0).zip(addresses.worker_port),
+            port: own.map(|own| own.1).zip(addresses.port),
+        }
+    }
+
+    /// By how many bytes a frame grows on its way out.
+    pub fn growth(&self) -> usize {
+        if self.vlan > 0 { TAG } else { 0 }
+    }
+
+    fn outside(&self, ip: Ip) -> Option<Station> {
+        if ip == SERVER_IP {
+            return self.peer;
+        }
+        match group_of(ip) {
+            Some(cluster) => self.groups.get(usize::from(cluster)).copied(),
+            None => worker_of(ip, self.workers.len()).and_then(|worker| self.workers.get(worker as usize).copied()),
+        }
+    }
+
+    fn inside(&self, ip: Ip) -> Option<Ip> {
+        let at = self.back.binary_search_by_key(&ip, |(outer, _)| *outer).ok()?;
+        Some(self.back[at].1)
+    }
+
+    /// Writes `frame` with the profile's addresses into `out`, which has room for [`growth`](Self::growth) bytes more, and returns its
+    /// length. None if it is not of this run.
+    #[inline]
+    pub fn outward(&self, frame: &[u8], out: &mut [u8]) -> Option<usize> {
+        let (src, dst) = addresses(frame, 0)?;
+        let (from, to) = (self.outside(src)?, self.outside(dst)?);
+        let up = src != SERVER_IP;
+        let grown = self.growth();
+        let len = frame.len() + grown;
+        let out = out.get_mut(..len)?;
+        out[12 + grown..].copy_from_slice(&frame[12..]);
+        if grown > 0 {
+            out[12..14].copy_from_slice(&TAG_TYPE);
+            out[14..16].copy_from_slice(&self.vlan.to_be_bytes());
+        }
+        out[..6].copy_from_slice(&self.to_hop.unwrap_or(to.mac.0));
+        out[6..12].copy_from_slice(&self.from_hop.unwrap_or(from.mac.0));
+        let ports = if up { [self.worker_port, self.port] } else { [self.port, self.worker_port] };
+        exchange(&mut out[grown..], (from.ip.0, to.ip.0), ports);
+        Some(len)
+    }
+
+    /// Writes a frame off the wire with our addresses into `out`, and returns its length. None if it is not of this run.
+    #[inline]
+    pub fn inward(&self, frame: &[u8], out: &mut [u8]) -> Option<usize> {
+        // A card may have taken the tag off; one with another number is another network's.
+        let tagged = frame.get(12..14)? == TAG_TYPE;
+        let id = if tagged { u16::from_be_bytes([*frame.get(14)?, *frame.get(15)?]) & 0xfff } else { self.vlan };
+        if id != self.vlan {
+            return None;
+        }
+        let skip = if tagged { TAG } else { 0 };
+        let (src, dst) = addresses(frame, skip)?;
+        let (from, to) = (self.inside(src)?, self.inside(dst)?);
+        let len = frame.len() - skip;
+        let out = out.get_mut(..len)?;
+        out[12..].copy_from_slice(&frame[12 + skip..]);
+        out[..6].copy_from_slice(&mac_of(to));
+        out[6..12].copy_from_slice(&mac_of(from));
+        let turned = |pair: Change| pair.map(|(ours, theirs)| (theirs, ours));
+        let (worker, peer) = (turned(self.worker_port), turned(self.port));
+        exchange(out, (from, to), if from == SERVER_IP { [peer, worker] } else { [worker, peer] });
+        Some(len)
+    }
+}
+
+/// Source and destination of an IPv4 packet without options that has all of UDP's header, `skip` bytes later than without a tag;
+/// none for anything else.
+#[inline]
+fn addresses(frame: &[u8], skip: usize) -> Option<(Ip, Ip)> {
+    let head: &[u8; HEAD] = frame.get(skip..)?.first_chunk()?;
+    let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    // A fragment has no ports of its own.
+    let plain = head[14] == 0x45 && head[23] == 17 && word(20) >> 16 & 0x3fff == 0;
+    ([head[12], head[13]] == [0x08, 0x00] && plain).then(|| (word(26), word(30)))
+}
+
+/// Puts addresses and ports into a frame without a tag, whose Ethernet addresses do not count, and corrects its checksums.
+fn exchange(frame: &mut [u8], (src, dst): (Ip, Ip), ports: [Change; 2]) {
+    // What changes: the sum of ~old + new over 16-bit words.
+    let mut ip = 0u32;
+    for (at, new) in [(26, src), (30, dst)] {
+        for (at, new) in [(at, (new >> 16) as u16), (at + 2, new as u16)] {
+            ip += change(frame, at, new);
+        }
+    }
+    let mut udp = ip;
+    for (at, pair) in [(34, ports[0]), (36, ports[1])] {
+        if let Some((old, new)) = pair
+            && frame[at..at + 2] == old.to_be_bytes()
+        {
+            udp += change(frame, at, new);
+        }
+    }
+    correct(frame, 24, ip);
+    if frame[40..42] != [0, 0] {
+        correct(frame, 40, udp);
+        // 0 would mean "no checksum".
+        if frame[40..42] == [0, 0] {
+            frame[40..42].copy_from_slice(&[0xff, 0xff]);
+        }
+    }
+}
+
+/// Replaces a word; what that adds to ~checksum.
+fn change(frame: &mut [u8], at: usize, new: u16) -> u32 {
+    let old = u16::from_be_bytes([frame[at], frame[at + 1]]);
+    frame[at..at + 2].copy_from_slice(&new.to_be_bytes());
+    u32::from(!old) + u32::from(new)
+}
+
+/// RFC 1624, equation 3: HC' = ~(~HC + ~m + m').
+fn correct(frame: &mut [u8], at: usize, change: u32) {
+    let mut sum = u32::from(!u16::from_be_bytes([frame[at], frame[at + 1]])) + change;
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    frame[at..at + 2].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+}
+
+#[cfg(test)]
+#[path = "translate_tests.rs"]
+mod tests;

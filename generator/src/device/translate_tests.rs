@@ -1,0 +1,145 @@
+//! Tests of [`super`]: there and back, and checksums made anew by another reader.
+
+use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+use proptest::prelude::*;
+
+use super::*;
+use crate::device::{Address, Mac};
+use crate::wire::frame::{Template, set_udp_checksum};
+
+/// Checksums, as `etherparse` makes them from the whole packet.
+fn checksums_are_right(frame: &[u8]) {
+    let sliced = SlicedPacket::from_ethernet(frame).expect("a packet");
+    let Some(NetSlice::Ipv4(ip)) = &sliced.net else { panic!("no IPv4: {frame:02x?}") };
+    assert_eq!(ip.header().to_header().calc_header_checksum(), ip.header().header_checksum());
+    let Some(TransportSlice::Udp(udp)) = &sliced.transport else { panic!("no UDP") };
+    if udp.checksum() != 0 {
+        let computed = udp.to_header().calc_checksum_ipv4(&ip.header().to_header(), udp.payload()).expect("a sum");
+        assert_eq!(if computed == 0 { 0xffff } else { computed }, udp.checksum());
+    }
+}
+
+fn station(ip: u32, mac: u64) -> Station {
+    let [_, _, rest @ ..] = mac.to_be_bytes();
+    Station { ip: Address(ip), mac: Mac(rest) }
+}
+
+prop_compose! {
+    /// Addresses of all kinds: any that differ, those that words of ones and zeros are made of among them.
+    fn maps()(
+        base in prop_oneof![Just(0u32), Just(0x0a00_0001), Just(0xffff_0000), Just(0x0000_ffff), any::<u32>()],
+        groups in 0xe000_0000u32..0xefff_ff00,
+        vlan in prop_oneof![Just(0u16), 1u16..4095],
+        to_device: bool, routed: bool, count in 1u32..6, clusters in 1u32..4,
+        worker_port in prop::option::of(any::<u16>()), port in prop::option::of(any::<u16>()),
+        mac in 0u64..1 << 47,
+    ) -> Addresses {
+        // What is no worker's and no group's.
+        let base = if base >> 28 == 0xe { base ^ 0x8000_0000 } else { base };
+        let ip = |n: u32| { let ip = base.wrapping_add(n * 7); if ip >> 28 == 0xe { ip ^ 0x4000_0000 } else { ip } };
+        Addresses {
+            workers: (0..count).map(|n| station(ip(n), mac + u64::from(n))).collect(),
+            groups: (0..clusters).map(|n| station(groups + n, 0x0100_5e00_0000 + u64::from(n))).collect(),
+            server: Some(station(ip(100), mac + 100)),
+            device: Some(station(ip(101), mac + 101)),
+            to_device,
+            hop: if routed { Hop::Device } else { Hop::Direct },
+            vlan,
+            worker_port,
+            port,
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn there_and_back_is_the_same_and_checksums_are_right(
+        addresses in maps(), format in prop::sample::select(vec!["olaf", "trio_ml", "switchml", "libra", "unknown"]),
+        which: u32, down: bool, group: bool, upper: bool, checksum: bool, payload in prop::collection::vec(any::<u8>(), 0..80),
+    ) {
+        let places = if upper { [Place::Server, Place::DeviceUp] } else { [Place::Workers, Place::DeviceDown] };
+        // Down frames leave the server's and the device's lower end, and arrive at the workers' and its upper.
+        let (sender, receiver) = if down == upper { (places[0], places[1]) } else { (places[1], places[0]) };
+        let (worker_port, port) = own_ports(format).unwrap_or((5, 6));
+        let worker = (worker_ip(which % addresses.workers.len() as u32), worker_port);
+        let many = (group_ip((which % addresses.groups.len() as u32) as u16), worker_port);
+        let peer = (SERVER_IP, port);
+        let (src, dst) = match (down, group) { (false, _) => (worker, peer), (true, true) => (peer, many), (true, false) => (peer, worker) };
+        let mut frame = vec![0; HEAD + payload.len()];
+        let len = frame.len();
+        Template::new(src, dst, len).emit(&mut frame);
+        frame[HEAD..].copy_from_slice(&payload);
+        if checksum {
+            set_udp_checksum(&mut frame);
+        }
+        let (out, back) = (Translator::new(&addresses, format, sender), Translator::new(&addresses, format, receiver));
+        let mut wire = vec![0xee; len + GROWTH_MAX];
+        let sent = out.outward(&frame, &mut wire).expect("of this run");
+        prop_assert_eq!(sent, len + out.growth());
+        checksums_are_right(&wire[..sent]);
+        let outer = crate::wire::frame::Datagram::parse(&wire[..sent]).expect("a datagram");
+        let expected = if src.0 == SERVER_IP { out.peer.expect("a peer") } else { addresses.workers[(src.0 - worker_ip(0)) as usize] };
+        prop_assert_eq!(outer.src, expected.ip.0);
+        if own_ports(format).is_some() {
+            let (from, to) = if down { (addresses.port, addresses.worker_port) } else { (addresses.worker_port, addresses.port) };
+            prop_assert_eq!((outer.src_port, outer.dst_port), (from.unwrap_or(src.1), to.unwrap_or(dst.1)));
+        }
+        if addresses.vlan > 0 {
+            prop_assert_eq!(&wire[12..16], &[0x81, 0, (addresses.vlan >> 8) as u8, addresses.vlan as u8]);
+        }
+        let mut again = vec![0xee; len + GROWTH_MAX];
+        prop_assert_eq!(back.inward(&wire[..sent], &mut again), Some(len));
+        prop_assert_eq!(&again[..len], &frame[..]);
+    }
+
+    #[test]
+    fn any_bytes_pass_or_are_left_alone(addresses in maps(), bytes in prop::collection::vec(any::<u8>(), 0..120), patch: bool) {
+        let mut bytes = bytes;
+        if patch && bytes.len() > 24 {
+            bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
+            bytes[23] = 17;
+        }
+        let translator = Translator::new(&addresses, "olaf", Place::Workers);
+        let mut out = vec![0; bytes.len() + GROWTH_MAX];
+        let _ = translator.outward(&bytes, &mut out);
+        let _ = translator.inward(&bytes, &mut out);
+        // Too little room is no reason to panic either.
+        let _ = translator.outward(&bytes, &mut []);
+    }
+}
+
+#[test]
+fn other_networks_frames_and_fragments_are_left_alone() {
+    let addresses = Addresses {
+        workers: vec![station(1, 1)],
+        groups: Vec::new(),
+        server: Some(station(2, 2)),
+        device: None,
+        to_device: false,
+        hop: Hop::Direct,
+        vlan: 7,
+        worker_port: None,
+        port: None,
+    };
+    let translator = Translator::new(&addresses, "olaf", Place::Workers);
+    let mut frame = vec![0; 60];
+    Template::new((worker_ip(0), 1), (SERVER_IP, 2), 60).emit(&mut frame);
+    let (mut wire, mut back) = ([0; 64], [0; 64]);
+    assert_eq!(translator.outward(&frame, &mut wire), Some(64));
+    assert_eq!(translator.inward(&wire, &mut back), Some(60));
+    // A card took the tag off.
+    let mut bare = wire[..12].to_vec();
+    bare.extend(&wire[16..]);
+    assert_eq!(translator.inward(&bare, &mut back), Some(60));
+    // A priority is no part of the number.
+    let mut other = wire;
+    other[14] |= 0xe0;
+    assert_eq!(translator.inward(&other, &mut back), Some(60));
+    other[15] = 8;
+    assert_eq!(translator.inward(&other, &mut back), None);
+    let mut fragment = wire;
+    fragment[16 + 8] |= 0x20;
+    assert_eq!(translator.inward(&fragment, &mut back), None);
+    Template::new((worker_ip(1), 1), (SERVER_IP, 2), 60).emit(&mut frame);
+    assert_eq!(translator.outward(&frame, &mut wire), None, "there is no worker 1");
+}

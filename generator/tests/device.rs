@@ -1,0 +1,310 @@
+//! Profiles of hardware: every refusal, with the value, the limit and the way out; what is shipped; any bytes.
+
+use std::sync::Arc;
+
+use pktgen_generator::config::Document;
+use pktgen_generator::device::check::{Checked, check};
+use pktgen_generator::device::plan::{Job, plan};
+use pktgen_generator::device::shipped::SHIPPED;
+use pktgen_generator::device::{Facts, HotParameter, LIMITS, Profile, open};
+use pktgen_generator::topology::Population;
+use proptest::prelude::*;
+
+/// A profile that refuses nothing of [`facts`], every limit in it.
+const BASE: &str = r#"
+name = "base"
+plan = "generic"
+
+[addressing]
+workers = "10.1.0.1"
+worker_macs = "02:00:00:00:00:01"
+server = "10.1.9.1"
+server_mac = "02:00:00:00:09:01"
+device = "10.1.9.2"
+device_mac = "02:00:00:00:09:02"
+groups = "239.1.0.0"
+
+[frames]
+formats = ["olaf", "libra"]
+rewrites = ["payload"]
+keeps = ["ip_src"]
+
+[limits]
+of = [
+  { what = "frame_bytes", most = 300, source = "A §1" },
+  { what = "summed_bytes", most = 192, source = "A §2" },
+  { what = "elements", one_of = [46, 64], source = "A §3" },
+  { what = "workers", most = 6, source = "A §4" },
+  { what = "workers_per_cluster", most = 3, source = "A §5" },
+  { what = "clusters", most = 2, source = "A §6" },
+  { what = "window", most = 8, source = "A §7" },
+  { what = "iterations", most = 9, source = "A §8" },
+  { what = "queue_slots", most = 10, source = "A §9" },
+  { what = "registers", most = 11, source = "A §10" },
+  { what = "hot_parameters", most = 12, source = "A §11" },
+]
+
+[ports]
+count = 7
+workers_per_port = 1
+
+[[counters.of]]
+name = "rx"
+is = "frames_sent"
+"#;
+
+/// What exactly reaches every limit of [`BASE`].
+fn facts() -> Facts {
+    Facts {
+        experiment: "small".into(),
+        format: "olaf".into(),
+        workers: Arc::new(Population::regular(2, 3)),
+        has_server: true,
+        frame_bytes: 300,
+        summed_bytes: Some(192),
+        elements: 46,
+        window: Some(8),
+        iterations: Some(9),
+        queue_slots: Some(10),
+        registers: Some(11),
+        hot: Some(6),
+        ..Facts::default()
+    }
+}
+
+fn profile(change: (&str, &str)) -> Profile {
+    assert!(change.0.is_empty() || BASE.contains(change.0), "{}", change.0);
+    Profile::parse(&BASE.replacen(change.0, change.1, usize::from(!change.0.is_empty())), "base.toml").unwrap()
+}
+
+fn refusals(profile: &Profile, facts: &Facts) -> Vec<String> {
+    check(profile, facts).refusals().map(str::to_owned).collect()
+}
+
+#[test]
+fn what_just_fits_is_taken_and_every_limit_is_looked_at() {
+    let checked = check(&profile(("", "")), &facts());
+    assert_eq!(checked.findings, []);
+    for kind in LIMITS {
+        assert!(checked.kept.iter().any(|text| text.starts_with(kind.about)), "{}: {:?}", kind.name, checked.kept);
+    }
+    assert!(checked.into_result().is_ok());
+}
+
+/// One more than each limit: refused alone, with everything that a reader needs.
+#[test]
+fn every_limit_refuses_one_more_and_says_why_and_what_to_do() {
+    let two = |clusters, workers| Arc::new(Population::regular(clusters, workers));
+    let roomy = ("count = 7", "count = 70");
+    for (name, facts, words) in [
+        ("frame_bytes", Facts { frame_bytes: 301, ..facts() }, ["301", "at most 300", "A §1", "workload.bytes"]),
+        ("summed_bytes", Facts { summed_bytes: Some(193), ..facts() }, ["193", "at most 192", "A §2", "vlan"]),
+        ("elements", Facts { elements: 63, ..facts() }, ["63", "one of 46, 64", "A §3", "workload.elements"]),
+        ("workers", Facts { workers: two(7, 1), ..facts() }, ["7", "at most 6", "A §4", "workload.workers"]),
+        (
+            "workers_per_cluster",
+            Facts { workers: two(1, 4), ..facts() },
+            ["4", "at most 3", "A §5", "workers_per_cluster"],
+        ),
+        ("clusters", Facts { workers: two(3, 1), ..facts() }, ["3", "at most 2", "A §6", "workload.clusters"]),
+        ("window", Facts { window: Some(9), ..facts() }, ["9", "at most 8", "A §7", "endpoint.pool"]),
+        ("iterations", Facts { iterations: Some(10), ..facts() }, ["10", "at most 9", "A §8", "workload.iterations"]),
+        ("queue_slots", Facts { queue_slots: Some(11), ..facts() }, ["11", "at most 10", "A §9", "target.slots"]),
+        ("registers", Facts { registers: Some(12), ..facts() }, ["12", "at most 11", "A §10", "endpoint.registers"]),
+        ("hot_parameters", Facts { hot: Some(7), ..facts() }, ["14", "at most 12", "A §11", "workload.hot"]),
+    ] {
+        let found = check(&profile(roomy), &facts);
+        let own: Vec<_> = found.findings.iter().filter(|finding| finding.what == name).collect();
+        assert!(own.len() == 1 && own[0].refused, "{name}: {found:?}");
+        let text = &own[0].text;
+        assert!(text.starts_with("small: ") && text.contains("base"), "{text}");
+        words.iter().for_each(|word| assert!(text.contains(word), "{name}: {text} does not say {word}"));
+        assert_eq!(found.into_result().unwrap_err().exit_code(), 2);
+    }
+    assert_eq!(LIMITS.len(), 11, "a limit more: it needs a line here");
+}
+
+#[test]
+fn a_vlan_tag_counts() {
+    let tagged = profile(("groups =", "vlan = 5\ngroups ="));
+    let texts = refusals(&tagged, &facts());
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    assert!(texts[0].contains("304, and base takes at most 300") && texts[1].contains("196"), "{texts:?}");
+}
+
+/// What is no limit but cannot be either.
+#[test]
+fn addresses_ports_formats_and_clusters_that_cannot_be_are_refused() {
+    let hosts = |entry: &str| ("groups =", format!("hosts = [{entry}]\ngroups ="));
+    for ((from, to), words) in [
+        (("\"10.1.9.1\"", "\"10.1.0.3\"".to_owned()), &["worker 2 and the server", "10.1.0.3", "addressing"][..]),
+        (("\"10.1.9.2\"", "\"10.1.9.1\"".into()), &["the server and the device", "10.1.9.1", "must differ"]),
+        (
+            ("02:00:00:00:09:01", "02:00:00:00:00:02".into()),
+            &["worker 1 and the server", "02:00:00:00:00:02", "shared_mac"],
+        ),
+        (("02:00:00:00:09:02", "03:00:00:00:09:02".into()), &["the device", "03:00:00:00:09:02", "multicast"]),
+        (("\"10.1.0.1\"", "\"255.255.255.252\"".into()), &["worker 4", "beyond the last address", "begin lower"]),
+        (("\"239.1.0.0\"", "\"10.7.0.0\"".into()), &["10.7.0.0", "no multicast group", "224.0.0.0"]),
+        (("\"239.1.0.0\"", "\"239.255.255.255\"".into()), &["239.255.255.255 plus 1", "no multicast group"]),
+        (("\"olaf\", ", String::new()), &["speak olaf", "understands libra", "endpoint.workers"]),
+        (("count = 7", "count = 6".into()), &["6 workers need 6 ports", "has 5", "ports.workers_per_port"]),
+        (hosts("{ worker = 6, ip = \"10.1.0.9\" }"), &["worker 6", "workers 0 to 5", "take the entry out"]),
+        (hosts("{ worker = 1, cluster = 1 }"), &["worker 1 is in cluster 0", "cluster 1", "addressing.hosts"]),
+        (hosts("{ worker = 1, port = \"7\" }, { worker = 1, ip = \"10.1.0.9\" }"), &["worker 1 twice", "join them"]),
+        (hosts("{ worker = 1, ip = \"10.1.0.1\" }"), &["worker 0 and worker 1", "10.1.0.1"]),
+    ] {
+        let texts = refusals(&profile((from, &to)), &facts());
+        assert_eq!(texts.len(), 1, "{to}: {texts:?}");
+        words.iter().for_each(|word| assert!(texts[0].contains(word), "{to}: {} does not say {word}", texts[0]));
+    }
+    // One card that sends for all has one Ethernet address.
+    let shared = profile(("groups =", "shared_mac = true\ngroups ="));
+    assert_eq!(refusals(&shared, &facts()), [""; 0]);
+    let packed = profile(("count = 7\nworkers_per_port = 1", "count = 2\nworkers_per_port = 6"));
+    assert_eq!(refusals(&packed, &facts()), [""; 0]);
+    let lone = "server = \"10.1.9.1\"\nserver_mac = \"02:00:00:00:09:01\"\n";
+    let texts = refusals(&profile((lone, "to = \"device\"\n")), &facts());
+    assert!(texts.len() == 1 && texts[0].contains("addressing.server"), "{texts:?}");
+}
+
+#[test]
+fn what_was_only_tested_so_far_is_said_and_not_refused() {
+    let noted = profile(("source = \"A §1\"", "source = \"A §1\", note = true"));
+    let Checked { findings, .. } = check(&noted, &Facts { frame_bytes: 9000, ..facts() });
+    assert!(findings.len() == 1 && !findings[0].refused && findings[0].text.contains("9000"), "{findings:?}");
+}
+
+/// Keys, words and values of a profile that cannot be: each error names the place and what there is.
+#[test]
+fn wrong_profiles_are_refused_with_place_and_neighbour() {
+    for (from, to, words) in [
+        ("[ports]", "[prots]", &["prots", "did you mean \"ports\""][..]),
+        ("count = 7", "cuont = 7", &["base.toml:", "ports.cuont", "did you mean \"count\""]),
+        ("plan = \"generic\"", "plan = \"olav\"", &["there is no plan \"olav\"", "did you mean \"olaf\"", "switchml"]),
+        (
+            "workers = \"10.1.0.1\"",
+            "workers = \"10.1.0\"",
+            &["addressing.workers", "10.1.0", "write for example 10.1.0.1"],
+        ),
+        ("02:00:00:00:00:01", "02:00", &["worker_macs", "02:00", "02:00:0a:01:00:01"]),
+        ("device_mac = \"02:00:00:00:09:02\"\n", "", &["device and device_mac belong together"]),
+        ("groups =", "next_hop = \"switch\"\ngroups =", &["next_hop", "direct, device"]),
+        ("groups =", "vlan = 4095\ngroups =", &["vlan", "4095 is not from 0 to 4094"]),
+        ("groups =", "hosts = [{ ip = \"10.0.0.9\" }]\ngroups =", &["worker = N"]),
+        (
+            "groups =",
+            "hosts = [{ worker = 1, mack = \"x\" }]\ngroups =",
+            &["addressing.hosts.mack", "did you mean \"mac\""],
+        ),
+        ("[\"olaf\", \"libra\"]", "[\"olav\"]", &["frames.formats", "olav", "did you mean \"olaf\""]),
+        ("[\"payload\"]", "[\"payloat\"]", &["frames.rewrites", "payloat", "did you mean \"payload\""]),
+        ("[\"ip_src\"]", "[\"payload\"]", &["frames.keeps", "rewrites \"payload\" and keeps it"]),
+        ("what = \"workers\"", "what = \"worker\"", &["\"worker\" can be limited", "did you mean \"workers\""]),
+        ("most = 6,", "most = 6, one_of = [1],", &["most = N or one_of", "exactly one"]),
+        ("most = 6,", "", &["most = N or one_of", "exactly one"]),
+        (", source = \"A §4\"", "", &["where it is known from", "source"]),
+        ("one_of = [46, 64]", "one_of = [-1]", &["-1 is not a whole number"]),
+        ("most = 6,", "most = 6, moist = 7,", &["limits.of.moist", "did you mean \"most\""]),
+        ("count = 7", "count = 0", &["ports.count", "0 is not from 1 to 4096"]),
+        ("count = 7", "count = 7\nnames = \"port\"", &["calls all ports alike", "{}"]),
+        ("count = 7", "count = 7\nserver = 9", &["ports.server", "9 is not from 1 to 7"]),
+        ("count = 7", "count = 7\nrate = \"0bps\"", &["ports.rate", "carries nothing"]),
+        ("is = \"frames_sent\"", "is = \"frames\"", &["counters.of.is", "frames_to_server"]),
+    ] {
+        assert!(BASE.contains(from), "{from}");
+        let why = Profile::parse(&BASE.replacen(from, to, 1), "base.toml").err().unwrap_or_else(|| panic!("{to}"));
+        assert_eq!(why.exit_code(), 2);
+        words.iter().for_each(|word| assert!(why.to_string().contains(word), "{to}: {why} does not say {word}"));
+    }
+    for (name, words) in [
+        ("tofino-switchmm", &["test: there is no profile", "did you mean \"tofino-switchml\"", "generic"][..]),
+        ("nowhere/x.toml", &["test: the profile nowhere/x.toml cannot be read", "give a path"]),
+    ] {
+        let why = open(name, "test").err().expect("no such profile").to_string();
+        words.iter().for_each(|word| assert!(why.contains(word), "{why} does not say {word}"));
+    }
+}
+
+#[test]
+fn what_is_shipped_is_sound_and_all_of_the_folder() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../configs/hardware");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let mut names: Vec<_> = SHIPPED.iter().map(|(name, _)| format!("{name}.toml")).collect();
+    names.sort();
+    let found: Vec<_> = files.iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect();
+    assert_eq!(found, names);
+    for (name, _) in SHIPPED {
+        let profile = open(name, "test").unwrap();
+        assert_eq!(profile.name, *name);
+        assert!(profile.limits.iter().all(|limit| limit.source.len() > 5), "{name}");
+        // Two workers are no problem for any of them, but for the format.
+        let facts = Facts {
+            format: profile.formats.first().cloned().unwrap_or("olaf".into()),
+            workers: Arc::new(Population::regular(1, 2)),
+            frame_bytes: 180,
+            elements: if *name == "tofino-libra" { 18 } else { 64 },
+            window: Some(1),
+            hot: Some(2),
+            hot_parameters: vec![vec![HotParameter { index: 0, key: 7, register: 0, slot: 0 }]],
+            ..Facts::default()
+        };
+        assert_eq!(refusals(&profile, &facts), [""; 0], "{name}");
+        let addresses = profile.addressing.resolve(&facts.workers).unwrap();
+        let whole = plan(&Job { profile: &profile, facts: &facts, addresses: &addresses });
+        assert!(whole["entries"].as_object().is_some_and(|entries| !entries.is_empty()), "{name}");
+        let own = profile.planner.syntaxes();
+        assert!(own.is_empty() != profile.planner.unpublished().is_empty(), "{name} has a syntax, or says why not");
+        // A profile given as a file is the same.
+        let text = std::fs::read_to_string(format!("{folder}/{name}.toml")).unwrap();
+        assert_eq!(Profile::parse(&text, name).unwrap().addressing, profile.addressing);
+    }
+}
+
+proptest! {
+    /// Damaged profiles are refused or read, and checked: nothing panics.
+    #[test]
+    fn any_bytes_as_a_profile_never_panic(
+        which in 0..SHIPPED.len(), cuts in prop::collection::vec((0.0f64..1.0, "\\PC{0,12}"), 0..4), raw: Vec<u8>,
+    ) {
+        let mut text = SHIPPED[which].1.to_owned();
+        for (at, insert) in cuts {
+            let mut at = (at * text.len() as f64) as usize;
+            while !text.is_char_boundary(at) {
+                at -= 1;
+            }
+            text.insert_str(at, &insert);
+        }
+        for text in [text, String::from_utf8_lossy(&raw).into_owned()] {
+            if let Ok(profile) = Profile::parse(&text, "x") {
+                let facts = facts();
+                let _ = check(&profile, &facts);
+                if let Ok(addresses) = profile.addressing.resolve(&facts.workers) {
+                    let _ = plan(&Job { profile: &profile, facts: &facts, addresses: &addresses });
+                    profile.planner.syntaxes().iter().for_each(|own| {
+                        let _ = (own.write)(&Job { profile: &profile, facts: &facts, addresses: &addresses });
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers_at_the_end_of_their_range_do_not_overflow() {
+    for (from, to) in [
+        ("workers_per_port = 1", "workers_per_port = 4294967295"),
+        ("groups =", "group_ids = 4294967295\ngroups ="),
+        ("count = 7", "count = 4096\nfirst = 4096"),
+        ("\"239.1.0.0\"", "\"255.255.255.255\""),
+    ] {
+        let profile = profile((from, to));
+        let facts = facts();
+        let _ = check(&profile, &facts);
+        if let Ok(addresses) = profile.addressing.resolve(&facts.workers) {
+            let _ = plan(&Job { profile: &profile, facts: &facts, addresses: &addresses });
+        }
+    }
+    assert!(Document::parse(BASE, "base").is_ok());
+}

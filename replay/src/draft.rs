@@ -1,0 +1,161 @@
+//! What a run would send, without sending anything: the first frames as they would be on the wire, how many, how fast, and what
+//! should come back. Called by `pktgen replay --dry-run`.
+
+mod load;
+mod sample;
+
+use pktgen_generator::Result;
+use pktgen_generator::device::check::check;
+use pktgen_generator::device::{Facts, Profile};
+use pktgen_generator::time::Time;
+use pktgen_generator::workload::Source;
+use serde::Serialize;
+
+use crate::external::Hardware;
+use crate::plan::{Parts, Plan};
+use crate::transport::End;
+
+pub use load::Load;
+pub use sample::Sample;
+
+/// Updates that are drawn at most: longer workloads are said to be longer.
+pub const UPDATES_MAX: u64 = 1_000_000;
+
+/// How many packets with results may come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Expected {
+    /// What is counted.
+    pub what: &'static str,
+    /// If nothing is aggregated, and nothing lost.
+    pub most: u64,
+    /// If every aggregate has an update of every worker of its cluster; fewer only where updates are replaced or lost.
+    pub fully_aggregated: u64,
+}
+
+/// A counter of the device, and what it should say after the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Reading {
+    /// What the device calls it.
+    pub name: String,
+    /// Where it is read.
+    pub read: String,
+    /// From here.
+    pub least: u64,
+    /// To here.
+    pub most: u64,
+}
+
+/// See the module.
+#[derive(Debug, Clone, Serialize)]
+pub struct Draft {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Folder of the run in its sweep.
+    pub run: String,
+    /// `software`, or `external`.
+    pub target: &'static str,
+    /// The profile, where there is one.
+    pub profile: Option<String>,
+    /// How frames would move.
+    pub transport: &'static str,
+    /// Wire format.
+    pub format: &'static str,
+    /// What was held against the profile and is in order.
+    pub checks: Vec<String>,
+    /// What is to be known.
+    pub notes: Vec<String>,
+    /// The first frames of each kind.
+    pub frames: Vec<Sample>,
+    /// Frames that workers would send; of those that wait for results, without repetitions.
+    pub frames_total: u64,
+    /// Their bytes on the wire, without FCS, preamble and gap.
+    pub bytes_total: u64,
+    /// Were all updates looked at? Else the totals are of the first ones.
+    pub complete: bool,
+    /// From the beginning to the last frame; of workers that wait for results at least this.
+    pub duration_ps: Time,
+    /// Does each worker wait for results, so that they say how fast it sends?
+    pub closed_loop: bool,
+    /// By worker.
+    pub workers: Vec<Load>,
+    /// By port of the device; of hosts where there is no profile.
+    pub ports: Vec<Load>,
+    /// What should come.
+    pub expected: Expected,
+    /// What the device should have counted.
+    pub counters: Vec<Reading>,
+}
+
+/// Drafts a run: `per_kind` frames of each kind.
+pub fn draft(mut plan: Plan<Parts>, source: Box<dyn Source>, names: (&str, &str), per_kind: usize) -> Result<Draft> {
+    let facts = plan.asks(names.0);
+    let growth = match &plan.transport.outer {
+        Some(outer) => outer.translator(End::Workers).growth() as u64,
+        None => 0,
+    };
+    let hardware = plan.hardware.clone();
+    let profile = hardware.as_ref().map(|own| own.profile.as_ref());
+    let counted = load::count(&plan, source, profile, growth)?;
+    let checked = profile.map(|profile| check(profile, &facts)).unwrap_or_default();
+    let mut notes: Vec<_> = checked.findings.iter().map(|finding| format!("note: {}", finding.text)).collect();
+    notes.extend(plan.remarks.iter().cloned());
+    if !counted.complete {
+        notes.push(format!("note: only the first {UPDATES_MAX} updates were looked at; the run is longer"));
+    }
+    if hardware.as_ref().is_some_and(|own: &Hardware| own.external) && !plan.is_real_time() {
+        notes.push(
+            "note: transport.kind = \"virtual\" has no hardware; to run this, choose a transport in real time".into(),
+        );
+    }
+    let expected = expected(&plan, &facts, &counted);
+    let counters = profile.map_or_else(Vec::new, |profile| readings(profile, &counted, &expected));
+    let target = if hardware.as_ref().is_some_and(|own| own.external) { "external" } else { "software" };
+    let frames = sample::first(&mut plan, per_kind);
+    Ok(Draft {
+        experiment: names.0.to_owned(),
+        run: names.1.to_owned(),
+        target,
+        profile: profile.map(|profile| profile.name.clone()),
+        transport: plan.transport.kind.name(),
+        format: plan.engine.facts.kind.format(),
+        checks: checked.kept,
+        notes,
+        frames,
+        frames_total: counted.frames,
+        bytes_total: counted.bytes,
+        complete: counted.complete,
+        duration_ps: counted.end,
+        closed_loop: plan.training.is_some(),
+        workers: counted.workers,
+        ports: counted.ports,
+        expected,
+        counters,
+    })
+}
+
+/// What should come back: packets at the server, or results at the workers.
+fn expected(plan: &Plan<Parts>, facts: &Facts, counted: &load::Counted) -> Expected {
+    let clusters = facts.clusters();
+    if plan.training.is_some() && !plan.transport.has_server {
+        // A result is multicast to all workers of its job.
+        let results = counted.workers.iter().map(|load| load.frames).sum();
+        return Expected { what: "results at workers", most: results, fully_aggregated: results };
+    }
+    let of = |worker: &u32| counted.workers.get(*worker as usize).map_or(0, |load| load.frames);
+    // An aggregate has at most one update of each worker, so as many are needed as its busiest worker sends.
+    let full = clusters.iter().map(|workers| workers.iter().map(of).max().unwrap_or(0)).sum();
+    Expected { what: "packets at the server", most: counted.frames, fully_aggregated: full }
+}
+
+/// What the counters of the profile should say.
+fn readings(profile: &Profile, counted: &load::Counted, expected: &Expected) -> Vec<Reading> {
+    let one = |counter: &pktgen_generator::device::Counter| {
+        let (least, most) = match counter.is {
+            "zero" => (0, 0),
+            "frames_sent" => (counted.frames, counted.frames),
+            _ => (expected.fully_aggregated, expected.most),
+        };
+        Reading { name: counter.name.clone(), read: counter.read.clone(), least, most }
+    };
+    profile.counters.iter().map(one).collect()
+}

@@ -1,0 +1,208 @@
+//! How much would be sent, by whom and when.
+
+use std::collections::BTreeMap;
+
+use pktgen_generator::device::Profile;
+use pktgen_generator::time::{MS, SECOND, Time};
+use pktgen_generator::topology::Role;
+use pktgen_generator::workload::Source;
+use pktgen_generator::{Error, Result};
+use serde::Serialize;
+
+use super::UPDATES_MAX;
+use crate::plan::{Parts, Plan};
+
+/// Peaks are those of windows of this length.
+const WINDOW: Time = MS;
+
+/// What one worker sends, or what comes to one port.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Load {
+    /// Whose.
+    pub name: String,
+    /// Frames.
+    pub frames: u64,
+    /// Their bytes, without what a cable has beside them.
+    pub bytes: u64,
+    /// Bits per second in the mean, with FCS, preamble and gap; none of workers that wait for results.
+    pub mean_bps: Option<u64>,
+    /// The same in the busiest millisecond.
+    pub peak_bps: Option<u64>,
+    /// What the port carries.
+    pub line_bps: u64,
+    #[serde(skip)]
+    window: (Time, u64),
+    #[serde(skip)]
+    peak: u64,
+    #[serde(skip)]
+    bits: u64,
+}
+
+impl Load {
+    fn add(&mut self, t: Time, bytes: u64, overhead: u64) {
+        let window = t.div_euclid(WINDOW);
+        let bits = (bytes + overhead) * 8;
+        if window != self.window.0 {
+            self.window = (window, 0);
+        }
+        self.window.1 += bits;
+        self.peak = self.peak.max(self.window.1);
+        self.bits += bits;
+        self.frames += 1;
+        self.bytes += bytes;
+    }
+
+    fn close(&mut self, span: Time) {
+        let per_second = |bits: u64, span: Time| (u128::from(bits) * SECOND as u128 / span.max(1) as u128) as u64;
+        if span > 0 {
+            self.mean_bps = Some(per_second(self.bits, span));
+            self.peak_bps = Some(per_second(self.peak, WINDOW).max(self.mean_bps.unwrap_or(0)));
+        }
+    }
+}
+
+/// All of it.
+pub(super) struct Counted {
+    pub(super) frames: u64,
+    pub(super) bytes: u64,
+    pub(super) end: Time,
+    pub(super) complete: bool,
+    pub(super) workers: Vec<Load>,
+    pub(super) ports: Vec<Load>,
+}
+
+/// Who is at which port, and what those carry.
+struct Ports {
+    /// By worker.
+    of: Vec<usize>,
+    loads: Vec<Load>,
+    overhead: u64,
+}
+
+impl Ports {
+    fn new(plan: &Plan<Parts>, profile: Option<&Profile>) -> Self {
+        let topology = &plan.engine.topology;
+        let host_of = &plan.engine.facts.host_of;
+        let mut known: BTreeMap<String, usize> = BTreeMap::new();
+        let mut loads: Vec<Load> = Vec::new();
+        let mut of = Vec::new();
+        for (worker, host) in (0u32..).zip(host_of.iter()) {
+            let (name, line_bps) = match profile {
+                Some(profile) => (profile.port_of(worker), profile.ports.rate.bps()),
+                None => {
+                    let node = topology.nodes.get(usize::from(*host));
+                    let name = node.filter(|node| matches!(node.role, Role::Host(_))).map(|node| node.name.clone());
+                    (name.unwrap_or_else(|| "host".into()), plan.engine.facts.host_rate_bps)
+                }
+            };
+            let place = *known.entry(name.clone()).or_insert_with(|| {
+                loads.push(Load { name, line_bps, ..Load::default() });
+                loads.len() - 1
+            });
+            of.push(place);
+        }
+        let overhead = profile.map_or(24, |profile| profile.ports.overhead);
+        Ports { of, loads, overhead }
+    }
+}
+
+/// Draws the updates, or reckons what workers that wait for results send.
+pub(super) fn count(
+    plan: &Plan<Parts>,
+    source: Box<dyn Source>,
+    profile: Option<&Profile>,
+    growth: u64,
+) -> Result<Counted> {
+    let ports = Ports::new(plan, profile);
+    let worker = |number: usize| Load {
+        name: format!("worker {number}"),
+        line_bps: ports.of.get(number).map_or(0, |port| ports.loads[*port].line_bps),
+        ..Load::default()
+    };
+    let workers = (0..plan.workers.len()).map(worker).collect();
+    match plan.training {
+        Some(_) => Ok(closed(plan, ports, workers, growth)),
+        None => open(source, ports, workers, growth, plan.until),
+    }
+}
+
+/// Workers that send what they generate.
+fn open(
+    mut source: Box<dyn Source>,
+    mut ports: Ports,
+    mut workers: Vec<Load>,
+    growth: u64,
+    until: Time,
+) -> Result<Counted> {
+    let (mut first, mut end, mut looked, mut complete) = (None, 0, 0, true);
+    while let Some(update) = source.peek().copied().filter(|update| update.t_gen <= until) {
+        if looked == UPDATES_MAX {
+            complete = false;
+            break;
+        }
+        let bytes = u64::from(update.bytes) + growth;
+        let port = ports.of.get(update.worker as usize).copied().unwrap_or_default();
+        if let (Some(worker), Some(port)) = (workers.get_mut(update.worker as usize), ports.loads.get_mut(port)) {
+            worker.add(update.t_gen, bytes, ports.overhead);
+            port.add(update.t_gen, bytes, ports.overhead);
+        }
+        first.get_or_insert(update.t_gen);
+        (end, looked) = (update.t_gen, looked + 1);
+        source.take(&mut []);
+    }
+    let span = end - first.unwrap_or(end);
+    workers.iter_mut().chain(&mut ports.loads).for_each(|load| load.close(span));
+    if let Some(port) = ports.loads.iter().find(|port| port.mean_bps.is_some_and(|mean| mean > port.line_bps)) {
+        return Err(Error::config(format!(
+            "port {}: {:.3} Gbit/s in the mean, with preambles and gaps, would go to it, and it carries {:.3}; lower the rate \
+             (--rate, --pps, --speed), or spread the workers over more ports",
+            port.name,
+            port.mean_bps.unwrap_or(0) as f64 / 1e9,
+            port.line_bps as f64 / 1e9
+        )));
+    }
+    Ok(sum(workers, ports.loads, end, complete))
+}
+
+/// Workers that wait for results: so many blocks in every iteration, each as large as the largest.
+fn closed(plan: &Plan<Parts>, mut ports: Ports, mut workers: Vec<Load>, growth: u64) -> Counted {
+    let Some(training) = &plan.training else { return sum(workers, ports.loads, 0, true) };
+    let frames = u64::from(training.iterations) * u64::from(training.blocks);
+    let bytes = frames * (plan.engine.frame_bytes as u64 + growth);
+    for (number, worker) in workers.iter_mut().enumerate() {
+        (worker.frames, worker.bytes) = (frames, bytes);
+        if let Some(port) = ports.of.get(number).and_then(|port| ports.loads.get_mut(*port)) {
+            port.frames += frames;
+            port.bytes += bytes;
+        }
+    }
+    let seconds = |load: &Load| (load.bytes + load.frames * ports.overhead) as f64 * 8.0 / load.line_bps.max(1) as f64;
+    let sending = ports.loads.iter().map(seconds).fold(0.0, f64::max);
+    let end = Time::from(training.iterations) * training.compute_ps + (sending * 1e12) as Time;
+    sum(workers, ports.loads, end, true)
+}
+
+fn sum(workers: Vec<Load>, ports: Vec<Load>, end: Time, complete: bool) -> Counted {
+    let (frames, bytes) = workers.iter().fold((0, 0), |(frames, bytes), w| (frames + w.frames, bytes + w.bytes));
+    Counted { frames, bytes, end, complete, workers, ports }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peak_is_that_of_the_busiest_millisecond() {
+        let mut load = Load::default();
+        for t in [0, 1, MS - 1, MS, 5 * MS, 10 * MS] {
+            load.add(t, 101, 24);
+        }
+        load.close(10 * MS);
+        // Six frames of 1000 bits in 10 ms; three of them in the first.
+        assert_eq!((load.frames, load.bytes, load.mean_bps, load.peak_bps), (6, 606, Some(600_000), Some(3_000_000)));
+        let mut lone = Load::default();
+        lone.add(0, 101, 24);
+        lone.close(0);
+        assert_eq!(lone.mean_bps, None, "one frame has no rate");
+    }
+}

@@ -1,0 +1,150 @@
+//! The first frames of a run, decoded.
+
+use std::fmt::Write as _;
+
+use pktgen_generator::registry::find;
+use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::wire::frame::Datagram;
+use pktgen_generator::wire::layout::Value;
+use pktgen_generator::wire::{FORMATS, Format};
+use serde::Serialize;
+
+use crate::endpoint::Host;
+use crate::frame::Pool;
+use crate::plan::{Parts, Plan};
+use crate::transport::End;
+
+/// Times that endpoints are asked.
+const ASKS: usize = 2000;
+/// Bytes of a frame that are shown.
+const SHOWN: usize = 128;
+
+/// A frame, as it would be on the wire.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Sample {
+    /// What it is.
+    pub kind: String,
+    /// When it would leave, in ps.
+    pub t_ps: Time,
+    /// Its worker.
+    pub worker: u32,
+    /// Its length.
+    pub bytes: usize,
+    /// Every field: name and value.
+    pub fields: Vec<(String, String)>,
+    /// Its first bytes.
+    pub hex: String,
+}
+
+/// The first frames of each kind that the workers send.
+pub(super) fn first(plan: &mut Plan<Parts>, per_kind: usize) -> Vec<Sample> {
+    let parts = &mut plan.engine;
+    let Ok(format) = find(FORMATS, "wire format", parts.facts.kind.format(), "") else { return Vec::new() };
+    let translator = plan.transport.outer.as_ref().map(|outer| outer.translator(End::Workers));
+    let mut pool = Pool::new(parts.frame_bytes, 64);
+    let mut host = Host::default();
+    let mut samples: Vec<Sample> = Vec::new();
+    for _ in 0..ASKS {
+        let wake = parts.senders.next_wake();
+        if wake == NEVER || wake > plan.until {
+            break;
+        }
+        parts.senders.pull(wake, &mut pool, &mut host);
+        for outgoing in host.outgoing.drain(..) {
+            let frame = pool.frame(&outgoing.frame);
+            let kind = kind_of(format, pool.payload(&outgoing.frame));
+            if samples.iter().filter(|sample| sample.kind == kind).count() < per_kind {
+                let mut wire = vec![0; frame.len() + pktgen_generator::device::GROWTH_MAX];
+                let len = translator.as_ref().and_then(|translator| translator.outward(frame, &mut wire));
+                let bytes = len.map_or(frame, |len| &wire[..len]);
+                samples.push(sample(format, kind, bytes, outgoing.frame.t, outgoing.frame.worker));
+            }
+            pool.release(outgoing.frame.buffer);
+        }
+        host.withheld.clear();
+        host.states.clear();
+        host.iterations.clear();
+    }
+    samples.sort_by(|a, b| (&a.kind, a.t_ps).cmp(&(&b.kind, b.t_ps)));
+    samples
+}
+
+/// What the format calls a packet: its line up to the first number.
+fn kind_of(format: &dyn Format, payload: &[u8]) -> String {
+    let line = format.print(payload);
+    let words = line.split(' ').take_while(|word| !word.starts_with(|c: char| c.is_ascii_digit()));
+    let words: Vec<_> = words.collect();
+    // The word before the number is its name.
+    words[..words.len().saturating_sub(1).max(1).min(words.len())].join(" ")
+}
+
+fn sample(format: &dyn Format, kind: String, bytes: &[u8], t_ps: Time, worker: u32) -> Sample {
+    let mut fields = heads(bytes);
+    if let Some(datagram) = Datagram::parse(bytes) {
+        match format.layout().decode(datagram.payload) {
+            None => fields.push((format.name().into(), format.print(datagram.payload))),
+            Some(decoded) => {
+                let text = |value: Value| match value {
+                    Value::Int(n) => n.to_string(),
+                    Value::Float(bits) => f32::from_bits(bits).to_string(),
+                };
+                let own = decoded.fields.iter();
+                fields.extend(
+                    own.map(|read| (format!("{}.{}", format.name(), read.placed.field.name), text(read.value))),
+                );
+                let items: Vec<_> = decoded.items.iter().take(3).flatten().map(|read| text(read.value)).collect();
+                if !items.is_empty() {
+                    let more = if decoded.items.len() > 3 {
+                        format!(", ... ({} in all)", decoded.items.len())
+                    } else {
+                        String::new()
+                    };
+                    fields.push((format!("{}.content", format.name()), items.join(", ") + &more));
+                }
+            }
+        }
+    }
+    Sample { kind, t_ps, worker, bytes: bytes.len(), fields, hex: hex(bytes) }
+}
+
+/// Ethernet, VLAN, IPv4 and UDP.
+fn heads(bytes: &[u8]) -> Vec<(String, String)> {
+    let mut fields = Vec::new();
+    let mut put = |name: &str, value: String| fields.push((name.to_owned(), value));
+    let mac = |from: usize| bytes[from..from + 6].iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(":");
+    let skip = if bytes.len() > 16 && bytes[12..14] == [0x81, 0x00] { 4 } else { 0 };
+    if bytes.len() < 42 + skip {
+        return fields;
+    }
+    let word = |at: usize| u16::from_be_bytes([bytes[at + skip], bytes[at + skip + 1]]);
+    let ip = |at: usize| bytes[at + skip..at + skip + 4].iter().map(u8::to_string).collect::<Vec<_>>().join(".");
+    put("eth.dst", mac(0));
+    put("eth.src", mac(6));
+    if skip > 0 {
+        put("vlan", (u16::from_be_bytes([bytes[14], bytes[15]]) & 0xfff).to_string());
+    }
+    put("ip.length", word(16).to_string());
+    put("ip.ttl", bytes[22 + skip].to_string());
+    put("ip.checksum", format!("{:#06x}", word(24)));
+    put("ip.src", ip(26));
+    put("ip.dst", ip(30));
+    put("udp.src", word(34).to_string());
+    put("udp.dst", word(36).to_string());
+    put("udp.length", word(38).to_string());
+    put("udp.checksum", format!("{:#06x}", word(40)));
+    fields
+}
+
+/// Lines of 16 bytes.
+fn hex(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    for (line, chunk) in bytes[..bytes.len().min(SHOWN)].chunks(16).enumerate() {
+        let _ = write!(out, "{:04x} ", line * 16);
+        chunk.iter().for_each(|byte| _ = write!(out, " {byte:02x}"));
+        out.push('\n');
+    }
+    if bytes.len() > SHOWN {
+        let _ = writeln!(out, "...   {} bytes more", bytes.len() - SHOWN);
+    }
+    out
+}

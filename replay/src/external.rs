@@ -1,0 +1,166 @@
+//! Hardware as the device of an experiment: `[target] profile`, and with `kind = "external"` no software device (docs/device.md).
+//!
+//! Called by [`crate::plan`]: what the experiment asks is held against the profile before anything is sent, and its addresses
+//! go to the wires. A software device that names a profile stands in for the hardware: it has the same addresses.
+
+use std::sync::Arc;
+
+use pktgen_generator::config::{Document, Origin, Value};
+use pktgen_generator::device::check::check;
+use pktgen_generator::device::{self, Addresses, HotParameter, Place, Profile, Translator};
+use pktgen_generator::time::MS;
+use pktgen_generator::wire::libra::{HOT_FRAME_MAX, HOT_PAIRS};
+use pktgen_generator::{Error, Result};
+
+use crate::ledger::Ledger;
+use crate::plan::{Parts, Plan};
+use crate::transport::{End, TRANSPORTS};
+
+/// The hardware that an experiment names.
+#[derive(Clone)]
+pub struct Hardware {
+    /// Its profile.
+    pub profile: Arc<Profile>,
+    /// There is no software device: the hardware is there.
+    pub external: bool,
+    experiment: String,
+}
+
+impl Hardware {
+    /// What `[target]` names. Frames get the profile's addresses on wires that carry them, unless the experiment says otherwise.
+    pub(crate) fn named(document: &mut Document) -> Result<Option<Self>> {
+        let text = |document: &Document, key: &str| document.get(key).map(Value::to_label);
+        let external = text(document, "target.kind").as_deref() == Some("external");
+        let Some(name) = text(document, "target.profile") else { return Ok(None) };
+        let profile = Arc::new(device::open(&name, "target.profile")?);
+        let kind = text(document, "transport.kind").unwrap_or_default();
+        if document.get("transport.readdress").is_none() && carries_heads(&kind) {
+            document.set("transport.readdress", Value::Bool(true), Origin::Default)?;
+        }
+        let experiment = text(document, "name").unwrap_or_else(|| "the experiment".into());
+        Ok(Some(Hardware { profile, external, experiment }))
+    }
+}
+
+/// Does a transport carry frames with their heads, in real time? Sockets have addresses of the host's.
+pub(crate) fn carries_heads(kind: &str) -> bool {
+    let known = TRANSPORTS.iter().find(|transport| transport.name() == kind);
+    known.is_some_and(|transport| transport.capabilities().real_time) && kind != "udp"
+}
+
+/// The addresses of a run, for its wires.
+#[derive(Debug, Clone)]
+pub struct Heads {
+    /// Of the profile, for the run's workers.
+    pub addresses: Addresses,
+    /// The run's wire format.
+    pub format: &'static str,
+}
+
+impl Heads {
+    /// What exchanges addresses at `end`.
+    pub fn translator(&self, end: End) -> Translator {
+        let place = match end {
+            End::Workers => Place::Workers,
+            End::DeviceDown => Place::DeviceDown,
+            End::DeviceUp => Place::DeviceUp,
+            End::Server => Place::Server,
+        };
+        Translator::new(&self.addresses, self.format, place)
+    }
+}
+
+impl Plan<Parts> {
+    /// What it asks of a device.
+    pub fn asks(&self, experiment: &str) -> device::Facts {
+        let parts = &self.engine;
+        let sparse = parts.senders.sparse();
+        let elements = match (parts.senders.content(), &sparse) {
+            (Some(content), _) => content.elements(),
+            (None, Some(_)) => HOT_PAIRS,
+            (None, None) => parts.elements,
+        };
+        let number = |key: &str| match Document::parse(&self.config, "config").ok()?.get(key) {
+            Some(Value::Integer(n)) => u64::try_from(*n).ok(),
+            _ => None,
+        };
+        let training = self.training.as_ref();
+        device::Facts {
+            experiment: experiment.to_owned(),
+            format: parts.facts.kind.format().to_owned(),
+            workers: self.workers.clone(),
+            has_server: self.transport.has_server,
+            frame_bytes: parts.frame_bytes as u64,
+            summed_bytes: sparse.as_ref().map(|_| HOT_FRAME_MAX as u64),
+            elements: elements as u64,
+            window: training.map(|training| training.window.into()),
+            iterations: training.map(|training| training.iterations.into()),
+            queue_slots: number("target.slots"),
+            registers: sparse.as_ref().map(|place| place.layout.registers().into()),
+            hot: sparse.as_ref().map(|place| place.sparse.hot().len().into()),
+            hot_parameters: Vec::new(),
+            timeout_ms: training.and_then(|training| training.timeout_ps).map(|t| (t / MS) as u64),
+            smaller: self.transport.smaller.to_owned(),
+        }
+    }
+
+    /// The same with the place of every hot parameter, which may be many.
+    pub fn asks_all(&self, experiment: &str) -> device::Facts {
+        let mut facts = self.asks(experiment);
+        if let Some(place) = self.engine.senders.sparse() {
+            let of = |job| {
+                let hot = place.sparse.hot_of(job);
+                let one = |index| HotParameter {
+                    index,
+                    key: hot.key_of(index),
+                    register: place.layout.register_of(index),
+                    slot: place.layout.slot_of(index),
+                };
+                (0..hot.len()).map(one).collect()
+            };
+            facts.hot_parameters = (0..place.sparse.jobs()).map(of).collect();
+        }
+        facts
+    }
+
+    /// Holds it against the hardware that it names, and tells its wires the addresses.
+    pub(crate) fn fit_hardware(mut self) -> Result<Self> {
+        let Some(Hardware { profile, experiment, external }) = self.hardware.clone() else {
+            if self.transport.middleware.names().any(|name| name == "readdress") {
+                return Err(Error::config(
+                    "transport.readdress: there are no addresses to exchange; name a profile (target.profile), or leave it out",
+                ));
+            }
+            return Ok(self);
+        };
+        check(&profile, &self.asks(&experiment)).into_result()?;
+        let addresses = profile.addressing.resolve(&self.workers).map_err(Error::config)?;
+        self.transport.outer = Some(Arc::new(Heads { addresses, format: self.engine.facts.kind.format() }));
+        if external {
+            let ledger = std::mem::replace(&mut self.engine.ledger, Ledger::new(0, 0, None));
+            self.engine.ledger = ledger.without_books(&self.workers);
+        }
+        Ok(self)
+    }
+
+    /// Refuses to run hardware where there is none.
+    pub(crate) fn check_external(&self) -> Result<()> {
+        if self.hardware.as_ref().is_none_or(|hardware| !hardware.external) {
+            return Ok(());
+        }
+        let kind = self.transport.kind;
+        if !kind.capabilities().real_time {
+            return Err(Error::config(
+                "target.kind = \"external\": hardware does not exist in virtual time; look at what would be sent with --dry-run, run \
+                 in real time (transport.kind = \"af_packet\", ...), or let a software device stand in (target.kind = \"software\")",
+            ));
+        }
+        if kind.name() == "ring" {
+            return Err(Error::config(
+                "transport.kind = \"ring\": its cables are in this process, and hardware (target.kind = \"external\") is not; use \
+                 af_packet, af_xdp, xdp_live or pcap",
+            ));
+        }
+        Ok(())
+    }
+}

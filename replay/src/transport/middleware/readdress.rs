@@ -1,0 +1,134 @@
+//! `readdress`: frames have the addresses of the target's profile on the wire, and ours within the process.
+
+use std::sync::Arc;
+
+use pktgen_generator::config::Section;
+use pktgen_generator::device::{GROWTH_MAX, Translator};
+use pktgen_generator::registry::Named;
+use pktgen_generator::time::Time;
+use pktgen_generator::{Error, Result};
+
+use super::{Layer, Middleware, Site};
+use crate::frame::BURST;
+use crate::transport::{Arrival, End, Wire, WireCounters};
+
+/// `readdress = true`.
+pub struct Readdress;
+
+impl Named for Readdress {
+    fn name(&self) -> &'static str {
+        "readdress"
+    }
+    fn about(&self) -> &'static str {
+        "the addresses of the target's profile on the wire"
+    }
+}
+
+impl Middleware for Readdress {
+    fn keys(&self) -> &'static [&'static str] {
+        &["readdress"]
+    }
+
+    fn read(&self, section: &mut Section, _linger: Time) -> Result<Option<Arc<dyn Layer>>> {
+        let wanted: Option<bool> = section.get_opt("readdress")?;
+        Ok(wanted.filter(|wanted| *wanted).map(|_| Arc::new(Exchange) as Arc<dyn Layer>))
+    }
+}
+
+/// The layer: whose addresses, the site says.
+struct Exchange;
+
+impl Layer for Exchange {
+    fn wrap(&self, end: End, site: &Site, wire: Box<dyn Wire>) -> Result<Box<dyn Wire>> {
+        let Some(heads) = &site.outer else {
+            return Err(Error::config("transport.readdress: the run has no profile (target.profile)"));
+        };
+        let stride = site.frame_max + GROWTH_MAX;
+        let translator = heads.translator(end);
+        let (out, back) = (vec![0; BURST * stride], vec![0; stride]);
+        Ok(Box::new(Readdressed { wire, translator, out, back, stride, end, strange: [0; 2] }))
+    }
+}
+
+/// A wire with other addresses.
+struct Readdressed {
+    wire: Box<dyn Wire>,
+    translator: Translator,
+    /// Room for a burst on its way out, and for a frame on its way in.
+    out: Vec<u8>,
+    back: Vec<u8>,
+    stride: usize,
+    end: End,
+    /// Frames that passed as they were, out and in.
+    strange: [u64; 2],
+}
+
+impl Wire for Readdressed {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+        let mut lengths = [0; BURST];
+        let mut slices: [&[u8]; BURST] = [&[]; BURST];
+        let count = frames.len().min(BURST);
+        let mut strange = 0u64;
+        for ((frame, room), len) in frames[..count].iter().zip(self.out.chunks_mut(self.stride)).zip(&mut lengths) {
+            *len = self.translator.outward(frame, room).unwrap_or(0);
+        }
+        let rooms = self.out.chunks(self.stride).zip(lengths);
+        for ((slice, frame), (room, len)) in slices.iter_mut().zip(frames).zip(rooms).take(count) {
+            *slice = if len > 0 { &room[..len] } else { frame };
+        }
+        let taken = self.wire.send(&slices[..count])?;
+        strange += lengths[..taken].iter().filter(|len| **len == 0).count() as u64;
+        self.strange[0] += strange;
+        Ok(taken)
+    }
+
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+        let Readdressed { wire, translator, back, strange, .. } = self;
+        wire.receive(most, &mut |arrival| match translator.inward(arrival.bytes, back) {
+            Some(len) => {
+                let shorter = arrival.bytes.len() - len;
+                each(Arrival { bytes: &back[..len], len: arrival.len - shorter, ..arrival });
+            }
+            None => {
+                strange[1] += 1;
+                each(arrival);
+            }
+        })
+    }
+
+    fn wait(&mut self, timeout_ns: u64) -> Result<()> {
+        self.wire.wait(timeout_ns)
+    }
+
+    fn flush(&mut self, timeout_ns: u64) -> Result<()> {
+        self.wire.flush(timeout_ns)
+    }
+
+    fn ended(&self) -> bool {
+        self.wire.ended()
+    }
+
+    fn lost(&self) -> u64 {
+        self.wire.lost()
+    }
+
+    fn counters(&mut self) -> WireCounters {
+        self.wire.counters()
+    }
+
+    fn mode(&self) -> String {
+        format!("{}; addresses of the profile", self.wire.mode())
+    }
+
+    fn notes(&mut self) -> Vec<(String, String)> {
+        let mut notes = self.wire.notes();
+        let [out, back] = self.strange;
+        let text = format!("{out} frames left and {back} came with addresses that the profile has not");
+        notes.push((format!("readdress.{}", self.end.name()), text));
+        notes
+    }
+}
+
+#[cfg(test)]
+#[path = "readdress_tests.rs"]
+mod tests;

@@ -1,0 +1,84 @@
+//! Tests of [`super`]: bursts, refusals of the wire below, lengths.
+
+use pktgen_generator::device;
+use pktgen_generator::topology::Population;
+use pktgen_generator::wire::frame::{Datagram, SERVER_IP, Template, group_ip, worker_ip};
+use pktgen_generator::wire::olaf::{PORT, WORKER_PORT};
+
+use super::super::testing::{Memory, site};
+use super::*;
+use crate::external::Heads;
+
+/// A profile with a VLAN, and its addresses for three workers of one cluster.
+fn heads() -> Arc<Heads> {
+    let text = "[addressing]\nworkers = \"10.9.0.1\"\nserver = \"10.9.9.9\"\nserver_mac = \"02:00:00:00:09:09\"\n\
+                groups = \"239.9.0.0\"\nvlan = 77\nport = 7000";
+    let profile = device::Profile::parse(text, "test").unwrap();
+    let addresses = profile.addressing.resolve(&Population::regular(1, 3)).unwrap();
+    Arc::new(Heads { addresses, format: "olaf" })
+}
+
+fn update(worker: u32, len: usize) -> Vec<u8> {
+    let mut frame = vec![worker as u8; len];
+    Template::new((worker_ip(worker), WORKER_PORT), (SERVER_IP, PORT), len).emit(&mut frame);
+    frame
+}
+
+#[test]
+fn a_burst_has_the_profiles_addresses_and_what_was_not_taken_is_offered_again() {
+    let (memory, bench) = Memory::new();
+    let site = Site { outer: Some(heads()), ..site() };
+    let mut wire = Exchange.wrap(End::Workers, &site, Box::new(memory)).unwrap();
+    // More than a burst, one of nobody's, and one as long as frames can be.
+    let mut frames: Vec<_> = (0..70).map(|i| update(i % 3, 60 + i as usize % 3)).collect();
+    frames[2] = vec![0xab; 50];
+    frames[3] = update(1, 128);
+    let slices: Vec<_> = frames.iter().map(Vec::as_slice).collect();
+    bench.lock().unwrap().room = 5;
+    assert_eq!(wire.send(&slices).unwrap(), 5);
+    bench.lock().unwrap().room = 100;
+    assert_eq!(wire.send(&slices[5..]).unwrap(), BURST, "a burst at most");
+    let sent = bench.lock().unwrap().sent.clone();
+    assert_eq!(sent[2], frames[2], "what is not of this run passes as it is");
+    for (sent, frame) in sent.iter().zip(&frames).filter(|(_, frame)| frame.len() != 50) {
+        assert_eq!((sent.len(), &sent[12..16]), (frame.len() + 4, &[0x81, 0, 0, 77][..]));
+        let (outer, inner) = (Datagram::parse(sent).unwrap(), Datagram::parse(frame).unwrap());
+        assert_eq!((outer.src - 0x0a09_0001, outer.dst), (inner.src - worker_ip(0), 0x0a09_0909));
+        assert_eq!((outer.src_port, outer.dst_port, outer.payload), (WORKER_PORT, 7000, inner.payload));
+    }
+    assert_eq!(wire.lost(), 0b101);
+    assert!(wire.mode().ends_with("addresses of the profile"));
+    let notes = wire.notes();
+    assert_eq!((notes[1].0.as_str(), notes[1].1.starts_with("1 frames left and 0 came")), ("readdress.workers", true));
+}
+
+#[test]
+fn what_arrives_has_our_addresses_again() {
+    let heads = heads();
+    let (memory, bench) = Memory::new();
+    let mut wire =
+        Exchange.wrap(End::Workers, &Site { outer: Some(heads.clone()), ..site() }, Box::new(memory)).unwrap();
+    let mut ack = vec![7; 64];
+    Template::new((SERVER_IP, PORT), (group_ip(0), WORKER_PORT), 64).emit(&mut ack);
+    let mut on_wire = vec![0; 68];
+    assert_eq!(heads.translator(End::DeviceDown).outward(&ack, &mut on_wire), Some(68));
+    bench.lock().unwrap().incoming.extend([on_wire, vec![1; 70]]);
+    bench.lock().unwrap().marks = 0b01;
+    let mut heard = Vec::new();
+    let found = wire.receive(64, &mut |a| heard.push((a.bytes.to_vec(), a.len, a.lost, a.stamp_ns))).unwrap();
+    assert_eq!(found, 2);
+    assert_eq!(heard, [(ack, 64, true, Some(7)), (vec![1; 70], 70, false, Some(7))]);
+    assert!(wire.notes()[1].1.contains("1 came"));
+}
+
+#[test]
+fn it_is_asked_for_and_needs_a_profile() {
+    let read = |values: &[(&str, pktgen_generator::config::Value)]| {
+        Readdress.read(&mut Section::of("transport", values), 0).map(|layer| layer.is_some())
+    };
+    assert!(!read(&[]).unwrap() && !read(&[("readdress", false.into())]).unwrap());
+    assert!(read(&[("readdress", true.into())]).unwrap());
+    assert!(read(&[("readdress", "yes".into())]).unwrap_err().to_string().contains("true or false"));
+    let why = Exchange.wrap(End::Workers, &site(), Box::new(Memory::new().0)).err().unwrap().to_string();
+    assert!(why.contains("target.profile"), "{why}");
+}
