@@ -441,8 +441,8 @@ impl Experiment {
 /// What the device of a run is there for.
 fn expected<E>(document: &Document, plan: &Plan<E>) -> Expected {
     let program = text(document, "target.program", "forward");
-    // Strict layouts of OLAF's have no count.
-    if program == "olaf" && text(document, "transport.on_wire", "ours") == "strict" {
+    // Strict layouts of OLAF's have no count; lanes may tell.
+    if program == "olaf" && plan.lanes.is_none() && text(document, "transport.on_wire", "ours") == "strict" {
         return Expected::Unknown;
     }
     let workers = plan.workers.len() / plan.workers.clusters().max(1);

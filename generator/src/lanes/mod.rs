@@ -112,6 +112,19 @@ impl Lanes {
         self.layout.each(rank, seq, |lane, value| room[lane] = value as i32);
     }
 
+    /// How many updates a packet represents, by its first lane: for whoever looks on. None where devices make means.
+    #[inline]
+    pub fn members(&self, frame: &[u8]) -> Option<u16> {
+        let mut words = [0];
+        let has = self.layout.merge == Merge::Sum && self.form.words(frame, &mut words) == 1;
+        let [word] = words;
+        let members = match self.form.number {
+            Number::F32 => f32::from_bits(word) as u32,
+            Number::I32 => word,
+        };
+        u16::try_from(members).ok().filter(|_| has)
+    }
+
     fn rank(&self, worker: u32) -> Option<u32> {
         self.ranks.get(worker as usize).copied().filter(|rank| *rank != NOBODY)
     }
@@ -169,6 +182,7 @@ mod tests {
             let mut expected = vec![0; lanes.count()];
             layout.each(1, 77, |lane, value| expected[lane] = form.number.of_whole(value));
             assert_eq!(words[..lanes.count()], expected);
+            assert_eq!((lanes.members(&frame), lanes.members(&frame[..form.offset + 3])), (Some(1), None));
             let mut short = vec![7; 4 * lanes.count() - 1];
             lanes.write(4, 77, &mut short);
             assert!(short.iter().all(|b| *b == 7), "no part of lanes");

@@ -115,10 +115,11 @@ impl<'a> ServerRole<'a> {
             let elements = (values.len() / self.facts.kind.element_bytes(row.packet)) as u64 * u64::from(row.count);
             self.counters.reached_server(row.t_recv, elements);
             self.counters.accepted += u64::from(row.accepted);
-            if let Some(shown) = &mut self.shown {
-                shown.delivered(Delivered::of(&row));
-            }
             let bytes = self.pool.frame(&frame);
+            if let Some(shown) = &mut self.shown {
+                let lanes = self.facts.lanes.as_ref();
+                shown.delivered(Delivered::of(&row, lanes.and_then(|lanes| lanes.members(bytes))));
+            }
             if self.rows.keeps_packets() {
                 self.rows.packet(row.t_recv, self.wire.on_cable(bytes))?;
             }

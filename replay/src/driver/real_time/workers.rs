@@ -190,7 +190,8 @@ impl<'a> Workers<'a> {
             let elements = (values.len() / self.facts.kind.element_bytes(row.packet)) as u64 * u64::from(row.count);
             self.counters.reached_server(row.t_recv, elements);
             if let Some((_, Some(shown))) = &mut self.shown {
-                shown.delivered(Delivered::of(&row));
+                let lanes = self.facts.lanes.as_ref();
+                shown.delivered(Delivered::of(&row, lanes.and_then(|lanes| lanes.members(bytes))));
             }
             if self.rows.keeps_packets() {
                 self.rows.packet(row.t_recv, self.wire.on_cable(bytes))?;
