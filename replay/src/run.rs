@@ -31,7 +31,7 @@ use crate::driver::virtual_time::{Outcome, Simulation};
 use crate::endpoint::ENDPOINTS;
 use crate::ledger::total;
 use crate::live::{Expected, View};
-use crate::plan::{Parts, Plan, plan, prepare_share, source};
+use crate::plan::{Parts, Plan, plan, prepare, prepare_share, source};
 use crate::target::program::PROGRAMS;
 
 pub use find_rate::{Found, Search, Trial};

@@ -81,8 +81,11 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
     fn pictures_have_lines_and_text() {
-        let Ok(painter) = Painter::new() else { return println!("SKIPPED: this host has no font") };
+        let Ok(painter) = Painter::new() else {
+            return eprintln!("SKIPPED: pictures with text: this host has no font");
+        };
         let picture = Pixmap::decode_png(&painter.paint(&chart()).unwrap()).unwrap();
         let dark = |from: u32, to: u32| {
             let rows = picture.pixels().chunks(picture.width() as usize).skip(from as usize).take((to - from) as usize);

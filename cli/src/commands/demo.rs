@@ -7,7 +7,7 @@ use pktgen_generator::config::Document;
 use pktgen_generator::{Error, Result};
 use pktgen_replay::run::Experiment;
 
-use crate::args::Demo;
+use crate::args::{Demo, Looking};
 use crate::commands::replay::execute;
 use crate::ui::Ui;
 

@@ -37,12 +37,14 @@ pub fn number(value: &Value) -> u64 {
 }
 
 /// A whole run in one process.
+#[allow(dead_code, reason = "not every test that includes this file needs it")]
 pub fn replay(before: &[String], name: &str, out: &Path, set: &[&str]) -> Output {
     let words = ["-q", "replay", &config(name), "--no-report", "--out", &out.display().to_string()];
     pktgen(before, &words, set).output().expect("it runs")
 }
 
 /// A part that serves, `"target"` or `"capture"`, ready.
+#[allow(dead_code, reason = "not every test that includes this file needs it")]
 pub fn serving(before: &[String], part: &str, name: &str, out: &Path, set: &[&str]) -> Serving {
     let words = [part, &config(name), "--out", &out.display().to_string(), "--idle", "1s", "--for", "60s"];
     Serving::start(pktgen(before, &words, set), part)

@@ -21,7 +21,8 @@ pub use outcome::{Progress, RealOutcome};
 pub(crate) use roles::THREADS;
 pub use roles::{Roles, Serve};
 pub(crate) use start::only_device;
-pub use start::{Opened, Order, open, run};
+pub(crate) use start::run;
+pub use start::{Opened, Order, open};
 
 use outcome::{first_late, histogram, lost, rate};
 use shared::Shared;

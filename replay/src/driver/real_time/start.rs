@@ -67,7 +67,7 @@ fn has_server(parts: &Parts) -> bool {
 
 /// Runs the roles of this process until everything has arrived, `until`, or `stop`. Who looks on, if anybody does, hears of it
 /// through `watched`.
-pub fn run(
+pub(crate) fn run(
     parts: Parts,
     opened: Opened,
     order: &Order,
