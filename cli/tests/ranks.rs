@@ -110,7 +110,7 @@ fn net(tag: &str) -> Result<Net, String> {
         (("3", "d1"), ("2", "s0")),
     ];
     let net = Net::make(tag, &["0", "1", "2", "3", "b"], &cables)?;
-    net.bridge("b", "br", &["b0", "b1", "bd"])?;
+    net.bridge("b", "switch0", &["b0", "b1", "bd"])?;
     Ok(net)
 }
 
@@ -378,7 +378,7 @@ fn what_cannot_be_a_rank_is_refused_before_anything_is_sent() {
     refused(&["--rank", "0/1"], "none of the 1 ranks would be workers");
     refused(&["--rank", "0/2", "--start-at", "soon"], "is no instant");
     refused(&["--rank", "0/2"], "a part of a run needs wires");
-    refused(&["--rank", "0/2", "--wait-ranks", "0s"], "--wait-ranks 0s");
+    refused(&["--rank", "0/2", "--wait-ranks", "0s"], "--wait-ranks 0ps: give more than 0");
     let pcap = ["--set", "transport.kind=pcap", "--set", "transport.files=[\"a.pcapng\",\"b.pcapng\"]"];
     refused(&[&["--rank", "0/2"], &pcap[..]].concat(), "time in files is not that of hosts");
     refused(&[&["--rank", "0/11", "--set", "workload.clusters=1"], &udp[..]].concat(), "at most 3 senders");

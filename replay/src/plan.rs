@@ -134,7 +134,8 @@ fn open_share(document: &mut Document, seed: u64, share: Shard) -> Result<Opened
     let (source, workers) = (&opened.source, opened.source.population().len());
     if source.dense().is_some() || source.sparse().is_some() {
         return Err(Error::config(format!(
-            "share {share} of the workers: those that train in iterations wait for each other's results and are all in one process;              use one sender, or workers that do not (endpoint.workers = \"open_loop\", \"transmission_control\", \"retransmit\")"
+            "share {share} of the workers: those that train in iterations wait for each other's results and are all in one process; \
+             use one sender, or workers that do not (endpoint.workers = \"open_loop\", \"transmission_control\", \"retransmit\")"
         )));
     }
     if share.of() > workers as u64 {

@@ -126,7 +126,7 @@ impl Meeting {
             (None, 0) => self.call(&own, stop)?,
             (None, _) => self.follow(&own, stop)?,
         };
-        let late_ms = -clock.ahead() / 1_000_000_000;
+        let late_ms = reading().unix_ns.saturating_sub(clock.anchor_unix_ns()) / 1_000_000;
         if clock.ahead() > 0 {
             Ok(clock)
         } else if self.at.is_some() {
