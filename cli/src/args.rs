@@ -13,7 +13,7 @@ use pktgen_generator::shard::Shard;
 use pktgen_generator::units::{Rate, Size, Span};
 use pktgen_replay::transport::ListenKind;
 
-pub(crate) use device::{Device, DeviceOf};
+pub(crate) use device::{Captured, Device, DeviceOf};
 pub(crate) use looking::Looking;
 pub(crate) use ranks::Ranks;
 

@@ -2,12 +2,15 @@
 //! device or a header says of a packet's identity is read on the way.
 
 mod decoded;
+mod netns;
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use decoded::agrees;
+use netns::Net;
 use pktgen_analysis::fates::Fates;
 use pktgen_analysis::provenance::{Answer, Provenance};
 use pktgen_analysis::run::RunData;
@@ -66,6 +69,39 @@ fn real_time_over_rings() {
     for config in ["wires/switchml.toml", "wires/trio-ml.toml"] {
         let name = config.replace('/', "-");
         assert!(all_agree(&runs(config, &["format.lanes=true", "workload.iterations=2"], &dir.path().join(name))) > 0);
+    }
+}
+
+/// Packet sockets on veth pairs: what the server's interface brings is all that is known of the device.
+#[test]
+#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
+fn real_time_over_packet_sockets_in_a_namespace() {
+    let cables = [(("all", "w0"), ("all", "d0")), (("all", "d1"), ("all", "s0"))];
+    let net = match Net::make("lanes", &["all"], &cables) {
+        Err(why) => return eprintln!("SKIPPED: lanes over packet sockets: {why}"),
+        Ok(net) => net,
+    };
+    let dir = tempfile::tempdir().expect("a folder");
+    for (config, name) in [("olaf/table1-wires.toml", "Olaf,rate=20Mbps,seed=1"), ("wires/switchml.toml", "")] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs").join(config).display().to_string();
+        let out = dir.path().join(config.replace('/', "-"));
+        let before = net.inside("all");
+        let mut command = Command::new(&before[0]);
+        command.args(&before[1..]).args([env!("CARGO_BIN_EXE_pktgen"), "-q", "replay", &path, "--no-report"]);
+        command.args(["--out", &out.display().to_string(), "--set", "format.lanes=true"]);
+        let interfaces = match config {
+            "wires/switchml.toml" => "[\"w0\",\"d0\"]",
+            _ => "[\"w0\",\"d0\",\"d1\",\"s0\"]",
+        };
+        command.args(["--set", "transport.kind=af_packet", "--set", &format!("transport.interfaces={interfaces}")]);
+        if !name.is_empty() {
+            command.args(["--set", "sweep.seeds=\"1\"", "--set", "sweep.axes.topology.rate=[\"20Mbps\"]"]);
+        }
+        let output = command.output().expect("it runs");
+        // Whether it is valid is looked at below.
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{config}: {}", String::from_utf8_lossy(&output.stderr));
+        let run = RunData::open(&out.join(name)).expect("readable");
+        assert!(all_agree(&[run]) > 100, "{config}");
     }
 }
 

@@ -1,7 +1,10 @@
 //! What a run would send, without sending anything: the first frames as they would be on the wire, how many, how fast, and what
-//! should come back. Called by `pktgen replay --dry-run`.
+//! should come back. Called by `pktgen replay --dry-run`; [`compare`] holds a capture against it.
 
+mod compare;
+mod heads;
 mod load;
+mod parts;
 mod sample;
 
 use pktgen_generator::Result;
@@ -15,6 +18,7 @@ use crate::external::Hardware;
 use crate::plan::{Parts, Plan};
 use crate::transport::End;
 
+pub use compare::{At, Compared, Wrong, compare};
 pub use load::Load;
 pub use sample::Sample;
 
@@ -110,7 +114,7 @@ pub fn draft(mut plan: Plan<Parts>, source: Box<dyn Source>, names: (&str, &str)
     let expected = expected(&plan, &facts, &counted);
     let counters = profile.map_or_else(Vec::new, |profile| readings(profile, &counted, &expected));
     let target = if hardware.as_ref().is_some_and(|own| own.external) { "external" } else { "software" };
-    let frames = sample::first(&mut plan, per_kind);
+    let frames = sample::first(&mut plan, per_kind)?;
     Ok(Draft {
         experiment: names.0.to_owned(),
         run: names.1.to_owned(),

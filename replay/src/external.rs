@@ -10,10 +10,12 @@ use pktgen_generator::device::check::check;
 use pktgen_generator::device::{self, Addresses, HotParameter, Place, Profile, Translator};
 use pktgen_generator::time::MS;
 use pktgen_generator::wire::libra::{HOT_FRAME_MAX, HOT_PAIRS};
+use pktgen_generator::wire::olaf_strict;
 use pktgen_generator::{Error, Result};
 
 use crate::ledger::Ledger;
 use crate::plan::{Parts, Plan};
+use crate::transport::middleware::ON_WIRE;
 use crate::transport::{End, TRANSPORTS};
 
 /// The hardware that an experiment names.
@@ -135,7 +137,13 @@ impl Plan<Parts> {
         };
         check(&profile, &self.asks(&experiment)).into_result()?;
         let addresses = profile.addressing.resolve(&self.workers).map_err(Error::config)?;
-        self.transport.outer = Some(Arc::new(Heads { addresses, format: self.engine.facts.kind.format() }));
+        let strict = self.transport.middleware.names().any(|name| name == ON_WIRE);
+        let format = match self.engine.facts.kind.format() {
+            // Its strict layout has ports of its own.
+            "olaf" if strict => olaf_strict::NAME,
+            format => format,
+        };
+        self.transport.outer = Some(Arc::new(Heads { addresses, format }));
         if external {
             let ledger = std::mem::replace(&mut self.engine.ledger, Ledger::new(0, 0, None));
             self.engine.ledger = ledger.without_books(&self.workers);

@@ -30,7 +30,7 @@ use crate::target::program::{PROGRAMS, Place, ProgramKind};
 use crate::target::queue::QUEUES;
 use crate::target::sparse::{Adder, SparsePlace};
 use crate::transport::TransportPlan;
-use crate::transport::middleware::{Faults, ON_WIRE};
+use crate::transport::middleware::{Faults, ON_WIRE, Traffic};
 
 /// What moves frames in a run, before a driver takes it.
 pub struct Parts {
@@ -54,6 +54,18 @@ pub struct Parts {
     pub facts: Facts,
     /// What happens to frames on links, in virtual time.
     pub faults: Option<Faults>,
+}
+
+impl Parts {
+    /// Who sends, and what: for what stands around wires.
+    pub(crate) fn traffic(&self) -> Traffic {
+        Traffic {
+            workers: self.facts.workers.clone(),
+            format: self.facts.kind.format(),
+            packets: self.senders.packets(),
+            plain: !self.senders.reacts() && self.facts.flows.is_none(),
+        }
+    }
 }
 
 /// A run, ready to start. `E` is the driver with everything in it, or the parts for one.

@@ -30,6 +30,24 @@ pub(crate) enum Device {
         #[arg(long)]
         out: Option<PathBuf>,
     },
+    /// Is a capture what its run should have sent? The first wrong field of the first wrong packet; exit code 1 if there is one
+    Compare(Captured),
+}
+
+/// A capture and the run that it is of.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Captured {
+    #[command(flatten)]
+    pub(crate) experiment: Experiment,
+    /// The capture: pcap or pcapng
+    pub(crate) capture: PathBuf,
+    /// Where it was made: between workers and device, where every bit counts, or behind the device, where what its profile
+    /// says that it rewrites does not
+    #[arg(long, value_parser = ["workers", "server"], default_value = "workers")]
+    pub(crate) at: String,
+    /// Which run of the experiment's sweep, by its folder's name [default: the first]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) run: Option<String>,
 }
 
 /// A device and an experiment.

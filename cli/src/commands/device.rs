@@ -9,14 +9,16 @@ use pktgen_generator::device::{Facts, LIMITS, Profile, open};
 use pktgen_generator::registry::suggest;
 use pktgen_generator::{Error, Result};
 use pktgen_replay::capture::claim;
+use pktgen_replay::draft::{At, Compared, Wrong, compare};
 use serde_json::{Value, json};
 
-use crate::args::{Device, DeviceOf};
+use crate::args::{Captured, Device, DeviceOf};
 use crate::commands::replay;
 use crate::ui::Ui;
 
 pub(super) fn run(args: Device, ui: &Ui) -> Result<u8> {
     match args {
+        Device::Compare(of) => compared(&of, ui),
         Device::List => list(ui),
         Device::Show { profile } => show(&open(&profile, "PROFILE")?, ui),
         Device::Check(of) => of_experiment(&of, ui).and_then(|(profile, facts)| checked(&profile, &facts, ui)),
@@ -27,6 +29,32 @@ pub(super) fn run(args: Device, ui: &Ui) -> Result<u8> {
             write(&Job { profile: &profile, facts: &facts, addresses: &addresses }, &syntax, out.as_deref(), ui)
         }
     }
+}
+
+/// A capture beside what its run should have sent.
+fn compared(of: &Captured, ui: &Ui) -> Result<u8> {
+    let experiment = replay::open(replay::load(&of.experiment)?)?;
+    let run = match &of.run {
+        Some(name) => experiment.choose(Some(name))?,
+        None => &experiment.runs[0],
+    };
+    let at = if of.at == "server" { At::Server } else { At::Workers };
+    let found = compare(experiment.draft(run)?, &of.capture, at)?;
+    if ui.json() {
+        ui.result(&json!(found).to_string());
+    } else {
+        let Compared { packets, others, right, wrong, passed_over, .. } = &found;
+        if let Some(Wrong { packet, field, byte, expected, found }) = &found.first {
+            ui.result(&format!("packet {packet}: {field} (byte {byte}) is {found}, and should be {expected}"));
+        }
+        ui.result(&format!(
+            "{packets} packets: {right} right, {wrong} wrong, {others} of others; {passed_over} frames of the run are not there"
+        ));
+    }
+    if let Some(damage) = &found.damage {
+        ui.error(damage);
+    }
+    Ok(u8::from(found.wrong > 0 || found.damage.is_some()))
 }
 
 fn list(ui: &Ui) -> Result<u8> {

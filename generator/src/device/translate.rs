@@ -5,7 +5,7 @@
 //! are corrected by what changed (RFC 1624, equation 3), not made anew. A frame that is not of this run passes as it is.
 
 use crate::wire::frame::{HEAD, Ip, SERVER_IP, group_ip, group_of, mac_of, worker_ip, worker_of};
-use crate::wire::{libra, olaf, switchml, trio_ml};
+use crate::wire::{libra, olaf, olaf_strict, switchml, trio_ml};
 
 use super::addressing::{Addresses, Hop, Place, Station};
 
@@ -19,6 +19,7 @@ const TAG_TYPE: [u8; 2] = [0x81, 0x00];
 fn own_ports(format: &str) -> Option<(u16, u16)> {
     match format {
         "olaf" => Some((olaf::WORKER_PORT, olaf::PORT)),
+        olaf_strict::NAME => Some((olaf_strict::WORKER_PORT, olaf_strict::PORT)),
         "trio_ml" => Some((trio_ml::PORT, trio_ml::PORT)),
         "switchml" => Some((switchml::WORKER_PORT, switchml::PORT)),
         "libra" => Some((libra::WORKER_PORT, libra::PORT)),

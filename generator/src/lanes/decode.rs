@@ -175,6 +175,7 @@ fn of_mean(layout: &Layout, words: &[u32], candidates: &dyn Candidates) -> Resul
     if !near(means[0], 1.0) {
         return Err(Decoded::Contradiction(NOT_MEAN));
     }
+    // Two bits more than marks have: members with one mark carry, and up to there rounding is undone.
     let mut search = Search::new(layout, candidates);
     let most = layout.members_max().min(search.candidates.len() as u64) as u32;
     let mut values = vec![0; means.len()];
@@ -182,7 +183,7 @@ fn of_mean(layout: &Layout, words: &[u32], candidates: &dyn Candidates) -> Resul
         let sums = means.iter().map(|mean| mean * f64::from(count));
         let fits = sums.zip(&mut values).all(|(sum, value)| {
             *value = sum.round() as u64;
-            near(sum, sum.round()) && *value < 1 << layout.bits()
+            near(sum, sum.round()) && *value < 1 << (layout.bits() + 2)
         });
         if fits {
             search.run(count, &values);

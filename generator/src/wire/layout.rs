@@ -100,7 +100,7 @@ impl Field {
     }
 
     /// Reads it where it begins at bit `first`; none if the payload ends before.
-    fn read(&self, payload: &[u8], first: usize) -> Option<Value> {
+    pub fn read(&self, payload: &[u8], first: usize) -> Option<Value> {
         let raw = payload.get(first / 8..(first + self.bits).div_ceil(8))?;
         let whole = raw.iter().fold(0u128, |sum, byte| sum << 8 | u128::from(*byte));
         let after = (8 - (first + self.bits) % 8) % 8;

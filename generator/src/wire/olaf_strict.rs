@@ -24,6 +24,8 @@ use super::sight::{Datagram, Sight, What};
 use crate::record::PacketId;
 use crate::registry::Named;
 
+/// Its name.
+pub const NAME: &str = "olaf_strict";
 /// UDP port of the parameter server.
 pub const PORT: u16 = 48510;
 /// UDP port of workers.
@@ -104,7 +106,7 @@ pub struct OlafStrict;
 
 impl Named for OlafStrict {
     fn name(&self) -> &'static str {
-        "olaf_strict"
+        NAME
     }
     fn about(&self) -> &'static str {
         "OLAF updates and ACKs without a header of ours: ids from addresses"

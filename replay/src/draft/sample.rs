@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use pktgen_generator::Result;
 use pktgen_generator::registry::find;
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::wire::frame::Datagram;
@@ -9,10 +10,10 @@ use pktgen_generator::wire::layout::Value;
 use pktgen_generator::wire::{FORMATS, Format};
 use serde::Serialize;
 
+use super::heads::Heads;
 use crate::endpoint::Host;
 use crate::frame::Pool;
 use crate::plan::{Parts, Plan};
-use crate::transport::End;
 
 /// Times that endpoints are asked.
 const ASKS: usize = 2000;
@@ -37,10 +38,10 @@ pub struct Sample {
 }
 
 /// The first frames of each kind that the workers send.
-pub(super) fn first(plan: &mut Plan<Parts>, per_kind: usize) -> Vec<Sample> {
+pub(super) fn first(plan: &mut Plan<Parts>, per_kind: usize) -> Result<Vec<Sample>> {
+    let mut heads = Heads::of(plan)?;
     let parts = &mut plan.engine;
-    let Ok(format) = find(FORMATS, "wire format", parts.facts.kind.format(), "") else { return Vec::new() };
-    let translator = plan.transport.outer.as_ref().map(|outer| outer.translator(End::Workers));
+    let format = find(FORMATS, "wire format", parts.facts.kind.format(), "the experiment")?;
     let mut pool = Pool::new(parts.frame_bytes, 64);
     let mut host = Host::default();
     let mut samples: Vec<Sample> = Vec::new();
@@ -54,10 +55,9 @@ pub(super) fn first(plan: &mut Plan<Parts>, per_kind: usize) -> Vec<Sample> {
             let frame = pool.frame(&outgoing.frame);
             let kind = kind_of(format, pool.payload(&outgoing.frame));
             if samples.iter().filter(|sample| sample.kind == kind).count() < per_kind {
-                let mut wire = vec![0; frame.len() + pktgen_generator::device::GROWTH_MAX];
-                let len = translator.as_ref().and_then(|translator| translator.outward(frame, &mut wire));
-                let bytes = len.map_or(frame, |len| &wire[..len]);
-                samples.push(sample(format, kind, bytes, outgoing.frame.t, outgoing.frame.worker));
+                let on_wire = heads.format;
+                let bytes = heads.outward(frame);
+                samples.push(sample(on_wire, kind, bytes, outgoing.frame.t, outgoing.frame.worker));
             }
             pool.release(outgoing.frame.buffer);
         }
@@ -66,7 +66,7 @@ pub(super) fn first(plan: &mut Plan<Parts>, per_kind: usize) -> Vec<Sample> {
         host.iterations.clear();
     }
     samples.sort_by(|a, b| (&a.kind, a.t_ps).cmp(&(&b.kind, b.t_ps)));
-    samples
+    Ok(samples)
 }
 
 /// What the format calls a packet: its line up to the first number.

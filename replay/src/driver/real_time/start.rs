@@ -19,7 +19,7 @@ use crate::capture::{RunDir, WorkerRows};
 use crate::clock::RunClock;
 use crate::live::Ends;
 use crate::plan::Parts;
-use crate::transport::middleware::{self, Site, Traffic};
+use crate::transport::middleware::{self, Site};
 use crate::transport::{End, Nowhere, Pacing, TransportPlan, Wire};
 
 /// How often progress is told.
@@ -116,12 +116,7 @@ impl<'a> RunRoles<'a> {
     /// Makes the roles, and starts the clock.
     fn new(parts: Parts, node: NodeId, wires: Vec<Box<dyn Wire>>, order: &Order, dir: &'a mut RunDir) -> Result<Self> {
         let ends = order.roles.ends(has_server(&parts));
-        let traffic = Traffic {
-            workers: parts.facts.workers.clone(),
-            format: parts.facts.kind.format(),
-            packets: parts.senders.packets(),
-            plain: !parts.senders.reacts() && parts.facts.flows.is_none(),
-        };
+        let traffic = parts.traffic();
         let Parts { topology, mut devices, senders, receiver, frame_bytes, changes, facts, .. } = parts;
         // What needs no reaction is made before time begins, so that the first frames are not late.
         let paced = order.plan.pacing == Pacing::Deadlines;

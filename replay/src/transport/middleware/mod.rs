@@ -35,6 +35,7 @@ use crate::external::Heads;
 
 pub use fates::{Fate, Fates, Faults};
 pub use on_wire::ON_WIRE;
+pub(crate) use on_wire::{Dialect, dialect};
 pub use plan::{MiddlewarePlan, wrap};
 
 /// Who sends, and what.

@@ -53,7 +53,7 @@ impl Middleware for OnWire {
 }
 
 /// Translates frames of one wire format at one end.
-trait Dialect: Send {
+pub(crate) trait Dialect: Send {
     /// A frame of ours as a device expects it, in `out`, which has room for the run's largest. Returns its length; none if
     /// the frame goes as it is.
     fn outward(&self, frame: &[u8], out: &mut [u8]) -> Option<usize>;
@@ -84,7 +84,7 @@ impl Layer for Strict {
 }
 
 /// The dialect of a format; none where its layout is what devices expect anyway.
-fn dialect(traffic: &Traffic) -> Result<Option<Box<dyn Dialect>>> {
+pub(crate) fn dialect(traffic: &Traffic) -> Result<Option<Box<dyn Dialect>>> {
     match traffic.format {
         "olaf" => Ok(Some(Box::new(olaf::OlafDialect::new(traffic)?))),
         "switchml" => Ok(Some(Box::new(switchml::SwitchMlDialect::new(traffic)))),

@@ -1,0 +1,282 @@
+//! A capture beside what its run should have sent: the first field that is wrong, of the first packet that is.
+//!
+//! Called by `pktgen device compare`. Frames are made as workers make them; a captured one is held against those of its sender
+//! that have not been seen yet, and is that one from which it differs least. Towards the device every bit must be the same;
+//! behind it what the device rewrites, by its profile, is left out.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
+
+use pktgen_generator::pcap::Reader;
+use pktgen_generator::time::NEVER;
+use pktgen_generator::{Error, Result};
+use serde::Serialize;
+
+use super::heads::Heads;
+use super::parts::{Part, parts};
+use crate::endpoint::{Endpoint, Host};
+use crate::frame::Pool;
+use crate::plan::{Parts, Plan};
+
+/// Frames of a sender that a captured one may be: so many may be lost in a row.
+const LOOK: usize = 256;
+/// Frames that are held: a capture that has nothing of most senders ends the comparison.
+const HELD_MAX: usize = 1 << 20;
+
+/// Where a capture was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// On the cable between workers and device.
+    Workers,
+    /// Behind the device.
+    Server,
+}
+
+/// A packet that is not what it should be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Wrong {
+    /// Its number in the capture, from 1 on, as Wireshark counts.
+    pub packet: u64,
+    /// The field, as `ip.dst`, `olaf.cluster` or `olaf.gradient[17]`.
+    pub field: String,
+    /// Its first byte in the frame.
+    pub byte: usize,
+    /// What it should be, and what it is.
+    pub expected: String,
+    /// See above.
+    pub found: String,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Compared {
+    /// Packets of the capture.
+    pub packets: u64,
+    /// Those that come from an address that no worker of the run has: answers, and others' traffic.
+    pub others: u64,
+    /// Those that are as they should be.
+    pub right: u64,
+    /// Those that are not.
+    pub wrong: u64,
+    /// Frames of the run that were passed over: not in the capture, or later ones came first.
+    pub passed_over: u64,
+    /// The first that is wrong.
+    pub first: Option<Wrong>,
+    /// Where reading ended, if that was not the capture's end.
+    pub damage: Option<String>,
+}
+
+/// Compares `capture` with the frames of a run.
+pub fn compare(plan: Plan<Parts>, capture: &Path, at: At) -> Result<Compared> {
+    if plan.engine.senders.reacts() {
+        return Err(Error::config(
+            "endpoint.workers: what these send depends on what came back, which a capture alone does not say; frames of \
+             \"open_loop\" can be compared",
+        ));
+    }
+    let rewrites = match at {
+        At::Workers => Vec::new(),
+        At::Server => plan.hardware.as_ref().map_or_else(Vec::new, |hardware| hardware.profile.rewrites.clone()),
+    };
+    let mut expected = Expected::new(plan)?;
+    let judge = Judge { rewrites, at, ours: expected.heads.ours };
+    let mut compared = Compared::default();
+    let mut reader = Reader::open(capture)?;
+    loop {
+        let packet = match reader.next() {
+            Ok(Some(packet)) => packet,
+            Ok(None) => break,
+            Err(error) => {
+                compared.damage = Some(error.to_string());
+                break;
+            }
+        };
+        compared.packets += 1;
+        let number = compared.packets;
+        let Some(waiting) = expected.waiting(packet.bytes)? else {
+            compared.others += 1;
+            continue;
+        };
+        match judge.nearest(waiting, packet.bytes) {
+            Some((place, None)) => {
+                waiting.drain(..=place);
+                compared.passed_over += place as u64;
+                compared.right += 1;
+            }
+            Some((_, Some(wrong))) => {
+                compared.wrong += 1;
+                compared.first.get_or_insert(wrong.of(number, packet.bytes));
+            }
+            None => {
+                compared.wrong += 1;
+                compared.first.get_or_insert_with(|| Wrong {
+                    packet: number,
+                    field: "eth".into(),
+                    byte: 0,
+                    expected: "no more frames of this sender".into(),
+                    found: format!("one of {} bytes", packet.bytes.len()),
+                });
+            }
+        }
+    }
+    Ok(compared)
+}
+
+/// A frame that should come, and what is where in it.
+struct Frame {
+    bytes: Vec<u8>,
+    parts: Vec<Part>,
+}
+
+/// The frames of the run, by sender, made when they are asked for.
+struct Expected {
+    senders: Box<dyn Endpoint>,
+    until: i64,
+    heads: Heads,
+    pool: Pool,
+    host: Host,
+    /// By source address.
+    waiting: HashMap<[u8; 4], VecDeque<Frame>>,
+    held: usize,
+    over: bool,
+}
+
+impl Expected {
+    fn new(plan: Plan<Parts>) -> Result<Self> {
+        let heads = Heads::of(&plan)?;
+        let Parts { senders, frame_bytes, .. } = plan.engine;
+        Ok(Expected {
+            senders,
+            until: plan.until,
+            heads,
+            pool: Pool::new(frame_bytes, 64),
+            host: Host::default(),
+            waiting: HashMap::new(),
+            held: 0,
+            over: false,
+        })
+    }
+
+    /// The frames that a captured one may be; none if nobody of the run has its source address.
+    fn waiting(&mut self, captured: &[u8]) -> Result<Option<&mut VecDeque<Frame>>> {
+        let Some(source) = source_of(captured) else { return Ok(None) };
+        while !self.over && self.waiting.get(&source).is_none_or(|own| own.len() < LOOK) {
+            self.make();
+            if self.held > HELD_MAX {
+                // Of a sender that is not of this run nothing is ever made.
+                self.over = !self.waiting.contains_key(&source);
+                break;
+            }
+        }
+        self.held = self.waiting.values().map(VecDeque::len).sum();
+        Ok(self.waiting.get_mut(&source))
+    }
+
+    /// The next frames.
+    fn make(&mut self) {
+        let wake = self.senders.next_wake();
+        if wake == NEVER || wake > self.until {
+            self.over = true;
+            return;
+        }
+        self.senders.pull(wake, &mut self.pool, &mut self.host);
+        for outgoing in self.host.outgoing.drain(..) {
+            let bytes = self.heads.outward(self.pool.frame(&outgoing.frame)).to_vec();
+            if let Some(source) = source_of(&bytes) {
+                let parts = parts(self.heads.format, &bytes);
+                self.waiting.entry(source).or_default().push_back(Frame { bytes, parts });
+                self.held += 1;
+            }
+            self.pool.release(outgoing.frame.buffer);
+        }
+        self.host.withheld.clear();
+        self.host.states.clear();
+        self.host.iterations.clear();
+    }
+}
+
+/// The IPv4 source address of a frame, behind a VLAN tag, too.
+fn source_of(frame: &[u8]) -> Option<[u8; 4]> {
+    let skip = if frame.get(12..14)? == [0x81, 0x00] { 4 } else { 0 };
+    let head = frame.get(skip..skip + 34)?;
+    (head[12..14] == [0x08, 0x00]).then(|| [head[26], head[27], head[28], head[29]])
+}
+
+/// Where two frames differ first.
+struct Difference<'a> {
+    part: Option<&'a Part>,
+    expected: &'a [u8],
+}
+
+impl Difference<'_> {
+    fn of(&self, packet: u64, found: &[u8]) -> Wrong {
+        match self.part {
+            None => Wrong {
+                packet,
+                field: "frame length".into(),
+                byte: found.len().min(self.expected.len()),
+                expected: format!("{} bytes", self.expected.len()),
+                found: format!("{} bytes", found.len()),
+            },
+            Some(part) => Wrong {
+                packet,
+                field: part.name.clone(),
+                byte: part.first / 8,
+                expected: part.text(self.expected),
+                found: part.text(found),
+            },
+        }
+    }
+}
+
+/// What counts.
+struct Judge {
+    rewrites: Vec<String>,
+    at: At,
+    ours: bool,
+}
+
+impl Judge {
+    /// The frame from which a captured one differs least, and where; none if there are none.
+    fn nearest<'a>(&self, waiting: &'a VecDeque<Frame>, found: &[u8]) -> Option<(usize, Option<Difference<'a>>)> {
+        let mut best: Option<(usize, usize)> = None;
+        for (place, frame) in waiting.iter().take(LOOK).enumerate() {
+            let wrong = usize::from(frame.bytes.len() != found.len()) * 1000
+                + frame.parts.iter().filter(|part| self.counts(part) && !part.alike(&frame.bytes, found)).count();
+            if best.is_none_or(|(least, _)| wrong < least) {
+                best = Some((wrong, place));
+            }
+            if wrong == 0 {
+                break;
+            }
+        }
+        let (wrong, place) = best?;
+        if wrong == 0 {
+            return Some((place, None));
+        }
+        let frame = &waiting[place];
+        let part = frame.parts.iter().find(|part| self.counts(part) && !part.alike(&frame.bytes, found));
+        let part =
+            if frame.bytes.len() != found.len() && part.is_none_or(|part| part.is_content) { None } else { part };
+        Some((place, Some(Difference { part, expected: &frame.bytes })))
+    }
+
+    fn counts(&self, part: &Part) -> bool {
+        if self.at == At::Workers {
+            return true;
+        }
+        let rewritten = |name: &str| self.rewrites.iter().any(|own| own == name);
+        match (part.is_content, part.is_header) {
+            (true, _) => !rewritten("payload") && !self.ours,
+            (_, true) if self.ours => {
+                ["version", "kind", "cluster", "elements"].iter().any(|own| part.name.ends_with(own))
+            }
+            (_, true) => !(rewritten("header") || rewritten("payload") && part.name.ends_with("reward")),
+            _ => !rewritten(&part.name.replace('.', "_")),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "compare_tests.rs"]
+mod tests;

@@ -1,0 +1,119 @@
+use pktgen_generator::config::Document;
+use pktgen_generator::pcap::{Form, Writer, WriterOptions};
+
+use super::*;
+use crate::run::Experiment;
+
+const SMALL: &str = "[workload]\nclusters = 3\nworkers_per_cluster = 2\nupdates = 40\nbytes = \"256B\"\n[transport]\nkind = \"af_packet\"\n";
+
+fn plan(more: &str) -> Plan<Parts> {
+    let experiment = Experiment::open(Document::parse(&format!("{SMALL}{more}"), "small").unwrap()).unwrap();
+    experiment.draft(&experiment.runs[0]).unwrap()
+}
+
+/// All frames of a run, in their order.
+fn frames(more: &str) -> Vec<Vec<u8>> {
+    let mut expected = Expected::new(plan(more)).unwrap();
+    while !expected.over {
+        expected.make();
+    }
+    let mut waiting: Vec<_> = expected.waiting.into_values().collect();
+    let mut all = Vec::new();
+    while waiting.iter().any(|own| !own.is_empty()) {
+        all.extend(waiting.iter_mut().filter_map(VecDeque::pop_front).map(|frame| frame.bytes));
+    }
+    all
+}
+
+fn judged(more: &str, at: At, frames: &[Vec<u8>]) -> Compared {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.pcap");
+    let mut writer = Writer::create(&path, WriterOptions::new(Form::Pcap)).unwrap();
+    for (i, frame) in frames.iter().enumerate() {
+        writer.packet(0, i as i64, frame, frame.len() as u32).unwrap();
+    }
+    writer.finish().unwrap();
+    compare(plan(more), &path, at).unwrap()
+}
+
+const FORMS: [&str; 3] =
+    ["", "on_wire = \"strict\"\n", "on_wire = \"strict\"\n[target]\nprofile = \"alveo-u55c-olaf\"\n"];
+
+#[test]
+fn what_was_sent_is_right_in_every_form_and_gaps_are_counted() {
+    for form in FORMS {
+        let all = frames(form);
+        assert_eq!(all.len(), 240);
+        let whole = judged(form, At::Workers, &all);
+        assert_eq!((whole.right, whole.wrong, whole.passed_over, whole.others), (240, 0, 0, 0), "{form} {whole:?}");
+        let fewer: Vec<_> =
+            all.iter().enumerate().filter(|(i, _)| i % 7 != 3).map(|(_, frame)| frame.clone()).collect();
+        let gaps = judged(form, At::Workers, &fewer);
+        assert_eq!((gaps.right, gaps.wrong), (fewer.len() as u64, 0), "{form} {gaps:?}");
+        assert!(gaps.passed_over > 20);
+        // What nobody of the run sends is others'.
+        let mut strange = all[0].clone();
+        let at = if strange[12] == 0x81 { 30 } else { 26 };
+        strange[at..at + 4].copy_from_slice(&[9, 9, 9, 9]);
+        assert_eq!(judged(form, At::Workers, &[strange]).others, 1);
+    }
+}
+
+#[test]
+fn every_byte_that_is_wrong_is_named_by_its_field() {
+    for form in FORMS {
+        let all = frames(form);
+        let tag = if all[5][12] == 0x81 { 4 } else { 0 };
+        let begin = 42 + tag;
+        for byte in (0..all[5].len()).step_by(3).chain([26 + tag, 30 + tag, 36 + tag, begin, begin + 5]) {
+            // Its source says whose it is.
+            if (26 + tag..30 + tag).contains(&byte) || (12..14 + tag).contains(&byte) {
+                continue;
+            }
+            let mut damaged = all.clone();
+            damaged[5][byte] ^= 0x10;
+            let found = judged(form, At::Workers, &damaged);
+            // Bits that the format does not read are nobody's field.
+            let unread = tag == 0 && form.is_empty() && byte == begin + 23;
+            assert_eq!(found.wrong, u64::from(!unread), "{form} byte {byte}: {found:?}");
+            let Some(first) = found.first else { continue };
+            assert_eq!(first.packet, 6);
+            let expected = match byte - if byte >= 14 { tag } else { 0 } {
+                0..6 => "eth.dst",
+                6..12 => "eth.src",
+                14 => "ip.version",
+                30..34 => "ip.dst",
+                36..38 => "udp.dst",
+                _ => "",
+            };
+            assert!(first.field.starts_with(expected), "byte {byte}: {first:?}");
+            assert!(
+                (first.byte..first.byte + 8).contains(&byte) && first.expected != first.found,
+                "byte {byte}: {first:?}"
+            );
+        }
+    }
+    let mut damaged = frames("");
+    damaged[5][42 + 30 + 4 * 17] ^= 1;
+    assert_eq!(judged("", At::Workers, &damaged).first.unwrap().field, "olaf.gradient[17]");
+    damaged[5].truncate(200);
+    assert_eq!(judged("", At::Workers, &damaged[5..6]).wrong, 1);
+}
+
+#[test]
+fn behind_the_device_what_it_rewrites_does_not_count() {
+    let form = FORMS[2];
+    let mut all = frames(form);
+    let tag = if all[0][12] == 0x81 { 4 } else { 0 };
+    for frame in &mut all {
+        // The card sums payloads, and addresses are the server's group.
+        let len = frame.len();
+        frame[len - 1] ^= 0x3f;
+        frame[30 + tag] ^= 1;
+    }
+    let found = judged(form, At::Server, &all);
+    assert_eq!((found.wrong, found.right), (0, 240), "{found:?}");
+    all[8][36 + tag] ^= 1;
+    let first = judged(form, At::Server, &all).first.unwrap();
+    assert_eq!((first.packet, first.field.as_str()), (9, "udp.dst"));
+}

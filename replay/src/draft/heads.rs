@@ -1,0 +1,50 @@
+//! Frames of a run as they are on the wire: by the strict layout and with the profile's addresses, where the experiment asks for them.
+
+use pktgen_generator::Result;
+use pktgen_generator::device::{GROWTH_MAX, Translator};
+use pktgen_generator::registry::find;
+use pktgen_generator::wire::{FORMATS, Format, olaf_strict};
+
+use crate::plan::{Parts, Plan};
+use crate::transport::End;
+use crate::transport::middleware::{Dialect, ON_WIRE, dialect};
+
+/// What stands between the workers and their cable.
+pub(super) struct Heads {
+    dialect: Option<Box<dyn Dialect>>,
+    translator: Option<Translator>,
+    /// What is on the wire.
+    pub(super) format: &'static dyn Format,
+    /// Our own header is: books go by it, and devices of ours rewrite it.
+    pub(super) ours: bool,
+    rooms: [Vec<u8>; 2],
+}
+
+impl Heads {
+    pub(super) fn of(plan: &Plan<Parts>) -> Result<Self> {
+        let strict = plan.transport.middleware.names().any(|name| name == ON_WIRE);
+        let traffic = plan.engine.traffic();
+        let name = if strict && traffic.format == "olaf" { olaf_strict::NAME } else { traffic.format };
+        let room = vec![0; plan.engine.frame_bytes + GROWTH_MAX];
+        Ok(Heads {
+            dialect: if strict { dialect(&traffic)? } else { None },
+            translator: plan.transport.outer.as_ref().map(|outer| outer.translator(End::Workers)),
+            format: find(FORMATS, "wire format", name, "the experiment")?,
+            ours: !strict && traffic.format == "olaf",
+            rooms: [room.clone(), room],
+        })
+    }
+
+    /// A frame of ours, as it leaves.
+    pub(super) fn outward<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
+        let [first, second] = &mut self.rooms;
+        let strict = match self.dialect.as_ref().and_then(|dialect| dialect.outward(frame, first)) {
+            Some(len) => &first[..len],
+            None => frame,
+        };
+        match self.translator.as_ref().and_then(|translator| translator.outward(strict, second)) {
+            Some(len) => &second[..len],
+            None => strict,
+        }
+    }
+}
