@@ -1,0 +1,121 @@
+//! Strict layouts over rings: no frame has a header of ours, and the account closes all the same, as what arrives is known by
+//! what it holds (docs/strict.md). On packet sockets: `cli/tests/strict_wires.rs`.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use pktgen_generator::config::Document;
+use pktgen_generator::pcap::Reader;
+use pktgen_generator::record::Manifest;
+use pktgen_generator::wire::frame::{HEAD, SERVER_IP, source_ip, target_ip, worker_of};
+use pktgen_generator::wire::olaf_strict::{Ack, UPDATE_HEAD, Update};
+use pktgen_generator::wire::switchml;
+use pktgen_replay::run::Experiment;
+
+fn run(text: &str, dir: &Path) -> Result<Manifest, String> {
+    let experiment = Experiment::open(Document::parse(text, "test").unwrap()).unwrap();
+    experiment.execute(dir, 1, &AtomicBool::new(false), &|_, _| {}).map_err(|e| e.to_string())?;
+    Ok(serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).unwrap()).unwrap())
+}
+
+/// A fifth of a second at three times the output's rate.
+fn olaf(target: &str, more: &str) -> String {
+    format!(
+        "name = \"strict\"\n[workload]\nupdates = 200\n[schedule]\njitter = 0.3\noffered = \"60Mbps\"\n\
+         [topology]\nrate = \"30Mbps\"\n[target]\n{target}\n\
+         [transport]\nkind = \"ring\"\nlinger = \"1s\"\non_wire = \"strict\"\ntap = \"tap.pcapng\"\n{more}\n\
+         [capture]\npcap = true\n"
+    )
+}
+
+fn frames(file: &Path) -> Vec<Vec<u8>> {
+    let mut reader = Reader::open(file).unwrap();
+    let mut frames = Vec::new();
+    while let Some(packet) = reader.next().unwrap() {
+        assert_eq!(packet.len as usize, packet.bytes.len());
+        frames.push(packet.bytes.to_vec());
+    }
+    frames
+}
+
+/// The updates among frames that are all strict.
+fn updates(file: &Path) -> Vec<Vec<u8>> {
+    let is_update = |frame: &Vec<u8>| {
+        let payload = &frame[HEAD..];
+        if target_ip(frame) != SERVER_IP {
+            assert_eq!(Ack::parse(payload).map(|ack| ack.elements), Some(46), "{payload:02x?}");
+            return false;
+        }
+        assert_eq!(Update::parse(payload).map(|update| update.elements), Some(46), "{payload:02x?}");
+        assert_eq!(frame.len(), HEAD + UPDATE_HEAD + 46 * 4);
+        assert!(worker_of(source_ip(frame), 27).is_some());
+        true
+    };
+    frames(file).into_iter().filter(is_update).collect()
+}
+
+#[test]
+fn updates_are_known_by_what_they_hold() {
+    let olaf_queue = "program = \"olaf\"\nqueue = \"olaf\"\nslots = 8\nreward_threshold = 1.5";
+    let fifo = "program = \"forward\"\nqueue = \"fifo\"\nslots = 8";
+    for target in [olaf_queue, fifo] {
+        let folder = tempfile::tempdir().unwrap();
+        let manifest = run(&olaf(target, ""), folder.path()).unwrap();
+        let (balance, counters) = (&manifest.balance, &manifest.counters);
+        assert!(manifest.validity.valid, "{:?}", manifest.validity);
+        assert!(manifest.validity.reasons.iter().any(|note| note.contains("strict layouts carry no ids")));
+        assert_eq!((balance.sent, balance.in_flight, balance.unknown), (27 * 200, 0, 0), "{balance:?}");
+        assert!(counters.packets_received > 500 && counters.sums_ok == counters.packets_received, "{counters:?}");
+        assert_eq!((counters.sums_wrong, counters.foreign), (0, 0));
+        assert_eq!(balance.delivered_merged > 500, target == olaf_queue, "{balance:?}");
+        let of = |name: &str| updates(&folder.path().join(name));
+        let captured = of("capture.pcapng");
+        assert_eq!(captured.len() as u64, counters.packets_received);
+        assert!(captured == of("tap-server.pcapng") && captured == of("tap-device-up.pcapng"));
+        assert_eq!(of("tap-workers.pcapng").len() as u64, balance.sent);
+    }
+}
+
+/// What a fault changes in a strict frame is seen: its sum is nobody's.
+#[test]
+fn a_damaged_payload_is_nobodys() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = "program = \"forward\"\nqueue = \"fifo\"\nslots = 8";
+    let manifest = run(&olaf(target, "fault_corrupt = 0.05\nfault_at = \"up\""), folder.path()).unwrap();
+    let counters = &manifest.counters;
+    assert!(counters.sums_ok > 500 && counters.sums_ok < counters.packets_received, "{counters:?}");
+    assert!(!manifest.validity.valid && manifest.balance.in_flight > 0, "{:?}", manifest.balance);
+}
+
+#[test]
+fn packets_of_switchml_are_those_of_its_public_client() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "name = \"strict\"\n[workload]\nkind = \"dense\"\nmodel = \"resnet50\"\nscale = 0.002\nworkers = 4\n\
+        iterations = 3\nelements = 256\n[topology]\nkind = \"rack\"\n[endpoint]\nworkers = \"switchml\"\npool = 64\n\
+        [transport]\nkind = \"ring\"\nlinger = \"1s\"\non_wire = \"strict\"\ntap = \"tap.pcapng\"\n";
+    let manifest = run(text, folder.path()).unwrap();
+    assert!(manifest.validity.valid, "{:?}", manifest.validity);
+    let training = manifest.training.unwrap();
+    let packets = u64::from(training.blocks + training.window.min(training.blocks));
+    assert_eq!((manifest.counters.sums_ok, manifest.counters.sums_wrong), (packets * 3, 0));
+    let (mut jobs, mut highest) = (Vec::new(), 0);
+    for frame in frames(&folder.path().join("tap-workers.pcapng")) {
+        let header = switchml::Header::parse(&frame[HEAD..]).unwrap();
+        assert_eq!(header.attempt, 0, "the client never writes the second exponent");
+        jobs.push(header.job);
+        highest = highest.max(header.packet);
+    }
+    jobs.dedup();
+    assert_eq!((u64::from(highest), jobs.first(), jobs.last()), (packets - 1, Some(&0), Some(&2)));
+}
+
+#[test]
+fn what_cannot_be_strict_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = olaf("program = \"olaf\"", "").replace("[topology]", "[endpoint]\nworkers = \"retransmit\"\n[topology]");
+    let error = run(&text, &folder.path().join("run")).err().unwrap();
+    assert!(error.contains("each must be sent once"), "{error}");
+    let text = olaf("program = \"olaf\"", "").replace("tap = \"tap.pcapng\"\n", "").replace("\"ring\"", "\"udp\"");
+    let error = run(&text, &folder.path().join("udp")).err().unwrap();
+    assert!(error.contains("only the payload travels"), "{error}");
+}
