@@ -82,7 +82,7 @@ fn same(ours: &BTreeMap<String, String>, theirs: &BTreeMap<String, String>) -> V
 }
 
 /// What only books, the server's gate and the ledger know.
-const ELSEWHERE: [&str; 22] = [
+const ELSEWHERE: [&str; 23] = [
     "absorbed",
     "accepted",
     "balance_unknown",
@@ -97,6 +97,7 @@ const ELSEWHERE: [&str; 22] = [
     "subsumed",
     "sums_ok",
     "sums_wrong",
+    "unaccounted",
     "withheld",
     "withheld_share",
     "dropped",
