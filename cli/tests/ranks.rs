@@ -338,7 +338,7 @@ fn ages_need_clocks_that_somebody_keeps(dir: &Path) {
         let words = [&["merge", "job/rank-0", "job/rank-1", "job/rank-2", "-o", out], flags].concat();
         let output = pktgen(dir, &words);
         assert!(output.status.success(), "{}", said(&output));
-        let lines = pktgen(dir, &["-q", "analyze", out, "--json"]);
+        let lines = pktgen(dir, &["analyze", out, "--json"]);
         assert!(lines.status.success(), "{}", said(&lines));
         let reasons = manifest(&dir.join(out))["validity"]["reasons"].to_string();
         (manifest(&dir.join(out))["host"]["clocks.error_ns"].clone(), reasons, said(&lines))
