@@ -209,11 +209,7 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
         remarks.extend(check_room(training, &devices)?);
     }
     let adder = devices.iter().flatten().find_map(|device| device.program.adder()).unwrap_or(Adder::Exact);
-    let mut ledger = open_ledger(senders.as_ref(), &workers, elements_in(frame_max), adder, capture.goal);
-    if is_headless(&transport, kind) {
-        ledger = ledger.without_names();
-        remarks.push(HEADLESS.to_owned());
-    }
+    let ledger = open_ledger(senders.as_ref(), &workers, elements_in(frame_max), adder, capture.goal);
     document.finish(SECTIONS)?;
     let plan = Plan {
         nodes: topology.nodes.iter().map(|n| n.name.clone()).collect(),
@@ -223,7 +219,7 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
             devices,
             senders,
             receiver,
-            ledger,
+            ledger: if_headless(ledger, &transport, kind, &mut remarks),
             elements: elements_in(frame_max),
             frame_bytes,
             changes,
@@ -259,9 +255,13 @@ const HEADLESS: &str = "note: strict layouts carry no ids: at the server an upda
     generation is its arrival and its count is 1, so ages and aggregation counts of this run mean nothing; the balance goes by \
     what each packet holds (docs/strict.md)";
 
-/// Do updates lose their names on the way to the server?
-fn is_headless(transport: &TransportPlan, kind: &dyn WorkerKind) -> bool {
-    kind.format() == "olaf" && transport.middleware.names().any(|name| name == ON_WIRE)
+/// The account of a run whose updates may lose their names on the way to the server, and the remark that they do.
+fn if_headless(ledger: Ledger, transport: &TransportPlan, kind: &dyn WorkerKind, remarks: &mut Vec<String>) -> Ledger {
+    if kind.format() != "olaf" || !transport.middleware.names().any(|name| name == ON_WIRE) {
+        return ledger;
+    }
+    remarks.push(HEADLESS.to_owned());
+    ledger.without_names()
 }
 
 /// The account of a run: of results or pairs where workers know what contributions are, else of updates.
