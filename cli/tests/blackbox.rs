@@ -103,7 +103,12 @@ fn sums_of_training_are_decoded() {
         Ok(net) => net,
     };
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let stragglers = ["workload.scale=0.002", "workload.straggler_probability=0.4", "workload.typical=300ms"];
+    let stragglers = [
+        "workload.scale=0.002",
+        "workload.elements=256",
+        "workload.straggler_probability=0.4",
+        "workload.typical=300ms",
+    ];
     for (name, more) in [("switchml", &["workload.scale=0.002"][..]), ("trio-ml", &stragglers)] {
         let set = [&[PACKETS, TWO, STRICT, LANES, "workload.iterations=3"][..], more].concat();
         let dirs = ["workers", "device", "whole"].map(|part| folder.path().join(format!("{name}-{part}")));

@@ -99,7 +99,7 @@ fn what_does_not_fit_is_refused_with_value_limit_source_and_remedy() {
     check(
         "tofino-switchml",
         &switchml,
-        &["workload.jobs=2"],
+        &["workload.jobs=2", "target.jobs=several"],
         &["2, and tofino-switchml takes at most 1", "one session"],
     );
     check("alveo-u55c-olaf", &table1, &["target.slots=9"], &["9, and", "at most 8", "OLAF §8", "target.slots"]);

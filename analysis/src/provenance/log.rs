@@ -29,6 +29,8 @@ pub(super) struct Log<'a> {
     /// Rows of each worker in the order in which they left, and how many of them had left.
     rows: Vec<Vec<u32>>,
     left: Vec<usize>,
+    /// How many had left when the packet arrived: what left later by the sender's clock may have left before, too.
+    sure: Vec<usize>,
     /// Workers by cluster and rank.
     workers: Vec<Vec<u32>>,
     /// First row of an update, and further attempts.
@@ -60,6 +62,7 @@ impl<'a> Log<'a> {
             state: Vec::with_capacity(sent.worker.len()),
             rows: vec![Vec::new(); cluster_of.len()],
             left: vec![0; cluster_of.len()],
+            sure: vec![0; cluster_of.len()],
             workers,
             first: index::with_room(sent.worker.len()),
             again: vec![NONE; sent.worker.len()],
@@ -83,13 +86,16 @@ impl<'a> Log<'a> {
         log
     }
 
-    /// A packet of `cluster` arrived, in which nothing can be that left after `until`.
-    pub(super) fn look(&mut self, cluster: u16, until: i64) {
-        (self.cluster, self.until) = (usize::from(cluster), until);
+    /// A packet of `cluster` arrived at `t`, in which nothing can be that left `slack` later or after that.
+    pub(super) fn look(&mut self, cluster: u16, t: i64, slack: i64) {
+        (self.cluster, self.until) = (usize::from(cluster), t.saturating_add(slack));
         for worker in self.workers.get(self.cluster).into_iter().flatten() {
-            let (own, left) = (&self.rows[*worker as usize], &mut self.left[*worker as usize]);
-            while own.get(*left).is_some_and(|row| self.sent.t_sent_ps[*row as usize].is_some_and(|t| t <= until)) {
-                *left += 1;
+            let own = &self.rows[*worker as usize];
+            for (left, until) in [(&mut self.sure, t), (&mut self.left, self.until)] {
+                let left = &mut left[*worker as usize];
+                while own.get(*left).is_some_and(|row| self.sent.t_sent_ps[*row as usize].is_some_and(|t| t <= until)) {
+                    *left += 1;
+                }
             }
         }
     }
@@ -117,8 +123,9 @@ impl<'a> Log<'a> {
     fn recent(&self, rank: u32) -> impl Iterator<Item = usize> {
         let worker = self.worker(rank).map(|worker| worker as usize);
         let left = worker.map_or(&[][..], |worker| &self.rows[worker][..self.left[worker]]);
+        let sure = worker.map_or(0, |worker| self.sure[worker]);
         // Where members share their number, its bits say which window.
-        let from = if self.layout.shared { 0 } else { left.len().saturating_sub(self.layout.window as usize) };
+        let from = if self.layout.shared { 0 } else { sure.saturating_sub(self.layout.window as usize) };
         left[from..].iter().map(|row| *row as usize).filter(|row| self.is_open(*row))
     }
 

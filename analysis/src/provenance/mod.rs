@@ -15,8 +15,9 @@ use crate::fates::{Fates, is_update};
 use crate::run::{LaneColumns, ReceivedColumns, Records};
 use log::Log;
 
-/// How much later than it arrived a packet may have been noted as sent, where clocks run by themselves.
-const SLACK_PS: i64 = 1_000_000_000;
+/// How much later than it arrived a packet may have been noted as sent, where clocks run by themselves: a sender on a busy host may
+/// be stopped between sending and looking at its clock.
+const SLACK_PS: i64 = 200_000_000_000;
 
 /// What the lanes of a received packet say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +74,7 @@ impl Provenance {
         let (mut answers, mut starts, mut members) = (Vec::new(), vec![0], Vec::new());
         for (row, cluster) in received.cluster.iter().enumerate() {
             let answer = if is_update(*cluster) {
-                log.look(*cluster, received.t_recv_ps[row].saturating_add(slack));
+                log.look(*cluster, received.t_recv_ps[row], slack);
                 match decode(layout, lanes.words_of(row), &log) {
                     Decoded::Members(found) => {
                         members.extend(found.iter().filter_map(|member| log.deliver(*member, found.len())));

@@ -312,9 +312,12 @@ impl<'a> Search<'a> {
             self.whole = false;
             return;
         }
+        // Attempts of one update are alike, so a second is looked at beside the first only.
+        let again = |i: &usize| self.candidates[at + i] == self.candidates[at + i - 1];
+        let second: u32 = (1..alike).filter(again).map(|i| 1 << i).sum();
         for set in 0u32..1 << alike {
             let size = set.count_ones();
-            if u64::from(size) % 2 != odd || size > left {
+            if u64::from(size) % 2 != odd || size > left || set & second & !(set << 1) != 0 {
                 continue;
             }
             self.steps += 1;

@@ -4,7 +4,7 @@ use pktgen_generator::pcap::{Form, Writer, WriterOptions};
 use super::*;
 use crate::run::Experiment;
 
-const SMALL: &str = "[workload]\nclusters = 3\nworkers_per_cluster = 2\nupdates = 40\nbytes = \"256B\"\n[transport]\nkind = \"af_packet\"\n";
+const SMALL: &str = "[workload]\nclusters = 3\nworkers_per_cluster = 2\nupdates = 40\nbytes = \"256B\"\n[schedule]\noffered = \"1Gbps\"\n[transport]\nkind = \"af_packet\"\ninterfaces = [\"a\", \"b\", \"c\", \"d\"]\n";
 
 fn plan(more: &str) -> Plan<Parts> {
     let experiment = Experiment::open(Document::parse(&format!("{SMALL}{more}"), "small").unwrap()).unwrap();
