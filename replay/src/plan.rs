@@ -171,8 +171,7 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
     // An ACK with the model has a longer header than the update it answers.
     let frame_max = (opened.source.frame_max() as usize).max(FRAME_MIN);
     let mut endpoint = document.section("endpoint")?;
-    let kind: String = endpoint.get("workers", "open_loop")?;
-    let kind = find(ENDPOINTS, "worker endpoint", &kind, &endpoint.place("workers"))?;
+    let kind = worker_kind(&mut endpoint)?;
     let (udp_checksum, lanes) = read_format(&mut document, kind, opened.source.as_ref())?;
     let mut transport = TransportPlan::read(&mut document)?;
     let topology = topology::open(&mut document, &workers)?;
@@ -196,18 +195,12 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
         lanes: lanes.clone(),
     };
     fit(&mut transport, &facts, &topology);
-    let source = match &lanes {
-        Some(lanes) => lanes.over(opened.source),
-        None => opened.source,
-    };
-    let (senders, receiver) = read_endpoints(&mut document, endpoint, kind, &facts, source)?;
+    let (senders, receiver) = read_endpoints(&mut document, endpoint, kind, &facts, laned(&lanes, opened.source))?;
     let mut training = senders.training();
     let frame_bytes = senders.frame_bytes().unwrap_or(frame_max + ACK_HEAD - UPDATE_HEAD);
     let asked = Asked { frame_bytes, sparse: senders.sparse() };
     let (devices, changes, mut remarks) = read_devices(&mut document, &topology, &facts, asked, &capture)?;
-    if let Some(training) = &mut training {
-        remarks.extend(check_room(training, &devices)?);
-    }
+    remarks.extend(training.as_mut().map_or(Ok(None), |training| check_room(training, &devices))?);
     let adder = devices.iter().flatten().find_map(|device| device.program.adder()).unwrap_or(Adder::Exact);
     let ledger = open_ledger(senders.as_ref(), &workers, elements_in(frame_max), adder, capture.goal);
     document.finish(SECTIONS)?;
@@ -241,6 +234,19 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
         config: document.resolved(),
     };
     plan.fit_hardware()
+}
+
+fn worker_kind(endpoint: &mut Section) -> Result<&'static dyn WorkerKind> {
+    let name: String = endpoint.get("workers", "open_loop")?;
+    find(ENDPOINTS, "worker endpoint", &name, &endpoint.place("workers"))
+}
+
+/// The updates with their lanes, where they carry any.
+fn laned(lanes: &Option<Arc<Lanes>>, source: Box<dyn Source>) -> Box<dyn Source> {
+    match lanes {
+        Some(lanes) => lanes.over(source),
+        None => source,
+    }
 }
 
 /// Tells the transport what frames are and whether there is a server.

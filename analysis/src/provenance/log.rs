@@ -28,8 +28,9 @@ pub(super) struct Log<'a> {
     state: Vec<State>,
     /// Rows of each worker in the order in which they left, and how many of them had left.
     rows: Vec<Vec<u32>>,
+    /// with the slack that is granted,
     left: Vec<usize>,
-    /// How many had left when the packet arrived: what left later by the sender's clock may have left before, too.
+    /// and when the packet arrived by the sender's own clock.
     sure: Vec<usize>,
     /// Workers by cluster and rank.
     workers: Vec<Vec<u32>>,
@@ -91,12 +92,18 @@ impl<'a> Log<'a> {
         (self.cluster, self.until) = (usize::from(cluster), t.saturating_add(slack));
         for worker in self.workers.get(self.cluster).into_iter().flatten() {
             let own = &self.rows[*worker as usize];
-            for (left, until) in [(&mut self.sure, t), (&mut self.left, self.until)] {
-                let left = &mut left[*worker as usize];
-                while own.get(*left).is_some_and(|row| self.sent.t_sent_ps[*row as usize].is_some_and(|t| t <= until)) {
-                    *left += 1;
-                }
+            let sent = |at: usize, until: i64| {
+                own.get(at).is_some_and(|row| self.sent.t_sent_ps[*row as usize].is_some_and(|t| t <= until))
+            };
+            let sure = &mut self.sure[*worker as usize];
+            while sent(*sure, t) {
+                *sure += 1;
             }
+            let mut left = *sure;
+            while sent(left, self.until) {
+                left += 1;
+            }
+            self.left[*worker as usize] = left;
         }
     }
 

@@ -16,8 +16,8 @@ use crate::run::{LaneColumns, ReceivedColumns, Records};
 use log::Log;
 
 /// How much later than it arrived a packet may have been noted as sent, where clocks run by themselves: a sender on a busy host may
-/// be stopped between sending and looking at its clock.
-const SLACK_PS: i64 = 200_000_000_000;
+/// be stopped between sending and looking at its clock. Later ones are looked at only where nothing earlier explains a packet.
+const SLACKS_PS: [i64; 3] = [1_000_000_000, 20_000_000_000, 200_000_000_000];
 
 /// What the lanes of a received packet say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,13 +69,20 @@ impl Provenance {
     pub fn resolve(manifest: &Manifest, layout: &Layout, records: &Records, lanes: &LaneColumns) -> Result<Provenance> {
         let received = &records.received;
         let by_itself = manifest.clocks.get("sent.t_sent_ps").is_some_and(|clock| clock != "virtual");
-        let slack = if by_itself { SLACK_PS } else { 0 };
+        let slacks = if by_itself { &SLACKS_PS[..] } else { &[0] };
         let mut log = Log::new(layout, &manifest.clusters, &records.sent);
         let (mut answers, mut starts, mut members) = (Vec::new(), vec![0], Vec::new());
         for (row, cluster) in received.cluster.iter().enumerate() {
             let answer = if is_update(*cluster) {
-                log.look(*cluster, received.t_recv_ps[row], slack);
-                match decode(layout, lanes.words_of(row), &log) {
+                let mut decoded = Decoded::Contradiction("");
+                for slack in slacks {
+                    log.look(*cluster, received.t_recv_ps[row], *slack);
+                    decoded = decode(layout, lanes.words_of(row), &log);
+                    if !matches!(decoded, Decoded::Contradiction(_)) {
+                        break;
+                    }
+                }
+                match decoded {
                     Decoded::Members(found) => {
                         members.extend(found.iter().filter_map(|member| log.deliver(*member, found.len())));
                         Answer::Known
