@@ -21,10 +21,10 @@ def arguments():
     add = parser.add_argument
     add("out", help="trace to write (.parquet)")
     add("--workers", type=int, default=8)
-    add("--iterations", type=int, default=4000, help="iterations of the training")
-    add("--every", type=int, default=20, help="every so manieth is in the trace; the counts are of all")
+    add("--iterations", type=int, default=3000, help="iterations of the training")
+    add("--every", type=int, default=15, help="every so manieth is in the trace; the counts are of all")
     add("--width", type=int, default=8, help="numbers per word and table")
-    add("--pairs", type=int, default=16, help="pairs per worker and iteration")
+    add("--pairs", type=int, default=8, help="pairs per worker and iteration")
     add("--negatives", type=int, default=3)
     add("--rate", type=float, default=0.2, help="step size")
     add("--seed", type=int, default=1)
