@@ -44,6 +44,7 @@ def half(values):
 
 def write_trace(path, columns, details, licence):
     """Writes `columns` (name: list; what is missing is null) as a trace, and its manifest; returns the hash."""
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     rows = len(columns["t_ps"])
     arrays = [pa.array(columns.get(field.name, [None] * rows), field.type) for field in SCHEMA]
     table = pa.Table.from_arrays(arrays, schema=SCHEMA)
