@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Everything is built once, in release: the demo, the tests and the benches share it.
 RELEASE = --release
 
-.PHONY: demo test test-libpcap test-long evidence bench lint tools build ns3 testbed sender rates pacing capture-rates nic-evidence
+.PHONY: demo test test-libpcap test-long evidence bench lint tools build ns3 testbed sender rates pacing capture-rates nic-evidence traces-rl traces-sparse traces-dense
 
 # Measurements of interfaces need root.
 ROOT = $(if $(filter 0,$(shell id -u)),,sudo -E)
@@ -79,6 +79,18 @@ pacing: sender
 # Captures on a veth pair, beside tcpdump and dumpcap, at rising rates.
 capture-rates: sender
 	$(ROOT) scripts/capture-rates
+
+# Traces of real training (traces/README.md), over those that are checked in unless TRACES says where; JOBS changes no bit.
+TRACES ?= traces
+JOBS ?= 1
+traces-rl:
+	traces/record/python -m rl $(TRACES)/rl-recorded.parquet --jobs $(JOBS)
+
+traces-sparse:
+	traces/record/python -m sparse $(TRACES)/sparse-recorded.parquet
+
+traces-dense:
+	traces/record/python -m dense $(TRACES)/dense-recorded.parquet
 
 # Everything about a real card, packed for sending: make nic-evidence IF=eth1 [PEER=eth2]; see docs/hardware.md.
 nic-evidence: sender

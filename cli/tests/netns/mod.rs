@@ -29,6 +29,16 @@ impl Net {
                 let _ = Command::new("ip").args(["netns", "exec", space, "sysctl", "-qw", &quiet]).output();
                 ip(&["-n", space, "link", "set", interface, "up"])?;
             }
+            // The kernel takes a moment to see the other end.
+            for (space, interface) in [(&a_space, a), (&b_space, b)] {
+                let up = || ip(&["-n", space, "-o", "link", "show", interface]).is_ok_and(|said| said.contains("LOWER_UP"));
+                for _ in 0..100 {
+                    if up() {
+                        break;
+                    }
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+            }
         }
         Ok(net)
     }
@@ -51,7 +61,7 @@ impl Net {
         for interface in interfaces {
             ip(&["-n", &space, "link", "set", interface, "master", bridge])?;
         }
-        ip(&["-n", &space, "link", "set", bridge, "up"])
+        ip(&["-n", &space, "link", "set", bridge, "up"]).map(|_| ())
     }
 
     /// Words before a command that is to run inside.
@@ -68,8 +78,8 @@ impl Drop for Net {
     }
 }
 
-fn ip(args: &[&str]) -> Result<(), String> {
+fn ip(args: &[&str]) -> Result<String, String> {
     let output = Command::new("ip").args(args).output().map_err(|e| format!("ip does not run: {e}"))?;
     let said = || format!("ip {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
-    if output.status.success() { Ok(()) } else { Err(said()) }
+    if output.status.success() { Ok(String::from_utf8_lossy(&output.stdout).into_owned()) } else { Err(said()) }
 }
