@@ -31,7 +31,8 @@ impl Net {
             }
             // The kernel takes a moment to see the other end.
             for (space, interface) in [(&a_space, a), (&b_space, b)] {
-                let up = || ip(&["-n", space, "-o", "link", "show", interface]).is_ok_and(|said| said.contains("LOWER_UP"));
+                let up =
+                    || ip(&["-n", space, "-o", "link", "show", interface]).is_ok_and(|said| said.contains("LOWER_UP"));
                 for _ in 0..100 {
                     if up() {
                         break;
