@@ -30,8 +30,10 @@ pub(super) struct Log<'a> {
     rows: Vec<Vec<u32>>,
     /// with the slack that is granted,
     left: Vec<usize>,
-    /// and when the packet arrived by the sender's own clock.
+    /// when the packet arrived by the sender's own clock,
     sure: Vec<usize>,
+    /// and that much before: whoever noted its arrival may have been stopped, too.
+    early: Vec<usize>,
     /// Workers by cluster and rank.
     workers: Vec<Vec<u32>>,
     /// First row of an update, and further attempts.
@@ -64,6 +66,7 @@ impl<'a> Log<'a> {
             rows: vec![Vec::new(); cluster_of.len()],
             left: vec![0; cluster_of.len()],
             sure: vec![0; cluster_of.len()],
+            early: vec![0; cluster_of.len()],
             workers,
             first: index::with_room(sent.worker.len()),
             again: vec![NONE; sent.worker.len()],
@@ -87,7 +90,7 @@ impl<'a> Log<'a> {
         log
     }
 
-    /// A packet of `cluster` arrived at `t`, in which nothing can be that left `slack` later or after that.
+    /// A packet of `cluster` arrived at `t`, or up to `slack` before; nothing can be in it that left `slack` later or after that.
     pub(super) fn look(&mut self, cluster: u16, t: i64, slack: i64) {
         (self.cluster, self.until) = (usize::from(cluster), t.saturating_add(slack));
         for worker in self.workers.get(self.cluster).into_iter().flatten() {
@@ -104,6 +107,11 @@ impl<'a> Log<'a> {
                 left += 1;
             }
             self.left[*worker as usize] = left;
+            let mut early = *sure;
+            while early > 0 && !sent(early - 1, t.saturating_sub(slack)) {
+                early -= 1;
+            }
+            self.early[*worker as usize] = early;
         }
     }
 
@@ -130,9 +138,9 @@ impl<'a> Log<'a> {
     fn recent(&self, rank: u32) -> impl Iterator<Item = usize> {
         let worker = self.worker(rank).map(|worker| worker as usize);
         let left = worker.map_or(&[][..], |worker| &self.rows[worker][..self.left[worker]]);
-        let sure = worker.map_or(0, |worker| self.sure[worker]);
+        let early = worker.map_or(0, |worker| self.early[worker]);
         // Where members share their number, its bits say which window.
-        let from = if self.layout.shared { 0 } else { sure.saturating_sub(self.layout.window as usize) };
+        let from = if self.layout.shared { 0 } else { early.saturating_sub(self.layout.window as usize) };
         left[from..].iter().map(|row| *row as usize).filter(|row| self.is_open(*row))
     }
 
