@@ -91,27 +91,36 @@ fn real_time_over_packet_sockets_in_a_namespace() {
     };
     let dir = tempfile::tempdir().expect("a folder");
     for (config, name) in [("olaf/table1-wires.toml", "Olaf,rate=20Mbps,seed=1"), ("wires/switchml.toml", "")] {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs").join(config).display().to_string();
-        let out = dir.path().join(config.replace('/', "-"));
-        let before = net.inside("all");
-        let mut command = Command::new(&before[0]);
-        command.args(&before[1..]).args([env!("CARGO_BIN_EXE_pktgen"), "-q", "replay", &path, "--no-report"]);
-        command.args(["--out", &out.display().to_string(), "--set", "format.lanes=true"]);
-        let interfaces = match config {
-            "wires/switchml.toml" => "[\"w0\",\"d0\"]",
-            _ => "[\"w0\",\"d0\",\"d1\",\"s0\"]",
-        };
-        command.args(["--set", "transport.kind=af_packet", "--set", &format!("transport.interfaces={interfaces}")]);
-        if !name.is_empty() {
-            command.args(["--set", "sweep.seeds=\"1\"", "--set", "sweep.axes.topology.rate=[\"20Mbps\"]"]);
-            command.args(["--set", "format.lanes_window=128"]);
-        }
-        let output = command.output().expect("it runs");
-        // Whether it is valid is looked at below.
-        assert!(matches!(output.status.code(), Some(0 | 1)), "{config}: {}", String::from_utf8_lossy(&output.stderr));
-        let run = RunData::open(&out.join(name)).expect("readable");
-        assert!(all_agree(&[run]) > 100, "{config}");
+        // Where a busy host stops a thread for long, packets become ambiguous; then it is tried again. Nothing may ever be wrong.
+        let clear = (0..3).any(|attempt| {
+            let out = dir.path().join(format!("{attempt}-{}", config.replace('/', "-")));
+            let (packets, ambiguous) = agrees(&over_packet_sockets(&net, config, name, &out));
+            packets > 100 && ambiguous * 1000 < packets
+        });
+        assert!(clear, "{config}: one in a thousand packets is ambiguous, three times");
     }
+}
+
+/// A run in a namespace, laned.
+fn over_packet_sockets(net: &Net, config: &str, name: &str, out: &Path) -> RunData {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs").join(config).display().to_string();
+    let before = net.inside("all");
+    let mut command = Command::new(&before[0]);
+    command.args(&before[1..]).args([env!("CARGO_BIN_EXE_pktgen"), "-q", "replay", &path, "--no-report"]);
+    command.args(["--out", &out.display().to_string(), "--set", "format.lanes=true"]);
+    let interfaces = match config {
+        "wires/switchml.toml" => "[\"w0\",\"d0\"]",
+        _ => "[\"w0\",\"d0\",\"d1\",\"s0\"]",
+    };
+    command.args(["--set", "transport.kind=af_packet", "--set", &format!("transport.interfaces={interfaces}")]);
+    if !name.is_empty() {
+        command.args(["--set", "sweep.seeds=\"1\"", "--set", "sweep.axes.topology.rate=[\"20Mbps\"]"]);
+        command.args(["--set", "format.lanes_window=128"]);
+    }
+    let output = command.output().expect("it runs");
+    // Whether it is valid is looked at by who compares.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{config}: {}", String::from_utf8_lossy(&output.stderr));
+    RunData::open(&out.join(name)).expect("readable")
 }
 
 /// Synchronous training in virtual time.
