@@ -2,8 +2,8 @@
 //! should come back. Called by `pktgen replay --dry-run`; [`compare`] holds a capture against it.
 
 mod compare;
-mod heads;
 mod load;
+mod outward;
 mod parts;
 mod sample;
 

@@ -17,8 +17,9 @@ use log::Log;
 
 /// How much later than it arrived a packet may have been noted as sent, where clocks run by themselves: a sender on a busy host may
 /// be stopped between sending and looking at its clock, and a receiver before it notes what came. Wider spans are looked at only where
-/// a narrower one explains nothing.
-const SLACKS_PS: [i64; 5] = [1_000_000_000, 5_000_000_000, 20_000_000_000, 60_000_000_000, 200_000_000_000];
+/// a narrower one explains nothing: beyond the window marks have several candidates, and large sums then several explanations.
+const SLACKS_PS: [i64; 7] =
+    [0, 100_000_000, 1_000_000_000, 5_000_000_000, 20_000_000_000, 60_000_000_000, 200_000_000_000];
 
 /// What the lanes of a received packet say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,10 +9,12 @@ use std::path::Path;
 
 use pktgen_generator::pcap::Reader;
 use pktgen_generator::time::NEVER;
+use pktgen_generator::wire::Format;
+use pktgen_generator::wire::frame::Ip;
 use pktgen_generator::{Error, Result};
 use serde::Serialize;
 
-use super::heads::Heads;
+use super::outward::Outward;
 use super::parts::{Part, parts};
 use crate::endpoint::{Endpoint, Host};
 use crate::frame::Pool;
@@ -20,8 +22,8 @@ use crate::plan::{Parts, Plan};
 
 /// Frames of a sender that a captured one may be: so many may be lost in a row.
 const LOOK: usize = 256;
-/// Frames that are held: a capture that has nothing of most senders ends the comparison.
-const HELD_MAX: usize = 1 << 20;
+/// Bytes of frames that are held for other senders while one's are looked for.
+const HELD_MAX: usize = 1 << 30;
 
 /// Where a capture was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +81,7 @@ pub fn compare(plan: Plan<Parts>, capture: &Path, at: At) -> Result<Compared> {
         At::Server => plan.hardware.as_ref().map_or_else(Vec::new, |hardware| hardware.profile.rewrites.clone()),
     };
     let mut expected = Expected::new(plan)?;
-    let judge = Judge { rewrites, at, ours: expected.heads.ours };
+    let judge = Judge { rewrites, at, ours: expected.outward.ours, format: expected.outward.format };
     let mut compared = Compared::default();
     let mut reader = Reader::open(capture)?;
     loop {
@@ -99,7 +101,8 @@ pub fn compare(plan: Plan<Parts>, capture: &Path, at: At) -> Result<Compared> {
         };
         match judge.nearest(waiting, packet.bytes) {
             Some((place, None)) => {
-                waiting.drain(..=place);
+                let seen: usize = waiting.drain(..=place).map(|frame| frame.len()).sum();
+                expected.held -= seen;
                 compared.passed_over += place as u64;
                 compared.right += 1;
             }
@@ -122,33 +125,28 @@ pub fn compare(plan: Plan<Parts>, capture: &Path, at: At) -> Result<Compared> {
     Ok(compared)
 }
 
-/// A frame that should come, and what is where in it.
-struct Frame {
-    bytes: Vec<u8>,
-    parts: Vec<Part>,
-}
-
 /// The frames of the run, by sender, made when they are asked for.
 struct Expected {
     senders: Box<dyn Endpoint>,
     until: i64,
-    heads: Heads,
+    outward: Outward,
     pool: Pool,
     host: Host,
     /// By source address.
-    waiting: HashMap<[u8; 4], VecDeque<Frame>>,
+    waiting: HashMap<Ip, VecDeque<Vec<u8>>>,
+    /// Bytes of all of them.
     held: usize,
     over: bool,
 }
 
 impl Expected {
     fn new(plan: Plan<Parts>) -> Result<Self> {
-        let heads = Heads::of(&plan)?;
+        let outward = Outward::of(&plan)?;
         let Parts { senders, frame_bytes, .. } = plan.engine;
         Ok(Expected {
             senders,
             until: plan.until,
-            heads,
+            outward,
             pool: Pool::new(frame_bytes, 64),
             host: Host::default(),
             waiting: HashMap::new(),
@@ -158,18 +156,20 @@ impl Expected {
     }
 
     /// The frames that a captured one may be; none if nobody of the run has its source address.
-    fn waiting(&mut self, captured: &[u8]) -> Result<Option<&mut VecDeque<Frame>>> {
-        let Some(source) = source_of(captured) else { return Ok(None) };
+    fn waiting(&mut self, captured: &[u8]) -> Result<Option<&mut VecDeque<Vec<u8>>>> {
+        let Some(source) = source_of(captured).filter(|source| self.outward.sources.contains(source)) else {
+            return Ok(None);
+        };
         while !self.over && self.waiting.get(&source).is_none_or(|own| own.len() < LOOK) {
             self.make();
             if self.held > HELD_MAX {
-                // Of a sender that is not of this run nothing is ever made.
-                self.over = !self.waiting.contains_key(&source);
-                break;
+                return Err(Error::config(format!(
+                    "the capture lacks so many frames of other workers that more than {HELD_MAX} bytes wait for them; \
+                     compare a capture of all workers, or a shorter run"
+                )));
             }
         }
-        self.held = self.waiting.values().map(VecDeque::len).sum();
-        Ok(self.waiting.get_mut(&source))
+        Ok(Some(self.waiting.entry(source).or_default()))
     }
 
     /// The next frames.
@@ -181,11 +181,10 @@ impl Expected {
         }
         self.senders.pull(wake, &mut self.pool, &mut self.host);
         for outgoing in self.host.outgoing.drain(..) {
-            let bytes = self.heads.outward(self.pool.frame(&outgoing.frame)).to_vec();
-            if let Some(source) = source_of(&bytes) {
-                let parts = parts(self.heads.format, &bytes);
-                self.waiting.entry(source).or_default().push_back(Frame { bytes, parts });
-                self.held += 1;
+            let bytes = self.outward.frame(self.pool.frame(&outgoing.frame));
+            if let Some(source) = source_of(bytes) {
+                self.held += bytes.len();
+                self.waiting.entry(source).or_default().push_back(bytes.to_vec());
             }
             self.pool.release(outgoing.frame.buffer);
         }
@@ -196,21 +195,21 @@ impl Expected {
 }
 
 /// The IPv4 source address of a frame, behind a VLAN tag, too.
-fn source_of(frame: &[u8]) -> Option<[u8; 4]> {
+fn source_of(frame: &[u8]) -> Option<Ip> {
     let skip = if frame.get(12..14)? == [0x81, 0x00] { 4 } else { 0 };
     let head = frame.get(skip..skip + 34)?;
-    (head[12..14] == [0x08, 0x00]).then(|| [head[26], head[27], head[28], head[29]])
+    (head[12..14] == [0x08, 0x00]).then(|| Ip::from_be_bytes([head[26], head[27], head[28], head[29]]))
 }
 
 /// Where two frames differ first.
 struct Difference<'a> {
-    part: Option<&'a Part>,
+    part: Option<Part>,
     expected: &'a [u8],
 }
 
 impl Difference<'_> {
     fn of(&self, packet: u64, found: &[u8]) -> Wrong {
-        match self.part {
+        match &self.part {
             None => Wrong {
                 packet,
                 field: "frame length".into(),
@@ -234,15 +233,19 @@ struct Judge {
     rewrites: Vec<String>,
     at: At,
     ours: bool,
+    format: &'static dyn Format,
 }
 
 impl Judge {
     /// The frame from which a captured one differs least, and where; none if there are none.
-    fn nearest<'a>(&self, waiting: &'a VecDeque<Frame>, found: &[u8]) -> Option<(usize, Option<Difference<'a>>)> {
+    fn nearest<'a>(&self, waiting: &'a VecDeque<Vec<u8>>, found: &[u8]) -> Option<(usize, Option<Difference<'a>>)> {
+        // Nearly always it is one of the first, and the same.
+        if let Some(place) = waiting.iter().take(LOOK).position(|frame| frame == found) {
+            return Some((place, None));
+        }
         let mut best: Option<(usize, usize)> = None;
         for (place, frame) in waiting.iter().take(LOOK).enumerate() {
-            let wrong = usize::from(frame.bytes.len() != found.len()) * 1000
-                + frame.parts.iter().filter(|part| self.counts(part) && !part.alike(&frame.bytes, found)).count();
+            let wrong = usize::from(frame.len() != found.len()) * 1000 + self.wrong_parts(frame, found).count();
             if best.is_none_or(|(least, _)| wrong < least) {
                 best = Some((wrong, place));
             }
@@ -254,11 +257,15 @@ impl Judge {
         if wrong == 0 {
             return Some((place, None));
         }
-        let frame = &waiting[place];
-        let part = frame.parts.iter().find(|part| self.counts(part) && !part.alike(&frame.bytes, found));
-        let part =
-            if frame.bytes.len() != found.len() && part.is_none_or(|part| part.is_content) { None } else { part };
-        Some((place, Some(Difference { part, expected: &frame.bytes })))
+        let expected = &waiting[place];
+        let part = self.wrong_parts(expected, found).next();
+        let shorter = expected.len() != found.len() && part.as_ref().is_none_or(|part| part.is_content);
+        Some((place, Some(Difference { part: part.filter(|_| !shorter), expected })))
+    }
+
+    /// The fields that count and differ.
+    fn wrong_parts(&self, frame: &[u8], found: &[u8]) -> impl Iterator<Item = Part> {
+        parts(self.format, frame).into_iter().filter(|part| self.counts(part) && !part.alike(frame, found))
     }
 
     fn counts(&self, part: &Part) -> bool {

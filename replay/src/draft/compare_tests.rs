@@ -20,7 +20,7 @@ fn frames(more: &str) -> Vec<Vec<u8>> {
     let mut waiting: Vec<_> = expected.waiting.into_values().collect();
     let mut all = Vec::new();
     while waiting.iter().any(|own| !own.is_empty()) {
-        all.extend(waiting.iter_mut().filter_map(VecDeque::pop_front).map(|frame| frame.bytes));
+        all.extend(waiting.iter_mut().filter_map(VecDeque::pop_front));
     }
     all
 }
@@ -55,7 +55,10 @@ fn what_was_sent_is_right_in_every_form_and_gaps_are_counted() {
         let mut strange = all[0].clone();
         let at = if strange[12] == 0x81 { 30 } else { 26 };
         strange[at..at + 4].copy_from_slice(&[9, 9, 9, 9]);
-        assert_eq!(judged(form, At::Workers, &[strange]).others, 1);
+        assert_eq!(judged(form, At::Workers, &[strange.clone()]).others, 1);
+        // And what comes after it is recognised.
+        let after = judged(form, At::Workers, &[&[strange][..], &all].concat());
+        assert_eq!((after.others, after.right, after.wrong), (1, 240, 0), "{form} {after:?}");
     }
 }
 

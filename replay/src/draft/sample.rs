@@ -10,7 +10,7 @@ use pktgen_generator::wire::layout::Value;
 use pktgen_generator::wire::{FORMATS, Format};
 use serde::Serialize;
 
-use super::heads::Heads;
+use super::outward::Outward;
 use crate::endpoint::Host;
 use crate::frame::Pool;
 use crate::plan::{Parts, Plan};
@@ -39,7 +39,7 @@ pub struct Sample {
 
 /// The first frames of each kind that the workers send.
 pub(super) fn first(plan: &mut Plan<Parts>, per_kind: usize) -> Result<Vec<Sample>> {
-    let mut heads = Heads::of(plan)?;
+    let mut outward = Outward::of(plan)?;
     let parts = &mut plan.engine;
     let format = find(FORMATS, "wire format", parts.facts.kind.format(), "the experiment")?;
     let mut pool = Pool::new(parts.frame_bytes, 64);
@@ -55,8 +55,8 @@ pub(super) fn first(plan: &mut Plan<Parts>, per_kind: usize) -> Result<Vec<Sampl
             let frame = pool.frame(&outgoing.frame);
             let kind = kind_of(format, pool.payload(&outgoing.frame));
             if samples.iter().filter(|sample| sample.kind == kind).count() < per_kind {
-                let on_wire = heads.format;
-                let bytes = heads.outward(frame);
+                let on_wire = outward.format;
+                let bytes = outward.frame(frame);
                 samples.push(sample(on_wire, kind, bytes, outgoing.frame.t, outgoing.frame.worker));
             }
             pool.release(outgoing.frame.buffer);

@@ -1,8 +1,11 @@
 //! Frames of a run as they are on the wire: by the strict layout and with the profile's addresses, where the experiment asks for them.
 
+use std::collections::HashSet;
+
 use pktgen_generator::Result;
 use pktgen_generator::device::{GROWTH_MAX, Translator};
 use pktgen_generator::registry::find;
+use pktgen_generator::wire::frame::{Ip, worker_ip};
 use pktgen_generator::wire::{FORMATS, Format, olaf_strict};
 
 use crate::plan::{Parts, Plan};
@@ -10,33 +13,40 @@ use crate::transport::End;
 use crate::transport::middleware::{Dialect, ON_WIRE, dialect};
 
 /// What stands between the workers and their cable.
-pub(super) struct Heads {
+pub(super) struct Outward {
     dialect: Option<Box<dyn Dialect>>,
     translator: Option<Translator>,
     /// What is on the wire.
     pub(super) format: &'static dyn Format,
     /// Our own header is: books go by it, and devices of ours rewrite it.
     pub(super) ours: bool,
+    /// Addresses of the workers.
+    pub(super) sources: HashSet<Ip>,
     rooms: [Vec<u8>; 2],
 }
 
-impl Heads {
+impl Outward {
     pub(super) fn of(plan: &Plan<Parts>) -> Result<Self> {
         let strict = plan.transport.middleware.names().any(|name| name == ON_WIRE);
         let traffic = plan.engine.traffic();
         let name = if strict && traffic.format == "olaf" { olaf_strict::NAME } else { traffic.format };
+        let sources = match &plan.transport.outer {
+            Some(outer) => outer.addresses.workers.iter().map(|worker| worker.ip.0).collect(),
+            None => (0..plan.engine.facts.workers.len() as u32).map(worker_ip).collect(),
+        };
         let room = vec![0; plan.engine.frame_bytes + GROWTH_MAX];
-        Ok(Heads {
+        Ok(Outward {
             dialect: if strict { dialect(&traffic)? } else { None },
             translator: plan.transport.outer.as_ref().map(|outer| outer.translator(End::Workers)),
             format: find(FORMATS, "wire format", name, "the experiment")?,
             ours: !strict && traffic.format == "olaf",
+            sources,
             rooms: [room.clone(), room],
         })
     }
 
     /// A frame of ours, as it leaves.
-    pub(super) fn outward<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
+    pub(super) fn frame<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
         let [first, second] = &mut self.rooms;
         let strict = match self.dialect.as_ref().and_then(|dialect| dialect.outward(frame, first)) {
             Some(len) => &first[..len],
