@@ -72,7 +72,7 @@ impl Live {
             exporter.publish(glance);
         }
         if let Some(screen) = &self.screen {
-            screen.lock().unwrap_or_else(PoisonError::into_inner).show(glance.as_ref(), before, &self.stop);
+            screen.lock().unwrap_or_else(PoisonError::into_inner).show(glance.as_ref(), &self.stop);
             return;
         }
         bar.set_message(format!("{before}{}", live(progress)));

@@ -44,7 +44,7 @@ impl Screen {
     }
 
     /// Draws, and hears what keys were pressed. A terminal that went away does not end a run.
-    pub(super) fn show(&mut self, glance: Option<&Glance>, before: &str, stop: &AtomicBool) {
+    pub(super) fn show(&mut self, glance: Option<&Glance>, stop: &AtomicBool) {
         let clusters = glance.map_or(0, |glance| glance.clusters.len());
         while event::poll(Duration::ZERO).unwrap_or(false) {
             let Ok(Event::Key(key)) = event::read() else { continue };
@@ -66,7 +66,7 @@ impl Screen {
         }
         let Screen { terminal, top, by_age, rates, .. } = self;
         let ending = stop.load(Ordering::Relaxed);
-        let _ = terminal.draw(|frame| draw(frame, glance, before, (*top, *by_age), rates, ending));
+        let _ = terminal.draw(|frame| draw(frame, glance, (*top, *by_age), rates, ending));
     }
 
     fn remember(&mut self, sent: u64) {
@@ -85,22 +85,15 @@ impl Drop for Screen {
     }
 }
 
-fn draw(
-    frame: &mut Frame,
-    glance: Option<&Glance>,
-    before: &str,
-    (top, by_age): (usize, bool),
-    rates: &[u64],
-    ending: bool,
-) {
+fn draw(frame: &mut Frame, glance: Option<&Glance>, (top, by_age): (usize, bool), rates: &[u64], ending: bool) {
     let warned = glance.map_or(0, |glance| glance.warnings.len().min(3)) as u16;
     let heights = [Constraint::Length(3), Constraint::Length(5), Constraint::Min(3), Constraint::Length(warned + 1)];
     let [head, chart, table, foot] = Layout::vertical(heights).areas(frame.area());
     let Some(glance) = glance else {
-        return frame.render_widget(Paragraph::new(format!("pktgen   {before}waiting for a run in real time")), head);
+        return frame.render_widget(Paragraph::new("pktgen   waiting for a run in real time"), head);
     };
     let [first, second] = totals(glance);
-    let title = format!("pktgen   {before}{}{}", glance.name, if ending { "   ending" } else { "" });
+    let title = format!("pktgen   {}{}", glance.name, if ending { "   ending" } else { "" });
     let head_lines = vec![Line::styled(title, Style::new().add_modifier(Modifier::BOLD)), first.into(), second.into()];
     frame.render_widget(Paragraph::new(head_lines), head);
     let shown = &rates[rates.len().saturating_sub(usize::from(chart.width))..];

@@ -1,5 +1,6 @@
 //! What a glance says, as text: for the screen.
 
+use pktgen_analysis::human;
 use pktgen_generator::time::SECOND;
 use pktgen_replay::live::{Expected, Glance, Seen};
 
@@ -10,7 +11,7 @@ pub(super) const COLUMNS: [&str; 8] =
 /// What there is to say of a cluster: rates of the last whole second.
 pub(super) fn row(seen: &Seen, expected: Expected) -> [String; COLUMNS.len()] {
     let per_packet = |n: f64| if seen.totals.packets > 0 { format!("{n:.2}") } else { "-".to_owned() };
-    let span = |ps: Option<f64>| ps.map_or("-".to_owned(), time);
+    let span = |ps: Option<f64>| ps.map_or("-".to_owned(), |ps| human::show("ns", ps / 1e3));
     [
         seen.id.to_string(),
         count(seen.last.sent),
@@ -51,13 +52,13 @@ pub(super) fn totals(glance: &Glance) -> [String; 2] {
             count(rate as u64),
             count(progress.received),
             progress.lost,
-            time(progress.late_ns as f64 * 1e3),
+            human::show("ns", progress.late_ns as f64),
         ),
         format!(
-            "last second: sent {}   received {} packets, {:.2} Gbit/s   not looked at in time {}",
+            "last second: sent {}   received {} packets, {}   not looked at in time {}",
             count(sent),
             count(packets),
-            bytes as f64 * 8e-9,
+            human::show("bps", bytes as f64 * 8.0),
             glance.skipped
         ),
     ]
@@ -72,16 +73,6 @@ fn count(n: u64) -> String {
     }
 }
 
-/// A span in the unit that suits it.
-fn time(ps: f64) -> String {
-    match ps {
-        ps if ps < 1e6 => format!("{:.0} ns", ps / 1e3),
-        ps if ps < 1e9 => format!("{:.1} us", ps / 1e6),
-        ps if ps < 1e12 => format!("{:.2} ms", ps / 1e9),
-        ps => format!("{:.2} s", ps / 1e12),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,7 +84,7 @@ mod tests {
         let last = Totals { sent: 400, packets: 100, updates: 300, bytes: 1 };
         let seen = Seen { id: 3, totals, last, age: Some(1_500_000), age_mean_ps: Some(2.5e9) };
         let cells = row(&seen, Expected::MergesUnderLoad);
-        assert_eq!(cells, ["3", "400", "100", "300", "3.00", "up to 4.0", "1.5 us", "2.50 ms"]);
+        assert_eq!(cells, ["3", "400", "100", "300", "3.00", "up to 4.0", "1.5 us", "2.5 ms"]);
         assert_eq!((row(&seen, Expected::Sums(6))[5].as_str(), row(&seen, Expected::Single)[5].as_str()), ("6", "1"));
         let nothing = Seen { id: 0, totals: Totals::default(), last: Totals::default(), age: None, age_mean_ps: None };
         assert_eq!(row(&nothing, Expected::Unknown), ["0", "0", "0", "0", "-", "-", "-", "-"]);
