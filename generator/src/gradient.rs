@@ -59,6 +59,17 @@ impl Pool {
     }
 }
 
+/// Writes recorded gradients into `values`, little-endian f32s, again and again until it is full: real values in every lane, also where a
+/// frame has more of them than the recording. There is at least one.
+#[inline]
+pub fn tile(recorded: &[f32], values: &mut [u8]) {
+    for part in values.chunks_mut(recorded.len() * 4) {
+        for (value, number) in part.as_chunks_mut::<4>().0.iter_mut().zip(recorded) {
+            *value = number.to_le_bytes();
+        }
+    }
+}
+
 /// What the gradients of an update are made of.
 #[derive(Debug, Clone, Copy)]
 pub struct Window<'a> {

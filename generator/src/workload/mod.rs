@@ -6,6 +6,7 @@
 mod background;
 mod dense;
 mod edit;
+mod held;
 mod mix;
 mod open;
 mod repeat;
@@ -62,6 +63,11 @@ pub trait Source: Send {
     /// Takes the next update and writes its gradients into `values` as little-endian f32s, as many as
     /// fit. Does nothing at the end.
     fn take(&mut self, values: &mut [u8]);
+
+    /// Begins again, as if it had been opened anew; false if it has to be opened for that.
+    fn rewind(&mut self) -> bool {
+        false
+    }
 
     /// What lies between two passes of the source if all its updates are at one time; none if nothing says so.
     fn rest(&self) -> Option<Time> {

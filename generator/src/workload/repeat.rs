@@ -82,11 +82,13 @@ impl Repeat {
             None => {}
         }
         let rest = self.source.rest();
-        match (self.reopen)() {
-            Ok(source) => self.source = source,
-            Err(error) => {
-                self.failure = Some(error.to_string());
-                return;
+        if !self.source.rewind() {
+            match (self.reopen)() {
+                Ok(source) => self.source = source,
+                Err(error) => {
+                    self.failure = Some(error.to_string());
+                    return;
+                }
             }
         }
         // One update has no gap: where nothing says how long it lasts, a pass of one repeats a tick later.

@@ -52,17 +52,24 @@ pub(super) struct Survey {
     pub(super) population: Population,
     pub(super) pass: Pass,
     pub(super) frame_max: u32,
+    /// Gradients in all.
+    pub(super) values: u64,
 }
 
 impl Survey {
     /// Reads all files and refuses them if one breaks a rule, or if they are not of the same workers. `place` is
     /// where they are named.
     pub(super) fn make(traces: &Traces, place: &str) -> Result<Self> {
-        let mut survey =
-            Survey { legs: Vec::new(), population: Population::default(), pass: Pass::default(), frame_max: 0 };
+        let mut survey = Survey {
+            legs: Vec::new(),
+            population: Population::default(),
+            pass: Pass::default(),
+            frame_max: 0,
+            values: 0,
+        };
         let mut offset = Some(0);
         for path in &traces.0 {
-            let (population, own, frame_max) = one(path)?;
+            let (population, own, frame_max) = one(path, &mut survey.values)?;
             let all = &mut survey.pass;
             let leg = offset.map(|offset| Leg { path: path.clone(), first: own.first, offset });
             let Some((leg, last)) = leg.and_then(|leg| leg.at(own.last).map(|last| (leg, last))) else {
@@ -105,8 +112,8 @@ fn differ(place: &str, one: (&Path, &Population), other: (&Path, &Population)) -
     ))
 }
 
-/// Reads a whole trace and refuses it if it breaks a rule.
-fn one(path: &Path) -> Result<(Population, Pass, u32)> {
+/// Reads a whole trace and refuses it if it breaks a rule; its gradients are added to `values`.
+fn one(path: &Path, values: &mut u64) -> Result<(Population, Pass, u32)> {
     let mut reader = Reader::open(path)?;
     let mut rules = Rules::default();
     let (mut pass, mut frame_max) = (Pass::default(), 0);
@@ -114,6 +121,7 @@ fn one(path: &Path) -> Result<(Population, Pass, u32)> {
     while let Some(block) = reader.next_block()? {
         for (i, update) in block.updates.iter().enumerate() {
             rules.update(update, block.values(i));
+            *values += block.values(i).len() as u64;
             pass.add(update.t_gen, update.bytes);
             frame_max = frame_max.max(update.bytes);
         }

@@ -1,9 +1,10 @@
 //! Replaying trace files one after the other, as recorded or scaled in time.
 
+use super::held::{self, Held};
 use super::survey::{Leg, Survey, Traces};
 use super::{Source, Update, Workload};
 use crate::config::Section;
-use crate::gradient::Pool;
+use crate::gradient::{Pool, tile};
 use crate::registry::{Named, find};
 use crate::schedule::{SCHEDULES, Tempo};
 use crate::seed::Seed;
@@ -41,32 +42,40 @@ impl Workload for TraceFile {
         let kind: String = schedule.get("kind", "as_recorded")?;
         find(SCHEDULES, "schedule", &kind, &schedule.place("kind"))?;
         schedule.settle("kind", "as_recorded");
-        let tempo = Tempo::of_trace(schedule)?;
-        let Survey { legs, population, pass, frame_max } = Survey::make(&traces, &section.place("trace"))?;
-        let numbers = vec![0; population.len()];
-        let mut source = Recorded {
-            pool: Pool::new(seed, elements_in((frame_max as usize).max(FRAME_MIN))),
-            population,
-            reader: Reader::open(&legs[0].path)?,
-            legs,
-            leg: 0,
-            block: Block::default(),
-            at: 0,
-            stretch: tempo.stretch(&pass, 0, schedule)?,
-            base: numbers.clone(),
-            next: numbers,
-            head: None,
-            failure: None,
-            frame_max,
-            rest: tempo.rest(&pass),
-        };
-        source.load();
-        Ok(Box::new(source))
+        let survey = Survey::make(&traces, &section.place("trace"))?;
+        let fits = held::fits(survey.pass.count, survey.values);
+        let source = recorded(survey, schedule, seed)?;
+        Ok(if fits { Box::new(source.hold()) } else { Box::new(source) })
     }
 
     fn keeps_tempo(&self) -> bool {
         true
     }
+}
+
+/// The updates of traces that were looked at.
+fn recorded(survey: Survey, schedule: &mut Section, seed: Seed) -> Result<Recorded> {
+    let tempo = Tempo::of_trace(schedule)?;
+    let Survey { legs, population, pass, frame_max, .. } = survey;
+    let numbers = vec![0; population.len()];
+    let mut source = Recorded {
+        pool: Pool::new(seed, elements_in((frame_max as usize).max(FRAME_MIN))),
+        population,
+        reader: Reader::open(&legs[0].path)?,
+        legs,
+        leg: 0,
+        block: Block::default(),
+        at: 0,
+        stretch: tempo.stretch(&pass, 0, schedule)?,
+        base: numbers.clone(),
+        next: numbers,
+        head: None,
+        failure: None,
+        frame_max,
+        rest: tempo.rest(&pass),
+    };
+    source.load();
+    Ok(source)
 }
 
 struct Recorded {
@@ -112,6 +121,24 @@ impl Recorded {
         }
     }
 
+    /// All of it in memory.
+    fn hold(mut self) -> Held {
+        let facts = held::Facts {
+            population: self.population.clone(),
+            frame_max: self.frame_max,
+            rest: self.rest,
+            pool: self.pool.clone(),
+        };
+        let mut held = Held::new(facts);
+        while let Some(update) = self.head {
+            held.push(update, self.block.values(self.at));
+            self.at += 1;
+            self.load();
+        }
+        held.end(self.failure);
+        held
+    }
+
     /// The next block of this file, or of the next one.
     fn next_block(&mut self) -> Result<Option<Block>> {
         loop {
@@ -153,10 +180,7 @@ impl Source for Recorded {
         if recorded.is_empty() {
             self.pool.fill(update.worker, update.seq, values);
         } else {
-            // A shorter recording repeats: real values in every lane.
-            for (value, number) in values.as_chunks_mut::<4>().0.iter_mut().zip(recorded.iter().cycle()) {
-                *value = number.to_le_bytes();
-            }
+            tile(recorded, values);
         }
         self.at += 1;
         self.load();
@@ -174,7 +198,48 @@ impl Source for Recorded {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::seed::mix;
     use crate::trace::Writer;
+
+    /// Everything that a source says, a few passes long.
+    fn all(source: &mut dyn Source) -> Vec<(Update, Vec<u8>)> {
+        let mut all = Vec::new();
+        while let Some(update) = source.peek().copied() {
+            // Frames may have more gradients than the recording.
+            let mut values = vec![0; 4 * 7];
+            source.take(&mut values);
+            all.push((update, values));
+        }
+        all
+    }
+
+    #[test]
+    fn a_trace_in_memory_says_what_the_file_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["a", "b"].map(|name| folder.path().join(format!("{name}.parquet")));
+        for path in &paths {
+            let mut writer = Writer::create(path).unwrap();
+            for i in 0..20_000u32 {
+                let (worker, seq) = (i % 5, i / 5);
+                let t_gen = i64::from(i) * 1_000 + i64::from(mix(u64::from(i)) as u8);
+                let update = Update { t_gen, cluster: 0, worker, seq, bytes: 256, reward: Some(1.0), iteration: None };
+                // Some have fewer than a frame has, some none.
+                writer.push(&update, &[i as f32, 0.5, -1.25][..(i % 4) as usize]).unwrap();
+            }
+            writer.finish("recorded", Default::default(), "CC0-1.0").unwrap();
+        }
+        let survey = Survey::make(&Traces(paths.to_vec()), "here").unwrap();
+        let schedule = &mut Section::of("schedule", &[("speed", "1.5".into())]);
+        let read = |survey: Survey, schedule: &mut Section| recorded(survey, schedule, Seed(3)).unwrap();
+        let mut file = read(survey, schedule);
+        let survey = Survey::make(&Traces(paths.to_vec()), "here").unwrap();
+        let mut held = read(survey, schedule).hold();
+        let (from_file, first, again) = (all(&mut file), all(&mut held), held.rewind().then(|| all(&mut held)));
+        assert_eq!(first.len(), 40_000);
+        assert!(first == from_file && again == Some(first));
+        assert!(!file.rewind());
+        assert!(held::fits(1 << 20, 46 << 20) && !held::fits(1 << 20, 64 << 20));
+    }
 
     #[test]
     fn broken_traces_are_not_replayed() {
