@@ -63,6 +63,11 @@ impl Pool {
 /// frame has more of them than the recording. There is at least one.
 #[inline]
 pub fn tile(recorded: &[f32], values: &mut [u8]) {
+    let numbers = values.as_chunks_mut::<4>().0;
+    if numbers.len() <= recorded.len() {
+        numbers.iter_mut().zip(recorded).for_each(|(value, number)| *value = number.to_le_bytes());
+        return;
+    }
     for part in values.chunks_mut(recorded.len() * 4) {
         for (value, number) in part.as_chunks_mut::<4>().0.iter_mut().zip(recorded) {
             *value = number.to_le_bytes();

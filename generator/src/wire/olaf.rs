@@ -114,6 +114,15 @@ impl Header {
         head[field::UPDATE_REWARD].copy_from_slice(&self.reward.to_le_bytes());
     }
 
+    /// Writes what differs between two updates of a worker over the head of one.
+    #[inline]
+    pub(super) fn renew(head: &mut [u8; UPDATE_HEAD], seq: u32, generation: Time, attempt: u8, reward: f32) {
+        head[field::SEQ].copy_from_slice(&seq.to_be_bytes());
+        head[field::GENERATION].copy_from_slice(&generation.to_be_bytes());
+        head[field::ATTEMPT] = attempt;
+        head[field::UPDATE_REWARD].copy_from_slice(&reward.to_le_bytes());
+    }
+
     /// Reads an update's header from a payload; none if it is not one or too short for its elements.
     #[inline]
     pub fn parse_update(payload: &[u8]) -> Option<Self> {

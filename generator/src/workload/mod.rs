@@ -64,8 +64,8 @@ pub trait Source: Send {
     /// fit. Does nothing at the end.
     fn take(&mut self, values: &mut [u8]);
 
-    /// Begins again, as if it had been opened anew; false if it has to be opened for that.
-    fn rewind(&mut self) -> bool {
+    /// From its first update on, repeats itself: so many passes in all, 0 for no end. False if it has to be opened anew for each.
+    fn repeat(&mut self, _passes: u32) -> bool {
         false
     }
 

@@ -47,7 +47,7 @@ pub fn open(document: &mut Document, seed: Seed) -> Result<Opened> {
     let (again, again_schedule) = (section.clone(), schedule.clone());
     let pass = OnePass { kind, scaling, seed };
     let mut source = pass.open(&mut section, &mut schedule)?;
-    if passes != 1 {
+    if passes != 1 && !source.repeat(passes) {
         let reopen = move || pass.open(&mut again.clone(), &mut again_schedule.clone());
         source = Box::new(Repeat::new(source, passes, Box::new(reopen)));
     }

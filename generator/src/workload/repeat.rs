@@ -59,18 +59,12 @@ impl Repeat {
         self.head = None;
         let Some(update) = self.source.peek() else { return };
         let Ok(seq) = u32::try_from(u64::from(update.seq) + self.base[update.worker as usize]) else {
-            self.failure = Some(format!(
-                "worker {} has used all its {} packet numbers; lower workload.repeat, or end the run with \
-                 capture.until or capture.goal",
-                update.worker,
-                u32::MAX
-            ));
+            self.failure = Some(used_up(update.worker));
             return;
         };
         self.head = Some(Update { t_gen: update.t_gen.saturating_add(self.shift), seq, ..*update });
         if self.head.is_some_and(|u| u.t_gen > HORIZON) {
-            let keys = "lower workload.repeat, or end the run with capture.until or capture.goal";
-            self.failure = Some(too_late("the next update of a repeated workload", HORIZON as f64, keys));
+            self.failure = Some(beyond_time());
             self.head = None;
         }
     }
@@ -82,25 +76,40 @@ impl Repeat {
             None => {}
         }
         let rest = self.source.rest();
-        if !self.source.rewind() {
-            match (self.reopen)() {
-                Ok(source) => self.source = source,
-                Err(error) => {
-                    self.failure = Some(error.to_string());
-                    return;
-                }
+        match (self.reopen)() {
+            Ok(source) => self.source = source,
+            Err(error) => {
+                self.failure = Some(error.to_string());
+                return;
             }
         }
-        // One update has no gap: where nothing says how long it lasts, a pass of one repeats a tick later.
-        let pass = Pass { count: self.count, bits: 0, first: self.first, last: self.last };
-        let gap = rest.filter(|_| pass.first == pass.last).unwrap_or(pass.gap());
         let first = self.source.peek().map_or(0, |u| u.t_gen);
-        self.shift = (self.shift + self.last - first).saturating_add(gap);
+        let moved = self.first - first;
+        self.shift = (self.shift + moved).saturating_add(shift(self.count, (self.first, self.last), rest));
         for (base, next) in self.base.iter_mut().zip(&mut self.next) {
             *base += std::mem::take(next);
         }
         (self.first, self.last, self.count) = (first, first, 0);
     }
+}
+
+/// What is added to times from one pass to the next: its span and a mean gap. One update has no gap: where nothing says how long it
+/// lasts, a pass of one repeats a tick later.
+pub(super) fn shift(count: u64, (first, last): (Time, Time), rest: Option<Time>) -> Time {
+    let gap = Pass { count, bits: 0, first, last }.gap();
+    (last - first).saturating_add(rest.filter(|_| first == last).unwrap_or(gap))
+}
+
+const FEWER: &str = "lower workload.repeat, or end the run with capture.until or capture.goal";
+
+/// Why a worker has no more updates.
+pub(super) fn used_up(worker: u32) -> String {
+    format!("worker {worker} has used all its {} packet numbers; {FEWER}", u32::MAX)
+}
+
+/// Why nobody has.
+pub(super) fn beyond_time() -> String {
+    too_late("the next update of a repeated workload", HORIZON as f64, FEWER)
 }
 
 // No `dense`, no `sparse`: passes shift times and numbers, and their count is in nothing that they say.

@@ -197,8 +197,10 @@ impl Source for Recorded {
 
 #[cfg(test)]
 mod tests {
+    use super::super::repeat::Repeat;
     use super::*;
     use crate::seed::mix;
+    use crate::time::HORIZON;
     use crate::trace::Writer;
 
     /// Everything that a source says, a few passes long.
@@ -234,11 +236,48 @@ mod tests {
         let mut file = read(survey, schedule);
         let survey = Survey::make(&Traces(paths.to_vec()), "here").unwrap();
         let mut held = read(survey, schedule).hold();
-        let (from_file, first, again) = (all(&mut file), all(&mut held), held.rewind().then(|| all(&mut held)));
-        assert_eq!(first.len(), 40_000);
-        assert!(first == from_file && again == Some(first));
-        assert!(!file.rewind());
+        assert!(!file.repeat(3));
+        assert!(held.repeat(3));
+        let paths = paths.clone();
+        let reopen = move || -> Result<Box<dyn Source>> {
+            let survey = Survey::make(&Traces(paths.to_vec()), "here")?;
+            let schedule = &mut Section::of("schedule", &[("speed", "1.5".into())]);
+            Ok(Box::new(recorded(survey, schedule, Seed(3))?))
+        };
+        let from_file = all(&mut Repeat::new(Box::new(file), 3, Box::new(reopen)));
+        let from_memory = all(&mut held);
+        assert_eq!(from_memory.len(), 120_000);
+        assert!(from_file == from_memory);
         assert!(held::fits(1 << 20, 46 << 20) && !held::fits(1 << 20, 64 << 20));
+    }
+
+    #[test]
+    fn passes_in_memory_end_where_numbers_and_times_do() {
+        let update =
+            |t_gen, worker| Update { t_gen, cluster: 0, worker, seq: 0, bytes: 256, reward: None, iteration: None };
+        let facts = || held::Facts {
+            population: Population::regular(1, 2),
+            frame_max: 256,
+            rest: None,
+            pool: Pool::new(Seed(1), 46),
+        };
+        let mut late = Held::new(facts());
+        late.push(update(0, 0), &[]);
+        late.push(update(HORIZON / 3, 1), &[]);
+        assert!(late.repeat(0));
+        // Two passes have the second a mean gap, which is the span, after the first.
+        let times: Vec<_> = all(&mut late).iter().map(|(update, _)| (update.t_gen, update.seq)).collect();
+        let third = HORIZON / 3;
+        assert_eq!(times, [(0, 0), (third, 0), (2 * third, 1), (3 * third, 1)]);
+        assert!(late.failure().unwrap().contains("26 days"));
+        let mut many = Held::new(facts());
+        many.push(Update { seq: 0, ..update(0, 1) }, &[]);
+        many.push(Update { seq: 0, ..update(1, 0) }, &[]);
+        assert!(many.repeat(0));
+        many.use_up(0, u32::MAX - 1);
+        let seqs: Vec<_> = all(&mut many).iter().map(|(update, _)| (update.worker, update.seq)).collect();
+        assert_eq!(seqs, [(1, 0), (0, u32::MAX - 1), (1, 1), (0, u32::MAX), (1, 2)]);
+        assert!(many.failure().unwrap().contains("worker 0 has used all"));
     }
 
     #[test]
