@@ -44,7 +44,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
     ("analysis/src/placement", "PLACERS", &["picture"]),
     ("replay/src/target/program", "PROGRAMS", &[]),
     ("replay/src/target/queue", "QUEUES", &[]),
-    ("replay/src/endpoint", "ENDPOINTS", &["all_reduce", "gate", "roster", "rounds", "sender", "server"]),
+    ("replay/src/endpoint", "ENDPOINTS", &["all_reduce", "gate", "roster", "rounds", "sender", "server", "step"]),
     (
         "replay/src/transport",
         "TRANSPORTS",
