@@ -39,6 +39,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
     ("generator/src/wire", "FORMATS", &["build", "dissector", "frame", "layout", "sight"]),
     ("generator/src/workload", "WORKLOADS", &["edit", "mix", "open", "repeat", "share", "survey", "tempo"]),
     ("generator/src/schedule", "SCHEDULES", &["merge", "open", "speed", "tempo"]),
+    ("generator/src/learner", "TASKS", &["agent", "iteration", "net", "tests"]),
     ("generator/src/study", "STUDIES", &[]),
     ("generator/src/topology", "SHAPES", &["model"]),
     ("analysis/src/placement", "PLACERS", &["picture"]),

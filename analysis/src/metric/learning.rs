@@ -18,8 +18,12 @@ use crate::run::SentColumns;
 pub(super) struct Learning;
 
 const REWARD: &str = "reward";
-const TENTHS: [&str; 10] = ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10"];
-const TENTH: Label = Label::one_of("tenth", &TENTHS, "which tenth, from 1");
+
+/// The metric that gains are of.
+pub(crate) const REWARD_END: &str = "reward_end";
+
+const TENTHS: [&str; 10] = ["10%", "20%", "30%", "40%", "50%", "60%", "70%", "80%", "90%", "100%"];
+const TENTH: Label = Label::one_of("tenth", &TENTHS, "where the tenth ends");
 /// Updates of a worker of which the mean counts as its reward of the moment.
 const RECENT: usize = 10;
 const NEEDS: &str = "capture.records = \"full\" and updates with rewards";
@@ -31,7 +35,7 @@ const fn reward(metric: &'static str, definition: &'static str) -> Definition {
 
 const DEFINITIONS: [Definition; 6] = [
     reward("reward_start", "Mean over workers of the mean reward of the first tenth of the updates that each generated."),
-    reward("reward_end", "Mean over workers of the mean reward of the last tenth of the updates that each generated.")
+    reward(REWARD_END, "Mean over workers of the mean reward of the last tenth of the updates that each generated.")
         .source("OLAF Figure 8"),
     reward("reward_at", "Mean over workers of the mean reward of this tenth of the updates that each generated.")
         .labels(&[TENTH])

@@ -13,7 +13,7 @@ pub(crate) mod goal;
 pub(crate) mod iterations;
 mod lanes;
 pub(crate) mod latency;
-mod learning;
+pub(crate) mod learning;
 mod plan;
 pub(crate) mod results;
 mod states;

@@ -48,6 +48,27 @@ impl WorkerKind for LearnerKind {
     }
 
     fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>> {
+        Ok(Box::new(Learners::open(section, facts, source.as_ref())?))
+    }
+}
+
+struct Learners {
+    learning: Arc<Learning>,
+    agents: Vec<Agent>,
+    /// Who waits for an answer before it goes on.
+    waiting: Vec<bool>,
+    /// When each worker's iteration ends; ties go to the lower worker.
+    turns: BinaryHeap<Reverse<(Time, u32)>>,
+    /// Do workers wait for the answer?
+    waits: bool,
+    builder: Builder,
+    audience: Audience,
+    facts: Facts,
+    failure: Option<String>,
+}
+
+impl Learners {
+    fn open(section: &mut Section, facts: &Facts, source: &dyn Source) -> Result<Self> {
         let place = section.place("workers");
         let Some(learning) = source.learning() else {
             return Err(Error::config(format!(
@@ -73,26 +94,9 @@ impl WorkerKind for LearnerKind {
             learning,
         };
         (0..learners.learning.workers()).for_each(|worker| learners.begin(worker, 0));
-        Ok(Box::new(learners))
+        Ok(learners)
     }
-}
 
-struct Learners {
-    learning: Arc<Learning>,
-    agents: Vec<Agent>,
-    /// Who waits for an answer before it goes on.
-    waiting: Vec<bool>,
-    /// When each worker's iteration ends; ties go to the lower worker.
-    turns: BinaryHeap<Reverse<(Time, u32)>>,
-    /// Do workers wait for the answer?
-    waits: bool,
-    builder: Builder,
-    audience: Audience,
-    facts: Facts,
-    failure: Option<String>,
-}
-
-impl Learners {
     /// `worker` begins its next iteration at `t`, if it has one.
     fn begin(&mut self, worker: u32, t: Time) {
         let Some(time) = self.agents[worker as usize].begin(&self.learning) else { return };
@@ -191,3 +195,6 @@ impl Endpoint for Learners {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;
