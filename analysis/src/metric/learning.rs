@@ -106,11 +106,11 @@ type Generation = (i64, u32, f64);
 
 /// All updates with rewards, in the order of their generation; repeated transmissions are no further ones.
 fn generations(sent: &SentColumns) -> Vec<Generation> {
-    let rows = (sent.t_gen_ps.iter().zip(&sent.worker)).zip(sent.reward.iter().zip(&sent.attempt)).zip(&sent.cluster);
-    let wanted = |(((t, worker), (reward, attempt)), cluster): (((&i64, &u32), (&Option<f32>, &u8)), &u16)| {
-        (*attempt == 0 && is_update(*cluster)).then_some((*t, *worker, f64::from((*reward)?)))
+    let row = |(row, reward): (usize, &Option<f32>)| {
+        let counts = sent.attempt[row] == 0 && is_update(sent.cluster[row]);
+        counts.then_some((sent.t_gen_ps[row], sent.worker[row], f64::from((*reward)?)))
     };
-    let mut all: Vec<Generation> = rows.filter_map(wanted).collect();
+    let mut all: Vec<Generation> = sent.reward.iter().enumerate().filter_map(row).collect();
     all.sort_by_key(|(t, worker, _)| (*t, *worker));
     all
 }

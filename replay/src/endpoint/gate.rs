@@ -68,6 +68,39 @@ impl Mode {
     }
 }
 
+/// What only workers that learn ask of the server; what it does for others is the default.
+#[derive(Debug, Clone, Copy)]
+struct Learns {
+    mode: Mode,
+    /// Updates that make a step in periodic mode, if not as many as workers.
+    batch: Option<u32>,
+    step: Step,
+    /// Does a step count for as many as the updates that it is of?
+    per_update: bool,
+}
+
+impl Default for Learns {
+    fn default() -> Self {
+        Learns { mode: Mode::Asynchronous, batch: None, step: Step::Average, per_update: false }
+    }
+}
+
+impl Learns {
+    /// Reads `mode`, `batch`, `step` and `step_per` from `[endpoint]`.
+    fn read(section: &mut Section) -> Result<Self> {
+        let batch: Option<u32> = section.get_opt("batch")?;
+        if batch == Some(0) {
+            return Err(Error::config(format!("{}: a step of 0 updates moves nothing", section.place("batch"))));
+        }
+        Ok(Learns {
+            mode: Mode::read(section)?,
+            batch,
+            step: section.choose("step", "average", &[("average", Step::Average), ("adam", Step::Adam)])?,
+            per_update: section.choose("step_per", "packet", &[("packet", false), ("update", true)])?,
+        })
+    }
+}
+
 /// Who is answered now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
@@ -95,25 +128,23 @@ struct Model {
 
 /// The models of all clusters, and the rule by which they move.
 pub(super) struct Models {
-    mode: Mode,
+    how: Learns,
     gate: Gate,
-    step: Step,
     rate: f32,
-    /// Does a step count for as many as the updates that it is of?
-    per_update: bool,
     /// Are average and weights asked for?
     learns: bool,
     models: Vec<Model>,
 }
 
 impl Models {
-    /// Reads `mode`, `batch`, `gate`, `gate_weight`, `step`, `step_per` and `learning_rate` from `[endpoint]`.
+    /// Reads `gate`, `gate_weight` and `learning_rate` from `[endpoint]`, and for workers that learn their keys.
     pub(super) fn read(section: &mut Section, facts: &Facts, carries: Carries) -> Result<Self> {
         let mut sizes = vec![0u32; facts.workers.clusters_ever()];
         for cluster in &facts.workers.cluster_of {
             sizes.get_mut(usize::from(*cluster)).into_iter().for_each(|size| *size += 1);
         }
-        let mut models = Self::of(section, &sizes, carries)?;
+        let how = if facts.kind.learns() { Learns::read(section)? } else { Learns::default() };
+        let mut models = Self::of(section, &sizes, how, carries)?;
         if let Some(learning) = &facts.learning {
             models.begin_with(learning);
         }
@@ -121,7 +152,7 @@ impl Models {
     }
 
     /// The same for clusters of these sizes.
-    fn of(section: &mut Section, sizes: &[u32], carries: Carries) -> Result<Self> {
+    fn of(section: &mut Section, sizes: &[u32], how: Learns, carries: Carries) -> Result<Self> {
         let weight: f64 = section.get("gate_weight", 0.1)?;
         if !(weight > 0.0 && weight <= 1.0) {
             return Err(Error::config(format!(
@@ -132,28 +163,21 @@ impl Models {
         let gates = [("off", Gate::Off), ("max", Gate::Max), ("moving_average", Gate::MovingAverage(weight))];
         let gate = section.choose("gate", "off", &gates)?;
         let rate: f64 = section.get("learning_rate", 0.001)?;
-        let step = section.choose("step", "average", &[("average", Step::Average), ("adam", Step::Adam)])?;
-        let per_update = section.choose("step_per", "packet", &[("packet", false), ("update", true)])?;
-        let mode = Mode::read(section)?;
-        let batch: Option<u32> = section.get_opt("batch")?;
-        if batch == Some(0) {
-            return Err(Error::config(format!("{}: a step of 0 updates moves nothing", section.place("batch"))));
-        }
         let model = |size: &u32| Model {
             reward: f64::NEG_INFINITY,
             memory: Memory::default(),
             weights: Vec::new(),
             waiting: (Vec::new(), 0),
             arrived: 0,
-            batch: match mode {
+            batch: match how.mode {
                 Mode::Asynchronous => 1,
-                Mode::Periodic => batch.unwrap_or(*size),
+                Mode::Periodic => how.batch.unwrap_or(*size),
                 Mode::Synchronous => *size,
             },
         };
         let learns = matches!(carries, Carries::Average | Carries::Weights);
         let models = sizes.iter().map(model).collect();
-        Ok(Models { mode, gate, step, rate: rate as f32, per_update, learns, models })
+        Ok(Models { how, gate, rate: rate as f32, learns, models })
     }
 
     /// The models that workers begin with. §2.1 takes the weights of the worker that comes first; here all of a cluster
@@ -190,9 +214,9 @@ impl Models {
         model.arrived = 0;
         let of = std::mem::take(&mut model.waiting.1);
         if of > 0 {
-            model.learn(self.step, self.rate * if self.per_update { of as f32 } else { 1.0 }, of as f32);
+            model.learn(self.how.step, self.rate * if self.how.per_update { of as f32 } else { 1.0 }, of as f32);
         }
-        (accepted, if self.mode == Mode::Asynchronous { Answer::Sender } else { Answer::Everyone })
+        (accepted, if self.how.mode == Mode::Asynchronous { Answer::Sender } else { Answer::Everyone })
     }
 
     /// What an ACK to `cluster` carries.
@@ -239,7 +263,7 @@ mod tests {
 
     fn models(gate: &str, carries: Carries) -> Models {
         let mut section = Section::of("endpoint", &[("gate", gate.into()), ("gate_weight", 0.5.into())]);
-        Models::of(&mut section, &[3, 3], carries).unwrap()
+        Models::of(&mut section, &[3, 3], Learns::default(), carries).unwrap()
     }
 
     fn bytes(values: &[f32]) -> Vec<u8> {
@@ -274,13 +298,20 @@ mod tests {
         assert!(models.vector(1, Carries::Weights).is_empty());
     }
 
+    /// Of a cluster of three workers that learn.
+    fn learning(keys: &[(&str, Value)]) -> Models {
+        let mut section = Section::of("endpoint", keys);
+        let how = Learns::read(&mut section).unwrap();
+        Models::of(&mut section, &[3], how, Carries::Weights).unwrap()
+    }
+
     /// One step of the mean of a batch; rejected updates count as arrived, and move nothing.
     #[test]
     fn batches_move_the_model_once_and_tell_everyone() {
-        for (mode, batch) in [("synchronous", None), ("periodic", None), ("periodic", Some(4u32))] {
+        for (mode, batch) in [("sync", None), ("periodic", None), ("periodic", Some(4u32))] {
             let mut keys = vec![("mode", mode.into()), ("gate", "max".into()), ("learning_rate", 1.0.into())];
             keys.extend(batch.map(|n| ("batch", n.into())));
-            let mut models = Models::of(&mut Section::of("endpoint", &keys), &[3], Carries::Weights).unwrap();
+            let mut models = learning(&keys);
             assert_eq!(models.update(0, 1.0, 1, &bytes(&[1.0])), (true, Answer::Nobody));
             assert_eq!(models.update(0, 0.0, 1, &bytes(&[50.0])), (false, Answer::Nobody));
             assert!(models.vector(0, Carries::Weights).is_empty());
@@ -295,7 +326,7 @@ mod tests {
     fn a_step_may_count_for_all_that_it_is_of() {
         for (step_per, expected) in [("packet", 2.0), ("update", 6.0)] {
             let keys = [("step_per", step_per.into()), ("learning_rate", 1.0.into())];
-            let mut models = Models::of(&mut Section::of("endpoint", &keys), &[3], Carries::Weights).unwrap();
+            let mut models = learning(&keys);
             models.update(0, 1.0, 3, &bytes(&[6.0]));
             assert_eq!(models.vector(0, Carries::Weights), [expected]);
         }
@@ -304,7 +335,7 @@ mod tests {
     #[test]
     fn unknown_values_are_named() {
         let mut section = Section::of("endpoint", &[("gate", "best".into())]);
-        let message = Models::of(&mut section, &[1], Carries::Nothing).err().unwrap().to_string();
+        let message = Models::of(&mut section, &[1], Learns::default(), Carries::Nothing).err().unwrap().to_string();
         assert!(message.contains("best") && message.contains("moving_average"), "{message}");
     }
 }
