@@ -35,6 +35,38 @@ def speedup_grows(rows):
     return holds, f"{min(every):.2f} to {max(every):.2f}"
 
 
+def by(rows, axis, metric, where=lambda labels: True):
+    """Medians of a metric by the value of an axis."""
+    return {labels[axis]: medians[metric] for labels, medians in rows if where(labels) and metric in medians}
+
+
+def modes_in_order(rows):
+    at = by(rows, "variant", "reward_by_time/100%")
+    found = [at[mode] for mode in ["asynchronous", "periodic", "synchronous"]]
+    return found[0] > found[1] > found[2], " > ".join(f"{value:.0f}" for value in found)
+
+
+def workers_save_iterations(rows):
+    at = by(rows, "workload.workers_per_cluster", "updates_to_reward")
+    found = [at[count] for count in sorted(at, key=number)]
+    return all(a > b for a, b in zip(found, found[1:])), ", ".join(f"{value:.0f}" for value in found)
+
+
+def congestion_costs_reward(step_per):
+    """No loss (within 5 %) from Olaf up, Olaf at either rate above FIFO at 40 Gbit/s, and that above FIFO at 20 Gbit/s."""
+
+    def question(rows):
+        of = lambda variant: by(rows, "topology.rate", "reward_end",
+                                lambda labels: (labels["variant"], labels["endpoint.step_per"]) == (variant, step_per))
+        none, olaf, fifo = (of(variant) for variant in ["no loss", "Olaf", "FIFO"])
+        least = min(olaf.values())
+        holds = min(none.values()) >= 0.95 * max(olaf.values()) and least > fifo["40Gbps"] > fifo["20Gbps"]
+        return holds, (f"no loss {none['20Gbps']:.0f}, Olaf {olaf['40Gbps']:.0f} and {olaf['20Gbps']:.0f}, "
+                       f"FIFO {fifo['40Gbps']:.0f} and {fifo['20Gbps']:.0f}")
+
+    return question
+
+
 def own_group_only(flow):
     """S1's age falls as SW1 widens; the largest of S2 is less than 1.15 times the least."""
 
@@ -98,6 +130,12 @@ FIGURE_7 = [("Figure 7, a picture", "speedup above 1, growing as the output gets
 SHAPES = {
     "olaf/figure7": FIGURE_7,
     "olaf/figure7-looped": FIGURE_7,
+    "olaf/figure2": [("Figure 2, a picture", "asynchronous above periodic above synchronous", modes_in_order)],
+    "olaf/figure3": [("Figure 3, a picture", "more workers, fewer iterations to a reward", workers_save_iterations)],
+    "olaf/figure8": [
+        ("Figure 8, a picture", "no loss, Olaf, FIFO 40, FIFO 20; a step per update", congestion_costs_reward("update")),
+        ("Figure 8, a picture", "no loss, Olaf, FIFO 40, FIFO 20; a step per packet", congestion_costs_reward("packet")),
+    ],
     "olaf/figure10": [
         ("Figure 10, a picture", f"S1's age per {flow} falls as SW1 widens, S2's stays", own_group_only(flow))
         for flow in ["worker", "cluster"]

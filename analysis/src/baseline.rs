@@ -9,6 +9,7 @@ use pktgen_generator::definition::{Better, Definition};
 use crate::definitions::FLOW;
 use crate::metric::goal::TIME_TO_GOAL;
 use crate::metric::iterations::{EFFECTIVE_TIME, ITERATION_TIME, USEFUL_RATE};
+use crate::metric::learning::REWARD_END;
 use crate::sweep::{Labels, RunSummary, VARIANT};
 
 /// What comparing adds to the metrics of a run, its unit, and how: value of ours and of the baseline's.
@@ -25,7 +26,7 @@ pub(crate) const TARGET_SPEEDUP: &str = "target_speedup";
 /// The ratio of our useful gradients per second and the baseline's (LIBRA §5.2, Figure 12).
 pub(crate) const THROUGHPUT_RATIO: &str = "throughput_ratio";
 
-const DERIVED: [Derived; 7] = [
+const DERIVED: [Derived; 8] = [
     ("aom_cut/cluster", "share", "aom_mean/cluster", |ours, theirs| 1.0 - ours / theirs),
     ("aom_cut/worker", "share", "aom_mean/worker", |ours, theirs| 1.0 - ours / theirs),
     ("received_ratio", "ratio", "received", |ours, theirs| ours / theirs),
@@ -33,6 +34,7 @@ const DERIVED: [Derived; 7] = [
     (ITERATION_SPEEDUP, "ratio", ITERATION_TIME, |ours, theirs| theirs / ours),
     (TARGET_SPEEDUP, "ratio", EFFECTIVE_TIME, |ours, theirs| theirs / ours),
     (THROUGHPUT_RATIO, "ratio", USEFUL_RATE, |ours, theirs| ours / theirs),
+    ("reward_gain", "share", REWARD_END, |ours, theirs| ours / theirs - 1.0),
 ];
 
 const fn derived(metric: &'static str, unit: &'static str, definition: &'static str) -> Definition {
@@ -40,7 +42,7 @@ const fn derived(metric: &'static str, unit: &'static str, definition: &'static 
 }
 
 /// What comparing adds; [`DERIVED`] says how.
-pub(crate) const DEFINITIONS: [Definition; 6] = [
+pub(crate) const DEFINITIONS: [Definition; 7] = [
     derived("aom_cut", "share", "How much lower `aom_mean` is than the baseline's: 1 − ours / theirs.").labels(&[FLOW]),
     Definition { better: Better::Neither, ..derived("received_ratio", "ratio", "`received` by the baseline's.") },
     derived(SPEEDUP, "ratio", "The baseline's `time_to_goal` by ours.").source("design §4, OLAF §8.2"),
@@ -52,6 +54,8 @@ pub(crate) const DEFINITIONS: [Definition; 6] = [
     )
     .source("TRIO §6.2, Figure 12"),
     derived(THROUGHPUT_RATIO, "ratio", "`useful_elements_per_s` by the baseline's.").source("LIBRA §5.2, Figure 12"),
+    derived("reward_gain", "share", "How much higher `reward_end` is than the baseline's: ours / theirs − 1.")
+        .source("OLAF §8.2"),
 ];
 
 /// Most points that a sentence names.

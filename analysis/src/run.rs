@@ -35,6 +35,8 @@ pub struct SentColumns {
     pub seq: Vec<u32>,
     /// Attempts.
     pub attempt: Vec<u8>,
+    /// Rewards, where updates have any.
+    pub reward: Vec<Option<f32>>,
 }
 
 /// Columns of `books`, in the order in which things happened.
@@ -235,8 +237,9 @@ fn stream(dir: &Path, name: &str, columns: &[&str]) -> Result<Table> {
 }
 
 fn read_sent(dir: &Path) -> Result<SentColumns> {
-    let table = stream(dir, SENT, &["t_gen_ps", "t_sent_ps", "cluster", "worker", "seq", "attempt"])?;
+    let table = stream(dir, SENT, &["t_gen_ps", "t_sent_ps", "cluster", "worker", "seq", "attempt", "reward"])?;
     Ok(SentColumns {
+        reward: table.f32_or_none("reward")?,
         t_gen_ps: table.i64("t_gen_ps")?,
         t_sent_ps: table.i64_or_none("t_sent_ps")?,
         cluster: table.u16("cluster")?,

@@ -109,6 +109,17 @@ kind = "rack"
 workers = "switchml"
 "#;
 
+/// Agents that learn, to a reward that is reached at once.
+const LEARN: &str = r#"
+[workload]
+kind = "learn"
+clusters = 1
+updates = 20
+reward_goal = 1.0
+[endpoint]
+workers = "learner"
+"#;
+
 fn sparse(workers: &str) -> String {
     format!(
         "[workload]\nkind = \"sparse\"\nmodel = \"oa\"\npairs = 2000\nworkers = 5\niterations = 3\ncompute = \"20us\"\n\
@@ -134,6 +145,7 @@ const STUDIES: [(&str, &str); 7] = [
 fn everything(folder: &Path) -> Vec<Line> {
     let mut lines = lines_of(folder, "olaf", OLAF);
     lines.extend(lines_of(folder, "fifo", FIFO));
+    lines.extend(lines_of(folder, "learn", LEARN));
     lines.extend(lines_of(folder, "trio", TRIO));
     lines.extend(lines_of(folder, "switchml", SWITCHML));
     for workers in ["libra", "ps_lite"] {

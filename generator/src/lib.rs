@@ -6,7 +6,7 @@
 //!
 //! Map: [`units`] and [`time`] are the vocabulary; [`config`] reads experiment files; [`record`]
 //! says what a run leaves behind; [`control`] is OLAF's transmission control; [`topology`] wires devices; [`wire`] turns updates into bytes;
-//! [`workload`] says what is sent, [`schedule`] when; [`lanes`] are gradients that say which updates a packet holds; [`dense`] is the workload of synchronous training; [`trace`] keeps both in files; [`pcap`] reads and writes
+//! [`workload`] says what is sent, [`schedule`] when; [`lanes`] are gradients that say which updates a packet holds; [`dense`] is the workload of synchronous training; [`learner`] has agents that learn in the loop; [`trace`] keeps both in files; [`pcap`] reads and writes
 //! captures; [`footer`] looks at Parquet files before decoders do; [`age`] is the Age-of-Model accumulator; [`definition`] and
 //! [`column`] say what numbers and columns mean; [`device`] has profiles of hardware.
 #![forbid(unsafe_code)]
@@ -22,6 +22,7 @@ pub mod error;
 pub mod footer;
 pub mod gradient;
 pub mod lanes;
+pub mod learner;
 pub mod pcap;
 pub mod plan;
 pub mod quiet;

@@ -192,6 +192,7 @@ mod tests {
             states: false,
             share: pktgen_generator::shard::Shard::WHOLE,
             lanes: None,
+            learning: None,
         };
         let routes: Vec<_> = topology.routes().into_iter().map(Arc::new).collect();
         let jobs = &Groups::new(&topology, &routes, &facts).jobs()[usize::from(device)];

@@ -144,7 +144,7 @@ fn open_share(document: &mut Document, seed: u64, share: Shard) -> Result<Opened
         return Ok(opened);
     }
     let (source, workers) = (&opened.source, opened.source.population().len());
-    if source.dense().is_some() || source.sparse().is_some() {
+    if source.dense().is_some() || source.sparse().is_some() || source.learning().is_some() {
         return Err(Error::config(format!(
             "share {share} of the workers: those that train in iterations wait for each other's results and are all in one process; \
              use one sender, or workers that do not (endpoint.workers = \"open_loop\", \"transmission_control\", \"retransmit\")"
@@ -193,6 +193,7 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
         states: capture.states,
         share,
         lanes: lanes.clone(),
+        learning: opened.source.learning(),
     };
     fit(&mut transport, &facts, &topology);
     let (senders, receiver) = read_endpoints(&mut document, endpoint, kind, &facts, laned(&lanes, opened.source))?;

@@ -13,6 +13,7 @@ pub(crate) mod goal;
 pub(crate) mod iterations;
 mod lanes;
 pub(crate) mod latency;
+pub(crate) mod learning;
 mod plan;
 pub(crate) mod results;
 mod states;
@@ -50,6 +51,7 @@ pub static METRICS: &[&dyn Metric] = &[
     &throughput::Throughput,
     &latency::Latency,
     &goal::Goal,
+    &learning::Learning,
     &states::States,
     &lanes::Lanes,
     &findings::Findings,

@@ -22,9 +22,10 @@ impl Bed {
     }
 
     fn sent(&mut self, t: i64, worker: u32, seq: u32) -> &mut Self {
-        let SentColumns { t_gen_ps, t_sent_ps, cluster, worker: workers, seq: numbers, attempt } =
+        let SentColumns { t_gen_ps, t_sent_ps, cluster, worker: workers, seq: numbers, attempt, reward } =
             &mut self.records.sent;
         attempt.push(numbers.iter().zip(&*workers).filter(|own| own == &(&seq, &worker)).count() as u8);
+        reward.push(None);
         t_gen_ps.push(t - 5);
         t_sent_ps.push((t >= 0).then_some(t));
         cluster.push(CLUSTERS[worker as usize]);

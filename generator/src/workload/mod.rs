@@ -7,6 +7,7 @@ mod background;
 mod dense;
 mod edit;
 mod held;
+mod learn;
 mod mix;
 mod open;
 mod repeat;
@@ -86,6 +87,11 @@ pub trait Source: Send {
         None
     }
 
+    /// The same for agents that learn in the loop: what they send hangs on the model that they were answered with.
+    fn learning(&self) -> Option<Arc<crate::learner::Learning>> {
+        None
+    }
+
     /// Why the source ended early, if it did: a damaged trace, an update later than time reaches. Asked once at
     /// the end of a run.
     fn failure(&self) -> Option<&str> {
@@ -111,7 +117,7 @@ pub trait Workload: Named + Sync {
 
 /// Every workload, by name.
 pub static WORKLOADS: &[&dyn Workload] =
-    &[&rl::Rl, &background::Background, &trace_file::TraceFile, &dense::Dense, &sparse::Sparse];
+    &[&rl::Rl, &background::Background, &trace_file::TraceFile, &dense::Dense, &sparse::Sparse, &learn::Learn];
 
 #[cfg(test)]
 mod tests {

@@ -86,7 +86,7 @@ impl Workload for Rl {
 }
 
 /// Relative mean period of each worker: log-normal over clusters, and over workers within one.
-fn periods(section: &mut Section, clusters: u16, workers: u32, seed: Seed) -> Result<Vec<f64>> {
+pub(super) fn periods(section: &mut Section, clusters: u16, workers: u32, seed: Seed) -> Result<Vec<f64>> {
     let cluster_sigma: f64 = section.get_in("cluster_sigma", 0.0, 0.0..=10.0)?;
     let worker_sigma: f64 = section.get_in("worker_sigma", 0.0, 0.0..=10.0)?;
     let factors: Vec<f64> = section.get_list("cluster_periods", &[])?;

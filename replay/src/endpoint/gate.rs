@@ -1,12 +1,16 @@
-//! The parameter server's side of learning: its reward gate, the average gradient, the global weights (OLAF §2.1).
+//! The parameter server's side of learning: its reward gate, when it moves the model, the global weights (OLAF §2.1).
 //!
 //! There is one model per cluster, since clusters are tenants. An update whose reward is above r_g moves the
-//! model: `g_a = avg(g_a, g_i)`, `w = w + γ·g_a`; g_i of an aggregate is the mean of its members. The paper's r_g
+//! model ([`Step`]: `g_a = avg(g_a, g_i)`, `w = w + γ·g_a`); g_i of an aggregate is the mean of its members. The paper's r_g
 //! begins at −∞ and is what was stored last, read literally the highest reward so far (`max`); `moving_average`
 //! keeps an exponential average of all rewards instead, which goes on accepting when rewards fall.
 
 use pktgen_generator::config::{FromValue, Section, Value};
+use pktgen_generator::learner::Learning;
 use pktgen_generator::{Error, Result};
+
+use super::Facts;
+use super::step::{Memory, Step};
 
 /// Which updates are accepted.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,19 +48,87 @@ impl FromValue for Carries {
     }
 }
 
+/// When the model moves, and who is answered (§2.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// At each packet, and its sender is answered at once.
+    Asynchronous,
+    /// When a number of updates has come, and all workers of the cluster are told; nobody waits for it.
+    Periodic,
+    /// When each worker's update of the round has come; all are told, and wait for it.
+    Synchronous,
+}
+
+impl Mode {
+    /// Reads `mode` from `[endpoint]`.
+    pub(super) fn read(section: &mut Section) -> Result<Self> {
+        let modes =
+            [("asynchronous", Mode::Asynchronous), ("periodic", Mode::Periodic), ("synchronous", Mode::Synchronous)];
+        section.choose("mode", "asynchronous", &modes)
+    }
+}
+
+/// What only workers that learn ask of the server; what it does for others is the default.
+#[derive(Debug, Clone, Copy)]
+struct Learns {
+    mode: Mode,
+    /// Updates that make a step in periodic mode, if not as many as workers.
+    batch: Option<u32>,
+    step: Step,
+    /// Does a step count for as many as the updates that it is of?
+    per_update: bool,
+}
+
+impl Default for Learns {
+    fn default() -> Self {
+        Learns { mode: Mode::Asynchronous, batch: None, step: Step::Average, per_update: false }
+    }
+}
+
+impl Learns {
+    /// Reads `mode`, `batch`, `step` and `step_per` from `[endpoint]`.
+    fn read(section: &mut Section) -> Result<Self> {
+        let batch: Option<u32> = section.get_opt("batch")?;
+        if batch == Some(0) {
+            return Err(Error::config(format!("{}: a step of 0 updates moves nothing", section.place("batch"))));
+        }
+        Ok(Learns {
+            mode: Mode::read(section)?,
+            batch,
+            step: section.choose("step", "average", &[("average", Step::Average), ("adam", Step::Adam)])?,
+            per_update: section.choose("step_per", "packet", &[("packet", false), ("update", true)])?,
+        })
+    }
+}
+
+/// Who is answered now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    Sender,
+    Everyone,
+    Nobody,
+}
+
 /// A cluster's model.
 #[derive(Debug, Clone)]
 struct Model {
     /// r_g.
     reward: f64,
-    /// g_a; empty before the first accepted update.
-    average: Vec<f32>,
-    /// w; the workers' first weights are not in gradient packets, so it begins at 0.
+    /// What its steps remember, g_a among it; empty before the first accepted update.
+    memory: Memory,
+    /// w. Where workers do not learn, nobody knows their first weights, so it begins at 0.
     weights: Vec<f32>,
+    /// The sum of accepted gradients since the last step, and how many updates they are of.
+    waiting: (Vec<f32>, u32),
+    /// Updates since the last step, accepted or not.
+    arrived: u32,
+    /// Updates that make a step; 1 if each packet does.
+    batch: u32,
 }
 
 /// The models of all clusters, and the rule by which they move.
 pub(super) struct Models {
+    how: Learns,
     gate: Gate,
     rate: f32,
     /// Are average and weights asked for?
@@ -65,8 +137,22 @@ pub(super) struct Models {
 }
 
 impl Models {
-    /// Reads `gate`, `gate_weight` and `learning_rate` from `[endpoint]`.
-    pub(super) fn read(section: &mut Section, clusters: usize, carries: Carries) -> Result<Self> {
+    /// Reads `gate`, `gate_weight` and `learning_rate` from `[endpoint]`, and for workers that learn their keys.
+    pub(super) fn read(section: &mut Section, facts: &Facts, carries: Carries) -> Result<Self> {
+        let mut sizes = vec![0u32; facts.workers.clusters_ever()];
+        for cluster in &facts.workers.cluster_of {
+            sizes.get_mut(usize::from(*cluster)).into_iter().for_each(|size| *size += 1);
+        }
+        let how = if facts.kind.learns() { Learns::read(section)? } else { Learns::default() };
+        let mut models = Self::of(section, &sizes, how, carries)?;
+        if let Some(learning) = &facts.learning {
+            models.begin_with(learning);
+        }
+        Ok(models)
+    }
+
+    /// The same for clusters of these sizes.
+    fn of(section: &mut Section, sizes: &[u32], how: Learns, carries: Carries) -> Result<Self> {
         let weight: f64 = section.get("gate_weight", 0.1)?;
         if !(weight > 0.0 && weight <= 1.0) {
             return Err(Error::config(format!(
@@ -77,15 +163,35 @@ impl Models {
         let gates = [("off", Gate::Off), ("max", Gate::Max), ("moving_average", Gate::MovingAverage(weight))];
         let gate = section.choose("gate", "off", &gates)?;
         let rate: f64 = section.get("learning_rate", 0.001)?;
+        let model = |size: &u32| Model {
+            reward: f64::NEG_INFINITY,
+            memory: Memory::default(),
+            weights: Vec::new(),
+            waiting: (Vec::new(), 0),
+            arrived: 0,
+            batch: match how.mode {
+                Mode::Asynchronous => 1,
+                Mode::Periodic => how.batch.unwrap_or(*size),
+                Mode::Synchronous => *size,
+            },
+        };
         let learns = matches!(carries, Carries::Average | Carries::Weights);
-        let model = Model { reward: f64::NEG_INFINITY, average: Vec::new(), weights: Vec::new() };
-        Ok(Models { gate, rate: rate as f32, learns, models: vec![model; clusters] })
+        let models = sizes.iter().map(model).collect();
+        Ok(Models { how, gate, rate: rate as f32, learns, models })
+    }
+
+    /// The models that workers begin with. §2.1 takes the weights of the worker that comes first; here all of a cluster
+    /// have the same.
+    fn begin_with(&mut self, learning: &Learning) {
+        for (cluster, model) in self.models.iter_mut().enumerate() {
+            model.weights = learning.first_weights(cluster as u16);
+        }
     }
 
     /// An update of `cluster` with this reward that represents `count` updates, the sum of whose gradients
-    /// (little-endian f32s) is `sum`. Is it accepted?
-    pub(super) fn update(&mut self, cluster: u16, reward: f32, count: u16, sum: &[u8]) -> bool {
-        let Some(model) = self.models.get_mut(usize::from(cluster)) else { return true };
+    /// (little-endian f32s) is `sum`. Is it accepted, and who is answered?
+    pub(super) fn update(&mut self, cluster: u16, reward: f32, count: u16, sum: &[u8]) -> (bool, Answer) {
+        let Some(model) = self.models.get_mut(usize::from(cluster)) else { return (true, Answer::Sender) };
         let reward = f64::from(reward);
         let accepted = match self.gate {
             Gate::Off => true,
@@ -99,15 +205,24 @@ impl Models {
             Gate::MovingAverage(weight) => model.reward += weight * (reward - model.reward),
         }
         if accepted && self.learns {
-            model.learn(f32::from(count), self.rate, sum);
+            model.gather(count, sum);
         }
-        accepted
+        model.arrived += u32::from(count);
+        if model.arrived < model.batch {
+            return (accepted, Answer::Nobody);
+        }
+        model.arrived = 0;
+        let of = std::mem::take(&mut model.waiting.1);
+        if of > 0 {
+            model.learn(self.how.step, self.rate * if self.how.per_update { of as f32 } else { 1.0 }, of as f32);
+        }
+        (accepted, if self.how.mode == Mode::Asynchronous { Answer::Sender } else { Answer::Everyone })
     }
 
     /// What an ACK to `cluster` carries.
     pub(super) fn vector(&self, cluster: u16, carries: Carries) -> &[f32] {
         match (self.models.get(usize::from(cluster)), carries) {
-            (Some(model), Carries::Average) => &model.average,
+            (Some(model), Carries::Average) => &model.memory.average,
             (Some(model), Carries::Weights) => &model.weights,
             _ => &[],
         }
@@ -115,19 +230,30 @@ impl Models {
 }
 
 impl Model {
-    fn learn(&mut self, count: f32, rate: f32, sum: &[u8]) {
+    /// Adds the gradients of `count` updates to what waits for the next step.
+    fn gather(&mut self, count: u16, sum: &[u8]) {
         let gradients = sum.as_chunks::<4>().0;
-        let known = self.average.len();
-        if known < gradients.len() {
-            self.average.resize(gradients.len(), 0.0);
-            self.weights.resize(gradients.len(), 0.0);
+        let (waiting, of) = &mut self.waiting;
+        if *of == 0 {
+            waiting.clear();
         }
-        for (i, bytes) in gradients.iter().enumerate() {
-            let own = f32::from_le_bytes(*bytes) / count;
-            // The first gradient of an element has nothing to be averaged with.
-            self.average[i] = if i < known { (self.average[i] + own) / 2.0 } else { own };
-            self.weights[i] += rate * self.average[i];
+        if waiting.len() < gradients.len() {
+            waiting.resize(gradients.len(), 0.0);
         }
+        for (all, bytes) in waiting.iter_mut().zip(gradients) {
+            *all += f32::from_le_bytes(*bytes);
+        }
+        *of += u32::from(count);
+    }
+
+    /// Moves the weights by the mean of what waits, which is of `count` updates.
+    fn learn(&mut self, step: Step, rate: f32, count: f32) {
+        let own = &mut self.waiting.0;
+        own.iter_mut().for_each(|g| *g /= count);
+        if self.weights.len() < own.len() {
+            self.weights.resize(own.len(), 0.0);
+        }
+        step.take(&mut self.memory, &mut self.weights, own, rate);
     }
 }
 
@@ -137,7 +263,7 @@ mod tests {
 
     fn models(gate: &str, carries: Carries) -> Models {
         let mut section = Section::of("endpoint", &[("gate", gate.into()), ("gate_weight", 0.5.into())]);
-        Models::read(&mut section, 2, carries).unwrap()
+        Models::of(&mut section, &[3, 3], Learns::default(), carries).unwrap()
     }
 
     fn bytes(values: &[f32]) -> Vec<u8> {
@@ -154,28 +280,62 @@ mod tests {
             ("moving_average", [true, false, true, true, false, true]),
         ] {
             let mut models = models(gate, Carries::Nothing);
-            let accepted = rewards.map(|r| models.update(0, r, 1, &[]));
+            let accepted = rewards.map(|r| models.update(0, r, 1, &[]).0);
             assert_eq!(accepted, expected, "{gate}");
-            assert!(models.update(1, -5.0, 1, &[]), "{gate}: another cluster begins anew");
+            assert!(models.update(1, -5.0, 1, &[]).0, "{gate}: another cluster begins anew");
         }
     }
 
     #[test]
     fn accepted_updates_move_average_and_weights() {
         let mut models = models("max", Carries::Weights);
-        assert!(models.update(0, 1.0, 2, &bytes(&[4.0, -2.0])));
+        assert_eq!(models.update(0, 1.0, 2, &bytes(&[4.0, -2.0])), (true, Answer::Sender));
         assert_eq!(models.vector(0, Carries::Average), [2.0, -1.0]);
-        assert!(!models.update(0, 0.5, 1, &bytes(&[100.0, 100.0])));
-        assert!(models.update(0, 2.0, 1, &bytes(&[1.0, 1.0])));
+        assert_eq!(models.update(0, 0.5, 1, &bytes(&[100.0, 100.0])), (false, Answer::Sender));
+        assert!(models.update(0, 2.0, 1, &bytes(&[1.0, 1.0])).0);
         assert_eq!(models.vector(0, Carries::Average), [1.5, 0.0]);
         assert_eq!(models.vector(0, Carries::Weights), [0.001 * 2.0 + 0.001 * 1.5, -0.001]);
         assert!(models.vector(1, Carries::Weights).is_empty());
     }
 
+    /// Of a cluster of three workers that learn.
+    fn learning(keys: &[(&str, Value)]) -> Models {
+        let mut section = Section::of("endpoint", keys);
+        let how = Learns::read(&mut section).unwrap();
+        Models::of(&mut section, &[3], how, Carries::Weights).unwrap()
+    }
+
+    /// One step of the mean of a batch; rejected updates count as arrived, and move nothing.
+    #[test]
+    fn batches_move_the_model_once_and_tell_everyone() {
+        for (mode, batch) in [("sync", None), ("periodic", None), ("periodic", Some(4u32))] {
+            let mut keys = vec![("mode", mode.into()), ("gate", "max".into()), ("learning_rate", 1.0.into())];
+            keys.extend(batch.map(|n| ("batch", n.into())));
+            let mut models = learning(&keys);
+            assert_eq!(models.update(0, 1.0, 1, &bytes(&[1.0])), (true, Answer::Nobody));
+            assert_eq!(models.update(0, 0.0, 1, &bytes(&[50.0])), (false, Answer::Nobody));
+            assert!(models.vector(0, Carries::Weights).is_empty());
+            let last = batch.map_or(1, |_| 2);
+            assert_eq!(models.update(0, 2.0, last, &bytes(&[5.0])), (true, Answer::Everyone));
+            assert_eq!(models.vector(0, Carries::Weights), [6.0 / f32::from(1 + last)], "{mode}");
+            assert_eq!(models.update(0, 3.0, 1, &bytes(&[9.0])), (true, Answer::Nobody), "a new batch");
+        }
+    }
+
+    #[test]
+    fn a_step_may_count_for_all_that_it_is_of() {
+        for (step_per, expected) in [("packet", 2.0), ("update", 6.0)] {
+            let keys = [("step_per", step_per.into()), ("learning_rate", 1.0.into())];
+            let mut models = learning(&keys);
+            models.update(0, 1.0, 3, &bytes(&[6.0]));
+            assert_eq!(models.vector(0, Carries::Weights), [expected]);
+        }
+    }
+
     #[test]
     fn unknown_values_are_named() {
         let mut section = Section::of("endpoint", &[("gate", "best".into())]);
-        let message = Models::read(&mut section, 1, Carries::Nothing).err().unwrap().to_string();
+        let message = Models::of(&mut section, &[1], Learns::default(), Carries::Nothing).err().unwrap().to_string();
         assert!(message.contains("best") && message.contains("moving_average"), "{message}");
     }
 }

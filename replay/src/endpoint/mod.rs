@@ -5,6 +5,7 @@
 
 mod all_reduce;
 mod gate;
+mod learner;
 mod open_loop;
 mod retransmit;
 mod roster;
@@ -12,6 +13,7 @@ pub(crate) mod rounds;
 mod sender;
 pub mod server;
 mod sparse;
+mod step;
 mod switchml;
 mod transmission_control;
 mod trio_ml;
@@ -21,6 +23,7 @@ use std::sync::Arc;
 use pktgen_generator::Result;
 use pktgen_generator::config::Section;
 use pktgen_generator::lanes::Lanes;
+use pktgen_generator::learner::Learning;
 use pktgen_generator::record::{Answers, Iteration, PacketId, Received, Reply, Sent, State, Training};
 use pktgen_generator::registry::Named;
 use pktgen_generator::seed::Seed;
@@ -275,6 +278,8 @@ pub struct Facts {
     pub share: Shard,
     /// What makes the lanes of updates, where they carry any.
     pub lanes: Option<Arc<Lanes>>,
+    /// What agents learn, where they do.
+    pub learning: Option<Arc<Learning>>,
 }
 
 /// Makes worker endpoints.
@@ -347,6 +352,11 @@ pub trait WorkerKind: Named + Sync {
         false
     }
 
+    /// Do workers take up the models that ACKs bring?
+    fn learns(&self) -> bool {
+        false
+    }
+
     /// Reads its keys from `[endpoint]`.
     fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>>;
 }
@@ -360,4 +370,5 @@ pub static ENDPOINTS: &[&dyn WorkerKind] = &[
     &switchml::SwitchMlKind,
     &sparse::LibraKind,
     &sparse::PsLiteKind,
+    &learner::LearnerKind,
 ];

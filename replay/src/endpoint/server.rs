@@ -2,19 +2,19 @@
 //!
 //! The ACK is addressed to the worker of the newest member; an Olaf device on the way multicasts it to
 //! the cluster. It carries the aggregated gradients it answers (§7, "Packet Format"), the average
-//! gradient or the weights (§2.1), by `ack_model`.
+//! gradient or the weights (§2.1), by `ack_model`. In periodic and synchronous mode it answers all of a cluster at once.
 
 use std::sync::Arc;
 
-use pktgen_generator::Result;
 use pktgen_generator::config::Section;
 use pktgen_generator::record::{NO_CLUSTER, Received};
 use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::topology::NodeId;
+use pktgen_generator::topology::{NodeId, Population};
 use pktgen_generator::wire::frame::{FRAME_MAX, HEAD, SERVER_IP, Template, set_udp_checksum, worker_ip};
 use pktgen_generator::wire::olaf::{self, ACK_HEAD, Ack, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT};
+use pktgen_generator::{Error, Result};
 
-use super::gate::{Carries, Models};
+use super::gate::{Answer, Carries, Models};
 use super::roster::received;
 use super::{Delivery, Endpoint, Facts, Host, Outgoing};
 use crate::frame::{Frame, Kind, Pool};
@@ -23,6 +23,7 @@ use crate::frame::{Frame, Kind, Pool};
 pub struct Server {
     node: NodeId,
     host_of: Arc<Vec<NodeId>>,
+    workers: Arc<Population>,
     acknowledge: bool,
     ack_model: Carries,
     models: Models,
@@ -34,9 +35,17 @@ pub struct Server {
 impl Server {
     /// Reads `acknowledge`, `ack_model` and the reward gate's keys from `[endpoint]`.
     pub fn open(section: &mut Section, facts: &Facts) -> Result<Self> {
-        let ack_model = section.get("ack_model", "gradients")?;
+        let learns = facts.learning.is_some();
+        let ack_model = section.get("ack_model", if learns { "weights" } else { "gradients" })?;
+        if learns && facts.kind.learns() && ack_model != Carries::Weights {
+            return Err(Error::config(format!(
+                "{}: workers that learn go on with the weights that acknowledgements bring; use \"weights\", or leave it out",
+                section.place("ack_model")
+            )));
+        }
         Ok(Server {
-            models: Models::read(section, facts.workers.clusters_ever(), ack_model)?,
+            models: Models::read(section, facts, ack_model)?,
+            workers: facts.workers.clone(),
             node: facts.server,
             host_of: facts.host_of.clone(),
             acknowledge: section.get("acknowledge", true)?,
@@ -57,17 +66,31 @@ impl Server {
         };
         if let Some(header) = header {
             let sum = olaf::values(pool.payload(frame), &header);
-            row.accepted = self.models.update(header.cluster, header.reward, header.count, sum);
-            // Every update is answered at once, accepted or not (§2.1).
-            if self.acknowledge {
-                self.answer(frame, header, pool, host);
+            let (accepted, answer) = self.models.update(header.cluster, header.reward, header.count, sum);
+            row.accepted = accepted;
+            match answer {
+                _ if !self.acknowledge => {}
+                // Every update is answered at once, accepted or not (§2.1).
+                Answer::Sender => self.answer(header.worker, frame, header, pool, host),
+                Answer::Everyone => self.answer_all(frame, header, pool, host),
+                Answer::Nobody => {}
             }
         }
         host.deliveries.push(Delivery { row, frame: *frame });
     }
 
-    fn answer(&mut self, update: &Frame, header: Header, pool: &mut Pool, host: &mut Host) {
-        let Some(&home) = self.host_of.get(header.worker as usize) else { return };
+    /// Tells all workers of the cluster, each by an ACK of its own: a round or batch is over with `update`.
+    fn answer_all(&mut self, update: &Frame, header: Header, pool: &mut Pool, host: &mut Host) {
+        for worker in 0..self.workers.len() as u32 {
+            if self.workers.cluster_of[worker as usize] == header.cluster {
+                self.answer(worker, update, header, pool, host);
+            }
+        }
+    }
+
+    /// Sends `worker` an ACK of `update`.
+    fn answer(&mut self, worker: u32, update: &Frame, header: Header, pool: &mut Pool, host: &mut Host) {
+        let Some(&home) = self.host_of.get(worker as usize) else { return };
         // The header of an ACK is longer: beside the largest updates the model's last gradients have no room.
         let room = (FRAME_MAX - HEAD - ACK_HEAD) / 4;
         let elements = match self.ack_model {
@@ -89,8 +112,8 @@ impl Server {
             kind: Kind::Control,
         };
         let bytes = &mut pool.bytes_mut(frame.buffer)[..len];
-        let head = self.heads[header.worker as usize]
-            .get_or_insert_with(|| Template::new((SERVER_IP, PORT), (worker_ip(header.worker), WORKER_PORT), len));
+        let head = self.heads[worker as usize]
+            .get_or_insert_with(|| Template::new((SERVER_IP, PORT), (worker_ip(worker), WORKER_PORT), len));
         head.emit_to_fit(bytes);
         let ack = Ack { header: Header { flags: 0, elements, ..header }, status: Status::default() };
         ack.emit(&mut bytes[HEAD..]);

@@ -152,6 +152,7 @@ pub(super) fn open(
         states: false,
         share: pktgen_generator::shard::Shard::WHOLE,
         lanes: None,
+        learning: None,
     };
     let endpoint = kind.open(&mut Section::of("endpoint", keys), &facts, source).unwrap();
     (endpoint, dense, facts)

@@ -56,6 +56,7 @@ pub(super) fn open(
         states: false,
         share: pktgen_generator::shard::Shard::WHOLE,
         lanes: None,
+        learning: None,
     };
     let value = |text: &str| text.parse().map_or_else(|_| Value::from(text), Value::Integer);
     let keys: Vec<_> = keys.iter().map(|(key, text)| (*key, value(text))).collect();

@@ -1,0 +1,204 @@
+//! Workers that learn in the loop (OLAF §2.1, §8.2; docs/learning.md).
+//!
+//! Each computes its update on the model that it holds. What comes back is taken up when the iteration is over: workers "do
+//! not preempt when receiving an updated global model but use it as soon as they finish the current iteration" (§8.2). Who
+//! does not wait goes on with the model that it holds, so a lost update or answer costs freshness and no time; in synchronous
+//! mode it waits for the answer.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use pktgen_generator::config::Section;
+use pktgen_generator::learner::{Agent, Learning};
+use pktgen_generator::record::PacketId;
+use pktgen_generator::registry::Named;
+use pktgen_generator::time::{HORIZON, NEVER, Time, too_late};
+use pktgen_generator::topology::NodeId;
+use pktgen_generator::wire::build::Builder;
+use pktgen_generator::wire::frame::{HEAD, set_udp_checksum};
+use pktgen_generator::wire::olaf::{ACK_HEAD, UPDATE_HEAD};
+use pktgen_generator::workload::Source;
+use pktgen_generator::{Error, Result};
+
+use super::gate::Mode;
+use super::sender::{Audience, row};
+use super::{Endpoint, Facts, Host, Outgoing, WorkerKind};
+use crate::frame::{BURST, Frame, Kind, Pool};
+
+/// `workers = "learner"`.
+pub struct LearnerKind;
+
+impl Named for LearnerKind {
+    fn name(&self) -> &'static str {
+        "learner"
+    }
+    fn about(&self) -> &'static str {
+        "workers that learn: each update is the gradient of the model that the last acknowledgement brought"
+    }
+}
+
+impl WorkerKind for LearnerKind {
+    fn keys(&self) -> &'static [&'static str] {
+        &["mode"]
+    }
+
+    fn server_keys(&self) -> &'static [&'static str] {
+        &["batch", "step", "step_per"]
+    }
+
+    fn learns(&self) -> bool {
+        true
+    }
+
+    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>> {
+        Ok(Box::new(Learners::open(section, facts, source.as_ref())?))
+    }
+}
+
+struct Learners {
+    learning: Arc<Learning>,
+    agents: Vec<Agent>,
+    /// Who waits for an answer before it goes on.
+    waiting: Vec<bool>,
+    /// When each worker's iteration ends; ties go to the lower worker.
+    turns: BinaryHeap<Reverse<(Time, u32)>>,
+    /// Do workers wait for the answer?
+    waits: bool,
+    builder: Builder,
+    audience: Audience,
+    facts: Facts,
+    failure: Option<String>,
+}
+
+impl Learners {
+    fn open(section: &mut Section, facts: &Facts, source: &dyn Source) -> Result<Self> {
+        let place = section.place("workers");
+        let Some(learning) = source.learning() else {
+            return Err(Error::config(format!(
+                "{place}: \"learner\" needs updates that are made while it runs; use workload.kind = \"learn\", without a trace, lanes, \
+                 passes, moves, schedule.stop, another speed or traffic beside it"
+            )));
+        };
+        if facts.real_time {
+            return Err(Error::config(format!(
+                "{place}: \"learner\" runs in virtual time, where its updates can be verified; use transport.kind = \"virtual\""
+            )));
+        }
+        let mode = Mode::read(section)?;
+        let mut learners = Learners {
+            agents: (0..learning.workers()).map(|worker| Agent::new(&learning, worker)).collect(),
+            waiting: vec![false; learning.workers() as usize],
+            turns: BinaryHeap::new(),
+            waits: mode == Mode::Synchronous,
+            builder: Builder::new(&facts.workers, false),
+            audience: Audience::new(facts),
+            facts: facts.clone(),
+            failure: None,
+            learning,
+        };
+        (0..learners.learning.workers()).for_each(|worker| learners.begin(worker, 0));
+        Ok(learners)
+    }
+
+    /// `worker` begins its next iteration at `t`, if it has one.
+    fn begin(&mut self, worker: u32, t: Time) {
+        let Some(time) = self.agents[worker as usize].begin(&self.learning) else { return };
+        let end = t.saturating_add(time);
+        if end > HORIZON {
+            let keys = "lower workload.step_time or workload.updates";
+            self.failure = Some(too_late("the end of the next iteration", end as f64, keys));
+            return;
+        }
+        self.turns.push(Reverse((end, worker)));
+    }
+
+    /// Sends what `worker` has computed by `t`.
+    fn send(&mut self, worker: u32, t: Time, pool: &mut Pool, host: &mut Host) {
+        let agent = &self.agents[worker as usize];
+        let update = self.learning.update(agent, worker, t);
+        let buffer = pool.take();
+        let bytes = &mut pool.bytes_mut(buffer)[..update.bytes as usize];
+        self.builder.emit(&update, 0, bytes);
+        agent.write(&mut bytes[HEAD + UPDATE_HEAD..]);
+        if self.facts.udp_checksum {
+            set_udp_checksum(bytes);
+        }
+        let frame = Frame {
+            t,
+            packet: PacketId::new(worker, update.seq, 0),
+            buffer,
+            worker,
+            len: update.bytes as u16,
+            cluster: update.cluster,
+            flow: self.facts.server,
+            head: HEAD as u8,
+            kind: Kind::Update,
+        };
+        let node = self.facts.host_of[worker as usize];
+        host.outgoing.push(Outgoing { node, frame, record: Some(row(&update, 0, t)) });
+    }
+
+    /// A frame at a host; true if it is an answer. `heard` is left with those that waited for it.
+    fn hear(&mut self, node: NodeId, frame: &Frame, pool: &Pool, heard: &mut Vec<u32>) -> bool {
+        let Learners { audience, agents, waiting, .. } = self;
+        audience.hear(node, frame, pool, |worker, ack| {
+            let model = &pool.payload(frame)[ACK_HEAD..][..4 * usize::from(ack.header.elements)];
+            agents[worker as usize].hear(model);
+            if std::mem::take(&mut waiting[worker as usize]) {
+                heard.push(worker);
+            }
+        })
+    }
+}
+
+impl Endpoint for Learners {
+    fn next_wake(&self) -> Time {
+        self.turns.peek().map_or(NEVER, |turn| turn.0.0)
+    }
+
+    fn reacts(&self) -> bool {
+        true
+    }
+
+    fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
+        for _ in 0..BURST {
+            let Some(&Reverse((t, worker))) = self.turns.peek().filter(|turn| turn.0.0 <= until) else { break };
+            self.turns.pop();
+            self.send(worker, t, pool, host);
+            if self.waits {
+                self.waiting[worker as usize] = true;
+            } else {
+                self.begin(worker, t);
+            }
+        }
+    }
+
+    fn on_burst(&mut self, node: NodeId, burst: &[Frame], pool: &mut Pool, host: &mut Host) {
+        let mut heard = Vec::new();
+        for frame in burst {
+            let known = self.hear(node, frame, pool, &mut heard);
+            host.acks_received += u64::from(known);
+            host.foreign += u64::from(!known);
+            pool.release(frame.buffer);
+            heard.drain(..).for_each(|worker| self.begin(worker, frame.t));
+        }
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.failure.clone()
+    }
+
+    fn unfinished(&self) -> Option<String> {
+        let waiting = self.waiting.iter().filter(|waits| **waits).count();
+        (waiting > 0).then(|| {
+            format!(
+                "{waiting} workers wait for the end of a round that never comes: an update or an answer was lost, and synchronous mode \
+                 has no remedy; use a network that loses nothing, or endpoint.mode = \"async\" or \"periodic\""
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
