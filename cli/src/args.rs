@@ -1,5 +1,6 @@
 //! Every flag of every command, in one place.
 
+mod convert;
 mod device;
 mod looking;
 mod ranks;
@@ -13,6 +14,7 @@ use pktgen_generator::shard::Shard;
 use pktgen_generator::units::{Rate, Size, Span};
 use pktgen_replay::transport::ListenKind;
 
+pub(crate) use convert::Convert;
 pub(crate) use device::{Captured, Device, DeviceOf};
 pub(crate) use looking::Looking;
 pub(crate) use ranks::Ranks;
@@ -91,7 +93,7 @@ pub(crate) enum Command {
     Device(Device),
     /// A Wireshark dissector of every wire format, as a Lua file: pktgen dissector > pktgen.lua
     Dissector(Dissector),
-    /// What there is: formats, workloads, schedules, topologies, programs, queues, endpoints, transports, middleware, checks, metrics, reports, placers, properties
+    /// What there is: formats, importers, workloads, schedules, topologies, programs, queues, endpoints, transports, middleware, checks, metrics, reports, placers, properties
     List(List),
     /// What a metric, a column, a code or a name of pktgen list means: definition, unit, labels, which values are better
     Explain(Explain),
@@ -310,20 +312,8 @@ pub(crate) enum Trace {
         /// Trace to read
         input: PathBuf,
     },
-    /// Make a trace of CSV (t_ps,cluster,worker,seq,reward[,values…]) or foreign Parquet
-    Convert {
-        /// File to read (.csv or .parquet)
-        input: PathBuf,
-        /// Trace to write
-        #[arg(short, long)]
-        out: PathBuf,
-        /// Frame size where the values do not say
-        #[arg(long, default_value = "256B")]
-        bytes: String,
-        /// Licence of the data, for the manifest
-        #[arg(long, default_value = "unknown")]
-        licence: String,
-    },
+    /// Make a trace of files of others: CSV, Arrow, Parquet, captures, execution traces (docs/import.md)
+    Convert(Convert),
 }
 
 #[derive(Debug, ClapArgs)]

@@ -7,14 +7,17 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-const DOCUMENTS: &[&str] = &["README.md", "docs/experiments.md", "docs/doctor.md", "docs/wireshark.md"];
+const DOCUMENTS: &[&str] =
+    &["README.md", "docs/experiments.md", "docs/doctor.md", "docs/import.md", "docs/wireshark.md"];
 
 fn run(args: &str) -> String {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     // Commands in the documents name files from the repository's root.
-    std::os::unix::fs::symlink(fs::canonicalize(root.join("configs")).expect("configs"), folder.path().join("configs"))
-        .expect("a link");
+    for name in ["configs", "traces"] {
+        let there = fs::canonicalize(root.join(name)).expect("a folder of the repository");
+        std::os::unix::fs::symlink(there, folder.path().join(name)).expect("a link");
+    }
     let output = Command::new(env!("CARGO_BIN_EXE_pktgen"))
         .current_dir(folder.path())
         .args(args.split_whitespace())

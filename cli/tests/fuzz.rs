@@ -105,7 +105,7 @@ fn the_binary_ends_with_a_message() {
             let words = match (target.name, other) {
                 ("captures", _) => vec!["analyze", &path],
                 ("traces", false) => vec!["trace", "check", &path],
-                ("traces", true) => vec!["trace", "convert", &path, "--out", &out],
+                ("traces", true) | ("imports", _) => vec!["trace", "convert", &path, "--out", &out],
                 ("experiments", _) => vec!["replay", &path, "--print-config"],
                 ("profiles", _) => vec!["device", "show", &path],
                 ("run dirs", false) => vec!["analyze", &dir],

@@ -36,6 +36,7 @@ const FUNCTION_MAX: usize = 70;
 /// Folders with a registry: folder, list, and files beside it that are no entries.
 const REGISTRIES: &[(&str, &str, &[&str])] = &[
     ("generator/src/device/plan", "PLANNERS", &[]),
+    ("generator/src/trace/import", "IMPORTERS", &["columns", "sink"]),
     ("generator/src/wire", "FORMATS", &["build", "dissector", "frame", "layout", "sight"]),
     ("generator/src/workload", "WORKLOADS", &["edit", "mix", "open", "repeat", "share", "survey", "tempo"]),
     ("generator/src/schedule", "SCHEDULES", &["merge", "open", "speed", "tempo"]),

@@ -1,7 +1,7 @@
 //! `pktgen list`: what the registries hold.
 
 use pktgen_generator::registry::{Named, suggest};
-use pktgen_generator::{Error, Result, schedule, topology, wire, workload};
+use pktgen_generator::{Error, Result, schedule, topology, trace, wire, workload};
 use pktgen_replay::target::{program, queue};
 use pktgen_replay::{doctor, endpoint, transport};
 
@@ -19,6 +19,7 @@ fn entries<T: Named + ?Sized>(list: &[&T]) -> Entries {
 pub(super) fn registries() -> Vec<(&'static str, Entries)> {
     vec![
         ("formats", entries(wire::FORMATS)),
+        ("importers", entries(trace::IMPORTERS)),
         ("workloads", entries(workload::WORKLOADS)),
         ("models", entries(pktgen_generator::dense::models::MODELS)),
         ("schedules", entries(schedule::SCHEDULES)),

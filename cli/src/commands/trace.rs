@@ -5,12 +5,14 @@ use std::path::Path;
 
 use pktgen_analysis::human;
 use pktgen_generator::config::Value;
+use pktgen_generator::registry::find;
 use pktgen_generator::seed::Seed;
-use pktgen_generator::trace::{self, Info, Scaling, TraceManifest};
+use pktgen_generator::trace::{self, ImportOptions, Info, Scaling, TraceManifest};
 use pktgen_generator::units::{Rate, Size};
+use pktgen_generator::wire::FORMATS;
 use pktgen_generator::{Error, Result, workload};
 
-use crate::args::{Experiment, Trace};
+use crate::args::{Convert, Experiment, Trace};
 use crate::commands::replay::load;
 use crate::ui::Ui;
 
@@ -32,10 +34,7 @@ pub(super) fn run(args: Trace, ui: &Ui) -> Result<u8> {
             let info = trace::check(&input)?;
             show(&info, ui)?;
         }
-        Trace::Convert { input, out, bytes, licence } => {
-            let bytes = frame_bytes("--bytes", &bytes)?;
-            made(&out, &trace::convert(&input, &out, bytes, &licence)?, ui);
-        }
+        Trace::Convert(args) => convert(&args, ui)?,
     }
     Ok(0)
 }
@@ -91,6 +90,29 @@ fn made(out: &Path, manifest: &TraceManifest, ui: &Ui) {
         );
     } else {
         ui.result(&format!("{}: {} updates, {}", out.display(), manifest.updates, manifest.origin));
+    }
+}
+
+fn convert(args: &Convert, ui: &Ui) -> Result<()> {
+    let bytes = frame_bytes("--bytes", &args.bytes)?;
+    let split = args.split.as_ref().map(|size| frame_bytes("--split", size)).transpose()?;
+    let wire = args.wire.as_ref().map(|name| find(FORMATS, "wire format", name, "--wire")).transpose()?;
+    let options = ImportOptions { bytes, split, wire, by_group: args.by_group };
+    let manifest = trace::convert(&args.inputs, &args.out, args.format.as_deref(), &options, &args.licence)?;
+    converted(&args.out, &manifest, ui);
+    Ok(())
+}
+
+/// Says what was made, and what of it is not as the file had it.
+fn converted(out: &Path, manifest: &TraceManifest, ui: &Ui) {
+    if ui.json() {
+        let TraceManifest { updates, sha256, details, .. } = manifest;
+        let object = serde_json::json!({ "trace": out, "updates": updates, "sha256": sha256, "details": details });
+        return ui.result(&object.to_string());
+    }
+    made(out, manifest, ui);
+    for (key, words) in manifest.details.iter().filter(|(key, _)| !key.starts_with("from")) {
+        ui.result(&format!("  {key:<12} {words}"));
     }
 }
 

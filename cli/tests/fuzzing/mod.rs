@@ -5,6 +5,7 @@
 
 mod captures;
 mod experiments;
+mod imports;
 pub mod mutate;
 mod profiles;
 mod runs;
@@ -29,6 +30,7 @@ pub struct Target {
 pub static TARGETS: &[Target] = &[
     Target { name: "captures", one_of: 1, prepare: captures::prepare, attempt: captures::attempt },
     Target { name: "traces", one_of: 1, prepare: traces::prepare, attempt: traces::attempt },
+    Target { name: "imports", one_of: 1, prepare: imports::prepare, attempt: imports::attempt },
     Target { name: "experiments", one_of: 1, prepare: experiments::prepare, attempt: experiments::attempt },
     Target { name: "profiles", one_of: 1, prepare: profiles::prepare, attempt: profiles::attempt },
     Target { name: "run dirs", one_of: 2, prepare: runs::prepare, attempt: runs::attempt },

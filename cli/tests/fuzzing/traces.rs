@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use pktgen_generator::trace::{self, Scaling};
+use pktgen_generator::trace::{self, ImportOptions, Scaling};
 
 use super::mutate::Random;
 use super::{Samples, pktgen};
@@ -35,7 +35,7 @@ pub fn attempt(samples: &Samples, random: &mut Random) {
     let out = samples.folder.join("out.parquet");
     for (path, _) in &samples.groups[which] {
         let _ = (trace::info(path), trace::check(path));
-        let _ = trace::convert(path, &out, 256, "none");
+        let _ = trace::convert(std::slice::from_ref(path), &out, None, &ImportOptions::default(), "none");
         let scaling =
             Scaling { clusters: Some(3), workers: None, updates: Some(50), offered: None, bytes: None, seed: 1 };
         let _ = trace::scale(path, &out, &scaling);

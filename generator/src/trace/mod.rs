@@ -1,12 +1,11 @@
 //! Traces in files: Parquet with a known schema and a manifest beside it.
 //!
 //! [`write`] and [`read`] stream record batches, so that traces larger than memory pass through; a
-//! [`TraceManifest`] says where a trace comes from. `scale` makes other sizes and rates of a trace, `convert` takes
-//! foreign files (Parquet through `foreign`), `check` distrusts; `rules` says what every trace must be, `stretch` scales times exactly.
+//! [`TraceManifest`] says where a trace comes from. `scale` makes other sizes and rates of a trace, `import` takes
+//! foreign files, `check` distrusts; `rules` says what every trace must be, `stretch` scales times exactly.
 
 mod check;
-mod convert;
-mod foreign;
+mod import;
 mod manifest;
 mod read;
 mod rules;
@@ -16,7 +15,7 @@ mod stretch;
 mod write;
 
 pub use check::{Info, check, info};
-pub use convert::convert;
+pub use import::{IMPORTERS, ImportOptions, Importer, convert};
 pub use manifest::{TraceManifest, file_hash, hex, manifest_path};
 pub use read::{Block, Reader};
 pub(crate) use rules::Rules;

@@ -1,8 +1,9 @@
-//! Parquet files of others: our column names with any integer and float widths, some columns left out.
+//! Record batches with our column names, any integer and float widths, some columns left out: what Parquet and Arrow
+//! share.
 
 use std::collections::HashMap;
 use std::ops::{Range, RangeInclusive};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{
@@ -10,38 +11,21 @@ use arrow::datatypes::{
     UInt32Type, UInt64Type,
 };
 
-use super::convert::{Sink, frame_for};
-use super::read::open_parquet;
-use super::schema::{accept_version, trace_schema};
+use super::sink::Sink;
+use super::{Notes, frame_for};
+use crate::trace::schema::{accept_version, trace_schema};
 use crate::workload::Update;
 use crate::{Error, Result};
 
 /// What a file must at least say.
 const NEEDED: [&str; 3] = ["t_ps", "cluster", "worker"];
 
-/// Converts all rows of `input` into `sink`; `bytes` is the frame size where neither a column nor values say it.
-/// Returns the names of columns that are not ours.
-pub(super) fn read(input: &Path, bytes: u32, sink: &mut Sink) -> Result<Vec<String>> {
-    let mut ignored = Vec::new();
-    let batches = open_parquet(input, |schema| {
-        accept_version(schema, input)?;
-        ignored = strangers(schema, input)?;
-        Ok(())
-    })?;
-    let mut rows = Rows { row: 0, bytes, next_seq: HashMap::new() };
-    for batch in batches {
-        let batch = batch?;
-        let columns = Columns::of(&batch, rows.row).map_err(|what| Error::data(input, what))?;
-        for i in 0..batch.num_rows() {
-            let (update, values) = rows.update(&columns, i).map_err(|what| Error::data(input, what))?;
-            sink.push(&update, &values)?;
-        }
-    }
-    Ok(ignored)
-}
+/// Rows that are widened at a time.
+const ROWS: usize = 8192;
 
-/// Columns that a trace does not have; refuses a file without those that it needs.
-fn strangers(schema: &Schema, input: &Path) -> Result<Vec<String>> {
+/// Columns that a trace does not have; refuses a file of a newer version, and one without those that it needs.
+pub(super) fn strangers(schema: &Schema, input: &Path) -> Result<Vec<String>> {
+    accept_version(schema, input)?;
     let names: Vec<_> = schema.fields().iter().map(|f| f.name().clone()).collect();
     if let Some(missing) = NEEDED.iter().find(|needed| !names.iter().any(|name| name == *needed)) {
         return Err(Error::data(
@@ -117,7 +101,8 @@ fn wrong(name: &str, column: &dyn Array, wanted: &str) -> String {
 }
 
 /// Goes through the rows of a file.
-struct Rows {
+pub(super) struct Rows {
+    path: PathBuf,
     row: u64,
     bytes: u32,
     /// For files without sequence numbers: the next one of each worker.
@@ -125,6 +110,35 @@ struct Rows {
 }
 
 impl Rows {
+    /// Of `path`; `bytes` is the frame size where neither a column nor values say it.
+    pub(super) fn new(path: &Path, bytes: u32) -> Self {
+        Rows { path: path.to_owned(), row: 0, bytes, next_seq: HashMap::new() }
+    }
+
+    /// The next rows of the file.
+    pub(super) fn push(&mut self, batch: &RecordBatch, sink: &mut Sink) -> Result<()> {
+        for start in (0..batch.num_rows()).step_by(ROWS) {
+            let part = batch.slice(start, ROWS.min(batch.num_rows() - start));
+            let columns = Columns::of(&part, self.row).map_err(|what| Error::data(&self.path, what))?;
+            for i in 0..part.num_rows() {
+                let (update, values) = self.update(&columns, i).map_err(|what| Error::data(&self.path, what))?;
+                // The row is all there is to say.
+                sink.push(&update, &values, String::new)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// After the last row: what was left out and what was made.
+    pub(super) fn note(&self, ignored: Vec<String>, notes: &mut Notes) {
+        if !ignored.is_empty() {
+            notes.insert("ignored_columns".to_owned(), ignored.join(", "));
+        }
+        if !self.next_seq.is_empty() {
+            notes.insert("seq".to_owned(), "counted per worker".to_owned());
+        }
+    }
+
     /// Row `i` of `columns`, which is the next row of the file.
     fn update(&mut self, columns: &Columns, i: usize) -> Result<(Update, Vec<f32>), String> {
         let row = self.row;
@@ -222,16 +236,20 @@ fn floats(column: &dyn Array) -> Option<Vec<Option<f64>>> {
 /// The lists of a column; none if it holds something else.
 fn lists(column: &dyn Array) -> Option<Lists> {
     let rows = 0..column.len();
+    // A column that is a part of another has all values of that one: only its own are widened.
+    let own = |values: &dyn Array, offsets: &[usize]| {
+        let (first, last) = (*offsets.first()?, *offsets.last()?);
+        let ranges = offsets.windows(2).map(|pair| pair[0] - first..pair[1] - first).collect::<Vec<_>>();
+        Some((floats(&values.slice(first, last - first))?, ranges))
+    };
     let (numbers, ranges): (_, Vec<Range<usize>>) = match column.data_type() {
         DataType::List(_) => {
             let lists = column.as_list_opt::<i32>()?;
-            let offsets = lists.value_offsets();
-            (floats(lists.values())?, rows.map(|i| offsets[i] as usize..offsets[i + 1] as usize).collect())
+            own(lists.values(), &lists.value_offsets().iter().map(|at| *at as usize).collect::<Vec<_>>())?
         }
         DataType::LargeList(_) => {
             let lists = column.as_list_opt::<i64>()?;
-            let offsets = lists.value_offsets();
-            (floats(lists.values())?, rows.map(|i| offsets[i] as usize..offsets[i + 1] as usize).collect())
+            own(lists.values(), &lists.value_offsets().iter().map(|at| *at as usize).collect::<Vec<_>>())?
         }
         DataType::FixedSizeList(_, _) => {
             let lists = column.as_fixed_size_list_opt()?;

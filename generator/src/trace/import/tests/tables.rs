@@ -1,18 +1,19 @@
-//! Tests of conversion: foreign widths and missing columns, and what is refused.
+//! Parquet: foreign widths and missing columns, and what is refused.
 
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::array::{
+use ::arrow::array::{
     ArrayRef, Float32Array, Float64Array, Int8Array, Int64Array, LargeListArray, ListArray, RecordBatch, StringArray,
     UInt64Array,
 };
-use arrow::datatypes::{Float32Type, Float64Type};
-use parquet::arrow::ArrowWriter;
+use ::arrow::datatypes::{Float32Type, Float64Type};
+use ::parquet::arrow::ArrowWriter;
 
-use super::*;
+use super::super::*;
 use crate::trace::{Reader, check};
+use crate::workload::Update;
 
 /// A folder with a foreign file in it.
 struct Foreign {
@@ -36,14 +37,15 @@ impl Foreign {
 
     fn updates(&self, bytes: u32) -> Result<Vec<(Update, Vec<f32>)>> {
         let output = self.path("out.parquet");
-        convert(&self.path("in.parquet"), &output, bytes, "CC0-1.0")?;
+        let options = ImportOptions { bytes, ..Default::default() };
+        convert(&[self.path("in.parquet")], &output, None, &options, "CC0-1.0")?;
         check(&output)?;
         let block = Reader::open(&output)?.next_block()?.unwrap();
         Ok(block.updates.iter().enumerate().map(|(i, update)| (*update, block.values(i).to_vec())).collect())
     }
 }
 
-fn array<T: arrow::array::Array + 'static>(array: T) -> ArrayRef {
+fn array<T: ::arrow::array::Array + 'static>(array: T) -> ArrayRef {
     Arc::new(array)
 }
 
@@ -129,12 +131,14 @@ fn rules_hold_for_csv_and_files_are_kept_apart() {
     let path = |name: &str| folder.path().join(name);
     std::fs::write(path("in.csv"), "t_ps,cluster,worker,seq,reward\n5,0,0,0,1\n4,0,0,1,NaN\n").unwrap();
     let refuses = |output: &str, part: &str| {
-        let message = convert(&path("in.csv"), &path(output), 300, "CC0-1.0").unwrap_err().to_string();
+        let convert = convert(&[path("in.csv")], &path(output), None, &ImportOptions::default(), "CC0-1.0");
+        let message = convert.unwrap_err().to_string();
         assert!(message.contains(part), "{message}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     };
-    refuses("out.parquet", "row 1: time 4 ps is before 5 ps");
-    refuses("out.parquet", "not a finite number");
+    refuses("out.parquet", "line 3 (row 1): column \"reward\": \"NaN\" is not a finite number");
+    std::fs::write(path("in.csv"), "t_ps,cluster,worker,seq,reward\n5,0,0,0,1\n4,0,0,1,1\n").unwrap();
+    refuses("out.parquet", "line 3: row 1: time 4 ps is before 5 ps");
     refuses("out.csv", ".parquet");
     refuses("in.csv", "another output");
     assert!(std::fs::read_to_string(path("in.csv")).unwrap().starts_with("t_ps"));

@@ -1,0 +1,52 @@
+//! Files of others: the examples of every importer, damaged, as what they are and as what they are not. After an error
+//! nothing is left.
+
+use std::path::{Path, PathBuf};
+
+use pktgen_generator::trace::{self, IMPORTERS, ImportOptions};
+
+use super::Samples;
+use super::mutate::Random;
+
+/// Groups of examples that are read together.
+const GROUPS: [&[&str]; 5] =
+    [&["updates.csv"], &["updates.arrow"], &["updates.parquet"], &["olaf.pcapng"], &["ranks.0.et", "ranks.1.et"]];
+
+pub fn prepare(folder: &Path) -> Samples {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/examples");
+    let names = ["a", "b", "c", "d", "e"];
+    for (name, group) in names.iter().zip(GROUPS) {
+        std::fs::create_dir_all(folder.join(name)).expect("writable");
+        for file in group {
+            std::fs::copy(examples.join(file), folder.join(name).join(file)).expect("an example");
+        }
+    }
+    Samples::of(folder, &names)
+}
+
+pub fn attempt(samples: &Samples, random: &mut Random) {
+    let which = random.below(samples.groups.len());
+    let path = samples.change(which, random);
+    let group: Vec<PathBuf> = samples.groups[which].iter().map(|(path, _)| path.clone()).collect();
+    let one = vec![path];
+    let flags = [
+        ImportOptions::default(),
+        ImportOptions { split: Some(9036), by_group: random.below(2) == 0, ..Default::default() },
+    ];
+    for options in &flags {
+        convert(samples, &group, None, options);
+    }
+    for importer in IMPORTERS {
+        let options = &flags[usize::from(importer.flags().contains(&"--split"))];
+        convert(samples, &one, Some(importer.name()), options);
+    }
+    samples.restore(which);
+}
+
+fn convert(samples: &Samples, inputs: &[PathBuf], format: Option<&str>, options: &ImportOptions) {
+    let out = samples.folder.join("out.parquet");
+    let partial = samples.folder.join("out.parquet.partial");
+    let _ = std::fs::remove_file(&out);
+    let done = trace::convert(inputs, &out, format, options, "none").is_ok();
+    assert_eq!((out.exists(), partial.exists()), (done, false), "{inputs:?} as {format:?}");
+}

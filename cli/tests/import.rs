@@ -1,0 +1,130 @@
+//! `pktgen trace convert` as a command: every example, exit codes, what is left behind, and a run that comes back from its
+//! capture as it was sent. What each form must have is tested beside the importers.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use pktgen_generator::trace::{IMPORTERS, Reader};
+use pktgen_generator::workload::Update;
+
+fn pktgen(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pktgen")).current_dir(folder).args(args).output().expect("it runs")
+}
+
+fn succeeds(folder: &Path, args: &[&str]) -> String {
+    let output = pktgen(folder, args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// Exit code 2, these words, nothing on stdout, no file more than before, and what was there as it was.
+fn refuses(folder: &Path, args: &[&str], words: &[&str]) {
+    let files = || {
+        let mut all: Vec<_> = fs::read_dir(folder).expect("a folder").map(|e| e.expect("an entry").path()).collect();
+        all.sort();
+        all.into_iter().map(|path| (fs::read(&path).unwrap_or_default(), path)).collect::<Vec<_>>()
+    };
+    let before = files();
+    let output = pktgen(folder, &[&["trace", "convert"], args].concat());
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+    assert!(output.stdout.is_empty(), "{args:?}");
+    for word in words {
+        assert!(message.contains(word), "{args:?}: \"{word}\" is not in: {message}");
+    }
+    assert!(files() == before, "{args:?}: files were left behind or changed");
+}
+
+fn examples() -> PathBuf {
+    fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/examples")).expect("the examples")
+}
+
+/// All updates of a trace, with their values.
+fn read(path: &Path) -> Vec<(Update, Vec<f32>)> {
+    let mut reader = Reader::open(path).expect("a trace");
+    let mut all = Vec::new();
+    while let Some(block) = reader.next_block().expect("whole") {
+        all.extend(block.updates.iter().enumerate().map(|(i, update)| (*update, block.values(i).to_vec())));
+    }
+    all
+}
+
+#[test]
+fn every_importer_has_an_example_that_becomes_a_trace() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    let at = |name: &str| examples().join(name).display().to_string();
+    let mut seen = Vec::new();
+    for (files, args, updates) in [
+        (&["updates.csv"][..], &[][..], 6),
+        (&["updates.arrow"], &[], 6),
+        (&["updates.parquet"], &[], 6),
+        (&["olaf.pcapng"], &["--wire", "olaf"], 60),
+        (&["ranks.0.et", "ranks.1.et"], &["--split", "9036B", "--by-group"], 10),
+    ] {
+        let files: Vec<String> = files.iter().map(|name| at(name)).collect();
+        let mut words = vec!["--json", "trace", "convert", "--out", "t.parquet"];
+        words.extend(files.iter().map(String::as_str).chain(args.iter().copied()));
+        let line: serde_json::Value = serde_json::from_str(&succeeds(dir, &words)).expect("one object");
+        assert_eq!((line["updates"].as_u64(), line["trace"].as_str()), (Some(updates), Some("t.parquet")), "{line}");
+        seen.push(line["details"]["importer"].as_str().expect("a name").to_owned());
+        succeeds(dir, &["trace", "check", "t.parquet"]);
+    }
+    let mut names: Vec<_> = IMPORTERS.iter().map(|importer| importer.name()).collect();
+    names.sort_unstable();
+    seen.sort_unstable();
+    assert_eq!(seen, names);
+    // The same for people, and a run of it.
+    let text = succeeds(dir, &["trace", "convert", &at("olaf.pcapng"), "-o", "t.parquet"]);
+    assert!(text.starts_with("t.parquet: 60 updates, converted\n") && text.contains("6 retransmission"), "{text}");
+}
+
+#[test]
+fn what_a_run_sent_comes_back_from_its_capture() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    let experiment = "[workload]\nclusters = 3\nworkers_per_cluster = 2\nupdates = 40\n\
+                      [schedule]\nkind = \"poisson\"\noffered = \"30Gbps\"\n[topology]\nrate = \"10Gbps\"\n";
+    fs::write(dir.join("x.toml"), experiment).expect("writable");
+    succeeds(dir, &["trace", "synth", "x.toml", "--values", "-o", "synth.parquet"]);
+    succeeds(dir, &["replay", "x.toml", "--no-report", "--out", "run", "--set", "capture.pcap=true"]);
+    let text = succeeds(dir, &["trace", "convert", "run/sent.pcapng", "-o", "back.parquet"]);
+    let (sent, back) = (read(&dir.join("synth.parquet")), read(&dir.join("back.parquet")));
+    assert_eq!(sent.len(), 240);
+    assert!(sent == back, "{text}: row {:?}", sent.iter().zip(&back).position(|(a, b)| a != b));
+    // What the server received is aggregates, which do not name their members.
+    refuses(dir, &["run/capture.pcapng", "-o", "never.parquet"], &["packet ", "an aggregate of ", "before the device"]);
+}
+
+#[test]
+fn damage_is_named_and_nothing_is_left() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    for name in ["updates.csv", "updates.arrow", "updates.parquet", "olaf.pcapng", "ranks.0.et"] {
+        let whole = fs::read(examples().join(name)).expect("an example");
+        fs::write(dir.join(name), &whole[..whole.len() - 5]).expect("writable");
+    }
+    let csv = fs::read_to_string(examples().join("updates.csv")).expect("text");
+    fs::write(dir.join("updates.csv"), csv.replace("120,0,0", "120,zero,0")).expect("writable");
+    fs::write(dir.join("notes.txt"), "no trace").expect("writable");
+    fs::write(dir.join("old.parquet"), "what was there").expect("writable");
+    for out in ["new.parquet", "old.parquet"] {
+        for (input, words) in [
+            ("updates.csv", &["updates.csv: line 6 (row 4): column \"worker\": \"zero\"", "0 to 4294967295"][..]),
+            ("updates.arrow", &["updates.arrow: damaged at byte", "truncated"]),
+            ("updates.parquet", &["updates.parquet: "]),
+            ("olaf.pcapng", &["olaf.pcapng: damaged at byte"]),
+            ("ranks.0.et", &["ranks.0.et: byte ", "truncated"]),
+            ("notes.txt", &["notes.txt: ", "--format", "csv, "]),
+        ] {
+            let words: Vec<_> = words.iter().map(|word| word.replace("csv, ", "csv (.csv)")).collect();
+            refuses(dir, &[input, "-o", out], &words.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+    }
+    refuses(dir, &["notes.txt", "-o", "t.parquet", "--format", "tsv"], &["--format", "there is no importer \"tsv\""]);
+    refuses(dir, &["updates.csv", "-o", "t.parquet", "--wire", "olav"], &["--wire", "did you mean \"olaf\""]);
+    refuses(dir, &["updates.csv", "-o", "t.parquet", "--split", "1B"], &["--split", "76 B to 9036 B"]);
+    refuses(dir, &["updates.csv", "-o", "t.parquet", "--split", "900B"], &["--split", "csv has no use for it"]);
+    refuses(dir, &["-o", "t.parquet"], &["INPUTS"]);
+}

@@ -1,0 +1,182 @@
+//! Importers: files of others as traces (docs/import.md).
+//!
+//! Each importer reads one form and pushes updates into a [`Sink`], which holds them against the rules of traces. The
+//! trace gets its name when all is good; before, and after any error, there is nothing. `columns` has what forms with
+//! columns share.
+
+mod arrow;
+mod chakra;
+mod columns;
+mod csv;
+mod parquet;
+mod pcap;
+mod sink;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::manifest::{TraceManifest, file_hash};
+use super::write::refuse_same;
+use crate::registry::{Named, find};
+use crate::wire::Format;
+use crate::wire::frame::{FRAME_MAX, HEAD};
+use crate::wire::olaf::{FRAME_MIN, UPDATE_HEAD};
+use crate::{Error, Result};
+use sink::Sink;
+
+/// What was derived, left out or passed over, for the manifest: a name and words for each.
+type Notes = BTreeMap<String, String>;
+
+/// What the caller chooses.
+#[derive(Clone, Copy)]
+pub struct ImportOptions {
+    /// The frame size where neither the file nor an update's values say it.
+    pub bytes: u32,
+    /// Messages are cut into frames of at most so many bytes; without, one that needs more than a frame is refused.
+    pub split: Option<u32>,
+    /// The wire format of captured packets; without, their ports say it.
+    pub wire: Option<&'static dyn Format>,
+    /// Clusters are process groups; without, all are in cluster 0.
+    pub by_group: bool,
+}
+
+impl Default for ImportOptions {
+    fn default() -> Self {
+        ImportOptions { bytes: 256, split: None, wire: None, by_group: false }
+    }
+}
+
+impl ImportOptions {
+    /// Flags that were given and say something to few importers only.
+    fn given(&self) -> impl Iterator<Item = &'static str> {
+        [("--split", self.split.is_some()), ("--wire", self.wire.is_some()), ("--by-group", self.by_group)]
+            .into_iter()
+            .filter_map(|(flag, given)| given.then_some(flag))
+    }
+}
+
+/// A form of files that can become a trace.
+pub trait Importer: Named + Sync {
+    /// Extensions by which it is recognised, in lower case.
+    fn extensions(&self) -> &'static [&'static str];
+
+    /// Does a file that begins so look like its own? Asked where no extension says it.
+    fn begins(&self, _head: &[u8]) -> bool {
+        false
+    }
+
+    /// Does it take several files at once?
+    fn several(&self) -> bool {
+        false
+    }
+
+    /// Which of [`ImportOptions::given`] it uses.
+    fn flags(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Reads `inputs` into `sink`, in the order of time.
+    fn read(&self, inputs: &[PathBuf], options: &ImportOptions, sink: &mut Sink) -> Result<Notes>;
+}
+
+/// Every importer, by name.
+pub static IMPORTERS: &[&dyn Importer] = &[&parquet::Parquet, &csv::Csv, &arrow::Arrow, &pcap::Pcap, &chakra::Chakra];
+
+/// Makes the trace `output` of `inputs`, which are of the form `format`, or of the one that extension or first bytes say.
+/// A file that breaks a rule of [`check`](super::check) is refused; on any error nothing is left behind, and a trace that
+/// was there stays as it was.
+pub fn convert(
+    inputs: &[PathBuf],
+    output: &Path,
+    format: Option<&str>,
+    options: &ImportOptions,
+    licence: &str,
+) -> Result<TraceManifest> {
+    let first = inputs.first().ok_or_else(|| Error::config("there is no input; name a file"))?;
+    inputs.iter().try_for_each(|input| refuse_same(input, output))?;
+    let importer = match format {
+        Some(name) => find(IMPORTERS, "importer", name, "--format")?,
+        None => recognise(first)?,
+    };
+    if inputs.len() > 1 && !importer.several() {
+        return Err(Error::config(format!(
+            "{} files were given; {} takes one at a time: convert each, and name all in workload.trace",
+            inputs.len(),
+            importer.name()
+        )));
+    }
+    if let Some(flag) = options.given().find(|flag| !importer.flags().contains(flag)) {
+        let users: Vec<_> = IMPORTERS.iter().filter(|i| i.flags().contains(&flag)).map(|i| i.name()).collect();
+        return Err(Error::config(format!(
+            "{flag}: {} has no use for it, only {}; leave it out, or name the form with --format",
+            importer.name(),
+            users.join(", ")
+        )));
+    }
+    let hashes = inputs.iter().map(|input| file_hash(input)).collect::<Result<Vec<_>>>()?;
+    let mut sink = Sink::create(output)?;
+    let mut details = importer.read(inputs, options, &mut sink)?;
+    let names: Vec<_> = inputs.iter().map(|input| name_of(input)).collect();
+    details.insert("importer".to_owned(), importer.name().to_owned());
+    details.insert("from".to_owned(), names.join(", "));
+    details.insert("from_sha256".to_owned(), hashes.join(", "));
+    sink.finish(first, details, licence)
+}
+
+/// The importer for a file, by its extension, else by its first bytes.
+fn recognise(path: &Path) -> Result<&'static dyn Importer> {
+    let (name, _) = unpacked_name(path);
+    let extension = Path::new(&name).extension().unwrap_or_default().to_string_lossy().into_owned();
+    if let Some(importer) = IMPORTERS.iter().find(|i| i.extensions().contains(&extension.as_str())) {
+        return Ok(*importer);
+    }
+    let mut head = Vec::new();
+    let file = File::open(path).map_err(Error::io("open", path))?;
+    file.take(16).read_to_end(&mut head).map_err(Error::io("read", path))?;
+    IMPORTERS.iter().find(|importer| importer.begins(&head)).copied().ok_or_else(|| {
+        let known = IMPORTERS.iter().map(|i| format!("{} (.{})", i.name(), i.extensions().join(", .")));
+        Error::data(
+            path,
+            format!(
+                "neither the extension \"{extension}\" nor its first bytes say what it is; name it with --format; there \
+                 are: {}",
+                known.collect::<Vec<_>>().join(", ")
+            ),
+        )
+    })
+}
+
+/// A file's name in lower case without what says how it is packed, and whether something said so.
+fn unpacked_name(path: &Path) -> (String, bool) {
+    let name = name_of(path).to_lowercase();
+    match name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")) {
+        Some(inner) => (inner.to_owned(), true),
+        None => (name, false),
+    }
+}
+
+/// A file's name, for people.
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The frame that `values` need, or `bytes` without any.
+fn frame_for(values: usize, bytes: u32) -> Result<u32, String> {
+    let wanted = if values == 0 { bytes as usize } else { HEAD + UPDATE_HEAD + 4 * values };
+    if (FRAME_MIN..=FRAME_MAX).contains(&wanted) {
+        Ok(wanted as u32)
+    } else {
+        Err(format!("{values} values need a frame of {wanted} bytes; frames have {FRAME_MIN} to {FRAME_MAX}"))
+    }
+}
+
+/// Counts as words, largest kinds first as they are given: `3 ack, 1 result`; none if all are 0.
+fn counted<'a>(counts: impl IntoIterator<Item = (&'a str, u64)>) -> Option<String> {
+    let some: Vec<_> = counts.into_iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{n} {what}")).collect();
+    (!some.is_empty()).then(|| some.join(", "))
+}

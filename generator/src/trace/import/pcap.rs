@@ -1,0 +1,290 @@
+//! Captures of a wire format: what their packets say of the updates in them, and no more (docs/import.md).
+//!
+//! OLAF's header names worker, cluster, number, reward and generation time, so that an update comes back as it was sent.
+//! Of all other formats the bytes say who and how large; the time is the capture's, and numbers are counted.
+
+mod order;
+
+use std::collections::{BTreeMap, HashSet};
+use std::net::Ipv4Addr;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::sink::Sink;
+use super::{ImportOptions, Importer, Notes, counted, name_of};
+use crate::pcap::{Packet, Reader};
+use crate::registry::Named;
+use crate::wire::frame::HEAD;
+use crate::wire::sight::{Datagram, Look, Sight, What, look};
+use crate::wire::{FORMATS, Format, olaf, olaf_strict};
+use crate::{Error, Result};
+
+/// Most updates, and most values of all: they are held in memory until they are in the order of time.
+const UPDATES_MAX: usize = 1 << 24;
+const VALUES_MAX: usize = 1 << 28;
+/// Senders without a number of their own are known by their address: above all numbers.
+const BY_ADDRESS: u64 = 1 << 32;
+
+/// The importer.
+pub struct Pcap;
+
+impl Named for Pcap {
+    fn name(&self) -> &'static str {
+        "pcap"
+    }
+    fn about(&self) -> &'static str {
+        "pcap and pcapng of a wire format, plain or packed: first transmissions of updates, ACKs and copies left out"
+    }
+}
+
+impl Importer for Pcap {
+    fn extensions(&self) -> &'static [&'static str] {
+        &["pcap", "pcapng", "cap"]
+    }
+
+    fn begins(&self, head: &[u8]) -> bool {
+        let magics = [[0xd4, 0xc3, 0xb2, 0xa1], [0x4d, 0x3c, 0xb2, 0xa1], [0x0a, 0x0d, 0x0d, 0x0a]];
+        magics.iter().any(|magic| head.starts_with(magic) || head.iter().take(4).rev().eq(magic))
+    }
+
+    fn several(&self) -> bool {
+        true
+    }
+
+    fn flags(&self) -> &'static [&'static str] {
+        &["--wire"]
+    }
+
+    fn read(&self, inputs: &[PathBuf], options: &ImportOptions, sink: &mut Sink) -> Result<Notes> {
+        let mut gathered = Gathered::new(options.wire);
+        for (file, input) in inputs.iter().enumerate() {
+            gathered.file = file;
+            gathered.read(input)?;
+        }
+        let Some(format) = gathered.format.filter(|_| !gathered.found.is_empty()) else {
+            return Err(Error::data(&inputs[0], gathered.nothing()));
+        };
+        let mut notes = Notes::new();
+        notes.insert("wire".to_owned(), format.name().to_owned());
+        if let Some(passed) = counted(gathered.passed.iter().map(|(what, n)| (*what, *n))) {
+            notes.insert("passed_over".to_owned(), passed);
+        }
+        order::push(gathered, inputs, sink, &mut notes)?;
+        Ok(notes)
+    }
+}
+
+/// An update that was found.
+struct Found {
+    /// Generation in picoseconds where the packet says it, else when it was captured, in those since 1970.
+    t: i128,
+    file: usize,
+    /// From 1 on, as tools count.
+    packet: u64,
+    /// See [`BY_ADDRESS`].
+    sender: u64,
+    seq: u32,
+    cluster: u16,
+    bytes: u32,
+    reward: Option<f32>,
+    values: Range<usize>,
+}
+
+/// All updates of all files.
+struct Gathered {
+    /// Given, or that of the first update.
+    format: Option<&'static dyn Format>,
+    given: bool,
+    /// The one that is being read.
+    file: usize,
+    found: Vec<Found>,
+    values: Vec<f32>,
+    /// Sender and number of what was found, where packets have numbers.
+    seen: HashSet<(u64, u32)>,
+    /// What was no update, and what was seen before.
+    passed: BTreeMap<&'static str, u64>,
+    /// Updates of which not all was kept.
+    cut: u64,
+    /// Updates whose frame is another than the captured one.
+    grown: u64,
+    /// Updates that begin with lanes, and those that came without a header of ours.
+    lanes: u64,
+    headless: u64,
+    /// What captured times count from, in ns since 1970: the earliest of all files.
+    anchor_unix_ns: u64,
+}
+
+impl Gathered {
+    fn new(format: Option<&'static dyn Format>) -> Self {
+        Gathered {
+            format,
+            given: format.is_some(),
+            file: 0,
+            found: Vec::new(),
+            values: Vec::new(),
+            seen: HashSet::new(),
+            passed: BTreeMap::new(),
+            cut: 0,
+            grown: 0,
+            lanes: 0,
+            headless: 0,
+            anchor_unix_ns: u64::MAX,
+        }
+    }
+
+    fn read(&mut self, path: &Path) -> Result<()> {
+        let mut reader = Reader::open(path)?;
+        let mut number = 0;
+        let mut first = None;
+        while let Some(packet) = reader.next()? {
+            number += 1;
+            first = first.or(packet.time);
+            self.packet(&packet, number).map_err(|what| Error::data(path, format!("packet {number}: {what}")))?;
+        }
+        if let Some(first) = first {
+            self.anchor_unix_ns = self.anchor_unix_ns.min(reader.anchor_unix_ns(first));
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, what: &'static str) -> Result<(), String> {
+        *self.passed.entry(what).or_insert(0) += 1;
+        Ok(())
+    }
+
+    fn packet(&mut self, packet: &Packet, number: u64) -> Result<(), String> {
+        let (datagram, format) = match look(packet.link_type, packet.bytes) {
+            Look::Udp(datagram) => (datagram, self.format_of(&datagram)),
+            Look::Layer(kind, datagram) => {
+                (datagram, FORMATS.iter().find(|format| format.ether_type() == Some(kind)).copied())
+            }
+            Look::Fragment => return self.pass("fragment"),
+            Look::Unreadable => return self.pass("unreadable"),
+            Look::Other => return self.pass("other"),
+        };
+        let Some((format, sight)) = format.and_then(|format| Some((format, format.sight(&datagram)?))) else {
+            return self.pass("foreign");
+        };
+        match sight.what {
+            What::Update => self.update(packet, number, &datagram, format, sight),
+            other => self.pass(other.name()),
+        }
+    }
+
+    /// The format that was given, or what the ports say.
+    fn format_of(&self, datagram: &Datagram) -> Option<&'static dyn Format> {
+        if self.given {
+            return self.format;
+        }
+        let of = |port: u16| FORMATS.iter().find(|format| format.has_port(port)).copied();
+        of(datagram.dst_port).or_else(|| of(datagram.src_port))
+    }
+
+    fn update(
+        &mut self,
+        packet: &Packet,
+        number: u64,
+        datagram: &Datagram,
+        format: &'static dyn Format,
+        sight: Sight,
+    ) -> Result<(), String> {
+        let before = *self.format.get_or_insert(format);
+        if before.name() != format.name() {
+            return Err(format!(
+                "{}, after updates of {}; name the one to take with --wire",
+                format.name(),
+                before.name()
+            ));
+        }
+        let sender = match (sight.worker, datagram.src) {
+            (Some(worker), _) => u64::from(worker),
+            (None, 0) => return Err(format!("neither {} nor an IPv4 address says who sent it", format.name())),
+            (None, ip) => BY_ADDRESS | u64::from(ip),
+        };
+        let of_olaf = format.name() == olaf::Olaf.name();
+        let flags = if of_olaf { datagram.payload.get(1).copied().unwrap_or(0) } else { 0 };
+        if sight.count != 1 || flags & (olaf::FLAG_MERGED | olaf::FLAG_PARTIAL) != 0 {
+            return Err(format!(
+                "an aggregate of {} updates, which does not name them; take a capture from before the device",
+                sight.count
+            ));
+        }
+        // Numbers of other formats begin again with every iteration, or there are none.
+        let known = of_olaf && !self.seen.insert((sender, sight.seq));
+        if known || (!of_olaf && sight.attempt > 0) {
+            return self.pass(if sight.attempt > 0 { "retransmission" } else { "duplicate" });
+        }
+        let t = match (sight.generation, packet.time) {
+            (Some(t), _) => i128::from(t),
+            (None, Some(stamp)) => stamp.unix_ps(),
+            (None, None) => return Err(format!("{} carries no time, and the capture has none for it", format.name())),
+        };
+        let (reward, values) = self.content(format, datagram);
+        self.lanes += u64::from(flags & olaf::FLAG_LANES != 0);
+        self.headless += u64::from(flags & olaf::FLAG_HEADLESS != 0);
+        let bytes = self.frame_bytes(format, packet, datagram, &sight);
+        if self.found.len() >= UPDATES_MAX || self.values.len() > VALUES_MAX {
+            return Err(format!(
+                "there are more than {UPDATES_MAX} updates or {VALUES_MAX} values, which are held until they are in order; \
+                 split the capture by time"
+            ));
+        }
+        let Sight { cluster, seq, .. } = sight;
+        self.found.push(Found { t, file: self.file, packet: number, sender, seq, cluster, bytes, reward, values });
+        Ok(())
+    }
+
+    /// How long the frame is in a trace: tags of networks are no part of it.
+    fn frame_bytes(&mut self, format: &dyn Format, packet: &Packet, datagram: &Datagram, sight: &Sight) -> u32 {
+        let captured = if datagram.dst_port == 0 { packet.len as usize } else { HEAD + datagram.whole };
+        let wanted = match format.name() {
+            // What is sent of such a frame when it is replayed with `on_wire = "strict"` is what was captured.
+            olaf_strict::NAME => HEAD + olaf::UPDATE_HEAD + usize::from(sight.elements) * 4,
+            _ => captured.max(olaf::FRAME_MIN),
+        };
+        self.grown += u64::from(wanted != captured);
+        wanted as u32
+    }
+
+    /// Reward and gradients, where the format has them as floats; the place of the gradients is given.
+    fn content(&mut self, format: &dyn Format, datagram: &Datagram) -> (Option<f32>, Range<usize>) {
+        let start = self.values.len();
+        let head = match format.name() {
+            name if name == olaf::Olaf.name() => olaf::UPDATE_HEAD,
+            olaf_strict::NAME => olaf_strict::UPDATE_HEAD,
+            _ => return (None, start..start),
+        };
+        // The reward ends the head of both.
+        let reward = datagram.payload.get(head - 4..head).and_then(|bytes| bytes.first_chunk::<4>().copied());
+        if datagram.payload.len() < datagram.whole {
+            self.cut += 1;
+        } else {
+            let gradients =
+                if head == olaf::UPDATE_HEAD { olaf::gradients(datagram.payload) } else { &datagram.payload[head..] };
+            self.values.extend(gradients.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)));
+        }
+        (reward.map(f32::from_le_bytes), start..self.values.len())
+    }
+
+    /// Why there is no update.
+    fn nothing(&self) -> String {
+        let passed =
+            counted(self.passed.iter().map(|(what, n)| (*what, *n))).unwrap_or_else(|| "no packets".to_owned());
+        let names: Vec<_> = FORMATS.iter().map(|format| format.name()).collect();
+        format!(
+            "no updates of a format that is known, but {passed}; formats are known by their ports, or given by --wire: {}",
+            names.join(", ")
+        )
+    }
+}
+
+/// Who a sender is, for people.
+fn sender_name(sender: u64) -> String {
+    if sender < BY_ADDRESS { sender.to_string() } else { Ipv4Addr::from_bits(sender as u32).to_string() }
+}
+
+/// Where an update was.
+fn place(found: &Found, inputs: &[PathBuf]) -> String {
+    let file = inputs.get(found.file).filter(|_| inputs.len() > 1).map(|path| name_of(path) + ": ");
+    format!("{}packet {}", file.unwrap_or_default(), found.packet)
+}

@@ -1,0 +1,112 @@
+//! What was found in captures, in the order of time, with dense workers and numbers.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::{BY_ADDRESS, Found, Gathered, place, sender_name};
+use crate::registry::Named;
+use crate::time::{HORIZON, NS};
+use crate::trace::import::Notes;
+use crate::trace::import::sink::Sink;
+use crate::wire::olaf;
+use crate::workload::Update;
+use crate::{Error, Result};
+
+/// Workers that are named in notes.
+const NAMED: usize = 16;
+
+/// Pushes all that was found, and notes what was derived.
+pub(super) fn push(mut all: Gathered, inputs: &[PathBuf], sink: &mut Sink, notes: &mut Notes) -> Result<()> {
+    let numbered = all.format.is_some_and(|format| format.name() == olaf::Olaf.name());
+    let anchor_ps = if numbered { 0 } else { i128::from(all.anchor_unix_ns) * i128::from(NS) };
+    let workers = workers(&all.found, notes);
+    all.found.sort_by_key(|found| (found.t, found.sender, found.seq, found.file, found.packet));
+    let mut latest: HashMap<u64, (u32, u32, usize)> = HashMap::new();
+    let mut missing = 0u64;
+    for (i, found) in all.found.iter().enumerate() {
+        let refuse = |what: String| {
+            let path: &Path = inputs.get(found.file).map_or(Path::new(""), |path| path);
+            Error::data(path, format!("packet {}: {what}", found.packet))
+        };
+        let t = i64::try_from(found.t - anchor_ps).ok().filter(|t| (0..=HORIZON).contains(t));
+        let t = t.ok_or_else(|| {
+            refuse(format!("its time is {} ps from the begin; times are from 0 to {HORIZON} ps", found.t - anchor_ps))
+        })?;
+        // Numbers of an update before, if there was one: its own, the dense one, and where it is.
+        let (before, seq) = match latest.get(&found.sender) {
+            Some((before, seq, _)) => (Some(*before), seq + 1),
+            None => (None, 0),
+        };
+        if numbered {
+            if let Some((before, _, at)) = latest.get(&found.sender).filter(|(before, ..)| *before > found.seq) {
+                return Err(refuse(format!(
+                    "update {} of worker {} is generated after its update {before} ({}); its numbers or times are damaged",
+                    found.seq,
+                    sender_name(found.sender),
+                    place(&all.found[*at], inputs)
+                )));
+            }
+            missing += u64::from(found.seq - before.map_or(0, |before| before + 1));
+        }
+        latest.insert(found.sender, (found.seq, seq, i));
+        let update = Update {
+            t_gen: t,
+            cluster: found.cluster,
+            worker: workers[&found.sender],
+            seq,
+            bytes: found.bytes,
+            reward: found.reward,
+            iteration: None,
+        };
+        sink.push(&update, &all.values[found.values.clone()], || place(found, inputs))?;
+    }
+    note(&all, numbered, missing, notes);
+    Ok(())
+}
+
+/// What was derived, in words.
+fn note(all: &Gathered, numbered: bool, missing: u64, notes: &mut Notes) {
+    let mut say = |key: &str, words: String| notes.insert(key.to_owned(), words);
+    if numbered {
+        say("time", "of generation, as headers say".to_owned());
+    } else {
+        say("time", "of capture, from its begin".to_owned());
+        say("seq", "counted per worker; copies are known only where packets say so".to_owned());
+        say("cluster", "the job that packets name, or 0".to_owned());
+    }
+    if missing > 0 {
+        say("seq", format!("made dense; {missing} numbers are not in the capture"));
+    }
+    if all.values.is_empty() {
+        say("values", "left out: the packets have none as floats".to_owned());
+    }
+    if all.cut > 0 {
+        say("values", format!("left out of {} updates whose packets were cut short", all.cut));
+    }
+    if all.grown > 0 {
+        let least = format!("those of a trace, which have a header of ours and at least {} bytes", olaf::FRAME_MIN);
+        say("bytes", format!("of {} updates {least}", all.grown));
+    }
+    if all.lanes > 0 {
+        say("lanes", format!("the first values of {} updates are lanes (docs/provenance.md)", all.lanes));
+    }
+    if all.headless > 0 {
+        say("time", format!("of generation, as headers say; of {} updates the arrival (docs/strict.md)", all.headless));
+    }
+}
+
+/// Workers by their senders: dense from 0, in the order of number or address.
+fn workers(found: &[Found], notes: &mut Notes) -> HashMap<u64, u32> {
+    let mut senders: Vec<u64> = found.iter().map(|found| found.sender).collect();
+    senders.sort_unstable();
+    senders.dedup();
+    if senders.iter().enumerate().any(|(worker, sender)| *sender >= BY_ADDRESS || *sender != worker as u64) {
+        let pairs = senders.iter().enumerate().take(NAMED);
+        let mut words: Vec<_> = pairs.map(|(i, sender)| format!("{i} is {}", sender_name(*sender))).collect();
+        if senders.len() > NAMED {
+            words.push(format!("and {} more in their order", senders.len() - NAMED));
+        }
+        notes.insert("workers".to_owned(), words.join(", "));
+    }
+    senders.into_iter().zip(0..).collect()
+}

@@ -1,0 +1,84 @@
+//! CSV: columns in any order, units of time, lists, and what is refused.
+
+use std::fmt::Write;
+
+use super::*;
+
+fn plain() -> ImportOptions {
+    ImportOptions::default()
+}
+
+#[test]
+fn what_is_written_as_csv_comes_back_exactly() {
+    let story = story(300);
+    let mut wide = "t_ps,cluster,worker,seq,reward,v0,v1\r\n".to_owned();
+    let mut lists = "\u{feff}values,iteration,worker,seq,colour,cluster,t_us,reward,bytes\n".to_owned();
+    for (i, (u, values)) in story.iter().enumerate() {
+        let list = |between: &str| values.iter().map(f32::to_string).collect::<Vec<_>>().join(between);
+        let reward = u.reward.unwrap();
+        let _ = write!(wide, "{},{},{},{},{reward},{}\r\n", u.t_gen, u.cluster, u.worker, u.seq, list(","));
+        let cell = if i % 2 == 0 { format!("\"{}\"", list("; ")) } else { list(" ") };
+        let (us, ps) = (u.t_gen / 1_000_000, u.t_gen % 1_000_000);
+        let _ = writeln!(
+            lists,
+            "{cell},,{},{},\"a \"\"b\"\",\nc\",{},{us}.{ps:06},{reward},{}",
+            u.worker, u.seq, u.cluster, u.bytes
+        );
+    }
+    let (imported, notes) = Folder::with("a.csv", lists).import(&["a.csv"], &plain()).unwrap();
+    assert_eq!(imported, story);
+    assert_eq!(notes["ignored_columns"], "colour");
+    assert_eq!(notes["importer"], "csv");
+    // Without a column for it, a frame has just the room that its values need.
+    let (imported, _) = Folder::with("a.csv", wide).import(&["a.csv"], &plain()).unwrap();
+    let snug = story.into_iter().map(|(u, v)| (Update { bytes: 72 + 4 * v.len() as u32, ..u }, v)).collect::<Vec<_>>();
+    assert_eq!(imported, snug);
+}
+
+#[test]
+fn numbers_are_counted_and_optional_columns_may_be_absent_or_empty() {
+    let text = "worker,t_s,cluster,reward,values,keys\n0,0,1,,,\n1,1e-3,1,2,1 2,\n0,0.5,1,,,\n";
+    let (imported, notes) = Folder::with("a.csv", text).import(&["a.csv"], &plain()).unwrap();
+    let seen: Vec<_> = imported.iter().map(|(u, v)| (u.t_gen, u.worker, u.seq, u.reward, u.bytes, v.len())).collect();
+    let expected =
+        [(0, 0, 0, None, 256, 0), (1_000_000_000, 1, 0, Some(2.0), 80, 2), (500_000_000_000, 0, 1, None, 256, 0)];
+    assert_eq!(seen, expected);
+    assert_eq!((notes["seq"].as_str(), notes["time"].as_str()), ("counted per worker", "t_s, rounded to picoseconds"));
+}
+
+#[test]
+fn what_is_wrong_is_named_by_line_row_and_column() {
+    let good = "t_ns,cluster,worker,seq,bytes,reward,values,iteration\n0,0,0,0,256,1,,\n1,0,1,0,256,1,,\n";
+    let with = |line: &str| format!("{good}{line}\n");
+    for (text, words) in [
+        (with("x,0,0,1,256,1,,"), &["line 4 (row 2)", "\"t_ns\": \"x\" is not a time", "12.5"][..]),
+        (with("-2,0,0,1,256,1,,"), &["\"t_ns\": \"-2\"", "from 0 to 9223372036854775807 ps"]),
+        (with("9e30,0,0,1,256,1,,"), &["\"t_ns\": \"9e30\" is too late"]),
+        (with("2,65536,0,1,256,1,,"), &["line 4", "\"cluster\": \"65536\" is not a whole number from 0 to 65535"]),
+        (with("2,0,4294967296,1,256,1,,"), &["\"worker\": \"4294967296\" is not a whole number from 0 to 4294967295"]),
+        (with("2,0,,1,256,1,,"), &["\"worker\": \"\" is not"]),
+        (with("2,0,0,1.5,256,1,,"), &["\"seq\": \"1.5\""]),
+        (with("2,0,0,1,-3,1,,"), &["\"bytes\": \"-3\""]),
+        (with("2,0,0,1,9037,1,,"), &["line 4: row 2: 9037 bytes; frames have 76 to 9036"]),
+        (with("2,0,0,1,256,inf,,"), &["\"reward\": \"inf\" is not a finite number"]),
+        (with("2,0,0,1,256,1,1 x 3,"), &["\"values\": \"x\""]),
+        (with("2,0,0,1,256,1,,-1"), &["\"iteration\": \"-1\""]),
+        (with("2,0,0,1,256,1,"), &["line 4 (row 2): 7 columns; the header has 8"]),
+        (with("2,0,0,1,256,1,,,9"), &["9 columns; the header has 8"]),
+        (with("0.5,0,0,1,256,1,,"), &["line 4: row 2: time 500 ps is before 1000 ps"]),
+        (with("2,0,0,2,256,1,,"), &["line 4: row 2: worker 0 has seq 2 after 1 updates"]),
+        (with("2,1,0,1,256,1,,"), &["line 4: row 2: worker 0 is in clusters 0 and 1"]),
+        (with("2,0,9,0,256,1,,"), &["dense from 0"]),
+        ("t_ps,cluster,worker\n0.5,0,0\n".into(), &["line 2", "\"t_ps\": \"0.5\" is finer than a picosecond"]),
+        ("t_ps,cluster,worker,keys\n1,0,0,4\n".into(), &["line 2 (row 0): column \"keys\"", "leave the column out"]),
+        ("t_ps,cluster,seq\n1,0,0\n".into(), &["line 1", "\"t_ps,cluster,seq\"", "must have", "worker"]),
+        ("t,cluster,worker\n1,0,0\n".into(), &["line 1", "t_ps, t_ns, t_us, t_ms or t_s"]),
+        ("t_ps,t_s,cluster,worker\n1,1,0,0\n".into(), &["line 1", "several columns of times"]),
+        ("t_ps,cluster,worker,worker\n1,0,0,0\n".into(), &["line 1", "column \"worker\" twice"]),
+        ("t_ps,cluster,worker\n".into(), &["the trace is empty"]),
+        (String::new(), &["line 1", "header"]),
+    ] {
+        Folder::with("a.csv", text).refuses(&["a.csv"], &plain(), words);
+    }
+    Folder::with("a.csv", b"t_ps,cluster,worker\n0,0,\xff\n").refuses(&["a.csv"], &plain(), &["line 2", "UTF-8"]);
+}
