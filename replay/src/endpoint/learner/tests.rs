@@ -91,7 +91,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 
 #[test]
 fn synchronous_workers_hold_the_same_model_in_every_round() {
-    let mut bed = Bed::new(&[("mode", "sync".into()), ("step", "adam".into())]);
+    let mut bed = Bed::new(&[("mode", "synchronous".into()), ("step", "adam".into())]);
     let (mut models, mut updates): (BTreeMap<(u16, u32), Vec<f32>>, _) = (BTreeMap::new(), 0);
     while let Some((worker, iteration, model, told)) = bed.next() {
         updates += 1;
