@@ -214,7 +214,11 @@ impl Story {
 
     fn sent_columns(&self) -> Vec<Column> {
         let sent = &self.records.sent;
+        // Most stories have no rewards.
+        let mut reward = sent.reward.clone();
+        reward.resize(sent.attempt.len(), None);
         vec![
+            Column::new("reward".into(), reward),
             Column::new("t_gen_ps".into(), &sent.t_gen_ps),
             Column::new("t_due_ps".into(), &sent.t_gen_ps),
             Column::new("t_sent_ps".into(), &sent.t_sent_ps),

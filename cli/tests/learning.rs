@@ -71,7 +71,7 @@ fn sums_are_verified_the_balance_closes_and_a_seed_says_all() {
 fn a_round_that_never_ends_makes_the_run_invalid() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("small.toml"), SMALL).expect("writable");
-    let set = ["target.program=forward", "target.queue=fifo", "endpoint.mode=sync", "transport.fault_loss=0.05"];
+    let set = ["target.program=forward", "target.queue=fifo", "endpoint.mode=synchronous", "transport.fault_loss=0.05"];
     let set: Vec<&str> = set.iter().flat_map(|set| ["--set", set]).collect();
     let output = pktgen(folder.path(), &[&["-q", "replay", "small.toml", "--out", "x"][..], &set].concat());
     assert_eq!(output.status.code(), Some(1));

@@ -202,8 +202,7 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
     let asked = Asked { frame_bytes, sparse: senders.sparse() };
     let (devices, changes, mut remarks) = read_devices(&mut document, &topology, &facts, asked, &capture)?;
     remarks.extend(training.as_mut().map_or(Ok(None), |training| check_room(training, &devices))?);
-    let adder = devices.iter().flatten().find_map(|device| device.program.adder()).unwrap_or(Adder::Exact);
-    let ledger = open_ledger(senders.as_ref(), &workers, elements_in(frame_max), adder, capture.goal);
+    let ledger = open_ledger(senders.as_ref(), &workers, elements_in(frame_max), &devices, capture.goal);
     document.finish(SECTIONS)?;
     let plan = Plan {
         nodes: topology.nodes.iter().map(|n| n.name.clone()).collect(),
@@ -276,9 +275,10 @@ fn open_ledger(
     senders: &dyn Endpoint,
     workers: &Population,
     elements: usize,
-    adder: Adder,
+    devices: &[Option<Device>],
     goal: Option<u32>,
 ) -> Ledger {
+    let adder = devices.iter().flatten().find_map(|device| device.program.adder()).unwrap_or(Adder::Exact);
     let goal = goal.map(|n| Goal::new(n, workers.cluster_of.iter().map(|c| *c != NO_CLUSTER)));
     match (senders.content(), senders.pairs()) {
         (Some(content), _) => Ledger::of_results(workers.len(), content),

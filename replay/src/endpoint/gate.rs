@@ -308,7 +308,7 @@ mod tests {
     /// One step of the mean of a batch; rejected updates count as arrived, and move nothing.
     #[test]
     fn batches_move_the_model_once_and_tell_everyone() {
-        for (mode, batch) in [("sync", None), ("periodic", None), ("periodic", Some(4u32))] {
+        for (mode, batch) in [("synchronous", None), ("periodic", None), ("periodic", Some(4u32))] {
             let mut keys = vec![("mode", mode.into()), ("gate", "max".into()), ("learning_rate", 1.0.into())];
             keys.extend(batch.map(|n| ("batch", n.into())));
             let mut models = learning(&keys);

@@ -194,7 +194,7 @@ impl Endpoint for Learners {
         (waiting > 0).then(|| {
             format!(
                 "{waiting} workers wait for the end of a round that never comes: an update or an answer was lost, and synchronous mode \
-                 has no remedy; use a network that loses nothing, or endpoint.mode = \"async\" or \"periodic\""
+                 has no remedy; use a network that loses nothing, or endpoint.mode = \"asynchronous\" or \"periodic\""
             )
         })
     }
