@@ -6,7 +6,6 @@
 mod order;
 
 use std::collections::{BTreeMap, HashSet};
-use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -280,7 +279,8 @@ impl Gathered {
 
 /// Who a sender is, for people.
 fn sender_name(sender: u64) -> String {
-    if sender < BY_ADDRESS { sender.to_string() } else { Ipv4Addr::from_bits(sender as u32).to_string() }
+    let [a, b, c, d] = (sender as u32).to_be_bytes();
+    if sender < BY_ADDRESS { sender.to_string() } else { format!("{a}.{b}.{c}.{d}") }
 }
 
 /// Where an update was.
