@@ -114,6 +114,7 @@ fn one(path: &Path) -> Result<(Population, Pass, u32)> {
     while let Some(block) = reader.next_block()? {
         for (i, update) in block.updates.iter().enumerate() {
             rules.update(update, block.values(i));
+            rules.pairs(block.keys(i), block.values(i));
             pass.add(update.t_gen, update.bytes);
             frame_max = frame_max.max(update.bytes);
         }
