@@ -9,7 +9,7 @@
 //! has medians and intervals; [`sweep`] analyses all runs of a folder (`baseline` compares them, `group` speaks of
 //! clusters together); [`model`] is what a report says ([`picture`] makes its [`chart`]s, [`human`] has its units, [`check`]
 //! the experiment's mistakes, [`definitions`] what metrics mean), [`report`] its forms ([`plot`] draws), [`summary`] the terminal's; [`compare`] sets
-//! implementations against each other.
+//! implementations against each other, [`trace`] a scaled trace against its original.
 #![forbid(unsafe_code)]
 
 pub mod age;
@@ -42,6 +42,7 @@ pub mod stats;
 pub mod summary;
 pub mod sweep;
 mod table;
+pub mod trace;
 mod verdict;
 pub mod verify;
 

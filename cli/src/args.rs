@@ -4,6 +4,7 @@ mod convert;
 mod device;
 mod looking;
 mod ranks;
+mod scale;
 
 use std::path::PathBuf;
 
@@ -18,6 +19,7 @@ pub(crate) use convert::Convert;
 pub(crate) use device::{Captured, Device, DeviceOf};
 pub(crate) use looking::Looking;
 pub(crate) use ranks::Ranks;
+pub(crate) use scale::Scale;
 
 /// Trace-driven benchmark harness and packet generator for in-network aggregation
 #[derive(Debug, Parser)]
@@ -277,40 +279,22 @@ pub(crate) enum Trace {
         values: bool,
     },
     /// Other sizes and rates of a trace; keeps each worker's gap distribution and correlation
-    Scale {
-        /// Trace to read
-        input: PathBuf,
-        /// Trace to write
-        #[arg(short, long)]
-        out: PathBuf,
-        /// Clusters
-        #[arg(long)]
-        clusters: Option<u16>,
-        /// Workers in each cluster
-        #[arg(long)]
-        workers: Option<u32>,
-        /// Updates of each worker
-        #[arg(long)]
-        updates: Option<u32>,
-        /// Mean rate of the whole run, as 60Gbps
-        #[arg(long)]
-        rate: Option<String>,
-        /// Frame size, as 256B
-        #[arg(long)]
-        bytes: Option<String>,
-        /// Seed of the rotations
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-    },
+    Scale(Scale),
     /// What a trace holds
     Info {
         /// Trace to read
         input: PathBuf,
     },
-    /// Like info, and exit 2 if anything is wrong with it
+    /// Is a trace what it must be? With two: did scaling keep what matters? (docs/traces.md)
+    #[command(
+        after_help = "Exit codes: 0 nothing is wrong, or all properties were kept; 1 a property was not kept; 2 a file is no\n\
+                            sound trace."
+    )]
     Check {
         /// Trace to read
         input: PathBuf,
+        /// The trace that was made of it
+        scaled: Option<PathBuf>,
     },
     /// Make a trace of files of others: CSV, Arrow, Parquet, captures, execution traces (docs/import.md)
     Convert(Convert),

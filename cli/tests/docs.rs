@@ -1,6 +1,7 @@
 //! Outputs shown in the documentation are produced by commands, not typed.
 //!
-//! A block that follows `<!-- output: ARGS -->` is what `pktgen ARGS` prints on stdout. `UPDATE_DOCS=1 cargo test
+//! A block that follows `<!-- output: ARGS -->` is what `pktgen ARGS` prints on stdout; `ARGS && ARGS` run one after the other,
+//! and the last is shown. `UPDATE_DOCS=1 cargo test
 //! --release -p pktgen-cli --test docs` writes the blocks anew.
 
 use std::fs;
@@ -8,23 +9,27 @@ use std::path::Path;
 use std::process::Command;
 
 const DOCUMENTS: &[&str] =
-    &["README.md", "docs/experiments.md", "docs/doctor.md", "docs/import.md", "docs/wireshark.md"];
+    &["README.md", "docs/experiments.md", "docs/doctor.md", "docs/import.md", "docs/traces.md", "docs/wireshark.md"];
 
 fn run(args: &str) -> String {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     // Commands in the documents name files from the repository's root.
     for name in ["configs", "traces"] {
-        let there = fs::canonicalize(root.join(name)).expect("a folder of the repository");
-        std::os::unix::fs::symlink(there, folder.path().join(name)).expect("a link");
+        std::os::unix::fs::symlink(fs::canonicalize(root.join(name)).expect("a folder"), folder.path().join(name))
+            .expect("a link");
     }
-    let output = Command::new(env!("CARGO_BIN_EXE_pktgen"))
-        .current_dir(folder.path())
-        .args(args.split_whitespace())
-        .output()
-        .expect("the binary runs");
-    assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("UTF-8").trim_end().to_owned()
+    let mut shown = String::new();
+    for args in args.split(" && ") {
+        let output = Command::new(env!("CARGO_BIN_EXE_pktgen"))
+            .current_dir(folder.path())
+            .args(args.split_whitespace())
+            .output()
+            .expect("the binary runs");
+        assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
+        shown = String::from_utf8(output.stdout).expect("UTF-8").trim_end().to_owned();
+    }
+    shown
 }
 
 /// The document with every block replaced by what its command prints.

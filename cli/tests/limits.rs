@@ -1,4 +1,4 @@
-//! Faults on wires are in the books, and the highest rate is found where theory says.
+//! Faults on wires are in the books, the highest rate is found where theory says, and memory does not grow with a trace.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -100,4 +100,56 @@ fn faults_are_in_the_books_and_the_balance_closes() {
     let damaged = run("damaged", "fault_corrupt = 0.05\nfault_at = \"up\"\n");
     assert_eq!(damaged["validity"]["valid"], false);
     assert!(damaged["counters"]["sums_wrong"].as_u64() > Some(0), "{}", damaged["counters"]);
+}
+
+/// The most memory that a command had, in MB; what it had a moment before it ended.
+fn peak_mb(words: &[&str]) -> u64 {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_pktgen")).arg("-q").args(words).spawn().expect("it runs");
+    let mut peak = 0;
+    loop {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let high = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        peak = peak.max(high.unwrap_or(0) / 1024);
+        if let Some(status) = child.try_wait().expect("its status") {
+            assert!(status.success(), "{words:?}");
+            return peak;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "the figures of docs/traces.md")]
+fn memory_does_not_grow_with_a_trace_that_is_scaled() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let recorded = format!("{}/../traces/rl-recorded-gradients.parquet", env!("CARGO_MANIFEST_DIR"));
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    // Rows of 6 KB: 98 MB, then 295 MB, or with the long tests 980 MB; the first fills the buffers.
+    let long = std::env::var("PROPTEST_CASES").is_ok_and(|cases| cases.parse().is_ok_and(|cases: u64| cases >= 20_000));
+    let peaks = ["60", if long { "600" } else { "180" }].map(|updates| {
+        let (made, out) = (path("made.parquet"), path("out.parquet"));
+        peak_mb(&[
+            "trace",
+            "scale",
+            &recorded,
+            "-o",
+            &made,
+            "--clusters",
+            "100",
+            "--workers",
+            "3",
+            "--updates",
+            updates,
+        ]);
+        let size = std::fs::metadata(&made).expect("a trace").len() >> 20;
+        (size, peak_mb(&["trace", "scale", &made, "-o", &out, "--clusters", "101", "--time", "0.5"]))
+    });
+    println!("size of a trace and the most memory that scaling it took, in MB: {peaks:?}");
+    let [(small, least), (large, most)] = peaks;
+    assert!(least > 10, "it was seen: {peaks:?}");
+    // What memory grows by must be far less than what the trace does.
+    assert!(large > 2 * small && most < least + (large - small) / 3, "{peaks:?}");
 }

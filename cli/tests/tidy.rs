@@ -84,6 +84,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
     ),
     ("analysis/src/metric", "METRICS", &[]),
     ("analysis/src/report", "REPORTS", &[]),
+    ("analysis/src/trace", "FAITHFUL", &["sample", "text"]),
     (
         "analysis/src/picture",
         "CHARTS",

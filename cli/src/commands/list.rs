@@ -34,6 +34,7 @@ pub(super) fn registries() -> Vec<(&'static str, Entries)> {
         ("metrics", entries(pktgen_analysis::METRICS)),
         ("reports", entries(pktgen_analysis::REPORTS)),
         ("charts", entries(pktgen_analysis::CHARTS)),
+        ("kept", entries(pktgen_analysis::trace::FAITHFUL)),
         ("placers", entries(pktgen_analysis::placement::PLACERS)),
         ("properties", entries(pktgen_analysis::verify::PROPERTIES)),
     ]

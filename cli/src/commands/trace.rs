@@ -3,40 +3,46 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pktgen_analysis::human;
+use pktgen_analysis::{human, trace as fidelity};
 use pktgen_generator::config::Value;
 use pktgen_generator::registry::find;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::trace::{self, ImportOptions, Info, Scaling, TraceManifest};
-use pktgen_generator::units::{Rate, Size};
+use pktgen_generator::units::{Decimal, Rate, Size};
 use pktgen_generator::wire::FORMATS;
 use pktgen_generator::{Error, Result, workload};
 
-use crate::args::{Convert, Experiment, Trace};
+use crate::args::{Convert, Experiment, Scale, Trace};
 use crate::commands::replay::load;
 use crate::ui::Ui;
 
 pub(super) fn run(args: Trace, ui: &Ui) -> Result<u8> {
     match args {
         Trace::Synth { experiment, out, seed, values } => synth(&experiment, &out, seed, values, ui)?,
-        Trace::Scale { input, out, clusters, workers, updates, rate, bytes, seed } => {
-            let offered = rate.map(|r| r.parse::<Rate>().map_err(|e| flag("--rate", e))).transpose()?;
-            let bytes = bytes.map(|b| frame_bytes("--bytes", &b)).transpose()?;
-            zero_is_wrong(&[("--clusters", clusters.map(u32::from)), ("--workers", workers), ("--updates", updates)])?;
-            let scaling = Scaling { clusters, workers, updates, offered, bytes, seed };
-            made(&out, &trace::scale(&input, &out, &scaling)?, ui);
-        }
+        Trace::Scale(args) => scale(args, ui)?,
         Trace::Info { input } => {
             let info = trace::info(&input)?;
             show(&info, ui)?;
         }
-        Trace::Check { input } => {
+        Trace::Check { input, scaled: Some(scaled) } => return kept(&input, &scaled, ui),
+        Trace::Check { input, scaled: None } => {
             let info = trace::check(&input)?;
             show(&info, ui)?;
         }
         Trace::Convert(args) => convert(&args, ui)?,
     }
     Ok(0)
+}
+
+fn scale(args: Scale, ui: &Ui) -> Result<()> {
+    let Scale { input, out, clusters, workers, updates, rate, time, skew, bytes, seed } = args;
+    let offered = rate.map(|r| r.parse::<Rate>().map_err(|e| flag("--rate", e))).transpose()?;
+    let time = time.map(|t| t.parse::<Decimal>().map_err(|e| flag("--time", e))).transpose()?;
+    let bytes = bytes.map(|b| frame_bytes("--bytes", &b)).transpose()?;
+    zero_is_wrong(&[("--clusters", clusters.map(u32::from)), ("--workers", workers), ("--updates", updates)])?;
+    let scaling = Scaling { clusters, workers, updates, offered, time, skew, bytes, seed };
+    made(&out, &trace::scale(&input, &out, &scaling)?, ui);
+    Ok(())
 }
 
 fn flag(name: &str, error: impl std::fmt::Display) -> Error {
@@ -116,6 +122,17 @@ fn converted(out: &Path, manifest: &TraceManifest, ui: &Ui) {
     }
 }
 
+/// Compares a scaled trace with its original.
+fn kept(original: &Path, scaled: &Path, ui: &Ui) -> Result<u8> {
+    let fidelity = fidelity::compare(original, scaled)?;
+    if ui.json() {
+        ui.result(&serde_json::to_string(&fidelity).map_err(|e| Error::Invalid(e.to_string()))?);
+    } else {
+        ui.result(&fidelity.text());
+    }
+    Ok(u8::from(!fidelity.passed))
+}
+
 fn show(info: &Info, ui: &Ui) -> Result<()> {
     if ui.json() {
         let text = serde_json::to_string(info).map_err(|e| Error::Invalid(e.to_string()))?;
@@ -125,11 +142,11 @@ fn show(info: &Info, ui: &Ui) -> Result<()> {
     let span = |ps: f64| human::show("ns", ps / 1e3);
     ui.result(&format!(
         "updates      {} of {} workers in {} clusters\nper worker   {} to {} updates, mean period {} to {}, gap variation {:.2}\n\
-         span         {} to {}\noffered      {} on the mean, {} bytes in all\nvalues       {} updates; reward: {}\nhash         {}",
+         span         {} to {}\noffered      {} on the mean, {} bytes in all\nvalues       {} updates; reward: {}; keys: {}\nhash         {}",
         info.updates, info.workers, info.clusters,
         info.updates_per_worker.0, info.updates_per_worker.1, span(info.period_ps.0), span(info.period_ps.1), info.gap_cv,
         span(info.first_ps as f64), span(info.last_ps as f64),
-        human::show("bps", info.offered_bps), info.bytes, info.with_values, info.with_reward,
+        human::show("bps", info.offered_bps), info.bytes, info.with_values, info.with_reward, info.with_keys,
         match info.hash_ok { None => "no manifest", Some(true) => "matches the manifest", Some(false) => "DOES NOT match the manifest" },
     ));
     for problem in &info.problems {

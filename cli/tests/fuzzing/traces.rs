@@ -36,8 +36,7 @@ pub fn attempt(samples: &Samples, random: &mut Random) {
     for (path, _) in &samples.groups[which] {
         let _ = (trace::info(path), trace::check(path));
         let _ = trace::convert(std::slice::from_ref(path), &out, None, &ImportOptions::default(), "none");
-        let scaling =
-            Scaling { clusters: Some(3), workers: None, updates: Some(50), offered: None, bytes: None, seed: 1 };
+        let scaling = Scaling { clusters: Some(3), updates: Some(50), ..Scaling::default() };
         let _ = trace::scale(path, &out, &scaling);
     }
     samples.restore(which);

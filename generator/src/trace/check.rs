@@ -40,6 +40,8 @@ pub struct Info {
     pub with_values: u64,
     /// Updates with a reward.
     pub with_reward: u64,
+    /// Updates with keys.
+    pub with_keys: u64,
     /// Does the file match the hash in its manifest? None without a manifest.
     pub hash_ok: Option<bool>,
     /// What is wrong, one line each, at most twenty.
@@ -61,7 +63,7 @@ pub fn info(path: &Path) -> Result<Info> {
     let mut scan = Scan::default();
     while let Some(block) = reader.next_block()? {
         for (i, update) in block.updates.iter().enumerate() {
-            scan.update(update, block.values(i));
+            scan.update(update, block.keys(i), block.values(i));
         }
     }
     let manifest = TraceManifest::load(path)?;
@@ -86,15 +88,18 @@ struct Scan {
     last: Time,
     with_values: u64,
     with_reward: u64,
+    with_keys: u64,
     workers: BTreeMap<u32, WorkerState>,
 }
 
 impl Scan {
-    fn update(&mut self, update: &Update, values: &[f32]) {
+    fn update(&mut self, update: &Update, keys: &[u64], values: &[f32]) {
         self.rules.update(update, values);
+        self.rules.pairs(keys, values);
         self.bytes += u64::from(update.bytes);
         self.with_values += u64::from(!values.is_empty());
         self.with_reward += u64::from(update.reward.is_some());
+        self.with_keys += u64::from(!keys.is_empty());
         self.first.get_or_insert(update.t_gen);
         self.last = self.last.max(update.t_gen);
         let new = WorkerState { first: update.t_gen, ..Default::default() };
@@ -125,6 +130,7 @@ impl Scan {
             gap_cv: 0.0,
             with_values: self.with_values,
             with_reward: self.with_reward,
+            with_keys: self.with_keys,
             hash_ok,
             problems,
         };

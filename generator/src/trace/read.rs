@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use arrow::array::{Array, AsArray, Float32Array, ListArray, RecordBatch};
-use arrow::datatypes::{Float32Type, Int64Type, Schema, UInt16Type, UInt32Type};
+use arrow::array::{Array, AsArray, ListArray, RecordBatch};
+use arrow::datatypes::{ArrowPrimitiveType, Float32Type, Int64Type, Schema, UInt16Type, UInt32Type, UInt64Type};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
 use super::schema::accept;
 use crate::footer;
@@ -13,28 +14,43 @@ use crate::quiet::attempt;
 use crate::workload::Update;
 use crate::{Error, Result};
 
-/// Rows in memory at a time.
+/// Rows in memory at a time, and about how many bytes of them: rows of gradients are kilobytes.
 const BATCH: usize = 8192;
+const BATCH_BYTES: i64 = 1 << 24;
 
 /// Some consecutive updates of a trace.
 #[derive(Debug, Default)]
 pub struct Block {
     /// The updates.
     pub updates: Vec<Update>,
-    lists: Option<ListArray>,
+    keys: Option<ListArray>,
+    values: Option<ListArray>,
 }
 
 impl Block {
     /// Values of update `i` of this block; empty where the trace has none.
     pub fn values(&self, i: usize) -> &[f32] {
-        let Some(lists) = &self.lists else { return &[] };
-        if lists.is_null(i) {
-            return &[];
-        }
-        let offsets = lists.value_offsets();
-        let inner: &Float32Array = lists.values().as_primitive::<Float32Type>();
-        &inner.values()[offsets[i] as usize..offsets[i + 1] as usize]
+        row::<Float32Type>(self.values.as_ref(), i)
     }
+
+    /// Keys of the values of update `i` of this block; empty where the trace has none.
+    pub fn keys(&self, i: usize) -> &[u64] {
+        row::<UInt64Type>(self.keys.as_ref(), i)
+    }
+}
+
+/// Row `i` of a column of lists.
+fn row<T: ArrowPrimitiveType>(lists: Option<&ListArray>, i: usize) -> &[T::Native] {
+    let Some(lists) = lists.filter(|lists| lists.is_valid(i)) else { return &[] };
+    let offsets = lists.value_offsets();
+    &lists.values().as_primitive::<T>().values()[offsets[i] as usize..offsets[i + 1] as usize]
+}
+
+/// A column of lists whose numbers are `T`s, none of them null; none if it is anything else.
+fn lists<T: ArrowPrimitiveType>(column: &dyn Array) -> Option<ListArray> {
+    let lists = column.as_list_opt::<i32>()?;
+    lists.values().as_primitive_opt::<T>().filter(|numbers| numbers.null_count() == 0)?;
+    Some(lists.clone())
 }
 
 /// Streams a trace file.
@@ -73,10 +89,20 @@ pub(super) fn open_parquet(path: &Path, accept: impl FnOnce(&Schema) -> Result<(
         )
     })?;
     accept(builder.schema())?;
-    let inner = attempt(|| builder.with_batch_size(BATCH).build());
+    let rows = batch(builder.metadata());
+    let inner = attempt(|| builder.with_batch_size(rows).build());
     let inner = inner.ok_or_else(|| Error::data(path, "cannot be read: its footer is damaged"))?;
     let inner = inner.map_err(|e| Error::data(path, format!("cannot be read: {e}")))?;
     Ok(Batches { path: path.to_owned(), inner })
+}
+
+/// Rows of a block.
+fn batch(metadata: &ParquetMetaData) -> usize {
+    let add = |(bytes, rows): (i64, i64), group: &RowGroupMetaData| {
+        (bytes.saturating_add(group.total_byte_size()), rows.saturating_add(group.num_rows()))
+    };
+    let (bytes, rows) = metadata.row_groups().iter().fold((0, 0), add);
+    (BATCH_BYTES / (bytes / rows.max(1)).max(1)).clamp(64, BATCH as i64) as usize
 }
 
 impl Reader {
@@ -127,15 +153,8 @@ impl Reader {
                 iteration: iteration.filter(|c| c.is_valid(i)).map(|c| c.value(i)),
             })
             .collect();
-        let lists = match column("values") {
-            None => None,
-            Some(c) => {
-                let lists = c.as_list_opt::<i32>().ok_or_else(|| wrong("values"))?;
-                let numbers = lists.values().as_primitive_opt::<Float32Type>();
-                numbers.filter(|numbers| numbers.null_count() == 0).ok_or_else(|| wrong("values"))?;
-                Some(lists.clone())
-            }
-        };
-        Ok(Block { updates, lists })
+        let keys = column("keys").map(|c| lists::<UInt64Type>(c).ok_or_else(|| wrong("keys"))).transpose()?;
+        let values = column("values").map(|c| lists::<Float32Type>(c).ok_or_else(|| wrong("values"))).transpose()?;
+        Ok(Block { updates, keys, values })
     }
 }

@@ -68,6 +68,14 @@ impl Rules {
         }
     }
 
+    /// Looks at the pairs of the update that was looked at last.
+    pub(crate) fn pairs(&mut self, keys: &[u64], values: &[f32]) {
+        if !keys.is_empty() && keys.len() != values.len() {
+            let row = self.rows.saturating_sub(1);
+            self.problem(format!("row {row}: {} keys for {} values; there must be as many", keys.len(), values.len()));
+        }
+    }
+
     /// Notes a problem.
     pub(crate) fn problem(&mut self, what: String) {
         if self.problems.len() < KEPT {
@@ -131,6 +139,13 @@ mod tests {
         ] {
             assert!(problems(&updates).contains(part), "{part}: {}", problems(&updates));
         }
+        let mut rules = Rules::default();
+        rules.update(&GOOD, &[1.0]);
+        rules.pairs(&[], &[1.0]);
+        rules.pairs(&[7], &[1.0]);
+        assert!(rules.problems().is_empty());
+        rules.pairs(&[7, 8], &[1.0]);
+        assert_eq!(rules.problems(), ["row 0: 2 keys for 1 values; there must be as many"]);
         assert_eq!(problems(&[GOOD; 50]).matches("row").count(), KEPT);
     }
 }

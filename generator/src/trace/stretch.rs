@@ -39,6 +39,12 @@ impl Stretch {
         Stretch { first, numerator: scale, denominator: digits.max(1) }
     }
 
+    /// Times from `first` on, multiplied by `factor`, which is from 10⁻⁹ to 10⁹.
+    pub(crate) fn factor(first: Time, factor: Decimal) -> Self {
+        let (digits, scale) = factor.ratio();
+        Stretch { first, numerator: digits, denominator: scale }
+    }
+
     /// The scaled time of `t`; none if it is before the first or later than time reaches.
     pub(crate) fn at(&self, t: Time) -> Option<Time> {
         let since = u128::try_from(i128::from(t) - i128::from(self.first)).ok()?;

@@ -5,9 +5,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float32Array, Int64Array, ListArray, RecordBatch, UInt16Array, UInt32Array, UInt64Array};
+use arrow::array::{
+    Array, ArrayRef, Float32Array, Int64Array, ListArray, RecordBatch, UInt16Array, UInt32Array, UInt64Array,
+};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::Field;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
@@ -30,6 +32,10 @@ pub(super) fn refuse_same(input: &Path, output: &Path) -> Result<()> {
 
 /// Rows per batch.
 const BATCH: usize = 8192;
+/// Values per batch, so that rows of thousands of values do not pile up.
+const BATCH_VALUES: usize = 1 << 22;
+/// Encoded bytes of a row group after which the next begins: the encoder holds the whole one it is in.
+const GROUP_BYTES: usize = 1 << 25;
 
 /// A file that is removed when it is dropped, unless it got its name before.
 struct Partial {
@@ -63,6 +69,8 @@ pub struct Writer {
     updates: Vec<Update>,
     values: Vec<f32>,
     offsets: Vec<i32>,
+    keys: Vec<u64>,
+    key_offsets: Vec<i32>,
     rows: u64,
 }
 
@@ -94,17 +102,26 @@ impl Writer {
             updates: Vec::new(),
             values: Vec::new(),
             offsets: vec![0],
+            keys: Vec::new(),
+            key_offsets: vec![0],
             rows: 0,
         })
     }
 
     /// Appends an update with its values (none: an empty slice).
     pub fn push(&mut self, update: &Update, values: &[f32]) -> Result<()> {
+        self.push_pairs(update, &[], values)
+    }
+
+    /// Appends an update with its values and their keys (none: an empty slice).
+    pub fn push_pairs(&mut self, update: &Update, keys: &[u64], values: &[f32]) -> Result<()> {
         self.updates.push(*update);
+        self.keys.extend_from_slice(keys);
+        self.key_offsets.push(self.keys.len() as i32);
         self.values.extend_from_slice(values);
         self.offsets.push(self.values.len() as i32);
-        // A batch also ends before its values' offsets could leave 32 bits.
-        if self.updates.len() >= BATCH || self.values.len() > 1 << 24 {
+        // Neither offset can leave 32 bits.
+        if self.updates.len() >= BATCH || self.values.len().max(self.keys.len()) > BATCH_VALUES {
             self.flush()?;
         }
         Ok(())
@@ -116,23 +133,10 @@ impl Writer {
         }
         let updates = std::mem::take(&mut self.updates);
         self.rows += updates.len() as u64;
-        let offsets = std::mem::replace(&mut self.offsets, vec![0]);
-        let values = std::mem::take(&mut self.values);
-        let present: NullBuffer = offsets.windows(2).map(|w| w[1] > w[0]).collect::<Vec<_>>().into();
-        let item = Arc::new(Field::new("item", DataType::Float32, false));
-        let list = ListArray::new(
-            item,
-            OffsetBuffer::new(offsets.into()),
-            Arc::new(Float32Array::from(values)),
-            Some(present),
-        );
-        let key = Arc::new(Field::new("item", DataType::UInt64, false));
-        let no_keys = ListArray::new(
-            key,
-            OffsetBuffer::new_zeroed(updates.len()),
-            Arc::new(UInt64Array::from(Vec::<u64>::new())),
-            Some(NullBuffer::new_null(updates.len())),
-        );
+        let values = Float32Array::from(std::mem::take(&mut self.values));
+        let values = lists(std::mem::replace(&mut self.offsets, vec![0]), Arc::new(values));
+        let keys = UInt64Array::from(std::mem::take(&mut self.keys));
+        let keys = lists(std::mem::replace(&mut self.key_offsets, vec![0]), Arc::new(keys));
         let columns: Vec<ArrayRef> = vec![
             Arc::new(updates.iter().map(|u| u.t_gen).collect::<Int64Array>()),
             Arc::new(UInt16Array::from_iter_values(updates.iter().map(|u| u.cluster))),
@@ -140,13 +144,17 @@ impl Writer {
             Arc::new(UInt32Array::from_iter_values(updates.iter().map(|u| u.seq))),
             Arc::new(UInt32Array::from_iter_values(updates.iter().map(|u| u.bytes))),
             Arc::new(updates.iter().map(|u| u.reward).collect::<Float32Array>()),
-            Arc::new(no_keys),
-            Arc::new(list),
+            Arc::new(keys),
+            Arc::new(values),
             Arc::new(updates.iter().map(|u| u.iteration).collect::<UInt32Array>()),
         ];
         let fail = |e: &dyn std::fmt::Display| Error::data(&self.partial.path, format!("cannot write the trace: {e}"));
         let batch = RecordBatch::try_new(trace_schema(), columns).map_err(|e| fail(&e))?;
-        self.writer.write(&batch).map_err(|e| write_error(&self.partial.path, e))
+        self.writer.write(&batch).map_err(|e| write_error(&self.partial.path, e))?;
+        if self.writer.in_progress_size() > GROUP_BYTES {
+            self.writer.flush().map_err(|e| write_error(&self.partial.path, e))?;
+        }
+        Ok(())
     }
 
     /// Ends the file, gives it its name and writes the manifest.
@@ -166,6 +174,13 @@ impl Writer {
         manifest.save(&path)?;
         Ok(manifest)
     }
+}
+
+/// A column of lists; an empty one is null.
+fn lists(offsets: Vec<i32>, numbers: ArrayRef) -> ListArray {
+    let present: NullBuffer = offsets.windows(2).map(|w| w[1] > w[0]).collect::<Vec<_>>().into();
+    let item = Arc::new(Field::new("item", numbers.data_type().clone(), false));
+    ListArray::new(item, OffsetBuffer::new(offsets.into()), numbers, Some(present))
 }
 
 /// A full disk and the like are I/O errors wherever they surface.

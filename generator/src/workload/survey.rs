@@ -122,6 +122,7 @@ fn one(path: &Path, values: &mut u64) -> Result<(Population, Pass, u32)> {
         for (i, update) in block.updates.iter().enumerate() {
             rules.update(update, block.values(i));
             *values += block.values(i).len() as u64;
+            rules.pairs(block.keys(i), block.values(i));
             pass.add(update.t_gen, update.bytes);
             frame_max = frame_max.max(update.bytes);
         }

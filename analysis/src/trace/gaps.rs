@@ -1,0 +1,78 @@
+//! The distribution of gaps: Kolmogorov and Smirnov's distance between all gaps of the two traces, each relative to its
+//! worker's mean.
+//!
+//! Gaps are pooled over workers: a test per worker would need a correction for hundreds of tests and could no longer see a
+//! change that all of them have. Workers of the two traces have no names in common, and means are compared by `rates`.
+
+use pktgen_generator::registry::Named;
+
+use super::sample::Sample;
+use super::{Finding, Property};
+
+/// A distance that does not matter: a burst of every twentieth update may be elsewhere.
+const TOLERANCE: f64 = 0.05;
+/// Kolmogorov's 1 % point: what two samples of one distribution differ by, times the root of 1/n + 1/m.
+const CHANCE: f64 = 1.63;
+/// Gaps are compared to this many parts of their mean: times are whole picoseconds, and scaling rounds them.
+const PARTS: f64 = 1000.0;
+
+pub(super) struct Gaps;
+
+impl Named for Gaps {
+    fn name(&self) -> &'static str {
+        "gaps"
+    }
+    fn about(&self) -> &'static str {
+        "distribution of the time between a worker's updates (Kolmogorov-Smirnov, all workers)"
+    }
+}
+
+impl Property for Gaps {
+    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<Finding> {
+        let [mut one, mut other] = [original, scaled].map(|sample| {
+            let gaps = sample.gaps().concat();
+            gaps.into_iter().map(|gap| (gap * PARTS).round() / PARTS).collect::<Vec<_>>()
+        });
+        vec![match (one.len(), other.len()) {
+            (0, _) => Finding::not_applicable(self, "no worker of the original has two updates"),
+            (_, 0) => Finding::lost(self, "no worker of the scaled trace has gaps"),
+            (n, m) => {
+                let limit = TOLERANCE + CHANCE * (1.0 / n as f64 + 1.0 / m as f64).sqrt();
+                Finding::judged(self, "distance of distributions (KS)", distance(&mut one, &mut other), limit)
+            }
+        }]
+    }
+}
+
+/// The largest difference of the two empirical distributions.
+fn distance(one: &mut [f64], other: &mut [f64]) -> f64 {
+    one.sort_unstable_by(f64::total_cmp);
+    other.sort_unstable_by(f64::total_cmp);
+    let (mut i, mut j, mut most) = (0, 0, 0.0f64);
+    while i < one.len() && j < other.len() {
+        let at = one[i].min(other[j]);
+        // Both go past all that is equal, so that ties count once.
+        while i < one.len() && one[i] <= at {
+            i += 1;
+        }
+        while j < other.len() && other[j] <= at {
+            j += 1;
+        }
+        most = most.max((i as f64 / one.len() as f64 - j as f64 / other.len() as f64).abs());
+    }
+    most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_by_hand() {
+        assert_eq!(distance(&mut [1.0, 2.0], &mut [2.0, 1.0, 1.0, 2.0]), 0.0);
+        assert_eq!(distance(&mut [1.0, 2.0], &mut [3.0]), 1.0);
+        // Below 1.5: a half and a quarter.
+        assert_eq!(distance(&mut [1.0, 2.0], &mut [1.0, 2.0, 2.0, 2.0]), 0.25);
+        assert_eq!(distance(&mut [1.0, 1.0, 1.0], &mut [0.0, 1.0, 2.0]), 1.0 / 3.0);
+    }
+}

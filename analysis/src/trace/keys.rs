@@ -1,0 +1,76 @@
+//! How unequal parameters are: the share of all updates that the hottest have, as in LIBRA's Figure 5, at shares of the
+//! original's keys; and whether the hottest are the same ones.
+
+use std::collections::{HashMap, HashSet};
+
+use pktgen_generator::registry::Named;
+
+use super::sample::Sample;
+use super::{Finding, Property};
+
+/// Where curves are compared, as shares of the original's keys.
+const SHARES: [f64; 6] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3];
+/// The hottest that must be the same: this share of the original's keys.
+const HOT: f64 = 0.01;
+/// A difference of shares that does not matter.
+const TOLERANCE: f64 = 0.03;
+/// Share of the hottest that may be others: near the edge, counts are nearly equal.
+const OTHERS: f64 = 0.2;
+
+pub(super) struct Keys;
+
+impl Named for Keys {
+    fn name(&self) -> &'static str {
+        "keys"
+    }
+    fn about(&self) -> &'static str {
+        "how unequal parameters are: share of updates of the hottest keys, and which they are"
+    }
+}
+
+impl Property for Keys {
+    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<Finding> {
+        if original.keys.is_empty() {
+            return vec![Finding::not_applicable(self, "the original has no keys")];
+        }
+        if scaled.keys.is_empty() {
+            return vec![Finding::lost(self, "the scaled trace has no keys")];
+        }
+        let (one, other) = (hottest(&original.keys), hottest(&scaled.keys));
+        let at = |share: f64| ((share * one.len() as f64).round() as usize).max(1);
+        let difference = |share: &f64| (part(&one, at(*share)) - part(&other, at(*share))).abs();
+        let most = SHARES.iter().map(difference).fold(0.0, f64::max);
+        let was: HashSet<u64> = one[..at(HOT)].iter().map(|(_, key)| *key).collect();
+        let new = other.iter().take(at(HOT)).filter(|(_, key)| !was.contains(key)).count();
+        let new = new as f64 / was.len() as f64;
+        vec![
+            Finding::judged(self, "difference of the share of the hottest 0.1 to 30 %", most, TOLERANCE),
+            Finding::judged(self, "share of the hottest 1 % that are others", new, OTHERS),
+        ]
+    }
+}
+
+/// Counts and keys, the hottest first; ties by key.
+fn hottest(keys: &HashMap<u64, u64>) -> Vec<(u64, u64)> {
+    let mut all: Vec<_> = keys.iter().map(|(key, count)| (*count, *key)).collect();
+    all.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+    all
+}
+
+/// The share of all updates that the first `n` have.
+fn part(all: &[(u64, u64)], n: usize) -> f64 {
+    let sum = |part: &[(u64, u64)]| part.iter().map(|(count, _)| count).sum::<u64>() as f64;
+    sum(&all[..n.min(all.len())]) / sum(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hottest_come_first() {
+        let all = hottest(&[(7, 1), (5, 6), (6, 1), (1, 2)].into());
+        assert_eq!(all, [(6, 5), (2, 1), (1, 6), (1, 7)]);
+        assert_eq!((part(&all, 1), part(&all, 2), part(&all, 9)), (0.6, 0.8, 1.0));
+    }
+}

@@ -1,0 +1,46 @@
+//! How gradients are distributed: quantiles of the binary logarithm of magnitudes, and the share of exact zeros.
+
+use pktgen_generator::registry::Named;
+
+use super::sample::Sample;
+use super::{Finding, Property};
+
+const QUANTILES: [f64; 7] = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99];
+/// Bits that do not matter: numbers that are changed by an eighth move by a fifth of a bit, and bins are a 16th.
+const TOLERANCE: f64 = 0.3;
+/// Zeros that do not matter, as a share of all numbers.
+const ZEROS: f64 = 0.02;
+
+pub(super) struct Values;
+
+impl Named for Values {
+    fn name(&self) -> &'static str {
+        "values"
+    }
+    fn about(&self) -> &'static str {
+        "distribution of gradients: quantiles of log2 of magnitudes, share of zeros"
+    }
+}
+
+impl Property for Values {
+    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<Finding> {
+        let (one, other) = (&original.magnitudes, &scaled.magnitudes);
+        if one.zeros + one.others == 0 {
+            return vec![Finding::not_applicable(self, "the original has no values")];
+        }
+        if other.zeros + other.others == 0 {
+            return vec![Finding::lost(self, "the scaled trace has no values")];
+        }
+        let share = |zeros: u64, others: u64| zeros as f64 / (zeros + others) as f64;
+        let zeros = (share(one.zeros, one.others) - share(other.zeros, other.others)).abs();
+        let mut findings = vec![Finding::judged(self, "difference of the share of zeros", zeros, ZEROS)];
+        if one.others > 0 && other.others == 0 {
+            findings.push(Finding::lost(self, "the scaled trace has zeros only"));
+        } else if one.others > 0 {
+            let moved = QUANTILES.map(|q| (one.quantile(q).unwrap_or(0.0) - other.quantile(q).unwrap_or(0.0)).abs());
+            let most = moved.into_iter().fold(0.0, f64::max);
+            findings.push(Finding::judged(self, "bits between quantiles, largest of 1 to 99 %", most, TOLERANCE));
+        }
+        findings
+    }
+}

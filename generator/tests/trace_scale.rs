@@ -1,0 +1,239 @@
+//! Tests of scaling: what a copy keeps of the recording, and what is refused.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pktgen_generator::config::Document;
+use pktgen_generator::seed::Seed;
+use pktgen_generator::time::{HORIZON, SECOND, Time};
+use pktgen_generator::trace::{Reader, Scaling, Writer, check, scale, synthesise};
+use pktgen_generator::units::Rate;
+use pktgen_generator::wire::olaf::elements_in;
+use pktgen_generator::workload::{self, Update};
+
+/// 27 workers in 9 clusters whose gaps vary, are correlated and get longer: workers under a poisson schedule have no memory,
+/// so each gap is averaged with the one before. Rewards grow with the time; values are those of worker and number.
+fn record(path: &Path) {
+    let text = "[workload]\nupdates = 800\ncluster_sigma = 1.0\n[schedule]\nkind = \"poisson\"\noffered = \"1Gbps\"\n";
+    let mut source = workload::open(&mut Document::parse(text, "x.toml").unwrap(), Seed(4)).unwrap().source;
+    let raw = path.with_extension("raw.parquet");
+    synthesise(source.as_mut(), &raw, false, BTreeMap::new(), &mut |_| {}).unwrap();
+    let mut made = Vec::new();
+    for own in workers(&raw) {
+        let (mut at, mut before, mut last) = (own[0].0.t_gen, 0, own[0].0.t_gen);
+        for (update, _) in own {
+            before = (before + update.t_gen - last) / 2;
+            last = update.t_gen;
+            at += before * Time::from(800 + update.seq) / 800;
+            made.push(Update { t_gen: at, reward: Some(update.seq as f32), ..update });
+        }
+    }
+    made.sort_by_key(|update| (update.t_gen, update.worker));
+    let mut writer = Writer::create(path).unwrap();
+    made.iter().for_each(|u| writer.push(u, &[u.worker as f32 + 1.0, -(u.seq as f32) - 1.0, 0.0]).unwrap());
+    writer.finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
+}
+
+/// Updates and values of each worker.
+fn workers(path: &Path) -> Vec<Vec<(Update, Vec<f32>)>> {
+    let mut reader = Reader::open(path).unwrap();
+    let mut workers = Vec::new();
+    while let Some(block) = reader.next_block().unwrap() {
+        for (i, update) in block.updates.iter().enumerate() {
+            let worker = update.worker as usize;
+            workers.resize(workers.len().max(worker + 1), Vec::new());
+            workers[worker].push((*update, block.values(i).to_vec()));
+        }
+    }
+    workers
+}
+
+fn gaps(own: &[(Update, Vec<f32>)]) -> Vec<f64> {
+    own.windows(2).map(|w| (w[1].0.t_gen - w[0].0.t_gen) as f64).collect()
+}
+
+fn mean(numbers: &[f64]) -> f64 {
+    numbers.iter().sum::<f64>() / numbers.len() as f64
+}
+
+fn lag_1(gaps: &[f64]) -> f64 {
+    let mean = mean(gaps);
+    let off: Vec<_> = gaps.iter().map(|gap| gap - mean).collect();
+    off.windows(2).map(|w| w[0] * w[1]).sum::<f64>() / off.iter().map(|x| x * x).sum::<f64>()
+}
+
+#[test]
+fn copies_keep_gaps_their_order_and_what_changes_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let (small, large) = (folder.path().join("small.parquet"), folder.path().join("large.parquet"));
+    record(&small);
+    let scaling = Scaling { clusters: Some(100), workers: Some(3), seed: 7, ..Default::default() };
+    scale(&small, &large, &scaling).unwrap();
+    assert_eq!(check(&large).unwrap().workers, 300);
+    let (sources, copies) = (workers(&small), workers(&large));
+    assert!(sources.iter().map(|own| lag_1(&gaps(own))).sum::<f64>() / 27.0 > 0.3, "there is memory to keep");
+    assert_eq!(copies[..27], sources[..], "recorded workers stay as they are");
+    for (i, copy) in copies.iter().enumerate().skip(27) {
+        let source = &sources[i % 27];
+        let (own, theirs) = (gaps(copy), gaps(source));
+        assert!(own.iter().zip(&theirs).filter(|(a, b)| a == b).count() < 400, "copy {i} marches in step");
+        assert!((lag_1(&own) - lag_1(&theirs)).abs() < 0.15, "copy {i}: {} {}", lag_1(&own), lag_1(&theirs));
+        // It ends with the recorded one.
+        assert!(
+            copy.last().unwrap().0.t_gen <= source[799].0.t_gen && copy.len().abs_diff(800) < 200,
+            "{}",
+            copy.len()
+        );
+        for (update, _) in copy {
+            // The reward is the number in the recording: taken from a 100th of the run (and a block) away at most.
+            let place = source.partition_point(|(u, _)| u.t_gen < update.t_gen) as f32;
+            assert!((update.reward.unwrap() - place).abs() < 130.0, "copy {i}: {update:?} {place}");
+        }
+        // Values are recorded ones with changes of their own, zeros are zeros.
+        for (update, values) in copy {
+            let theirs = [(i % 27) as f32 + 1.0, -update.reward.unwrap() - 1.0, 0.0];
+            assert!(values.iter().zip(theirs).all(|(a, b)| (a - b).abs() <= b.abs() * 0.126), "{values:?} {theirs:?}");
+        }
+    }
+    let bytes = std::fs::read(&large).unwrap();
+    scale(&small, &large, &scaling).unwrap();
+    assert!(bytes == std::fs::read(&large).unwrap(), "the same seed");
+    scale(&small, &large, &Scaling { seed: 8, ..scaling }).unwrap();
+    assert!(bytes != std::fs::read(&large).unwrap(), "another seed");
+}
+
+#[test]
+fn times_and_rates_are_scaled() {
+    let folder = tempfile::tempdir().unwrap();
+    let (small, made) = (folder.path().join("small.parquet"), folder.path().join("made.parquet"));
+    record(&small);
+    let sources = workers(&small);
+    scale(&small, &made, &Scaling { time: Some("0.001".parse().unwrap()), ..Default::default() }).unwrap();
+    for (own, source) in workers(&made).iter().zip(&sources) {
+        assert!(own.iter().zip(source).all(|(a, b)| a.0.t_gen == b.0.t_gen / 1000 && a.1 == b.1));
+    }
+    let spread = |path: &Path| {
+        let logs: Vec<_> = workers(path).iter().map(|own| mean(&gaps(own)).ln()).collect();
+        let middle = mean(&logs);
+        mean(&logs.iter().map(|log| (log - middle).abs()).collect::<Vec<_>>())
+    };
+    for skew in [0.0, 0.5, 1.5] {
+        scale(&small, &made, &Scaling { skew: Some(skew), ..Default::default() }).unwrap();
+        check(&made).unwrap();
+        let (found, wanted) = (spread(&made), spread(&small) * skew);
+        assert!((found - wanted).abs() < 0.03, "{skew}: {found} {wanted}");
+    }
+    scale(&small, &made, &Scaling { bytes: Some(9036), ..Default::default() }).unwrap();
+    for (update, values) in workers(&made).concat() {
+        assert!(values.len() == elements_in(9036) && values[0] == update.worker as f32 + 1.0);
+        assert!(values.chunks(3).all(|v| v[0] != 0.0 && v.get(1).is_none_or(|x| *x != 0.0)), "no constant zeros");
+    }
+}
+
+#[test]
+fn iterations_and_instants_stay_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let (small, large) = (folder.path().join("small.parquet"), folder.path().join("large.parquet"));
+    // Two workers in step, three frames an iteration, with keys.
+    let mut writer = Writer::create(&small).unwrap();
+    let row = |iteration: u32, worker: u32, frame: u32| Update {
+        t_gen: Time::from(iteration) * 1000 + Time::from(worker),
+        cluster: 0,
+        worker,
+        seq: iteration * 3 + frame,
+        bytes: 256,
+        reward: None,
+        iteration: Some(iteration),
+    };
+    for (iteration, worker) in (0..20).flat_map(|i| (0..2).map(move |w| (i, w))) {
+        for frame in 0..3 {
+            let keys = [u64::from(iteration) << 40, u64::from(frame)];
+            writer.push_pairs(&row(iteration, worker, frame), &keys, &[0.5, -2.0]).unwrap();
+        }
+    }
+    writer.finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
+    let scaling = Scaling { workers: Some(5), updates: Some(90), ..Default::default() };
+    scale(&small, &large, &scaling).unwrap();
+    assert_eq!(check(&large).unwrap().with_keys, 450);
+    let (sources, copies) = (workers(&small), workers(&large));
+    for (i, copy) in copies.iter().enumerate() {
+        for (a, b) in copy.iter().zip(&sources[i % 2]) {
+            assert_eq!((a.0.t_gen, a.0.iteration), (b.0.t_gen, b.0.iteration));
+            assert_eq!(a.1 == b.1, i < 2, "copies have values of their own");
+        }
+        assert_eq!(copy[60].0.iteration, Some(20), "the second pass");
+    }
+    let mut reader = Reader::open(&large).unwrap();
+    let block = reader.next_block().unwrap().unwrap();
+    for (i, update) in block.updates.iter().enumerate() {
+        assert_eq!(block.keys(i), [u64::from(update.iteration.unwrap() % 20) << 40, u64::from(update.seq % 3)]);
+    }
+    let refused = scale(&small, &large, &Scaling { bytes: Some(300), ..Default::default() }).unwrap_err();
+    assert!(refused.to_string().contains("--bytes: the trace has keys"), "{refused}");
+
+    // The same without iterations: copies go their own way, and frames of one instant stay together.
+    let mut writer = Writer::create(&small).unwrap();
+    for (iteration, worker) in (0..200).flat_map(|i| (0..2).map(move |w| (i, w))) {
+        (0..3)
+            .for_each(|k| writer.push(&Update { iteration: None, ..row(iteration, worker, k) }, &[k as f32]).unwrap());
+    }
+    writer.finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
+    scale(&small, &large, &Scaling { clusters: Some(3), updates: Some(900), ..Default::default() }).unwrap();
+    for copy in workers(&large) {
+        let torn = copy.windows(2).filter(|w| (w[1].0.t_gen == w[0].0.t_gen) == (w[1].1[0].abs() < 0.5)).count();
+        assert_eq!(torn, 0, "frame 0 begins an instant, others do not");
+    }
+}
+
+#[test]
+fn a_rate_is_met_to_the_picosecond() {
+    let folder = tempfile::tempdir().unwrap();
+    let (small, large) = (folder.path().join("small.parquet"), folder.path().join("large.parquet"));
+    record(&small);
+    let rate = Rate::from_bps(7_000_000_013);
+    scale(&small, &large, &Scaling { offered: Some(rate), bytes: Some(300), ..Default::default() }).unwrap();
+    let info = check(&large).unwrap();
+    let wanted = u128::from(info.bytes) * 8 * SECOND as u128 / u128::from(rate.bps());
+    assert_eq!((info.first_ps, info.last_ps as u128), (0, wanted));
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let small = folder.path().join("small.parquet");
+    let good = Update { t_gen: 0, cluster: 0, worker: 0, seq: 0, bytes: 256, reward: None, iteration: None };
+    let write = |updates: &[Update]| {
+        let mut writer = Writer::create(&small).unwrap();
+        updates.iter().for_each(|update| writer.push(update, &[]).unwrap());
+        writer.finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
+    };
+    let refuses = |scaling: Scaling, output: &str, part: &str| {
+        let message = scale(&small, &folder.path().join(output), &scaling).unwrap_err().to_string();
+        assert!(message.contains(part), "{message}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "{part}: only the input and its manifest");
+    };
+    write(&[good, Update { t_gen: HORIZON / 2, seq: 1, ..good }]);
+    let none = Scaling::default;
+    refuses(Scaling { offered: Some(Rate::from_bps(0)), ..none() }, "x.parquet", "--rate");
+    refuses(Scaling { updates: Some(0), ..none() }, "x.parquet", "--updates");
+    refuses(Scaling { clusters: Some(0), ..none() }, "x.parquet", "--clusters");
+    refuses(Scaling { workers: Some(0), ..none() }, "x.parquet", "--workers");
+    refuses(Scaling { workers: Some(u32::MAX), ..none() }, "x.parquet", "--workers");
+    refuses(Scaling { bytes: Some(75), ..none() }, "x.parquet", "--bytes");
+    refuses(Scaling { time: Some("0".parse().unwrap()), ..none() }, "x.parquet", "--time");
+    refuses(Scaling { time: Some("1000".parse().unwrap()), ..none() }, "x.parquet", "26 days");
+    refuses(Scaling { skew: Some(f64::NAN), ..none() }, "x.parquet", "--skew");
+    let both = Scaling { time: Some("2".parse().unwrap()), offered: Some(Rate::from_bps(1)), ..none() };
+    refuses(both, "x.parquet", "--rate, --time");
+    refuses(Scaling { updates: Some(4), ..none() }, "x.parquet", "26 days");
+    refuses(Scaling { updates: Some(400), ..none() }, "x.parquet", "26 days");
+    refuses(Scaling { updates: Some(4000), offered: Some(Rate::from_bps(1)), ..none() }, "x.parquet", "26 days");
+    refuses(
+        Scaling { bytes: Some(9036), offered: Some(Rate::from_bps(1)), updates: Some(9), ..none() },
+        "x.csv",
+        ".parquet",
+    );
+    refuses(none(), "small.parquet", "another output");
+    write(&[good, good]);
+    refuses(none(), "x.parquet", "seq 0 after 1");
+}
