@@ -15,7 +15,7 @@ use crate::pcap::{Packet, Reader};
 use crate::registry::Named;
 use crate::wire::frame::HEAD;
 use crate::wire::sight::{Datagram, Look, Sight, What, look};
-use crate::wire::{FORMATS, Format, olaf, olaf_strict};
+use crate::wire::{FORMATS, Format, olaf, olaf_strict, switchml, switchml_roce};
 use crate::{Error, Result};
 
 /// Most updates, and most values of all: they are held in memory until they are in the order of time.
@@ -228,7 +228,9 @@ impl Gathered {
                  split the capture by time"
             ));
         }
-        let Sight { cluster, seq, .. } = sight;
+        // SwitchML's jobs are tensors, one after the other, not who sums together.
+        let tensors = [switchml::SwitchMl.name(), switchml_roce::SwitchMlRoce.name()].contains(&format.name());
+        let (seq, cluster) = (sight.seq, if tensors { 0 } else { sight.cluster });
         self.found.push(Found { t, file: self.file, packet: number, sender, seq, cluster, bytes, reward, values });
         Ok(())
     }

@@ -72,7 +72,7 @@ fn note(all: &Gathered, numbered: bool, missing: u64, notes: &mut Notes) {
     } else {
         say("time", "of capture, from its begin".to_owned());
         say("seq", "counted per worker; copies are known only where packets say so".to_owned());
-        say("cluster", "the job that packets name, or 0".to_owned());
+        say("cluster", "the job that packets name; 0 where they name none, or count tensors by it".to_owned());
     }
     if missing > 0 {
         say("seq", format!("made dense; {missing} numbers are not in the capture"));

@@ -6,7 +6,7 @@ use crate::topology::Population;
 use crate::wire::build::Builder;
 use crate::wire::frame::{SERVER_IP, Template, worker_ip};
 use crate::wire::olaf::{Ack, FLAG_MERGED, Header, PORT, Status, WORKER_PORT, elements_in};
-use crate::wire::{olaf_strict, trio_ml};
+use crate::wire::{olaf_strict, switchml, trio_ml};
 
 fn plain() -> ImportOptions {
     ImportOptions::default()
@@ -228,4 +228,23 @@ fn what_is_wrong_is_named_by_packet() {
         0,
     );
     folder.refuses(&["a.pcapng", "b.pcap"], &plain(), &["update 1 of worker 0", "(b.pcap: packet 1)"]);
+}
+
+#[test]
+fn jobs_of_switchml_are_tensors_and_no_clusters() {
+    let packet = |job: u8, attempt: i8| {
+        let header = switchml::Header { job, packet: 7, set: false, slot: 0, exponent: 0, attempt, elements: 64 };
+        let mut payload = vec![0; switchml::HEADER + 64 * 4];
+        header.emit(&mut payload);
+        udp((worker_ip(0), 1), (SERVER_IP, switchml::PORT), &payload)
+    };
+    let folder = Folder::new();
+    let frames = [(1_000, packet(4, 0)), (2_000, packet(4, 1)), (3_000, packet(5, 0))];
+    write(&folder.path("a.pcap"), Form::Pcap, 0, &frames, 0);
+    let (imported, notes) = folder.import(&["a.pcap"], &plain()).unwrap();
+    assert_eq!(
+        imported.iter().map(|(u, _)| (u.t_gen, u.seq, u.cluster)).collect::<Vec<_>>(),
+        [(1_000, 0, 0), (3_000, 1, 0)]
+    );
+    assert_eq!(notes["passed_over"], "1 retransmission");
 }
