@@ -81,8 +81,8 @@ fn same(ours: &BTreeMap<String, String>, theirs: &BTreeMap<String, String>) -> V
     names
 }
 
-/// What only books, the server's gate and the ledger know.
-const ELSEWHERE: [&str; 23] = [
+/// What only books, the server's gate and the ledger know; and rewards, which the reader of captures does not keep.
+const ELSEWHERE: [&str; 27] = [
     "absorbed",
     "accepted",
     "balance_unknown",
@@ -94,6 +94,10 @@ const ELSEWHERE: [&str; 23] = [
     "downlink_bytes_per_delivered_update",
     "in_flight",
     "outranked",
+    "reward_at",
+    "reward_by_time",
+    "reward_end",
+    "reward_start",
     "subsumed",
     "sums_ok",
     "sums_wrong",
