@@ -26,31 +26,42 @@ fn replay(before: &[&str], out: &Path, set: &[&str]) -> Output {
     command.args(set.iter().flat_map(|set| ["--set", set])).output().expect("it runs")
 }
 
-/// Losses of both variants, after the run was found sound.
-fn losses(before: &[&str], set: &[&str]) -> [f64; 2] {
+/// Losses of both variants, after the runs were found sound; none if a machine that stopped lost frames outside the device, of which
+/// a run must say so itself.
+fn losses(before: &[&str], set: &[&str]) -> Option<[f64; 2]> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().join("out");
     let output = replay(before, &out, set);
     // 1 where a machine that stops for a moment makes the ages of one seed worse than FIFO's; runs must be valid all the same.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{set:?}: {}", String::from_utf8_lossy(&output.stdout));
-    VARIANTS.map(|variant| {
+    let manifests = VARIANTS.map(|variant| {
         let path = out.join(format!("{variant},rate=40Mbps,seed=1/manifest.json"));
-        let manifest: Value = serde_json::from_slice(&std::fs::read(path).expect("a manifest")).expect("JSON");
+        serde_json::from_slice::<Value>(&std::fs::read(path).expect("a manifest")).expect("JSON")
+    });
+    let lost = |manifest: &Value| {
+        let reasons = manifest["validity"]["reasons"].to_string();
+        manifest["validity"]["valid"] == false && reasons.contains("lost frames outside the device")
+    };
+    if manifests.iter().any(lost) {
+        return None;
+    }
+    Some(manifests.map(|manifest| {
         assert_eq!(manifest["validity"]["valid"], true, "{set:?}: {}", manifest["validity"]);
         let (balance, counters) = (&manifest["balance"], &manifest["counters"]);
         assert_eq!((&balance["unknown"], &balance["in_flight"]), (&Value::from(0), &Value::from(0)));
         assert_eq!(counters["sums_ok"], counters["packets_received"]);
         let dropped: f64 = balance["dropped"].as_object().expect("drops").values().filter_map(Value::as_f64).sum();
         dropped / balance["sent"].as_f64().expect("sent")
-    })
+    }))
 }
 
 /// On wires within 10 points of virtual time (3 on an idle machine), and in the same order. A machine that stops for a
-/// moment may spoil a run, which is then repeated; every run must be sound.
+/// moment may spoil a run, which is then repeated; in every other run everything must be accounted for.
 fn agrees(kind: &str, before: &[&str], set: &[&str], expected: [f64; 2]) {
-    let mut found = [0.0; 2];
+    let mut found = [f64::NAN; 2];
     for _ in 0..3 {
-        found = losses(before, set);
+        let Some(losses) = losses(before, set) else { continue };
+        found = losses;
         let near = found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 0.10);
         if near && found[0] > 3.0 * found[1] {
             return;
@@ -64,7 +75,7 @@ const FOUR: &str = "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]";
 #[test]
 #[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn the_device_on_wires_loses_what_it_loses_in_virtual_time() {
-    let expected = losses(&[], &["transport.kind=virtual"]);
+    let expected = losses(&[], &["transport.kind=virtual"]).expect("nothing is lost outside");
     for kind in ["ring", "udp"] {
         agrees(kind, &[], &[&format!("transport.kind={kind}")], expected);
     }
