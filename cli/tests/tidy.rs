@@ -50,6 +50,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
         "TRANSPORTS",
         &[
             "bpf",
+            "gather",
             "grown",
             "insn",
             "libpcap",
@@ -62,6 +63,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
             "plan",
             "prefetch",
             "receive_batch",
+            "queues",
             "redirect",
             "safety",
             "send_ring",

@@ -14,6 +14,7 @@ pub(crate) mod iterations;
 mod lanes;
 pub(crate) mod latency;
 mod plan;
+mod queues;
 pub(crate) mod results;
 mod states;
 pub(crate) mod throughput;
@@ -52,5 +53,6 @@ pub static METRICS: &[&dyn Metric] = &[
     &goal::Goal,
     &states::States,
     &lanes::Lanes,
+    &queues::Queues,
     &findings::Findings,
 ];
