@@ -14,7 +14,7 @@ const FOUR: &str = "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]";
 /// Six workers, 600 updates each, less than what the device's link takes.
 const EXPERIMENT: &str = "name = \"queues\"\n[workload]\nclusters = 2\nworkers_per_cluster = 3\nupdates = 600\nbytes = \"256B\"\n\
     [schedule]\nkind = \"poisson\"\noffered = \"8Mbps\"\n[topology]\nrate = \"1Gbps\"\n\
-    [target]\nprogram = \"forward\"\nqueue = \"fifo\"\nslots = 4096\n[transport]\nkind = \"ring\"\nqueues = 2\n";
+    [target]\nprogram = \"forward\"\nqueue = \"fifo\"\nslots = 4096\n[transport]\nkind = \"ring\"\nqueues = 2\nlinger = \"2s\"\n";
 const SENT: u64 = 3600;
 
 /// A namespace with two cables, every interface with two queues; or why there is none.

@@ -17,6 +17,9 @@ const SPUN_AT_FIRST: Time = 2 * MS;
 /// Longest sleep: somebody may want an end.
 const NAP_MAX_NS: u64 = 1_000_000;
 
+/// How long workers wait at least for results that they need, and who has something to send for somebody to take it.
+pub(super) const PATIENCE: Time = 2000 * MS;
+
 /// What all threads share.
 pub(super) struct Shared<'a> {
     pub(super) clock: RunClock,
