@@ -408,7 +408,7 @@ mod tests {
                 |serial: u32| [&queue.to_le_bytes()[..], &serial.to_le_bytes(), &vec![9; queue as usize * 30]].concat();
             Box::new(Has((0..EACH).map(frame).collect(), 0))
         };
-        let (mut gathered, receivers) = gather((0..3).map(wire).collect(), "server", 60).unwrap();
+        let (mut gathered, receivers) = gather((0..3).map(wire).collect(), "server", 68).unwrap();
         let (clock, failed) = (RunClock::start(), AtomicBool::new(false));
         let mut next = [0u32; 3];
         std::thread::scope(|scope| {

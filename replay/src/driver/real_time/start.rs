@@ -148,7 +148,9 @@ impl Others {
         if ports.len() == 1 {
             return Ok((ports.remove(0), Others::default()));
         }
-        let (gathered, receivers) = gather(ports, end.name(), longest)?;
+        // Frames of others that are longer are passed on cut, and still too long to be taken for ours: pools have buffers in steps
+        // of 64 bytes.
+        let (gathered, receivers) = gather(ports, end.name(), longest + 64)?;
         let others = Others { receivers, tally: Some(gathered.tally()), over: Some(gathered.over()) };
         Ok((Box::new(gathered), others))
     }
