@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Everything is built once, in release: the demo, the tests and the benches share it.
 RELEASE = --release
 
-.PHONY: demo test test-libpcap test-long evidence bench lint tools build ns3 testbed sender rates pacing capture-rates nic-evidence traces-rl traces-sparse traces-dense
+.PHONY: demo test test-libpcap test-long evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates nic-evidence traces-rl traces-sparse traces-dense
 
 # Measurements of interfaces need root.
 ROOT = $(if $(filter 0,$(shell id -u)),,sudo -E)
@@ -75,6 +75,10 @@ rates: sender
 # How exactly frames leave when they are due, on a veth pair, beside a bare loop and tcpreplay.
 pacing: sender
 	$(ROOT) scripts/pacing
+
+# Rates over 1 to as many queues as there are cores.
+queue-rates: sender
+	$(ROOT) scripts/queue-rates
 
 # Captures on a veth pair, beside tcpdump and dumpcap, at rising rates.
 capture-rates: sender

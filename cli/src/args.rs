@@ -2,6 +2,7 @@
 
 mod convert;
 mod device;
+mod listen;
 mod looking;
 mod ranks;
 mod scale;
@@ -13,10 +14,10 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use pktgen_analysis::age::AgeOf;
 use pktgen_generator::shard::Shard;
 use pktgen_generator::units::{Rate, Size, Span};
-use pktgen_replay::transport::ListenKind;
 
 pub(crate) use convert::Convert;
 pub(crate) use device::{Captured, Device, DeviceOf};
+pub(crate) use listen::ListenFlags;
 pub(crate) use looking::Looking;
 pub(crate) use ranks::Ranks;
 pub(crate) use scale::Scale;
@@ -40,12 +41,6 @@ Quantities: 40Gbps, 0.8Mbps; 1.5us, 100ms; 2048bit, 256B, 8KiB.";
 fn ages() -> impl TypedValueParser<Value = AgeOf> {
     let values = AgeOf::ALL.map(|age| PossibleValue::new(age.name()).help(age.about()));
     PossibleValuesParser::new(values).try_map(|name| AgeOf::named(&name, "--age"))
-}
-
-/// Values of `--kind`.
-fn listen_kinds() -> impl TypedValueParser<Value = ListenKind> {
-    let named = |name: String| ListenKind::ALL.into_iter().find(|kind| kind.name() == name).ok_or("no such kind");
-    PossibleValuesParser::new(ListenKind::ALL.map(ListenKind::name)).try_map(named)
 }
 
 /// Flags that every command takes.
@@ -315,45 +310,6 @@ pub(crate) struct Capture {
     pub(crate) serve: Serve,
     #[command(flatten)]
     pub(crate) listen: ListenFlags,
-}
-
-/// What recording an interface takes.
-#[derive(Debug, ClapArgs)]
-#[command(next_help_heading = "Recording an interface")]
-pub(crate) struct ListenFlags {
-    /// Record every frame of this interface
-    #[arg(long, value_name = "IF", conflicts_with_all = ["experiment", "run"])]
-    pub(crate) iface: Option<String>,
-    /// With --iface: only count, in the kernel, and drop what is counted: the host receives nothing on it meanwhile
-    #[arg(long, requires = "iface", conflicts_with_all = ["out", "idle", "kind", "snap", "count", "pcapng", "parquet", "ring", "buffer", "spin"])]
-    pub(crate) count_only: bool,
-    /// Socket: af_xdp takes the frames before the network stack, which then does not see them; af_packet hears a copy
-    #[arg(long, default_value = ListenKind::AfXdp.name(), value_parser = listen_kinds(), requires = "iface")]
-    pub(crate) kind: ListenKind,
-    /// Bytes of each frame to keep, from the Ethernet header on
-    #[arg(long, value_name = "BYTES", default_value_t = 128, requires = "iface")]
-    pub(crate) snap: u32,
-    /// End after so many frames
-    #[arg(long, value_name = "FRAMES", requires = "iface")]
-    pub(crate) count: Option<u64>,
-    /// Write the frames as capture.pcapng too
-    #[arg(long, requires = "iface")]
-    pub(crate) pcapng: bool,
-    /// Turn frames.arrows into frames.parquet in the end: smaller, for about 0.5 s per million frames
-    #[arg(long, requires = "iface")]
-    pub(crate) parquet: bool,
-    /// Frames that the kernel holds while we are not looking, 64 to 1048576
-    #[arg(long, value_name = "FRAMES", default_value_t = 65536, requires = "iface")]
-    pub(crate) ring: u32,
-    /// Memory between receiving and writing, in MiB, 1 to 16384
-    #[arg(long, value_name = "MIB", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=16384), requires = "iface")]
-    pub(crate) buffer: u16,
-    /// Look for frames all the time instead of sleeping until there are some: takes a core, and finds them sooner
-    #[arg(long, requires = "iface")]
-    pub(crate) spin: bool,
-    /// Let af_xdp take all frames of an interface that carries the default route
-    #[arg(long, requires = "iface")]
-    pub(crate) allow_default_route: bool,
 }
 
 const CAPTURE_EXITS: &str = "\

@@ -94,6 +94,22 @@ program = "trio_ml"
 timeout = "2ms"
 "#;
 
+/// Real time with two queues at each end.
+const QUEUES: &str = r#"
+[workload]
+clusters = 2
+workers_per_cluster = 2
+updates = 50
+[schedule]
+offered = "40Mbps"
+[topology]
+rate = "20Mbps"
+[transport]
+kind = "ring"
+queues = 2
+linger = "50ms"
+"#;
+
 const SWITCHML: &str = r#"
 [workload]
 kind = "dense"
@@ -147,6 +163,7 @@ fn everything(folder: &Path) -> Vec<Line> {
     lines.extend(lines_of(folder, "fifo", FIFO));
     lines.extend(lines_of(folder, "learn", LEARN));
     lines.extend(lines_of(folder, "trio", TRIO));
+    lines.extend(lines_of(folder, "queues", QUEUES));
     lines.extend(lines_of(folder, "switchml", SWITCHML));
     for workers in ["libra", "ps_lite"] {
         lines.extend(lines_of(folder, workers, &sparse(workers)));

@@ -52,6 +52,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
         "TRANSPORTS",
         &[
             "bpf",
+            "gather",
             "grown",
             "insn",
             "libpcap",
@@ -64,6 +65,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
             "plan",
             "prefetch",
             "receive_batch",
+            "queues",
             "redirect",
             "safety",
             "send_ring",

@@ -403,6 +403,7 @@ impl Experiment {
             goal: plan.goal,
             study: None,
             findings: Vec::new(),
+            queues: Vec::new(),
             balance: Balance::default(),
             balance_by_worker: Vec::new(),
             counters: Counters::default(),

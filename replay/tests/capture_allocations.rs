@@ -56,6 +56,8 @@ impl Wire for Endless {
 #[test]
 fn receiving_allocates_nothing() {
     let listen = Listen {
+        queues: 1,
+        card_stamps: false,
         interface: "none".into(),
         kind: ListenKind::AfPacket,
         snap: 128,

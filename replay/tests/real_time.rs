@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int64Type, UInt8Type, UInt32Type, UInt64Type};
@@ -35,7 +36,11 @@ fn text(kind: &str, target: &str, endpoint: &str) -> String {
     )
 }
 
+/// Runs go one after the other: each has as many threads as the host has cores, or more, and they are about time.
+static ONE: Mutex<()> = Mutex::new(());
+
 fn run(text: &str, dir: &Path) -> Manifest {
+    let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let experiment = Experiment::open(Document::parse(text, "test").unwrap()).unwrap();
     experiment.execute(dir, 1, &AtomicBool::new(false), &|_, _| {}).unwrap();
     serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).unwrap()).unwrap()
@@ -71,6 +76,14 @@ fn sent(dir: &Path) -> Vec<PacketId> {
         all.extend((0..batch.num_rows()).map(|i| PacketId::new(worker.value(i), seq.value(i), 0)));
     }
     all
+}
+
+/// When each of them left.
+fn times(dir: &Path) -> Vec<i64> {
+    let batches = rows(dir, "sent");
+    let of =
+        |batch: &RecordBatch| batch.column_by_name("t_sent_ps").unwrap().as_primitive::<Int64Type>().values().to_vec();
+    batches.iter().flat_map(of).collect()
 }
 
 /// The frames that the server of `dir` received, in order.
@@ -237,6 +250,64 @@ fn a_run_that_is_aborted_ends_and_says_why() {
         assert!(!manifest.validity.valid && reasons.iter().any(|r| r.contains("aborted: a frame was")), "{reasons:?}");
         assert!(manifest.balance.sent < 10_800 && manifest.balance.unknown == 0, "{:?}", manifest.balance);
     }
+}
+
+/// With a thread for each queue all is sent that is sent on one, the records are by time and keep the order of each worker, every
+/// queue has its share, and the shares are the whole.
+#[test]
+fn queues_divide_the_work_and_nothing_else() {
+    // A queue that keeps everything: what arrives does not depend on when it was sent.
+    const EVERYTHING: &str = "program = \"forward\"\nqueue = \"fifo\"\nslots = 16384";
+    // Longer than a busy host stops a thread for.
+    let patient = |queues: u32| {
+        let keys = format!("queues = {queues}\nlinger = \"2s\"");
+        text("ring", EVERYTHING, "").replace("linger = \"100ms\"", &keys)
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let one = folder.path().join("one");
+    run(&patient(1), &one);
+    for queues in [2, 3] {
+        let several = folder.path().join(queues.to_string());
+        let manifest = run(&patient(queues), &several);
+        is_sound("ring", &manifest);
+        // The sort is stable: of each worker in its order.
+        let by_worker = |dir: &Path| {
+            let mut all = sent(dir);
+            all.sort_by_key(|packet| packet.worker());
+            all
+        };
+        assert_eq!(by_worker(&several), by_worker(&one));
+        assert!(times(&several).is_sorted(), "rows are written by the time at which frames left");
+        let of = |end: &str| manifest.queues.iter().filter(|queue| queue.end == end).cloned().collect::<Vec<_>>();
+        let workers = of("workers");
+        assert_eq!(workers.iter().map(|queue| queue.queue).collect::<Vec<_>>(), (0..queues).collect::<Vec<_>>());
+        // 27 workers, alternately.
+        let shares: Vec<_> =
+            (0..queues).map(|queue| (0..27).filter(|worker| worker % queues == queue).count() as u64 * 400).collect();
+        assert_eq!(workers.iter().map(|queue| queue.sent).collect::<Vec<_>>(), shares);
+        assert!(workers.iter().all(|queue| queue.late_ns.is_some_and(|[mid, most, max]| mid <= most && most <= max)));
+        // A queue of the ring is a cable of its own.
+        assert_eq!(of("device.down").iter().map(|queue| queue.received).collect::<Vec<_>>(), shares);
+        let told: u64 = of("server").iter().map(|queue| queue.received).sum();
+        assert_eq!((told, manifest.counters.packets_received), (10_800, 10_800));
+        assert!(manifest.queues.iter().all(|queue| queue.dropped == 0), "{:?}", manifest.queues);
+        assert!(manifest.host["frames.workers"].starts_with("sent 10800,"), "{}", manifest.host["frames.workers"]);
+    }
+}
+
+/// Workers that react are one endpoint: one thread sends, and every role still hears all of its queues.
+#[test]
+fn workers_that_react_send_on_one_queue() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = text("ring", "", "workers = \"retransmit\"\ntimeout = \"5ms\"").replace("linger", "queues = 2\nlinger");
+    let manifest = run(&text, &folder.path().join("run"));
+    assert!(manifest.balance.unknown == 0 && manifest.balance.in_flight == 0, "{:?}", manifest.balance);
+    assert!(manifest.host["wire.workers"].contains("sends on this one"), "{}", manifest.host["wire.workers"]);
+    let device: Vec<_> = manifest.queues.iter().filter(|queue| queue.end == "device.down").collect();
+    assert!(device.len() == 2 && device[1].received == 0, "{device:?}");
+    let said =
+        manifest.validity.reasons.iter().any(|reason| reason.contains("queue 0 of the 2 of device.down received all"));
+    assert!(said, "{:?}", manifest.validity.reasons);
 }
 
 #[test]

@@ -102,6 +102,6 @@ fn on_interfaces() {
 fn on_several_queues() {
     in_namespace("on_several_queues", || {
         cables(1500, "numrxqueues 2 numtxqueues 2");
-        [XDP, LIVE].into_iter().for_each(|case| allocates_nothing(case, 2));
+        [PACKET_CALLS, PACKET_BLOCKS, XDP, LIVE].into_iter().for_each(|case| allocates_nothing(case, 2));
     });
 }

@@ -15,6 +15,7 @@ mod lanes;
 pub(crate) mod latency;
 pub(crate) mod learning;
 mod plan;
+mod queues;
 pub(crate) mod results;
 mod states;
 pub(crate) mod throughput;
@@ -54,5 +55,6 @@ pub static METRICS: &[&dyn Metric] = &[
     &learning::Learning,
     &states::States,
     &lanes::Lanes,
+    &queues::Queues,
     &findings::Findings,
 ];

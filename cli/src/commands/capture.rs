@@ -97,6 +97,8 @@ fn plan(interface: &str, serve: &Serve, args: &ListenFlags) -> Result<CapturePla
         interface: interface.to_owned(),
         kind: args.kind,
         snap: args.snap,
+        queues: args.queues,
+        card_stamps: args.stamps == "card",
         ring: args.ring,
         allow_default_route: args.allow_default_route,
     };

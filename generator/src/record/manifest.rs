@@ -310,6 +310,26 @@ pub struct Rank {
     pub pid: u32,
 }
 
+/// What one queue of an end of a cable did, where an end has several.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueCounts {
+    /// The end: `workers`, `device.down`, `device.up`, `server`; `capture` for an interface that is only heard.
+    pub end: String,
+    /// The queue's number there.
+    pub queue: u32,
+    /// Frames that it sent.
+    pub sent: u64,
+    /// Frames that it received.
+    pub received: u64,
+    /// Frames that it lost, on the way out and before they were read.
+    pub dropped: u64,
+    /// Times at which its wire took nothing, or those that it hands frames over to had no room.
+    pub full_waits: u64,
+    /// How late its frames left in ns: median, 99 %, latest; where deadlines mean something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_ns: Option<[u64; 3]>,
+}
+
 /// The manifest of a run dir.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Manifest {
@@ -370,6 +390,9 @@ pub struct Manifest {
     /// What the study found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
+    /// What each queue did, of ends that have several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<QueueCounts>,
     /// Where every update went.
     pub balance: Balance,
     /// The same per worker.

@@ -12,8 +12,8 @@ mod schema;
 mod shard;
 
 pub use manifest::{
-    Answers, Balance, Bound, Counters, Group, LinkLoad, MANIFEST_VERSION, Manifest, Planned, Published, Rank,
-    ReportPlan, RunState, SweepManifest, SweepRun, Training, Validity,
+    Answers, Balance, Bound, Counters, Group, LinkLoad, MANIFEST_VERSION, Manifest, Planned, Published, QueueCounts,
+    Rank, ReportPlan, RunState, SweepManifest, SweepRun, Training, Validity,
 };
 pub use row::{Action, Book, Iteration, LaneWords, NO_CLUSTER, PacketId, Reason, Received, Reply, Sent, State, SumOk};
 pub use schema::{

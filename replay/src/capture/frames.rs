@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use super::run_dir::{claim, write_manifest};
 use crate::clock::{self, RunClock};
 use crate::driver::real_time::thread::drop_privileges;
+use crate::transport::gather::{Over, Receiver, Tally, imbalance};
 use crate::transport::{Listen, ListenKind, Listener, Wait, Wire};
 use block::Block;
 use pump::{Blocks, blocks_in, pump};
@@ -140,10 +141,11 @@ impl CapturePlan {
 
     /// For the manifest: how to do it again.
     fn describe(&self) -> String {
-        let Listen { interface, kind, snap, ring, .. } = &self.listen;
+        let Listen { interface, kind, snap, ring, queues, .. } = &self.listen;
         let (kind, buffer) = (kind.name(), self.buffer_bytes);
         format!(
-            "[capture]\niface = \"{interface}\"\nkind = \"{kind}\"\nsnap = {snap}\nring = {ring}\nbuffer = {buffer}\n"
+            "[capture]\niface = \"{interface}\"\nkind = \"{kind}\"\nsnap = {snap}\nring = {ring}\nbuffer = {buffer}\n\
+             queues = {queues}\n"
         )
     }
 }
@@ -209,9 +211,12 @@ fn record(
     // The socket is open: what is read from now on is whatever somebody sends.
     drop_privileges(&[])
         .map_err(|e| Error::Host(format!("this host does not let a capture give up its privileges: {e}")))?;
-    let (pumped, written) = both(blocks, back, files, dir, &mut |blocks| {
-        pump(listener.wire.as_mut(), &clock, &plan.limits, blocks, stop, &mut watch)
-    })?;
+    let Listener { wire, receivers, over, .. } = &mut listener;
+    let over = over.take();
+    let (pumped, written) =
+        both(blocks, back, files, dir, (receivers, over), (&clock, plan.limits.wait), &mut |blocks| {
+            pump(wire.as_mut(), &clock, &plan.limits, blocks, stop, &mut watch)
+        })?;
     let failure = written.err();
     let (end, counts) = pumped?;
     manifest.capture = Totals {
@@ -219,6 +224,8 @@ fn record(
         kernel_dropped: listener.wire.counters().receive_dropped,
         interface_dropped: listener.interface_drops(),
     };
+    manifest.manifest.queues = listener.tally.as_ref().map(Tally::queues).unwrap_or_default();
+    manifest.manifest.validity.reasons.extend(imbalance(&manifest.manifest.queues));
     conclude(&mut manifest, plan, end, failure.as_ref(), listener.doubt());
     write_manifest(dir, &manifest)?;
     if let Some(failure) = failure {
@@ -231,25 +238,39 @@ fn record(
     Ok(Captured { totals: manifest.capture, validity, state, mode: listener.wire.mode() })
 }
 
-/// Runs `pump` here and the writer beside it, until there is nothing more to write. Results of both.
+/// Runs `pump` here, and beside it the writer, until there is nothing more to write, and the receivers of other queues, until
+/// the pump ends. Results of the first two.
 fn both<T>(
     mut blocks: Blocks,
     (mut full, mut empty): WriterEnds,
     files: Files,
     dir: &Path,
+    (receivers, over): (&mut [Receiver], Option<Over>),
+    (clock, wait): (&RunClock, Wait),
     pump: &mut dyn FnMut(&mut Blocks) -> Result<T>,
 ) -> Result<(Result<T>, Result<()>)> {
+    let failed = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let writer = std::thread::Builder::new().name(FRAMES.into());
-        let writer = writer.spawn_scoped(scope, || files.work(&mut full, &mut empty));
+        let begin = |name: &str| std::thread::Builder::new().name(name.into());
+        let writer = begin(FRAMES).spawn_scoped(scope, || files.work(&mut full, &mut empty));
         let writer = writer.map_err(Error::io("start the writer of", dir))?;
         blocks.writer = Some(writer.thread().clone());
-        let pumped = pump(&mut blocks);
+        let mut others = Vec::new();
+        for receiver in receivers {
+            let other = begin("receiver").spawn_scoped(scope, || receiver.run(clock, wait, &failed));
+            others.push(other.map_err(Error::io("start a receiver of", dir))?);
+        }
+        let mut pumped = pump(&mut blocks);
+        drop(over);
         // The writer ends when nobody is left to give it anything.
         drop(blocks);
         writer.thread().unpark();
-        let gone = || Error::Invalid("the writer of the capture stopped unexpectedly; please report this".into());
-        Ok((pumped, writer.join().unwrap_or_else(|_| Err(gone()))))
+        let gone = |who| Error::Invalid(format!("{who} of the capture stopped unexpectedly; please report this"));
+        for other in others {
+            let ended = other.join().unwrap_or_else(|_| Err(gone("a receiver")));
+            pumped = pumped.and_then(|value| ended.map(|()| value));
+        }
+        Ok((pumped, writer.join().unwrap_or_else(|_| Err(gone("the writer")))))
     })
 }
 
@@ -259,7 +280,7 @@ type Buffers = (Blocks, WriterEnds);
 
 /// All blocks, empty, and the two rings between who receives and who writes.
 fn buffers(plan: &CapturePlan) -> Buffers {
-    let (snap, stamped) = (plan.listen.snap as usize, plan.listen.kind.stamps().is_some());
+    let (snap, stamped) = (plan.listen.snap as usize, plan.listen.stamps().is_some());
     let count = blocks_in(plan.buffer_bytes, snap);
     let (full, filled) = RingBuffer::new(count);
     let (mut emptied, empty) = RingBuffer::new(count);
@@ -283,8 +304,8 @@ fn manifest(plan: &CapturePlan, listener: &Listener) -> Manifest {
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     host.insert("cores".into(), cores.to_string());
-    let stamps = plan.listen.kind.stamps().unwrap_or("none");
-    let clocks = [("frames.t_recv_ps", "monotonic"), ("frames.stamp_ns", stamps)];
+    let stamps = plan.listen.stamps().unwrap_or_else(|| "none".into());
+    let clocks = [("frames.t_recv_ps", "monotonic".to_owned()), ("frames.stamp_ns", stamps)];
     Manifest {
         version: MANIFEST_VERSION,
         tool: crate::run::tool(),
@@ -296,7 +317,7 @@ fn manifest(plan: &CapturePlan, listener: &Listener) -> Manifest {
         created_unix_ns: clock::unix_ns(),
         trace_hash: String::new(),
         config: plan.describe(),
-        clocks: clocks.map(|(column, domain)| (column.to_owned(), domain.to_owned())).into(),
+        clocks: clocks.map(|(column, domain)| (column.to_owned(), domain)).into(),
         host,
         nodes: Vec::new(),
         // Of transmissions: frames are what was heard, whoever sent it.
@@ -311,6 +332,7 @@ fn manifest(plan: &CapturePlan, listener: &Listener) -> Manifest {
         goal: None,
         study: None,
         findings: Vec::new(),
+        queues: Vec::new(),
         balance: Balance::default(),
         balance_by_worker: Vec::new(),
         counters: Counters::default(),

@@ -1,8 +1,9 @@
 //! What a host knows of its own clocks: whether its wall clock is kept, and how cards' clocks stand to it.
 //!
 //! The kernel is told by whoever keeps the clock (chronyd, ntpd, phc2sys) that it does, and how far it may be off; it adds
-//! what a crystal may drift meanwhile. That is a bound, mostly a wide one. A card's clock (PHC) is read between two
-//! readings of the wall clock; the closest pair counts.
+//! what a crystal may drift meanwhile. That is a bound, mostly a wide one. A card's clock (PHC) is read together with the wall
+//! clock where hardware can do that (PTP_SYS_OFFSET_PRECISE), else between two readings of the wall clock, of which the closest
+//! pair counts.
 #![expect(unsafe_code, reason = "asks the kernel about its clocks; every block says why it is sound")]
 
 use std::fs::File;
@@ -49,6 +50,8 @@ pub struct CardOffset {
     pub ns: i64,
     /// It was read within so many ns.
     pub error_ns: u64,
+    /// Hardware read both clocks at one instant: what is left is what converting its counter costs.
+    pub at_once: bool,
 }
 
 /// The clock of a network card.
@@ -76,6 +79,22 @@ struct Extended {
     stamps: [[Stamp; 3]; SAMPLES],
 }
 
+/// `struct ptp_sys_offset_precise` of linux/ptp_clock.h.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Precise {
+    card: Stamp,
+    wall: Stamp,
+    monotonic_raw: Stamp,
+    reserved: [u32; 4],
+}
+
+/// Both readings are rounded to whole ns.
+const PRECISE_ERROR_NS: u64 = 2;
+
+/// `_IOWR('=', 8, struct ptp_sys_offset_precise)`.
+const PRECISE: u64 = 0b11 << 30 | (mem::size_of::<Precise>() as u64) << 16 | (b'=' as u64) << 8 | 8;
+
 /// `_IOWR('=', 9, struct ptp_sys_offset_extended)`.
 const EXTENDED: u64 = 0b11 << 30 | (mem::size_of::<Extended>() as u64) << 16 | (b'=' as u64) << 8 | 9;
 
@@ -87,6 +106,22 @@ impl CardClock {
 
     /// How it stands to the wall clock now.
     pub fn offset(&self) -> io::Result<CardOffset> {
+        // Most cards cannot: then the other way is asked, whose error is the one that counts.
+        self.precise().or_else(|_| self.extended())
+    }
+
+    /// By hardware that reads both clocks at one instant.
+    fn precise(&self) -> io::Result<CardOffset> {
+        let mut room = Precise::default();
+        // SAFETY: the kernel fills a structure of this size, which the request names, and which outlives the call.
+        if unsafe { libc::ioctl(self.device.as_raw_fd(), PRECISE as libc::Ioctl, &raw mut room) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(room.offset())
+    }
+
+    /// By readings of the wall clock before and after one of the card's.
+    fn extended(&self) -> io::Result<CardOffset> {
         let mut room = Extended { samples: SAMPLES as u32, reserved: [0; 3], stamps: [[Stamp::default(); 3]; SAMPLES] };
         // SAFETY: the kernel reads the head and fills as many stamps as that asks for, which is all that there is room for.
         if unsafe { libc::ioctl(self.device.as_raw_fd(), EXTENDED as libc::Ioctl, &raw mut room) } < 0 {
@@ -94,6 +129,16 @@ impl CardClock {
         }
         let samples = room.stamps.iter().take(room.samples as usize).map(|stamps| stamps.each_ref().map(whole));
         closest(samples).ok_or_else(|| io::Error::other("it was not read"))
+    }
+}
+
+impl Precise {
+    fn offset(&self) -> CardOffset {
+        CardOffset {
+            ns: whole(&self.card).saturating_sub(whole(&self.wall)),
+            error_ns: PRECISE_ERROR_NS,
+            at_once: true,
+        }
     }
 }
 
@@ -106,7 +151,11 @@ fn closest(samples: impl Iterator<Item = [i64; 3]>) -> Option<CardOffset> {
     let ordered = samples.filter(|[before, _, after]| before <= after);
     let [before, card, after] = ordered.min_by_key(|[before, _, after]| after - before)?;
     let half = (after - before) / 2;
-    Some(CardOffset { ns: card.saturating_sub(before + half), error_ns: (after - before - half) as u64 })
+    Some(CardOffset {
+        ns: card.saturating_sub(before + half),
+        error_ns: (after - before - half) as u64,
+        at_once: false,
+    })
 }
 
 /// Clocks before a run, to be compared with those after it.
@@ -196,8 +245,12 @@ impl Seen {
             let text = match card {
                 Err(why) => why.clone(),
                 Ok([a, b]) => format!(
-                    "wall clock + {} ns within {} before, + {} ns within {} after",
-                    a.ns, a.error_ns, b.ns, b.error_ns
+                    "wall clock + {} ns within {} before, + {} ns within {} after, {}",
+                    a.ns,
+                    a.error_ns,
+                    b.ns,
+                    b.error_ns,
+                    if a.at_once && b.at_once { "read by hardware at one instant" } else { "read in between" }
                 ),
             };
             facts.push((format!("clock.card.{interface}"), text));
@@ -228,6 +281,21 @@ mod tests {
     #[test]
     fn a_request_is_that_of_the_header() {
         assert_eq!((mem::size_of::<Extended>(), EXTENDED), (1216, 0xc4c0_3d09));
+        assert_eq!((mem::size_of::<Precise>(), PRECISE), (64, 0xc040_3d08));
+    }
+
+    #[test]
+    fn what_hardware_read_at_once_is_the_difference() {
+        let stamp = |seconds, ns| Stamp { seconds, ns, reserved: 0 };
+        let read = Precise { card: stamp(1037, 5), wall: stamp(999, 999_999_998), ..Precise::default() };
+        assert_eq!(read.offset(), CardOffset { ns: 37_000_000_007, error_ns: 2, at_once: true });
+    }
+
+    /// A file that is no clock refuses both questions, and says why.
+    #[test]
+    fn what_is_no_clock_says_so() {
+        let clock = CardClock { device: File::open("/dev/null").unwrap() };
+        assert!(clock.precise().is_err() && clock.offset().is_err());
     }
 
     #[test]

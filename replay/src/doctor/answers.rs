@@ -45,6 +45,15 @@ pub struct Stamps {
     pub clock: Option<u32>,
 }
 
+/// How a card spreads what arrives over its receive queues.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Spread {
+    /// Queue of each hash; empty if its driver has no such table.
+    pub table: Vec<u32>,
+    /// Bits of the fields by which it tells flows of UDP over IPv4 apart; none if its driver does not say.
+    pub fields: Option<u64>,
+}
+
 /// What is known of an interface.
 #[derive(Debug, Clone, Default)]
 pub struct Card {
@@ -54,6 +63,8 @@ pub struct Card {
     pub offloads: Offloads,
     /// What it stamps; none if it does not say.
     pub stamps: Option<Stamps>,
+    /// How it spreads what arrives.
+    pub spread: Spread,
     /// What its driver can do with XDP; none if the kernel does not say.
     pub xdp: Option<XdpFacts>,
 }
@@ -80,6 +91,7 @@ impl Answers for Live {
             driver: ethtool::driver(interface),
             offloads: ethtool::offloads(interface),
             stamps: ethtool::stamps(interface),
+            spread: ethtool::spread(interface),
             xdp: xdp_facts(interface).ok(),
         }
     }

@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use super::answers::{Offloads, Stamps};
+use super::answers::{Offloads, Spread, Stamps};
 
 const GET_DRIVER: u32 = 0x03;
 const GET_RING: u32 = 0x10;
@@ -15,7 +15,14 @@ const GET_TSO: u32 = 0x1e;
 const GET_GSO: u32 = 0x23;
 const GET_FLAGS: u32 = 0x25;
 const GET_GRO: u32 = 0x2b;
+const GET_HASH: u32 = 0x29;
+const GET_TABLE: u32 = 0x38;
 const GET_STAMPS: u32 = 0x41;
+
+/// Flows of UDP over IPv4.
+const UDP_V4: u32 = 2;
+/// No table is longer.
+const ENTRIES_MAX: u32 = 1 << 16;
 
 /// Words of the largest answer, that of GET_DRIVER: 196 bytes.
 const WORDS: usize = 49;
@@ -28,6 +35,17 @@ const FILTER_ALL: u32 = 1 << 1;
 
 /// Asks, and returns the words of the answer; the first is the question.
 fn ask(interface: &str, question: u32) -> io::Result<[u32; WORDS]> {
+    let mut words = [0; WORDS];
+    words[0] = question;
+    ask_in(interface, &mut words)?;
+    Ok(words)
+}
+
+/// The same, with more of the question written, and room for a longer answer where the question says how long it may be.
+fn ask_in(interface: &str, words: &mut [u32]) -> io::Result<()> {
+    if words.len() < WORDS {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
     // SAFETY: no addresses among the arguments; a non-negative result is a new descriptor that nobody else owns.
     let socket = unsafe {
         let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
@@ -36,8 +54,6 @@ fn ask(interface: &str, question: u32) -> io::Result<[u32; WORDS]> {
         }
         OwnedFd::from_raw_fd(fd)
     };
-    let mut words = [0; WORDS];
-    words[0] = question;
     // SAFETY: all zeros is a valid ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     let room = request.ifr_name.len() - 1;
@@ -48,12 +64,13 @@ fn ask(interface: &str, question: u32) -> io::Result<[u32; WORDS]> {
         *to = from as libc::c_char;
     }
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-    // SAFETY: the kernel reads the name and the question, and writes an answer of a fixed length to `words`, which is as
-    // long as the longest answer to the questions above; both outlive the call.
+    // SAFETY: the kernel reads the name and the question, and writes an answer to `words`: of a fixed length, which is
+    // at most WORDS for the questions above and was checked, or as long as the question's second word says, which `spread` sets
+    // to less than the slice has; both outlive the call.
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(words)
+    Ok(())
 }
 
 /// The name of the driver.
@@ -81,6 +98,21 @@ pub(super) fn offloads(interface: &str) -> Offloads {
     }
 }
 
+/// How what arrives is spread. Words of the table: question, entries, then these; of the fields: question, kind of flow, bits.
+pub(super) fn spread(interface: &str) -> Spread {
+    // Asked for none, a driver says how many it has.
+    let entries = ask(interface, GET_TABLE).map_or(0, |words| words[1]).min(ENTRIES_MAX);
+    let mut table = vec![0; (entries as usize + 2).max(WORDS)];
+    (table[0], table[1]) = (GET_TABLE, entries);
+    let told = entries > 0 && ask_in(interface, &mut table).is_ok();
+    let table = if told { table[2..][..entries as usize].to_vec() } else { Vec::new() };
+    let mut words = [0; WORDS];
+    (words[0], words[1]) = (GET_HASH, UDP_V4);
+    // A number of two words, of which one is 0, whichever comes first.
+    let fields = ask_in(interface, &mut words).ok().map(|()| u64::from(words[2] | words[3]));
+    Spread { table, fields }
+}
+
 /// What is stamped. Words: question, abilities, clock, kinds of sent frames, three unused, filters.
 pub(super) fn stamps(interface: &str) -> Option<Stamps> {
     let words = ask(interface, GET_STAMPS).ok()?;
@@ -100,7 +132,7 @@ mod tests {
     #[test]
     fn an_absent_interface_answers_nothing() {
         assert_eq!(driver("pktgen-none"), None);
-        assert_eq!(stamps("pktgen-none"), None);
+        assert_eq!((stamps("pktgen-none"), spread("pktgen-none")), (None, Spread::default()));
         assert_eq!(offloads("a-name-that-is-longer-than-any"), Offloads::default());
     }
 

@@ -24,6 +24,7 @@ mod needs;
 mod offloads;
 mod probe;
 mod ptp;
+mod rss;
 mod stamps;
 #[cfg(test)]
 mod testing;
@@ -35,7 +36,7 @@ mod xdp;
 
 use pktgen_generator::registry::Named;
 
-pub use answers::{Answers, Card, Live, Offloads, Stamps};
+pub use answers::{Answers, Card, Live, Offloads, Spread, Stamps};
 pub use examine::{View, examine};
 pub use experiment::{Verdict, judge};
 pub use finding::{Finding, Level};
@@ -69,6 +70,7 @@ pub static CHECKS: &[&dyn Check] = &[
     &offloads::OffloadsOf,
     &xdp::Xdp,
     &veth::Veth,
+    &rss::Rss,
     &stamps::StampsOf,
     &probe::Probe,
 ];

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use pktgen_generator::{Error, Result};
 use tempfile::TempDir;
 
-use super::{Answers, Card, Check, Finding, Host, Level, Offloads, Stamps, View};
+use super::{Answers, Card, Check, Finding, Host, Level, Offloads, Spread, Stamps, View};
 use crate::transport::XdpFacts;
 
 /// What the made-up kernel says.
@@ -105,6 +105,7 @@ impl Fixture {
             driver: None,
             offloads,
             stamps: Some(Stamps { sent: true, received: true, every: true, clock: Some(0) }),
+            spread: Spread { table: vec![0, 1], fields: Some(0xf0) },
             xdp: Some(XdpFacts { driver: true, takes_redirected: true, zero_copy: true, ..XdpFacts::default() }),
         };
         let answers = MadeUp { card, clock_read_ns: 25.0, cores: 8, refusal: None };

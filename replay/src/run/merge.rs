@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use hdrhistogram::Histogram;
 use pktgen_generator::config::Document;
-use pktgen_generator::record::{Counters, Manifest, RunState};
+use pktgen_generator::record::{Counters, Manifest, QueueCounts, RunState};
 use pktgen_generator::time::{MS, Time};
 use pktgen_generator::{Error, Result};
 
@@ -67,6 +67,8 @@ pub fn merge(dirs: &[PathBuf], out: &Path, clock_error: Option<Time>) -> Result<
         skipped: 0,
         achieved_pps: None,
         faults: faults(&parts),
+        notes: Vec::new(),
+        queues: Vec::new(),
         facts: Vec::new(),
         interrupted: parts.iter().any(|part| part.manifest.state == RunState::Interrupted),
         cut: false,
@@ -140,6 +142,12 @@ fn joined(parts: &[Part], late: &[Time], one_host: bool) -> Manifest {
                 manifest.validity.reasons.push(reason.clone());
             }
         }
+    }
+    manifest.queues.clear();
+    for queue in parts.iter().flat_map(|part| &part.manifest.queues) {
+        // Those of several senders have one number each.
+        let number = manifest.queues.iter().filter(|other| other.end == queue.end).count() as u32;
+        manifest.queues.push(QueueCounts { queue: number, ..queue.clone() });
     }
     for (part, late) in parts.iter().zip(late).skip(1) {
         let own = &part.manifest.counters;

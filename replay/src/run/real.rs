@@ -148,6 +148,8 @@ pub(super) fn run(
     manifest.host.extend(clocks.into_iter().flat_map(|clocks| clocks.end().facts()));
     manifest.host.extend(began.take());
     manifest.host.extend(std::mem::take(&mut outcome.facts));
+    manifest.queues = std::mem::take(&mut outcome.queues);
+    manifest.validity.reasons.append(&mut outcome.notes);
     manifest.host.extend(dir.clock().facts());
     let path = dir.close()?;
     if task.roles.workers {

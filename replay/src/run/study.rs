@@ -158,6 +158,7 @@ impl Experiment {
             goal: None,
             study: Some(study.to_owned()),
             findings,
+            queues: Vec::new(),
             balance: Balance::default(),
             balance_by_worker: Vec::new(),
             counters: Counters::default(),

@@ -6,16 +6,17 @@
 //! Sending and receiving have a socket each, because their rings are of different versions.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use super::link::Interface;
 use super::packet_ring::{Geometry, PacketRing, TAG};
 use super::packet_socket as open;
+use super::queues::{self, Queues};
 use super::receive_batch::ReceiveBatch;
 use super::send_ring::{self, SendRing};
 use super::socket::{self, Buffer, SendBatch};
-use super::{Arrival, Capabilities, End, Transport, TransportPlan, Wire, WireCounters};
+use super::{Arrival, Capabilities, End, Fanout, Transport, TransportPlan, Wire, WireCounters};
 use pktgen_generator::registry::Named;
 use pktgen_generator::{Error, Result};
 
@@ -52,13 +53,50 @@ impl Transport for PacketSockets {
     fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
         let open = |end: &End| -> Result<Box<dyn Wire>> {
             let interface = plan.interface(*end)?;
+            queues::check_enough(Path::new("/sys/class/net"), interface, "transport.queues", plan.queues)?;
             let ring = plan.receive_ring.then(RingOptions::default);
-            let end = AfPacket::open(interface, AfPacketOptions { ring, calls: true, ..AfPacketOptions::default() })?;
-            plan.check_fit(frame_max, interface, end.frame_max())?;
-            Ok(Box::new(end))
+            let options = AfPacketOptions { ring, calls: true, ..AfPacketOptions::default() };
+            let ports = open_queues(interface, options, plan.queues, plan.fanout)?;
+            plan.check_fit(frame_max, interface, ports[0].frame_max())?;
+            Ok(Queues::over(ports.into_iter().map(|port| Box::new(port) as Box<dyn Wire>).collect(), *end))
         };
         ends.iter().map(open).collect()
     }
+
+    fn has_queues(&self) -> bool {
+        true
+    }
+}
+
+/// Opens as many sockets on `interface`, among which the kernel divides what arrives. They hear nothing until all are there:
+/// alone, each would hear everything.
+pub fn open_queues(interface: &str, options: AfPacketOptions, queues: u32, fanout: Fanout) -> Result<Vec<AfPacket>> {
+    if queues == 1 {
+        return Ok(vec![AfPacket::open(interface, options)?]);
+    }
+    let mut group = Group { number: None, fanout };
+    let mut ports = Vec::new();
+    for queue in 0..queues {
+        let mut port = AfPacket::open_in(interface, options, Some(&mut group))?;
+        port.mode += &format!(", socket {queue} of {queues}, frames divided by {}", fanout.name());
+        ports.push(port);
+    }
+    let io = |action| Error::io(action, Path::new(interface));
+    for port in &ports {
+        let snap = options.ring.and_then(|ring| ring.snap_bytes);
+        if let Receiver::Ring(_, socket) | Receiver::Calls(_, socket) = &port.receiver {
+            let hear = snap.map_or_else(|| open::keep_all(socket), |bytes| open::keep_only(socket, bytes));
+            hear.map_err(io("begin to hear"))?;
+        }
+    }
+    Ok(ports)
+}
+
+/// Sockets that share what arrives.
+struct Group {
+    /// Its number, once there is a member.
+    number: Option<u16>,
+    fanout: Fanout,
 }
 
 /// Bytes of an Ethernet header, which the MTU does not count.
@@ -101,6 +139,8 @@ pub struct RingOptions {
     pub retire_ms: u32,
     /// Keep only the first bytes of each frame. The rest is not even copied.
     pub snap_bytes: Option<u32>,
+    /// Tell when the card saw a frame, by its own clock, instead of when the kernel did.
+    pub card_stamps: bool,
 }
 
 impl Default for AfPacketOptions {
@@ -119,7 +159,7 @@ impl Default for AfPacketOptions {
 
 impl Default for RingOptions {
     fn default() -> Self {
-        RingOptions { blocks: 256, block_bytes: 64 << 10, retire_ms: 2, snap_bytes: None }
+        RingOptions { blocks: 256, block_bytes: 64 << 10, retire_ms: 2, snap_bytes: None, card_stamps: false }
     }
 }
 
@@ -152,6 +192,11 @@ pub struct AfPacket {
 impl AfPacket {
     /// Opens an end on `interface`.
     pub fn open(interface: &str, options: AfPacketOptions) -> Result<Self> {
+        Self::open_in(interface, options, None)
+    }
+
+    /// Opens one of several, which hears nothing yet.
+    fn open_in(interface: &str, options: AfPacketOptions, group: Option<&mut Group>) -> Result<Self> {
         // Refused where it is down or has no carrier: the kernel would take nothing, and say nothing.
         Interface::open(interface)?;
         let socket = open::socket(interface)?;
@@ -160,10 +205,10 @@ impl AfPacket {
         let mut receiver = Receiver::Nothing;
         if let Some(ring) = &options.ring {
             ring.check(found.mtu)?;
-            let (ring, socket) = open_ring(ring, interface, &found, options.promiscuous, &mut mode)?;
+            let (ring, socket) = open_ring(ring, interface, &found, options.promiscuous, group, &mut mode)?;
             receiver = Receiver::Ring(ring, socket);
         } else if options.calls {
-            let socket = open_calls(interface, &found, options.promiscuous, &mut mode)?;
+            let socket = open_calls(interface, &found, options.promiscuous, group, &mut mode)?;
             receiver = Receiver::Calls(ReceiveBatch::new(found.mtu + ETHERNET + TAG), socket);
         }
         let (interface, mtu, counters) = (interface.to_owned(), found.mtu, WireCounters::default());
@@ -248,6 +293,7 @@ fn open_ring(
     interface: &str,
     found: &open::Interface,
     promiscuous: bool,
+    group: Option<&mut Group>,
     mode: &mut String,
 ) -> Result<(PacketRing, OwnedFd)> {
     let io = |action| Error::io(action, Path::new(interface));
@@ -258,8 +304,7 @@ fn open_ring(
     if socket::set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1i32).is_err() {
         *mode += ", own frames pass the ring";
     }
-    let all = (libc::ETH_P_ALL as u16).to_be();
-    open::bind(&socket, found.index, all).map_err(io("bind a packet socket to"))?;
+    bind(&socket, interface, found, group)?;
     if promiscuous {
         open::listen_to_all(&socket, found.index).map_err(io("switch to promiscuous mode"))?;
         *mode += ", promiscuous";
@@ -267,8 +312,29 @@ fn open_ring(
     Ok((ring, socket))
 }
 
+/// Binds a socket that receives, alone or in a group.
+fn bind(socket: &OwnedFd, interface: &str, found: &open::Interface, group: Option<&mut Group>) -> Result<()> {
+    let io = |action| Error::io(action, Path::new(interface));
+    if group.is_some() {
+        open::keep_only(socket, 0).map_err(io("hear nothing yet on"))?;
+    }
+    let all = (libc::ETH_P_ALL as u16).to_be();
+    open::bind(socket, found.index, all).map_err(io("bind a packet socket to"))?;
+    if let Some(group) = group {
+        let joined = open::join(socket, group.number, group.fanout);
+        group.number = Some(joined.map_err(io("join the sockets of several queues on"))?);
+    }
+    Ok(())
+}
+
 /// A socket to receive by calls.
-fn open_calls(interface: &str, found: &open::Interface, promiscuous: bool, mode: &mut String) -> Result<OwnedFd> {
+fn open_calls(
+    interface: &str,
+    found: &open::Interface,
+    promiscuous: bool,
+    group: Option<&mut Group>,
+    mode: &mut String,
+) -> Result<OwnedFd> {
     let io = |action| Error::io(action, Path::new(interface));
     let socket = open::socket(interface)?;
     // Our own frames are not arrivals; this needs Linux 4.20.
@@ -276,8 +342,7 @@ fn open_calls(interface: &str, found: &open::Interface, promiscuous: bool, mode:
         .map_err(io("leave out our own frames on"))?;
     let buffer =
         socket::set_buffer(socket.as_fd(), Buffer::Receive, RECEIVE_BUFFER).map_err(io("set up the buffer of"))?;
-    let all = (libc::ETH_P_ALL as u16).to_be();
-    open::bind(&socket, found.index, all).map_err(io("bind a packet socket to"))?;
+    bind(&socket, interface, found, group)?;
     if promiscuous {
         open::listen_to_all(&socket, found.index).map_err(io("switch to promiscuous mode"))?;
     }
@@ -362,6 +427,13 @@ impl Wire for AfPacket {
         self.counters
     }
 
+    fn descriptor(&self) -> Option<RawFd> {
+        match &self.receiver {
+            Receiver::Nothing => None,
+            Receiver::Ring(_, socket) | Receiver::Calls(_, socket) => Some(socket.as_raw_fd()),
+        }
+    }
+
     fn mode(&self) -> String {
         self.mode.clone()
     }
@@ -369,7 +441,7 @@ impl Wire for AfPacket {
 
 impl RingOptions {
     fn check(&self, mtu: usize) -> Result<()> {
-        let RingOptions { blocks, block_bytes, retire_ms, snap_bytes } = *self;
+        let RingOptions { blocks, block_bytes, retire_ms, snap_bytes, .. } = *self;
         if blocks < 2 || u64::from(blocks) * u64::from(block_bytes) > 1 << 31 {
             return Err(Error::config(format!(
                 "a receive ring of {blocks} blocks of {block_bytes} bytes: 2 blocks to 2 GiB are possible"
@@ -392,9 +464,10 @@ impl RingOptions {
 
     /// For the manifest.
     fn describe(&self) -> String {
-        let RingOptions { blocks, block_bytes, retire_ms, snap_bytes } = *self;
+        let RingOptions { blocks, block_bytes, retire_ms, snap_bytes, card_stamps } = *self;
+        let stamps = if card_stamps { ", stamps of the card" } else { "" };
         let snap = snap_bytes.map_or(String::new(), |bytes| format!(", {bytes} B kept"));
-        format!(", TPACKET_V3 ring of {blocks} x {block_bytes} B retired after {retire_ms} ms{snap}")
+        format!(", TPACKET_V3 ring of {blocks} x {block_bytes} B retired after {retire_ms} ms{snap}{stamps}")
     }
 
     /// Sets the ring up on a socket that is not bound yet, so that no other interface's frames get into it.
@@ -404,6 +477,9 @@ impl RingOptions {
         packet(libc::PACKET_RESERVE, TAG as u32)?;
         if let Some(bytes) = self.snap_bytes {
             open::keep_only(socket, bytes)?;
+        }
+        if self.card_stamps {
+            packet(libc::PACKET_TIMESTAMP, libc::SOF_TIMESTAMPING_RAW_HARDWARE)?;
         }
         // Frames lie close to each other in a version 3 block; the kernel only checks that these sizes are consistent.
         let frame_bytes = 2048;
@@ -418,6 +494,10 @@ impl RingOptions {
         };
         socket::set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_RX_RING, request)?;
         let geometry = Geometry { blocks: self.blocks as usize, block_bytes: self.block_bytes as usize };
-        PacketRing::map(socket.as_fd(), geometry)
+        let mut ring = PacketRing::map(socket.as_fd(), geometry)?;
+        if self.card_stamps {
+            ring.tell_stamps_of_the_card();
+        }
+        Ok(ring)
     }
 }

@@ -16,6 +16,7 @@
 use super::bpf::{Attach, host_error};
 use super::link::Interface;
 use super::prefetch::{AHEAD, prefetch};
+use super::queues::Queues;
 use super::redirect::Redirect;
 use super::xsk;
 use super::{Arrival, Capabilities, End, Transport, TransportPlan, Wire, WireCounters};
@@ -28,6 +29,7 @@ use pktgen_generator::registry::Named;
 use pktgen_generator::{Error, Result};
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,7 +38,7 @@ mod queues;
 
 use options::HEADROOM;
 pub use options::Options;
-pub(super) use queues::end;
+pub(super) use queues::{open as open_queues, ports};
 
 /// Frames that go through the rings at once.
 const BURST: usize = 64;
@@ -307,7 +309,7 @@ impl Transport for XdpSockets {
     }
 
     fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
-        ends.iter().map(|at| end(plan, *at, frame_max)).collect()
+        ends.iter().map(|at| Ok(Queues::over(ports(plan, *at, frame_max)?, *at))).collect()
     }
 
     fn has_queues(&self) -> bool {
@@ -386,14 +388,18 @@ impl Wire for AfXdp {
     fn counters(&mut self) -> WireCounters {
         let kernel = self.socket.statistics().ok();
         // The interface's own count has what its driver drops silently, and most of what we were told of.
-        let dropped = self.interface.drops().send.max(self.refused);
+        let of_interface = if self.options.tells_interface { self.interface.drops().send.max(self.refused) } else { 0 };
         WireCounters {
             sent: self.sent,
-            send_dropped: dropped + kernel.as_ref().map_or(0, |k| k.tx_invalid_descs),
+            send_dropped: of_interface + kernel.as_ref().map_or(0, |k| k.tx_invalid_descs),
             received: self.received,
             // In copy mode a missing chunk counts in `rx_dropped` too, so the fill ring's own count is left out.
             receive_dropped: kernel.map_or(0, |k| k.rx_dropped + k.rx_ring_full),
         }
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        Some(self.socket.raw_fd())
     }
 
     fn mode(&self) -> String {

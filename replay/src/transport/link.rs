@@ -19,6 +19,8 @@ pub const ETHERNET_HEADER: usize = 14;
 
 /// Asks a driver about itself.
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
+/// Asks what its card stamps.
+const SIOCGHWTSTAMP: libc::Ioctl = 0x89b1;
 /// What it is called, and its versions.
 const ETHTOOL_GDRVINFO: u32 = 3;
 
@@ -88,6 +90,15 @@ impl Interface {
         query_with(&self.name, SIOCETHTOOL, set).ok()?;
         let name = info.0[4..36].split(|byte| *byte == 0).next().unwrap_or_default();
         String::from_utf8(name.to_vec()).ok().filter(|name| !name.is_empty())
+    }
+
+    /// Which arriving frames its card stamps now (`hwtstamp_config.rx_filter`); none if its driver has no such thing.
+    pub fn stamp_filter(&self) -> Option<u32> {
+        // Flags, what is stamped of what is sent, and the filter.
+        let mut config = [0u32; 3];
+        let set = |request: &mut libc::ifreq| request.ifr_ifru.ifru_data = (&raw mut config).cast();
+        query_with(&self.name, SIOCGHWTSTAMP, set).ok()?;
+        Some(config[2])
     }
 
     /// Largest frame that it sends, from the Ethernet header on.

@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pktgen_generator::{Error, Result};
 
-use super::af_packet::{AfPacket, AfPacketOptions, RingOptions};
-use super::af_xdp::{AfXdp, Options};
+use super::af_packet::{AfPacketOptions, RingOptions, open_queues as open_packet};
+use super::af_xdp::{Options, open_queues as open_xdp};
+use super::gather::{Over, Receiver, Tally, gather};
 use super::link::{ETHERNET_HEADER, Interface};
-use super::{Wire, safety};
+use super::{Fanout, QUEUES_MAX, Wire, queues, safety};
 
 /// What the kernel puts before a frame in a receive ring of a packet socket, about.
 const RING_HEAD: u64 = 96;
@@ -21,6 +22,8 @@ const RING_HEAD: u64 = 96;
 const BLOCK: u32 = 256 << 10;
 /// A block that is not full is handed over after so many ms.
 pub const RETIRE_MS: u32 = 2;
+/// The filter of a card that stamps every frame that arrives (HWTSTAMP_FILTER_ALL).
+const STAMP_ALL: u32 = 1;
 /// Fewest and most frames that a ring may hold.
 const RING: std::ops::RangeInclusive<u32> = 64..=1 << 20;
 /// The largest frame that a chunk of 2048 bytes holds, and one of 4096.
@@ -68,10 +71,25 @@ pub struct Listen {
     pub kind: ListenKind,
     /// Bytes of each frame that are wanted. A packet socket does not even copy the rest.
     pub snap: u32,
+    /// Stamps of the card, by its own clock, instead of the kernel's.
+    pub card_stamps: bool,
+    /// Queues that are heard, each by a thread of its own.
+    pub queues: u32,
     /// Frames that the kernel holds for us while we are not looking.
     pub ring: u32,
     /// Take the frames away from an interface that carries the default route.
     pub allow_default_route: bool,
+}
+
+impl Listen {
+    /// What clock stamps are of, if there are any.
+    pub fn stamps(&self) -> Option<String> {
+        let card = || match crate::doctor::card_clock(&self.interface) {
+            Some(number) => format!("network card of {}, ns of its clock phc{number}", self.interface),
+            None => format!("network card of {}, ns of its clock", self.interface),
+        };
+        if self.card_stamps { Some(card()) } else { self.kind.stamps().map(str::to_owned) }
+    }
 }
 
 /// What a wire counted of its interface beside its own frames.
@@ -87,6 +105,12 @@ pub(super) struct Told {
 pub struct Listener {
     /// The open socket; it only receives.
     pub wire: Box<dyn Wire>,
+    /// Receivers of other queues than the first, which feed the wire.
+    pub(crate) receivers: Vec<Receiver>,
+    /// Ends them when it is dropped.
+    pub(crate) over: Option<Over>,
+    /// What each queue did.
+    pub(crate) tally: Option<Tally>,
     interface: Option<Interface>,
     longest: usize,
     told: Arc<Told>,
@@ -95,7 +119,8 @@ pub struct Listener {
 impl Listener {
     /// Listens to any wire: one that is no interface of this host.
     pub fn over(wire: Box<dyn Wire>) -> Self {
-        Listener { wire, interface: None, longest: usize::MAX, told: Arc::default() }
+        let told = Arc::default();
+        Listener { wire, receivers: Vec::new(), over: None, tally: None, interface: None, longest: usize::MAX, told }
     }
 
     /// Opens the socket. Its counters, and those of the interface, start here.
@@ -109,20 +134,31 @@ impl Listener {
             return Err(Error::Host(NO_LIBPCAP.into()));
         }
         let interface = Interface::open(&listen.interface)?;
-        let (told, mut longest) = (Arc::default(), usize::MAX);
-        let wire: Box<dyn Wire> = match listen.kind {
+        let (told, mut longest, snap) = (Arc::default(), usize::MAX, listen.snap as usize);
+        check_number(listen)?;
+        check_stamps(listen, &interface)?;
+        let mut wires: Vec<Box<dyn Wire>> = match listen.kind {
             ListenKind::AfXdp => {
-                check_queues(&listen.interface)?;
+                check_queues(listen)?;
                 check_route(listen)?;
                 let largest = interface.frame_max() + 4;
                 let (chunk, room) = CHUNKS.into_iter().find(|(_, room)| *room >= largest).unwrap_or(CHUNKS[1]);
                 longest = room;
-                Box::new(AfXdp::open(&Options::listening(&listen.interface, listen.ring, chunk))?)
+                boxed(open_xdp(&Options::listening(&listen.interface, listen.ring, chunk), listen.queues)?)
             }
-            ListenKind::AfPacket => Box::new(AfPacket::open(&listen.interface, packet_options(listen))?),
-            ListenKind::Libpcap => open_libpcap(listen, &told)?,
+            ListenKind::AfPacket => {
+                boxed(open_packet(&listen.interface, packet_options(listen), listen.queues, Fanout::Hash)?)
+            }
+            ListenKind::Libpcap => vec![open_libpcap(listen, &told)?],
         };
-        Ok(Listener { wire, interface: Some(interface), longest, told })
+        let interface = Some(interface);
+        if wires.len() == 1 {
+            let wire = wires.remove(0);
+            return Ok(Listener { interface, longest, told, ..Listener::over(wire) });
+        }
+        let (gathered, receivers) = gather(wires, "capture", snap)?;
+        let (over, tally) = (Some(gathered.over()), Some(gathered.tally()));
+        Ok(Listener { wire: Box::new(gathered), receivers, over, tally, interface, longest, told })
     }
 
     /// Frames that the interface counted as dropped on the way in since it was opened. On many drivers, and on a veth,
@@ -171,7 +207,8 @@ fn blocks(listen: &Listen) -> u32 {
 fn packet_options(listen: &Listen) -> AfPacketOptions {
     let blocks = blocks(listen);
     let snap_bytes = Some(listen.snap);
-    let ring = RingOptions { blocks, block_bytes: BLOCK, retire_ms: RETIRE_MS, snap_bytes };
+    let ring =
+        RingOptions { blocks, block_bytes: BLOCK, retire_ms: RETIRE_MS, snap_bytes, card_stamps: listen.card_stamps };
     AfPacketOptions { send_slots: 0, ring: Some(ring), ..AfPacketOptions::default() }
 }
 
@@ -187,15 +224,63 @@ fn open_libpcap(_: &Listen, _: &Arc<Told>) -> Result<Box<dyn Wire>> {
     Err(Error::Host(NO_LIBPCAP.into()))
 }
 
-/// One socket sees one queue. What arrives on others would be missed, and not counted.
-fn check_queues(interface: &str) -> Result<()> {
-    let folder = Path::new("/sys/class/net").join(interface).join("queues");
-    let is_receive = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("rx-");
-    let queues = fs::read_dir(&folder).map_or(1, |entries| entries.flatten().filter(is_receive).count());
-    if queues > 1 {
+fn boxed<W: Wire + 'static>(wires: Vec<W>) -> Vec<Box<dyn Wire>> {
+    wires.into_iter().map(|wire| Box::new(wire) as Box<dyn Wire>).collect()
+}
+
+/// Refuses stamps of a card that does not stamp every frame now: the column would be empty. Switching it on changes the host, and
+/// for everybody, so that is left to who runs it.
+fn check_stamps(listen: &Listen, interface: &Interface) -> Result<()> {
+    let Listen { interface: name, kind, .. } = listen;
+    if !listen.card_stamps {
+        return Ok(());
+    }
+    if *kind != ListenKind::AfPacket {
+        let kind = kind.name();
+        return Err(Error::config(format!("--stamps card: {kind} does not tell them; use --kind af_packet")));
+    }
+    match interface.stamp_filter() {
+        Some(STAMP_ALL) => Ok(()),
+        Some(filter) => Err(Error::Host(format!(
+            "--stamps card: the card of {name} can stamp frames, and now does not stamp all of them (filter {filter}); switch \
+             it on: hwstamp_ctl -i {name} -r 1, or use --stamps kernel"
+        ))),
+        None => Err(Error::Host(format!(
+            "--stamps card: the driver of {name} has no stamps of a card; use --stamps kernel, or a card that stamps \
+             (`pktgen doctor --iface {name}`)"
+        ))),
+    }
+}
+
+/// Refuses more queues than there are, and those of a library that knows none.
+fn check_number(listen: &Listen) -> Result<()> {
+    let Listen { interface, kind, queues, .. } = listen;
+    if !(1..=QUEUES_MAX).contains(queues) {
+        return Err(Error::config(format!("--queues {queues}: 1 to {QUEUES_MAX} are possible")));
+    }
+    if *queues > 1 && *kind == ListenKind::Libpcap {
+        return Err(Error::config(format!(
+            "--queues {queues}: libpcap hears all queues by one socket; use --kind af_packet"
+        )));
+    }
+    let has = queues::count(Path::new("/sys/class/net"), interface).map_or(*queues, |(receive, _)| receive);
+    if *queues > has {
         return Err(Error::Host(format!(
-            "{interface} has {queues} receive queues, and af_xdp listens to one: ethtool -L {interface} combined 1 \
-             (or rx 1), or --kind af_packet, which hears all"
+            "--queues {queues}, and {interface} has {has} receive queues; ask for {has}, or give it more: ethtool -L \
+             {interface} combined {queues}, or rx {queues}"
+        )));
+    }
+    Ok(())
+}
+
+/// One socket sees one queue. What arrives on others would be missed, and not counted.
+fn check_queues(listen: &Listen) -> Result<()> {
+    let Listen { interface, queues, .. } = listen;
+    let has = queues::count(Path::new("/sys/class/net"), interface).map_or(*queues, |(receive, _)| receive);
+    if has != *queues {
+        return Err(Error::Host(format!(
+            "{interface} has {has} receive queues, and af_xdp listens to {queues}: --queues {has}, or ethtool -L {interface} \
+             combined {queues} (or rx {queues}), or --kind af_packet, which hears all"
         )));
     }
     Ok(())

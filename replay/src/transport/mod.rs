@@ -7,6 +7,7 @@
 mod af_packet;
 mod af_xdp;
 mod bpf;
+pub(crate) mod gather;
 #[cfg(any(test, feature = "libpcap"))]
 mod grown;
 mod insn;
@@ -21,6 +22,7 @@ mod packet_socket;
 mod pcap;
 mod plan;
 mod prefetch;
+mod queues;
 mod receive_batch;
 mod redirect;
 mod ring;
@@ -33,14 +35,17 @@ mod virtual_time;
 mod xdp_live;
 mod xsk;
 
+use std::os::fd::RawFd;
+
 use pktgen_generator::Result;
 use pktgen_generator::registry::Named;
 
 pub(crate) use af_xdp::{XdpFacts, bind_sender, memory_of_a_port, xdp_facts};
 pub use listen::{Listen, ListenKind, Listener, RETIRE_MS};
 pub use nowhere::Nowhere;
+pub(crate) use plan::QUEUES_MAX;
 pub(crate) use plan::SMALLER;
-pub use plan::{Heads, Late, Pacing, TransportPlan, Wait};
+pub use plan::{Fanout, Heads, Late, Pacing, TransportPlan, Wait};
 pub use sink::Sink;
 
 /// What a kind of transport can do.
@@ -77,6 +82,18 @@ pub struct WireCounters {
     pub received: u64,
     /// Frames that arrived and were lost before we saw them, as far as it tells.
     pub receive_dropped: u64,
+}
+
+impl WireCounters {
+    /// Both together.
+    pub fn plus(self, other: Self) -> Self {
+        WireCounters {
+            sent: self.sent + other.sent,
+            send_dropped: self.send_dropped + other.send_dropped,
+            received: self.received + other.received,
+            receive_dropped: self.receive_dropped + other.receive_dropped,
+        }
+    }
 }
 
 /// A frame that arrived.
@@ -123,6 +140,17 @@ pub trait Wire: Send {
     /// A frame as it lies on the cable, where whoever wraps the wire says it in other bytes: for captures of a role.
     fn on_cable<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
         frame
+    }
+
+    /// What becomes readable when something arrives, if the kernel can be asked to wait for that.
+    fn descriptor(&self) -> Option<RawFd> {
+        None
+    }
+
+    /// A wire for each of its queues, for a thread each, if it has several; then nothing is left of this one. The first of
+    /// them counts what is of the interface as a whole.
+    fn take_apart(&mut self) -> Vec<Box<dyn Wire>> {
+        Vec::new()
     }
 
     /// Totals since it was opened.
@@ -172,7 +200,7 @@ pub trait Transport: Named + Sync {
         &[]
     }
 
-    /// Does it listen to several queues of an interface (`transport.queues`)?
+    /// Does it have several queues at each end (`transport.queues`)?
     fn has_queues(&self) -> bool {
         false
     }

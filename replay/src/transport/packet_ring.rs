@@ -43,7 +43,12 @@ pub struct PacketRing {
     left: u32,
     /// Where the next of them starts in the block.
     next: usize,
+    /// Only stamps of the card are told; the kernel writes its own where it has none.
+    card_only: bool,
 }
+
+/// In a frame's status: the card stamped it (TP_STATUS_TS_RAW_HARDWARE).
+const BY_CARD: u32 = 1 << 31;
 
 // SAFETY: the mapping belongs to this value alone; the kernel's side of it does not care which thread reads.
 unsafe impl Send for PacketRing {}
@@ -59,7 +64,7 @@ impl PacketRing {
             return Err(io::Error::last_os_error());
         }
         let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(PacketRing { memory, geometry, mapped: true, block: 0, left: 0, next: 0 })
+        Ok(PacketRing { memory, geometry, mapped: true, block: 0, left: 0, next: 0, card_only: false })
     }
 
     /// A ring in memory that the caller keeps and plays the kernel on.
@@ -70,7 +75,13 @@ impl PacketRing {
     /// follows the protocol.
     #[cfg(test)]
     pub unsafe fn on(memory: NonNull<u8>, geometry: Geometry) -> Self {
-        PacketRing { memory, geometry, mapped: false, block: 0, left: 0, next: 0 }
+        PacketRing { memory, geometry, mapped: false, block: 0, left: 0, next: 0, card_only: false }
+    }
+
+    /// Tells stamps of the card from now on, and none for a frame that it did not stamp: times of two clocks in one column are
+    /// worth nothing.
+    pub fn tell_stamps_of_the_card(&mut self) {
+        self.card_only = true;
     }
 
     /// Is there something to receive?
@@ -138,7 +149,8 @@ impl PacketRing {
         // after `each` has returned; the bytes cannot be kept beyond that because of their lifetime.
         let bytes = unsafe { std::slice::from_raw_parts(self.place(start), kept) };
         let stamp_ns = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
-        each(Arrival { bytes, len, stamp_ns: Some(stamp_ns), lost: false });
+        let is_told = !self.card_only || header.tp_status & BY_CARD != 0;
+        each(Arrival { bytes, len, stamp_ns: is_told.then_some(stamp_ns), lost: false });
         true
     }
 

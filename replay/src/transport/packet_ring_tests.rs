@@ -23,6 +23,7 @@ struct Frame {
     bytes: Vec<u8>,
     tag: Option<(u16, u16)>,
     outgoing: bool,
+    by_card: bool,
 }
 
 impl Frame {
@@ -86,6 +87,7 @@ impl Kernel {
                 (header.tp_sec, header.tp_nsec) = (7, i as u32);
                 (header.tp_mac, header.tp_snaplen) = ((82 + TAG) as u16, frame.bytes.len() as u32);
                 header.tp_len = header.tp_snaplen + 10;
+                header.tp_status = if frame.by_card { BY_CARD } else { libc::TP_STATUS_TS_SOFTWARE };
                 if frame.tag.is_some() {
                     header.tp_status |= libc::TP_STATUS_VLAN_VALID;
                     if kind != 0x8100 {
@@ -123,7 +125,7 @@ fn frame() -> impl Strategy<Value = Frame> {
         1 => (prop_oneof![Just(0x8100u16), Just(0x88a8)], any::<u16>()).prop_map(Some),
     ];
     (proptest::collection::vec(any::<u8>(), 14..1500), tag, prop::bool::weighted(0.1))
-        .prop_map(|(bytes, tag, outgoing)| Frame { bytes, tag, outgoing })
+        .prop_map(|(bytes, tag, outgoing)| Frame { bytes, tag, outgoing, by_card: false })
 }
 
 #[derive(Debug, Clone)]
@@ -184,7 +186,7 @@ proptest! {
 fn empty_blocks_go_back_and_a_full_ring_starves_the_kernel_until_one_does() {
     let mut kernel = Kernel::new();
     let mut ring = kernel.ring();
-    let frame = Frame { bytes: vec![3; 1000], tag: None, outgoing: false };
+    let frame = Frame { bytes: vec![3; 1000], tag: None, outgoing: false, by_card: false };
     assert!(!ring.is_ready());
     kernel.give(0);
     assert!(ring.is_ready());
@@ -202,4 +204,24 @@ fn empty_blocks_go_back_and_a_full_ring_starves_the_kernel_until_one_does() {
     kernel.retire();
     assert_eq!(ring.receive(100, &mut |_| ()), 7);
     assert_eq!(kernel.dropped, 3);
+}
+
+/// Stamps of two clocks do not get into one column.
+#[test]
+fn where_stamps_of_the_card_are_wanted_others_are_left_out() {
+    for card_only in [false, true] {
+        let mut kernel = Kernel::new();
+        let mut ring = kernel.ring();
+        if card_only {
+            ring.tell_stamps_of_the_card();
+        }
+        for by_card in [true, false, true] {
+            kernel.arrive(Frame { bytes: vec![3; 100], tag: Some((0x8100, 5)), outgoing: false, by_card });
+        }
+        kernel.retire();
+        let mut stamps = Vec::new();
+        assert_eq!(ring.receive(9, &mut |arrival| stamps.push(arrival.stamp_ns)), 3);
+        let told = |at: u64| Some(7_000_000_000 + at);
+        assert_eq!(stamps, [told(0), if card_only { None } else { told(1) }, told(2)]);
+    }
 }

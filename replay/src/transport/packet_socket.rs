@@ -7,8 +7,11 @@ use std::mem;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
-use super::socket;
+use super::{Fanout, socket};
 use pktgen_generator::{Error, Result};
+
+/// PACKET_FANOUT_FLAG_IGNORE_OUTGOING.
+const IGNORE_OUTGOING: u32 = 0x4000;
 
 /// What an interface says about itself.
 pub struct Interface {
@@ -99,6 +102,25 @@ pub fn listen_to_all(socket: &OwnedFd, index: i32) -> io::Result<()> {
         mr_address: [0; 8],
     };
     socket::set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, wish)
+}
+
+/// Joins a group of sockets that share what arrives on an interface, or begins one; returns its number. Kernels from 4.20 on
+/// leave our own frames out for a whole group only, so that is a flag here.
+pub fn join(socket: &OwnedFd, group: Option<u16>, fanout: Fanout) -> io::Result<u16> {
+    let kind = match fanout {
+        Fanout::Hash => libc::PACKET_FANOUT_HASH,
+        Fanout::Queue => libc::PACKET_FANOUT_QM,
+    };
+    let unique = if group.is_none() { libc::PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
+    let value = u32::from(group.unwrap_or(0)) | (kind | unique | IGNORE_OUTGOING) << 16;
+    socket::set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_FANOUT, value)?;
+    let [joined] = socket::option::<1>(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_FANOUT)?;
+    Ok(joined as u16)
+}
+
+/// Lets everything in again that [`keep_only`] kept out.
+pub fn keep_all(socket: &OwnedFd) -> io::Result<()> {
+    socket::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0i32)
 }
 
 /// Lets the kernel keep the first `bytes` of each frame: a filter of one instruction that says so.

@@ -42,6 +42,22 @@ pub enum Pacing {
     Top,
 }
 
+/// How the kernel spreads what arrives over the packet sockets of an end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fanout {
+    /// By flow, as a card does: addresses and ports.
+    Hash,
+    /// By the queue of the interface that it came to.
+    Queue,
+}
+
+impl Fanout {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        ["hash", "queue"][self as usize]
+    }
+}
+
 /// How a receiver rebuilds the head of a frame of which only the payload travelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heads {
@@ -79,8 +95,10 @@ pub struct TransportPlan {
     pub addresses: Vec<SocketAddr>,
     /// Receive by blocks of a ring instead of by calls: less work per frame, but a frame waits up to 2 ms for its block.
     pub receive_ring: bool,
-    /// af_xdp, xdp_live: queues of each interface that are listened to; it must have no others.
+    /// Queues of each end. af_xdp, xdp_live: its interface must have no others.
     pub queues: u32,
+    /// af_packet: which queue a frame comes to.
+    pub fanout: Fanout,
     /// af_xdp: the driver sends from and receives into our memory. An interface whose driver cannot is refused.
     pub zero_copy: bool,
     /// Cores of the threads that send and receive, in the order workers, device, server; none to let the kernel choose,
@@ -120,6 +138,7 @@ const KEYS: &[&str] = &[
     "addresses",
     "receive_ring",
     "queues",
+    "fanout",
     "zero_copy",
     "cores",
     "allow_default_route",
@@ -139,6 +158,7 @@ macro_rules! words {
         }
     };
 }
+words!(Fanout, "a way to spread frames", "hash" => Fanout::Hash, "queue" => Fanout::Queue);
 words!(Wait, "a way to wait", "spin" => Wait::Spin, "block" => Wait::Block);
 words!(Pacing, "a pacing", "deadlines" => Pacing::Deadlines, "top" => Pacing::Top);
 words!(Late, "a policy for late frames", "catch_up" => Late::CatchUp, "skip" => Late::Skip, "abort" => Late::Abort);
@@ -158,6 +178,7 @@ impl TransportPlan {
             addresses: Vec::new(),
             receive_ring: false,
             queues: 1,
+            fanout: Fanout::Hash,
             zero_copy: false,
             cores: Vec::new(),
             allow_default_route: false,
@@ -191,6 +212,7 @@ impl TransportPlan {
                 addresses: addresses(&section.get_list::<String>("addresses", &[])?, &section)?,
                 receive_ring: section.get("receive_ring", false)?,
                 queues: queues(kind, &mut section)?,
+                fanout: section.get("fanout", "hash")?,
                 zero_copy: zero_copy(kind, &mut section)?,
                 cores: section.get_list::<u16>("cores", &[])?.into_iter().map(usize::from).collect(),
                 allow_default_route: section.get("allow_default_route", false)?,
@@ -297,8 +319,8 @@ impl TransportPlan {
 /// Bytes of an Ethernet header, which the MTU does not count.
 const ETHERNET: usize = 14;
 
-/// Most queues that an end listens to.
-const QUEUES_MAX: u32 = 64;
+/// Most queues of an end.
+pub(crate) const QUEUES_MAX: u32 = 64;
 
 /// Number of queues; refused where it would have no effect.
 fn queues(kind: &dyn Transport, section: &mut Section) -> Result<u32> {
@@ -392,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_af_xdp_are_refused_where_they_would_have_no_effect() {
+    fn keys_of_queues_are_refused_where_they_would_have_no_effect() {
         let read = |keys: &str| {
             let text = format!("[transport]\n{keys}\n");
             let plan = TransportPlan::read(&mut Document::parse(&text, "test").unwrap());
@@ -404,7 +426,7 @@ mod tests {
         for (keys, part) in [
             ("kind = \"af_xdp\"\nqueues = 0", "transport.queues = 0: 1 to 64"),
             ("kind = \"af_xdp\"\nqueues = 65", "transport.queues = 65: 1 to 64"),
-            ("kind = \"af_packet\"\nqueues = 2", "use af_xdp or xdp_live"),
+            ("kind = \"udp\"\nqueues = 2", "use ring or af_packet or af_xdp or xdp_live"),
             ("kind = \"xdp_live\"\nzero_copy = true", "or use af_xdp"),
         ] {
             let why = read(keys).expect_err(keys);

@@ -1,5 +1,5 @@
 //! A cable within this process, in real time: two rings of bytes, one for each direction. Frames are copied in and
-//! out, so that what is sent is what is received and nothing else is shared.
+//! out, so that what is sent is what is received and nothing else is shared. With several queues as many pairs of rings.
 
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use pktgen_generator::wire::frame::FRAME_MAX;
 use pktgen_generator::{Error, Result};
 use rtrb::{Consumer, Producer, RingBuffer};
 
+use super::queues::Queues;
 use super::{Arrival, Capabilities, End, Transport, TransportPlan, Wire, WireCounters};
 
 /// `kind = "ring"`.
@@ -42,8 +43,17 @@ impl Transport for Ring {
         }
     }
 
-    fn open(&self, _plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
-        let (workers, down) = cable(RING_BYTES, frame_max);
+    fn has_queues(&self) -> bool {
+        true
+    }
+
+    fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
+        let cables = |[a, b]: [End; 2]| {
+            let queues = (0..plan.queues).map(|_| cable(RING_BYTES, frame_max));
+            let (at_a, at_b): (Vec<_>, Vec<_>) = queues.unzip();
+            (Queues::over(at_a, a), Queues::over(at_b, b))
+        };
+        let (workers, down) = cables([End::Workers, End::DeviceDown]);
         if ends == End::LOWER {
             return Ok(vec![workers, down]);
         }
@@ -52,7 +62,7 @@ impl Transport for Ring {
                 "transport.kind = \"ring\" joins roles of one process; this role is alone in its own",
             ));
         }
-        let (up, server) = cable(RING_BYTES, frame_max);
+        let (up, server) = cables([End::DeviceUp, End::Server]);
         Ok(vec![workers, down, up, server])
     }
 }

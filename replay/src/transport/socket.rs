@@ -5,7 +5,7 @@
 
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::ptr;
 
 /// Most messages in one system call. Larger batches save nothing that could be measured on veth.
@@ -57,6 +57,21 @@ pub fn set_buffer(socket: BorrowedFd<'_>, buffer: Buffer, bytes: usize) -> io::R
 pub fn wait_readable(socket: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
     let mut entry = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     poll(std::slice::from_mut(&mut entry), timeout_ns)
+}
+
+/// Descriptors of which any may become readable.
+pub struct Waiting(Vec<libc::pollfd>);
+
+impl Waiting {
+    /// The list, made once.
+    pub fn on(descriptors: Vec<RawFd>) -> Self {
+        Waiting(descriptors.into_iter().map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect())
+    }
+
+    /// Waits until one of them can be read, at most `timeout_ns`.
+    pub fn wait(&mut self, timeout_ns: u64) -> io::Result<()> {
+        poll(&mut self.0, timeout_ns)
+    }
 }
 
 /// Sleeps for about `timeout_ns`.

@@ -15,12 +15,13 @@ use super::bpf::{Attach, Link, Map, Memory, Program, host_error};
 use super::insn::*;
 use super::link::Interface;
 use super::prefetch::{AHEAD, prefetch};
+use super::queues::Queues;
 use super::{Arrival, Capabilities, End, Transport, TransportPlan, Wire, WireCounters};
 use crate::clock::Stopwatch;
 use pktgen_generator::registry::Named;
 use pktgen_generator::{Error, Result};
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Frames that the kernel makes per inner round. A veth's ring of 256 is emptied once per round: rounds of 256 lost
@@ -53,12 +54,14 @@ pub struct Options {
     pub quantum_frames: u32,
     /// Most bytes of frames per call.
     pub quantum_bytes: usize,
+    /// Its counters have the interface's own count of drops, which is of all who send there.
+    pub tells_interface: bool,
 }
 
 impl Options {
     /// Calls of at most 2048 frames and 2 MiB, the fastest of those measured; shorter when fewer are offered.
     pub fn new(interface: &str) -> Self {
-        Options { interface: interface.to_owned(), quantum_frames: 2048, quantum_bytes: 2 << 20 }
+        Options { interface: interface.to_owned(), quantum_frames: 2048, quantum_bytes: 2 << 20, tells_interface: true }
     }
 
     /// What a port opened so can do, before it is: the kernel's limit or the interface's MTU may be lower.
@@ -266,12 +269,17 @@ impl Transport for LiveFrames {
     fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
         let open = |end: &End| -> Result<Box<dyn Wire>> {
             let interface = plan.interface(*end)?;
-            if *end != End::Workers {
-                return af_xdp::end(plan, *end, frame_max);
+            let mut ports = af_xdp::ports(plan, *end, frame_max)?;
+            if *end == End::Workers {
+                // Calls of several threads run side by side, each with a program and frames of its own.
+                let live = |(queue, back)| -> Result<Box<dyn Wire>> {
+                    let out = XdpLive::open(&Options { tells_interface: queue == 0, ..Options::new(interface) })?;
+                    plan.check_fit(frame_max, interface, out.frame_max())?;
+                    Ok(Box::new(Live { out, back }))
+                };
+                ports = ports.into_iter().enumerate().map(live).collect::<Result<_>>()?;
             }
-            let out = XdpLive::open(&Options::new(interface))?;
-            plan.check_fit(frame_max, interface, out.frame_max())?;
-            Ok(Box::new(Live { out, back: af_xdp::end(plan, *end, frame_max)? }))
+            Ok(Queues::over(ports, *end))
         };
         // The device's end first: a veth passes live frames on only to a peer with a program.
         let mut wires: Vec<_> = ends.iter().rev().map(open).collect::<Result<_>>()?;
@@ -310,6 +318,10 @@ impl Wire for Live {
 
     fn notes(&mut self) -> Vec<(String, String)> {
         self.back.notes()
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        self.back.descriptor()
     }
 }
 
@@ -355,7 +367,8 @@ impl Wire for XdpLive {
 
     fn counters(&mut self) -> WireCounters {
         // Frames that the driver's ring had no place for are in the interface's count only.
-        let send_dropped = self.failed + self.interface.drops().send;
+        let of_interface = if self.options.tells_interface { self.interface.drops().send } else { 0 };
+        let send_dropped = self.failed + of_interface;
         WireCounters { sent: self.sent, send_dropped, ..WireCounters::default() }
     }
 

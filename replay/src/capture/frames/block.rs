@@ -14,12 +14,16 @@ use pktgen_generator::time::Time;
 /// Frames per block, and per batch of the stream.
 pub(super) const ROWS: usize = 1 << 13;
 
+/// The stamp of a frame that has none.
+const MISSING: i64 = i64::MIN;
+
 /// Columns with room for [`ROWS`] frames.
 #[derive(Debug)]
 pub(super) struct Block {
     times: Vec<i64>,
     /// As many as frames where the socket stamps, otherwise none.
     stamps: Vec<i64>,
+    stamped: bool,
     lens: Vec<u32>,
     /// Where each frame ends in `bytes`; 0 stands first.
     ends: Vec<i32>,
@@ -39,6 +43,7 @@ impl Block {
         let mut block = Block {
             times: touched(1, ROWS),
             stamps: touched(1, if stamped { ROWS } else { 0 }),
+            stamped,
             lens: touched(1, ROWS),
             ends: touched(1, ROWS + 1),
             bytes: touched(1, ROWS * snap),
@@ -74,8 +79,8 @@ impl Block {
     pub fn push(&mut self, t: Time, stamp_ns: Option<u64>, len: usize, bytes: &[u8]) {
         debug_assert!(self.rows() < ROWS && self.bytes.len() + bytes.len() <= self.bytes.capacity());
         self.times.push(t);
-        if let Some(stamp) = stamp_ns {
-            self.stamps.push(stamp as i64);
+        if self.stamped {
+            self.stamps.push(stamp_ns.map_or(MISSING, |stamp| stamp as i64));
         }
         self.lens.push(len as u32);
         self.bytes.extend_from_slice(bytes);
@@ -96,11 +101,13 @@ impl Block {
         write: impl FnOnce(&RecordBatch) -> Result<(), ArrowError>,
     ) -> Result<(), ArrowError> {
         let rows = self.rows();
-        let has_stamps = self.stamps.len() == rows && rows > 0;
+        let has_stamps = self.stamped && rows > 0;
+        // A card may leave a frame out.
+        let nulls = self.stamps.contains(&MISSING).then(|| self.stamps.iter().map(|stamp| *stamp != MISSING).collect());
         let lent = |column: &mut Vec<i64>| Buffer::from_vec(std::mem::take(column));
         let times = Int64Array::new(ScalarBuffer::new(lent(&mut self.times), 0, rows), None);
         let stamps = match has_stamps {
-            true => Int64Array::new(ScalarBuffer::new(lent(&mut self.stamps), 0, rows), None),
+            true => Int64Array::new(ScalarBuffer::new(lent(&mut self.stamps), 0, rows), nulls),
             false => Int64Array::new(ScalarBuffer::new(blank.clone(), 0, rows), Some(NullBuffer::new_null(rows))),
         };
         let lens = UInt32Array::from(std::mem::take(&mut self.lens));
@@ -179,6 +186,26 @@ mod tests {
                 prop_assert_eq!(block.rows(), 0);
                 prop_assert_eq!((block.times.as_ptr(), block.bytes.as_ptr()), memory);
             }
+        }
+    }
+
+    /// A card may leave frames out; those have no stamp, and the others keep theirs, in this batch and the next.
+    #[test]
+    fn a_frame_without_a_stamp_has_none_and_the_others_keep_theirs() {
+        let blank = Buffer::from_vec(vec![0i64; ROWS]);
+        let mut block = Block::new(64, true);
+        for stamps in [[Some(5), None, Some(7)], [None, None, Some(9)], [Some(1), Some(2), Some(3)]] {
+            for stamp in stamps {
+                block.push(1, stamp, 60, &[1, 2]);
+            }
+            let mut seen = Vec::new();
+            let write = |batch: &RecordBatch| {
+                let column = as_primitive_array::<Int64Type>(batch.column(1));
+                seen.extend(column.iter().map(|stamp| stamp.map(|stamp| stamp as u64)));
+                Ok(())
+            };
+            block.write(&schema(), &blank, write).unwrap();
+            assert_eq!(seen, stamps);
         }
     }
 }

@@ -9,6 +9,7 @@ use pktgen_generator::time::{NEVER, SECOND, Time};
 use pktgen_generator::topology::{NodeId, Role, Topology};
 
 use super::frames::{Waiting, take};
+use super::shared::PATIENCE;
 use super::{RealOutcome, Shared, lost};
 use crate::capture::DeviceRows;
 use crate::driver::virtual_time::Device;
@@ -89,7 +90,7 @@ impl<'a> DeviceRole<'a> {
     }
 
     pub(super) fn run(&mut self, shared: &Shared) -> Result<()> {
-        let mut quiet_since = 0;
+        let (mut quiet_since, mut moved) = (0, 0);
         loop {
             let mut busy = 0;
             for side in [DOWN, UP] {
@@ -119,7 +120,11 @@ impl<'a> DeviceRole<'a> {
             if shared.is_cut_off(now) {
                 return self.flush();
             }
-            if busy > 0 || next != NEVER {
+            if busy > 0 || next > now {
+                moved = now;
+            }
+            // What is due and not taken for long waits for somebody who is gone.
+            if busy > 0 || (next != NEVER && now - moved < PATIENCE) {
                 quiet_since = now;
                 self.look(shared, now);
             } else if shared.over(quiet_since) || self.wires[DOWN].ended() {

@@ -1,8 +1,11 @@
 //! Workers of an open loop, ahead of time: updates become frames in chunks, on a thread of its own, and the chunks
 //! come back with the times at which their frames left, for the records.
 //!
-//! The thread that sends ([`super::pump`]) then only waits, submits and notes the time.
+//! The thread that sends ([`super::pump`]) then only waits, submits and notes the time. With several queues there is one for
+//! each: a round of frames is divided among them by worker, and the rows of all go to the records in the order in which their
+//! frames left.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,12 +21,12 @@ use crate::capture::WorkerRows;
 use crate::endpoint::{Endpoint, Host};
 use crate::frame::{BURST, Frame, Pool};
 use crate::live::SentBy;
-/// Chunks that circulate.
+/// Rounds that circulate.
 const CHUNKS: usize = 8;
-/// Most frames of a chunk, and about how many bytes.
+/// Most frames of a round, and about how many bytes.
 const FRAMES: usize = 2048;
 const BYTES: usize = 2 << 20;
-/// A chunk spans at most this time, so that rows of a slow run reach the disk.
+/// A round spans at most this time, so that rows of a slow run reach the disk.
 const SPAN: Time = 100 * MS;
 /// How long the thread sleeps when there is nothing to do.
 const NAP: Duration = Duration::from_micros(500);
@@ -33,13 +36,41 @@ pub(super) const UNSENT: Time = NEVER;
 /// In [`Chunk::sent`]: it was too late, and was kept back.
 pub(super) const SKIPPED: Time = Time::MIN;
 
-/// Frames that are due one after the other.
+/// What one queue sends of a round: frames that are due one after the other.
 pub(super) struct Chunk {
-    pub(super) pool: Pool,
+    /// Where the bytes of the round's frames are; none while nobody sends it.
+    pub(super) pool: Option<Arc<Pool>>,
     pub(super) frames: Vec<Frame>,
     rows: Vec<Sent>,
     /// When each left.
     pub(super) sent: Vec<Time>,
+}
+
+/// A round, as the feeder keeps it.
+struct Round {
+    pool: Arc<Pool>,
+    /// The part of each queue; none while it is being sent.
+    parts: Vec<Option<Chunk>>,
+}
+
+/// The feeder's side of a queue.
+struct Lane {
+    full: Producer<Chunk>,
+    spent: Consumer<Chunk>,
+    lateness: Histogram<u64>,
+    /// Which round's rows are written next, counted from the earliest under way, and how far.
+    round: usize,
+    at: usize,
+}
+
+/// What is next of a queue.
+enum Next {
+    /// A row, and when its frame left; [`Time::MIN`] if it did not.
+    Row(Time),
+    /// Nothing was sent that was not written.
+    Nothing,
+    /// A part has not come back.
+    Unknown,
 }
 
 /// What the sending thread holds of the circle.
@@ -53,14 +84,14 @@ pub(super) struct Feeder {
     endpoint: Box<dyn Endpoint>,
     host: Host,
     until: Time,
-    /// Frames of a chunk.
+    /// Frames of a round.
     most: usize,
-    free: Vec<Chunk>,
-    full: Producer<Chunk>,
-    spent: Consumer<Chunk>,
+    free: Vec<Round>,
+    /// Those that are being sent, the earliest first. A queue gives its parts back in their order.
+    under_way: VecDeque<Round>,
+    lanes: Vec<Lane>,
     /// Deadlines mean something.
     paced: bool,
-    lateness: Histogram<u64>,
     skipped: u64,
     /// Cut off by `until`.
     cut: bool,
@@ -74,33 +105,42 @@ impl Feeder {
         frame_bytes: usize,
         until: Time,
         paced: bool,
-    ) -> Result<(Self, Chunks)> {
+        queues: usize,
+    ) -> Result<(Self, Vec<Chunks>)> {
         let most = (BYTES / frame_bytes.max(1)).clamp(BURST, FRAMES);
-        let (full, to_send) = RingBuffer::new(CHUNKS);
-        let (done, spent) = RingBuffer::new(CHUNKS);
         let chunk = || Chunk {
-            pool: Pool::new(frame_bytes, most),
+            pool: None,
             frames: Vec::with_capacity(most),
             rows: Vec::with_capacity(most),
             sent: Vec::with_capacity(most),
         };
+        let round = || Round {
+            pool: Arc::new(Pool::new(frame_bytes, most)),
+            parts: (0..queues).map(|_| Some(chunk())).collect(),
+        };
+        let lane = |_| -> Result<(Lane, Chunks)> {
+            let (full, to_send) = RingBuffer::new(CHUNKS);
+            let (done, spent) = RingBuffer::new(CHUNKS);
+            let lane = Lane { full, spent, lateness: super::histogram()?, round: 0, at: 0 };
+            Ok((lane, Chunks { full: to_send, spent: done }))
+        };
+        let (lanes, chunks): (Vec<_>, Vec<_>) = (0..queues).map(lane).collect::<Result<Vec<_>>>()?.into_iter().unzip();
         let mut feeder = Feeder {
             endpoint,
             host: Host::default(),
             until,
             most,
-            free: (0..CHUNKS).map(|_| chunk()).collect(),
-            full,
-            spent,
+            free: (0..CHUNKS).map(|_| round()).collect(),
+            under_way: VecDeque::with_capacity(CHUNKS),
+            lanes,
             paced,
-            lateness: super::histogram()?,
             skipped: 0,
             cut: false,
             shown: None,
         };
         // Before time begins, so that the first frames are not late.
         feeder.fill_all()?;
-        Ok((feeder, Chunks { full: to_send, spent: done }))
+        Ok((feeder, chunks))
     }
 
     /// Somebody looks on.
@@ -111,20 +151,17 @@ impl Feeder {
     /// Works until every frame has left or the run ends.
     pub(super) fn run(&mut self, shared: &Shared, rows: &mut WorkerRows) -> Result<()> {
         loop {
-            let mut idle = true;
-            // Read before the ring is: what was sent before comes back before.
-            let pump_over = shared.pump_over.load(Ordering::Acquire);
-            while let Ok(chunk) = self.spent.pop() {
-                self.empty(chunk, shared, rows)?;
-                idle = false;
-            }
+            // Read before the rings are: what was sent before comes back before.
+            let pumps_over = shared.pumps.load(Ordering::Acquire) == 0;
+            self.take_back();
+            let idle = !self.write(pumps_over, shared, rows)?;
             let ending = shared.failed.load(Ordering::Relaxed) || shared.stop.load(Ordering::Relaxed);
             let more = !ending && self.fill_all()?;
             if !more {
                 shared.fed_all.store(true, Ordering::Release);
             }
-            // Chunks that nobody sent stay where they are: their updates were never generated.
-            if pump_over || !more && self.free.len() == CHUNKS {
+            // Parts that nobody gave back stay where they are: their updates were never generated.
+            if pumps_over || !more && self.free.len() == CHUNKS {
                 return Ok(());
             }
             if idle {
@@ -133,54 +170,157 @@ impl Feeder {
         }
     }
 
-    pub(super) fn count(&mut self, outcome: &mut RealOutcome) {
-        outcome.lateness = self.lateness.clone();
+    /// How late frames of a queue left: median, 99 %, latest.
+    pub(super) fn late_ns(&self, queue: usize) -> Option<[u64; 3]> {
+        let lateness = self.lanes.get(queue).map(|lane| &lane.lateness).filter(|all| self.paced && !all.is_empty())?;
+        Some([lateness.value_at_quantile(0.5), lateness.value_at_quantile(0.99), lateness.max()])
+    }
+
+    pub(super) fn count(&mut self, outcome: &mut RealOutcome) -> Result<()> {
+        let wrong = |e| Error::Invalid(format!("histograms of lateness do not add up: {e}"));
+        for lane in &self.lanes {
+            outcome.lateness.add(&lane.lateness).map_err(wrong)?;
+        }
         outcome.skipped = self.skipped;
         outcome.cut = self.cut;
         outcome.faults.extend(self.endpoint.failure().map(|why| format!("the workers stopped early: {why}")));
+        Ok(())
     }
 
     /// Fills what is free. False at the end of the updates.
     fn fill_all(&mut self) -> Result<bool> {
         while self.endpoint.next_wake() <= self.until && self.endpoint.next_wake() != NEVER {
-            let Some(mut chunk) = self.free.pop() else { return Ok(true) };
-            self.fill(&mut chunk);
-            let full = self.full.push(chunk);
-            full.map_err(|_| Error::Invalid("more chunks than there are; please report this".into()))?;
+            let Some(mut round) = self.free.pop() else { return Ok(true) };
+            self.fill(&mut round)?;
+            for (lane, part) in self.lanes.iter_mut().zip(&mut round.parts) {
+                let Some(mut chunk) = part.take() else { continue };
+                chunk.sent.resize(chunk.frames.len(), UNSENT);
+                chunk.pool = Some(round.pool.clone());
+                let full = lane.full.push(chunk);
+                full.map_err(|_| Error::Invalid("more chunks than there are; please report this".into()))?;
+            }
+            self.under_way.push_back(round);
         }
         self.cut = self.endpoint.next_wake() != NEVER;
         Ok(false)
     }
 
-    fn fill(&mut self, chunk: &mut Chunk) {
+    fn fill(&mut self, round: &mut Round) -> Result<()> {
+        let Round { pool, parts } = round;
+        let pool = Arc::get_mut(pool).ok_or_else(held)?;
         let until = self.endpoint.next_wake().saturating_add(SPAN).min(self.until);
-        while chunk.frames.len() + BURST <= self.most && self.endpoint.next_wake() <= until {
-            self.endpoint.pull(until, &mut chunk.pool, &mut self.host);
+        let mut count = 0;
+        while count + BURST <= self.most && self.endpoint.next_wake() <= until {
+            self.endpoint.pull(until, pool, &mut self.host);
             for outgoing in self.host.outgoing.drain(..) {
-                if let Some(row) = outgoing.record {
+                // By worker, so that what one sends stays in order.
+                let lane = outgoing.frame.worker as usize % parts.len();
+                if let (Some(row), Some(chunk)) = (outgoing.record, &mut parts[lane]) {
                     chunk.frames.push(outgoing.frame);
                     chunk.rows.push(row);
+                    count += 1;
                 }
             }
         }
-        chunk.sent.resize(chunk.frames.len(), UNSENT);
+        Ok(())
     }
 
-    /// Takes the rows of a chunk into the records.
-    fn empty(&mut self, mut chunk: Chunk, shared: &Shared, rows: &mut WorkerRows) -> Result<()> {
+    /// Takes back what queues have sent.
+    fn take_back(&mut self) {
+        for (number, lane) in self.lanes.iter_mut().enumerate() {
+            let mut rounds = self.under_way.iter_mut();
+            while let Ok(mut chunk) = lane.spent.pop() {
+                chunk.pool = None;
+                if let Some(round) = rounds.find(|round| round.parts[number].is_none()) {
+                    round.parts[number] = Some(chunk);
+                }
+            }
+        }
+    }
+
+    /// Takes rows into the records by the time at which their frames left, as far as that is known of all queues: a part that
+    /// is still being sent holds the others back, and comes back without their help. At the end, `over`, none will. True if
+    /// anything was done.
+    fn write(&mut self, over: bool, shared: &Shared, rows: &mut WorkerRows) -> Result<bool> {
+        let (mut any, mut late_max) = (false, 0);
+        loop {
+            // The queue whose row is the earliest, and up to when it is.
+            let (mut first, mut until) = (None::<(Time, usize)>, Time::MAX);
+            for number in 0..self.lanes.len() {
+                let t = match self.next(number, over) {
+                    Next::Row(t) => t,
+                    Next::Nothing => continue,
+                    Next::Unknown => return self.finish(any, late_max, shared),
+                };
+                match first {
+                    Some((earliest, _)) if earliest <= t => until = until.min(t),
+                    _ => {
+                        until = first.map_or(until, |(later, _)| later);
+                        first = Some((t, number));
+                    }
+                }
+            }
+            let Some((_, number)) = first else { return self.finish(any, late_max, shared) };
+            late_max = late_max.max(self.write_part(number, until, rows)?);
+            any = true;
+        }
+    }
+
+    /// Ends [`write`](Self::write): what is written of all queues is free again.
+    fn finish(&mut self, any: bool, late_max: u64, shared: &Shared) -> Result<bool> {
+        shared.live.late_ns.fetch_max(late_max, Ordering::Relaxed);
+        let mut freed = false;
+        while !self.under_way.is_empty() && self.lanes.iter().all(|lane| lane.round > 0) {
+            self.lanes.iter_mut().for_each(|lane| lane.round -= 1);
+            if let Some(round) = self.under_way.pop_front() {
+                self.recycle(round)?;
+                freed = true;
+            }
+        }
+        Ok(any || freed)
+    }
+
+    /// What is next of a queue, behind all that was written.
+    fn next(&mut self, number: usize, over: bool) -> Next {
+        let lane = &mut self.lanes[number];
+        while let Some(round) = self.under_way.get(lane.round) {
+            match &round.parts[number] {
+                None if !over => return Next::Unknown,
+                Some(chunk) if lane.at < chunk.sent.len() => {
+                    return Next::Row(match chunk.sent[lane.at] {
+                        UNSENT => Time::MIN,
+                        t_sent => t_sent,
+                    });
+                }
+                _ => (lane.round, lane.at) = (lane.round + 1, 0),
+            }
+        }
+        Next::Nothing
+    }
+
+    /// Writes rows of a queue's part, of frames that left at `until` or before. Returns how late the latest was, in ns.
+    fn write_part(&mut self, number: usize, until: Time, rows: &mut WorkerRows) -> Result<u64> {
+        let lane = &mut self.lanes[number];
+        let part = self.under_way.get(lane.round).and_then(|round| round.parts[number].as_ref());
+        let Some(chunk) = part else { return Ok(0) };
         let mut late_max = 0;
-        for ((row, frame), t_sent) in chunk.rows.iter().zip(&chunk.frames).zip(&chunk.sent) {
+        let all = chunk.rows.iter().zip(&chunk.frames).zip(&chunk.sent).skip(lane.at);
+        for ((row, frame), t_sent) in all {
             let t_sent = match *t_sent {
-                UNSENT => continue,
+                UNSENT => {
+                    lane.at += 1;
+                    continue;
+                }
                 SKIPPED => {
                     self.skipped += 1;
                     None
                 }
+                t_sent if t_sent > until => break,
                 t_sent => {
                     if self.paced {
                         let late_ns = ((t_sent - frame.t) / NS).max(0) as u64;
                         late_max = late_max.max(late_ns);
-                        self.lateness.saturating_record(late_ns);
+                        lane.lateness.saturating_record(late_ns);
                     }
                     if let Some(shown) = &self.shown {
                         shown.count(row.cluster);
@@ -188,15 +328,31 @@ impl Feeder {
                     Some(t_sent)
                 }
             };
+            lane.at += 1;
             rows.sent(&Sent { t_sent, ..*row })?;
         }
-        shared.live.late_ns.fetch_max(late_max, Ordering::Relaxed);
-        // In reverse, so that buffers are taken in ascending order again.
-        chunk.frames.iter().rev().for_each(|frame| chunk.pool.release(frame.buffer));
-        chunk.frames.clear();
-        chunk.rows.clear();
-        chunk.sent.clear();
-        self.free.push(chunk);
+        Ok(late_max)
+    }
+
+    /// Makes a round empty for the next; one that did not come back as a whole is not used again.
+    fn recycle(&mut self, mut round: Round) -> Result<()> {
+        if round.parts.iter().any(Option::is_none) {
+            return Ok(());
+        }
+        let Round { pool, parts } = &mut round;
+        let pool = Arc::get_mut(pool).ok_or_else(held)?;
+        for chunk in parts.iter_mut().rev().flatten() {
+            // In reverse, so that buffers are taken in ascending order again.
+            chunk.frames.drain(..).rev().for_each(|frame| pool.release(frame.buffer));
+            chunk.rows.clear();
+            chunk.sent.clear();
+        }
+        self.free.push(round);
         Ok(())
     }
+}
+
+/// Every queue gave its part back, and with it its hold on the frames.
+fn held() -> Error {
+    Error::Invalid("frames of a round are still held; please report this".into())
 }

@@ -4,6 +4,7 @@
 //! Every thread reads the one clock of the run, hands what arrived to its state machine with the time, and sends what
 //! comes out when it is due. Fates and sums are settled afterwards, from the records ([`crate::settle`]).
 
+mod cores;
 mod device;
 mod feed;
 mod frames;
@@ -24,5 +25,5 @@ pub(crate) use start::only_device;
 pub(crate) use start::run;
 pub use start::{Opened, Order, open};
 
-use outcome::{first_late, histogram, lost, rate};
+use outcome::{first_late, histogram, lost, rate, tell_lost};
 use shared::Shared;

@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use hdrhistogram::Histogram;
-use pktgen_generator::record::Counters;
+use pktgen_generator::record::{Counters, QueueCounts};
 use pktgen_generator::time::{NS, Time};
 use pktgen_generator::{Error, Result};
 
 use super::Shared;
-use crate::transport::Wire;
+use crate::transport::{Wire, WireCounters};
 
 /// Longest lateness that the histogram tells apart.
 const LATE_MAX_NS: u64 = 3_600_000_000_000;
@@ -43,6 +43,10 @@ pub struct RealOutcome {
     pub achieved_pps: Option<f64>,
     /// Reasons against the run's numbers.
     pub faults: Vec<String>,
+    /// What its reader should know.
+    pub notes: Vec<String>,
+    /// What each queue did, of ends that have several.
+    pub queues: Vec<QueueCounts>,
     /// Facts for the manifest.
     pub facts: Vec<(String, String)>,
     /// The user stopped it.
@@ -59,6 +63,8 @@ impl RealOutcome {
             skipped: 0,
             achieved_pps: None,
             faults: Vec::new(),
+            notes: Vec::new(),
+            queues: Vec::new(),
             facts,
             interrupted: shared.stop.load(Ordering::Relaxed),
             cut: false,
@@ -91,7 +97,11 @@ pub(super) fn first_late(late: Option<Time>, outcome: &mut RealOutcome) {
 /// What a wire has to tell, and what it lost.
 pub(super) fn lost(name: &str, wire: &mut dyn Wire, outcome: &mut RealOutcome) {
     outcome.facts.extend(wire.notes());
-    let counters = wire.counters();
+    tell_lost(name, wire.counters(), outcome);
+}
+
+/// The same of what an end counted.
+pub(super) fn tell_lost(name: &str, counters: WireCounters, outcome: &mut RealOutcome) {
     outcome.facts.push((
         format!("frames.{name}"),
         format!(

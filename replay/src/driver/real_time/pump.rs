@@ -2,16 +2,19 @@
 //! submits what is due, and notes the time.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use pktgen_generator::record::QueueCounts;
 use pktgen_generator::time::{NS, Time};
 use pktgen_generator::wire::frame::HEAD;
 use pktgen_generator::wire::olaf::is_ack;
 use pktgen_generator::{Error, Result};
 
 use super::feed::{Chunk, Chunks, SKIPPED};
-use super::{RealOutcome, Shared, first_late, lost};
+use super::{RealOutcome, Shared, first_late, tell_lost};
 use crate::frame::{BURST, Frame};
-use crate::transport::{Late, Pacing, Wire};
+use crate::transport::gather::counts;
+use crate::transport::{Late, Pacing, Wait, Wire, WireCounters};
 
 /// Frames that are submitted in one call when so many are due: few enough to stay in the cache on their way, but where a
 /// call is dear many.
@@ -25,19 +28,28 @@ const LISTEN_BURSTS: usize = 16;
 /// How long the last frames may take to leave.
 const FLUSH_NS: u64 = 1_000_000_000;
 
+/// How long one of several threads sleeps when no frame is ready.
+const HUNGRY: Duration = Duration::from_micros(20);
+
 /// A wire that takes nothing is asked again after this.
 const FULL_GAP: Time = 10_000 * NS;
 
-/// Tells the feeder that nobody sends any more, however the thread ends.
-struct Over<'a>(&'a Shared<'a>);
+/// Tells the feeder that this thread sends no more, once, however it ends.
+struct Over<'a>(Option<&'a Shared<'a>>);
 
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.pump_over.store(true, Ordering::Release);
+impl Over<'_> {
+    fn tell(&mut self) {
+        self.0.take().into_iter().for_each(Shared::pump_is_over);
     }
 }
 
-/// The workers of an open loop, as they send.
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.tell();
+    }
+}
+
+/// Workers of an open loop, as they send: those of one queue.
 pub(super) struct Pump {
     wire: Box<dyn Wire>,
     chunks: Chunks,
@@ -53,6 +65,8 @@ pub(super) struct Pump {
     last_bytes: u64,
     /// Times at which the feeder was not ready.
     starved: u64,
+    /// Times at which the wire took nothing.
+    full_waits: u64,
     fault: Option<String>,
 }
 
@@ -71,12 +85,13 @@ impl Pump {
             last: 0,
             last_bytes: 0,
             starved: 0,
+            full_waits: 0,
             fault: None,
         }
     }
 
     pub(super) fn run(&mut self, shared: &Shared) -> Result<()> {
-        let _over = Over(shared);
+        let mut over = Over(Some(shared));
         // Frames that are due at 0 wait for the beginning, too.
         shared.wait_for_the_beginning();
         let mut hungry = false;
@@ -96,13 +111,19 @@ impl Pump {
                     self.starved += u64::from(!hungry);
                     hungry = true;
                     self.listen()?;
-                    std::hint::spin_loop();
+                    match shared.plan.wait {
+                        // Where there are several of us, the feeder may need the core. To yield instead would give it to anybody.
+                        Wait::Block if shared.plan.queues > 1 => std::thread::sleep(HUNGRY),
+                        _ => std::hint::spin_loop(),
+                    }
                 }
             }
         }
+        if self.fault.is_some() {
+            shared.given_up.store(true, Ordering::Relaxed);
+        }
         self.wire.flush(FLUSH_NS)?;
-        shared.sent_all();
-        shared.pump_over.store(true, Ordering::Release);
+        over.tell();
         let mut quiet_since = self.last;
         while !shared.over(quiet_since) {
             if self.listen()? > 0 {
@@ -159,6 +180,7 @@ impl Pump {
             at += taken;
             self.note(taken, &chunk.frames[at.max(1) - 1], now, shared);
             if taken == 0 {
+                self.full_waits += 1;
                 if shared.ending() {
                     return Ok(());
                 }
@@ -177,7 +199,7 @@ impl Pump {
             self.sent += taken as u64;
             self.first.get_or_insert(now);
             self.last = now;
-            shared.live.sent.store(self.sent, Ordering::Relaxed);
+            shared.live.sent.fetch_add(taken as u64, Ordering::Relaxed);
         }
     }
 
@@ -207,26 +229,46 @@ impl Pump {
         }
         Ok(heard)
     }
+}
 
-    pub(super) fn count(&mut self, outcome: &mut RealOutcome) {
-        outcome.counters.acks_received = self.acks;
-        outcome.counters.foreign += self.foreign;
-        outcome.faults.extend(self.fault.take());
-        if self.starved > 0 {
-            outcome.facts.push(("workers.starved".into(), format!("{} times no frame was ready", self.starved)));
-        }
-        super::rate(self.sent, self.bytes - self.last_bytes, self.last - self.first.unwrap_or(self.last), outcome);
-        first_late(self.first_late, outcome);
-        lost("workers", self.wire.as_mut(), outcome);
+/// What all queues of the workers' end did. `late_ns` knows how late frames of a queue left.
+pub(super) fn count(pumps: &mut [Pump], late_ns: impl Fn(usize) -> Option<[u64; 3]>, outcome: &mut RealOutcome) {
+    let starved: u64 = pumps.iter().map(|pump| pump.starved).sum();
+    if starved > 0 {
+        outcome.facts.push(("workers.starved".into(), format!("{starved} times no frame was ready")));
     }
+    let sent: u64 = pumps.iter().map(|pump| pump.sent).sum();
+    if let Some(last) = pumps.iter().filter(|pump| pump.sent > 0).max_by_key(|pump| pump.last) {
+        let bytes = pumps.iter().map(|pump| pump.bytes).sum::<u64>() - last.last_bytes;
+        let first = pumps.iter().filter_map(|pump| pump.first).min();
+        super::rate(sent, bytes, last.last - first.unwrap_or(last.last), outcome);
+    }
+    let begun = pumps.iter().filter(|pump| pump.first.is_some()).min_by_key(|pump| pump.first);
+    first_late(begun.and_then(|pump| pump.first_late), outcome);
+    let (several, mut total) = (pumps.len() > 1, WireCounters::default());
+    for (queue, pump) in pumps.iter_mut().enumerate() {
+        outcome.counters.acks_received += pump.acks;
+        outcome.counters.foreign += pump.foreign;
+        outcome.faults.extend(pump.fault.take());
+        outcome.facts.extend(pump.wire.notes());
+        let counters = pump.wire.counters();
+        total = total.plus(counters);
+        if several {
+            let queue_counts = counts("workers", queue as u32, counters);
+            let full_waits = pump.full_waits;
+            outcome.queues.push(QueueCounts { full_waits, late_ns: late_ns(queue), ..queue_counts });
+        }
+    }
+    tell_lost("workers", total, outcome);
 }
 
 /// Submits `due` frames from `at` on; at most `N` fit.
 #[inline]
 fn submit<const N: usize>(wire: &mut dyn Wire, chunk: &Chunk, at: usize, due: usize) -> Result<usize> {
+    let Some(pool) = &chunk.pool else { return Ok(0) };
     let mut slices: [&[u8]; N] = [&[]; N];
     for (slice, frame) in slices.iter_mut().zip(&chunk.frames[at..at + due]) {
-        *slice = chunk.pool.frame(frame);
+        *slice = pool.frame(frame);
     }
     let taken = wire.send(&slices[..due])?;
     if taken > due {

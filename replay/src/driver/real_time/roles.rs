@@ -1,8 +1,11 @@
 //! Which part of a run a process has, and on which cores its threads run.
 
+use std::path::Path;
+
 use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
 
+use super::cores::{choose, near, remarks};
 use super::thread;
 use crate::transport::{End, TransportPlan, Wait};
 
@@ -71,8 +74,15 @@ impl Roles {
         }
     }
 
-    fn threads(self) -> usize {
-        usize::from(self.workers) + usize::from(self.device) + usize::from(self.server)
+    /// The ends of the threads that send and receive, a thread for each queue: in the order of `transport.cores`. `lanes` is for
+    /// how many queues the workers have a thread each.
+    pub(super) fn threads(self, lanes: usize, queues: usize) -> Vec<End> {
+        let roles = [
+            (self.workers, End::Workers, lanes),
+            (self.device, End::DeviceDown, queues),
+            (self.server, End::Server, queues),
+        ];
+        roles.into_iter().filter(|(has, ..)| *has).flat_map(|(_, end, count)| std::iter::repeat_n(end, count)).collect()
     }
 }
 
@@ -91,13 +101,36 @@ pub(super) struct Placement {
     roles: Vec<Option<usize>>,
     others: Vec<usize>,
     all: Vec<usize>,
+    /// What its reader should know.
+    notes: Vec<String>,
 }
 
 impl Placement {
-    /// As `transport.cores` says; spinning threads get a core each in any case.
-    pub(super) fn new(plan: &TransportPlan, roles: Roles) -> Result<Self> {
+    /// As `transport.cores` says; spinning threads get a core each in any case, and so do those of several queues, near their card.
+    pub(super) fn new(plan: &TransportPlan, threads: &[End]) -> Result<Self> {
         let all = thread::cores().map_err(|e| Error::Host(format!("this host does not tell its cores: {e}")))?;
-        Self::of(plan.wait, &plan.cores, roles.threads(), all)
+        let interface = |end: &End| plan.interfaces.get(*end as usize).map_or("", String::as_str);
+        let cards = threads.iter().map(|end| (interface(end), near(Path::new("/"), interface(end))));
+        let cards: Vec<_> = cards.collect();
+        let mut placement = match (&plan.cores[..], plan.queues) {
+            ([], 2..) => {
+                let cores = choose(&cards.iter().map(|(_, near)| near.clone()).collect::<Vec<_>>(), &all);
+                let cores: Vec<_> = cores.into_iter().flatten().collect();
+                Self::of(plan.wait, &cores, threads.len(), all)?
+            }
+            (asked, _) => Self::of(plan.wait, asked, threads.len(), all)?,
+        };
+        placement.notes = remarks(&cards, &placement.roles, placement.all.len());
+        // A run of one queue has always shared what cores there are.
+        if plan.queues == 1 && plan.cores.is_empty() {
+            placement.notes.clear();
+        }
+        Ok(placement)
+    }
+
+    /// What its reader should know.
+    pub(super) fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     fn of(wait: Wait, asked: &[usize], threads: usize, all: Vec<usize>) -> Result<Self> {
@@ -119,14 +152,15 @@ impl Placement {
             (cores, _) if cores.len() == threads => cores.iter().copied().map(Some).collect(),
             (cores, _) => {
                 return Err(Error::config(format!(
-                    "transport.cores has {} entries; this process has {threads} threads that send and receive",
+                    "transport.cores has {} entries; this process has {threads} threads that send and receive, of each role one \
+                     for each queue",
                     cores.len()
                 )));
             }
         };
         let others: Vec<_> = all.iter().copied().filter(|core| !roles.contains(&Some(*core))).collect();
         let others = if others.is_empty() { all.clone() } else { others };
-        Ok(Placement { roles, others, all })
+        Ok(Placement { roles, others, all, notes: Vec::new() })
     }
 
     /// Moves this thread, and those that it starts, off the roles' cores while the guard lives.
@@ -167,7 +201,10 @@ mod tests {
     #[test]
     fn beside_hardware_a_process_has_the_other_roles_and_is_no_part() {
         let whole = Roles::ALL.without_device(true).unwrap();
-        assert_eq!((whole.part(), whole.threads(), whole.ends(true)), (None, 2, vec![End::Workers, End::Server]));
+        assert_eq!(
+            (whole.part(), whole.threads(1, 1).len(), whole.ends(true)),
+            (None, 2, vec![End::Workers, End::Server])
+        );
         let workers = Roles::ALL.without_server().and_then(|roles| roles.without_device(false)).unwrap();
         assert_eq!((workers.part(), workers.ends(false)), (None, vec![End::Workers]));
         assert_eq!(Roles::WORKERS.without_device(true).unwrap().part(), Some("workers"));

@@ -8,6 +8,7 @@ use pktgen_generator::time::Time;
 use pktgen_generator::wire::olaf::digest;
 
 use super::frames::{Waiting, take};
+use super::shared::PATIENCE;
 use super::{RealOutcome, Shared, lost};
 use crate::capture::ServerRows;
 use crate::endpoint::{Endpoint, Facts, Host};
@@ -63,7 +64,7 @@ impl<'a> ServerRole<'a> {
     }
 
     pub(super) fn run(&mut self, shared: &Shared) -> Result<()> {
-        let mut quiet_since = 0;
+        let (mut quiet_since, mut moved) = (0, 0);
         loop {
             let now = shared.clock.now();
             let (pool, batch, foreign, facts) = (&mut self.pool, &mut self.batch, &mut self.host.foreign, &self.facts);
@@ -90,7 +91,11 @@ impl<'a> ServerRole<'a> {
             if shared.is_cut_off(now) {
                 return Ok(());
             }
-            if found + sent > 0 || self.waiting.len() > 0 {
+            if found + sent > 0 || self.waiting.next() > now {
+                moved = now;
+            }
+            // What is due and not taken for long waits for somebody who is gone.
+            if found + sent > 0 || (self.waiting.len() > 0 && now - moved < PATIENCE) {
                 quiet_since = now;
             } else if shared.over(quiet_since) || self.wire.ended() {
                 return Ok(());

@@ -1,6 +1,6 @@
 //! What the threads of a run share.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pktgen_generator::Result;
@@ -17,6 +17,9 @@ const SPUN_AT_FIRST: Time = 2 * MS;
 /// Longest sleep: somebody may want an end.
 const NAP_MAX_NS: u64 = 1_000_000;
 
+/// How long workers wait at least for results that they need, and who has something to send for somebody to take it.
+pub(super) const PATIENCE: Time = 2000 * MS;
+
 /// What all threads share.
 pub(super) struct Shared<'a> {
     pub(super) clock: RunClock,
@@ -27,8 +30,10 @@ pub(super) struct Shared<'a> {
     pub(super) fed_all: AtomicBool,
     /// The workers have sent everything, since then; [`NEVER`] until then.
     sent_all_at: AtomicI64,
-    /// The thread that sends for an open loop has ended, whatever the reason.
-    pub(super) pump_over: AtomicBool,
+    /// Threads that still send for an open loop.
+    pub(super) pumps: AtomicUsize,
+    /// One of them will send no more, and no other is to go on: why, it says itself.
+    pub(super) given_up: AtomicBool,
     /// A thread failed: all end.
     pub(super) failed: AtomicBool,
     /// How far it is.
@@ -48,14 +53,15 @@ pub(super) struct Live {
 }
 
 impl<'a> Shared<'a> {
-    pub(super) fn new(clock: RunClock, order: &Order<'a>) -> Self {
+    pub(super) fn new(clock: RunClock, order: &Order<'a>, pumps: usize) -> Self {
         Shared {
             clock,
             plan: order.plan,
             stop: order.stop,
             fed_all: AtomicBool::new(false),
             sent_all_at: AtomicI64::new(NEVER),
-            pump_over: AtomicBool::new(false),
+            pumps: AtomicUsize::new(pumps),
+            given_up: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             live: Live::default(),
             serve: (!order.roles.workers).then_some(order.serve),
@@ -101,9 +107,17 @@ impl<'a> Shared<'a> {
         let _ = self.sent_all_at.compare_exchange(NEVER, self.clock.now(), Ordering::Release, Ordering::Relaxed);
     }
 
+    /// A thread of an open loop sends no more; with the last of them everything was sent.
+    pub(super) fn pump_is_over(&self) {
+        if self.pumps.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.sent_all();
+        }
+    }
+
     /// Does anybody want an end at once?
     pub(super) fn ending(&self) -> bool {
-        self.failed.load(Ordering::Relaxed) || self.stop.load(Ordering::Relaxed)
+        let on = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        on(&self.failed) || on(self.stop) || on(&self.given_up)
     }
 
     /// Has a role nothing more to expect, `quiet_since` being when it last had something to do, or 0?

@@ -10,7 +10,7 @@ use pktgen_generator::{Error, Result};
 
 use super::device::{Cables, DeviceRole};
 use super::feed::Feeder;
-use super::pump::Pump;
+use super::pump::{self, Pump};
 use super::roles::Placement;
 use super::server::ServerRole;
 use super::workers::Workers;
@@ -19,6 +19,7 @@ use crate::capture::{RunDir, WorkerRows};
 use crate::clock::RunClock;
 use crate::live::Ends;
 use crate::plan::Parts;
+use crate::transport::gather::{Over, Receiver, Tally, gather, imbalance};
 use crate::transport::middleware::{self, Site};
 use crate::transport::{End, Nowhere, Pacing, TransportPlan, Wire};
 
@@ -49,15 +50,34 @@ pub struct Order<'a> {
 pub struct Opened {
     node: NodeId,
     placement: Placement,
-    wires: Vec<Box<dyn Wire>>,
+    wires: Vec<Ports>,
 }
+
+/// An end, as its role uses it: one wire for each queue that it has a thread for.
+type Ports = Vec<Box<dyn Wire>>;
 
 /// Opens the wires of `roles`.
 pub fn open(parts: &Parts, plan: &TransportPlan, roles: Roles) -> Result<Opened> {
     let node = only_device(&parts.topology)?;
-    let placement = Placement::new(plan, roles)?;
-    let wires = plan.kind.open(plan, &roles.ends(has_server(parts)), plan.wire_bytes(parts.frame_bytes))?;
-    Ok(Opened { node, placement, wires })
+    let apart = |end: End| match end {
+        End::Workers => plan.queues > 1 && sends_apart(parts, plan),
+        // What goes up comes back as ACKs, if at all.
+        End::DeviceUp => false,
+        End::DeviceDown | End::Server => plan.queues > 1,
+    };
+    let lanes = if apart(End::Workers) { plan.queues } else { 1 };
+    let placement = Placement::new(plan, &roles.threads(lanes as usize, plan.queues as usize))?;
+    let ends = roles.ends(has_server(parts));
+    let wires = plan.kind.open(plan, &ends, plan.wire_bytes(parts.frame_bytes))?;
+    let ports = |(end, mut wire): (&End, Box<dyn Wire>)| if apart(*end) { wire.take_apart() } else { vec![wire] };
+    Ok(Opened { node, placement, wires: ends.iter().zip(wires).map(ports).collect() })
+}
+
+/// May each queue of the workers have a thread that sends? Workers that react are one endpoint, and some middleware is of one
+/// wire: then one thread sends, on the first queue.
+fn sends_apart(parts: &Parts, plan: &TransportPlan) -> bool {
+    let of_one_wire = |name: &str| !["readdress", "fault"].contains(&name);
+    !parts.senders.reacts() && !plan.middleware.names().any(of_one_wire)
 }
 
 /// Without one the device has one cable.
@@ -85,19 +105,20 @@ pub(crate) fn run(
     if let Some(watched) = watched {
         roles.show(watched);
     }
-    let shared = Shared::new(roles.clock.clone(), order);
+    let shared = Shared::new(roles.clock.clone(), order, roles.pumps());
     roles.run(&shared, &placement, order.progress)?;
     let mut facts = std::mem::take(&mut roles.modes);
     facts.push(("cores".into(), placement.describe()));
     let mut outcome = RealOutcome::new(facts, &shared)?;
-    roles.count(&mut outcome);
+    outcome.notes.extend_from_slice(placement.notes());
+    roles.count(&mut outcome)?;
     Ok(outcome)
 }
 
 /// The workers, as they send.
 enum Senders<'a> {
     /// Whatever comes back: frames are made ahead of time.
-    Open(Box<Feeder>, Box<Pump>, WorkerRows<'a>),
+    Open(Box<Feeder>, Vec<Pump>, WorkerRows<'a>),
     /// What comes back may change what is sent.
     Closed(Box<Workers<'a>>),
 }
@@ -108,20 +129,64 @@ struct RunRoles<'a> {
     /// What the wires really are, for the manifest.
     modes: Vec<(String, String)>,
     workers: Option<Senders<'a>>,
-    device: Option<Box<DeviceRole<'a>>>,
-    server: Option<Box<ServerRole<'a>>>,
+    device: Option<(Box<DeviceRole<'a>>, Others)>,
+    server: Option<(Box<ServerRole<'a>>, Others)>,
+}
+
+/// What a role has beside its own thread: receivers of its other queues.
+#[derive(Default)]
+struct Others {
+    receivers: Vec<Receiver>,
+    tally: Option<Tally>,
+    /// The role's thread takes it, and with its end the receivers end.
+    over: Option<Over>,
+}
+
+impl Others {
+    /// The one wire of a role that has these ports, and what it has beside.
+    fn of(mut ports: Ports, end: End, longest: usize) -> Result<(Box<dyn Wire>, Self)> {
+        if ports.len() == 1 {
+            return Ok((ports.remove(0), Others::default()));
+        }
+        // Frames of others that are longer are passed on cut, and still too long to be taken for ours: pools have buffers in steps
+        // of 64 bytes.
+        let (gathered, receivers) = gather(ports, end.name(), longest + 64)?;
+        let others = Others { receivers, tally: Some(gathered.tally()), over: Some(gathered.over()) };
+        Ok((Box::new(gathered), others))
+    }
+
+    /// Starts the receivers, each on the next core.
+    fn start<'scope, 'env>(
+        &'env mut self,
+        scope: &'scope Scope<'scope, 'env>,
+        threads: &mut Handles<'scope>,
+        (shared, placement): (&'scope Shared, &'scope Placement),
+        next: &mut dyn FnMut() -> usize,
+    ) -> Result<()> {
+        for receiver in &mut self.receivers {
+            let core = next();
+            start(scope, threads, "receiver", shared, move || {
+                placement.settle(core)?;
+                receiver.run(&shared.clock, shared.plan.wait, &shared.failed)
+            })?;
+        }
+        Ok(())
+    }
 }
 
 impl<'a> RunRoles<'a> {
     /// Makes the roles, and starts the clock.
-    fn new(parts: Parts, node: NodeId, wires: Vec<Box<dyn Wire>>, order: &Order, dir: &'a mut RunDir) -> Result<Self> {
+    fn new(parts: Parts, node: NodeId, wires: Vec<Ports>, order: &Order, dir: &'a mut RunDir) -> Result<Self> {
         let ends = order.roles.ends(has_server(&parts));
         let traffic = parts.traffic();
         let Parts { topology, mut devices, senders, receiver, frame_bytes, changes, facts, .. } = parts;
         // What needs no reaction is made before time begins, so that the first frames are not late.
         let paced = order.plan.pacing == Pacing::Deadlines;
         let (fed, senders) = match (order.roles.workers, senders.reacts()) {
-            (true, false) => (Some(Feeder::new(senders, frame_bytes, order.until, paced)?), None),
+            (true, false) => {
+                let lanes = wires.first().map_or(1, Vec::len);
+                (Some(Feeder::new(senders, frame_bytes, order.until, paced, lanes)?), None)
+            }
             (true, true) => (None, Some(senders)),
             (false, _) => (None, None),
         };
@@ -136,18 +201,22 @@ impl<'a> RunRoles<'a> {
         };
         let (frame_max, outer) = (order.plan.wire_bytes(frame_bytes), order.plan.outer.clone());
         let site = Site { clock: clock.clone(), seed: facts.seed, frame_max, folder: dir.path(), traffic, outer };
-        let around = |(end, wire)| middleware::wrap(&order.plan.middleware, end, &site, wire);
-        let wires: Vec<_> = ends.iter().copied().zip(wires).map(around).collect::<Result<_>>()?;
-        let modes = ends.iter().zip(&wires).map(|(end, wire)| (format!("wire.{}", end.name()), wire.mode())).collect();
-        let mut wires = wires.into_iter();
+        let wires = Wrapped::new(
+            &ends,
+            wires,
+            |end, wire| middleware::wrap(&order.plan.middleware, end, &site, wire),
+            frame_max,
+        )?;
+        let Wrapped { lanes, modes, mut wires } = wires;
         let mut wire = || wires.next().ok_or_else(|| Error::Invalid("a wire is missing; please report this".into()));
-        let workers_wire = order.roles.workers.then(&mut wire).transpose()?;
         let sides = dir.sides()?;
-        let workers = match (fed, senders, workers_wire) {
-            (Some((feeder, chunks)), _, Some(wire)) => {
-                Some(Senders::Open(Box::new(feeder), Box::new(Pump::new(wire, chunks)), sides.workers))
+        let workers = match (fed, senders, lanes) {
+            (Some((feeder, chunks)), _, lanes) => {
+                let pumps = lanes.into_iter().zip(chunks).map(|(wire, chunks)| Pump::new(wire, chunks)).collect();
+                Some(Senders::Open(Box::new(feeder), pumps, sides.workers))
             }
-            (_, Some(endpoint), Some(wire)) => {
+            (_, Some(endpoint), mut lanes) if !lanes.is_empty() => {
+                let wire = lanes.remove(0);
                 let made = Workers::new(endpoint, wire, frame_bytes, sides.workers, order.until, facts.clone())?;
                 Some(Senders::Closed(Box::new(made)))
             }
@@ -155,16 +224,19 @@ impl<'a> RunRoles<'a> {
         };
         let device = match (order.roles.device, devices[usize::from(node)].take()) {
             (true, Some(device)) => {
-                let down = wire()?;
-                let up = if ends.contains(&End::DeviceUp) { wire()? } else { Box::new(Nowhere) };
+                let (down, others) = wire()?;
+                let up = if ends.contains(&End::DeviceUp) { wire()?.0 } else { Box::new(Nowhere) };
                 let cables = Cables { down, up };
                 let role = DeviceRole::new(device, &topology, node, &facts, cables, frame_bytes, changes, sides.device);
-                Some(Box::new(role))
+                Some((Box::new(role), others))
             }
             _ => None,
         };
         let server = match (order.roles.server, sides.server) {
-            (true, Some(rows)) => Some(Box::new(ServerRole::new(receiver, facts, wire()?, frame_bytes, rows))),
+            (true, Some(rows)) => {
+                let (wire, others) = wire()?;
+                Some((Box::new(ServerRole::new(receiver, facts, wire, frame_bytes, rows)), others))
+            }
             _ => None,
         };
         Ok(RunRoles { clock, modes, workers, device, server })
@@ -178,8 +250,16 @@ impl<'a> RunRoles<'a> {
             Some(Senders::Closed(endpoints)) => endpoints.show(sent, workers),
             None => {}
         }
-        if let (Some(role), Some(feed)) = (&mut self.server, server) {
+        if let (Some((role, _)), Some(feed)) = (&mut self.server, server) {
             role.show(feed);
+        }
+    }
+
+    /// Threads that send for an open loop.
+    fn pumps(&self) -> usize {
+        match &self.workers {
+            Some(Senders::Open(_, pumps, _)) => pumps.len(),
+            _ => 0,
         }
     }
 
@@ -191,12 +271,14 @@ impl<'a> RunRoles<'a> {
             let mut roles = 0..;
             let mut next = || roles.next().unwrap_or_default();
             match &mut self.workers {
-                Some(Senders::Open(feeder, pump, rows)) => {
-                    let core = next();
-                    start(scope, &mut threads, "workers", shared, move || {
-                        placement.settle(core)?;
-                        pump.run(shared)
-                    })?;
+                Some(Senders::Open(feeder, pumps, rows)) => {
+                    for pump in pumps {
+                        let core = next();
+                        start(scope, &mut threads, "workers", shared, move || {
+                            placement.settle(core)?;
+                            pump.run(shared)
+                        })?;
+                    }
                     start(scope, &mut threads, "feeder", shared, move || feeder.run(shared, rows))?;
                 }
                 Some(Senders::Closed(workers)) => {
@@ -208,39 +290,87 @@ impl<'a> RunRoles<'a> {
                 }
                 None => {}
             }
-            if let Some(device) = &mut self.device {
-                let core = next();
+            if let Some((device, others)) = &mut self.device {
+                let (core, over) = (next(), others.over.take());
                 start(scope, &mut threads, "device", shared, move || {
+                    let _over = over;
                     placement.settle(core)?;
                     device.run(shared)
                 })?;
+                others.start(scope, &mut threads, (shared, placement), &mut next)?;
             }
-            if let Some(server) = &mut self.server {
-                let core = next();
+            if let Some((server, others)) = &mut self.server {
+                let (core, over) = (next(), others.over.take());
                 start(scope, &mut threads, "server", shared, move || {
+                    let _over = over;
                     placement.settle(core)?;
                     server.run(shared)
                 })?;
+                others.start(scope, &mut threads, (shared, placement), &mut next)?;
             }
             join(threads, shared, progress)
         })
     }
 
-    fn count(&mut self, outcome: &mut RealOutcome) {
+    fn count(&mut self, outcome: &mut RealOutcome) -> Result<()> {
         match &mut self.workers {
-            Some(Senders::Open(feeder, pump, _)) => {
-                feeder.count(outcome);
-                pump.count(outcome);
+            Some(Senders::Open(feeder, pumps, _)) => {
+                feeder.count(outcome)?;
+                pump::count(pumps, |queue| feeder.late_ns(queue), outcome);
             }
             Some(Senders::Closed(workers)) => workers.count(outcome),
             None => {}
         }
-        if let Some(device) = &mut self.device {
+        let mut tallies = Vec::new();
+        if let Some((device, others)) = &mut self.device {
             device.count(outcome);
+            tallies.extend(others.tally.take());
         }
-        if let Some(server) = &mut self.server {
+        if let Some((server, others)) = &mut self.server {
             server.count(outcome);
+            tallies.extend(others.tally.take());
         }
+        outcome.queues.extend(tallies.iter().flat_map(Tally::queues));
+        outcome.notes.extend(imbalance(&outcome.queues));
+        Ok(())
+    }
+}
+
+/// The wires of a process, with what goes around them.
+struct Wrapped {
+    /// The workers', one for each queue that has a thread.
+    lanes: Ports,
+    /// What they really are, for the manifest.
+    modes: Vec<(String, String)>,
+    /// The others', in order.
+    wires: std::vec::IntoIter<(Box<dyn Wire>, Others)>,
+}
+
+impl Wrapped {
+    fn new(
+        ends: &[End],
+        wires: Vec<Ports>,
+        around: impl Fn(End, Box<dyn Wire>) -> Result<Box<dyn Wire>>,
+        longest: usize,
+    ) -> Result<Self> {
+        let (mut lanes, mut modes, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        for (end, ports) in ends.iter().copied().zip(wires) {
+            let name = format!("wire.{}", end.name());
+            if end == End::Workers {
+                lanes = ports.into_iter().map(|wire| around(end, wire)).collect::<Result<_>>()?;
+                let mode = lanes.first().map_or(String::new(), |wire| wire.mode());
+                let count = lanes.len();
+                let apart =
+                    if count > 1 { format!("; {count} queues that send, with a thread each") } else { String::new() };
+                modes.push((name, mode + &apart));
+                continue;
+            }
+            let (wire, beside) = Others::of(ports, end, longest)?;
+            let wire = around(end, wire)?;
+            modes.push((name, wire.mode()));
+            others.push((wire, beside));
+        }
+        Ok(Wrapped { lanes, modes, wires: others.into_iter() })
     }
 }
 

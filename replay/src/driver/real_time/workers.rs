@@ -12,6 +12,7 @@ use pktgen_generator::wire::frame::HEAD;
 use pktgen_generator::wire::olaf::digest;
 
 use super::frames::{Waiting, take};
+use super::shared::PATIENCE;
 use super::{RealOutcome, Shared, first_late, histogram, lost, rate};
 use crate::capture::WorkerRows;
 use crate::endpoint::{Delivery, Endpoint, Facts, Host};
@@ -21,8 +22,6 @@ use crate::transport::{Late, Wire};
 
 /// Longest time between two looks at the endpoint.
 const AHEAD: Time = 10_000_000 * NS;
-/// How long workers that have nothing to send wait at least for results that they need.
-const PATIENCE: Time = 2_000_000_000 * NS;
 /// How long the last frames may take to leave.
 const FLUSH_NS: u64 = 1_000_000_000;
 /// Frames that may wait, built.

@@ -16,6 +16,8 @@ pub struct Options {
     pub queue: u32,
     /// Ask the driver to send from and receive into our memory. Refused where it cannot; never assumed.
     pub zero_copy: bool,
+    /// Its counters have the interface's own count of drops, which is of all queues.
+    pub tells_interface: bool,
     /// Receive too: attaches a program. Without, the port only sends and leaves the interface as it is.
     pub receive: bool,
     /// Where the program sits.
@@ -37,6 +39,7 @@ impl Options {
             interface: interface.to_owned(),
             queue: 0,
             zero_copy: false,
+            tells_interface: true,
             receive: true,
             attach: Attach::Driver,
             chunk: 4096,

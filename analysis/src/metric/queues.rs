@@ -1,0 +1,81 @@
+//! What each queue of an end did in real time, where an end has several (`transport.queues`).
+
+use pktgen_generator::Result;
+use pktgen_generator::definition::{Better, Definition, Label};
+use pktgen_generator::record::QueueCounts;
+use pktgen_generator::registry::Named;
+
+use super::Metric;
+use crate::analyze::Analysis;
+use crate::line::{Line, NS, PACKETS};
+
+/// See the module.
+pub(super) struct Queues;
+
+const END: Label = Label::one_of("end", &["workers", "device.down", "server"], "end of a cable");
+const QUEUE: Label = Label::new("id", "number of the queue");
+
+const fn of(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
+    Definition::new(metric, unit, better, definition).labels(&[END, QUEUE]).needs("transport.queues above 1")
+}
+
+const DEFINITIONS: [Definition; 5] = [
+    of(
+        "queue_sent",
+        PACKETS,
+        Better::Neither,
+        "Frames that this queue sent; those of all queues are what the end sent.",
+    ),
+    of(
+        "queue_received",
+        PACKETS,
+        Better::Neither,
+        "Frames that came by this queue; those of all queues are what the end received.",
+    ),
+    of(
+        "queue_dropped",
+        PACKETS,
+        Better::Lower,
+        "Frames that this queue lost, on the way out or before they were read.",
+    ),
+    of(
+        "queue_full_waits",
+        "times",
+        Better::Lower,
+        "How often this queue took nothing, or found no room where it hands frames over.",
+    ),
+    of("queue_late_p99", NS, Better::Lower, "How late frames left by this queue: 99 % left within this time."),
+];
+
+impl Named for Queues {
+    fn name(&self) -> &'static str {
+        "queues"
+    }
+
+    fn about(&self) -> &'static str {
+        "real time with several queues: what each of them sent, received and lost, and how late it was"
+    }
+}
+
+impl Metric for Queues {
+    fn definitions(&self) -> Vec<Definition> {
+        DEFINITIONS.to_vec()
+    }
+
+    fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
+        let mut lines = |metric, unit, value: &dyn Fn(&QueueCounts) -> Option<u64>| {
+            for queue in &run.manifest.queues {
+                let line = |value| {
+                    Line::new(metric, unit, value as f64).with("end", queue.end.as_str()).with("id", queue.queue)
+                };
+                out.extend(value(queue).map(line));
+            }
+        };
+        lines("queue_sent", PACKETS, &|queue| Some(queue.sent));
+        lines("queue_received", PACKETS, &|queue| Some(queue.received));
+        lines("queue_dropped", PACKETS, &|queue| Some(queue.dropped));
+        lines("queue_full_waits", "times", &|queue| Some(queue.full_waits));
+        lines("queue_late_p99", NS, &|queue| queue.late_ns.map(|[_, late, _]| late));
+        Ok(())
+    }
+}

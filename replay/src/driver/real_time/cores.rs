@@ -1,0 +1,115 @@
+//! Which cores are near a card: those of its NUMA node, for which its memory is local.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// The node of a card.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Near {
+    /// Its number.
+    pub(crate) node: u32,
+    /// Cores of it.
+    pub(crate) cores: Vec<usize>,
+}
+
+/// The node that the card behind `interface` is on; none if it is no card, or the host has one node and does not say.
+pub(crate) fn near(root: &Path, interface: &str) -> Option<Near> {
+    let read =
+        |name: &str| fs::read_to_string(root.join("sys/class/net").join(interface).join("device").join(name)).ok();
+    let node = read("numa_node")?.trim().parse().ok()?;
+    let cores = list(read("local_cpulist")?.trim())?;
+    Some(Near { node, cores })
+}
+
+/// Numbers as the kernel lists them: `0-3,8`.
+fn list(text: &str) -> Option<Vec<usize>> {
+    let mut cores = Vec::new();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        // No host has more; and a damaged file must not fill the memory.
+        cores.extend((first..=last).take(1 << 16));
+    }
+    Some(cores)
+}
+
+/// A core for each thread: near its card, and to itself as long as there are any; from the last on, as the first has the host's
+/// own work, too. Threads share cores where there are too few.
+pub(super) fn choose(threads: &[Option<Near>], all: &[usize]) -> Vec<Option<usize>> {
+    let mut used: BTreeMap<usize, usize> = BTreeMap::new();
+    let choose = |near: &Option<Near>| {
+        let is_near = |core: &usize| near.as_ref().is_none_or(|near| near.cores.contains(core));
+        let any_near = all.iter().any(is_near);
+        let good = all.iter().rev().filter(|core| !any_near || is_near(core));
+        let core = *good.min_by_key(|core| used.get(core).copied().unwrap_or(0))?;
+        *used.entry(core).or_default() += 1;
+        Some(core)
+    };
+    threads.iter().map(choose).collect()
+}
+
+/// What is to be said of cores that threads have: those of another node than their card, and those that are shared.
+pub(super) fn remarks(threads: &[(&str, Option<Near>)], cores: &[Option<usize>], all: usize) -> Vec<String> {
+    let mut notes = Vec::new();
+    for ((interface, near), core) in threads.iter().zip(cores) {
+        let (Some(near), Some(core)) = (near, core) else { continue };
+        if !near.cores.contains(core) {
+            notes.push(format!(
+                "note: core {core} is on another NUMA node than {interface}, which is on node {} with cores {:?}: frames cross \
+                 between them; choose others in transport.cores",
+                near.node, near.cores
+            ));
+        }
+    }
+    if threads.len() > all {
+        notes.push(format!(
+            "note: {} threads that send and receive share {all} cores: more queues are no faster then",
+            threads.len()
+        ));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on(node: u32, cores: &[usize]) -> Option<Near> {
+        Some(Near { node, cores: cores.to_vec() })
+    }
+
+    #[test]
+    fn a_card_says_where_it_is() {
+        let root = tempfile::tempdir().unwrap();
+        let device = root.path().join("sys/class/net/eth1/device");
+        fs::create_dir_all(&device).unwrap();
+        fs::write(device.join("numa_node"), "1\n").unwrap();
+        fs::write(device.join("local_cpulist"), "4-6,9\n").unwrap();
+        assert_eq!(near(root.path(), "eth1"), on(1, &[4, 5, 6, 9]));
+        // As a virtual machine says.
+        fs::write(device.join("numa_node"), "-1\n").unwrap();
+        assert_eq!((near(root.path(), "eth1"), near(root.path(), "veth0")), (None, None));
+        assert_eq!((list(""), list("3"), list("x-2")), (Some(vec![]), Some(vec![3]), None));
+    }
+
+    #[test]
+    fn threads_get_cores_near_their_card_first_one_each() {
+        let all = [0, 1, 2, 3];
+        let second = || on(1, &[2, 3]);
+        assert_eq!(choose(&[second(), second(), None], &all), [Some(3), Some(2), Some(1)]);
+        assert_eq!(choose(&[second(), second(), second()], &all), [Some(3), Some(2), Some(3)]);
+        assert_eq!(choose(&[None, None, None], &[5, 7]), [Some(7), Some(5), Some(7)]);
+        // All cores of the node are others'.
+        assert_eq!(choose(&[on(1, &[8])], &all), [Some(3)]);
+    }
+
+    #[test]
+    fn far_and_shared_cores_are_named() {
+        let threads = [("eth1", on(1, &[2, 3])), ("eth1", on(1, &[2, 3])), ("veth0", None)];
+        assert_eq!(remarks(&threads, &[Some(2), Some(3), Some(0)], 4), Vec::<String>::new());
+        let said = remarks(&threads, &[Some(2), Some(0), Some(0)], 2);
+        assert!(said[0].contains("core 0 is on another NUMA node than eth1") && said[0].contains("node 1"), "{said:?}");
+        assert!(said[1].contains("3 threads") && said[1].contains("2 cores") && said.len() == 2, "{said:?}");
+    }
+}

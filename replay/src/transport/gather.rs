@@ -1,0 +1,491 @@
+//! Queues of an end that are received from by a thread each, for a role that has one state.
+//!
+//! A server, a device or a capture is one state machine, so one thread hears everything in the end. The work of taking
+//! frames out of the kernel is divided all the same: the role's own thread has the first queue, from which it also sends,
+//! and a thread for each other queue copies what it finds into batches, notes the time once for each, and passes them on
+//! through a ring of its own. The role takes batches in the order of those times, then from its own queue, of which every
+//! call leaves a share. So frames of one queue stay in order; those of different ones come in the order in which they were
+//! found, as far as the rings show it at that moment. Nothing is allocated, locked or asked of the clock per frame.
+
+use std::collections::BTreeSet;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pktgen_generator::record::QueueCounts;
+use pktgen_generator::time::Time;
+use pktgen_generator::{Error, Result};
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use super::{Arrival, Wait, Wire, WireCounters};
+use crate::clock::RunClock;
+
+/// Most frames of a batch: what a look at a queue finds.
+const BURST: usize = 64;
+/// Batches of a queue that circulate.
+const BATCHES: usize = 64;
+/// A role that sleeps looks at the rings of the others so often.
+const LOOK_NS: u64 = 50_000;
+/// A thread whose role is behind sleeps so long.
+const REST: Duration = Duration::from_micros(50);
+/// A thread that finds nothing sleeps at most so long, as somebody may want an end.
+const NAP_NS: u64 = 1_000_000;
+
+/// Fewer frames than this may well come to one queue.
+const FEW: u64 = 1000;
+
+/// A frame in a batch.
+struct Item {
+    kept: usize,
+    len: usize,
+    stamp_ns: Option<u64>,
+    lost: bool,
+}
+
+/// What one look at a queue found.
+struct Batch {
+    bytes: Box<[u8]>,
+    items: Vec<Item>,
+    /// When it was found.
+    found: Time,
+    /// How many the role has taken.
+    taken: usize,
+}
+
+impl Batch {
+    fn push(&mut self, arrival: &Arrival<'_>, stride: usize) {
+        let kept = arrival.bytes.len().min(stride);
+        self.bytes[self.items.len() * stride..][..kept].copy_from_slice(&arrival.bytes[..kept]);
+        let Arrival { len, stamp_ns, lost, .. } = *arrival;
+        self.items.push(Item { kept, len, stamp_ns, lost });
+    }
+}
+
+/// What both sides of a ring know of its queue.
+#[derive(Default)]
+struct Told {
+    /// Frames that the role has taken.
+    handed: AtomicU64,
+    /// The thread's counters, once it has ended.
+    received: AtomicU64,
+    dropped: AtomicU64,
+    full_waits: AtomicU64,
+}
+
+/// One queue's thread: what it works with.
+pub(crate) struct Receiver {
+    wire: Box<dyn Wire>,
+    stride: usize,
+    free: Consumer<Batch>,
+    full: Producer<Batch>,
+    told: Arc<Told>,
+    over: Arc<AtomicBool>,
+}
+
+/// The role's side of a ring.
+struct Lane {
+    full: Consumer<Batch>,
+    free: Producer<Batch>,
+    /// The batch that is being taken.
+    head: Option<Batch>,
+    told: Arc<Told>,
+}
+
+/// The role's end: its own queue, and what the others' threads found.
+pub(crate) struct Gathered {
+    own: Box<dyn Wire>,
+    lanes: Vec<Lane>,
+    stride: usize,
+    tally: Tally,
+    over: Arc<AtomicBool>,
+}
+
+/// What each queue of an end did: known once its receivers have ended and the role has asked for its wire's counters.
+#[derive(Clone)]
+pub(crate) struct Tally {
+    name: &'static str,
+    own: Arc<Mutex<WireCounters>>,
+    lanes: Vec<Arc<Told>>,
+}
+
+/// Ends the threads of the other queues when the role ends, however it does.
+pub(crate) struct Over(Arc<AtomicBool>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The end called `name` of whoever receives from the first of `wires`, and the receivers of the others. Frames longer than `longest`
+/// are passed on cut.
+pub(crate) fn gather(
+    mut wires: Vec<Box<dyn Wire>>,
+    name: &'static str,
+    longest: usize,
+) -> Result<(Gathered, Vec<Receiver>)> {
+    if wires.is_empty() {
+        return Err(Error::Invalid("an end without a queue; please report this".into()));
+    }
+    let own = wires.remove(0);
+    // Whole cache lines, and room for a tag.
+    let stride = (longest + 4).next_multiple_of(64);
+    let over = Arc::new(AtomicBool::new(false));
+    let pair = |wire| {
+        let (full, to_role) = RingBuffer::new(BATCHES);
+        let (mut emptied, free) = RingBuffer::new(BATCHES);
+        for _ in 0..BATCHES {
+            let bytes = vec![0; stride * BURST].into_boxed_slice();
+            // There is a place for every batch there is.
+            let _ = emptied.push(Batch { bytes, items: Vec::with_capacity(BURST), found: 0, taken: 0 });
+        }
+        let told = Arc::<Told>::default();
+        let lane = Lane { full: to_role, free: emptied, head: None, told: told.clone() };
+        (lane, Receiver { wire, stride, free, full, told, over: over.clone() })
+    };
+    let (lanes, receivers): (Vec<Lane>, _) = wires.into_iter().map(pair).unzip();
+    let told = lanes.iter().map(|lane| lane.told.clone()).collect();
+    let tally = Tally { name, own: Arc::default(), lanes: told };
+    Ok((Gathered { own, lanes, stride, tally, over }, receivers))
+}
+
+impl Receiver {
+    /// Receives until the role has ended, or `failed`.
+    pub fn run(&mut self, clock: &RunClock, wait: Wait, failed: &AtomicBool) -> Result<()> {
+        let result = self.work(clock, wait, failed);
+        let counters = self.wire.counters();
+        self.told.received.store(counters.received, Ordering::Relaxed);
+        self.told.dropped.store(counters.receive_dropped, Ordering::Relaxed);
+        result
+    }
+
+    fn work(&mut self, clock: &RunClock, wait: Wait, failed: &AtomicBool) -> Result<()> {
+        let (mut spare, mut hungry) = (None::<Batch>, false);
+        while !self.over.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
+            let Some(mut batch) = spare.take().or_else(|| self.free.pop().ok()) else {
+                self.told.full_waits.fetch_add(u64::from(!hungry), Ordering::Relaxed);
+                hungry = true;
+                rest(wait);
+                continue;
+            };
+            hungry = false;
+            let stride = self.stride;
+            let found = self.wire.receive(BURST, &mut |arrival| batch.push(&arrival, stride))?;
+            if found == 0 {
+                spare = Some(batch);
+                match wait {
+                    Wait::Spin => std::hint::spin_loop(),
+                    Wait::Block => self.wire.wait(NAP_NS)?,
+                }
+                continue;
+            }
+            // Read after they were found.
+            batch.found = clock.now();
+            // There is a place for every batch there is.
+            let _ = self.full.push(batch);
+        }
+        Ok(())
+    }
+}
+
+/// Somebody else has to work first.
+fn rest(wait: Wait) {
+    match wait {
+        Wait::Spin => std::hint::spin_loop(),
+        Wait::Block => std::thread::sleep(REST),
+    }
+}
+
+impl Lane {
+    /// When the next batch was found, if there is one.
+    fn next(&mut self) -> Option<Time> {
+        if self.head.is_none() {
+            self.head = self.full.pop().ok();
+        }
+        self.head.as_ref().map(|batch| batch.found)
+    }
+
+    /// Hands over frames of the batch, at most `most`.
+    fn take(&mut self, most: usize, stride: usize, each: &mut dyn FnMut(Arrival<'_>)) -> usize {
+        let Some(batch) = &mut self.head else { return 0 };
+        let until = batch.items.len().min(batch.taken + most);
+        let count = until - batch.taken;
+        for (at, item) in batch.items.iter().enumerate().take(until).skip(batch.taken) {
+            let bytes = &batch.bytes[at * stride..][..item.kept];
+            each(Arrival { bytes, len: item.len, stamp_ns: item.stamp_ns, lost: item.lost });
+        }
+        batch.taken = until;
+        if until == batch.items.len()
+            && let Some(mut batch) = self.head.take()
+        {
+            batch.items.clear();
+            batch.taken = 0;
+            let _ = self.free.push(batch);
+        }
+        self.told.handed.fetch_add(count as u64, Ordering::Relaxed);
+        count
+    }
+}
+
+impl Gathered {
+    /// Ends the receivers when it is dropped.
+    pub fn over(&self) -> Over {
+        Over(self.over.clone())
+    }
+
+    /// What is to be asked in the end.
+    pub fn tally(&self) -> Tally {
+        self.tally.clone()
+    }
+}
+
+impl Tally {
+    /// What each queue did.
+    pub fn queues(&self) -> Vec<QueueCounts> {
+        let own = self.own.lock().map_or_else(|poisoned| *poisoned.into_inner(), |own| *own);
+        let mut all = vec![counts(self.name, 0, own)];
+        for (told, queue) in self.lanes.iter().zip(1..) {
+            let (received, dropped) = told.totals();
+            let full_waits = told.full_waits.load(Ordering::Relaxed);
+            all.push(QueueCounts {
+                end: self.name.into(),
+                queue,
+                received,
+                dropped,
+                full_waits,
+                ..QueueCounts::default()
+            });
+        }
+        all
+    }
+}
+
+/// Says so where one queue of an end got everything, or sent it: that is no division of work. Few frames say nothing.
+pub(crate) fn imbalance(queues: &[QueueCounts]) -> Vec<String> {
+    let ends: BTreeSet<_> = queues.iter().map(|queue| queue.end.as_str()).collect();
+    let said = |end: &str, verb: &str, why: &str, count: &dyn Fn(&QueueCounts) -> u64| {
+        let of_end = || queues.iter().filter(|queue| queue.end == end);
+        let (number, total) = (of_end().count(), of_end().map(count).sum::<u64>());
+        let one = of_end().find(|queue| count(queue) == total)?;
+        (number > 1 && total >= FEW)
+            .then(|| format!("note: queue {} of the {number} of {end} {verb} all {total} frames: {why}", one.queue))
+    };
+    let of_end = |end: &&str| {
+        let sent = said(end, "sent", "the workers of one queue sent, as there are too few", &|queue| queue.sent);
+        // Who receives and who answers are two things; those who receive send on their first queue by design.
+        let received = said(
+            end,
+            "received",
+            "what spreads them saw one flow, or who sent them has one queue, as a software device; see \
+             `pktgen doctor --iface`, or transport.fanout = \"queue\"",
+            &|queue| queue.received,
+        );
+        if *end == "workers" { sent } else { received }
+    };
+    ends.iter().filter_map(of_end).collect()
+}
+
+/// What a wire that is a queue counted.
+pub(crate) fn counts(end: &str, queue: u32, counters: WireCounters) -> QueueCounts {
+    let WireCounters { sent, received, send_dropped, receive_dropped } = counters;
+    QueueCounts {
+        end: end.into(),
+        queue,
+        sent,
+        received,
+        dropped: send_dropped + receive_dropped,
+        ..QueueCounts::default()
+    }
+}
+
+impl Told {
+    /// Frames that the role got, and those that it did not: lost before they were read, or found after its end.
+    fn totals(&self) -> (u64, u64) {
+        let handed = self.handed.load(Ordering::Relaxed);
+        let found = self.received.load(Ordering::Relaxed);
+        (handed, self.dropped.load(Ordering::Relaxed) + found.saturating_sub(handed))
+    }
+}
+
+impl Wire for Gathered {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+        self.own.send(frames)
+    }
+
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+        // A share is left for the own queue, which would starve behind busy others.
+        let share = most - most / (self.lanes.len() + 1);
+        let mut total = 0;
+        while total < share {
+            let earliest = self.lanes.iter_mut().filter_map(|lane| Some((lane.next()?, lane))).min_by_key(|(t, _)| *t);
+            let Some((_, lane)) = earliest else { break };
+            total += lane.take(share - total, self.stride, each);
+        }
+        Ok(total + self.own.receive(most - total, each)?)
+    }
+
+    fn wait(&mut self, timeout_ns: u64) -> Result<()> {
+        if self.lanes.iter().any(|lane| lane.head.is_some() || !lane.full.is_empty()) {
+            return Ok(());
+        }
+        self.own.wait(timeout_ns.min(LOOK_NS))
+    }
+
+    fn flush(&mut self, timeout_ns: u64) -> Result<()> {
+        self.own.flush(timeout_ns)
+    }
+
+    fn ended(&self) -> bool {
+        self.own.ended()
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        None
+    }
+
+    fn counters(&mut self) -> WireCounters {
+        let own = self.own.counters();
+        if let Ok(mut told) = self.tally.own.lock() {
+            *told = own;
+        }
+        let others = self.lanes.iter().map(|lane| lane.told.totals());
+        let others = others.map(|(received, receive_dropped)| WireCounters {
+            received,
+            receive_dropped,
+            ..WireCounters::default()
+        });
+        others.fold(own, WireCounters::plus)
+    }
+
+    fn mode(&self) -> String {
+        let count = self.lanes.len() + 1;
+        format!(
+            "{}; {count} queues with a thread each, in the order of being found; sends on this one",
+            self.own.mode()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    /// A queue that has these frames, so many a look.
+    struct Has(VecDeque<Vec<u8>>, u64);
+
+    impl Wire for Has {
+        fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+            Ok(frames.len())
+        }
+        fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+            let count = most.min(7).min(self.0.len());
+            for frame in self.0.drain(..count) {
+                each(Arrival { bytes: &frame, len: frame.len() + 100, stamp_ns: Some(self.1), lost: false });
+                self.1 += 1;
+            }
+            Ok(count)
+        }
+        fn wait(&mut self, _timeout_ns: u64) -> Result<()> {
+            std::thread::yield_now();
+            Ok(())
+        }
+        fn counters(&mut self) -> WireCounters {
+            WireCounters { received: self.1, receive_dropped: 3, ..WireCounters::default() }
+        }
+        fn mode(&self) -> String {
+            "has".into()
+        }
+    }
+
+    /// Frames of three queues: all come, each once, whole, and those of a queue in their order.
+    #[test]
+    fn frames_of_every_queue_come_in_order_and_are_counted() {
+        const EACH: u32 = 20_000;
+        let wire = |queue: u32| -> Box<dyn Wire> {
+            let frame =
+                |serial: u32| [&queue.to_le_bytes()[..], &serial.to_le_bytes(), &vec![9; queue as usize * 30]].concat();
+            Box::new(Has((0..EACH).map(frame).collect(), 0))
+        };
+        let (mut gathered, receivers) = gather((0..3).map(wire).collect(), "server", 68).unwrap();
+        let (clock, failed) = (RunClock::start(), AtomicBool::new(false));
+        let mut next = [0u32; 3];
+        std::thread::scope(|scope| {
+            let over = gathered.over();
+            for mut receiver in receivers {
+                let (clock, failed) = (&clock, &failed);
+                scope.spawn(move || receiver.run(clock, Wait::Block, failed).unwrap());
+            }
+            while next.iter().sum::<u32>() < 3 * EACH {
+                let found = gathered.receive(64, &mut |arrival| {
+                    let word = |at: usize| u32::from_le_bytes(arrival.bytes[at..at + 4].try_into().unwrap());
+                    let (queue, serial) = (word(0) as usize, word(4));
+                    assert_eq!((serial, arrival.stamp_ns), (next[queue], Some(u64::from(serial))));
+                    assert_eq!((arrival.bytes.len(), arrival.len), (8 + queue * 30, 108 + queue * 30));
+                    next[queue] += 1;
+                });
+                assert!(found.unwrap() <= 64);
+            }
+            drop(over);
+        });
+        let each = u64::from(EACH);
+        let total = gathered.counters();
+        let counts: Vec<_> = gathered.tally().queues().iter().map(|q| (q.queue, q.received, q.dropped)).collect();
+        assert_eq!(counts, [(0, each, 3), (1, each, 3), (2, each, 3)]);
+        assert_eq!((total.received, total.receive_dropped), (3 * each, 9));
+    }
+
+    /// A role that takes nothing stops its receivers where their ring is full; what was found and not taken counts as lost.
+    #[test]
+    fn what_the_role_does_not_take_is_counted_as_lost() {
+        let wires: Vec<Box<dyn Wire>> =
+            vec![Box::new(Has(VecDeque::new(), 0)), Box::new(Has((0..10_000).map(|_| vec![1; 20]).collect(), 0))];
+        let (mut gathered, mut receivers) = gather(wires, "server", 60).unwrap();
+        let (clock, failed) = (RunClock::start(), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let over = gathered.over();
+            let mut receiver = receivers.remove(0);
+            let (clock, failed) = (&clock, &failed);
+            let told = receiver.told.clone();
+            scope.spawn(move || receiver.run(clock, Wait::Block, failed).unwrap());
+            while told.full_waits.load(Ordering::Relaxed) == 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(gathered.receive(64, &mut |_| ()).unwrap(), 32);
+            drop(over);
+        });
+        let counts = &gathered.tally().queues()[1];
+        assert_eq!(counts.received, 32);
+        assert!(counts.dropped > 3 && counts.full_waits > 0, "{counts:?}");
+    }
+
+    #[test]
+    fn one_queue_that_does_everything_is_named() {
+        let queue = |end: &str, queue, sent, received| QueueCounts {
+            end: end.into(),
+            queue,
+            sent,
+            received,
+            ..QueueCounts::default()
+        };
+        let good = [
+            queue("server", 0, 900, 700),
+            queue("server", 1, 0, 400),
+            queue("workers", 0, 600, 0),
+            queue("workers", 1, 500, 0),
+        ];
+        assert_eq!(imbalance(&good), Vec::<String>::new());
+        let bad = [
+            queue("server", 0, 900, 0),
+            queue("server", 1, 0, 5000),
+            queue("workers", 0, 2000, 0),
+            queue("workers", 1, 0, 9),
+        ];
+        let said = imbalance(&bad);
+        assert!(said[0].contains("queue 1 of the 2 of server received all 5000"), "{said:?}");
+        assert!(said[1].contains("queue 0 of the 2 of workers sent all 2000") && said.len() == 2, "{said:?}");
+        let few = [queue("server", 0, 0, 0), queue("server", 1, 0, 999)];
+        assert_eq!(imbalance(&few), Vec::<String>::new());
+    }
+}

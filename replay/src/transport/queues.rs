@@ -1,0 +1,133 @@
+//! An end of a cable with several queues: a wire for each.
+//!
+//! A card spreads what arrives over its receive queues by flow, and sends from each queue by itself, so a thread can have a
+//! queue to itself, from the core to the cable. An end is opened as one wire over all of its queues. Who wants a thread for
+//! each takes it [apart](Wire::take_apart); for one thread it receives from all in turn, and sends on the first only: frames
+//! of different queues may overtake each other.
+
+use std::fs;
+use std::path::Path;
+
+use pktgen_generator::{Error, Result};
+
+use super::{Arrival, End, Wire, WireCounters, socket};
+
+/// A queue that cannot be waited for is looked at so often.
+const LOOK_NS: u64 = 50_000;
+
+/// Several wires of one end, as one.
+pub(super) struct Queues {
+    ports: Vec<Box<dyn Wire>>,
+    /// The port that is asked first next time, so that a busy one does not keep the others waiting.
+    first: usize,
+    waiting: Option<socket::Waiting>,
+    at: End,
+}
+
+impl Queues {
+    /// One wire over all of them; a single one stays what it is.
+    pub fn over(mut ports: Vec<Box<dyn Wire>>, at: End) -> Box<dyn Wire> {
+        if ports.len() == 1 {
+            return ports.remove(0);
+        }
+        let descriptors: Option<Vec<_>> = ports.iter().map(|port| port.descriptor()).collect();
+        Box::new(Queues { ports, first: 0, waiting: descriptors.map(socket::Waiting::on), at })
+    }
+}
+
+impl Wire for Queues {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+        self.ports[0].send(frames)
+    }
+
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+        let (first, count) = (self.first, self.ports.len());
+        self.first = (first + 1) % count;
+        let mut total = 0;
+        for turn in 0..count {
+            if total == most {
+                break;
+            }
+            total += self.ports[(first + turn) % count].receive(most - total, each)?;
+        }
+        Ok(total)
+    }
+
+    fn wait(&mut self, timeout_ns: u64) -> Result<()> {
+        match &mut self.waiting {
+            Some(waiting) => waiting
+                .wait(timeout_ns)
+                .map_err(|e| Error::Host(format!("this host cannot wait for the queues of {}: {e}", self.at.name()))),
+            None => self.ports[0].wait(timeout_ns.min(LOOK_NS)),
+        }
+    }
+
+    fn flush(&mut self, timeout_ns: u64) -> Result<()> {
+        self.ports[0].flush(timeout_ns)
+    }
+
+    fn counters(&mut self) -> WireCounters {
+        self.ports.iter_mut().map(|port| port.counters()).fold(WireCounters::default(), WireCounters::plus)
+    }
+
+    fn mode(&self) -> String {
+        format!("{}; receives from {} queues in turn, sends on this one", self.ports[0].mode(), self.ports.len())
+    }
+
+    fn notes(&mut self) -> Vec<(String, String)> {
+        let counts: Vec<_> = self.ports.iter_mut().map(|port| port.counters().received.to_string()).collect();
+        vec![(format!("queues.{}", self.at.name()), format!("received {}", counts.join(", ")))]
+    }
+
+    fn take_apart(&mut self) -> Vec<Box<dyn Wire>> {
+        std::mem::take(&mut self.ports)
+    }
+}
+
+/// Queues of an interface: how many it receives from, and how many it sends from. `folder` describes all interfaces.
+pub(super) fn count(folder: &Path, interface: &str) -> Result<(u32, u32)> {
+    let path = folder.join(interface).join("queues");
+    let entries = fs::read_dir(&path).map_err(|e| {
+        Error::Host(format!("this host cannot tell how many queues {interface} has: {}: {e}", path.display()))
+    })?;
+    let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+    let of = |prefix| names.iter().filter(|name| name.to_str().is_some_and(|name| name.starts_with(prefix))).count();
+    Ok((of("rx-") as u32, of("tx-") as u32))
+}
+
+/// Refuses to use more queues than an interface has.
+pub(super) fn check_enough(folder: &Path, interface: &str, key: &str, queues: u32) -> Result<()> {
+    if queues == 1 {
+        return Ok(());
+    }
+    let (receive, send) = count(folder, interface)?;
+    let has = receive.min(send);
+    if queues > has {
+        return Err(Error::Host(format!(
+            "{key} = {queues}, and {interface} has {receive} receive queues and {send} send queues; ask for {has}, or give it \
+             more: ethtool -L {interface} combined {queues}, or rx {queues} tx {queues}"
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_queues_than_an_interface_has_are_refused_with_both_numbers() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["rx-0", "rx-1", "rx-2", "tx-0", "tx-1"] {
+            fs::create_dir_all(folder.path().join("eth7/queues").join(name)).unwrap();
+        }
+        let check = |interface, queues| {
+            check_enough(folder.path(), interface, "transport.queues", queues).map_err(|e| e.to_string())
+        };
+        assert_eq!((check("eth7", 1), check("eth7", 2), check("eth8", 1)), (Ok(()), Ok(()), Ok(())));
+        let many = check("eth7", 3).unwrap_err();
+        assert!(many.contains("queues = 3") && many.contains("has 3 receive queues and 2 send queues"), "{many}");
+        assert!(many.contains("ask for 2") && many.contains("ethtool -L eth7 combined 3"), "{many}");
+        assert!(check("eth8", 2).unwrap_err().contains("eth8"));
+    }
+}
