@@ -64,10 +64,14 @@ impl Pool {
 #[inline]
 pub fn tile(recorded: &[f32], values: &mut [u8]) {
     let numbers = values.as_chunks_mut::<4>().0;
-    if numbers.len() <= recorded.len() {
-        numbers.iter_mut().zip(recorded).for_each(|(value, number)| *value = number.to_le_bytes());
-        return;
+    match recorded.get(..numbers.len()) {
+        Some(recorded) => numbers.iter_mut().zip(recorded).for_each(|(value, number)| *value = number.to_le_bytes()),
+        None => tile_again(recorded, values),
     }
+}
+
+#[inline(never)]
+fn tile_again(recorded: &[f32], values: &mut [u8]) {
     for part in values.chunks_mut(recorded.len() * 4) {
         for (value, number) in part.as_chunks_mut::<4>().0.iter_mut().zip(recorded) {
             *value = number.to_le_bytes();

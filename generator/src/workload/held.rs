@@ -12,7 +12,7 @@ const BYTES_MAX: u64 = 256 << 20;
 
 /// Does a trace of so many updates and gradients fit?
 pub(super) fn fits(updates: u64, values: u64) -> bool {
-    let bytes = updates.saturating_mul(size_of::<Update>() as u64 + 4).saturating_add(values.saturating_mul(4));
+    let bytes = updates.saturating_mul(size_of::<Entry>() as u64).saturating_add(values.saturating_mul(4));
     bytes <= BYTES_MAX
 }
 
@@ -25,13 +25,21 @@ pub(super) struct Facts {
     pub(super) pool: Pool,
 }
 
+/// An update that is held.
+struct Entry {
+    update: Update,
+    /// How many gradients it has.
+    length: u32,
+    /// How many numbers its worker uses in a pass: what is added to its own for the next, if there is one.
+    step: u32,
+}
+
 /// Updates that are held.
 pub(super) struct Held {
     facts: Facts,
     /// Those before `at` are already what they are in the next pass: so nothing is made per update but what changes.
-    updates: Vec<Update>,
-    /// How many gradients each has, and all of them.
-    lengths: Vec<u32>,
+    entries: Vec<Entry>,
+    /// The gradients of all.
     values: Vec<f32>,
     /// The next update, and its first gradient.
     at: usize,
@@ -53,8 +61,7 @@ impl Held {
         let workers = facts.population.len();
         Held {
             facts,
-            updates: Vec::new(),
-            lengths: Vec::new(),
+            entries: Vec::new(),
             values: Vec::new(),
             at: 0,
             from: 0,
@@ -69,11 +76,10 @@ impl Held {
 
     /// The next update.
     pub(super) fn push(&mut self, update: Update, values: &[f32]) {
-        self.updates.push(update);
+        self.entries.push(Entry { update, length: values.len() as u32, step: 0 });
         self.values.extend_from_slice(values);
-        self.lengths.push(values.len() as u32);
         self.counts[update.worker as usize] += 1;
-        self.end = self.updates.len();
+        self.end = self.entries.len();
     }
 
     /// Why there are no more.
@@ -85,9 +91,11 @@ impl Held {
     #[cfg(test)]
     pub(super) fn use_up(&mut self, worker: u32, numbers: u32) {
         self.used[worker as usize] = numbers.into();
-        self.updates.iter_mut().filter(|update| update.worker == worker).for_each(|update| update.seq += numbers);
+        let updates = self.entries.iter_mut().map(|entry| &mut entry.update);
+        updates.filter(|update| update.worker == worker).for_each(|update| update.seq += numbers);
     }
 
+    #[cold]
     fn begin_pass(&mut self) {
         match &mut self.left {
             _ if self.failure.is_some() => return,
@@ -96,7 +104,7 @@ impl Held {
             None => {}
         }
         (self.at, self.from) = (0, 0);
-        let mut all_fit = self.updates.last().is_some_and(|last| last.t_gen <= HORIZON);
+        let mut all_fit = self.entries.last().is_some_and(|last| last.update.t_gen <= HORIZON);
         for (used, count) in self.used.iter_mut().zip(&self.counts) {
             *used += u64::from(*count);
             all_fit &= *used + u64::from(*count) <= u64::from(u32::MAX) + 1;
@@ -109,7 +117,7 @@ impl Held {
     /// The pass ends before the first update that has no time or number any more.
     fn shorten(&mut self) {
         let mut used = self.used.clone();
-        for (i, update) in self.updates.iter().enumerate() {
+        for (i, Entry { update, .. }) in self.entries.iter().enumerate() {
             let next = &mut used[update.worker as usize];
             let why = match () {
                 () if *next > u32::MAX.into() => used_up(update.worker),
@@ -125,6 +133,13 @@ impl Held {
     }
 }
 
+/// Gradients of an update that has none in the trace: every pass has the same.
+#[inline(never)]
+fn made(pool: &Pool, update: &Update, used: &[u64], values: &mut [u8]) {
+    let seq = update.seq.wrapping_sub(used[update.worker as usize] as u32);
+    pool.fill(update.worker, seq, values);
+}
+
 impl Source for Held {
     fn population(&self) -> &Population {
         &self.facts.population
@@ -136,23 +151,19 @@ impl Source for Held {
 
     #[inline]
     fn peek(&self) -> Option<&Update> {
-        self.updates[..self.end].get(self.at)
+        self.entries[..self.end].get(self.at).map(|entry| &entry.update)
     }
 
     #[inline]
     fn take(&mut self, values: &mut [u8]) {
-        let Some(update) = self.updates[..self.end].get_mut(self.at) else { return };
-        let to = self.from + self.lengths[self.at] as usize;
+        let Some(Entry { update, length, step }) = self.entries[..self.end].get_mut(self.at) else { return };
+        let to = self.from + *length as usize;
         match &self.values[self.from..to] {
-            // Every pass has the same content.
-            [] => {
-                let seq = update.seq.wrapping_sub(self.used[update.worker as usize] as u32);
-                self.facts.pool.fill(update.worker, seq, values);
-            }
+            [] => made(&self.facts.pool, update, &self.used, values),
             recorded => tile(recorded, values),
         }
         update.t_gen += self.shift;
-        update.seq = update.seq.wrapping_add(self.counts[update.worker as usize]);
+        update.seq = update.seq.wrapping_add(*step);
         (self.at, self.from) = (self.at + 1, to);
         if self.at == self.end {
             self.begin_pass();
@@ -160,9 +171,12 @@ impl Source for Held {
     }
 
     fn repeat(&mut self, passes: u32) -> bool {
-        let (Some(first), Some(last)) = (self.updates.first(), self.updates.last()) else { return false };
+        let (Some(first), Some(last)) = (self.entries.first(), self.entries.last()) else { return false };
         self.left = passes.checked_sub(1);
-        self.shift = shift(self.updates.len() as u64, (first.t_gen, last.t_gen), self.facts.rest);
+        self.shift = shift(self.entries.len() as u64, (first.update.t_gen, last.update.t_gen), self.facts.rest);
+        for Entry { update, step, .. } in &mut self.entries {
+            *step = self.counts[update.worker as usize];
+        }
         true
     }
 
