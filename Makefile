@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Everything is built once, in release: the demo, the tests and the benches share it.
 RELEASE = --release
 
-.PHONY: demo test test-libpcap test-long evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates nic-evidence traces-rl traces-sparse traces-dense
+.PHONY: demo test test-libpcap test-long evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates nic-evidence traces-rl traces-sparse traces-dense traces-again
 
 # Measurements of interfaces need root.
 ROOT = $(if $(filter 0,$(shell id -u)),,sudo -E)
@@ -22,6 +22,7 @@ test: tools build lint test-libpcap
 	$(CARGO) test $(RELEASE) --workspace --benches -- --quiet
 	scripts/browser-check
 	scripts/notebooks
+	PKTGEN=target/release/pktgen traces/record/test
 
 # Captures by libpcap, a feature that only replay and cli have; before the others, which leave the plain binary behind.
 test-libpcap: tools
@@ -41,6 +42,7 @@ lint:
 test-long: tools build
 	PKTGEN_CAPTURE_GB=10 PROPTEST_CASES=20000 $(CARGO) test $(RELEASE) --workspace
 	scripts/shards/test-ray
+	$(MAKE) traces-again
 	$(MAKE) evidence
 
 # Every published figure, ours beside theirs, and what the formal model says of the paper's cases (where a property
@@ -95,6 +97,11 @@ traces-sparse:
 
 traces-dense:
 	traces/record/python -m dense $(TRACES)/dense-recorded.parquet
+
+# Records all of them again and compares with those that are checked in: the same, bit for bit, on one kind of machine. Five minutes.
+traces-again:
+	$(MAKE) TRACES=target/record/again traces-rl traces-sparse traces-dense
+	for trace in target/record/again/*.parquet; do cmp $$trace traces/$$(basename $$trace) && echo "the same: $$(basename $$trace)" || exit 1; done
 
 # Everything about a real card, packed for sending: make nic-evidence IF=eth1 [PEER=eth2]; see docs/hardware.md.
 nic-evidence: sender

@@ -1,6 +1,7 @@
 //! `[transport]`: how frames move, and how the pacing of real time behaves.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use pktgen_generator::config::{Document, FromValue, Section, Value};
@@ -10,7 +11,7 @@ use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
 
 use super::middleware::{Faults, MiddlewarePlan};
-use super::{End, TRANSPORTS, Transport, safety};
+use super::{End, TRANSPORTS, Transport, queues as of_interface, safety};
 use crate::clock::FileClock;
 
 /// What a thread does while nothing is due.
@@ -300,6 +301,12 @@ impl TransportPlan {
     /// Ends of the cables of a run.
     pub fn ends(&self) -> &'static [End] {
         if self.has_server { &End::ALL } else { &End::LOWER }
+    }
+
+    /// May each queue of the workers' end send by itself?
+    pub(crate) fn sends_from_all(&self) -> bool {
+        let name = self.interfaces.get(End::Workers as usize);
+        name.is_none_or(|name| of_interface::sends_from(Path::new("/sys/class/net"), name, self.queues))
     }
 
     /// Refuses frames that an interface does not take.

@@ -95,6 +95,11 @@ pub(super) fn count(folder: &Path, interface: &str) -> Result<(u32, u32)> {
     Ok((of("rx-") as u32, of("tx-") as u32))
 }
 
+/// May threads send from `queues` queues of an interface? It may have fewer of those than it receives by.
+pub(super) fn sends_from(folder: &Path, interface: &str, queues: u32) -> bool {
+    count(folder, interface).is_ok_and(|(_, send)| send >= queues)
+}
+
 /// Refuses to use more queues than an interface has.
 pub(super) fn check_enough(folder: &Path, interface: &str, key: &str, queues: u32) -> Result<()> {
     if queues == 1 {
@@ -129,5 +134,7 @@ mod tests {
         assert!(many.contains("queues = 3") && many.contains("has 3 receive queues and 2 send queues"), "{many}");
         assert!(many.contains("ask for 2") && many.contains("ethtool -L eth7 combined 3"), "{many}");
         assert!(check("eth8", 2).unwrap_err().contains("eth8"));
+        let sends = |interface, queues| sends_from(folder.path(), interface, queues);
+        assert_eq!((sends("eth7", 2), sends("eth7", 3), sends("eth8", 2)), (true, false, false));
     }
 }

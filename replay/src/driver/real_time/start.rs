@@ -73,11 +73,11 @@ pub fn open(parts: &Parts, plan: &TransportPlan, roles: Roles) -> Result<Opened>
     Ok(Opened { node, placement, wires: ends.iter().zip(wires).map(ports).collect() })
 }
 
-/// May each queue of the workers have a thread that sends? Workers that react are one endpoint, and some middleware is of one
-/// wire: then one thread sends, on the first queue.
+/// May each queue of the workers have a thread that sends? Workers that react are one endpoint, some middleware is of one wire, and an
+/// interface may have fewer queues to send from: then one thread sends, on the first queue.
 fn sends_apart(parts: &Parts, plan: &TransportPlan) -> bool {
     let of_one_wire = |name: &str| !["readdress", "fault"].contains(&name);
-    !parts.senders.reacts() && !plan.middleware.names().any(of_one_wire)
+    !parts.senders.reacts() && !plan.middleware.names().any(of_one_wire) && plan.sends_from_all()
 }
 
 /// Without one the device has one cable.
