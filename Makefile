@@ -42,6 +42,7 @@ lint:
 test-long: tools build
 	PKTGEN_CAPTURE_GB=10 PROPTEST_CASES=20000 $(CARGO) test $(RELEASE) --workspace
 	scripts/shards/test-ray
+	scripts/ranks/test-launchers
 	$(MAKE) traces-again
 	$(MAKE) evidence
 

@@ -335,10 +335,8 @@ impl Experiment {
         let mut recorder = RunDir::create(dir, &manifest, plan.wanted())?;
         let mut achieved_pps = None;
         if let Some(opened) = opened {
-            let watched = self
-                .view
-                .as_ref()
-                .map(|view| view.begin(run.folder(), plan.workers.clusters(), expected(&document, &plan)));
+            let expected = expected(&document, &plan, task.roles);
+            let watched = self.view.as_ref().map(|view| view.begin(run.folder(), plan.workers.clusters(), expected));
             achieved_pps = real::run(plan, opened, source, &mut manifest, recorder, task, watched)?;
         } else {
             let until = plan.until;
@@ -440,7 +438,10 @@ impl Experiment {
 }
 
 /// What the device of a run is there for.
-fn expected<E>(document: &Document, plan: &Plan<E>) -> Expected {
+fn expected<E>(document: &Document, plan: &Plan<E>, roles: Roles) -> Expected {
+    if plan.transport.has_server && !roles.server {
+        return Expected::Elsewhere;
+    }
     let program = text(document, "target.program", "forward");
     // Strict layouts of OLAF's have no count; lanes may tell.
     if program == "olaf" && plan.lanes.is_none() && text(document, "transport.on_wire", "ours") == "strict" {

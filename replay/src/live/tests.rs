@@ -52,6 +52,9 @@ fn a_second_in_which_nothing_is_aggregated_is_named() {
     let last = |sent, packets, updates| Totals { sent, packets, updates, bytes: 0 };
     let says = |expected: Expected, last: Totals| expected.warning(3, &last, SECOND).map(|warning| warning.what);
     for (expected, last, what) in [
+        // Another process hears them.
+        (Expected::Elsewhere, last(1000, 0, 0), None),
+        (Expected::Single, last(1000, 0, 0), Some(What::Silence)),
         // Under load Olaf merges; what it need not merge it forwards.
         (Expected::MergesUnderLoad, last(1000, 500, 500), Some(What::NoAggregation)),
         (Expected::MergesUnderLoad, last(1000, 500, 900), None),

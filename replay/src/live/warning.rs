@@ -20,6 +20,8 @@ pub enum Expected {
     Sums(u32),
     /// Nobody knows: packets do not say how many updates they represent.
     Unknown,
+    /// Another process receives, and says what it misses.
+    Elsewhere,
 }
 
 /// What is not as expected in a cluster.
@@ -54,6 +56,7 @@ impl Expected {
         // A tenth may still be on its way.
         let missing = sent - sent / 10 > updates;
         let what = match self {
+            Expected::Elsewhere => return None,
             _ if sent >= ENOUGH && packets == 0 => What::Silence,
             Expected::MergesUnderLoad if single && missing => What::NoAggregation,
             Expected::Sums(2..) if single => What::NoAggregation,

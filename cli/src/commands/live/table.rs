@@ -29,6 +29,7 @@ fn expectation(expected: Expected, seen: &Seen) -> String {
     match expected {
         Expected::Single => "1".to_owned(),
         Expected::Sums(n) => n.to_string(),
+        Expected::Elsewhere => "elsewhere".to_owned(),
         // What was sent by what came: if nothing is lost, the device made so many of one.
         Expected::MergesUnderLoad if seen.last.packets > 0 => {
             format!("up to {:.1}", seen.last.sent.max(seen.last.updates) as f64 / seen.last.packets as f64)
