@@ -43,7 +43,7 @@ pub struct Order<'a> {
     /// Set by the user who wants an end.
     pub stop: &'a AtomicBool,
     /// Told how far the run is.
-    pub progress: &'a dyn Fn(Progress),
+    pub progress: &'a (dyn Fn(Progress) + Sync),
 }
 
 /// What a process needs of its host for its roles: got before anything of the run is written.
@@ -264,7 +264,8 @@ impl<'a> RunRoles<'a> {
     }
 
     /// Starts the threads, tells how far they are, and waits for them.
-    fn run(&mut self, shared: &Shared, placement: &Placement, progress: &dyn Fn(Progress)) -> Result<()> {
+    fn run(&mut self, shared: &Shared, placement: &Placement, progress: &(dyn Fn(Progress) + Sync)) -> Result<()> {
+        let ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let mut threads = Vec::new();
             // Cores are counted by role, in the order in which these are listed.
@@ -308,7 +309,11 @@ impl<'a> RunRoles<'a> {
                 })?;
                 others.start(scope, &mut threads, (shared, placement), &mut next)?;
             }
-            join(threads, shared, progress)
+            let told = scope.spawn(|| tell(&ended, shared, progress));
+            let result = join(threads);
+            ended.store(true, Ordering::Relaxed);
+            told.thread().unpark();
+            result
         })
     }
 
@@ -411,15 +416,21 @@ fn start<'scope, 'env>(
     Ok(())
 }
 
-/// Waits for the threads; the first error is the run's.
-fn join(threads: Handles, shared: &Shared, progress: &dyn Fn(Progress)) -> Result<()> {
-    while !threads.iter().all(ScopedJoinHandle::is_finished) {
-        std::thread::sleep(TELL);
+/// Tells how far the run is until it has `ended`, and once more then. What is told is drawn and served, which must not keep a role from
+/// a core.
+fn tell(ended: &AtomicBool, shared: &Shared, progress: &(dyn Fn(Progress) + Sync)) {
+    // Where that is refused, it is done like other work.
+    let _ = thread::give_way();
+    while !ended.load(Ordering::Relaxed) {
+        std::thread::park_timeout(TELL);
         progress(shared.progress());
     }
+}
+
+/// Waits for the threads; the first error is the run's.
+fn join(threads: Handles) -> Result<()> {
     let gone = || Error::Invalid("a thread of the run stopped unexpectedly; please report this".into());
     let results: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(gone()))).collect();
-    progress(shared.progress());
     results.into_iter().collect()
 }
 

@@ -57,6 +57,13 @@ pub(super) fn wake_on_time() -> io::Result<()> {
     Ok(())
 }
 
+/// This thread runs when no other wants its core. It cannot take that back, nor can those that it starts.
+pub(super) fn give_way() -> io::Result<()> {
+    // SAFETY: the kernel reads one number, which is there; concerns this thread.
+    let code = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &libc::sched_param { sched_priority: 0 }) };
+    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// This thread gives up all capabilities but `keep` (numbers of the kernel's), and can never get any back.
 pub(crate) fn drop_privileges(keep: &[u32]) -> io::Result<()> {
     let mut head = CapabilityHead { version: CAPABILITY_VERSION, pid: 0 };
