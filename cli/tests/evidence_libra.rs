@@ -104,6 +104,28 @@ fn losses_cost_little_beside_computation() {
     assert!(slow.len() == 1 && slow[0] < fast[0] - 1e-4, "{slow:?} with a slow CPU, {fast:?} with a fast one");
 }
 
+/// Recorded keys: ever more hot parameters have an ever larger share of the updates, half of them in 1 % of the parameters; a
+/// sample of the iterations finds nearly as good ones, and a curve with the same shares does as well.
+#[test]
+fn recorded_keys_have_a_few_hot_ones() {
+    let all = report("libra/recorded.toml", &["sweep.axes.topology.host_rate=[\"10Gbps\"]"]);
+    let of = |variant: &str, metric: &str| {
+        let hot = ["203", "669", "2028", "10142"].map(|hot| format!("workload.hot={hot}"));
+        hot.map(|hot| values(&all, &[&format!("variant={variant}"), &hot], metric)[0])
+    };
+    let shares = of("Libra", "aggregated_share");
+    let published = [0.19, 0.33, 0.49, 0.73];
+    assert!(shares.iter().zip(published).all(|(share, known)| (share - known).abs() < 0.02), "{shares:?}");
+    let sampled = of("Libra, hot from a sample", "aggregated_share");
+    assert!(sampled.iter().zip(shares).all(|(few, all)| *few <= all && *few > 0.85 * all), "{sampled:?}");
+    let drawn = of("Libra, synthetic", "throughput_ratio");
+    assert!(drawn.iter().all(|ratio| (0.95..1.05).contains(ratio)), "{drawn:?}");
+    // Without the switch; 1 / (1 - share) is the most that it can bring.
+    let server = of("PS-lite", "throughput_ratio");
+    assert!(server.iter().zip(shares).all(|(ratio, share)| *ratio < 0.9 && *ratio > 1.0 - share), "{server:?}");
+    assert!(of("Libra", "sums_wrong") == [0.0; 4] && of("PS-lite", "sums_wrong") == [0.0; 4]);
+}
+
 /// Table 2: sums by tables are right to 99.8 % on both data sets, and so are those by negotiated integers.
 #[test]
 fn sums_by_tables_are_precise() {

@@ -8,6 +8,8 @@
 mod cases;
 #[path = "libra/naive.rs"]
 mod naive;
+#[path = "libra/recorded.rs"]
+mod recorded;
 #[path = "libra/spy.rs"]
 mod spy;
 
@@ -144,6 +146,70 @@ fn each(cases: impl Iterator<Item = Case>, mut check: impl FnMut(&Case)) {
 #[test]
 fn strict_switches_count_everything_exactly_once() {
     each((0..40).map(Case::of), counts_exactly_once);
+}
+
+/// By job and key: what came back in all iterations. Of the switch's results each is one sum; of the server's answers those to any
+/// worker are.
+fn returned(over: &Over, case: &Case) -> BTreeMap<(u32, u64), f64> {
+    let mut sums: BTreeMap<(u32, u32, u64), f32> = BTreeMap::new();
+    for job in 0..case.jobs {
+        let known = over.sparse.hot_of(job as u16);
+        for (iteration, range) in (0..).zip(over.seen.results_of(job as u8)) {
+            let parts = range.map(|number| &over.seen.parts[&(job as u8, number)]);
+            let values = parts.flat_map(|part| &part.values);
+            sums.extend(values.map(|(index, value)| ((job, iteration, known.key_of(*index as u32)), *value)));
+        }
+    }
+    for (place, answer) in &over.seen.answers {
+        let (iteration, _) = over.seen.pushes[place];
+        let job = place.0 / case.workers;
+        for (key, value) in answer {
+            assert_eq!(*value, *sums.entry((job, iteration, *key)).or_insert(*value), "answers differ");
+        }
+    }
+    let mut totals = BTreeMap::new();
+    for ((job, _, key), value) in sums {
+        *totals.entry((job, key)).or_default() += f64::from(value);
+    }
+    totals
+}
+
+/// Recorded pairs: pushed as they are in the rows of the trace, which repeat; and the sums of each key over all iterations are what
+/// the rows add up to.
+#[test]
+fn recorded_pairs_add_up_to_the_rows_of_the_trace() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    each((0..30).map(Case::of), |case| {
+        let mut case = case.clone();
+        let rows = recorded::record(&mut case, folder.path());
+        counts_exactly_once(&case);
+        if case.asynchronous {
+            return;
+        }
+        let over = run(&case, "add = \"exact\"\n", false);
+        let (mut pushed, mut totals) = (BTreeMap::new(), BTreeMap::<_, (f64, f64)>::new());
+        for ((worker, seq), (iteration, values)) in &over.seen.pushes {
+            let known = over.sparse.hot_of((worker / case.workers) as u16);
+            let key = |key: u64| if seq & 1 == 0 { known.key_of(key as u32) } else { key };
+            let own: &mut BTreeMap<u64, f32> = pushed.entry((*worker, *iteration)).or_default();
+            values.iter().for_each(|(at, value)| assert!(own.insert(key(*at), *value).is_none()));
+        }
+        for (worker, iteration) in (0..case.workers * case.jobs).flat_map(|w| (0..case.iterations).map(move |i| (w, i)))
+        {
+            let expected = recorded::sent(&rows, worker, iteration);
+            assert_eq!(&pushed.remove(&(worker, iteration)).unwrap_or_default(), expected, "{worker}, {iteration}");
+            for (key, value) in expected {
+                let (sum, size) = totals.entry((worker / case.workers, *key)).or_default();
+                (*sum, *size) = (*sum + f64::from(*value), *size + f64::from(value.abs()));
+            }
+        }
+        let returned = returned(&over, &case);
+        assert!(returned.keys().all(|place| totals.contains_key(place)));
+        for (place, (sum, size)) in totals {
+            let found = returned.get(&place).copied().unwrap_or_default();
+            assert!((found - sum).abs() <= 1e-5 * size, "{place:?}: {found} instead of {sum}");
+        }
+    });
 }
 
 /// A counter of devices and controller.

@@ -16,7 +16,7 @@ const fn by_key(metric: &'static str, unit: &'static str, better: Better, defini
     Definition::new(metric, unit, better, definition).needs("sums by key")
 }
 
-const DEFINITIONS: [Definition; 9] = [
+const DEFINITIONS: [Definition; 10] = [
     by_key("counted_twice", UPDATES, Better::Lower, "Hot updates that are in several sums.").source("LIBRA §3.6"),
     by_key(
         "never_counted",
@@ -47,6 +47,8 @@ const DEFINITIONS: [Definition; 9] = [
         "Pairs of key and gradient in an added packet, mean.",
     )
     .source("LIBRA §3.4"),
+    by_key("aggregated_share", SHARE, Better::Higher, "Pairs that switches added, by all pairs that workers pushed.")
+        .source("LIBRA §3.1"),
     by_key("server_busy_share", SHARE, Better::Lower, "Share of the run in which the parameter server served."),
     by_key("memory_share", SHARE, Better::Lower, "Share of a switch's 20 MB, as the paper counts.")
         .source("LIBRA §5.7"),
@@ -89,6 +91,9 @@ impl Metric for Exactness {
             out.push(Line::new("register_conflicts_per_packet", "pairs per packet", share(conflicts, packets)));
             let pairs = of("pairs").unwrap_or(0.0);
             out.push(Line::new("hot_pairs_per_packet", "pairs per packet", share(pairs, packets)));
+            let pushed =
+                run.rounds.as_ref().map_or(0.0, |rounds| rounds.iterations.elements.iter().sum::<u64>() as f64);
+            out.push(Line::new("aggregated_share", SHARE, share(pairs, pushed)));
         }
         if let Some(busy) = of("server.busy_ns") {
             out.push(Line::new("server_busy_share", SHARE, share(busy, counters.end_ps as f64 / NS as f64)));
@@ -116,6 +121,9 @@ mod tests {
         story.sent_seq(1, 0, 0, Some(0), 0).sent_seq(1, 2, 0, Some(0), 0).sent_again(1, 0, 1, 5, 0);
         let ours = |line: &Line| DEFINITIONS.iter().any(|known| known.metric == line.metric);
         assert!(!lines_of(&story, |_| ()).iter().any(ours));
+        story.training = Some(Default::default());
+        story.iterates(1, [0, 1, 2, 0], [2, 0, 0, 1]);
+        story.rounds.iterations.elements = vec![96];
         let device = [
             ("counted_twice", 3),
             ("never_counted", 0),
@@ -132,6 +140,6 @@ mod tests {
             manifest.counters.end_ps = 100 * NS;
         });
         let values = DEFINITIONS.map(|known| value(&lines, known.metric).unwrap());
-        assert_eq!(values, [3.0, 0.0, 0.5, 0.25, 0.5, 3.0, 0.25, 0.032_016, 0.040_697]);
+        assert_eq!(values, [3.0, 0.0, 0.5, 0.25, 0.5, 3.0, 0.25, 0.25, 0.032_016, 0.040_697]);
     }
 }

@@ -3,7 +3,10 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use pktgen_generator::trace::{self, ImportOptions, Scaling};
+use pktgen_generator::config::Document;
+use pktgen_generator::seed::Seed;
+use pktgen_generator::trace::{self, ImportOptions, Scaling, Writer};
+use pktgen_generator::workload::{self, Update};
 
 use super::mutate::Random;
 use super::{Samples, pktgen};
@@ -20,7 +23,21 @@ pub fn prepare(folder: &Path) -> Samples {
     }
     made(folder, "c");
     std::fs::write(folder.join("c/t.csv"), csv).expect("writable");
-    Samples::of(folder, &["a", "b", "c"])
+    made(folder, "d");
+    pairs(&folder.join("d/t.parquet"));
+    Samples::of(folder, &["a", "b", "c", "d"])
+}
+
+/// A trace of sparse training.
+fn pairs(path: &Path) {
+    let mut writer = Writer::create(path).expect("writable");
+    for i in 0..60u32 {
+        let (worker, seq, iteration) = (i % 3, i / 3, Some(i / 3));
+        let update = Update { t_gen: i64::from(i), cluster: 0, worker, seq, bytes: 256, reward: None, iteration };
+        let keys: Vec<u64> = (0..i % 7).map(|k| u64::from(k * k + i % 2)).collect();
+        writer.push_pairs(&update, &keys, &vec![0.5; keys.len()]).expect("writable");
+    }
+    writer.finish("recorded", Default::default(), "CC0-1.0").expect("writable");
 }
 
 /// Makes a folder, and gives the one around it.
@@ -38,6 +55,9 @@ pub fn attempt(samples: &Samples, random: &mut Random) {
         let _ = trace::convert(std::slice::from_ref(path), &out, None, &ImportOptions::default(), "none");
         let scaling = Scaling { clusters: Some(3), updates: Some(50), ..Scaling::default() };
         let _ = trace::scale(path, &out, &scaling);
+        let text = format!("[workload]\nkind = \"sparse\"\ntrace = \"{}\"\n", path.display());
+        let mut document = Document::parse(&text, "sparse").expect("it is TOML");
+        let _ = workload::open(&mut document, Seed(1));
     }
     samples.restore(which);
 }

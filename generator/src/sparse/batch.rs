@@ -8,9 +8,10 @@
 
 use super::Sparse;
 use super::curve::Curve;
+use super::hot::Order;
 use super::keys::Keys;
-use crate::gradient::STARTS;
-use crate::seed::{Stream, mix, unit};
+use crate::gradient::{Pool, STARTS};
+use crate::seed::{Seed, Stream, mix, unit};
 
 /// Least frequency at the end of a block, per frequency at its start.
 const FALL: f64 = 0.9;
@@ -39,7 +40,7 @@ pub(super) struct Block {
 }
 
 /// The blocks of a curve for batches of `pairs`.
-pub(super) fn blocks(curve: &Curve, pairs: f64) -> Vec<Block> {
+fn blocks(curve: &Curve, pairs: f64) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut from = 0;
     while from < curve.ranks() {
@@ -97,22 +98,48 @@ impl Values<'_> {
     }
 }
 
+/// What batches are drawn from.
+#[derive(Debug)]
+pub(super) struct Drawn {
+    curve: Curve,
+    pairs: f64,
+    pool: Pool,
+    blocks: Vec<Block>,
+    /// One more than the last hot rank.
+    hot_end: u64,
+    hot_is_exact: bool,
+}
+
+impl Drawn {
+    pub(super) fn new(curve: Curve, pairs: u32, seed: Seed, order: &Order) -> Self {
+        let pairs = f64::from(pairs);
+        let hot_is_exact = matches!(order, Order::Exact(_));
+        let (blocks, pool) = (blocks(&curve, pairs), Pool::new(seed, 0));
+        Drawn { curve, pairs, pool, blocks, hot_end: order.end(), hot_is_exact }
+    }
+
+    #[cfg(test)]
+    pub(super) fn curve(&self) -> &Curve {
+        &self.curve
+    }
+}
+
 impl Sparse {
-    /// The pairs of `worker` in `iteration` into `into`, whose memory is used again.
-    pub fn batch(&self, worker: u32, iteration: u32, into: &mut Batch) {
+    /// Draws the pairs of `worker` in `iteration`.
+    pub(super) fn draw(&self, drawn: &Drawn, worker: u32, iteration: u32, into: &mut Batch) {
         let Batch { hot, cold } = into;
         hot.clear();
         cold.clear();
         let keys = self.keys_of(self.job_of(worker));
-        let window = self.pool.window(worker, iteration);
+        let window = drawn.pool.window(worker, iteration);
         let place = mix(u64::from(worker) << 32 | u64::from(iteration));
-        let values = Values { numbers: self.pool.from(0), factor: window.factor, place };
+        let values = Values { numbers: drawn.pool.from(0), factor: window.factor, place };
         self.dense_part(keys, &values, hot, cold);
         let mut stream = self.seed.stream("sparse.batch", worker.into(), iteration.into());
-        let (dense, order, hot_end) = (self.hot().len() - self.hot().order().len(), self.hot().order(), self.hot_end);
-        let exact = self.hot_is_exact;
-        for block in &self.blocks {
-            block.draw(&self.curve, self.pairs, &mut stream, |rank| {
+        let (dense, order) = (self.hot().len() - self.hot().order().len(), self.hot().order());
+        let (hot_end, exact) = (drawn.hot_end, drawn.hot_is_exact);
+        for block in &drawn.blocks {
+            block.draw(&drawn.curve, drawn.pairs, &mut stream, |rank| {
                 let key = keys.sparse(rank);
                 let index = match rank < hot_end {
                     true if exact => Some(rank as u32),
@@ -134,7 +161,7 @@ impl Sparse {
     /// The dense parameters: in every batch, the first of them hot.
     fn dense_part(&self, keys: Keys, values: &Values, hot: &mut Vec<(u32, f32)>, cold: &mut Vec<(u64, f32)>) {
         let hot_dense = self.hot().len() - self.hot().order().len();
-        for number in 0..self.plan.dense {
+        for number in 0..self.dense {
             let key = keys.dense(number.into());
             if number < hot_dense {
                 hot.push((number, values.of(key)));
@@ -149,7 +176,6 @@ impl Sparse {
 mod tests {
     use super::super::{HotFrom, Plan, Sparse};
     use super::*;
-    use crate::seed::Seed;
     use std::collections::HashSet;
 
     const ALL: [&str; 5] = ["oa", "se", "deeplight", "lstm", "ncf"];

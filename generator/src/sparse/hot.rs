@@ -23,7 +23,8 @@ pub const BYTES_PER_PARAMETER: u64 = 4;
 #[derive(Debug, Clone)]
 pub struct Hot {
     dense: u32,
-    keys: Keys,
+    /// None of a recording: there ranks are keys.
+    keys: Option<Keys>,
     order: Arc<Order>,
 }
 
@@ -93,7 +94,12 @@ impl Order {
 
 impl Hot {
     pub(super) fn new(dense: u32, keys: Keys, order: Arc<Order>) -> Self {
-        Hot { dense, keys, order }
+        Hot { dense, keys: Some(keys), order }
+    }
+
+    /// Of a recording, without dense ones: its ranks are keys.
+    pub(super) fn recorded(order: Arc<Order>) -> Self {
+        Hot { dense: 0, keys: None, order }
     }
 
     /// How many.
@@ -109,10 +115,12 @@ impl Hot {
     /// Key of a hot parameter; an index beyond them has none, and gets `u64::MAX`.
     #[inline]
     pub fn key_of(&self, index: u32) -> u64 {
-        match index.checked_sub(self.dense) {
-            None => self.keys.dense(index.into()),
-            Some(index) => self.order.rank_of(index).map_or(u64::MAX, |rank| self.keys.sparse(rank)),
-        }
+        let key = match (index.checked_sub(self.dense), self.keys) {
+            (None, keys) => keys.map(|keys| keys.dense(index.into())),
+            (Some(index), Some(keys)) => self.order.rank_of(index).map(|rank| keys.sparse(rank)),
+            (Some(index), None) => self.order.rank_of(index),
+        };
+        key.unwrap_or(u64::MAX)
     }
 
     /// The sparse ones.
@@ -131,10 +139,14 @@ pub fn principle(curve: &Curve, p: f64, c: f64) -> Result<u64, String> {
 /// up their updates as the sample has them, since nobody knows the curve. It is the sample that [`identify`] ranks.
 pub fn principle_of_sample(curve: &Curve, p: f64, c: f64, rate: f64, updates: f64, seed: Seed) -> Result<u64, String> {
     let counts = sample(curve, counted(curve.ranks_for(p)), rate, updates, seed);
-    let least = counts.ranks_for(p).ok_or_else(|| {
-        format!("{rate} of {updates} updates are too few to say which parameters have {p} of them; raise either")
-    })?;
-    fits(least, p, c)
+    let few =
+        || format!("{rate} of {updates} updates are too few to say which parameters have {p} of them; raise either");
+    counts.ranks_for(p).ok_or_else(few).and_then(|least| fits(least, p, c))
+}
+
+/// The same of updates that were counted one by one.
+pub fn principle_of_counts(counts: &Counts, p: f64, c: f64) -> Result<u64, String> {
+    counts.ranks_for(p).ok_or_else(|| "there are no updates".to_owned()).and_then(|least| fits(least, p, c))
 }
 
 /// Both conditions of Principle 1, for the least number that meets the first.

@@ -2,7 +2,7 @@
 //!
 //! [`models`] says how many parameters there are and how many of them are hot, [`curve`] how often which is updated,
 //! [`fit`] how a curve follows from what is stated, [`hot`] which parameters are found to be hot, [`keys`] what they are
-//! called, `batch` what a worker pushes. [`layout`] says where hot parameters live in a switch, [`packaging`] how their
+//! called, `batch` what a worker pushes; [`recording`] has pairs that were recorded instead. [`layout`] says where hot parameters live in a switch, [`packaging`] how their
 //! gradients become packets, [`pipeline`] how often those must go through it. Made by the workload `sparse`; endpoints get it from
 //! [`Source::sparse`](crate::workload::Source::sparse).
 
@@ -18,35 +18,41 @@ pub mod packaging;
 pub mod pipeline;
 mod plan;
 pub mod read;
+pub mod recording;
 
 use std::sync::Arc;
 
-use crate::gradient::Pool;
 use crate::seed::Seed;
 use crate::training::Crew;
 use crate::{Error, Result};
 
 pub use batch::Batch;
+#[cfg(test)]
 use curve::Curve;
 use hot::{Hot, Order};
 use keys::Keys;
-pub use plan::{DENSE_SHARE, HotFrom, Plan};
+pub use plan::{DENSE_SHARE, HotFrom, PARAMETERS_MAX, Plan};
+pub use recording::{Recording, Replay};
 
 /// A sparse workload. Share it in an `Arc`.
 #[derive(Debug)]
 pub struct Sparse {
-    plan: Plan,
-    curve: Curve,
-    pairs: f64,
+    model: String,
+    parameters: u64,
+    dense: u32,
+    pairs: u32,
     seed: Seed,
-    pool: Pool,
     crew: Crew,
-    blocks: Vec<batch::Block>,
     /// Of each job.
     hot: Vec<Hot>,
-    /// One more than the last hot rank.
-    hot_end: u64,
-    hot_is_exact: bool,
+    pushes: Pushes,
+}
+
+/// Where what workers push comes from.
+#[derive(Debug)]
+enum Pushes {
+    Drawn(Box<batch::Drawn>),
+    Recorded(recording::Pushes),
 }
 
 impl Sparse {
@@ -66,12 +72,12 @@ impl Sparse {
             }
         };
         let order = Arc::new(order);
-        let hot = (0..plan.jobs).map(|job| Hot::new(dense, Keys::new(seed, job), order.clone())).collect();
         Ok(Sparse {
-            pairs: plan.pairs.into(),
-            curve: plan.curve.clone(),
+            model: plan.model,
+            parameters: plan.parameters,
+            dense: plan.dense,
+            pairs: plan.pairs,
             seed,
-            pool: Pool::new(seed, 0),
             crew: Crew {
                 jobs: plan.jobs,
                 workers_per_job: plan.workers_per_job,
@@ -80,17 +86,31 @@ impl Sparse {
                 compute_jitter: plan.compute_jitter,
                 jitter: seed.draws("sparse.compute_jitter"),
             },
-            blocks: batch::blocks(&plan.curve, plan.pairs.into()),
-            hot,
-            hot_end: order.end(),
-            hot_is_exact: matches!(*order, Order::Exact(_)),
-            plan,
+            hot: (0..plan.jobs).map(|job| Hot::new(dense, Keys::new(seed, job), order.clone())).collect(),
+            pushes: Pushes::Drawn(Box::new(batch::Drawn::new(plan.curve, plan.pairs, seed, &order))),
         })
+    }
+
+    /// Of recorded pairs; refuses what [`Replay::check`] refuses. All jobs have the same hot parameters.
+    pub fn recorded(replay: Replay, seed: Seed) -> Result<Self> {
+        replay.check().map_err(|(key, why)| Error::config(format!("workload.{key}: {why}")))?;
+        let crew = Crew {
+            jobs: replay.jobs,
+            workers_per_job: replay.workers_per_job,
+            iterations: replay.iterations,
+            compute: replay.compute,
+            compute_jitter: replay.compute_jitter,
+            jitter: seed.draws("sparse.compute_jitter"),
+        };
+        let (model, parameters) = (replay.model.clone(), replay.parameters);
+        let (pairs, order, pushes) = replay.split();
+        let hot = vec![Hot::recorded(Arc::new(order)); usize::from(crew.jobs)];
+        Ok(Sparse { model, parameters, dense: 0, pairs, seed, crew, hot, pushes: Pushes::Recorded(pushes) })
     }
 
     /// Name of the model.
     pub fn model(&self) -> &str {
-        &self.plan.model
+        &self.model
     }
 
     /// Its workers.
@@ -100,23 +120,26 @@ impl Sparse {
 
     /// Sparse parameters of a job, after scaling.
     pub fn parameters(&self) -> u64 {
-        self.plan.parameters
+        self.parameters
     }
 
     /// Dense parameters of a job.
     pub fn dense(&self) -> u32 {
-        self.plan.dense
+        self.dense
     }
 
     /// Sparse pairs of a batch, in the mean.
     pub fn pairs(&self) -> u32 {
-        self.plan.pairs
+        self.pairs
     }
 
     /// How often which sparse parameter is updated.
     #[cfg(test)]
     pub(crate) fn curve(&self) -> &Curve {
-        &self.curve
+        match &self.pushes {
+            Pushes::Drawn(drawn) => drawn.curve(),
+            Pushes::Recorded(_) => panic!("recorded pairs have no curve"),
+        }
     }
 
     /// Hot parameters of the first job.
@@ -124,13 +147,22 @@ impl Sparse {
         &self.hot[0]
     }
 
-    /// Hot parameters of a job: the same indices, other keys. Those of the first for a job that there is not.
+    /// Hot parameters of a job: the same indices, other keys unless they are recorded. Those of the first for a job that there
+    /// is not.
     pub fn hot_of(&self, job: u16) -> &Hot {
         self.hot.get(usize::from(job)).unwrap_or(&self.hot[0])
     }
 
-    /// Keys of a job.
+    /// Keys of a job, where they are drawn.
     pub fn keys_of(&self, job: u16) -> Keys {
         Keys::new(self.seed, job)
+    }
+
+    /// The pairs of `worker` in `iteration` into `into`, whose memory is used again.
+    pub fn batch(&self, worker: u32, iteration: u32, into: &mut Batch) {
+        match &self.pushes {
+            Pushes::Drawn(drawn) => self.draw(drawn, worker, iteration, into),
+            Pushes::Recorded(pushes) => pushes.batch(worker, iteration, into),
+        }
     }
 }

@@ -14,6 +14,8 @@ pub const MEMBERS_MAX: u16 = 255;
 pub const PAIRS_MAX: u32 = 50_000_000;
 /// Most hot parameters: all memory that LIBRA §3.3 gives a switch.
 pub const HOT_MAX: u32 = 5_000_000;
+/// Most parameters: keys of dense ones have the top bit.
+pub const PARAMETERS_MAX: u64 = 1 << 62;
 /// Dense pairs per sparse pair unless they are told: 0.4 MB beside 104 MB (LIBRA §2.2, NCF).
 pub const DENSE_SHARE: f64 = 0.004;
 
@@ -117,19 +119,15 @@ impl Plan {
 
     /// What is wrong with it: the key of `[workload]` to change, and why.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
-        for (key, value, least, most) in [
+        within(&[
             ("jobs", self.jobs.into(), 1, MEMBERS_MAX.into()),
             ("workers", self.workers_per_job.into(), 1, MEMBERS_MAX.into()),
             ("iterations", self.iterations.into(), 1, u32::MAX.into()),
             ("pairs", self.pairs.into(), 1, PAIRS_MAX.into()),
             ("dense", self.dense.into(), 0, PAIRS_MAX.into()),
             ("hot", self.hot.into(), 1, HOT_MAX.into()),
-            ("parameters", self.parameters, 1, 1 << 62),
-        ] {
-            if !(least..=most).contains(&value) {
-                return Err((key, format!("{value} is not from {least} to {most}")));
-            }
-        }
+            ("parameters", self.parameters, 1, PARAMETERS_MAX),
+        ])?;
         if self.parameters != self.curve.ranks() {
             return Err((
                 "parameters",
@@ -158,9 +156,7 @@ impl Plan {
                 ),
             ));
         }
-        if !(0.0..=1.0).contains(&self.compute_jitter) {
-            return Err(("compute_jitter", format!("{} is not from 0 to 1", self.compute_jitter)));
-        }
+        check_jitter(self.compute_jitter)?;
         if !(self.sample_rate > 0.0 && self.sample_rate <= 1.0) {
             return Err(("sample_rate", format!("{} is not above 0 and at most 1", self.sample_rate)));
         }
@@ -169,6 +165,21 @@ impl Plan {
         }
         check_compute(self.compute, self.compute_jitter, self.iterations)
     }
+}
+
+/// Refuses the first value that is out of its range: key, value, least, most.
+pub(super) fn within(values: &[(&'static str, u64, u64, u64)]) -> Result<(), (&'static str, String)> {
+    match values.iter().find(|(_, value, least, most)| !(least..=most).contains(&value)) {
+        Some((key, value, least, most)) => Err((key, format!("{value} is not from {least} to {most}"))),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn check_jitter(jitter: f64) -> Result<(), (&'static str, String)> {
+    if (0.0..=1.0).contains(&jitter) {
+        return Ok(());
+    }
+    Err(("compute_jitter", format!("{jitter} is not from 0 to 1")))
 }
 
 #[cfg(test)]

@@ -113,6 +113,12 @@ pub trait Workload: Named + Sync {
     fn keeps_tempo(&self) -> bool {
         false
     }
+
+    /// Does [`open`](Self::open) read `workload.trace` itself? Every other workload makes way for `kind = "trace"` where a trace
+    /// is named.
+    fn replays_traces(&self) -> bool {
+        false
+    }
 }
 
 /// Every workload, by name.

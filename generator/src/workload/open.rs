@@ -31,14 +31,14 @@ pub struct Opened {
 /// A `workload.trace` replaces whatever kinds the file names, so that `--set workload.trace=FILE` replays any trace
 /// in any experiment: no synthetic workload or schedule is opened, and the resolved configuration says `trace` and
 /// `as_recorded`. Which keys of `[schedule]` count then: [`schedule::Tempo::of_trace`]. Keys of the kinds that are not
-/// used stay valid, so that a sweep can visit several.
+/// used stay valid, so that a sweep can visit several. A workload that [replays traces](Workload::replays_traces) itself stays.
 pub fn open(document: &mut Document, seed: Seed) -> Result<Opened> {
     let mut section = document.section("workload")?;
     let mut schedule = document.section("schedule")?;
     let written: String = section.get("kind", "rl")?;
     let mut kind = find(WORKLOADS, "workload", &written, &section.place("kind"))?;
     let trace: Option<Traces> = section.get_opt("trace")?;
-    if trace.is_some() {
+    if trace.is_some() && !kind.replays_traces() {
         kind = find(WORKLOADS, "workload", "trace", "workload.trace")?;
         section.settle("kind", "trace");
     }

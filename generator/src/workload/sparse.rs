@@ -1,20 +1,23 @@
-//! Sparse training: the keys, and the workload as an open loop.
+//! Sparse training: the keys, and the workload as an open loop. [`recorded`] has what a trace makes of it.
 //!
 //! Closed-loop endpoints take [`Source::sparse`] and decide themselves what leaves when, with keys. Every other endpoint,
 //! and a trace, sees the gradients alone, in frames: when a computation ends, all pairs of the batch exist, hot ones first,
 //! and what does not fit a frame is a further update.
+
+mod recorded;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
 
+use super::survey::Traces;
 use super::{Source, Update, Workload};
 use crate::config::{Section, joined};
 use crate::registry::Named;
 use crate::seed::Seed;
 use crate::sparse::hot::{memory_limit, principle, principle_of_sample};
-use crate::sparse::read::{self, Shape, shape};
+use crate::sparse::read::{self, shape};
 use crate::sparse::{self, Batch, DENSE_SHARE, HotFrom, Plan};
 use crate::time::{HORIZON, Time, too_late};
 use crate::topology::Population;
@@ -31,6 +34,7 @@ const ELEMENTS: usize = (FRAME_MAX - HEAD - UPDATE_HEAD) / 4;
 
 /// The keys beside those of the model.
 const OTHERS: &[&str] = &[
+    "trace",
     "scale",
     "proportion",
     "memory_share",
@@ -63,11 +67,21 @@ impl Workload for Sparse {
         &ALL
     }
 
+    fn replays_traces(&self) -> bool {
+        true
+    }
+
     /// Nothing of `[schedule]` says when batches are pushed: computing does.
     fn open(&self, section: &mut Section, _: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
-        let plan = plan(section, seed)?;
-        plan.check().map_err(|(key, why)| Error::config(format!("{}: {why}", section.place(key))))?;
-        Ok(Box::new(Rounds::new(Arc::new(sparse::Sparse::new(plan, seed)?))))
+        let made = match section.get_opt::<Traces>("trace")? {
+            Some(traces) => recorded::open(&traces, section, seed)?,
+            None => {
+                let plan = plan(section, seed)?;
+                plan.check().map_err(|(key, why)| Error::config(format!("{}: {why}", section.place(key))))?;
+                sparse::Sparse::new(plan, seed)?
+            }
+        };
+        Ok(Box::new(Rounds::new(Arc::new(made))))
     }
 }
 
@@ -98,41 +112,56 @@ fn plan(section: &mut Section, seed: Seed) -> Result<Plan> {
         training_updates: section.get("training_updates", 1e8)?,
         ..Plan::of_shape(shape.clone())
     };
-    let plan = Plan { hot: hot(section, &shape, &plan, seed)?, ..plan };
+    let known = Known { hot: shape.hot, is_told: shape.hot_is_told, dense, proportion: None };
+    let (rate, updates) = (plan.sample_rate, plan.training_updates);
+    let hot = hot(section, &known, |p, memory| match hot_from {
+        HotFrom::Exact => principle(&shape.curve, p, memory),
+        HotFrom::Sample => principle_of_sample(&shape.curve, p, memory, rate, updates, seed),
+    })?;
+    let plan = Plan { hot, ..plan };
     Ok(if scale < 1.0 { plan.scaled(scale) } else { plan })
+}
+
+/// What is known of the number of hot parameters.
+struct Known {
+    hot: u32,
+    /// Is it written?
+    is_told: bool,
+    /// Dense ones among them.
+    dense: u32,
+    /// What `proportion` is unless it is written.
+    proportion: Option<f64>,
 }
 
 /// How many parameters are hot, before scaling: what is written or known of the model, or what `proportion` takes; by
 /// Principle 1 (LIBRA §3.3) within `memory_share` of the memory. Where a sample says which they are, it says how many, too.
-fn hot(section: &mut Section, shape: &Shape, plan: &Plan, seed: Seed) -> Result<u32> {
-    let Plan { dense, sample_rate, training_updates, .. } = *plan;
-    let proportion: Option<f64> = section.get_opt("proportion")?;
+fn hot(section: &mut Section, known: &Known, principle: impl FnOnce(f64, f64) -> Result<u64, String>) -> Result<u32> {
+    let proportion: Option<f64> = match known.proportion {
+        Some(default) => Some(section.get("proportion", default)?),
+        None => section.get_opt("proportion")?,
+    };
     // §3.3: "c should be small (0.05 ∼ 0.1)"; §5.1 has 5 %.
     let memory: f64 = section.get("memory_share", 0.05)?;
     if !(memory > 0.0 && memory <= 1.0) {
         let place = section.place("memory_share");
         return Err(Error::config(format!("{place}: {memory} is not above 0 and at most 1")));
     }
-    let mut hot = shape.hot;
+    let mut hot = known.hot;
     if let Some(p) = proportion {
         let place = section.place("proportion");
         if !(p > 0.0 && p < 1.0) {
             return Err(Error::config(format!("{place}: {p} is not above 0 and below 1")));
         }
-        let least = match plan.hot_from {
-            HotFrom::Exact => principle(&shape.curve, p, memory),
-            HotFrom::Sample => principle_of_sample(&shape.curve, p, memory, sample_rate, training_updates, seed),
-        };
-        let least = least.map_err(|why| Error::config(format!("{place}: {why}")))?;
-        let least = u32::try_from(least).unwrap_or(u32::MAX).saturating_add(dense);
-        if shape.hot_is_told && shape.hot < least {
+        let least = principle(p, memory).map_err(|why| Error::config(format!("{place}: {why}")))?;
+        let least = u32::try_from(least).unwrap_or(u32::MAX).saturating_add(known.dense);
+        if known.is_told && known.hot < least {
             return Err(Error::config(format!(
-                "{place}: a proportion of {p} of the updates takes {least} hot parameters ({dense} dense ones among them), \
-                 but workload.hot is {}; raise it or lower proportion",
-                shape.hot
+                "{place}: a proportion of {p} of the updates takes {least} hot parameters ({} dense ones among them), but \
+                 workload.hot is {}; raise it or lower proportion",
+                known.dense, known.hot
             )));
         }
-        hot = if shape.hot_is_told { shape.hot } else { least };
+        hot = if known.is_told { known.hot } else { least };
     }
     if u64::from(hot) > memory_limit(memory) {
         return Err(Error::config(format!(

@@ -20,6 +20,8 @@ use crate::{Error, Result};
 /// What a file must at least say.
 const NEEDED: [&str; 3] = ["t_ps", "cluster", "worker"];
 
+/// What a key can be.
+const KEYS: RangeInclusive<i128> = 0..=u64::MAX as i128;
 /// Rows that are widened at a time.
 const ROWS: usize = 8192;
 
@@ -31,8 +33,8 @@ pub(super) fn strangers(schema: &Schema, input: &Path) -> Result<Vec<String>> {
         return Err(Error::data(
             input,
             format!(
-                "column \"{missing}\" is missing; it has {}; a trace needs {} and may have seq, bytes, reward, values \
-                 and iteration",
+                "column \"{missing}\" is missing; it has {}; a trace needs {} and may have seq, bytes, reward, keys, \
+                 values and iteration",
                 if names.is_empty() { "no columns".to_owned() } else { names.join(", ") },
                 NEEDED.join(", ")
             ),
@@ -51,37 +53,53 @@ struct Columns {
     bytes: Option<Vec<Option<i128>>>,
     iteration: Option<Vec<Option<i128>>>,
     reward: Option<Vec<Option<f64>>>,
-    values: Option<Lists>,
+    values: Option<Lists<f64>>,
+    keys: Option<Lists<i128>>,
 }
 
 /// The numbers of all rows' lists, and where each row's are.
-struct Lists {
-    numbers: Vec<Option<f64>>,
+struct Lists<T> {
+    numbers: Vec<Option<T>>,
     ranges: Vec<Range<usize>>,
 }
 
+impl<T: Copy> Lists<T> {
+    /// The numbers of row `i`, each as `narrow` makes it; the row is number `row` of the file.
+    fn row<N>(
+        &self,
+        name: &str,
+        (i, row): (usize, u64),
+        narrow: impl Fn(T) -> Result<N, String>,
+    ) -> Result<Vec<N>, String> {
+        let cell = |x: &Option<T>| x.ok_or_else(|| format!("column \"{name}\", row {row}: a list lacks a value"));
+        self.numbers[self.ranges[i].clone()].iter().map(|x| narrow(cell(x)?)).collect()
+    }
+}
+
 impl Columns {
-    fn of(batch: &RecordBatch, first_row: u64) -> Result<Self, String> {
+    fn of(batch: &RecordBatch) -> Result<Self, String> {
         let integer = |name: &str| {
             let Some(column) = batch.column_by_name(name) else { return Ok(None) };
             integers(column).map(Some).ok_or_else(|| wrong(name, column, "a whole number of any width"))
         };
         let needed = |name: &str| integer(name)?.ok_or_else(|| format!("column \"{name}\" is missing"));
-        if let Some(keys) = batch.column_by_name("keys")
-            && let Some(i) = (0..keys.len()).find(|i| keys.is_valid(*i))
-        {
-            return Err(format!(
-                "column \"keys\", row {}: sparse updates are not converted; leave the column out",
-                first_row + i as u64
-            ));
-        }
         let reward = match batch.column_by_name("reward") {
             None => None,
             Some(column) => Some(floats(column).ok_or_else(|| wrong("reward", column, "a number"))?),
         };
         let values = match batch.column_by_name("values") {
             None => None,
-            Some(column) => Some(lists(column).ok_or_else(|| wrong("values", column, "a list of float32 or float64"))?),
+            Some(column) => {
+                Some(lists(column, floats).ok_or_else(|| wrong("values", column, "a list of float32 or float64"))?)
+            }
+        };
+        let keys = match batch.column_by_name("keys") {
+            // A column without a single key has no type that says anything.
+            None => None,
+            Some(column) if column.logical_null_count() == column.len() => None,
+            Some(column) => {
+                Some(lists(column, integers).ok_or_else(|| wrong("keys", column, "a list of whole numbers"))?)
+            }
         };
         Ok(Columns {
             t: needed("t_ps")?,
@@ -92,6 +110,7 @@ impl Columns {
             iteration: integer("iteration")?,
             reward,
             values,
+            keys,
         })
     }
 }
@@ -119,11 +138,11 @@ impl Rows {
     pub(super) fn push(&mut self, batch: &RecordBatch, sink: &mut Sink) -> Result<()> {
         for start in (0..batch.num_rows()).step_by(ROWS) {
             let part = batch.slice(start, ROWS.min(batch.num_rows() - start));
-            let columns = Columns::of(&part, self.row).map_err(|what| Error::data(&self.path, what))?;
+            let columns = Columns::of(&part).map_err(|what| Error::data(&self.path, what))?;
             for i in 0..part.num_rows() {
-                let (update, values) = self.update(&columns, i).map_err(|what| Error::data(&self.path, what))?;
+                let (update, keys, values) = self.update(&columns, i).map_err(|what| Error::data(&self.path, what))?;
                 // The row is all there is to say.
-                sink.push(&update, &values, String::new)?;
+                sink.push_pairs(&update, &keys, &values, String::new)?;
             }
         }
         Ok(())
@@ -139,21 +158,16 @@ impl Rows {
         }
     }
 
-    /// Row `i` of `columns`, which is the next row of the file.
-    fn update(&mut self, columns: &Columns, i: usize) -> Result<(Update, Vec<f32>), String> {
+    /// Row `i` of `columns`, which is the next row of the file, with its keys and values.
+    fn update(&mut self, columns: &Columns, i: usize) -> Result<(Update, Vec<u64>, Vec<f32>), String> {
         let row = self.row;
         self.row += 1;
         let must =
             |name: &str, cell: Option<i128>| cell.ok_or_else(|| format!("column \"{name}\", row {row}: no value"));
         let worker = narrow("worker", row, must("worker", columns.worker[i])?, 0..=u32::MAX.into())?;
-        let values = match &columns.values {
-            None => Vec::new(),
-            Some(Lists { numbers, ranges }) => {
-                let cell =
-                    |x: &Option<f64>| x.ok_or_else(|| format!("column \"values\", row {row}: a list lacks a value"));
-                numbers[ranges[i].clone()].iter().map(|x| single("values", row, cell(x)?)).collect::<Result<_, _>>()?
-            }
-        };
+        let values = columns.values.as_ref().map(|all| all.row("values", (i, row), |x| single("values", row, x)));
+        let keys = columns.keys.as_ref().map(|all| all.row("keys", (i, row), |n| narrow("keys", row, n, KEYS)));
+        let (values, keys) = (values.transpose()?.unwrap_or_default(), keys.transpose()?.unwrap_or_default());
         let optional = |column: &Option<Vec<Option<i128>>>| column.as_ref().and_then(|cells| cells[i]);
         let whole = |name: &str, cell: Option<i128>| -> Result<Option<u32>, String> {
             cell.map(|n| narrow(name, row, n, 0..=u32::MAX.into())).transpose()
@@ -169,7 +183,7 @@ impl Rows {
         };
         let bytes = match whole("bytes", optional(&columns.bytes))? {
             Some(bytes) => bytes,
-            None => frame_for(values.len(), self.bytes).map_err(|why| format!("row {row}: {why}"))?,
+            None => frame_for(keys.len(), values.len(), self.bytes).map_err(|why| format!("row {row}: {why}"))?,
         };
         let reward = columns.reward.as_ref().and_then(|cells| cells[i]);
         let update = Update {
@@ -181,7 +195,7 @@ impl Rows {
             reward: reward.map(|x| single("reward", row, x)).transpose()?,
             iteration: whole("iteration", optional(&columns.iteration))?,
         };
-        Ok((update, values))
+        Ok((update, keys, values))
     }
 }
 
@@ -233,14 +247,14 @@ fn floats(column: &dyn Array) -> Option<Vec<Option<f64>>> {
     }
 }
 
-/// The lists of a column; none if it holds something else.
-fn lists(column: &dyn Array) -> Option<Lists> {
+/// The lists of a column, their numbers as `widen` makes them; none if it holds something else.
+fn lists<T: Clone>(column: &dyn Array, widen: fn(&dyn Array) -> Option<Vec<Option<T>>>) -> Option<Lists<T>> {
     let rows = 0..column.len();
     // A column that is a part of another has all values of that one: only its own are widened.
     let own = |values: &dyn Array, offsets: &[usize]| {
         let (first, last) = (*offsets.first()?, *offsets.last()?);
         let ranges = offsets.windows(2).map(|pair| pair[0] - first..pair[1] - first).collect::<Vec<_>>();
-        Some((floats(&values.slice(first, last - first))?, ranges))
+        Some((widen(&values.slice(first, last - first))?, ranges))
     };
     let (numbers, ranges): (_, Vec<Range<usize>>) = match column.data_type() {
         DataType::List(_) => {
@@ -254,7 +268,7 @@ fn lists(column: &dyn Array) -> Option<Lists> {
         DataType::FixedSizeList(_, _) => {
             let lists = column.as_fixed_size_list_opt()?;
             let (start, length) = (|i| lists.value_offset_at(i), lists.value_length() as usize);
-            (floats(lists.values())?, rows.map(|i| start(i)..start(i) + length).collect())
+            (widen(lists.values())?, rows.map(|i| start(i)..start(i) + length).collect())
         }
         _ => return None,
     };

@@ -31,7 +31,7 @@ impl Named for Csv {
         "csv"
     }
     fn about(&self) -> &'static str {
-        "CSV with a header: t_ps, t_ns, t_us, t_ms or t_s, cluster, worker; seq, bytes, reward, values, iteration if known"
+        "CSV with a header: t_ps, t_ns, t_us, t_ms or t_s, cluster, worker; seq, bytes, reward, keys, values, iteration if known"
     }
 }
 
@@ -61,10 +61,10 @@ fn rows(input: &Path, bytes: u32, sink: &mut Sink, notes: &mut Notes) -> Result<
     for (row, record) in reader.records().enumerate() {
         let record = record.map_err(|e| Error::data(input, e.to_string()))?;
         let line = record.position().map_or(0, csv::Position::line);
-        let (update, values) = columns
+        let (update, keys, values) = columns
             .update(&record, bytes, &mut next_seq)
             .map_err(|what| Error::data(input, format!("line {line} (row {row}): {what}")))?;
-        sink.push(&update, &values, || format!("line {line}"))?;
+        sink.push_pairs(&update, &keys, &values, || format!("line {line}"))?;
     }
     if !columns.ignored.is_empty() {
         notes.insert("ignored_columns".to_owned(), columns.ignored.join(", "));
@@ -117,13 +117,13 @@ impl Columns {
         Ok(Columns { time, unit, places, wide, ignored, names })
     }
 
-    /// The update of a row, and its values.
+    /// The update of a row, its keys and its values.
     fn update(
         &self,
         record: &StringRecord,
         bytes: u32,
         next_seq: &mut HashMap<u32, u32>,
-    ) -> Result<(Update, Vec<f32>), String> {
+    ) -> Result<(Update, Vec<u64>, Vec<f32>), String> {
         match self.wide {
             Some(least) if record.len() < least => {
                 return Err(format!("{} columns; there must be at least {least}", record.len()));
@@ -135,17 +135,11 @@ impl Columns {
         }
         let [cluster, worker, seq, own, reward, iteration, values, keys] =
             self.places.map(|place| place.map_or("", |i| &record[i]));
-        if !keys.is_empty() {
-            return Err("column \"keys\": sparse updates are not converted; leave the column out".into());
-        }
+        let keys: Vec<u64> = list(keys).map(|text| whole("keys", text, u64::MAX)).collect::<Result<_, _>>()?;
         let worker = whole("worker", worker, u32::MAX)?;
         let values: Vec<f32> = match self.wide {
             Some(from) => record.iter().skip(from).map(|text| real("values", text)).collect::<Result<_, _>>()?,
-            None => values
-                .split([' ', ';', '\t'])
-                .filter(|text| !text.is_empty())
-                .map(|text| real("values", text))
-                .collect::<Result<_, _>>()?,
+            None => list(values).map(|text| real("values", text)).collect::<Result<_, _>>()?,
         };
         let seq = match self.places[2] {
             Some(_) => whole("seq", seq, u32::MAX)?,
@@ -162,20 +156,25 @@ impl Columns {
             worker,
             seq,
             bytes: match own {
-                "" => frame_for(values.len(), bytes).map_err(|why| format!("column \"values\": {why}"))?,
+                "" => frame_for(keys.len(), values.len(), bytes).map_err(|why| format!("column \"values\": {why}"))?,
                 own => whole("bytes", own, u32::MAX)?,
             },
             reward: if reward.is_empty() { None } else { Some(real("reward", reward)?) },
             iteration: if iteration.is_empty() { None } else { Some(whole("iteration", iteration, u32::MAX)?) },
         };
-        Ok((update, values))
+        Ok((update, keys, values))
     }
+}
+
+/// The numbers of a cell.
+fn list(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split([' ', ';', '\t']).filter(|text| !text.is_empty())
 }
 
 fn lacking(names: &[String]) -> String {
     format!(
         "the header is \"{}\"; it must have a time (t_ps, t_ns, t_us, t_ms or t_s), cluster and worker, and may have seq, \
-         bytes, reward, values and iteration, as {}",
+         bytes, reward, keys, values and iteration, as {}",
         names.join(","),
         WIDE.join(",")
     )

@@ -165,8 +165,12 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The frame that `values` need, or `bytes` without any.
-fn frame_for(values: usize, bytes: u32) -> Result<u32, String> {
+/// The frame that `values` need, or `bytes` without any. Pairs with keys are cut into frames by who sends them: as many as a frame
+/// has room for, at 8 bytes each.
+fn frame_for(keys: usize, values: usize, bytes: u32) -> Result<u32, String> {
+    if keys > 0 {
+        return Ok((HEAD + 8 * keys).clamp(FRAME_MIN, FRAME_MAX) as u32);
+    }
     let wanted = if values == 0 { bytes as usize } else { HEAD + UPDATE_HEAD + 4 * values };
     if (FRAME_MIN..=FRAME_MAX).contains(&wanted) {
         Ok(wanted as u32)

@@ -22,16 +22,28 @@ impl Sink {
         Ok(Sink { writer: Writer::create(output)?, rules: Rules::default(), places: Vec::new() })
     }
 
-    /// Takes an update. `place` says where in the input it is, beside its row; empty where the row says it all.
+    /// Takes an update without keys.
     pub(super) fn push(&mut self, update: &Update, values: &[f32], place: impl FnOnce() -> String) -> Result<()> {
+        self.push_pairs(update, &[], values, place)
+    }
+
+    /// Takes an update. `place` says where in the input it is, beside its row; empty where the row says it all.
+    pub(super) fn push_pairs(
+        &mut self,
+        update: &Update,
+        keys: &[u64],
+        values: &[f32],
+        place: impl FnOnce() -> String,
+    ) -> Result<()> {
         self.rules.update(update, values);
+        self.rules.pairs(keys, values);
         let new = self.rules.problems().len() - self.places.len();
         if new > 0 {
             let place = place();
             self.places.extend(std::iter::repeat_n(if place.is_empty() { place } else { place + ": " }, new));
         }
         // What is refused anyway need not be written.
-        if self.places.is_empty() { self.writer.push(update, values) } else { Ok(()) }
+        if self.places.is_empty() { self.writer.push_pairs(update, keys, values) } else { Ok(()) }
     }
 
     /// Gives the trace its name, if no rule is broken; `input` is what an error is about.

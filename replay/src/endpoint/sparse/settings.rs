@@ -98,7 +98,7 @@ fn sparse_of(source: &dyn Source, who: &str) -> Result<Arc<Sparse>> {
     source.sparse().ok_or_else(|| {
         Error::config(format!(
             "endpoint.workers = \"{who}\" sends the pairs of a sparse model in iterations: it needs workload.kind = \"sparse\", once and \
-             unedited (no trace, repeat, moves, stop, speed or background traffic)"
+             unedited (no repeat, moves, stop, speed or background traffic)"
         ))
     })
 }

@@ -47,6 +47,17 @@ fn numbers_are_counted_and_optional_columns_may_be_absent_or_empty() {
 }
 
 #[test]
+fn keys_stay_with_their_values() {
+    let text = "t_ps,cluster,worker,keys,values\n0,0,0,18446744073709551615;3,1 -2\n1,0,0,,\n";
+    let folder = Folder::with("a.csv", text);
+    let (imported, _) = folder.import(&["a.csv"], &plain()).unwrap();
+    // A key and a value take 8 bytes.
+    assert_eq!(imported.iter().map(|(u, v)| (u.bytes, v.len())).collect::<Vec<_>>(), [(76, 2), (256, 0)]);
+    let block = Reader::open(&folder.path("out.parquet")).unwrap().next_block().unwrap().unwrap();
+    assert_eq!((block.keys(0), block.values(0), block.keys(1)), (&[u64::MAX, 3][..], &[1.0, -2.0][..], &[][..]));
+}
+
+#[test]
 fn what_is_wrong_is_named_by_line_row_and_column() {
     let good = "t_ns,cluster,worker,seq,bytes,reward,values,iteration\n0,0,0,0,256,1,,\n1,0,1,0,256,1,,\n";
     let with = |line: &str| format!("{good}{line}\n");
@@ -70,7 +81,11 @@ fn what_is_wrong_is_named_by_line_row_and_column() {
         (with("2,1,0,1,256,1,,"), &["line 4: row 2: worker 0 is in clusters 0 and 1"]),
         (with("2,0,9,0,256,1,,"), &["dense from 0"]),
         ("t_ps,cluster,worker\n0.5,0,0\n".into(), &["line 2", "\"t_ps\": \"0.5\" is finer than a picosecond"]),
-        ("t_ps,cluster,worker,keys\n1,0,0,4\n".into(), &["line 2 (row 0): column \"keys\"", "leave the column out"]),
+        ("t_ps,cluster,worker,keys\n1,0,0,4\n".into(), &["line 2: row 0: 1 keys for 0 values"]),
+        (
+            "t_ps,cluster,worker,keys,values\n1,0,0,4;-1,1 1\n".into(),
+            &["line 2 (row 0): column \"keys\": \"-1\" is not"],
+        ),
         ("t_ps,cluster,seq\n1,0,0\n".into(), &["line 1", "\"t_ps,cluster,seq\"", "must have", "worker"]),
         ("t,cluster,worker\n1,0,0\n".into(), &["line 1", "t_ps, t_ns, t_us, t_ms or t_s"]),
         ("t_ps,t_s,cluster,worker\n1,1,0,0\n".into(), &["line 1", "several columns of times"]),

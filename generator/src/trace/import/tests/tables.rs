@@ -8,7 +8,7 @@ use ::arrow::array::{
     ArrayRef, Float32Array, Float64Array, Int8Array, Int64Array, LargeListArray, ListArray, RecordBatch, StringArray,
     UInt64Array,
 };
-use ::arrow::datatypes::{Float32Type, Float64Type};
+use ::arrow::datatypes::{Float32Type, Float64Type, Int64Type};
 use ::parquet::arrow::ArrowWriter;
 
 use super::super::*;
@@ -89,6 +89,26 @@ fn any_width_and_missing_columns_are_taken() {
     assert_eq!(manifest.details["ignored_columns"], "colour");
 }
 
+/// Recorded pairs as if they were foreign: what they were, bit for bit.
+#[test]
+fn pairs_of_key_and_gradient_come_back_exactly() {
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/sparse-recorded.parquet");
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("out.parquet");
+    convert(std::slice::from_ref(&recorded), &output, None, &ImportOptions::default(), "CC0-1.0").unwrap();
+    let (mut before, mut after) = (Reader::open(&recorded).unwrap(), Reader::open(&output).unwrap());
+    let mut pairs = 0;
+    while let Some(block) = before.next_block().unwrap() {
+        let other = after.next_block().unwrap().unwrap();
+        assert_eq!(block.updates, other.updates);
+        for i in 0..block.updates.len() {
+            assert_eq!((block.keys(i), block.values(i)), (other.keys(i), other.values(i)), "{i}");
+            pairs += block.keys(i).len();
+        }
+    }
+    assert!(pairs > 400_000, "{pairs}");
+}
+
 #[test]
 fn what_does_not_fit_is_named_by_column_and_row() {
     let integers = |values: [i64; 3]| array(Int64Array::from(values.to_vec()));
@@ -110,6 +130,17 @@ fn what_does_not_fit_is_named_by_column_and_row() {
         ("reward", array(Float64Array::from(vec![0.0, 1e300, 0.0])), "column \"reward\", row 1"),
         ("reward", array(Float32Array::from(vec![0.0, 0.0, f32::NAN])), "column \"reward\", row 2: NaN"),
         ("values", integers([1, 2, 3]), "column \"values\" has type Int64; it must be a list"),
+        ("keys", integers([1, 2, 3]), "column \"keys\" has type Int64; it must be a list of whole numbers"),
+        (
+            "keys",
+            array(ListArray::from_iter_primitive::<Int64Type, _, _>([None, Some(vec![Some(-4)]), None])),
+            "column \"keys\", row 1: -4 is not from 0",
+        ),
+        (
+            "keys",
+            array(ListArray::from_iter_primitive::<Int64Type, _, _>([None, Some(vec![Some(4)]), None])),
+            "row 1: 1 keys for 0 values",
+        ),
         (
             "values",
             array(ListArray::from_iter_primitive::<Float32Type, _, _>([None, Some(vec![None]), None])),
