@@ -110,9 +110,17 @@ fn sums_of_training_are_decoded() {
         "workload.straggler_probability=0.4",
         "workload.typical=300ms",
     ];
-    for (name, more) in [("switchml", &["workload.scale=0.002"][..]), ("trio-ml", &stragglers)] {
-        let set = [&[PACKETS, TWO, STRICT, LANES, "workload.iterations=3"][..], more].concat();
-        let dirs = ["workers", "device", "whole"].map(|part| folder.path().join(format!("{name}-{part}")));
+    const ROCE: &str = "transport.on_wire=roce";
+    for (i, (name, layout, more)) in [
+        ("switchml", STRICT, &["workload.scale=0.002"][..]),
+        ("switchml", ROCE, &["workload.scale=0.002"]),
+        ("trio-ml", STRICT, &stragglers),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let set = [&[PACKETS, TWO, layout, LANES, "workload.iterations=3"][..], more].concat();
+        let dirs = ["workers", "device", "whole"].map(|part| folder.path().join(format!("{i}-{part}")));
         let texts = dirs.each_ref().map(|dir| dir.display().to_string());
         let device = serving(&net.inside("d"), "target", name, &dirs[1], &set);
         let words = ["-q", "replay", &wired::config(name), "--role", "workers", "--out", &texts[0]];

@@ -93,10 +93,8 @@ pub struct Draft {
 /// Drafts a run: `per_kind` frames of each kind.
 pub fn draft(mut plan: Plan<Parts>, source: Box<dyn Source>, names: (&str, &str), per_kind: usize) -> Result<Draft> {
     let facts = plan.asks(names.0);
-    let growth = match &plan.transport.outer {
-        Some(outer) => outer.translator(End::Workers).growth() as u64,
-        None => 0,
-    };
+    let tag = plan.transport.outer.as_ref().map_or(0, |outer| outer.translator(End::Workers).growth());
+    let growth = (tag + plan.transport.middleware.growth()) as u64;
     let hardware = plan.hardware.clone();
     let profile = hardware.as_ref().map(|own| own.profile.as_ref());
     let counted = load::count(&plan, source, profile, growth)?;

@@ -10,12 +10,10 @@ use pktgen_generator::device::check::check;
 use pktgen_generator::device::{self, Addresses, HotParameter, Place, Profile, Translator};
 use pktgen_generator::time::MS;
 use pktgen_generator::wire::libra::{HOT_FRAME_MAX, HOT_PAIRS};
-use pktgen_generator::wire::olaf_strict;
 use pktgen_generator::{Error, Result};
 
 use crate::ledger::Ledger;
 use crate::plan::{Parts, Plan};
-use crate::transport::middleware::ON_WIRE;
 use crate::transport::{End, TRANSPORTS};
 
 /// The hardware that an experiment names.
@@ -87,12 +85,15 @@ impl Plan<Parts> {
             _ => None,
         };
         let training = self.training.as_ref();
+        let format = parts.facts.kind.format();
+        // What has no such layout is refused where wires are opened.
+        let dialect = self.transport.middleware.dialect(format).ok().flatten();
         device::Facts {
             experiment: experiment.to_owned(),
-            format: parts.facts.kind.format().to_owned(),
+            format: dialect.map_or(format, |dialect| dialect.device).to_owned(),
             workers: self.workers.clone(),
             has_server: self.transport.has_server,
-            frame_bytes: parts.frame_bytes as u64,
+            frame_bytes: (parts.frame_bytes + self.transport.middleware.growth()) as u64,
             summed_bytes: sparse.as_ref().map(|_| HOT_FRAME_MAX as u64),
             elements: elements as u64,
             window: training.map(|training| training.window.into()),
@@ -137,12 +138,9 @@ impl Plan<Parts> {
         };
         check(&profile, &self.asks(&experiment)).into_result()?;
         let addresses = profile.addressing.resolve(&self.workers).map_err(Error::config)?;
-        let strict = self.transport.middleware.names().any(|name| name == ON_WIRE);
-        let format = match self.engine.facts.kind.format() {
-            // Its strict layout has ports of its own.
-            "olaf" if strict => olaf_strict::NAME,
-            format => format,
-        };
+        let format = self.engine.facts.kind.format();
+        // A layout may have ports of its own.
+        let format = self.transport.middleware.dialect(format)?.map_or(format, |dialect| dialect.on_wire);
         self.transport.outer = Some(Arc::new(Heads { addresses, format }));
         if external {
             let ledger = std::mem::replace(&mut self.engine.ledger, Ledger::new(0, 0, None));

@@ -63,6 +63,7 @@ impl Parts {
             workers: self.facts.workers.clone(),
             format: self.facts.kind.format(),
             packets: self.senders.packets(),
+            window: self.senders.training().map_or(0, |training| training.window),
             plain: !self.senders.reacts() && self.facts.flows.is_none(),
         }
     }

@@ -1,6 +1,7 @@
 //! Strict layouts over rings: no frame has a header of ours, and the account closes all the same, as what arrives is known by
 //! what it holds (docs/strict.md). On packet sockets: `cli/tests/strict_wires.rs`.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -10,6 +11,7 @@ use pktgen_generator::record::Manifest;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, source_ip, target_ip, worker_of};
 use pktgen_generator::wire::olaf_strict::{Ack, UPDATE_HEAD, Update};
 use pktgen_generator::wire::switchml;
+use pktgen_generator::wire::switchml_roce::{self as roce, session};
 use pktgen_replay::run::Experiment;
 
 fn run(text: &str, dir: &Path) -> Result<Manifest, String> {
@@ -87,17 +89,31 @@ fn a_damaged_payload_is_nobodys() {
     assert!(!manifest.validity.valid && manifest.balance.in_flight > 0, "{:?}", manifest.balance);
 }
 
+/// Training over SwitchML, three iterations of four workers.
+fn switchml(transport: &str) -> String {
+    format!(
+        "name = \"strict\"\n[workload]\nkind = \"dense\"\nmodel = \"resnet50\"\nscale = 0.002\nworkers = 4\n\
+         iterations = 3\nelements = 256\n[topology]\nkind = \"rack\"\n[endpoint]\nworkers = \"switchml\"\npool = 64\n{transport}"
+    )
+}
+
+const RING: &str = "[transport]\nkind = \"ring\"\nlinger = \"1s\"\ntap = \"tap.pcapng\"\n";
+
+/// Packets of an iteration, after every sum was found right.
+fn packets_of(manifest: &Manifest) -> u64 {
+    assert!(manifest.validity.valid, "{:?}", manifest.validity);
+    let training = manifest.training.as_ref().unwrap();
+    let packets = u64::from(training.blocks + training.window.min(training.blocks));
+    assert_eq!((manifest.counters.sums_ok, manifest.counters.sums_wrong), (packets * 3, 0));
+    assert_eq!((manifest.counters.foreign, manifest.balance.in_flight), (0, 0));
+    packets
+}
+
 #[test]
 fn packets_of_switchml_are_those_of_its_public_client() {
     let folder = tempfile::tempdir().unwrap();
-    let text = "name = \"strict\"\n[workload]\nkind = \"dense\"\nmodel = \"resnet50\"\nscale = 0.002\nworkers = 4\n\
-        iterations = 3\nelements = 256\n[topology]\nkind = \"rack\"\n[endpoint]\nworkers = \"switchml\"\npool = 64\n\
-        [transport]\nkind = \"ring\"\nlinger = \"1s\"\non_wire = \"strict\"\ntap = \"tap.pcapng\"\n";
-    let manifest = run(text, folder.path()).unwrap();
-    assert!(manifest.validity.valid, "{:?}", manifest.validity);
-    let training = manifest.training.unwrap();
-    let packets = u64::from(training.blocks + training.window.min(training.blocks));
-    assert_eq!((manifest.counters.sums_ok, manifest.counters.sums_wrong), (packets * 3, 0));
+    let manifest = run(&switchml(&format!("{RING}on_wire = \"strict\"\n")), folder.path()).unwrap();
+    let packets = packets_of(&manifest);
     let (mut jobs, mut highest) = (Vec::new(), 0);
     for frame in frames(&folder.path().join("tap-workers.pcapng")) {
         let header = switchml::Header::parse(&frame[HEAD..]).unwrap();
@@ -109,6 +125,38 @@ fn packets_of_switchml_are_those_of_its_public_client() {
     assert_eq!((u64::from(highest), jobs.first(), jobs.last()), (packets - 1, Some(&0), Some(&2)));
 }
 
+/// A run over RoCEv2 does what one in virtual time does, and both ends count packets as cards and the switch do.
+#[test]
+fn packets_of_switchml_over_roce_are_rdma_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = run(&switchml(&format!("{RING}on_wire = \"roce\"\n")), &folder.path().join("roce")).unwrap();
+    let packets = packets_of(&manifest);
+    let virtual_time = run(&switchml(""), &folder.path().join("virtual")).unwrap();
+    assert_eq!(packets_of(&virtual_time), packets);
+    assert_eq!((manifest.balance.sent, manifest.counters.packets_received), (packets * 12, packets * 3));
+    assert_eq!(virtual_time.balance, manifest.balance);
+    // The next number of each queue pair, by its direction.
+    let (mut next, mut seen): (HashMap<(bool, u32), u32>, [u64; 2]) = Default::default();
+    for frame in frames(&folder.path().join("roce/tap-device-down.pcapng")) {
+        let payload = &frame[HEAD..];
+        let header = roce::Header::parse(payload).unwrap();
+        assert_eq!((header.part, header.elements, frame.len()), (roce::Part::OnlyImmediate, 256, 1102));
+        assert_eq!(roce::icrc(&frame), frame.last_chunk().copied());
+        assert!(u64::from(header.immediate.message) < packets && header.immediate.exponents[1] == 0, "{header:?}");
+        let back = source_ip(&frame) == SERVER_IP;
+        let worker = worker_of(if back { target_ip(&frame) } else { source_ip(&frame) }, 4).unwrap() as u8;
+        let slot = header.pair as u16;
+        let own = session::card_pair(worker, slot);
+        assert_eq!(header.pair, if back { own } else { roce::pair_of(worker, slot) });
+        assert_eq!(header.target.address, session::address(slot, 256));
+        let expected = next.entry((back, own)).or_insert(session::first_psn(own));
+        assert_eq!(header.psn, *expected, "{header:?}");
+        *expected = roce::after(*expected);
+        seen[usize::from(back)] += 1;
+    }
+    assert_eq!(seen, [packets * 12; 2], "a result for each worker");
+}
+
 #[test]
 fn what_cannot_be_strict_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -118,4 +166,17 @@ fn what_cannot_be_strict_is_refused() {
     let text = olaf("program = \"olaf\"", "").replace("tap = \"tap.pcapng\"\n", "").replace("\"ring\"", "\"udp\"");
     let error = run(&text, &folder.path().join("udp")).err().unwrap();
     assert!(error.contains("only the payload travels"), "{error}");
+    let refused = [
+        (
+            switchml(&format!("{RING}on_wire = \"roce\"\n[target]\npool = 600\n")).replace("pool = 64", "pool = 513"),
+            "513 packets under way",
+        ),
+        (switchml("[transport]\nkind = \"udp\"\non_wire = \"roce\"\n"), "udp"),
+        (switchml("[transport]\non_wire = \"roce\"\n"), "virtual time has none"),
+        (olaf("program = \"olaf\"", "").replace("\"strict\"\ntap", "\"roce\"\ntap"), "no layout is published for olaf"),
+    ];
+    for (i, (text, part)) in refused.into_iter().enumerate() {
+        let error = run(&text, &folder.path().join(i.to_string())).err().unwrap();
+        assert!(error.contains(part), "{error}");
+    }
 }

@@ -2,10 +2,11 @@
 //!
 //! Within a process addresses are fixed ([`crate::wire::frame`]): programs and endpoints know workers and clusters by them.
 //! At the edge they are exchanged, by looking them up: Ethernet and IPv4 addresses, UDP ports, and the VLAN tag. Checksums
-//! are corrected by what changed (RFC 1624, equation 3), not made anew. A frame that is not of this run passes as it is.
+//! are corrected by what changed (RFC 1624, equation 3), not made anew, but for RoCEv2's at the end of a frame. A frame that is not of
+//! this run passes as it is.
 
 use crate::wire::frame::{HEAD, Ip, SERVER_IP, group_ip, group_of, mac_of, worker_ip, worker_of};
-use crate::wire::{libra, olaf, olaf_strict, switchml, trio_ml};
+use crate::wire::{libra, olaf, olaf_strict, switchml, switchml_roce, trio_ml};
 
 use super::addressing::{Addresses, Hop, Place, Station};
 
@@ -45,6 +46,8 @@ pub struct Translator {
     /// Pairs of ports, ours and the profile's: the workers', and the one that they send to.
     worker_port: Change,
     port: Change,
+    /// Do frames end with a checksum that covers the addresses?
+    sealed: bool,
 }
 
 impl Translator {
@@ -69,6 +72,7 @@ impl Translator {
             vlan: addresses.vlan,
             worker_port: own.map(|own| own.0).zip(addresses.worker_port),
             port: own.map(|own| own.1).zip(addresses.port),
+            sealed: format == switchml_roce::NAME,
         }
     }
 
@@ -111,6 +115,10 @@ impl Translator {
         out[6..12].copy_from_slice(&self.from_hop.unwrap_or(from.mac.0));
         let ports = if up { [self.worker_port, self.port] } else { [self.port, self.worker_port] };
         exchange(&mut out[grown..], (from.ip.0, to.ip.0), ports);
+        if self.sealed {
+            // It begins behind Ethernet's header, so a tag before that does not matter.
+            switchml_roce::set_icrc(&mut out[grown..]);
+        }
         Some(len)
     }
 

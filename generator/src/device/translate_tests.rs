@@ -143,3 +143,33 @@ fn other_networks_frames_and_fragments_are_left_alone() {
     Template::new((worker_ip(1), 1), (SERVER_IP, 2), 60).emit(&mut frame);
     assert_eq!(translator.outward(&frame, &mut wire), None, "there is no worker 1");
 }
+
+/// The checksum of RoCEv2 covers addresses, so it is right for those on the wire, behind a tag, too.
+#[test]
+fn a_frame_of_rocev2_is_sealed_anew() {
+    for vlan in [0, 7] {
+        let addresses = Addresses {
+            workers: vec![station(0x0a28_0001, 1)],
+            groups: Vec::new(),
+            server: None,
+            device: Some(station(0x0a28_00fe, 2)),
+            to_device: true,
+            hop: Hop::Direct,
+            vlan,
+            worker_port: Some(4000),
+            port: Some(48864),
+        };
+        let translator = Translator::new(&addresses, switchml_roce::NAME, Place::Workers);
+        let header = switchml::Header { elements: 64, ..Default::default() };
+        let packet = switchml_roce::session::packet(&header, 0, 0, 0, false);
+        let mut frame = vec![0; HEAD + packet.payload_bytes()];
+        let way = switchml_roce::Way::ToSwitch { port: 0xc000 };
+        switchml_roce::emit_frame(way, worker_ip(0), SERVER_IP, &packet, &[7; 256], &mut frame);
+        let mut wire = vec![0; frame.len() + GROWTH_MAX];
+        let len = translator.outward(&frame, &mut wire).expect("of this run");
+        let wire = &wire[len - frame.len()..len];
+        assert_eq!(switchml_roce::icrc(wire), wire.last_chunk().copied());
+        assert_ne!(wire.last_chunk::<4>(), frame.last_chunk::<4>());
+        assert_eq!(wire[34..38], frame[34..38], "its ports are RoCEv2's, whatever the profile says of UDP");
+    }
+}

@@ -17,6 +17,7 @@
 mod icrc;
 mod layout;
 mod message;
+pub mod session;
 
 use super::Format;
 use super::frame::{HEAD, Ip, Template, set_ip_checksum, worker_of};
@@ -28,6 +29,8 @@ use crate::registry::Named;
 pub use icrc::{icrc, set_icrc};
 pub use message::{Message, Place, Receiver, after, key_of, pair_of};
 
+/// Name of the format.
+pub const NAME: &str = "switchml_roce";
 /// UDP port of RoCEv2.
 pub const PORT: u16 = 4791;
 /// The partition that both ends match exactly.
@@ -251,7 +254,7 @@ pub struct SwitchMlRoce;
 
 impl Named for SwitchMlRoce {
     fn name(&self) -> &'static str {
-        "switchml_roce"
+        NAME
     }
     fn about(&self) -> &'static str {
         "SwitchML over RoCEv2: RDMA writes, as the public client and switch have them"

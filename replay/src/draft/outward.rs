@@ -6,11 +6,11 @@ use pktgen_generator::Result;
 use pktgen_generator::device::{GROWTH_MAX, Translator};
 use pktgen_generator::registry::find;
 use pktgen_generator::wire::frame::{Ip, worker_ip};
-use pktgen_generator::wire::{FORMATS, Format, olaf_strict};
+use pktgen_generator::wire::{FORMATS, Format};
 
 use crate::plan::{Parts, Plan};
 use crate::transport::End;
-use crate::transport::middleware::{Dialect, ON_WIRE, dialect};
+use crate::transport::middleware::Dialect;
 
 /// What stands between the workers and their cable.
 pub(super) struct Outward {
@@ -27,19 +27,19 @@ pub(super) struct Outward {
 
 impl Outward {
     pub(super) fn of(plan: &Plan<Parts>) -> Result<Self> {
-        let strict = plan.transport.middleware.names().any(|name| name == ON_WIRE);
         let traffic = plan.engine.traffic();
-        let name = if strict && traffic.format == "olaf" { olaf_strict::NAME } else { traffic.format };
+        let kind = plan.transport.middleware.dialect(traffic.format)?;
+        let name = kind.map_or(traffic.format, |kind| kind.on_wire);
         let sources = match &plan.transport.outer {
             Some(outer) => outer.addresses.workers.iter().map(|worker| worker.ip.0).collect(),
             None => (0..plan.engine.facts.workers.len() as u32).map(worker_ip).collect(),
         };
-        let room = vec![0; plan.engine.frame_bytes + GROWTH_MAX];
+        let room = vec![0; plan.transport.wire_bytes(plan.engine.frame_bytes) + GROWTH_MAX];
         Ok(Outward {
-            dialect: if strict { dialect(&traffic)? } else { None },
+            dialect: kind.map_or(Ok(None), |kind| (kind.open)(&traffic))?,
             translator: plan.transport.outer.as_ref().map(|outer| outer.translator(End::Workers)),
             format: find(FORMATS, "wire format", name, "the experiment")?,
-            ours: !strict && traffic.format == "olaf",
+            ours: kind.is_none() && traffic.format == "olaf",
             sources,
             rooms: [room.clone(), room],
         })
@@ -48,7 +48,7 @@ impl Outward {
     /// A frame of ours, as it leaves.
     pub(super) fn frame<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
         let [first, second] = &mut self.rooms;
-        let strict = match self.dialect.as_ref().and_then(|dialect| dialect.outward(frame, first)) {
+        let strict = match self.dialect.as_mut().and_then(|dialect| dialect.outward(frame, first)) {
             Some(len) => &first[..len],
             None => frame,
         };

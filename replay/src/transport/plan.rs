@@ -258,11 +258,11 @@ impl TransportPlan {
         }
     }
 
-    /// Bytes on the wire of a frame of `bytes`: a VLAN tag makes it longer.
+    /// Bytes on the wire of a frame of `bytes`: another layout or a VLAN tag may make it longer.
     pub(crate) fn wire_bytes(&self, bytes: usize) -> usize {
         let exchanged = self.middleware.names().any(|name| name == "readdress");
         let heads = self.outer.as_ref().filter(|_| exchanged);
-        bytes + heads.map_or(0, |heads| heads.translator(End::Workers).growth())
+        bytes + self.middleware.growth() + heads.map_or(0, |heads| heads.translator(End::Workers).growth())
     }
 
     /// The interface of an end, looked at.

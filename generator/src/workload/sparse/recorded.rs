@@ -277,8 +277,9 @@ mod tests {
         let keyless: Row = (0, 0, Some(10), &[], &[1.0]);
         let twice: Row = (0, 0, Some(9), &[4], &[1.0]);
         let short: Row = (0, 0, Some(10), &[1, 2], &[1.0]);
-        let none: &[(&str, Value)] = &[];
-        let cases: [(&[Row], &[(&str, Value)], &[&str]); 9] = [
+        type Keys<'a> = &'a [(&'a str, Value)];
+        let none: Keys = &[];
+        let cases: [(&[Row], Keys, &[&str]); 9] = [
             (&[keyless], none, &["row 0", "column \"keys\" has none for 1 values", "kind = \"trace\""]),
             (&[(0, 0, None, &[], &[])], none, &["no row has pairs", "kind = \"trace\""]),
             (&[short], none, &["row 0", "2 keys for 1 values"]),

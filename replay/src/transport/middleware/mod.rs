@@ -35,7 +35,7 @@ use crate::external::Heads;
 
 pub use fates::{Fate, Fates, Faults};
 pub use on_wire::ON_WIRE;
-pub(crate) use on_wire::{Dialect, dialect};
+pub(crate) use on_wire::{Dialect, DialectKind};
 pub use plan::{MiddlewarePlan, wrap};
 
 /// Who sends, and what.
@@ -47,6 +47,8 @@ pub struct Traffic {
     pub format: &'static str,
     /// Packets per worker and iteration, in synchronous training; else 0.
     pub packets: u32,
+    /// Packets of a worker that may be under way there.
+    pub window: u32,
     /// Does every worker send each of its updates once, in order, whatever comes back?
     pub plain: bool,
 }
@@ -79,6 +81,11 @@ pub trait Middleware: Named + Sync {
 
 /// A configured middleware, ready to go around the wires of a run.
 pub trait Layer: Send + Sync {
+    /// What was chosen, where a word chooses.
+    fn word(&self) -> &'static str {
+        ""
+    }
+
     /// Wraps the wire of `end`, or gives it back where it has nothing to do.
     fn wrap(&self, end: End, site: &Site, wire: Box<dyn Wire>) -> Result<Box<dyn Wire>>;
 }

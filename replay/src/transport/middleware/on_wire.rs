@@ -2,10 +2,11 @@
 //!
 //! Inside a process frames keep our header, so that programs, endpoints and the ledger go by it. This wrapper stands between
 //! a role and everything else: outward it takes the header away, inward it makes one again from what somebody at this end
-//! can really know. What is known is the business of a [`Dialect`], one per wire format.
+//! can really know. What is known is the business of a [`Dialect`], one per file and a line in [`DIALECTS`].
 
 mod olaf;
 mod switchml;
+mod switchml_roce;
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::clock::RunClock;
 use crate::frame::BURST;
 use crate::transport::{Arrival, End, Wire, WireCounters};
 
-/// `on_wire = "strict"`.
+/// `on_wire = "strict"` and its like.
 pub struct OnWire;
 
 /// Its name, and its key.
@@ -40,12 +41,13 @@ impl Middleware for OnWire {
     }
 
     fn read(&self, section: &mut Section, _linger: Time) -> Result<Option<Arc<dyn Layer>>> {
-        match section.get_opt::<String>(ON_WIRE)?.as_deref() {
-            None | Some("ours") => Ok(None),
-            Some("strict") => Ok(Some(Arc::new(Strict))),
-            Some(other) => Err(Error::config(format!(
-                "{}: \"{other}\" is no way to write frames; there are: ours (with the header that books go by), strict (as devices \
-                 expect them: docs/strict.md)",
+        let word: Option<String> = section.get_opt(ON_WIRE)?;
+        let Some(word) = word.filter(|word| word != "ours") else { return Ok(None) };
+        match DIALECTS.iter().find(|kind| kind.word == word) {
+            Some(kind) => Ok(Some(Arc::new(Written(kind.word)))),
+            None => Err(Error::config(format!(
+                "{}: \"{word}\" is no way to write frames; there are: ours (with the header that books go by), strict (as devices \
+                 expect them), roce (the same over RoCEv2): docs/strict.md",
                 section.place(ON_WIRE)
             ))),
         }
@@ -54,20 +56,82 @@ impl Middleware for OnWire {
 
 /// Translates frames of one wire format at one end.
 pub(crate) trait Dialect: Send {
+    /// How many frames a device makes of one of ours: several where its receivers have to be addressed one by one. At most a burst.
+    fn copies(&self, _frame: &[u8]) -> usize {
+        1
+    }
+
     /// A frame of ours as a device expects it, in `out`, which has room for the run's largest. Returns its length; none if
-    /// the frame goes as it is.
-    fn outward(&self, frame: &[u8], out: &mut [u8]) -> Option<usize>;
+    /// the frame goes as it is. A frame that was not taken is translated again.
+    fn outward(&mut self, frame: &[u8], out: &mut [u8]) -> Option<usize>;
+
+    /// One of several copies.
+    fn copy(&mut self, frame: &[u8], _copy: usize, out: &mut [u8]) -> Option<usize> {
+        self.outward(frame, out)
+    }
 
     /// A frame of a device, which was found at `now`, with our header, in `out`. None if it is none of this format's.
     fn inward(&mut self, frame: &[u8], now: Time, out: &mut [u8]) -> Option<usize>;
 }
 
-/// The strict layouts.
-struct Strict;
+/// A dialect, as it is listed.
+pub(crate) struct DialectKind {
+    /// The value of the key.
+    word: &'static str,
+    /// Whose frames it translates.
+    format: &'static str,
+    /// The wire format of what lies on the cable.
+    pub(crate) on_wire: &'static str,
+    /// What profiles of devices call it.
+    pub(crate) device: &'static str,
+    /// By how many bytes a frame grows, at most.
+    growth: usize,
+    /// Opens it at one end; none where our layout is what devices expect anyway.
+    pub(crate) open: fn(&Traffic) -> Opened,
+}
 
-impl Layer for Strict {
+/// A dialect at one end, if there is anything to translate.
+pub(crate) type Opened = Result<Option<Box<dyn Dialect>>>;
+
+/// Every dialect.
+static DIALECTS: &[&DialectKind] = &[&olaf::KIND, &switchml::KIND, &TRIO_ML, &switchml_roce::KIND];
+
+static TRIO_ML: DialectKind = DialectKind {
+    word: "strict",
+    format: "trio_ml",
+    on_wire: "trio_ml",
+    device: "trio_ml",
+    growth: 0,
+    open: |_| Ok(None),
+};
+
+/// The dialect of `format` that the key's value names.
+pub(super) fn dialect(word: &str, format: &str) -> Result<&'static DialectKind> {
+    let own = || DIALECTS.iter().filter(|kind| kind.word == word);
+    own().find(|kind| kind.format == format).copied().ok_or_else(|| {
+        Error::config(format!(
+            "transport.on_wire = \"{word}\": no layout is published for {format} that could be meant, so there is nothing that a \
+             device expects; leave the key out, or use workers that speak {}",
+            own().map(|kind| kind.format).collect::<Vec<_>>().join(" or ")
+        ))
+    })
+}
+
+/// By how many bytes a frame grows at most, if the key has this value.
+pub(super) fn growth(word: &str) -> usize {
+    DIALECTS.iter().filter(|kind| kind.word == word).map(|kind| kind.growth).max().unwrap_or(0)
+}
+
+/// The layouts that a value of the key names.
+struct Written(&'static str);
+
+impl Layer for Written {
+    fn word(&self) -> &'static str {
+        self.0
+    }
+
     fn wrap(&self, end: End, site: &Site, wire: Box<dyn Wire>) -> Result<Box<dyn Wire>> {
-        let Some(dialect) = dialect(&site.traffic)? else { return Ok(wire) };
+        let Some(dialect) = (dialect(self.0, site.traffic.format)?.open)(&site.traffic)? else { return Ok(wire) };
         let stride = site.frame_max;
         Ok(Box::new(Translated {
             wire,
@@ -77,22 +141,12 @@ impl Layer for Strict {
             stride,
             outgoing: vec![0; BURST * stride],
             incoming: vec![0; stride],
+            ahead: 0,
+            lost: 0,
+            word: self.0,
             translated: 0,
             others: 0,
         }))
-    }
-}
-
-/// The dialect of a format; none where its layout is what devices expect anyway.
-pub(crate) fn dialect(traffic: &Traffic) -> Result<Option<Box<dyn Dialect>>> {
-    match traffic.format {
-        "olaf" => Ok(Some(Box::new(olaf::OlafDialect::new(traffic)?))),
-        "switchml" => Ok(Some(Box::new(switchml::SwitchMlDialect::new(traffic)))),
-        "trio_ml" => Ok(None),
-        other => Err(Error::config(format!(
-            "transport.on_wire = \"strict\": no layout is published for {other}, so there is nothing that a device expects; leave \
-             the key out, or use workers that speak olaf, switchml or trio_ml"
-        ))),
     }
 }
 
@@ -108,6 +162,11 @@ struct Translated {
     outgoing: Vec<u8>,
     /// Room for a frame.
     incoming: Vec<u8>,
+    /// Copies of the frame that is offered next which have left already.
+    ahead: usize,
+    /// Which frames of the last call a fault took: all copies of them.
+    lost: u64,
+    word: &'static str,
     /// Frames that arrived and were translated, and those that were none of the format's.
     translated: u64,
     others: u64,
@@ -115,17 +174,37 @@ struct Translated {
 
 impl Wire for Translated {
     fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
-        // As many as faults are told of in one call.
-        let frames = &frames[..frames.len().min(BURST)];
+        let Translated { wire, dialect, outgoing, stride, ahead, lost, .. } = self;
         let mut slices: [&[u8]; BURST] = [&[]; BURST];
-        let rooms = self.outgoing.chunks_mut(self.stride);
-        for ((slice, frame), room) in slices.iter_mut().zip(frames).zip(rooms) {
-            *slice = match self.dialect.outward(frame, room) {
-                Some(len) => &room[..len],
-                None => frame,
-            };
+        // Is it the last copy of its frame?
+        let mut last = [false; BURST];
+        // As many as faults are told of in one call.
+        let (mut rooms, mut filled) = (outgoing.chunks_mut(*stride), 0);
+        'frames: for (i, frame) in frames.iter().enumerate() {
+            let copies = dialect.copies(frame);
+            for copy in if i == 0 { *ahead } else { 0 }..copies {
+                let Some(room) = rooms.next() else { break 'frames };
+                slices[filled] = match dialect.copy(frame, copy, room) {
+                    Some(len) => &room[..len],
+                    None => frame,
+                };
+                last[filled] = copy + 1 == copies;
+                filled += 1;
+            }
         }
-        self.wire.send(&slices[..frames.len()])
+        let sent = wire.send(&slices[..filled])?;
+        let fates = wire.lost();
+        let (mut taken, mut gone) = (0, *ahead == 0);
+        *lost = 0;
+        for (i, last) in last[..sent].iter().enumerate() {
+            gone &= fates >> i & 1 == 1;
+            *ahead += 1;
+            if *last {
+                *lost |= u64::from(gone) << taken;
+                (taken, gone, *ahead) = (taken + 1, true, 0);
+            }
+        }
+        Ok(taken)
     }
 
     fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
@@ -159,7 +238,7 @@ impl Wire for Translated {
     }
 
     fn lost(&self) -> u64 {
-        self.wire.lost()
+        self.lost
     }
 
     fn on_cable<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
@@ -174,7 +253,7 @@ impl Wire for Translated {
     }
 
     fn mode(&self) -> String {
-        format!("{}; strict layouts", self.wire.mode())
+        format!("{}; {} layouts", self.wire.mode(), self.word)
     }
 
     fn notes(&mut self) -> Vec<(String, String)> {
@@ -187,11 +266,14 @@ impl Wire for Translated {
 
 #[cfg(test)]
 mod tests {
-    use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+    use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, group_ip, target_ip, worker_ip};
     use pktgen_generator::wire::olaf::{Header, PORT, UPDATE_HEAD, WORKER_PORT};
+    use pktgen_generator::wire::switchml::{Header as Packet, frame_bytes as switchml_frame};
 
     use super::super::testing::{Memory, site};
     use super::*;
+
+    const STRICT: Written = Written("strict");
 
     fn update(worker: u32) -> Vec<u8> {
         let mut frame = vec![0; HEAD + UPDATE_HEAD + 8];
@@ -214,7 +296,7 @@ mod tests {
     #[test]
     fn what_leaves_has_no_header_and_what_arrives_has_one_again() {
         let (memory, bench) = Memory::new();
-        let mut wire = Strict.wrap(End::DeviceDown, &site(), Box::new(memory)).unwrap();
+        let mut wire = STRICT.wrap(End::DeviceDown, &site(), Box::new(memory)).unwrap();
         let (one, other) = (update(1), vec![7; 60]);
         bench.lock().unwrap().room = 2;
         assert_eq!(wire.send(&[&one, &other, &one]).unwrap(), 2, "as many as the wire took");
@@ -235,6 +317,40 @@ mod tests {
         assert_eq!(wire.notes()[1].1, "1 frames arrived in the strict layout, 1 in another");
     }
 
+    /// A result for all of a job's workers becomes a frame for each, which count as the one that they are.
+    #[test]
+    fn copies_of_a_frame_leave_once_each_and_count_as_one() {
+        let (memory, bench) = Memory::new();
+        let mut site = site();
+        site.frame_max = 334;
+        site.traffic = Traffic { format: "switchml", packets: 100, window: 8, plain: false, ..site.traffic };
+        let mut wire = Written("roce").wrap(End::DeviceDown, &site, Box::new(memory)).unwrap();
+        let result = |to: u32, slot: u16| {
+            let mut frame = vec![0; switchml_frame(64)];
+            Template::new((SERVER_IP, 0xbee0), (to, 4000), frame.len()).emit(&mut frame);
+            Packet { slot, packet: slot.into(), elements: 64, ..Packet::default() }.emit(&mut frame[HEAD..]);
+            frame
+        };
+        let (one, all) = (result(worker_ip(4), 1), result(group_ip(1), 2));
+        let targets = |from: usize| {
+            let sent = bench.lock().unwrap().sent[from..].to_vec();
+            sent.iter().map(|frame| (target_ip(frame), frame.len())).collect::<Vec<_>>()
+        };
+        let (three, four, five) = ((worker_ip(3), 334), (worker_ip(4), 334), (worker_ip(5), 334));
+        bench.lock().unwrap().room = 3;
+        assert_eq!(wire.send(&[&one, &all, &one]).unwrap(), 1, "what is not wholly taken is not taken");
+        assert_eq!((targets(0), wire.lost()), (vec![four, three, four], 1), "one of its copies is not lost");
+        assert_eq!(wire.send(&[&all, &one]).unwrap(), 0, "the wire takes nothing");
+        bench.lock().unwrap().room = 99;
+        assert_eq!(wire.send(&[&all, &one]).unwrap(), 2);
+        assert_eq!((targets(3), wire.lost()), (vec![five, four], 0), "the rest, and no copy twice");
+        // As many as fit into a burst: 21 of 3 copies, and one that is begun.
+        assert_eq!(wire.send(&[all.as_slice(); 30]).unwrap(), 21);
+        assert_eq!(wire.send(&[all.as_slice(); 9]).unwrap(), 9);
+        assert_eq!(targets(5), [[three, four, five]; 30].concat());
+        assert_eq!(wire.mode(), "memory; roce layouts");
+    }
+
     #[test]
     fn what_cannot_be_strict_is_refused() {
         let read = |word: &str| OnWire.read(&mut Section::of("transport", &[(ON_WIRE, word.into())]), 0);
@@ -242,16 +358,19 @@ mod tests {
         let error = read("stict").err().unwrap().to_string();
         assert!(error.contains("transport.on_wire") && error.contains("strict"), "{error}");
         assert!(OnWire.read(&mut Section::of("transport", &[]), 0).unwrap().is_none());
-        let of = |format, plain| {
+        assert!(read("roce").unwrap().is_some());
+        let of = |word, format, plain| {
             let mut site = site();
-            (site.traffic.format, site.traffic.plain) = (format, plain);
-            Strict
+            (site.traffic.format, site.traffic.plain, site.traffic.window) = (format, plain, 513);
+            Written(word)
                 .wrap(End::Workers, &site, Box::new(Memory::new().0))
                 .map(|wire| wire.mode())
                 .map_err(|e| e.to_string())
         };
-        assert!(of("libra", true).unwrap_err().contains("no layout is published for libra"));
-        assert!(of("olaf", false).unwrap_err().contains("open_loop"));
-        assert_eq!(of("trio_ml", false).unwrap(), "memory", "its layout is the device's already");
+        assert!(of("strict", "libra", true).unwrap_err().contains("no layout is published for libra"));
+        assert!(of("strict", "olaf", false).unwrap_err().contains("open_loop"));
+        assert_eq!(of("strict", "trio_ml", false).unwrap(), "memory", "its layout is the device's already");
+        assert!(of("roce", "olaf", true).unwrap_err().contains("use workers that speak switchml"));
+        assert!(of("roce", "switchml", false).unwrap_err().contains("endpoint.pool = 1 to 512"));
     }
 }

@@ -6,7 +6,7 @@ use pktgen_generator::Result;
 use pktgen_generator::config::Section;
 use pktgen_generator::time::Time;
 
-use super::{Layer, MIDDLEWARE, Site};
+use super::{DialectKind, Layer, MIDDLEWARE, ON_WIRE, Site, on_wire};
 use crate::transport::{End, Wire};
 
 /// The middleware of `[transport]`, read.
@@ -32,6 +32,21 @@ impl MiddlewarePlan {
     /// Names of what is asked for, from the cable outwards.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.layers.iter().map(|(name, _)| *name)
+    }
+
+    /// The value of [`ON_WIRE`], where it is given and does anything.
+    fn on_wire(&self) -> Option<&'static str> {
+        self.layers.iter().find(|(name, _)| *name == ON_WIRE).map(|(_, layer)| layer.word())
+    }
+
+    /// How frames of `format` are written on the wire, where that is asked for.
+    pub(crate) fn dialect(&self, format: &str) -> Result<Option<&'static DialectKind>> {
+        self.on_wire().map(|word| on_wire::dialect(word, format)).transpose()
+    }
+
+    /// By how many bytes frames grow on their way to the wire, at most; addresses not counted.
+    pub(crate) fn growth(&self) -> usize {
+        self.on_wire().map_or(0, on_wire::growth)
     }
 }
 

@@ -17,10 +17,19 @@ use pktgen_generator::wire::olaf::{self, FLAG_HEADLESS, FLAG_STAMPED, Header, St
 use pktgen_generator::wire::olaf_strict::{self as strict, Update};
 use pktgen_generator::{Error, Result};
 
-use super::{Dialect, Traffic};
+use super::{Dialect, DialectKind, Traffic};
+
+pub(super) static KIND: DialectKind = DialectKind {
+    word: "strict",
+    format: "olaf",
+    on_wire: strict::NAME,
+    device: "olaf",
+    growth: 0,
+    open: |traffic| Ok(Some(Box::new(OlafDialect::new(traffic)?))),
+};
 
 /// At one end.
-pub(super) struct OlafDialect {
+struct OlafDialect {
     workers: Arc<Population>,
     /// A worker of each cluster, for ACKs to all of them.
     first_of: Vec<Option<u32>>,
@@ -29,7 +38,7 @@ pub(super) struct OlafDialect {
 }
 
 impl OlafDialect {
-    pub(super) fn new(traffic: &Traffic) -> Result<Self> {
+    fn new(traffic: &Traffic) -> Result<Self> {
         let workers = traffic.workers.clone();
         if !traffic.plain {
             return Err(Error::config(
@@ -118,7 +127,7 @@ impl OlafDialect {
 }
 
 impl Dialect for OlafDialect {
-    fn outward(&self, frame: &[u8], out: &mut [u8]) -> Option<usize> {
+    fn outward(&mut self, frame: &[u8], out: &mut [u8]) -> Option<usize> {
         let payload = payload(frame)?;
         if let Some(header) = Header::parse_update(payload) {
             let sender = self.worker(source_ip(frame))?;
@@ -165,7 +174,7 @@ mod tests {
 
     /// Two clusters of three workers.
     fn traffic() -> Traffic {
-        Traffic { workers: Arc::new(Population::regular(2, 3)), format: "olaf", packets: 0, plain: true }
+        Traffic { workers: Arc::new(Population::regular(2, 3)), format: "olaf", packets: 0, window: 0, plain: true }
     }
 
     fn dialect() -> OlafDialect {

@@ -13,10 +13,19 @@ use pktgen_generator::wire::frame::{
 };
 use pktgen_generator::wire::switchml::Header;
 
-use super::{Dialect, Traffic};
+use super::{Dialect, DialectKind, Traffic};
+
+pub(super) static KIND: DialectKind = DialectKind {
+    word: "strict",
+    format: "switchml",
+    on_wire: "switchml",
+    device: "switchml",
+    growth: 0,
+    open: |traffic| Ok(Some(Box::new(SwitchMlDialect::new(traffic)))),
+};
 
 /// At one end.
-pub(super) struct SwitchMlDialect {
+struct SwitchMlDialect {
     workers: Arc<Population>,
     /// Packets of an iteration.
     packets: u32,
@@ -25,7 +34,7 @@ pub(super) struct SwitchMlDialect {
 }
 
 impl SwitchMlDialect {
-    pub(super) fn new(traffic: &Traffic) -> Self {
+    fn new(traffic: &Traffic) -> Self {
         let workers = traffic.workers.clone();
         SwitchMlDialect { packets: traffic.packets.max(1), latest: vec![0; workers.clusters_ever()], workers }
     }
@@ -43,7 +52,7 @@ fn with(header: &Header, frame: &[u8], out: &mut [u8]) -> Option<usize> {
 }
 
 impl Dialect for SwitchMlDialect {
-    fn outward(&self, frame: &[u8], out: &mut [u8]) -> Option<usize> {
+    fn outward(&mut self, frame: &[u8], out: &mut [u8]) -> Option<usize> {
         let header = Header::parse(payload(frame)?)?;
         with(&header.strict(self.packets), frame, out)
     }
@@ -71,7 +80,7 @@ mod tests {
 
     fn dialect() -> SwitchMlDialect {
         let workers = Arc::new(Population::regular(1, 4));
-        SwitchMlDialect::new(&Traffic { workers, format: "switchml", packets: PACKETS, plain: false })
+        SwitchMlDialect::new(&Traffic { workers, format: "switchml", packets: PACKETS, window: 0, plain: false })
     }
 
     fn packet(iteration: u32, index: u32, attempt: i8, back: bool) -> Vec<u8> {
