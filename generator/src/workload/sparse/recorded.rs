@@ -18,9 +18,10 @@ use crate::{Error, Result};
 /// Reads the keys of `[workload]` that count for a recording, and its traces.
 pub(super) fn open(traces: &Traces, section: &mut Section, seed: Seed) -> Result<sparse::Sparse> {
     let survey = Survey::make(traces, &section.place("trace"))?;
-    let (jobs, workers_per_job) = members(&survey, section)?;
     let told: Option<u64> = section.get_opt("parameters")?;
+    // First what no other key can mend.
     let recording = read(&survey, told)?;
+    let (jobs, workers_per_job) = members(&survey, section)?;
     let longest = u32::try_from(recording.iterations()).unwrap_or(u32::MAX);
     let name = survey.legs[0].path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let replay = Replay {
@@ -164,6 +165,9 @@ mod tests {
     /// Cluster, worker, iteration, keys and values.
     type Row<'a> = (u16, u32, Option<u32>, &'a [u64], &'a [f32]);
 
+    /// A trace, keys of `[workload]`, and what is said of both.
+    type Case<'a> = (&'a [Row<'a>], &'a [(&'a str, Value)], &'a [&'a str]);
+
     fn write(path: &Path, rows: &[Row]) {
         let mut writer = Writer::create(path).unwrap();
         for (i, (cluster, worker, iteration, keys, values)) in rows.iter().copied().enumerate() {
@@ -277,9 +281,8 @@ mod tests {
         let keyless: Row = (0, 0, Some(10), &[], &[1.0]);
         let twice: Row = (0, 0, Some(9), &[4], &[1.0]);
         let short: Row = (0, 0, Some(10), &[1, 2], &[1.0]);
-        type Keys<'a> = &'a [(&'a str, Value)];
-        let none: Keys = &[];
-        let cases: [(&[Row], Keys, &[&str]); 9] = [
+        let none: &[(&str, Value)] = &[];
+        let cases: [Case; 9] = [
             (&[keyless], none, &["row 0", "column \"keys\" has none for 1 values", "kind = \"trace\""]),
             (&[(0, 0, None, &[], &[])], none, &["no row has pairs", "kind = \"trace\""]),
             (&[short], none, &["row 0", "2 keys for 1 values"]),
