@@ -3,21 +3,17 @@
 
 mod netns;
 mod serving;
-mod tools;
 mod wired;
 
 use std::path::{Path, PathBuf};
 
 use netns::Net;
-use pktgen_generator::pcap::Reader;
 use pktgen_generator::wire::frame::{SERVER_IP, group_of, worker_of};
 use pktgen_generator::wire::olaf_strict::{Ack, PORT, UPDATE_HEAD, Update};
-use pktgen_generator::wire::sight::{Datagram, Look, look};
 use pktgen_generator::wire::switchml;
-use pktgen_generator::wire::switchml_roce as roce;
 use serde_json::Value;
 use serving::Serving;
-use wired::{config, manifest, number, pktgen, replay, said};
+use wired::{config, datagrams, manifest, number, pktgen, replay, said, trained};
 
 const FOUR: &str = "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]";
 const TWO: &str = "transport.interfaces=[\"w0\",\"d0\"]";
@@ -42,18 +38,6 @@ fn is_settled(what: &str, manifest: &Value) {
     assert_eq!((number(&counters["sums_wrong"]), number(&counters["foreign"])), (0, 0), "{what}: {counters}");
     let notes = manifest["validity"]["reasons"].as_array().expect("reasons");
     assert!(notes.iter().any(|note| note.as_str().is_some_and(|n| n.contains("strict layouts"))), "{what}: {notes:?}");
-}
-
-/// Datagrams of a capture, none of which is cut.
-fn datagrams(file: &Path, mut each: impl FnMut(&Datagram, usize)) -> usize {
-    let mut reader = Reader::open(file).unwrap_or_else(|e| panic!("{e}"));
-    let mut count = 0;
-    while let Some(packet) = reader.next().expect("a packet") {
-        let Look::Udp(datagram) = look(packet.link_type, packet.bytes) else { panic!("packet {count}") };
-        each(&datagram, packet.bytes.len());
-        count += 1;
-    }
-    count
 }
 
 /// Nothing but strict updates and ACKs; the updates' payloads.
@@ -149,27 +133,6 @@ fn a_device_in_a_process_of_its_own_needs_no_header_of_ours() {
     strict_updates(&dirs[2].join("capture.pcapng"));
 }
 
-/// Runs until one is valid, in which every sum is right; `check` sees its folder, and how many packets an iteration has.
-fn switchml_runs(before: &[String], set: &[&str], check: fn(&Path, u64)) {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let all = [&["transport.tap=tap.pcapng", "workload.scale=0.005"][..], set].concat();
-    for i in 0..3 {
-        let out = folder.path().join(i.to_string());
-        let output = replay(before, "switchml", &out, &all);
-        assert!(matches!(output.status.code(), Some(0 | 1)), "{set:?}: {}", said(&output));
-        let manifest = manifest(&out);
-        assert_eq!(number(&manifest["counters"]["sums_wrong"]), 0, "{set:?}");
-        if i < 2 && !output.status.success() {
-            continue;
-        }
-        assert_eq!(manifest["validity"]["valid"], true, "{set:?}: {}", manifest["validity"]);
-        let (blocks, window) = (number(&manifest["training"]["blocks"]), number(&manifest["training"]["window"]));
-        let packets = blocks + window.min(blocks);
-        assert_eq!(number(&manifest["counters"]["sums_ok"]), packets * 5, "{}", manifest["counters"]);
-        return check(&out, packets);
-    }
-}
-
 /// Numbers and exponents on the wire are those of the public client.
 fn are_the_clients(out: &Path, packets: u64) {
     let mut jobs = Vec::new();
@@ -185,55 +148,17 @@ fn are_the_clients(out: &Path, packets: u64) {
     assert_eq!((jobs, seen as u64), ((0..5).collect(), packets * 5 * 5));
 }
 
-/// RDMA writes only, on which tshark's own reader of InfiniBand agrees with ours.
-fn are_rdma_writes(out: &Path, packets: u64) {
-    let file = out.join("tap-device-down.pcapng");
-    let mut expected = Vec::new();
-    let seen = datagrams(&file, |datagram, len| {
-        let header = roce::Header::parse(datagram.payload).expect("a packet");
-        let (target, immediate) = (header.target, header.immediate);
-        let [low, high] = immediate.message.to_le_bytes();
-        let [e0, e1] = immediate.exponents;
-        let crc = u32::from_be_bytes(*datagram.payload.last_chunk().expect("a checksum"));
-        assert_eq!((datagram.src_port >= 0xc000, datagram.dst_port), (datagram.dst == SERVER_IP, roce::PORT));
-        expected.push(format!(
-            "{len}\t1\t{}\t{:#08x}\t{}\t{:#018x}\t{:#010x}\t{}\t{low:02x}{high:02x}{e0:02x}{e1:02x}\t{crc:#010x}",
-            header.part as u8, header.pair, header.psn, target.address, target.key, target.length
-        ));
-    });
-    // Contributions of four workers; and a result for each of them.
-    assert_eq!(seen as u64, packets * 5 * 8);
-    let own = ["bth.opcode", "bth.destqp", "bth.psn", "reth.va", "reth.r_key", "reth.dmalen", "immdt", "invariant.crc"];
-    let names = own.map(|name| format!("infiniband.{name}"));
-    let fields = ["frame.len", "ip.checksum.status"].into_iter().chain(names.iter().map(String::as_str));
-    let mut words = vec!["-n", "-o", "ip.check_checksum:TRUE", "-T", "fields"];
-    words.extend(fields.flat_map(|field| ["-e", field]));
-    words.push("-r");
-    let Some(text) = tools::quiet("tshark", &words, &file) else { return };
-    let shown: Vec<_> = text.lines().collect();
-    assert_eq!(shown.len(), expected.len());
-    for (shown, expected) in shown.iter().zip(&expected) {
-        assert_eq!(shown.replace(':', ""), *expected);
-    }
-    tools::is_clean(&file, out);
-}
-
 #[test]
 #[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn synchronous_training_is_as_the_public_code_has_it() {
-    const ROCE: &str = "transport.on_wire=roce";
-    switchml_runs(&[], &["transport.kind=ring", STRICT], are_the_clients);
-    switchml_runs(&[], &["transport.kind=ring", ROCE, "workload.elements=64"], are_rdma_writes);
+    trained(&[], &["transport.kind=ring", STRICT], are_the_clients);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().join("trio");
     let output = replay(&[], "trio-ml", &out, &[STRICT, "transport.kind=udp", "workload.scale=0.002"]);
     assert!(output.status.success(), "its own layout is strict, and names its workers: {}", said(&output));
     match Net::make("strictrounds", &["all"], &[(("all", "w0"), ("all", "d0"))]) {
         Err(why) => eprintln!("SKIPPED: af_packet on a veth pair: {why}"),
-        Ok(net) => {
-            switchml_runs(&net.inside("all"), &["transport.kind=af_packet", TWO, STRICT], are_the_clients);
-            switchml_runs(&net.inside("all"), &["transport.kind=af_packet", TWO, ROCE], are_rdma_writes);
-        }
+        Ok(net) => trained(&net.inside("all"), &["transport.kind=af_packet", TWO, STRICT], are_the_clients),
     }
 }
 

@@ -147,7 +147,7 @@ fn packets_of_switchml_over_roce_are_rdma_writes() {
         let worker = worker_of(if back { target_ip(&frame) } else { source_ip(&frame) }, 4).unwrap() as u8;
         let slot = header.pair as u16;
         let own = session::card_pair(worker, slot);
-        assert_eq!(header.pair, if back { own } else { roce::pair_of(worker, slot) });
+        assert_eq!(header.pair, if back { own } else { session::switch_pair(worker, slot) });
         assert_eq!(header.target.address, session::address(slot, 256));
         let expected = next.entry((back, own)).or_insert(session::first_psn(own));
         assert_eq!(header.psn, *expected, "{header:?}");

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use pktgen_generator::pcap::Reader;
+use pktgen_generator::wire::sight::{Datagram, Look, look};
 use serde_json::Value;
 
 use crate::serving::Serving;
@@ -48,4 +50,39 @@ pub fn replay(before: &[String], name: &str, out: &Path, set: &[&str]) -> Output
 pub fn serving(before: &[String], part: &str, name: &str, out: &Path, set: &[&str]) -> Serving {
     let words = [part, &config(name), "--out", &out.display().to_string(), "--idle", "1s", "--for", "60s"];
     Serving::start(pktgen(before, &words, set), part)
+}
+
+/// Datagrams of a capture, none of which is cut.
+#[allow(dead_code, reason = "not every test that includes this file needs it")]
+pub fn datagrams(file: &Path, mut each: impl FnMut(&Datagram, usize)) -> usize {
+    let mut reader = Reader::open(file).unwrap_or_else(|e| panic!("{e}"));
+    let mut count = 0;
+    while let Some(packet) = reader.next().expect("a packet") {
+        let Look::Udp(datagram) = look(packet.link_type, packet.bytes) else { panic!("packet {count}") };
+        each(&datagram, packet.bytes.len());
+        count += 1;
+    }
+    count
+}
+
+/// Training over SwitchML, until a run is valid, in which every sum is right; `check` sees its folder, and how many packets an iteration has.
+#[allow(dead_code, reason = "not every test that includes this file needs it")]
+pub fn trained(before: &[String], set: &[&str], check: fn(&Path, u64)) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let all = [&["transport.tap=tap.pcapng", "workload.scale=0.005"][..], set].concat();
+    for i in 0..3 {
+        let out = folder.path().join(i.to_string());
+        let output = replay(before, "switchml", &out, &all);
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{set:?}: {}", said(&output));
+        let manifest = manifest(&out);
+        assert_eq!(number(&manifest["counters"]["sums_wrong"]), 0, "{set:?}");
+        if i < 2 && !output.status.success() {
+            continue;
+        }
+        assert_eq!(manifest["validity"]["valid"], true, "{set:?}: {}", manifest["validity"]);
+        let (blocks, window) = (number(&manifest["training"]["blocks"]), number(&manifest["training"]["window"]));
+        let packets = blocks + window.min(blocks);
+        assert_eq!(number(&manifest["counters"]["sums_ok"]), packets * 5, "{}", manifest["counters"]);
+        return check(&out, packets);
+    }
 }

@@ -10,9 +10,15 @@ pub const BUFFER: u64 = 1 << 44;
 /// Queue pairs of a worker that the switch tells apart: 9 bits of their number.
 pub const PAIRS_MAX: u32 = 512;
 
+/// The switch's queue pair, by the number that the public controller gives it: the highest bit is set, since InfiniBand's management
+/// has number 0, and the switch knows a worker by the upper 8.
+pub const fn switch_pair(rank: u8, slot: u16) -> u32 {
+    0x80_0000 | pair_of(rank, slot)
+}
+
 /// The number that a worker's card gave to one of its queue pairs (any will do; ours).
 pub const fn card_pair(rank: u8, slot: u16) -> u32 {
-    0x80_0000 | pair_of(rank, slot)
+    0x40_0000 | pair_of(rank, slot)
 }
 
 /// The key that a worker's card gave to its buffer (any will do; ours).
@@ -40,7 +46,7 @@ pub const fn card_port(rank: u8) -> u16 {
 pub fn packet(header: &switchml::Header, rank: u8, used: u32, message: u16, back: bool) -> Header {
     let own = card_pair(rank, header.slot);
     let (pair, key) =
-        if back { (own, card_key(rank)) } else { (pair_of(rank, header.slot), key_of(header.slot, header.set)) };
+        if back { (own, card_key(rank)) } else { (switch_pair(rank, header.slot), key_of(header.slot, header.set)) };
     let whole = Message {
         pair,
         psn: first_psn(own).wrapping_add(used),
@@ -64,12 +70,12 @@ mod tests {
         let header =
             switchml::Header { set: true, slot: 5, exponent: -3, attempt: 2, elements: 64, ..Default::default() };
         let up = packet(&header, 2, 7, 0x1234, false);
-        assert_eq!((up.part, up.pair, up.migration), (Part::OnlyImmediate, 0x2_0005, false));
+        assert_eq!((up.part, up.pair, up.migration), (Part::OnlyImmediate, 0x82_0005, false));
         assert_eq!((up.target.address, up.target.key, up.target.length), (0x1000_0000_0500, 11, 256));
-        assert_eq!((up.psn, up.immediate.message, up.immediate.exponents), (0x41_0002 + 7, 0x1234, [-3, 0]));
+        assert_eq!((up.psn, up.immediate.message, up.immediate.exponents), (0x21_0002 + 7, 0x1234, [-3, 0]));
         let down = packet(&header, 2, 7, 0x1234, true);
-        assert_eq!((down.pair, down.migration, down.target.key), (0x82_0005, true, 0x1002));
+        assert_eq!((down.pair, down.migration, down.target.key), (0x42_0005, true, 0x1002));
         assert_eq!((down.psn, down.target.address, down.immediate), (up.psn, up.target.address, up.immediate));
-        assert_eq!(packet(&header, 2, 0x100_0000, 0, false).psn, first_psn(0x82_0005), "24 bits");
+        assert_eq!(packet(&header, 2, 0x100_0000, 0, false).psn, first_psn(0x42_0005), "24 bits");
     }
 }

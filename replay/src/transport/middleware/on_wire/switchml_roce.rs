@@ -13,8 +13,8 @@ use pktgen_generator::wire::frame::{
 };
 use pktgen_generator::wire::frame::{worker_ip, worker_of};
 use pktgen_generator::wire::switchml::{self, ELEMENTS, HEADER, Header, WORKER_PORT, frame_bytes};
-use pktgen_generator::wire::switchml_roce::session::{PAIRS_MAX, card_key, card_pair, card_port, packet};
-use pktgen_generator::wire::switchml_roce::{self as roce, BTH, ICRC, IMMEDIATE, Part, RETH, Way, pair_of};
+use pktgen_generator::wire::switchml_roce::session::{PAIRS_MAX, card_key, card_pair, card_port, packet, switch_pair};
+use pktgen_generator::wire::switchml_roce::{self as roce, BTH, ICRC, IMMEDIATE, Part, RETH, Way};
 use pktgen_generator::{Error, Result};
 
 use super::{Dialect, DialectKind, Traffic};
@@ -96,7 +96,7 @@ impl RoceDialect {
     fn contribution(&mut self, frame: &[u8], header: &roce::Header) -> Option<(u32, Header)> {
         let worker = self.worker(source_ip(frame)).filter(|_| target_ip(frame) == SERVER_IP)?;
         let (slot, set) = (u16::try_from(header.target.key >> 1).ok()?, header.target.key & 1 == 1);
-        if header.pair != pair_of(self.ranks[worker as usize], slot) {
+        if header.pair != switch_pair(self.ranks[worker as usize], slot) {
             return None;
         }
         let latest = *self.used(worker, slot)?;

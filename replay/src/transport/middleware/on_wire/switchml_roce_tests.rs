@@ -69,7 +69,7 @@ fn a_packet_and_its_result_by_hand() {
     assert_eq!((up.len(), source_ip(&up), target_ip(&up)), (334, worker_ip(4), SERVER_IP));
     assert_eq!((up[34..38].to_vec(), up[40..42].to_vec()), (vec![0xc0, 1, 0x12, 0xb7], vec![0, 0]));
     let rdma = Rdma::parse(payload(&up).unwrap()).unwrap();
-    assert_eq!((rdma.part, rdma.pair, rdma.psn), (Part::OnlyImmediate, 0x1_0005, first_psn(0x81_0005) + 13));
+    assert_eq!((rdma.part, rdma.pair, rdma.psn), (Part::OnlyImmediate, 0x81_0005, first_psn(0x41_0005) + 13));
     assert_eq!((rdma.target.key, rdma.target.address), (key_of(5, true), address(5, 64)));
     assert_eq!((rdma.immediate.message, rdma.immediate.exponents, rdma.elements), (9, [-7, 0], 64));
     assert_eq!(icrc(&up), up.last_chunk().copied());
@@ -82,7 +82,7 @@ fn a_packet_and_its_result_by_hand() {
         assert_eq!((target_ip(&down), down[..6].to_vec()), (worker_ip(worker), vec![2, 0, 10, 0, 0, worker as u8 + 1]));
         assert_eq!(down[34..38], [0x80, copy as u8, 0x12, 0xb7]);
         let rdma = Rdma::parse(payload(&down).unwrap()).unwrap();
-        assert_eq!((rdma.pair, rdma.target.key), (0x80_0005 | (copy as u32) << 16, 0x1000 | copy as u32));
+        assert_eq!((rdma.pair, rdma.target.key), (0x40_0005 | (copy as u32) << 16, 0x1000 | copy as u32));
         *workers.used(worker, 5).unwrap() = 13;
         let heard = read(&mut workers, &down).unwrap();
         assert_eq!(heard, result(worker_ip(worker), &packet, 0x5a));
