@@ -110,7 +110,18 @@ pub fn draft(mut plan: Plan<Parts>, source: Box<dyn Source>, names: (&str, &str)
         );
     }
     let expected = expected(&plan, &facts, &counted);
-    let counters = profile.map_or_else(Vec::new, |profile| readings(profile, &counted, &expected));
+    let counters = match profile {
+        // Pushes, pulls, results and their acknowledgements depend on each other.
+        Some(_) if plan.training.is_some() && plan.transport.has_server => {
+            notes.push(
+                "note: what sparse training sends depends on what comes back: its counters are not known beforehand"
+                    .into(),
+            );
+            Vec::new()
+        }
+        Some(profile) => readings(profile, &counted, &expected),
+        None => Vec::new(),
+    };
     let target = if hardware.as_ref().is_some_and(|own| own.external) { "external" } else { "software" };
     let frames = sample::first(&mut plan, per_kind)?;
     Ok(Draft {
@@ -155,6 +166,8 @@ fn readings(profile: &Profile, counted: &load::Counted, expected: &Expected) -> 
         let (least, most) = match counter.is {
             "zero" => (0, 0),
             "frames_sent" => (counted.frames, counted.frames),
+            // Fewer than fully aggregated where updates are replaced or dropped.
+            "frames_to_server" => (0, expected.most),
             _ => (expected.fully_aggregated, expected.most),
         };
         Reading { name: counter.name.clone(), read: counter.read.clone(), least, most }

@@ -295,6 +295,19 @@ fn queues_divide_the_work_and_nothing_else() {
     }
 }
 
+/// What is kept back because it is late has its place in time, too: rows of all queues stay in one order, and the account closes.
+#[test]
+fn queues_that_skip_what_is_late_close_their_balance() {
+    let keys = "queues = 3\nlate = \"skip\"\nlate_limit = \"1us\"\nlinger = \"2s\"";
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = run(&text("ring", "", "").replace("linger = \"100ms\"", keys), &folder.path().join("run"));
+    let balance = &manifest.balance;
+    assert_eq!((balance.unknown, balance.in_flight), (0, 0), "{balance:?}");
+    assert_eq!(manifest.counters.sums_ok, manifest.counters.packets_received);
+    assert!(balance.sent < 10_800, "a host that is never 1 us late: {balance:?}");
+    assert!(!manifest.validity.reasons.iter().any(|reason| reason.contains("vanished")), "{:?}", manifest.validity);
+}
+
 /// Workers that react are one endpoint: one thread sends, and every role still hears all of its queues.
 #[test]
 fn workers_that_react_send_on_one_queue() {

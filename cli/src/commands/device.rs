@@ -189,7 +189,7 @@ fn write(job: &Job, syntax: &str, out: Option<&Path>, ui: &Ui) -> Result<u8> {
 fn of_syntax(job: &Job, name: &str) -> Result<Vec<Part>> {
     let planner = job.profile.planner;
     match planner.syntaxes().iter().find(|syntax| syntax.name == name) {
-        Some(syntax) => Ok((syntax.write)(job)),
+        Some(syntax) => (syntax.write)(job),
         None => {
             let mut names = vec!["json"];
             names.extend(planner.syntaxes().iter().map(|syntax| syntax.name));

@@ -50,12 +50,16 @@ fn print(drafted: &Draft, ui: &Ui) {
     loads("port", &drafted.ports, ui);
     let expected = &drafted.expected;
     ui.result(&format!(
-        "\nexpected: {} {} if all are aggregated fully, {} if none is",
+        "\nexpected: {} {} if all are aggregated fully, {} if none is; fewer where updates are replaced or dropped",
         expected.fully_aggregated, expected.what, expected.most
     ));
     for Reading { name, read, least, most } in &drafted.counters {
-        let range = if least == most { least.to_string() } else { format!("{least} to {most}") };
-        ui.result(&format!("counter: {name} = {range} ({read})"));
+        let range = match least {
+            least if least == most => format!("= {least}"),
+            0 => format!("at most {most}"),
+            least => format!("= {least} to {most}"),
+        };
+        ui.result(&format!("counter: {name} {range} ({read})"));
     }
 }
 
@@ -72,12 +76,12 @@ fn totals(drafted: &Draft, ui: &Ui) {
 
 /// A table of loads.
 fn loads(what: &str, all: &[Load], ui: &Ui) {
-    let title = "    frames         bytes   mean [Gbit/s]  peak [Gbit/s]  line [Gbit/s]";
+    let title = "    frames         bytes     mean [Gbit/s]    peak [Gbit/s]  line [Gbit/s]";
     ui.result(&format!("\n{what:<12}{title}"));
     let rate = |bps: Option<u64>| bps.map_or("as results come".into(), |bps| format!("{:.6}", bps as f64 / 1e9));
     for load in all.iter().take(LINES) {
         ui.result(&format!(
-            "{:<12}{:>10}{:>14}{:>16}{:>15}{:>15}",
+            "{:<12}{:>10}{:>14}{:>18}{:>17}{:>15}",
             load.name,
             load.frames,
             load.bytes,

@@ -20,6 +20,11 @@ impl Address {
     pub fn is_group(self) -> bool {
         self.0 >> 28 == 0xe
     }
+
+    /// Can no interface have it: this network (0.0.0.0/8), loopback (127.0.0.0/8), reserved (240.0.0.0/4) with the broadcast address?
+    pub fn is_nobodys(self) -> bool {
+        matches!(self.0 >> 24, 0 | 127) || self.0 >> 28 == 0xf
+    }
 }
 
 impl FromStr for Address {
@@ -68,6 +73,11 @@ impl Mac {
     /// Is it one of several receivers?
     pub fn is_group(self) -> bool {
         self.0[0] & 1 == 1
+    }
+
+    /// Is it none at all: zeros?
+    pub fn is_nobodys(self) -> bool {
+        self.0 == [0; 6]
     }
 }
 

@@ -117,6 +117,11 @@ impl Addressing {
             port: section.get_opt("port")?,
             hosts: section.get_sections("hosts")?.into_iter().map(exception).collect::<Result<_>>()?,
         };
+        for (key, port) in [("worker_port", addressing.worker_port), ("port", addressing.port)] {
+            if port == Some(0) {
+                return Err(Error::config(format!("{}: UDP ports are from 1 to 65535", section.place(key))));
+            }
+        }
         if addressing.device.is_none() && (addressing.to_device || addressing.hop == Hop::Device) {
             return Err(Error::config(format!(
                 "{}: frames go to the device, which has no address; give device and device_mac",

@@ -121,6 +121,9 @@ fn of_ports(profile: &Profile, facts: &Facts, checked: &mut Checked) {
     checked.refuse("ports", text);
 }
 
+/// Highest number of a multicast group: they have 16 bits in a Tofino's replication engine.
+const GROUP_ID_MAX: u64 = 0xffff;
+
 /// Are the addresses different, and of the right kind, and do device and experiment mean the same clusters?
 fn of_addresses(profile: &Profile, facts: &Facts, addresses: &Addresses, checked: &mut Checked) {
     let name = &profile.name;
@@ -155,10 +158,24 @@ fn of_addresses(profile: &Profile, facts: &Facts, addresses: &Addresses, checked
             );
             checked.refuse("addressing", text);
         }
+        if station.mac.is_nobodys() || station.ip.is_nobodys() {
+            let text = format!(
+                "{name}: {who} has {} and {}, and one of them can be no interface's; give it an address of its own in addressing",
+                station.ip, station.mac
+            );
+            checked.refuse("addressing", text);
+        }
         // One such message is enough: the next workers' would say the same.
         if checked.findings.len() > before {
             break;
         }
+    }
+    let last_group = u64::from(profile.addressing.group_ids) + addresses.groups.len().saturating_sub(1) as u64;
+    if last_group > GROUP_ID_MAX {
+        checked.refuse(
+            "addressing",
+            format!("{name}: multicast groups up to number {last_group}, and there are {GROUP_ID_MAX}; lower addressing.group_ids"),
+        );
     }
     if addresses.hop == Hop::Device && addresses.device.is_none() {
         checked

@@ -12,7 +12,7 @@ mod writer;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::datatypes::SchemaRef;
 use pktgen_generator::column::{Column, Data, Stream};
@@ -214,8 +214,8 @@ fn record(
     let Listener { wire, receivers, over, .. } = &mut listener;
     let over = over.take();
     let (pumped, written) =
-        both(blocks, back, files, dir, (receivers, over), (&clock, plan.limits.wait), &mut |blocks| {
-            pump(wire.as_mut(), &clock, &plan.limits, blocks, stop, &mut watch)
+        both(blocks, back, files, dir, (receivers, over), (&clock, plan.limits.wait), &mut |blocks, failed| {
+            pump(wire.as_mut(), &clock, &plan.limits, blocks, [stop, failed], &mut watch)
         })?;
     let failure = written.err();
     let (end, counts) = pumped?;
@@ -247,7 +247,7 @@ fn both<T>(
     dir: &Path,
     (receivers, over): (&mut [Receiver], Option<Over>),
     (clock, wait): (&RunClock, Wait),
-    pump: &mut dyn FnMut(&mut Blocks) -> Result<T>,
+    pump: &mut dyn FnMut(&mut Blocks, &AtomicBool) -> Result<T>,
 ) -> Result<(Result<T>, Result<()>)> {
     let failed = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -257,10 +257,14 @@ fn both<T>(
         blocks.writer = Some(writer.thread().clone());
         let mut others = Vec::new();
         for receiver in receivers {
-            let other = begin("receiver").spawn_scoped(scope, || receiver.run(clock, wait, &failed));
+            let other = begin("receiver").spawn_scoped(scope, || {
+                let ended = receiver.run(clock, wait, &failed);
+                failed.fetch_or(ended.is_err(), Ordering::Relaxed);
+                ended
+            });
             others.push(other.map_err(Error::io("start a receiver of", dir))?);
         }
-        let mut pumped = pump(&mut blocks);
+        let mut pumped = pump(&mut blocks, &failed);
         drop(over);
         // The writer ends when nobody is left to give it anything.
         drop(blocks);

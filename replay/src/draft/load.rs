@@ -167,7 +167,12 @@ fn open(
 /// Workers that wait for results: so many blocks in every iteration, each as large as the largest.
 fn closed(plan: &Plan<Parts>, mut ports: Ports, mut workers: Vec<Load>, growth: u64) -> Counted {
     let Some(training) = &plan.training else { return sum(workers, ports.loads, 0, true) };
-    let frames = u64::from(training.iterations) * u64::from(training.blocks);
+    // Exponents may go ahead of the model.
+    let packets = match plan.engine.senders.packets() {
+        0 => training.blocks,
+        packets => packets,
+    };
+    let frames = u64::from(training.iterations) * u64::from(packets);
     let bytes = frames * (plan.engine.frame_bytes as u64 + growth);
     for (number, worker) in workers.iter_mut().enumerate() {
         (worker.frames, worker.bytes) = (frames, bytes);

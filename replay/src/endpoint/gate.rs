@@ -126,6 +126,9 @@ struct Model {
     batch: u32,
 }
 
+/// Largest rate that is believed.
+const RATE_MAX: f64 = 1000.0;
+
 /// The models of all clusters, and the rule by which they move.
 pub(super) struct Models {
     how: Learns,
@@ -163,6 +166,12 @@ impl Models {
         let gates = [("off", Gate::Off), ("max", Gate::Max), ("moving_average", Gate::MovingAverage(weight))];
         let gate = section.choose("gate", "off", &gates)?;
         let rate: f64 = section.get("learning_rate", 0.001)?;
+        if !(rate > 0.0 && rate <= RATE_MAX) {
+            return Err(Error::config(format!(
+                "{}: {rate} is not above 0 and at most {RATE_MAX}",
+                section.place("learning_rate")
+            )));
+        }
         let model = |size: &u32| Model {
             reward: f64::NEG_INFINITY,
             memory: Memory::default(),

@@ -145,7 +145,9 @@ impl Learners {
         audience.hear(node, frame, pool, |worker, ack| {
             let model = &pool.payload(frame)[ACK_HEAD..][..4 * usize::from(ack.header.elements)];
             agents[worker as usize].hear(model);
-            if std::mem::take(&mut waiting[worker as usize]) {
+            // Where a device multicasts acknowledgements, late ones of a round that is over come, too.
+            if waiting[worker as usize] && ack.header.seq >= agents[worker as usize].iteration() {
+                waiting[worker as usize] = false;
                 heard.push(worker);
             }
         })

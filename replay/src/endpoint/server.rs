@@ -43,12 +43,19 @@ impl Server {
                 section.place("ack_model")
             )));
         }
+        let acknowledge: bool = section.get("acknowledge", true)?;
+        if learns && facts.kind.learns() && !acknowledge {
+            return Err(Error::config(format!(
+                "{}: workers that learn go on with the weights that acknowledgements bring, and would learn nothing; leave it out",
+                section.place("acknowledge")
+            )));
+        }
         Ok(Server {
             models: Models::read(section, facts, ack_model)?,
             workers: facts.workers.clone(),
             node: facts.server,
             host_of: facts.host_of.clone(),
-            acknowledge: section.get("acknowledge", true)?,
+            acknowledge,
             ack_model,
             udp_checksum: facts.udp_checksum,
             heads: vec![None; facts.workers.len()],

@@ -305,7 +305,8 @@ impl TransportPlan {
 
     /// May each queue of the workers' end send by itself?
     pub(crate) fn sends_from_all(&self) -> bool {
-        let name = self.interfaces.get(End::Workers as usize);
+        // What needs no privileges has no interfaces of its own: those may be given for another kind.
+        let name = self.interfaces.get(End::Workers as usize).filter(|_| self.kind.capabilities().privileged);
         name.is_none_or(|name| of_interface::sends_from(Path::new("/sys/class/net"), name, self.queues))
     }
 

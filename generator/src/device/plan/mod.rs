@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::addressing::Addresses;
 use super::{Facts, Profile};
+use crate::Result;
 use crate::registry::Named;
 
 /// What a plan is made for.
@@ -33,8 +34,8 @@ pub struct Syntax {
     pub name: &'static str,
     /// One line about it.
     pub about: &'static str,
-    /// Writes the files.
-    pub write: fn(&Job) -> Vec<Part>,
+    /// Writes the files; refuses what the syntax has no words for.
+    pub write: fn(&Job) -> Result<Vec<Part>>,
 }
 
 /// Makes the entries of one kind of device.

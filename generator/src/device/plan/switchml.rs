@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::{Job, Part, Planner, Syntax, groups, station};
 use crate::registry::Named;
 use crate::wire::switchml::{PORT, WORKER_PORT};
+use crate::{Error, Result};
 
 /// `plan = "switchml"`.
 pub struct SwitchMl;
@@ -18,6 +19,8 @@ pub struct SwitchMl;
 const PORT_MASK: u16 = 0xfff0;
 /// The controller calls every session 0, and the multicast group is the session's.
 const SESSION: u32 = 0;
+/// Speeds of ports that BF Runtime has words for, in Gbit/s.
+const SPEEDS: [u64; 7] = [1, 10, 25, 40, 50, 100, 400];
 
 impl Named for SwitchMl {
     fn name(&self) -> &'static str {
@@ -79,7 +82,7 @@ fn speed(job: &Job) -> u64 {
 }
 
 /// What operators write.
-fn files(job: &Job) -> Vec<Part> {
+fn files(job: &Job) -> Result<Vec<Part>> {
     let mut ports = String::from("ports:\n");
     for (rank, own) in (0u32..).zip(&job.addresses.workers) {
         let _ = writeln!(
@@ -99,7 +102,7 @@ fn files(job: &Job) -> Vec<Part> {
     for (rank, own) in (0u32..).zip(&job.addresses.workers) {
         parts.push((format!("switchml-{rank}.cfg"), client(job, rank, own.ip)));
     }
-    parts
+    Ok(parts)
 }
 
 /// A client's file: what follows from the experiment; everything else keeps its default.
@@ -150,9 +153,20 @@ reply.info.data_field_annotation_add("eth_dst_addr", "Egress.udp_sender.set_dst_
 "#;
 
 /// The tables that the controller writes when a session of UDP workers begins.
-fn script(job: &Job) -> Vec<Part> {
+fn script(job: &Job) -> Result<Vec<Part>> {
     let mut text = HEAD.to_owned();
-    let Some(device) = job.addresses.device else { return Vec::new() };
+    let Some(device) = job.addresses.device else { return Ok(Vec::new()) };
+    let wrong = |why: String| Error::config(format!("{}: --syntax bfrt: {why}", job.profile.name));
+    let group = job.profile.addressing.group_ids;
+    if group != SESSION {
+        return Err(wrong(format!(
+            "the multicast group is the session's, {SESSION}; give addressing.group_ids = {SESSION}, not {group}"
+        )));
+    }
+    let speed = speed(job);
+    if !SPEEDS.contains(&speed) {
+        return Err(wrong(format!("BF Runtime has ports of {SPEEDS:?} Gbit/s, not {speed}; change ports.rate")));
+    }
     let (mac, ip) = (device.mac.to_string().to_uppercase(), device.ip);
     let _ = write!(
         text,
@@ -166,7 +180,10 @@ fn script(job: &Job) -> Vec<Part> {
     let mut nodes = Vec::new();
     for (rank, own) in (0u32..).zip(&job.addresses.workers) {
         let worker = own.mac.to_string().to_uppercase();
-        let (front, lane) = front_and_lane(&job.profile.port_of(rank));
+        let name = job.profile.port_of(rank);
+        let (front, lane) = front_and_lane(&name).ok_or_else(|| {
+            wrong(format!("port \"{name}\" of worker {rank} is not NUMBER or NUMBER/LANE; change ports.names"))
+        })?;
         let bitmap = 1u64.checked_shl(rank).unwrap_or(0);
         let _ = write!(
             text,
@@ -186,7 +203,7 @@ fn script(job: &Job) -> Vec<Part> {
              (\"ip_dst_addr\", \"{}\")], \"Egress.udp_sender.set_dst_addr\")\n\
              add(\"$pre.node\", [(\"$MULTICAST_NODE_ID\", {rank})], [(\"$MULTICAST_RID\", {rank}), \
              gc.DataTuple(\"$DEV_PORT\", int_arr_val=[port])])\n",
-            speed(job),
+            speed,
             own.ip,
             port(job),
             own.ip,
@@ -201,11 +218,11 @@ fn script(job: &Job) -> Vec<Part> {
          int_arr_val={nodes:?})])\n",
         all.join(", ")
     );
-    vec![("switchml_tables.py".into(), text)]
+    Ok(vec![("switchml_tables.py".into(), text)])
 }
 
-/// `"3/0"` as two numbers; a name without a lane has lane 0.
-fn front_and_lane(port: &str) -> (String, String) {
+/// `"3/0"` as two numbers; without a lane it is lane 0. None of what is no number.
+fn front_and_lane(port: &str) -> Option<(u32, u32)> {
     let (front, lane) = port.split_once('/').unwrap_or((port, "0"));
-    (front.to_owned(), lane.to_owned())
+    Some((front.parse().ok()?, lane.parse().ok()?))
 }

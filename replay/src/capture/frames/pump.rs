@@ -119,7 +119,7 @@ pub(super) fn pump(
     clock: &RunClock,
     limits: &Limits,
     blocks: &mut Blocks,
-    stop: &AtomicBool,
+    stops: [&AtomicBool; 2],
     watch: &mut dyn FnMut(Time, &Counts, &mut dyn Wire),
 ) -> Result<(End, Counts)> {
     let (mut last, mut seen, mut next_watch, mut looked) = (0, false, SECOND, clock.now());
@@ -137,7 +137,7 @@ pub(super) fn pump(
         {
             break End::Limit;
         }
-        if stop.load(Ordering::Relaxed) {
+        if stops.iter().any(|stop| stop.load(Ordering::Relaxed)) {
             break End::Stopped;
         }
         if blocks.full.is_abandoned() {

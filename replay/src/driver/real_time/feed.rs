@@ -65,7 +65,7 @@ struct Lane {
 
 /// What is next of a queue.
 enum Next {
-    /// A row, and when its frame left; [`Time::MIN`] if it did not.
+    /// A row, and when its frame left, or was due if it was kept back; [`Time::MIN`] if nobody sent it.
     Row(Time),
     /// Nothing was sent that was not written.
     Nothing,
@@ -90,6 +90,8 @@ pub(super) struct Feeder {
     /// Those that are being sent, the earliest first. A queue gives its parts back in their order.
     under_way: VecDeque<Round>,
     lanes: Vec<Lane>,
+    /// Every so-manieth worker is of this process.
+    stride: u32,
     /// Deadlines mean something.
     paced: bool,
     skipped: u64,
@@ -105,7 +107,7 @@ impl Feeder {
         frame_bytes: usize,
         until: Time,
         paced: bool,
-        queues: usize,
+        (queues, stride): (usize, u32),
     ) -> Result<(Self, Vec<Chunks>)> {
         let most = (BYTES / frame_bytes.max(1)).clamp(BURST, FRAMES);
         let chunk = || Chunk {
@@ -133,6 +135,7 @@ impl Feeder {
             free: (0..CHUNKS).map(|_| round()).collect(),
             under_way: VecDeque::with_capacity(CHUNKS),
             lanes,
+            stride,
             paced,
             skipped: 0,
             cut: false,
@@ -161,7 +164,9 @@ impl Feeder {
                 shared.fed_all.store(true, Ordering::Release);
             }
             // Parts that nobody gave back stay where they are: their updates were never generated.
-            if pumps_over || !more && self.free.len() == CHUNKS {
+            // A thread that failed before it began is none of the pumps that end.
+            let failed = idle && shared.failed.load(Ordering::Relaxed);
+            if pumps_over || failed || !more && self.free.len() == CHUNKS {
                 return Ok(());
             }
             if idle {
@@ -213,8 +218,8 @@ impl Feeder {
         while count + BURST <= self.most && self.endpoint.next_wake() <= until {
             self.endpoint.pull(until, pool, &mut self.host);
             for outgoing in self.host.outgoing.drain(..) {
-                // By worker, so that what one sends stays in order.
-                let lane = outgoing.frame.worker as usize % parts.len();
+                // By worker, so that what one sends stays in order, and counted among those of this process, so that each queue has some.
+                let lane = (outgoing.frame.worker / self.stride) as usize % parts.len();
                 if let (Some(row), Some(chunk)) = (outgoing.record, &mut parts[lane]) {
                     chunk.frames.push(outgoing.frame);
                     chunk.rows.push(row);
@@ -289,6 +294,7 @@ impl Feeder {
                 Some(chunk) if lane.at < chunk.sent.len() => {
                     return Next::Row(match chunk.sent[lane.at] {
                         UNSENT => Time::MIN,
+                        SKIPPED => chunk.frames[lane.at].t,
                         t_sent => t_sent,
                     });
                 }
@@ -311,6 +317,7 @@ impl Feeder {
                     lane.at += 1;
                     continue;
                 }
+                SKIPPED if frame.t > until => break,
                 SKIPPED => {
                     self.skipped += 1;
                     None

@@ -250,7 +250,10 @@ pub(super) fn count(pumps: &mut [Pump], late_ns: impl Fn(usize) -> Option<[u64; 
         outcome.counters.acks_received += pump.acks;
         outcome.counters.foreign += pump.foreign;
         outcome.faults.extend(pump.fault.take());
-        outcome.facts.extend(pump.wire.notes());
+        let notes = pump.wire.notes().into_iter();
+        outcome
+            .facts
+            .extend(notes.map(|(name, said)| if several { (format!("{name}.{queue}"), said) } else { (name, said) }));
         let counters = pump.wire.counters();
         total = total.plus(counters);
         if several {

@@ -185,7 +185,9 @@ impl<'a> RunRoles<'a> {
         let (fed, senders) = match (order.roles.workers, senders.reacts()) {
             (true, false) => {
                 let lanes = wires.first().map_or(1, Vec::len);
-                (Some(Feeder::new(senders, frame_bytes, order.until, paced, lanes)?), None)
+                // Far more than there are workers is refused where they are shared.
+                let stride = u32::try_from(facts.share.of()).unwrap_or(1);
+                (Some(Feeder::new(senders, frame_bytes, order.until, paced, (lanes, stride))?), None)
             }
             (true, true) => (None, Some(senders)),
             (false, _) => (None, None),
