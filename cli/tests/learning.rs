@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 
 mod figures;
 use figures::{Medians, report, values};
+use pktgen_analysis::run::RunData;
 
 fn pktgen(folder: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_pktgen")).current_dir(folder).args(args).output().expect("the binary runs")
@@ -64,6 +65,36 @@ fn sums_are_verified_the_balance_closes_and_a_seed_says_all() {
         assert!(first == run(&name(2), "seed=5"), "{queue}: the same seed, the same bytes");
         assert!(first != run(&name(3), "seed=6"));
     }
+}
+
+/// A device that multicasts acknowledgements sends each of them to all: late ones of a round do not begin the next but one.
+#[test]
+fn nobody_is_a_round_ahead() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let text = SMALL.replace("clusters = 3", "clusters = 1\nworkers_per_cluster = 8").replace("9ns", "8ns");
+    fs::write(folder.path().join("rounds.toml"), text).expect("writable");
+    let set = [
+        "target.program=olaf",
+        "target.queue=olaf",
+        "target.slots=64",
+        "target.reward_filter=false",
+        "endpoint.mode=synchronous",
+        "topology.rate=40Gbps",
+        "topology.downlink_rate=10Gbps",
+    ];
+    let set: Vec<&str> = set.iter().flat_map(|set| ["--set", set]).collect();
+    let output =
+        pktgen(folder.path(), &[&["-q", "replay", "rounds.toml", "--no-report", "--out", "x"][..], &set].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let sent = RunData::open(&folder.path().join("x")).expect("a run").records.expect("all records").sent;
+    let mut rows: Vec<_> = (0..sent.seq.len()).map(|i| (sent.t_gen_ps[i], sent.worker[i], sent.seq[i])).collect();
+    rows.sort_unstable();
+    let mut done = [0; 8];
+    for (t, worker, round) in rows {
+        assert!(done.iter().all(|done| *done >= round), "round {round} of worker {worker} at {t} ps: {done:?}");
+        done[worker as usize] = round + 1;
+    }
+    assert_eq!(done, [30; 8]);
 }
 
 /// Synchronous mode has no remedy for loss, and says so.
