@@ -12,10 +12,10 @@ use crate::age::{AgeOf, Ages};
 use crate::fates::{self, Fates, has_sums_by_key, is_update};
 use crate::goal::Goal;
 use crate::line::Line;
-use crate::metric::{METRICS, findings};
+use crate::metric::{METRICS, findings, stamps};
 use crate::provenance::{Answer, Provenance};
 use crate::rounds::Rounds;
-use crate::run::{Records, RunData, StateColumns};
+use crate::run::{Records, RunData, StampColumns, StateColumns};
 
 /// Choices of an analysis.
 #[derive(Debug, Clone, Copy, Default)]
@@ -70,6 +70,8 @@ pub struct Analysis {
     pub rounds: Option<Rounds>,
     /// What the lanes of packets say; none unless updates carried any.
     pub provenance: Option<Provenance>,
+    /// What the kernel or a card stamped; none unless the run asked for it.
+    pub stamps: Option<StampColumns>,
 }
 
 /// Are what was sent and what was received in the same time? Those who joined the parts of a run say if not.
@@ -102,7 +104,8 @@ impl Analysis {
             }
             _ => None,
         };
-        Ok(Analysis { manifest: run.manifest, resolved, goal, states: run.states, rounds: run.rounds, provenance })
+        let RunData { manifest, states, rounds, stamps, .. } = run;
+        Ok(Analysis { manifest, resolved, goal, states, rounds, provenance, stamps })
     }
 
     /// Opens and resolves the run in `dir`.
@@ -149,6 +152,10 @@ impl Analysis {
                         latencies are withheld; see docs/ranks.md, and pktgen merge --clock-error"
                 .to_owned();
             notes.push(Note { note: "clocks_not_comparable", text });
+        }
+        if let Some(why) = stamps::refusal(self) {
+            let text = format!("delays by stamps are withheld: {why}; see docs/real-time.md");
+            notes.push(Note { note: "stamps_not_comparable", text });
         }
         if let Some(rounds) = &self.rounds {
             notes.extend(self.notes_of_training(rounds));

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pktgen_generator::record::{
-    Action, BOOKS, LANES, MANIFEST_VERSION, Manifest, RECEIVED, Reason, RunState, SENT, STATES,
+    Action, BOOKS, LANES, MANIFEST_VERSION, Manifest, RECEIVED, Reason, RunState, SENT, STAMPS, STATES,
 };
 use pktgen_generator::{Error, Result};
 use serde::de::DeserializeOwned;
@@ -123,6 +123,15 @@ impl LaneColumns {
     }
 }
 
+/// What was stamped.
+#[derive(Debug, Clone, Default)]
+pub struct StampColumns {
+    /// Packets at the server that were to be stamped.
+    pub packets: u64,
+    /// Those that were: when they had been read in ps of the run's clock, and when they had arrived in ns of the stamps'.
+    pub received: Vec<(i64, i64)>,
+}
+
 /// The three streams.
 #[derive(Debug, Clone, Default)]
 pub struct Records {
@@ -149,6 +158,8 @@ pub struct RunData {
     pub rounds: Option<Rounds>,
     /// The lanes of what arrived; none unless updates carried any and everything was recorded.
     pub lanes: Option<LaneColumns>,
+    /// What the kernel or a card stamped; none unless the run asked for it.
+    pub stamps: Option<StampColumns>,
 }
 
 impl RunData {
@@ -182,7 +193,8 @@ impl RunData {
         let records = if manifest.records == "full" { Some(Records::read(dir)?) } else { None };
         let (states, rounds) = (read_states(dir)?, Rounds::read(dir, &manifest)?);
         let lanes = read_lanes(dir, &manifest, records.as_ref())?;
-        Ok(RunData { dir: dir.to_owned(), manifest, records, states, rounds, lanes })
+        let stamps = read_stamps(dir)?;
+        Ok(RunData { dir: dir.to_owned(), manifest, records, states, rounds, lanes, stamps })
     }
 }
 
@@ -338,6 +350,19 @@ fn read_states(dir: &Path) -> Result<Option<StateColumns>> {
         p_send: table.f32_or_none("p_send")?,
         sent: table.bool_or_none("sent")?,
     }))
+}
+
+/// The stream is there only if the run asked for it (`transport.stamps`).
+fn read_stamps(dir: &Path) -> Result<Option<StampColumns>> {
+    let path = dir.join(format!("{STAMPS}.parquet"));
+    if !path.exists() {
+        return Ok(None);
+    }
+    let table = Table::read(&path, &["t_ps", "received_ns"])?;
+    let (t_ps, stamps) = (table.i64("t_ps")?, table.i64_or_none("received_ns")?);
+    let packets = t_ps.len() as u64;
+    let received = t_ps.into_iter().zip(stamps).filter_map(|(t, stamp)| Some((t, stamp?)));
+    Ok(Some(StampColumns { packets, received: received.collect() }))
 }
 
 #[cfg(test)]

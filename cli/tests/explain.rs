@@ -164,6 +164,11 @@ fn everything(folder: &Path) -> Vec<Line> {
     lines.extend(lines_of(folder, "learn", LEARN));
     lines.extend(lines_of(folder, "trio", TRIO));
     lines.extend(lines_of(folder, "queues", QUEUES));
+    lines.extend(lines_of(
+        folder,
+        "stamps",
+        &QUEUES.replace("kind = \"ring\"", "kind = \"udp\"").replace("queues = 2", "stamps = \"kernel\""),
+    ));
     lines.extend(lines_of(folder, "switchml", SWITCHML));
     for workers in ["libra", "ps_lite"] {
         lines.extend(lines_of(folder, workers, &sparse(workers)));

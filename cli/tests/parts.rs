@@ -107,7 +107,12 @@ fn parts_in_processes_of_their_own_join_into_a_run_that_closes() {
         }
         panic!("{kind}: losses {found:?} against {expected} in virtual time");
     };
-    agrees("udp", [&[], &[], &[]], &["transport.kind=udp".to_owned(), addresses()]);
+    agrees(
+        "udp",
+        [&[], &[], &[]],
+        &["transport.kind=udp".to_owned(), addresses(), "transport.stamps=kernel".to_owned()],
+    );
+    delayed(&folder.path().join("udp-0/whole"));
     of_two_executions(folder.path());
     let cables = [(("w", "w0"), ("d", "d0")), (("d", "d1"), ("s", "s0"))];
     match Net::make("parts", &["w", "d", "s"], &cables) {
@@ -121,6 +126,19 @@ fn parts_in_processes_of_their_own_join_into_a_run_that_closes() {
             killed(&net, folder.path());
         }
     }
+}
+
+/// What the server's kernel stamped is in the whole, in its time.
+fn delayed(whole: &Path) {
+    let output = pktgen(&[], &["analyze", &whole.display().to_string(), "--json"], &[]).output().expect("it runs");
+    let lines = String::from_utf8(output.stdout).expect("UTF-8");
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let value =
+        |metric: &str| lines.iter().find(|line| line["metric"] == metric).and_then(|line| line["value"].as_f64());
+    let (mid, error) = (value("receive_delay_p50").expect("a delay"), value("stamp_clock_error").expect("its error"));
+    // A host that stops for a moment reads late, and never before the kernel saw it.
+    assert!(value("stamped") == Some(1.0) && error < 100_000.0, "{error}");
+    assert!(-error < mid && mid < 1e8, "{mid}");
 }
 
 /// Parts of two executions of one configuration are no run.

@@ -71,6 +71,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
             "send_ring",
             "sink",
             "socket",
+            "stamps",
             "xsk",
         ],
     ),

@@ -66,6 +66,14 @@ impl Frame {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buffer(u32);
 
+impl Buffer {
+    /// Its number in its pool: those in use stay few.
+    #[inline]
+    pub(crate) fn number(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Buffers of one size. It grows when it is empty, in steps, never per frame.
 #[derive(Debug)]
 pub struct Pool {

@@ -385,9 +385,11 @@ impl Experiment {
                 "results.t_recv_ps",
                 "results.t_sent_ps",
                 "lanes.t_recv_ps",
+                "stamps.t_ps",
             ]
             .map(clock)
             .into(),
+            stamp_clocks: BTreeMap::new(),
             host: BTreeMap::new(),
             nodes: plan.nodes.clone(),
             records: plan.records.to_string(),

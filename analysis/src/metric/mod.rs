@@ -17,6 +17,7 @@ pub(crate) mod learning;
 mod plan;
 mod queues;
 pub(crate) mod results;
+pub(crate) mod stamps;
 mod states;
 pub(crate) mod throughput;
 
@@ -56,5 +57,6 @@ pub static METRICS: &[&dyn Metric] = &[
     &states::States,
     &lanes::Lanes,
     &queues::Queues,
+    &stamps::Stamps,
     &findings::Findings,
 ];

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::row::Reason;
 use super::shard::SweepShard;
+use super::stamps::StampClock;
 use crate::lanes::Layout;
 use crate::plan::Plan;
 use crate::study::Finding;
@@ -355,6 +356,9 @@ pub struct Manifest {
     pub config: String,
     /// Clock domain of every timestamp column.
     pub clocks: BTreeMap<String, String>,
+    /// How clocks of stamps stood to the run's, by column; times of one that is not here must not be compared with the run's.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stamp_clocks: BTreeMap<String, StampClock>,
     /// Facts about the host that matter for real time; empty in virtual time.
     pub host: BTreeMap<String, String>,
     /// Names of the topology's nodes, by index.

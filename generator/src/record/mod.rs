@@ -10,6 +10,7 @@ mod manifest;
 mod row;
 mod schema;
 mod shard;
+mod stamps;
 
 pub use manifest::{
     Answers, Balance, Bound, Counters, Group, LinkLoad, MANIFEST_VERSION, Manifest, Planned, Published, QueueCounts,
@@ -17,7 +18,8 @@ pub use manifest::{
 };
 pub use row::{Action, Book, Iteration, LaneWords, NO_CLUSTER, PacketId, Reason, Received, Reply, Sent, State, SumOk};
 pub use schema::{
-    BOOKS, ITERATIONS, LANES, RECEIVED, RESULTS, SCHEMA_VERSION, SENT, STATES, STREAMS, books_schema,
-    iterations_schema, lanes_schema, received_schema, results_schema, sent_schema, states_schema,
+    BOOKS, ITERATIONS, LANES, RECEIVED, RESULTS, SCHEMA_VERSION, SENT, STAMPS, STATES, STREAMS, books_schema,
+    iterations_schema, lanes_schema, received_schema, results_schema, sent_schema, stamps_schema, states_schema,
 };
 pub use shard::{PLANNED, SweepShard, plan_hash};
+pub use stamps::{STAMPS_RECEIVED, Stamp, StampClock};

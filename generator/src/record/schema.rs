@@ -19,10 +19,13 @@ pub const ITERATIONS: &str = "iterations";
 pub const RESULTS: &str = "results";
 /// Stream name of the lanes of what arrived, where updates carry any.
 pub const LANES: &str = "lanes";
+/// Stream name of what the kernel or a card stamped, where it was asked for.
+pub const STAMPS: &str = "stamps";
 /// Version of all schemas; a reader refuses a newer one.
 pub const SCHEMA_VERSION: u32 = 1;
 
 const PS: &str = "ps";
+const NS: &str = "ns";
 const NUMBER: &str = "number";
 const CODE: &str = "code";
 const COUNT: &str = "count";
@@ -157,6 +160,17 @@ static LANES_COLUMNS: [Column; 3] = [
     Column::new("words", ListUInt32, NUMBER, "Its lanes as they lay in it: the bits of f32s, or integers."),
 ];
 
+static STAMPS_COLUMNS: [Column; 3] = [
+    Column::new("t_ps", Int64, PS, "When the run's clock said that the packet had been read."),
+    Column::new("packet", UInt64, NUMBER, "Which packet; an aggregate is known by its newest member."),
+    Column::maybe(
+        "received_ns",
+        Int64,
+        NS,
+        "When it arrived, by the clock that `clocks` of the manifest names and `stamp_clocks` measures; empty if it was not stamped.",
+    ),
+];
+
 const SENT_STREAM: Stream = Stream { name: SENT, row: "one transmission of a worker", columns: &SENT_COLUMNS };
 const BOOKS_STREAM: Stream =
     Stream { name: BOOKS, row: "what a device did; the order is that of events", columns: &BOOKS_COLUMNS };
@@ -181,9 +195,20 @@ const LANES_STREAM: Stream = Stream {
     columns: &LANES_COLUMNS,
 };
 
+const STAMPS_STREAM: Stream =
+    Stream { name: STAMPS, row: "with `transport.stamps`: a packet of `received`", columns: &STAMPS_COLUMNS };
+
 /// The streams of a run dir, each with its columns.
-pub static STREAMS: [Stream; 7] =
-    [SENT_STREAM, BOOKS_STREAM, RECEIVED_STREAM, STATES_STREAM, ITERATIONS_STREAM, RESULTS_STREAM, LANES_STREAM];
+pub static STREAMS: [Stream; 8] = [
+    SENT_STREAM,
+    BOOKS_STREAM,
+    RECEIVED_STREAM,
+    STATES_STREAM,
+    ITERATIONS_STREAM,
+    RESULTS_STREAM,
+    LANES_STREAM,
+    STAMPS_STREAM,
+];
 
 /// Columns of `sent`.
 pub fn sent_schema() -> SchemaRef {
@@ -218,4 +243,9 @@ pub fn results_schema() -> SchemaRef {
 /// Columns of `lanes`, one row per row of `received`; see [`super::LaneWords`].
 pub fn lanes_schema() -> SchemaRef {
     LANES_STREAM.schema(SCHEMA_VERSION)
+}
+
+/// Columns of `stamps`; see [`super::Stamp`].
+pub fn stamps_schema() -> SchemaRef {
+    STAMPS_STREAM.schema(SCHEMA_VERSION)
 }

@@ -9,8 +9,9 @@ use arrow::array::{
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, Int64Type, SchemaRef};
 use pktgen_generator::record::{
-    BOOKS, Book, ITERATIONS, Iteration, LANES, LaneWords, RECEIVED, RESULTS, Received, Reply, SENT, STATES, Sent,
-    State, books_schema, iterations_schema, lanes_schema, received_schema, results_schema, sent_schema, states_schema,
+    BOOKS, Book, ITERATIONS, Iteration, LANES, LaneWords, RECEIVED, RESULTS, Received, Reply, SENT, STAMPS, STATES,
+    Sent, Stamp, State, books_schema, iterations_schema, lanes_schema, received_schema, results_schema, sent_schema,
+    stamps_schema, states_schema,
 };
 
 /// A stream of rows that are columns on disk.
@@ -217,6 +218,26 @@ impl Columns for LaneColumns {
             Arc::new(Int64Array::from_iter_values(rows.iter().map(|r| r.t_recv))),
             Arc::new(UInt16Array::from_iter_values(rows.iter().map(|r| r.cluster))),
             Arc::new(ListArray::new(item, offsets, values, None)),
+        ]
+    }
+}
+
+/// Columns of `stamps`.
+pub(super) struct StampColumns;
+
+impl Columns for StampColumns {
+    type Row = Stamp;
+    const NAME: &'static str = STAMPS;
+
+    fn schema() -> SchemaRef {
+        stamps_schema()
+    }
+
+    fn arrays(rows: &[Stamp]) -> Vec<ArrayRef> {
+        vec![
+            Arc::new(Int64Array::from_iter_values(rows.iter().map(|r| r.t))),
+            Arc::new(UInt64Array::from_iter_values(rows.iter().map(|r| r.packet.0))),
+            Arc::new(rows.iter().map(|r| r.received_ns).collect::<Int64Array>()),
         ]
     }
 }

@@ -322,6 +322,7 @@ fn manifest(plan: &CapturePlan, listener: &Listener) -> Manifest {
         trace_hash: String::new(),
         config: plan.describe(),
         clocks: clocks.map(|(column, domain)| (column.to_owned(), domain)).into(),
+        stamp_clocks: BTreeMap::new(),
         host,
         nodes: Vec::new(),
         // Of transmissions: frames are what was heard, whoever sent it.

@@ -6,15 +6,16 @@ use std::str::FromStr;
 use pktgen_generator::lanes::{self, LANES_MAX};
 use pktgen_generator::pcap::{Form, Writer, WriterOptions};
 use pktgen_generator::record::{
-    Book, ITERATIONS, Iteration, LANES, LaneWords, Manifest, NO_CLUSTER, RESULTS, Received, Reply, RunState, STATES,
-    Sent, State,
+    Book, ITERATIONS, Iteration, LANES, LaneWords, Manifest, NO_CLUSTER, RESULTS, Received, Reply, RunState, STAMPS,
+    STATES, Sent, Stamp, State,
 };
 use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
 use serde::Serialize;
 
 use super::columns::{
-    BookColumns, Columns, IterationColumns, LaneColumns, ReceivedColumns, ReplyColumns, SentColumns, StateColumns,
+    BookColumns, Columns, IterationColumns, LaneColumns, ReceivedColumns, ReplyColumns, SentColumns, StampColumns,
+    StateColumns,
 };
 use super::stream::{Stream, convert, convert_both, merge_shifted, running_path};
 use crate::clock::RunClock;
@@ -87,6 +88,8 @@ pub struct Wanted {
     pub pcap_sent: bool,
     /// The lanes of what is received: where they lie, and how many there are.
     pub lanes: Option<(lanes::Form, usize)>,
+    /// When the kernel or a card says that it was received?
+    pub stamps: bool,
 }
 
 /// A run dir that is being written.
@@ -103,6 +106,7 @@ pub struct RunDir {
     states: Option<Stream<StateColumns>>,
     rounds: Option<Rounds>,
     lanes: Option<LaneRows>,
+    stamps: Option<Stream<StampColumns>>,
     pcap: Option<Writer>,
     pcap_sent: Option<Writer>,
 }
@@ -150,6 +154,7 @@ impl RunDir {
             states: wanted.states.then(|| Stream::create(dir)).transpose()?,
             rounds: wanted.rounds.then(|| Rounds::create(dir)).transpose()?,
             lanes: wanted.lanes.map(|lanes| LaneRows::create(dir, lanes)).transpose()?,
+            stamps: wanted.stamps.then(|| Stream::create(dir)).transpose()?,
             pcap: pcap(wanted.pcap, "capture.pcapng")?,
             pcap_sent: pcap(wanted.pcap_sent, "sent.pcapng")?,
             clock: RunClock::start(),
@@ -202,6 +207,9 @@ impl RunDir {
         }
         if let Some(lanes) = self.lanes {
             lanes.stream.finish(&self.dir)?;
+        }
+        if let Some(stamps) = self.stamps {
+            stamps.finish(&self.dir)?;
         }
         for pcap in [self.pcap, self.pcap_sent].into_iter().flatten() {
             pcap.finish()?;
@@ -258,6 +266,7 @@ pub struct ServerRows<'a> {
     records: Records,
     received: &'a mut Stream<ReceivedColumns>,
     lanes: Option<&'a mut LaneRows>,
+    stamps: Option<&'a mut Stream<StampColumns>>,
     pcap: Option<&'a mut Writer>,
 }
 
@@ -274,16 +283,18 @@ impl RunDir {
             self.received.start()?;
             self.received_server.as_mut().map_or(Ok(()), Stream::start)?;
             self.lanes.as_mut().map_or(Ok(()), |lanes| lanes.stream.start())?;
+            self.stamps.as_mut().map_or(Ok(()), Stream::start)?;
         }
         let main = &mut self.received;
-        let own = |received, lanes, pcap| Some(ServerRows { records, received, lanes, pcap });
-        let (pcap, lanes) = (self.pcap.as_mut(), self.lanes.as_mut());
+        let own = |received, lanes, pcap| Some(ServerRows { records, received, lanes, stamps: None, pcap });
+        let (pcap, lanes, stamps) = (self.pcap.as_mut(), self.lanes.as_mut(), self.stamps.as_mut());
         let (workers_own, server) = match (&self.rounds, &mut self.received_server) {
             // The packets at the server are captured.
             (Some(_), Some(stream)) => (own(main, None, None), own(stream, lanes, pcap)),
             (Some(_), None) => (own(main, lanes, pcap), None),
             (None, _) => (None, own(main, lanes, pcap)),
         };
+        let server = server.map(|rows| ServerRows { stamps, ..rows });
         Ok(Sides {
             workers: WorkerRows {
                 records,
@@ -360,6 +371,22 @@ impl ServerRows<'_> {
         match &mut self.pcap {
             Some(pcap) => pcap.packet(0, t, on_cable, on_cable.len() as u32),
             None => Ok(()),
+        }
+    }
+
+    /// Are stamps kept?
+    pub fn keeps_stamps(&self) -> bool {
+        self.stamps.is_some()
+    }
+
+    /// When a packet of [`received`](Self::received) arrived, as it was stamped, if it was.
+    #[inline]
+    pub fn stamped(&mut self, row: &Received, received_ns: Option<i64>) -> Result<()> {
+        match &mut self.stamps {
+            Some(stamps) if self.records.keeps(row.newest_seq) => {
+                stamps.push(&Stamp { t: row.t_recv, packet: row.packet, received_ns })
+            }
+            _ => Ok(()),
         }
     }
 
@@ -465,6 +492,10 @@ pub fn join_records(parts: &PartDirs, out: &Path) -> Result<()> {
     if !lanes.is_empty() {
         merge_shifted::<LaneColumns>(&lanes, out)?;
     }
+    let stamped = |(dir, _): &(&Path, Time)| dir.join(format!("{STAMPS}.parquet")).exists();
+    if let Some(server) = parts.server.filter(stamped) {
+        merge_shifted::<StampColumns>(&[server], out)?;
+    }
     let packets = receivers.last().map(|(dir, _)| dir.join("capture.pcapng"));
     if let Some(from) = packets.filter(|path| path.exists()) {
         std::fs::copy(&from, out.join("capture.pcapng")).map_err(Error::io("copy", &from))?;
@@ -524,6 +555,9 @@ pub fn recover(dir: &Path) -> Result<[u64; 3]> {
     }
     if running_path(dir, LANES).exists() {
         convert::<LaneColumns>(dir)?;
+    }
+    if running_path(dir, STAMPS).exists() {
+        convert::<StampColumns>(dir)?;
     }
     manifest.state = RunState::Interrupted;
     manifest.validity.valid = false;

@@ -11,6 +11,8 @@ use std::io;
 use std::mem;
 use std::os::fd::AsRawFd;
 
+use pktgen_generator::record::StampClock;
+
 /// What the kernel says of the wall clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WallClock {
@@ -177,6 +179,8 @@ pub struct Seen {
     /// How much it moved against the monotonic clock, in ns, and within how many ns that was read: steps, for both follow the
     /// same corrections.
     pub moved_ns: (i64, u64),
+    /// The wall clock and the monotonic one, before and after.
+    pub readings: [super::Reading; 2],
     /// By interface: the card's clock before and after, or why there is none.
     pub cards: Vec<(String, Result<[CardOffset; 2], String>)>,
 }
@@ -211,7 +215,8 @@ impl Watched {
         };
         let cards = self.cards.into_iter().map(|(name, clock)| (name, again(clock))).collect();
         let read_within = now.width_ns + self.reading.width_ns;
-        Seen { wall: [self.wall, WallClock::look().ok()], moved_ns: (moved_ns, read_within), cards }
+        let readings = [self.reading, now];
+        Seen { wall: [self.wall, WallClock::look().ok()], moved_ns: (moved_ns, read_within), readings, cards }
     }
 }
 
@@ -226,6 +231,28 @@ impl Seen {
         let [before, after] = self.wall;
         let kept = before.zip(after).filter(|(a, b)| a.synchronised && b.synchronised && moved <= STEP_NS + within);
         kept.map(|(a, b)| a.max_error_ns.max(b.max_error_ns))
+    }
+
+    /// How the wall clock, or the clock of `card`'s interface, stood to a run that began when the monotonic clock showed
+    /// `anchor_monotonic_ns`; or why nobody knows.
+    pub fn stamp_clock(&self, card: Option<&str>, anchor_monotonic_ns: i64) -> Result<StampClock, String> {
+        let wall = |reading: &super::Reading| {
+            (reading.unix_ns as i64).saturating_sub(reading.monotonic_ns).saturating_add(anchor_monotonic_ns)
+        };
+        let mut clock = StampClock {
+            zero_ns: self.readings.each_ref().map(wall),
+            error_ns: self.readings.iter().map(|reading| reading.width_ns).max().unwrap_or(0),
+        };
+        if let Some(name) = card {
+            let found = self.cards.iter().find(|(interface, _)| interface == name);
+            let (_, offsets) = found.ok_or_else(|| format!("the clock of {name}'s card was not looked at"))?;
+            let offsets = offsets.as_ref().map_err(|why| format!("the clock of {name}'s card: {why}"))?;
+            for (zero, offset) in clock.zero_ns.iter_mut().zip(offsets) {
+                *zero = zero.saturating_add(offset.ns);
+            }
+            clock.error_ns += offsets.iter().map(|offset| offset.error_ns).max().unwrap_or(0);
+        }
+        Ok(clock)
     }
 
     /// For the manifest.
@@ -304,13 +331,33 @@ mod tests {
         let free = Some(WallClock::of(libc::TIME_ERROR, 0, 3));
         assert_eq!(free, Some(WallClock { synchronised: false, max_error_ns: 3000 }));
         assert!(!WallClock::of(0, libc::STA_UNSYNC, 0).synchronised);
-        let error = |wall, moved_ns| Seen { wall, moved_ns, cards: Vec::new() }.error_ns();
+        let readings = [READING; 2];
+        let error = |wall, moved_ns| Seen { wall, moved_ns, readings, cards: Vec::new() }.error_ns();
         assert_eq!(error([kept(5), kept(7)], (0, 50)), Some(7000));
         assert_eq!(error([kept(5), free], (0, 50)), None);
         assert_eq!(error([free, kept(5)], (0, 50)), None);
         assert_eq!(error([None, kept(5)], (0, 50)), None);
         assert_eq!(error([kept(5), kept(5)], (-2_000_000, 50)), None, "it was set");
         assert_eq!(error([kept(5), kept(5)], (90_000, 50)), Some(5000));
+    }
+
+    const READING: super::super::Reading = super::super::Reading { monotonic_ns: 0, unix_ns: 0, width_ns: 0 };
+
+    /// The run began at 1000 on the monotonic clock, which was 5000 behind the wall clock, and then 5003.
+    #[test]
+    fn clocks_of_stamps_are_told_by_what_they_show_at_the_beginning() {
+        let readings = [(100, 5100, 20), (9000, 14_003, 30)]
+            .map(|(monotonic_ns, unix_ns, width_ns)| super::super::Reading { monotonic_ns, unix_ns, width_ns });
+        let offset = |ns, error_ns| CardOffset { ns, error_ns, at_once: false };
+        let cards = vec![
+            ("a0".to_owned(), Ok([offset(37_000, 40), offset(37_010, 15)])),
+            ("b0".to_owned(), Err("no clock".to_owned())),
+        ];
+        let seen = Seen { wall: [None; 2], moved_ns: (3, 50), readings, cards };
+        assert_eq!(seen.stamp_clock(None, 1000), Ok(StampClock { zero_ns: [6000, 6003], error_ns: 30 }));
+        assert_eq!(seen.stamp_clock(Some("a0"), 1000), Ok(StampClock { zero_ns: [43_000, 43_013], error_ns: 70 }));
+        assert!(seen.stamp_clock(Some("b0"), 1000).is_err_and(|why| why.contains("b0's card: no clock")));
+        assert!(seen.stamp_clock(Some("c0"), 1000).is_err());
     }
 
     proptest! {

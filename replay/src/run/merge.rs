@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use hdrhistogram::Histogram;
 use pktgen_generator::config::Document;
-use pktgen_generator::record::{Counters, Manifest, QueueCounts, RunState};
+use pktgen_generator::record::{Counters, Manifest, QueueCounts, RunState, STAMPS_RECEIVED};
 use pktgen_generator::time::{MS, Time};
 use pktgen_generator::{Error, Result};
 
@@ -148,6 +148,12 @@ fn joined(parts: &[Part], late: &[Time], one_host: bool) -> Manifest {
         // Those of several senders have one number each.
         let number = manifest.queues.iter().filter(|other| other.end == queue.end).count() as u32;
         manifest.queues.push(QueueCounts { queue: number, ..queue.clone() });
+    }
+    for (part, late) in parts.iter().zip(late).filter(|(part, _)| part.name() == PARTS[2]) {
+        let domain = part.manifest.clocks.get_key_value(STAMPS_RECEIVED);
+        manifest.clocks.extend(domain.map(|(column, domain)| (column.clone(), domain.clone())));
+        let clocks = part.manifest.stamp_clocks.iter();
+        manifest.stamp_clocks.extend(clocks.map(|(column, clock)| (column.clone(), clock.shifted(-late))));
     }
     for (part, late) in parts.iter().zip(late).skip(1) {
         let own = &part.manifest.counters;

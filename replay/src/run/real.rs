@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::time::Duration;
 
-use pktgen_generator::record::{Manifest, NO_CLUSTER};
+use pktgen_generator::record::{Manifest, NO_CLUSTER, STAMPS_RECEIVED};
 use pktgen_generator::time::{NS, Time};
 use pktgen_generator::units::Span;
 use pktgen_generator::workload::Source;
@@ -23,7 +23,7 @@ use crate::live::Ends;
 use crate::plan::{Parts, Plan};
 use crate::settle::settle;
 use crate::transport::middleware::ON_WIRE;
-use crate::transport::{End, Late, Pacing, TransportPlan};
+use crate::transport::{End, Late, Pacing, Stamps, TransportPlan};
 
 /// Refuses what real time cannot do, before anything is sent.
 pub(super) fn check(plan: &Plan<Parts>) -> Result<()> {
@@ -46,6 +46,12 @@ pub(super) fn check(plan: &Plan<Parts>) -> Result<()> {
     if plan.transport.pacing == Pacing::Top && plan.engine.senders.reacts() {
         return Err(Error::config(
             "transport.pacing = \"top\": these workers (endpoint.workers) send when they learn something; use \"open_loop\"",
+        ));
+    }
+    if plan.transport.stamps != Stamps::None && !plan.transport.has_server {
+        return Err(Error::config(
+            "transport.stamps: what arrives at the server is stamped, and this run has none; leave it out, or capture an interface: \
+             pktgen capture --kind af_packet",
         ));
     }
     let timeless = ["tap", "readdress", ON_WIRE];
@@ -145,7 +151,7 @@ pub(super) fn run(
     let mut outcome = real_time::run(plan.engine, opened, &order, watched, &mut dir)?;
     let achieved_pps = outcome.achieved_pps;
     manifest.anchor_unix_ns = dir.clock().anchor_unix_ns();
-    manifest.host.extend(clocks.into_iter().flat_map(|clocks| clocks.end().facts()));
+    tell_clocks(manifest, clocks, &transport, task.roles, &dir.clock());
     manifest.host.extend(began.take());
     manifest.host.extend(std::mem::take(&mut outcome.facts));
     manifest.queues = std::mem::take(&mut outcome.queues);
@@ -191,8 +197,37 @@ pub(super) fn run(
 fn watch(transport: &TransportPlan, roles: Roles) -> Watched {
     let own =
         End::ALL.into_iter().zip(&transport.interfaces).filter(|(end, name)| roles.holds(*end) && !name.is_empty());
-    let cards: Vec<_> = own.map(|(_, name)| (name.clone(), card_clock(name))).collect();
+    let mut names: Vec<_> = own.map(|(_, name)| name.clone()).collect();
+    if transport.stamps == Stamps::Card && roles.server {
+        // Of a socket only the address is written.
+        names.extend(transport.interface_at(End::Server).filter(|name| !names.contains(name)));
+    }
+    let cards: Vec<_> = names.into_iter().map(|name| (name.clone(), card_clock(&name))).collect();
     Watched::begin(&cards)
+}
+
+/// What was seen of the host's clocks, and how that of the stamps stands to the run's.
+fn tell_clocks(
+    manifest: &mut Manifest,
+    clocks: Option<Watched>,
+    transport: &TransportPlan,
+    roles: Roles,
+    run: &RunClock,
+) {
+    let Some(seen) = clocks.map(Watched::end) else { return };
+    manifest.host.extend(seen.facts());
+    if transport.stamps == Stamps::None || !roles.server {
+        return;
+    }
+    let interface = transport.interface_at(End::Server).unwrap_or_default();
+    manifest.clocks.extend(transport.stamps.domain(&interface).map(|domain| (STAMPS_RECEIVED.to_owned(), domain)));
+    let card = (transport.stamps == Stamps::Card).then_some(interface.as_str());
+    match seen.stamp_clock(card, run.anchor_monotonic_ns()) {
+        Ok(clock) => drop(manifest.stamp_clocks.insert(STAMPS_RECEIVED.to_owned(), clock)),
+        Err(why) => {
+            manifest.validity.reasons.push(format!("note: stamps cannot be compared with the run's times: {why}"))
+        }
+    }
 }
 
 fn outcome_of(outcome: RealOutcome, ledger: Ledger) -> Outcome {

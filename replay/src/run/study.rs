@@ -145,6 +145,7 @@ impl Experiment {
             trace_hash: String::new(),
             config,
             clocks: BTreeMap::new(),
+            stamp_clocks: BTreeMap::new(),
             host: BTreeMap::new(),
             nodes: Vec::new(),
             records: "none".into(),

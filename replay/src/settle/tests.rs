@@ -20,6 +20,7 @@ const ROUNDS: Wanted = Wanted {
     pcap: false,
     pcap_sent: false,
     lanes: None,
+    stamps: false,
 };
 
 fn id(worker: u32, seq: u32, attempt: u8) -> PacketId {

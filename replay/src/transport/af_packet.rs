@@ -16,7 +16,7 @@ use super::queues::{self, Queues};
 use super::receive_batch::ReceiveBatch;
 use super::send_ring::{self, SendRing};
 use super::socket::{self, Buffer, SendBatch};
-use super::{Arrival, Capabilities, End, Fanout, Transport, TransportPlan, Wire, WireCounters};
+use super::{Arrival, Capabilities, End, Fanout, Stamps, Transport, TransportPlan, Wire, WireCounters};
 use pktgen_generator::registry::Named;
 use pktgen_generator::{Error, Result};
 
@@ -54,8 +54,11 @@ impl Transport for PacketSockets {
         let open = |end: &End| -> Result<Box<dyn Wire>> {
             let interface = plan.interface(*end)?;
             queues::check_enough(Path::new("/sys/class/net"), interface, "transport.queues", plan.queues)?;
-            let ring = plan.receive_ring.then(RingOptions::default);
-            let options = AfPacketOptions { ring, calls: true, ..AfPacketOptions::default() };
+            plan.check_stamps(*end)?;
+            let stamps = plan.stamps_at(*end);
+            let card_stamps = stamps == Stamps::Card;
+            let ring = plan.receive_ring.then(|| RingOptions { card_stamps, ..RingOptions::default() });
+            let options = AfPacketOptions { ring, calls: true, stamps, ..AfPacketOptions::default() };
             let ports = open_queues(interface, options, plan.queues, plan.fanout)?;
             plan.check_fit(frame_max, interface, ports[0].frame_max())?;
             Ok(Queues::over(ports.into_iter().map(|port| Box::new(port) as Box<dyn Wire>).collect(), *end))
@@ -123,6 +126,8 @@ pub struct AfPacketOptions {
     pub ring: Option<RingOptions>,
     /// Without a ring, receive by calls: each frame as soon as it is there.
     pub calls: bool,
+    /// Without a ring: who says when a frame arrived.
+    pub stamps: Stamps,
     /// Receive frames for other addresses than the interface's, too: ours carry addresses that no card has.
     pub promiscuous: bool,
 }
@@ -152,6 +157,7 @@ impl Default for AfPacketOptions {
             send_buffer_bytes: 1 << 20,
             ring,
             calls: false,
+            stamps: Stamps::None,
             promiscuous: true,
         }
     }
@@ -208,8 +214,8 @@ impl AfPacket {
             let (ring, socket) = open_ring(ring, interface, &found, options.promiscuous, group, &mut mode)?;
             receiver = Receiver::Ring(ring, socket);
         } else if options.calls {
-            let socket = open_calls(interface, &found, options.promiscuous, group, &mut mode)?;
-            receiver = Receiver::Calls(ReceiveBatch::new(found.mtu + ETHERNET + TAG), socket);
+            let socket = open_calls(interface, &found, options, group, &mut mode)?;
+            receiver = Receiver::Calls(ReceiveBatch::new(found.mtu + ETHERNET + TAG, options.stamps), socket);
         }
         let (interface, mtu, counters) = (interface.to_owned(), found.mtu, WireCounters::default());
         Ok(AfPacket { sender, receiver, counters, interface, mtu, mode })
@@ -331,7 +337,7 @@ fn bind(socket: &OwnedFd, interface: &str, found: &open::Interface, group: Optio
 fn open_calls(
     interface: &str,
     found: &open::Interface,
-    promiscuous: bool,
+    options: AfPacketOptions,
     group: Option<&mut Group>,
     mode: &mut String,
 ) -> Result<OwnedFd> {
@@ -342,8 +348,9 @@ fn open_calls(
         .map_err(io("leave out our own frames on"))?;
     let buffer =
         socket::set_buffer(socket.as_fd(), Buffer::Receive, RECEIVE_BUFFER).map_err(io("set up the buffer of"))?;
+    options.stamps.ask(socket.as_fd()).map_err(io("ask for stamps of"))?;
     bind(&socket, interface, found, group)?;
-    if promiscuous {
+    if options.promiscuous {
         open::listen_to_all(&socket, found.index).map_err(io("switch to promiscuous mode"))?;
     }
     *mode += &format!(", receive by recvmmsg with a buffer of {buffer} B");
@@ -377,8 +384,9 @@ impl Wire for AfPacket {
             Receiver::Calls(batch, socket) => match batch.receive(socket, most) {
                 Ok(count) => {
                     for slot in 0..count {
+                        let (stamp_ns, _) = batch.notes(slot);
                         let (_, bytes, len) = batch.datagram(slot);
-                        each(Arrival { bytes, len, stamp_ns: None, lost: false });
+                        each(Arrival { bytes, len, stamp_ns, lost: false });
                     }
                     count
                 }

@@ -8,6 +8,7 @@ use pktgen_generator::{Error, Result};
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read, Seek};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
@@ -131,6 +132,51 @@ fn drops_of(text: &str, name: &str) -> Option<Drops> {
     let receive = numbers.nth(3)??;
     let send = numbers.nth(7)??;
     Some(Drops { receive, send })
+}
+
+/// The interface that has this address; none if this host has no such address.
+pub fn interface_of(address: IpAddr) -> Option<String> {
+    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: the kernel's answer is put into a list that the library makes, whose head is written to `first`.
+    if unsafe { libc::getifaddrs(&raw mut first) } < 0 {
+        return None;
+    }
+    let (mut next, mut found) = (first, None);
+    while found.is_none() && !next.is_null() {
+        // SAFETY: an entry of the list, which lives until it is given back below. Where it has an address, that is of the family
+        // that it says; its name ends with a zero.
+        unsafe {
+            let entry = &*next;
+            if !entry.ifa_addr.is_null() && address_at(entry.ifa_addr) == Some(address) {
+                found = Some(std::ffi::CStr::from_ptr(entry.ifa_name).to_string_lossy().into_owned());
+            }
+            next = entry.ifa_next;
+        }
+    }
+    // SAFETY: the list that was made above, given back once.
+    unsafe { libc::freeifaddrs(first) };
+    found
+}
+
+/// The address in a socket address.
+///
+/// # Safety
+///
+/// `at` points to a socket address of the family that it says.
+unsafe fn address_at(at: *const libc::sockaddr) -> Option<IpAddr> {
+    // SAFETY: what the caller promises.
+    unsafe {
+        match i32::from((*at).sa_family) {
+            libc::AF_INET => {
+                let v4 = at.cast::<libc::sockaddr_in>().read_unaligned();
+                Some(Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr)).into())
+            }
+            libc::AF_INET6 => {
+                Some(Ipv6Addr::from(at.cast::<libc::sockaddr_in6>().read_unaligned().sin6_addr.s6_addr).into())
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Refuses an interface that is down. The kernel reports a carrier a moment after an interface came up, so a missing

@@ -14,6 +14,7 @@ use super::af_packet::{AfPacketOptions, RingOptions, open_queues as open_packet}
 use super::af_xdp::{Options, open_queues as open_xdp};
 use super::gather::{Over, Receiver, Tally, gather};
 use super::link::{ETHERNET_HEADER, Interface};
+use super::stamps::{Stamps, check_card};
 use super::{Fanout, QUEUES_MAX, Wire, queues, safety};
 
 /// What the kernel puts before a frame in a receive ring of a packet socket, about.
@@ -22,8 +23,6 @@ const RING_HEAD: u64 = 96;
 const BLOCK: u32 = 256 << 10;
 /// A block that is not full is handed over after so many ms.
 pub const RETIRE_MS: u32 = 2;
-/// The filter of a card that stamps every frame that arrives (HWTSTAMP_FILTER_ALL).
-const STAMP_ALL: u32 = 1;
 /// Fewest and most frames that a ring may hold.
 const RING: std::ops::RangeInclusive<u32> = 64..=1 << 20;
 /// The largest frame that a chunk of 2048 bytes holds, and one of 4096.
@@ -53,11 +52,11 @@ impl ListenKind {
         ["af_xdp", "af_packet", "libpcap"][self as usize]
     }
 
-    /// What clock its time stamps are of, if it stamps frames.
-    pub fn stamps(self) -> Option<&'static str> {
+    /// Who stamps frames, unless the card is asked.
+    fn stamps(self) -> Stamps {
         match self {
-            ListenKind::AfXdp => None,
-            ListenKind::AfPacket | ListenKind::Libpcap => Some("kernel, ns since 1970 (CLOCK_REALTIME)"),
+            ListenKind::AfXdp => Stamps::None,
+            ListenKind::AfPacket | ListenKind::Libpcap => Stamps::Kernel,
         }
     }
 }
@@ -84,11 +83,8 @@ pub struct Listen {
 impl Listen {
     /// What clock stamps are of, if there are any.
     pub fn stamps(&self) -> Option<String> {
-        let card = || match crate::doctor::card_clock(&self.interface) {
-            Some(number) => format!("network card of {}, ns of its clock phc{number}", self.interface),
-            None => format!("network card of {}, ns of its clock", self.interface),
-        };
-        if self.card_stamps { Some(card()) } else { self.kind.stamps().map(str::to_owned) }
+        let who = if self.card_stamps { Stamps::Card } else { self.kind.stamps() };
+        who.domain(&self.interface)
     }
 }
 
@@ -228,28 +224,16 @@ fn boxed<W: Wire + 'static>(wires: Vec<W>) -> Vec<Box<dyn Wire>> {
     wires.into_iter().map(|wire| Box::new(wire) as Box<dyn Wire>).collect()
 }
 
-/// Refuses stamps of a card that does not stamp every frame now: the column would be empty. Switching it on changes the host, and
-/// for everybody, so that is left to who runs it.
+/// Refuses stamps of a card from a socket that does not tell them, or of a card that makes none.
 fn check_stamps(listen: &Listen, interface: &Interface) -> Result<()> {
-    let Listen { interface: name, kind, .. } = listen;
     if !listen.card_stamps {
         return Ok(());
     }
-    if *kind != ListenKind::AfPacket {
-        let kind = kind.name();
+    if listen.kind != ListenKind::AfPacket {
+        let kind = listen.kind.name();
         return Err(Error::config(format!("--stamps card: {kind} does not tell them; use --kind af_packet")));
     }
-    match interface.stamp_filter() {
-        Some(STAMP_ALL) => Ok(()),
-        Some(filter) => Err(Error::Host(format!(
-            "--stamps card: the card of {name} can stamp frames, and now does not stamp all of them (filter {filter}); switch \
-             it on: hwstamp_ctl -i {name} -r 1, or use --stamps kernel"
-        ))),
-        None => Err(Error::Host(format!(
-            "--stamps card: the driver of {name} has no stamps of a card; use --stamps kernel, or a card that stamps \
-             (`pktgen doctor --iface {name}`)"
-        ))),
-    }
+    check_card(interface, "--stamps card", "--stamps kernel")
 }
 
 /// Refuses more queues than there are, and those of a library that knows none.

@@ -30,6 +30,7 @@ pub(crate) mod safety;
 mod send_ring;
 mod sink;
 mod socket;
+mod stamps;
 mod udp;
 mod virtual_time;
 mod xdp_live;
@@ -47,6 +48,7 @@ pub(crate) use plan::QUEUES_MAX;
 pub(crate) use plan::SMALLER;
 pub use plan::{Fanout, Heads, Late, Pacing, TransportPlan, Wait};
 pub use sink::Sink;
+pub use stamps::Stamps;
 
 /// What a kind of transport can do.
 #[derive(Debug, Clone, Copy)]

@@ -11,7 +11,7 @@ use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
 
 use super::middleware::{Faults, MiddlewarePlan};
-use super::{End, TRANSPORTS, Transport, queues as of_interface, safety};
+use super::{End, Stamps, TRANSPORTS, Transport, queues as of_interface, safety};
 use crate::clock::FileClock;
 
 /// What a thread does while nothing is due.
@@ -100,6 +100,8 @@ pub struct TransportPlan {
     pub queues: u32,
     /// af_packet: which queue a frame comes to.
     pub fanout: Fanout,
+    /// Who stamps what arrives at the server.
+    pub stamps: Stamps,
     /// af_xdp: the driver sends from and receives into our memory. An interface whose driver cannot is refused.
     pub zero_copy: bool,
     /// Cores of the threads that send and receive, in the order workers, device, server; none to let the kernel choose,
@@ -140,6 +142,7 @@ const KEYS: &[&str] = &[
     "receive_ring",
     "queues",
     "fanout",
+    "stamps",
     "zero_copy",
     "cores",
     "allow_default_route",
@@ -162,6 +165,7 @@ macro_rules! words {
 words!(Fanout, "a way to spread frames", "hash" => Fanout::Hash, "queue" => Fanout::Queue);
 words!(Wait, "a way to wait", "spin" => Wait::Spin, "block" => Wait::Block);
 words!(Pacing, "a pacing", "deadlines" => Pacing::Deadlines, "top" => Pacing::Top);
+words!(Stamps, "who stamps", "none" => Stamps::None, "kernel" => Stamps::Kernel, "card" => Stamps::Card);
 words!(Late, "a policy for late frames", "catch_up" => Late::CatchUp, "skip" => Late::Skip, "abort" => Late::Abort);
 
 impl TransportPlan {
@@ -180,6 +184,7 @@ impl TransportPlan {
             receive_ring: false,
             queues: 1,
             fanout: Fanout::Hash,
+            stamps: Stamps::None,
             zero_copy: false,
             cores: Vec::new(),
             allow_default_route: false,
@@ -214,6 +219,7 @@ impl TransportPlan {
                 receive_ring: section.get("receive_ring", false)?,
                 queues: queues(kind, &mut section)?,
                 fanout: section.get("fanout", "hash")?,
+                stamps: stamps(kind, &mut section)?,
                 zero_copy: zero_copy(kind, &mut section)?,
                 cores: section.get_list::<u16>("cores", &[])?.into_iter().map(usize::from).collect(),
                 allow_default_route: section.get("allow_default_route", false)?,
@@ -347,6 +353,20 @@ fn queues(kind: &dyn Transport, section: &mut Section) -> Result<u32> {
     Ok(queues)
 }
 
+/// Who stamps what the server receives? Refused where nobody would.
+fn stamps(kind: &dyn Transport, section: &mut Section) -> Result<Stamps> {
+    let stamps: Stamps = section.get("stamps", "none")?;
+    if stamps != Stamps::None && !kind.capabilities().stamps_received {
+        let able = able(|kind| kind.capabilities().stamps_received);
+        return Err(Error::config(format!(
+            "{}: kind = \"{}\" does not tell when a frame arrived; leave it out, or use {able}",
+            section.place("stamps"),
+            kind.name()
+        )));
+    }
+    Ok(stamps)
+}
+
 /// Is zero copy asked for? Refused where it would have no effect.
 fn zero_copy(kind: &dyn Transport, section: &mut Section) -> Result<bool> {
     let zero_copy: bool = section.get("zero_copy", false)?;
@@ -436,6 +456,9 @@ mod tests {
             ("kind = \"af_xdp\"\nqueues = 65", "transport.queues = 65: 1 to 64"),
             ("kind = \"udp\"\nqueues = 2", "use ring or af_packet or af_xdp or xdp_live"),
             ("kind = \"xdp_live\"\nzero_copy = true", "or use af_xdp"),
+            ("kind = \"ring\"\nstamps = \"kernel\"", "or use udp or af_packet"),
+            ("kind = \"af_xdp\"\nstamps = \"card\"", "does not tell when a frame arrived"),
+            ("kind = \"udp\"\nstamps = \"ptp\"", "there are: none kernel card"),
         ] {
             let why = read(keys).expect_err(keys);
             assert!(why.contains(part), "{why}");

@@ -6,10 +6,13 @@ use std::mem;
 use std::os::fd::AsRawFd;
 
 use super::socket::BATCH;
+use super::stamps::{Notes, Stamps};
 use super::udp::HEAD;
 
-/// Room for the control messages of a datagram: a stamp (32 bytes with its header) and a count (24).
-type Notes = [u64; 8];
+/// Room for the control messages of a datagram: stamps (64 bytes with their header) and a count (24).
+#[repr(align(8))]
+#[derive(Clone, Copy)]
+struct Room([u8; 96]);
 
 /// Buffers and message headers for `recvmmsg`, made once and used for every call.
 pub(super) struct ReceiveBatch {
@@ -17,17 +20,20 @@ pub(super) struct ReceiveBatch {
     frames: Box<[u8]>,
     stride: usize,
     payload_max: usize,
-    notes: Box<[Notes; BATCH]>,
+    notes: Box<[Room; BATCH]>,
+    /// Whose stamps are told.
+    stamps: Stamps,
     pieces: Box<[libc::iovec; BATCH]>,
     messages: Box<[libc::mmsghdr; BATCH]>,
 }
 
-// SAFETY: the pointers inside are written anew at the start of each call and followed only during it, and, for the
-// control data, right after it, into memory that this value owns; between calls any thread may own them.
+// SAFETY: the pointers inside are written anew at the start of each call and followed only during it; between calls they are dead
+// values, which any thread may own.
 unsafe impl Send for ReceiveBatch {}
 
 impl ReceiveBatch {
-    pub(super) fn new(payload_max: usize) -> Self {
+    /// For payloads up to `payload_max`, of a socket that was asked for these stamps.
+    pub(super) fn new(payload_max: usize, stamps: Stamps) -> Self {
         // SAFETY: both are C structs of integers and pointers, for which all bits zero is a valid value.
         let (piece, message): (libc::iovec, libc::mmsghdr) = unsafe { (mem::zeroed(), mem::zeroed()) };
         let stride = (HEAD + payload_max).next_multiple_of(64);
@@ -35,7 +41,8 @@ impl ReceiveBatch {
             frames: vec![0; stride * BATCH].into_boxed_slice(),
             stride,
             payload_max,
-            notes: Box::new([[0; 8]; BATCH]),
+            notes: Box::new([Room([0; 96]); BATCH]),
+            stamps,
             pieces: Box::new([piece; BATCH]),
             messages: Box::new([message; BATCH]),
         }
@@ -50,8 +57,8 @@ impl ReceiveBatch {
             let header = &mut self.messages[slot].msg_hdr;
             header.msg_iov = &raw mut self.pieces[slot];
             header.msg_iovlen = 1;
-            header.msg_control = self.notes[slot].as_mut_ptr().cast();
-            header.msg_controllen = mem::size_of::<Notes>() as _;
+            header.msg_control = self.notes[slot].0.as_mut_ptr().cast();
+            header.msg_controllen = mem::size_of::<Room>() as _;
         }
         // With MSG_TRUNC the length is the datagram's own, also where it was cut.
         let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
@@ -62,25 +69,17 @@ impl ReceiveBatch {
         if taken < 0 { Err(io::Error::last_os_error()) } else { Ok(taken as usize) }
     }
 
-    /// When the kernel saw the datagram, and how many were dropped before it, if any.
+    /// When the datagram arrived, if it was stamped, and how many were dropped before it, if any.
     pub(super) fn notes(&self, slot: usize) -> (Option<u64>, Option<u32>) {
-        let header = &raw const self.messages[slot].msg_hdr;
+        let len = self.messages[slot].msg_hdr.msg_controllen;
         let (mut stamp_ns, mut drops) = (None, None);
-        // SAFETY: `receive` filled this message, so that its control pointer and length describe whole control messages
-        // in `notes`; the kernel wrote their lengths, and the kinds say what they hold, which may be unaligned.
-        unsafe {
-            let mut note = libc::CMSG_FIRSTHDR(header);
-            while !note.is_null() {
-                let data = libc::CMSG_DATA(note);
-                match ((*note).cmsg_level, (*note).cmsg_type) {
-                    (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
-                        let time = data.cast::<libc::timespec>().read_unaligned();
-                        stamp_ns = Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64);
-                    }
-                    (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => drops = Some(data.cast::<u32>().read_unaligned()),
-                    _ => {}
+        for (level, kind, content) in Notes(self.notes[slot].0.get(..len).unwrap_or(&[])) {
+            match (level, kind) {
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => stamp_ns = self.stamps.read(content),
+                (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
+                    drops = content.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
                 }
-                note = libc::CMSG_NXTHDR(header, note);
+                _ => {}
             }
         }
         (stamp_ns, drops)

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use super::middleware::ON_WIRE;
 use super::receive_batch::ReceiveBatch;
 use super::socket::{self, BATCH, Buffer, SendBatch};
-use super::{Arrival, Capabilities, End, Heads, Transport, TransportPlan, Wire, WireCounters};
+use super::{Arrival, Capabilities, End, Heads, Stamps, Transport, TransportPlan, Wire, WireCounters};
 use pktgen_generator::registry::Named;
 use pktgen_generator::wire::frame::{SERVER_IP, Template, group_ip, worker_ip};
 use pktgen_generator::wire::olaf::{Ack, FLAG_STAMPED, Header, PORT, WORKER_PORT};
@@ -114,7 +114,8 @@ fn open_end(plan: &TransportPlan, four: [SocketAddr; 4], end: End, frame_max: us
             ));
         }
     };
-    let options = UdpOptions::new(four[at], four[at ^ 1], rebuild);
+    plan.check_stamps(end)?;
+    let options = UdpOptions { stamps: plan.stamps_at(end), ..UdpOptions::new(four[at], four[at ^ 1], rebuild) };
     Ok(Box::new(Udp::open(UdpOptions { payload_max: frame_max.max(HEAD + 1) - HEAD, ..options })?))
 }
 
@@ -175,6 +176,8 @@ pub struct UdpOptions {
     pub peer: SocketAddr,
     /// Largest payload that is received whole; what is larger is cut and says so by its length.
     pub payload_max: usize,
+    /// Who says when a datagram arrived.
+    pub stamps: Stamps,
     /// Asked for; what was got is in the mode.
     pub receive_buffer_bytes: usize,
     /// Asked for; what was got is in the mode.
@@ -186,7 +189,9 @@ pub struct UdpOptions {
 impl UdpOptions {
     /// Between two addresses, with buffers for jumbo frames.
     pub fn new(bind: SocketAddr, peer: SocketAddr, rebuild: Rebuild) -> Self {
-        UdpOptions { bind, peer, payload_max: 8994, receive_buffer_bytes: 8 << 20, send_buffer_bytes: 1 << 20, rebuild }
+        let (receive_buffer_bytes, send_buffer_bytes) = (8 << 20, 1 << 20);
+        let stamps = Stamps::None;
+        UdpOptions { bind, peer, payload_max: 8994, receive_buffer_bytes, send_buffer_bytes, stamps, rebuild }
     }
 }
 
@@ -206,7 +211,7 @@ pub struct Udp {
 impl Udp {
     /// Opens an end.
     pub fn open(options: UdpOptions) -> Result<Self> {
-        let UdpOptions { bind, peer, payload_max, receive_buffer_bytes, send_buffer_bytes, rebuild } = options;
+        let UdpOptions { bind, peer, payload_max, receive_buffer_bytes, send_buffer_bytes, stamps, rebuild } = options;
         if !(1..=PAYLOAD_MAX).contains(&payload_max) {
             return Err(Error::config(format!("UDP payloads up to {payload_max} bytes: 1 to {PAYLOAD_MAX} exist")));
         }
@@ -221,7 +226,7 @@ impl Udp {
             let fd = socket.as_fd();
             let receive = socket::set_buffer(fd, Buffer::Receive, asked)?;
             let send = socket::set_buffer(fd, Buffer::Send, send_buffer_bytes)?;
-            socket::set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1i32)?;
+            stamps.ask(fd)?;
             socket::set_option(fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1i32)?;
             // What does not fit the path is refused and not sent in fragments, which would not be the load asked for.
             match peer {
@@ -238,7 +243,7 @@ impl Udp {
         let mode = format!(
             "copy, sendmmsg and recvmmsg, receive buffer {receive} B ({asked} asked for), send buffer {send} B"
         );
-        let (outgoing, incoming) = (SendBatch::new(), ReceiveBatch::new(payload_max));
+        let (outgoing, incoming) = (SendBatch::new(), ReceiveBatch::new(payload_max, stamps));
         let counters = WireCounters::default();
         Ok(Udp { socket, peer, outgoing, incoming, rebuild, counters, drops_seen: 0, mode })
     }

@@ -25,6 +25,7 @@ impl RunDir {
             states: None,
             rounds: wanted.rounds.then(|| Rounds::create(dir).unwrap()),
             lanes: None,
+            stamps: None,
             pcap: None,
             pcap_sent: None,
         }
@@ -34,7 +35,16 @@ impl RunDir {
 fn run_dir(dir: &Path, rounds: bool, server: bool) -> RunDir {
     RunDir::bare(
         dir,
-        Wanted { records: Records::Full, states: false, rounds, server, pcap: false, pcap_sent: false, lanes: None },
+        Wanted {
+            records: Records::Full,
+            states: false,
+            rounds,
+            server,
+            pcap: false,
+            pcap_sent: false,
+            lanes: None,
+            stamps: false,
+        },
     )
 }
 

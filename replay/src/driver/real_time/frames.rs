@@ -7,7 +7,7 @@ use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::wire::frame::HEAD;
 
 use crate::endpoint::{Facts, Identity};
-use crate::frame::{BURST, Frame, Pool};
+use crate::frame::{BURST, Buffer, Frame, Pool};
 use crate::transport::{Arrival, Wire};
 
 /// Bytes of an Ethernet header.
@@ -30,6 +30,28 @@ fn unpadded(bytes: &[u8]) -> &[u8] {
     let Some([0x08, 0x00, _, _, high, low]) = bytes.get(ETHERNET - 2..ETHERNET + 4) else { return bytes };
     let len = ETHERNET + usize::from(u16::from_be_bytes([*high, *low]));
     if len < HEAD { bytes } else { bytes.get(..len).unwrap_or(bytes) }
+}
+
+/// When frames arrived that are still in their buffers, as the kernel or a card stamped them.
+#[derive(Default)]
+pub(super) struct Noted(Vec<Option<i64>>);
+
+impl Noted {
+    /// This frame was stamped, or not.
+    #[inline]
+    pub(super) fn keep(&mut self, buffer: Buffer, stamp_ns: Option<u64>) {
+        let at = buffer.number();
+        if at >= self.0.len() {
+            self.0.resize((at + 1).next_power_of_two(), None);
+        }
+        self.0[at] = stamp_ns.and_then(|ns| i64::try_from(ns).ok());
+    }
+
+    /// The stamp of the frame that is in this buffer.
+    #[inline]
+    pub(super) fn of(&self, buffer: Buffer) -> Option<i64> {
+        self.0.get(buffer.number()).copied().flatten()
+    }
 }
 
 /// Frames that wait for their time on one wire, in order.

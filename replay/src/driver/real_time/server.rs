@@ -7,7 +7,7 @@ use pktgen_generator::record::Counters;
 use pktgen_generator::time::Time;
 use pktgen_generator::wire::olaf::digest;
 
-use super::frames::{Waiting, take};
+use super::frames::{Noted, Waiting, take};
 use super::shared::PATIENCE;
 use super::{RealOutcome, Shared, lost};
 use crate::capture::ServerRows;
@@ -26,6 +26,8 @@ pub(super) struct ServerRole<'a> {
     host: Host,
     batch: Vec<Frame>,
     rows: ServerRows<'a>,
+    /// Stamps of the frames that are being worked on, where they are kept.
+    noted: Option<Noted>,
     packets: u64,
     counters: Counters,
     /// Time that it worked.
@@ -50,6 +52,7 @@ impl<'a> ServerRole<'a> {
             pool: Pool::new(frame_bytes, 1024),
             host: Host::default(),
             batch: Vec::with_capacity(BURST),
+            noted: rows.keeps_stamps().then(Noted::default),
             rows,
             packets: 0,
             counters: Counters::default(),
@@ -68,8 +71,14 @@ impl<'a> ServerRole<'a> {
         loop {
             let now = shared.clock.now();
             let (pool, batch, foreign, facts) = (&mut self.pool, &mut self.batch, &mut self.host.foreign, &self.facts);
+            let noted = &mut self.noted;
             let found = self.wire.receive(BURST, &mut |arrival| match take(&arrival, pool, facts) {
-                Some(frame) => batch.push(frame),
+                Some(frame) => {
+                    if let Some(noted) = noted {
+                        noted.keep(frame.buffer, arrival.stamp_ns);
+                    }
+                    batch.push(frame);
+                }
                 None => *foreign += 1,
             })?;
             if found > 0 {
@@ -129,6 +138,9 @@ impl<'a> ServerRole<'a> {
                 self.rows.packet(row.t_recv, self.wire.on_cable(bytes))?;
             }
             self.rows.received(&row, bytes)?;
+            if let Some(noted) = &self.noted {
+                self.rows.stamped(&row, noted.of(frame.buffer))?;
+            }
             self.pool.release(frame.buffer);
         }
         Ok(())
