@@ -73,7 +73,8 @@ fn what_is_planned_is_what_is_on_the_wire() {
         (output.status.code(), said(&output))
     };
     let (code, text) = print(&["replay", &experiment, "--dry-run", "--frames", "1"]);
-    let bytes = format!("{} bytes", 9985 * 4 * 1102);
+    // Of four workers, in five iterations: 1997 blocks, and the exponents of the first 128 ahead of them.
+    let bytes = format!("{} bytes", (1997 + 128) * 5 * 4 * 1102);
     for word in ["1102 bytes", &bytes, "switchml_roce.pair       8388608", "switchml_roce.opcode     43"] {
         assert!(code == Some(0) && text.contains(word), "{word}: {text}");
     }

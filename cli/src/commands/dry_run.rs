@@ -49,8 +49,9 @@ fn print(drafted: &Draft, ui: &Ui) {
     loads("worker", &drafted.workers, ui);
     loads("port", &drafted.ports, ui);
     let expected = &drafted.expected;
+    let fewer = if drafted.closed_loop { "" } else { "; fewer where updates are replaced or dropped" };
     ui.result(&format!(
-        "\nexpected: {} {} if all are aggregated fully, {} if none is; fewer where updates are replaced or dropped",
+        "\nexpected: {} {} if all are aggregated fully, {} if none is{fewer}",
         expected.fully_aggregated, expected.what, expected.most
     ));
     for Reading { name, read, least, most } in &drafted.counters {
