@@ -130,6 +130,10 @@ pub struct StampColumns {
     pub packets: u64,
     /// Those that were: when they had been read in ps of the run's clock, and when they had arrived in ns of the stamps'.
     pub received: Vec<(i64, i64)>,
+    /// Frames of the workers that were marked.
+    pub frames: u64,
+    /// Those that were stamped: just before the call that sent them, and when they left.
+    pub sent: Vec<(i64, i64)>,
 }
 
 /// The three streams.
@@ -352,17 +356,21 @@ fn read_states(dir: &Path) -> Result<Option<StateColumns>> {
     }))
 }
 
-/// The stream is there only if the run asked for it (`transport.stamps`).
+/// The stream is there only if the run asked for it (`transport.stamps`, `transport.sent_stamps_every`).
 fn read_stamps(dir: &Path) -> Result<Option<StampColumns>> {
     let path = dir.join(format!("{STAMPS}.parquet"));
     if !path.exists() {
         return Ok(None);
     }
-    let table = Table::read(&path, &["t_ps", "received_ns"])?;
-    let (t_ps, stamps) = (table.i64("t_ps")?, table.i64_or_none("received_ns")?);
-    let packets = t_ps.len() as u64;
-    let received = t_ps.into_iter().zip(stamps).filter_map(|(t, stamp)| Some((t, stamp?)));
-    Ok(Some(StampColumns { packets, received: received.collect() }))
+    let table = Table::read(&path, &["t_ps", "packet", "received_ns", "sent_ns"])?;
+    let t_ps = table.i64("t_ps")?;
+    let packets = table.u64_or("packet", NO_PACKET)?.iter().filter(|packet| **packet != NO_PACKET).count() as u64;
+    let stamped = |column: &str| -> Result<Vec<(i64, i64)>> {
+        let stamps = table.i64_or_none(column)?;
+        Ok(t_ps.iter().zip(stamps).filter_map(|(t, stamp)| Some((*t, stamp?))).collect())
+    };
+    let (received, sent) = (stamped("received_ns")?, stamped("sent_ns")?);
+    Ok(Some(StampColumns { packets, received, frames: t_ps.len() as u64 - packets, sent }))
 }
 
 #[cfg(test)]

@@ -167,7 +167,9 @@ fn everything(folder: &Path) -> Vec<Line> {
     lines.extend(lines_of(
         folder,
         "stamps",
-        &QUEUES.replace("kind = \"ring\"", "kind = \"udp\"").replace("queues = 2", "stamps = \"kernel\""),
+        &QUEUES
+            .replace("kind = \"ring\"", "kind = \"udp\"")
+            .replace("queues = 2", "stamps = \"kernel\"\nsent_stamps_every = 5"),
     ));
     lines.extend(lines_of(folder, "switchml", SWITCHML));
     for workers in ["libra", "ps_lite"] {

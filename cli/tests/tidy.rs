@@ -52,6 +52,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
         "TRANSPORTS",
         &[
             "bpf",
+            "departures",
             "gather",
             "grown",
             "insn",

@@ -148,7 +148,7 @@ pub fn boot_id() -> String {
 
 /// The kernel's monotonic clock, which all processes of a host share. The standard library hides its number.
 #[inline]
-fn monotonic_ns() -> i64 {
+pub(crate) fn monotonic_ns() -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel fills a timespec that outlives the call; this clock always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };

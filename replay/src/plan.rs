@@ -29,8 +29,8 @@ use crate::target::port::{Port, PortTiming};
 use crate::target::program::{PROGRAMS, Place, ProgramKind};
 use crate::target::queue::QUEUES;
 use crate::target::sparse::{Adder, SparsePlace};
+use crate::transport::TransportPlan;
 use crate::transport::middleware::{Faults, ON_WIRE, Traffic};
-use crate::transport::{Stamps, TransportPlan};
 
 /// What moves frames in a run, before a driver takes it.
 pub struct Parts {
@@ -380,8 +380,9 @@ impl<E> Plan<E> {
         // In real time, transport.tap has what left.
         let pcap_sent = self.pcap && !self.is_real_time();
         let lanes = self.lanes.as_ref().map(|lanes| (lanes.form(), lanes.count()));
-        let (states, pcap, stamps) = (self.states, self.pcap, self.transport.stamps != Stamps::None);
-        Wanted { records: self.records, states, rounds, server, pcap, pcap_sent, lanes, stamps }
+        let (states, pcap) = (self.states, self.pcap);
+        let (stamps, departures) = self.transport.wants_stamps();
+        Wanted { records: self.records, states, rounds, server, pcap, pcap_sent, lanes, stamps, departures }
     }
 
     /// Does it run in real time?

@@ -12,7 +12,7 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{Int64Type, UInt8Type, UInt32Type, UInt64Type};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pktgen_generator::config::Document;
-use pktgen_generator::record::{Manifest, PacketId, STAMPS_RECEIVED};
+use pktgen_generator::record::{Manifest, PacketId, STAMPS_RECEIVED, STAMPS_SENT};
 use pktgen_replay::run::Experiment;
 use pktgen_replay::transport::{End, Stamps, TRANSPORTS, TransportPlan};
 
@@ -82,6 +82,46 @@ fn stamps_lie_between_sending_and_reading(kind: &str, keys: &str, folder: &Path)
 fn udp_sockets_tell_when_the_kernel_saw_a_packet() {
     let folder = tempfile::tempdir().unwrap();
     stamps_lie_between_sending_and_reading("udp", "stamps = \"kernel\"", folder.path());
+}
+
+/// One of ten frames is marked; each has a stamp, after its call, and before the run was over.
+fn marked_frames_have_stamps_after_their_calls(kind: &str, keys: &str, folder: &Path) {
+    let dir = folder.join("sent");
+    let manifest = try_run(&text(kind, &format!("sent_stamps_every = 10\n{keys}")), &dir).unwrap();
+    assert!(manifest.clocks[STAMPS_SENT].contains("CLOCK_REALTIME"), "{:?}", manifest.clocks);
+    assert!(!manifest.clocks.contains_key(STAMPS_RECEIVED), "{:?}", manifest.clocks);
+    let (zero, error_ns) = manifest.stamp_clocks[STAMPS_SENT].zero();
+    assert!(error_ns < 100_000, "{:?}", manifest.stamp_clocks);
+    let (error_ps, calls) = (error_ns as i64 * 1000, sent(&dir).into_values().collect::<Vec<_>>());
+    let mut marked = 0;
+    for batch in rows(&dir, "stamps") {
+        for (t, stamp) in times(&batch, "t_ps").into_iter().zip(times(&batch, "sent_ns")) {
+            let (t, stamp) = (t.unwrap(), (stamp.expect("these cables stamp what they carry") - zero) * 1000);
+            assert!(t <= stamp + error_ps && stamp <= manifest.counters.end_ps + error_ps, "{t}, {stamp}");
+            // Between the clock of the records and that of the mark lies no more than a machine that stopped.
+            assert!(calls.iter().any(|call| (t - call).abs() < 50_000_000_000), "{t}");
+            marked += 1;
+        }
+    }
+    assert!(manifest.balance.sent == 600 && (50..=60).contains(&marked), "{kind}: {marked}");
+    // What was not asked for is not there.
+    try_run(&text(kind, keys), &folder.join("none")).unwrap();
+    assert!(!folder.join("none/stamps.parquet").exists());
+}
+
+#[test]
+fn udp_sockets_tell_when_marked_frames_left() {
+    let folder = tempfile::tempdir().unwrap();
+    marked_frames_have_stamps_after_their_calls("udp", "", folder.path());
+}
+
+#[test]
+fn packet_sockets_tell_when_marked_frames_left() {
+    in_namespace("packet_sockets_tell_when_marked_frames_left", || {
+        cables(1500, "");
+        let folder = tempfile::tempdir().unwrap();
+        marked_frames_have_stamps_after_their_calls("af_packet", &interfaces(), folder.path());
+    });
 }
 
 fn interfaces() -> String {

@@ -7,7 +7,7 @@ mod support;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use pktgen_replay::transport::{End, Wire};
+use pktgen_replay::transport::{End, TransportPlan, Wire};
 use support::cases::{Case, LIVE, PACKET_BLOCKS, PACKET_CALLS, RING, UDP, XDP, two};
 use support::frames::fill;
 use support::namespace::{cables, in_namespace};
@@ -70,7 +70,16 @@ fn exchange(from: &mut dyn Wire, to: &mut dyn Wire) -> u64 {
 }
 
 fn allocates_nothing(case: Case, queues: u32) {
-    let Some(mut wires) = case.or_skip(case.try_open(1514, |plan| plan.queues = queues)) else { return };
+    allocates_nothing_with(case, |plan| plan.queues = queues);
+}
+
+/// Every seventh frame of the workers is stamped when it leaves.
+fn marks_without_allocating(case: Case) {
+    allocates_nothing_with(case, |plan| plan.sent_stamps_every = 7);
+}
+
+fn allocates_nothing_with(case: Case, change: impl FnOnce(&mut TransportPlan)) {
+    let Some(mut wires) = case.or_skip(case.try_open(1514, change)) else { return };
     for (from, to) in [(End::Workers, End::DeviceDown), (End::Server, End::DeviceUp)] {
         let (from, to) = two(&mut wires, from, to);
         assert_eq!(exchange(from, to), 0, "{}", from.mode());
@@ -88,6 +97,7 @@ fn the_counter_counts() {
 fn without_interfaces() {
     allocates_nothing(RING, 1);
     allocates_nothing(UDP, 1);
+    marks_without_allocating(UDP);
 }
 
 #[test]
@@ -95,6 +105,7 @@ fn on_interfaces() {
     in_namespace("on_interfaces", || {
         cables(1500, "");
         [PACKET_CALLS, PACKET_BLOCKS, XDP, LIVE].into_iter().for_each(|case| allocates_nothing(case, 1));
+        marks_without_allocating(PACKET_CALLS);
     });
 }
 

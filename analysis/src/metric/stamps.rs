@@ -1,11 +1,11 @@
-//! Delays between stamps of the kernel or a card and the run's own times: how late hosts are at reading.
+//! Delays between stamps of the kernel or a card and the run's own times: how late hosts are at reading, and at sending.
 //!
 //! The two are of different clocks. They are compared by what was measured between the clocks before the run and after it
 //! (`stamp_clocks` of the manifest), and not at all where that is not known or too far off.
 
 use pktgen_generator::Result;
 use pktgen_generator::definition::{Better, Definition, Label};
-use pktgen_generator::record::{Manifest, STAMPS_RECEIVED};
+use pktgen_generator::record::{Manifest, STAMPS_RECEIVED, STAMPS_SENT};
 use pktgen_generator::registry::Named;
 use pktgen_generator::time;
 
@@ -14,6 +14,7 @@ use super::latency::describe;
 use crate::analyze::Analysis;
 use crate::line::{Line, NS, SHARE};
 use crate::quantile::Slice;
+use crate::run::StampColumns;
 
 /// See the module.
 pub(super) struct Stamps;
@@ -28,8 +29,8 @@ impl Named for Stamps {
     }
 }
 
-const NEEDS: &str = "transport.stamps; clocks that were measured";
-const SIDE: Label = Label::one_of("side", &["received"], "which stamps");
+const NEEDS: &str = "transport.stamps, transport.sent_stamps_every; clocks that were measured";
+const SIDE: Label = Label::one_of("side", &["received", "sent"], "which stamps");
 
 const fn read(metric: &'static str, definition: &'static str) -> Definition {
     Definition::new(metric, NS, Better::Lower, definition).needs(NEEDS)
@@ -43,6 +44,17 @@ const READ: [Definition; 4] = [
     read("receive_delay_p50", "Median of the same."),
     read("receive_delay_p99", "99th percentile of the same."),
     read("receive_delay_max", "Largest of the same."),
+];
+
+const SEND: [Definition; 4] = [
+    read(
+        "send_delay_mean",
+        "From just before the call that sent a frame to its stamp on the way out (of the kernel's driver or a card), mean over stamped \
+         frames.",
+    ),
+    read("send_delay_p50", "Median of the same."),
+    read("send_delay_p99", "99th percentile of the same."),
+    read("send_delay_max", "Largest of the same."),
 ];
 
 const ERROR: Definition = Definition::new(
@@ -62,47 +74,73 @@ const STAMPED: Definition = Definition::new(
     "Share of the packets to be stamped that were, whether or not their clock is known.",
 )
 .labels(&[SIDE])
-.needs("transport.stamps");
+.needs("transport.stamps, transport.sent_stamps_every");
 
 /// Delays that may be off by more than this say nothing of what is measured by them.
 const ERROR_MAX_NS: u64 = 100_000;
 
-/// The run's time of each stamp of `column` is later than the stamp by what, in ps, and how far that may be off; or why that is not
-/// told.
-fn delays(run: &Manifest, column: &str, rows: &[(i64, i64)]) -> Result<(Vec<i64>, u64), String> {
-    let clock = run.stamp_clocks.get(column).ok_or("how their clock stood to the run's was not measured")?;
-    let (zero, error_ns) = clock.zero();
-    if error_ns > ERROR_MAX_NS {
-        return Err(format!(
-            "their clock and the run's moved against each other: delays may be off by {:.3} us, more than the 100 that are allowed; \
-             let phc2sys hold the wall clock to the card's",
-            error_ns as f64 / 1000.0
-        ));
+/// Stamps of one side: of what column, how many packets were to have one, those that have, and the lines that are made of them.
+struct Side<'a> {
+    name: &'static str,
+    column: &'static str,
+    packets: u64,
+    rows: &'a [(i64, i64)],
+    lines: &'static [Definition; 4],
+    /// Are stamps later than the run's times?
+    stamps_follow: bool,
+}
+
+/// The sides of which there are packets.
+fn sides(stamps: &StampColumns) -> impl Iterator<Item = Side<'_>> {
+    let StampColumns { packets, received, frames, sent } = stamps;
+    let (read, left) = (false, true);
+    let side =
+        |name, column, packets, rows, lines, stamps_follow| Side { name, column, packets, rows, lines, stamps_follow };
+    let all = [
+        side("received", STAMPS_RECEIVED, *packets, received.as_slice(), &READ, read),
+        side("sent", STAMPS_SENT, *frames, sent.as_slice(), &SEND, left),
+    ];
+    all.into_iter().filter(|side| side.packets > 0)
+}
+
+impl Side<'_> {
+    /// What is between each stamp and the run's time, in ps, and how far that may be off; or why that is not told.
+    fn delays(&self, run: &Manifest) -> Result<(Vec<i64>, u64), String> {
+        let clock = run.stamp_clocks.get(self.column).ok_or("how their clock stood to the run's was not measured")?;
+        let (zero, error_ns) = clock.zero();
+        if error_ns > ERROR_MAX_NS {
+            return Err(format!(
+                "their clock and the run's moved against each other: delays may be off by {:.3} us, more than the 100 that are \
+                 allowed; let phc2sys hold the wall clock to the card's",
+                error_ns as f64 / 1000.0
+            ));
+        }
+        let delay = |(t, stamp): &(i64, i64)| {
+            let later = t.saturating_sub(stamp.saturating_sub(zero).saturating_mul(time::NS));
+            if self.stamps_follow { later.saturating_neg() } else { later }
+        };
+        Ok((self.rows.iter().map(delay).collect(), error_ns))
     }
-    let delay = |(t, stamp): &(i64, i64)| t.saturating_sub(stamp.saturating_sub(zero).saturating_mul(time::NS));
-    Ok((rows.iter().map(delay).collect(), error_ns))
 }
 
 /// Why delays are not told although there are stamps.
 pub(crate) fn refusal(run: &Analysis) -> Option<String> {
-    let stamps = run.stamps.as_ref()?;
-    delays(&run.manifest, STAMPS_RECEIVED, &stamps.received).err()
+    sides(run.stamps.as_ref()?).find_map(|side| Some(format!("{}: {}", side.column, side.delays(&run.manifest).err()?)))
 }
 
 impl Metric for Stamps {
     fn definitions(&self) -> Vec<Definition> {
-        [&READ[..], &[STAMPED, ERROR]].concat()
+        [&READ[..], &SEND, &[STAMPED, ERROR]].concat()
     }
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
-        let Some(stamps) = &run.stamps else { return Ok(()) };
-        let share = stamps.received.len() as f64 / stamps.packets as f64;
-        out.push(Line::of(&STAMPED, (stamps.packets > 0).then_some(share)).with("side", "received"));
-        let Ok((delays_ps, error_ns)) = delays(&run.manifest, STAMPS_RECEIVED, &stamps.received) else {
-            return Ok(());
-        };
-        describe(&READ, &Slice(&delays_ps), out)?;
-        out.push(Line::of(&ERROR, Some(error_ns as f64)).with("side", "received"));
+        for side in run.stamps.iter().flat_map(sides) {
+            let share = side.rows.len() as f64 / side.packets as f64;
+            out.push(Line::of(&STAMPED, Some(share)).with("side", side.name));
+            let Ok((delays_ps, error_ns)) = side.delays(&run.manifest) else { continue };
+            describe(side.lines, &Slice(&delays_ps), out)?;
+            out.push(Line::of(&ERROR, Some(error_ns as f64)).with("side", side.name));
+        }
         Ok(())
     }
 }
@@ -113,7 +151,7 @@ mod tests {
 
     use super::*;
     use crate::Options;
-    use crate::run::{RunData, StampColumns};
+    use crate::run::RunData;
     use crate::testing::Story;
 
     /// A run with these stamps; times in ns, of the run and of the card.
@@ -121,7 +159,7 @@ mod tests {
         let mut manifest = Story::default().manifest();
         manifest.stamp_clocks.extend(clock.map(|clock| (STAMPS_RECEIVED.to_owned(), clock)));
         let received: Vec<_> = rows.iter().map(|(t, stamp)| (t * 1000, *stamp)).collect();
-        let stamps = Some(StampColumns { packets: received.len() as u64 + 1, received });
+        let stamps = Some(StampColumns { packets: received.len() as u64 + 1, received, ..StampColumns::default() });
         let run = RunData { dir: "".into(), manifest, records: None, states: None, rounds: None, lanes: None, stamps };
         Analysis::new(run, Options::default()).unwrap()
     }
@@ -142,6 +180,18 @@ mod tests {
         );
         assert_eq!((value(&run, "stamp_clock_error"), value(&run, "stamped")), (Some(25.0), Some(0.75)));
         assert!(refusal(&run).is_none() && run.notes().iter().all(|note| note.note != "stamps_not_comparable"));
+    }
+
+    /// Frames leave after their calls; the clock of what was received says nothing of theirs.
+    #[test]
+    fn each_side_has_its_clock() {
+        let mut run = run(None, &[]);
+        let sent = vec![(1_000_000, 7_300), (2_000_000, 8_500)];
+        run.stamps = Some(StampColumns { packets: 1, received: vec![(5, 5)], frames: 2, sent });
+        run.manifest.stamp_clocks.insert(STAMPS_SENT.to_owned(), StampClock { zero_ns: [6_000; 2], error_ns: 9 });
+        assert_eq!((value(&run, "send_delay_max"), value(&run, "send_delay_mean")), (Some(500.0), Some(400.0)));
+        assert_eq!((value(&run, "receive_delay_mean"), value(&run, "stamp_clock_error")), (None, Some(9.0)));
+        assert!(refusal(&run).is_some_and(|why| why.starts_with("stamps.received_ns: ")));
     }
 
     #[test]

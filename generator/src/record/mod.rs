@@ -22,4 +22,4 @@ pub use schema::{
     iterations_schema, lanes_schema, received_schema, results_schema, sent_schema, stamps_schema, states_schema,
 };
 pub use shard::{PLANNED, SweepShard, plan_hash};
-pub use stamps::{STAMPS_RECEIVED, Stamp, StampClock};
+pub use stamps::{STAMPS_RECEIVED, STAMPS_SENT, Stamp, StampClock};

@@ -160,14 +160,30 @@ static LANES_COLUMNS: [Column; 3] = [
     Column::new("words", ListUInt32, NUMBER, "Its lanes as they lay in it: the bits of f32s, or integers."),
 ];
 
-static STAMPS_COLUMNS: [Column; 3] = [
-    Column::new("t_ps", Int64, PS, "When the run's clock said that the packet had been read."),
-    Column::new("packet", UInt64, NUMBER, "Which packet; an aggregate is known by its newest member."),
+static STAMPS_COLUMNS: [Column; 4] = [
+    Column::new(
+        "t_ps",
+        Int64,
+        PS,
+        "When the packet had been read, or just before the call that sent it, by the run's clock.",
+    ),
+    Column::maybe(
+        "packet",
+        UInt64,
+        NUMBER,
+        "Which packet was received; an aggregate is known by its newest member. Empty for one that was sent.",
+    ),
     Column::maybe(
         "received_ns",
         Int64,
         NS,
-        "When it arrived, by the clock that `clocks` of the manifest names and `stamp_clocks` measures; empty if it was not stamped.",
+        "When it arrived, by the clock that `clocks` of the manifest names and `stamp_clocks` measures; empty if it was not stamped, or was sent.",
+    ),
+    Column::maybe(
+        "sent_ns",
+        Int64,
+        NS,
+        "When it left, by the clock that is named there; empty if it was not stamped, or was received.",
     ),
 ];
 
@@ -195,8 +211,11 @@ const LANES_STREAM: Stream = Stream {
     columns: &LANES_COLUMNS,
 };
 
-const STAMPS_STREAM: Stream =
-    Stream { name: STAMPS, row: "with `transport.stamps`: a packet of `received`", columns: &STAMPS_COLUMNS };
+const STAMPS_STREAM: Stream = Stream {
+    name: STAMPS,
+    row: "with `transport.stamps`: a packet of `received`; with `transport.sent_stamps_every`: a marked frame of the workers",
+    columns: &STAMPS_COLUMNS,
+};
 
 /// The streams of a run dir, each with its columns.
 pub static STREAMS: [Stream; 8] = [

@@ -236,8 +236,9 @@ impl Columns for StampColumns {
     fn arrays(rows: &[Stamp]) -> Vec<ArrayRef> {
         vec![
             Arc::new(Int64Array::from_iter_values(rows.iter().map(|r| r.t))),
-            Arc::new(UInt64Array::from_iter_values(rows.iter().map(|r| r.packet.0))),
+            Arc::new(rows.iter().map(|r| r.packet.map(|p| p.0)).collect::<UInt64Array>()),
             Arc::new(rows.iter().map(|r| r.received_ns).collect::<Int64Array>()),
+            Arc::new(rows.iter().map(|r| r.sent_ns).collect::<Int64Array>()),
         ]
     }
 }

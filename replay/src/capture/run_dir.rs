@@ -9,7 +9,7 @@ use pktgen_generator::record::{
     Book, ITERATIONS, Iteration, LANES, LaneWords, Manifest, NO_CLUSTER, RESULTS, Received, Reply, RunState, STAMPS,
     STATES, Sent, Stamp, State,
 };
-use pktgen_generator::time::Time;
+use pktgen_generator::time::{NS, Time};
 use pktgen_generator::{Error, Result};
 use serde::Serialize;
 
@@ -20,6 +20,7 @@ use super::columns::{
 use super::stream::{Stream, convert, convert_both, merge_shifted, running_path};
 use crate::clock::RunClock;
 use crate::driver::virtual_time::Recorder;
+use crate::transport::Departure;
 
 /// File stem of what the server received, where workers receive results too: part of `received` when the run is finished.
 const RECEIVED_SERVER: &str = "received_server";
@@ -90,6 +91,8 @@ pub struct Wanted {
     pub lanes: Option<(lanes::Form, usize)>,
     /// When the kernel or a card says that it was received?
     pub stamps: bool,
+    /// And that it was sent?
+    pub departures: bool,
 }
 
 /// A run dir that is being written.
@@ -107,6 +110,8 @@ pub struct RunDir {
     rounds: Option<Rounds>,
     lanes: Option<LaneRows>,
     stamps: Option<Stream<StampColumns>>,
+    /// Is what the server received among them?
+    stamps_received: bool,
     pcap: Option<Writer>,
     pcap_sent: Option<Writer>,
 }
@@ -154,7 +159,8 @@ impl RunDir {
             states: wanted.states.then(|| Stream::create(dir)).transpose()?,
             rounds: wanted.rounds.then(|| Rounds::create(dir)).transpose()?,
             lanes: wanted.lanes.map(|lanes| LaneRows::create(dir, lanes)).transpose()?,
-            stamps: wanted.stamps.then(|| Stream::create(dir)).transpose()?,
+            stamps: (wanted.stamps || wanted.departures).then(|| Stream::create(dir)).transpose()?,
+            stamps_received: wanted.stamps,
             pcap: pcap(wanted.pcap, "capture.pcapng")?,
             pcap_sent: pcap(wanted.pcap_sent, "sent.pcapng")?,
             clock: RunClock::start(),
@@ -184,6 +190,16 @@ impl RunDir {
         }
         self.clock = clock;
         self.clock()
+    }
+
+    /// When marked frames left.
+    pub fn departed(&mut self, departures: &[Departure]) -> Result<()> {
+        let Some(stamps) = &mut self.stamps else { return Ok(()) };
+        for departure in departures {
+            let t = (departure.call_ns - self.clock.anchor_monotonic_ns()).saturating_mul(NS);
+            stamps.push(&Stamp { t, packet: None, received_ns: None, sent_ns: departure.stamp_ns })?;
+        }
+        Ok(())
     }
 
     /// Ends the streams; the manifest still says that the run is under way.
@@ -294,6 +310,7 @@ impl RunDir {
             (Some(_), None) => (own(main, lanes, pcap), None),
             (None, _) => (None, own(main, lanes, pcap)),
         };
+        let stamps = stamps.filter(|_| self.stamps_received);
         let server = server.map(|rows| ServerRows { stamps, ..rows });
         Ok(Sides {
             workers: WorkerRows {
@@ -384,7 +401,7 @@ impl ServerRows<'_> {
     pub fn stamped(&mut self, row: &Received, received_ns: Option<i64>) -> Result<()> {
         match &mut self.stamps {
             Some(stamps) if self.records.keeps(row.newest_seq) => {
-                stamps.push(&Stamp { t: row.t_recv, packet: row.packet, received_ns })
+                stamps.push(&Stamp { t: row.t_recv, packet: Some(row.packet), received_ns, sent_ns: None })
             }
             _ => Ok(()),
         }
@@ -493,8 +510,11 @@ pub fn join_records(parts: &PartDirs, out: &Path) -> Result<()> {
         merge_shifted::<LaneColumns>(&lanes, out)?;
     }
     let stamped = |(dir, _): &(&Path, Time)| dir.join(format!("{STAMPS}.parquet")).exists();
-    if let Some(server) = parts.server.filter(stamped) {
-        merge_shifted::<StampColumns>(&[server], out)?;
+    // Those of several senders are of several clocks: they stay where they are.
+    let senders = if workers.len() == 1 { &workers[..] } else { &[] };
+    let stamps: Vec<_> = senders.iter().copied().chain(parts.server).filter(stamped).collect();
+    if !stamps.is_empty() {
+        merge_shifted::<StampColumns>(&stamps, out)?;
     }
     let packets = receivers.last().map(|(dir, _)| dir.join("capture.pcapng"));
     if let Some(from) = packets.filter(|path| path.exists()) {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use hdrhistogram::Histogram;
 use pktgen_generator::config::Document;
-use pktgen_generator::record::{Counters, Manifest, QueueCounts, RunState, STAMPS_RECEIVED};
+use pktgen_generator::record::{Counters, Manifest, QueueCounts, RunState, STAMPS_RECEIVED, STAMPS_SENT};
 use pktgen_generator::time::{MS, Time};
 use pktgen_generator::{Error, Result};
 
@@ -118,10 +118,17 @@ fn faults(parts: &[Part]) -> Vec<String> {
 
 /// The manifest of the whole, the account still open.
 fn joined(parts: &[Part], late: &[Time], one_host: bool) -> Manifest {
-    let mut manifest = parts[0].manifest.clone();
+    let (mut manifest, mut stay) = (parts[0].manifest.clone(), None);
     (manifest.part, manifest.rank) = (None, None);
+    if parts.iter().filter(|part| part.name() == PARTS[0]).count() > 1 && manifest.clocks.remove(STAMPS_SENT).is_some()
+    {
+        manifest.stamp_clocks.clear();
+        stay =
+            Some("note: stamps of what was sent are of several clocks, and stay in the senders' run dirs".to_owned());
+    }
     manifest.host.clear();
     manifest.validity.reasons.clear();
+    manifest.validity.reasons.extend(stay);
     manifest.state = RunState::Finished;
     if !one_host {
         manifest

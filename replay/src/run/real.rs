@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::time::Duration;
 
-use pktgen_generator::record::{Manifest, NO_CLUSTER, STAMPS_RECEIVED};
+use pktgen_generator::record::{Manifest, NO_CLUSTER, STAMPS_RECEIVED, STAMPS_SENT};
 use pktgen_generator::time::{NS, Time};
 use pktgen_generator::units::Span;
 use pktgen_generator::workload::Source;
@@ -156,7 +156,7 @@ pub(super) fn run(
     manifest.host.extend(std::mem::take(&mut outcome.facts));
     manifest.queues = std::mem::take(&mut outcome.queues);
     manifest.validity.reasons.append(&mut outcome.notes);
-    manifest.host.extend(dir.clock().facts());
+    dir.departed(&transport.departures.take())?;
     let path = dir.close()?;
     if task.roles.workers {
         let length = Duration::from_nanos((outcome.counters.end_ps / NS).max(0) as u64);
@@ -198,15 +198,16 @@ fn watch(transport: &TransportPlan, roles: Roles) -> Watched {
     let own =
         End::ALL.into_iter().zip(&transport.interfaces).filter(|(end, name)| roles.holds(*end) && !name.is_empty());
     let mut names: Vec<_> = own.map(|(_, name)| name.clone()).collect();
-    if transport.stamps == Stamps::Card && roles.server {
+    for (_, end, _) in stamping(transport, roles).filter(|(.., stamps)| *stamps == Stamps::Card) {
         // Of a socket only the address is written.
-        names.extend(transport.interface_at(End::Server).filter(|name| !names.contains(name)));
+        let more = transport.interface_at(end).filter(|name| !names.contains(name));
+        names.extend(more);
     }
     let cards: Vec<_> = names.into_iter().map(|name| (name.clone(), card_clock(&name))).collect();
     Watched::begin(&cards)
 }
 
-/// What was seen of the host's clocks, and how that of the stamps stands to the run's.
+/// What was seen of the host's clocks, and how those of the stamps stand to the run's.
 fn tell_clocks(
     manifest: &mut Manifest,
     clocks: Option<Watched>,
@@ -214,20 +215,28 @@ fn tell_clocks(
     roles: Roles,
     run: &RunClock,
 ) {
+    manifest.host.extend(run.facts());
     let Some(seen) = clocks.map(Watched::end) else { return };
     manifest.host.extend(seen.facts());
-    if transport.stamps == Stamps::None || !roles.server {
-        return;
-    }
-    let interface = transport.interface_at(End::Server).unwrap_or_default();
-    manifest.clocks.extend(transport.stamps.domain(&interface).map(|domain| (STAMPS_RECEIVED.to_owned(), domain)));
-    let card = (transport.stamps == Stamps::Card).then_some(interface.as_str());
-    match seen.stamp_clock(card, run.anchor_monotonic_ns()) {
-        Ok(clock) => drop(manifest.stamp_clocks.insert(STAMPS_RECEIVED.to_owned(), clock)),
-        Err(why) => {
-            manifest.validity.reasons.push(format!("note: stamps cannot be compared with the run's times: {why}"))
+    for (column, end, stamps) in stamping(transport, roles) {
+        let interface = transport.interface_at(end).unwrap_or_default();
+        manifest.clocks.extend(stamps.domain(&interface).map(|domain| (column.to_owned(), domain)));
+        let card = (stamps == Stamps::Card).then_some(interface.as_str());
+        match seen.stamp_clock(card, run.anchor_monotonic_ns()) {
+            Ok(clock) => drop(manifest.stamp_clocks.insert(column.to_owned(), clock)),
+            Err(why) => {
+                let note = format!("note: {column} cannot be compared with the run's times: {why}");
+                manifest.validity.reasons.push(note);
+            }
         }
     }
+}
+
+/// Columns of stamps that these roles write, each with its end and who stamps there.
+fn stamping(transport: &TransportPlan, roles: Roles) -> impl Iterator<Item = (&'static str, End, Stamps)> {
+    let (received, sent) = (transport.stamps, transport.departure_stamps());
+    let all = [(STAMPS_RECEIVED, End::Server, received), (STAMPS_SENT, End::Workers, sent)];
+    all.into_iter().filter(move |(_, end, stamps)| *stamps != Stamps::None && roles.holds(*end))
 }
 
 fn outcome_of(outcome: RealOutcome, ledger: Ledger) -> Outcome {

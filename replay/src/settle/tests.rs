@@ -21,6 +21,7 @@ const ROUNDS: Wanted = Wanted {
     pcap_sent: false,
     lanes: None,
     stamps: false,
+    departures: false,
 };
 
 fn id(worker: u32, seq: u32, attempt: u8) -> PacketId {

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
+use super::departures::Sampler;
 use super::link::Interface;
 use super::packet_ring::{Geometry, PacketRing, TAG};
 use super::packet_socket as open;
@@ -29,6 +30,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     quantum_ns: 0,
     knows_sent: true,
     stamps_received: true,
+    stamps_sent: true,
     zero_copy: false,
     privileged: true,
 };
@@ -59,7 +61,12 @@ impl Transport for PacketSockets {
             let card_stamps = stamps == Stamps::Card;
             let ring = plan.receive_ring.then(|| RingOptions { card_stamps, ..RingOptions::default() });
             let options = AfPacketOptions { ring, calls: true, stamps, ..AfPacketOptions::default() };
-            let ports = open_queues(interface, options, plan.queues, plan.fanout)?;
+            // In the ring no frame can be marked.
+            let marks = Sampler::of(plan, *end).is_some();
+            let send_slots = if marks { 0 } else { options.send_slots };
+            let mut ports =
+                open_queues(interface, AfPacketOptions { send_slots, ..options }, plan.queues, plan.fanout)?;
+            ports.iter_mut().try_for_each(|port| port.mark_with(Sampler::of(plan, *end)))?;
             plan.check_fit(frame_max, interface, ports[0].frame_max())?;
             Ok(Queues::over(ports.into_iter().map(|port| Box::new(port) as Box<dyn Wire>).collect(), *end))
         };
@@ -188,6 +195,8 @@ enum Receiver {
 /// An end of a cable: an interface of this host.
 pub struct AfPacket {
     sender: Sender,
+    /// Marks some of what is sent, if that was asked for.
+    sampler: Option<Sampler>,
     receiver: Receiver,
     counters: WireCounters,
     interface: String,
@@ -218,7 +227,16 @@ impl AfPacket {
             receiver = Receiver::Calls(ReceiveBatch::new(found.mtu + ETHERNET + TAG, options.stamps), socket);
         }
         let (interface, mtu, counters) = (interface.to_owned(), found.mtu, WireCounters::default());
-        Ok(AfPacket { sender, receiver, counters, interface, mtu, mode })
+        Ok(AfPacket { sender, sampler: None, receiver, counters, interface, mtu, mode })
+    }
+
+    /// Lets frames be marked.
+    fn mark_with(&mut self, sampler: Option<Sampler>) -> Result<()> {
+        if let (Some(sampler), Sender::Calls(_, socket)) = (&sampler, &self.sender) {
+            sampler.ask(socket.as_fd()).map_err(|error| self.io("ask for stamps of", error))?;
+        }
+        self.sampler = sampler;
+        Ok(())
     }
 
     /// Largest frame that the interface takes, without FCS and VLAN tags.
@@ -366,7 +384,14 @@ impl Wire for AfPacket {
         }
         let result = match &mut self.sender {
             Sender::Ring(ring, socket) => ring.send(&frames[..good], &mut || send_ring::kick(socket.as_fd())),
-            Sender::Calls(batch, socket) => batch.send(socket.as_fd(), &frames[..good], 0),
+            Sender::Calls(batch, socket) => {
+                let mark = self.sampler.as_mut().and_then(|sampler| sampler.mark(socket.as_fd(), good));
+                let result = batch.send(socket.as_fd(), &frames[..good], 0, mark);
+                if let (Some(sampler), Ok(count)) = (&mut self.sampler, &result) {
+                    sampler.sent(*count, mark);
+                }
+                result
+            }
         };
         match result {
             Ok(count) => {
@@ -421,6 +446,9 @@ impl Wire for AfPacket {
     }
 
     fn counters(&mut self) -> WireCounters {
+        if let (Some(sampler), Sender::Calls(_, socket)) = (&mut self.sampler, &self.sender) {
+            sampler.hand_over(socket.as_fd());
+        }
         // Packets and drops (a ring has a third number), which start anew with each read. Packets include the drops.
         let drops = match &self.receiver {
             Receiver::Nothing => None,

@@ -95,11 +95,20 @@ impl Interface {
 
     /// Which arriving frames its card stamps now (`hwtstamp_config.rx_filter`); none if its driver has no such thing.
     pub fn stamp_filter(&self) -> Option<u32> {
+        self.stamping().map(|[_, _, filter]| filter)
+    }
+
+    /// Does its card stamp frames that are marked on their way out now (`hwtstamp_config.tx_type`)?
+    pub fn stamps_sent(&self) -> bool {
+        self.stamping().is_some_and(|[_, sent, _]| sent > 0)
+    }
+
+    fn stamping(&self) -> Option<[u32; 3]> {
         // Flags, what is stamped of what is sent, and the filter.
         let mut config = [0u32; 3];
         let set = |request: &mut libc::ifreq| request.ifr_ifru.ifru_data = (&raw mut config).cast();
         query_with(&self.name, SIOCGHWTSTAMP, set).ok()?;
-        Some(config[2])
+        Some(config)
     }
 
     /// Largest frame that it sends, from the Ethernet header on.

@@ -7,6 +7,7 @@
 mod af_packet;
 mod af_xdp;
 mod bpf;
+mod departures;
 pub(crate) mod gather;
 #[cfg(any(test, feature = "libpcap"))]
 mod grown;
@@ -42,6 +43,7 @@ use pktgen_generator::Result;
 use pktgen_generator::registry::Named;
 
 pub(crate) use af_xdp::{XdpFacts, bind_sender, memory_of_a_port, xdp_facts};
+pub use departures::{Departure, Departures};
 pub use listen::{Listen, ListenKind, Listener, RETIRE_MS};
 pub use nowhere::Nowhere;
 pub(crate) use plan::QUEUES_MAX;
@@ -67,6 +69,8 @@ pub struct Capabilities {
     pub knows_sent: bool,
     /// Does the kernel or the card stamp what arrives?
     pub stamps_received: bool,
+    /// Does the kernel or the card stamp what leaves?
+    pub stamps_sent: bool,
     /// Can it work without copying?
     pub zero_copy: bool,
     /// Does it need privileges?

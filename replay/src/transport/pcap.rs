@@ -43,6 +43,7 @@ impl Transport for CaptureFiles {
             quantum_ns: 0,
             knows_sent: true,
             stamps_received: false,
+            stamps_sent: false,
             zero_copy: false,
             privileged: false,
         }

@@ -11,7 +11,7 @@ use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
 
 use super::middleware::{Faults, MiddlewarePlan};
-use super::{End, Stamps, TRANSPORTS, Transport, queues as of_interface, safety};
+use super::{Departures, End, Stamps, TRANSPORTS, Transport, queues as of_interface, safety};
 use crate::clock::FileClock;
 
 /// What a thread does while nothing is due.
@@ -102,6 +102,10 @@ pub struct TransportPlan {
     pub fanout: Fanout,
     /// Who stamps what arrives at the server.
     pub stamps: Stamps,
+    /// Every so many frames of the workers one is stamped when it leaves; 0 for none.
+    pub sent_stamps_every: u32,
+    /// What these stamps say.
+    pub departures: Departures,
     /// af_xdp: the driver sends from and receives into our memory. An interface whose driver cannot is refused.
     pub zero_copy: bool,
     /// Cores of the threads that send and receive, in the order workers, device, server; none to let the kernel choose,
@@ -143,6 +147,7 @@ const KEYS: &[&str] = &[
     "queues",
     "fanout",
     "stamps",
+    "sent_stamps_every",
     "zero_copy",
     "cores",
     "allow_default_route",
@@ -185,6 +190,8 @@ impl TransportPlan {
             queues: 1,
             fanout: Fanout::Hash,
             stamps: Stamps::None,
+            sent_stamps_every: 0,
+            departures: Departures::default(),
             zero_copy: false,
             cores: Vec::new(),
             allow_default_route: false,
@@ -220,6 +227,8 @@ impl TransportPlan {
                 queues: queues(kind, &mut section)?,
                 fanout: section.get("fanout", "hash")?,
                 stamps: stamps(kind, &mut section)?,
+                sent_stamps_every: sent_stamps(kind, &mut section)?,
+                departures: Departures::default(),
                 zero_copy: zero_copy(kind, &mut section)?,
                 cores: section.get_list::<u16>("cores", &[])?.into_iter().map(usize::from).collect(),
                 allow_default_route: section.get("allow_default_route", false)?,
@@ -367,6 +376,20 @@ fn stamps(kind: &dyn Transport, section: &mut Section) -> Result<Stamps> {
     Ok(stamps)
 }
 
+/// How many frames there are to one that is stamped when it leaves. Refused where nobody would.
+fn sent_stamps(kind: &dyn Transport, section: &mut Section) -> Result<u32> {
+    let every: u32 = section.get("sent_stamps_every", 0u32)?;
+    if every > 0 && !kind.capabilities().stamps_sent {
+        let able = able(|kind| kind.capabilities().stamps_sent);
+        return Err(Error::config(format!(
+            "{} = {every}: kind = \"{}\" does not tell when a frame left; leave it out, or use {able}",
+            section.place("sent_stamps_every"),
+            kind.name()
+        )));
+    }
+    Ok(every)
+}
+
 /// Is zero copy asked for? Refused where it would have no effect.
 fn zero_copy(kind: &dyn Transport, section: &mut Section) -> Result<bool> {
     let zero_copy: bool = section.get("zero_copy", false)?;
@@ -457,6 +480,10 @@ mod tests {
             ("kind = \"udp\"\nqueues = 2", "use ring or af_packet or af_xdp or xdp_live"),
             ("kind = \"xdp_live\"\nzero_copy = true", "or use af_xdp"),
             ("kind = \"ring\"\nstamps = \"kernel\"", "or use udp or af_packet"),
+            (
+                "kind = \"xdp_live\"\nsent_stamps_every = 9",
+                "sent_stamps_every = 9: kind = \"xdp_live\" does not tell when",
+            ),
             ("kind = \"af_xdp\"\nstamps = \"card\"", "does not tell when a frame arrived"),
             ("kind = \"udp\"\nstamps = \"ptp\"", "there are: none kernel card"),
         ] {

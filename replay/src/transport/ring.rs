@@ -38,6 +38,7 @@ impl Transport for Ring {
             quantum_ns: 0,
             knows_sent: true,
             stamps_received: false,
+            stamps_sent: false,
             zero_copy: false,
             privileged: false,
         }

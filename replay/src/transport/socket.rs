@@ -8,6 +8,8 @@ use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::ptr;
 
+use super::departures::Mark;
+
 /// Most messages in one system call. Larger batches save nothing that could be measured on veth.
 pub const BATCH: usize = 64;
 
@@ -118,14 +120,41 @@ pub fn is_no_room(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::EINTR))
 }
 
+/// Takes an entry off the socket's error queue, without waiting. Its messages are in `room` then, so many bytes of them; none if
+/// the queue is empty.
+pub fn take_error(socket: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<Option<usize>> {
+    // SAFETY: a C struct of integers and pointers, for which all bits zero is a valid value.
+    let mut header: libc::msghdr = unsafe { mem::zeroed() };
+    header.msg_control = room.as_mut_ptr().cast();
+    header.msg_controllen = room.len();
+    // SAFETY: the header has no pieces, and room of the length that it says, which outlives the call.
+    let code = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) };
+    match io::Error::last_os_error() {
+        _ if code >= 0 => Ok(Some(header.msg_controllen)),
+        error if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        error => Err(error),
+    }
+}
+
+/// A control message that marks a frame to be stamped on its way out: head, flags, padding.
+#[repr(C, align(8))]
+struct Marking {
+    len: usize,
+    level: libc::c_int,
+    kind: libc::c_int,
+    flags: u32,
+    padding: u32,
+}
+
 /// Message headers for `sendmmsg`, made once and used for every call.
 pub struct SendBatch {
     pieces: Box<[libc::iovec; BATCH]>,
     messages: Box<[libc::mmsghdr; BATCH]>,
+    marking: Box<Marking>,
 }
 
 // SAFETY: the pointers inside are written anew at the start of each call, from arguments that outlive it, and are never
-// followed outside of it; between calls they are dead values, which any thread may own.
+// followed outside of it; between calls they are dead values, which any thread may own. The marking is this value's own.
 unsafe impl Send for SendBatch {}
 
 impl SendBatch {
@@ -133,17 +162,22 @@ impl SendBatch {
     pub fn new() -> Self {
         // SAFETY: both are C structs of integers and pointers, for which all bits zero is a valid value.
         let (piece, message): (libc::iovec, libc::mmsghdr) = unsafe { (mem::zeroed(), mem::zeroed()) };
-        SendBatch { pieces: Box::new([piece; BATCH]), messages: Box::new([message; BATCH]) }
+        let (level, kind) = (libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
+        let marking = Marking { len: mem::offset_of!(Marking, padding), level, kind, flags: 0, padding: 0 };
+        SendBatch { pieces: Box::new([piece; BATCH]), messages: Box::new([message; BATCH]), marking: Box::new(marking) }
     }
 
-    /// Sends frames in order, without the first `skip` bytes of each, and returns how many the kernel took.
+    /// Sends frames in order, without the first `skip` bytes of each, and returns how many the kernel took. One of them may be
+    /// marked, to be stamped on its way out.
     ///
     /// Fewer than all means that the kernel has no room now, or that the next frame is at fault: offering it again,
     /// then first, tells. An error is therefore always about the first frame of the call.
-    pub fn send(&mut self, socket: BorrowedFd<'_>, frames: &[&[u8]], skip: usize) -> io::Result<usize> {
+    pub fn send(&mut self, socket: BorrowedFd<'_>, frames: &[&[u8]], skip: usize, mark: Mark) -> io::Result<usize> {
         let mut taken = 0;
         for batch in frames.chunks(BATCH) {
-            let count = match self.submit(socket, batch, skip) {
+            let here = mark.and_then(|(at, flags)| Some((at.checked_sub(taken)?, flags)));
+            let mark = here.filter(|(at, _)| *at < batch.len());
+            let count = match self.submit(socket, batch, skip, mark) {
                 Err(error) if taken == 0 => return Err(error),
                 result => result.unwrap_or(0),
             };
@@ -155,7 +189,7 @@ impl SendBatch {
         Ok(taken)
     }
 
-    fn submit(&mut self, socket: BorrowedFd<'_>, frames: &[&[u8]], skip: usize) -> io::Result<usize> {
+    fn submit(&mut self, socket: BorrowedFd<'_>, frames: &[&[u8]], skip: usize, mark: Mark) -> io::Result<usize> {
         let slots = self.pieces.iter_mut().zip(self.messages.iter_mut());
         for (frame, (piece, message)) in frames.iter().zip(slots) {
             let bytes = &frame[skip..];
@@ -163,15 +197,25 @@ impl SendBatch {
             message.msg_hdr.msg_iov = piece;
             message.msg_hdr.msg_iovlen = 1;
         }
+        if let Some((at, flags)) = mark {
+            self.marking.flags = flags;
+            let header = &mut self.messages[at].msg_hdr;
+            header.msg_control = (&raw mut *self.marking).cast();
+            header.msg_controllen = mem::size_of::<Marking>();
+        }
         let count = frames.len().min(BATCH) as libc::c_uint;
         // SAFETY: the first `count` messages were just pointed at pieces, and these at frames, all of which outlive the
-        // call. The kernel reads the frames and writes only to the messages.
+        // call, and one perhaps at the marking, which is of this value. The kernel reads all of these and writes only to the messages.
         let taken =
             unsafe { libc::sendmmsg(socket.as_raw_fd(), self.messages.as_mut_ptr(), count, libc::MSG_DONTWAIT as _) };
+        let error = io::Error::last_os_error();
+        if let Some((at, _)) = mark {
+            let header = &mut self.messages[at].msg_hdr;
+            (header.msg_control, header.msg_controllen) = (ptr::null_mut(), 0);
+        }
         if taken >= 0 {
             return Ok(taken as usize);
         }
-        let error = io::Error::last_os_error();
         if is_no_room(&error) { Ok(0) } else { Err(error) }
     }
 }
@@ -190,11 +234,11 @@ mod tests {
         let mut frames: Vec<&[u8]> = vec![&small; 150];
         frames[100] = &large;
         let mut batch = SendBatch::new();
-        assert_eq!(batch.send(a.as_fd(), &frames, 42).unwrap(), 100);
-        let error = batch.send(a.as_fd(), &frames[100..], 42).unwrap_err();
+        assert_eq!(batch.send(a.as_fd(), &frames, 42, None).unwrap(), 100);
+        let error = batch.send(a.as_fd(), &frames[100..], 42, None).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
-        assert_eq!(batch.send(a.as_fd(), &frames[101..], 42).unwrap(), 49);
-        assert_eq!(batch.send(a.as_fd(), &[], 42).unwrap(), 0);
+        assert_eq!(batch.send(a.as_fd(), &frames[101..], 42, None).unwrap(), 49);
+        assert_eq!(batch.send(a.as_fd(), &[], 42, None).unwrap(), 0);
         drain(a.as_fd(), 1_000_000).unwrap();
     }
 

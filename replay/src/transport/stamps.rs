@@ -103,6 +103,11 @@ pub(super) fn check_card(interface: &Interface, asked: &str, other: &str) -> Res
 }
 
 impl TransportPlan {
+    /// Is anything stamped that arrives, and anything that leaves?
+    pub(crate) fn wants_stamps(&self) -> (bool, bool) {
+        (self.stamps != Stamps::None, self.departure_stamps() != Stamps::None)
+    }
+
     /// Who stamps what arrives at this end: packets of updates at the server.
     pub(crate) fn stamps_at(&self, end: End) -> Stamps {
         if end == End::Server { self.stamps } else { Stamps::None }
@@ -118,7 +123,8 @@ impl TransportPlan {
 
     /// Refuses stamps of a card that will not give them at `end`.
     pub(super) fn check_stamps(&self, end: End) -> Result<()> {
-        if self.stamps_at(end) != Stamps::Card {
+        let sends = end == End::Workers && self.departure_stamps() == Stamps::Card;
+        if !sends && self.stamps_at(end) != Stamps::Card {
             return Ok(());
         }
         let asked = "transport.stamps = \"card\"";
@@ -128,18 +134,23 @@ impl TransportPlan {
                 end.name()
             )));
         };
-        check_card(&Interface::open(&name)?, asked, "\"kernel\"")
+        let interface = Interface::open(&name)?;
+        if sends && !interface.stamps_sent() {
+            return Err(Error::Host(format!(
+                "{asked} with transport.sent_stamps_every: the card of {name} does not stamp what leaves, or not now; switch it on: \
+                 hwstamp_ctl -i {name} -t 1, or use \"kernel\""
+            )));
+        }
+        if sends { Ok(()) } else { check_card(&interface, asked, "\"kernel\"") }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
+pub(super) mod testing {
+    use super::NOTE_HEAD;
 
     /// A control message as the kernel writes it.
-    fn note(level: i32, kind: i32, content: &[u8]) -> Vec<u8> {
+    pub fn note(level: i32, kind: i32, content: &[u8]) -> Vec<u8> {
         let mut bytes = (NOTE_HEAD + content.len()).to_ne_bytes().to_vec();
         bytes.extend([level.to_ne_bytes(), kind.to_ne_bytes()].concat());
         bytes.extend(content);
@@ -148,9 +159,17 @@ mod tests {
     }
 
     /// The content of an SCM_TIMESTAMPING.
-    fn times(words: [i64; 6]) -> Vec<u8> {
+    pub fn times(words: [i64; 6]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::testing::{note, times};
+    use super::*;
 
     #[test]
     fn a_stamp_is_of_the_clock_that_was_asked_for() {

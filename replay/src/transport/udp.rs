@@ -8,6 +8,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
+use super::departures::Sampler;
 use super::middleware::ON_WIRE;
 use super::receive_batch::ReceiveBatch;
 use super::socket::{self, BATCH, Buffer, SendBatch};
@@ -32,6 +33,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     quantum_ns: 0,
     knows_sent: true,
     stamps_received: true,
+    stamps_sent: true,
     zero_copy: false,
     privileged: false,
 };
@@ -115,8 +117,14 @@ fn open_end(plan: &TransportPlan, four: [SocketAddr; 4], end: End, frame_max: us
         }
     };
     plan.check_stamps(end)?;
-    let options = UdpOptions { stamps: plan.stamps_at(end), ..UdpOptions::new(four[at], four[at ^ 1], rebuild) };
-    Ok(Box::new(Udp::open(UdpOptions { payload_max: frame_max.max(HEAD + 1) - HEAD, ..options })?))
+    let (stamps, sampler) = (plan.stamps_at(end), Sampler::of(plan, end));
+    let options = UdpOptions { stamps, ..UdpOptions::new(four[at], four[at ^ 1], rebuild) };
+    let mut wire = Udp::open(UdpOptions { payload_max: frame_max.max(HEAD + 1) - HEAD, ..options })?;
+    if let Some(sampler) = sampler {
+        sampler.ask(wire.socket.as_fd()).map_err(io_error("ask for stamps of", four[at]))?;
+        wire.sampler = Some(sampler);
+    }
+    Ok(Box::new(wire))
 }
 
 /// Four free addresses of the loopback interface.
@@ -202,6 +210,8 @@ pub struct Udp {
     outgoing: SendBatch,
     incoming: ReceiveBatch,
     rebuild: Rebuild,
+    /// Marks some of what is sent, if that was asked for.
+    sampler: Option<Sampler>,
     counters: WireCounters,
     /// The kernel's count of drops when it was last seen; it wraps.
     drops_seen: u32,
@@ -245,7 +255,7 @@ impl Udp {
         );
         let (outgoing, incoming) = (SendBatch::new(), ReceiveBatch::new(payload_max, stamps));
         let counters = WireCounters::default();
-        Ok(Udp { socket, peer, outgoing, incoming, rebuild, counters, drops_seen: 0, mode })
+        Ok(Udp { socket, peer, outgoing, incoming, rebuild, sampler: None, counters, drops_seen: 0, mode })
     }
 
     /// Takes the kernel's count of drops into ours. Messages that waited carry older counts than were seen already.
@@ -285,10 +295,14 @@ impl Wire for Udp {
             let len = frames[0].len();
             return Err(Error::config(format!("cannot send a frame of {len} bytes over UDP: headers take {HEAD}")));
         }
+        let mark = self.sampler.as_mut().and_then(|sampler| sampler.mark(self.socket.as_fd(), whole));
         loop {
-            match self.outgoing.send(self.socket.as_fd(), &frames[..whole], HEAD) {
+            match self.outgoing.send(self.socket.as_fd(), &frames[..whole], HEAD, mark) {
                 Ok(count) => {
                     self.counters.sent += count as u64;
+                    if let Some(sampler) = &mut self.sampler {
+                        sampler.sent(count, mark);
+                    }
                     return Ok(count);
                 }
                 // The peer's host answered an earlier datagram: nobody listens there. Reading the error cleared it.
@@ -337,6 +351,10 @@ impl Wire for Udp {
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {
+        // A stamp that nobody takes would end every wait.
+        if let Some(sampler) = &mut self.sampler {
+            sampler.collect(self.socket.as_fd());
+        }
         socket::wait_readable(self.socket.as_fd(), timeout_ns).map_err(io_error("wait for", self.peer))
     }
 
@@ -345,6 +363,9 @@ impl Wire for Udp {
     }
 
     fn counters(&mut self) -> WireCounters {
+        if let Some(sampler) = &mut self.sampler {
+            sampler.hand_over(self.socket.as_fd());
+        }
         // SO_RXQ_OVFL comes with the next datagram, so drops after the last one need asking.
         const WORDS: usize = libc::SK_MEMINFO_DROPS as usize + 1;
         if let Ok(words) = socket::option::<WORDS>(self.socket.as_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO) {

@@ -28,6 +28,7 @@ impl Transport for VirtualTime {
             quantum_ns: 0,
             knows_sent: true,
             stamps_received: true,
+            stamps_sent: false,
             zero_copy: true,
             privileged: false,
         }

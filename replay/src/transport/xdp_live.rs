@@ -74,6 +74,7 @@ impl Options {
             quantum_ns: QUANTUM_NS,
             knows_sent: true,
             stamps_received: false,
+            stamps_sent: false,
             zero_copy: false,
             privileged: true,
         }

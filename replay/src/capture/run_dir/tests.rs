@@ -26,6 +26,7 @@ impl RunDir {
             rounds: wanted.rounds.then(|| Rounds::create(dir).unwrap()),
             lanes: None,
             stamps: None,
+            stamps_received: false,
             pcap: None,
             pcap_sent: None,
         }
@@ -44,6 +45,7 @@ fn run_dir(dir: &Path, rounds: bool, server: bool) -> RunDir {
             pcap_sent: false,
             lanes: None,
             stamps: false,
+            departures: false,
         },
     )
 }

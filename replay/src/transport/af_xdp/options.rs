@@ -71,6 +71,7 @@ impl Options {
             quantum_ns: 0,
             knows_sent: true,
             stamps_received: false,
+            stamps_sent: false,
             zero_copy: true,
             privileged: true,
         }
