@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pktgen_generator::config::Document;
+use pktgen_generator::record::NO_CLUSTER;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::time::{HORIZON, SECOND, Time};
 use pktgen_generator::trace::{Reader, Scaling, Writer, check, scale, synthesise};
@@ -183,6 +184,91 @@ fn iterations_and_instants_stay_together() {
         let torn = copy.windows(2).filter(|w| (w[1].0.t_gen == w[0].0.t_gen) == (w[1].1[0].abs() < 0.5)).count();
         assert_eq!(torn, 0, "frame 0 begins an instant, others do not");
     }
+}
+
+/// Writes bursts of one worker each: when, and how many updates.
+fn bursts(path: &Path, workers: u32, bursts: &[(Time, u32)]) {
+    let mut writer = Writer::create(path).unwrap();
+    let mut seq = 0;
+    for (t_gen, n) in bursts {
+        for (worker, k) in (0..workers).flat_map(|worker| (0..*n).map(move |k| (worker, k))) {
+            let update =
+                Update { t_gen: *t_gen, cluster: 0, worker, seq: seq + k, bytes: 256, reward: None, iteration: None };
+            writer.push(&update, &[]).unwrap();
+        }
+        seq += n;
+    }
+    writer.finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
+}
+
+#[test]
+fn instants_of_any_size_stay_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let (small, large) = (folder.path().join("small.parquet"), folder.path().join("large.parquet"));
+    let us = 1_000_000;
+    let many: Vec<_> = (0..5).map(|k| (k * us, 150)).chain([(5 * us, 1)]).collect();
+    // A burst larger than what is read at once and a last one; a mean gap of less than a picosecond; all at once.
+    let few = [vec![(0, 2000), (1000 * us, 1)], vec![(7, 2000), (8, 1)], vec![(9, 500)]];
+    for (recorded, own) in few.iter().map(|own| (own, 1)).chain([(&many, 4)]) {
+        bursts(&small, own, recorded);
+        scale(&small, &large, &Scaling { workers: Some(own * 2), ..Default::default() }).unwrap();
+        let (whole, last) = (recorded[0].1 as usize, recorded[recorded.len() - 1].1 as usize);
+        let n = recorded.iter().map(|(_, n)| *n as usize).sum::<usize>();
+        for copy in workers(&large) {
+            let sizes: Vec<_> = copy.chunk_by(|a, b| a.0.t_gen == b.0.t_gen).map(<[_]>::len).collect();
+            assert!(sizes.iter().all(|size| [whole, last].contains(size)), "{recorded:?}: {sizes:?}");
+            assert!(copy.len() <= n + whole, "{recorded:?}: {sizes:?}");
+        }
+        assert!(recorded.len() > 1 || workers(&large)[1].len() == n, "{recorded:?}");
+    }
+}
+
+#[test]
+fn wanted_updates_come_from_their_place_in_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let (small, large) = (folder.path().join("small.parquet"), folder.path().join("large.parquet"));
+    record(&small);
+    for wanted in [400, 3000] {
+        let scaling = Scaling { clusters: Some(20), updates: Some(wanted), ..Default::default() };
+        scale(&small, &large, &scaling).unwrap();
+        // The reward is the number in the recording; blocks are not whole at either end.
+        let place = |seq: u32| f64::from(seq) * 800.0 / f64::from(wanted);
+        let inner =
+            workers(&large).concat().into_iter().map(|(u, _)| u).filter(|u| (80.0..720.0).contains(&place(u.seq)));
+        let off: Vec<_> = inner.map(|u| f64::from(u.reward.unwrap()) - place(u.seq)).collect();
+        assert!(mean(&off).abs() < 2.0, "{wanted}: {} updates too late", mean(&off));
+    }
+}
+
+#[test]
+fn files_that_were_there_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let (small, large) = (folder.path().join("s.parquet.partial"), folder.path().join("s.parquet"));
+    record(&small);
+    let input = std::fs::read(&small).unwrap();
+    let others = ["s.parquet.rows", "s.parquet.values"].map(|name| folder.path().join(name));
+    others.iter().for_each(|path| std::fs::write(path, "mine").unwrap());
+    scale(&small, &large, &Scaling { workers: Some(4), ..Default::default() }).unwrap();
+    assert!(std::fs::read(&small).unwrap() == input, "the input is as it was");
+    others.iter().for_each(|path| assert_eq!(std::fs::read(path).unwrap(), b"mine", "{}", path.display()));
+}
+
+#[test]
+fn plain_flows_are_left_out_and_that_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let (small, large) = (folder.path().join("small.parquet"), folder.path().join("large.parquet"));
+    let mut writer = Writer::create(&small).unwrap();
+    for (t_gen, worker) in (0..40).flat_map(|i| (0..2).map(move |worker| (i * 1000, worker))) {
+        let (cluster, seq) = (if worker == 0 { NO_CLUSTER } else { 3 }, t_gen as u32 / 1000);
+        let update = Update { t_gen, cluster, worker, seq, bytes: 256, reward: None, iteration: None };
+        writer.push(&update, &[]).unwrap();
+    }
+    writer.finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
+    let manifest = scale(&small, &large, &Scaling::default()).unwrap();
+    assert_eq!((manifest.updates, check(&large).unwrap().workers), (40, 1));
+    assert_eq!(manifest.details["left_out"], "40 updates of plain flows; the other workers are numbered anew");
+    record(&small);
+    assert!(!scale(&small, &large, &Scaling::default()).unwrap().details.contains_key("left_out"));
 }
 
 #[test]

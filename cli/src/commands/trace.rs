@@ -41,7 +41,11 @@ fn scale(args: Scale, ui: &Ui) -> Result<()> {
     let bytes = bytes.map(|b| frame_bytes("--bytes", &b)).transpose()?;
     zero_is_wrong(&[("--clusters", clusters.map(u32::from)), ("--workers", workers), ("--updates", updates)])?;
     let scaling = Scaling { clusters, workers, updates, offered, time, skew, bytes, seed };
-    made(&out, &trace::scale(&input, &out, &scaling)?, ui);
+    let manifest = trace::scale(&input, &out, &scaling)?;
+    made(&out, &manifest, ui);
+    if let Some(words) = manifest.details.get("left_out").filter(|_| !ui.json()) {
+        ui.result(&format!("  left out     {words}"));
+    }
     Ok(())
 }
 

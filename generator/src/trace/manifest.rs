@@ -47,12 +47,11 @@ impl TraceManifest {
         }
     }
 
-    /// Writes the manifest beside `trace`.
-    pub fn save(&self, trace: &Path) -> Result<()> {
-        let path = manifest_path(trace);
-        let mut text = serde_json::to_string_pretty(self).map_err(|e| Error::data(&path, e.to_string()))?;
+    /// Writes the manifest into `path`.
+    pub(super) fn save(&self, path: &Path) -> Result<()> {
+        let mut text = serde_json::to_string_pretty(self).map_err(|e| Error::data(path, e.to_string()))?;
         text.push('\n');
-        std::fs::write(&path, text).map_err(Error::io("write", &path))
+        std::fs::write(path, text).map_err(Error::io("write", path))
     }
 }
 

@@ -107,6 +107,10 @@ pub fn scale(input: &Path, output: &Path, scaling: &Scaling) -> Result<TraceMani
         ("from_sha256".to_owned(), super::file_hash(input)?),
         ("scaling".to_owned(), format!("{scaling:?}")),
     ]);
+    if spool.plain > 0 {
+        let words = format!("{} updates of plain flows; the other workers are numbered anew", spool.plain);
+        details.insert("left_out".to_owned(), words);
+    }
     let licence = origin.as_ref().map_or("unknown".to_owned(), |m| m.licence.clone());
     if let Some(origin) = origin {
         details.insert("origin".into(), origin.origin);

@@ -14,7 +14,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-use super::manifest::{TraceManifest, file_hash};
+use super::manifest::{TraceManifest, file_hash, manifest_path};
 use super::schema::trace_schema;
 use crate::wire::olaf;
 use crate::workload::{Source, Update};
@@ -36,6 +36,22 @@ const BATCH: usize = 8192;
 const BATCH_VALUES: usize = 1 << 22;
 /// Encoded bytes of a row group after which the next begins: the encoder holds the whole one it is in.
 const GROUP_BYTES: usize = 1 << 25;
+
+/// A new file beside `path`, that is named after it and after what it is. Whatever has such a name stays as it is: it may be an
+/// input.
+pub(super) fn beside(path: &Path, what: &str) -> Result<(File, PathBuf)> {
+    let mut k = 0;
+    loop {
+        let mut name = path.as_os_str().to_owned();
+        name.push(if k == 0 { format!(".{what}") } else { format!(".{what}-{k}") });
+        let name = PathBuf::from(name);
+        match File::options().read(true).write(true).create_new(true).open(&name) {
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => k += 1,
+            Err(e) => return Err(Error::io("create", &name)(e)),
+            Ok(file) => return Ok((file, name)),
+        }
+    }
+}
 
 /// A file that is removed when it is dropped, unless it got its name before.
 struct Partial {
@@ -78,8 +94,13 @@ impl Writer {
     /// Creates the file beside `path`.
     pub fn create(path: &Path) -> Result<Self> {
         // The finished file is renamed over the name: never over a folder or a device.
-        if path.exists() && !path.is_file() {
-            return Err(Error::config(format!("{}: exists and is not a file; choose another name", path.display())));
+        for path in [path, &manifest_path(path)] {
+            if path.exists() && !path.is_file() {
+                return Err(Error::config(format!(
+                    "{}: exists and is not a file; choose another name",
+                    path.display()
+                )));
+            }
         }
         if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv")) {
             return Err(Error::config(format!(
@@ -87,10 +108,8 @@ impl Writer {
                 path.display()
             )));
         }
-        let mut name = path.as_os_str().to_owned();
-        name.push(".partial");
-        let file = File::create(&name).map_err(Error::io("create trace", Path::new(&name)))?;
-        let partial = Partial { path: name.into(), kept: false };
+        let (file, name) = beside(path, "partial")?;
+        let partial = Partial { path: name, kept: false };
         let level = ZstdLevel::try_new(3).map_err(|e| Error::data(path, e.to_string()))?;
         let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
         let writer = ArrowWriter::try_new(file, trace_schema(), Some(properties))
@@ -157,21 +176,24 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the file, gives it its name and writes the manifest.
+    /// Ends the file, writes the manifest beside it, and gives both their names.
     pub fn finish(mut self, origin: &str, details: BTreeMap<String, String>, licence: &str) -> Result<TraceManifest> {
         self.flush()?;
         let Writer { path, mut partial, writer, rows, .. } = self;
         writer.close().map_err(|e| write_error(&partial.path, e))?;
-        partial.rename(&path)?;
         let manifest = TraceManifest {
             version: 1,
             origin: origin.to_owned(),
             details,
             licence: licence.to_owned(),
-            sha256: file_hash(&path)?,
+            sha256: file_hash(&partial.path)?,
             updates: rows,
         };
-        manifest.save(&path)?;
+        let place = manifest_path(&path);
+        let mut described = Partial { path: beside(&place, "partial")?.1, kept: false };
+        manifest.save(&described.path)?;
+        described.rename(&place)?;
+        partial.rename(&path)?;
         Ok(manifest)
     }
 }
@@ -242,5 +264,20 @@ mod tests {
         let message = Writer::create(&folder.path().join("t.CSV")).err().unwrap().to_string();
         assert!(message.contains(".parquet"), "{message}");
         assert_eq!(files(), 2);
+    }
+
+    #[test]
+    fn a_trace_is_replaced_with_its_manifest_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, manifest) = (folder.path().join("t.parquet"), folder.path().join("t.parquet.manifest.json"));
+        std::fs::write(&path, "before").unwrap();
+        let writer = Writer::create(&path).unwrap();
+        std::fs::create_dir(&manifest).unwrap();
+        assert!(writer.finish("recorded", BTreeMap::new(), "CC0-1.0").is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"before");
+        // Known before, nothing is written at all.
+        let message = Writer::create(&path).err().unwrap().to_string();
+        assert!(message.contains("t.parquet.manifest.json: exists and is not a file"), "{message}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 }

@@ -18,7 +18,8 @@ use crate::{Error, Result};
 const TIMES: [(&str, i32); 5] = [("t_ps", 0), ("t_ns", 3), ("t_us", 6), ("t_ms", 9), ("t_s", 12)];
 /// The other columns; a list is in one cell, its numbers apart by spaces or semicolons.
 const OTHERS: [&str; 8] = ["cluster", "worker", "seq", "bytes", "reward", "iteration", "values", "keys"];
-/// Behind these, in this order, columns of other names are values, however many a row has.
+/// Behind these, in this order, columns of other names, or without a name, are values; a row has all that are named, which tells of a
+/// line cut short, or however many if none is.
 const WIDE: [&str; 5] = ["t_ps", "cluster", "worker", "seq", "reward"];
 /// Digits of a time that are looked at; 2⁶³ picoseconds have 19.
 const DIGITS: usize = 36;
@@ -125,10 +126,13 @@ impl Columns {
         next_seq: &mut HashMap<u32, u32>,
     ) -> Result<(Update, Vec<u64>, Vec<f32>), String> {
         match self.wide {
-            Some(least) if record.len() < least => {
-                return Err(format!("{} columns; there must be at least {least}", record.len()));
+            // Values without names, however many.
+            Some(least) if self.names.len() == least => {
+                if record.len() < least {
+                    return Err(format!("{} columns; there must be at least {least}", record.len()));
+                }
             }
-            None if record.len() != self.names.len() => {
+            _ if record.len() != self.names.len() => {
                 return Err(format!("{} columns; the header has {}", record.len(), self.names.len()));
             }
             _ => {}

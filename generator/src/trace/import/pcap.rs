@@ -137,7 +137,8 @@ impl Gathered {
         let mut first = None;
         while let Some(packet) = reader.next()? {
             number += 1;
-            first = first.or(packet.time);
+            // Packets need not be in the order of time.
+            first = first.into_iter().chain(packet.time).min();
             self.packet(&packet, number).map_err(|what| Error::data(path, format!("packet {number}: {what}")))?;
         }
         if let Some(first) = first {

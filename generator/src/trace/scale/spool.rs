@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::record::NO_CLUSTER;
 use crate::time::Time;
+use crate::trace::write::beside;
 use crate::trace::{Reader, Rules};
 use crate::workload::Update;
 use crate::{Error, Result};
@@ -22,8 +23,9 @@ const CHUNK: usize = 64;
 pub(super) struct Member {
     pub(super) cluster: u16,
     pub(super) worker: u32,
-    /// Updates.
+    /// Updates, and instants that have any.
     pub(super) n: u32,
+    instants: u32,
     pub(super) first: Time,
     pub(super) last: Time,
     /// Place of its first row, in rows.
@@ -36,12 +38,17 @@ impl Member {
         // Times do not go back, but the first may be far below zero in no trace that the rules pass.
         (self.last - self.first) / Time::from(self.n.max(2) - 1)
     }
+
+    /// The mean time between instants, at least a picosecond; 0 of a single one.
+    pub(super) fn mean_pause(&self) -> Time {
+        (self.last - self.first) / Time::from(self.instants.max(2) - 1)
+    }
 }
 
 /// A recorded update, and where its values are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Row {
-    /// Time since the worker's update before; the mean gap for its first.
+    /// Time since the worker's update before; the mean time between instants for its first.
     pub(super) gap: Time,
     /// When it was generated.
     t: Time,
@@ -96,15 +103,13 @@ pub(super) struct Spool {
     pub(super) in_step: Option<u32>,
     /// Has any update keys?
     pub(super) keyed: bool,
+    /// Updates of plain flows, which are not in it.
+    pub(super) plain: u64,
 }
 
 /// A file beside `output` that has no name any more.
 fn nameless(output: &Path, what: &str) -> Result<File> {
-    let mut path = output.as_os_str().to_owned();
-    path.push(what);
-    let path = PathBuf::from(path);
-    let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
-    let file = file.map_err(Error::io("create", &path))?;
+    let (file, path) = beside(output, what)?;
     std::fs::remove_file(&path).map_err(Error::io("remove", &path))?;
     Ok(file)
 }
@@ -116,6 +121,7 @@ struct Census {
     iteration: Option<u32>,
     out_of_step: bool,
     keyed: bool,
+    plain: u64,
 }
 
 impl Census {
@@ -128,8 +134,9 @@ impl Census {
                 rules.update(update, block.values(i));
                 rules.pairs(block.keys(i), block.values(i));
                 census.keyed |= !block.keys(i).is_empty();
-                if update.cluster != NO_CLUSTER {
-                    census.update(update);
+                match update.cluster {
+                    NO_CLUSTER => census.plain += 1,
+                    _ => census.update(update),
                 }
             }
         }
@@ -147,6 +154,7 @@ impl Census {
         let (cluster, worker) = (update.cluster, update.worker);
         let new = || Member { cluster, worker, first: update.t_gen, ..Member::default() };
         let member = self.members.entry((cluster, worker)).or_insert_with(new);
+        member.instants += u32::from(member.n == 0 || update.t_gen != member.last);
         member.n = member.n.saturating_add(1);
         member.last = update.t_gen;
     }
@@ -167,11 +175,12 @@ impl Spool {
         let in_step = census.iteration.filter(|_| !census.out_of_step).map(|last| last.saturating_add(1));
         let mut spool = Spool {
             path: output.to_owned(),
-            rows: nameless(output, ".rows")?,
-            payloads: nameless(output, ".values")?,
+            rows: nameless(output, "rows")?,
+            payloads: nameless(output, "values")?,
             members: census.members.into_values().collect(),
             in_step,
             keyed: census.keyed,
+            plain: census.plain,
         };
         let mut base = 0;
         for member in &mut spool.members {
@@ -199,7 +208,7 @@ impl Spool {
                 let (member, own) = (&self.members[own], &mut pending[own]);
                 let first = own.written == 0;
                 let row = Row {
-                    gap: if first { member.mean_gap() } else { update.t_gen - own.last },
+                    gap: if first { member.mean_pause() } else { update.t_gen - own.last },
                     t: update.t_gen,
                     bytes: update.bytes,
                     reward: update.reward,
@@ -251,6 +260,23 @@ impl Spool {
             if row[0].t < t { low = middle + 1 } else { high = middle }
         }
         Ok(low)
+    }
+
+    /// Number of the first update of the instant that update `at` is in.
+    pub(super) fn instant_begin(&self, member: &Member, at: u32) -> Result<u32> {
+        let mut row = Vec::new();
+        self.read(member, at, at + 1, &mut row)?;
+        if row[0].gap == 0 { self.place(member, row[0].t) } else { Ok(at) }
+    }
+
+    /// Number of the first update from `at` on that is not of the instant of the one before `at`.
+    pub(super) fn instant_end(&self, member: &Member, at: u32) -> Result<u32> {
+        if at >= member.n {
+            return Ok(member.n);
+        }
+        let mut row = Vec::new();
+        self.read(member, at, at + 1, &mut row)?;
+        if row[0].gap == 0 { self.place(member, row[0].t.saturating_add(1)) } else { Ok(at) }
     }
 
     /// The keys and values of an update, into `keys` and `values`.

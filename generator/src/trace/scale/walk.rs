@@ -6,6 +6,8 @@
 //! two copies are different. It ends when the recorded worker does. (Blocks placed by number would wander off in time, as
 //! gaps vary: what workers have in common was lost.) Updates of one instant, the frames of a large gradient, stay together.
 
+use std::ops::Range;
+
 use rand::RngExt;
 
 use super::spool::{Member, Row, Spool};
@@ -18,7 +20,7 @@ const BLOCK_MAX: u32 = 32;
 /// How far a block is taken from its place: this share of the run to either side. Workers that share a model change together,
 /// within hundredths of a run: at 0.05, the recorded correlation of 0.84 between workers fell to 0.58.
 const REACH: f64 = 0.01;
-/// Rows that are read at once where all are wanted, and looked at to find where an instant begins and ends.
+/// Rows that are read at once.
 const AHEAD: u32 = 64;
 
 /// How a worker goes through a recorded one.
@@ -49,6 +51,8 @@ pub(super) struct Walk<'a> {
     /// Rows that were read, and the one it is at.
     rows: Vec<Row>,
     next: usize,
+    /// Numbers of those of the block that are not read yet.
+    rest: Range<u32>,
 }
 
 impl<'a> Walk<'a> {
@@ -62,12 +66,12 @@ impl<'a> Walk<'a> {
     ) -> Result<Walk<'a>> {
         let late = match &mut way {
             Way::InOrder => 0,
-            Way::Blocks(stream) => (stream.random::<f64>() * own.mean_gap() as f64 * pace) as Time,
+            Way::Blocks(stream) => (stream.random::<f64>() * own.mean_pause() as f64 * pace) as Time,
         };
         let at = own.first.saturating_add(late);
-        let (cluster, worker, rows) = (0, 0, Vec::new());
-        let original = false;
-        let mut walk = Walk { spool, own, way, cluster, worker, original, seq: 0, wanted, pace, at, rows, next: 0 };
+        let (cluster, worker, original) = (0, 0, false);
+        let (rows, next, rest) = (Vec::new(), 0, 0..0);
+        let mut walk = Walk { spool, own, way, cluster, worker, original, seq: 0, wanted, pace, at, rows, next, rest };
         walk.load()?;
         Ok(walk)
     }
@@ -102,48 +106,48 @@ impl<'a> Walk<'a> {
         // No rounding where nothing is changed.
         let gap = if self.pace == 1.0 { gap } else { (gap as f64 * self.pace) as Time };
         let at = self.at.saturating_add(gap);
-        if self.wanted.is_none() && !in_order && (at > self.own.last || self.own.mean_gap() == 0) {
+        // All at once, it does not come to the end by time.
+        let all = self.own.mean_pause() == 0 && self.seq >= self.own.n;
+        if self.wanted.is_none() && !in_order && (at > self.own.last || all) {
             return Ok(false);
         }
         self.at = at;
         Ok(true)
     }
 
-    /// Reads the rows from number `seq` on.
+    /// Reads the next rows of the block, or the first of another.
     fn load(&mut self) -> Result<()> {
-        self.next = 0;
+        if self.rest.is_empty() {
+            self.rest = self.block()?;
+        }
+        let to = self.rest.end.min(self.rest.start.saturating_add(AHEAD));
+        self.spool.read(self.own, self.rest.start, to, &mut self.rows)?;
+        (self.rest.start, self.next) = (to, 0);
+        Ok(())
+    }
+
+    /// Numbers of the rows of the next block: whole instants, so that the first has a gap and time goes on.
+    fn block(&mut self) -> Result<Range<u32>> {
         let n = self.own.n;
-        let place = match (&self.way, self.wanted) {
-            (Way::InOrder, _) => 0,
+        let Way::Blocks(stream) = &mut self.way else { return Ok(self.seq % n..n) };
+        let place = match self.wanted {
             // A wanted number of updates goes through the whole run.
-            (_, Some(wanted)) => (u64::from(self.seq) * u64::from(n) / u64::from(wanted)) as u32,
-            (_, None) => self.spool.place(self.own, self.at)?,
-        };
-        let Way::Blocks(stream) = &mut self.way else {
-            let from = self.seq % n;
-            return self.spool.read(self.own, from, n.min(from.saturating_add(AHEAD)), &mut self.rows);
+            Some(wanted) => (u64::from(self.seq) * u64::from(n) / u64::from(wanted)) as u32,
+            None => self.spool.place(self.own, self.at)?,
         };
         let longest = (n / 8).clamp(1, BLOCK_MAX).min((self.wanted.unwrap_or(n) / 10).max(1));
         let drawn: f64 = stream.random();
         // Where blocks end differs from copy to copy.
         let length = if self.seq == 0 { stream.random_range(1..=longest) } else { longest };
         let highest = f64::from(n - length.min(n));
+        // Where more updates are wanted than recorded, a block is longer than the part of the run that it stands for: its middle
+        // is there.
+        let lead = self.wanted.map_or(0.0, |wanted| f64::from(length) * (1.0 - f64::from(n) / f64::from(wanted)) / 2.0);
+        let place = (f64::from(place) - lead).max(0.0);
         // Reflected at both ends, where a clamp would make all copies begin alike.
-        let start = (f64::from(place) + (2.0 * drawn - 1.0) * REACH * f64::from(n)).abs();
+        let start = (place + (2.0 * drawn - 1.0) * REACH * f64::from(n)).abs();
         let start = if start > highest { (2.0 * highest - start).max(0.0) } else { start } as u32;
-        let from = start.saturating_sub(AHEAD);
-        let to = n.min(start.saturating_add(length).saturating_add(AHEAD));
-        self.spool.read(self.own, from, to, &mut self.rows)?;
-        let mut begin = (start - from) as usize;
-        while begin > 0 && self.rows[begin].gap == 0 {
-            begin -= 1;
-        }
-        let mut end = (begin + length as usize).min(self.rows.len());
-        while end < self.rows.len() && self.rows[end].gap == 0 {
-            end += 1;
-        }
-        self.rows.truncate(end);
-        self.rows.drain(..begin);
-        Ok(())
+        let begin = self.spool.instant_begin(self.own, start)?;
+        Ok(begin..self.spool.instant_end(self.own, begin.saturating_add(length).min(n))?)
     }
 }

@@ -11,7 +11,7 @@ fn plain() -> ImportOptions {
 #[test]
 fn what_is_written_as_csv_comes_back_exactly() {
     let story = story(300);
-    let mut wide = "t_ps,cluster,worker,seq,reward,v0,v1\r\n".to_owned();
+    let mut wide = "t_ps,cluster,worker,seq,reward\r\n".to_owned();
     let mut lists = "\u{feff}values,iteration,worker,seq,colour,cluster,t_us,reward,bytes\n".to_owned();
     for (i, (u, values)) in story.iter().enumerate() {
         let list = |between: &str| values.iter().map(f32::to_string).collect::<Vec<_>>().join(between);
@@ -81,6 +81,12 @@ fn what_is_wrong_is_named_by_line_row_and_column() {
         (with("2,1,0,1,256,1,,"), &["line 4: row 2: worker 0 is in clusters 0 and 1"]),
         (with("2,0,9,0,256,1,,"), &["dense from 0"]),
         ("t_ps,cluster,worker\n0.5,0,0\n".into(), &["line 2", "\"t_ps\": \"0.5\" is finer than a picosecond"]),
+        // Cut short within its last number but one.
+        (
+            "t_ps,cluster,worker,seq,reward,v0,v1,v2\n2,0,0,0,0.5,1,2.\n".into(),
+            &["line 2", "7 columns; the header has 8"],
+        ),
+        ("t_ps,cluster,worker,seq,reward\n2,0,0,0\n".into(), &["line 2", "4 columns; there must be at least 5"]),
         ("t_ps,cluster,worker,keys\n1,0,0,4\n".into(), &["line 2: row 0: 1 keys for 0 values"]),
         (
             "t_ps,cluster,worker,keys,values\n1,0,0,4;-1,1 1\n".into(),

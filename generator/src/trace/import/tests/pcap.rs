@@ -177,6 +177,12 @@ fn strict_layouts_say_only_what_their_bytes_say() {
     let seen: Vec<_> = imported.iter().map(|(u, v)| (u.t_gen, u.worker, u.seq, u.cluster, u.reward, v.len())).collect();
     assert_eq!(seen, [(5_000, 0, 0, 3, None, 0), (6_000, 1, 0, 3, None, 0), (7_000, 0, 1, 3, None, 0)]);
     assert_eq!(imported[0].0.bytes as usize, HEAD + trio_ml::HEADER + 80);
+    // Packets need not be in the order of time: the begin is the earliest.
+    let frames = [(6_000, trio(1)), (5_000, trio(0)), (7_000, trio(0))];
+    write(&folder.path("c.pcap"), Form::Pcap, 1_700_000_000_000_000_000, &frames, 0);
+    let times: Vec<_> =
+        folder.import(&["c.pcap"], &plain()).unwrap().0.iter().map(|(u, _)| (u.t_gen, u.worker)).collect();
+    assert_eq!(times, [(0, 0), (1_000, 1), (2_000, 0)]);
     assert_eq!(
         (notes["wire"].as_str(), notes["values"].as_str()),
         ("trio_ml", "left out: the packets have none as floats")
