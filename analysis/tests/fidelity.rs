@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use pktgen_analysis::trace::sample::Sample;
+use pktgen_analysis::trace::sample::{Own, Sample};
 use pktgen_analysis::trace::{Fidelity, Outcome, compare, compare_samples};
 use pktgen_generator::seed::Seed;
 use pktgen_generator::trace::{Reader, Scaling, Writer, scale};
@@ -96,6 +96,14 @@ fn workers_and_times_are_scaled_faithfully() {
     assert!(shipped.passed, "{}", shipped.text());
 }
 
+#[test]
+fn the_scaled_trace_that_is_checked_in_is_what_its_command_makes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("s.parquet");
+    scale(&recorded(RL), &path, &Scaling { bytes: Some(256), ..large(1) }).expect("scaled");
+    assert!(read(&path) == read(&recorded("rl-recorded-300.parquet")), "traces/README.md has the command");
+}
+
 /// A damage, what it is done to, and the property that must name it.
 type Damage = (&'static str, &'static str, &'static str, fn(Vec<Row>) -> Vec<Row>);
 
@@ -123,9 +131,18 @@ const DAMAGES: &[Damage] = &[
         rows.iter_mut().for_each(|row| row.0.reward = None);
         rows
     }),
+    ("most rewards are gone", RL, "rewards", |mut rows| {
+        rows.iter_mut().enumerate().filter(|(i, _)| i % 10 > 0).for_each(|(_, row)| row.0.reward = None);
+        rows
+    }),
     ("values are zero", GRADIENTS, "values", |rows| with_values(rows, |_| 0.0)),
     ("values are constant", GRADIENTS, "values", |rows| with_values(rows, |_| 0.001)),
     ("values are too large", GRADIENTS, "values", |rows| with_values(rows, |x| x * 1.5)),
+    ("values without their signs", GRADIENTS, "values", |rows| with_values(rows, f32::abs)),
+    ("most values are gone", GRADIENTS, "values", |mut rows| {
+        rows.iter_mut().enumerate().filter(|(i, _)| i % 10 > 0).for_each(|(_, row)| row.2.clear());
+        rows
+    }),
     ("no values", GRADIENTS, "values", |mut rows| {
         rows.iter_mut().for_each(|row| row.2.clear());
         rows
@@ -200,6 +217,60 @@ fn damage_fails_by_the_property_that_it_damages() {
             }
         }
     }
+}
+
+/// Workers of clusters of two, each with times of its own, or both with the same.
+fn pairs(n: u64, twins: bool) -> Sample {
+    let own = |worker: u64| {
+        let mut random = Seed(if twins { worker / 2 } else { worker }).stream("test", 0, 0);
+        let mut times: Vec<_> = (0..200).map(|_| random.random_range(0..1_000_000)).collect();
+        times.sort_unstable();
+        Own { cluster: (worker / 2) as u16, times, rewards: vec![0.0; 200] }
+    };
+    Sample { workers: (0..n).map(own).collect(), ..Sample::default() }
+}
+
+/// The outcome of a statistic.
+fn found(fidelity: &Fidelity, statistic: &str) -> Outcome {
+    let finding = fidelity.findings.iter().find(|finding| finding.statistic.contains(statistic));
+    finding.unwrap_or_else(|| panic!("\"{statistic}\" is not in\n{}", fidelity.text())).outcome
+}
+
+#[test]
+fn damage_is_seen_among_thousands_of_workers() {
+    let [good, bad] = [false, true].map(|twins| pairs(2400, twins));
+    for (scaled, outcome) in [(&good, Outcome::Pass), (&bad, Outcome::Fail)] {
+        let fidelity = compare_samples(&good, scaled);
+        assert_eq!(found(&fidelity, "share of workers with a twin"), outcome);
+        assert_eq!(found(&fidelity, "pairs of a cluster"), outcome);
+        assert_eq!(found(&fidelity, "pairs of two clusters"), Outcome::Pass);
+    }
+}
+
+#[test]
+fn pairs_that_are_gone_are_lost() {
+    let original = pairs(40, true);
+    let alone = original.workers.iter().step_by(2).cloned().collect();
+    let one = original.workers.iter().cloned().map(|own| Own { cluster: 0, ..own }).collect();
+    for (workers, words) in [(alone, "no pairs of a cluster in"), (one, "no pairs of two clusters in")] {
+        let fidelity = compare_samples(&original, &Sample { workers, ..Sample::default() });
+        assert_eq!(found(&fidelity, words), Outcome::Fail);
+    }
+}
+
+#[test]
+fn a_tenth_without_rewards_is_no_loss() {
+    let of = |n: u32, from: u32| {
+        let reward = |i: u32| if i < from { f32::NAN } else { i as f32 / n as f32 };
+        let own = Own { times: (0..n.into()).collect(), rewards: (0..n).map(reward).collect(), ..Own::default() };
+        Sample { workers: vec![own; 4], ..Sample::default() }
+    };
+    let rewards = |scaled| outcome(&compare_samples(&of(5, 0), &scaled), "rewards");
+    // Tenths 0, 2, 4, 6, 8 beside 0, 1, 2, 4, 5, 7, 8.
+    assert_eq!(rewards(of(7, 0)), Outcome::Pass);
+    assert_eq!(rewards(of(7, 7)), Outcome::Fail);
+    // One that the original has none in.
+    assert_eq!(found(&compare_samples(&of(5, 0), &of(2, 1)), "no tenth of the run has rewards in both"), Outcome::Fail);
 }
 
 /// How near each statistic comes to its limit, largest of all.

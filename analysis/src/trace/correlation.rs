@@ -16,8 +16,10 @@ const SIZE: f64 = 5.0;
 /// Windows that are looked at, evenly over the run; fewer than the least say nothing.
 const WINDOWS: usize = 256;
 const LEAST: usize = 10;
-/// Workers that are looked at, evenly over their numbers, since every pair is.
+/// Workers among which twins are looked for, since every pair is.
 const WORKERS: usize = 1000;
+/// Odd, so that no two clusters get one number: 2¹⁶ by the golden ratio, so that those looked at have no period.
+const SPREAD: u16 = 40503;
 /// Who correlates more than this with another is its twin.
 const TWIN: f64 = 0.98;
 /// Differences of mean correlations that do not matter, and what chance adds for n windows: 1/√n is the deviation of one
@@ -48,13 +50,14 @@ impl Property for Correlation {
             return vec![Finding::lost(self, "the scaled trace has too few workers, or updates, that vary")];
         };
         let limit = TOLERANCE + CHANCE / (one.windows.min(other.windows) as f64).sqrt();
-        let kinds = [
-            ("mean over pairs of a cluster", one.within, other.within),
-            ("mean over pairs of two clusters", one.across, other.across),
-        ];
+        let kinds =
+            [("pairs of a cluster", one.within, other.within), ("pairs of two clusters", one.across, other.across)];
         let means = kinds.into_iter().filter_map(|(what, one, other)| {
-            let (one, other) = (one?, other?);
-            let statistic = format!("difference of {what} ({one:.2}, {other:.2})");
+            let one = one?;
+            let Some(other) = other else {
+                return Some(Finding::lost(self, &format!("no {what} in the scaled trace")));
+            };
+            let statistic = format!("difference of mean over {what} ({one:.2}, {other:.2})");
             Some(Finding::judged(self, &statistic, (one - other).abs(), limit))
         });
         let twins = (one.twins - other.twins).abs();
@@ -74,10 +77,9 @@ struct Pairs {
 impl Pairs {
     /// None if fewer than two workers vary.
     fn of(workers: &[Own]) -> Option<Pairs> {
-        let all: Vec<&Own> = workers.iter().step_by(workers.len().div_ceil(WORKERS).max(1)).collect();
-        let gap = mean(&all.iter().filter_map(|own| own.mean_gap()).collect::<Vec<_>>())?;
-        let first = all.iter().filter_map(|own| own.times.first()).min()?;
-        let last = all.iter().filter_map(|own| own.times.last()).max()?;
+        let gap = mean(&workers.iter().filter_map(|own| own.mean_gap()).collect::<Vec<_>>())?;
+        let first = workers.iter().filter_map(|own| own.times.first()).min()?;
+        let last = workers.iter().filter_map(|own| own.times.last()).max()?;
         let span = (last - first) as f64;
         let windows = ((span / (gap * SIZE)) as usize).min(WINDOWS);
         if windows < LEAST {
@@ -88,7 +90,7 @@ impl Pairs {
             let begin = |i: usize| span * i as f64 / windows as f64;
             standardise((0..windows).map(|i| below(begin(i) + gap * SIZE) - below(begin(i))).collect())
         };
-        let series: Vec<_> = all.iter().filter_map(|own| counts(own).map(|series| (own.cluster, series))).collect();
+        let series: Vec<_> = workers.iter().filter_map(|own| counts(own).map(|series| (own.cluster, series))).collect();
         (series.len() >= 2).then(|| Pairs::correlate(&series, windows))
     }
 
@@ -107,10 +109,11 @@ impl Pairs {
         let all = pairs(&whole);
         let within = clusters.values().map(pairs).fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
         let ratio = |(n, sum): (f64, f64)| (n > 0.0).then(|| sum / n);
-        let mut twin = vec![false; series.len()];
-        for (i, (_, one)) in series.iter().enumerate() {
-            for (j, (_, other)) in series.iter().enumerate().skip(i + 1) {
-                if !(twin[i] && twin[j]) && one.iter().zip(other).map(|(a, b)| a * b).sum::<f64>() > TWIN {
+        let looked = looked_at(series);
+        let mut twin = vec![false; looked.len()];
+        for (i, one) in looked.iter().enumerate() {
+            for (j, other) in looked.iter().enumerate().skip(i + 1) {
+                if !(twin[i] && twin[j]) && one.iter().zip(*other).map(|(a, b)| a * b).sum::<f64>() > TWIN {
                     (twin[i], twin[j]) = (true, true);
                 }
             }
@@ -118,10 +121,17 @@ impl Pairs {
         Pairs {
             within: ratio(within),
             across: ratio((all.0 - within.0, all.1 - within.1)),
-            twins: twin.iter().filter(|twin| **twin).count() as f64 / series.len() as f64,
+            twins: twin.iter().filter(|twin| **twin).count() as f64 / looked.len() as f64,
             windows,
         }
     }
+}
+
+/// Whole clusters, since twins are often neighbours, until there are enough workers.
+fn looked_at(series: &[(u16, Vec<f64>)]) -> Vec<&Vec<f64>> {
+    let mut clusters: BTreeMap<u16, Vec<&Vec<f64>>> = BTreeMap::new();
+    series.iter().for_each(|(cluster, own)| clusters.entry(cluster.wrapping_mul(SPREAD)).or_default().push(own));
+    clusters.into_values().flatten().take(WORKERS).collect()
 }
 
 /// Deviations from the mean, as a vector of length 1; none if all are equal.

@@ -1,4 +1,5 @@
-//! How rewards change in the course of the run: their mean in each tenth of a worker's updates, in deviations of all rewards.
+//! How rewards change in the course of the run: their mean in each tenth of a worker's updates, in deviations of all rewards; and
+//! how many updates have one.
 
 use pktgen_generator::registry::Named;
 
@@ -11,6 +12,9 @@ const TOLERANCE: f64 = 0.15;
 /// Means of n rewards have an error of 1/√n deviations; rewards of a tenth are alike, so fewer of them count.
 const CHANCE: f64 = 4.0;
 
+/// Updates with a reward that do not matter, as a share of all.
+const SHARE: f64 = 0.02;
+
 pub(super) struct Rewards;
 
 impl Named for Rewards {
@@ -18,31 +22,39 @@ impl Named for Rewards {
         "rewards"
     }
     fn about(&self) -> &'static str {
-        "how rewards change in the course of the run, by tenths"
+        "how rewards change in the course of the run, by tenths; share of updates with one"
     }
 }
 
 impl Property for Rewards {
     fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<Finding> {
-        let one = tenths(original);
+        let [one, other] = [original, scaled].map(tenths);
         let all: Vec<f64> = one.concat();
         let Some(middle) = mean(&all) else {
             return vec![Finding::not_applicable(self, "the original has no rewards")];
         };
+        if other.iter().all(Vec::is_empty) {
+            return vec![Finding::lost(self, "the scaled trace has no rewards")];
+        }
+        let share = |tenths: &[Vec<f64>], sample: &Sample| tenths.concat().len() as f64 / sample.updates() as f64;
+        let moved = (share(&one, original) - share(&other, scaled)).abs();
+        let shares = Finding::judged(self, "difference of the share of updates with a reward", moved, SHARE);
         let deviation = (all.iter().map(|r| (r - middle).powi(2)).sum::<f64>() / all.len() as f64).sqrt();
         if deviation == 0.0 {
-            return vec![Finding::not_applicable(self, "all rewards of the original are equal")];
+            return vec![Finding::not_applicable(self, "all rewards of the original are equal"), shares];
         }
-        let other = tenths(scaled);
+        // Of few updates, some tenths have none.
+        let both = one.iter().zip(&other).filter_map(|(a, b)| Some((mean(a)?, mean(b)?, a.len().min(b.len()))));
         let (mut most, mut fewest) = (0.0f64, usize::MAX);
-        for (one, other) in one.iter().zip(&other) {
-            let Some(was) = mean(one) else { continue };
-            let Some(is) = mean(other) else { return vec![Finding::lost(self, "the scaled trace has no rewards")] };
+        for (was, is, n) in both {
             most = most.max((was - is).abs() / deviation);
-            fewest = fewest.min(one.len()).min(other.len());
+            fewest = fewest.min(n);
+        }
+        if fewest == usize::MAX {
+            return vec![Finding::lost(self, "no tenth of the run has rewards in both traces"), shares];
         }
         let limit = TOLERANCE + CHANCE / (fewest as f64).sqrt();
-        vec![Finding::judged(self, "deviations between means, largest of tenths", most, limit)]
+        vec![Finding::judged(self, "deviations between means, largest of tenths", most, limit), shares]
     }
 }
 

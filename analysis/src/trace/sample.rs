@@ -47,12 +47,14 @@ pub struct Magnitudes {
     pub zeros: u64,
     /// All others.
     pub others: u64,
+    /// Those of the others that are below zero.
+    pub negative: u64,
     bins: Vec<u64>,
 }
 
 impl Default for Magnitudes {
     fn default() -> Self {
-        Magnitudes { zeros: 0, others: 0, bins: vec![0; BITS * FINE] }
+        Magnitudes { zeros: 0, others: 0, negative: 0, bins: vec![0; BITS * FINE] }
     }
 }
 
@@ -63,6 +65,7 @@ impl Magnitudes {
             return;
         }
         self.others += 1;
+        self.negative += u64::from(value < 0.0);
         let bits = (f64::from(value).abs().log2() - f64::from(LOWEST)) * FINE as f64;
         self.bins[(bits.max(0.0) as usize).min(BITS * FINE - 1)] += 1;
     }
@@ -84,6 +87,8 @@ impl Magnitudes {
 pub struct Sample {
     /// Its workers, without plain flows.
     pub workers: Vec<Own>,
+    /// Updates that have gradients.
+    pub with_values: usize,
     /// Its gradients.
     pub magnitudes: Magnitudes,
     /// How often each key is updated.
@@ -103,6 +108,7 @@ impl Sample {
                 own.cluster = update.cluster;
                 own.times.push(update.t_gen);
                 own.rewards.push(update.reward.unwrap_or(f32::NAN));
+                sample.with_values += usize::from(!block.values(i).is_empty());
                 block.values(i).iter().for_each(|value| sample.magnitudes.add(*value));
                 block.keys(i).iter().for_each(|key| *sample.keys.entry(*key).or_default() += 1);
             }
@@ -140,7 +146,7 @@ mod tests {
         }
         magnitudes.add(f32::from_bits(1));
         magnitudes.add(f32::MAX);
-        assert_eq!((magnitudes.zeros, magnitudes.others), (40, 42));
+        assert_eq!((magnitudes.zeros, magnitudes.others, magnitudes.negative), (40, 42, 40));
         assert!((magnitudes.quantile(0.5).unwrap() - -0.5).abs() < 0.6);
         assert!((magnitudes.quantile(0.0).unwrap() - -149.0).abs() < 0.1);
         assert!((magnitudes.quantile(1.0).unwrap() - 128.0).abs() < 0.1);

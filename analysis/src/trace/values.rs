@@ -1,4 +1,5 @@
-//! How gradients are distributed: quantiles of the binary logarithm of magnitudes, and the share of exact zeros.
+//! How gradients are distributed: quantiles of the binary logarithm of magnitudes, the shares of exact zeros and of
+//! negative numbers, and how many updates have any.
 
 use pktgen_generator::registry::Named;
 
@@ -8,8 +9,8 @@ use super::{Finding, Property};
 const QUANTILES: [f64; 7] = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99];
 /// Bits that do not matter: numbers that are changed by an eighth move by a fifth of a bit, and bins are a 16th.
 const TOLERANCE: f64 = 0.3;
-/// Zeros that do not matter, as a share of all numbers.
-const ZEROS: f64 = 0.02;
+/// Zeros that do not matter, as a share of all numbers; signs, of all that are not zero; and updates without values, of all.
+const SHARE: f64 = 0.02;
 
 pub(super) struct Values;
 
@@ -18,7 +19,7 @@ impl Named for Values {
         "values"
     }
     fn about(&self) -> &'static str {
-        "distribution of gradients: quantiles of log2 of magnitudes, share of zeros"
+        "distribution of gradients: quantiles of log2 of magnitudes, shares of zeros, of negative numbers and of updates with any"
     }
 }
 
@@ -31,12 +32,19 @@ impl Property for Values {
         if other.zeros + other.others == 0 {
             return vec![Finding::lost(self, "the scaled trace has no values")];
         }
-        let share = |zeros: u64, others: u64| zeros as f64 / (zeros + others) as f64;
-        let zeros = (share(one.zeros, one.others) - share(other.zeros, other.others)).abs();
-        let mut findings = vec![Finding::judged(self, "difference of the share of zeros", zeros, ZEROS)];
+        let judged = |what: &str, share: [f64; 2]| {
+            let moved = (share[0] - share[1]).abs();
+            Finding::judged(self, &format!("difference of the share of {what}"), moved, SHARE)
+        };
+        let both = [original, scaled];
+        let zeros = both.map(|s| s.magnitudes.zeros as f64 / (s.magnitudes.zeros + s.magnitudes.others) as f64);
+        let with_values = both.map(|s| s.with_values as f64 / s.updates() as f64);
+        let mut findings = vec![judged("updates with values", with_values), judged("zeros", zeros)];
         if one.others > 0 && other.others == 0 {
             findings.push(Finding::lost(self, "the scaled trace has zeros only"));
         } else if one.others > 0 {
+            let negative = both.map(|s| s.magnitudes.negative as f64 / s.magnitudes.others as f64);
+            findings.push(judged("negative numbers", negative));
             let moved = QUANTILES.map(|q| (one.quantile(q).unwrap_or(0.0) - other.quantile(q).unwrap_or(0.0)).abs());
             let most = moved.into_iter().fold(0.0, f64::max);
             findings.push(Finding::judged(self, "bits between quantiles, largest of 1 to 99 %", most, TOLERANCE));
