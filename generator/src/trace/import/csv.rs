@@ -127,10 +127,9 @@ impl Columns {
     ) -> Result<(Update, Vec<u64>, Vec<f32>), String> {
         match self.wide {
             // Values without names, however many.
+            Some(least) if self.names.len() == least && record.len() >= least => {}
             Some(least) if self.names.len() == least => {
-                if record.len() < least {
-                    return Err(format!("{} columns; there must be at least {least}", record.len()));
-                }
+                return Err(format!("{} columns; there must be at least {least}", record.len()));
             }
             _ if record.len() != self.names.len() => {
                 return Err(format!("{} columns; the header has {}", record.len(), self.names.len()));
