@@ -125,16 +125,13 @@ impl Columns {
         bytes: u32,
         next_seq: &mut HashMap<u32, u32>,
     ) -> Result<(Update, Vec<u64>, Vec<f32>), String> {
-        match self.wide {
-            // Values without names, however many.
-            Some(least) if self.names.len() == least && record.len() >= least => {}
-            Some(least) if self.names.len() == least => {
-                return Err(format!("{} columns; there must be at least {least}", record.len()));
-            }
-            _ if record.len() != self.names.len() => {
-                return Err(format!("{} columns; the header has {}", record.len(), self.names.len()));
-            }
-            _ => {}
+        // Values without names are as many as a row has.
+        let (named, unnamed) = (self.names.len(), self.wide == Some(self.names.len()));
+        if unnamed && record.len() < named {
+            return Err(format!("{} columns; there must be at least {named}", record.len()));
+        }
+        if !unnamed && record.len() != named {
+            return Err(format!("{} columns; the header has {named}", record.len()));
         }
         let [cluster, worker, seq, own, reward, iteration, values, keys] =
             self.places.map(|place| place.map_or("", |i| &record[i]));
