@@ -352,12 +352,9 @@ fn queues(kind: &dyn Transport, section: &mut Section) -> Result<u32> {
     if !(1..=QUEUES_MAX).contains(&queues) {
         return Err(Error::config(format!("{place} = {queues}: 1 to {QUEUES_MAX} are possible")));
     }
-    if queues > 1 && !kind.has_queues() {
-        let able = able(|kind| kind.has_queues());
-        return Err(Error::config(format!(
-            "{place} = {queues}: kind = \"{}\" knows nothing of an interface's queues; leave it out, or use {able}",
-            kind.name()
-        )));
+    if queues > 1 {
+        let cannot = format!(" = {queues}: kind = \"{}\" knows nothing of an interface's queues", kind.name());
+        needs(kind, &place, &cannot, |kind| kind.has_queues())?;
     }
     Ok(queues)
 }
@@ -365,13 +362,9 @@ fn queues(kind: &dyn Transport, section: &mut Section) -> Result<u32> {
 /// Who stamps what the server receives? Refused where nobody would.
 fn stamps(kind: &dyn Transport, section: &mut Section) -> Result<Stamps> {
     let stamps: Stamps = section.get("stamps", "none")?;
-    if stamps != Stamps::None && !kind.capabilities().stamps_received {
-        let able = able(|kind| kind.capabilities().stamps_received);
-        return Err(Error::config(format!(
-            "{}: kind = \"{}\" does not tell when a frame arrived; leave it out, or use {able}",
-            section.place("stamps"),
-            kind.name()
-        )));
+    if stamps != Stamps::None {
+        let cannot = format!(": kind = \"{}\" does not tell when a frame arrived", kind.name());
+        needs(kind, &section.place("stamps"), &cannot, |kind| kind.capabilities().stamps_received)?;
     }
     Ok(stamps)
 }
@@ -379,13 +372,9 @@ fn stamps(kind: &dyn Transport, section: &mut Section) -> Result<Stamps> {
 /// How many frames there are to one that is stamped when it leaves. Refused where nobody would.
 fn sent_stamps(kind: &dyn Transport, section: &mut Section) -> Result<u32> {
     let every: u32 = section.get("sent_stamps_every", 0u32)?;
-    if every > 0 && !kind.capabilities().stamps_sent {
-        let able = able(|kind| kind.capabilities().stamps_sent);
-        return Err(Error::config(format!(
-            "{} = {every}: kind = \"{}\" does not tell when a frame left; leave it out, or use {able}",
-            section.place("sent_stamps_every"),
-            kind.name()
-        )));
+    if every > 0 {
+        let cannot = format!(" = {every}: kind = \"{}\" does not tell when a frame left", kind.name());
+        needs(kind, &section.place("sent_stamps_every"), &cannot, |kind| kind.capabilities().stamps_sent)?;
     }
     Ok(every)
 }
@@ -393,22 +382,21 @@ fn sent_stamps(kind: &dyn Transport, section: &mut Section) -> Result<u32> {
 /// Is zero copy asked for? Refused where it would have no effect.
 fn zero_copy(kind: &dyn Transport, section: &mut Section) -> Result<bool> {
     let zero_copy: bool = section.get("zero_copy", false)?;
-    if zero_copy && !kind.capabilities().zero_copy {
-        let able = able(|kind| kind.capabilities().zero_copy);
-        return Err(Error::config(format!(
-            "{} = true: kind = \"{}\" always copies; leave it out, or use {able}",
-            section.place("zero_copy"),
-            kind.name()
-        )));
+    if zero_copy {
+        let cannot = format!(" = true: kind = \"{}\" always copies", kind.name());
+        needs(kind, &section.place("zero_copy"), &cannot, |kind| kind.capabilities().zero_copy)?;
     }
     Ok(zero_copy)
 }
 
-/// Names of the kinds that can do something, on wires.
-fn able(can: impl Fn(&dyn Transport) -> bool) -> String {
-    let kinds = TRANSPORTS.iter().filter(|kind| kind.capabilities().real_time && can(**kind));
-    let names = kinds.map(|kind| kind.name());
-    names.collect::<Vec<_>>().join(" or ")
+/// Refuses what is asked at `place` of a kind that cannot do it, and names those that can.
+fn needs(kind: &dyn Transport, place: &str, cannot: &str, can: impl Fn(&dyn Transport) -> bool) -> Result<()> {
+    if can(kind) {
+        return Ok(());
+    }
+    let able = TRANSPORTS.iter().filter(|kind| kind.capabilities().real_time && can(**kind)).map(|kind| kind.name());
+    let able = able.collect::<Vec<_>>().join(" or ");
+    Err(Error::config(format!("{place}{cannot}; leave it out, or use {able}")))
 }
 
 /// What would change frames on wires must not be left out silently where there are none.
