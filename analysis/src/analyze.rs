@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use pktgen_generator::Result;
-use pktgen_generator::record::{Balance, Manifest, Validity};
+use pktgen_generator::record::{Balance, Facts, Fault, Manifest, Validity, judge};
 use serde::Serialize;
 
 use crate::age::{AgeOf, Ages};
@@ -125,13 +125,21 @@ impl Analysis {
         Ok(out)
     }
 
-    /// What a reader of the lines must know.
+    /// What a reader of the lines must know: the verdict first.
     pub fn notes(&self) -> Vec<Note> {
         let mut notes = Vec::new();
         let validity = self.validity();
-        if !validity.valid {
-            notes.push(Note { note: "invalid", text: format!("the run is invalid: {}", validity.reasons.join("; ")) });
+        if !validity.is_valid() {
+            notes.push(Note { note: "invalid", text: format!("the run is invalid: {}", validity.why()) });
         }
+        notes.extend(validity.notes.iter().map(|note| Note { note: note.code(), text: note.to_string() }));
+        notes.append(&mut self.remarks());
+        notes
+    }
+
+    /// What the lines themselves ask for: metrics that could not be computed, and why.
+    pub(crate) fn remarks(&self) -> Vec<Note> {
+        let mut notes = Vec::new();
         if let Some(goal) = self.goal.as_ref().filter(|goal| goal.t_ps.is_none()) {
             let (updates, short, workers) = (goal.updates, goal.short(), goal.workers);
             let text = format!(
@@ -204,32 +212,23 @@ impl Analysis {
     /// May its numbers be used? What the run says about itself, and what was found in its records: those must
     /// close, and say what its counters say.
     pub fn validity(&self) -> Validity {
-        let mut validity = self.manifest.validity.clone();
+        let mut facts = Facts::of(&self.manifest);
         let unknown = self.unknown();
-        if unknown > 0.0 {
-            let text = format!("records, or records and counters, disagree about {unknown} updates (balance_unknown)");
-            validity.reasons.push(text);
-            validity.valid = false;
-        }
-        if let Some(conflict) = self.goal.as_ref().and_then(|goal| goal.conflict.clone()) {
-            validity.reasons.push(conflict);
-            validity.valid = false;
-        }
-        if let Some(conflict) = self.conflict_of_results() {
-            validity.reasons.push(conflict);
-            validity.valid = false;
-        }
-        validity
+        let disagree = (unknown > 0.0).then(|| Fault::RecordsDisagree { updates: unknown as u64 });
+        let goal = self.goal.as_ref().and_then(|goal| goal.conflict.clone());
+        let goal = goal.map(|why| Fault::GoalDisagrees { why });
+        facts.incidents.faults.extend(disagree.into_iter().chain(goal).chain(self.conflict_of_results()));
+        judge(&facts)
     }
 
     /// What records and counters disagree about results; none if they agree, or if only one of them speaks.
-    fn conflict_of_results(&self) -> Option<String> {
+    fn conflict_of_results(&self) -> Option<Fault> {
         let recorded = self.rounds.as_ref()?.results.as_ref()?.t_recv_ps.len() as u64;
         let counted = self.manifest.counters.replies;
         if self.resolved.is_none() || self.was_killed() || recorded == counted {
             return None;
         }
-        Some(format!("records and counters disagree about results at workers: {recorded} rows, but {counted} replies"))
+        Some(Fault::ResultsDisagree { rows: recorded, replies: counted })
     }
 
     /// A killed run has records and no counters to compare them with.

@@ -51,7 +51,7 @@ fn a_goal_by_hand() {
     let lines = run.lines().unwrap();
     let of_worker = |line: &&crate::Line| line.metric == "time_to_goal" && line.labels.contains_key("id");
     assert_eq!(lines.iter().filter(of_worker).map(|line| line.value).collect::<Vec<_>>(), [Some(40.0), Some(50.0)]);
-    assert!(run.validity().valid && run.notes().is_empty(), "{:?}", run.notes());
+    assert!(run.validity().is_valid() && run.notes().is_empty(), "{:?}", run.notes());
     assert_eq!((value(&run, "retransmissions"), value(&run, "accepted")), (Some(2.0), Some(0.75)));
     // One of a worker's updates arrives with the aggregate.
     let one = analysis(&two_workers(), |manifest| {
@@ -89,7 +89,7 @@ fn a_goal_that_was_missed_has_no_time_and_says_who_was_short() {
         manifest.counters.workers_at_goal = 2;
     });
     assert_eq!((value(&silent, "time_to_goal"), silent.goal.as_ref().unwrap().short()), (None, 1));
-    assert!(silent.validity().valid);
+    assert!(silent.validity().is_valid());
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn records_and_counters_that_disagree_make_a_run_invalid() {
         manifest.goal = Some(2);
         manifest.balance_by_worker.clear();
     });
-    assert!(killed.validity().valid && value(&killed, "time_to_goal") == Some(50.0));
+    assert!(killed.validity().is_valid() && value(&killed, "time_to_goal") == Some(50.0));
 }
 
 /// Receptions in order of time: each a few (worker, sequence number, attempt), merged into the first.
@@ -157,6 +157,6 @@ proptest! {
         let found = run.goal.as_ref().unwrap();
         prop_assert_eq!((found.t_ps, found.workers_at_goal), (expected, at_goal));
         prop_assert_eq!(found.detail.as_ref().unwrap().represented, seen.iter().map(BTreeSet::len).sum::<usize>());
-        prop_assert!(run.validity().valid, "{:?}", run.validity());
+        prop_assert!(run.validity().is_valid(), "{:?}", run.validity());
     }
 }

@@ -178,16 +178,12 @@ fn noted(runs: &[RunSummary], wanted: fn(&RunSummary) -> Vec<String>) -> Vec<Run
 }
 
 pub(crate) fn why_invalid(run: &RunSummary) -> Vec<String> {
-    match (run.validity.valid, run.validity.reasons.is_empty()) {
-        (true, _) => Vec::new(),
-        (false, true) => vec!["it says so, without a reason".to_owned()],
-        (false, false) => run.validity.reasons.clone(),
-    }
+    run.validity.faults.iter().map(|fault| fault.to_string()).collect()
 }
 
 fn remarks_of(run: &RunSummary) -> Vec<String> {
-    let own = if run.validity.valid { run.validity.reasons.as_slice() } else { &[] };
-    own.iter().chain(&run.notes).cloned().collect()
+    let own = run.validity.notes.iter().map(|note| note.to_string());
+    own.chain(run.notes.iter().cloned()).collect()
 }
 
 /// The experiment's notes, and how ages were counted if not as usual.

@@ -1,6 +1,6 @@
 //! Tests of synchronous training: its streams, its metrics by hand, and what is not said of it.
 
-use pktgen_generator::record::{Balance, Counters, Iteration, RunState};
+use pktgen_generator::record::{Balance, Counters, Fault, Iteration, RunState};
 use proptest::prelude::*;
 
 use super::*;
@@ -180,16 +180,16 @@ fn results_and_counters_must_agree_unless_the_run_was_killed() {
         story.write_with(dir.path(), &manifest);
         Analysis::open(dir.path(), Options::default()).unwrap().validity()
     };
-    assert!(open(&|_| {}).valid);
+    assert!(open(&|_| {}).is_valid());
     let conflict = open(&|manifest| manifest.counters.replies = 8);
-    assert!(!conflict.valid && conflict.reasons[0].contains("7 rows, but 8 replies"), "{conflict:?}");
+    assert!(conflict.why().contains("7 rows, but 8 replies"), "{conflict:?}");
     let killed = open(&|manifest| {
         manifest.state = RunState::Interrupted;
-        manifest.validity.valid = false;
+        manifest.incidents.faults.push(Fault::Killed {});
         (manifest.balance, manifest.counters) = (Balance::default(), Counters::default());
         manifest.balance_by_worker.clear();
     });
-    assert!(!killed.valid && killed.reasons.is_empty(), "{killed:?}");
+    assert_eq!(killed.faults, [Fault::Killed {}]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use pktgen_generator::record::{MANIFEST_VERSION, Manifest, ReportPlan, SweepManifest, SweepRun, Validity};
+use pktgen_generator::record::{Fault, MANIFEST_VERSION, Manifest, ReportPlan, SweepManifest, SweepRun, Validity};
 use pktgen_generator::{Error, Result};
 use serde_json::Value;
 
@@ -231,7 +231,7 @@ fn unreadable(planned: &SweepRun, fault: &Error) -> RunSummary {
         dir: planned.dir.clone(),
         labels: planned.labels.clone(),
         seed: planned.seed,
-        validity: Validity { valid: false, reasons: vec![format!("not analysed: {fault}")] },
+        validity: Validity { faults: vec![Fault::NotAnalysed { why: fault.to_string() }], notes: Vec::new() },
         ..Default::default()
     }
 }
@@ -255,7 +255,7 @@ fn summarise(
         seed: planned.seed,
         // The run's own balance said it was valid; what we found in its records may say otherwise.
         validity: analysis.validity(),
-        notes: analysis.notes().into_iter().map(|note| note.text).collect(),
+        notes: analysis.remarks().into_iter().map(|note| note.text).collect(),
         ..Default::default()
     };
     for line in &lines {

@@ -1,5 +1,7 @@
 //! Tests of [`super`] on sweeps written by hand, of what reports make of them, and of their speed.
 
+use pktgen_generator::record::Note;
+
 use super::*;
 use crate::age::AgeOf;
 use crate::model::Model;
@@ -76,7 +78,7 @@ fn the_model_puts_published_values_beside_ours() {
 #[test]
 fn every_report_says_verdict_validity_values_and_sources() {
     let (_dir, mut sweep) = sweep_of(2);
-    sweep.runs[0].validity = Validity { valid: false, reasons: vec!["its balance misses <3> updates".into()] };
+    sweep.runs[0].validity = invalid("its balance misses <3> updates");
     let model = Model::build(&sweep);
     assert!(!model.verdict.valid);
     assert_eq!(model.invalid.len(), 1);
@@ -167,7 +169,7 @@ fn the_terminal_says_the_verdict_first_and_where_to_read_on() {
     assert!(verdict < table, "{text}");
     let last = "2 published values lie outside our intervals; 2 could not be compared: see out/report.html\n";
     assert!(text.ends_with(last), "{text}");
-    sweep.runs[3].validity = Validity { valid: false, reasons: vec!["its balance misses 3 updates".into()] };
+    sweep.runs[3].validity = invalid("its balance misses 3 updates");
     let text = summary(&Model::build(&sweep), "out/report.html");
     assert!(text.starts_with("INVALID: 1 of 8") && text.contains("balance misses 3 updates"), "{text}");
 }
@@ -291,17 +293,17 @@ fn records_that_contradict_the_counters_make_a_run_invalid() {
     manifest.balance.delivered_alone += 3;
     story.write_with(dir.path(), &manifest);
     let sweep = open(dir.path());
-    assert!(!sweep.runs[0].validity.valid);
-    assert!(sweep.runs[0].validity.reasons[0].contains("3 updates (balance_unknown)"), "{:?}", sweep.runs[0].validity);
+    assert!(!sweep.runs[0].validity.is_valid());
+    assert!(sweep.runs[0].validity.why().contains("3 updates (balance_unknown)"), "{:?}", sweep.runs[0].validity);
 }
 
 #[test]
 fn runs_of_which_the_same_is_said_share_a_note() {
     let (_dir, mut sweep) = sweep_of(2);
     for run in &mut sweep.runs[..5] {
-        run.validity.reasons = vec!["note: the queue was bound late".into()];
+        run.validity.notes = vec![Note::Told { text: "the queue was bound late".into() }];
     }
-    sweep.runs[7].validity = Validity { valid: false, reasons: vec![] };
+    sweep.runs[7].validity = invalid("");
     let model = Model::build(&sweep);
     assert_eq!((model.remarks.len(), model.invalid.len()), (1, 1));
     assert!(model.remarks[0].run.contains("fifo-20-1") && model.remarks[0].run.ends_with("and 4 more"));
@@ -344,4 +346,8 @@ fn bad_sweeps_are_named() {
     assert!(fails(Some(&text.replace("\"version\":1", "\"version\":99"))).contains("version 99 is newer than 1"));
     let gone = text.replace("\"runs\":[]", "\"runs\":[{\"dir\":\"gone\",\"labels\":{},\"seed\":1}]");
     assert!(fails(Some(&gone)).contains("gone/manifest.json: it is missing"), "{}", fails(Some(&gone)));
+}
+
+fn invalid(why: &str) -> Validity {
+    Validity { faults: vec![Fault::Told { text: why.into() }], notes: Vec::new() }
 }

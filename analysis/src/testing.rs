@@ -168,7 +168,7 @@ impl Story {
             "nodes": ["sw1", "sw2", "ps"], "records": "full", "clusters": clusters,
             "balance": fates.balance(), "balance_by_worker": by_worker,
             "counters": pktgen_generator::record::Counters::default(),
-            "validity": Validity { valid: true, reasons: vec![] },
+            "validity": Validity::default(),
         });
         let mut manifest: Manifest = serde_json::from_value(json).unwrap();
         manifest.state = RunState::Finished;

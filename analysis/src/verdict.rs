@@ -72,7 +72,7 @@ impl Comparison {
 
 /// Says what the runs and the comparison come to.
 pub(crate) fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
-    let invalid = sweep.runs.iter().filter(|run| !run.validity.valid).count();
+    let invalid = sweep.runs.iter().filter(|run| !run.validity.is_valid()).count();
     let all = sweep.runs.len();
     let mut lines = vec![match invalid {
         0 if is_study(sweep) => format!("Valid: all {all} studies did what they were asked."),

@@ -246,7 +246,7 @@ fn loss_is_counted(kind: &str, space: &Space) {
     assert!(code == Some(1) && lost > 50_000 && text.contains("invalid capture"), "{code:?} {line} {text}");
     let manifest = manifest(&space.dir(&name));
     assert_eq!(manifest["validity"]["valid"], false);
-    let reason = manifest["validity"]["reasons"][0].as_str().expect("a reason");
+    let reason = manifest["validity"]["faults"][0]["text"].as_str().expect("a reason");
     assert!(reason.starts_with(&format!("{lost} frames were lost")), "{reason}");
     let captured = line["capture"]["captured"].as_u64().expect("a count");
     assert_eq!(captured + lost, arrived, "{line}");

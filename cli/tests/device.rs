@@ -284,7 +284,7 @@ fn is_honest(dir: &Path) {
     let manifest = manifest(dir);
     let (balance, counters) = (&manifest["balance"], &manifest["counters"]);
     assert_eq!(manifest["validity"]["valid"], true, "{}", manifest["validity"]);
-    assert!(manifest["validity"]["reasons"].to_string().contains("keeps no books"), "{}", manifest["validity"]);
+    assert!(manifest["validity"]["notes"].to_string().contains("keeps no books"), "{}", manifest["validity"]);
     let of = |name: &str| number(&balance[name]);
     let delivered = of("delivered_alone") + of("delivered_merged");
     assert_eq!(balance["unknown"], 0);

@@ -37,12 +37,12 @@ fn files_say_what_manifests_say() {
     for (number, (endpoint, writes)) in cases.into_iter().enumerate() {
         let run = run(endpoint, writes, FAULTS, &folder.path().join(number.to_string()));
         let (manifest, what) = (&run.manifest, format!("{endpoint} {writes}"));
-        assert!(manifest.validity.valid, "{what}: {:?}", manifest.validity);
+        assert!(manifest.validity.is_valid(), "{what}: {:?}", manifest.validity);
         assert_eq!(run.unknown(), 0.0, "{what}: {:?} is not {:?}", run.balance(), manifest.balance);
         assert!(manifest.balance.retransmitted > 0 && manifest.balance.dropped_total() > 0, "{what}");
         let count = |name: &str| manifest.counters.device[name];
         let wrong = count("counted_twice") + count("never_counted");
-        let notes = manifest.validity.reasons.iter().filter(|reason| reason.starts_with("note: the switch counted"));
+        let notes = manifest.validity.notes.iter().filter(|note| note.code() == "counted_unlike_once");
         assert_eq!((wrong > 0, notes.count()), (!writes.is_empty(), usize::from(wrong > 0)), "{what}: {wrong}");
         assert_eq!(count("never_counted") > 0, writes.contains("64"), "{what}");
         let lines = run.lines().unwrap();
@@ -72,7 +72,7 @@ fn files_say_what_died_with_a_switch() {
         experiment.execute(&dir, 1, &AtomicBool::new(false), &|_, _| {}).unwrap();
         let run = Analysis::open(&dir, Options::default()).unwrap();
         let manifest = &run.manifest;
-        assert!(manifest.validity.valid, "{seed}: {:?}", manifest.validity);
+        assert!(manifest.validity.is_valid(), "{seed}: {:?}", manifest.validity);
         assert_eq!(run.unknown(), 0.0, "{seed}: {:?} is not {:?}", run.balance(), manifest.balance);
         lost += manifest.balance.dropped.get("device_lost").copied().unwrap_or_default();
     }

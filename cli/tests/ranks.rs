@@ -257,7 +257,7 @@ fn a_sender_that_is_killed_is_named_and_the_whole_stays_readable() {
     let told = said(&output);
     assert_eq!(output.status.code(), Some(1), "{told}");
     let whole = manifest(&dir.join("job/whole"));
-    let reasons = whole["validity"]["reasons"].to_string();
+    let reasons = whole["validity"].to_string();
     let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
     let name = format!("rank 1 (workers 2/2 on {}): the run was killed", host.trim());
     assert!(whole["validity"]["valid"] == false && reasons.contains(&name) && told.contains(&name), "{reasons} {told}");
@@ -340,7 +340,7 @@ fn ages_need_clocks_that_somebody_keeps(dir: &Path) {
         assert!(output.status.success(), "{}", said(&output));
         let lines = pktgen(dir, &["analyze", out, "--json"]);
         assert!(lines.status.success(), "{}", said(&lines));
-        let reasons = manifest(&dir.join(out))["validity"]["reasons"].to_string();
+        let reasons = manifest(&dir.join(out))["validity"].to_string();
         (manifest(&dir.join(out))["host"]["clocks.error_ns"].clone(), reasons, said(&lines))
     };
     on_two_hosts(dir, [Some("500"), None]);

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use pktgen_analysis::{Line, analyze_run};
 use pktgen_generator::config::Document;
 use pktgen_generator::plan::{Emission, FlowSource, PLAN_VERSION, Plan, PlanFlow, PlanLink, PlanNode, PlanRole, write};
-use pktgen_generator::record::{Manifest, RunState};
+use pktgen_generator::record::{Manifest, RunState, Validity};
 use pktgen_generator::tree::ROOT;
 use pktgen_generator::tree::make::{Rates, binary};
 use pktgen_generator::units::Rate;
@@ -21,7 +21,7 @@ fn run(folder: &Path, plan: &Plan, emission: &Emission) -> (Vec<Line>, Manifest)
     let experiment = Experiment::open(Document::load(&path, &[]).expect("TOML")).expect("an experiment");
     let out = folder.join(&emission.name);
     let finished = experiment.execute(&out, 1, &AtomicBool::new(false), &|_, _| {}).expect("it runs");
-    assert_eq!((finished[0].state, &finished[0].validity.reasons[..]), (RunState::Finished, &[][..]));
+    assert_eq!((finished[0].state, &finished[0].validity), (RunState::Finished, &Validity::default()));
     let manifest = std::fs::read_to_string(out.join("manifest.json")).expect("a manifest");
     (analyze_run(&out).expect("a run").lines, serde_json::from_str(&manifest).expect("JSON"))
 }

@@ -39,7 +39,7 @@ fn losses(before: &[&str], set: &[&str]) -> Option<[f64; 2]> {
         serde_json::from_slice::<Value>(&std::fs::read(path).expect("a manifest")).expect("JSON")
     });
     let lost = |manifest: &Value| {
-        let reasons = manifest["validity"]["reasons"].to_string();
+        let reasons = manifest["validity"]["faults"].to_string();
         manifest["validity"]["valid"] == false && reasons.contains("lost frames outside the device")
     };
     if manifests.iter().any(lost) {

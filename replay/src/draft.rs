@@ -100,7 +100,7 @@ pub fn draft(mut plan: Plan<Parts>, source: Box<dyn Source>, names: (&str, &str)
     let counted = load::count(&plan, source, profile, growth)?;
     let checked = profile.map(|profile| check(profile, &facts)).unwrap_or_default();
     let mut notes: Vec<_> = checked.findings.iter().map(|finding| format!("note: {}", finding.text)).collect();
-    notes.extend(plan.remarks.iter().cloned());
+    notes.extend(plan.remarks.iter().map(|note| format!("note: {note}")));
     if !counted.complete {
         notes.push(format!("note: only the first {UPDATES_MAX} updates were looked at; the run is longer"));
     }

@@ -144,9 +144,19 @@ impl Plan<Parts> {
         self.transport.outer = Some(Arc::new(Heads { addresses, format }));
         if external {
             let ledger = std::mem::replace(&mut self.engine.ledger, Ledger::new(0, 0, None));
-            self.engine.ledger = ledger.without_books(&self.workers);
+            let merges = self.may_merge();
+            self.engine.ledger = ledger.without_books(&self.workers, merges);
         }
         Ok(self)
+    }
+
+    /// May the device merge or replace updates, as the experiment declares it?
+    fn may_merge(&self) -> bool {
+        let config = Document::parse(&self.config, "config");
+        let is = |key: &str, word: &str| {
+            config.as_ref().is_ok_and(|config| config.get(key).is_none_or(|value| value.to_label() == word))
+        };
+        !(is("target.program", "forward") && is("target.queue", "fifo"))
     }
 
     /// Refuses to run hardware where there is none.

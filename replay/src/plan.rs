@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pktgen_generator::config::{Document, Origin, SECTIONS, Section, Value};
 use pktgen_generator::lanes::{self, Lanes};
-use pktgen_generator::record::{NO_CLUSTER, Planned, Training};
+use pktgen_generator::record::{NO_CLUSTER, Note, Planned, Training};
 use pktgen_generator::registry::find;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::shard::Shard;
@@ -76,7 +76,7 @@ pub struct Plan<E = Simulation> {
     /// How frames move.
     pub transport: TransportPlan,
     /// What its reader must know beforehand.
-    pub remarks: Vec<String>,
+    pub remarks: Vec<Note>,
     /// When it is cut off.
     pub until: Time,
     /// Which rows are recorded.
@@ -257,17 +257,12 @@ fn fit(transport: &mut TransportPlan, facts: &Facts, topology: &Topology) {
     transport.has_server = topology.servers().next().is_some();
 }
 
-/// What a reader must know of a run whose updates reach the server without their names.
-const HEADLESS: &str = "note: strict layouts carry no ids: at the server an update's number counts its worker's packets, its \
-    generation is its arrival and its count is 1, so ages and aggregation counts of this run mean nothing; the balance goes by \
-    what each packet holds (docs/strict.md)";
-
 /// The account of a run whose updates may lose their names on the way to the server, and the remark that they do.
-fn if_headless(ledger: Ledger, transport: &TransportPlan, kind: &dyn WorkerKind, remarks: &mut Vec<String>) -> Ledger {
+fn if_headless(ledger: Ledger, transport: &TransportPlan, kind: &dyn WorkerKind, remarks: &mut Vec<Note>) -> Ledger {
     if kind.format() != "olaf" || !transport.middleware.names().any(|name| name == ON_WIRE) {
         return ledger;
     }
-    remarks.push(HEADLESS.to_owned());
+    remarks.push(Note::Headless {});
     ledger.without_names()
 }
 
@@ -302,7 +297,7 @@ pub(crate) fn read_top(document: &mut Document, seed: u64) -> Result<()> {
 }
 
 /// Devices by node, what the control plane tells them, and what a reader must know.
-type Made = (Vec<Option<Device>>, Vec<Regroup>, Vec<String>);
+type Made = (Vec<Option<Device>>, Vec<Regroup>, Vec<Note>);
 
 /// What workers ask of devices.
 struct Asked {
@@ -335,7 +330,7 @@ fn read_devices(
 
 /// Do the windows of workers fit their devices? Where a block that has no room is lost for good, they must; where others go
 /// on without it, the reader is told.
-fn check_room(training: &mut Training, devices: &[Option<Device>]) -> Result<Option<String>> {
+fn check_room(training: &mut Training, devices: &[Option<Device>]) -> Result<Option<Note>> {
     training.timeout_ps = devices.iter().flatten().filter_map(|device| device.program.timeout()).min();
     let few = devices.iter().flatten().find_map(|device| device.program.jobs().filter(|(n, _)| *n < training.jobs));
     if let Some((served, remedy)) = few {
@@ -354,21 +349,18 @@ fn check_room(training: &mut Training, devices: &[Option<Device>]) -> Result<Opt
          the workers' window (endpoint.window, endpoint.pool) or raise {key}",
         training.window
     );
-    if timeout.is_some() { Ok(Some(format!("note: {text}"))) } else { Err(Error::config(text)) }
+    if timeout.is_some() { Ok(Some(Note::Room { why: text })) } else { Err(Error::config(text)) }
 }
 
 /// What a reader of the run must know beforehand.
-fn remarks(listens: bool, told: bool, devices: &Devices, capture: &Capture) -> Vec<String> {
+fn remarks(listens: bool, told: bool, devices: &Devices, capture: &Capture) -> Vec<Note> {
     let mut remarks = Vec::new();
     if listens && !told {
-        remarks.push(format!(
-            "note: workers listen for a congested queue and no device tells them of one: program \"{}\" with queue \"{}\" \
-             stamps no count of clusters into ACKs, so every update is sent",
-            devices.program, devices.queue
-        ));
+        let (program, queue) = (devices.program.to_owned(), devices.queue.to_owned());
+        remarks.push(Note::NoCongestionSignal { program, queue });
     }
     if capture.states && !listens {
-        remarks.push("note: capture.states has nothing to keep: these workers know of no queue".to_owned());
+        remarks.push(Note::StatesUnused {});
     }
     remarks
 }

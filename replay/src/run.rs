@@ -1,5 +1,6 @@
 //! Running an experiment: one run dir, or a sweep of them.
 
+mod conclude;
 mod find_rate;
 mod join;
 mod merge;
@@ -15,8 +16,8 @@ use std::sync::{Arc, Mutex};
 
 use pktgen_generator::config::{Document, Run, Section, Sweep, Value};
 use pktgen_generator::record::{
-    Balance, Bound, Counters, Group, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState, SweepManifest,
-    SweepRun, Validity,
+    Balance, Bound, Counters, Fault, Group, Incidents, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState,
+    SweepManifest, SweepRun, Validity,
 };
 use pktgen_generator::registry::suggest;
 use pktgen_generator::shard::Shard;
@@ -27,13 +28,13 @@ use pktgen_generator::{Error, Result};
 use crate::capture::{RunDir, claim};
 use crate::clock;
 use crate::driver::real_time::{Progress, Roles, Serve};
-use crate::driver::virtual_time::{Outcome, Simulation};
+use crate::driver::virtual_time::Simulation;
 use crate::endpoint::ENDPOINTS;
-use crate::ledger::total;
 use crate::live::{Expected, View};
 use crate::plan::{Parts, Plan, plan, prepare, prepare_share, source};
 use crate::target::program::PROGRAMS;
 
+use conclude::conclude;
 pub use find_rate::{Found, Search, Trial};
 pub use join::{Joined, is_shard, join};
 pub use merge::{Merged, Skew, merge};
@@ -407,7 +408,10 @@ impl Experiment {
             balance: Balance::default(),
             balance_by_worker: Vec::new(),
             counters: Counters::default(),
-            validity: Validity { valid: false, reasons: plan.remarks.clone() },
+            strangers: 0,
+            unseen: None,
+            incidents: Incidents { faults: Vec::new(), notes: plan.remarks.clone() },
+            validity: Validity { faults: vec![Fault::UnderWay {}], notes: plan.remarks.clone() },
         }
     }
 
@@ -503,60 +507,6 @@ pub struct Finished {
     pub validity: Validity,
     /// How far it got.
     pub state: RunState,
-}
-
-/// Fills in what is known only at the end, and decides whether the run is valid.
-fn conclude(manifest: &mut Manifest, mut outcome: Outcome) {
-    let by_worker = outcome.ledger.close();
-    let balance = total(&by_worker);
-    let remarks = std::mem::take(&mut manifest.validity.reasons);
-    let (mut reasons, mut notes) = (Vec::new(), Vec::new());
-    let strangers = outcome.ledger.strangers();
-    notes.extend(outcome.ledger.unseen(&balance));
-    if balance.unknown != 0 || strangers > 0 {
-        reasons.push(format!(
-            "the balance does not close: {} unknown, {strangers} rows about unknown packets",
-            balance.unknown
-        ));
-    }
-    if outcome.counters.sums_wrong > 0 {
-        reasons.push(format!("{} packets carried a wrong sum", outcome.counters.sums_wrong));
-    }
-    if let Some(exact) = outcome.ledger.exactness() {
-        let counts = [("counted_twice", exact.twice), ("never_counted", exact.never)];
-        outcome.counters.device.extend(counts.map(|(name, n)| (name.to_owned(), n)));
-        if exact.twice + exact.never > 0 {
-            notes.push(format!(
-                "note: the switch counted {} updates more than once, and took {} for duplicates that it had not counted",
-                exact.twice, exact.never
-            ));
-        }
-    }
-    if outcome.beyond_horizon {
-        reasons.push("the run went beyond 26 days and was stopped there; raise the rates or send less".into());
-    }
-    if outcome.leaked > 0 {
-        reasons.push(format!("{} frames were never released", outcome.leaked));
-    }
-    reasons.append(&mut outcome.faults);
-    if let Some(why) = outcome.source_failure {
-        reasons.push(format!("the workers stopped early: {why}"));
-    }
-    manifest.state = if outcome.interrupted { RunState::Interrupted } else { RunState::Finished };
-    if outcome.interrupted {
-        reasons.push("the run was interrupted".into());
-    }
-    manifest.validity.valid = reasons.is_empty();
-    if outcome.cut {
-        reasons.push(format!("note: cut off by capture.until; {} updates were in flight", balance.in_flight));
-    }
-    reasons.append(&mut notes);
-    reasons.extend(remarks);
-    manifest.validity.reasons = reasons;
-    manifest.counters = outcome.counters;
-    manifest.counters.scaling_error_ppb = outcome.ledger.scaling_error_ppb();
-    manifest.balance = balance;
-    manifest.balance_by_worker = by_worker;
 }
 
 /// Tool version and commit.

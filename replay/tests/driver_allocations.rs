@@ -19,8 +19,8 @@ fn allocations(updates: u32, (target, endpoint, queues): (&str, &str, u32), dir:
     let before = counting::of_all_threads();
     let finished = experiment.execute(dir, 1, &AtomicBool::new(false), &|_, _| {}).unwrap();
     let after = counting::of_all_threads();
-    let reasons = &finished[0].validity.reasons;
-    assert!(reasons.iter().any(|reason| reason.contains("was not settled")), "{reasons:?}");
+    let verdict = &finished[0].validity;
+    assert!(verdict.faults.iter().any(|fault| fault.code() == "not_settled"), "{verdict:?}");
     after - before
 }
 

@@ -64,7 +64,7 @@ fn dropped(manifest: &Manifest, reason: &str) -> u64 {
 fn is_sound(case: &Case) -> Manifest {
     let manifest = run(case);
     let (balance, counters) = (&manifest.balance, &manifest.counters);
-    assert!(manifest.validity.valid, "{case:?}: {:?}", manifest.validity);
+    assert!(manifest.validity.is_valid(), "{case:?}: {:?}", manifest.validity);
     assert_eq!((balance.unknown, counters.sums_wrong, counters.foreign), (0, 0, 0), "{case:?}: {balance:?}");
     assert_eq!((counter(&manifest, "counted_twice"), counter(&manifest, "never_counted")), (0, 0), "{case:?}");
     manifest

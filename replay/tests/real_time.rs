@@ -141,7 +141,7 @@ fn again(text: &str, dir: &Path) -> (Rows, Vec<Vec<u8>>) {
 }
 
 fn is_sound(kind: &str, manifest: &Manifest) {
-    assert!(manifest.validity.valid, "{kind}: {:?}", manifest.validity);
+    assert!(manifest.validity.is_valid(), "{kind}: {:?}", manifest.validity);
     let (balance, counters) = (&manifest.balance, &manifest.counters);
     assert_eq!((balance.unknown, balance.in_flight, counters.sums_wrong), (0, 0, 0));
     assert_eq!((counters.sums_ok, counters.acks_sent), (counters.packets_received, counters.packets_received));
@@ -194,11 +194,7 @@ fn a_run_without_records_settles_nothing_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let text = text("ring", "", "").replace("states = true", "records = \"none\"");
     let manifest = run(&text, &folder.path().join("run"));
-    assert!(
-        !manifest.validity.valid && manifest.validity.reasons[0].contains("was not settled"),
-        "{:?}",
-        manifest.validity
-    );
+    assert!(manifest.validity.faults.iter().any(|fault| fault.code() == "not_settled"), "{:?}", manifest.validity);
     assert!(manifest.counters.packets_received > 0);
 }
 
@@ -246,8 +242,8 @@ fn a_run_that_is_aborted_ends_and_says_why() {
         // No host wakes within a nanosecond of every deadline.
         let text = text("ring", "", endpoint).replace("linger", "late = \"abort\"\nlate_limit = \"1ns\"\nlinger");
         let manifest = run(&text, &folder.path().join(number.to_string()));
-        let reasons = &manifest.validity.reasons;
-        assert!(!manifest.validity.valid && reasons.iter().any(|r| r.contains("aborted: a frame was")), "{reasons:?}");
+        let verdict = &manifest.validity;
+        assert!(verdict.faults.iter().any(|fault| fault.code() == "too_late_aborted"), "{verdict:?}");
         assert!(manifest.balance.sent < 10_800 && manifest.balance.unknown == 0, "{:?}", manifest.balance);
     }
 }
@@ -305,7 +301,7 @@ fn queues_that_skip_what_is_late_close_their_balance() {
     assert_eq!((balance.unknown, balance.in_flight), (0, 0), "{balance:?}");
     assert_eq!(manifest.counters.sums_ok, manifest.counters.packets_received);
     assert!(balance.sent < 10_800, "a host that is never 1 us late: {balance:?}");
-    assert!(!manifest.validity.reasons.iter().any(|reason| reason.contains("vanished")), "{:?}", manifest.validity);
+    assert!(!manifest.validity.why().contains("vanished"), "{:?}", manifest.validity);
 }
 
 /// Workers that react are one endpoint: one thread sends, and every role still hears all of its queues.
@@ -318,9 +314,12 @@ fn workers_that_react_send_on_one_queue() {
     assert!(manifest.host["wire.workers"].contains("sends on this one"), "{}", manifest.host["wire.workers"]);
     let device: Vec<_> = manifest.queues.iter().filter(|queue| queue.end == "device.down").collect();
     assert!(device.len() == 2 && device[1].received == 0, "{device:?}");
-    let said =
-        manifest.validity.reasons.iter().any(|reason| reason.contains("queue 0 of the 2 of device.down received all"));
-    assert!(said, "{:?}", manifest.validity.reasons);
+    let said = manifest
+        .validity
+        .notes
+        .iter()
+        .any(|note| note.to_string().contains("queue 0 of the 2 of device.down received all"));
+    assert!(said, "{:?}", manifest.validity);
 }
 
 #[test]
@@ -329,7 +328,7 @@ fn the_last_update_of_a_slow_run_arrives() {
     let text = "name = \"slow\"\n[workload]\nclusters = 1\nworkers_per_cluster = 1\nupdates = 4\n[schedule]\nperiod = \"300ms\"\n\
         [topology]\nrate = \"1Mbps\"\n[transport]\nkind = \"ring\"\nlinger = \"100ms\"\n";
     let manifest = run(text, &folder.path().join("run"));
-    assert!(manifest.validity.valid, "{:?}", manifest.validity);
+    assert!(manifest.validity.is_valid(), "{:?}", manifest.validity);
     assert_eq!((manifest.balance.sent, manifest.balance.delivered_alone), (4, 4));
 }
 

@@ -90,7 +90,7 @@ fn is_sound_over(kind: &str, case: &Case) {
     let dir = folder.path().join("run");
     let manifest = run(case, kind, &dir).unwrap();
     let (balance, counters) = (&manifest.balance, &manifest.counters);
-    assert!(manifest.validity.valid, "{:?}", manifest.validity);
+    assert!(manifest.validity.is_valid(), "{:?}", manifest.validity);
     let workers = u64::from(case.workers * case.jobs);
     assert_eq!(balance.generated, BLOCKS * ITERATIONS * workers, "each block once");
     assert_eq!((balance.unknown, balance.in_flight, counters.foreign), (0, 0, 0), "{balance:?}");
@@ -125,7 +125,7 @@ fn exponents_are_negotiated_on_the_way() {
         for (kind, transport) in [("virtual", ""), ("ring", "")] {
             let case = Case { endpoint, transport, ..SWITCHML };
             let manifest = run(&case, kind, &folder.path().join(format!("{number}-{kind}"))).unwrap();
-            assert!(manifest.validity.valid, "{:?}", manifest.validity);
+            assert!(manifest.validity.is_valid(), "{:?}", manifest.validity);
             let packets = BLOCKS + if number == 1 { 16 } else { 0 };
             let (sums, replies) = (packets * ITERATIONS, packets * ITERATIONS * u64::from(case.workers));
             let counters = &manifest.counters;

@@ -124,7 +124,7 @@ impl Entry {
             experiment: sweep.manifest.experiment.clone(),
             tool: first.tool,
             created_unix_ns: first.created_unix_ns,
-            valid: sweep.runs.iter().all(|run| run.validity.valid),
+            valid: sweep.runs.iter().all(|run| run.validity.is_valid()),
             units: sweep.units.clone(),
             points: sweep.points.iter().map(point).collect(),
         })

@@ -220,7 +220,7 @@ impl Implementation {
             name: side.name.clone(),
             experiment: side.sweep.manifest.experiment.clone(),
             runs: runs.len(),
-            invalid: runs.iter().filter(|run| !run.validity.valid).map(said).collect(),
+            invalid: runs.iter().filter(|run| !run.validity.is_valid()).map(said).collect(),
         }
     }
 }

@@ -73,7 +73,7 @@ fn by_place<'a>(side: &'a Side, across: bool, unpaired: &mut Vec<Unpaired>) -> B
         let mut leave = |why: String| {
             unpaired.push(Unpaired { implementation: side.name.clone(), run: name_of(run), why });
         };
-        if !run.validity.valid {
+        if !run.validity.is_valid() {
             leave("it is invalid".to_owned());
             continue;
         }
@@ -112,7 +112,7 @@ pub(crate) fn pair<'a>(old: &'a Side, new: &'a Side) -> Result<Paired<'a>> {
     }
     said.unpaired.extend(olds.values().map(|run| lonely(old, run, new)));
     said.points = points.len();
-    let invalid = [old, new].iter().any(|side| side.sweep.runs.iter().any(|run| !run.validity.valid));
+    let invalid = [old, new].iter().any(|side| side.sweep.runs.iter().any(|run| !run.validity.is_valid()));
     if points.is_empty() && !invalid {
         return Err(Error::config(refusal(old, new)));
     }

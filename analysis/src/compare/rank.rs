@@ -88,7 +88,7 @@ fn across_all(sides: &[Side]) -> bool {
 fn common(sides: &[Side], metric: &str, across: bool) -> Vec<(Labels, Vec<Seeds>)> {
     let mut points: Vec<(Labels, Vec<Seeds>)> = Vec::new();
     for (i, side) in sides.iter().enumerate() {
-        for run in side.sweep.runs.iter().filter(|run| run.validity.valid) {
+        for run in side.sweep.runs.iter().filter(|run| run.validity.is_valid()) {
             let Some(value) = run.scalars.get(metric) else { continue };
             let labels = place(run, across);
             let at = points.iter().position(|(known, _)| *known == labels).unwrap_or_else(|| {

@@ -1,6 +1,6 @@
 //! Tests of whole comparisons, made of runs written by hand.
 
-use pktgen_generator::record::{MANIFEST_VERSION, ReportPlan, SweepManifest, Validity};
+use pktgen_generator::record::{Fault, MANIFEST_VERSION, ReportPlan, SweepManifest, Validity};
 
 use super::*;
 use crate::Options;
@@ -18,7 +18,7 @@ fn run(at: &str, seed: u64, scalars: &[(&str, f64)]) -> RunSummary {
         dir: format!("{at}-{seed}"),
         labels: labels(at),
         seed,
-        validity: Validity { valid: true, reasons: Vec::new() },
+        validity: Validity::default(),
         scalars: scalars.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect(),
         ..Default::default()
     }
@@ -137,7 +137,7 @@ fn nothing_in_common_is_refused_with_the_reason() {
 #[test]
 fn invalid_runs_come_first_and_are_left_out() {
     let (old, mut new) = (sweep("old", 1.0, 5), sweep("new", 1.0, 5));
-    new.sweep.runs[1].validity = Validity { valid: false, reasons: vec!["its balance misses <3> updates".into()] };
+    new.sweep.runs[1].validity = invalid("its balance misses <3> updates");
     new.sweep.runs[1].scalars.insert(AOM.to_owned(), 1e12);
     let comparison = against(&old, &new);
     assert!(!comparison.valid && comparison.fails(false) && comparison.verdict() == "invalid");
@@ -150,7 +150,7 @@ fn invalid_runs_come_first_and_are_left_out() {
         assert!(!["html", "xml"].contains(&form) || text.contains("&lt;3&gt;"), "{form}");
     }
     // If all are, there is still an answer.
-    new.sweep.runs.iter_mut().for_each(|run| run.validity.valid = false);
+    new.sweep.runs.iter_mut().for_each(|run| run.validity = invalid(""));
     assert_eq!(against(&old, &new).verdict(), "invalid");
 }
 
@@ -318,4 +318,8 @@ fn the_terminal_lists_the_worst_first() {
     assert!(lines[0].starts_with("Valid") && lines[1].contains("WORSE") && lines[1].contains("at rate=40"), "{text}");
     let heads = lines.iter().position(|line| line.starts_with("metric ")).unwrap();
     assert!(lines[heads + 1].contains("rate=40") && lines[heads + 1].ends_with("worse"), "{text}");
+}
+
+fn invalid(why: &str) -> Validity {
+    Validity { faults: vec![Fault::Told { text: why.into() }], notes: Vec::new() }
 }

@@ -71,18 +71,16 @@ fn record(interface: &str, serve: Serve, args: &ListenFlags, ui: &Ui) -> Result<
         }
     })?;
     bar.finish_and_clear();
-    for reason in &captured.validity.reasons {
-        match reason.starts_with("note: ") {
-            true => ui.note(reason),
-            false => ui.error(&format!("invalid capture {}: {reason}", out.display())),
-        }
+    for fault in &captured.validity.faults {
+        ui.error(&format!("invalid capture {}: {fault}", out.display()));
     }
+    captured.validity.notes.iter().for_each(|note| ui.note(&format!("note: {note}")));
     ui.detail(&captured.mode);
     ui.result(&match ui.json() {
         true => in_json(&captured, &out.display().to_string()),
         false => in_words(&captured.totals, &out.display().to_string()),
     });
-    Ok(u8::from(!captured.validity.valid))
+    Ok(u8::from(!captured.validity.is_valid()))
 }
 
 fn plan(interface: &str, serve: &Serve, args: &ListenFlags) -> Result<CapturePlan> {
@@ -124,7 +122,7 @@ fn in_json(captured: &Captured, out: &str) -> String {
     let interrupted = captured.state == RunState::Interrupted;
     let Captured { totals, validity, mode, .. } = captured;
     json!({
-        "dir": out, "capture": totals, "lost": totals.lost(), "valid": validity.valid, "reasons": validity.reasons,
+        "dir": out, "capture": totals, "lost": totals.lost(), "valid": validity.is_valid(), "validity": validity,
         "interrupted": interrupted, "mode": mode,
     })
     .to_string()

@@ -59,8 +59,8 @@ fn limits(args: &FindRate) -> Result<Limits> {
 /// Did the trial keep to the limits, and why not, or how well?
 fn judge(finished: &Finished, limits: &Limits) -> Result<(bool, String)> {
     let (balance, validity) = (&finished.balance, &finished.validity);
-    if !validity.valid {
-        return Ok((false, validity.reasons.join("; ")));
+    if !validity.is_valid() {
+        return Ok((false, validity.why()));
     }
     let dropped = balance.dropped_total();
     let loss = dropped as f64 / balance.sent.max(1) as f64;

@@ -120,9 +120,9 @@ pub(super) fn execute(
 /// Names every invalid run first.
 pub(super) fn say_validity(finished: &[Finished], ui: &Ui) -> bool {
     let mut valid = true;
-    for run in finished.iter().filter(|run| !run.validity.valid) {
+    for run in finished.iter().filter(|run| !run.validity.is_valid()) {
         valid = false;
-        ui.error(&format!("invalid run {}: {}", run.dir.display(), run.validity.reasons.join("; ")));
+        ui.error(&format!("invalid run {}: {}", run.dir.display(), run.validity.why()));
     }
     valid
 }

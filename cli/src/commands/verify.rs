@@ -208,8 +208,8 @@ fn replayed(folder: &Path, name: &str, setup: &Setup, run: &Run) -> Result<()> {
             folder.display()
         ))
     };
-    if let Some(invalid) = finished.iter().find(|run| !run.validity.valid) {
-        return Err(differs(invalid.validity.reasons.join("; ")));
+    if let Some(invalid) = finished.iter().find(|run| !run.validity.is_valid()) {
+        return Err(differs(invalid.validity.why()));
     }
     let analysis = Analysis::open(&out, Options::default())?;
     let lines = analysis.lines()?;

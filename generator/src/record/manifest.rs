@@ -7,12 +7,13 @@ use serde::{Deserialize, Serialize};
 use super::row::Reason;
 use super::shard::SweepShard;
 use super::stamps::StampClock;
+use super::verdict::{Incidents, Unseen, Validity};
 use crate::lanes::Layout;
 use crate::plan::Plan;
 use crate::study::Finding;
 
 /// Version of the manifest; a reader refuses a newer one.
-pub const MANIFEST_VERSION: u32 = 1;
+pub const MANIFEST_VERSION: u32 = 2;
 
 /// Where every update went. `generated` and `withheld` count updates, the others transmissions: an update that is
 /// sent twice has two fates.
@@ -270,15 +271,6 @@ pub struct Training {
     pub iterations_to_target: Option<u64>,
 }
 
-/// May the numbers be used?
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Validity {
-    /// No reason against it.
-    pub valid: bool,
-    /// Why not, if not; also warnings that do not invalidate, prefixed `note: `.
-    pub reasons: Vec<String>,
-}
-
 /// How far a run dir got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -403,7 +395,16 @@ pub struct Manifest {
     pub balance_by_worker: Vec<Balance>,
     /// Totals.
     pub counters: Counters,
-    /// May the numbers be used?
+    /// Rows of the records about packets that are not under way.
+    #[serde(default)]
+    pub strangers: u64,
+    /// What is known of a device that keeps no books.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<Unseen>,
+    /// What the process reported of itself: facts that no account shows.
+    #[serde(default, skip_serializing_if = "Incidents::is_empty")]
+    pub incidents: Incidents,
+    /// The verdict over all of it ([`super::judge`]).
     pub validity: Validity,
 }
 

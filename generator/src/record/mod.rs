@@ -11,10 +11,11 @@ mod row;
 mod schema;
 mod shard;
 mod stamps;
+mod verdict;
 
 pub use manifest::{
     Answers, Balance, Bound, Counters, Group, LinkLoad, MANIFEST_VERSION, Manifest, Planned, Published, QueueCounts,
-    Rank, ReportPlan, RunState, SweepManifest, SweepRun, Training, Validity,
+    Rank, ReportPlan, RunState, SweepManifest, SweepRun, Training,
 };
 pub use row::{Action, Book, Iteration, LaneWords, NO_CLUSTER, PacketId, Reason, Received, Reply, Sent, State, SumOk};
 pub use schema::{
@@ -23,3 +24,4 @@ pub use schema::{
 };
 pub use shard::{PLANNED, SweepShard, plan_hash};
 pub use stamps::{STAMPS_RECEIVED, STAMPS_SENT, Stamp, StampClock};
+pub use verdict::{Facts, Fault, Incidents, Note, Unseen, Validity, judge};

@@ -16,7 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::datatypes::SchemaRef;
 use pktgen_generator::column::{Column, Data, Stream};
-use pktgen_generator::record::{Balance, Counters, MANIFEST_VERSION, Manifest, RunState, SCHEMA_VERSION, Validity};
+use pktgen_generator::record::{
+    Balance, Counters, Fault, Incidents, MANIFEST_VERSION, Manifest, Note, RunState, SCHEMA_VERSION, Validity,
+};
 use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
 use rtrb::RingBuffer;
@@ -225,7 +227,7 @@ fn record(
         interface_dropped: listener.interface_drops(),
     };
     manifest.manifest.queues = listener.tally.as_ref().map(Tally::queues).unwrap_or_default();
-    manifest.manifest.validity.reasons.extend(imbalance(&manifest.manifest.queues));
+    manifest.manifest.validity.notes.extend(imbalance(&manifest.manifest.queues));
     conclude(&mut manifest, plan, end, failure.as_ref(), listener.doubt());
     write_manifest(dir, &manifest)?;
     if let Some(failure) = failure {
@@ -341,14 +343,15 @@ fn manifest(plan: &CapturePlan, listener: &Listener) -> Manifest {
         balance: Balance::default(),
         balance_by_worker: Vec::new(),
         counters: Counters::default(),
-        validity: Validity { valid: false, reasons: remarks(listener) },
+        strangers: 0,
+        unseen: None,
+        incidents: Incidents::default(),
+        validity: Validity { faults: vec![Fault::UnderWay {}], notes: remarks(listener) },
     }
 }
 
-fn remarks(listener: &Listener) -> Vec<String> {
-    let short = listener.too_short_for().map(|(most, mtu)| {
-        format!("note: the socket takes frames up to {most} B, and {mtu} B may arrive: longer ones count as dropped")
-    });
+fn remarks(listener: &Listener) -> Vec<Note> {
+    let short = listener.too_short_for().map(|(most, mtu)| Note::ShortSocket { most: most as u64, mtu: mtu as u64 });
     short.into_iter().collect()
 }
 
@@ -361,35 +364,27 @@ fn conclude(
     doubt: Option<&str>,
 ) {
     let Totals { counts, kernel_dropped, interface_dropped } = manifest.capture;
-    let mut reasons = Vec::new();
+    let mut faults = Vec::new();
     if manifest.capture.lost() > 0 {
-        reasons.push(format!(
-            "{} frames were lost: {kernel_dropped} in the kernel (ring full or frame too long; raise --ring), {} because \
-             the writer was behind (raise --buffer, or write to a faster disk); the longest time between two looks at \
-             the ring was {:.1} ms",
-            manifest.capture.lost(),
-            counts.writer_dropped,
-            counts.longest_away_ps as f64 / 1e9
-        ));
+        let (writer, longest_away_ps) = (counts.writer_dropped, counts.longest_away_ps);
+        faults.push(Fault::CaptureLost { kernel: kernel_dropped, writer, longest_away_ps });
     }
     // An AF_XDP socket's drops are among the interface's; a packet socket's, which libpcap has too, are not.
     let among = if plan.listen.kind == ListenKind::AfXdp { kernel_dropped } else { 0 };
     if interface_dropped > among {
-        reasons.push(format!("the interface itself dropped {} frames", interface_dropped - among));
+        faults.push(Fault::InterfaceDropped { frames: interface_dropped - among });
     }
-    reasons.extend(doubt.map(str::to_owned));
+    faults.extend(doubt.map(|why| Fault::CaptureDoubt { why: why.to_owned() }));
     if let Some(failure) = failure {
-        reasons.push(format!("the writer failed: {failure}"));
+        faults.push(Fault::WriterFailed { why: failure.to_string() });
     }
     let limited = plan.limits.count.is_some() || plan.limits.length.is_some();
     let interrupted = end == End::Stopped && limited || end == End::WriterGone;
     if interrupted {
-        reasons.push("the capture was interrupted before its limit".into());
+        faults.push(Fault::CaptureInterrupted {});
     }
     let own = &mut manifest.manifest;
     own.state = if interrupted { RunState::Interrupted } else { RunState::Finished };
-    own.validity.valid = reasons.is_empty();
-    reasons.append(&mut own.validity.reasons);
-    own.validity.reasons = reasons;
+    own.validity.faults = faults;
     own.counters.end_ps = counts.end_ps;
 }

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use pktgen_generator::lanes::{self, LANES_MAX};
 use pktgen_generator::pcap::{Form, Writer, WriterOptions};
 use pktgen_generator::record::{
-    Book, ITERATIONS, Iteration, LANES, LaneWords, Manifest, NO_CLUSTER, RESULTS, Received, Reply, RunState, STAMPS,
-    STATES, Sent, Stamp, State,
+    Book, Facts, Fault, ITERATIONS, Iteration, LANES, LaneWords, Manifest, NO_CLUSTER, RESULTS, Received, Reply,
+    RunState, STAMPS, STATES, Sent, Stamp, State, judge,
 };
 use pktgen_generator::time::{NS, Time};
 use pktgen_generator::{Error, Result};
@@ -580,8 +580,8 @@ pub fn recover(dir: &Path) -> Result<[u64; 3]> {
         convert::<StampColumns>(dir)?;
     }
     manifest.state = RunState::Interrupted;
-    manifest.validity.valid = false;
-    manifest.validity.reasons.push("the run was killed; its counters are missing and its last rows may be".into());
+    manifest.incidents.faults.push(Fault::Killed {});
+    manifest.validity = judge(&Facts::of(&manifest));
     write_manifest(dir, &manifest)?;
     Ok(rows)
 }

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pktgen_generator::Result;
-use pktgen_generator::record::{Book, Counters, Iteration, LinkLoad, Reason, Received, Reply, Sent, State, SumOk};
+use pktgen_generator::record::{
+    Book, Counters, Fault, Iteration, LinkLoad, Reason, Received, Reply, Sent, State, SumOk,
+};
 use pktgen_generator::time::{HORIZON, NEVER, Time};
 use pktgen_generator::topology::{Link, Node, NodeId, Role, Topology};
 
@@ -165,7 +167,7 @@ pub struct Outcome {
     /// Something would have happened after [`HORIZON`]: the run was stopped there.
     pub beyond_horizon: bool,
     /// Reasons against the run's numbers.
-    pub faults: Vec<String>,
+    pub faults: Vec<Fault>,
     /// Buffers that nobody released although nothing was in flight: a defect.
     pub leaked: usize,
 }
@@ -387,6 +389,7 @@ impl Simulation {
                 .into_iter()
                 .filter_map(|end| end.unfinished())
                 .filter(|_| ended_by_itself)
+                .map(|why| Fault::Unfinished { why })
                 .collect(),
             leaked,
         }

@@ -6,13 +6,15 @@
 
 use std::collections::HashSet;
 
-use pktgen_generator::record::{Balance, PacketId, SumOk};
+use pktgen_generator::record::{PacketId, SumOk, Unseen};
 use pktgen_generator::topology::Population;
 
 use super::{Fate, Ledger};
 
 /// What is known beside the groups under way.
 pub(super) struct BlackBox {
+    /// May the device merge or replace updates?
+    merges: bool,
     cluster_of: Vec<u16>,
     clusters: Vec<Vec<u32>>,
     /// Ids that arrived.
@@ -26,8 +28,8 @@ pub(super) struct BlackBox {
 }
 
 impl Ledger {
-    /// The same of a device that keeps no books.
-    pub fn without_books(mut self, workers: &Population) -> Self {
+    /// The same of a device that keeps no books, which may merge or replace updates or only forwards them.
+    pub fn without_books(mut self, workers: &Population, merges: bool) -> Self {
         let mut clusters = vec![Vec::new(); workers.clusters_ever()];
         for (worker, cluster) in (0u32..).zip(&workers.cluster_of) {
             if let Some(own) = clusters.get_mut(usize::from(*cluster)) {
@@ -36,31 +38,21 @@ impl Ledger {
         }
         let cluster_of = workers.cluster_of.clone();
         let arrived = HashSet::new();
-        self.black_box = Some(Box::new(BlackBox { cluster_of, clusters, arrived, repeated: 0, different: 0, sums: 0 }));
+        self.black_box =
+            Some(Box::new(BlackBox { merges, cluster_of, clusters, arrived, repeated: 0, different: 0, sums: 0 }));
         self
     }
 
-    /// What a reader must know of what the device did unseen.
-    pub fn unseen(&self, balance: &Balance) -> Vec<String> {
-        let Some(own) = &self.black_box else { return Vec::new() };
-        let mut notes = vec![format!(
-            "note: the device is hardware and keeps no books: {} of {} transmissions are unaccounted for (merged, replaced or \
-             lost), and {} sums were not checked",
-            balance.unaccounted, balance.sent, own.sums
-        )];
-        for (count, what) in [
-            (own.repeated, "packets arrived again"),
-            (
-                own.different,
-                "packets say that they are one update and carry something else: the device aggregates without \
-                             saying so, or damages them",
-            ),
-        ] {
-            if count > 0 {
-                notes.push(format!("note: {count} {what}"));
-            }
-        }
-        notes
+    /// What is known of the device by what arrived; none of one that keeps books.
+    pub fn unseen(&self) -> Option<Unseen> {
+        let own = self.black_box.as_ref()?;
+        Some(Unseen {
+            merges: own.merges,
+            duplicates: own.repeated,
+            damaged: own.different,
+            unchecked: own.sums,
+            ..Unseen::default()
+        })
     }
 
     /// A packet of updates arrived.
@@ -145,6 +137,7 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::super::*;
+    use super::Unseen;
     use pktgen_generator::topology::Population;
 
     fn bytes(value: f32) -> Vec<u8> {
@@ -158,7 +151,7 @@ mod tests {
     #[test]
     fn what_nobody_saw_is_a_line_of_its_own_and_the_balance_closes() {
         let workers = Population { cluster_of: vec![0, 0, 0], moves: Vec::new() };
-        let mut ledger = Ledger::new(3, 1, None).without_books(&workers);
+        let mut ledger = Ledger::new(3, 1, None).without_books(&workers, true);
         for (worker, seq) in [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1)] {
             ledger.sent(id(worker, seq), &bytes((worker + 10 * seq) as f32));
         }
@@ -173,10 +166,8 @@ mod tests {
         let balance = total(&ledger.close());
         let fates = (balance.delivered_alone, balance.delivered_merged, balance.unaccounted, balance.in_flight);
         assert_eq!((fates, balance.sent, balance.unknown), ((2, 1, 2, 0), 5, 0));
-        let notes = ledger.unseen(&balance);
-        assert!(notes[0].contains("2 of 5") && notes[0].contains("1 sums were not checked"), "{notes:?}");
-        assert!(notes[1].contains("1 packets arrived again") && notes[2].contains("1 packets say"), "{notes:?}");
-        assert!(Ledger::new(1, 1, None).unseen(&balance).is_empty());
+        let expected = Unseen { merges: true, duplicates: 1, damaged: 1, unchecked: 1, ..Unseen::default() };
+        assert_eq!((ledger.unseen(), Ledger::new(1, 1, None).unseen()), (Some(expected), None));
     }
 
     /// Every contribution is its worker's number and 1.
@@ -195,7 +186,7 @@ mod tests {
     #[test]
     fn a_result_of_all_workers_is_checked_and_one_of_some_is_not() {
         let workers = Population { cluster_of: vec![0, 0, 1], moves: Vec::new() };
-        let mut ledger = Ledger::of_results(3, Box::new(Numbers)).without_books(&workers);
+        let mut ledger = Ledger::of_results(3, Box::new(Numbers)).without_books(&workers, true);
         for (worker, seq) in [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (0, 2), (1, 2)] {
             ledger.sent(id(worker, seq), &[]);
         }

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use hdrhistogram::Histogram;
 use pktgen_generator::config::Document;
-use pktgen_generator::record::{Counters, Manifest, QueueCounts, RunState, STAMPS_RECEIVED, STAMPS_SENT};
+use pktgen_generator::record::{
+    Counters, Fault, Incidents, Manifest, Note, QueueCounts, RunState, STAMPS_RECEIVED, STAMPS_SENT,
+};
 use pktgen_generator::time::{MS, Time};
 use pktgen_generator::{Error, Result};
 
@@ -107,11 +109,11 @@ fn records<'a>(parts: &'a [Part], late: &[Time]) -> PartDirs<'a> {
 }
 
 /// What counted against the parts.
-fn faults(parts: &[Part]) -> Vec<String> {
+fn faults(parts: &[Part]) -> Vec<Fault> {
     let mut faults = Vec::new();
     for part in parts {
-        let reasons = part.manifest.validity.reasons.iter().filter(|reason| !reason.starts_with("note:"));
-        faults.extend(reasons.map(|reason| format!("{}: {reason}", part.label())));
+        let of_part = |fault: &Fault| Fault::InPart { part: part.label(), fault: Box::new(fault.clone()) };
+        faults.extend(part.manifest.validity.faults.iter().map(of_part));
     }
     faults
 }
@@ -123,18 +125,14 @@ fn joined(parts: &[Part], late: &[Time], one_host: bool) -> Manifest {
     if parts.iter().filter(|part| part.name() == PARTS[0]).count() > 1 && manifest.clocks.remove(STAMPS_SENT).is_some()
     {
         manifest.stamp_clocks.clear();
-        stay =
-            Some("note: stamps of what was sent are of several clocks, and stay in the senders' run dirs".to_owned());
+        stay = Some(Note::StampsElsewhere {});
     }
     manifest.host.clear();
-    manifest.validity.reasons.clear();
-    manifest.validity.reasons.extend(stay);
+    manifest.incidents = Incidents::default();
+    manifest.incidents.notes.extend(stay);
     manifest.state = RunState::Finished;
     if !one_host {
-        manifest
-            .validity
-            .reasons
-            .push("note: the parts are of different hosts: their times were joined by their wall clocks".into());
+        manifest.incidents.notes.push(Note::DifferentHosts {});
     }
     if let Some(part) = parts.iter().find(|part| part.began()) {
         manifest.anchor_unix_ns = part.manifest.anchor_unix_ns;
@@ -142,11 +140,10 @@ fn joined(parts: &[Part], late: &[Time], one_host: bool) -> Manifest {
     for part in parts {
         let of_part = |(key, value): (&String, &String)| (format!("{}.{key}", part.prefix()), value.clone());
         manifest.host.extend(part.manifest.host.iter().map(of_part));
-        let told =
-            part.manifest.validity.reasons.iter().filter(|r| r.starts_with("note:") && !r.contains("pktgen merge"));
-        for reason in told {
-            if !manifest.validity.reasons.contains(reason) {
-                manifest.validity.reasons.push(reason.clone());
+        let told = part.manifest.validity.notes.iter().filter(|note| !matches!(note, Note::Part { .. }));
+        for note in told {
+            if !manifest.incidents.notes.contains(note) {
+                manifest.incidents.notes.push(note.clone());
             }
         }
     }

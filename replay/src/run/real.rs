@@ -4,13 +4,14 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::time::Duration;
 
-use pktgen_generator::record::{Manifest, NO_CLUSTER, STAMPS_RECEIVED, STAMPS_SENT};
+use pktgen_generator::record::{Fault, Manifest, NO_CLUSTER, Note, STAMPS_RECEIVED, STAMPS_SENT};
 use pktgen_generator::time::{NS, Time};
 use pktgen_generator::units::Span;
 use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
-use super::{Meeting, Task, conclude};
+use super::conclude::conclude;
+use super::{Meeting, Task};
 use crate::capture::lateness::{describe, write_lateness};
 use crate::capture::{Records, RunDir, write_manifest};
 use crate::clock::{RunClock, Watched, reading};
@@ -155,7 +156,7 @@ pub(super) fn run(
     manifest.host.extend(began.take());
     manifest.host.extend(std::mem::take(&mut outcome.facts));
     manifest.queues = std::mem::take(&mut outcome.queues);
-    manifest.validity.reasons.append(&mut outcome.notes);
+    manifest.incidents.notes.append(&mut outcome.notes);
     dir.departed(&transport.departures.take())?;
     let path = dir.close()?;
     if task.roles.workers {
@@ -166,27 +167,21 @@ pub(super) fn run(
         }
     }
     if outcome.skipped > 0 {
-        manifest.validity.reasons.push(format!("note: {} frames were too late and were not sent", outcome.skipped));
+        manifest.incidents.notes.push(Note::TooLate { frames: outcome.skipped });
     }
     if transport.pacing == Pacing::Top {
-        manifest.validity.reasons.push(
-            "note: frames left as fast as they could: generation times are the schedule's, and ages mean nothing"
-                .into(),
-        );
+        manifest.incidents.notes.push(Note::TopSpeed {});
     }
     if task.roles.part().is_some() {
         // Whoever stops a part that serves wants it to end.
         outcome.interrupted &= task.roles.workers;
         let part = task.roles.part().unwrap_or("roles");
-        let note = format!("note: the {part} part of a run; pktgen merge joins the parts and closes the balance");
-        manifest.validity.reasons.push(note);
+        manifest.incidents.notes.push(Note::Part { part: part.to_owned() });
         conclude(manifest, outcome_of(outcome, ledger));
     } else if records == Records::Full {
         settle_into(manifest, &path, source()?, outcome, ledger, 0)?;
     } else {
-        outcome
-            .faults
-            .push(format!("the balance was not settled: it needs capture.records = \"full\", not \"{records}\""));
+        outcome.faults.push(Fault::NotSettled { records: records.to_string() });
         conclude(manifest, outcome_of(outcome, ledger));
     }
     write_manifest(&path, manifest)?;
@@ -225,8 +220,7 @@ fn tell_clocks(
         match seen.stamp_clock(card, run.anchor_monotonic_ns()) {
             Ok(clock) => drop(manifest.stamp_clocks.insert(column.to_owned(), clock)),
             Err(why) => {
-                let note = format!("note: {column} cannot be compared with the run's times: {why}");
-                manifest.validity.reasons.push(note);
+                manifest.incidents.notes.push(Note::StampClock { column: column.to_owned(), why });
             }
         }
     }
@@ -267,17 +261,8 @@ pub(super) fn settle_into(
     let (yes, no) = (settled.sums[0], settled.sums[1]);
     (outcome.counters.sums_ok, outcome.counters.sums_wrong) = (yes, no);
     if settled.unknown > 0 {
-        outcome.faults.push(format!("{} updates were sent that the workload does not have", settled.unknown));
+        outcome.faults.push(Fault::NotOfWorkload { updates: settled.unknown });
     }
-    let interrupted = outcome.interrupted;
     conclude(manifest, outcome_of(outcome, settled.ledger));
-    let vanished = manifest.balance.in_flight;
-    // Where it is known that frames were lost, that is the reason; else somebody ended too soon.
-    let known = manifest.validity.reasons.iter().any(|reason| reason.contains("lost frames"));
-    let advice = if known { "" } else { "; raise transport.linger?" };
-    if vanished > 0 && !interrupted {
-        manifest.validity.valid = false;
-        manifest.validity.reasons.insert(0, format!("{vanished} updates vanished between the roles{advice}"));
-    }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pktgen_generator::config::{Document, Run, SECTIONS, Section};
-use pktgen_generator::record::{Balance, Counters, MANIFEST_VERSION, Manifest, RunState, Validity};
+use pktgen_generator::record::{Balance, Counters, Incidents, MANIFEST_VERSION, Manifest, RunState, Validity};
 use pktgen_generator::registry::find;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::study::{Finding, Study, TIME_TAKEN, Task as Ready};
@@ -163,7 +163,10 @@ impl Experiment {
             balance: Balance::default(),
             balance_by_worker: Vec::new(),
             counters: Counters::default(),
-            validity: Validity { valid: true, reasons: Vec::new() },
+            strangers: 0,
+            unseen: None,
+            incidents: Incidents::default(),
+            validity: Validity::default(),
         };
         write_manifest(dir, &manifest)?;
         Ok(Finished {

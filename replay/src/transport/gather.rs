@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pktgen_generator::record::QueueCounts;
+use pktgen_generator::record::{Note, QueueCounts};
 use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -259,14 +259,20 @@ impl Tally {
 }
 
 /// Says so where one queue of an end got everything, or sent it: that is no division of work. Few frames say nothing.
-pub(crate) fn imbalance(queues: &[QueueCounts]) -> Vec<String> {
+pub(crate) fn imbalance(queues: &[QueueCounts]) -> Vec<Note> {
     let ends: BTreeSet<_> = queues.iter().map(|queue| queue.end.as_str()).collect();
     let said = |end: &str, verb: &str, why: &str, count: &dyn Fn(&QueueCounts) -> u64| {
         let of_end = || queues.iter().filter(|queue| queue.end == end);
         let (number, total) = (of_end().count(), of_end().map(count).sum::<u64>());
         let one = of_end().find(|queue| count(queue) == total)?;
-        (number > 1 && total >= FEW)
-            .then(|| format!("note: queue {} of the {number} of {end} {verb} all {total} frames: {why}", one.queue))
+        (number > 1 && total >= FEW).then(|| Note::OneQueue {
+            queue: one.queue,
+            of: number,
+            end: end.to_owned(),
+            verb: verb.to_owned(),
+            frames: total,
+            why: why.to_owned(),
+        })
     };
     let of_end = |end: &&str| {
         let sent = said(end, "sent", "the workers of one queue sent, as there are too few", &|queue| queue.sent);
@@ -471,17 +477,17 @@ mod tests {
             queue("workers", 0, 600, 0),
             queue("workers", 1, 500, 0),
         ];
-        assert_eq!(imbalance(&good), Vec::<String>::new());
+        assert_eq!(imbalance(&good), []);
         let bad = [
             queue("server", 0, 900, 0),
             queue("server", 1, 0, 5000),
             queue("workers", 0, 2000, 0),
             queue("workers", 1, 0, 9),
         ];
-        let said = imbalance(&bad);
+        let said: Vec<_> = imbalance(&bad).iter().map(Note::to_string).collect();
         assert!(said[0].contains("queue 1 of the 2 of server received all 5000"), "{said:?}");
         assert!(said[1].contains("queue 0 of the 2 of workers sent all 2000") && said.len() == 2, "{said:?}");
         let few = [queue("server", 0, 0, 0), queue("server", 1, 0, 999)];
-        assert_eq!(imbalance(&few), Vec::<String>::new());
+        assert_eq!(imbalance(&few), []);
     }
 }

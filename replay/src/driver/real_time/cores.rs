@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use pktgen_generator::record::Note;
+
 /// The node of a card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Near {
@@ -50,23 +52,17 @@ pub(super) fn choose(threads: &[Option<Near>], all: &[usize]) -> Vec<Option<usiz
 }
 
 /// What is to be said of cores that threads have: those of another node than their card, and those that are shared.
-pub(super) fn remarks(threads: &[(&str, Option<Near>)], cores: &[Option<usize>], all: usize) -> Vec<String> {
+pub(super) fn remarks(threads: &[(&str, Option<Near>)], cores: &[Option<usize>], all: usize) -> Vec<Note> {
     let mut notes = Vec::new();
     for ((interface, near), core) in threads.iter().zip(cores) {
         let (Some(near), Some(core)) = (near, core) else { continue };
         if !near.cores.contains(core) {
-            notes.push(format!(
-                "note: core {core} is on another NUMA node than {interface}, which is on node {} with cores {:?}: frames cross \
-                 between them; choose others in transport.cores",
-                near.node, near.cores
-            ));
+            let (interface, node, cores) = ((*interface).to_owned(), near.node, near.cores.clone());
+            notes.push(Note::FarCore { core: *core, interface, node, cores });
         }
     }
     if threads.len() > all {
-        notes.push(format!(
-            "note: {} threads that send and receive share {all} cores: more queues are no faster then",
-            threads.len()
-        ));
+        notes.push(Note::SharedCores { threads: threads.len(), cores: all });
     }
     notes
 }
@@ -107,8 +103,8 @@ mod tests {
     #[test]
     fn far_and_shared_cores_are_named() {
         let threads = [("eth1", on(1, &[2, 3])), ("eth1", on(1, &[2, 3])), ("veth0", None)];
-        assert_eq!(remarks(&threads, &[Some(2), Some(3), Some(0)], 4), Vec::<String>::new());
-        let said = remarks(&threads, &[Some(2), Some(0), Some(0)], 2);
+        assert_eq!(remarks(&threads, &[Some(2), Some(3), Some(0)], 4), []);
+        let said: Vec<_> = remarks(&threads, &[Some(2), Some(0), Some(0)], 2).iter().map(Note::to_string).collect();
         assert!(said[0].contains("core 0 is on another NUMA node than eth1") && said[0].contains("node 1"), "{said:?}");
         assert!(said[1].contains("3 threads") && said[1].contains("2 cores") && said.len() == 2, "{said:?}");
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use pktgen_generator::record::Sent;
+use pktgen_generator::record::{Fault, Sent};
 use pktgen_generator::time::{MS, NEVER, NS, Time};
 use pktgen_generator::{Error, Result};
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -188,7 +188,7 @@ impl Feeder {
         }
         outcome.skipped = self.skipped;
         outcome.cut = self.cut;
-        outcome.faults.extend(self.endpoint.failure().map(|why| format!("the workers stopped early: {why}")));
+        outcome.faults.extend(self.endpoint.failure().map(|why| Fault::WorkersStopped { why }));
         Ok(())
     }
 

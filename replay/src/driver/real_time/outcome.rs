@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use hdrhistogram::Histogram;
-use pktgen_generator::record::{Counters, QueueCounts};
+use pktgen_generator::record::{Counters, Fault, Note, QueueCounts};
 use pktgen_generator::time::{NS, Time};
 use pktgen_generator::{Error, Result};
 
@@ -42,9 +42,9 @@ pub struct RealOutcome {
     /// Mean rate between the first frame and the last, if there were two.
     pub achieved_pps: Option<f64>,
     /// Reasons against the run's numbers.
-    pub faults: Vec<String>,
+    pub faults: Vec<Fault>,
     /// What its reader should know.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// What each queue did, of ends that have several.
     pub queues: Vec<QueueCounts>,
     /// Facts for the manifest.
@@ -110,9 +110,7 @@ pub(super) fn tell_lost(name: &str, counters: WireCounters, outcome: &mut RealOu
         ),
     ));
     if counters.receive_dropped + counters.send_dropped > 0 {
-        outcome.faults.push(format!(
-            "{name} lost frames outside the device: {} on the way out, {} before they were read",
-            counters.send_dropped, counters.receive_dropped
-        ));
+        let (out, before_read) = (counters.send_dropped, counters.receive_dropped);
+        outcome.faults.push(Fault::FramesLost { end: name.to_owned(), out, before_read });
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use pktgen_generator::record::QueueCounts;
+use pktgen_generator::record::{Fault, QueueCounts};
 use pktgen_generator::time::{NS, Time};
 use pktgen_generator::wire::frame::HEAD;
 use pktgen_generator::wire::olaf::is_ack;
@@ -67,7 +67,7 @@ pub(super) struct Pump {
     starved: u64,
     /// Times at which the wire took nothing.
     full_waits: u64,
-    fault: Option<String>,
+    fault: Option<Fault>,
 }
 
 impl Pump {
@@ -153,7 +153,7 @@ impl Pump {
             if paced && plan.late != Late::CatchUp && now - next > plan.late_limit {
                 if plan.late == Late::Abort {
                     let late_us = (now - next) / (1000 * NS);
-                    self.fault = Some(format!("aborted: a frame was {late_us} us late, above transport.late_limit"));
+                    self.fault = Some(Fault::TooLateAborted { late_us });
                     return Ok(());
                 }
                 chunk.sent[at] = SKIPPED;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use pktgen_generator::record::Note;
 use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
 
@@ -102,7 +103,7 @@ pub(super) struct Placement {
     others: Vec<usize>,
     all: Vec<usize>,
     /// What its reader should know.
-    notes: Vec<String>,
+    notes: Vec<Note>,
 }
 
 impl Placement {
@@ -129,7 +130,7 @@ impl Placement {
     }
 
     /// What its reader should know.
-    pub(super) fn notes(&self) -> &[String] {
+    pub(super) fn notes(&self) -> &[Note] {
         &self.notes
     }
 

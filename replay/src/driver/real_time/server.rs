@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use pktgen_generator::Result;
-use pktgen_generator::record::Counters;
+use pktgen_generator::record::{Counters, Fault};
 use pktgen_generator::time::Time;
 use pktgen_generator::wire::olaf::digest;
 
@@ -156,7 +156,7 @@ impl<'a> ServerRole<'a> {
         }
         outcome.counters.add(&self.counters);
         if !outcome.cut && !outcome.interrupted {
-            outcome.faults.extend(self.server.unfinished());
+            outcome.faults.extend(self.server.unfinished().map(|why| Fault::Unfinished { why }));
         }
         lost("server", self.wire.as_mut(), outcome);
     }

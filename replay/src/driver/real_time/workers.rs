@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use hdrhistogram::Histogram;
 use pktgen_generator::Result;
-use pktgen_generator::record::{Counters, Sent};
+use pktgen_generator::record::{Counters, Fault, Sent};
 use pktgen_generator::time::{NEVER, NS, Time};
 use pktgen_generator::wire::frame::HEAD;
 use pktgen_generator::wire::olaf::digest;
@@ -51,7 +51,7 @@ pub(super) struct Workers<'a> {
     last: Time,
     lateness: Histogram<u64>,
     skipped: u64,
-    fault: Option<String>,
+    fault: Option<Fault>,
     cut: bool,
     flushed: bool,
     last_bytes: u64,
@@ -206,7 +206,7 @@ impl<'a> Workers<'a> {
         while plan.late != Late::CatchUp && now - self.waiting.next() > plan.late_limit {
             if plan.late == Late::Abort {
                 let late_us = (now - self.waiting.next()) / (1000 * NS);
-                self.fault = Some(format!("aborted: a frame was {late_us} us late, above transport.late_limit"));
+                self.fault = Some(Fault::TooLateAborted { late_us });
                 return Ok(0);
             }
             let Some((frame, row)) = self.waiting.pop() else { break };
@@ -288,9 +288,9 @@ impl<'a> Workers<'a> {
         outcome.cut = self.cut;
         outcome.faults.extend(self.fault.take());
         if !self.cut && !outcome.interrupted {
-            outcome.faults.extend(self.endpoint.unfinished());
+            outcome.faults.extend(self.endpoint.unfinished().map(|why| Fault::Unfinished { why }));
         }
-        outcome.faults.extend(self.endpoint.failure().map(|why| format!("the workers stopped early: {why}")));
+        outcome.faults.extend(self.endpoint.failure().map(|why| Fault::WorkersStopped { why }));
         rate(self.sent, self.bytes - self.last_bytes, self.last_update - self.first.min(self.last_update), outcome);
         first_late(self.first_late, outcome);
         lost("workers", self.wire.as_mut(), outcome);

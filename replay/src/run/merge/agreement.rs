@@ -1,6 +1,6 @@
 //! May a time at the server be compared with one at a worker, and how far may it be off?
 
-use pktgen_generator::record::Manifest;
+use pktgen_generator::record::{Manifest, Note};
 use pktgen_generator::time::{NS, Time};
 
 use super::parts::{PARTS, Part};
@@ -55,22 +55,15 @@ impl Agreement {
             Agreement::One => return,
             Agreement::Within(ns) => {
                 manifest.host.insert("clocks.error_ns".into(), ns.to_string());
-                format!(
-                    "note: workers and server are on different hosts, whose wall clocks are {:.3} us apart at most: one-way ages and \
-                     latencies may be off by as much",
-                    *ns as f64 / 1000.0
-                )
+                Note::ClocksWithin { ns: *ns }
             }
             Agreement::Unknown(why) => {
                 manifest.host.insert("clocks.error_ns".into(), "unknown".into());
                 manifest.clocks.insert("received.t_recv_ps".into(), "another host, not synchronised".into());
-                format!(
-                    "note: one-way ages and latencies are withheld: workers and server are on different hosts, and nobody knows how far \
-                     their clocks are apart ({why}); keep both by PTP (ptp4l, phc2sys) or chronyd, or say it: pktgen merge --clock-error 1us"
-                )
+                Note::ClocksUnknown { why: why.clone() }
             }
         };
-        manifest.validity.reasons.push(note);
+        manifest.incidents.notes.push(note);
     }
 }
 
@@ -115,7 +108,11 @@ mod tests {
         let told = |agreement: Agreement| {
             let mut manifest = part("workers", "a", None).manifest;
             agreement.tell(&mut manifest);
-            (manifest.clocks.len(), manifest.host.get("clocks.error_ns").cloned(), manifest.validity.reasons.concat())
+            (
+                manifest.clocks.len(),
+                manifest.host.get("clocks.error_ns").cloned(),
+                manifest.incidents.notes.iter().map(Note::to_string).collect::<String>(),
+            )
         };
         assert_eq!(told(Agreement::One), (0, None, String::new()));
         let (clocks, error, note) = told(Agreement::Within(1500));

@@ -1,0 +1,426 @@
+//! The one judge of validity: from the facts of a run to faults and notes.
+//!
+//! Whoever has the facts calls it: `replay` from its ledger when a run ends, `merge` when parts are joined, `analysis` from the records
+//! when it reads them. A fault makes a run invalid, a note does not; both are values with a code, and their sentences are made here.
+
+use std::fmt;
+
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::manifest::{Balance, Manifest, RunState};
+
+/// Declares the kinds of a finding: name, code in files, fields, sentence.
+macro_rules! findings {
+    ($(#[$about:meta])* $name:ident {
+        $($(#[$doc:meta])* $variant:ident = $code:literal { $($field:ident: $type:ty),* } => $text:literal $(, $arg:expr)*;)+
+    }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(tag = "code")]
+        #[expect(missing_docs, reason = "the sentences below say what the fields are")]
+        pub enum $name {
+            $($(#[$doc])* #[serde(rename = $code)] $variant { $($field: $type),* },)+
+        }
+
+        impl $name {
+            /// Its code in files and outputs.
+            pub const fn code(&self) -> &'static str {
+                match self { $(Self::$variant { .. } => $code,)+ }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                match self { $(Self::$variant { $($field),* } => write!(f, $text $(, $arg)*),)+ }
+            }
+        }
+    };
+}
+
+findings! {
+    /// A reason not to use the numbers of a run.
+    Fault {
+        /// Updates are missing from the balance, or rows name packets that were never sent.
+        BalanceOpen = "balance_open" { unknown: i64, strangers: u64 } =>
+            "the balance does not close: {unknown} unknown, {strangers} rows about unknown packets";
+        /// The records say other than the manifest.
+        RecordsDisagree = "records_disagree" { updates: u64 } =>
+            "records, or records and counters, disagree about {updates} updates (balance_unknown)";
+        /// The records of results say other than the counter.
+        ResultsDisagree = "results_disagree" { rows: u64, replies: u64 } =>
+            "records and counters disagree about results at workers: {rows} rows, but {replies} replies";
+        /// The records and the goal of the run disagree.
+        GoalDisagrees = "goal_disagrees" { why: String } => "{why}";
+        /// Payloads that are not the sum of their members.
+        WrongSums = "wrong_sums" { packets: u64 } => "{packets} packets carried a wrong sum";
+        /// Packets of one update that hold something else.
+        Damaged = "damaged" { packets: u64 } =>
+            "{packets} packets say that they are one update and carry something else: the device aggregates without saying so, or \
+             damages them";
+        /// Nothing came back from a device.
+        NothingReceived = "nothing_received" { sent: u64 } =>
+            "nothing came back: {sent} transmissions were sent and none arrived; check cables, the device's tables and transport.interfaces";
+        /// Packets in flight between roles at the end of a run in real time.
+        Vanished = "vanished" { updates: u64 } => "{updates} updates vanished between the roles; raise transport.linger?";
+        /// The same where frames are known to be lost.
+        VanishedLost = "vanished_lost" { updates: u64 } => "{updates} updates vanished between the roles";
+        /// The account needs records that were not kept.
+        NotSettled = "not_settled" { records: String } =>
+            "the balance was not settled: it needs capture.records = \"full\", not \"{records}\"";
+        /// Rows of updates that the workload does not make.
+        NotOfWorkload = "not_of_workload" { updates: u64 } => "{updates} updates were sent that the workload does not have";
+        /// The run was longer than time can tell.
+        BeyondHorizon = "beyond_horizon" {} => "the run went beyond 26 days and was stopped there; raise the rates or send less";
+        /// Frames were not given back to the pool.
+        Leaked = "leaked" { frames: u64 } => "{frames} frames were never released";
+        /// The workers ended early.
+        WorkersStopped = "workers_stopped" { why: String } => "the workers stopped early: {why}";
+        /// An endpoint did not finish.
+        Unfinished = "unfinished" { why: String } => "{why}";
+        /// The run has not ended.
+        UnderWay = "under_way" {} => "the run has not ended";
+        /// The user ended the run.
+        Interrupted = "interrupted" {} => "the run was interrupted";
+        /// The process was killed.
+        Killed = "killed" {} => "the run was killed; its counters are missing and its last rows may be";
+        /// An end lost frames outside the device.
+        FramesLost = "frames_lost" { end: String, out: u64, before_read: u64 } =>
+            "{end} lost frames outside the device: {out} on the way out, {before_read} before they were read";
+        /// A frame was later than the experiment allows.
+        TooLateAborted = "too_late_aborted" { late_us: i64 } => "aborted: a frame was {late_us} us late, above transport.late_limit";
+        /// A fault of one part of a joined run.
+        InPart = "in_part" { part: String, fault: Box<Fault> } => "{part}: {fault}";
+        /// A capture lost frames.
+        CaptureLost = "capture_lost" { kernel: u64, writer: u64, longest_away_ps: i64 } =>
+            "{} frames were lost: {kernel} in the kernel (ring full or frame too long; raise --ring), {writer} because the writer was \
+             behind (raise --buffer, or write to a faster disk); the longest time between two looks at the ring was {:.1} ms",
+            kernel + writer, *longest_away_ps as f64 / 1e9;
+        /// An interface dropped frames.
+        InterfaceDropped = "interface_dropped" { frames: u64 } => "the interface itself dropped {frames} frames";
+        /// It is not known whether the capture is whole.
+        CaptureDoubt = "capture_doubt" { why: String } => "{why}";
+        /// The capture could not be written.
+        WriterFailed = "writer_failed" { why: String } => "the writer failed: {why}";
+        /// The capture ended before its limit.
+        CaptureInterrupted = "capture_interrupted" {} => "the capture was interrupted before its limit";
+        /// The run could not be analysed.
+        NotAnalysed = "not_analysed" { why: String } => "not analysed: {why}";
+        /// What an older version of the tool said.
+        Told = "told" { text: String } => "{text}";
+    }
+}
+
+findings! {
+    /// Something that a reader of a valid run must know.
+    Note {
+        /// The device keeps no books.
+        NoBooks = "no_books" { sent: u64, unaccounted: u64 } =>
+            "the device is hardware and keeps no books: {unaccounted} of {sent} transmissions are unaccounted for (merged, replaced or \
+             lost)";
+        /// The device keeps no books and forwards.
+        Lost = "lost" { sent: u64, lost: u64 } =>
+            "the device keeps no books and is declared to forward: {lost} of {sent} transmissions did not arrive and count as lost";
+        /// Sums whose members are not known.
+        NotChecked = "sums_not_checked" { packets: u64 } =>
+            "{packets} sums were not checked: their members are not known (format.lanes = \"which\" proves them)";
+        /// Sums that were checked by lanes.
+        CheckedByLanes = "sums_checked_by_lanes" { packets: u64, smallest: String } =>
+            "{packets} sums were checked by the members that their lanes prove, in any order of additions: an error of {smallest} or \
+             more is found in every element";
+        /// Packets that arrived more than once.
+        Duplicates = "duplicates" { packets: u64 } => "{packets} packets arrived again";
+        /// Frames that match no known worker.
+        Unmatched = "unmatched" { packets: u64 } => "{packets} packets at the server match no update of this run";
+        /// The run ended at its limit.
+        CutOff = "cut_off" { in_flight: u64 } => "cut off by capture.until; {in_flight} updates were in flight";
+        /// A switch counted updates more or less than once.
+        CountedUnlikeOnce = "counted_unlike_once" { twice: u64, never: u64 } =>
+            "the switch counted {twice} updates more than once, and took {never} for duplicates that it had not counted";
+        /// Frames that were too late to be sent.
+        TooLate = "too_late" { frames: u64 } => "{frames} frames were too late and were not sent";
+        /// Generation times mean nothing.
+        TopSpeed = "top_speed" {} =>
+            "frames left as fast as they could: generation times are the schedule's, and ages mean nothing";
+        /// The run is a part.
+        Part = "part" { part: String } => "the {part} part of a run; pktgen merge joins the parts and closes the balance";
+        /// A clock of stamps cannot be compared.
+        StampClock = "stamp_clock" { column: String, why: String } => "{column} cannot be compared with the run's times: {why}";
+        /// Stamps stay where they are.
+        StampsElsewhere = "stamps_elsewhere" {} =>
+            "stamps of what was sent are of several clocks, and stay in the senders' run dirs";
+        /// Parts of several hosts.
+        DifferentHosts = "different_hosts" {} =>
+            "the parts are of different hosts: their times were joined by their wall clocks";
+        /// Wall clocks are apart by a known limit.
+        ClocksWithin = "clocks_within" { ns: u64 } =>
+            "workers and server are on different hosts, whose wall clocks are {:.3} us apart at most: one-way ages and latencies may be \
+             off by as much", *ns as f64 / 1000.0;
+        /// Wall clocks are apart by nobody knows what.
+        ClocksUnknown = "clocks_unknown" { why: String } =>
+            "one-way ages and latencies are withheld: workers and server are on different hosts, and nobody knows how far their clocks \
+             are apart ({why}); keep both by PTP (ptp4l, phc2sys) or chronyd, or say it: pktgen merge --clock-error 1us";
+        /// Strict layouts carry no ids, and the device keeps no books.
+        Headless = "headless" {} =>
+            "strict layouts carry no ids: packets are named by what they hold (docs/strict.md)";
+        /// Workers want more blocks than the device has room for.
+        Room = "room" { why: String } => "{why}";
+        /// No device says how full its queue is.
+        NoCongestionSignal = "no_congestion_signal" { program: String, queue: String } =>
+            "workers listen for a congested queue and no device tells them of one: program \"{program}\" with queue \"{queue}\" stamps \
+             no count of clusters into ACKs, so every update is sent";
+        /// States were asked for and there are none.
+        StatesUnused = "states_unused" {} => "capture.states has nothing to keep: these workers know of no queue";
+        /// A thread's core is far from its card.
+        FarCore = "far_core" { core: usize, interface: String, node: u32, cores: Vec<usize> } =>
+            "core {core} is on another NUMA node than {interface}, which is on node {node} with cores {cores:?}: frames cross between \
+             them; choose others in transport.cores";
+        /// More threads than cores.
+        SharedCores = "shared_cores" { threads: usize, cores: usize } =>
+            "{threads} threads that send and receive share {cores} cores: more queues are no faster then";
+        /// One queue had all frames.
+        OneQueue = "one_queue" { queue: u32, of: usize, end: String, verb: String, frames: u64, why: String } =>
+            "queue {queue} of the {of} of {end} {verb} all {frames} frames: {why}";
+        /// Longer frames may arrive than the socket takes.
+        ShortSocket = "short_socket" { most: u64, mtu: u64 } =>
+            "the socket takes frames up to {most} B, and {mtu} B may arrive: longer ones count as dropped";
+        /// What an older version of the tool said.
+        Told = "told" { text: String } => "{text}";
+    }
+}
+
+/// What a process reports of itself while it runs: no account shows it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Incidents {
+    /// Against the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Fault>,
+    /// For its readers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
+}
+
+impl Incidents {
+    /// Nothing happened.
+    pub fn is_empty(&self) -> bool {
+        self.faults.is_empty() && self.notes.is_empty()
+    }
+}
+
+/// What is known of a device that keeps no books, by what arrived.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unseen {
+    /// May it merge or replace updates, as its program is declared?
+    pub merges: bool,
+    /// Packets that arrived again.
+    pub duplicates: u64,
+    /// Packets that say that they are one update and carry something else.
+    pub damaged: u64,
+    /// Sums whose members are not known.
+    pub unchecked: u64,
+    /// Sums that were checked by the members that lanes prove.
+    #[serde(default)]
+    pub checked_by_lanes: u64,
+    /// The least error that every element of those would have shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smallest_error: Option<String>,
+}
+
+/// What a run came to: all that its verdict depends on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Is it one part of a run? Its account is settled when parts are joined.
+    pub part: bool,
+    /// Is it a run in real time, whose roles ended by themselves?
+    pub real_time: bool,
+    /// Was it ended early by its user?
+    pub interrupted: bool,
+    /// Where every update went.
+    pub balance: Balance,
+    /// Rows about packets that are not under way.
+    pub strangers: u64,
+    /// Packets at the server, and results at workers.
+    pub arrived: u64,
+    /// Packets whose payload was not the sum of their members.
+    pub sums_wrong: u64,
+    /// Packets at the server that match no update.
+    pub unmatched: u64,
+    /// Updates that a switch counted more than once, and that it never counted.
+    pub unlike_once: (u64, u64),
+    /// Of a device that keeps no books.
+    pub unseen: Option<Unseen>,
+    /// What the process reported.
+    pub incidents: Incidents,
+}
+
+impl Facts {
+    /// The facts that a manifest holds.
+    pub fn of(manifest: &Manifest) -> Facts {
+        let counters = &manifest.counters;
+        let count = |name: &str| counters.device.get(name).copied().unwrap_or(0);
+        Facts {
+            part: manifest.part.is_some(),
+            real_time: manifest.clocks.get("sent.t_sent_ps").is_some_and(|clock| clock != "virtual"),
+            interrupted: manifest.state == RunState::Interrupted,
+            balance: manifest.balance.clone(),
+            strangers: manifest.strangers,
+            arrived: counters.packets_received + counters.replies,
+            sums_wrong: counters.sums_wrong,
+            unmatched: counters.foreign,
+            unlike_once: (count("counted_twice"), count("never_counted")),
+            unseen: manifest.unseen.clone(),
+            incidents: match manifest.version {
+                // Its sentences are all that there is.
+                0 | 1 => Incidents { faults: manifest.validity.faults.clone(), notes: manifest.validity.notes.clone() },
+                _ => manifest.incidents.clone(),
+            },
+        }
+    }
+}
+
+/// Decides whether the numbers of a run may be used.
+pub fn judge(facts: &Facts) -> Validity {
+    let Incidents { mut faults, mut notes } = facts.incidents.clone();
+    let balance = &facts.balance;
+    let mut first = Vec::new();
+    if balance.unknown != 0 || facts.strangers > 0 {
+        first.push(Fault::BalanceOpen { unknown: balance.unknown, strangers: facts.strangers });
+    }
+    if facts.sums_wrong > 0 {
+        first.push(Fault::WrongSums { packets: facts.sums_wrong });
+    }
+    if facts.real_time && !facts.part && !facts.interrupted && facts.unseen.is_none() && balance.in_flight > 0 {
+        let updates = balance.in_flight;
+        // Where it is known that frames were lost, that is the reason; else a role ended too soon.
+        let known = faults.iter().any(Fault::loses_frames);
+        first.insert(0, if known { Fault::VanishedLost { updates } } else { Fault::Vanished { updates } });
+    }
+    if let Some(unseen) = facts.unseen.as_ref().filter(|_| !facts.part) {
+        judge_unseen(facts, unseen, &mut first, &mut notes);
+    }
+    if facts.interrupted && !faults.contains(&Fault::Killed {}) {
+        faults.push(Fault::Interrupted {});
+    }
+    let (twice, never) = facts.unlike_once;
+    if twice + never > 0 {
+        notes.insert(0, Note::CountedUnlikeOnce { twice, never });
+    }
+    first.append(&mut faults);
+    Validity { faults: first, notes }
+}
+
+/// The same of a device that keeps no books.
+fn judge_unseen(facts: &Facts, unseen: &Unseen, faults: &mut Vec<Fault>, notes: &mut Vec<Note>) {
+    let Balance { sent, unaccounted, .. } = facts.balance;
+    if sent > 0 && facts.arrived == 0 {
+        faults.insert(0, Fault::NothingReceived { sent });
+    }
+    if unseen.damaged > 0 {
+        faults.push(Fault::Damaged { packets: unseen.damaged });
+    }
+    let mut told = vec![match unseen.merges {
+        true => Note::NoBooks { sent, unaccounted },
+        false => Note::Lost { sent, lost: unaccounted },
+    }];
+    if unseen.unchecked > 0 {
+        told.push(Note::NotChecked { packets: unseen.unchecked });
+    }
+    if let Some(smallest) = unseen.smallest_error.clone() {
+        told.push(Note::CheckedByLanes { packets: unseen.checked_by_lanes, smallest });
+    }
+    if unseen.duplicates > 0 {
+        told.push(Note::Duplicates { packets: unseen.duplicates });
+    }
+    if facts.unmatched > 0 {
+        told.push(Note::Unmatched { packets: facts.unmatched });
+    }
+    notes.splice(0..0, told);
+}
+
+impl Fault {
+    /// Does it say that frames were lost outside the device?
+    pub fn loses_frames(&self) -> bool {
+        match self {
+            Fault::FramesLost { .. } => true,
+            Fault::InPart { fault, .. } => fault.loses_frames(),
+            _ => false,
+        }
+    }
+}
+
+/// May the numbers be used?
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Validity {
+    /// Why not, if not.
+    pub faults: Vec<Fault>,
+    /// What a reader must know all the same.
+    pub notes: Vec<Note>,
+}
+
+impl Validity {
+    /// Is there no fault?
+    pub fn is_valid(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    /// The faults in one line.
+    pub fn why(&self) -> String {
+        let faults: Vec<String> = self.faults.iter().map(Fault::to_string).collect();
+        faults.join("; ")
+    }
+}
+
+/// A finding as files have it: its code, its fields and its sentence.
+#[derive(Serialize)]
+struct Written<'a, T: Serialize> {
+    #[serde(flatten)]
+    finding: &'a T,
+    text: String,
+}
+
+fn written<T: Serialize + fmt::Display>(findings: &[T]) -> Vec<Written<'_, T>> {
+    findings.iter().map(|finding| Written { finding, text: finding.to_string() }).collect()
+}
+
+impl Serialize for Validity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_struct("Validity", 3)?;
+        map.serialize_field("valid", &self.is_valid())?;
+        map.serialize_field("faults", &written(&self.faults))?;
+        map.serialize_field("notes", &written(&self.notes))?;
+        map.end()
+    }
+}
+
+/// What files have: those of version 1 had sentences, notes among them with a prefix.
+#[derive(Deserialize)]
+struct Read {
+    #[serde(default)]
+    valid: bool,
+    #[serde(default)]
+    faults: Vec<Fault>,
+    #[serde(default)]
+    notes: Vec<Note>,
+    #[serde(default)]
+    reasons: Vec<String>,
+}
+
+impl<'de> Deserialize<'de> for Validity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Read { valid, mut faults, mut notes, reasons } = Read::deserialize(deserializer)?;
+        for reason in reasons {
+            match reason.strip_prefix("note: ") {
+                Some(text) => notes.push(Note::Told { text: text.to_owned() }),
+                None => faults.push(Fault::Told { text: reason }),
+            }
+        }
+        if !valid && faults.is_empty() {
+            faults.push(Fault::Told { text: "it says that it is invalid, without a reason".into() });
+        }
+        Ok(Validity { faults, notes })
+    }
+}
+
+#[cfg(test)]
+#[path = "verdict_tests.rs"]
+mod tests;

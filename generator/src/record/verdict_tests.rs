@@ -1,0 +1,104 @@
+use super::*;
+
+fn facts() -> Facts {
+    Facts { real_time: true, arrived: 4, balance: Balance { sent: 5, ..Balance::default() }, ..Facts::default() }
+}
+
+fn codes(facts: &Facts) -> (Vec<&'static str>, Vec<&'static str>) {
+    let verdict = judge(facts);
+    (verdict.faults.iter().map(Fault::code).collect(), verdict.notes.iter().map(Note::code).collect())
+}
+
+fn of_black_box(change: impl FnOnce(&mut Facts, &mut Unseen)) -> (Vec<&'static str>, Vec<&'static str>) {
+    let (mut facts, mut unseen) = (facts(), Unseen { merges: true, ..Unseen::default() });
+    change(&mut facts, &mut unseen);
+    codes(&Facts { unseen: Some(unseen), ..facts })
+}
+
+#[test]
+fn a_run_without_faults_is_valid() {
+    assert!(judge(&facts()).is_valid());
+    assert_eq!(codes(&facts()), (vec![], vec![]));
+}
+
+#[test]
+fn each_fact_against_a_run_is_one_fault() {
+    let with = |change: &dyn Fn(&mut Facts)| {
+        let mut facts = facts();
+        change(&mut facts);
+        codes(&facts).0
+    };
+    assert_eq!(with(&|facts| facts.balance.unknown = 1), ["balance_open"]);
+    assert_eq!(with(&|facts| facts.strangers = 1), ["balance_open"]);
+    assert_eq!(with(&|facts| facts.sums_wrong = 2), ["wrong_sums"]);
+    assert_eq!(with(&|facts| facts.interrupted = true), ["interrupted"]);
+    assert_eq!(with(&|facts| facts.balance.in_flight = 3), ["vanished"]);
+    let stays = |change: &dyn Fn(&mut Facts)| {
+        with(&|facts| {
+            facts.balance.in_flight = 3;
+            change(facts);
+        })
+    };
+    assert!(stays(&|facts| facts.real_time = false).is_empty(), "virtual time may be cut off");
+    assert!(stays(&|facts| facts.part = true).is_empty(), "a part has no account");
+    assert_eq!(stays(&|facts| facts.interrupted = true), ["interrupted"]);
+    let lost = Fault::FramesLost { end: "server".into(), out: 0, before_read: 3 };
+    let of_part = Fault::InPart { part: "server part".into(), fault: Box::new(lost) };
+    assert_eq!(stays(&|facts| facts.incidents.faults.push(of_part.clone())), ["vanished_lost", "in_part"]);
+    assert_eq!(with(&|facts| facts.incidents.faults.push(Fault::Leaked { frames: 1 })), ["leaked"]);
+}
+
+#[test]
+fn a_device_without_books_is_judged_by_what_arrived() {
+    assert_eq!(of_black_box(|_, _| {}), (vec![], vec!["no_books"]));
+    assert_eq!(of_black_box(|_, unseen| unseen.merges = false), (vec![], vec!["lost"]));
+    assert_eq!(of_black_box(|facts, _| facts.arrived = 0).0, ["nothing_received"]);
+    assert!(of_black_box(|facts, _| (facts.arrived, facts.balance.sent) = (0, 0)).0.is_empty());
+    assert_eq!(of_black_box(|_, unseen| unseen.damaged = 1).0, ["damaged"]);
+    let all = of_black_box(|facts, unseen| {
+        (unseen.unchecked, unseen.duplicates, facts.unmatched) = (1, 2, 3);
+        (unseen.checked_by_lanes, unseen.smallest_error) = (7, Some("1e-9".into()));
+        facts.balance.in_flight = 4;
+    });
+    assert_eq!(all.1, ["no_books", "sums_not_checked", "sums_checked_by_lanes", "duplicates", "unmatched"]);
+    assert!(all.0.is_empty(), "what a device holds is unaccounted for, not vanished");
+    assert!(of_black_box(|facts, _| (facts.part, facts.arrived) = (true, 0)).0.is_empty(), "half of a run");
+}
+
+#[test]
+fn findings_come_back_from_files_as_they_were() {
+    let of_part = Fault::InPart { part: "w".into(), fault: Box::new(Fault::WrongSums { packets: 3 }) };
+    let verdict = Validity {
+        faults: vec![of_part, Fault::Interrupted {}],
+        notes: vec![Note::FarCore { core: 1, interface: "eth0".into(), node: 1, cores: vec![2, 3] }],
+    };
+    let json = serde_json::to_value(&verdict).unwrap();
+    assert_eq!(json["valid"], false);
+    assert_eq!(
+        (&json["faults"][1]["code"], &json["faults"][1]["text"]),
+        (&"interrupted".into(), &"the run was interrupted".into())
+    );
+    assert_eq!(json["faults"][0]["text"], "w: 3 packets carried a wrong sum");
+    assert_eq!(serde_json::from_value::<Validity>(json).unwrap(), verdict);
+    let valid = serde_json::to_value(Validity::default()).unwrap();
+    assert_eq!(
+        (&valid["valid"], serde_json::from_value(valid.clone()).ok()),
+        (&true.into(), Some(Validity::default()))
+    );
+}
+
+#[test]
+fn sentences_of_older_files_keep_their_meaning() {
+    let read = |text: &str| serde_json::from_str::<Validity>(text).unwrap();
+    let old = read(r#"{"valid":false,"reasons":["it leaks","note: a queue was bound late"]}"#);
+    assert_eq!((old.why(), old.notes[0].to_string()), ("it leaks".to_owned(), "a queue was bound late".to_owned()));
+    assert!(read(r#"{"valid":true,"reasons":["note: x"]}"#).is_valid());
+    assert!(!read(r#"{"valid":false,"reasons":[]}"#).is_valid(), "it says so, without a reason");
+}
+
+#[test]
+fn a_capture_names_all_that_it_lost() {
+    let lost = Fault::CaptureLost { kernel: 3, writer: 4, longest_away_ps: 2_500_000_000 };
+    let text = lost.to_string();
+    assert!(text.starts_with("7 frames were lost: 3 in the kernel") && text.ends_with("2.5 ms"), "{text}");
+}

@@ -1,0 +1,37 @@
+//! The end of a run: its account is closed, its facts go into the manifest, and the judge decides.
+
+use pktgen_generator::record::{Facts, Fault, Manifest, Note, RunState, judge};
+
+use crate::driver::virtual_time::Outcome;
+use crate::ledger::total;
+
+/// Fills in what is known only at the end, and has the run judged.
+pub(super) fn conclude(manifest: &mut Manifest, outcome: Outcome) {
+    let Outcome { counters, mut ledger, interrupted, cut, source_failure, beyond_horizon, mut faults, leaked, .. } =
+        outcome;
+    let by_worker = ledger.close();
+    manifest.balance = total(&by_worker);
+    manifest.balance_by_worker = by_worker;
+    manifest.strangers = ledger.strangers();
+    manifest.unseen = ledger.unseen();
+    manifest.counters = counters;
+    manifest.counters.scaling_error_ppb = ledger.scaling_error_ppb();
+    if let Some(exact) = ledger.exactness() {
+        let counts = [("counted_twice", exact.twice), ("never_counted", exact.never)];
+        manifest.counters.device.extend(counts.map(|(name, n)| (name.to_owned(), n)));
+    }
+    let own = &mut manifest.incidents;
+    if beyond_horizon {
+        own.faults.push(Fault::BeyondHorizon {});
+    }
+    if leaked > 0 {
+        own.faults.push(Fault::Leaked { frames: leaked as u64 });
+    }
+    own.faults.append(&mut faults);
+    own.faults.extend(source_failure.map(|why| Fault::WorkersStopped { why }));
+    if cut {
+        own.notes.insert(0, Note::CutOff { in_flight: manifest.balance.in_flight });
+    }
+    manifest.state = if interrupted { RunState::Interrupted } else { RunState::Finished };
+    manifest.validity = judge(&Facts::of(manifest));
+}
