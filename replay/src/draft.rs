@@ -18,7 +18,7 @@ use crate::external::Hardware;
 use crate::plan::{Parts, Plan};
 use crate::transport::End;
 
-pub use compare::{At, Compared, Wrong, compare};
+pub use compare::{At, Compared, Mistake, Wrong, compare};
 pub use load::Load;
 pub use sample::Sample;
 

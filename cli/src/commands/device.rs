@@ -9,7 +9,7 @@ use pktgen_generator::device::{Facts, LIMITS, Profile, open};
 use pktgen_generator::registry::suggest;
 use pktgen_generator::{Error, Result};
 use pktgen_replay::capture::claim;
-use pktgen_replay::draft::{At, Compared, Wrong, compare};
+use pktgen_replay::draft::{At, Compared, compare};
 use serde_json::{Value, json};
 
 use crate::args::{Captured, Device, DeviceOf};
@@ -43,12 +43,13 @@ fn compared(of: &Captured, ui: &Ui) -> Result<u8> {
     if ui.json() {
         ui.result(&json!(found).to_string());
     } else {
-        let Compared { packets, others, right, wrong, passed_over, .. } = &found;
-        if let Some(Wrong { packet, field, byte, expected, found }) = &found.first {
-            ui.result(&format!("packet {packet}: {field} (byte {byte}) is {found}, and should be {expected}"));
+        let Compared { packets, others, right, wrong, copies, passed_over, first, .. } = &found;
+        if let Some(first) = first {
+            ui.result(&first.to_string());
         }
+        let copies = if *copies > 0 { format!(" ({copies} copies)") } else { String::new() };
         ui.result(&format!(
-            "{packets} packets: {right} right, {wrong} wrong, {others} of others; {passed_over} frames of the run are not there"
+            "{packets} packets: {right} right, {wrong} wrong{copies}, {others} of others; {passed_over} frames of the run are not there"
         ));
     }
     if let Some(damage) = &found.damage {

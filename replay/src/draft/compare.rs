@@ -5,6 +5,8 @@
 //! behind it what the device rewrites, by its profile, is left out.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
 use pktgen_generator::pcap::Reader;
@@ -39,14 +41,46 @@ pub enum At {
 pub struct Wrong {
     /// Its number in the capture, from 1 on, as Wireshark counts.
     pub packet: u64,
-    /// The field, as `ip.dst`, `olaf.cluster` or `olaf.gradient[17]`.
-    pub field: String,
-    /// Its first byte in the frame.
-    pub byte: usize,
-    /// What it should be, and what it is.
-    pub expected: String,
-    /// See above.
-    pub found: String,
+    /// What is wrong with it.
+    #[serde(flatten)]
+    pub mistake: Mistake,
+}
+
+/// What is wrong with a packet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "mistake", rename_all = "snake_case")]
+pub enum Mistake {
+    /// A field has another value.
+    Field {
+        /// The field, as `ip.dst`, `olaf.cluster` or `olaf.gradient[17]`.
+        field: String,
+        /// Its first byte in the frame.
+        byte: usize,
+        /// What it should be.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
+    /// The same bytes came before.
+    Copy {
+        /// The number of the earlier packet.
+        of: u64,
+    },
+    /// All frames of its sender came before.
+    Surplus,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Wrong { packet, mistake } = self;
+        match mistake {
+            Mistake::Field { field, byte, expected, found } => {
+                write!(f, "packet {packet}: {field} (byte {byte}) is {found}, and should be {expected}")
+            }
+            Mistake::Copy { of } => write!(f, "packet {packet} is a copy of packet {of}"),
+            Mistake::Surplus => write!(f, "packet {packet} is more than this sender should send"),
+        }
+    }
 }
 
 /// What came of it.
@@ -60,6 +94,8 @@ pub struct Compared {
     pub right: u64,
     /// Those that are not.
     pub wrong: u64,
+    /// Of these, copies of earlier packets.
+    pub copies: u64,
     /// Frames of the run that were passed over: not in the capture, or later ones came first.
     pub passed_over: u64,
     /// The first that is wrong.
@@ -83,6 +119,7 @@ pub fn compare(plan: Plan<Parts>, capture: &Path, at: At) -> Result<Compared> {
     let mut expected = Expected::new(plan)?;
     let judge = Judge { rewrites, at, ours: expected.outward.ours, format: expected.outward.format };
     let mut compared = Compared::default();
+    let mut earlier = Earlier::default();
     let mut reader = Reader::open(capture)?;
     loop {
         let packet = match reader.next() {
@@ -99,30 +136,50 @@ pub fn compare(plan: Plan<Parts>, capture: &Path, at: At) -> Result<Compared> {
             compared.others += 1;
             continue;
         };
-        match judge.nearest(waiting, packet.bytes) {
-            Some((place, None)) => {
+        let exact = judge.exact(waiting, packet.bytes);
+        let copied = earlier.seen(packet.bytes, number).filter(|_| exact.is_none());
+        let found = match (exact, copied) {
+            (Some(place), _) => Ok(place),
+            (None, Some(of)) => Err(Mistake::Copy { of }),
+            (None, None) => judge.nearest(waiting, packet.bytes),
+        };
+        match found {
+            Ok(place) => {
                 let seen: usize = waiting.drain(..=place).map(|frame| frame.len()).sum();
                 expected.held -= seen;
                 compared.passed_over += place as u64;
                 compared.right += 1;
             }
-            Some((_, Some(wrong))) => {
+            Err(mistake) => {
                 compared.wrong += 1;
-                compared.first.get_or_insert(wrong.of(number, packet.bytes));
-            }
-            None => {
-                compared.wrong += 1;
-                compared.first.get_or_insert_with(|| Wrong {
-                    packet: number,
-                    field: "eth".into(),
-                    byte: 0,
-                    expected: "no more frames of this sender".into(),
-                    found: format!("one of {} bytes", packet.bytes.len()),
-                });
+                compared.copies += u64::from(matches!(mistake, Mistake::Copy { .. }));
+                compared.first.get_or_insert(Wrong { packet: number, mistake });
             }
         }
     }
     Ok(compared)
+}
+
+/// The latest packets of every sender, by a hash of their bytes, with their numbers.
+#[derive(Default)]
+struct Earlier(HashMap<Option<Ip>, VecDeque<(u64, u64)>>);
+
+impl Earlier {
+    /// Remembers a packet; the number of an earlier one with the same bytes.
+    fn seen(&mut self, frame: &[u8], number: u64) -> Option<u64> {
+        let mut hasher = DefaultHasher::new();
+        frame.hash(&mut hasher);
+        let hash = hasher.finish();
+        let own = self.0.entry(source_of(frame)).or_default();
+        let found = own.iter().find(|(other, _)| *other == hash).map(|(_, number)| *number);
+        if found.is_none() {
+            if own.len() == LOOK {
+                own.pop_front();
+            }
+            own.push_back((hash, number));
+        }
+        found
+    }
 }
 
 /// The frames of the run, by sender, made when they are asked for.
@@ -201,33 +258,6 @@ fn source_of(frame: &[u8]) -> Option<Ip> {
     (head[12..14] == [0x08, 0x00]).then(|| Ip::from_be_bytes([head[26], head[27], head[28], head[29]]))
 }
 
-/// Where two frames differ first.
-struct Difference<'a> {
-    part: Option<Part>,
-    expected: &'a [u8],
-}
-
-impl Difference<'_> {
-    fn of(&self, packet: u64, found: &[u8]) -> Wrong {
-        match &self.part {
-            None => Wrong {
-                packet,
-                field: "frame length".into(),
-                byte: found.len().min(self.expected.len()),
-                expected: format!("{} bytes", self.expected.len()),
-                found: format!("{} bytes", found.len()),
-            },
-            Some(part) => Wrong {
-                packet,
-                field: part.name.clone(),
-                byte: part.first / 8,
-                expected: part.text(self.expected),
-                found: part.text(found),
-            },
-        }
-    }
-}
-
 /// What counts.
 struct Judge {
     rewrites: Vec<String>,
@@ -237,30 +267,41 @@ struct Judge {
 }
 
 impl Judge {
-    /// The frame from which a captured one differs least, and where; none if there are none.
-    fn nearest<'a>(&self, waiting: &'a VecDeque<Vec<u8>>, found: &[u8]) -> Option<(usize, Option<Difference<'a>>)> {
-        // Nearly always it is one of the first, and the same.
-        if let Some(place) = waiting.iter().take(LOOK).position(|frame| frame == found) {
-            return Some((place, None));
-        }
+    /// The place of the frame that is the captured one, byte for byte.
+    fn exact(&self, waiting: &VecDeque<Vec<u8>>, found: &[u8]) -> Option<usize> {
+        waiting.iter().take(LOOK).position(|frame| frame == found)
+    }
+
+    /// The place of the frame that is the same in all that counts; else how the most similar one differs.
+    fn nearest(&self, waiting: &VecDeque<Vec<u8>>, found: &[u8]) -> std::result::Result<usize, Mistake> {
         let mut best: Option<(usize, usize)> = None;
         for (place, frame) in waiting.iter().take(LOOK).enumerate() {
             let wrong = usize::from(frame.len() != found.len()) * 1000 + self.wrong_parts(frame, found).count();
+            if wrong == 0 {
+                return Ok(place);
+            }
             if best.is_none_or(|(least, _)| wrong < least) {
                 best = Some((wrong, place));
             }
-            if wrong == 0 {
-                break;
-            }
         }
-        let (wrong, place) = best?;
-        if wrong == 0 {
-            return Some((place, None));
-        }
+        let (_, place) = best.ok_or(Mistake::Surplus)?;
         let expected = &waiting[place];
         let part = self.wrong_parts(expected, found).next();
         let shorter = expected.len() != found.len() && part.as_ref().is_none_or(|part| part.is_content);
-        Some((place, Some(Difference { part: part.filter(|_| !shorter), expected })))
+        Err(match part.filter(|_| !shorter) {
+            None => Mistake::Field {
+                field: "frame length".into(),
+                byte: found.len().min(expected.len()),
+                expected: format!("{} bytes", expected.len()),
+                found: format!("{} bytes", found.len()),
+            },
+            Some(part) => Mistake::Field {
+                field: part.name.clone(),
+                byte: part.first / 8,
+                expected: part.text(expected),
+                found: part.text(found),
+            },
+        })
     }
 
     /// The fields that count and differ.
@@ -274,8 +315,9 @@ impl Judge {
         }
         let rewritten = |name: &str| self.rewrites.iter().any(|own| own == name);
         match (part.is_content, part.is_header) {
-            (true, _) => !rewritten("payload") && !self.ours,
-            (_, true) if self.ours => {
+            (true, _) => !rewritten("payload"),
+            // Of a device that changes payloads or our header, the fields that no merge changes.
+            (_, true) if self.ours && (rewritten("payload") || rewritten("header")) => {
                 ["version", "kind", "cluster", "elements"].iter().any(|own| part.name.ends_with(own))
             }
             (_, true) => !(rewritten("header") || rewritten("payload") && part.name.ends_with("reward")),

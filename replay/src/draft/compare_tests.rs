@@ -36,6 +36,14 @@ fn judged(more: &str, at: At, frames: &[Vec<u8>]) -> Compared {
     compare(plan(more), &path, at).unwrap()
 }
 
+/// The field that is wrong in the first wrong packet.
+fn field(compared: &Compared) -> String {
+    match &compared.first {
+        Some(Wrong { mistake: Mistake::Field { field, .. }, .. }) => field.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
 const FORMS: [&str; 3] =
     ["", "on_wire = \"strict\"\n", "on_wire = \"strict\"\n[target]\nprofile = \"alveo-u55c-olaf\"\n"];
 
@@ -89,16 +97,16 @@ fn every_byte_that_is_wrong_is_named_by_its_field() {
                 36..38 => "udp.dst",
                 _ => "",
             };
-            assert!(first.field.starts_with(expected), "byte {byte}: {first:?}");
-            assert!(
-                (first.byte..first.byte + 8).contains(&byte) && first.expected != first.found,
-                "byte {byte}: {first:?}"
-            );
+            let Mistake::Field { field, byte: at, expected: should, found } = &first.mistake else {
+                panic!("{first:?}")
+            };
+            assert!(field.starts_with(expected), "byte {byte}: {first:?}");
+            assert!((*at..at + 8).contains(&byte) && should != found, "byte {byte}: {first:?}");
         }
     }
     let mut damaged = frames("");
     damaged[5][42 + 30 + 4 * 17] ^= 1;
-    assert_eq!(judged("", At::Workers, &damaged).first.unwrap().field, "olaf.gradient[17]");
+    assert_eq!(field(&judged("", At::Workers, &damaged)), "olaf.gradient[17]");
     damaged[5].truncate(200);
     assert_eq!(judged("", At::Workers, &damaged[5..6]).wrong, 1);
 }
@@ -117,6 +125,48 @@ fn behind_the_device_what_it_rewrites_does_not_count() {
     let found = judged(form, At::Server, &all);
     assert_eq!((found.wrong, found.right), (0, 240), "{found:?}");
     all[8][36 + tag] ^= 1;
-    let first = judged(form, At::Server, &all).first.unwrap();
-    assert_eq!((first.packet, first.field.as_str()), (9, "udp.dst"));
+    let found = judged(form, At::Server, &all);
+    assert_eq!((found.first.as_ref().unwrap().packet, field(&found).as_str()), (9, "udp.dst"));
+}
+
+#[test]
+fn behind_a_device_that_keeps_payloads_every_bit_of_them_counts() {
+    for form in ["", "on_wire = \"strict\"\n"] {
+        let all = frames(form);
+        let mut damaged = all.clone();
+        let last = damaged[7].len() - 1;
+        damaged[7][last] ^= 0x10;
+        let found = judged(form, At::Server, &damaged);
+        assert_eq!((found.wrong, found.right), (1, 239), "{form}: {found:?}");
+        assert_eq!(found.first.as_ref().unwrap().packet, 8, "{form}");
+        assert!(field(&found).ends_with("gradient[45]"), "{form}: {found:?}");
+        let found = judged(form, At::Server, &all);
+        assert_eq!((found.wrong, found.right, found.copies), (0, 240, 0), "{form}: {found:?}");
+    }
+    let mut renamed = frames("");
+    renamed[7][42 + 9] ^= 1;
+    assert_eq!(field(&judged("", At::Server, &renamed)), "olaf.worker");
+}
+
+#[test]
+fn a_copy_is_called_a_copy() {
+    for form in FORMS {
+        for at in [At::Workers, At::Server] {
+            let mut all = frames(form);
+            all.insert(20, all[4].clone());
+            all.push(all[240].clone());
+            let found = judged(form, at, &all);
+            assert_eq!((found.right, found.wrong, found.copies), (240, 2, 2), "{form} {found:?}");
+            assert_eq!(found.first.unwrap().to_string(), "packet 21 is a copy of packet 5");
+        }
+    }
+    // One that differs from all, when all of its sender have come.
+    let mut all = frames("");
+    let mut more = all[0].clone();
+    more[60] ^= 1;
+    all.push(more);
+    assert_eq!(
+        judged("", At::Workers, &all).first.unwrap().to_string(),
+        "packet 241 is more than this sender should send"
+    );
 }

@@ -1,0 +1,283 @@
+/* Aggregators by the book: OLAF's queue, SwitchML's slots, Trio-ML's records. */
+#include "device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Ethernet, IPv4 without options, UDP. */
+enum { ETH = 14, IP = 20, PAYLOAD = 42 };
+
+static uint16_t get16(const uint8_t *p) { return (uint16_t)(p[0] << 8 | p[1]); }
+static uint32_t get32(const uint8_t *p) { return (uint32_t)get16(p) << 16 | get16(p + 2); }
+static uint64_t get64(const uint8_t *p) { return (uint64_t)get32(p) << 32 | get32(p + 4); }
+static void put16(uint8_t *p, uint16_t v) { p[0] = (uint8_t)(v >> 8), p[1] = (uint8_t)v; }
+static void put32(uint8_t *p, uint32_t v) { put16(p, (uint16_t)(v >> 16)), put16(p + 2, (uint16_t)v); }
+
+/* Little-endian, as the gradients of OLAF are; so are all machines that this runs on. */
+static float get_float(const uint8_t *p) {
+    float v;
+    memcpy(&v, p, 4);
+    return v;
+}
+static void put_float(uint8_t *p, float v) { memcpy(p, &v, 4); }
+
+static bool is_datagram(const uint8_t *f, size_t len) {
+    return len > PAYLOAD && get16(f + 12) == 0x0800 && f[ETH] == 0x45 && f[ETH + 9] == 17;
+}
+
+static size_t payload_len(const uint8_t *f, size_t len) {
+    size_t said = get16(f + ETH + IP + 4);
+    return said < 8 || said - 8 > len - PAYLOAD ? 0 : said - 8;
+}
+
+/* The number of the worker that a source address belongs to; -1 for none. */
+static int worker_of(const uint8_t *f) {
+    uint32_t n = get32(f + ETH + 12) - options.first;
+    return n < (uint32_t)options.workers ? (int)n : -1;
+}
+
+static void ip_checksum(uint8_t *f) {
+    uint32_t sum = 0;
+    put16(f + ETH + 10, 0);
+    for (int i = 0; i < IP; i += 2) sum += get16(f + ETH + i);
+    while (sum >> 16) sum = (sum & 0xffff) + (sum >> 16);
+    put16(f + ETH + 10, (uint16_t)~sum);
+}
+
+/* ---- OLAF: docs/olaf.md, "The queue", rules 1, 3 and 4, and 2 without the reward filter ---- */
+
+/* Our header before the reward: byte 1 flags, 4 count, 14 generation. */
+enum { HEADER = 26, FLAGS = 1, MERGED = 0x01, COUNT = 4, GENERATION = 14 };
+
+static struct waiting {
+    uint8_t bytes[FRAME_MAX];
+    size_t len;
+    int cluster, worker;
+    uint32_t count;
+} queue[SLOTS_MAX];
+static int head, waiting;
+static int64_t busy_until;
+
+static uint8_t *reward_of(uint8_t *f) { return f + PAYLOAD + (options.protocol == OLAF ? HEADER : 0); }
+
+/* Adds an arriving update to a waiting one; the headers are those of the newer. */
+static void merge(struct waiting *slot, uint8_t *f, size_t len, int worker) {
+    bool ours = options.protocol == OLAF;
+    uint32_t other = ours ? get16(f + PAYLOAD + COUNT) : 1, both = slot->count + other;
+    uint8_t *a = reward_of(slot->bytes), *b = reward_of(f), *end = slot->bytes + slot->len;
+    put_float(a, (float)((get_float(a) * (double)slot->count + get_float(b) * (double)other) / both));
+    for (a += 4, b += 4; a + 4 <= end; a += 4, b += 4) put_float(a, get_float(a) + get_float(b));
+    if (chance(options.wrong_share)) {
+        put_float(end - 4, get_float(end - 4) + 0.125f);
+        counts.wrong++;
+    }
+    bool newer = !ours || (int64_t)get64(f + PAYLOAD + GENERATION) >= (int64_t)get64(slot->bytes + PAYLOAD + GENERATION);
+    if (newer) {
+        size_t head_len = (size_t)(reward_of(f) - f);
+        memcpy(slot->bytes, f, head_len);
+        slot->worker = worker;
+    }
+    slot->count = both;
+    if (ours) {
+        slot->bytes[PAYLOAD + FLAGS] |= MERGED;
+        put16(slot->bytes + PAYLOAD + COUNT, (uint16_t)both);
+    }
+    put16(slot->bytes + ETH + IP + 6, 0);
+    counts.merged++;
+    (void)len;
+}
+
+static void keep(struct waiting *slot, const uint8_t *f, size_t len, int worker) {
+    memcpy(slot->bytes, f, len);
+    slot->len = len;
+    slot->worker = worker;
+    slot->cluster = worker / options.per_cluster;
+    slot->count = options.protocol == OLAF ? get16(f + PAYLOAD + COUNT) : 1;
+}
+
+void olaf(uint8_t *f, size_t len) {
+    int worker = is_datagram(f, len) ? worker_of(f) : -1;
+    if (worker < 0) {
+        leave(f, len);
+        return;
+    }
+    depart(now_ns());
+    for (int i = 0; i < waiting; i++) {
+        struct waiting *slot = &queue[(head + i) % options.slots];
+        if (slot->cluster != worker / options.per_cluster || slot->len != len) continue;
+        if (slot->worker == worker && slot->count == 1) {
+            keep(slot, f, len, worker);
+            counts.replaced++;
+        } else {
+            merge(slot, f, len, worker);
+        }
+        return;
+    }
+    if (waiting == options.slots) {
+        counts.full++;
+        return;
+    }
+    keep(&queue[(head + waiting++) % options.slots], f, len, worker);
+    depart(now_ns());
+}
+
+void depart(int64_t now) {
+    while (waiting && busy_until <= now) {
+        struct waiting *slot = &queue[head];
+        double ns = options.rate_mbps > 0 ? (double)slot->len * 8e3 / options.rate_mbps : 0;
+        busy_until = (busy_until > now - 1000000 ? busy_until : now) + (int64_t)ns;
+        head = (head + 1) % options.slots;
+        waiting--;
+        leave(slot->bytes, slot->len);
+    }
+}
+
+int64_t next_departure(void) { return waiting ? busy_until : 0; }
+
+/* ---- what SwitchML and Trio-ML share ---- */
+
+enum { VALUES_MAX = 4095 };
+
+static void add_values(uint32_t *sums, const uint8_t *p, size_t values, bool first) {
+    for (size_t i = 0; i < values; i++) sums[i] = (first ? 0 : sums[i]) + get32(p + 4 * i);
+}
+
+/* Makes a result of the frame that completed it: from the device's address to `to`, ports exchanged, TTL 64. */
+static void answer(uint8_t *f, size_t len, const uint8_t *sums_at, const uint32_t *sums, size_t values, bool to_group) {
+    uint8_t own[6], *ip = f + ETH, *udp = ip + IP;
+    uint32_t device = get32(ip + 16), worker = get32(ip + 12);
+    uint16_t device_port = get16(udp + 2), worker_port = get16(udp);
+    memcpy(own, f, 6);
+    if (to_group) {
+        put16(f, 0x0100);
+        put32(f + 2, 0x5e000000u | (options.group & 0x7fffff));
+    } else {
+        memcpy(f, f + 6, 6);
+    }
+    memcpy(f + 6, own, 6);
+    ip[1] = 0;
+    put16(ip + 4, 0);
+    ip[8] = 64;
+    put32(ip + 12, device);
+    put32(ip + 16, to_group ? options.group : worker);
+    put16(udp, device_port);
+    put16(udp + 2, worker_port);
+    put16(udp + 6, 0);
+    ip_checksum(f);
+    uint8_t *p = f + (sums_at - f);
+    for (size_t i = 0; i < values; i++) put32(p + 4 * i, sums[i]);
+    if (chance(options.wrong_share)) {
+        put32(p + 4 * (values - 1), sums[values - 1] + 1);
+        counts.wrong++;
+    }
+    leave(f, len);
+}
+
+/* ---- SwitchML: docs/switchml.md, "The switch", without `check` ---- */
+
+enum { SWITCHML_SLOTS = 16384, SWITCHML_VALUES = 256, SWITCHML_HEAD = 10 };
+
+static struct {
+    uint32_t bits, missing, sums[SWITCHML_VALUES];
+    int8_t exponents[2];
+} *slots[2];
+
+void switchml(uint8_t *f, size_t len) {
+    static const size_t sizes[8] = {0, 64, 0, 256, 0, 0, 0, 0};
+    int worker = is_datagram(f, len) ? worker_of(f) : -1;
+    uint8_t *p = f + PAYLOAD;
+    size_t values = sizes[p[0] & 7];
+    if (worker < 0 || values == 0 || payload_len(f, len) != SWITCHML_HEAD + 4 * values) {
+        counts.refused++;
+        return;
+    }
+    if (!slots[0]) {
+        for (int set = 0; set < 2; set++) slots[set] = calloc(SWITCHML_SLOTS, sizeof *slots[set]);
+        if (!slots[0] || !slots[1]) abort();
+    }
+    int set = p[6] >> 7;
+    uint16_t slot = get16(p + 6) & 0x3fff;
+    uint32_t bit = 1u << worker;
+    typeof(slots[0]) own = &slots[set][slot];
+    slots[!set][slot].bits &= ~bit;
+    bool first = own->bits == 0, repeated = own->bits & bit;
+    if (repeated) {
+        if (own->missing) return;
+        counts.repeated++;
+    } else {
+        for (int i = 0; i < 2; i++) {
+            int8_t e = (int8_t)p[8 + i];
+            if (first || e > own->exponents[i]) own->exponents[i] = e;
+        }
+        add_values(own->sums, p + SWITCHML_HEAD, values, first);
+        own->bits |= bit;
+        own->missing = (first ? (uint32_t)options.workers : own->missing) - 1;
+        counts.merged++;
+        if (own->missing) return;
+        counts.results++;
+    }
+    p[8] = (uint8_t)own->exponents[0];
+    p[9] = (uint8_t)own->exponents[1];
+    answer(f, len, p + SWITCHML_HEAD, own->sums, values, !repeated);
+}
+
+/* ---- Trio-ML: docs/trio.md, "Aggregation", one job, without timers ---- */
+
+enum { RECORDS = 8192, TRIO_HEAD = 12, FINAL = 0x08 };
+
+static struct record {
+    bool open;
+    uint32_t block;
+    uint16_t generation, sources, values;
+    uint8_t first_source, final, seen[32];
+    uint32_t *sums;
+} records[RECORDS];
+
+static struct record *record_of(uint32_t block, uint16_t generation) {
+    struct record *record = &records[block % RECORDS];
+    if (record->open && (record->block != block || record->generation != generation)) record->open = false;
+    if (!record->sums && !(record->sums = calloc(VALUES_MAX, 4))) abort();
+    return record;
+}
+
+void trio_ml(uint8_t *f, size_t len) {
+    uint8_t *p = f + PAYLOAD;
+    if (!is_datagram(f, len) || worker_of(f) < 0 || payload_len(f, len) < TRIO_HEAD || p[5] >> 4) {
+        counts.refused++;
+        return;
+    }
+    uint16_t values = get16(p + 10) & 0xfff, generation = get16(p + 8);
+    if (values == 0 || payload_len(f, len) != TRIO_HEAD + 4 * (size_t)values) {
+        counts.refused++;
+        return;
+    }
+    struct record *own = record_of(get32(p + 1), generation);
+    uint8_t source = p[6];
+    bool first = !own->open;
+    if (first) {
+        memset(own->seen, 0, sizeof own->seen);
+        own->block = get32(p + 1);
+        own->generation = generation;
+        own->sources = 0;
+        own->values = values;
+        own->first_source = source;
+        own->final = 0;
+        own->open = true;
+    }
+    if (own->values != values || own->seen[source / 8] >> (source % 8) & 1) {
+        counts.repeated++;
+        return;
+    }
+    own->seen[source / 8] |= (uint8_t)(1 << source % 8);
+    own->sources = (uint16_t)(own->sources + p[7]);
+    own->final |= p[5] & FINAL;
+    add_values(own->sums, p + TRIO_HEAD, values, first);
+    counts.merged++;
+    if (own->sources < options.workers) return;
+    counts.results++;
+    own->open = false;
+    p[5] = own->final;
+    p[6] = own->first_source;
+    p[7] = (uint8_t)own->sources;
+    answer(f, len, p + TRIO_HEAD, own->sums, values, true);
+}

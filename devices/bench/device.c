@@ -1,0 +1,325 @@
+/*
+ * A device that is not pktgen's, for tests: frames between two interfaces, faults on demand, and three aggregators.
+ * Written from docs/olaf.md, docs/strict.md, docs/switchml.md, docs/trio.md and the layouts in docs/wireshark.md.
+ *
+ *   cc -O2 -o device device.c aggregate.c
+ *   device --in e0 --out e1 --fault drop --share 0.1 --seed 7
+ *
+ * Says "ready" on stderr, works until SIGTERM (or --for seconds), and prints its counts as one line of JSON.
+ */
+#define _GNU_SOURCE
+#include "device.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <getopt.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef PACKET_IGNORE_OUTGOING
+#define PACKET_IGNORE_OUTGOING 23
+#endif
+
+struct options options = {
+    .protocol = NONE, .fault = FORWARD, .share = 0.1, .wrong_share = 0, .rate_mbps = 0, .slots = 8, .workers = 9,
+    .per_cluster = 3, .limit_pps = 0, .burst = 1, .seconds = 60,
+};
+struct counts counts;
+
+/* Frames that a reordered one lets pass, and how long it waits for them. */
+enum { BEHIND = 3, PATIENCE_NS = 2 * 1000 * 1000, BATCH = 64 };
+
+struct port {
+    int fd;
+    const char *name;
+};
+static struct port in, out;
+static volatile sig_atomic_t stopped;
+static uint64_t random_state;
+
+/* A held frame of the fault "reorder". */
+static struct {
+    uint8_t bytes[FRAME_MAX];
+    size_t len;
+    int behind;
+    int64_t since_ns;
+} held;
+
+static double tokens;
+static int64_t filled_ns;
+
+static void stop(int signal) {
+    (void)signal;
+    stopped = 1;
+}
+
+static void fail(const char *what, const char *which) {
+    fprintf(stderr, "device: %s %s: %s\n", what, which, strerror(errno));
+    exit(3);
+}
+
+int64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Splitmix64: the same seed makes the same choices. */
+static uint64_t random_bits(void) {
+    uint64_t z = (random_state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+bool chance(double share) {
+    return (double)(random_bits() >> 11) * 0x1p-53 < share;
+}
+
+static int open_port(struct port *port, const char *name) {
+    struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL)};
+    struct packet_mreq promiscuous = {.mr_type = PACKET_MR_PROMISC};
+    int one = 1, room = 32 << 20;
+    port->name = name;
+    /* Bound before it hears anything: a socket of protocol 0 receives nothing. */
+    port->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (port->fd < 0) fail("socket for", name);
+    address.sll_ifindex = promiscuous.mr_ifindex = (int)if_nametoindex(name);
+    if (address.sll_ifindex == 0) fail("interface", name);
+    if (setsockopt(port->fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room)) fail("receive buffer of", name);
+    if (setsockopt(port->fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room)) fail("send buffer of", name);
+    if (setsockopt(port->fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof one)) fail("socket option of", name);
+    if (setsockopt(port->fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &promiscuous, sizeof promiscuous)) fail("promiscuous", name);
+    if (bind(port->fd, (struct sockaddr *)&address, sizeof address)) fail("bind to", name);
+    return port->fd;
+}
+
+static void put(struct port *port, const uint8_t *bytes, size_t len) {
+    for (int tries = 0; tries < 1000; tries++) {
+        if (send(port->fd, bytes, len, 0) >= 0) {
+            counts.sent += port == &out || !options.out;
+            counts.back_sent += port == &in && options.out;
+            return;
+        }
+        if (errno != EAGAIN && errno != ENOBUFS && errno != EINTR) break;
+        usleep(100);
+    }
+    counts.refused++;
+}
+
+/* The bucket lets a frame pass if it has a token. */
+static bool has_token(void) {
+    int64_t now = now_ns();
+    tokens += (double)(now - filled_ns) * 1e-9 * options.limit_pps;
+    filled_ns = now;
+    if (tokens > options.burst) tokens = options.burst;
+    if (tokens < 1) return false;
+    tokens -= 1;
+    return true;
+}
+
+static void release_held(struct port *port) {
+    put(port, held.bytes, held.len);
+    held.len = 0;
+}
+
+/* Sends what leaves towards the receiver of results, with the fault that was asked for. */
+void leave(uint8_t *bytes, size_t len) {
+    struct port *port = options.out ? &out : &in;
+    switch (options.fault) {
+    case DROP:
+        if (chance(options.share)) {
+            counts.dropped++;
+            return;
+        }
+        break;
+    case LIMIT:
+        if (!has_token()) {
+            counts.dropped++;
+            return;
+        }
+        break;
+    case DUPLICATE:
+        if (chance(options.share)) {
+            counts.duplicated++;
+            put(port, bytes, len);
+        }
+        break;
+    case CORRUPT:
+        /* One bit in the last quarter of the frame: gradients, and no lane. */
+        if (chance(options.share)) {
+            counts.corrupted++;
+            bytes[len - 1 - random_bits() % (len / 4)] ^= (uint8_t)(1u << random_bits() % 8);
+        }
+        break;
+    case REORDER:
+        if (held.len == 0 && len <= FRAME_MAX && chance(options.share)) {
+            memcpy(held.bytes, bytes, len);
+            held.len = len;
+            held.behind = 0;
+            held.since_ns = now_ns();
+            counts.reordered++;
+            return;
+        }
+        put(port, bytes, len);
+        if (held.len && ++held.behind >= BEHIND) release_held(port);
+        return;
+    case FORWARD:
+    case MUTE:
+        break;
+    }
+    put(port, bytes, len);
+}
+
+/* Frames that wait on a port, one batch at a time. */
+static int receive(struct port *port, void (*each)(uint8_t *, size_t)) {
+    static uint8_t bytes[BATCH][FRAME_MAX];
+    struct iovec vectors[BATCH];
+    struct mmsghdr messages[BATCH];
+    memset(messages, 0, sizeof messages);
+    for (int i = 0; i < BATCH; i++) {
+        vectors[i] = (struct iovec){bytes[i], FRAME_MAX};
+        messages[i].msg_hdr.msg_iov = &vectors[i];
+        messages[i].msg_hdr.msg_iovlen = 1;
+    }
+    int got = recvmmsg(port->fd, messages, BATCH, MSG_DONTWAIT, NULL);
+    for (int i = 0; i < got; i++) each(bytes[i], messages[i].msg_len);
+    return got;
+}
+
+static void arrived(uint8_t *bytes, size_t len) {
+    counts.received++;
+    if (options.fault == MUTE) return;
+    switch (options.protocol) {
+    case OLAF:
+    case OLAF_STRICT: olaf(bytes, len); break;
+    case SWITCHML: switchml(bytes, len); break;
+    case TRIO_ML: trio_ml(bytes, len); break;
+    case NONE: leave(bytes, len); break;
+    }
+}
+
+static void came_back(uint8_t *bytes, size_t len) {
+    counts.back_received++;
+    if (options.fault != MUTE) put(&in, bytes, len);
+}
+
+static uint64_t socket_drops(struct port *port) {
+    struct tpacket_stats stats = {0};
+    socklen_t len = sizeof stats;
+    if (getsockopt(port->fd, SOL_PACKET, PACKET_STATISTICS, &stats, &len)) fail("statistics of", port->name);
+    return stats.tp_drops;
+}
+
+static void report(void) {
+    counts.overrun = socket_drops(&in) + (options.out ? socket_drops(&out) : 0);
+    printf("{");
+#define EACH(name) printf("%s\"" #name "\":%llu", &counts.name == &counts.received ? "" : ",", (unsigned long long)counts.name);
+    COUNTS(EACH)
+#undef EACH
+    printf("}\n");
+}
+
+/* How long to sleep at most, in ns. */
+static int64_t patience(int64_t end) {
+    int64_t now = now_ns(), until = end;
+    int64_t departure = next_departure();
+    if (departure && departure < until) until = departure;
+    if (held.len && held.since_ns + PATIENCE_NS < until) until = held.since_ns + PATIENCE_NS;
+    return until > now ? until - now : 0;
+}
+
+static void serve(void) {
+    int64_t end = now_ns() + (int64_t)options.seconds * 1000000000;
+    struct pollfd waits[2] = {{.fd = in.fd, .events = POLLIN}, {.fd = out.fd, .events = POLLIN}};
+    sigset_t none;
+    sigemptyset(&none);
+    while (!stopped && now_ns() < end) {
+        int got = receive(&in, arrived);
+        if (options.out) got |= receive(&out, came_back) > 0;
+        depart(now_ns());
+        if (held.len && now_ns() >= held.since_ns + PATIENCE_NS) release_held(options.out ? &out : &in);
+        if (got > 0) continue;
+        int64_t wait = patience(end);
+        struct timespec limit = {wait / 1000000000, wait % 1000000000};
+        /* Signals are blocked elsewhere, so none is lost between the check above and this wait. */
+        ppoll(waits, options.out ? 2 : 1, &limit, &none);
+    }
+}
+
+static int choose(const char *what, const char *word, const char *const *names) {
+    for (int i = 0; names[i]; i++)
+        if (!strcmp(word, names[i])) return i;
+    fprintf(stderr, "device: --%s %s: not one of", what, word);
+    for (int i = 0; names[i]; i++) fprintf(stderr, " %s", names[i]);
+    fprintf(stderr, "\n");
+    exit(2);
+}
+
+static void read_options(int count, char **words) {
+    static const char *const protocols[] = {"none", "olaf", "olaf-strict", "switchml", "trio-ml", NULL};
+    static const char *const faults[] = {"forward", "drop", "duplicate", "corrupt", "reorder", "mute", "limit", NULL};
+    static const struct option known[] = {
+        {"in", 1, 0, 'i'},      {"out", 1, 0, 'o'},         {"protocol", 1, 0, 'p'}, {"fault", 1, 0, 'f'},
+        {"share", 1, 0, 's'},   {"seed", 1, 0, 'r'},        {"wrong", 1, 0, 'w'},    {"mbps", 1, 0, 'm'},
+        {"slots", 1, 0, 'q'},   {"workers", 1, 0, 'n'},     {"first", 1, 0, 'a'},    {"per-cluster", 1, 0, 'c'},
+        {"group", 1, 0, 'g'},   {"pps", 1, 0, 'l'},         {"burst", 1, 0, 'b'},    {"for", 1, 0, 't'},
+        {0},
+    };
+    for (int c; (c = getopt_long(count, words, "", known, NULL)) != -1;) {
+        switch (c) {
+        case 'i': options.in = optarg; break;
+        case 'o': options.out = optarg; break;
+        case 'p': options.protocol = choose("protocol", optarg, protocols); break;
+        case 'f': options.fault = choose("fault", optarg, faults); break;
+        case 's': options.share = atof(optarg); break;
+        case 'r': random_state = strtoull(optarg, NULL, 10); break;
+        case 'w': options.wrong_share = atof(optarg); break;
+        case 'm': options.rate_mbps = atof(optarg); break;
+        case 'q': options.slots = atoi(optarg); break;
+        case 'n': options.workers = atoi(optarg); break;
+        case 'a': options.first = ntohl(inet_addr(optarg)); break;
+        case 'c': options.per_cluster = atoi(optarg); break;
+        case 'g': options.group = ntohl(inet_addr(optarg)); break;
+        case 'l': options.limit_pps = atof(optarg); break;
+        case 'b': options.burst = atof(optarg); break;
+        case 't': options.seconds = atoi(optarg); break;
+        default: exit(2);
+        }
+    }
+    bool lacks = !options.in || options.slots < 1 || options.slots > SLOTS_MAX || options.workers < 1 ||
+                 options.workers > WORKERS_MAX || options.per_cluster < 1 || options.burst < 1;
+    if (lacks) {
+        fprintf(stderr, "device: --in is needed; --slots up to %d, --workers up to %d, --burst from 1\n", SLOTS_MAX, WORKERS_MAX);
+        exit(2);
+    }
+}
+
+int main(int count, char **words) {
+    sigset_t blocked;
+    struct sigaction action = {.sa_handler = stop};
+    read_options(count, words);
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGTERM);
+    sigaddset(&blocked, SIGINT);
+    sigprocmask(SIG_BLOCK, &blocked, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    open_port(&in, options.in);
+    if (options.out) open_port(&out, options.out);
+    tokens = options.burst;
+    filled_ns = now_ns();
+    fprintf(stderr, "ready\n");
+    serve();
+    report();
+    return 0;
+}
