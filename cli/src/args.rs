@@ -589,6 +589,9 @@ pub(crate) struct Doctor {
     /// Override a key, for example --set transport.wait=block (repeatable; wins over file and environment)
     #[arg(long = "set", value_name = "KEY=VALUE", requires = "experiment")]
     pub(crate) set: Vec<String>,
+    /// Part of the experiment that is to run here [default: all of it]
+    #[arg(long, requires = "experiment", value_parser = ["workers", "device", "server"])]
+    pub(crate) role: Option<String>,
     /// Open an AF_XDP socket on each interface, in copy mode, to see whether that works; nothing is sent
     #[arg(long)]
     pub(crate) probe: bool,

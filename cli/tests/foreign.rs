@@ -220,8 +220,12 @@ impl Olaf {
     fn adding(self) -> Vec<Cell> {
         let mut right = self.cell("right adder", "olaf", Some(&self.adder()), 0);
         right.figures = vec![("sums_wrong", self.sums(false)), ("lanes_wrong", NO_VALUE), ("duplicates", ZERO)];
-        let mut wrong =
-            self.cell("wrong adder", "olaf", Some(&[&self.adder()[..], &["--wrong", "0.05"]].concat()), self.lanes.into());
+        let mut wrong = self.cell(
+            "wrong adder",
+            "olaf",
+            Some(&[&self.adder()[..], &["--wrong", "0.05"]].concat()),
+            self.lanes.into(),
+        );
         if self.lanes {
             right.figures.extend::<[Figure; 3]>([
                 ("lanes_contradictions", ZERO),

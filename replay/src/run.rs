@@ -310,23 +310,7 @@ impl Experiment {
                 plan.transport.kind.name()
             )));
         }
-        let roles = match plan.transport.has_server {
-            false => task.roles.without_server().ok_or_else(|| {
-                Error::config(
-                    "there is no server in this run: results go back to the workers; its parts are workers and device",
-                )
-            })?,
-            true => task.roles,
-        };
-        let roles = match external {
-            true => roles.without_device(plan.transport.has_server).ok_or_else(|| {
-                Error::config(
-                    "target.kind = \"external\": the device is hardware, and pktgen target is a software device; to let it stand in: \
-                     --set target.kind=software",
-                )
-            })?,
-            false => roles,
-        };
+        let roles = task.roles.of_run(plan.transport.has_server, external)?;
         let task = &Task { roles, ..*task };
         manifest.part = roles.part().map(str::to_owned);
         // An empty folder is no run dir: what the host refuses leaves nothing behind that would be in the way.

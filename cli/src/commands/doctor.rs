@@ -2,6 +2,7 @@
 
 use pktgen_generator::Result;
 use pktgen_replay::doctor::{Finding, Host, Level, Verdict, View, examine, judge, text, transports};
+use pktgen_replay::driver::real_time::Roles;
 
 use crate::args;
 use crate::args::Doctor;
@@ -17,7 +18,8 @@ pub(super) fn run(args: Doctor, ui: &Ui) -> Result<u8> {
         None => None,
         Some(experiment) => {
             let document = load(&args::Experiment { experiment, set: args.set })?;
-            Some(judge(&open(document)?, &host)?)
+            let roles = args.role.as_deref().and_then(Roles::named).unwrap_or(Roles::ALL);
+            Some(judge(&open(document)?, roles, &host)?)
         }
     };
     let mut interfaces = args.iface;

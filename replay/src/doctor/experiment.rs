@@ -7,7 +7,7 @@ use pktgen_generator::{Error, Result};
 use super::host::Host;
 use super::needs::Needs;
 use super::{Finding, Level, veth, xdp};
-use crate::driver::real_time::{THREADS, only_device};
+use crate::driver::real_time::{Roles, only_device};
 use crate::plan::{Parts, Plan};
 use crate::run::Experiment;
 use crate::transport::{End, TransportPlan, Wait, safety};
@@ -42,9 +42,9 @@ impl Verdict {
     }
 }
 
-/// Prepares one run of every point of the experiment, and holds it against the host. An experiment that is wrong in
-/// itself is an error; one that is right and cannot run here has findings that say why.
-pub fn judge(experiment: &Experiment, host: &Host) -> Result<Verdict> {
+/// Prepares one run of every point of the experiment, and holds what `roles` need of it against the host. An experiment
+/// that is wrong in itself is an error; one that is right and cannot run here has findings that say why.
+pub fn judge(experiment: &Experiment, roles: Roles, host: &Host) -> Result<Verdict> {
     let mut verdict = Verdict::default();
     let mut seen = HashSet::new();
     for run in &experiment.runs {
@@ -52,7 +52,7 @@ pub fn judge(experiment: &Experiment, host: &Host) -> Result<Verdict> {
             continue;
         }
         match experiment.prepare(run) {
-            Ok(plan) => of_plan(&plan, host, &mut verdict)?,
+            Ok(plan) => of_plan(&plan, roles, host, &mut verdict)?,
             Err(Error::Host(message)) => verdict.add(Finding::refused(NAME, "plan", "cannot be prepared", &message)),
             Err(other) => return Err(other),
         }
@@ -64,7 +64,9 @@ pub fn judge(experiment: &Experiment, host: &Host) -> Result<Verdict> {
     Ok(verdict)
 }
 
-fn of_plan(plan: &Plan<Parts>, host: &Host, verdict: &mut Verdict) -> Result<()> {
+fn of_plan(plan: &Plan<Parts>, roles: Roles, host: &Host, verdict: &mut Verdict) -> Result<()> {
+    let external = plan.hardware.as_ref().is_some_and(|hardware| hardware.external);
+    let (part, roles) = (roles.part(), roles.of_run(plan.transport.has_server, external)?);
     if !plan.is_real_time() {
         return Ok(());
     }
@@ -72,8 +74,8 @@ fn of_plan(plan: &Plan<Parts>, host: &Host, verdict: &mut Verdict) -> Result<()>
     let transport = &plan.transport;
     let kind = transport.kind.name();
     let cores = host.answers().cores();
-    // Workers, device, and a server if there is one.
-    let threads = if transport.has_server { THREADS } else { THREADS - 1 };
+    let threads = [roles.workers, roles.device, roles.server].into_iter().filter(|has| *has).count();
+    let ends: Vec<End> = transport.ends().iter().copied().filter(|end| roles.holds(*end)).collect();
     if transport.wait == Wait::Spin && cores < threads {
         verdict.hinder(
             "transport.wait",
@@ -83,32 +85,36 @@ fn of_plan(plan: &Plan<Parts>, host: &Host, verdict: &mut Verdict) -> Result<()>
         );
     }
     let needs = Needs::of(transport.kind);
-    for (why, remedy) in needs.missing(host, transport.ends().len()) {
+    for (why, remedy) in needs.missing(host, ends.len()) {
         verdict.hinder(kind, "not usable", why, remedy);
     }
     if !needs.interfaces {
         return Ok(());
     }
-    for end in transport.ends() {
-        of_end(transport, *end, transport.wire_bytes(plan.engine.frame_bytes), host, verdict)?;
+    for end in ends {
+        let name = transport.interface_name(end)?;
+        if name.is_empty() && part.is_none() {
+            let why = "a whole run here needs its name; a host that runs a part is looked at by --role";
+            verdict.add(Finding::new(NAME, end.name(), Level::Note, "on another host").why(why));
+        } else {
+            of_end(transport, end, name, transport.wire_bytes(plan.engine.frame_bytes), host, verdict);
+        }
     }
     Ok(())
 }
 
 /// The interface of one end.
-fn of_end(plan: &TransportPlan, end: End, frame_bytes: usize, host: &Host, verdict: &mut Verdict) -> Result<()> {
-    let name = plan.interface_name(end)?;
+fn of_end(plan: &TransportPlan, end: End, name: &str, frame_bytes: usize, host: &Host, verdict: &mut Verdict) {
     if name.is_empty() {
-        let whole = "this host runs a part of it; pktgen replay, which runs all of it, refuses an empty name";
-        verdict.add(Finding::new(NAME, end.name(), Level::Note, "on another host").why(whole));
-        return Ok(());
+        verdict.add(Finding::refused(NAME, end.name(), "no interface", &plan.unnamed(end)));
+        return;
     }
     if !verdict.interfaces.iter().any(|other| other == name) {
         verdict.interfaces.push(name.to_owned());
     }
     if let Err(error) = safety::check_in(host.root(), name, plan.allow_default_route) {
         verdict.add(Finding::refused(NAME, name, "refused", &error.to_string()));
-        return Ok(());
+        return;
     }
     if host.of_interface(name, "carrier").is_some_and(|carrier| carrier == "0") {
         let remedy = "connect its cable, or set the other end up: sudo ip link set PEER up";
@@ -126,7 +132,6 @@ fn of_end(plan: &TransportPlan, end: End, frame_bytes: usize, host: &Host, verdi
     if Needs::of(plan.kind).af_xdp {
         of_driver(plan, end, name, host, verdict);
     }
-    Ok(())
 }
 
 /// What AF_XDP and live frames need of a driver.

@@ -7,6 +7,7 @@ use pktgen_generator::config::Document;
 
 use super::testing::Fixture;
 use super::{CHECKS, Finding, Host, Level, View, examine, judge, text, transports};
+use crate::driver::real_time::Roles;
 use crate::run::Experiment;
 
 #[test]
@@ -88,7 +89,12 @@ const FOUR: &str = "transport.interfaces=[\"eth1\",\"eth1\",\"eth1\",\"eth1\"]";
 
 /// What hinders this experiment on this host: subject, value and remedy.
 fn hindrances(fixture: &Fixture, set: &[&str]) -> Vec<(String, String, String)> {
-    let verdict = judge(&experiment(set), &fixture.host()).expect("the experiment is right");
+    hindrances_of(Roles::ALL, fixture, set)
+}
+
+/// The same of a part.
+fn hindrances_of(roles: Roles, fixture: &Fixture, set: &[&str]) -> Vec<(String, String, String)> {
+    let verdict = judge(&experiment(set), roles, &fixture.host()).expect("the experiment is right");
     let cannot = verdict.findings.into_iter().filter(|finding| finding.level == Level::Cannot);
     cannot.map(|finding| (finding.subject, finding.value, finding.remedy)).collect()
 }
@@ -144,7 +150,7 @@ fn an_experiment_that_is_wrong_in_itself_is_an_error() {
         (vec!["transport.kind=ring", "workload.updats=3"], "updats"),
         (vec!["transport.kind=ring", "topology.kind=multi_hop"], "topology"),
     ] {
-        let error = judge(&experiment(&set), &Fixture::good().host()).expect_err("it is wrong");
+        let error = judge(&experiment(&set), Roles::ALL, &Fixture::good().host()).expect_err("it is wrong");
         assert_eq!(error.exit_code(), 2, "{error}");
         assert!(error.to_string().contains(part), "{error}");
     }
@@ -153,10 +159,42 @@ fn an_experiment_that_is_wrong_in_itself_is_an_error() {
 #[test]
 fn ends_of_other_hosts_are_left_to_them() {
     let set = ["transport.kind=af_packet", "transport.interfaces=[\"eth1\",\"\",\"\",\"eth1\"]"];
-    let verdict = judge(&experiment(&set), &Fixture::good().host()).expect("the experiment is right");
-    assert!(verdict.can_run());
-    assert_eq!(verdict.interfaces, ["eth1"]);
-    assert_eq!(verdict.findings.iter().filter(|finding| finding.level == Level::Note).count(), 2);
+    let notes = |set: &[&str]| {
+        let verdict = judge(&experiment(set), Roles::ALL, &Fixture::good().host()).expect("the experiment is right");
+        assert!(verdict.can_run());
+        assert_eq!(verdict.interfaces, ["eth1"]);
+        verdict.findings.iter().filter(|finding| finding.level == Level::Note).count()
+    };
+    assert_eq!(notes(&set), 2);
+    // Hardware has its own ends.
+    let external = ["target.kind=external", "target.profile=alveo-u55c-olaf"];
+    assert_eq!(notes(&[&set[..], &external].concat()), 0);
+}
+
+#[test]
+fn a_part_needs_its_own_interfaces_only() {
+    // Of four hosts; this one has eth1.
+    let of = |names: &str| ["transport.kind=af_packet".to_owned(), format!("transport.interfaces={names}")];
+    for (roles, here, elsewhere) in [
+        (Roles::WORKERS, "[\"eth1\",\"d0\",\"d1\",\"s0\"]", "[\"w0\",\"eth1\",\"eth1\",\"eth1\"]"),
+        (Roles::DEVICE, "[\"w0\",\"eth1\",\"eth1\",\"s0\"]", "[\"eth1\",\"d0\",\"eth1\",\"eth1\"]"),
+        (Roles::SERVER, "[\"w0\",\"d0\",\"d1\",\"eth1\"]", "[\"eth1\",\"eth1\",\"eth1\",\"s0\"]"),
+    ] {
+        let found = |names: &str| {
+            let set = of(names);
+            hindrances_of(roles, &Fixture::good(), &[&set[0], &set[1]])
+        };
+        assert_eq!(found(here), [], "{roles:?}");
+        let refused = found(elsewhere);
+        assert!(refused.len() == 1 && refused[0].1 == "refused", "{roles:?}: {refused:?}");
+        let empty = found("[\"\",\"\",\"\",\"\"]");
+        assert!(empty.iter().all(|own| own.1 == "no interface" && own.2.contains("IF")), "{empty:?}");
+        assert_eq!(empty.len(), if roles == Roles::DEVICE { 2 } else { 1 }, "{empty:?}");
+    }
+    let external = of("[\"eth1\",\"\",\"\",\"eth1\"]");
+    let set = [&external[0][..], &external[1], "target.kind=external", "target.profile=alveo-u55c-olaf"];
+    let error = judge(&experiment(&set), Roles::DEVICE, &Fixture::good().host()).expect_err("it is no part of ours");
+    assert!(error.exit_code() == 2 && error.to_string().contains("target.kind=software"), "{error}");
 }
 
 /// This host, whatever it is: the checks come to an end and say something of the clock and the kernel.

@@ -283,8 +283,24 @@ impl TransportPlan {
     /// The interface of an end, looked at.
     pub(super) fn interface(&self, end: End) -> Result<&str> {
         let name = self.interface_name(end)?;
+        if name.is_empty() {
+            return Err(Error::Host(self.unnamed(end)));
+        }
         safety::check(name, self.allow_default_route)?;
         Ok(name)
+    }
+
+    /// What is wrong with an empty name of an end that this process opens, and what to do.
+    pub(crate) fn unnamed(&self, end: End) -> String {
+        let mut names: Vec<_> = (0..self.ends().len().max(end as usize + 1))
+            .map(|i| self.interfaces.get(i).map_or("", String::as_str))
+            .collect();
+        names[end as usize] = "IF";
+        format!(
+            "transport.interfaces: the name of {}'s interface is empty; name one of this host (`ip -br link`), as in --set \
+             'transport.interfaces={names:?}'",
+            end.name()
+        )
     }
 
     /// The name of an end's interface; empty for that of another host.
@@ -450,6 +466,19 @@ mod tests {
             let why = name(list, has_server, end).expect_err(part);
             assert!(why.contains(part), "{why}");
         }
+    }
+
+    #[test]
+    fn an_empty_name_says_whose_it_is() {
+        let interfaces = ["eth1", "", "", "eth2"].map(str::to_owned).to_vec();
+        let plan = TransportPlan { interfaces, ..TransportPlan::of(TRANSPORTS[0]) };
+        let why = plan.interface(End::DeviceUp).expect_err("it is empty");
+        assert_eq!(why.exit_code(), 3);
+        assert_eq!(
+            why.to_string(),
+            "transport.interfaces: the name of device.up's interface is empty; name one of this host (`ip -br link`), as in \
+             --set 'transport.interfaces=[\"eth1\", \"\", \"IF\", \"eth2\"]'"
+        );
     }
 
     #[test]

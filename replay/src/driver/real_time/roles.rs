@@ -47,17 +47,30 @@ impl Roles {
         }
     }
 
-    /// These roles in a run without a server, where results go back to the workers; none if nothing is left.
-    pub fn without_server(self) -> Option<Roles> {
-        let roles = Roles { server: false, ..self };
-        (roles.workers || roles.device).then_some(roles)
+    /// The part of a run with this name: workers, device or server.
+    pub fn named(name: &str) -> Option<Roles> {
+        [Roles::WORKERS, Roles::DEVICE, Roles::SERVER].into_iter().find(|roles| roles.part() == Some(name))
     }
 
-    /// These roles in a run whose device is hardware; none if nothing is left.
-    pub fn without_device(self, has_server: bool) -> Option<Roles> {
-        let beside_hardware = self.workers && (self.server || !has_server) && self.device;
-        let roles = Roles { device: false, beside_hardware, ..self };
-        (roles.workers || roles.server).then_some(roles)
+    /// These roles in a run that may lack a server, so that results go back to the workers, or whose device is hardware.
+    pub(crate) fn of_run(self, has_server: bool, external: bool) -> Result<Roles> {
+        let mut roles = Roles { server: self.server && has_server, ..self };
+        if !(roles.workers || roles.device) && !has_server {
+            return Err(Error::config(
+                "there is no server in this run: results go back to the workers; its parts are workers and device",
+            ));
+        }
+        if external {
+            let beside_hardware = roles.workers && (roles.server || !has_server) && roles.device;
+            roles = Roles { device: false, beside_hardware, ..roles };
+            if !(roles.workers || roles.server) {
+                return Err(Error::config(
+                    "target.kind = \"external\": the device is hardware, and pktgen target is a software device; to let it stand in: \
+                     --set target.kind=software",
+                ));
+            }
+        }
+        Ok(roles)
     }
 
     /// Ends of cables that they hold, in order. Without a server there is one cable.
@@ -201,16 +214,18 @@ mod tests {
 
     #[test]
     fn beside_hardware_a_process_has_the_other_roles_and_is_no_part() {
-        let whole = Roles::ALL.without_device(true).unwrap();
+        let whole = Roles::ALL.of_run(true, true).unwrap();
         assert_eq!(
             (whole.part(), whole.threads(1, 1).len(), whole.ends(true)),
             (None, 2, vec![End::Workers, End::Server])
         );
-        let workers = Roles::ALL.without_server().and_then(|roles| roles.without_device(false)).unwrap();
+        let workers = Roles::ALL.of_run(false, true).unwrap();
         assert_eq!((workers.part(), workers.ends(false)), (None, vec![End::Workers]));
-        assert_eq!(Roles::WORKERS.without_device(true).unwrap().part(), Some("workers"));
-        assert_eq!(Roles::SERVER.without_device(true).unwrap().part(), Some("server"));
-        assert_eq!(Roles::DEVICE.without_device(true), None);
+        assert_eq!(Roles::WORKERS.of_run(true, true).unwrap().part(), Some("workers"));
+        assert_eq!(Roles::SERVER.of_run(true, true).unwrap().part(), Some("server"));
+        assert!(Roles::DEVICE.of_run(true, true).unwrap_err().to_string().contains("target.kind=software"));
+        assert!(Roles::SERVER.of_run(false, false).unwrap_err().to_string().contains("no server"));
+        assert!(Roles::SERVER.of_run(false, true).is_err());
     }
 
     #[test]

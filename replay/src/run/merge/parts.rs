@@ -214,7 +214,8 @@ pub(super) fn find_parts(dirs: &[PathBuf], out: &Path) -> Result<Vec<Part>> {
     }
     let needed = [true, has_books, has_server];
     if let Some((missing, _)) = PARTS.iter().zip(needed).find(|(name, needed)| *needed && of(name).is_empty()) {
-        let all = if has_server { "all three: workers, device, server" } else { "both: workers, device" };
+        let all: Vec<_> = PARTS.iter().zip(needed).filter(|(_, needed)| *needed).map(|(name, _)| *name).collect();
+        let all = format!("{}{}", ["", "", "both: ", "all three: "][all.len()], all.join(", "));
         return Err(Error::config(format!("the {missing} part is missing; give the run dirs of {all}")));
     }
     if let Some(server) = of(PARTS[2]).first().filter(|_| !has_server) {
