@@ -17,10 +17,10 @@ use pktgen_generator::{Error, Result};
 use polars::prelude::*;
 
 use crate::fates::{Fates, is_update};
-use crate::index::{self, Index};
 use crate::over_time::{self, Segment, Segments as Ends};
-use crate::run::Records;
+use crate::run::{NO_PACKET, Records};
 use crate::table::polars_fault;
+use pktgen_generator::index::{self, Index};
 
 const PS_PER_NS: f64 = 1000.0;
 /// Shares of the time for which quantiles over time are given.
@@ -254,7 +254,8 @@ impl Events {
     fn deliveries(&mut self, records: &Records, fates: &Fates, flows: &Flows, age_of: AgeOf) {
         let (sent, received) = (&records.sent, &records.received);
         for row in 0..received.t_recv_ps.len() {
-            if !is_update(received.cluster[row]) {
+            // Of what has no name nobody knows the generation.
+            if !is_update(received.cluster[row]) || received.packet.get(row) == Some(&NO_PACKET) {
                 continue;
             }
             let t = received.t_recv_ps[row];

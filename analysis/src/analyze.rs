@@ -96,14 +96,19 @@ impl Analysis {
             let ages = aged.then(|| Ages::compute(&records, &fates, options.age_of)).transpose()?;
             Ok(Resolved { records, fates, ages, one_clock })
         };
-        let resolved = run.records.map(resolve).transpose()?;
-        let goal = Goal::find(&run.manifest, resolved.as_ref());
-        let provenance = match (&run.manifest.lanes, &run.lanes, &resolved) {
-            (Some(layout), Some(lanes), Some(resolved)) => {
-                Some(Provenance::resolve(&run.manifest, layout, &resolved.records, lanes)?)
+        // Lanes are read without the names that packets have, or get by what they hold.
+        let provenance = match (&run.manifest.lanes, &run.lanes, &run.records) {
+            (Some(layout), Some(lanes), Some(records)) => {
+                Some(Provenance::resolve(&run.manifest, layout, records, lanes)?)
             }
             _ => None,
         };
+        let named = run.records.map(|mut records| {
+            run.names.into_iter().for_each(|names| records.name(names));
+            records
+        });
+        let resolved = named.map(resolve).transpose()?;
+        let goal = Goal::find(&run.manifest, resolved.as_ref());
         let RunData { manifest, states, rounds, stamps, .. } = run;
         Ok(Analysis { manifest, resolved, goal, states, rounds, provenance, stamps })
     }

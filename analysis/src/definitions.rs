@@ -30,6 +30,8 @@ pub(crate) const JOB: Label =
 
 /// What a run must have recorded.
 pub(crate) const FULL: &str = "capture.records = \"full\"";
+/// Where a device keeps no books.
+pub(crate) const BLACK_BOX: &str = "target.kind = \"external\"";
 /// What it must be.
 pub(crate) const SYNCHRONOUS: &str = "synchronous training";
 

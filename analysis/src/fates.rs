@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use pktgen_generator::record::{Action, Balance, NO_CLUSTER, PacketId, Reason};
 use pktgen_generator::wire::libra::PART_LAST;
 
-use crate::index::{self, Index, NOWHERE};
 use crate::run::{NO_PACKET, Records};
 use keyed::Keyed;
+use pktgen_generator::index::{self, Index, NOWHERE};
 
 /// What became of one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -234,6 +234,11 @@ impl Resolver {
         packet
     }
 
+    /// The same of a packet that arrived: one without a name contradicts nothing.
+    fn named(&mut self, id: u64) -> Option<usize> {
+        if id == NO_PACKET { None } else { self.find(id) }
+    }
+
     fn read_books(&mut self, records: &Records) {
         let books = &records.books;
         for row in 0..books.t_ps.len() {
@@ -344,7 +349,7 @@ impl Resolver {
         let received = &records.received;
         self.fates.member_start.push(0);
         for row in 0..received.packet.len() {
-            let packet = self.find(received.packet[row]);
+            let packet = self.named(received.packet[row]);
             self.fates.received_packet.push(packet.map_or(NOWHERE, |packet| packet as u32));
             match packet {
                 Some(packet) if !self.keyed.is_opener(packet) => {

@@ -14,7 +14,16 @@ fn analysis(story: &Story, change: impl Fn(&mut Manifest)) -> Analysis {
     change(&mut manifest);
     let records = (manifest.records == "full").then(|| story.records.clone());
     Analysis::new(
-        RunData { dir: "run".into(), manifest, records, states: None, rounds: None, lanes: None, stamps: None },
+        RunData {
+            dir: "run".into(),
+            manifest,
+            records,
+            states: None,
+            rounds: None,
+            lanes: None,
+            names: None,
+            stamps: None,
+        },
         Options::default(),
     )
     .unwrap()

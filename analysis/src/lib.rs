@@ -25,7 +25,7 @@ pub mod fates;
 pub mod goal;
 mod group;
 pub mod human;
-mod index;
+
 pub mod line;
 pub mod metric;
 pub mod model;

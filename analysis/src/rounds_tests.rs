@@ -318,6 +318,7 @@ fn analysis_of(rows: &[Iteration]) -> Vec<Line> {
         states: None,
         rounds: Some(story.rounds),
         lanes: None,
+        names: None,
         stamps: None,
     };
     Analysis::new(run, Options::default()).and_then(|analysis| analysis.lines()).unwrap()

@@ -6,8 +6,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pktgen_generator::index;
 use pktgen_generator::record::{
-    Action, BOOKS, LANES, MANIFEST_VERSION, Manifest, RECEIVED, Reason, RunState, SENT, STAMPS, STATES,
+    Action, BOOKS, LANES, MANIFEST_VERSION, Manifest, NAMES, PacketId, RECEIVED, Reason, RunState, SENT, STAMPS, STATES,
 };
 use pktgen_generator::{Error, Result};
 use serde::de::DeserializeOwned;
@@ -96,6 +97,15 @@ pub struct StateColumns {
     pub sent: Vec<Option<bool>>,
 }
 
+/// What the content of each row of `received` says it is, where layouts carry no names.
+#[derive(Debug, Clone, Default)]
+pub struct NameColumns {
+    /// Packets, or [`NO_PACKET`].
+    pub packet: Vec<u64>,
+    /// Represented updates; 0 where that is not known.
+    pub count: Vec<u16>,
+}
+
 /// The lanes of each row of `received`.
 #[derive(Debug, Clone, Default)]
 pub struct LaneColumns {
@@ -162,6 +172,8 @@ pub struct RunData {
     pub rounds: Option<Rounds>,
     /// The lanes of what arrived; none unless updates carried any and everything was recorded.
     pub lanes: Option<LaneColumns>,
+    /// Names of what arrived without any; none where layouts carry them.
+    pub names: Option<NameColumns>,
     /// What the kernel or a card stamped; none unless the run asked for it.
     pub stamps: Option<StampColumns>,
 }
@@ -197,8 +209,8 @@ impl RunData {
         let records = if manifest.records == "full" { Some(Records::read(dir)?) } else { None };
         let (states, rounds) = (read_states(dir)?, Rounds::read(dir, &manifest)?);
         let lanes = read_lanes(dir, &manifest, records.as_ref())?;
-        let stamps = read_stamps(dir)?;
-        Ok(RunData { dir: dir.to_owned(), manifest, records, states, rounds, lanes, stamps })
+        let (names, stamps) = (read_names(dir, records.as_ref())?, read_stamps(dir)?);
+        Ok(RunData { dir: dir.to_owned(), manifest, records, states, rounds, lanes, names, stamps })
     }
 }
 
@@ -236,6 +248,23 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, what: &str) -> Result<
 }
 
 impl Records {
+    /// Gives what was received the names that its content has; numbers and generations are those of the named packets.
+    pub(crate) fn name(&mut self, names: NameColumns) {
+        let SentColumns { t_gen_ps, worker, seq, attempt, .. } = &self.sent;
+        let mut rows = index::with_room(worker.len());
+        for (row, worker) in worker.iter().enumerate() {
+            rows.insert(PacketId::new(*worker, seq[row], attempt[row]).0, row as u32);
+        }
+        let received = &mut self.received;
+        for (row, packet) in names.packet.iter().enumerate() {
+            if let Some(known) = rows.get(packet) {
+                received.newest_seq[row] = seq[*known as usize];
+                received.newest_gen_ps[row] = t_gen_ps[*known as usize];
+            }
+        }
+        (received.packet, received.count) = (names.packet, names.count);
+    }
+
     fn read(dir: &Path) -> Result<Records> {
         Ok(Records { sent: read_sent(dir)?, books: read_books(dir)?, received: read_received(dir)? })
     }
@@ -336,6 +365,19 @@ fn read_lanes(dir: &Path, manifest: &Manifest, records: Option<&Records>) -> Res
         return Err(Error::data(table.path(), what));
     }
     Ok(Some(LaneColumns { words, starts }))
+}
+
+/// The stream is there only if packets arrived without their names.
+fn read_names(dir: &Path, records: Option<&Records>) -> Result<Option<NameColumns>> {
+    let Some(records) = records.filter(|_| dir.join(format!("{NAMES}.parquet")).exists()) else { return Ok(None) };
+    let table = stream(dir, NAMES, &["packet", "count"])?;
+    let names = NameColumns { packet: table.u64_or("packet", NO_PACKET)?, count: table.u16("count")? };
+    let (named, packets) = (names.packet.len(), records.received.packet.len());
+    if named != packets {
+        let what = format!("it has the names of {named} packets, and {packets} were received; copy the whole run dir");
+        return Err(Error::data(table.path(), what));
+    }
+    Ok(Some(names))
 }
 
 /// The stream is there only if the run asked for it (`capture.states`).

@@ -2,6 +2,7 @@
 //!
 //! Called by [`crate::sweep`] and the metrics. Deterministic: the bootstrap's seed is a constant.
 
+use pktgen_generator::index::mix;
 use serde::{Deserialize, Serialize};
 
 /// Resamples of a bootstrap.
@@ -25,13 +26,6 @@ impl Interval {
     pub fn holds(&self, value: f64) -> bool {
         self.lo <= value && value <= self.hi
     }
-}
-
-/// The finaliser of SplitMix64: a bijection that mixes well. The ids' hash is this too.
-pub(crate) const fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ (x >> 31)
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, and the same everywhere.

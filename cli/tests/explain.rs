@@ -190,8 +190,10 @@ fn everything(folder: &Path) -> Vec<Line> {
     lines
 }
 
-/// Metrics of which no run here has a line, since none has two clocks or a flow that never delivered; and what reports add to runs.
-const ELSEWHERE: [&str; 3] = ["clock_offset", "clock_offset_error", "flow_never_delivered"];
+/// Metrics of which no run here has a line, since none has two clocks, a flow that never delivered, or a device without books; and what
+/// reports add to runs.
+const ELSEWHERE: [&str; 5] =
+    ["clock_offset", "clock_offset_error", "flow_never_delivered", "sums_unchecked", "damaged"];
 const OF_REPORTS: [&str; 2] = ["groups", "comparison"];
 
 #[test]

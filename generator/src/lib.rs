@@ -21,6 +21,7 @@ pub mod device;
 pub mod error;
 pub mod footer;
 pub mod gradient;
+pub mod index;
 pub mod lanes;
 pub mod learner;
 pub mod pcap;

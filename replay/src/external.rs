@@ -150,8 +150,13 @@ impl Plan<Parts> {
         Ok(self)
     }
 
+    /// Is the device hardware, which keeps no books?
+    pub(crate) fn is_black_box(&self) -> bool {
+        self.hardware.as_ref().is_some_and(|own| own.external)
+    }
+
     /// May the device merge or replace updates, as the experiment declares it?
-    fn may_merge(&self) -> bool {
+    pub(crate) fn may_merge(&self) -> bool {
         let config = Document::parse(&self.config, "config");
         let is = |key: &str, word: &str| {
             config.as_ref().is_ok_and(|config| config.get(key).is_none_or(|value| value.to_label() == word))

@@ -374,7 +374,10 @@ impl<E> Plan<E> {
         let lanes = self.lanes.as_ref().map(|lanes| (lanes.form(), lanes.count()));
         let (states, pcap) = (self.states, self.pcap);
         let (stamps, departures) = self.transport.wants_stamps();
-        Wanted { records: self.records, states, rounds, server, pcap, pcap_sent, lanes, stamps, departures }
+        // Where there are no books, sums are checked by the members that lanes prove.
+        let external = self.hardware.as_ref().is_some_and(|own| own.external);
+        let payloads = external && self.lanes.as_ref().is_some_and(|lanes| lanes.layout().proves_sums());
+        Wanted { records: self.records, states, rounds, server, pcap, pcap_sent, lanes, payloads, stamps, departures }
     }
 
     /// Does it run in real time?

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use pktgen_generator::config::{Document, Run, Section, Sweep, Value};
 use pktgen_generator::record::{
     Balance, Bound, Counters, Fault, Group, Incidents, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState,
-    SweepManifest, SweepRun, Validity,
+    SweepManifest, SweepRun, Unseen, Validity,
 };
 use pktgen_generator::registry::suggest;
 use pktgen_generator::shard::Shard;
@@ -35,7 +35,7 @@ use crate::plan::{Parts, Plan, plan, prepare, prepare_share, source};
 use crate::target::program::PROGRAMS;
 
 use conclude::conclude;
-pub use find_rate::{Found, Search, Trial};
+pub use find_rate::{Attempt, Found, Limiter, Search, Trial};
 pub use join::{Joined, is_shard, join};
 pub use merge::{Merged, Skew, merge};
 pub use ranks::{Crew, Instant, LAUNCHERS, Launcher, Meeting, Place, RankFlag};
@@ -337,6 +337,7 @@ impl Experiment {
             seed: run.seed,
             achieved_pps,
             balance: manifest.balance,
+            unseen: manifest.unseen,
             validity: manifest.validity,
             state: manifest.state,
         })
@@ -487,6 +488,8 @@ pub struct Finished {
     pub achieved_pps: Option<f64>,
     /// Where every update went.
     pub balance: Balance,
+    /// What is known of a device that keeps no books.
+    pub unseen: Option<Unseen>,
     /// May its numbers be used?
     pub validity: Validity,
     /// How far it got.
@@ -511,6 +514,9 @@ fn is_synchronous(document: &Document) -> bool {
 
 /// What a report of runs shows where it is not said.
 fn default_metrics(document: &Document) -> &'static [&'static str] {
+    if text(document, "target.kind", "software") == "external" && !is_synchronous(document) {
+        return &["sent", "received", "unaccounted", "loss", "duplicates", "damaged", "sums_wrong", "aom_mean/cluster"];
+    }
     match is_synchronous(document) {
         true => &["iteration_time_mean", "over_ideal", "degraded_share", "sources_mean", "elements_per_s"],
         false => &["received", "absorbed", "loss", "aom_mean/cluster", "aom_mean/worker"],

@@ -4,20 +4,26 @@
 //! The three streams are read side by side in the order of time (what was sent before what a device did before what
 //! was received, at equal times) and told to the ledger, with the gradients that the source makes again.
 
+mod sums;
+
 use std::collections::HashMap;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{ArrowPrimitiveType, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
-use pktgen_generator::record::{Action, BOOKS, Book, PacketId, RECEIVED, Reason, SENT, SumOk};
+use pktgen_generator::lanes::Layout;
+use pktgen_generator::record::{Action, BOOKS, Book, Name, PAYLOADS, PacketId, RECEIVED, Reason, SENT, SumOk};
 use pktgen_generator::time::Time;
 use pktgen_generator::wire::olaf::elements_in;
 use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
+use crate::capture::Names;
 use crate::ledger::Ledger;
+use sums::Open;
+pub use sums::Proven;
 
 /// Most updates whose rows may come later than those of younger ones.
 const AHEAD_MAX: usize = 1 << 16;
@@ -30,6 +36,8 @@ pub struct Settled {
     pub sums: [u64; 2],
     /// Rows of `sent` that the source knows nothing of.
     pub unknown: u64,
+    /// By row of `received`: packets whose sums only their lanes can prove.
+    open: Vec<Open>,
 }
 
 /// Settles the account of the run in `dir`, whose workers sent what `source` makes. Clocks of its parts may be `slack`
@@ -39,14 +47,15 @@ pub fn settle(dir: &Path, source: &mut dyn Source, ledger: Ledger, slack: Time) 
     let mut sent = Rows::open(dir, SENT, sent_row)?;
     let mut books = Rows::open(dir, BOOKS, book_row)?;
     let mut received = Rows::open(dir, RECEIVED, received_row)?;
-    let mut settled = Settled { ledger, sums: [0; 2], unknown: 0 };
+    let mut names = ledger.is_nameless().then(|| Names::create(dir)).transpose()?;
+    let mut settled = Settled { ledger, sums: [0; 2], unknown: 0, open: Vec::new() };
     let mut gradients = Gradients::new(source);
     loop {
         let early = |t: Option<Time>, slacks: Time| t.map(|t| t - slacks * slack);
         let times = [early(sent.time()?, 2), early(books.time()?, 1), received.time()?];
         let Some((stream, _)) = times.iter().enumerate().filter_map(|(i, t)| Some((i, (*t)?))).min_by_key(|(_, t)| *t)
         else {
-            return Ok(settled);
+            break;
         };
         match stream {
             0 => {
@@ -60,19 +69,52 @@ pub fn settle(dir: &Path, source: &mut dyn Source, ledger: Ledger, slack: Time) 
                 }
             }
             _ => {
-                if let Some((_, (packet, count, part, digest))) = received.next() {
-                    match settled.ledger.received_digest(packet, count, part, digest) {
-                        SumOk::Yes => settled.sums[0] += 1,
-                        SumOk::No => settled.sums[1] += 1,
-                        SumOk::Unknown => {}
-                    }
+                if let Some((_, row)) = received.next() {
+                    let name = settled.received(&row);
+                    names.as_mut().map_or(Ok(()), |names| names.push(&name))?;
                 }
             }
         }
     }
+    names.map_or(Ok(()), |names| names.finish(dir))?;
+    Ok(settled)
 }
 
 impl Settled {
+    /// A packet arrived; returns its name, where packets have none of their own.
+    fn received(&mut self, row: &ReceivedRow) -> Name {
+        let (verdict, named) = match self.ledger.is_nameless() {
+            true => self.ledger.received_unnamed(row.packet.worker(), row.digest),
+            false => (self.ledger.received_digest(row.packet, row.count, row.part, row.digest), None),
+        };
+        match verdict {
+            SumOk::Yes => self.sums[0] += 1,
+            SumOk::No => self.sums[1] += 1,
+            SumOk::Unknown => {}
+        }
+        self.open.push(match verdict {
+            SumOk::Unknown if self.ledger.says_it_is_one(row.count) => Open::Single,
+            SumOk::Unknown => Open::Sum,
+            _ => Open::No,
+        });
+        let (packet, count) = named.unzip();
+        Name { t_recv: row.t_recv, packet, count: count.unwrap_or(0) }
+    }
+
+    /// Checks what only lanes can prove, of a device without books whose packets' payloads were kept. `source` makes what was sent
+    /// once more.
+    pub fn check_by_lanes(&mut self, dir: &Path, layout: &Layout, source: &mut dyn Source) -> Result<()> {
+        let kept = dir.join(format!("{PAYLOADS}.parquet")).exists();
+        let Some(cluster_of) = self.ledger.unseen_clusters().filter(|_| kept && layout.proves_sums()) else {
+            return Ok(());
+        };
+        let proven = sums::check(dir, layout, cluster_of, &self.open, source)?;
+        self.sums[0] += proven.right + proven.unsaid;
+        self.sums[1] += proven.wrong + proven.wrong_single;
+        self.ledger.proven(&proven);
+        Ok(())
+    }
+
     fn sent(&mut self, row: &SentRow, gradients: &mut Gradients) {
         let packet = PacketId::new(row.worker, row.seq, row.attempt);
         let values = if self.ledger.knows_content() { Some(&[][..]) } else { gradients.of(row) };
@@ -82,6 +124,7 @@ impl Settled {
         };
         if row.left {
             self.ledger.sent(packet, values);
+            self.ledger.left_unseen(packet);
         } else {
             match row.attempt {
                 0 => self.ledger.withheld(row.worker),
@@ -139,7 +182,7 @@ struct SentRow {
 
 /// A stream's rows with their times, one batch in memory.
 struct Rows<T> {
-    path: std::path::PathBuf,
+    path: PathBuf,
     reader: ParquetRecordBatchReader,
     batch: Option<RecordBatch>,
     at: usize,
@@ -150,11 +193,7 @@ struct Rows<T> {
 
 impl<T> Rows<T> {
     fn open(dir: &Path, name: &str, row: fn(&RecordBatch, usize) -> Option<(Time, T)>) -> Result<Self> {
-        let path = dir.join(format!("{name}.parquet"));
-        let file = File::open(&path).map_err(Error::io("open", &path))?;
-        let reader = ParquetRecordBatchReaderBuilder::try_new(file)
-            .and_then(|builder| builder.with_batch_size(1 << 14).build())
-            .map_err(|e| Error::data(&path, e.to_string()))?;
+        let (path, reader) = open(dir, name)?;
         Ok(Rows { path, reader, batch: None, at: 0, row, head: None, latest: Time::MIN })
     }
 
@@ -183,6 +222,22 @@ impl<T> Rows<T> {
     fn next(&mut self) -> Option<(Time, T)> {
         self.head.take()
     }
+}
+
+/// A finished stream of the run in `dir`.
+fn open(dir: &Path, name: &str) -> Result<(PathBuf, ParquetRecordBatchReader)> {
+    let path = dir.join(format!("{name}.parquet"));
+    let file = File::open(&path).map_err(Error::io("open", &path))?;
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file)
+        .and_then(|builder| builder.with_batch_size(1 << 14).build())
+        .map_err(|e| Error::data(&path, e.to_string()))?;
+    Ok((path, reader))
+}
+
+/// Its batches.
+fn batches(dir: &Path, name: &str) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
+    let (path, reader) = open(dir, name)?;
+    Ok(reader.map(move |batch| batch.map_err(|e| Error::data(&path, e.to_string()))))
 }
 
 fn value<P: ArrowPrimitiveType>(batch: &RecordBatch, name: &str, row: usize) -> Option<Option<P::Native>> {
@@ -215,12 +270,22 @@ fn book_row(batch: &RecordBatch, row: usize) -> Option<(Time, Book)> {
     Some((t, book))
 }
 
-fn received_row(batch: &RecordBatch, row: usize) -> Option<(Time, (PacketId, u16, u32, u64))> {
+/// What settling needs of a row of `received`.
+struct ReceivedRow {
+    t_recv: Time,
+    packet: PacketId,
+    count: u16,
+    part: u32,
+    digest: u64,
+}
+
+fn received_row(batch: &RecordBatch, row: usize) -> Option<(Time, ReceivedRow)> {
     let packet = PacketId(value::<UInt64Type>(batch, "packet", row)??);
     let count = value::<UInt16Type>(batch, "count", row)??;
     let part = value::<UInt32Type>(batch, "newest_seq", row)??;
     let digest = value::<UInt64Type>(batch, "digest", row)?.unwrap_or_default();
-    Some((value::<Int64Type>(batch, "t_recv_ps", row)??, (packet, count, part, digest)))
+    let t_recv = value::<Int64Type>(batch, "t_recv_ps", row)??;
+    Some((t_recv, ReceivedRow { t_recv, packet, count, part, digest }))
 }
 
 #[cfg(test)]

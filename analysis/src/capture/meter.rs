@@ -16,8 +16,8 @@ use super::{Event, Side};
 use crate::age::FlowAge;
 use crate::column::{Column, Shared};
 use crate::fates::is_update;
-use crate::index::{IdHasher, NOWHERE};
 use crate::metric::throughput::AtServer;
+use pktgen_generator::index::{IdHasher, NOWHERE};
 
 /// Most workers of a capture: more are damage, or another format.
 const WORKERS_MAX: usize = 1 << 20;

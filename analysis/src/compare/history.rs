@@ -9,6 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::Path;
 
+use pktgen_generator::index::mix;
 use pktgen_generator::record::Manifest;
 use pktgen_generator::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,6 @@ use crate::human::{self, title};
 use crate::model::describe;
 use crate::plot::escape;
 use crate::run::read_json;
-use crate::stats::mix;
 use crate::sweep::{Labels, SweepData, run_dirs};
 
 /// Version of the lines; others are not read.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::index::NOWHERE;
+use pktgen_generator::index::NOWHERE;
 
 #[derive(Debug, Clone, Copy)]
 struct Sum {

@@ -4,8 +4,8 @@
 use pktgen_generator::record::{Manifest, PacketId};
 
 use super::{Fate, Fates, Resolver, State};
-use crate::index::NOWHERE;
 use crate::run::Records;
+use pktgen_generator::index::NOWHERE;
 
 /// What a resolver must know of such a run.
 pub(super) struct Unseen {
@@ -51,7 +51,7 @@ impl Fates {
 impl Resolver {
     fn arrived(&mut self, records: &Records, row: usize, unseen: &Unseen) {
         let id = PacketId(records.received.packet[row]);
-        let packet = self.find(id.0);
+        let packet = self.named(id.0);
         self.fates.received_packet.push(packet.map_or(NOWHERE, |packet| packet as u32));
         let Some(packet) = packet else { return };
         let count = usize::from(records.received.count[row]);

@@ -9,6 +9,7 @@ use crate::analyze::Analysis;
 use crate::definitions::{COUNT, FULL};
 use crate::fates::is_update;
 use crate::line::{Line, PACKETS, SHARE};
+use crate::run::NO_PACKET;
 
 /// See the module.
 pub(super) struct Aggregation;
@@ -42,8 +43,9 @@ impl Metric for Aggregation {
         let Some(resolved) = &run.resolved else { return Ok(()) };
         let received = &resolved.records.received;
         let mut bins = vec![0u64; usize::from(u16::MAX) + 1];
-        for (&count, &cluster) in received.count.iter().zip(&received.cluster) {
-            bins[usize::from(count)] += u64::from(is_update(cluster));
+        let named = received.packet.iter().map(|packet| *packet != NO_PACKET);
+        for ((&count, &cluster), named) in received.count.iter().zip(&received.cluster).zip(named) {
+            bins[usize::from(count)] += u64::from(named && is_update(cluster));
         }
         lines(&bins, out);
         Ok(())

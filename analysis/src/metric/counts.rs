@@ -6,7 +6,7 @@ use pktgen_generator::registry::Named;
 
 use super::Metric;
 use crate::analyze::Analysis;
-use crate::definitions::{FULL, REASON, TRAFFIC};
+use crate::definitions::{BLACK_BOX, FULL, REASON, TRAFFIC};
 use crate::fates::is_update;
 use crate::line::{Line, PACKETS, SHARE, UPDATES};
 
@@ -31,10 +31,10 @@ const fn background(metric: &'static str, better: Better, definition: &'static s
     Definition::new(metric, PACKETS, better, definition).labels(&[TRAFFIC]).needs("traffic without a cluster")
 }
 
-const DEFINITIONS: [Definition; 21] = [
+const DEFINITIONS: [Definition; 23] = [
     updates("sent", Better::Neither, "Transmissions of updates by workers, repeated ones included."),
     Definition::new("received", PACKETS, Better::Neither, "Packets with updates at the parameter server."),
-    Definition::new("loss", SHARE, Better::Lower, "Share of sent updates that were dropped; subsumed and outranked ones are not.")
+    Definition::new("loss", SHARE, Better::Lower, "Share of sent updates that were dropped; subsumed and outranked ones are not. Of a device without books that only forwards: that did not arrive; of one that may merge it has no value.")
         .source("design §4"),
     updates("dropped", Better::Lower, "Sent updates that were dropped; with a label, for that reason.").labels(&[REASON]),
     updates("merged", Better::Neither, "Updates that were delivered inside aggregates."),
@@ -59,8 +59,10 @@ const DEFINITIONS: [Definition; 21] = [
         .source("OLAF §2.1"),
     updates("retransmissions", Better::Lower, "Transmissions of updates that had been sent before."),
     updates("balance_unknown", Better::Lower, "Updates that nobody can account for; 0, or the run is invalid."),
-    Definition::new("sums_ok", PACKETS, Better::Neither, "Packets whose payload was the sum of their members, bit for bit."),
-    Definition::new("sums_wrong", PACKETS, Better::Lower, "Packets whose payload was not; 0, or the run is invalid."),
+    Definition::new("sums_ok", PACKETS, Better::Neither, "Packets whose payload was the sum of their members: bit for bit, or where only lanes name the members, in any order of additions."),
+    Definition::new("sums_wrong", PACKETS, Better::Lower, "Packets whose payload was not; 0, or the run is invalid. No value where nobody could check sums."),
+    Definition::new("sums_unchecked", PACKETS, Better::Lower, "Sums whose members nobody knows: they were not checked.").needs(BLACK_BOX),
+    Definition::new("damaged", PACKETS, Better::Lower, "Packets of one update that hold something else; 0, or the run is invalid.").needs(BLACK_BOX),
     Definition::new("duplicates", PACKETS, Better::Lower, "Packets that arrived again.").needs(FULL),
     background("sent", Better::Neither, "Packets of traffic that belongs to no cluster."),
     background("received", Better::Neither, "Those of them that arrived."),
@@ -87,11 +89,15 @@ impl Metric for Counts {
         // What left the network without a packet of its own and without being lost; OLAF's Table 1 calls
         // it "aggregated". Negative only if packets were duplicated.
         let absorbed = balance.sent as f64 - (received + dropped + balance.in_flight) as f64;
-        // Of hardware nobody says what was lost and what was not.
+        // Of hardware that may merge nobody says what was lost and what was not; what only forwards has lost the rest.
         let known = run.manifest.external.is_none();
         out.push(updates("sent", balance.sent));
         out.push(Line::new("received", PACKETS, received as f64));
-        out.push(Line::new("loss", SHARE, share(dropped, balance.sent).filter(|_| known)));
+        let lost = match &run.manifest.unseen {
+            Some(unseen) => (!unseen.merges).then_some(balance.unaccounted),
+            None => known.then_some(dropped),
+        };
+        out.push(Line::new("loss", SHARE, lost.and_then(|lost| share(lost, balance.sent))));
         out.push(updates("dropped", dropped));
         out.extend(balance.dropped.iter().map(|(reason, n)| updates("dropped", *n).with("reason", reason.as_str())));
         out.push(updates("merged", balance.delivered_merged));
@@ -106,12 +112,25 @@ impl Metric for Counts {
         out.push(Line::new("accepted", SHARE, share(accepted(run), received)));
         out.push(Line::new("balance_unknown", UPDATES, run.unknown()));
         out.push(Line::new("sums_ok", PACKETS, counters.sums_ok as f64));
-        out.push(Line::new("sums_wrong", PACKETS, counters.sums_wrong as f64));
+        out.push(Line::new("sums_wrong", PACKETS, checked(run).then_some(counters.sums_wrong as f64)));
+        if let Some(unseen) = &run.manifest.unseen {
+            out.push(Line::new("sums_unchecked", PACKETS, unseen.unchecked as f64));
+            out.push(Line::new("damaged", PACKETS, unseen.damaged as f64));
+        }
         if let Some(resolved) = &run.resolved {
             out.push(Line::new("duplicates", PACKETS, resolved.fates.duplicates as f64));
         }
         of_no_cluster(run, out);
         Ok(())
+    }
+}
+
+/// Was every kind of packet held against what it should be? What nobody checked has no number of wrong ones.
+fn checked(run: &Analysis) -> bool {
+    let counters = &run.manifest.counters;
+    match &run.manifest.unseen {
+        Some(unseen) => counters.sums_wrong > 0 || unseen.unchecked == 0 || unseen.checked_by_lanes > 0,
+        None => run.manifest.external.is_none(),
     }
 }
 

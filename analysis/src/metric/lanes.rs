@@ -100,7 +100,9 @@ impl Metric for Lanes {
         out.push(Line::new("lanes_ambiguous", SHARE, (packets > 0).then(|| ambiguous as f64 / packets as f64)));
         let contradictions = found.packets(|answer| *answer == Answer::Contradiction);
         out.push(Line::new("lanes_contradictions", PACKETS, contradictions as f64));
-        out.push(Line::new("lanes_wrong", PACKETS, found.wrong(&resolved.records, &resolved.fates) as f64));
+        let books = run.manifest.external.is_none();
+        let wrong = books.then(|| found.wrong(&resolved.records, &resolved.fates) as f64);
+        out.push(Line::new("lanes_wrong", PACKETS, wrong));
         for (metric, updates) in [
             ("lanes_sent", account.sent),
             ("lanes_alone", account.alone),

@@ -11,9 +11,9 @@ use super::Metric;
 use crate::analyze::{Analysis, Resolved};
 use crate::definitions::FULL;
 use crate::fates::is_update;
-use crate::index::NOWHERE;
 use crate::line::{Line, NS};
 use crate::quantile::{Slice, Values, nearest_ranks};
+use pktgen_generator::index::NOWHERE;
 
 /// See the module.
 pub(super) struct Latency;

@@ -160,7 +160,16 @@ mod tests {
         manifest.stamp_clocks.extend(clock.map(|clock| (STAMPS_RECEIVED.to_owned(), clock)));
         let received: Vec<_> = rows.iter().map(|(t, stamp)| (t * 1000, *stamp)).collect();
         let stamps = Some(StampColumns { packets: received.len() as u64 + 1, received, ..StampColumns::default() });
-        let run = RunData { dir: "".into(), manifest, records: None, states: None, rounds: None, lanes: None, stamps };
+        let run = RunData {
+            dir: "".into(),
+            manifest,
+            records: None,
+            states: None,
+            rounds: None,
+            lanes: None,
+            names: None,
+            stamps,
+        };
         Analysis::new(run, Options::default()).unwrap()
     }
 

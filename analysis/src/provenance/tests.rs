@@ -66,7 +66,7 @@ fn a_balance_without_books() {
     bed.received(105, &[(0, 0)]).received(250, &[(0, 2), (1, 0), (1, 2)]).received(260, &[(2, 1)]);
     bed.received(520, &[(0, 3), (0, 4), (1, 4)]);
     let found = bed.resolve();
-    assert_eq!(found.answers, [Answer::Known; 4]);
+    assert_eq!(found.found.answers, [Answer::Known; 4]);
     let named = |row: usize| -> Vec<(u32, u32)> {
         let sent = &bed.records.sent;
         found.members_of(row).iter().map(|row| (sent.worker[*row as usize], sent.seq[*row as usize])).collect()
@@ -85,18 +85,18 @@ fn what_was_not_sent_yet_or_has_arrived_is_no_candidate() {
     let mut bed = Bed::new(Detail::Which, 64);
     bed.sent(0, 0, 0).sent(200, 0, 1).received(100, &[(0, 1)]).received(300, &[(0, 0)]).received(310, &[(0, 0)]);
     let found = bed.resolve();
-    assert_eq!(found.answers, [Answer::Contradiction, Answer::Known, Answer::Contradiction]);
+    assert_eq!(found.found.answers, [Answer::Contradiction, Answer::Known, Answer::Contradiction]);
     // What was sent twice may arrive twice.
     let mut bed = Bed::new(Detail::Which, 64);
     bed.sent(0, 0, 0).sent(200, 0, 0).received(300, &[(0, 0)]).received(310, &[(0, 0)]).received(320, &[(0, 0)]);
     let found = bed.resolve();
-    assert_eq!(found.answers, [Answer::Known, Answer::Known, Answer::Contradiction]);
+    assert_eq!(found.found.answers, [Answer::Known, Answer::Known, Answer::Contradiction]);
     assert_eq!((found.account.sent, found.account.alone), (2, 2));
     // Both attempts may meet in a queue.
     let mut bed = Bed::new(Detail::Which, 64);
     bed.sent(0, 0, 0).sent(0, 1, 7).sent(200, 0, 0).sent(210, 0, 1).received(300, &[(0, 0), (0, 0), (1, 7)]);
     let found = bed.resolve();
-    assert_eq!((found.answers[0], found.members_of(0).len(), found.account.merged), (Answer::Known, 3, 3));
+    assert_eq!((found.found.answers[0], found.members_of(0).len(), found.account.merged), (Answer::Known, 3, 3));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn what_waits_longer_than_the_window_is_noticed() {
     let mut bed = Bed::new(Detail::Which, 4);
     (0..20).for_each(|seq| _ = bed.sent(i64::from(seq), 0, seq));
     bed.received(100, &[(0, 17)]).received(101, &[(0, 13)]).received(102, &[(0, 16), (0, 11)]);
-    assert_eq!(bed.resolve().answers, [Answer::Known, Answer::Contradiction, Answer::Contradiction]);
+    assert_eq!(bed.resolve().found.answers, [Answer::Known, Answer::Contradiction, Answer::Contradiction]);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn what_is_ambiguous_is_counted_and_its_candidates_are_unclear() {
     }
     bed.received(10, &[(0, 3), (1, 3), (1, 4)]);
     let found = bed.resolve();
-    assert_eq!(found.answers, [Answer::Ambiguous(Some(3))]);
+    assert_eq!(found.found.answers, [Answer::Ambiguous(Some(3))]);
     assert_eq!(found.unidentified(), 3);
     let expected = Account { sent: 10, unclear: 4, missing: 6, ..Account::default() };
     assert_eq!(found.account, expected);
@@ -123,5 +123,5 @@ fn what_is_ambiguous_is_counted_and_its_candidates_are_unclear() {
     bed.records.received.t_recv_ps.push(20);
     bed.records.received.cluster.push(0);
     bed.lanes.push(&[]);
-    assert_eq!(bed.resolve().answers[1], Answer::Ambiguous(None));
+    assert_eq!(bed.resolve().found.answers[1], Answer::Ambiguous(None));
 }

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use pktgen_analysis::analyze_run;
 use pktgen_generator::config::Document;
+use pktgen_generator::record::Fault;
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
-use pktgen_replay::run::{Experiment, Finished, Found, Search, Task};
+use pktgen_replay::run::{Attempt, Experiment, Finished, Found, Limiter, Search, Task};
 
 use crate::args::FindRate;
 use crate::ui::{Ui, live, stop_flag};
@@ -30,10 +31,10 @@ pub(super) fn run(document: &Document, run: Option<&str>, out: &Path, args: &Fin
     let bar = ui.spinner("trial");
     let progress = |p: &_| bar.set_message(live(p));
     let task = Task { progress: &|p| progress(&p), ..Task::whole(&stop) };
-    let mut judge = |finished: &Finished| -> Result<(bool, String)> {
-        let verdict = judge(finished, &limits)?;
-        bar.suspend(|| ui.detail(&format!("{}: {}", finished.dir.display(), verdict.1)));
-        Ok(verdict)
+    let mut judge = |finished: &Finished| {
+        let attempt = judge(finished, &limits)?;
+        bar.suspend(|| ui.detail(&format!("{}: {attempt:?}", finished.dir.display())));
+        Ok(attempt)
     };
     let found = Experiment::find_rate(document, run, out, &search, &args.trial, &task, &mut judge);
     bar.finish_and_clear();
@@ -57,17 +58,25 @@ fn limits(args: &FindRate) -> Result<Limits> {
 }
 
 /// Did the trial keep to the limits, and why not, or how well?
-fn judge(finished: &Finished, limits: &Limits) -> Result<(bool, String)> {
-    let (balance, validity) = (&finished.balance, &finished.validity);
+fn judge(finished: &Finished, limits: &Limits) -> Result<Attempt> {
+    let validity = &finished.validity;
+    if validity.faults.iter().any(|fault| matches!(fault, Fault::NothingReceived { .. })) {
+        return Ok(Attempt::NothingBack);
+    }
     if !validity.is_valid() {
-        return Ok((false, validity.why()));
+        let host = validity.faults.iter().any(Fault::loses_frames);
+        return Ok(Attempt::Failed(validity.why(), if host { Limiter::Host } else { Limiter::Device }));
     }
-    let dropped = balance.dropped_total();
-    let loss = dropped as f64 / balance.sent.max(1) as f64;
+    let failed = |why| Ok(Attempt::Failed(why, Limiter::Device));
+    let (lost, sent) = match lost(finished)? {
+        Ok(counts) => counts,
+        Err(why) => return failed(why),
+    };
+    let loss = lost as f64 / sent.max(1) as f64;
     if loss > limits.loss {
-        return Ok((false, format!("loss {loss:.6}: {dropped} of {} dropped", balance.sent)));
+        return failed(format!("loss {loss:.6}: {lost} of {sent} lost"));
     }
-    let mut told = format!("loss {loss:.6} of {} sent", balance.sent);
+    let mut told = format!("loss {loss:.6} of {sent} sent");
     if let Some(limit) = limits.aom_ns {
         let measured = analyze_run(&finished.dir)?;
         let mean = |line: &&pktgen_analysis::Line| {
@@ -78,11 +87,29 @@ fn judge(finished: &Finished, limits: &Limits) -> Result<(bool, String)> {
         let age = measured.lines.iter().find(mean).and_then(|line| line.value);
         match age {
             Some(age) if age <= limit => told += &format!(", AoM {:.3} ms", age / 1e6),
-            Some(age) => return Ok((false, format!("AoM {:.3} ms is above the limit", age / 1e6))),
-            None => return Ok((false, "nothing was delivered, so there is no AoM".into())),
+            Some(age) => return failed(format!("AoM {:.3} ms is above the limit", age / 1e6)),
+            None => return failed("nothing was delivered, so there is no AoM".into()),
         }
     }
-    Ok((true, told))
+    Ok(Attempt::Passed(told))
+}
+
+/// How many of how many transmissions were lost, or why that cannot be told: by the books; without them what is not represented at the
+/// server, which lanes tell where the device may merge.
+fn lost(finished: &Finished) -> Result<Result<(u64, u64), String>> {
+    let balance = &finished.balance;
+    let Some(unseen) = &finished.unseen else { return Ok(Ok((balance.dropped_total(), balance.sent))) };
+    let lines = if unseen.merges { analyze_run(&finished.dir)?.lines } else { Vec::new() };
+    let count = |metric: &str| lines.iter().find(|line| line.metric == metric).and_then(|line| line.value);
+    let Some(sent) = count("lanes_sent") else { return Ok(Ok((balance.unaccounted, balance.sent))) };
+    let unclear = count("lanes_unclear").unwrap_or(0.0) + count("lanes_contradictions").unwrap_or(0.0);
+    if unclear > 0.0 {
+        return Ok(Err(format!(
+            "what is in {unclear} packets or updates cannot be told by lanes (docs/provenance.md)"
+        )));
+    }
+    let lost = count("lanes_overtaken").unwrap_or(0.0) + count("lanes_missing").unwrap_or(0.0);
+    Ok(Ok((lost as u64, sent as u64)))
 }
 
 fn tell(found: &Found, ui: &Ui) {
@@ -95,10 +122,15 @@ fn tell(found: &Found, ui: &Ui) {
         let passed = if trial.passed { "passed" } else { "failed" };
         ui.result(&format!("{:>14.1} packets/s {what}{passed}: {}", trial.pps, trial.why));
     }
-    let above = found.failed_pps.map_or("no rate failed".to_owned(), |pps| format!("{pps:.1} failed"));
+    let limit = match (found.failed_pps, found.limited_by) {
+        (None, _) => "no rate failed, so neither device nor host limits it".to_owned(),
+        (Some(pps), Some(Limiter::Host)) => format!("{pps:.1} failed: limit of this host, not of the device"),
+        (Some(pps), _) => format!("{pps:.1} failed: limit of the device"),
+    };
     ui.result(&match found.pps {
-        Some(pps) if found.confirmed => format!("highest rate: {pps:.1} packets/s, confirmed; {above}"),
-        Some(pps) => format!("highest rate that passed: {pps:.1} packets/s, not confirmed: {}; {above}", found.ended),
-        None => format!("no rate passed: {}; {above}", found.ended),
+        Some(pps) if found.confirmed => format!("highest rate: {pps:.1} packets/s, confirmed; {limit}"),
+        Some(pps) => format!("highest rate that passed: {pps:.1} packets/s, not confirmed: {}; {limit}", found.ended),
+        None if found.failed_pps.is_none() => format!("no rate passed: {}", found.ended),
+        None => format!("no rate passed: {}; {limit}", found.ended),
     });
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use pktgen_analysis::Options;
 use pktgen_analysis::placement::STUDIES;
 use pktgen_generator::config::Document;
-use pktgen_generator::record::RunState;
+use pktgen_generator::record::{Note, RunState};
 use pktgen_generator::{Error, Result};
 use pktgen_replay::driver::real_time::Roles;
 use pktgen_replay::run::{Experiment, Finished};
@@ -117,9 +117,20 @@ pub(super) fn execute(
     Ok(own)
 }
 
-/// Names every invalid run first.
+/// Names what a reader must know of runs, and every invalid one.
 pub(super) fn say_validity(finished: &[Finished], ui: &Ui) -> bool {
     let mut valid = true;
+    let mut notes: Vec<(&Note, &Finished, usize)> = Vec::new();
+    for (note, run) in finished.iter().flat_map(|run| run.validity.notes.iter().map(move |note| (note, run))) {
+        match notes.iter_mut().find(|(known, ..)| known.code() == note.code()) {
+            Some((.., more)) => *more += 1,
+            None => notes.push((note, run, 0)),
+        }
+    }
+    for (note, run, more) in notes {
+        let more = if more > 0 { format!(" (and the like in {more} more)") } else { String::new() };
+        ui.note(&format!("note: {}: {note}{more}", run.dir.display()));
+    }
     for run in finished.iter().filter(|run| !run.validity.is_valid()) {
         valid = false;
         ui.error(&format!("invalid run {}: {}", run.dir.display(), run.validity.why()));

@@ -172,6 +172,11 @@ impl Layout {
         ))
     }
 
+    /// Do the lanes of sums of f32s name their members, so that the sums can be made again?
+    pub fn proves_sums(&self) -> bool {
+        self.number == Number::F32 && self.merge == Merge::Sum && self.detail == Detail::Which
+    }
+
     /// How many lanes there are.
     pub fn lanes(&self) -> usize {
         let marks = self.marks().div_ceil(u64::from(self.per_lane().max(1)));

@@ -7,6 +7,8 @@
 
 mod decode;
 mod layout;
+mod log;
+mod members;
 #[cfg(test)]
 mod merge_tests;
 mod read;
@@ -22,6 +24,7 @@ use crate::workload::Source;
 
 pub use decode::{Candidates, Decoded, Known, Member, decode};
 pub use layout::{Ask, Detail, Layout, Merge, Number};
+pub use members::{Account, Answer, Arrived, Members, SentRows};
 pub use read::read;
 
 /// Most lanes of a packet: rows of records have room for so many.
@@ -51,10 +54,16 @@ impl Form {
         FORMS.iter().find(|(name, _)| *name == format).map(|(_, form)| *form)
     }
 
+    /// All gradients of a frame as they lie there.
+    #[inline]
+    pub fn values<'a>(&self, frame: &'a [u8]) -> &'a [[u8; 4]] {
+        frame.get(self.offset..).unwrap_or_default().as_chunks::<4>().0
+    }
+
     /// The first gradients of a frame as they lie there, as many as `out` has room for; returns how many there are.
     #[inline]
     pub fn words(&self, frame: &[u8], out: &mut [u32]) -> usize {
-        let values = frame.get(self.offset..).unwrap_or_default().as_chunks::<4>().0;
+        let values = self.values(frame);
         let count = values.len().min(out.len());
         for (word, bytes) in out.iter_mut().zip(values) {
             *word = self.number.word(*bytes);

@@ -17,10 +17,14 @@ pub use manifest::{
     Answers, Balance, Bound, Counters, Group, LinkLoad, MANIFEST_VERSION, Manifest, Planned, Published, QueueCounts,
     Rank, ReportPlan, RunState, SweepManifest, SweepRun, Training,
 };
-pub use row::{Action, Book, Iteration, LaneWords, NO_CLUSTER, PacketId, Reason, Received, Reply, Sent, State, SumOk};
+pub use row::{
+    Action, Book, Iteration, LaneWords, NO_CLUSTER, Name, PacketId, PayloadPart, Reason, Received, Reply, Sent, State,
+    SumOk,
+};
 pub use schema::{
-    BOOKS, ITERATIONS, LANES, RECEIVED, RESULTS, SCHEMA_VERSION, SENT, STAMPS, STATES, STREAMS, books_schema,
-    iterations_schema, lanes_schema, received_schema, results_schema, sent_schema, stamps_schema, states_schema,
+    BOOKS, ITERATIONS, LANES, NAMES, PAYLOADS, RECEIVED, RESULTS, SCHEMA_VERSION, SENT, STAMPS, STATES, STREAMS,
+    books_schema, iterations_schema, lanes_schema, names_schema, payloads_schema, received_schema, results_schema,
+    sent_schema, stamps_schema, states_schema,
 };
 pub use shard::{PLANNED, SweepShard, plan_hash};
 pub use stamps::{STAMPS_RECEIVED, STAMPS_SENT, Stamp, StampClock};

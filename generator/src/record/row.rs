@@ -276,6 +276,30 @@ pub struct Reply {
     pub again: bool,
 }
 
+/// The name of a packet that arrived without one, as its content tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Name {
+    /// When its last bit arrived.
+    pub t_recv: Time,
+    /// The packet that holds the same; none if none is known to.
+    pub packet: Option<PacketId>,
+    /// Updates that it represents; 0 if that is not known.
+    pub count: u16,
+}
+
+/// Part of the payload of a packet that arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PayloadPart {
+    /// When its last bit arrived.
+    pub t_recv: Time,
+    /// Which part, from 0.
+    pub part: u16,
+    /// How many words it has.
+    pub count: u8,
+    /// The words as they lay in it.
+    pub words: [u32; LANES_MAX],
+}
+
 /// The lanes of a packet that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaneWords {

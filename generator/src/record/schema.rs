@@ -17,6 +17,10 @@ pub const STATES: &str = "states";
 pub const ITERATIONS: &str = "iterations";
 /// Stream name of the results that workers of synchronous training got.
 pub const RESULTS: &str = "results";
+/// Stream name of the packets' names, where layouts carry none.
+pub const NAMES: &str = "names";
+/// Stream name of the payloads of what arrived, where sums are checked by lanes.
+pub const PAYLOADS: &str = "payloads";
 /// Stream name of the lanes of what arrived, where updates carry any.
 pub const LANES: &str = "lanes";
 /// Stream name of what the kernel or a card stamped, where it was asked for.
@@ -160,6 +164,18 @@ static LANES_COLUMNS: [Column; 3] = [
     Column::new("words", ListUInt32, NUMBER, "Its lanes as they lay in it: the bits of f32s, or integers."),
 ];
 
+static NAMES_COLUMNS: [Column; 3] = [
+    Column::new("t_recv_ps", Int64, PS, "When the packet's last bit arrived."),
+    Column::new("packet", UInt64, NUMBER, "The packet that holds the same; null if none is known to."),
+    Column::new("count", UInt16, COUNT, "Updates that it represents; 0 if that is not known."),
+];
+
+static PAYLOADS_COLUMNS: [Column; 3] = [
+    Column::new("t_recv_ps", Int64, PS, "When the packet's last bit arrived."),
+    Column::new("part", UInt16, NUMBER, "Which part of its payload, from 0: a packet may have several rows."),
+    Column::new("words", ListUInt32, NUMBER, "Up to 64 gradients as they lay in it: the bits of f32s."),
+];
+
 static STAMPS_COLUMNS: [Column; 4] = [
     Column::new(
         "t_ps",
@@ -211,6 +227,18 @@ const LANES_STREAM: Stream = Stream {
     columns: &LANES_COLUMNS,
 };
 
+const NAMES_STREAM: Stream = Stream {
+    name: NAMES,
+    row: "with strict layouts of OLAF: a packet of `received`, in the same order, as its content names it",
+    columns: &NAMES_COLUMNS,
+};
+
+const PAYLOADS_STREAM: Stream = Stream {
+    name: PAYLOADS,
+    row: "with `format.lanes` and a device without books: part of the payload of a packet of `received`, in the same order",
+    columns: &PAYLOADS_COLUMNS,
+};
+
 const STAMPS_STREAM: Stream = Stream {
     name: STAMPS,
     row: "with `transport.stamps`: a packet of `received`; with `transport.sent_stamps_every`: a marked frame of the workers",
@@ -218,7 +246,7 @@ const STAMPS_STREAM: Stream = Stream {
 };
 
 /// The streams of a run dir, each with its columns.
-pub static STREAMS: [Stream; 8] = [
+pub static STREAMS: [Stream; 10] = [
     SENT_STREAM,
     BOOKS_STREAM,
     RECEIVED_STREAM,
@@ -226,6 +254,8 @@ pub static STREAMS: [Stream; 8] = [
     ITERATIONS_STREAM,
     RESULTS_STREAM,
     LANES_STREAM,
+    PAYLOADS_STREAM,
+    NAMES_STREAM,
     STAMPS_STREAM,
 ];
 
@@ -262,6 +292,16 @@ pub fn results_schema() -> SchemaRef {
 /// Columns of `lanes`, one row per row of `received`; see [`super::LaneWords`].
 pub fn lanes_schema() -> SchemaRef {
     LANES_STREAM.schema(SCHEMA_VERSION)
+}
+
+/// Columns of `names`, one row per row of `received`; see [`super::Name`].
+pub fn names_schema() -> SchemaRef {
+    NAMES_STREAM.schema(SCHEMA_VERSION)
+}
+
+/// Columns of `payloads`; see [`super::PayloadPart`].
+pub fn payloads_schema() -> SchemaRef {
+    PAYLOADS_STREAM.schema(SCHEMA_VERSION)
 }
 
 /// Columns of `stamps`; see [`super::Stamp`].

@@ -9,9 +9,9 @@ use arrow::array::{
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, Int64Type, SchemaRef};
 use pktgen_generator::record::{
-    BOOKS, Book, ITERATIONS, Iteration, LANES, LaneWords, RECEIVED, RESULTS, Received, Reply, SENT, STAMPS, STATES,
-    Sent, Stamp, State, books_schema, iterations_schema, lanes_schema, received_schema, results_schema, sent_schema,
-    stamps_schema, states_schema,
+    BOOKS, Book, ITERATIONS, Iteration, LANES, LaneWords, NAMES, Name, PAYLOADS, PayloadPart, RECEIVED, RESULTS,
+    Received, Reply, SENT, STAMPS, STATES, Sent, Stamp, State, books_schema, iterations_schema, lanes_schema,
+    names_schema, payloads_schema, received_schema, results_schema, sent_schema, stamps_schema, states_schema,
 };
 
 /// A stream of rows that are columns on disk.
@@ -210,14 +210,57 @@ impl Columns for LaneColumns {
     }
 
     fn arrays(rows: &[LaneWords]) -> Vec<ArrayRef> {
-        let words = |row: &LaneWords| row.words[..usize::from(row.count)].to_vec();
-        let offsets = OffsetBuffer::from_lengths(rows.iter().map(|row| usize::from(row.count)));
-        let values = Arc::new(UInt32Array::from_iter_values(rows.iter().flat_map(words)));
-        let item = Arc::new(Field::new("item", DataType::UInt32, false));
         vec![
             Arc::new(Int64Array::from_iter_values(rows.iter().map(|r| r.t_recv))),
             Arc::new(UInt16Array::from_iter_values(rows.iter().map(|r| r.cluster))),
-            Arc::new(ListArray::new(item, offsets, values, None)),
+            lists(rows, |row| &row.words[..usize::from(row.count)]),
+        ]
+    }
+}
+
+/// A list of words per row.
+fn lists<R>(rows: &[R], words: impl Fn(&R) -> &[u32]) -> ArrayRef {
+    let offsets = OffsetBuffer::from_lengths(rows.iter().map(|row| words(row).len()));
+    let values = Arc::new(UInt32Array::from_iter_values(rows.iter().flat_map(|row| words(row).iter().copied())));
+    Arc::new(ListArray::new(Arc::new(Field::new("item", DataType::UInt32, false)), offsets, values, None))
+}
+
+/// Columns of `names`.
+pub(super) struct NameColumns;
+
+impl Columns for NameColumns {
+    type Row = Name;
+    const NAME: &'static str = NAMES;
+
+    fn schema() -> SchemaRef {
+        names_schema()
+    }
+
+    fn arrays(rows: &[Name]) -> Vec<ArrayRef> {
+        vec![
+            Arc::new(Int64Array::from_iter_values(rows.iter().map(|r| r.t_recv))),
+            Arc::new(rows.iter().map(|r| r.packet.map(|p| p.0)).collect::<UInt64Array>()),
+            Arc::new(UInt16Array::from_iter_values(rows.iter().map(|r| r.count))),
+        ]
+    }
+}
+
+/// Columns of `payloads`.
+pub(super) struct PayloadColumns;
+
+impl Columns for PayloadColumns {
+    type Row = PayloadPart;
+    const NAME: &'static str = PAYLOADS;
+
+    fn schema() -> SchemaRef {
+        payloads_schema()
+    }
+
+    fn arrays(rows: &[PayloadPart]) -> Vec<ArrayRef> {
+        vec![
+            Arc::new(Int64Array::from_iter_values(rows.iter().map(|r| r.t_recv))),
+            Arc::new(UInt16Array::from_iter_values(rows.iter().map(|r| r.part))),
+            lists(rows, |row| &row.words[..usize::from(row.count)]),
         ]
     }
 }

@@ -7,9 +7,11 @@
 mod columns;
 pub mod frames;
 pub mod lateness;
+mod names;
 mod run_dir;
 mod stream;
 
+pub use names::Names;
 pub use run_dir::{
     DeviceRows, PartDirs, Records, RunDir, ServerRows, Sides, Wanted, WorkerRows, claim, join_records, recover,
     write_manifest,

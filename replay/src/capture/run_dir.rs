@@ -6,16 +6,16 @@ use std::str::FromStr;
 use pktgen_generator::lanes::{self, LANES_MAX};
 use pktgen_generator::pcap::{Form, Writer, WriterOptions};
 use pktgen_generator::record::{
-    Book, Facts, Fault, ITERATIONS, Iteration, LANES, LaneWords, Manifest, NO_CLUSTER, RESULTS, Received, Reply,
-    RunState, STAMPS, STATES, Sent, Stamp, State, judge,
+    Book, Facts, Fault, ITERATIONS, Iteration, LANES, LaneWords, Manifest, NO_CLUSTER, PAYLOADS, PayloadPart, RESULTS,
+    Received, Reply, RunState, STAMPS, STATES, Sent, Stamp, State, judge,
 };
 use pktgen_generator::time::{NS, Time};
 use pktgen_generator::{Error, Result};
 use serde::Serialize;
 
 use super::columns::{
-    BookColumns, Columns, IterationColumns, LaneColumns, ReceivedColumns, ReplyColumns, SentColumns, StampColumns,
-    StateColumns,
+    BookColumns, Columns, IterationColumns, LaneColumns, PayloadColumns, ReceivedColumns, ReplyColumns, SentColumns,
+    StampColumns, StateColumns,
 };
 use super::stream::{Stream, convert, convert_both, merge_shifted, running_path};
 use crate::clock::RunClock;
@@ -89,6 +89,8 @@ pub struct Wanted {
     pub pcap_sent: bool,
     /// The lanes of what is received: where they lie, and how many there are.
     pub lanes: Option<(lanes::Form, usize)>,
+    /// And all of its gradients, where only lanes tell its members.
+    pub payloads: bool,
     /// When the kernel or a card says that it was received?
     pub stamps: bool,
     /// And that it was sent?
@@ -121,6 +123,7 @@ struct LaneRows {
     stream: Stream<LaneColumns>,
     form: lanes::Form,
     count: usize,
+    payloads: Option<Stream<PayloadColumns>>,
 }
 
 impl LaneRows {
@@ -130,7 +133,17 @@ impl LaneRows {
         let mut words = [0; LANES_MAX];
         let room = if row.cluster == NO_CLUSTER { 0 } else { self.count.min(LANES_MAX) };
         let count = self.form.words(frame, &mut words[..room]) as u8;
-        self.stream.push(&LaneWords { t_recv: row.t_recv, cluster: row.cluster, count, words })
+        self.stream.push(&LaneWords { t_recv: row.t_recv, cluster: row.cluster, count, words })?;
+        let Some(payloads) = &mut self.payloads else { return Ok(()) };
+        let values = if room == 0 { &[] } else { self.form.values(frame) };
+        // One that is empty has a part all the same: parts are counted.
+        let parts = values.chunks(LANES_MAX).chain(values.is_empty().then_some(&[][..]));
+        for (part, values) in (0..).zip(parts) {
+            let mut words = [0; LANES_MAX];
+            words.iter_mut().zip(values).for_each(|(word, bytes)| *word = u32::from_le_bytes(*bytes));
+            payloads.push(&PayloadPart { t_recv: row.t_recv, part, count: values.len() as u8, words })?;
+        }
+        Ok(())
     }
 }
 
@@ -158,7 +171,7 @@ impl RunDir {
             server: wanted.server,
             states: wanted.states.then(|| Stream::create(dir)).transpose()?,
             rounds: wanted.rounds.then(|| Rounds::create(dir)).transpose()?,
-            lanes: wanted.lanes.map(|lanes| LaneRows::create(dir, lanes)).transpose()?,
+            lanes: wanted.lanes.map(|lanes| LaneRows::create(dir, lanes, wanted.payloads)).transpose()?,
             stamps: (wanted.stamps || wanted.departures).then(|| Stream::create(dir)).transpose()?,
             stamps_received: wanted.stamps,
             pcap: pcap(wanted.pcap, "capture.pcapng")?,
@@ -223,6 +236,7 @@ impl RunDir {
         }
         if let Some(lanes) = self.lanes {
             lanes.stream.finish(&self.dir)?;
+            lanes.payloads.map(|payloads| payloads.finish(&self.dir)).transpose()?;
         }
         if let Some(stamps) = self.stamps {
             stamps.finish(&self.dir)?;
@@ -240,8 +254,15 @@ impl RunDir {
 }
 
 impl LaneRows {
-    fn create(dir: &Path, (form, count): (lanes::Form, usize)) -> Result<Self> {
-        Ok(LaneRows { stream: Stream::create(dir)?, form, count })
+    fn create(dir: &Path, (form, count): (lanes::Form, usize), payloads: bool) -> Result<Self> {
+        let payloads = payloads.then(|| Stream::create(dir)).transpose()?;
+        Ok(LaneRows { stream: Stream::create(dir)?, form, count, payloads })
+    }
+
+    /// Starts the threads that write.
+    fn start(&mut self) -> Result<()> {
+        self.payloads.as_mut().map_or(Ok(()), Stream::start)?;
+        self.stream.start()
     }
 }
 
@@ -298,7 +319,7 @@ impl RunDir {
             self.books.start()?;
             self.received.start()?;
             self.received_server.as_mut().map_or(Ok(()), Stream::start)?;
-            self.lanes.as_mut().map_or(Ok(()), |lanes| lanes.stream.start())?;
+            self.lanes.as_mut().map_or(Ok(()), LaneRows::start)?;
             self.stamps.as_mut().map_or(Ok(()), Stream::start)?;
         }
         let main = &mut self.received;
@@ -509,6 +530,9 @@ pub fn join_records(parts: &PartDirs, out: &Path) -> Result<()> {
     if !lanes.is_empty() {
         merge_shifted::<LaneColumns>(&lanes, out)?;
     }
+    if let Some(from) = parts.server.filter(|(dir, _)| dir.join(format!("{PAYLOADS}.parquet")).exists()) {
+        merge_shifted::<PayloadColumns>(&[from], out)?;
+    }
     let stamped = |(dir, _): &(&Path, Time)| dir.join(format!("{STAMPS}.parquet")).exists();
     // Those of several senders are of several clocks: they stay where they are.
     let senders = if workers.len() == 1 { &workers[..] } else { &[] };
@@ -575,6 +599,9 @@ pub fn recover(dir: &Path) -> Result<[u64; 3]> {
     }
     if running_path(dir, LANES).exists() {
         convert::<LaneColumns>(dir)?;
+    }
+    if running_path(dir, PAYLOADS).exists() {
+        convert::<PayloadColumns>(dir)?;
     }
     if running_path(dir, STAMPS).exists() {
         convert::<StampColumns>(dir)?;

@@ -4,12 +4,13 @@
 //! that says that it is a sum has delivered the member that it is known by, and who else is in it nobody says. A result of all
 //! workers of a job has delivered the packet of each. The rest is unaccounted for: merged, replaced or lost.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use pktgen_generator::record::{PacketId, SumOk, Unseen};
 use pktgen_generator::topology::Population;
 
 use super::{Fate, Ledger};
+use crate::settle::Proven;
 
 /// What is known beside the groups under way.
 pub(super) struct BlackBox {
@@ -19,12 +20,17 @@ pub(super) struct BlackBox {
     clusters: Vec<Vec<u32>>,
     /// Ids that arrived.
     arrived: HashSet<u64>,
+    /// What arrived without a name, by worker and digest.
+    unnamed: HashMap<(u32, u64), PacketId>,
     /// Packets that arrived again.
     repeated: u64,
     /// Packets that say that they are one update and carry something else.
     different: u64,
     /// Packets that are sums of nobody knows what.
     sums: u64,
+    /// Those whose members lanes prove, and the least error that they would have shown.
+    proven: u64,
+    smallest: Option<f64>,
 }
 
 impl Ledger {
@@ -38,8 +44,18 @@ impl Ledger {
         }
         let cluster_of = workers.cluster_of.clone();
         let arrived = HashSet::new();
-        self.black_box =
-            Some(Box::new(BlackBox { merges, cluster_of, clusters, arrived, repeated: 0, different: 0, sums: 0 }));
+        self.black_box = Some(Box::new(BlackBox {
+            merges,
+            cluster_of,
+            clusters,
+            arrived,
+            unnamed: HashMap::new(),
+            repeated: 0,
+            different: 0,
+            sums: 0,
+            proven: 0,
+            smallest: None,
+        }));
         self
     }
 
@@ -51,8 +67,63 @@ impl Ledger {
             duplicates: own.repeated,
             damaged: own.different,
             unchecked: own.sums,
-            ..Unseen::default()
+            checked_by_lanes: own.proven,
+            smallest_error: own.smallest.map(|error| format!("{error:.2e}")),
         })
+    }
+
+    /// The cluster of each worker, if the device keeps no books.
+    pub fn unseen_clusters(&self) -> Option<&[u16]> {
+        self.black_box.as_ref().map(|own| &own.cluster_of[..])
+    }
+
+    /// Does a packet whose header says this count say that it is one update?
+    pub fn says_it_is_one(&self, count: u16) -> bool {
+        match (&self.black_box, self.is_nameless()) {
+            // A strict layout has no count: what is only forwarded is one update.
+            (Some(own), true) => !own.merges,
+            _ => count == 1,
+        }
+    }
+
+    /// Sums were checked by the members that lanes prove.
+    pub fn proven(&mut self, proven: &Proven) {
+        let Some(own) = &mut self.black_box else { return };
+        own.sums = own.sums.saturating_sub(proven.right + proven.wrong);
+        own.different = own.different.saturating_sub(proven.unsaid + proven.wrong_single);
+        own.proven += proven.right + proven.wrong + proven.unsaid + proven.wrong_single;
+        own.smallest = proven.smallest;
+    }
+
+    /// A packet left a worker, and nothing more is known of it until it arrives.
+    #[inline]
+    pub fn left_unseen(&mut self, packet: PacketId) {
+        if self.black_box.is_some() {
+            self.leaves(packet);
+        }
+    }
+
+    /// A packet without a name arrived: it holds what `packet` does, or nothing that was sent and has not arrived.
+    pub(super) fn unseen_unnamed(
+        &mut self,
+        worker: u32,
+        digest: u64,
+        packet: Option<PacketId>,
+    ) -> (SumOk, Option<(PacketId, u16)>) {
+        let Some(own) = &mut self.black_box else { return (SumOk::Unknown, None) };
+        if let Some(packet) = packet {
+            own.arrived.insert(packet.0);
+            own.unnamed.insert((worker, digest), packet);
+            self.deliver_unseen(packet, true);
+            return (SumOk::Yes, Some((packet, 1)));
+        }
+        if let Some(again) = own.unnamed.get(&(worker, digest)) {
+            own.repeated += 1;
+            return (SumOk::Unknown, Some((*again, 1)));
+        }
+        own.sums += u64::from(own.merges);
+        own.different += u64::from(!own.merges);
+        (SumOk::Unknown, None)
     }
 
     /// A packet of updates arrived.

@@ -30,24 +30,30 @@ impl Ledger {
         }
     }
 
-    /// A packet whose newest member is of `worker` arrived, with gradients of this digest.
-    pub(super) fn received_unnamed(&mut self, worker: u32, digest: u64) -> SumOk {
+    /// Do packets reach the server without their names?
+    pub fn is_nameless(&self) -> bool {
+        self.departed.is_some()
+    }
+
+    /// A packet whose newest member is of `worker` arrived, with gradients of this digest: the verdict, and which packet it is and how
+    /// many updates it represents, if that is known.
+    pub fn received_unnamed(&mut self, worker: u32, digest: u64) -> (SumOk, Option<(PacketId, u16)>) {
         let Some(mut own) = self.departed.as_mut().and_then(|all| all.get_mut(worker as usize)).map(std::mem::take)
         else {
-            return SumOk::Unknown;
+            return (SumOk::Unknown, None);
         };
         let found = own.iter().take(LOOK).position(|packet| self.digest_of(*packet) == Some(digest));
         let packet = found.and_then(|at| own.remove(at));
         if let Some(all) = &mut self.departed {
             all[worker as usize] = own;
         }
-        match packet {
-            Some(packet) => {
-                self.end(packet, Fate::Delivered);
-                SumOk::Yes
-            }
-            None => SumOk::Unknown,
+        if self.black_box.is_some() {
+            return self.unseen_unnamed(worker, digest, packet);
         }
+        let Some(packet) = packet else { return (SumOk::Unknown, None) };
+        let count = self.groups.get_mut(packet).map_or(0, |group| group.count);
+        self.end(packet, Fate::Delivered);
+        (SumOk::Yes, Some((packet, u16::try_from(count).unwrap_or(u16::MAX))))
     }
 
     /// The digest of what a packet under way holds, as far as that is known.
@@ -92,8 +98,7 @@ mod tests {
     }
 
     fn receive(ledger: &mut Ledger, worker: u32, value: f32) -> SumOk {
-        // Its number and its count are the server's guess.
-        ledger.received_digest(id(worker, 77), 1, 77, olaf::digest(&bytes(value)))
+        ledger.received_unnamed(worker, olaf::digest(&bytes(value))).0
     }
 
     #[test]

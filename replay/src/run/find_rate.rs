@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use pktgen_generator::config::{Document, Run};
+use pktgen_generator::lanes::Detail;
 use pktgen_generator::time::{MS, Time};
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
@@ -46,6 +47,27 @@ impl Search {
     }
 }
 
+/// What kept a rate from passing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Limiter {
+    /// The device lost too much, or its updates came too late.
+    Device,
+    /// This host, or the transport, sent or received too slowly.
+    Host,
+}
+
+/// What came of a trial.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Attempt {
+    /// It kept to the limits: what was measured.
+    Passed(String),
+    /// It did not: why, and whose limit that is.
+    Failed(String, Limiter),
+    /// Nothing that was sent arrived.
+    NothingBack,
+}
+
 /// One trial.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Trial {
@@ -57,6 +79,8 @@ pub struct Trial {
     pub why: String,
     /// Was it to confirm a rate?
     pub confirms: bool,
+    /// Whose limit it was, if it failed.
+    pub limited_by: Option<Limiter>,
 }
 
 /// What came of a search.
@@ -68,6 +92,8 @@ pub struct Found {
     pub failed_pps: Option<f64>,
     /// Was the rate confirmed as often as asked for?
     pub confirmed: bool,
+    /// Whose limit the rate that failed shows; none if no rate failed.
+    pub limited_by: Option<Limiter>,
     /// Why the search ended.
     pub ended: String,
     /// All trials, in order.
@@ -76,10 +102,17 @@ pub struct Found {
 
 /// Searches between rates that passed and failed: doubles from below until a trial fails, then halves the gap, then
 /// confirms. A rate that fails to be confirmed counts as failed. `attempt` makes a trial at a rate; none if somebody
-/// wants an end.
-pub fn search(plan: &Search, mut attempt: impl FnMut(f64, u32) -> Result<Option<(bool, String)>>) -> Result<Found> {
+/// wants an end. Where nothing comes back at the first trial, there is no device to search.
+pub fn search(plan: &Search, mut attempt: impl FnMut(f64, u32) -> Result<Option<Attempt>>) -> Result<Found> {
     plan.check()?;
-    let mut found = Found { pps: None, failed_pps: None, confirmed: false, ended: String::new(), trials: Vec::new() };
+    let mut found = Found {
+        pps: None,
+        failed_pps: None,
+        confirmed: false,
+        limited_by: None,
+        ended: String::new(),
+        trials: Vec::new(),
+    };
     // Rates that passed, ascending; the last is the candidate.
     let mut passed: Vec<f64> = Vec::new();
     let mut confirmations = 0;
@@ -111,17 +144,27 @@ pub fn search(plan: &Search, mut attempt: impl FnMut(f64, u32) -> Result<Option<
             found.ended = format!("{} trials were not enough", plan.trials);
             return Ok(found);
         }
-        let Some((ok, why)) = attempt(pps, found.trials.len() as u32)? else {
+        let Some(attempt) = attempt(pps, found.trials.len() as u32)? else {
             found.ended = "interrupted".into();
             return Ok(found);
         };
-        found.trials.push(Trial { pps, passed: ok, why, confirms });
+        let nothing = attempt == Attempt::NothingBack;
+        let (ok, why, limited_by) = match attempt {
+            Attempt::Passed(why) => (true, why, None),
+            Attempt::Failed(why, by) => (false, why, Some(by)),
+            Attempt::NothingBack => (false, NOTHING_BACK.to_owned(), Some(Limiter::Device)),
+        };
+        found.trials.push(Trial { pps, passed: ok, why, confirms, limited_by });
+        if nothing && found.trials.len() == 1 {
+            found.ended = NOTHING_BACK.into();
+            return Ok(found);
+        }
         match (ok, confirms) {
             (true, true) => confirmations += 1,
             (true, false) => passed.push(pps),
             (false, _) => {
                 passed.retain(|rate| *rate < pps);
-                found.failed_pps = Some(pps);
+                (found.failed_pps, found.limited_by) = (Some(pps), limited_by);
             }
         }
         if !(ok && confirms) {
@@ -140,10 +183,11 @@ impl Experiment {
         plan: &Search,
         span: &str,
         task: &Task,
-        judge: &mut dyn FnMut(&Finished) -> Result<(bool, String)>,
+        judge: &mut dyn FnMut(&Finished) -> Result<Attempt>,
     ) -> Result<Found> {
         let length = trial_length(span)?;
         check_axes(document, run)?;
+        check_knowable(document, run)?;
         claim(out)?;
         let mut kept: [Option<(f64, PathBuf)>; 2] = [None, None];
         let found = search(plan, |pps, number| {
@@ -156,21 +200,22 @@ impl Experiment {
             let dir = out.join(format!("trial-{number:02}"));
             let finished = match experiment.run_one(run, &dir, task) {
                 // A rate that the host refuses is none that it stands; the first trial says what is wrong in itself.
-                Err(Error::Host(why)) if number > 0 => return Ok(Some((false, why))),
+                Err(Error::Host(why)) if number > 0 => return Ok(Some(Attempt::Failed(why, Limiter::Host))),
                 other => other?,
             };
             if task.stop.load(Ordering::Relaxed) {
                 return Ok(None);
             }
-            let (passed, why) = match offered(&finished, pps, length)? {
-                Some(why) => (false, why),
+            let attempt = match offered(&finished, pps, length)? {
+                Some(why) => Attempt::Failed(why, Limiter::Host),
                 None => judge(&finished)?,
             };
+            let passed = matches!(attempt, Attempt::Passed(_));
             // The last that passed and the last that failed show what the limit looks like.
             if let Some((_, old)) = kept[usize::from(passed)].replace((pps, dir)) {
                 std::fs::remove_dir_all(&old).map_err(Error::io("remove", &old))?;
             }
-            Ok(Some((passed, why)))
+            Ok(Some(attempt))
         })?;
         let path = out.join("find-rate.json");
         let mut text = serde_json::to_string_pretty(&found).map_err(|e| Error::data(&path, e.to_string()))?;
@@ -202,6 +247,24 @@ fn check_axes(document: &Document, run: Option<&str>) -> Result<()> {
     }
 }
 
+/// Refuses a device of which nobody could say what it loses.
+fn check_knowable(document: &Document, run: Option<&str>) -> Result<()> {
+    let experiment = Experiment::open(document.clone())?;
+    let plan = experiment.prepare(experiment.choose(run)?)?;
+    let names = plan.lanes.as_ref().is_some_and(|lanes| lanes.layout().detail == Detail::Which);
+    // Results of synchronous training say whose they are.
+    if !plan.is_black_box() || !plan.may_merge() || names || plan.training.is_some() {
+        return Ok(());
+    }
+    Err(Error::config(
+        "--find-rate: the device keeps no books (target.kind = \"external\") and may merge updates, so what it loses cannot be told; \
+         set format.lanes = \"which\", or declare a device that only forwards: target.program = \"forward\", target.queue = \"fifo\"",
+    ))
+}
+
+/// Said where nothing that was sent arrived.
+const NOTHING_BACK: &str = "nothing came back";
+
 /// Least updates of a trial.
 const LEAST: f64 = 20.0;
 
@@ -230,16 +293,22 @@ mod tests {
 
     const PLAN: Search = Search { from_pps: 1000.0, to_pps: 1e6, precision: 0.01, confirm: 2, trials: 60 };
 
+    fn stands(passed: bool) -> Attempt {
+        if passed { Attempt::Passed(String::new()) } else { Attempt::Failed("lost".into(), Limiter::Device) }
+    }
+
     proptest! {
         /// Wherever the limit is, it is found as exactly as asked for.
         #[test]
         fn the_limit_is_between_the_two_rates(limit in 1.5f64..2e6) {
-            let found = search(&PLAN, |pps, _| Ok(Some((pps <= limit, String::new())))).unwrap();
+            let found = search(&PLAN, |pps, _| Ok(Some(stands(pps <= limit)))).unwrap();
             let pps = found.pps.unwrap();
             prop_assert!(found.confirmed && pps <= limit);
             match found.failed_pps {
-                Some(failed) => prop_assert!(failed > limit && failed <= pps * 1.01),
-                None => prop_assert!(limit >= 1e6 && pps == 1e6),
+                Some(failed) => {
+                    prop_assert!(failed > limit && failed <= pps * 1.01 && found.limited_by == Some(Limiter::Device));
+                }
+                None => prop_assert!(limit >= 1e6 && pps == 1e6 && found.limited_by.is_none()),
             }
             prop_assert_eq!(found.trials.iter().filter(|t| t.confirms && t.passed).count(), 2);
         }
@@ -251,15 +320,31 @@ mod tests {
         let found = search(&PLAN, |pps, number| {
             let lucky = pps > 40_000.0 && pps <= 50_000.0;
             first = number < 14;
-            Ok(Some((pps <= 40_000.0 || lucky && first, String::new())))
+            Ok(Some(stands(pps <= 40_000.0 || lucky && first)))
         })
         .unwrap();
         assert!(found.confirmed && found.pps.unwrap() <= 50_000.0, "{found:?}");
         assert!(found.trials.len() as u32 <= PLAN.trials);
-        let never = search(&PLAN, |_, _| Ok(Some((false, "lost".into())))).unwrap();
+        let never = search(&PLAN, |_, _| Ok(Some(stands(false)))).unwrap();
         assert!(never.pps.is_none() && !never.confirmed && never.ended.contains("no rate"), "{never:?}");
-        let short = search(&Search { trials: 3, ..PLAN }, |_, _| Ok(Some((true, String::new())))).unwrap();
+        let short = search(&Search { trials: 3, ..PLAN }, |_, _| Ok(Some(stands(true)))).unwrap();
         assert!(!short.confirmed && short.ended.contains("3 trials"), "{short:?}");
         assert!(search(&Search { precision: 0.0, ..PLAN }, |_, _| Ok(None)).is_err());
+    }
+
+    #[test]
+    fn nothing_at_first_ends_the_search_and_nothing_later_is_a_limit() {
+        let none = search(&PLAN, |_, _| Ok(Some(Attempt::NothingBack))).unwrap();
+        assert_eq!((none.trials.len(), none.pps, none.ended.as_str()), (1, None, NOTHING_BACK));
+        let later = search(&PLAN, |pps, _| {
+            Ok(Some(if pps > 5000.0 { Attempt::NothingBack } else { Attempt::Passed(String::new()) }))
+        })
+        .unwrap();
+        assert!(later.confirmed && later.limited_by == Some(Limiter::Device), "{later:?}");
+        let host = search(&PLAN, |pps, _| {
+            let slow = Attempt::Failed("slow".into(), Limiter::Host);
+            Ok(Some(if pps > 5000.0 { slow } else { Attempt::Passed(String::new()) }))
+        });
+        assert_eq!(host.unwrap().limited_by, Some(Limiter::Host));
     }
 }

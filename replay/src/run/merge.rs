@@ -75,7 +75,8 @@ pub fn merge(dirs: &[PathBuf], out: &Path, clock_error: Option<Time>) -> Result<
         interrupted: parts.iter().any(|part| part.manifest.state == RunState::Interrupted),
         cut: false,
     };
-    settle_into(&mut manifest, out, source(experiment.resolve(run)?, run.seed)?, outcome, ledger, slack)?;
+    let again = || source(experiment.resolve(run)?, run.seed);
+    settle_into(&mut manifest, out, &again, outcome, ledger, slack)?;
     write_manifest(out, &manifest)?;
     // Who was killed did not come to write one.
     if let Some(sweep) = parts.iter().map(|part| part.dir.join(SWEEP)).find(|path| path.exists()) {
@@ -87,6 +88,7 @@ pub fn merge(dirs: &[PathBuf], out: &Path, clock_error: Option<Time>) -> Result<
         seed: run.seed,
         achieved_pps: None,
         balance: manifest.balance,
+        unseen: manifest.unseen,
         validity: manifest.validity,
         state: manifest.state,
     };

@@ -179,7 +179,7 @@ pub(super) fn run(
         manifest.incidents.notes.push(Note::Part { part: part.to_owned() });
         conclude(manifest, outcome_of(outcome, ledger));
     } else if records == Records::Full {
-        settle_into(manifest, &path, source()?, outcome, ledger, 0)?;
+        settle_into(manifest, &path, &source, outcome, ledger, 0)?;
     } else {
         outcome.faults.push(Fault::NotSettled { records: records.to_string() });
         conclude(manifest, outcome_of(outcome, ledger));
@@ -252,12 +252,15 @@ fn outcome_of(outcome: RealOutcome, ledger: Ledger) -> Outcome {
 pub(super) fn settle_into(
     manifest: &mut Manifest,
     path: &Path,
-    mut source: Box<dyn Source>,
+    source: &dyn Fn() -> Result<Box<dyn Source>>,
     mut outcome: RealOutcome,
     ledger: Ledger,
     slack: Time,
 ) -> Result<()> {
-    let settled = settle(path, source.as_mut(), ledger, slack)?;
+    let mut settled = settle(path, source()?.as_mut(), ledger, slack)?;
+    if let Some(layout) = manifest.lanes.filter(|_| manifest.external.is_some()) {
+        settled.check_by_lanes(path, &layout, source()?.as_mut())?;
+    }
     let (yes, no) = (settled.sums[0], settled.sums[1]);
     (outcome.counters.sums_ok, outcome.counters.sums_wrong) = (yes, no);
     if settled.unknown > 0 {

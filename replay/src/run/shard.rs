@@ -227,6 +227,7 @@ pub(super) fn complete(
             seed: manifest.seed,
             achieved_pps: None,
             balance: manifest.balance,
+            unseen: manifest.unseen,
             validity: manifest.validity,
             state: manifest.state,
         }));

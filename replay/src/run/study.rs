@@ -175,6 +175,7 @@ impl Experiment {
             seed: run.seed,
             achieved_pps: None,
             balance: manifest.balance,
+            unseen: manifest.unseen,
             validity: manifest.validity,
             state: manifest.state,
         })

@@ -20,6 +20,7 @@ const ROUNDS: Wanted = Wanted {
     pcap: false,
     pcap_sent: false,
     lanes: None,
+    payloads: false,
     stamps: false,
     departures: false,
 };

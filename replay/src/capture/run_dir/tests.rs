@@ -44,6 +44,7 @@ fn run_dir(dir: &Path, rounds: bool, server: bool) -> RunDir {
             pcap: false,
             pcap_sent: false,
             lanes: None,
+            payloads: false,
             stamps: false,
             departures: false,
         },

@@ -1,11 +1,9 @@
 //! The sender's log, as far as it had come when a packet arrived: what may be in it.
 
-use pktgen_generator::lanes::{Candidates, Layout, Member, ranks};
-
-use super::Account;
-use crate::fates::is_update;
+use super::members::{Account, SentRows};
+use super::{Candidates, Layout, Member, ranks};
 use crate::index::{self, Index};
-use crate::run::SentColumns;
+use crate::record::NO_CLUSTER;
 
 /// No row.
 const NONE: u32 = u32::MAX;
@@ -24,7 +22,7 @@ enum State {
 /// What workers of a cluster sent.
 pub(super) struct Log<'a> {
     layout: &'a Layout,
-    sent: &'a SentColumns,
+    sent: SentRows<'a>,
     state: Vec<State>,
     /// Rows of each worker in the order in which they left, and how many of them had left.
     rows: Vec<Vec<u32>>,
@@ -49,10 +47,10 @@ fn key(worker: u32, seq: u32) -> u64 {
 }
 
 impl<'a> Log<'a> {
-    pub(super) fn new(layout: &'a Layout, cluster_of: &[u16], sent: &'a SentColumns) -> Self {
+    pub(super) fn new(layout: &'a Layout, cluster_of: &[u16], sent: SentRows<'a>) -> Self {
         let mut workers: Vec<Vec<u32>> = Vec::new();
         for (worker, (cluster, rank)) in cluster_of.iter().zip(ranks(cluster_of)).enumerate() {
-            if is_update(*cluster) {
+            if *cluster != NO_CLUSTER {
                 let cluster = usize::from(*cluster);
                 workers.resize(workers.len().max(cluster + 1), Vec::new());
                 debug_assert_eq!(workers[cluster].len(), rank as usize);
@@ -74,7 +72,7 @@ impl<'a> Log<'a> {
             until: i64::MIN,
         };
         for (row, left) in sent.t_sent_ps.iter().enumerate() {
-            let of = log.rows.get_mut(sent.worker[row] as usize).filter(|_| is_update(sent.cluster[row]));
+            let of = log.rows.get_mut(sent.worker[row] as usize).filter(|_| sent.cluster[row] != NO_CLUSTER);
             let (Some(own), Some(_)) = (of, left) else {
                 log.state.push(State::Withheld);
                 continue;

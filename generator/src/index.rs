@@ -1,22 +1,27 @@
 //! A map from numbers that name things to dense indices, with a fixed and cheap hash.
 //!
-//! Used by [`crate::fates`] (packet ids) and [`crate::age`] (flows). Not random, so that results
-//! never depend on the process; ids are not chosen by an adversary.
+//! Used by analysis (packet ids, flows) and [`crate::lanes`]. Not random, so that results never depend on the process; ids are
+//! not chosen by an adversary.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::stats::mix;
+/// The finaliser of SplitMix64: a bijection that mixes well. The ids' hash is this too.
+pub const fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
+}
 
 /// Ids to dense indices.
-pub(crate) type Index = HashMap<u64, u32, BuildHasherDefault<IdHasher>>;
+pub type Index = HashMap<u64, u32, BuildHasherDefault<IdHasher>>;
 
 /// Says "not there" where a dense index is expected.
-pub(crate) const NOWHERE: u32 = u32::MAX;
+pub const NOWHERE: u32 = u32::MAX;
 
 /// Mixes ids, so that those that differ in few bits land far apart; different ids have different hashes.
 #[derive(Default)]
-pub(crate) struct IdHasher(u64);
+pub struct IdHasher(u64);
 
 impl Hasher for IdHasher {
     fn finish(&self) -> u64 {
@@ -35,7 +40,7 @@ impl Hasher for IdHasher {
 }
 
 /// An empty index with room for `n`.
-pub(crate) fn with_room(n: usize) -> Index {
+pub fn with_room(n: usize) -> Index {
     Index::with_capacity_and_hasher(n, BuildHasherDefault::default())
 }
 

@@ -1,0 +1,29 @@
+//! Names of packets that arrived without them, as settling finds them.
+
+use std::path::Path;
+
+use pktgen_generator::Result;
+use pktgen_generator::record::Name;
+
+use super::columns::NameColumns;
+use super::stream::Stream;
+
+/// The stream `names` of a run dir.
+pub struct Names(Stream<NameColumns>);
+
+impl Names {
+    /// Creates it in `dir`.
+    pub fn create(dir: &Path) -> Result<Self> {
+        Ok(Names(Stream::create(dir)?))
+    }
+
+    /// Appends the name of the next packet of `received`.
+    pub fn push(&mut self, name: &Name) -> Result<()> {
+        self.0.push(name)
+    }
+
+    /// Ends it.
+    pub fn finish(self, dir: &Path) -> Result<()> {
+        self.0.finish(dir).map(drop)
+    }
+}

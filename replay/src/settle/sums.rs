@@ -1,0 +1,297 @@
+//! Sums of a device that keeps no books, checked by the members that lanes prove.
+//!
+//! f32 additions in any order come to within γₙ₋₁ · Σ|x| of the exact sum of n members, where γₖ = k·u / (1 − k·u) and u = 2⁻²⁴
+//! (design §5): what is farther off is wrong. A packet of one member must be that member, bit for bit.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::path::Path;
+
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::{Int64Type, UInt16Type, UInt32Type};
+use pktgen_generator::Result;
+use pktgen_generator::lanes::{Answer, Arrived, Layout, Members, SentRows};
+use pktgen_generator::record::{LANES, PAYLOADS, RECEIVED, SENT};
+use pktgen_generator::wire::olaf::elements_in;
+use pktgen_generator::workload::Source;
+
+use super::batches;
+
+/// Unit roundoff of f32.
+const U: f64 = 1.0 / (1u64 << 24) as f64;
+/// Unit roundoff of f64, in which the sums are made again.
+const U64: f64 = 1.0 / (1u64 << 53) as f64;
+/// Bytes of gradients that wait for packets that hold them.
+const CACHE: usize = 256 << 20;
+
+/// What the members that lanes prove say of sums.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Proven {
+    /// Sums that are right.
+    pub right: u64,
+    /// Packets that said that they are one update, and are right sums of several.
+    pub unsaid: u64,
+    /// Sums that are wrong.
+    pub wrong: u64,
+    /// Packets that said that they are one update, and are wrong sums.
+    pub wrong_single: u64,
+    /// The least error that would have been found in every element; none if no sum of several was checked.
+    pub smallest: Option<f64>,
+}
+
+/// A packet that the ledger could not check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Open {
+    /// It was checked, or is no update.
+    No,
+    /// It says that it is a sum.
+    Sum,
+    /// It says that it is one update.
+    Single,
+}
+
+/// Columns of the records that lanes are read with.
+#[derive(Default)]
+struct Columns {
+    t_sent_ps: Vec<Option<i64>>,
+    cluster: Vec<u16>,
+    worker: Vec<u32>,
+    seq: Vec<u32>,
+    t_recv_ps: Vec<i64>,
+    received_cluster: Vec<u16>,
+    words: Vec<u32>,
+    starts: Vec<usize>,
+}
+
+impl Columns {
+    fn read(dir: &Path) -> Result<Self> {
+        let mut all = Columns { starts: vec![0], ..Columns::default() };
+        for batch in batches(dir, SENT)? {
+            let batch = batch?;
+            all.t_sent_ps.extend(batch["t_sent_ps"].as_primitive::<Int64Type>().iter());
+            all.cluster.extend(batch["cluster"].as_primitive::<UInt16Type>().values());
+            all.worker.extend(batch["worker"].as_primitive::<UInt32Type>().values());
+            all.seq.extend(batch["seq"].as_primitive::<UInt32Type>().values());
+        }
+        for batch in batches(dir, RECEIVED)? {
+            let batch = batch?;
+            all.t_recv_ps.extend(batch["t_recv_ps"].as_primitive::<Int64Type>().values());
+            all.received_cluster.extend(batch["cluster"].as_primitive::<UInt16Type>().values());
+        }
+        for batch in batches(dir, LANES)? {
+            let batch = batch?;
+            let lists = batch["words"].as_list::<i32>();
+            for row in 0..lists.len() {
+                all.words.extend(lists.value(row).as_primitive::<UInt32Type>().values());
+                all.starts.push(all.words.len());
+            }
+        }
+        Ok(all)
+    }
+
+    fn members(&self, layout: &Layout, cluster_of: &[u16]) -> Members {
+        let Columns { t_sent_ps, cluster, worker, seq, .. } = self;
+        let words = |row: usize| match (self.starts.get(row), self.starts.get(row + 1)) {
+            (Some(from), Some(to)) => &self.words[*from..*to],
+            _ => &[],
+        };
+        let arrived = (0..self.t_recv_ps.len()).map(|row| Arrived {
+            t_recv_ps: self.t_recv_ps[row],
+            cluster: self.received_cluster[row],
+            words: words(row),
+        });
+        Members::resolve(layout, cluster_of, SentRows { t_sent_ps, cluster, worker, seq }, arrived, true)
+    }
+}
+
+/// Checks the packets of the run in `dir` that are `open`, by row of `received`.
+pub fn check(
+    dir: &Path,
+    layout: &Layout,
+    cluster_of: &[u16],
+    open: &[Open],
+    source: &mut dyn Source,
+) -> Result<Proven> {
+    let columns = Columns::read(dir)?;
+    let members = columns.members(layout, cluster_of);
+    let mut gradients = Cache::new(source);
+    let (mut proven, mut sum) = (Proven::default(), Sum::default());
+    let mut check = |row: usize, payload: &[u32]| {
+        let open = open.get(row).copied().unwrap_or(Open::No);
+        if open == Open::No || members.answers.get(row) != Some(&Answer::Known) {
+            return;
+        }
+        sum.begin();
+        let mut own = members.of(row).iter().map(|member| *member as usize);
+        if !own.all(|row| gradients.of(columns.worker[row], columns.seq[row]).is_some_and(|values| sum.add(values))) {
+            return;
+        }
+        let right = sum.is(payload, &mut proven.smallest);
+        *match (open, right) {
+            (Open::Sum, true) => &mut proven.right,
+            (Open::Sum, false) => &mut proven.wrong,
+            (_, true) => &mut proven.unsaid,
+            (_, false) => &mut proven.wrong_single,
+        } += 1;
+    };
+    let (mut payload, mut row) = (Vec::new(), None);
+    for batch in batches(dir, PAYLOADS)? {
+        let batch = batch?;
+        let (parts, lists) = (batch["part"].as_primitive::<UInt16Type>(), batch["words"].as_list::<i32>());
+        for (at, part) in parts.values().iter().enumerate() {
+            if *part == 0 {
+                row.inspect(|row| check(*row, &payload));
+                payload.clear();
+                row = Some(row.map_or(0, |row: usize| row + 1));
+            }
+            payload.extend_from_slice(lists.value(at).as_primitive::<UInt32Type>().values());
+        }
+    }
+    row.inspect(|row| check(*row, &payload));
+    Ok(proven)
+}
+
+/// A sum made again: exact to f64, with what bounds the error of f32 additions.
+#[derive(Default)]
+struct Sum {
+    first: Vec<u32>,
+    exact: Vec<f64>,
+    absolute: Vec<f64>,
+    members: u32,
+}
+
+impl Sum {
+    fn begin(&mut self) {
+        self.members = 0;
+    }
+
+    /// Adds a member; false if it is not as long as the others.
+    fn add(&mut self, values: &[u8]) -> bool {
+        let values = values.as_chunks::<4>().0;
+        self.members += 1;
+        if self.members == 1 {
+            self.first.clear();
+            self.first.extend(values.iter().map(|bytes| u32::from_le_bytes(*bytes)));
+            (self.exact.clear(), self.absolute.clear());
+            self.exact.resize(values.len(), 0.0);
+            self.absolute.resize(values.len(), 0.0);
+        }
+        for ((bytes, exact), absolute) in values.iter().zip(&mut self.exact).zip(&mut self.absolute) {
+            let value = f64::from(f32::from_le_bytes(*bytes));
+            *exact += value;
+            *absolute += value.abs();
+        }
+        values.len() == self.exact.len()
+    }
+
+    /// Is this payload the sum, in any order of additions?
+    fn is(&self, payload: &[u32], smallest: &mut Option<f64>) -> bool {
+        let Some(payload) = payload.get(..self.exact.len()) else { return false };
+        if self.members == 1 {
+            return payload == self.first;
+        }
+        let additions = f64::from(self.members - 1);
+        let share = additions * U / (1.0 - additions * U) + f64::from(self.members) * U64;
+        payload.iter().zip(self.exact.iter().zip(&self.absolute)).all(|(word, (exact, absolute))| {
+            // Beyond f32's range any order may end in an infinity.
+            if *absolute >= f64::from(f32::MAX) {
+                return true;
+            }
+            let bound = share * absolute;
+            *smallest = Some(smallest.map_or(2.0 * bound, |known: f64| known.max(2.0 * bound)));
+            (f64::from(f32::from_bits(*word)) - exact).abs() <= bound
+        })
+    }
+}
+
+/// Gradients that the source makes again, those made last.
+struct Cache<'a> {
+    source: &'a mut dyn Source,
+    known: HashMap<(u32, u32), Vec<u8>>,
+    order: VecDeque<(u32, u32)>,
+    /// Those that were known and are not any more.
+    gone: HashSet<(u32, u32)>,
+    bytes: usize,
+}
+
+impl<'a> Cache<'a> {
+    fn new(source: &'a mut dyn Source) -> Self {
+        Cache { source, known: HashMap::new(), order: VecDeque::new(), gone: HashSet::new(), bytes: 0 }
+    }
+
+    fn of(&mut self, worker: u32, seq: u32) -> Option<&[u8]> {
+        let wanted = (worker, seq);
+        while !self.known.contains_key(&wanted) && !self.gone.contains(&wanted) {
+            let update = *self.source.peek()?;
+            let mut values = vec![0; elements_in(update.bytes as usize) * 4];
+            self.source.take(&mut values);
+            self.bytes += values.len();
+            self.order.push_back((update.worker, update.seq));
+            self.known.insert((update.worker, update.seq), values);
+            while self.bytes > CACHE {
+                let Some(oldest) = self.order.pop_front() else { break };
+                self.bytes -= self.known.remove(&oldest).map_or(0, |values| values.len());
+                self.gone.insert(oldest);
+            }
+        }
+        self.known.get(&wanted).map(Vec::as_slice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bytes(values: &[f32]) -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    }
+
+    fn of(members: &[Vec<f32>]) -> Sum {
+        let mut sum = Sum::default();
+        sum.begin();
+        assert!(members.iter().all(|values| sum.add(&bytes(values))));
+        sum
+    }
+
+    proptest! {
+        /// Added as a random tree, a sum is right; off by the error that is said to be found, it is wrong.
+        #[test]
+        fn any_order_is_right_and_the_smallest_error_is_found(
+            members in prop::collection::vec(prop::collection::vec(-1e3f32..1e3, 5), 2..12),
+            picks in prop::collection::vec(any::<prop::sample::Index>(), 24),
+            element in 0usize..5,
+            up in any::<bool>(),
+        ) {
+            let sum = of(&members);
+            let mut parts = members;
+            let mut picks = picks.into_iter();
+            while parts.len() > 1 {
+                let a = parts.swap_remove(picks.next().unwrap().index(parts.len()));
+                let b = picks.next().unwrap().index(parts.len());
+                parts[b].iter_mut().zip(&a).for_each(|(to, from)| *to += *from);
+            }
+            let mut words: Vec<u32> = parts[0].iter().map(|value| value.to_bits()).collect();
+            let mut smallest = None;
+            prop_assert!(sum.is(&words, &mut smallest));
+            // The error itself is rounded to an f32 where it is added.
+            let error = smallest.unwrap() as f32 * 1.01 + f32::EPSILON * parts[0][element].abs();
+            let wrong = if up { parts[0][element] + error } else { parts[0][element] - error };
+            words[element] = wrong.to_bits();
+            prop_assert!(!sum.is(&words, &mut smallest), "{} {}", parts[0][element], wrong);
+        }
+    }
+
+    #[test]
+    fn one_member_is_itself_bit_for_bit() {
+        let one = of(&[vec![1.0, -0.0]]);
+        let mut smallest = None;
+        assert!(one.is(&[1.0f32.to_bits(), (-0.0f32).to_bits()], &mut smallest));
+        assert!(!one.is(&[1.0f32.to_bits(), 0.0f32.to_bits()], &mut smallest), "another zero");
+        assert!(!one.is(&[1.0f32.to_bits()], &mut smallest), "shorter");
+        assert_eq!(smallest, None);
+        let mut uneven = Sum::default();
+        uneven.begin();
+        assert!(uneven.add(&bytes(&[1.0, 2.0])) && !uneven.add(&bytes(&[1.0])));
+        assert!(!of(&[vec![1.0], vec![2.0]]).is(&[f32::NAN.to_bits()], &mut smallest), "no number is no sum");
+    }
+}
