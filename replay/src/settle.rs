@@ -14,7 +14,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{ArrowPrimitiveType, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use pktgen_generator::lanes::Layout;
-use pktgen_generator::record::{Action, BOOKS, Book, Name, PAYLOADS, PacketId, RECEIVED, Reason, SENT, SumOk};
+use pktgen_generator::record::{Action, BOOKS, Book, Name, PAYLOADS, PacketId, RECEIVED, RESULTS, Reason, SENT, SumOk};
 use pktgen_generator::time::Time;
 use pktgen_generator::wire::olaf::elements_in;
 use pktgen_generator::workload::Source;
@@ -77,7 +77,19 @@ pub fn settle(dir: &Path, source: &mut dyn Source, ledger: Ledger, slack: Time) 
         }
     }
     names.map_or(Ok(()), |names| names.finish(dir))?;
+    settled.ledger.came_again(again(dir)?);
     Ok(settled)
+}
+
+/// Results that came to workers that had them already.
+fn again(dir: &Path) -> Result<u64> {
+    if !dir.join(format!("{RESULTS}.parquet")).exists() {
+        return Ok(0);
+    }
+    let count = |batch: Result<RecordBatch>| {
+        batch.map(|batch| batch.column_by_name("again").map_or(0, |again| again.as_boolean().true_count() as u64))
+    };
+    batches(dir, RESULTS)?.map(count).sum()
 }
 
 impl Settled {

@@ -118,7 +118,8 @@ impl Metric for Counts {
             out.push(Line::new("damaged", PACKETS, unseen.damaged as f64));
         }
         if let Some(resolved) = &run.resolved {
-            out.push(Line::new("duplicates", PACKETS, resolved.fates.duplicates as f64));
+            let unseen = run.manifest.unseen.as_ref().map(|unseen| unseen.duplicates);
+            out.push(Line::new("duplicates", PACKETS, unseen.unwrap_or(resolved.fates.duplicates) as f64));
         }
         of_no_cluster(run, out);
         Ok(())

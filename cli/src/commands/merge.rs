@@ -45,10 +45,12 @@ pub(super) fn parts(dirs: &[PathBuf], out: &Path, clock_error: Option<Span>, ui:
     let merged = merge(dirs, out, clock_error)?;
     let balance = &merged.finished.balance;
     ui.note(&format!(
-        "{}: {} sent, {} delivered, {} dropped, {} in flight, {} unknown",
+        "{}: {}: {} sent, {} delivered, {} unaccounted, {} dropped, {} in flight, {} unknown",
         out.display(),
+        if merged.finished.validity.is_valid() { "valid" } else { "INVALID" },
         balance.sent,
         balance.delivered_alone + balance.delivered_merged,
+        balance.unaccounted,
         balance.dropped_total(),
         balance.in_flight,
         balance.unknown

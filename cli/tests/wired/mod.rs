@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use pktgen_analysis::{Analysis, Options};
 use pktgen_generator::pcap::Reader;
 use pktgen_generator::wire::sight::{Datagram, Look, look};
 use serde_json::Value;
@@ -28,9 +29,16 @@ pub fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// The manifest of a run dir.
+/// The manifest of a run dir; of a whole run the records must have the same verdict.
 pub fn manifest(dir: &Path) -> Value {
-    serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).expect("a manifest")).expect("JSON")
+    let text = std::fs::read(dir.join("manifest.json")).expect("a manifest");
+    let manifest: Value = serde_json::from_slice(&text).expect("JSON");
+    if manifest["part"].is_null() && manifest["state"] != "running" {
+        let analysis = Analysis::open(dir, Options::default()).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+        let found = serde_json::to_value(analysis.validity()).expect("JSON");
+        assert_eq!(found, manifest["validity"], "{}: the records' verdict and the manifest's", dir.display());
+    }
+    manifest
 }
 
 /// A number of a manifest.

@@ -24,6 +24,9 @@ macro_rules! findings {
         }
 
         impl $name {
+            /// All codes.
+            pub const CODES: &'static [&'static str] = &[$($code),+];
+
             /// Its code in files and outputs.
             pub const fn code(&self) -> &'static str {
                 match self { $(Self::$variant { .. } => $code,)+ }

@@ -88,6 +88,16 @@ fn findings_come_back_from_files_as_they_were() {
 }
 
 #[test]
+fn the_page_of_verdicts_lists_every_code_once() {
+    let page = include_str!("../../../docs/verdicts.md");
+    for code in Fault::CODES.iter().chain(Note::CODES) {
+        let rows = page.lines().filter(|line| line.starts_with(&format!("| `{code}` |"))).count();
+        let kinds = usize::from(Fault::CODES.contains(code)) + usize::from(Note::CODES.contains(code));
+        assert_eq!(rows, kinds, "{code}");
+    }
+}
+
+#[test]
 fn sentences_of_older_files_keep_their_meaning() {
     let read = |text: &str| serde_json::from_str::<Validity>(text).unwrap();
     let old = read(r#"{"valid":false,"reasons":["it leaks","note: a queue was bound late"]}"#);

@@ -85,6 +85,8 @@ pub(super) trait Protocol: Send {
     }
     /// May a block go out only when the result of the one that used its slot before is there?
     fn has_slots(&self) -> bool;
+    /// What else than a loss may keep results from coming.
+    fn delays(&self) -> &'static str;
 }
 
 /// The workers of a run.
@@ -314,10 +316,10 @@ impl<P: Protocol> Endpoint for Rounds<P> {
         let (count, least) = waiting.fold((0, u32::MAX), |(n, least), worker| (n + 1, least.min(worker.iteration)));
         (count > 0).then(|| {
             format!(
-                "{count} workers wait for results that do not come, the first in iteration {least} of {}: their packets or results were lost, \
-                 which the drops by reason tell (table_full: raise target.block_cnt_max or lower the window), or a device waits for others \
-                 (target.mitigation = false). endpoint.retransmit sends again",
-                self.layout.dense.iterations()
+                "{count} workers wait for results that do not come, the first in iteration {least} of {}: packets or results were lost, or \
+                 {}; endpoint.retransmit sends again",
+                self.layout.dense.iterations(),
+                self.protocol.delays()
             )
         })
     }

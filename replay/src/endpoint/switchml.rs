@@ -164,6 +164,10 @@ impl Protocol for SwitchMl {
         })
     }
 
+    fn delays(&self) -> &'static str {
+        "a worker of the job does not send"
+    }
+
     fn has_slots(&self) -> bool {
         true
     }

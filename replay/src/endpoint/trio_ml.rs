@@ -146,6 +146,11 @@ impl Protocol for TrioMl {
         Header::parse(payload).is_some_and(|header| header.age_op == trio_ml::STRAGGLER)
     }
 
+    fn delays(&self) -> &'static str {
+        "the device has no room for more blocks (drops as table_full: raise target.block_cnt_max or lower endpoint.window) or waits for \
+         others (target.mitigation = false)"
+    }
+
     fn has_slots(&self) -> bool {
         false
     }

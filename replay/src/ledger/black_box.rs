@@ -95,6 +95,13 @@ impl Ledger {
         own.smallest = proven.smallest;
     }
 
+    /// So many results came to workers that had them already.
+    pub fn came_again(&mut self, results: u64) {
+        if let Some(own) = &mut self.black_box {
+            own.repeated += results;
+        }
+    }
+
     /// A packet left a worker, and nothing more is known of it until it arrives.
     #[inline]
     pub fn left_unseen(&mut self, packet: PacketId) {
