@@ -1,7 +1,7 @@
 //! Tests of the metrics on hand-made runs.
 
 use pktgen_generator::plan::Plan;
-use pktgen_generator::record::{Answers, Balance, LinkLoad, Manifest, NO_CLUSTER, Planned, Reason};
+use pktgen_generator::record::{Answers, Balance, LinkLoad, Manifest, NO_CLUSTER, Planned, Reason, Unseen};
 use pktgen_generator::study::Finding;
 use pktgen_generator::tree::{Switch, Tree};
 use pktgen_generator::units::Rate;
@@ -164,7 +164,11 @@ fn metrics_name_all_keys_of_their_lines() {
     let mut manifest = every_fate().manifest();
     plan_of_three_workers(&mut manifest);
     every_fate().write_with(along_a_plan.path(), &manifest);
-    let analyses = [open(&dir), open(&synchronous), open(&along_a_plan)];
+    let black_box = tempfile::tempdir().unwrap();
+    let mut manifest = every_fate().manifest();
+    (manifest.external, manifest.unseen) = (Some("generic".into()), Some(Unseen::default()));
+    every_fate().write_with(black_box.path(), &manifest);
+    let analyses = [open(&dir), open(&synchronous), open(&along_a_plan), open(&black_box)];
     for metric in METRICS {
         let mut lines = Vec::new();
         analyses.iter().for_each(|analysis| metric.compute(analysis, &mut lines).unwrap());

@@ -39,7 +39,7 @@ fn manifests_that_cannot_be_used_are_named() {
     std::fs::write(dir.path().join("manifest.json"), "{\"version\": 1").unwrap();
     assert!(fault(dir.path()).contains("not JSON"));
     let story = small_run(false, 1000);
-    assert!(fault(run_dir(&story, |manifest| manifest.version = 7).path()).contains("version 7 is newer than 1"));
+    assert!(fault(run_dir(&story, |manifest| manifest.version = 7).path()).contains("version 7 is newer than 2"));
     let killed = fault(run_dir(&story, |manifest| manifest.state = RunState::Running).path());
     assert!(killed.contains("was killed") && killed.contains("`pktgen analyze --recover "), "{killed}");
 }

@@ -343,7 +343,7 @@ fn bad_sweeps_are_named() {
     assert!(fails(Some("{\"version\":1}")).contains("does not describe a sweep"));
     let text = r#"{"version":1,"experiment":"","about":"","axes":[],"runs":[],"report":{"metrics":[],"baseline":null,"fitted":[],"notes":[]},"paper":[]}"#;
     assert!(fails(Some(text)).contains("lists no runs"));
-    assert!(fails(Some(&text.replace("\"version\":1", "\"version\":99"))).contains("version 99 is newer than 1"));
+    assert!(fails(Some(&text.replace("\"version\":1", "\"version\":99"))).contains("version 99 is newer than 2"));
     let gone = text.replace("\"runs\":[]", "\"runs\":[{\"dir\":\"gone\",\"labels\":{},\"seed\":1}]");
     assert!(fails(Some(&gone)).contains("gone/manifest.json: it is missing"), "{}", fails(Some(&gone)));
 }

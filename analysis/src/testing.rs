@@ -163,7 +163,7 @@ impl Story {
         let clusters: Vec<u16> = workers.clone().map(cluster).collect();
         let by_worker: Vec<_> = workers.map(|worker| fates.balance_of(|row| sent.worker[row] == worker)).collect();
         let json = serde_json::json!({
-            "version": 1, "tool": "test", "experiment": "story", "labels": {}, "seed": 1, "state": "finished",
+            "version": 2, "tool": "test", "experiment": "story", "labels": {}, "seed": 1, "state": "finished",
             "anchor_unix_ns": 0, "created_unix_ns": 0, "trace_hash": "", "config": "", "clocks": {}, "host": {},
             "nodes": ["sw1", "sw2", "ps"], "records": "full", "clusters": clusters,
             "balance": fates.balance(), "balance_by_worker": by_worker,
@@ -314,7 +314,7 @@ pub(crate) fn write_sweep(dir: &Path, seeds: u64) {
         }
     }
     let sweep = serde_json::json!({
-        "version": 1, "experiment": "small|sweep", "about": "FIFO <against> Olaf",
+        "version": 2, "experiment": "small|sweep", "about": "FIFO <against> Olaf",
         "axes": [["variant", ["fifo", "olaf"]], ["rate", ["20", "40"]]], "runs": runs,
         "report": {
             "metrics": ["received", "loss", "aom_mean/cluster", "aom_cut/cluster"], "baseline": "fifo",
