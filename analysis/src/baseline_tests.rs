@@ -72,13 +72,16 @@ fn the_verdict_says_the_speedup_and_what_is_missing() {
     for point in &mut sweep.points {
         point.cells.remove("aom_cut/cluster");
     }
-    let interval = crate::stats::Interval { median: 2.5, lo: 2.0, hi: 3.0, n: 2 };
+    let ends = Some(crate::stats::Interval { lo: 2.0, hi: 3.0 });
+    let interval = crate::stats::Estimate { median: 2.5, interval: ends, n: 5, exact: false };
     sweep.points[2].cells.insert(SPEEDUP.to_owned(), interval);
     sweep.runs[0].goal = Some(GoalSummary { updates: 200, workers: 4, short: 2 });
     let model = crate::Model::build(&sweep);
     let all = model.verdict.lines.join("\n");
     assert!(
-        all.contains("olaf against fifo: speedup to the goal 2.500 (medians); faster at 1, slower at 0, undecided at 0 of 1 point."),
+        all.contains(
+            "olaf against fifo: speedup to the goal 2.500 [2, 3] at rate 20 (medians, 95 % intervals); faster."
+        ),
         "{all}"
     );
     assert!(!all.contains("no run could be paired"), "{all}");

@@ -25,7 +25,7 @@ const fn scale(factor: f64, unit: &'static str) -> Scale {
 /// The scale for values in `unit` of up to `largest`.
 pub fn scale_for(unit: &str, largest: f64) -> Scale {
     let steps: &[(f64, Scale)] = match unit {
-        "ns" => &[(1e9, scale(1e-9, "s")), (1e6, scale(1e-6, "ms")), (1e3, scale(1e-3, "us")), (0.0, scale(1.0, "ns"))],
+        "ns" => &[(1e9, scale(1e-9, "s")), (1e6, scale(1e-6, "ms")), (1e3, scale(1e-3, "µs")), (0.0, scale(1.0, "ns"))],
         "bps" => &[
             (1e9, scale(1e-9, "Gbit/s")),
             (1e6, scale(1e-6, "Mbit/s")),
@@ -74,6 +74,26 @@ pub fn title(key: &str) -> String {
     // A number is a job.
     let of = if of.parse::<u16>().is_ok() { format!("job {of}") } else { of.to_owned() };
     if of.is_empty() { name } else { format!("{name}, {}{group}", of.replace('_', " ")) }
+}
+
+/// A setting of a sweep for people: `topology.rate` of `40Gbps` is "rate 40 Gbit/s".
+pub fn setting(axis: &str, value: &str) -> String {
+    const UNITS: [(&str, &str); 8] = [
+        ("Gbps", "Gbit/s"),
+        ("Mbps", "Mbit/s"),
+        ("kbps", "kbit/s"),
+        ("bps", "bit/s"),
+        ("us", "µs"),
+        ("ms", "ms"),
+        ("ns", "ns"),
+        ("s", "s"),
+    ];
+    let name = axis.rsplit('.').next().unwrap_or(axis).replace('_', " ");
+    let shown = UNITS.iter().find_map(|(written, unit)| {
+        let number = value.strip_suffix(written)?.trim();
+        number.parse::<f64>().is_ok().then(|| format!("{number} {unit}"))
+    });
+    format!("{name} {}", shown.as_deref().unwrap_or(value))
 }
 
 impl Scale {
@@ -126,7 +146,7 @@ mod tests {
 
     #[test]
     fn values_for_people() {
-        assert_eq!(scale_for("ns", 2500.0).show(2500.0), "2.500 us");
+        assert_eq!(scale_for("ns", 2500.0).show(2500.0), "2.500 µs");
         assert_eq!(scale_for("ns", 3e6).show(1_234_567.0), "1.235 ms");
         assert_eq!(scale_for("ns", 12.0).show(12.0), "12 ns");
         assert_eq!(scale_for("share", 0.5).show(0.5584), "55.8 %");
@@ -141,12 +161,12 @@ mod tests {
     fn three_significant_digits() {
         for (unit, value, text) in [
             ("ns", 386_566_718_432.0, "387 s"),
-            ("ns", 1_234.5, "1.23 us"),
+            ("ns", 1_234.5, "1.23 µs"),
             ("ns", 0.0512, "0.0512 ns"),
             ("ns", 12_000_000.0, "12 ms"),
-            ("ns", 99_960.0, "100 us"),
+            ("ns", 99_960.0, "100 µs"),
             ("ns", 0.0, "0 ns"),
-            ("ns", -4_560.0, "−4.56 us"),
+            ("ns", -4_560.0, "−4.56 µs"),
             ("bps", 87_412.0, "87.4 kbit/s"),
             ("bps", 6e10, "60 Gbit/s"),
             ("ns", 1e308, "1000000000"),
@@ -154,6 +174,19 @@ mod tests {
             assert!(show(unit, value).starts_with(text), "{unit} {value}: {}", show(unit, value));
         }
         assert!(!show("ns", f64::NAN).is_empty() && !show("bps", f64::INFINITY).is_empty());
+    }
+
+    #[test]
+    fn settings_in_words() {
+        for (axis, value, said) in [
+            ("topology.rate", "40Gbps", "rate 40 Gbit/s"),
+            ("endpoint.timeout", "2us", "timeout 2 µs"),
+            ("study.loads", "power_law", "loads power_law"),
+            ("study.k", "16", "k 16"),
+            ("pings", "s", "pings s"),
+        ] {
+            assert_eq!(setting(axis, value), said);
+        }
     }
 
     #[test]

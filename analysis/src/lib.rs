@@ -14,6 +14,7 @@
 
 pub mod age;
 pub mod analyze;
+mod answer;
 mod baseline;
 pub mod capture;
 pub mod chart;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::chart::Chart;
 use crate::human::{Scale, scale_for};
 use crate::metric::iterations::{EFFECTIVE_TIME, ITERATION_TIME, ITERATIONS};
-use crate::stats::Interval;
+use crate::stats::Estimate;
 use crate::sweep::{Labels, PointSummary, RunSummary, SweepData};
 use crate::verdict::{compare, verdict};
 use crate::{age::AgeOf, check, picture};
@@ -50,6 +50,8 @@ pub struct Model {
     pub columns: Vec<Heading>,
     /// One row per point.
     pub rows: Vec<Row>,
+    /// What the values in the table are.
+    pub legend: String,
     /// Published values outside our intervals, or that cannot be compared, one sentence each.
     pub disagreements: Vec<String>,
     /// How many of them are outside.
@@ -108,7 +110,7 @@ pub struct Row {
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Cell {
     /// Median and interval of our runs.
-    pub ours: Option<Interval>,
+    pub ours: Option<Estimate>,
     /// The published value.
     pub paper: Option<Paper>,
 }
@@ -122,8 +124,8 @@ pub struct Paper {
     pub sign: &'static str,
     /// Ours − paper.
     pub difference: Option<f64>,
-    /// Does our interval hold it, or is ours on its side?
-    pub inside: bool,
+    /// Does our interval hold it, or is ours on its side? None where it is not compared, of too few seeds.
+    pub inside: Option<bool>,
     /// Table or section.
     pub source: String,
 }
@@ -148,6 +150,7 @@ impl Model {
             invalid: noted(&sweep.runs, why_invalid),
             remarks: noted(&sweep.runs, remarks_of),
             axes: axes(sweep),
+            legend: legend(&rows),
             columns,
             rows,
             outside: comparison.outside,
@@ -157,6 +160,27 @@ impl Model {
             charts: picture::all(sweep),
         }
     }
+}
+
+/// What the values of the main table are.
+fn legend(rows: &[Row]) -> String {
+    let shown: Vec<&Estimate> = rows.iter().flat_map(|row| &row.cells).filter_map(|cell| cell.ours.as_ref()).collect();
+    let paper = if rows.iter().flat_map(|row| &row.cells).any(|cell| cell.paper.is_some()) {
+        "; published values below ours"
+    } else {
+        ""
+    };
+    let values = picture::medians(shown.iter().copied());
+    let exact = match shown.iter().any(|one| one.exact) {
+        true => " Exact: no random number was drawn, so every seed gives the same.",
+        false => "",
+    };
+    format!("{}{paper}.{exact}", first_upper(&values))
+}
+
+fn first_upper(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// What `wanted` says about the runs; those of which it says the same share a note.
@@ -259,13 +283,15 @@ pub(crate) fn matches(published: &Published, point: &PointSummary) -> bool {
     published.at.iter().all(|(axis, value)| point.labels.get(axis) == Some(value))
 }
 
-/// Does our interval hold the published value, or, where that is a bound, is our median on the right side?
-pub(crate) fn agrees(ours: &Interval, value: f64, bound: Option<Bound>) -> bool {
-    match bound {
-        None => ours.holds(value),
+/// Does our interval hold the published value, or, where that is a bound, is our median on the right side? None of
+/// too few seeds.
+pub(crate) fn agrees(ours: &Estimate, value: f64, bound: Option<Bound>) -> Option<bool> {
+    let holds = ours.holds(value)?;
+    Some(match bound {
+        None => holds,
         Some(Bound::Above) => ours.median >= value,
         Some(Bound::Below) => ours.median <= value,
-    }
+    })
 }
 
 fn cell(sweep: &SweepData, point: &PointSummary, key: &str) -> Cell {
@@ -274,7 +300,7 @@ fn cell(sweep: &SweepData, point: &PointSummary, key: &str) -> Cell {
     let paper = published.into_iter().find_map(|published| {
         let value = *published.values.get(key)?;
         let difference = ours.map(|ours| ours.median - value);
-        let inside = ours.is_some_and(|ours| agrees(&ours, value, published.bound));
+        let inside = ours.and_then(|ours| agrees(&ours, value, published.bound));
         let sign = Bound::sign(published.bound);
         Some(Paper { value, sign, difference, inside, source: published.source.clone() })
     });

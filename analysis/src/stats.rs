@@ -1,4 +1,4 @@
-//! Medians, bootstrap intervals over seeds, quantiles and Jain's index.
+//! Medians, bootstrap intervals over enough seeds, quantiles and Jain's index.
 //!
 //! Called by [`crate::sweep`] and the metrics. Deterministic: the bootstrap's seed is a constant.
 
@@ -8,23 +8,49 @@ use serde::{Deserialize, Serialize};
 /// Resamples of a bootstrap.
 pub const RESAMPLES: usize = 2000;
 
-/// A median with its 95 % bootstrap interval.
+/// Fewest seeds, or pairs of runs of one seed, that anything is inferred from: an interval, better, worse, inside, outside.
+pub const SEEDS_MIN: usize = 5;
+
+/// A 95 % interval. Only [`estimate`] makes one, from [`SEEDS_MIN`] seeds or from runs without chance.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The median over the seeds.
-    pub median: f64,
-    /// Lower end of the interval.
+    /// Lower end.
     pub lo: f64,
     /// Upper end.
     pub hi: f64,
-    /// How many seeds.
-    pub n: usize,
 }
 
-impl Interval {
-    /// Is `value` inside, ends included?
-    pub fn holds(&self, value: f64) -> bool {
-        self.lo <= value && value <= self.hi
+/// A median over seeds, and what is known of it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The median over the seeds.
+    pub median: f64,
+    /// Its 95 % bootstrap interval; none with fewer than [`SEEDS_MIN`] seeds.
+    #[serde(flatten)]
+    pub interval: Option<Interval>,
+    /// The number of seeds.
+    pub n: usize,
+    /// No run drew a random number, so any seed gives this value: the interval is the value.
+    pub exact: bool,
+}
+
+impl Estimate {
+    /// Whether `value` is inside of the interval, ends included; none without one.
+    pub fn holds(&self, value: f64) -> Option<bool> {
+        self.interval.map(|interval| interval.lo <= value && value <= interval.hi)
+    }
+
+    /// The ends of the interval, if it has a width.
+    pub fn spread(&self) -> Option<Interval> {
+        self.interval.filter(|interval| interval.lo < interval.hi)
+    }
+}
+
+/// Why `n` seeds are not compared.
+pub fn too_few(n: usize) -> String {
+    match n {
+        1 => "one seed: not compared".to_owned(),
+        _ => format!("{n} seeds: not compared, {SEEDS_MIN} are needed"),
     }
 }
 
@@ -60,25 +86,34 @@ pub fn median(values: &[f64]) -> Option<f64> {
     (!sorted.is_empty()).then(|| median_of_sorted(&sorted))
 }
 
-/// The median of `values` with its 95 % percentile-bootstrap interval; none if there are no values.
-pub fn interval(values: &[f64]) -> Option<Interval> {
+/// The median of `values`, one per seed, with its 95 % percentile-bootstrap interval; none if there are no values. With
+/// `exact` the runs say that nothing was left to chance, which holds only if all values are the same.
+pub fn estimate(values: &[f64], exact: bool) -> Option<Estimate> {
     let n = values.len();
     let median = median(values)?;
-    if values.iter().all(|value| *value == values[0]) {
-        return Some(Interval { median, lo: median, hi: median, n });
-    }
+    let same = values.iter().all(|value| *value == values[0]);
+    let exact = exact && same;
+    let interval = match (n >= SEEDS_MIN || exact, same) {
+        (false, _) => None,
+        (true, true) => Some(Interval { lo: median, hi: median }),
+        (true, false) => Some(bootstrap(values)),
+    };
+    Some(Estimate { median, interval, n, exact })
+}
+
+fn bootstrap(values: &[f64]) -> Interval {
     let mut random = SplitMix::new(0x7061_6972_6564);
-    let mut sample = vec![0.0; n];
+    let mut sample = vec![0.0; values.len()];
     let mut medians: Vec<f64> = (0..RESAMPLES)
         .map(|_| {
-            sample.fill_with(|| values[random.below(n)]);
+            sample.fill_with(|| values[random.below(values.len())]);
             sample.sort_unstable_by(f64::total_cmp);
             median_of_sorted(&sample)
         })
         .collect();
     medians.sort_unstable_by(f64::total_cmp);
     let at = |share: f64| medians[((share * RESAMPLES as f64) as usize).min(RESAMPLES - 1)];
-    Some(Interval { median, lo: at(0.025), hi: at(0.975), n })
+    Interval { lo: at(0.025), hi: at(0.975) }
 }
 
 /// The value at quantile `q` of sorted values, by nearest rank; none if there are none.
@@ -120,15 +155,32 @@ mod tests {
     fn the_interval_of_five_is_their_range_of_likely_medians() {
         // Of 5 values, the resampled median is the smallest with probability 0.0579 (at least 3 of 5
         // draws hit it), so the 2.5 % point is the smallest and the 97.5 % point the largest.
-        let five = interval(&[5.0, 1.0, 2.0, 4.0, 3.0]).unwrap();
-        assert_eq!(five, Interval { median: 3.0, lo: 1.0, hi: 5.0, n: 5 });
+        let five = estimate(&[5.0, 1.0, 2.0, 4.0, 3.0], false).unwrap();
+        assert_eq!(five, Estimate { median: 3.0, interval: Some(Interval { lo: 1.0, hi: 5.0 }), n: 5, exact: false });
         // Of 25 values 1..=25, the interval is 8..=18 up to one rank by the binomial.
         let values: Vec<f64> = (1..=25).map(f64::from).collect();
-        let wide = interval(&values).unwrap();
-        assert!((7.0..=9.0).contains(&wide.lo) && (17.0..=19.0).contains(&wide.hi), "{wide:?}");
-        assert_eq!(interval(&values), Some(wide));
-        assert_eq!(interval(&[7.0]), Some(Interval { median: 7.0, lo: 7.0, hi: 7.0, n: 1 }));
-        assert!(wide.holds(13.0) && !wide.holds(2.0));
+        let wide = estimate(&values, false).unwrap();
+        let ends = wide.interval.unwrap();
+        assert!((7.0..=9.0).contains(&ends.lo) && (17.0..=19.0).contains(&ends.hi), "{wide:?}");
+        assert_eq!(estimate(&values, false), Some(wide));
+        assert_eq!((wide.holds(13.0), wide.holds(2.0)), (Some(true), Some(false)));
+    }
+
+    #[test]
+    fn few_seeds_have_no_interval_unless_nothing_was_left_to_chance() {
+        for n in 1..SEEDS_MIN {
+            let few = estimate(&vec![7.0; n], false).unwrap();
+            assert_eq!((few.median, few.interval, few.n), (7.0, None, n));
+            assert_eq!((few.holds(7.0), few.holds(8.0)), (None, None), "neither inside nor outside");
+            let exact = estimate(&vec![7.0; n], true).unwrap();
+            assert!(exact.exact && exact.holds(7.0) == Some(true) && exact.holds(8.0) == Some(false));
+        }
+        // What says that it leaves nothing to chance, and differs, is not believed.
+        assert_eq!(estimate(&[7.0, 8.0], true).unwrap().interval, None);
+        let json = serde_json::to_value(estimate(&[7.0], false)).unwrap();
+        assert_eq!(json, serde_json::json!({"median": 7.0, "n": 1, "exact": false}));
+        assert_eq!(too_few(1), "one seed: not compared");
+        assert_eq!(too_few(3), "3 seeds: not compared, 5 are needed");
     }
 
     #[test]

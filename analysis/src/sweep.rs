@@ -10,6 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use pktgen_generator::record::{Fault, MANIFEST_VERSION, Manifest, ReportPlan, SweepManifest, SweepRun, Validity};
+use pktgen_generator::study::TIME;
 use pktgen_generator::{Error, Result};
 use serde_json::Value;
 
@@ -21,7 +22,7 @@ use crate::metric::findings;
 use crate::picture::keep::{self, Depth, Kept};
 use crate::picture::states::{self, WorkerStates};
 use crate::run::read_json;
-use crate::stats::{self, Interval};
+use crate::stats::{self, Estimate};
 use crate::{baseline, group};
 
 /// The label that names a variant, and that a baseline is a value of.
@@ -58,8 +59,25 @@ pub struct RunSummary {
     pub study_keys: Vec<String>,
     /// What identifies its workload and schedule.
     pub workload: String,
+    /// Nothing was left to chance, by its manifest: any seed gives these values.
+    pub exact: bool,
+    /// The resolved configuration.
+    pub config: String,
+    /// What made it, when and where.
+    pub made: Made,
     /// What some of its workers under transmission control knew and did, for plots.
     pub states: Vec<WorkerStates>,
+}
+
+/// What made a run, when and where.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Made {
+    /// Tool, version and commit.
+    pub tool: String,
+    /// In ns since 1970.
+    pub unix_ns: u64,
+    /// What is known of the host; nothing in virtual time.
+    pub host: BTreeMap<String, String>,
 }
 
 /// How far a run to a goal came.
@@ -81,7 +99,7 @@ pub struct PointSummary {
     /// Its runs, as positions in [`SweepData::runs`].
     pub runs: Vec<usize>,
     /// Median and interval over the seeds, by key.
-    pub cells: BTreeMap<String, Interval>,
+    pub cells: BTreeMap<String, Estimate>,
 }
 
 /// A sweep, analysed.
@@ -185,6 +203,8 @@ fn read_manifest(dir: &Path) -> Result<SweepManifest> {
         version: MANIFEST_VERSION,
         experiment: run.experiment,
         about: String::new(),
+        command: Vec::new(),
+        overrides: run.overrides,
         axes: labels.iter().map(|(axis, value)| (axis.clone(), vec![value.clone()])).collect(),
         runs: vec![SweepRun { dir: String::new(), labels, seed: run.seed }],
         report: ReportPlan::default(),
@@ -268,6 +288,13 @@ fn summarise(
     summary.aggregation_cdf = series(&lines, "aggregation_cdf", "n", None);
     summary.clusters = clusters_of(&analysis);
     summary.workload = analysis.manifest.trace_hash.clone();
+    summary.exact = !analysis.manifest.uses_chance;
+    summary.config = analysis.manifest.config.clone();
+    summary.made = Made {
+        tool: analysis.manifest.tool.clone(),
+        unix_ns: analysis.manifest.created_unix_ns,
+        host: analysis.manifest.host.clone(),
+    };
     summary.goal = analysis.goal.as_ref().map(|goal| GoalSummary {
         updates: goal.updates,
         workers: goal.workers,
@@ -297,6 +324,7 @@ fn series(lines: &[Line], metric: &str, label: &str, flow: Option<&str>) -> Vec<
 }
 
 fn points(runs: &[RunSummary]) -> Vec<PointSummary> {
+    let all_exact = runs.iter().all(|run| run.exact);
     let mut points: Vec<PointSummary> = Vec::new();
     let mut known: HashMap<&Labels, usize> = HashMap::new();
     for (i, run) in runs.iter().enumerate() {
@@ -311,8 +339,11 @@ fn points(runs: &[RunSummary]) -> Vec<PointSummary> {
         for (key, value) in point.runs.iter().flat_map(|run| &runs[*run].scalars) {
             values.entry(key).or_default().push(*value);
         }
-        point.cells =
-            values.iter().filter_map(|(key, values)| Some(((*key).to_owned(), stats::interval(values)?))).collect();
+        let own = point.runs.iter().all(|run| runs[*run].exact);
+        // What compares with the baseline hangs on its runs too; time on the wall is never exact.
+        let exact = |key: &str| own && key != TIME && (all_exact || !baseline::keys().any(|derived| derived == key));
+        let cell = |(key, values): (&&str, &Vec<f64>)| Some(((*key).to_owned(), stats::estimate(values, exact(key))?));
+        point.cells = values.iter().filter_map(cell).collect();
     }
     points
 }

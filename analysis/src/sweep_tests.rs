@@ -23,43 +23,42 @@ fn sweep_of(seeds: u64) -> (tempfile::TempDir, SweepData) {
 #[test]
 fn points_have_medians_over_seeds_and_comparisons_are_paired() {
     let dir = tempfile::tempdir().unwrap();
-    write_sweep(dir.path(), 3);
+    write_sweep(dir.path(), 5);
     let mut seen = Vec::new();
     let sweep = SweepData::open(dir.path(), &mut |done, all| seen.push((done, all))).unwrap();
-    assert_eq!(seen, (1..=12).map(|done| (done, 12)).collect::<Vec<_>>());
+    assert_eq!(seen, (1..=20).map(|done| (done, 20)).collect::<Vec<_>>());
     assert_eq!(sweep.points.len(), 4);
     let (fifo, olaf) = (&sweep.points[1], &sweep.points[3]);
     assert_eq!((fifo.labels["variant"].as_str(), olaf.labels["variant"].as_str()), ("fifo", "olaf"));
     assert_eq!((fifo.cells["loss"].median, olaf.cells["loss"].median), (0.5, 0.0));
     assert_eq!((fifo.cells["received"].median, olaf.cells["received"].median), (80.0, 80.0));
     assert_eq!(olaf.cells["merged"].median, 160.0);
-    // The period of seed s at rate 40 is (20 + s)/2 us, so ages scale with it and seed 2 is the median.
-    let seed_2 = sweep.runs.iter().find(|run| run.dir == "olaf-40-2").unwrap();
-    assert_eq!(olaf.cells["aom_mean/cluster"].median, seed_2.scalars["aom_mean/cluster"]);
-    let (lo, hi) = (olaf.cells["aom_mean/cluster"].lo, olaf.cells["aom_mean/cluster"].hi);
-    assert!(lo < hi);
+    // The period of seed s at rate 40 is (20 + s)/2 us, so ages scale with it and seed 3 is the median.
+    let seed_3 = sweep.runs.iter().find(|run| run.dir == "olaf-40-3").unwrap();
+    assert_eq!(olaf.cells["aom_mean/cluster"].median, seed_3.scalars["aom_mean/cluster"]);
+    assert!(olaf.cells["aom_mean/cluster"].spread().is_some());
     // Each seed is compared with its own baseline run, so the spread between seeds cancels.
-    let base = sweep.runs.iter().find(|run| run.dir == "fifo-40-2").unwrap();
-    let cut = 1.0 - seed_2.scalars["aom_mean/cluster"] / base.scalars["aom_mean/cluster"];
-    assert!((seed_2.scalars["aom_cut/cluster"] - cut).abs() < 1e-12 && cut > 0.2, "{cut}");
-    assert!(olaf.cells["aom_cut/cluster"].hi - olaf.cells["aom_cut/cluster"].lo < 0.01);
+    let base = sweep.runs.iter().find(|run| run.dir == "fifo-40-3").unwrap();
+    let cut = 1.0 - seed_3.scalars["aom_mean/cluster"] / base.scalars["aom_mean/cluster"];
+    assert!((seed_3.scalars["aom_cut/cluster"] - cut).abs() < 1e-12 && cut > 0.2, "{cut}");
+    let cut = olaf.cells["aom_cut/cluster"].interval.unwrap();
+    assert!(cut.hi - cut.lo < 0.01);
     assert!(!base.scalars.contains_key("aom_cut/cluster"));
-    assert_eq!(seed_2.scalars["received_ratio"], 1.0);
+    assert_eq!(seed_3.scalars["received_ratio"], 1.0);
 }
 
 #[test]
 fn the_model_puts_published_values_beside_ours() {
-    let (_dir, sweep) = sweep_of(3);
+    let (_dir, sweep) = sweep_of(5);
     let model = Model::build(&sweep);
     assert!(model.verdict.valid && !model.verdict.worse);
     assert_eq!(model.axes, ["variant", "rate"]);
     let olaf_40 = &model.rows[3];
     let paper = olaf_40.cells[0].paper.as_ref().unwrap();
-    assert_eq!((paper.value, paper.difference, paper.inside), (1000.0, Some(-920.0), false));
-    assert!(olaf_40.cells[1].paper.as_ref().unwrap().inside);
+    assert_eq!((paper.value, paper.difference, paper.inside), (1000.0, Some(-920.0), Some(false)));
+    let inside = |row: usize| model.rows[row].cells[1].paper.as_ref().unwrap().inside;
+    assert_eq!((inside(3), inside(0), inside(2)), (Some(true), Some(true), Some(false)));
     // The row at rate 20 belongs to both variants: FIFO agrees, Olaf does not.
-    assert!(model.rows[0].cells[1].paper.as_ref().unwrap().inside);
-    assert!(!model.rows[2].cells[1].paper.as_ref().unwrap().inside);
     let all = model.disagreements.join("\n");
     for part in [
         "Table 9: received at rate=40, variant=olaf: paper 1000, ours 80",
@@ -72,7 +71,49 @@ fn the_model_puts_published_values_beside_ours() {
     assert_eq!(model.disagreements.len(), 4, "{all}");
     // Of rate 40, received differs and loss agrees; of rate 20, FIFO agrees and Olaf does not.
     assert!(model.verdict.lines.iter().any(|line| line.contains("2 of 4 published values")), "{:?}", model.verdict);
-    assert!(model.verdict.lines.iter().any(|line| line.contains("better at 2, worse at 0, undecided at 0 of 2")));
+    assert!(model.verdict.lines.iter().any(|line| line.contains("; better at all 2 points.")));
+}
+
+#[test]
+fn of_few_seeds_no_report_claims_anything() {
+    for seeds in 1..5 {
+        let (_dir, sweep) = sweep_of(seeds);
+        let model = Model::build(&sweep);
+        assert!(
+            !model.verdict.worse && model.outside == 0 && model.disagreements.len() == 2,
+            "{:?}",
+            model.disagreements
+        );
+        let few = crate::stats::too_few(seeds as usize);
+        let all = model.verdict.lines.join("\n");
+        assert!(all.contains(&format!("(medians); {few}.")) && all.contains(&format!("beside ours; {few}.")), "{all}");
+        for report in REPORTS {
+            let text = report.render(&model).unwrap().replace("&nbsp;", " ");
+            for claim in ["better at", "worse at", "outside.", "95 % interval", "paper off", "undecided"] {
+                assert!(!text.contains(claim), "{} of {seeds} seeds: {claim}", report.name());
+            }
+            assert!(text.contains(&few), "{}", report.name());
+        }
+        let chart = model.charts.iter().find(|chart| chart.picture == "paper").unwrap();
+        assert!(chart.series.iter().all(|series| series.spans.is_empty()), "{}", chart.title);
+    }
+}
+
+#[test]
+fn runs_without_chance_are_compared_exactly() {
+    let (dir, _) = sweep_of(1);
+    for run in crate::run_dirs(dir.path()).unwrap() {
+        let path = run.join("manifest.json");
+        let mut manifest: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        manifest["uses_chance"] = false.into();
+        std::fs::write(&path, manifest.to_string()).unwrap();
+    }
+    let sweep = SweepData::open(dir.path(), &mut |_, _| {}).unwrap();
+    let model = Model::build(&sweep);
+    let all = model.verdict.lines.join("\n");
+    assert!(all.contains("(exact); better at all 2 points.") && all.contains("2 of 4 published values"), "{all}");
+    assert!(model.disagreements.iter().any(|line| line.contains("ours 80 (exact), −920")), "{:?}", model.disagreements);
+    assert!(model.legend.starts_with("Exact; published values below ours. Exact: no random"), "{}", model.legend);
 }
 
 #[test]

@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::chart::Kind;
+use crate::stats::Interval;
 use crate::summary::summary;
 use crate::testing_rounds::training;
 use crate::{Model, REPORTS, SweepData};
 
-/// Two seeds each of SwitchML (baseline), which waits for stragglers, and Trio-ML, whose results lack a source. At the
+/// Five seeds each of SwitchML (baseline), which waits for stragglers, and Trio-ML, whose results lack a source. At the
 /// first value of `axis` SwitchML takes 26 us for two iterations and Trio-ML 13, at the second 52 and 26.
 fn sweep(dir: &Path, axis: &str, values: [&str; 2], metrics: &[&str]) -> SweepData {
     let mut runs = Vec::new();
     for variant in ["SwitchML", "Trio-ML"] {
         for (i, value) in values.into_iter().enumerate() {
-            for seed in [1, 2] {
+            for seed in 1..=5 {
                 let labels: BTreeMap<String, String> =
                     [("variant".to_owned(), variant.to_owned()), (axis.to_owned(), value.to_owned())].into();
                 let mut story = training();
@@ -53,8 +54,8 @@ fn iterations_are_compared_and_ages_are_not_mentioned() {
     assert!(model.verdict.valid && !model.verdict.worse && model.invalid.is_empty());
     let said = model.verdict.lines.join("\n");
     for sentence in [
-        "Trio-ML against SwitchML: speedup of iterations 2 (medians); faster at 2, slower at 0, undecided at 0 of 2 points.",
-        "which is that to any accuracy 1.500 (medians); faster at 2",
+        "Trio-ML against SwitchML: speedup of iterations 2 at straggling 0.08, 2 at straggling 0.16 (medians); faster at all 2 points.",
+        "to any accuracy (per contribution in results) 1.500 at straggling 0.08",
     ] {
         assert!(said.contains(sentence), "{sentence} is not in\n{said}");
     }
@@ -65,7 +66,7 @@ fn iterations_are_compared_and_ages_are_not_mentioned() {
     assert_eq!(columns[..3], ["iteration_time_mean", "over_ideal", "degraded_share"]);
     assert!(model.columns.iter().all(|column| !column.unit.is_empty()), "{:?}", model.columns);
     let text = summary(&model, "report.html");
-    assert!(text.contains("iteration time mean [us]") && text.contains("time/ideal"), "{text}");
+    assert!(text.contains("iteration time mean [µs]") && text.contains("time/ideal"), "{text}");
     for report in REPORTS {
         assert!(report.render(&model).unwrap().contains("speedup of iterations"), "{}", report.name());
     }
@@ -76,11 +77,12 @@ fn a_slower_variant_is_called_so() {
     let dir = tempfile::tempdir().unwrap();
     let mut sweep = sweep(dir.path(), "p", ["0", "1"], &[]);
     let cell = sweep.points[3].cells.get_mut("iteration_speedup").unwrap();
-    (cell.lo, cell.median, cell.hi) = (0.5, 0.6, 0.9);
+    (cell.median, cell.interval) = (0.6, Some(Interval { lo: 0.5, hi: 0.9 }));
     let cell = sweep.points[2].cells.get_mut("iteration_speedup").unwrap();
-    (cell.lo, cell.hi) = (0.9, 3.0);
+    cell.interval = Some(Interval { lo: 0.9, hi: 3.0 });
     let said = Model::build(&sweep).verdict.lines.join("\n");
-    let wanted = "0.600 to 2 (medians); faster at 0, slower at 1, undecided at 1 of 2 points.";
+    let wanted = "2 [0.900, 3] at straggling 0, 0.600 [0.500, 0.900] at straggling 1 (medians, 95 % intervals); slower at 1, \
+                  undecided at 1 of 2 points.";
     assert!(said.contains(wanted), "{said}");
 }
 

@@ -6,17 +6,18 @@ use std::collections::BTreeMap;
 
 use pktgen_generator::record::{Bound, Published};
 
+use crate::answer::{self, At, Tally};
 use crate::baseline::{self, ITERATION_SPEEDUP, SPEEDUP, TARGET_SPEEDUP, missed_goals};
 use crate::human::scale_for;
 use crate::model::{Verdict, agrees, describe, heading, is_study, matches};
-use crate::stats::Interval;
+use crate::stats::too_few;
 use crate::sweep::{PointSummary, SweepData, VARIANT};
 
 /// Sentences about speedups: each of these, by key, for every variant that has it.
 const SPEEDUPS: [(&str, &str); 3] = [
     (SPEEDUP, "speedup to the goal"),
     (ITERATION_SPEEDUP, "speedup of iterations"),
-    (TARGET_SPEEDUP, "speedup per contribution that is in results, which is that to any accuracy"),
+    (TARGET_SPEEDUP, "speedup to any accuracy (per contribution in results)"),
 ];
 
 /// Our values against the published ones.
@@ -26,6 +27,8 @@ pub(crate) struct Comparison {
     pub(crate) lines: Vec<String>,
     /// Values that could be compared.
     compared: usize,
+    /// Values of points with too few seeds, and the fewest seeds of them.
+    few: Option<(usize, usize)>,
     /// Those of them that our interval does not hold.
     pub(crate) outside: usize,
 }
@@ -57,16 +60,25 @@ impl Comparison {
             self.lines.push(format!("{source}: {key} at {at} is published, but our runs have no such value"));
             return;
         };
+        let (Some(agrees), Some(interval)) = (agrees(ours, value, published.bound), ours.interval) else {
+            let (values, least) = self.few.unwrap_or((0, usize::MAX));
+            self.few = Some((values + 1, least.min(ours.n)));
+            return;
+        };
         self.compared += 1;
-        if agrees(ours, value, published.bound) {
+        if agrees {
             return;
         }
         self.outside += 1;
         let scale = heading(sweep, key).scale;
-        let (median, lo, hi) = (scale.show(ours.median), scale.number(ours.lo), scale.number(ours.hi));
+        let median = scale.show(ours.median);
+        let range = match ours.exact {
+            true => " (exact)".to_owned(),
+            false => format!(" [{}, {}]", scale.number(interval.lo), scale.number(interval.hi)),
+        };
         let (sign, paper, off) =
             (Bound::sign(published.bound), scale.show(value), scale.difference(ours.median - value));
-        self.lines.push(format!("{source}: {key} at {at}: paper {sign}{paper}, ours {median} [{lo}, {hi}], {off}"));
+        self.lines.push(format!("{source}: {key} at {at}: paper {sign}{paper}, ours {median}{range}, {off}"));
     }
 }
 
@@ -80,11 +92,15 @@ pub(crate) fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
         _ => format!("INVALID: {invalid} of {all} runs are invalid; do not use these numbers before reading why."),
     }];
     lines.extend(sweep.manifest.shard.iter().map(|part| part.sentence(all)));
+    let before = lines.len();
     let (compared_lines, worse) = against_baseline(sweep);
     lines.extend(compared_lines);
     lines.extend(speedups(sweep));
+    if lines.len() == before {
+        lines.extend(answer::measured(sweep));
+    }
     lines.extend(missed_goals(&sweep.runs));
-    let Comparison { compared, outside, .. } = comparison;
+    let Comparison { compared, outside, few, .. } = comparison;
     if *compared > 0 {
         let inside = compared - outside;
         let bounds = sweep.manifest.paper.iter().any(|published| published.bound.is_some());
@@ -93,40 +109,38 @@ pub(crate) fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
             if bounds { " A bound that holds counts as within." } else { "" }
         ));
     }
+    if let Some((values, least)) = few {
+        let values = if *values == 1 { "one published value".to_owned() } else { format!("{values} published values") };
+        lines.push(format!("Paper: {values} beside ours; {}.", too_few(*least)));
+    }
     Verdict { valid: invalid == 0, worse, lines }
 }
 
 /// One sentence per speedup and variant whose times could be compared with the baseline's.
 fn speedups(sweep: &SweepData) -> Vec<String> {
     let Some(baseline) = &sweep.manifest.report.baseline else { return Vec::new() };
+    let ratio = scale_for("ratio", 1.0);
     let mut sentences = Vec::new();
     for (key, what) in SPEEDUPS {
-        let mut variants: BTreeMap<&str, Vec<Interval>> = BTreeMap::new();
-        for point in &sweep.points {
-            if let Some(speedup) = point.cells.get(key) {
-                variants.entry(point.labels.get(VARIANT).map_or("", String::as_str)).or_default().push(*speedup);
-            }
-        }
-        let say = |(variant, speedups): (&&str, &Vec<Interval>)| {
-            format!("{variant} against {baseline}: {what} {}.", range(speedups))
-        };
-        sentences.extend(variants.iter().map(say));
+        sentences.extend(by_variant(sweep, key).into_iter().map(|(variant, values)| {
+            let tally = Tally::of(&values, 1.0).told("faster", "slower");
+            let (each, kind) = (answer::each(&values, &ratio), answer::kind(&values));
+            format!("{variant} against {baseline}: {what} {each} ({kind}); {tally}.")
+        }));
     }
     sentences
 }
 
-/// From the least to the largest, and where they are clearly above or below 1.
-fn range(speedups: &[Interval]) -> String {
-    let scale = scale_for("ratio", 1.0);
-    let least = speedups.iter().map(|speedup| speedup.median).fold(f64::INFINITY, f64::min);
-    let most = speedups.iter().map(|speedup| speedup.median).fold(f64::NEG_INFINITY, f64::max);
-    let range =
-        if least == most { scale.show(least) } else { format!("{} to {}", scale.show(least), scale.show(most)) };
-    let faster = speedups.iter().filter(|speedup| speedup.lo > 1.0).count();
-    let slower = speedups.iter().filter(|speedup| speedup.hi < 1.0).count();
-    let (n, points) = (speedups.len(), if speedups.len() == 1 { "point" } else { "points" });
-    let same = n - faster - slower;
-    format!("{range} (medians); faster at {faster}, slower at {slower}, undecided at {same} of {n} {points}")
+/// The values of `key` at every point that has one, by variant.
+fn by_variant<'a>(sweep: &'a SweepData, key: &str) -> BTreeMap<&'a str, Vec<At<'a>>> {
+    let mut variants: BTreeMap<&str, Vec<At>> = BTreeMap::new();
+    for point in &sweep.points {
+        if let Some(cell) = point.cells.get(key) {
+            let variant = point.labels.get(VARIANT).map_or("", String::as_str);
+            variants.entry(variant).or_default().push((&point.labels, *cell));
+        }
+    }
+    variants
 }
 
 /// One sentence per variant about its Age-of-Model against the baseline's, and whether any point is worse.
@@ -134,13 +148,7 @@ fn against_baseline(sweep: &SweepData) -> (Vec<String>, bool) {
     // Findings of studies have no direction, so neither is better.
     let baseline = sweep.manifest.report.baseline.as_ref().filter(|_| !is_study(sweep));
     let Some(base) = baseline else { return (Vec::new(), false) };
-    let mut cuts: BTreeMap<&str, Vec<Interval>> = BTreeMap::new();
-    for point in &sweep.points {
-        let variant = point.labels.get(VARIANT).map_or("", String::as_str);
-        if let Some(cut) = point.cells.get("aom_cut/cluster") {
-            cuts.entry(variant).or_default().push(*cut);
-        }
-    }
+    let cuts = by_variant(sweep, "aom_cut/cluster");
     // Runs without full records have no ages, but may have been compared otherwise.
     let compared = baseline::keys().any(|key| sweep.points.iter().any(|point| point.cells.contains_key(&key)));
     if cuts.is_empty() && compared {
@@ -152,23 +160,14 @@ fn against_baseline(sweep: &SweepData) -> (Vec<String>, bool) {
             false,
         );
     }
-    let percent = scale_for("share", 1.0);
     let mut worse_anywhere = false;
-    let sentence = |(variant, cuts): (&str, &Vec<Interval>)| {
-        let better = cuts.iter().filter(|cut| cut.lo > 0.0).count();
-        let worse = cuts.iter().filter(|cut| cut.hi < 0.0).count();
-        worse_anywhere |= worse > 0;
-        let ends = |pick: fn(f64, f64) -> f64, start| cuts.iter().map(|cut| cut.median).fold(start, pick);
-        let (least, most) =
-            (percent.show(ends(f64::min, f64::INFINITY)), percent.show(ends(f64::max, f64::NEG_INFINITY)));
-        let same = cuts.len() - better - worse;
-        let range = if least == most { least } else { format!("{least} to {most}") };
-        let (n, points) = (cuts.len(), if cuts.len() == 1 { "point" } else { "points" });
-        format!(
-            "{variant} against {base}: mean Age-of-Model of clusters cut by {range} (medians); \
-             better at {better}, worse at {worse}, undecided at {same} of {n} {points}."
-        )
+    let sentence = |(variant, cuts): (&str, Vec<At>)| {
+        let tally = Tally::of(&cuts, 0.0);
+        worse_anywhere |= tally.below > 0;
+        let (each, kind) = (answer::each(&cuts, &answer::percent()), answer::kind(&cuts));
+        let tally = tally.told("better", "worse");
+        format!("{variant} against {base}: mean Age-of-Model of clusters cut by {each} ({kind}); {tally}.")
     };
-    let lines = cuts.iter().map(|(variant, cuts)| (*variant, cuts)).map(sentence).collect();
+    let lines = cuts.into_iter().map(sentence).collect();
     (lines, worse_anywhere)
 }

@@ -3,6 +3,11 @@
 //! A stream is known by a name and two numbers (a worker and a cluster, say), so adding a stream
 //! never shifts another: results stay comparable when a feature is added or switched on. [`Draws`] are numbers that
 //! are known by their place, for whoever cannot draw in one order.
+//!
+//! A run knows whether chance had a part in it: every random number begins here, and [`drawn`] counts them per thread.
+//! Virtual time and studies have one thread each.
+
+use std::cell::Cell;
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -11,6 +16,20 @@ use sha2::{Digest, Sha256};
 /// The generator behind every stream.
 pub type Stream = Xoshiro256PlusPlus;
 
+thread_local! {
+    static DRAWN: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How often this thread began a stream or drew a number by its place.
+pub fn drawn() -> u64 {
+    DRAWN.get()
+}
+
+#[inline]
+fn draw() {
+    DRAWN.set(DRAWN.get().wrapping_add(1));
+}
+
 /// The seed of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seed(pub u64);
@@ -18,6 +37,11 @@ pub struct Seed(pub u64);
 impl Seed {
     /// The stream `name`, instance (`a`, `b`).
     pub fn stream(self, name: &str, a: u64, b: u64) -> Stream {
+        draw();
+        self.stream_of(name, a, b)
+    }
+
+    fn stream_of(self, name: &str, a: u64, b: u64) -> Stream {
         let mut hash = Sha256::new();
         hash.update(self.0.to_le_bytes());
         hash.update(a.to_le_bytes());
@@ -28,7 +52,13 @@ impl Seed {
 
     /// The draws `name`.
     pub fn draws(self, name: &str) -> Draws {
-        Draws(self.stream(name, 0, 0).next_u64())
+        Draws(self.stream_of(name, 0, 0).next_u64())
+    }
+
+    /// Bits for what needs no stream.
+    pub fn bits(self) -> u64 {
+        draw();
+        self.0
     }
 }
 
@@ -41,6 +71,7 @@ impl Draws {
     /// Uniform in [0, 1) at the place (`a`, `b`, `c`).
     #[inline]
     pub fn unit(self, a: u32, b: u32, c: u32) -> f64 {
+        draw();
         let place = mix(self.0 ^ (u64::from(a) << 32 | u64::from(b)));
         // An odd constant spreads neighbouring `c`; plus one, so that 0 is no exception.
         let bits = mix(place ^ (u64::from(c) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -88,6 +119,19 @@ mod tests {
             assert!(all[i + 1..].iter().all(|y| x != y));
         }
         assert_eq!(draw(1, "gap", 0, 0), all[0]);
+    }
+
+    #[test]
+    fn a_thread_knows_whether_it_drew() {
+        let before = drawn();
+        let draws = Seed(1).draws("x");
+        assert_eq!(drawn(), before, "nothing was drawn yet");
+        draws.unit(1, 2, 3);
+        assert!(drawn() > before);
+        let before = drawn();
+        Seed(1).stream("x", 0, 0);
+        assert!(drawn() > before);
+        std::thread::spawn(|| assert_eq!(drawn(), 0)).join().unwrap();
     }
 
     #[test]

@@ -20,6 +20,7 @@ use pktgen_generator::record::{
     SweepManifest, SweepRun, Unseen, Validity,
 };
 use pktgen_generator::registry::suggest;
+use pktgen_generator::seed::drawn;
 use pktgen_generator::shard::Shard;
 use pktgen_generator::study::{STUDIES, Study};
 use pktgen_generator::workload::{Source, share};
@@ -53,6 +54,8 @@ pub struct Experiment {
     axes: Vec<(String, Vec<String>)>,
     report: ReportPlan,
     paper: Vec<Published>,
+    overrides: Vec<String>,
+    command: Vec<String>,
     studies: study::Studies,
     view: Option<Arc<View>>,
 }
@@ -66,6 +69,7 @@ impl Experiment {
     /// The same where there are other studies.
     pub fn open_with(mut document: Document, studies: &'static [&'static dyn Study]) -> Result<Self> {
         let name = text(&document, "name", "unnamed");
+        let overrides = document.overrides();
         let about = text(&document, "about", "");
         let seed: u64 = match document.get("seed") {
             None => 1,
@@ -113,7 +117,13 @@ impl Experiment {
         let mut section = document.section("paper")?;
         let paper = read_paper(&mut section)?;
         document.close(section)?;
-        Ok(Experiment { document, name, about, runs, axes, report, paper, studies, view: None })
+        let command = Vec::new();
+        Ok(Experiment { document, name, about, runs, axes, report, paper, overrides, command, studies, view: None })
+    }
+
+    /// The command line that asked for it, to be kept beside its runs.
+    pub fn asked_by(self, command: Vec<String>) -> Self {
+        Experiment { command, ..self }
     }
 
     /// Somebody looks on at its runs in real time.
@@ -294,6 +304,7 @@ impl Experiment {
         if study::is_one(&document) {
             return self.run_study(run, document, dir, task);
         }
+        let before = drawn();
         let plan = self.prepare_share(run, task.share)?;
         let mut manifest = self.manifest(run, &plan);
         manifest.rank = task.meeting.map(Meeting::rank);
@@ -328,6 +339,7 @@ impl Experiment {
             let simulation = Simulation::new(plan.engine);
             let mut told = |sent| (task.progress)(Progress { sent, ..Progress::default() });
             let outcome = simulation.run(until, task.stop, &mut recorder, &mut told)?;
+            manifest.uses_chance = drawn() != before;
             conclude(&mut manifest, outcome);
             recorder.finish(&manifest)?;
         }
@@ -358,6 +370,8 @@ impl Experiment {
             created_unix_ns: clock::unix_ns(),
             trace_hash: plan.trace_hash.clone(),
             config: plan.config.clone(),
+            overrides: self.overrides.clone(),
+            uses_chance: true,
             clocks: [
                 "sent.t_gen_ps",
                 "sent.t_due_ps",
@@ -413,6 +427,8 @@ impl Experiment {
             version: MANIFEST_VERSION,
             experiment: self.name.clone(),
             about: self.about.clone(),
+            command: self.command.clone(),
+            overrides: self.overrides.clone(),
             axes,
             runs: runs.collect(),
             report: self.report.clone(),

@@ -8,12 +8,8 @@ use serde::Serialize;
 
 use super::rules::Band;
 use super::student;
-use crate::stats::{self, SplitMix};
+use crate::stats::{self, SEEDS_MIN, SplitMix};
 
-/// With fewer pairs nothing is judged, unless all are the same.
-pub(crate) const LEAST_PAIRS: usize = 3;
-/// With fewer pairs there are too few different resamples, and Student's interval is the only one.
-const LEAST_TO_RESAMPLE: usize = 5;
 /// The least spread that a resample is measured by, as a share of ours. Values that are nearly all alike would otherwise
 /// give resamples without any, and an interval without an end.
 const LEAST_SPREAD: f64 = 0.1;
@@ -46,6 +42,8 @@ pub(crate) struct Differences {
     pub(crate) band: f64,
     /// Spread that is rounding.
     noise: f64,
+    /// Nothing was left to chance in any run of the pairs.
+    exact: bool,
 }
 
 impl Differences {
@@ -56,7 +54,7 @@ impl Differences {
         if let (Band::Relative(share), true) = (band, ratio) {
             let log = |(old, new): &(f64, f64)| if old == new { 0.0 } else { (new / old).ln() };
             let values = pairs.iter().map(log).collect();
-            return Differences { kind: Kind::Ratio, values, band: share.ln_1p(), noise: ROUNDING };
+            return Differences { kind: Kind::Ratio, values, band: share.ln_1p(), noise: ROUNDING, exact: false };
         }
         let sizes: Vec<f64> = pairs.iter().map(|(old, _)| old.abs()).collect();
         let band = match band {
@@ -65,7 +63,12 @@ impl Differences {
         };
         let largest = pairs.iter().map(|(old, new)| old.abs().max(new.abs())).fold(0.0, f64::max);
         let values = pairs.iter().map(|(old, new)| new - old).collect();
-        Differences { kind: Kind::Difference, values, band, noise: ROUNDING * largest }
+        Differences { kind: Kind::Difference, values, band, noise: ROUNDING * largest, exact: false }
+    }
+
+    /// The same of runs that leave nothing to chance, if `exact`: one pair says all.
+    pub(crate) fn exactly(self, exact: bool) -> Differences {
+        Differences { exact, ..self }
     }
 
     /// `value`, on the scale of the differences, as people read it: a share of the old, or an amount.
@@ -86,7 +89,9 @@ pub(crate) struct Sample {
     pub(crate) mean: f64,
     /// Their standard deviation; 0 if they are the same but for rounding.
     pub(crate) deviation: f64,
-    /// How many standard errors the means of resamples are from ours. Empty if there are too few to resample.
+    /// Nothing was left to chance, and the differences are the same in every pair.
+    pub(crate) exact: bool,
+    /// How many standard errors the means of resamples are from ours. Empty where all are the same, or too few.
     studentised: Vec<f64>,
 }
 
@@ -99,20 +104,17 @@ impl Sample {
         if most - least <= differences.noise {
             // The same everywhere; what is only rounding away from 0 is 0.
             let mean = if mean.abs() <= differences.noise { 0.0 } else { mean };
-            return Some(Sample { n, mean, deviation: 0.0, studentised: Vec::new() });
+            return Some(Sample { n, mean, deviation: 0.0, exact: differences.exact, studentised: Vec::new() });
         }
         let (_, deviation) = moments(values.iter().copied(), n);
-        let studentised = if n < LEAST_TO_RESAMPLE {
-            Vec::new()
-        } else {
-            studentised(values, mean, LEAST_SPREAD * deviation, resamples)
-        };
-        Some(Sample { n, mean, deviation, studentised })
+        let studentised =
+            if n < SEEDS_MIN { Vec::new() } else { studentised(values, mean, LEAST_SPREAD * deviation, resamples) };
+        Some(Sample { n, mean, deviation, exact: false, studentised })
     }
 
-    /// Can anything be said of chance?
+    /// Are there pairs enough, or is nothing left to be told apart from chance?
     pub(crate) fn is_judged(&self) -> bool {
-        self.n >= LEAST_PAIRS || self.is_nothing()
+        self.n >= SEEDS_MIN || self.exact || self.is_nothing()
     }
 
     /// Is there no difference at all?
@@ -182,7 +184,7 @@ impl Sample {
             let width = student::quantile(alpha / 2.0, n - 1.0) + student::quantile(0.2, n - 1.0);
             width * self.deviation / n.sqrt() <= distance
         };
-        let least = LEAST_PAIRS.saturating_sub(self.n).max(1);
+        let least = SEEDS_MIN.saturating_sub(self.n).max(1);
         let (mut low, mut high) = (least, most.max(least));
         if !tells(high) {
             return None;

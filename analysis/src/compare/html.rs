@@ -64,7 +64,7 @@ pub(super) fn page(comparison: &Comparison) -> String {
     }
     if !comparison.rankings.is_empty() {
         out.push_str(
-            "<h2>Places</h2>\n<p>Place and median, with its 95&nbsp;% interval over the seeds that all have.</p>\n",
+            "<h2>Places</h2>\n<p>Place and median over the seeds that all have, with its 95&nbsp;% interval from 5 seeds on.</p>\n",
         );
         let rows = comparison.rankings.iter().map(|ranking| (ranking_cells(comparison, ranking), Outcome::Same));
         table(&ranking_heads(comparison), rows, &mut out);

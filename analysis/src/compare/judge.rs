@@ -4,14 +4,15 @@
 //! that no reader sees one that contradicts it.
 
 use pktgen_generator::Result;
+use pktgen_generator::study::TIME;
 use serde::Serialize;
 
 use super::Side;
-use super::effect::{Differences, Kind, LEAST_PAIRS, Sample, resamples};
+use super::effect::{Differences, Kind, Sample, resamples};
 use super::pairs::{Pair, Paired};
 use super::rules::{Direction, Rule, Rules};
 use crate::human::scale_for;
-use crate::stats::{self, Interval};
+use crate::stats::{self, Estimate, SEEDS_MIN, too_few};
 use crate::sweep::{Labels, in_parallel};
 
 /// Most further seeds that are asked for.
@@ -96,11 +97,13 @@ pub struct Judgement {
     /// Pairs in which only the new run has a value.
     pub old_lacks: usize,
     /// Median of the old runs in pairs.
-    pub old: Option<Interval>,
+    pub old: Option<Estimate>,
     /// Median of the new runs in pairs.
-    pub new: Option<Interval>,
-    /// The effect; none with fewer than three pairs that differ.
+    pub new: Option<Estimate>,
+    /// The effect; none of fewer than [`SEEDS_MIN`] pairs that differ, unless it is exact.
     pub effect: Option<Effect>,
+    /// Nothing was left to chance in these runs: the effect is no estimate.
+    pub exact: bool,
     /// The verdict.
     pub outcome: Outcome,
     /// Why it cannot tell; empty otherwise.
@@ -146,12 +149,13 @@ impl Draft {
         let band = rule.band(unit)?;
         let value = |run: &crate::sweep::RunSummary| run.scalars.get(&rule.metric).copied();
         let both: Vec<(f64, f64)> = pairs.iter().filter_map(|(old, new)| value(old).zip(value(new))).collect();
-        let differences = Differences::of(&both, band);
+        let exact = rule.metric != TIME && pairs.iter().all(|(old, new)| old.exact && new.exact);
+        let differences = Differences::of(&both, band).exactly(exact);
         let mut judgement = blank(rule, unit, labels, &differences);
         judgement.pairs = both.len();
         judgement.new_lacks = pairs.iter().filter(|(old, new)| value(old).is_some() && value(new).is_none()).count();
         judgement.old_lacks = pairs.iter().filter(|(old, new)| value(old).is_none() && value(new).is_some()).count();
-        let median = |pick: fn(&(f64, f64)) -> f64| stats::interval(&both.iter().map(pick).collect::<Vec<_>>());
+        let median = |pick: fn(&(f64, f64)) -> f64| stats::estimate(&both.iter().map(pick).collect::<Vec<_>>(), exact);
         (judgement.old, judgement.new) = (median(|pair| pair.0), median(|pair| pair.1));
         Ok(Draft { judgement, differences, sample: None })
     }
@@ -173,10 +177,11 @@ impl Draft {
         let Draft { mut judgement, differences, sample } = self;
         let Some(sample) = sample else { return judgement };
         if !sample.is_judged() {
-            judgement.why = format!("{} of at least {LEAST_PAIRS} pairs", sample.n);
-            judgement.further = Some(Further::Seeds(LEAST_PAIRS - sample.n));
+            judgement.why = too_few(sample.n);
+            judgement.further = Some(Further::Seeds(SEEDS_MIN - sample.n));
             return judgement;
         }
+        judgement.exact = sample.exact;
         let ((lo, hi), alone) = (sample.interval(level), sample.interval(alpha));
         let shown = |value: f64| differences.shown(value);
         judgement.effect = Some(Effect {
@@ -219,6 +224,7 @@ fn blank(rule: &Rule, unit: &str, labels: &Labels, differences: &Differences) ->
         old: None,
         new: None,
         effect: None,
+        exact: false,
         outcome: Outcome::CannotTell,
         why: String::new(),
         further: None,
@@ -337,9 +343,18 @@ impl Judgement {
             Some(Further::MoreThan(n)) => format!("; more than {n} more seeds would be needed"),
         };
         match self.outcome {
+            Outcome::CannotTell if self.is_of_too_few() => format!("{}{further}", self.why),
             Outcome::CannotTell => format!("cannot tell: {}{further}", self.why),
+            outcome if self.exact => format!("{} (exact)", outcome.name()),
+            outcome if self.pairs == 1 => format!("{}: equal in the one pair", outcome.name()),
+            outcome if self.pairs < SEEDS_MIN => format!("{}: equal in all {} pairs", outcome.name(), self.pairs),
             outcome => outcome.name().to_owned(),
         }
+    }
+
+    /// Is it not judged since its pairs are too few?
+    pub(super) fn is_of_too_few(&self) -> bool {
+        self.effect.is_none() && (1..SEEDS_MIN).contains(&self.pairs)
     }
 }
 

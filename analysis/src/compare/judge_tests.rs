@@ -66,22 +66,22 @@ fn samples_are_judged_as_people_would() {
     for (pairs, outcome) in [
         (around(1.05, 0.005, 10), Outcome::Worse),
         (around(1.05, 0.005, 5), Outcome::Worse),
-        (around(1.05, 0.001, 3), Outcome::Worse),
-        (around(1.05, 0.0, 3), Outcome::Worse),
+        (around(1.05, 0.0, 5), Outcome::Worse),
         (around(0.95, 0.005, 10), Outcome::Better),
         (around(1.0, 0.005, 10), Outcome::Same),
         (around(1.01, 0.001, 10), Outcome::Same),
         (around(1.0, 0.0, 1), Outcome::Same),
         (around(1.02, 0.005, 10), Outcome::CannotTell),
         (around(1.0, 0.2, 10), Outcome::CannotTell),
-        (around(1.05, 0.0, 2), Outcome::CannotTell),
+        (around(1.05, 0.0, 4), Outcome::CannotTell),
+        (around(1.05, 0.001, 4), Outcome::CannotTell),
         (around(1.5, 0.1, 2), Outcome::CannotTell),
     ] {
         let judgement = judged(&pairs);
         assert_eq!(judgement.outcome, outcome, "{pairs:?}: {judgement:?}");
         assert_eq!(judgement.why.is_empty(), outcome != Outcome::CannotTell, "{judgement:?}");
     }
-    let effect = judged(&around(1.05, 0.0, 3)).effect.unwrap();
+    let effect = judged(&around(1.05, 0.0, 5)).effect.unwrap();
     assert!((effect.value - 0.05).abs() < 1e-12 && effect.lo == effect.hi && effect.level == 0.95, "{effect:?}");
 }
 
@@ -95,7 +95,10 @@ fn what_cannot_be_told_says_how_many_seeds_would() {
     assert!(close.shown_outcome().contains(&format!("about {more} more seeds")), "{}", close.shown_outcome());
     let far: Vec<(f64, f64)> = [1.0, 100.0, 0.01, 30.0, 0.03].map(|ratio| (7.0, 7.0 * ratio)).to_vec();
     assert_eq!(judged(&far).further, Some(Further::MoreThan(FURTHER_MAX)));
-    assert_eq!(judged(&around(1.5, 0.1, 2)).further, Some(Further::Seeds(1)));
+    let few = judged(&around(1.5, 0.1, 2));
+    assert_eq!(few.further, Some(Further::Seeds(3)));
+    assert_eq!(few.shown_outcome(), "2 seeds: not compared, 5 are needed; at least 3 more seeds");
+    assert_eq!(judged(&around(1.0, 0.0, 2)).shown_outcome(), "same: equal in all 2 pairs");
 }
 
 #[test]

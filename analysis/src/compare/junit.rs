@@ -6,7 +6,6 @@ use std::fmt::Write;
 
 use super::{Comparison, Judgement, Outcome};
 use crate::human::title;
-use crate::model::describe;
 
 /// The whole document.
 pub(super) fn page(comparison: &Comparison) -> String {
@@ -26,7 +25,7 @@ pub(super) fn page(comparison: &Comparison) -> String {
     for versus in &comparison.versus {
         let class = format!("{} against {}", versus.new, versus.old);
         for one in &versus.judgements {
-            let name = format!("{} ({}) at {}", title(&one.metric), one.metric, describe(&one.labels));
+            let name = format!("{} ({}) at {}", title(&one.metric), one.metric, super::text::point(&one.labels));
             case(&class, &name, said(one), &mut out);
         }
     }

@@ -27,7 +27,7 @@ pub(super) fn page(comparison: &Comparison) -> String {
         judgements(versus, &mut out);
     }
     if !comparison.rankings.is_empty() {
-        out.push_str("Places, and medians with their 95 % intervals over the seeds that all have:\n\n");
+        out.push_str("Places, and medians over the seeds that all have, with 95 % intervals from 5 seeds on:\n\n");
         let rows = comparison.rankings.iter().map(|ranking| ranking_cells(comparison, ranking));
         table(&ranking_heads(comparison), rows, &mut out);
     }

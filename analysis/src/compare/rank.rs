@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pktgen_generator::study::TIME;
 use serde::Serialize;
 
 use super::Side;
@@ -12,7 +13,7 @@ use super::effect::{Differences, Sample, resamples};
 use super::judge::holm;
 use super::pairs::place;
 use super::rules::{Band, Direction, Rule, Rules};
-use crate::stats::{self, Interval};
+use crate::stats::{self, Estimate, SEEDS_MIN};
 use crate::sweep::{Labels, VARIANT, in_parallel};
 
 /// The order by one metric.
@@ -28,6 +29,8 @@ pub struct Ranking {
     pub labels: Option<Labels>,
     /// Seeds that all have.
     pub seeds: usize,
+    /// Are there seeds enough for an order, or was nothing left to chance? Else everything may have every place.
+    pub compared: bool,
     /// The implementations, the best first.
     pub places: Vec<Place>,
 }
@@ -38,7 +41,7 @@ pub struct Place {
     /// Which.
     pub implementation: String,
     /// Its median over these seeds.
-    pub value: Interval,
+    pub value: Estimate,
     /// Best place that it may have.
     pub best: usize,
     /// Worst place that it may have.
@@ -52,6 +55,7 @@ type Seeds = BTreeMap<u64, f64>;
 struct Row<'a> {
     rule: &'a Rule,
     labels: Option<Labels>,
+    exact: bool,
     values: Vec<Vec<f64>>,
 }
 
@@ -61,14 +65,16 @@ pub(crate) fn rank(sides: &[Side], rules: &Rules) -> Vec<Ranking> {
     let mut rows = Vec::new();
     for rule in rules.rules.iter().filter(|rule| rule.direction != Direction::Equal) {
         let points = common(sides, &rule.metric, across);
+        let exact = rule.metric != TIME && sides.iter().all(|side| side.sweep.runs.iter().all(|run| run.exact));
         if points.len() > 1
             && let Some(values) = over_all(&points)
         {
-            rows.push(Row { rule, labels: None, values });
+            rows.push(Row { rule, labels: None, exact, values });
         }
         rows.extend(points.into_iter().map(|(labels, sides)| Row {
             rule,
             labels: Some(labels),
+            exact,
             values: in_step(&sides),
         }));
     }
@@ -138,7 +144,7 @@ fn ordered(sides: &[Side], rows: Vec<Row>, alpha: f64) -> Vec<Ranking> {
     let sample = |(row, i, j): &(usize, usize, usize)| {
         let values = &rows[*row].values;
         let both: Vec<(f64, f64)> = values[*i].iter().copied().zip(values[*j].iter().copied()).collect();
-        Sample::of(&Differences::of(&both, Band::Relative(0.0)), resamples)
+        Sample::of(&Differences::of(&both, Band::Relative(0.0)).exactly(rows[*row].exact), resamples)
     };
     let samples = in_parallel(&tests, &sample, &mut |_, _| {});
     let chance = |sample: &Option<Sample>| {
@@ -181,7 +187,7 @@ fn ranking(sides: &[Side], row: Row, places: &[(usize, usize)]) -> Option<Rankin
     let unit = sides.iter().find_map(|side| side.sweep.units.get(&metric)).cloned().unwrap_or_default();
     let mut all: Vec<Place> = Vec::new();
     for ((side, values), (best, worst)) in sides.iter().zip(&row.values).zip(places) {
-        let value = stats::interval(values)?;
+        let value = stats::estimate(values, row.exact)?;
         all.push(Place { implementation: side.name.clone(), value, best: *best, worst: *worst });
     }
     let sign = if row.rule.direction == Direction::Lower { 1.0 } else { -1.0 };
@@ -190,7 +196,8 @@ fn ranking(sides: &[Side], row: Row, places: &[(usize, usize)]) -> Option<Rankin
         by_place.then((sign * a.value.median).total_cmp(&(sign * b.value.median)))
     });
     let seeds = row.values.first().map_or(0, Vec::len);
-    Some(Ranking { metric, unit, direction: row.rule.direction, labels: row.labels, seeds, places: all })
+    let compared = seeds >= SEEDS_MIN || row.exact;
+    Some(Ranking { metric, unit, direction: row.rule.direction, labels: row.labels, seeds, compared, places: all })
 }
 
 impl Place {

@@ -5,8 +5,10 @@
 use std::fmt::Write;
 
 use super::{Comparison, Judgement, NAMED_MAX, Outcome, Pairing, Ranking, Versus};
+use crate::answer::setting;
 use crate::human::{scale_for, title};
-use crate::model::describe;
+use crate::stats::{Estimate, Interval, too_few};
+use crate::sweep::{Labels, VARIANT};
 
 /// Most judgements that the terminal lists.
 const LISTED_MAX: usize = 40;
@@ -48,13 +50,17 @@ fn verdict(versus: &Versus) -> String {
     let telling = versus.judgements.iter().filter(|one| one.outcome == versus.outcome && one.required);
     // The largest says most; a verdict of "same" needs no example.
     let size = |one: &Judgement| one.effect.map_or(0.0, |effect| effect.value.abs());
-    if let Some(most) = telling.max_by(|a, b| size(a).total_cmp(&size(b)))
+    let few =
+        telling.clone().all(Judgement::is_of_too_few).then(|| telling.clone().map(|one| one.pairs).min()).flatten();
+    if let Some(pairs) = few {
+        let _ = write!(text, " {}.", too_few(pairs));
+    } else if let Some(most) = telling.max_by(|a, b| size(a).total_cmp(&size(b)))
         && versus.outcome != Outcome::Same
     {
-        let (what, at) = (title(&most.metric), describe(&most.labels));
+        let (what, at) = (title(&most.metric), point(&most.labels));
         let _ = match versus.outcome {
             Outcome::CannotTell => write!(text, " {what} at {at}: {}.", most.shown_outcome()),
-            _ => write!(text, " Most: {what} {} at {at}.", most.shown_effect()),
+            _ => write!(text, " Largest difference: {what} {} at {at}.", most.shown_effect()),
         };
     }
     text
@@ -72,10 +78,18 @@ fn partners(pairing: &Pairing) -> Option<String> {
 }
 
 fn ranked(ranking: &Ranking) -> String {
-    let at = ranking.labels.as_ref().map_or("all points".to_owned(), describe);
-    let places: Vec<String> =
-        ranking.places.iter().map(|one| format!("{} {}", one.shown(), one.implementation)).collect();
-    format!("{} ({} is better) at {at}: {}.", title(&ranking.metric), ranking.direction.name(), places.join(", "))
+    let at = ranking.labels.as_ref().map_or("all points".to_owned(), point);
+    let places = ranking.places.iter().map(|one| format!("{} {}", one.shown(), one.implementation));
+    let order = if ranking.compared { places.collect::<Vec<_>>().join(", ") } else { too_few(ranking.seeds) };
+    format!("{} ({} is better) at {at}: {order}.", title(&ranking.metric), ranking.direction.name())
+}
+
+/// A point in words, its variant first.
+pub(super) fn point(labels: &Labels) -> String {
+    let variant = labels.get(VARIANT).cloned();
+    let rest = Some(setting(labels)).filter(|rest| !rest.is_empty());
+    let parts: Vec<String> = variant.into_iter().chain(rest).collect();
+    if parts.is_empty() { "all defaults".to_owned() } else { parts.join(", ") }
 }
 
 /// What a reader must know besides.
@@ -119,8 +133,7 @@ pub(super) const HEADS: [&str; 8] = ["metric", "at", "old", "new", "effect", "to
 /// The cells of a judgement's row.
 pub(super) fn cells(judgement: &Judgement) -> [String; 8] {
     let scale = judgement.scale();
-    let shown =
-        |interval: Option<crate::stats::Interval>| interval.map_or("–".to_owned(), |one| scale.show(one.median));
+    let shown = |value: Option<Estimate>| value.map_or("–".to_owned(), |one| scale.show(one.median));
     let lacking = judgement.new_lacks + judgement.old_lacks;
     let pairs = if lacking == 0 {
         judgement.pairs.to_string()
@@ -130,7 +143,7 @@ pub(super) fn cells(judgement: &Judgement) -> [String; 8] {
     let optional = if judgement.required { "" } else { " (does not count)" };
     [
         title(&judgement.metric),
-        describe(&judgement.labels),
+        point(&judgement.labels),
         shown(judgement.old),
         shown(judgement.new),
         judgement.shown_effect(),
@@ -153,15 +166,16 @@ pub(super) fn ranking_cells(comparison: &Comparison, ranking: &Ranking) -> Vec<S
     let cell = |name: &str| {
         let place = ranking.places.iter().find(|one| one.implementation == name)?;
         let value = place.value;
-        let interval = match value.lo == value.hi {
-            true => String::new(),
-            false => format!(" [{}, {}]", scale.number(value.lo), scale.number(value.hi)),
-        };
-        Some(format!("{}: {}{interval}", place.shown(), scale.show(value.median)))
+        let interval = value
+            .spread()
+            .map_or(String::new(), |Interval { lo, hi }| format!(" [{}, {}]", scale.number(lo), scale.number(hi)));
+        let place = if ranking.compared { format!("{}: ", place.shown()) } else { String::new() };
+        Some(format!("{place}{}{interval}", scale.show(value.median)))
     };
-    let at = ranking.labels.as_ref().map_or("all points".to_owned(), describe);
+    let at = ranking.labels.as_ref().map_or("all points".to_owned(), point);
+    let seeds = if ranking.compared { ranking.seeds.to_string() } else { too_few(ranking.seeds) };
     let cells = comparison.implementations.iter().map(|one| cell(&one.name).unwrap_or_else(|| "–".to_owned()));
-    [title(&ranking.metric), at, ranking.seeds.to_string()].into_iter().chain(cells).collect()
+    [title(&ranking.metric), at, seeds].into_iter().chain(cells).collect()
 }
 
 /// What the terminal shows.

@@ -10,12 +10,13 @@ use pktgen_generator::registry::Named;
 use pktgen_generator::units::{Rate, Size, Span};
 use serde_json::Value;
 
-use super::Picture;
+use super::{Picture, medians};
 use crate::baseline::{ITERATION_SPEEDUP, SPEEDUP, TARGET_SPEEDUP};
 use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series, Span as Whisker, at};
 use crate::human;
 use crate::metric::iterations::{EFFECTIVE_TIME, IDEAL_TIME, ITERATION_TIME};
 use crate::model::{axes, describe, is_study, is_synchronous, metric_keys};
+use crate::stats::Interval;
 use crate::sweep::{Labels, PointSummary, SweepData, VARIANT};
 
 /// Longest name of a category that fits below its bars.
@@ -203,8 +204,10 @@ fn against(sweep: &SweepData, wanted: &Wanted) -> Vec<Chart> {
     let Some(axis) = choose(sweep, wanted.prefer) else { return Vec::new() };
     let points: Vec<_> = sweep.points.iter().collect();
     let all = lines(&points, &axis, wanted, true);
+    let shown = points.iter().flat_map(|point| wanted.keys.iter().filter_map(|(key, _)| point.cells.get(key)));
+    let what = medians(shown);
     if all.len() <= SERIES_MAX {
-        return draw(all, &axis, wanted, "", "").into_iter().collect();
+        return draw(all, &axis, wanted, "", &what).into_iter().collect();
     }
     let mut settings: Vec<(Labels, Vec<&PointSummary>)> = Vec::new();
     for point in &sweep.points {
@@ -217,8 +220,9 @@ fn against(sweep: &SweepData, wanted: &Wanted) -> Vec<Chart> {
     let charts = settings.iter().filter_map(|(rest, points)| {
         let mut series = lines(points, &axis, wanted, false);
         let more = if series.len() > SERIES_MAX { " (more lines are not drawn)" } else { "" };
+        let what = format!("{what}{more}");
         series.truncate(SERIES_MAX);
-        draw(series, &axis, wanted, &at(rest), more)
+        draw(series, &axis, wanted, &at(rest), &what)
     });
     charts.take(CHARTS_MAX).collect()
 }
@@ -251,7 +255,7 @@ fn lines(points: &[&PointSummary], axis: &Axis, wanted: &Wanted, with_rest: bool
                 continue;
             }
             lines[at].points.push((x, cell.median));
-            lines[at].spans.push(Whisker { x, lo: cell.lo, hi: cell.hi });
+            lines[at].spans.extend(cell.interval.map(|Interval { lo, hi }| Whisker { x, lo, hi }));
         }
     }
     for line in &mut lines {
@@ -271,8 +275,8 @@ fn one_ideal(points: &[&PointSummary]) -> bool {
     })
 }
 
-fn draw(series: Vec<Series>, axis: &Axis, wanted: &Wanted, at: &str, more: &str) -> Option<Chart> {
-    let title = format!("{}{at}, median over seeds with 95 % intervals{more}", wanted.title);
+fn draw(series: Vec<Series>, axis: &Axis, wanted: &Wanted, at: &str, what: &str) -> Option<Chart> {
+    let title = format!("{}{at}, {what}", wanted.title);
     (!series.is_empty()).then(|| Chart {
         kind: if axis.categories.is_empty() { Kind::Line } else { Kind::Bars },
         title,

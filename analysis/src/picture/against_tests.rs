@@ -1,7 +1,7 @@
 //! Tests of [`super`]: which axis, which lines, and labels of every kind.
 
 use super::*;
-use crate::stats::Interval;
+use crate::stats::Estimate;
 use crate::testing::write_sweep;
 use crate::{Model, REPORTS};
 
@@ -16,7 +16,8 @@ fn sweep_of(points: &[&[(&str, &str)]]) -> SweepData {
         .zip(points)
         .map(|(n, labels)| {
             let value = f64::from(n);
-            let cell = Interval { median: value, lo: value - 0.5, hi: value + 0.5, n: 3 };
+            let interval = Some(Interval { lo: value - 0.5, hi: value + 0.5 });
+            let cell = Estimate { median: value, interval, n: 5, exact: false };
             let labels = labels.iter().map(|(axis, value)| ((*axis).to_owned(), (*value).to_owned())).collect();
             PointSummary { labels, runs: vec![0], cells: [(SPEEDUP.to_owned(), cell)].into() }
         })

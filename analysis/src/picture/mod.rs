@@ -21,6 +21,7 @@ pub(crate) mod states;
 use pktgen_generator::registry::Named;
 
 use crate::chart::Chart;
+use crate::stats::{Estimate, SEEDS_MIN};
 use crate::sweep::SweepData;
 
 /// One kind of picture.
@@ -46,6 +47,21 @@ pub static CHARTS: &[&dyn Picture] = &[
     &states::States,
     &paper::Paper,
 ];
+
+/// What stands behind a title: which values are shown, and whether they have intervals.
+pub(crate) fn medians<'a>(shown: impl Iterator<Item = &'a Estimate>) -> String {
+    let shown: Vec<&Estimate> = shown.collect();
+    let least = shown.iter().filter(|one| one.interval.is_none()).map(|one| one.n).min();
+    let few = |n: usize| if n == 1 { "one seed".to_owned() } else { format!("median over {n} seeds") };
+    match least {
+        None if shown.iter().all(|one| one.exact) => "exact".to_owned(),
+        None => "median over seeds with 95 % intervals".to_owned(),
+        Some(n) if shown.iter().all(|one| one.interval.is_none()) => {
+            format!("{} (no intervals: {SEEDS_MIN} are needed)", few(n))
+        }
+        Some(_) => format!("median over seeds, with 95 % intervals where there are {SEEDS_MIN} of them"),
+    }
+}
 
 /// All charts of a sweep.
 pub fn all(sweep: &SweepData) -> Vec<Chart> {

@@ -3,10 +3,11 @@
 use pktgen_generator::record::{Bound, Published};
 use pktgen_generator::registry::Named;
 
-use super::Picture;
+use super::{Picture, medians};
 use crate::chart::{Chart, Kind, ROWS_MAX, Series, Span, point_name, rows_note};
 use crate::human;
 use crate::model::matches;
+use crate::stats::Interval;
 use crate::sweep::{PointSummary, SweepData};
 
 /// See the module.
@@ -61,7 +62,7 @@ fn draw(sweep: &SweepData, key: &str) -> Option<Chart> {
     for (row, (point, _)) in rows.iter().enumerate() {
         if let Some(cell) = point.cells.get(key) {
             ours.points.push((row as f64, cell.median));
-            ours.spans.push(Span { x: row as f64, lo: cell.lo, hi: cell.hi });
+            ours.spans.extend(cell.interval.map(|Interval { lo, hi }| Span { x: row as f64, lo, hi }));
         }
     }
     if ours.points.is_empty() {
@@ -76,7 +77,10 @@ fn draw(sweep: &SweepData, key: &str) -> Option<Chart> {
     let title = human::title(key);
     Some(Chart {
         kind: Kind::Dots,
-        title: format!("{title}: paper beside ours, median over seeds with 95 % intervals"),
+        title: format!(
+            "{title}: paper beside ours, {}",
+            medians(rows.iter().filter_map(|(point, _)| point.cells.get(key)))
+        ),
         note: rows_note(all.len()),
         x: (title, UNITS.into_iter().find(|known| *known == unit).unwrap_or("")),
         categories: rows.iter().map(|(point, _)| point_name(&point.labels)).collect(),

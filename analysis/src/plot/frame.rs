@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::ticks::{axis_name, tick_text, ticks};
 use super::{DASHES, LETTER_OF_PHONE, WIDTH, escape};
-use crate::chart::{Chart, Kind, Series};
+use crate::chart::{Chart, Kind, ROWS_MAX, Series};
 use crate::human::{Scale, scale_for};
 
 pub(super) const HEIGHT: f64 = 300.0;
@@ -182,7 +182,8 @@ impl Frame {
                 "<path class=\"whisker{colour}\" d=\"M{left:.1} {lo:.1}H{right:.1}M{left:.1} {hi:.1}H{right:.1}M{x:.1} {lo:.1}V{hi:.1}\"/>"
             );
         }
-        if chart.kind != Kind::Bars && !series.spans.is_empty() {
+        let few = chart.kind == Kind::Line && series.points.len() <= ROWS_MAX;
+        if few || chart.kind != Kind::Bars && !series.spans.is_empty() {
             for &(x, y) in &series.points {
                 let tip = escape(&format!("{}: {} at {}", series.name, self.y_scale.show(y), self.x_scale.show(x)));
                 let (px, py) = (self.px(x), self.py(y));

@@ -9,6 +9,7 @@ use super::Report;
 use crate::CHARTS;
 use crate::model::{Cell, Heading, Model, RunNote};
 use crate::plot::{escape, figure};
+use crate::stats::Interval;
 
 /// See the module.
 pub(super) struct Html;
@@ -61,9 +62,7 @@ impl Report for Html {
 fn sections(model: &Model) -> Vec<(&'static str, &'static str, String)> {
     let mut budget = CHARTS_BYTES;
     let paper = format!("{}{}", bullets(&model.disagreements), charts(model, true, &mut budget));
-    let mut results = String::from(
-        "<p>Median over the seeds with its 95&nbsp;% bootstrap interval; published values below ours.</p>\n",
-    );
+    let mut results = format!("<p>{}</p>\n", escape(&model.legend));
     table(model, &mut results);
     let all = vec![
         ("summary", "Summary", summary(model)),
@@ -182,13 +181,13 @@ fn show(cell: &Cell, column: &Heading, out: &mut String) {
         None => out.push('–'),
         Some(ours) => {
             out.push_str(&scale.show(ours.median));
-            if ours.lo < ours.hi {
-                let _ = write!(out, " <small>[{}, {}]</small>", scale.number(ours.lo), scale.number(ours.hi));
+            if let Some(Interval { lo, hi }) = ours.spread() {
+                let _ = write!(out, " <small>[{}, {}]</small>", scale.number(lo), scale.number(hi));
             }
         }
     }
     if let Some(paper) = &cell.paper {
-        let class = if paper.inside { "paper" } else { "paper off" };
+        let class = if paper.inside == Some(false) { "paper off" } else { "paper" };
         let difference = paper.difference.map(|by| format!(", {}", scale.difference(by))).unwrap_or_default();
         let (value, source) = (format!("{}{}", escape(paper.sign), scale.show(paper.value)), escape(&paper.source));
         let _ = write!(out, "<div class=\"{class}\">paper {value}{difference} <cite>{source}</cite></div>");

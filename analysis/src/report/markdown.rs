@@ -7,6 +7,7 @@ use pktgen_generator::registry::Named;
 
 use super::Report;
 use crate::model::{Cell, Heading, Model, RunNote};
+use crate::stats::Interval;
 
 /// See the module.
 pub(super) struct Markdown;
@@ -35,9 +36,7 @@ impl Report for Markdown {
         list(&model.verdict.lines, &mut out);
         section("Mistakes in the experiment's report and paper sections", &model.warnings, &mut out);
         notes("Invalid runs", &model.invalid, &mut out);
-        out.push_str(
-            "## Results\n\nMedian over the seeds with its 95 % bootstrap interval; published values below ours.\n\n",
-        );
+        let _ = writeln!(out, "## Results\n\n{}\n", plain(&model.legend));
         table(model, &mut out);
         section("Published values outside our intervals", &model.disagreements, &mut out);
         section("Fitted parameters", &model.fitted, &mut out);
@@ -68,8 +67,12 @@ fn show(cell: &Cell, column: &Heading) -> String {
     let scale = &column.scale;
     let mut text = match &cell.ours {
         None => "–".to_owned(),
-        Some(ours) if ours.lo == ours.hi => scale.show(ours.median),
-        Some(ours) => format!("{} [{}, {}]", scale.show(ours.median), scale.number(ours.lo), scale.number(ours.hi)),
+        Some(ours) => match ours.spread() {
+            None => scale.show(ours.median),
+            Some(Interval { lo, hi }) => {
+                format!("{} [{}, {}]", scale.show(ours.median), scale.number(lo), scale.number(hi))
+            }
+        },
     };
     if let Some(paper) = &cell.paper {
         let difference = paper.difference.map(|by| format!(", {}", scale.difference(by))).unwrap_or_default();

@@ -179,6 +179,15 @@ impl Document {
         None
     }
 
+    /// What lies over the file, from the environment and from flags, as `key=value` in the order of the keys.
+    pub fn overrides(&self) -> Vec<String> {
+        let mut all = BTreeMap::new();
+        flatten(&self.root, "", &mut all);
+        let over =
+            all.into_iter().filter(|(_, entry)| matches!(entry.origin, Origin::Environment(_) | Origin::Flag(_)));
+        over.map(|(key, entry)| format!("{key}={}", entry.value.to_label())).collect()
+    }
+
     /// Takes the section `name` out (an empty one if it was not written); give it back to
     /// [`close`](Self::close).
     pub fn section(&mut self, name: &str) -> Result<Section> {
@@ -310,6 +319,7 @@ mod tests {
         assert_eq!(doc.get("target.queue"), Some(&Value::Text("olaf".into())));
         assert_eq!(doc.get("target.keep"), Some(&Value::Integer(1)));
         assert_eq!(doc.get("topology.rate"), Some(&Value::Text("20Gbps".into())));
+        assert_eq!(doc.overrides(), ["target.queue=olaf", "target.slots=2", "topology.rate=20Gbps"]);
     }
 
     #[test]

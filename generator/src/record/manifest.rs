@@ -346,6 +346,14 @@ pub struct Manifest {
     pub trace_hash: String,
     /// The resolved configuration as TOML.
     pub config: String,
+    /// What was set beside the experiment file, by `--set`, a flag or the environment, as `key=value`; shown beside what the
+    /// file says of itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<String>,
+    /// May another seed, or the same one again, give other numbers? Not where no random number was drawn in virtual time or
+    /// in a study: then one run says all.
+    #[serde(default = "unless_stated")]
+    pub uses_chance: bool,
     /// Clock domain of every timestamp column.
     pub clocks: BTreeMap<String, String>,
     /// How clocks of stamps stood to the run's, by column; times of one that is not here must not be compared with the run's.
@@ -408,6 +416,11 @@ pub struct Manifest {
     pub validity: Validity,
 }
 
+/// Manifests of builds that did not record it leave chance open.
+fn unless_stated() -> bool {
+    true
+}
+
 /// `sweep.json`: what a folder of run dirs holds.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SweepManifest {
@@ -417,6 +430,12 @@ pub struct SweepManifest {
     pub experiment: String,
     /// What the experiment shows.
     pub about: String,
+    /// The command line that made it, word by word; empty if it was not recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// What was set beside the experiment file, as in the manifests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<String>,
     /// Sweep axes (dotted keys) with their values in the order of the file; `variant` first if any.
     pub axes: Vec<(String, Vec<String>)>,
     /// The runs, in order.

@@ -20,7 +20,7 @@ pub struct Keys {
 impl Keys {
     /// Of a job.
     pub fn new(seed: Seed, job: u16) -> Self {
-        Keys { tweak: mix(seed.0 ^ mix(u64::from(job) + 1)) & MASK }
+        Keys { tweak: mix(seed.bits() ^ mix(u64::from(job) + 1)) & MASK }
     }
 
     /// Key of the sparse parameter at `rank`, below 2^63.

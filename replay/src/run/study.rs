@@ -9,7 +9,7 @@ use std::path::Path;
 use pktgen_generator::config::{Document, Run, SECTIONS, Section};
 use pktgen_generator::record::{Balance, Counters, Incidents, MANIFEST_VERSION, Manifest, RunState, Validity};
 use pktgen_generator::registry::find;
-use pktgen_generator::seed::Seed;
+use pktgen_generator::seed::{Seed, drawn};
 use pktgen_generator::study::{Finding, Study, TIME_TAKEN, Task as Ready};
 use pktgen_generator::{Error, Result};
 
@@ -132,7 +132,9 @@ impl Experiment {
             )));
         }
         claim(dir)?;
+        let before = drawn();
         let (study, findings, config) = find_out(document, run.seed, self.studies)?;
+        let uses_chance = drawn() != before;
         let manifest = Manifest {
             version: MANIFEST_VERSION,
             tool: tool(),
@@ -144,6 +146,8 @@ impl Experiment {
             created_unix_ns: clock::unix_ns(),
             trace_hash: String::new(),
             config,
+            overrides: self.overrides.clone(),
+            uses_chance,
             clocks: BTreeMap::new(),
             stamp_clocks: BTreeMap::new(),
             host: BTreeMap::new(),

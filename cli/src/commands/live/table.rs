@@ -85,7 +85,7 @@ mod tests {
         let last = Totals { sent: 400, packets: 100, updates: 300, bytes: 1 };
         let seen = Seen { id: 3, totals, last, age: Some(1_500_000), age_mean_ps: Some(2.5e9) };
         let cells = row(&seen, Expected::MergesUnderLoad);
-        assert_eq!(cells, ["3", "400", "100", "300", "3.00", "up to 4.0", "1.50 us", "2.50 ms"]);
+        assert_eq!(cells, ["3", "400", "100", "300", "3.00", "up to 4.0", "1.50 µs", "2.50 ms"]);
         assert_eq!((row(&seen, Expected::Sums(6))[5].as_str(), row(&seen, Expected::Single)[5].as_str()), ("6", "1"));
         let nothing = Seen { id: 0, totals: Totals::default(), last: Totals::default(), age: None, age_mean_ps: None };
         assert_eq!(row(&nothing, Expected::Unknown), ["0", "0", "0", "0", "-", "-", "-", "-"]);
