@@ -28,6 +28,7 @@ mod group;
 pub mod human;
 
 pub mod line;
+pub mod made;
 pub mod metric;
 pub mod model;
 pub mod over_time;

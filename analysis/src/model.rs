@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::chart::Chart;
 use crate::human::{Scale, scale_for};
+use crate::made::Provenance;
 use crate::metric::iterations::{EFFECTIVE_TIME, ITERATION_TIME, ITERATIONS};
 use crate::stats::Estimate;
 use crate::sweep::{Labels, PointSummary, RunSummary, SweepData};
@@ -29,13 +30,22 @@ const DEFAULT_OF_TRAINING: [&str; 8] = [
     "loss",
 ];
 
+/// Version of the JSON form.
+const VERSION: u32 = 1;
+
 /// A report's content.
 #[derive(Debug, Clone, Serialize)]
 pub struct Model {
+    /// What made the runs: version and commit.
+    pub tool: String,
+    /// Version of this form.
+    pub version: u32,
     /// Name of the experiment.
     pub title: String,
-    /// What it shows.
+    /// What it shows, by the experiment file.
     pub about: String,
+    /// What made the runs, when, where and how.
+    pub made: Provenance,
     /// May the numbers be used, and what do they say?
     pub verdict: Verdict,
     /// Names in the experiment's `[report]` and `[paper]` that nothing has, one sentence each.
@@ -142,9 +152,13 @@ impl Model {
         };
         let rows: Vec<Row> = sweep.points.iter().map(row).collect();
         let comparison = compare(sweep);
+        let made = Provenance::of(sweep);
         Model {
+            tool: format!("pktgen {} ({})", made.version, made.commit),
+            version: VERSION,
             title: sweep.manifest.experiment.clone(),
             about: sweep.manifest.about.clone(),
+            made,
             verdict: verdict(sweep, &comparison),
             warnings: check::warnings(sweep),
             invalid: noted(&sweep.runs, why_invalid),

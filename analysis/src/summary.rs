@@ -21,6 +21,9 @@ pub fn summary(model: &Model, see: &str) -> String {
     let mut out = String::new();
     model.verdict.lines.iter().for_each(|line| wrapped(line, &mut out));
     invalid(&model.invalid, see, &mut out);
+    if !model.made.overrides.is_empty() {
+        wrapped(&format!("Overrides: {}.", model.made.overrides.join(", ")), &mut out);
+    }
     out.push('\n');
     out.push_str(&summary_table(model));
     let missing = model.disagreements.len() - model.outside;

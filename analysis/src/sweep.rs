@@ -78,6 +78,8 @@ pub struct Made {
     pub unix_ns: u64,
     /// What is known of the host; nothing in virtual time.
     pub host: BTreeMap<String, String>,
+    /// The command line; empty if it was not recorded.
+    pub command: Vec<String>,
 }
 
 /// How far a run to a goal came.
@@ -203,7 +205,6 @@ fn read_manifest(dir: &Path) -> Result<SweepManifest> {
         version: MANIFEST_VERSION,
         experiment: run.experiment,
         about: String::new(),
-        command: Vec::new(),
         overrides: run.overrides,
         axes: labels.iter().map(|(axis, value)| (axis.clone(), vec![value.clone()])).collect(),
         runs: vec![SweepRun { dir: String::new(), labels, seed: run.seed }],
@@ -294,6 +295,7 @@ fn summarise(
         tool: analysis.manifest.tool.clone(),
         unix_ns: analysis.manifest.created_unix_ns,
         host: analysis.manifest.host.clone(),
+        command: analysis.manifest.command.clone(),
     };
     summary.goal = analysis.goal.as_ref().map(|goal| GoalSummary {
         updates: goal.updates,

@@ -370,6 +370,7 @@ impl Experiment {
             created_unix_ns: clock::unix_ns(),
             trace_hash: plan.trace_hash.clone(),
             config: plan.config.clone(),
+            command: self.command.clone(),
             overrides: self.overrides.clone(),
             uses_chance: true,
             clocks: [
@@ -427,7 +428,6 @@ impl Experiment {
             version: MANIFEST_VERSION,
             experiment: self.name.clone(),
             about: self.about.clone(),
-            command: self.command.clone(),
             overrides: self.overrides.clone(),
             axes,
             runs: runs.collect(),

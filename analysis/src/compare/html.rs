@@ -9,6 +9,7 @@ use super::{Comparison, Judgement, Outcome, Versus};
 use crate::human::title;
 use crate::model::describe;
 use crate::plot::escape;
+use crate::report::html_provenance;
 
 /// What the style of reports lacks.
 const STYLE: &str = "\
@@ -54,6 +55,8 @@ pub(super) fn page(comparison: &Comparison) -> String {
     comparison.lines.iter().for_each(|line| out.push_str(&format!("<p>{}</p>\n", escape(line))));
     out.push_str("</section>\n");
     for one in &comparison.implementations {
+        let _ = writeln!(out, "<p class=\"about\">{}: {}</p>", escape(&one.name), escape(&one.experiment));
+        html_provenance(&one.made, &mut out);
         list(&format!("Invalid runs of {}", one.name), &one.invalid, &mut out);
     }
     for versus in comparison.versus.iter().filter(|versus| !versus.judgements.is_empty()) {

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use super::text::{HEADS, cells, ranking_cells, ranking_heads};
 use super::{Comparison, Judgement, Outcome, Versus};
-use crate::report::plain;
+use crate::report::{markdown_provenance, plain};
 
 /// Up to so many judgements are all shown at once.
 const SHORT: usize = 8;
@@ -31,7 +31,12 @@ pub(super) fn page(comparison: &Comparison) -> String {
         let rows = comparison.rankings.iter().map(|ranking| ranking_cells(comparison, ranking));
         table(&ranking_heads(comparison), rows, &mut out);
     }
-    out.push_str("<details><summary>How it was compared</summary>\n\n");
+    out.push_str("<details><summary>What was run</summary>\n\n");
+    for one in &comparison.implementations {
+        let _ = writeln!(out, "{}: {}\n", plain(&one.name), plain(&one.experiment));
+        list(&markdown_provenance(&one.made), &mut out);
+    }
+    out.push_str("</details>\n\n<details><summary>How it was compared</summary>\n\n");
     list(&comparison.notes, &mut out);
     for versus in &comparison.versus {
         let pairing = &versus.pairing;

@@ -2,7 +2,7 @@
 //!
 //! Called by the CLI's `report --baseline`. `docs/compare.md` defines every number and verdict.
 //!
-//! [`pairs`] finds the pairs, [`rules`] say what counts, [`effect`] how large a difference is and how sure ([`student`] is
+//! [`pairs`] finds the pairs, [`settings`] what differs between their configurations, [`rules`] say what counts, [`effect`] how large a difference is and how sure ([`student`] is
 //! its distribution), [`judge`] gives verdicts, [`rank`] orders several implementations; [`text`], [`markdown`], [`html`] and
 //! [`junit`] are the forms. [`history`] keeps medians of runs over time, [`changes`] finds where they moved.
 
@@ -16,6 +16,7 @@ mod markdown;
 mod pairs;
 mod rank;
 mod rules;
+mod settings;
 mod student;
 mod text;
 
@@ -33,6 +34,7 @@ pub use pairs::{Pairing, Unpaired};
 pub use rank::{Place, Ranking};
 pub use rules::{Direction, Rule, Rules};
 
+use crate::made::Provenance;
 use crate::model::{name_of, why_invalid};
 use crate::sweep::SweepData;
 
@@ -61,6 +63,8 @@ pub struct Implementation {
     pub runs: usize,
     /// Those of them that are invalid, with their reasons.
     pub invalid: Vec<String>,
+    /// What made them, when, where and how.
+    pub made: Provenance,
 }
 
 /// A new implementation against the old one.
@@ -70,6 +74,8 @@ pub struct Versus {
     pub old: String,
     /// The other's.
     pub new: String,
+    /// What differs between their configurations, such as `target.slots: 8 → 6`; none if they were not recorded.
+    pub differences: Option<Vec<String>>,
     /// What the required judgements come to.
     pub outcome: Outcome,
     /// Which runs were compared.
@@ -81,6 +87,8 @@ pub struct Versus {
 /// What a comparison says, before it has a form.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
+    /// What made the runs of the new side: version and commit.
+    pub tool: String,
     /// Version of this form.
     pub version: u32,
     /// What was compared.
@@ -150,7 +158,15 @@ impl Comparison {
         let versus = others.iter().zip(paired).zip(counts).map(|((new, paired), count)| {
             let judgements: Vec<Judgement> = judgements.by_ref().take(count).collect();
             let outcome = overall(&judgements);
-            Versus { old: old.name.clone(), new: new.name.clone(), outcome, pairing: paired.said, judgements }
+            let differences = settings::of_pairs(&paired);
+            Versus {
+                differences,
+                old: old.name.clone(),
+                new: new.name.clone(),
+                outcome,
+                pairing: paired.said,
+                judgements,
+            }
         });
         let versus: Vec<Versus> = versus.collect();
         let ranked = sides.len() > 2 || baseline.is_none();
@@ -169,7 +185,9 @@ impl Comparison {
     ) -> Comparison {
         let implementations: Vec<Implementation> = sides.iter().map(Implementation::of).collect();
         let names: Vec<&str> = versus.iter().map(|versus| versus.new.as_str()).collect();
+        let made = sides.last().map(|side| Provenance::of(&side.sweep)).unwrap_or_default();
         let mut comparison = Comparison {
+            tool: format!("pktgen {} ({})", made.version, made.commit),
             version: VERSION,
             title: format!("{} against {}", names.join(", "), old.name),
             valid: implementations.iter().all(|one| one.invalid.is_empty()),
@@ -221,6 +239,7 @@ impl Implementation {
             experiment: side.sweep.manifest.experiment.clone(),
             runs: runs.len(),
             invalid: runs.iter().filter(|run| !run.validity.is_valid()).map(said).collect(),
+            made: Provenance::of(&side.sweep),
         }
     }
 }

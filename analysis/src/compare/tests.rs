@@ -30,7 +30,6 @@ fn side(name: &str, runs: Vec<RunSummary>) -> Side {
         version: MANIFEST_VERSION,
         experiment: "x".to_owned(),
         about: String::new(),
-        command: Vec::new(),
         overrides: Vec::new(),
         axes: Vec::new(),
         runs: Vec::new(),
@@ -78,10 +77,63 @@ fn the_same_runs_are_the_same_and_scaled_ones_are_not() {
     assert_eq!((worse.outcome, worse.fails(false)), (Some(Outcome::Worse), true));
     let better = against(&old, &sweep("new", 0.95, 10));
     assert_eq!((better.outcome, better.fails(true)), (Some(Outcome::Better), false));
-    assert!(better.lines[1].contains("new against old: BETTER; 0 worse, 2 better, 2 same"), "{:?}", better.lines);
+    assert!(better.lines[2].contains("new against old: BETTER; 0 worse, 2 better, 2 same"), "{:?}", better.lines);
     let few = against(&old, &sweep("new", 1.05, 2));
     assert_eq!((few.outcome, few.fails(false), few.fails(true)), (Some(Outcome::CannotTell), false, true));
-    assert!(few.lines[1].ends_with("cannot tell. 2 seeds: not compared, 5 are needed."), "{:?}", few.lines);
+    assert!(few.lines[2].ends_with("cannot tell. 2 seeds: not compared, 5 are needed."), "{:?}", few.lines);
+}
+
+#[test]
+fn few_pairs_claim_nothing_in_any_form_and_runs_without_chance_are_exact() {
+    let old = sweep("old", 1.0, 4);
+    for seeds in 1..5 {
+        let few = against(&old, &sweep("new", 1.5, seeds));
+        assert!(few.versus[0].judgements.iter().filter(|one| one.metric == AOM).all(|one| one.effect.is_none()));
+        let said = crate::stats::too_few(seeds as usize);
+        for form in extensions() {
+            let text = few.render(form).unwrap().unwrap();
+            assert!(text.contains(&said), "{form}: {text}");
+            assert!(
+                !text.contains("<failure") && !text.contains("\"better\"") && !text.contains("\"worse\""),
+                "{form}"
+            );
+        }
+        let order = Comparison::of(&[old.clone(), sweep("n", 1.5, seeds)], None, &Rules::built_in()).unwrap();
+        assert!(
+            order.rankings.iter().all(|one| !one.compared && one.places.iter().all(|place| place.shown() == "1–2"))
+        );
+        assert!(order.lines.iter().any(|line| line.contains(&format!("at all points: {said}."))), "{:?}", order.lines);
+    }
+    let exact = |name: &str, by: f64| {
+        let mut side = sweep(name, by, 1);
+        side.sweep.runs.iter_mut().for_each(|run| run.exact = true);
+        side
+    };
+    let worse = against(&exact("old", 1.0), &exact("new", 1.5));
+    assert_eq!(worse.outcome, Some(Outcome::Worse));
+    let judgement = &worse.versus[0].judgements[0];
+    assert_eq!((judgement.exact, judgement.shown_outcome().as_str()), (true, "worse (exact)"));
+    // One side alone is not enough.
+    assert_eq!(against(&sweep("old", 1.0, 1), &exact("new", 1.5)).outcome, Some(Outcome::CannotTell));
+    let order = Comparison::of(&[exact("a", 1.0), exact("b", 1.5)], None, &Rules::built_in()).unwrap();
+    assert_eq!(order.rankings[0].places.iter().map(Place::shown).collect::<Vec<_>>(), ["1", "2"]);
+}
+
+#[test]
+fn what_differs_between_configurations_comes_first() {
+    let of = |name: &str, slots: u32| {
+        let mut side = sweep(name, 1.0, 5);
+        side.sweep.runs.iter_mut().for_each(|run| run.config = format!("[target]\nslots = {slots}\n"));
+        side
+    };
+    let differ = against(&of("old", 8), &of("new", 6));
+    assert_eq!(differ.lines[1], "Configurations of old and new: target.slots: 8 → 6.");
+    for form in ["html", "md", "json"] {
+        let text = differ.render(form).unwrap().unwrap();
+        assert!(text.contains("target.slots: 8 → 6"), "{form}");
+    }
+    assert_eq!(against(&of("old", 8), &of("new", 8)).lines[1], "Configurations of old and new: the same.");
+    assert_eq!(against(&sweep("old", 1.0, 5), &of("new", 8)).lines[1], "Configurations of old and new: not recorded.");
 }
 
 #[test]
@@ -317,7 +369,7 @@ fn the_terminal_lists_the_worst_first() {
     }
     let text = against(&sweep("old", 1.0, 10), &new).summary("x.html");
     let lines: Vec<&str> = text.lines().collect();
-    assert!(lines[0].starts_with("Valid") && lines[1].contains("WORSE") && lines[1].contains("at rate 40"), "{text}");
+    assert!(lines[0].starts_with("Valid") && lines[2].contains("WORSE") && lines[2].contains("at rate 40"), "{text}");
     let heads = lines.iter().position(|line| line.starts_with("metric ")).unwrap();
     assert!(lines[heads + 1].contains("rate=40") && lines[heads + 1].ends_with("worse"), "{text}");
 }

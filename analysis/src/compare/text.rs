@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use super::{Comparison, Judgement, NAMED_MAX, Outcome, Pairing, Ranking, Versus};
+use super::{Comparison, Judgement, NAMED_MAX, Outcome, Pairing, Ranking, Versus, settings};
 use crate::answer::setting;
 use crate::human::{scale_for, title};
 use crate::stats::{Estimate, Interval, too_few};
@@ -23,6 +23,8 @@ pub(super) fn lines(comparison: &Comparison) -> Vec<String> {
             "INVALID: {invalid} of {all} runs are invalid and were left out; do not rely on what follows before reading why."
         ),
     }];
+    let differences = |one: &Versus| settings::sentence(&one.old, &one.new, one.differences.as_deref());
+    lines.extend(comparison.versus.iter().map(differences));
     if comparison.outcome.is_some() {
         lines.extend(comparison.versus.iter().map(verdict));
     }

@@ -7,6 +7,7 @@ use pktgen_generator::registry::Named;
 
 use super::Report;
 use crate::CHARTS;
+use crate::made::Provenance;
 use crate::model::{Cell, Heading, Model, RunNote};
 use crate::plot::{escape, figure};
 use crate::stats::Interval;
@@ -46,8 +47,9 @@ impl Report for Html {
         }
         let _ = writeln!(out, "</ul></nav>\n<main>\n<h1>{title}</h1>");
         if !model.about.is_empty() {
-            let _ = writeln!(out, "<p class=\"about\">{}</p>", escape(&model.about));
+            let _ = writeln!(out, "<p class=\"about\">{}</p>", escape(&stated(model, &model.about)));
         }
+        provenance(&model.made, &mut out);
         for (id, name, text) in &sections {
             // The verdict needs no heading to be seen, only to be heard.
             let heading = if *id == "summary" { String::new() } else { format!("<h2>{name}</h2>\n") };
@@ -71,11 +73,33 @@ fn sections(model: &Model) -> Vec<(&'static str, &'static str, String)> {
         ("paper", "Paper beside ours", paper),
         ("plots", "Plots", charts(model, false, &mut budget)),
         ("results", "Results", results),
-        ("fitted", "Fitted parameters", bullets(&model.fitted)),
+        ("fitted", "Fitted parameters", fitted(model)),
         ("notes", "Notes", bullets(&model.notes)),
         ("remarks", "Remarks of runs", notes(&model.remarks)),
     ];
     all.into_iter().filter(|(_, _, text)| !text.is_empty()).collect()
+}
+
+/// A text of the experiment file, and that it is older than the overrides where there are any.
+fn stated(model: &Model, text: &str) -> String {
+    model.made.before_overrides().map_or_else(|| text.to_owned(), |before| format!("{before}: {text}"))
+}
+
+fn fitted(model: &Model) -> String {
+    let before = model.made.before_overrides().filter(|_| !model.fitted.is_empty());
+    let before = before.map_or(String::new(), |before| format!("<p>{}:</p>\n", escape(&before)));
+    format!("{before}{}", bullets(&model.fitted))
+}
+
+/// What made the runs: what a reader of an archived page asks first, folded.
+pub(crate) fn provenance(made: &Provenance, out: &mut String) {
+    let line = format!("pktgen {} ({}), {}, seeds: {}", made.version, made.commit, made.date, made.seeds);
+    let over = if made.overrides.is_empty() { String::new() } else { format!("; {}", made.overrides.join(", ")) };
+    let _ = writeln!(out, "<details class=\"made\"><summary>{}</summary>\n<dl>", escape(&format!("{line}{over}")));
+    for (name, value) in made.lines() {
+        let _ = writeln!(out, "<dt>{name}</dt><dd>{}</dd>", escape(&value));
+    }
+    out.push_str("</dl></details>\n");
 }
 
 /// Most bytes of charts in a page: what is beyond is left out, and the page says so.

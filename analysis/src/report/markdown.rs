@@ -6,6 +6,7 @@ use pktgen_generator::Result;
 use pktgen_generator::registry::Named;
 
 use super::Report;
+use crate::made::Provenance;
 use crate::model::{Cell, Heading, Model, RunNote};
 use crate::stats::Interval;
 
@@ -30,7 +31,8 @@ impl Report for Markdown {
     fn render(&self, model: &Model) -> Result<String> {
         let mut out = format!("# {}\n\n", plain(&model.title));
         if !model.about.is_empty() {
-            let _ = writeln!(out, "{}\n", plain(&model.about));
+            let before = model.made.before_overrides().map_or(String::new(), |before| format!("{before}: "));
+            let _ = writeln!(out, "{}\n", plain(&format!("{before}{}", model.about)));
         }
         out.push_str("## Verdict\n\n");
         list(&model.verdict.lines, &mut out);
@@ -39,11 +41,22 @@ impl Report for Markdown {
         let _ = writeln!(out, "## Results\n\n{}\n", plain(&model.legend));
         table(model, &mut out);
         section("Published values outside our intervals", &model.disagreements, &mut out);
-        section("Fitted parameters", &model.fitted, &mut out);
+        let fitted = match model.made.before_overrides() {
+            Some(before) => format!("Fitted parameters ({})", plain(&before)),
+            None => "Fitted parameters".to_owned(),
+        };
+        section(&fitted, &model.fitted, &mut out);
         section("Notes", &model.notes, &mut out);
         notes("Remarks of runs", &model.remarks, &mut out);
+        out.push_str("## What was run\n\n");
+        list(&provenance(&model.made), &mut out);
         Ok(out)
     }
+}
+
+/// What made the runs, a line each.
+pub(crate) fn provenance(made: &Provenance) -> Vec<String> {
+    made.lines().into_iter().map(|(name, value)| format!("{name}: {value}")).collect()
 }
 
 fn table(model: &Model, out: &mut String) {

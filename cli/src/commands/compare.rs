@@ -53,6 +53,7 @@ pub(super) fn run(args: &Report, options: Options, ui: &Ui) -> Result<u8> {
             ui.result(comparison.summary(&see).trim_end());
         }
     }
+    comparison.implementations.iter().for_each(|one| ui.note(&format!("{}: {}", one.name, one.made.line())));
     files.iter().for_each(|path| ui.note(&format!("comparison: {}", path.display())));
     Ok(u8::from(comparison.fails(args.strict)))
 }

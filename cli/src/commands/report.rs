@@ -100,6 +100,7 @@ fn written(data: &SweepData, dir: &Path, out: &[PathBuf], plots: Option<&Plots>,
         let see = files.first().map_or(dir.display().to_string(), |(_, path)| path.display().to_string());
         ui.result(summary(&model, &see).trim_end());
     }
+    ui.note(&format!("runs: {}", model.made.line()));
     for warning in &model.warnings {
         ui.note(&format!("warning: {warning}"));
     }

@@ -188,6 +188,13 @@ impl Document {
         over.map(|(key, entry)| format!("{key}={}", entry.value.to_label())).collect()
     }
 
+    /// Every value that was written, by its dotted path, as `--set` takes it.
+    pub fn leaves(&self) -> BTreeMap<String, String> {
+        let mut all = BTreeMap::new();
+        flatten(&self.root, "", &mut all);
+        all.into_iter().map(|(key, entry)| (key, entry.value.to_label())).collect()
+    }
+
     /// Takes the section `name` out (an empty one if it was not written); give it back to
     /// [`close`](Self::close).
     pub fn section(&mut self, name: &str) -> Result<Section> {

@@ -340,12 +340,16 @@ pub struct Manifest {
     pub state: RunState,
     /// Wall-clock time of the run's anchor in ns since 1970; 0 in virtual time.
     pub anchor_unix_ns: u64,
-    /// When the run was made, ns since 1970. The only field that differs between identical runs.
+    /// When the run was made, ns since 1970. This and `command` may differ between identical runs.
     pub created_unix_ns: u64,
     /// SHA-256 of the trace file, or of the resolved workload and schedule for synthetic ones; empty for studies.
     pub trace_hash: String,
     /// The resolved configuration as TOML.
     pub config: String,
+    /// The command line that made it, word by word; empty if none did. May differ between identical runs, as
+    /// `created_unix_ns` does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
     /// What was set beside the experiment file, by `--set`, a flag or the environment, as `key=value`; shown beside what the
     /// file says of itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -430,9 +434,6 @@ pub struct SweepManifest {
     pub experiment: String,
     /// What the experiment shows.
     pub about: String,
-    /// The command line that made it, word by word; empty if it was not recorded.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub command: Vec<String>,
     /// What was set beside the experiment file, as in the manifests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<String>,

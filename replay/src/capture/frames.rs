@@ -323,6 +323,7 @@ fn manifest(plan: &CapturePlan, listener: &Listener) -> Manifest {
         created_unix_ns: clock::unix_ns(),
         trace_hash: String::new(),
         config: plan.describe(),
+        command: Vec::new(),
         overrides: Vec::new(),
         uses_chance: true,
         clocks: clocks.map(|(column, domain)| (column.to_owned(), domain)).into(),

@@ -53,9 +53,7 @@ impl Experiment {
     ) -> Result<Share> {
         let (real_time, points) = self.points()?;
         let single = (self.runs.len() == 1).then(|| &self.runs[0]);
-        // Shards of one sweep have one plan, whatever commands asked for them.
-        let whole = SweepManifest { command: Vec::new(), ..self.sweep(single) };
-        let planned = sweep_text(&whole, &out.join(PLANNED))?;
+        let planned = sweep_text(&self.sweep(single), &out.join(PLANNED))?;
         let mine: Vec<&Run> = self.runs.iter().zip(0..).filter(|(_, i)| shard.takes(*i)).map(|(run, _)| run).collect();
         let names: HashSet<String> = mine.iter().map(|run| run.folder()).collect();
         let mut own = self.sweep(None);

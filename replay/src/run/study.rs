@@ -146,6 +146,7 @@ impl Experiment {
             created_unix_ns: clock::unix_ns(),
             trace_hash: String::new(),
             config,
+            command: self.command.clone(),
             overrides: self.overrides.clone(),
             uses_chance,
             clocks: BTreeMap::new(),

@@ -1,0 +1,86 @@
+//! What differs between the resolved configurations of two sides: the first thing that a comparison says.
+//!
+//! Called by [`super`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pktgen_generator::config::Document;
+
+use super::pairs::Paired;
+
+/// Sections and keys that say nothing of what was run.
+const ASIDE: [&str; 7] = ["name", "about", "seed", "sweep.", "report.", "paper.", "verify."];
+/// Most values of a key that are named.
+const NAMED_MAX: usize = 3;
+
+/// The keys of a resolved configuration; none if it cannot be read.
+fn keys(config: &str) -> Option<BTreeMap<String, String>> {
+    if config.is_empty() {
+        return None;
+    }
+    let mut leaves = Document::parse(config, "manifest.json").ok()?.leaves();
+    leaves.retain(|key, _| !ASIDE.iter().any(|aside| key == aside || aside.ends_with('.') && key.starts_with(aside)));
+    Some(leaves)
+}
+
+/// The differences of two configurations: key, old and new value; "–" where a side has none.
+pub(super) fn differences(old: &str, new: &str) -> Option<Vec<(String, String, String)>> {
+    let (old, new) = (keys(old)?, keys(new)?);
+    let all: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let value =
+        |side: &BTreeMap<String, String>, key: &String| side.get(key).cloned().unwrap_or_else(|| "–".to_owned());
+    let pairs = all.into_iter().map(|key| (key.clone(), value(&old, key), value(&new, key)));
+    Some(pairs.filter(|(_, old, new)| old != new).collect())
+}
+
+/// The differences of all pairs, a text each such as `target.slots: 8 → 6`; none if no pair has two configurations.
+pub(super) fn of_pairs(paired: &Paired) -> Option<Vec<String>> {
+    let mut known: BTreeMap<(&str, &str), Option<Vec<(String, String, String)>>> = BTreeMap::new();
+    let mut changes: BTreeMap<String, BTreeMap<(String, String), usize>> = BTreeMap::new();
+    let mut all = 0;
+    for (old, new) in paired.points.iter().flat_map(|(_, pairs)| pairs) {
+        let found = known.entry((&old.config, &new.config)).or_insert_with(|| differences(&old.config, &new.config));
+        let Some(found) = found else { continue };
+        all += 1;
+        for (key, old, new) in found.iter().cloned() {
+            *changes.entry(key).or_default().entry((old, new)).or_default() += 1;
+        }
+    }
+    let told = |(key, values): (String, BTreeMap<(String, String), usize>)| {
+        let pairs: usize = values.values().sum();
+        let more = values.len().saturating_sub(NAMED_MAX);
+        let named = values.keys().take(NAMED_MAX).map(|(old, new)| format!("{old} → {new}")).collect::<Vec<_>>();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let part = if pairs < all { format!(" (in {pairs} of {all} pairs)") } else { String::new() };
+        format!("{key}: {}{more}{part}", named.join(", "))
+    };
+    (all > 0).then(|| changes.into_iter().map(told).collect())
+}
+
+/// The same as a sentence.
+pub(super) fn sentence(old: &str, new: &str, differences: Option<&[String]>) -> String {
+    let what = match differences {
+        None => "not recorded".to_owned(),
+        Some([]) => "the same".to_owned(),
+        Some(all) => all.join("; "),
+    };
+    format!("Configurations of {old} and {new}: {what}.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_differs_is_named_with_both_values() {
+        let old = "name = \"a\"\nseed = 1\n[target]\nslots = 8\nqueue = \"olaf\"\n[report]\nbaseline = \"x\"\n";
+        let new = "name = \"b\"\nseed = 2\n[target]\nslots = 6\nqueue = \"olaf\"\n[topology]\nrate = \"5Gbps\"\n";
+        let of = |(key, old, new): (&str, &str, &str)| (key.to_owned(), old.to_owned(), new.to_owned());
+        let wanted = [("target.slots", "8", "6"), ("topology.rate", "–", "5Gbps")].map(of);
+        assert_eq!(differences(old, new).unwrap(), wanted);
+        assert_eq!(differences(old, old), Some(Vec::new()));
+        assert_eq!((differences("", old), differences("= 1", old)), (None, None));
+        assert_eq!(sentence("a", "b", Some(&[])), "Configurations of a and b: the same.");
+        assert_eq!(sentence("a", "b", None), "Configurations of a and b: not recorded.");
+    }
+}
