@@ -1,4 +1,4 @@
-// Looks at a report from inside, in a browser: what is wrong goes to the page around it, as text. Used by browser-check.
+// Looks at a page from inside, in a browser: what is wrong goes to the page around it, as text. Used by browser-check.
 'use strict';
 (() => {
   const wrong = [], say = text => { if (wrong.length < 30 && !wrong.includes(text)) wrong.push(text); };
@@ -19,7 +19,7 @@
     const boxes = all('text', svg).filter(t => t.textContent.trim()).map(t => [t.textContent, t.getBoundingClientRect()]);
     const whole = svg.getBoundingClientRect();
     for (const [text, box] of boxes)
-      if (box.left < whole.left - 1 || box.right > whole.right + 1 || box.bottom > whole.bottom + 2)
+      if (box.left < whole.left - 1 || box.right > whole.right + 1 || box.top < whole.top - 2 || box.bottom > whole.bottom + 2)
         say(`"${text}" leaves its chart: ${name(svg.closest('figure'))}`);
     for (let i = 0; i < boxes.length; i++) for (let j = i + 1; j < boxes.length; j++) {
       const [a, b] = [boxes[i][1], boxes[j][1]];
@@ -28,6 +28,29 @@
       if (wide > 1 && high > 0.4 * Math.min(a.height, b.height))
         say(`"${boxes[i][0]}" and "${boxes[j][0]}" overlap: ${name(svg.closest('figure'))}`);
     }
+  };
+
+  // Names of rows, and ticks of an axis: which of them is meant must be seen.
+  const identical = svg => {
+    const groups = [all('text.row', svg), ...all('.xt, .yt', svg).map(group => all('text', group))];
+    // Where ticks stand in no group, those of a line do.
+    const loose = new Map();
+    for (const text of all(':scope > text:not(.row)', svg)) {
+      const box = text.getBoundingClientRect();
+      for (const place of [`y${Math.round(box.top)}`, `x${Math.round(box.right)}`]) loose.set(place, [...(loose.get(place) ?? []), text]);
+    }
+    for (const texts of [...groups, ...loose.values()]) {
+      const seen = new Set();
+      for (const text of texts.map(text => text.textContent.trim()).filter(text => text)) {
+        if (seen.has(text)) say(`"${text}" is there twice: ${name(svg.closest('figure'))}`);
+        seen.add(text);
+      }
+    }
+  };
+
+  const visible = (svg, back) => {
+    for (const text of all('text', svg).filter(text => text.textContent.trim() && !text.closest('.node, .count') && !/cell-text|on-aggregator/.test(text.getAttribute('class') ?? '')))
+      if (contrast(getComputedStyle(text).fill, back) < 3) return say(`"${text.textContent}" cannot be seen: ${name(svg.closest('figure'))}`);
   };
 
   const zoom = figure => {
@@ -60,15 +83,20 @@
     all('details').forEach(part => { part.open = true; });
     if (document.documentElement.scrollWidth > innerWidth) say('the page is too wide once everything is unfolded');
     const figures = all('figure');
+    const ground = getComputedStyle(document.body).backgroundColor;
     for (const figure of figures) {
       const svg = figure.querySelector('svg.plot');
-      const marks = all('polyline, rect.bar, circle.bar, path.bar, path.cross, rect.cell, line.cable', svg).filter(mark => {
+      if (!svg) { say(`no chart: ${name(figure)}`); continue; }
+      if (all('svg:not(.plot, .swatch, .view)', figure).length > 0) say(`a chart without the style of charts: ${name(figure)}`);
+      const marks = all('polyline, rect.bar, circle.bar, path.bar, path.cross, rect.cell, line.cable, circle.dot', svg).filter(mark => {
         const box = mark.getBoundingClientRect();
         return box.width + box.height > 0;
       });
       if (marks.length === 0) say(`nothing is drawn: ${name(figure)}`);
       if (!svg.getAttribute('aria-label') || !svg.querySelector('desc')?.textContent) say(`no words for: ${name(figure)}`);
       overlaps(svg);
+      visible(svg, ground);
+      identical(svg);
     }
     all('figure[data-zoom]').forEach(zoom);
     for (const element of all('.tools button, .toc a, summary')) {
@@ -85,8 +113,11 @@
     if (expect.dark !== undefined && (luminance(back) < 0.1) !== expect.dark) say(`the background is ${back}`);
     const fetched = performance.getEntriesByType('resource').map(entry => entry.name);
     if (fetched.length > 0) say(`fetched: ${fetched.join(' ')}`);
-    if (!/Valid:|INVALID/.test(document.querySelector('#summary')?.textContent)) say('the page does not say whether the runs are valid');
-    if (document.querySelector('main > section')?.id !== 'summary') say('the summary is not first');
+    const first = document.querySelector('main > section');
+    if (expect.kind !== 'history' && !/Valid:|INVALID/.test(first?.textContent)) say('the page does not say whether the runs are valid');
+    if (expect.kind === 'report' && first?.id !== 'summary') say('the summary is not first');
+    if (expect.kind !== 'report' && !first?.classList.contains('verdict')) say('the verdict is not first');
+    if (expect.kind !== 'history' && !/commit/.test(document.querySelector('.made')?.textContent)) say('the page does not say what was run');
     const kinds = `${figures.length} charts, ${all('figure[data-zoom]').length} with zoom`;
     parent.postMessage({checked: [...(window.failures ?? []), ...wrong], kinds}, '*');
   });

@@ -71,6 +71,9 @@ pub struct Chart {
 pub struct Series {
     /// Its name in the legend.
     pub name: String,
+    /// Its colour and shape, of those that a page has; none for those of its place in the chart.
+    #[serde(skip)]
+    pub class: Option<usize>,
     /// Its points.
     pub points: Vec<(f64, f64)>,
     /// Intervals around its points, where there are any.
@@ -79,6 +82,38 @@ pub struct Series {
     /// Points that are crossed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<(f64, f64)>,
+}
+
+impl Chart {
+    /// The colour and shape of series `i`.
+    pub(crate) fn class(&self, i: usize) -> usize {
+        self.series.get(i).and_then(|series| series.class).unwrap_or(i)
+    }
+
+    /// Gives each variant the colour that it has in every chart of the page; other series take what is left.
+    pub(crate) fn colour(&mut self, variants: &[&str]) {
+        let of = |name: &str| {
+            let own = |variant: &&str| {
+                name.strip_prefix(*variant).is_some_and(|rest| rest.is_empty() || rest.starts_with(", "))
+            };
+            let found = (0..variants.len()).filter(|i| own(&variants[*i])).max_by_key(|i| variants[*i].len())?;
+            (found < SERIES_MAX).then_some(found)
+        };
+        let lines = matches!(self.kind, Kind::Line | Kind::Step | Kind::Bars);
+        if !lines || !self.series.iter().any(|series| of(&series.name).is_some()) {
+            return;
+        }
+        let mut taken: Vec<usize> = Vec::new();
+        for series in &mut self.series {
+            series.class = of(&series.name).filter(|class| !taken.contains(class));
+            taken.extend(series.class);
+        }
+        for series in self.series.iter_mut().filter(|series| series.class.is_none()) {
+            let free = (0..SERIES_MAX).rev().find(|class| !taken.contains(class)).unwrap_or(0);
+            series.class = Some(free);
+            taken.push(free);
+        }
+    }
 }
 
 /// An interval of y at an x.

@@ -9,7 +9,7 @@ mod frame;
 mod network;
 pub mod png;
 mod rows;
-mod ticks;
+pub(crate) mod ticks;
 
 use std::fmt::Write;
 
@@ -133,7 +133,7 @@ fn legend(chart: &Chart, out: &mut String) {
         let _ = write!(
             out,
             "<li><svg class=\"swatch\" viewBox=\"0 0 26 10\" aria-hidden=\"true\">{}</svg>{}</li>",
-            swatch(chart.kind, i),
+            swatch(chart.kind, chart.class(i)),
             escape(name)
         );
     }

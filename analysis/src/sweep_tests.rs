@@ -202,9 +202,9 @@ fn the_terminal_table_fits_and_shows_both() {
 
 #[test]
 fn the_terminal_says_the_verdict_first_and_where_to_read_on() {
-    let (_dir, mut sweep) = sweep_of(2);
+    let (_dir, mut sweep) = sweep_of(5);
     let text = summary(&Model::build(&sweep), "out/report.html");
-    assert!(text.starts_with("Valid: all 8 runs"), "{text}");
+    assert!(text.starts_with("Valid: all 20 runs"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
     let (verdict, table) = (text.find("olaf against fifo").unwrap(), text.find("AoM cut, cluster").unwrap());
     assert!(verdict < table, "{text}");
@@ -212,7 +212,7 @@ fn the_terminal_says_the_verdict_first_and_where_to_read_on() {
     assert!(text.ends_with(last), "{text}");
     sweep.runs[3].validity = invalid("its balance misses 3 updates");
     let text = summary(&Model::build(&sweep), "out/report.html");
-    assert!(text.starts_with("INVALID: 1 of 8") && text.contains("balance misses 3 updates"), "{text}");
+    assert!(text.starts_with("INVALID: 1 of 20") && text.contains("balance misses 3 updates"), "{text}");
 }
 
 #[test]
@@ -354,14 +354,14 @@ fn runs_of_which_the_same_is_said_share_a_note() {
 #[test]
 fn a_variant_that_is_worse_than_the_baseline_is_called_so() {
     let dir = tempfile::tempdir().unwrap();
-    write_sweep(dir.path(), 2);
+    write_sweep(dir.path(), 5);
     let path = dir.path().join("sweep.json");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replace("\"baseline\":\"fifo\"", "\"baseline\":\"olaf\"")).unwrap();
     let model = Model::build(&open(dir.path()));
     assert!(model.verdict.worse && model.verdict.valid);
     assert!(
-        model.verdict.lines.iter().any(|line| line.starts_with("fifo against olaf") && line.contains("worse at 2"))
+        model.verdict.lines.iter().any(|line| line.starts_with("fifo against olaf") && line.contains("worse at all 2"))
     );
     std::fs::write(&path, text.replace("\"baseline\":\"fifo\"", "\"baseline\":\"nobody\"")).unwrap();
     let model = Model::build(&open(dir.path()));

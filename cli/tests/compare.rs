@@ -103,12 +103,16 @@ fn exit_codes_and_formats() {
     replay(dir, "slow", "1..10", &["topology.rate=10Gbps"]);
     // The same seeds give the same runs.
     let said = exits(dir, &["report", "again", "--baseline", "old", "--strict"], 0);
-    assert!(said.starts_with("Valid: all 20 runs.\nagain against old: SAME;"), "{said}");
+    assert!(
+        said.starts_with("Valid: all 20 runs.\nConfigurations of old and again: the same.\nagain against old: SAME;"),
+        "{said}"
+    );
     for file in ["compare.html", "compare.md", "compare.json", "compare.xml"] {
         assert!(dir.join("again").join(file).exists(), "{file}");
     }
     let said = exits(dir, &["report", "slow", "--baseline", "old", "-o", "c.xml", "-o", "c.json", "-o", "c.md"], 1);
     assert!(said.contains("slow against old: WORSE;"), "{said}");
+    assert!(said.contains("\nConfigurations of old and slow: topology.rate: 20Gbps → 10Gbps.\n"), "{said}");
     assert!(!dir.join("slow/compare.html").exists());
     let json: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(dir.join("c.json")).expect("written")).expect("JSON");
@@ -130,7 +134,9 @@ fn exit_codes_and_formats() {
     // One seed is too few unless nothing differs.
     replay(dir, "one", "1", &["topology.rate=10Gbps"]);
     let few = ["report", "one", "--baseline", "old"];
-    assert!(exits(dir, &few, 0).contains("CANNOT TELL"));
+    let said = exits(dir, &few, 0);
+    assert!(said.contains("CANNOT TELL") && said.contains("one seed: not compared."), "{said}");
+    assert!(!said.contains(" worse (") && !said.contains(" better ["), "{said}");
     exits(dir, &[&few[..], &["--strict"]].concat(), 1);
     // A run that may not be used fails whatever it says.
     let manifest = dir.join("again").join(first_run(&dir.join("again"))).join("manifest.json");
@@ -184,6 +190,68 @@ fn what_cannot_be_compared_is_refused() {
     exits(dir, &["report", "--print-rules", "--rules", example.to_str().expect("text")], 0);
 }
 
+/// What a report says of a run that is not the experiment file's.
+#[test]
+fn reports_say_what_was_run() {
+    let folder = folder();
+    let dir = folder.path();
+    let text = SMALL.replace("name = \"small\"\n", "name = \"small\"\nabout = \"a link of 20 Gbit/s\"\n");
+    fs::write(dir.join("x.toml"), format!("{text}[report]\nfitted = [\"rate = 20Gbps is fitted\"]\n"))
+        .expect("writable");
+    replay(dir, "changed", "1..2", &["topology.rate=10Gbps"]);
+    replay(dir, "plain", "1..2", &[]);
+    let before = "Of the experiment file, before the overrides topology.rate=10Gbps";
+    let shown = exits(dir, &["report", "changed"], 0);
+    assert!(shown.contains("Overrides: sweep.seeds=1..2, topology.rate=10Gbps."), "{shown}");
+    let said = text_of(&pktgen(dir, &["report", "changed"]));
+    let command = "command: ";
+    for part in ["version: pktgen 0.", "commit: ", "date: 20", "host: none: virtual time", "seeds: 2 (1, 2)", command] {
+        assert!(said.contains(part), "{part} is not in {said}");
+    }
+    for form in ["html", "md"] {
+        let page = fs::read_to_string(dir.join(format!("changed/report.{form}"))).expect("written").replace("\\_", "_");
+        assert!(page.contains(&format!("{before}: a link of 20 Gbit/s")), "{form}");
+        assert_eq!(page.matches(before).count(), 2, "{form}: the fitted parameters too");
+        for part in ["commit", "2 (1, 2)", "--set sweep.seeds=1..2 --set topology.rate=10Gbps", "virtual time"] {
+            assert!(page.contains(part), "{form}: {part}");
+        }
+        exits(dir, &["report", "plain"], 0);
+        let page = fs::read_to_string(dir.join(format!("plain/report.{form}"))).expect("written");
+        assert!(!page.contains("before the overrides"), "{form}: seeds change nothing that a text states");
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(dir.join("changed/report.json")).expect("written")).expect("JSON");
+    assert_eq!((&json["version"], json["made"]["overrides"][1].as_str()), (&1.into(), Some("topology.rate=10Gbps")));
+    let tool =
+        format!("pktgen {} ({})", json["made"]["version"].as_str().unwrap(), json["made"]["commit"].as_str().unwrap());
+    assert_eq!(json["tool"], tool.as_str());
+}
+
+/// A study that draws nothing is exact with one seed; one that draws is not, nor is a run of frames.
+#[test]
+fn runs_know_whether_chance_had_a_part() {
+    let folder = folder();
+    let dir = folder.path();
+    let configs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs");
+    let uses_chance = |file: &str, set: &[&str]| {
+        let (path, out) = (configs.join(file), format!("run-{}", file.replace('/', "-") + &set.concat()));
+        let mut args = vec!["-q", "replay", path.to_str().expect("text"), "--no-report", "--out", &out];
+        set.iter().for_each(|key| args.extend(["--set", key]));
+        exits(dir, &args, 0);
+        let run = dir.join(&out).join(first_run(&dir.join(&out)));
+        let text = fs::read_to_string(run.join("manifest.json")).expect("a manifest");
+        serde_json::from_str::<serde_json::Value>(&text).expect("JSON")["uses_chance"].clone()
+    };
+    assert_eq!(uses_chance("libra/figure17.toml", &[]), false);
+    assert_eq!(uses_chance("atro/figure5.toml", &["sweep.seeds=1"]), false, "the first variant is ATRO itself");
+    assert_eq!(uses_chance("soar/figure6.toml", &["sweep.seeds=1"]), true);
+    replay(dir, "one", "1", &[]);
+    let manifest = fs::read_to_string(dir.join("one/manifest.json")).expect("a manifest");
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&manifest).expect("JSON")["uses_chance"], true);
+    let said = exits(dir, &["report", "run-libra-figure17.toml"], 0);
+    assert!(said.contains("(exact)") || said.contains("lie within"), "{said}");
+}
+
 #[test]
 fn plots_are_written_as_asked() {
     let folder = folder();
@@ -218,6 +286,8 @@ fn several_are_ranked() {
     for (out, rate) in [("fast", "40Gbps"), ("middle", "20Gbps"), ("slow", "10Gbps")] {
         replay(dir, out, "1..8", &[&format!("topology.rate={rate}")]);
     }
+    exits(dir, &["report", "slow", "fast", "middle"], 0);
+    assert!(dir.join("middle/rank.html").exists() && !dir.join("middle/compare.html").exists());
     let said = exits(dir, &["report", "slow", "fast", "middle", "-o", "r.html"], 0);
     assert!(said.contains("AoM mean, cluster (lower is better) at all defaults: 1 fast, 2 middle, 3 slow."), "{said}");
     assert!(!said.contains("WORSE"), "{said}");

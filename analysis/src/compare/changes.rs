@@ -14,6 +14,10 @@ const PERMUTATIONS: usize = 1999;
 /// Fewest values on a side of a change.
 const SIDE_MIN: usize = 2;
 
+/// Fewest values in which a change can be told from chance: a step in the middle of fewer has its like in more than
+/// [`ALPHA`] of all orders.
+pub const RUNS_MIN: usize = 10;
+
 /// A change of the mean.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Change {
@@ -129,6 +133,15 @@ mod tests {
             .count();
         // 20 are expected of 2000; 35 or more come by chance less than once in a thousand.
         assert!((6..35).contains(&alarms), "{alarms} of {trials}");
+    }
+
+    #[test]
+    fn a_change_needs_ten_runs() {
+        let step = |n: usize| -> Vec<f64> { (0..n).map(|i| if i < n / 2 { 1.0 } else { 9.0 }).collect() };
+        for n in 0..RUNS_MIN {
+            assert!(changes(&step(n)).is_empty(), "{n}");
+        }
+        assert_eq!(changes(&step(RUNS_MIN)).len(), 1);
     }
 
     #[test]

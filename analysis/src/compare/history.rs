@@ -14,12 +14,14 @@ use pktgen_generator::record::Manifest;
 use pktgen_generator::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use super::changes::{self, Change};
-use super::html;
+use super::changes::{self, Change, RUNS_MIN};
+use super::text::point;
+use super::{html, settings};
 use crate::human::{self, title};
-use crate::model::describe;
 use crate::plot::escape;
+use crate::plot::ticks::ticks;
 use crate::run::read_json;
+use crate::stats::SEEDS_MIN;
 use crate::sweep::{Labels, SweepData, run_dirs};
 
 /// Version of the lines; others are not read.
@@ -40,6 +42,9 @@ pub struct Entry {
     pub created_unix_ns: u64,
     /// Are all runs valid?
     pub valid: bool,
+    /// What was set beside the experiment file, as `key=value`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<String>,
     /// Unit of each metric.
     pub units: BTreeMap<String, String>,
     /// Its points.
@@ -53,6 +58,9 @@ pub struct Point {
     pub labels: Labels,
     /// Seeds.
     pub seeds: Vec<u64>,
+    /// What identifies its configuration, seeds apart; empty in lines of builds that did not record it.
+    #[serde(default)]
+    pub settings: String,
     /// Median over them, by metric.
     pub medians: BTreeMap<String, f64>,
 }
@@ -94,6 +102,12 @@ pub struct Value {
     pub run: String,
     /// The median over the seeds.
     pub value: f64,
+    /// The seeds.
+    pub seeds: Vec<u64>,
+    /// What identifies its configuration.
+    pub settings: String,
+    /// What was set beside the experiment file.
+    pub overrides: Vec<String>,
 }
 
 impl Entry {
@@ -116,6 +130,7 @@ impl Entry {
         let point = |point: &crate::sweep::PointSummary| Point {
             labels: point.labels.clone(),
             seeds: point.runs.iter().map(|run| sweep.runs[*run].seed).collect(),
+            settings: point.runs.first().map_or(String::new(), |run| settings::identity(&sweep.runs[*run].config)),
             medians: point.cells.iter().map(|(key, cell)| (key.clone(), cell.median)).collect(),
         };
         Ok(Entry {
@@ -125,6 +140,7 @@ impl Entry {
             tool: first.tool,
             created_unix_ns: first.created_unix_ns,
             valid: sweep.runs.iter().all(|run| run.validity.is_valid()),
+            overrides: sweep.manifest.overrides.clone(),
             units: sweep.units.clone(),
             points: sweep.points.iter().map(point).collect(),
         })
@@ -198,7 +214,9 @@ impl History {
                         changes: Vec::new(),
                     });
                     let (tool, run, day) = (entry.tool.clone(), entry.run.clone(), day(entry.created_unix_ns));
-                    series.values.push(Value { day, tool, run, value: *value });
+                    let (seeds, settings) = (point.seeds.clone(), point.settings.clone());
+                    let overrides = entry.overrides.clone();
+                    series.values.push(Value { day, tool, run, value: *value, seeds, settings, overrides });
                 }
             }
         }
@@ -264,7 +282,43 @@ impl Series {
     }
 
     fn name(&self) -> String {
-        format!("{}: {} at {}", self.experiment, title(&self.metric), describe(&self.labels))
+        format!("{}: {} at {}", self.experiment, title(&self.metric), point(&self.labels))
+    }
+
+    /// Are there too few runs for a change to be told from chance?
+    fn is_short(&self) -> bool {
+        self.values.len() < RUNS_MIN
+    }
+
+    /// What a reader must know: too few runs; runs of other settings, or of other seeds, than the last one.
+    fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        let (n, Some(last)) = (self.values.len(), self.values.last()) else { return remarks };
+        if self.is_short() {
+            remarks.push(format!("{}: too few to detect a change ({RUNS_MIN} are needed)", counted(n)));
+        }
+        let others = |differs: &dyn Fn(&Value) -> bool| self.values.iter().filter(|value| differs(value)).count();
+        let settings = others(&|value| value.settings != last.settings || value.overrides != last.overrides);
+        if settings > 0 {
+            let mut sets: Vec<String> = Vec::new();
+            for value in &self.values {
+                let set = if value.overrides.is_empty() { "none".to_owned() } else { value.overrides.join(", ") };
+                if !sets.contains(&set) {
+                    sets.push(set);
+                }
+            }
+            let which = if sets.len() > 1 { format!(" (overrides: {})", sets.join("; ")) } else { String::new() };
+            remarks.push(format!("{settings} of {} of other settings than the last{which}", counted(n)));
+        }
+        let seeds = others(&|value| value.seeds != last.seeds);
+        if seeds > 0 {
+            remarks.push(format!("{seeds} of {} of other seeds than the last", counted(n)));
+        }
+        let few = others(&|value| value.seeds.len() < SEEDS_MIN);
+        if few > 0 {
+            remarks.push(format!("{few} of {} of fewer than {SEEDS_MIN} seeds", counted(n)));
+        }
+        remarks
     }
 }
 
@@ -276,63 +330,131 @@ pub fn text(series: &[Series]) -> String {
         let drawn = &values[values.len().saturating_sub(DRAWN_MAX)..];
         let last = one.values.last().map(|value| human::show(&one.unit, value.value)).unwrap_or_default();
         // Writing to a String cannot fail.
-        let _ = writeln!(out, "{} ({} runs)\n  {}  {last}", one.name(), values.len(), sparkline(drawn));
+        let (runs, from, to) = (counted(values.len()), extreme(&values, f64::min), extreme(&values, f64::max));
+        let axis = axis_labels(&one.unit, &[from, to]).join(" to ");
+        let _ = writeln!(out, "{} ({runs})\n  {}  {last} ({axis})", one.name(), sparkline(drawn));
+        one.remarks().iter().for_each(|remark| out.push_str(&format!("  {remark}\n")));
         one.changes.iter().for_each(|change| out.push_str(&format!("  {}\n", one.told(change))));
     }
     out
 }
 
+fn counted(runs: usize) -> String {
+    format!("{runs} run{}", if runs == 1 { "" } else { "s" })
+}
+
+fn extreme(values: &[f64], pick: fn(f64, f64) -> f64) -> f64 {
+    values.iter().copied().reduce(pick).unwrap_or(0.0)
+}
+
+/// Values of an axis in one unit, with as many digits as tell them apart.
+fn axis_labels(unit: &str, values: &[f64]) -> Vec<String> {
+    let scale = human::scale_for(unit, values.iter().fold(0.0, |most, value| f64::max(most, value.abs())));
+    let differ = |decimals: usize| {
+        let texts: Vec<String> = values.iter().map(|value| format!("{:.decimals$}", value * scale.factor)).collect();
+        let apart = (0..values.len()).all(|i| (0..i).all(|j| values[i] == values[j] || texts[i] != texts[j]));
+        apart.then_some(texts)
+    };
+    let texts = (0..=12).find_map(differ).unwrap_or_default();
+    let unit = if scale.unit.is_empty() { String::new() } else { format!(" {}", scale.unit) };
+    texts.into_iter().map(|text| format!("{}{unit}", text.replace('-', "−"))).collect()
+}
+
 /// Series as one self-contained page.
 pub fn page(series: &[Series]) -> String {
     let changed = series.iter().filter(|one| !one.changes.is_empty()).count();
+    let short: Vec<&Series> = series.iter().filter(|one| one.is_short()).collect();
+    let all = series.len();
+    let (class, said) = match (changed, short.len()) {
+        (0, n) if n == all => {
+            let most = short.iter().map(|one| one.values.len()).max().unwrap_or(0);
+            ("open", format!("{}: too few to detect a change ({RUNS_MIN} are needed).", counted(most)))
+        }
+        (_, 0) => ("fine", format!("{changed} of {all} series have a change.")),
+        (_, n) => (
+            "open",
+            format!("{changed} of {} series have a change; {n} more have too few runs to detect one.", all - n),
+        ),
+    };
     let mut out = format!(
-        "<section class=\"verdict fine\" aria-label=\"Verdict\">\n<p>{changed} of {} series have a change.</p>\n<p>A series \
-         without one is told to have one with a chance of {} %.</p>\n</section>\n",
-        series.len(),
+        "<section class=\"verdict {class}\" aria-label=\"Verdict\">\n<p>{said}</p>\n<p>A series without one is told to have \
+         one with a chance of {} %; a change needs {RUNS_MIN} runs.</p>\n</section>\n<div class=\"charts\">\n",
         100.0 * changes::ALPHA
     );
     series.iter().for_each(|one| out.push_str(&figure(one)));
+    out.push_str("</div>\n");
     html::framed("History", &out)
 }
 
-/// A series as a line, changes as vertical lines, with the means between them.
+/// Size of a series, in the units of other charts.
+const SIZE: (f64, f64) = (520.0, 176.0);
+const LEFT: f64 = 96.0;
+const BOTTOM: f64 = 140.0;
+
+/// A series as a line, changes as vertical lines, with the means between them. The axis begins at 0 unless all values are
+/// far from it; then its ends are marked.
 fn figure(series: &Series) -> String {
-    const SIZE: (f64, f64) = (720.0, 160.0);
     let values: Vec<f64> = series.values.iter().map(|value| value.value).collect();
-    let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
-    let margin = if most > least { 0.1 * (most - least) } else { least.abs().max(1.0) };
-    let (least, most) = (least - margin, most + margin);
-    let x = |i: usize| 90.0 + (i as f64 + 0.5) / values.len() as f64 * (SIZE.0 - 110.0);
-    let y = |value: f64| 130.0 - (value - least) / (most - least) * 120.0;
+    let (lowest, highest) = (extreme(&values, f64::min), extreme(&values, f64::max));
+    let from_zero = lowest >= 0.0 && (lowest < 0.7 * highest || highest == lowest);
+    let least = if from_zero { 0.0 } else { lowest - 0.25 * (highest - lowest).max(lowest.abs() * 0.02) };
+    let most = highest + 0.25 * (highest - lowest).max(highest.abs() * 0.02);
+    let (least, most) = if most > least { (least, most) } else { (least, least + 1.0) };
+    let x = |i: usize| LEFT + 10.0 + (i as f64 + 0.5) / values.len() as f64 * (SIZE.0 - LEFT - 20.0);
+    let y = |value: f64| BOTTOM - (value - least) / (most - least) * (BOTTOM - 10.0);
     let name = escape(&series.name());
+    let remarks = series.remarks();
     let mut out = format!(
-        "<figure>\n<figcaption>{name}</figcaption>\n<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{name}\" \
-         xmlns=\"http://www.w3.org/2000/svg\">\n",
-        SIZE.0, SIZE.1
+        "<figure>\n<figcaption>{name}</figcaption>\n<svg class=\"plot\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{name}\" \
+         xmlns=\"http://www.w3.org/2000/svg\">\n<desc>{} from {} to {}.</desc>\n",
+        SIZE.0,
+        SIZE.1,
+        counted(values.len()),
+        escape(&human::show(&series.unit, lowest)),
+        escape(&human::show(&series.unit, highest))
     );
-    for value in [least + margin, most - margin] {
-        let (at, text) = (y(value), escape(&human::show(&series.unit, value)));
-        let _ = writeln!(out, "<line class=\"grid\" x1=\"90\" y1=\"{at:.1}\" x2=\"710\" y2=\"{at:.1}\"/>");
-        let _ = writeln!(out, "<text x=\"82\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>", at + 4.0);
+    let factor = human::scale_for(&series.unit, most).factor;
+    let marks = ticks((least, most), factor, 3);
+    for (mark, text) in marks.iter().zip(axis_labels(&series.unit, &marks)) {
+        let (at, right) = (y(*mark), SIZE.0 - 10.0);
+        let _ = writeln!(out, "<line class=\"grid\" x1=\"{LEFT}\" y1=\"{at:.1}\" x2=\"{right}\" y2=\"{at:.1}\"/>");
+        let text = escape(&text);
+        let _ = writeln!(out, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>", LEFT - 8.0, at + 4.0);
     }
     let points: Vec<String> =
         values.iter().enumerate().map(|(i, value)| format!("{:.1},{:.1}", x(i), y(*value))).collect();
     let _ = writeln!(out, "<polyline class=\"line s0\" points=\"{}\"/>", points.join(" "));
+    for (i, value) in series.values.iter().enumerate() {
+        let tip = escape(&format!("{} ({}): {}", value.day, value.tool, human::show(&series.unit, value.value)));
+        let (cx, cy) = (x(i), y(value.value));
+        let _ = writeln!(
+            out,
+            "<circle class=\"bar s0\" cx=\"{cx:.1}\" cy=\"{cy:.1}\" r=\"3\"><title>{tip}</title></circle>"
+        );
+    }
     for (i, change) in series.changes.iter().enumerate() {
         let at = (x(change.at) + x(change.at - 1)) / 2.0;
         let end = series.changes.get(i + 1).map_or(values.len(), |next| next.at);
-        let _ = writeln!(out, "<line class=\"axis\" x1=\"{at:.1}\" y1=\"10\" x2=\"{at:.1}\" y2=\"130\"/>");
+        let _ = writeln!(out, "<line class=\"axis\" x1=\"{at:.1}\" y1=\"10\" x2=\"{at:.1}\" y2=\"{BOTTOM}\"/>");
         let (from, to, level) = (x(change.at), x(end - 1), y(change.after));
         let _ = writeln!(
             out,
             "<line class=\"line s1\" x1=\"{from:.1}\" y1=\"{level:.1}\" x2=\"{to:.1}\" y2=\"{level:.1}\"/>"
         );
     }
+    let below = BOTTOM + 24.0;
     if let (Some(first), Some(last)) = (series.values.first(), series.values.last()) {
-        let _ = writeln!(out, "<text x=\"90\" y=\"150\">{}</text>", escape(&first.day));
-        let _ = writeln!(out, "<text x=\"710\" y=\"150\" text-anchor=\"end\">{}</text>", escape(&last.day));
+        let _ = writeln!(out, "<text x=\"{LEFT}\" y=\"{below}\">{}</text>", escape(&first.day));
+        if last.day != first.day {
+            let (day, right) = (escape(&last.day), SIZE.0 - 10.0);
+            let _ = writeln!(out, "<text x=\"{right}\" y=\"{below}\" text-anchor=\"end\">{day}</text>");
+        }
     }
     out.push_str("</svg>\n");
+    let from = if from_zero { None } else { Some("The axis does not begin at 0.".to_owned()) };
+    for remark in from.into_iter().chain(remarks) {
+        let _ = writeln!(out, "<p class=\"note\">{}</p>", escape(&remark));
+    }
     series.changes.iter().for_each(|change| out.push_str(&format!("<p>{}</p>\n", escape(&series.told(change)))));
     out.push_str("</figure>\n");
     out

@@ -13,10 +13,12 @@ fn entry(i: u64, value: f64) -> Entry {
         tool: format!("pktgen 0.1.{i}"),
         created_unix_ns: i * 86_400_000_000_000,
         valid: true,
+        overrides: Vec::new(),
         units: [("aom_mean/cluster".to_owned(), "ns".to_owned())].into(),
         points: vec![Point {
             labels: [("rate".to_owned(), "20".to_owned())].into(),
-            seeds: vec![1, 2],
+            seeds: vec![1, 2, 3, 4, 5],
+            settings: "a".into(),
             medians: [("aom_mean/cluster".to_owned(), value), ("loss".to_owned(), 0.5)].into(),
         }],
     }
@@ -101,12 +103,37 @@ fn series_are_by_date_and_say_where_they_changed() {
     assert_eq!(series[0].values[3].day, "1970-01-04");
     assert_eq!(series[0].changes.iter().map(|change| change.at).collect::<Vec<_>>(), [18]);
     let text = text(&series);
-    assert!(text.contains("x: AoM mean, cluster at rate=20 (30 runs)"), "{text}");
+    assert!(text.contains("x: AoM mean, cluster at rate 20 (30 runs)\n"), "{text}");
     assert!(text.contains("change at 1970-01-19 (pktgen 0.1.18): 102 ns → 112 ns (+9.8 %)"), "{text}");
     let page = page(&history.series(&[]));
     assert!(
         page.contains("1 of 2 series have a change") && page.matches("<polyline").count() == 2 && !page.contains("NaN")
     );
+}
+
+#[test]
+fn three_runs_show_no_change_and_say_that_they_cannot() {
+    let mut entries: Vec<Entry> = (1..=3).map(|i| entry(i, 0.7581 + 0.0001 * i as f64)).collect();
+    entries[1].overrides.push("target.slots=6".to_owned());
+    entries[1].points[0].settings = "b".into();
+    entries[2].points[0].seeds = (11..=20).collect();
+    let units: BTreeMap<String, String> = [("loss".to_owned(), "share".to_owned())].into();
+    for (i, entry) in entries.iter_mut().enumerate() {
+        entry.units.extend(units.clone());
+        entry.points[0].medians.insert("loss".into(), 0.7581 + 0.0001 * i as f64);
+    }
+    let history = History { entries, damaged: Vec::new() };
+    let series = history.series(&["loss".to_owned()]);
+    let (text, page) = (text(&series), page(&series));
+    for said in [
+        "3 runs: too few to detect a change (10 are needed)",
+        "1 of 3 runs of other settings than the last (overrides: none; target.slots=6)",
+        "2 of 3 runs of other seeds than the last",
+    ] {
+        assert!(text.contains(said) && page.contains(said), "{said} is not in\n{text}");
+    }
+    assert!(!page.contains("verdict fine") && page.contains("class=\"plot\""), "nothing was found to be fine");
+    assert!(text.contains("(75.81 % to 75.83 %)"), "the ends of the line can be told apart: {text}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use super::text::{HEADS, cells, ranking_cells, ranking_heads};
+use super::text::{HEADS, by_severity, cells, ranking_cells, ranking_heads};
 use super::{Comparison, Judgement, Outcome, Versus};
 use crate::report::{markdown_provenance, plain};
 
@@ -66,7 +66,13 @@ fn judgements(versus: &Versus, out: &mut String) {
         table(&heads, rows(all).into_iter(), out);
         return;
     }
-    let telling: Vec<&Judgement> = all.iter().filter(|one| one.outcome != Outcome::Same).take(SHORT).copied().collect();
+    let mut telling: Vec<&Judgement> = all.iter().filter(|one| one.outcome != Outcome::Same).copied().collect();
+    telling.sort_by(|a, b| by_severity(a, b));
+    let n = telling.len();
+    if n > SHORT {
+        let _ = writeln!(out, "{SHORT} of {n} that are not the same, the worst first:\n");
+        telling.truncate(SHORT);
+    }
     if !telling.is_empty() {
         table(&heads, rows(telling).into_iter(), out);
     }

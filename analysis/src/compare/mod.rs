@@ -8,6 +8,7 @@
 
 pub mod changes;
 mod effect;
+mod forest;
 pub mod history;
 mod html;
 mod judge;
@@ -189,7 +190,10 @@ impl Comparison {
         let mut comparison = Comparison {
             tool: format!("pktgen {} ({})", made.version, made.commit),
             version: VERSION,
-            title: format!("{} against {}", names.join(", "), old.name),
+            title: match judged {
+                true => format!("{} against {}", names.join(", "), old.name),
+                false => format!("{} and {} ranked", old.name, names.join(", ")),
+            },
             valid: implementations.iter().all(|one| one.invalid.is_empty()),
             outcome: versus.iter().map(|versus| versus.outcome).min().filter(|_| judged),
             lines: Vec::new(),

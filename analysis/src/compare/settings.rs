@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pktgen_generator::config::Document;
 
 use super::pairs::Paired;
+use crate::stats::mix;
 
 /// Sections and keys that say nothing of what was run.
 const ASIDE: [&str; 7] = ["name", "about", "seed", "sweep.", "report.", "paper.", "verify."];
@@ -21,6 +22,15 @@ fn keys(config: &str) -> Option<BTreeMap<String, String>> {
     let mut leaves = Document::parse(config, "manifest.json").ok()?.leaves();
     leaves.retain(|key, _| !ASIDE.iter().any(|aside| key == aside || aside.ends_with('.') && key.starts_with(aside)));
     Some(leaves)
+}
+
+/// What identifies a configuration, whatever its seed; empty if there is none.
+pub(super) fn identity(config: &str) -> String {
+    let Some(keys) = keys(config) else { return String::new() };
+    let hash = keys.iter().flat_map(|(key, value)| [key, value]).fold(0x7365_7474_696e_6773, |hash: u64, text| {
+        text.bytes().chain([0]).fold(hash, |hash, byte| mix(hash ^ u64::from(byte)))
+    });
+    format!("{hash:016x}")
 }
 
 /// The differences of two configurations: key, old and new value; "–" where a side has none.
@@ -79,6 +89,7 @@ mod tests {
         let wanted = [("target.slots", "8", "6"), ("topology.rate", "–", "5Gbps")].map(of);
         assert_eq!(differences(old, new).unwrap(), wanted);
         assert_eq!(differences(old, old), Some(Vec::new()));
+        assert!(identity(old) != identity(new) && identity(old) == identity(&old.replace("seed = 1", "seed = 7")));
         assert_eq!((differences("", old), differences("= 1", old)), (None, None));
         assert_eq!(sentence("a", "b", Some(&[])), "Configurations of a and b: the same.");
         assert_eq!(sentence("a", "b", None), "Configurations of a and b: not recorded.");

@@ -311,6 +311,18 @@ fn markdown_says_the_verdict_first_and_tables_are_whole() {
     let (outside, inside) = text.split_once("<details>").unwrap();
     assert_eq!(outside.matches("rate 7 |").count(), 1);
     assert_eq!((outside.matches("| same |").count(), inside.matches("| same |").count()), (0, 19));
+    // More than are shown outside: the worst come first, and how many there are is said.
+    let many = |name: &str, by: &dyn Fn(u64) -> f64| {
+        let runs = (0..20).flat_map(|at| (1..=5).map(move |seed| (at, seed)));
+        side(name, runs.map(|(at, seed)| run(&format!("rate={at}"), seed, &[(AOM, by(at) * seed as f64)])).collect())
+    };
+    let slower = |at: u64| if at < 10 { 0.5 } else { 1.0 + 0.1 * at as f64 };
+    let text = against(&many("old", &|_| 1.0), &many("new", &slower)).render("md").unwrap().unwrap();
+    let (outside, _) = text.split_once("<details>").unwrap();
+    assert!(outside.contains("8 of 20 that are not the same, the worst first:"), "{outside}");
+    let rows: Vec<&str> = outside.lines().filter(|line| line.starts_with("| AoM")).collect();
+    assert!(rows.len() == 8 && rows.iter().all(|row| row.ends_with("| worse |")), "{outside}");
+    assert!(rows[0].contains("rate 19") && rows[7].contains("rate 12"), "{outside}");
 }
 
 #[test]
@@ -371,7 +383,7 @@ fn the_terminal_lists_the_worst_first() {
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("Valid") && lines[2].contains("WORSE") && lines[2].contains("at rate 40"), "{text}");
     let heads = lines.iter().position(|line| line.starts_with("metric ")).unwrap();
-    assert!(lines[heads + 1].contains("rate=40") && lines[heads + 1].ends_with("worse"), "{text}");
+    assert!(lines[heads + 1].contains("rate 40") && lines[heads + 1].ends_with("worse"), "{text}");
 }
 
 fn invalid(why: &str) -> Validity {

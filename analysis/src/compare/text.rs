@@ -2,6 +2,7 @@
 //!
 //! Called by [`super`]; the sentences are those of every form.
 
+use std::cmp::Ordering;
 use std::fmt::Write;
 
 use super::{Comparison, Judgement, NAMED_MAX, Outcome, Pairing, Ranking, Versus, settings};
@@ -132,6 +133,15 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
 /// Rows of a table of judgements, heads first: metric, point, old, new, effect, tolerance, pairs, verdict.
 pub(super) const HEADS: [&str; 8] = ["metric", "at", "old", "new", "effect", "tolerance", "pairs", "verdict"];
 
+/// Worse comes first, then what cannot be told, better and the same; the required and the larger effect first of each.
+pub(super) fn by_severity(a: &Judgement, b: &Judgement) -> Ordering {
+    let size = |one: &Judgement| one.effect.map_or(0.0, |effect| effect.value.abs());
+    let kind = |one: &Judgement| (one.outcome, !one.required);
+    // A share of the old value and an amount have no common size.
+    let by_size = if a.kind == b.kind && a.metric == b.metric { size(b).total_cmp(&size(a)) } else { Ordering::Equal };
+    kind(a).cmp(&kind(b)).then(by_size)
+}
+
 /// The cells of a judgement's row.
 pub(super) fn cells(judgement: &Judgement) -> [String; 8] {
     let scale = judgement.scale();
@@ -189,7 +199,7 @@ pub(super) fn summary(comparison: &Comparison, see: &str) -> String {
     }
     for versus in comparison.versus.iter().filter(|versus| !versus.judgements.is_empty()) {
         let mut judgements: Vec<&Judgement> = versus.judgements.iter().collect();
-        judgements.sort_by_key(|one| one.outcome);
+        judgements.sort_by(|a, b| by_severity(a, b));
         if comparison.versus.len() > 1 {
             let _ = write!(out, "\n{} against {}", versus.new, versus.old);
         }

@@ -22,7 +22,7 @@ use pktgen_generator::registry::Named;
 
 use crate::chart::Chart;
 use crate::stats::{Estimate, SEEDS_MIN};
-use crate::sweep::SweepData;
+use crate::sweep::{SweepData, VARIANT};
 
 /// One kind of picture.
 pub trait Picture: Named + Sync {
@@ -69,5 +69,13 @@ pub fn all(sweep: &SweepData) -> Vec<Chart> {
         let name = picture.name();
         picture.charts(sweep).into_iter().map(move |chart| Chart { picture: name, ..chart })
     };
-    CHARTS.iter().flat_map(of).collect()
+    let mut charts: Vec<Chart> = CHARTS.iter().flat_map(of).collect();
+    let mut variants: Vec<&str> = Vec::new();
+    for variant in sweep.points.iter().filter_map(|point| point.labels.get(VARIANT)) {
+        if !variants.contains(&variant.as_str()) {
+            variants.push(variant);
+        }
+    }
+    charts.iter_mut().for_each(|chart| chart.colour(&variants));
+    charts
 }

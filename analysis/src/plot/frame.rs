@@ -68,12 +68,12 @@ impl Frame {
         }
         for (i, series) in chart.series.iter().enumerate() {
             match chart.kind {
-                Kind::Step => self.line(&corners(&series.points), i, &series.name, &mut out),
+                Kind::Step => self.line(&corners(&series.points), chart.class(i), &series.name, &mut out),
                 Kind::Bars => self.bars(chart, series, i, &mut out),
-                _ => self.line(&series.points, i, &series.name, &mut out),
+                _ => self.line(&series.points, chart.class(i), &series.name, &mut out),
             }
             self.spans(chart, series, i, &mut out);
-            self.crosses(series, i, &mut out);
+            self.crosses(series, chart.class(i), &mut out);
         }
         out
     }
@@ -89,7 +89,7 @@ impl Frame {
         let place = |(x, y): (f64, f64)| (self.px(x) - LEFT, self.py(y) - TOP);
         for (i, series) in chart.series.iter().enumerate() {
             let points = if chart.kind == Kind::Step { corners(&series.points) } else { series.points.clone() };
-            polyline(points.into_iter().map(place), i, &series.name, out);
+            polyline(points.into_iter().map(place), chart.class(i), &series.name, out);
         }
         out.push_str("</svg>\n");
     }
@@ -164,7 +164,7 @@ impl Frame {
 
     /// Whiskers, and dots where lines have their points.
     fn spans(&self, chart: &Chart, series: &Series, i: usize, out: &mut String) {
-        let class = i % DASHES.len();
+        let class = chart.class(i) % DASHES.len();
         // In its own colour a whisker would be lost on its bar.
         let colour = if chart.kind == Kind::Bars { String::new() } else { format!(" s{class}") };
         let middle = |x: f64| match chart.kind {
@@ -213,7 +213,7 @@ impl Frame {
             let _ = writeln!(
                 out,
                 "<rect class=\"bar s{}\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{height:.1}\"><title>{}</title></rect>",
-                i % DASHES.len(),
+                chart.class(i) % DASHES.len(),
                 (width - 1.0).max(0.5),
                 escape(&tip)
             );

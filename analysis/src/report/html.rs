@@ -149,6 +149,9 @@ fn charts(model: &Model, paper: bool, budget: &mut usize) -> String {
     out
 }
 
+/// Stands above tables that are wider than a phone, and is shown there.
+pub(crate) const SCROLLS: &str = "<p class=\"note scrolls\">The table goes on to the right: swipe it sideways.</p>\n";
+
 /// The verdict, and how much it rests on.
 fn summary(model: &Model) -> String {
     let mut out = String::new();
@@ -174,7 +177,7 @@ fn verdict(model: &Model, out: &mut String) {
 }
 
 fn table(model: &Model, out: &mut String) {
-    out.push_str("<div class=\"scroll\"><table>\n<thead><tr>");
+    let _ = writeln!(out, "{SCROLLS}<div class=\"scroll\"><table>\n<thead><tr>");
     for axis in &model.axes {
         let _ = write!(out, "<th scope=\"col\">{}</th>", escape(axis));
     }

@@ -11,7 +11,7 @@ use pktgen_generator::registry::Named;
 
 use crate::model::Model;
 
-pub(crate) use html::provenance as html_provenance;
+pub(crate) use html::{SCROLLS, provenance as html_provenance};
 pub(crate) use markdown::{plain, provenance as markdown_provenance};
 
 /// A form of report.

@@ -39,7 +39,9 @@ pub(super) fn run(args: &Report, options: Options, ui: &Ui) -> Result<u8> {
     }
     let comparison = Comparison::of(&sides, args.baseline.as_ref().map(|_| 0), &rules)?;
     let home = dirs.last().map_or(Path::new("."), |dir| dir.as_path());
-    let beside = || extensions().map(|extension| home.join(format!("compare.{extension}"))).collect();
+    // An order without a baseline does not replace a comparison with one.
+    let name = if args.baseline.is_some() { "compare" } else { "rank" };
+    let beside = || extensions().map(|extension| home.join(format!("{name}.{extension}"))).collect();
     let files: Vec<PathBuf> = if args.out.is_empty() { beside() } else { args.out.clone() };
     for path in &files {
         let text = extension(path).map(|extension| comparison.render(&extension))?;
