@@ -108,7 +108,7 @@ fn legend(chart: &Chart, width: f64) -> (String, f64) {
             out,
             "<g transform=\"translate({x:.1} {:.1})\">{}</g><text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
             y + 3.0,
-            swatch(chart.kind, *i),
+            swatch(chart.kind, chart.class(*i)),
             x + 34.0,
             y + 12.0,
             escape(name)
