@@ -113,12 +113,14 @@ fn forest(rows: &[&Judgement]) -> String {
         Kind::Difference => first.scale(),
     };
     // Writing to a String cannot fail.
-    for mark in ticks((least, most), scale.factor, 4) {
+    for mark in ticks((least, most), scale.factor, 6) {
         let at = x(mark);
         let _ = writeln!(out, "<line class=\"grid\" x1=\"{at:.1}\" y1=\"6\" x2=\"{at:.1}\" y2=\"{bottom:.1}\"/>");
         let (below, text) = (bottom + 18.0, tick_text(&scale, mark));
         let _ = writeln!(out, "<text x=\"{at:.1}\" y=\"{below:.1}\" text-anchor=\"middle\">{text}</text>");
     }
+    let zero = x(0.0);
+    let _ = writeln!(out, "<line class=\"axis\" x1=\"{zero:.1}\" y1=\"6\" x2=\"{zero:.1}\" y2=\"{bottom:.1}\"/>");
     let mut top = 0.0;
     for (one, lines) in rows.iter().zip(&names) {
         for line in lines {
@@ -128,8 +130,6 @@ fn forest(rows: &[&Judgement]) -> String {
         row(one, top, &x, &mut out);
         top += ROW;
     }
-    let zero = x(0.0);
-    let _ = writeln!(out, "<line class=\"axis\" x1=\"{zero:.1}\" y1=\"6\" x2=\"{zero:.1}\" y2=\"{bottom:.1}\"/>");
     let unit = if first.kind == Kind::Ratio { scale.unit } else { scale.difference_unit };
     let name = axis_name("new against old", &Scale { unit, ..scale });
     let _ =

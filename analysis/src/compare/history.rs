@@ -18,6 +18,7 @@ use super::changes::{self, Change, RUNS_MIN};
 use super::text::point;
 use super::{html, settings};
 use crate::human::{self, title};
+use crate::made::Provenance;
 use crate::plot::escape;
 use crate::plot::ticks::ticks;
 use crate::run::read_json;
@@ -42,7 +43,7 @@ pub struct Entry {
     pub created_unix_ns: u64,
     /// Are all runs valid?
     pub valid: bool,
-    /// What was set beside the experiment file, as `key=value`.
+    /// What was set beside the experiment file, seeds apart, as `key=value`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<String>,
     /// Unit of each metric.
@@ -140,7 +141,7 @@ impl Entry {
             tool: first.tool,
             created_unix_ns: first.created_unix_ns,
             valid: sweep.runs.iter().all(|run| run.validity.is_valid()),
-            overrides: sweep.manifest.overrides.clone(),
+            overrides: Provenance::of(sweep).changed().into_iter().map(str::to_owned).collect(),
             units: sweep.units.clone(),
             points: sweep.points.iter().map(point).collect(),
         })
@@ -414,7 +415,7 @@ fn figure(series: &Series) -> String {
         escape(&human::show(&series.unit, highest))
     );
     let factor = human::scale_for(&series.unit, most).factor;
-    let marks = ticks((least, most), factor, 3);
+    let marks = ticks((least, most), factor, 5);
     for (mark, text) in marks.iter().zip(axis_labels(&series.unit, &marks)) {
         let (at, right) = (y(*mark), SIZE.0 - 10.0);
         let _ = writeln!(out, "<line class=\"grid\" x1=\"{LEFT}\" y1=\"{at:.1}\" x2=\"{right}\" y2=\"{at:.1}\"/>");

@@ -56,14 +56,17 @@ impl Picture for NetworkLoad {
 }
 
 /// Why a link that lost much may have carried less than it could.
-const IDLE: &str = "Workers end at different times, so a link that loses while all send may be below 100 % over the run.";
+const IDLE: &str =
+    "Workers end at different times, so a link that loses while all send may be below 100 % over the run.";
 
 fn note(network: &Network) -> String {
     let known = |way: fn(&Cable) -> Option<f64>| network.cables.iter().any(|cable| way(cable).is_some());
     let what = "bits on the wire that came to the link, by its rate and the length of the run; above 100 % they had to wait or were lost";
     match (known(|cable| cable.up), known(|cable| cable.down)) {
         (false, false) => "The records do not tell what its links carried.".to_owned(),
-        (_, false) => format!("Shares are of the way towards the server: {what}. Of the way back nothing is recorded. {IDLE}"),
+        (_, false) => {
+            format!("Shares are of the way towards the server: {what}. Of the way back nothing is recorded. {IDLE}")
+        }
         (_, true) => format!("Shares are of the way towards the server (↑) and away from it (↓): {what}. {IDLE}"),
     }
 }
