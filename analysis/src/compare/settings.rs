@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pktgen_generator::config::Document;
+use pktgen_generator::index::mix;
 
 use super::pairs::Paired;
-use crate::stats::mix;
 
 /// Sections and keys that say nothing of what was run.
 const ASIDE: [&str; 7] = ["name", "about", "seed", "sweep.", "report.", "paper.", "verify."];
