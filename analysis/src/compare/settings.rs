@@ -14,6 +14,9 @@ const ASIDE: [&str; 7] = ["name", "about", "seed", "sweep.", "report.", "paper."
 /// Most values of a key that are named.
 const NAMED_MAX: usize = 3;
 
+/// A key, its old and its new value.
+type Difference = (String, String, String);
+
 /// The keys of a resolved configuration; none if it cannot be read.
 fn keys(config: &str) -> Option<BTreeMap<String, String>> {
     if config.is_empty() {
@@ -34,7 +37,7 @@ pub(super) fn identity(config: &str) -> String {
 }
 
 /// The differences of two configurations: key, old and new value; "–" where a side has none.
-pub(super) fn differences(old: &str, new: &str) -> Option<Vec<(String, String, String)>> {
+pub(super) fn differences(old: &str, new: &str) -> Option<Vec<Difference>> {
     let (old, new) = (keys(old)?, keys(new)?);
     let all: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let value =
@@ -45,7 +48,7 @@ pub(super) fn differences(old: &str, new: &str) -> Option<Vec<(String, String, S
 
 /// The differences of all pairs, a text each such as `target.slots: 8 → 6`; none if no pair has two configurations.
 pub(super) fn of_pairs(paired: &Paired) -> Option<Vec<String>> {
-    let mut known: BTreeMap<(&str, &str), Option<Vec<(String, String, String)>>> = BTreeMap::new();
+    let mut known: BTreeMap<(&str, &str), Option<Vec<Difference>>> = BTreeMap::new();
     let mut changes: BTreeMap<String, BTreeMap<(String, String), usize>> = BTreeMap::new();
     let mut all = 0;
     for (old, new) in paired.points.iter().flat_map(|(_, pairs)| pairs) {
