@@ -279,7 +279,7 @@ fn a_sweep_names_its_run_dirs() {
     assert_eq!(below(dir.path(), "."), dir.path());
     let path = dir.path().join("sweep.json");
     let text = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, text.replace("\"version\":1", "\"version\":99")).unwrap();
+    std::fs::write(&path, text.replace("\"version\":2", "\"version\":99")).unwrap();
     assert!(run_dirs(dir.path()).unwrap_err().to_string().contains("version 99 is newer"));
 }
 
