@@ -28,6 +28,8 @@ fn configs() -> Vec<PathBuf> {
 
 /// Runs the first run of an experiment for a moment, or to its end, and returns its folder.
 fn run(config: &Path, set: &[&str], out: &Path) -> PathBuf {
+    // Experiments name traces from the project's folder.
+    std::env::set_current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).expect("the project's folder");
     let set: Vec<String> = set.iter().map(|set| (*set).to_owned()).collect();
     let document = Document::load(config, &set).unwrap_or_else(|e| panic!("{e}"));
     let experiment = Experiment::open_with(document, &STUDIES).unwrap_or_else(|e| panic!("{e}"));

@@ -166,7 +166,7 @@ static LANES_COLUMNS: [Column; 3] = [
 
 static NAMES_COLUMNS: [Column; 3] = [
     Column::new("t_recv_ps", Int64, PS, "When the packet's last bit arrived."),
-    Column::new("packet", UInt64, NUMBER, "The packet that holds the same; null if none is known to."),
+    Column::maybe("packet", UInt64, NUMBER, "The packet that holds the same; empty if none is known to."),
     Column::new("count", UInt16, COUNT, "Updates that it represents; 0 if that is not known."),
 ];
 
