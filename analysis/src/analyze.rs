@@ -53,6 +53,8 @@ pub struct Resolved {
     pub ages: Option<Ages>,
     /// May a time at the server be compared with one at a worker?
     pub one_clock: bool,
+    /// Are there sums by key, whose results do not say how many updates they represent?
+    pub by_key: bool,
 }
 
 /// A run, ready for metrics.
@@ -87,14 +89,16 @@ impl Analysis {
         let resolve = |records: Records| -> Result<Resolved> {
             // Of a run in which no sum began only the counters say so.
             let by_key = run.manifest.counters.device.contains_key("counted_twice");
+            let in_books = run.manifest.external.is_none() && has_sums_by_key(&records);
             let fates = match &run.manifest.external {
                 Some(_) => Fates::resolve_unseen(&records, &run.manifest, by_key),
-                None => Fates::resolve_as(&records, by_key || has_sums_by_key(&records)),
+                None => Fates::resolve_as(&records, by_key || in_books),
             };
+            let by_key = by_key || in_books;
             let one_clock = has_one_clock(&run.manifest);
             let aged = run.rounds.is_none() && one_clock;
             let ages = aged.then(|| Ages::compute(&records, &fates, options.age_of)).transpose()?;
-            Ok(Resolved { records, fates, ages, one_clock })
+            Ok(Resolved { records, fates, ages, one_clock, by_key })
         };
         // Lanes are read without the names that packets have, or get by what they hold.
         let provenance = match (&run.manifest.lanes, &run.lanes, &run.records) {

@@ -77,7 +77,7 @@ impl Line {
 }
 
 /// Labels with a column of their own.
-const COLUMNS: [&str; 8] = ["flow", "id", "n", "reason", "traffic", "job", "counter", "run"];
+const COLUMNS: [&str; 11] = ["flow", "id", "n", "reason", "traffic", "job", "counter", "side", "format", "kind", "run"];
 
 /// The labels without a column, as `name=value`s; none if there are none.
 fn others(line: &Line) -> Option<String> {
@@ -109,6 +109,9 @@ pub fn to_frame(lines: &[Line]) -> Result<DataFrame> {
         text("traffic", &|line| label(line, "traffic")),
         number("job"),
         text("counter", &|line| label(line, "counter")),
+        text("side", &|line| label(line, "side")),
+        text("format", &|line| label(line, "format")),
+        text("kind", &|line| label(line, "kind")),
         text("run", &|line| label(line, "run")),
         text("other", &others),
     ];
@@ -150,18 +153,26 @@ mod tests {
             Line::new("aom_mean", NS, 2.5).with("flow", "cluster").with("id", 7),
             Line::new("aom_mean", NS, None).with("flow", "cluster"),
             Line::new("aggregation_count", PACKETS, 4.0).with("n", 3).with("run", "a/b"),
+            Line::new("captured", PACKETS, 9.0).with("side", "server").with("format", "olaf").with("kind", "ack"),
+            Line::new("link_load", SHARE, 0.5).with("link", "SW1"),
         ];
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("metrics.parquet");
         write_table(&lines, &path).unwrap();
         let back = ParquetReader::new(std::fs::File::open(&path).unwrap()).finish().unwrap();
-        assert_eq!(back.height(), 3);
+        assert_eq!(back.height(), 5);
+        let text = |name: &str, row: usize| back.column(name).unwrap().str().unwrap().get(row).map(str::to_owned);
+        assert_eq!(["side", "format", "kind"].map(|name| text(name, 3).unwrap()), ["server", "olaf", "ack"]);
+        assert_eq!((text("other", 3), text("other", 4).unwrap()), (None, "link=SW1".to_owned()));
         assert_eq!(back.column("id").unwrap().u64().unwrap().get(0), Some(7));
         assert_eq!(
             back.column("value").unwrap().f64().unwrap().iter().collect::<Vec<_>>(),
-            [Some(2.5), None, Some(4.0)]
+            [Some(2.5), None, Some(4.0), Some(9.0), Some(0.5)]
         );
         assert_eq!(back.column("n").unwrap().u64().unwrap().get(2), Some(3));
-        assert_eq!(back.column("run").unwrap().str().unwrap().iter().collect::<Vec<_>>(), [None, None, Some("a/b")]);
+        assert_eq!(
+            back.column("run").unwrap().str().unwrap().iter().collect::<Vec<_>>(),
+            [None, None, Some("a/b"), None, None]
+        );
     }
 }

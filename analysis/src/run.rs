@@ -228,6 +228,9 @@ pub fn is_unfinished(dir: &Path) -> Result<bool> {
 
 /// Reads JSON that has a `version`, and refuses newer ones before looking at anything else.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, what: &str) -> Result<T> {
+    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty() && !dir.exists()) {
+        return Err(Error::config(format!("no such file or folder: {}", dir.display())));
+    }
     let text = fs::read_to_string(path).map_err(|fault| match fault.kind() {
         std::io::ErrorKind::NotFound => Error::data(path, format!("it is missing: the folder is not {what}")),
         _ => Error::io("read", path)(fault),

@@ -199,7 +199,7 @@ pub(crate) struct Serve {
     /// Which run of the experiment's sweep, by its folder's name
     #[arg(long, value_name = "NAME")]
     pub(crate) run: Option<String>,
-    /// End when nothing came for so long, as 2s, after something did
+    /// End when nothing came for so long, as 2s; before the first frame not before 60s
     #[arg(long, value_name = "SPAN")]
     pub(crate) idle: Option<Span>,
     /// End after so long, as 60s
@@ -320,7 +320,8 @@ manifest says how many and where; 2 usage; 3 this host cannot.";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Analyze {
-    /// Run dirs, or folders of them; or captures at the server (pcap, pcapng, plain or packed by gzip or Zstandard); or tables
+    /// Run dirs, or folders of them; or captures at the server (pcap, pcapng, plain or packed by gzip or Zstandard; files, pipes, or -
+    /// for standard input); or tables
     #[arg(required_unless_present = "sent")]
     pub(crate) runs: Vec<PathBuf>,
     /// Recover run dirs of killed runs first: their streams become Parquet up to the last whole batch
@@ -329,6 +330,12 @@ pub(crate) struct Analyze {
     /// Write the metrics as a Parquet table too
     #[arg(long)]
     pub(crate) table: Option<PathBuf>,
+    /// Only this metric (repeatable); * stands for anything, as 'aom_*'
+    #[arg(long = "metric", value_name = "NAME")]
+    pub(crate) metrics: Vec<String>,
+    /// Print the lines of single flows and bins, too; --json always does
+    #[arg(long)]
+    pub(crate) all: bool,
     /// Whose generation time an aggregate has for its Age-of-Model
     #[arg(long, value_name = "MEMBER", default_value = AgeOf::default().name(), value_parser = ages())]
     pub(crate) age: AgeOf,

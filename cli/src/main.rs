@@ -12,7 +12,10 @@ fn main() -> ExitCode {
     let args = args::Args::parse();
     let ui = ui::Ui::new(&args.common);
     match commands::run(args.command, &ui) {
-        Ok(code) => ExitCode::from(code),
+        Ok(code) => {
+            ui.end(code);
+            ExitCode::from(code)
+        }
         Err(error) => {
             ui.error(&error.to_string());
             ExitCode::from(error.exit_code())

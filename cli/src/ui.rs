@@ -1,22 +1,38 @@
 //! What people see: results on stdout, everything else on stderr.
 
+use std::collections::VecDeque;
 use std::io::Write;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::Common;
 use pktgen_replay::driver::real_time::Progress;
 
+/// Notes that --quiet holds back, at most.
+const HELD_MAX: usize = 20;
+
 /// The terminal.
 pub(crate) struct Ui {
     common: Common,
+    /// The latest notes that --quiet holds back.
+    held: Mutex<VecDeque<String>>,
+    /// A result, an error or a reason was printed.
+    said: AtomicBool,
 }
 
 impl Ui {
     pub(crate) fn new(common: &Common) -> Self {
-        Ui { common: *common }
+        Ui { common: *common, held: Mutex::default(), said: AtomicBool::new(false) }
+    }
+
+    /// The command ends with this exit code. One that failed and printed nothing prints the notes that were held back.
+    pub(crate) fn end(&self, code: u8) {
+        if code != 0 && !self.said.load(Ordering::Relaxed) {
+            let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            held.iter().for_each(|text| to_stderr(text));
+        }
     }
 
     pub(crate) fn json(&self) -> bool {
@@ -25,14 +41,26 @@ impl Ui {
 
     /// A result, on stdout. A closed pipe ends the output, not the program.
     pub(crate) fn result(&self, text: &str) {
+        self.said.store(true, Ordering::Relaxed);
         let _ = writeln!(std::io::stdout().lock(), "{text}");
     }
 
     /// A note, on stderr.
     pub(crate) fn note(&self, text: &str) {
         if !self.common.quiet {
-            let _ = writeln!(std::io::stderr().lock(), "{text}");
+            return to_stderr(text);
         }
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.len() == HELD_MAX {
+            held.pop_front();
+        }
+        held.push_back(text.to_owned());
+    }
+
+    /// Why the exit code will not be 0, on stderr, always.
+    pub(crate) fn reason(&self, text: &str) {
+        self.said.store(true, Ordering::Relaxed);
+        to_stderr(text);
     }
 
     /// A detail, on stderr, with -v.
@@ -44,7 +72,7 @@ impl Ui {
 
     /// An error, on stderr, always.
     pub(crate) fn error(&self, text: &str) {
-        let _ = writeln!(std::io::stderr().lock(), "pktgen: {text}");
+        self.reason(&format!("pktgen: {text}"));
     }
 
     /// A line on stderr for what has no known end.
@@ -74,6 +102,10 @@ impl Ui {
         bar.set_prefix(what.to_owned());
         bar
     }
+}
+
+fn to_stderr(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// How far reading is.

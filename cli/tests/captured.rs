@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use pktgen_generator::pcap::{Form, Writer, WriterOptions};
+use pktgen_generator::pcap::{Form, Precision, Writer, WriterOptions};
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_generator::wire::olaf::{Header, PORT, WORKER_PORT};
 
@@ -257,10 +257,10 @@ fn what_cannot_be_is_refused() {
     let refusals: [(&[&str], &str); 7] = [
         (&["x.pcap"], "neither pcap nor pcapng"),
         (&["x.pcap", "empty"], "empty is no capture"),
-        (&["absent.pcap"], "absent.pcap"),
+        (&["absent.pcap"], "no such file or folder: absent.pcap"),
         (&["x.pcap", "--format", "olav"], "did you mean \"olaf\""),
         (&["x.pcap", "--offset", "soon"], "--offset soon"),
-        (&["x.pcap", "--anchor", "nowhere"], "nowhere/manifest.json"),
+        (&["x.pcap", "--anchor", "nowhere"], "no such file or folder: nowhere"),
         (&["x.pcap", "--shard", "1/2"], "--tables"),
     ];
     for (args, word) in refusals {
@@ -269,4 +269,358 @@ fn what_cannot_be_is_refused() {
         assert!(matches!(output.status.code(), Some(1 | 2)) && said.contains(word), "{args:?}: {said}");
         assert!(!said.contains("panicked"), "{said}");
     }
+}
+
+/// Synchronous training in which one of four servers straggles, so that most sums lack a source; and in which packets are lost
+/// and sent again.
+const TRIO: &str = r#"
+name = "trio"
+[workload]
+kind = "dense"
+model = "custom"
+parameters = 20480
+workers = 4
+iterations = 10
+elements = 1024
+compute = "3.7ms"
+compute_jitter = 0.02
+typical = "1s"
+stragglers = "fixed"
+straggler_probability = 1.0
+straggler_delay = [1.0, 1.2]
+delay_points = 1
+[topology]
+kind = "rack"
+engines = 1
+[endpoint]
+workers = "trio_ml"
+[target]
+program = "trio_ml"
+timers = 100
+timeout = "2ms"
+[capture]
+pcap = true
+"#;
+
+const SWITCHML: &str = r#"
+name = "switchml"
+[workload]
+kind = "dense"
+model = "custom"
+parameters = 20480
+workers = 4
+iterations = 10
+elements = 256
+compute = "1ms"
+[topology]
+kind = "rack"
+[endpoint]
+workers = "switchml"
+pool = 16
+retransmit = "1ms"
+[target]
+program = "switchml"
+[transport]
+kind = "virtual"
+fault_loss = 0.01
+[capture]
+pcap = true
+"#;
+
+const LIBRA: &str = r#"
+name = "libra"
+[workload]
+kind = "sparse"
+model = "oa"
+pairs = 1500
+workers = 4
+iterations = 5
+compute = "100us"
+[topology]
+kind = "star"
+[endpoint]
+workers = "libra"
+timeout = "100us"
+[target]
+program = "libra"
+[transport]
+kind = "virtual"
+fault_loss = 0.01
+[capture]
+pcap = true
+"#;
+
+/// What run dirs of synchronous and sparse training tell, and captures of their packets do not.
+const NOT_OF_RESULTS: [&str; 8] = [
+    "duplicates",
+    "host_latency_max",
+    "host_latency_mean",
+    "host_latency_p50",
+    "host_latency_p99",
+    "results",
+    "replies",
+    "clipped",
+];
+/// What nobody knows of the results of Libra, which do not say how many updates they represent.
+const NOT_OF_SUMS_BY_KEY: [&str; 8] = [
+    "received",
+    "merged",
+    "represented",
+    "aggregation_mean",
+    "aggregation_count",
+    "throughput_bps",
+    "updates_per_s",
+    "elements_per_s",
+];
+
+/// Runs `experiment` as `name`; its metrics, those of its captures, and the notes about these.
+fn both_sides(folder: &Path, name: &str, experiment: &str, sets: &[&str]) -> [BTreeMap<String, String>; 2] {
+    fs::write(folder.join(format!("{name}.toml")), experiment).expect("writable");
+    let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
+    let toml = format!("{name}.toml");
+    let output = pktgen(folder, &[&["replay", &toml, "--no-report", "--out", name][..], &sets].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let files = [format!("{name}/capture.pcapng"), format!("{name}/sent.pcapng")];
+    let notes = text(&pktgen(folder, &["analyze", &files[0], "--sent", &files[1]]).stderr);
+    assert!(!notes.contains("earlier than the one before"), "{notes}");
+    [lines(folder, &[name]), lines(folder, &[&files[0], "--sent", &files[1]])]
+}
+
+/// Metrics by name that a run dir and its captures have, after those of both were found equal.
+fn shared(theirs: &BTreeMap<String, String>, ours: &BTreeMap<String, String>) -> Vec<String> {
+    same(ours, theirs);
+    let name = |key: &String| key.split(' ').next().unwrap_or_default().to_owned();
+    let mut names: Vec<_> = ours.keys().filter(|key| theirs.contains_key(*key)).map(name).collect();
+    names.dedup();
+    names
+}
+
+#[test]
+fn results_are_counted_by_their_sources() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    let lossy = ["endpoint.retransmit=5ms", "transport.fault_loss=0.02"];
+    let cases: [(&str, &str, &[&str], f64); 4] = [
+        ("straggling", TRIO, &[], 3.0),
+        ("engines", TRIO, &["topology.engines=2", "workload.stragglers=none"], 4.0),
+        ("lossy", TRIO, &lossy, 0.0),
+        ("switchml", SWITCHML, &[], 4.0),
+    ];
+    for (name, experiment, sets, sources) in cases {
+        let [theirs, ours] = both_sides(folder, name, experiment, sets);
+        let number = |lines: &BTreeMap<String, String>, key: &str| lines[key].parse::<f64>().expect(key);
+        assert_eq!(
+            shared(&theirs, &ours),
+            [
+                "aggregation_cdf",
+                "aggregation_count",
+                "aggregation_mean",
+                "elements_per_s",
+                "merged",
+                "received",
+                "retransmissions",
+                "sent",
+                "throughput_bps",
+                "updates_per_s"
+            ],
+            "{name}"
+        );
+        assert!(number(&ours, "received {}") > 100.0, "{name}");
+        if sources > 0.0 {
+            assert_eq!(number(&ours, "aggregation_mean {}"), sources, "{name}");
+        }
+        // Sent and in no result: dropped, or never answered.
+        let gone = number(&theirs, "dropped {}") + number(&theirs, "in_flight {}");
+        assert_eq!(number(&ours, "missing {}"), gone, "{name}");
+        assert!(NOT_OF_RESULTS.iter().all(|name| !ours.contains_key(&format!("{name} {{}}"))), "{:?}", ours.keys());
+        // Tables give the same again.
+        let [capture, sent, dir] = ["capture.pcapng", "sent.pcapng", "tables"].map(|file| format!("{name}/{file}"));
+        assert_eq!(lines(folder, &[&capture, "--sent", &sent, "--tables", &dir]), ours, "{name}");
+        assert_eq!(lines(folder, &[&dir]), ours, "{name}");
+    }
+}
+
+#[test]
+fn what_results_do_not_say_has_no_number() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    let [theirs, ours] = both_sides(folder, "libra", LIBRA, &[]);
+    assert_eq!(shared(&theirs, &ours), ["retransmissions", "sent"]);
+    for name in NOT_OF_RESULTS.iter().chain(&NOT_OF_SUMS_BY_KEY) {
+        assert!(!ours.keys().any(|key| key.starts_with(&format!("{name} "))), "{name}: {ours:?}");
+    }
+    assert!(!ours.keys().any(|key| key.starts_with("missing")), "{ours:?}");
+    // The run dir knows which updates are in a sum, and that none of its many packets has so many of them.
+    for key in ["aggregation_mean {}", "updates_per_s {}", "absorbed {}"] {
+        assert_eq!(theirs[key], "null", "{key}");
+    }
+    assert!(theirs["merged {}"].parse::<f64>().expect("a number") > 0.0);
+    let notes = text(&pktgen(folder, &["analyze", "libra/capture.pcapng"]).stderr);
+    assert!(
+        notes.contains("do not say how many updates they represent") && !notes.contains("numbers_missing"),
+        "{notes}"
+    );
+    // Of SwitchML alone the contributions tell how many there were.
+    let [_, _] = both_sides(folder, "switchml", SWITCHML, &[]);
+    let alone = lines(folder, &["switchml/capture.pcapng"]);
+    assert_eq!(alone["received {}"], "960.0");
+    assert!(!["merged {}", "aggregation_mean {}", "elements_per_s {}"].iter().any(|key| alone.contains_key(*key)));
+    let notes = text(&pktgen(folder, &["analyze", "switchml/capture.pcapng"]).stderr);
+    assert!(notes.contains("--sent FILE adds the workers' side"), "{notes}");
+}
+
+#[test]
+fn times_are_judged_by_their_resolution() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    let file = |name: &str, precision: Precision, back: i64| {
+        let options = WriterOptions { precision, ..WriterOptions::new(Form::Pcap) };
+        let mut writer = Writer::create(&folder.join(name), options).expect("a file");
+        let mut frame = vec![0; 256];
+        for seq in 0..500u32 {
+            Template::new((worker_ip(1), WORKER_PORT), (SERVER_IP, PORT), 256).emit(&mut frame);
+            let generation = i64::from(seq) * 1_234_567;
+            let header = Header {
+                flags: 0,
+                cluster: 0,
+                count: 1,
+                worker: 1,
+                seq,
+                generation,
+                attempt: 0,
+                elements: 46,
+                reward: 0.0,
+            };
+            header.emit_update(&mut frame[HEAD..]);
+            writer.packet(0, generation + 51_200 - back, &frame, 256).expect("a packet");
+        }
+        writer.finish().expect("a whole file");
+    };
+    // As tcpdump and scapy write them unless told otherwise.
+    file("micro.pcap", Precision::Micro, 0);
+    let output = pktgen(folder, &["analyze", "micro.pcap", "--json", "--metric", "aom_p99"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("the file has 1 us stamps: latencies and ages are exact to 1 us"), "{said}");
+    assert!(!said.contains("clocks do not agree"), "{said}");
+    assert!(text(&output.stdout).lines().count() >= 2);
+    // The same in nanoseconds has nothing to be excused.
+    file("nano.pcap", Precision::Nano, 0);
+    let said = text(&pktgen(folder, &["analyze", "nano.pcap"]).stderr);
+    assert!(!said.contains("exact to"), "{said}");
+    // What no resolution explains stays a fault.
+    for (name, precision) in [("early.pcap", Precision::Micro), ("early-ns.pcap", Precision::Nano)] {
+        file(name, precision, 5_000_000);
+        let output = pktgen(folder, &["-q", "analyze", name]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("were received before they were generated"), "{said}");
+    }
+}
+
+/// A capture of `packets` updates, of which `port` is the destination.
+fn updates(path: &Path, packets: u32, port: u16) {
+    let mut writer = Writer::create(path, WriterOptions::new(Form::Pcap)).expect("a file");
+    let mut frame = vec![0; 256];
+    for seq in 0..packets {
+        Template::new((worker_ip(1), if port == PORT { WORKER_PORT } else { port }), (SERVER_IP, port), 256)
+            .emit(&mut frame);
+        let generation = i64::from(seq) * 1_000_000;
+        let (cluster, worker, elements) = (0, 1, 46);
+        let header = Header { flags: 0, cluster, count: 1, worker, seq, generation, attempt: 0, elements, reward: 0.0 };
+        header.emit_update(&mut frame[HEAD..]);
+        writer.packet(0, generation + 51_200, &frame, 256).expect("a packet");
+    }
+    writer.finish().expect("a whole file");
+}
+
+#[test]
+fn failures_say_why_however_quiet() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    updates(&folder.join("whole.pcap"), 100, PORT);
+    updates(&folder.join("dns.pcap"), 10, 53);
+    updates(&folder.join("header.pcap"), 0, PORT);
+    let whole = fs::read(folder.join("whole.pcap")).expect("a capture");
+    fs::write(folder.join("cut.pcap"), &whole[..whole.len() - 7]).expect("writable");
+    fs::write(folder.join("bad.toml"), "[workload]\nclusters = 0\n").expect("writable");
+    let cases: [(&[&str], i32, &str); 8] = [
+        (&["analyze", "dns.pcap"], 1, "no packet is of a known format"),
+        (&["analyze", "header.pcap"], 1, "no packet is of a known format"),
+        (&["analyze", "cut.pcap"], 1, "damaged at byte"),
+        (&["analyze", "nosuch.pcap"], 2, "no such file or folder: nosuch.pcap"),
+        (&["analyze", "whole.pcap", "--metric", "aom"], 2, "--metric aom: no such metric"),
+        (&["report", "nosuch"], 2, "nosuch"),
+        (&["replay", "bad.toml"], 2, "clusters"),
+        (&["merge", "nosuch", "other", "-o", "all"], 2, "nosuch"),
+    ];
+    for (words, code, why) in cases {
+        for quiet in [&["-q"][..], &["-q", "--json"]] {
+            let output = pktgen(folder, &[quiet, words].concat());
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+            assert!(said.contains(why), "{words:?}: {said}");
+        }
+    }
+    // What did not fail is quiet.
+    let output = pktgen(folder, &["-q", "analyze", "whole.pcap"]);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+}
+
+#[test]
+fn captures_come_through_pipes() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    run(folder, "run", &["target.program=forward", "target.queue=fifo"]);
+    let [server, sender] = ["run/capture.pcapng", "run/sent.pcapng"];
+    let whole = lines(folder, &[server, "--sent", sender]);
+    let piped = |line: &str| {
+        let line = line.replace("PKTGEN", env!("CARGO_BIN_EXE_pktgen"));
+        Command::new("bash").current_dir(folder).args(["-c", &line]).output().expect("bash runs")
+    };
+    for line in [
+        format!("PKTGEN -q analyze --json - --sent {sender} < {server}"),
+        format!("cat {server} | PKTGEN -q analyze --json - --sent {sender}"),
+        format!("gzip -c {server} | PKTGEN -q analyze --json - --sent {sender}"),
+        format!("PKTGEN -q analyze --json <(cat {server}) --sent <(gzip -c {sender})"),
+        format!("mkfifo f; cat {server} > f & PKTGEN -q analyze --json f --sent {sender}"),
+    ] {
+        let output = piped(&line);
+        assert!(output.status.success(), "{line}: {}", text(&output.stderr));
+        assert_eq!(text(&output.stdout).lines().count(), whole.len(), "{line}");
+        assert!(
+            text(&output.stdout)
+                .contains(&format!("\"metric\":\"sent\",\"unit\":\"updates\",\"value\":{}", whole["sent {}"]))
+        );
+    }
+    // Names are those that were given, and who waits says for what.
+    let output = piped("echo no capture at all | PKTGEN -q analyze -");
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("pktgen: -: neither pcap nor pcapng"), "{said}");
+    let said = text(&piped(&format!("(sleep 5; cat {server}) | PKTGEN analyze -")).stderr);
+    assert!(said.contains("waiting for packets from -"), "{said}");
+    assert_eq!(piped("PKTGEN -q analyze - - < run/sent.pcapng").status.code(), Some(2));
+}
+
+#[test]
+fn people_choose_metrics_and_read_units() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    run(folder, "run", &[]);
+    let printed = |args: &[&str]| {
+        let output = pktgen(folder, &[&["analyze", "run"], args].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let (few, said) = printed(&[]);
+    assert!(!few.contains("id=") && !few.contains(" n=") && few.contains(" us"), "{few}");
+    assert!(said.contains("more lines, of single flows and of bins"), "{said}");
+    let (all, _) = printed(&["--all"]);
+    assert!(all.starts_with(&few) && all.contains("flow=worker id=8"), "{all}");
+    let (ages, _) = printed(&["--metric", "aom_p*", "--metric", "loss"]);
+    assert!(ages.lines().all(|line| line.starts_with("aom_p") || line.starts_with("loss")), "{ages}");
+    assert!(ages.contains("id=8") && ages.contains("loss"), "{ages}");
+    // JSON is the same lines, all of them.
+    let (json, _) = printed(&["--json"]);
+    assert_eq!(json.lines().count(), all.lines().count());
 }

@@ -123,13 +123,13 @@ impl Clocks {
     /// One sentence.
     pub(super) fn about(&self) -> String {
         if self.origin == Origin::FirstPacket {
-            return "no file notes from when the run's times count: one-way times are not told; --anchor RUN (a run dir) or \
-                    --anchor NS (since 1970) says it"
+            return "no file notes from when the run's times count: one-way times are not told; --anchor RUN (the senders' run \
+                    dir) or --anchor NS (since 1970) says it"
                 .to_owned();
         }
         let ns = |ps: i64| show("ns", ps as f64 / 1000.0);
         match &self.relation {
-            Relation::Same if self.origin == Origin::Virtual => "times are virtual: one clock".to_owned(),
+            Relation::Same if self.anchor_unix_ns == 0 => "times are virtual: one clock".to_owned(),
             Relation::Same => "senders and server are taken to have one clock; --offset says otherwise".to_owned(),
             Relation::Given(offset) => {
                 format!("the server's clock is set back by {}, as --offset says", ns(offset.ps))

@@ -6,6 +6,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int64Type, UInt32Type};
 use pktgen_generator::pcap::{ETHERNET, Packet, Stamp};
 use pktgen_generator::record::Manifest;
+use pktgen_generator::time::NS;
 use pktgen_generator::{Error, Result};
 
 use super::batches::Batches;
@@ -21,7 +22,7 @@ pub(super) struct Frames {
     row: usize,
     read: u64,
     file_bytes: u64,
-    pub(super) anchor_unix_ns: u64,
+    anchor_unix_ns: u64,
 }
 
 impl Frames {
@@ -64,8 +65,8 @@ impl Frames {
             anchor_ps + i128::from(t.value(row))
         };
         let len = len.value(row).max(bytes.len() as u32);
-        let time = Some(Stamp::from_unix_ps(ps));
-        Ok(Some(Packet { section: 0, interface: 0, link_type: ETHERNET, time, len, bytes }))
+        let (time, resolution_ps) = (Some(Stamp::from_unix_ps(ps)), NS as u64);
+        Ok(Some(Packet { section: 0, interface: 0, link_type: ETHERNET, time, resolution_ps, len, bytes }))
     }
 
     pub(super) fn bytes_read(&self) -> u64 {

@@ -3,7 +3,7 @@
 use pktgen_generator::Result;
 use pktgen_generator::definition::{Better, Definition, Label};
 use pktgen_generator::wire::FORMATS;
-use pktgen_generator::wire::sight::What;
+use pktgen_generator::wire::sight::{Delivery, What};
 
 use super::Side;
 use super::clock::Clocks;
@@ -11,6 +11,7 @@ use super::input::{InputFacts, Tally};
 use super::meter::{Meter, Totals};
 use crate::analyze::{Measured, Note};
 use crate::column::Column;
+use crate::human::show;
 use crate::line::{Line, NS, PACKETS, SHARE, UPDATES};
 use crate::metric::{aggregation, aom, fairness, latency, throughput};
 use crate::quantile::Values;
@@ -101,14 +102,16 @@ pub(super) struct Facts<'a> {
 }
 
 /// Lines and notes of all that was read.
-pub(super) fn measured(facts: &Facts, meter: Meter) -> Result<Measured> {
+pub(super) fn measured(facts: &Facts, mut meter: Meter) -> Result<Measured> {
     let [sender, seen] = facts.sides;
     let clocks = facts.clocks;
+    meter.count_contributors();
     let (merged, numbered) = (meter.has_merged(), meter.numbered());
     let (totals, latency_ps, [clusters, workers]) = meter.finish()?;
     let mut lines = Vec::new();
     captured(&totals, facts.inputs, &mut lines);
-    counts(facts, &totals, numbered, &mut lines);
+    let deliveries = Deliveries::of(facts, &totals);
+    counts(facts, &totals, deliveries, numbered, &mut lines);
     let aged = seen && clocks.comparable() && !(clusters.is_empty() && workers.is_empty());
     if aged {
         aom::lines("cluster", &clusters, &mut lines);
@@ -121,17 +124,72 @@ pub(super) fn measured(facts: &Facts, meter: Meter) -> Result<Measured> {
         }
     }
     if seen {
-        aggregation::lines(&totals.bins, &mut lines);
-        totals.at_server.lines(&mut lines);
-        let rest = totals.elements - totals.first_elements;
-        lines.push(throughput::elements(totals.received_ps.unwrap_or((0, 0)), rest));
+        rates(&totals, deliveries, &mut lines);
     }
-    if seen && sender && clocks.comparable() {
+    if seen && sender && clocks.comparable() && !(latency_ps.is_empty() && totals.ageless > 0) {
         latency::describe(&latency::HOST, &latency_ps, &mut lines)?;
     }
     clock_lines(clocks, &mut lines);
-    let notes = notes(facts, &totals, Known { merged, aged, latency: &latency_ps });
+    let notes = notes(facts, &totals, Known { merged, aged, deliveries, latency: &latency_ps });
     Ok(Measured { lines, notes })
+}
+
+/// What is known of packets that deliver updates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Deliveries {
+    /// Which they are, and how many updates each represents.
+    Counted,
+    /// Which they are.
+    Uncounted(&'static str),
+    /// Nothing.
+    Unknown(&'static str),
+}
+
+impl Deliveries {
+    fn of(facts: &Facts, totals: &Totals) -> Self {
+        // Results to several groups, in one file or in several.
+        let mut groups: Vec<u16> = facts.inputs.iter().filter_map(|input| input.tally.group).collect();
+        groups.dedup();
+        if totals.at_server_by(Delivery::Unsaid) > 0 {
+            return Deliveries::Unknown(UNSAID);
+        }
+        if groups.len() > 1 || facts.inputs.iter().any(|input| input.tally.regrouped > 0) {
+            return Deliveries::Unknown(SEVERAL_JOBS);
+        }
+        if totals.uncounted_results > 0 {
+            return Deliveries::Uncounted(NO_CONTRIBUTORS);
+        }
+        if totals.at_server_by(Delivery::UncountedUpdates) > 0 && !facts.forwards {
+            return Deliveries::Uncounted(NO_COUNT);
+        }
+        Deliveries::Counted
+    }
+}
+
+const UNSAID: &str = "results of libra and switchml_roce go to many workers and do not say how many updates they represent: what was \
+                      received, merged or is missing is not known from a capture; the run dir knows it";
+const SEVERAL_JOBS: &str = "results of switchml do not say of which of several jobs they are: what was received, merged or is missing is \
+                            not known; capture one job at a time";
+const NO_CONTRIBUTORS: &str = "results of switchml do not say how many updates they represent, and contributions of all workers to each \
+                               of them were not seen: what was merged or is missing is not known; --sent FILE adds the workers' side";
+const NO_COUNT: &str = "updates of olaf_strict do not say how many they represent: what was merged or is missing is not known; if the \
+                        device only forwards, --forwards says so";
+
+fn rates(totals: &Totals, deliveries: Deliveries, out: &mut Vec<Line>) {
+    match deliveries {
+        Deliveries::Counted => {
+            aggregation::lines(&totals.bins, out);
+            totals.at_server.lines(out);
+            let rest = totals.elements - totals.first_elements;
+            out.push(throughput::elements(totals.received_ps.unwrap_or((0, 0)), rest));
+        }
+        Deliveries::Uncounted(_) => {
+            let mut both = Vec::new();
+            totals.at_server.lines(&mut both);
+            out.extend(both.into_iter().filter(|line| line.metric == "throughput_bps"));
+        }
+        Deliveries::Unknown(_) => {}
+    }
 }
 
 /// Every packet of every side, by what it was.
@@ -158,7 +216,7 @@ fn captured(totals: &Totals, inputs: &[InputFacts], out: &mut Vec<Line>) {
     }
 }
 
-fn counts(facts: &Facts, totals: &Totals, numbered: u64, out: &mut Vec<Line>) {
+fn counts(facts: &Facts, totals: &Totals, deliveries: Deliveries, numbered: u64, out: &mut Vec<Line>) {
     let updates = |metric, n: f64| Line::new(metric, UPDATES, n);
     let share = |part: f64, whole: u64| (whole > 0).then(|| part / whole as f64);
     let [sender, server] = facts.sides;
@@ -167,12 +225,18 @@ fn counts(facts: &Facts, totals: &Totals, numbered: u64, out: &mut Vec<Line>) {
         out.push(updates("sent", totals.sent as f64));
         out.push(updates("retransmissions", totals.resent as f64));
     }
-    if server {
+    if server && !matches!(deliveries, Deliveries::Unknown(_)) {
         out.push(Line::new("received", PACKETS, totals.received as f64));
+    }
+    let counted = deliveries == Deliveries::Counted;
+    if server && counted {
         let merged: u64 = totals.bins.iter().zip(0u64..).skip(2).map(|(packets, n)| packets * n).sum();
         out.push(updates("merged", merged as f64));
         out.push(updates("represented", totals.represented as f64));
-        out.push(Line::new("duplicates", PACKETS, totals.duplicates as f64));
+        // Without numbers copies are not told apart, and copies of results are meant.
+        if totals.ageless == 0 {
+            out.push(Line::new("duplicates", PACKETS, totals.duplicates as f64));
+        }
         if numbered > 0 {
             out.push(updates("numbered", numbered as f64));
             let gaps = numbered as f64 - totals.represented as f64;
@@ -180,7 +244,7 @@ fn counts(facts: &Facts, totals: &Totals, numbered: u64, out: &mut Vec<Line>) {
             out.push(Line::new("numbers_missing_share", SHARE, share(gaps, numbered)));
         }
     }
-    if sender && server {
+    if sender && server && counted {
         out.push(updates("missing", missing));
         out.push(Line::new("missing_share", SHARE, share(missing, totals.sent)));
         if facts.forwards {
@@ -208,6 +272,7 @@ fn clock_lines(clocks: &Clocks, out: &mut Vec<Line>) {
 struct Known<'a> {
     merged: bool,
     aged: bool,
+    deliveries: Deliveries,
     latency: &'a Column,
 }
 
@@ -231,6 +296,19 @@ fn notes_of_files(inputs: &[InputFacts]) -> Vec<Note> {
                 format!("{path}: {n} packets are earlier than the one before, which bends ages; sort it: reordercap");
             say("unordered", text);
         }
+        if tally.resolution_ps > 1000 {
+            let resolution = show("ns", tally.resolution_ps as f64 / 1000.0);
+            let text =
+                format!("{path}: the file has {resolution} stamps: latencies and ages are exact to {resolution}");
+            say("resolution", text);
+        }
+        if tally.early > 0 {
+            let n = tally.early;
+            let text = format!(
+                "{path}: {n} packets were received before they were generated: the clocks do not agree (--offset, --anchor)"
+            );
+            say("invalid", text);
+        }
         for (n, what) in [
             (tally.unreadable, "are cut within their headers"),
             (tally.fragments, "are fragments"),
@@ -249,7 +327,8 @@ fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
     let [sender, server] = facts.sides;
     let mut notes = notes_of_files(facts.inputs);
     let mut say = |note, text: String| notes.push(Note { note, text });
-    let found: u64 = totals.kinds.iter().flatten().flatten().sum();
+    let ours: u64 = totals.kinds.iter().flatten().flatten().sum();
+    let found = ours + totals.background.iter().sum::<u64>();
     if found == 0 {
         let names: Vec<_> = FORMATS.iter().map(|format| format.name()).collect();
         say(
@@ -263,33 +342,30 @@ fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
             format!("this is shard {shard} of the clusters: merge the tables of all (--tables, pktgen merge)"),
         );
     }
-    say("clocks", facts.clocks.about());
-    if found > 0 && server && !known.aged {
-        let why = if totals.ageless > 0 {
-            "these formats carry no generation time"
-        } else {
-            "the clocks are not known to agree"
+    if found > 0 {
+        say("clocks", facts.clocks.about());
+    }
+    if ours > 0 && server && !known.aged {
+        let comparable = facts.clocks.comparable();
+        let why = match (totals.ageless > 0 || known.deliveries != Deliveries::Counted, comparable) {
+            (true, _) => "these formats carry no generation time",
+            (false, true) => "no update arrived",
+            (false, false) => "the clocks are not known to agree",
         };
         say("age_of_model_not_defined", format!("no Age-of-Model: {why}"));
     }
-    if known.merged {
-        say("members_unknown", "packets do not name all updates in an aggregate: no Age-of-Model by worker".to_owned());
+    if let (true, Deliveries::Uncounted(why) | Deliveries::Unknown(why)) = (server, known.deliveries) {
+        say("deliveries_unknown", why.to_owned());
     }
-    if totals.early > 0 {
-        let n = totals.early;
-        say(
-            "invalid",
-            format!(
-                "{n} packets were received before they were generated: the clocks do not agree (--offset, --anchor)"
-            ),
-        );
+    if known.merged && known.aged {
+        say("members_unknown", "packets do not name all updates in an aggregate: no Age-of-Model by worker".to_owned());
     }
     if totals.late > 0 {
         say("late", format!("{} packets came so late that duplicates among them are counted as new", totals.late));
     }
-    if server && !sender {
+    if ours > 0 && server && !sender {
         say("sender_not_seen", NO_SENDER.to_owned());
-    } else if server && !facts.forwards {
+    } else if ours > 0 && server && known.deliveries == Deliveries::Counted && !facts.forwards {
         say("fates_unknown", NO_FATES.to_owned());
     }
     if totals.unseen > 0 && !known.latency.is_empty() {

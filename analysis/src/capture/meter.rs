@@ -1,16 +1,17 @@
 //! Adds up events: counts, Age-of-Model, rates, latency. Memory does not grow with the capture: what grows are lists of numbers
 //! for quantiles, which go to a temporary file ([`crate::column`]), and what a worker or cluster needs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::hash::BuildHasherDefault;
 
 use pktgen_generator::record::PacketId;
 use pktgen_generator::wire::FORMATS;
-use pktgen_generator::wire::sight::What;
+use pktgen_generator::wire::sight::{Delivery, What};
 use pktgen_generator::{Error, Result};
 
 use super::flow::FlowMeter;
 use super::input::BACKGROUND;
+use super::sums::{Recent, Sums};
 use super::window::{Known, Window};
 use super::{Event, Side};
 use crate::age::FlowAge;
@@ -67,23 +68,13 @@ impl Places {
 }
 
 /// When packets were sent: the latest ones.
-#[derive(Default)]
-struct Pending {
-    young: HashMap<u64, i64, BuildHasherDefault<IdHasher>>,
-    old: HashMap<u64, i64, BuildHasherDefault<IdHasher>>,
-}
+type Pending = Recent<u64, i64, BuildHasherDefault<IdHasher>>;
 
-impl Pending {
-    fn put(&mut self, packet: PacketId, t: i64) {
-        if self.young.len() == PENDING {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(packet.0, t);
-    }
-
-    fn get(&self, packet: PacketId) -> Option<i64> {
-        self.young.get(&packet.0).or_else(|| self.old.get(&packet.0)).copied()
-    }
+/// What each of [`FORMATS`] delivers updates by.
+fn deliveries() -> [Delivery; 8] {
+    let mut all = [Delivery::Updates; 8];
+    all.iter_mut().zip(FORMATS).for_each(|(delivery, format)| *delivery = format.delivery());
+    all
 }
 
 /// Everything that is counted.
@@ -93,6 +84,8 @@ pub(super) struct Meter {
     workers: Vec<Worker>,
     worker_places: Places,
     pending: Option<Pending>,
+    deliveries: [Delivery; 8],
+    sums: Sums,
     latency_ps: Column,
     file: Shared,
     held: usize,
@@ -118,8 +111,11 @@ pub(super) struct Totals {
     /// Packets that had been there before; those of which nobody knows.
     pub(super) duplicates: u64,
     pub(super) late: u64,
-    /// Packets that were received before they were generated.
-    pub(super) early: u64,
+    /// First copies of results; those of them of which only their contributors tell how many updates they represent.
+    pub(super) results: u64,
+    pub(super) results_of_all: u64,
+    /// Results of which it is not known how many contributed.
+    pub(super) uncounted_results: u64,
     /// Packets of formats that carry no generation time or no worker.
     pub(super) ageless: u64,
     /// Received packets whose sending was not seen.
@@ -133,6 +129,37 @@ pub(super) struct Totals {
 }
 
 impl Totals {
+    /// A packet delivered updates.
+    #[inline]
+    fn delivered(&mut self, event: &Event) {
+        let (sight, t) = (&event.sight, event.t);
+        self.received += 1;
+        self.bins[usize::from(sight.count)] += 1;
+        self.at_server.add(t, event.bytes, sight.count);
+        let elements = u64::from(sight.elements) * u64::from(sight.count);
+        self.elements += elements;
+        match &mut self.received_ps {
+            Some((_, last)) => *last = t,
+            None => (self.received_ps, self.first_elements) = (Some((t, t)), elements),
+        }
+    }
+
+    /// Every packet represents `n` updates, and was counted as one.
+    fn multiply(&mut self, n: u16) {
+        self.bins.swap(1, n.into());
+        self.represented *= u64::from(n);
+        self.elements *= u64::from(n);
+        self.first_elements *= u64::from(n);
+        self.at_server.multiply(n);
+    }
+
+    /// Packets at the server that are or would be deliveries of formats that deliver by `delivery`.
+    pub(super) fn at_server_by(&self, delivery: Delivery) -> u64 {
+        let kinds = &self.kinds[Side::Server as usize];
+        let of = FORMATS.iter().zip(kinds).filter(|(format, _)| format.delivery() == delivery);
+        of.map(|(_, kinds)| kinds[What::Update as usize] + kinds[What::Result as usize]).sum()
+    }
+
     /// Packets by `side.format.kind`, for files.
     pub(super) fn named_kinds(&self) -> BTreeMap<String, u64> {
         let mut named = BTreeMap::new();
@@ -170,7 +197,9 @@ impl Meter {
             cluster_places: Places::default(),
             workers: Vec::new(),
             worker_places: Places::default(),
-            pending: sender.then(Pending::default),
+            pending: sender.then(|| Pending::new(PENDING)),
+            deliveries: deliveries(),
+            sums: Sums::new(),
             latency_ps: Column::default(),
             file: Shared::default(),
             held: 0,
@@ -185,7 +214,9 @@ impl Meter {
                 represented: 0,
                 duplicates: 0,
                 late: 0,
-                early: 0,
+                results: 0,
+                results_of_all: 0,
+                uncounted_results: 0,
                 ageless: 0,
                 unseen: 0,
                 at_server: AtServer::default(),
@@ -203,55 +234,64 @@ impl Meter {
         if event.format != BACKGROUND {
             self.totals.kinds[event.side as usize][usize::from(event.format) & 7][sight.what as usize] += 1;
         }
-        if sight.what != What::Update {
+        if !matches!(sight.what, What::Update | What::Result) {
             return Ok(());
         }
         if !is_update(sight.cluster) {
-            self.totals.background[event.side as usize] += 1;
+            self.totals.background[event.side as usize] += u64::from(sight.what == What::Update);
             return Ok(());
         }
-        match event.side {
-            Side::Sender => self.sent(event)?,
-            Side::Server => self.received(event)?,
+        let delivery = self.deliveries[usize::from(event.format) & 7];
+        match (event.side, sight.what, delivery) {
+            (Side::Sender, What::Update, _) => self.sent(event, delivery)?,
+            (Side::Server, What::Update, Delivery::Updates | Delivery::UncountedUpdates) => self.received(event)?,
+            (Side::Server, What::Result, Delivery::Results | Delivery::ResultsOfAll) => self.result(event, delivery),
+            _ => {}
         }
         if self.held > self.held_max { self.spill() } else { Ok(()) }
     }
 
-    fn sent(&mut self, event: &Event) -> Result<()> {
+    fn sent(&mut self, event: &Event, delivery: Delivery) -> Result<()> {
         let sight = &event.sight;
         self.totals.sent += 1;
-        self.totals.resent += u64::from(sight.attempt > 0);
+        // Contributions need not say which transmission they are.
+        let again = matches!(delivery, Delivery::Results | Delivery::ResultsOfAll) && self.sums.contribution(event);
+        self.totals.resent += u64::from(again || sight.attempt > 0);
         let (Some(generation), Some(worker)) = (sight.generation, sight.worker) else { return Ok(()) };
         if let Some(pending) = &mut self.pending {
-            pending.put(PacketId::new(worker, sight.seq, sight.attempt), event.t);
+            pending.put(PacketId::new(worker, sight.seq, sight.attempt).0, event.t);
         }
         self.cluster(sight.cluster).age.generated(generation);
         self.worker(worker)?.flow.age.generated(generation);
         Ok(())
     }
 
+    /// A result at the workers: its first copy delivers the sum.
+    fn result(&mut self, event: &Event, delivery: Delivery) {
+        let of_all = delivery == Delivery::ResultsOfAll;
+        if self.sums.result(event, of_all) {
+            let totals = &mut self.totals;
+            totals.delivered(event);
+            totals.results += 1;
+            totals.results_of_all += u64::from(of_all);
+            totals.ageless += 1;
+            totals.represented += u64::from(event.sight.count);
+        }
+    }
+
     #[inline]
     fn received(&mut self, event: &Event) -> Result<()> {
         let (sight, t) = (&event.sight, event.t);
         let totals = &mut self.totals;
-        totals.received += 1;
-        totals.bins[usize::from(sight.count)] += 1;
-        totals.at_server.add(t, event.bytes, sight.count);
-        let elements = u64::from(sight.elements) * u64::from(sight.count);
-        totals.elements += elements;
-        match &mut totals.received_ps {
-            Some((_, last)) => *last = t,
-            None => (totals.received_ps, totals.first_elements) = (Some((t, t)), elements),
-        }
+        totals.delivered(event);
         let (Some(generation), Some(worker)) = (sight.generation, sight.worker) else {
             totals.ageless += 1;
             totals.represented += u64::from(sight.count);
             return Ok(());
         };
-        totals.early += u64::from(generation > t);
         let packet = PacketId::new(worker, sight.seq, sight.attempt);
         if let Some(pending) = &self.pending {
-            match pending.get(packet) {
+            match pending.get(&packet.0) {
                 Some(sent) => {
                     self.latency_ps.push(t - sent);
                     self.held += 1;
@@ -336,6 +376,18 @@ impl Meter {
     /// Updates that the numbers of those that were received say there were: from each worker's lowest to its highest.
     pub(super) fn numbered(&self) -> u64 {
         self.workers.iter().filter_map(|worker| worker.seqs).map(|(low, high)| u64::from(high - low) + 1).sum()
+    }
+
+    /// Multiplies what results that have all workers represent by how many those are; without that, it is not known.
+    pub(super) fn count_contributors(&mut self) {
+        let totals = &mut self.totals;
+        if totals.results_of_all == 0 {
+            return;
+        }
+        match self.sums.workers().filter(|_| totals.results_of_all == totals.received) {
+            Some(workers) => totals.multiply(workers),
+            None => totals.uncounted_results = totals.results_of_all,
+        }
     }
 
     /// Latencies from host to host, and the ages of clusters and workers, by number.

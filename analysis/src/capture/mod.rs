@@ -15,6 +15,8 @@ mod lines;
 mod merge;
 mod meter;
 pub mod replay;
+pub mod spool;
+mod sums;
 pub mod tables;
 mod window;
 
@@ -126,9 +128,12 @@ impl CapturePlan {
     }
 }
 
-/// Is `path` one: a file, or the run dir of a recorded interface?
+/// Is `path` one: a file, a pipe, or the run dir of a recorded interface?
 pub fn is_capture(path: &Path) -> bool {
-    path.is_file() || path.join(frames::FILES[0]).is_file() || path.join(frames::FILES[1]).is_file()
+    path.is_file()
+        || spool::is_stream(path)
+        || path.join(frames::FILES[0]).is_file()
+        || path.join(frames::FILES[1]).is_file()
 }
 
 /// Packets between two calls of `progress`.

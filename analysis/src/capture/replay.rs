@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
-use pktgen_generator::wire::sight::{Sight, What};
+use pktgen_generator::wire::sight::Sight;
 use pktgen_generator::{Error, Result};
 
 use super::batches::Batches;
 use super::meter::{Meter, Totals};
-use super::tables::{INDEX, TableForm, TablesIndex, columns, side_folder};
+use super::tables::{INDEX, TableForm, TablesIndex, columns, kept, side_folder};
 use super::{Event, MEMORY, Side, lines};
 use crate::analyze::Measured;
 
@@ -117,15 +117,16 @@ impl Source {
             };
         }
         let (event, t, generation) = (values!(0, UInt64Type), values!(1, Int64Type), values!(2, Int64Type));
-        let (worker, seq, attempt) = (values!(3, UInt32Type), values!(4, UInt32Type), values!(5, UInt8Type));
-        let (count, bytes, elements) = (values!(6, UInt16Type), values!(7, UInt32Type), values!(8, UInt16Type));
-        let format = values!(9, UInt8Type);
+        let (worker, seq, round) = (values!(3, UInt32Type), values!(4, UInt32Type), values!(5, UInt16Type));
+        let (attempt, count, bytes) = (values!(6, UInt8Type), values!(7, UInt16Type), values!(8, UInt32Type));
+        let (elements, format) = (values!(9, UInt16Type), values!(10, UInt8Type));
         let row = |i: usize| {
             let sight = Sight {
-                what: What::Update,
+                what: kept(self.side, format.value(i)),
                 cluster: self.cluster,
                 worker: worker.is_valid(i).then(|| worker.value(i)),
                 seq: seq.value(i),
+                round: round.value(i),
                 attempt: attempt.value(i),
                 generation: generation.is_valid(i).then(|| generation.value(i)),
                 count: count.value(i),

@@ -17,7 +17,8 @@ use parquet::file::properties::WriterProperties;
 use pktgen_generator::column::Data::{Int64, UInt8, UInt16, UInt32, UInt64};
 use pktgen_generator::column::{Column, Stream};
 use pktgen_generator::shard::Shard;
-use pktgen_generator::wire::sight::What;
+use pktgen_generator::wire::FORMATS;
+use pktgen_generator::wire::sight::{Delivery, What};
 use pktgen_generator::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -97,6 +98,7 @@ struct Rows {
     gen_ps: Vec<Option<i64>>,
     worker: Vec<Option<u32>>,
     seq: Vec<u32>,
+    round: Vec<u16>,
     attempt: Vec<u8>,
     count: Vec<u16>,
     bytes: Vec<u32>,
@@ -128,10 +130,10 @@ impl Tables {
         Ok(Tables { plan: plan.clone(), rows: BTreeMap::new(), held: 0 })
     }
 
-    /// Keeps an update; `number` counts all events.
+    /// Keeps what was sent, or what delivers updates; `number` counts all events.
     pub(super) fn add(&mut self, event: &Event, number: u64) -> Result<()> {
         let sight = &event.sight;
-        if sight.what != What::Update || !is_update(sight.cluster) || event.format == BACKGROUND {
+        if !is_update(sight.cluster) || event.format == BACKGROUND || kept(event.side, event.format) != sight.what {
             return Ok(());
         }
         let (rows, _) = self.rows.entry((event.side, sight.cluster)).or_default();
@@ -140,6 +142,7 @@ impl Tables {
         rows.gen_ps.push(sight.generation);
         rows.worker.push(sight.worker);
         rows.seq.push(sight.seq);
+        rows.round.push(sight.round);
         rows.attempt.push(sight.attempt);
         rows.count.push(sight.count);
         rows.bytes.push(event.bytes);
@@ -201,6 +204,15 @@ impl TablesIndex {
     }
 }
 
+/// What the rows of a format are at a side.
+pub(super) fn kept(side: Side, format: u8) -> What {
+    let delivery = FORMATS.get(usize::from(format)).map_or(Delivery::Updates, |format| format.delivery());
+    match (side, delivery) {
+        (Side::Server, Delivery::Results | Delivery::ResultsOfAll) => What::Result,
+        _ => What::Update,
+    }
+}
+
 /// Names of the folders of the two sides.
 pub(super) const fn side_folder(side: Side) -> &'static str {
     match side {
@@ -217,18 +229,25 @@ pub(super) fn folder(dir: &Path, side: Side, run: &str, cluster: u16) -> PathBuf
 const EVENT: Column =
     Column::new("event", UInt64, "number", "Number of the packet in the whole capture, in the order of time.");
 const ATTEMPT: Column = Column::new("attempt", UInt8, "number", "0 for the first transmission, then 1, 2 and so on.");
+const ROUND: Column = Column::new(
+    "round",
+    UInt16,
+    "number",
+    "With cluster, number and format the sum that a packet is of: its iteration (Trio-ML) or slot (SwitchML); else 0.",
+);
 const COUNT: Column = Column::new("count", UInt16, "updates", "How many updates its content represents.");
 const BYTES: Column = Column::new("bytes", UInt32, "bytes", "Length of the frame on the wire.");
 const ELEMENTS: Column = Column::new("elements", UInt16, "count", "Gradients in it.");
 const FORMAT: Column =
     Column::new("format", UInt8, "number", "Its wire format: position in `pktgen list formats`, from 0.");
 
-static SENT: [Column; 10] = [
+static SENT: [Column; 11] = [
     EVENT,
     Column::new("t_sent_ps", Int64, "ps", "When it was captured, since the anchor, in the senders' clock."),
     Column::maybe("t_gen_ps", Int64, "ps", "When the update was generated; empty if the format does not carry it."),
     Column::maybe("worker", UInt32, "number", "Worker; empty if neither payload nor address says."),
     Column::new("seq", UInt32, "number", "Number of the update at its worker."),
+    ROUND,
     ATTEMPT,
     COUNT,
     BYTES,
@@ -236,7 +255,7 @@ static SENT: [Column; 10] = [
     FORMAT,
 ];
 
-static RECEIVED: [Column; 10] = [
+static RECEIVED: [Column; 11] = [
     EVENT,
     Column::new("t_recv_ps", Int64, "ps", "When it was captured, since the anchor, in the senders' clock."),
     Column::maybe(
@@ -252,6 +271,7 @@ static RECEIVED: [Column; 10] = [
         "Worker of the newest member; empty if neither payload nor address says.",
     ),
     Column::new("newest_seq", UInt32, "number", "Number of the newest member at its worker."),
+    ROUND,
     ATTEMPT,
     COUNT,
     BYTES,
@@ -270,7 +290,7 @@ pub static TABLES: [Stream; 2] = [
 ];
 
 /// The columns of a side: named as those of the run dir's streams where there are such.
-pub(super) fn columns(side: Side) -> &'static [Column; 10] {
+pub(super) fn columns(side: Side) -> &'static [Column; 11] {
     match side {
         Side::Sender => &SENT,
         Side::Server => &RECEIVED,
@@ -278,12 +298,13 @@ pub(super) fn columns(side: Side) -> &'static [Column; 10] {
 }
 
 fn write_part(path: &Path, form: TableForm, side: Side, rows: Rows) -> Result<()> {
-    let arrays: [ArrayRef; 10] = [
+    let arrays: [ArrayRef; 11] = [
         Arc::new(UInt64Array::from(rows.event)),
         Arc::new(Int64Array::from(rows.t_ps)),
         Arc::new(Int64Array::from(rows.gen_ps)),
         Arc::new(UInt32Array::from(rows.worker)),
         Arc::new(UInt32Array::from(rows.seq)),
+        Arc::new(UInt16Array::from(rows.round)),
         Arc::new(UInt8Array::from(rows.attempt)),
         Arc::new(UInt16Array::from(rows.count)),
         Arc::new(UInt32Array::from(rows.bytes)),

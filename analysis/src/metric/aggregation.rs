@@ -19,9 +19,18 @@ const fn counts(metric: &'static str, unit: &'static str, definition: &'static s
 }
 
 const DEFINITIONS: [Definition; 3] = [
-    counts("aggregation_count", PACKETS, "Received packets that represent n updates.").labels(&[COUNT]),
+    counts(
+        "aggregation_count",
+        PACKETS,
+        "Received packets that represent n updates; not of sums by key, whose results do not say it.",
+    )
+    .labels(&[COUNT]),
     counts("aggregation_cdf", SHARE, "Share of received packets that represent at most n updates.").labels(&[COUNT]),
-    counts("aggregation_mean", "updates per packet", "Updates that a received packet represents, mean over packets."),
+    counts(
+        "aggregation_mean",
+        "updates per packet",
+        "Updates that a received packet represents, mean over packets; no value for sums by key, whose results do not say it.",
+    ),
 ];
 
 impl Named for Aggregation {
@@ -41,6 +50,10 @@ impl Metric for Aggregation {
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let Some(resolved) = &run.resolved else { return Ok(()) };
+        if resolved.by_key {
+            out.push(Line::of(&DEFINITIONS[2], None));
+            return Ok(());
+        }
         let received = &resolved.records.received;
         let mut bins = vec![0u64; usize::from(u16::MAX) + 1];
         let named = received.packet.iter().map(|packet| *packet != NO_PACKET);

@@ -41,7 +41,8 @@ const DEFINITIONS: [Definition; 23] = [
     updates(
         "absorbed",
         Better::Neither,
-        "Updates that left without a packet of their own and without being lost: sent − received − dropped − in flight.",
+        "Updates that left without a packet of their own and without being lost: sent − received − dropped − in flight; no value \
+         for sums by key, which leave in many packets.",
     )
     .source("OLAF Table 1"),
     updates("subsumed", Better::Neither, "Updates that a newer one of the same worker took the place of."),
@@ -91,6 +92,8 @@ impl Metric for Counts {
         let absorbed = balance.sent as f64 - (received + dropped + balance.in_flight) as f64;
         // Of hardware that may merge nobody says what was lost and what was not; what only forwards has lost the rest.
         let known = run.manifest.external.is_none();
+        // A sum by key leaves in many packets, each a part of it.
+        let whole = known && !run.resolved.as_ref().is_some_and(|resolved| resolved.by_key);
         out.push(updates("sent", balance.sent));
         out.push(Line::new("received", PACKETS, received as f64));
         let lost = match &run.manifest.unseen {
@@ -101,7 +104,7 @@ impl Metric for Counts {
         out.push(updates("dropped", dropped));
         out.extend(balance.dropped.iter().map(|(reason, n)| updates("dropped", *n).with("reason", reason.as_str())));
         out.push(updates("merged", balance.delivered_merged));
-        out.push(Line::new("absorbed", UPDATES, known.then_some(absorbed)));
+        out.push(Line::new("absorbed", UPDATES, whole.then_some(absorbed)));
         out.push(updates("subsumed", balance.subsumed));
         out.push(updates("outranked", balance.outranked));
         out.push(updates("in_flight", balance.in_flight));

@@ -20,7 +20,7 @@ pub(super) struct Throughput;
 const DEFINITIONS: [Definition; 4] = [
     Definition::new("throughput_bps", "bps", Better::Higher, "Bits of frames per second at the parameter server, from the first packet to the last.")
         .needs(FULL),
-    Definition::new("updates_per_s", "updates/s", Better::Higher, "Represented updates per second at the parameter server, over the same time.")
+    Definition::new("updates_per_s", "updates/s", Better::Higher, "Represented updates per second at the parameter server, over the same time; no value for sums by key.")
         .needs(FULL),
     Definition::new(
         "elements_per_s",
@@ -61,7 +61,12 @@ impl Metric for Throughput {
             for row in (0..received.t_recv_ps.len()).filter(|row| is_update(received.cluster[*row])) {
                 seen.add(received.t_recv_ps[row], received.bytes[row], received.count[row]);
             }
-            seen.lines(out);
+            let mut lines = Vec::new();
+            seen.lines(&mut lines);
+            if resolved.by_key {
+                lines.iter_mut().filter(|line| line.metric == "updates_per_s").for_each(|line| line.value = None);
+            }
+            out.append(&mut lines);
         }
         // Counters know it whatever was recorded.
         let rest = counters.elements_delivered - counters.first_elements;
@@ -102,6 +107,14 @@ impl AtServer {
         }
         self.bits += bits;
         self.updates += updates;
+    }
+
+    /// Every packet represents `n` updates, and was added as one.
+    pub(crate) fn multiply(&mut self, n: u16) {
+        self.updates *= u64::from(n);
+        if let Some((_, _, updates)) = &mut self.first {
+            *updates *= u64::from(n);
+        }
     }
 
     /// Rates between the first packet and the last.

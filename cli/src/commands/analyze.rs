@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use pktgen_analysis::human::scale_for;
 use pktgen_analysis::line::write_table;
 use pktgen_analysis::run::is_unfinished;
 use pktgen_analysis::{Line, Measured, Options, analyze_run_with, run_dirs};
-use pktgen_generator::Result;
+use pktgen_generator::{Error, Result};
 use pktgen_replay::capture::recover;
 
 use crate::args::Analyze;
@@ -28,8 +29,7 @@ pub(super) fn run(args: Analyze, ui: &Ui) -> Result<u8> {
     for dir in &dirs {
         match one(dir, &args, ui) {
             Ok(measured) => {
-                say_notes(dir, &measured, ui);
-                invalid |= measured.notes.iter().any(|note| note.note == "invalid");
+                invalid |= say_notes(dir, &measured, ui);
                 let named = |line: Line| if several { line.with("run", dir.display().to_string()) } else { line };
                 lines.extend(measured.lines.into_iter().map(named));
             }
@@ -57,26 +57,69 @@ fn one(dir: &Path, args: &Analyze, ui: &Ui) -> Result<Measured> {
     analyze_run_with(dir, Options { age_of: args.age })
 }
 
-/// The lines, as they were asked for.
+/// The lines, as they were asked for: people see those of all flows first, and those of single ones if they ask.
 pub(super) fn print(lines: &[Line], args: &Analyze, ui: &Ui) -> Result<()> {
+    let chosen = chosen(lines, &args.metrics)?;
     if let Some(table) = &args.table {
-        write_table(lines, table)?;
+        let owned: Vec<Line> = chosen.iter().copied().cloned().collect();
+        write_table(&owned, table)?;
     }
-    for line in lines {
-        ui.result(&if ui.json() { line.to_json() } else { plain(line) });
+    if ui.json() {
+        chosen.iter().for_each(|line| ui.result(&line.to_json()));
+        return Ok(());
+    }
+    let (of_all, of_one): (Vec<&Line>, Vec<&Line>) = chosen.into_iter().partition(|line| line.key().is_some());
+    of_all.iter().for_each(|line| ui.result(&plain(line)));
+    if args.all || !args.metrics.is_empty() {
+        of_one.iter().for_each(|line| ui.result(&plain(line)));
+    } else if !of_one.is_empty() {
+        ui.note(&format!("{} more lines, of single flows and of bins: --all, --metric NAME or --json", of_one.len()));
     }
     Ok(())
 }
 
-/// Notes on stderr: as JSON for programs.
-pub(super) fn say_notes(dir: &Path, measured: &Measured, ui: &Ui) {
+/// The lines whose metric matches any of the patterns; all of them if there is no pattern.
+fn chosen<'a>(lines: &'a [Line], patterns: &[String]) -> Result<Vec<&'a Line>> {
+    let missing = |pattern: &&String| !lines.iter().any(|line| matches(pattern, &line.metric));
+    if let Some(pattern) = patterns.iter().find(missing) {
+        return Err(Error::config(format!(
+            "--metric {pattern}: no such metric here; pktgen explain lists all, and --metric 'aom_*' takes all that begin so"
+        )));
+    }
+    let wanted = |line: &&Line| patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern, &line.metric));
+    Ok(lines.iter().filter(wanted).collect())
+}
+
+/// Does `pattern`, in which `*` stands for anything, match all of `text`?
+fn matches(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((head, rest)) => text
+            .strip_prefix(head)
+            .is_some_and(|tail| (0..=tail.len()).any(|at| tail.get(at..).is_some_and(|tail| matches(rest, tail)))),
+    }
+}
+
+/// Notes with which the exit code is 1.
+const FAILURES: [&str; 3] = ["invalid", "damaged", "nothing_found"];
+
+/// Notes on stderr: as JSON for programs. True if the numbers may not be used.
+pub(super) fn say_notes(dir: &Path, measured: &Measured, ui: &Ui) -> bool {
+    let mut fails = false;
     for note in &measured.notes {
-        ui.note(&if ui.json() {
+        let text = if ui.json() {
             serde_json::json!({ "note": note.note, "run": dir, "text": note.text }).to_string()
         } else {
             format!("note: {}: {}", dir.display(), note.text)
-        });
+        };
+        if FAILURES.contains(&note.note) {
+            fails = true;
+            ui.reason(&text);
+        } else {
+            ui.note(&text);
+        }
     }
+    fails
 }
 
 fn say_bad(dir: &Path, error: &pktgen_generator::Error, ui: &Ui) {
@@ -85,8 +128,38 @@ fn say_bad(dir: &Path, error: &pktgen_generator::Error, ui: &Ui) {
 
 fn plain(line: &Line) -> String {
     let labels: Vec<_> = line.labels.iter().map(|(k, v)| format!("{k}={}", v.to_string().trim_matches('"'))).collect();
-    let value = line.value.map_or("-".to_owned(), |v| {
-        if v.fract() == 0.0 && v.abs() < 1e15 { format!("{v:.0}") } else { format!("{v:.6}") }
+    let value = line.value.map_or("-".to_owned(), |value| {
+        let scale = scale_for(&line.unit, value);
+        // Units that people know stand for themselves.
+        if scale.unit.is_empty() { format!("{} {}", scale.show(value), line.unit) } else { scale.show(value) }
     });
-    format!("{:<34} {value:>18} {:<10} {}", line.metric, line.unit, labels.join(" "))
+    format!("{:<36} {value:>24}  {}", line.metric, labels.join(" ")).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_whole_names() {
+        for (pattern, text, expected) in [
+            ("sent", "sent", true),
+            ("sent", "sent_again", false),
+            ("aom_*", "aom_mean", true),
+            ("*_mean", "aom_peak_mean", true),
+            ("aom*p99", "aom_peak_p99", true),
+            ("aom*p99", "aom_peak_p90", false),
+            ("*", "µs", true),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn people_read_units_that_suit_the_value() {
+        let line = Line::new("aom_mean", "ns", 551_651.9702).with("flow", "cluster");
+        assert_eq!(plain(&line).split_whitespace().collect::<Vec<_>>(), ["aom_mean", "551.7", "us", "flow=cluster"]);
+        let line = Line::new("sent", "updates", 4346.0);
+        assert_eq!(plain(&line).split_whitespace().collect::<Vec<_>>(), ["sent", "4346", "updates"]);
+    }
 }

@@ -53,7 +53,7 @@ fn record(interface: &str, serve: Serve, args: &ListenFlags, ui: &Ui) -> Result<
         Some(out) => out,
         None => free_folder(&format!("capture-{interface}"))?,
     };
-    let stop = stop_flag();
+    let (stop, idle) = (stop_flag(), serve.idle.is_some());
     let bar = ui.bar("capturing", plan.limits.count.unwrap_or(0));
     let mut before = (0, 0);
     let captured = capture(&plan, &out, &stop, &mut |t, totals| {
@@ -80,7 +80,11 @@ fn record(interface: &str, serve: Serve, args: &ListenFlags, ui: &Ui) -> Result<
         true => in_json(&captured, &out.display().to_string()),
         false => in_words(&captured.totals, &out.display().to_string()),
     });
-    Ok(u8::from(!captured.validity.is_valid()))
+    let nothing = idle && captured.totals.counts.captured == 0 && !stop.load(Ordering::Relaxed);
+    if nothing {
+        ui.error(&format!("no frame came at {interface}; what is sent there? (ip -s link show {interface})"));
+    }
+    Ok(u8::from(!captured.validity.is_valid() || nothing))
 }
 
 fn plan(interface: &str, serve: &Serve, args: &ListenFlags) -> Result<CapturePlan> {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use pktgen_analysis::capture::clock::{Anchor, Offset};
 use pktgen_analysis::capture::replay::{analyze_tables, is_tables};
+use pktgen_analysis::capture::spool::Spool;
 use pktgen_analysis::capture::tables::{TableForm, TablesPlan};
 use pktgen_analysis::capture::{CapturePlan, analyze_captures, is_capture};
 use pktgen_generator::shard::Shard;
@@ -19,7 +20,8 @@ pub(super) fn asked_for(args: &Analyze) -> bool {
     !args.capture.sent.is_empty() || args.runs.iter().any(|path| is_capture(path) || is_tables(path))
 }
 
-/// Prints the metrics of all captures together; the result is 1 if a file is damaged or clocks contradict each other.
+/// Prints the metrics of all captures together; the result is 1 if a file is damaged, clocks contradict each other, or
+/// there is no packet of a known format.
 pub(super) fn run(args: &Analyze, ui: &Ui) -> Result<u8> {
     if let Some(other) = args.runs.iter().find(|path| !is_capture(path) && !is_tables(path)) {
         return Err(Error::config(format!(
@@ -38,20 +40,24 @@ pub(super) fn run(args: &Analyze, ui: &Ui) -> Result<u8> {
             return Err(Error::config("one folder of tables at a time; pktgen merge joins those of shards"));
         }
         _ => {
-            let plan = plan(args)?;
+            let mut plan = plan(args)?;
+            let waiting = |path: &Path| ui.note(&format!("waiting for packets from {}", path.display()));
+            let spool = Spool::fill(&mut plan, &mut { waiting })?;
             let bar = ui.bytes("reading");
             let measured = analyze_captures(&plan, &mut |done, total| {
                 bar.set_length(total.max(done));
                 bar.set_position(done);
             });
             bar.finish_and_clear();
-            measured?
+            let mut measured = measured.map_err(|error| spool.renamed_error(error))?;
+            measured.notes.iter_mut().for_each(|note| note.text = spool.renamed(&note.text));
+            measured
         }
     };
     let name = args.runs.first().or(args.capture.sent.first()).map_or(Path::new(""), PathBuf::as_path);
-    say_notes(name, &measured, ui);
+    let fails = say_notes(name, &measured, ui);
     print(&measured.lines, args, ui)?;
-    Ok(u8::from(measured.notes.iter().any(|note| ["invalid", "damaged"].contains(&note.note))))
+    Ok(u8::from(fails))
 }
 
 fn plan(args: &Analyze) -> Result<CapturePlan> {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pktgen_generator::time::Time;
+use pktgen_generator::time::{SECOND, Time};
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
 use pktgen_replay::driver::real_time::{Roles, Serve};
@@ -29,6 +29,9 @@ pub(super) fn serve(
     run(experiment, serve, roles, ui)
 }
 
+/// When it is said that nothing came yet.
+const WAIT_SAID: Time = 5 * SECOND;
+
 pub(super) fn run(experiment: Experiment, serve: args::Serve, roles: Roles, ui: &Ui) -> Result<u8> {
     let stop = stop_flag();
     let looking = Live::new(&serve.looking, stop.clone())?;
@@ -41,12 +44,17 @@ pub(super) fn run(experiment: Experiment, serve: args::Serve, roles: Roles, ui: 
     let bar = looking.bar(ui.spinner(roles.part().unwrap_or("running")));
     // Others may start their parts once the threads of this one run.
     let ready = AtomicBool::new(false);
+    let (came, waiting) = (AtomicBool::new(roles == Roles::WORKERS), AtomicBool::new(false));
     let task = Task {
         roles,
-        serve: Serve { idle: positive("--idle", serve.idle)?, most: positive("--for", serve.most)? },
+        serve: Serve::until_idle(positive("--idle", serve.idle)?, positive("--for", serve.most)?),
         progress: &|progress| {
             if !ready.swap(true, Ordering::Relaxed) && roles != Roles::WORKERS {
                 looking.note("ready; Ctrl-C ends", &bar, ui);
+            }
+            came.fetch_or(progress.received > 0, Ordering::Relaxed);
+            if progress.t > WAIT_SAID && !came.load(Ordering::Relaxed) && !waiting.swap(true, Ordering::Relaxed) {
+                looking.note("no frame came yet; waiting for the first one (--idle or --for ends it)", &bar, ui);
             }
             looking.tell("", &progress, &bar, ui);
         },
@@ -58,7 +66,11 @@ pub(super) fn run(experiment: Experiment, serve: args::Serve, roles: Roles, ui: 
     let finished = finished?;
     let valid = say_validity(std::slice::from_ref(&finished), ui);
     ui.result(&out.display().to_string());
-    Ok(u8::from(!valid))
+    let nothing = serve.idle.is_some() && !came.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed);
+    if nothing {
+        ui.error("no frame came; start the other parts within 60 s, or name a longer --idle");
+    }
+    Ok(u8::from(!valid || nothing))
 }
 
 pub(super) fn positive(flag: &str, span: Option<Span>) -> Result<Option<Time>> {

@@ -26,7 +26,8 @@ pub(super) fn run(experiment: Experiment, rank: RankFlag, args: &Replay, ui: &Ui
         None => replay::free_folder(&experiment.name)?,
     };
     let wait = positive("--wait-ranks", Some(flags.wait_ranks))?.unwrap_or_default();
-    let serve = Serve { idle: positive("--idle", Some(flags.idle))?, most: positive("--for", flags.most)? };
+    let serve =
+        Serve { idle: positive("--idle", Some(flags.idle))?, first: None, most: positive("--for", flags.most)? };
     let meeting = Meeting::new(crew, &out, Duration::from_nanos((wait / 1000) as u64), flags.start_at);
     let first = meeting.crew().place().rank == 0;
     let bar = looking.bar(ui.spinner(&format!("rank {}", meeting.crew().place().rank)));

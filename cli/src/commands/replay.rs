@@ -99,7 +99,7 @@ pub(super) fn execute(
     let interrupted =
         finished.len() < experiment.runs.len() || finished.iter().any(|f| f.state == RunState::Interrupted);
     if interrupted {
-        ui.note(&format!(
+        ui.reason(&format!(
             "interrupted after {} of {} runs; what is in {} is complete up to then",
             finished.len(),
             experiment.runs.len(),

@@ -101,13 +101,15 @@ fn written(data: &SweepData, dir: &Path, out: &[PathBuf], plots: Option<&Plots>,
         ui.result(summary(&model, &see).trim_end());
     }
     ui.note(&format!("runs: {}", model.made.line()));
+    let fails = !model.verdict.valid || model.verdict.worse;
     for warning in &model.warnings {
-        ui.note(&format!("warning: {warning}"));
+        let text = format!("warning: {warning}");
+        if fails { ui.reason(&text) } else { ui.note(&text) }
     }
     for (_, path) in &files {
         ui.note(&format!("report: {}", path.display()));
     }
-    Ok(u8::from(!model.verdict.valid || model.verdict.worse))
+    Ok(u8::from(fails))
 }
 
 /// JSON on one line.

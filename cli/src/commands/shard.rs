@@ -41,7 +41,7 @@ pub(super) fn run(experiment: &Experiment, shard: Shard, out: &Path, jobs: Optio
         out.display().to_string()
     });
     if finished < runs {
-        ui.note(&format!("interrupted after {finished} of {runs} runs; the same command goes on from there"));
+        ui.reason(&format!("interrupted after {finished} of {runs} runs; the same command goes on from there"));
     }
     Ok(u8::from(finished < runs || !valid))
 }

@@ -94,6 +94,7 @@ impl Classic {
             interface: 0,
             link_type: self.interface[0].link_type,
             time: Some(self.fraction.stamp(fraction.into(), seconds)),
+            resolution_ps: self.fraction.ps(),
             len,
             whole,
             bytes: RECORD..whole,

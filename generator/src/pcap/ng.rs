@@ -260,13 +260,14 @@ impl Ng {
         let options = fixed + (kept as usize).next_multiple_of(4);
         let beyond = match body.get(options..) {
             Some(rest) if kind == PACKET && !rest.is_empty() => self.beyond(rest),
-            _ => 0,
+            _ => None,
         };
         Ok(Found {
             section: self.sections - 1,
             interface: index,
             link_type: interface.link_type,
-            time: ticks.map(|ticks| interface.ticks.stamp(ticks, interface.offset_ps + beyond)),
+            time: ticks.map(|ticks| interface.ticks.stamp(ticks, interface.offset_ps + beyond.unwrap_or(0))),
+            resolution_ps: if beyond.is_some() { 1 } else { interface.ticks.ps() },
             len,
             whole: length,
             bytes: start..start + kept as usize,
@@ -276,18 +277,18 @@ impl Ng {
 
 impl Ng {
     /// Picoseconds that our own writer put into a packet's options. Others' options may be damaged without harm.
-    fn beyond(&self, mut rest: &[u8]) -> i128 {
+    fn beyond(&self, mut rest: &[u8]) -> Option<i128> {
         while rest.len() >= 4 {
             let (code, len) = (self.order.u16(rest, 0), usize::from(self.order.u16(rest, 2)));
             if code == REMAINDER && len == 8 && rest.len() >= 12 && self.order.u32(rest, 4) == REMAINDER_OWNER {
-                return i128::from(self.order.u32(rest, 8)) % i128::from(NS);
+                return Some(i128::from(self.order.u32(rest, 8)) % i128::from(NS));
             }
             if code == 0 {
                 break;
             }
             rest = rest.get(4 + len.next_multiple_of(4)..).unwrap_or_default();
         }
-        0
+        None
     }
 }
 

@@ -22,6 +22,8 @@ pub struct Packet<'a> {
     pub link_type: u16,
     /// When it was captured; simple packet blocks do not say.
     pub time: Option<Stamp>,
+    /// Its time is rounded down to a multiple of so many ps.
+    pub resolution_ps: u64,
     /// Its length on the wire; never less than what was kept.
     pub len: u32,
     /// What was kept of it.
@@ -53,6 +55,7 @@ pub(super) struct Found {
     pub(super) interface: u32,
     pub(super) link_type: u16,
     pub(super) time: Option<Stamp>,
+    pub(super) resolution_ps: u64,
     pub(super) len: u32,
     /// Bytes of its record or block.
     pub(super) whole: usize,
@@ -63,9 +66,9 @@ pub(super) struct Found {
 impl Found {
     #[inline]
     fn packet(self, input: &mut Input) -> Packet<'_> {
-        let Found { section, interface, link_type, time, len, whole, bytes } = self;
+        let Found { section, interface, link_type, time, resolution_ps, len, whole, bytes } = self;
         let bytes = input.take(whole, bytes);
-        Packet { section, interface, link_type, time, len: len.max(bytes.len() as u32), bytes }
+        Packet { section, interface, link_type, time, resolution_ps, len: len.max(bytes.len() as u32), bytes }
     }
 }
 

@@ -66,6 +66,16 @@ impl Ticks {
         }
     }
 
+    /// How long a tick is, in whole ps; 1 where it is less.
+    #[inline]
+    pub(super) fn ps(self) -> u64 {
+        match self {
+            Ticks::Times(ps) => ps,
+            Ticks::Parts(_) => 1,
+            Ticks::Binary(n) => (SECOND as u64).checked_shr(n).unwrap_or(0).max(1),
+        }
+    }
+
     /// So many ticks after `offset_ps`, rounded down to picoseconds.
     #[inline]
     pub(super) fn stamp(self, ticks: u64, offset_ps: i128) -> Stamp {
@@ -104,6 +114,14 @@ mod tests {
                 ps,
                 "resolution {resolution:#x}, {ticks} ticks"
             );
+        }
+    }
+
+    #[test]
+    fn a_tick_has_a_length() {
+        let lengths = [(6u8, 1_000_000u64), (9, 1_000), (12, 1), (40, 1), (0x80, 1_000_000_000_000), (0x80 | 127, 1)];
+        for (resolution, ps) in lengths {
+            assert_eq!(Ticks::of(resolution).ps(), ps, "resolution {resolution:#x}");
         }
     }
 

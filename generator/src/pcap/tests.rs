@@ -295,7 +295,7 @@ fn what_a_form_cannot_keep_is_refused() {
     assert!(matches!(open(none), Err(Error::Config(_))));
     let mut writer = open(WriterOptions::new(Form::Pcap)).unwrap();
     assert!(matches!(writer.packet(0, -1, b"", 0), Err(Error::Data { .. })), "before 1970");
-    writer.set_anchor(5_000_000_000_000_000_000);
+    writer.set_anchor(5_000_000_000_000_000_000, true);
     assert!(matches!(writer.packet(0, 0, b"", 0), Err(Error::Data { .. })), "after 2106");
     let mut writer = open(WriterOptions::new(Form::Pcapng)).unwrap();
     assert!(matches!(writer.packet(1, 0, b"", 0), Err(Error::Data { .. })), "no such interface");
@@ -305,9 +305,9 @@ fn what_a_form_cannot_keep_is_refused() {
 fn a_new_anchor_begins_a_section() {
     let file = Shared::default();
     let mut writer = Writer::new(Box::new(file.clone()), Path::new("x"), WriterOptions::new(Form::Pcapng)).unwrap();
-    writer.set_anchor(3_000);
+    writer.set_anchor(3_000, true);
     writer.packet(0, NS, b"a", 1).unwrap();
-    writer.set_anchor(5_000);
+    writer.set_anchor(5_000, true);
     writer.packet(0, NS, b"b", 1).unwrap();
     writer.finish().unwrap();
     let (found, end) = read(&file.bytes());

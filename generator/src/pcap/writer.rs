@@ -50,8 +50,10 @@ pub struct WriterOptions {
     pub precision: Precision,
     /// So many bytes are kept of each packet, beside its length; 0 for all.
     pub snap: u32,
-    /// From when times count, in ns since 1970; noted in pcapng files.
+    /// From when times count, in ns since 1970.
     pub anchor_unix_ns: u64,
+    /// Note the anchor in pcapng files: generation times in packets count from it, too.
+    pub noted: bool,
     /// Names of the interfaces; pcap has one, and no place for its name.
     pub interfaces: Vec<String>,
     /// Keep the picoseconds that a packet's time has beyond nanoseconds in an option of its own, in pcapng files: our
@@ -63,7 +65,8 @@ impl WriterOptions {
     /// Whole packets of one interface, in nanoseconds.
     pub fn new(form: Form) -> Self {
         let interfaces = vec![String::new()];
-        WriterOptions { form, precision: Precision::Nano, snap: 0, anchor_unix_ns: 0, interfaces, remainders: false }
+        let precision = Precision::Nano;
+        WriterOptions { form, precision, snap: 0, anchor_unix_ns: 0, noted: true, interfaces, remainders: false }
     }
 
     fn check(&self, path: &Path) -> Result<()> {
@@ -121,8 +124,9 @@ impl Writer {
 
     /// Times count from here on from this, in ns since 1970. A pcapng file that has packets already gets a new section,
     /// so that its note stays true.
-    pub fn set_anchor(&mut self, anchor_unix_ns: u64) {
+    pub fn set_anchor(&mut self, anchor_unix_ns: u64, noted: bool) {
         self.options.anchor_unix_ns = anchor_unix_ns;
+        self.options.noted &= noted;
         self.begun &= self.options.form == Form::Pcap;
     }
 
@@ -211,8 +215,10 @@ impl Writer {
                 // Version 1.0; length of the section unknown.
                 let mut body = words::<16, 4>([ORDER_MAGIC, 1, u32::MAX, u32::MAX]).to_vec();
                 let anchor = self.options.anchor_unix_ns;
-                option(&mut body, COMMENT, format!("{ANCHOR}{anchor}: the run's times count from here").as_bytes());
-                option(&mut body, 0, &[]);
+                if self.options.noted {
+                    option(&mut body, COMMENT, format!("{ANCHOR}{anchor}: the run's times count from here").as_bytes());
+                    option(&mut body, 0, &[]);
+                }
                 self.block(SECTION, &body)?;
                 for index in 0..self.options.interfaces.len() {
                     let body = self.interface(index);

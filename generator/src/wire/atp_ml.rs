@@ -18,7 +18,7 @@ mod layout;
 
 use super::Format;
 use super::frame::{Ip, worker_of};
-use super::sight::{Datagram, Sight, What};
+use super::sight::{Datagram, Delivery, Sight, What};
 use crate::record::PacketId;
 use crate::registry::Named;
 
@@ -186,11 +186,16 @@ impl Format for AtpMl {
             cluster: header.app,
             worker,
             seq: header.seq.into(),
+            round: 0,
             attempt: header.resent.into(),
             generation: None,
             count: bits.max(1) as u16,
             elements: ELEMENTS as u16,
         })
+    }
+
+    fn delivery(&self) -> Delivery {
+        Delivery::Results
     }
 
     fn recognises(&self, _port: u16, payload: &[u8]) -> bool {

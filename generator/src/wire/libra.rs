@@ -17,7 +17,7 @@ mod layout;
 
 use super::Format;
 use super::frame::{HEAD, worker_of};
-use super::sight::{Datagram, Sight, What};
+use super::sight::{Datagram, Delivery, Sight, What};
 use crate::record::PacketId;
 use crate::registry::Named;
 
@@ -262,11 +262,16 @@ impl Format for Libra {
             cluster: header.job.into(),
             worker,
             seq: header.seq,
+            round: 0,
             attempt: header.attempt,
             generation: None,
             count: 1,
             elements: pairs.min(usize::from(u16::MAX)) as u16,
         })
+    }
+
+    fn delivery(&self) -> Delivery {
+        Delivery::Unsaid
     }
 
     fn print(&self, payload: &[u8]) -> String {

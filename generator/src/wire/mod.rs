@@ -38,6 +38,11 @@ pub trait Format: Named + Sync {
     /// cut behind its header.
     fn sight(&self, datagram: &sight::Datagram) -> Option<sight::Sight>;
 
+    /// Which captured packets deliver updates.
+    fn delivery(&self) -> sight::Delivery {
+        sight::Delivery::Updates
+    }
+
     /// Does this UDP payload look like ours? `port` is the destination or source port.
     fn recognises(&self, port: u16, payload: &[u8]) -> bool;
 

@@ -309,7 +309,17 @@ impl Format for Olaf {
         };
         let Header { cluster, worker, seq, attempt, count, elements, .. } = header;
         let generation = Some(header.generation);
-        fits.then_some(Sight { what, cluster, worker: Some(worker), seq, attempt, generation, count, elements })
+        fits.then_some(Sight {
+            what,
+            cluster,
+            worker: Some(worker),
+            seq,
+            round: 0,
+            attempt,
+            generation,
+            count,
+            elements,
+        })
     }
 
     fn print(&self, payload: &[u8]) -> String {

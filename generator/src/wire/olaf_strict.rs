@@ -20,7 +20,7 @@ mod layout;
 use super::Format;
 use super::frame::{FRAME_MAX, HEAD, group_of, worker_of};
 use super::olaf::Status;
-use super::sight::{Datagram, Sight, What};
+use super::sight::{Datagram, Delivery, Sight, What};
 use crate::record::PacketId;
 use crate::registry::Named;
 
@@ -130,11 +130,15 @@ impl Format for OlafStrict {
             }
             _ => return None,
         };
-        Some(Sight { what, cluster, worker, seq: 0, attempt: 0, generation: None, count: 1, elements })
+        Some(Sight { what, cluster, worker, seq: 0, round: 0, attempt: 0, generation: None, count: 1, elements })
     }
 
     fn recognises(&self, port: u16, payload: &[u8]) -> bool {
         self.has_port(port) && (Update::parse(payload).is_some() || Ack::parse(payload).is_some())
+    }
+
+    fn delivery(&self) -> Delivery {
+        Delivery::UncountedUpdates
     }
 
     fn print(&self, payload: &[u8]) -> String {

@@ -51,6 +51,21 @@ impl What {
     }
 }
 
+/// Which captured packets of a format deliver updates, and what they say of how many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// Updates that reach a server; each says how many it represents.
+    Updates,
+    /// Updates that reach a server and do not say how many they represent.
+    UncountedUpdates,
+    /// Results; each says how many sources its sum has.
+    Results,
+    /// Results, each with one update of every worker of the job.
+    ResultsOfAll,
+    /// Results that do not say how many updates they represent.
+    Unsaid,
+}
+
 /// A packet as somebody who counts sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sight {
@@ -62,6 +77,9 @@ pub struct Sight {
     pub worker: Option<u32>,
     /// Number of the update, block or packet at that worker.
     pub seq: u32,
+    /// With cluster and `seq` the number of a sum, the same in all its contributions and results: the iteration, or the slot. 0
+    /// where updates have numbers of their own.
+    pub round: u16,
     /// 0 for a first transmission.
     pub attempt: u8,
     /// When it was generated, in the time of the run that made it; none where the format does not carry it.
@@ -248,6 +266,7 @@ mod tests {
             cluster: 7,
             worker: Some(5),
             seq: 9,
+            round: 0,
             attempt: 1,
             generation: Some(77),
             count: 2,

@@ -15,7 +15,7 @@ pub mod tensor;
 
 use super::Format;
 use super::frame::{HEAD, worker_of};
-use super::sight::{Datagram, Sight, What};
+use super::sight::{Datagram, Delivery, Sight, What};
 use crate::record::PacketId;
 use crate::registry::Named;
 
@@ -172,11 +172,16 @@ impl Format for SwitchMl {
             cluster: h.job.into(),
             worker,
             seq: h.packet,
+            round: u16::from(h.set) * SET | h.slot,
             attempt: h.attempt.max(0) as u8,
             generation: None,
             count: 1,
             elements: h.elements,
         })
+    }
+
+    fn delivery(&self) -> Delivery {
+        Delivery::ResultsOfAll
     }
 
     fn print(&self, payload: &[u8]) -> String {

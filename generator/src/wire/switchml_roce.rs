@@ -21,7 +21,7 @@ pub mod session;
 
 use super::Format;
 use super::frame::{HEAD, Ip, Template, set_ip_checksum, worker_of};
-use super::sight::{Datagram, Sight, What};
+use super::sight::{Datagram, Delivery, Sight, What};
 use super::switchml::ELEMENTS;
 use crate::record::PacketId;
 use crate::registry::Named;
@@ -276,11 +276,16 @@ impl Format for SwitchMlRoce {
             cluster: 0,
             worker: back.or(Some(header.pair >> 16)),
             seq: header.psn,
+            round: 0,
             attempt: 0,
             generation: None,
             count: 1,
             elements: (values / 4) as u16,
         })
+    }
+
+    fn delivery(&self) -> Delivery {
+        Delivery::Unsaid
     }
 
     fn recognises(&self, port: u16, payload: &[u8]) -> bool {

@@ -14,7 +14,7 @@ mod layout;
 
 use super::Format;
 use super::frame::{FRAME_MAX, HEAD, group_of, worker_of};
-use super::sight::{Datagram, Sight, What};
+use super::sight::{Datagram, Delivery, Sight, What};
 use crate::record::PacketId;
 use crate::registry::Named;
 
@@ -185,11 +185,16 @@ impl Format for TrioMl {
             cluster: h.job.into(),
             worker: Some(h.source.into()),
             seq: h.block,
+            round: h.generation,
             attempt: 0,
             generation: None,
             count: if what == What::Update { 1 } else { h.sources.into() },
             elements: h.elements,
         })
+    }
+
+    fn delivery(&self) -> Delivery {
+        Delivery::Results
     }
 
     fn print(&self, payload: &[u8]) -> String {

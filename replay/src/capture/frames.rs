@@ -62,7 +62,7 @@ pub struct Limits {
     pub count: Option<u64>,
     /// After this time.
     pub length: Option<Time>,
-    /// After this time without a frame, once there was one.
+    /// After this time without a frame; before the first one after [`crate::driver::real_time::FIRST_WAIT`] at least.
     pub idle: Option<Time>,
     /// While nothing arrives.
     pub wait: Wait,
@@ -205,6 +205,7 @@ fn record(
     let clock = RunClock::start();
     files.set_anchor(clock.anchor_unix_ns());
     manifest.manifest.anchor_unix_ns = clock.anchor_unix_ns();
+    manifest.manifest.host.extend(clock.facts());
     // Written again, so that a killed capture has its anchor.
     write_manifest(dir, &manifest)?;
     let mut watch = |t: Time, counts: &Counts, wire: &mut dyn Wire| {

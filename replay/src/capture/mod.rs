@@ -8,6 +8,7 @@ mod columns;
 pub mod frames;
 pub mod lateness;
 mod names;
+mod ordered;
 mod run_dir;
 mod stream;
 

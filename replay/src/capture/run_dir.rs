@@ -17,6 +17,7 @@ use super::columns::{
     BookColumns, Columns, IterationColumns, LaneColumns, PayloadColumns, ReceivedColumns, ReplyColumns, SentColumns,
     StampColumns, StateColumns,
 };
+use super::ordered::OrderedWriter;
 use super::stream::{Stream, convert, convert_both, merge_shifted, running_path};
 use crate::clock::RunClock;
 use crate::driver::virtual_time::Recorder;
@@ -115,7 +116,9 @@ pub struct RunDir {
     /// Is what the server received among them?
     stamps_received: bool,
     pcap: Option<Writer>,
-    pcap_sent: Option<Writer>,
+    pcap_sent: Option<OrderedWriter>,
+    /// Updates are generated in another process, whose times count from another instant.
+    sent_elsewhere: bool,
 }
 
 /// The lanes of what is received.
@@ -175,7 +178,9 @@ impl RunDir {
             stamps: (wanted.stamps || wanted.departures).then(|| Stream::create(dir)).transpose()?,
             stamps_received: wanted.stamps,
             pcap: pcap(wanted.pcap, "capture.pcapng")?,
-            pcap_sent: pcap(wanted.pcap_sent, "sent.pcapng")?,
+            pcap_sent: pcap(wanted.pcap_sent, "sent.pcapng")?.map(OrderedWriter::new),
+            // Ranks agree about the instant.
+            sent_elsewhere: manifest.part.as_deref() == Some("server") && manifest.rank.is_none(),
             clock: RunClock::start(),
             dir: dir.to_owned(),
         })
@@ -199,7 +204,7 @@ impl RunDir {
     /// Everything is open: time is this clock's, for wires with a time of their own.
     pub fn use_clock(&mut self, clock: RunClock) -> RunClock {
         if let Some(pcap) = &mut self.pcap {
-            pcap.set_anchor(clock.anchor_unix_ns());
+            pcap.set_anchor(clock.anchor_unix_ns(), !self.sent_elsewhere || clock.file().is_some());
         }
         self.clock = clock;
         self.clock()
@@ -241,7 +246,10 @@ impl RunDir {
         if let Some(stamps) = self.stamps {
             stamps.finish(&self.dir)?;
         }
-        for pcap in [self.pcap, self.pcap_sent].into_iter().flatten() {
+        if let Some(pcap) = self.pcap {
+            pcap.finish()?;
+        }
+        if let Some(pcap) = self.pcap_sent {
             pcap.finish()?;
         }
         Ok(self.dir)
@@ -453,11 +461,8 @@ impl Recorder for RunDir {
     }
 
     #[inline]
-    fn left(&mut self, t: Time, frame: &[u8]) -> Result<()> {
-        match &mut self.pcap_sent {
-            Some(pcap) => pcap.packet(0, t, frame, frame.len() as u32),
-            None => Ok(()),
-        }
+    fn left(&mut self, now: Time, leaves: Time, frame: &[u8]) -> Result<()> {
+        self.pcap_sent.as_mut().map_or(Ok(()), |pcap| pcap.packet(now, leaves, frame))
     }
 
     fn state(&mut self, row: &State) -> Result<()> {

@@ -35,8 +35,8 @@ use crate::target::program::Program;
 pub trait Recorder {
     /// An update left its worker.
     fn sent(&mut self, row: &Sent) -> Result<()>;
-    /// `frame`, of the row that comes next, leaves its worker at `t`.
-    fn left(&mut self, _t: Time, _frame: &[u8]) -> Result<()> {
+    /// `frame`, of the row that comes next, leaves its worker at `leaves`; it is `now`, before which none leaves any more.
+    fn left(&mut self, _now: Time, _leaves: Time, _frame: &[u8]) -> Result<()> {
         Ok(())
     }
     /// A device did something.
@@ -606,7 +606,7 @@ impl Simulation {
                     self.sent += 1;
                     self.generated_to = self.generated_to.max(row.t_gen);
                     self.ledger.sent(frame.packet, self.kind.values(self.pool.payload(&frame)));
-                    recorder.left(leaves, self.pool.frame(&frame))?;
+                    recorder.left(frame.t, leaves, self.pool.frame(&frame))?;
                     recorder.sent(&Sent { t_sent: Some(leaves), ..row })?;
                     if self.react {
                         self.workers.left(frame.packet, leaves);

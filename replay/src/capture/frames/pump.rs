@@ -14,6 +14,7 @@ use rtrb::{Consumer, Producer};
 use super::block::{Block, ROWS};
 use super::{Counts, Limits};
 use crate::clock::RunClock;
+use crate::driver::real_time::FIRST_WAIT;
 use crate::transport::{Arrival, RETIRE_MS, Wait, Wire};
 
 /// Frames taken per look at the ring, and so per look at the clock.
@@ -133,7 +134,7 @@ pub(super) fn pump(
         looked = now;
         if limits.count.is_some_and(|count| blocks.counts.captured >= count)
             || limits.length.is_some_and(|length| now >= length)
-            || limits.idle.is_some_and(|idle| seen && now - last >= idle)
+            || limits.idle.is_some_and(|idle| now - last >= if seen { idle } else { idle.max(FIRST_WAIT) })
         {
             break End::Limit;
         }

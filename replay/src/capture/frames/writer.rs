@@ -69,7 +69,8 @@ impl Files {
     /// Times count from here, in ns since 1970.
     pub fn set_anchor(&mut self, anchor_ns: u64) {
         if let Some(pcap) = &mut self.pcap {
-            pcap.set_anchor(anchor_ns);
+            // It is the capture's own: those who sent have another.
+            pcap.set_anchor(anchor_ns, false);
         }
     }
 

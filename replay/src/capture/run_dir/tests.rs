@@ -29,6 +29,7 @@ impl RunDir {
             stamps_received: false,
             pcap: None,
             pcap_sent: None,
+            sent_elsewhere: false,
         }
     }
 }

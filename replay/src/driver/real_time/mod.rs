@@ -20,7 +20,7 @@ mod workers;
 pub(crate) use outcome::FIRST_LATE;
 pub use outcome::{Progress, RealOutcome};
 pub(crate) use roles::THREADS;
-pub use roles::{Roles, Serve};
+pub use roles::{FIRST_WAIT, Roles, Serve};
 pub(crate) use start::only_device;
 pub(crate) use start::run;
 pub use start::{Opened, Order, open};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use pktgen_generator::record::Note;
-use pktgen_generator::time::Time;
+use pktgen_generator::time::{SECOND, Time};
 use pktgen_generator::{Error, Result};
 
 use super::cores::{choose, near, remarks};
@@ -105,8 +105,20 @@ impl Roles {
 pub struct Serve {
     /// When nothing came for so long, after something did.
     pub idle: Option<Time>,
+    /// When nothing came until then.
+    pub first: Option<Time>,
     /// After this time.
     pub most: Option<Time>,
+}
+
+/// How long a process that has an idle time waits at least for its first frame: others have to be started.
+pub const FIRST_WAIT: Time = 60 * SECOND;
+
+impl Serve {
+    /// Ends after `idle` without a frame; without a first one, after [`FIRST_WAIT`] or after `idle`, whichever is longer.
+    pub fn until_idle(idle: Option<Time>, most: Option<Time>) -> Self {
+        Serve { idle, first: idle.map(|idle| idle.max(FIRST_WAIT)), most }
+    }
 }
 
 /// Cores of the roles' threads, in their order, and those left for all others.

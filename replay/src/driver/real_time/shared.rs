@@ -127,7 +127,9 @@ impl<'a> Shared<'a> {
         }
         let now = self.clock.now();
         if let Some(serve) = &self.serve
-            && (serve.idle.is_some_and(|idle| quiet_since > 0 && now - quiet_since > idle) || self.called_off(now))
+            && (serve.idle.is_some_and(|idle| quiet_since > 0 && now - quiet_since > idle)
+                || serve.first.is_some_and(|first| quiet_since == 0 && now > first)
+                || self.called_off(now))
         {
             self.sent_all();
         }

@@ -1,0 +1,129 @@
+//! Captures that come from pipes: copied to temporary files, since a capture is read more than once.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use pktgen_generator::{Error, Result};
+use tempfile::TempDir;
+
+use super::CapturePlan;
+
+/// Stands for standard input.
+const STDIN: &str = "-";
+/// A pipe from which nothing came for so long is named.
+const WAIT: Duration = Duration::from_secs(3);
+const CHUNK: usize = 64 << 10;
+
+/// Is a capture at `path` no file that can be read again: standard input, or a pipe?
+pub(super) fn is_stream(path: &Path) -> bool {
+    path.as_os_str() == STDIN || path.metadata().is_ok_and(|facts| !facts.is_file() && !facts.is_dir())
+}
+
+/// Copies of what came from pipes, until it goes out of scope.
+#[derive(Default)]
+pub struct Spool {
+    _folder: Option<TempDir>,
+    /// Copies, and what they are copies of.
+    copies: Vec<(PathBuf, PathBuf)>,
+}
+
+/// What a thread that copies says.
+enum Told {
+    /// Something came.
+    First,
+    /// All came, or that failed.
+    End(Result<()>),
+}
+
+impl Spool {
+    /// Copies what `plan` names that is no file, all at the same time, and puts the copies into it. `waiting` hears once of each from
+    /// which nothing comes.
+    pub fn fill(plan: &mut CapturePlan, waiting: &mut dyn FnMut(&Path)) -> Result<Spool> {
+        let paths = || plan.server.iter().chain(&plan.sender);
+        let streams: Vec<PathBuf> = paths().filter(|path| is_stream(path)).cloned().collect();
+        if streams.is_empty() {
+            return Ok(Spool::default());
+        }
+        if let Some(twice) = streams.iter().enumerate().find(|(i, path)| streams[..*i].contains(path)) {
+            return Err(Error::config(format!("{}: a pipe can be read only once", twice.1.display())));
+        }
+        let folder = TempDir::new().map_err(Error::io("create", Path::new("a temporary folder")))?;
+        let copies: Vec<(PathBuf, PathBuf)> =
+            streams.into_iter().enumerate().map(|(i, from)| (folder.path().join(format!("pipe-{i}")), from)).collect();
+        copy_all(&copies, waiting)?;
+        for path in plan.server.iter_mut().chain(&mut plan.sender) {
+            if let Some((copy, _)) = copies.iter().find(|(_, from)| from == path) {
+                path.clone_from(copy);
+            }
+        }
+        Ok(Spool { _folder: Some(folder), copies })
+    }
+
+    /// `text` with the names that were given in place of those of copies.
+    pub fn renamed(&self, text: &str) -> String {
+        let named = |text: String, (copy, from): &(PathBuf, PathBuf)| {
+            text.replace(&*copy.to_string_lossy(), &from.to_string_lossy())
+        };
+        self.copies.iter().fold(text.to_owned(), named)
+    }
+
+    /// The same of an error.
+    pub fn renamed_error(&self, error: Error) -> Error {
+        let given =
+            |path: PathBuf| self.copies.iter().find(|(copy, _)| *copy == path).map_or(path, |(_, from)| from.clone());
+        match error {
+            Error::Data { path, what } => Error::Data { path: given(path), what },
+            Error::Io { action, path, source } => Error::Io { action, path: given(path), source },
+            other => other,
+        }
+    }
+}
+
+fn copy_all(copies: &[(PathBuf, PathBuf)], waiting: &mut dyn FnMut(&Path)) -> Result<()> {
+    let (tell, told) = channel();
+    for (i, (copy, from)) in copies.iter().enumerate() {
+        let (from, to, tell) = (from.clone(), File::create(copy).map_err(Error::io("create", copy))?, tell.clone());
+        // Not joined: after an error it may wait for ever.
+        std::thread::spawn(move || {
+            let ended = copy_one(i, &from, to, &tell);
+            let _ = tell.send((i, Told::End(ended)));
+        });
+    }
+    let (mut quiet, mut open): (Vec<usize>, usize) = ((0..copies.len()).collect(), copies.len());
+    while open > 0 {
+        match told.recv_timeout(WAIT) {
+            Ok((i, Told::First)) => quiet.retain(|other| *other != i),
+            Ok((_, Told::End(ended))) => {
+                ended?;
+                open -= 1;
+            }
+            Err(RecvTimeoutError::Timeout) => quiet.drain(..).for_each(|i| waiting(&copies[i].1)),
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    Ok(())
+}
+
+fn copy_one(i: usize, from: &Path, mut to: File, tell: &Sender<(usize, Told)>) -> Result<()> {
+    let mut source: Box<dyn Read> = if from.as_os_str() == STDIN {
+        Box::new(std::io::stdin().lock())
+    } else {
+        Box::new(File::open(from).map_err(Error::io("open", from))?)
+    };
+    let (mut chunk, mut first) = (vec![0; CHUNK], true);
+    loop {
+        let n = match source.read(&mut chunk) {
+            Ok(0) => return Ok(()),
+            Ok(n) => n,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Error::io("read", from)(error)),
+        };
+        if std::mem::take(&mut first) {
+            let _ = tell.send((i, Told::First));
+        }
+        to.write_all(&chunk[..n]).map_err(Error::io("copy", from))?;
+    }
+}
