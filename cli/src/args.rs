@@ -316,7 +316,7 @@ const CAPTURE_EXITS: &str = "\
 With --iface the run dir holds manifest.json and frames.arrows, an Arrow IPC stream (t_recv_ps, stamp_ns, len, bytes);\n\
 with an EXPERIMENT it is the server's part of a run, for pktgen merge.\n\
 Without --count, --for and --idle, Ctrl-C ends it. Exit codes: 0 every frame is there; 1 frames were lost, and the\n\
-manifest says how many and where; 2 usage; 3 this host cannot.";
+manifest says how many and where, or none came (--idle); 2 usage; 3 this host cannot.";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Analyze {
