@@ -126,7 +126,11 @@ pub(super) fn measured(facts: &Facts, mut meter: Meter) -> Result<Measured> {
     if seen {
         rates(&totals, deliveries, &mut lines);
     }
-    if seen && sender && clocks.comparable() && !(latency_ps.is_empty() && totals.ageless > 0) {
+    if seen
+        && sender
+        && clocks.comparable()
+        && !(latency_ps.is_empty() && (totals.ageless > 0 || deliveries != Deliveries::Counted))
+    {
         latency::describe(&latency::HOST, &latency_ps, &mut lines)?;
     }
     clock_lines(clocks, &mut lines);
@@ -156,6 +160,9 @@ impl Deliveries {
         if groups.len() > 1 || facts.inputs.iter().any(|input| input.tally.regrouped > 0) {
             return Deliveries::Unknown(SEVERAL_JOBS);
         }
+        if totals.ambiguous > 0 {
+            return Deliveries::Unknown(SENT_AGAIN);
+        }
         if totals.uncounted_results > 0 {
             return Deliveries::Uncounted(NO_CONTRIBUTORS);
         }
@@ -170,6 +177,8 @@ const UNSAID: &str = "results of libra and switchml_roce go to many workers and 
                       received, merged or is missing is not known from a capture; the run dir knows it";
 const SEVERAL_JOBS: &str = "results of switchml do not say of which of several jobs they are: what was received, merged or is missing is \
                             not known; capture one job at a time";
+const SENT_AGAIN: &str = "packets of trio_ml do not say which transmission they are: of results to contributions that were sent again it is \
+                          not known which are copies, so neither what was received, merged or is missing";
 const NO_CONTRIBUTORS: &str = "results of switchml do not say how many updates they represent, and contributions of all workers to each \
                                of them were not seen: what was merged or is missing is not known; --sent FILE adds the workers' side";
 const NO_COUNT: &str = "updates of olaf_strict do not say how many they represent: what was merged or is missing is not known; if the \

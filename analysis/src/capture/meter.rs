@@ -114,6 +114,8 @@ pub(super) struct Totals {
     /// First copies of results; those of them of which only their contributors tell how many updates they represent.
     pub(super) results: u64,
     pub(super) results_of_all: u64,
+    /// Results that may be copies or not.
+    pub(super) ambiguous: u64,
     /// Results of which it is not known how many contributed.
     pub(super) uncounted_results: u64,
     /// Packets of formats that carry no generation time or no worker.
@@ -216,6 +218,7 @@ impl Meter {
                 late: 0,
                 results: 0,
                 results_of_all: 0,
+                ambiguous: 0,
                 uncounted_results: 0,
                 ageless: 0,
                 unseen: 0,
@@ -381,6 +384,7 @@ impl Meter {
     /// Multiplies what results that have all workers represent by how many those are; without that, it is not known.
     pub(super) fn count_contributors(&mut self) {
         let totals = &mut self.totals;
+        totals.ambiguous = self.sums.ambiguous;
         if totals.results_of_all == 0 {
             return;
         }

@@ -56,12 +56,15 @@ impl SumId {
 
 /// The sums of a capture.
 pub(super) struct Sums {
-    contributions: Recent<(SumId, u32), ()>,
+    /// By sum and worker: was it sent again?
+    contributions: Recent<(SumId, u32), bool>,
     contributors: Recent<SumId, u16>,
     /// By sum and by the source that opened it, where results say that.
     results: Recent<(SumId, u32), ()>,
     /// Fewest and most contributors of the sums whose results were seen.
     workers: Option<(u16, u16)>,
+    /// Results that are copies, or of a contribution that was sent again and opened a sum of its own: their header does not say which.
+    pub(super) ambiguous: u64,
 }
 
 impl Sums {
@@ -71,16 +74,18 @@ impl Sums {
             contributors: Recent::new(KEPT),
             results: Recent::new(KEPT),
             workers: None,
+            ambiguous: 0,
         }
     }
 
     /// Takes note of a contribution; true if its worker had sent it before.
     pub(super) fn contribution(&mut self, event: &Event) -> bool {
         let (sum, Some(worker)) = (SumId::of(event), event.sight.worker) else { return false };
-        if self.contributions.get(&(sum, worker)).is_some() {
+        let known = self.contributions.get(&(sum, worker));
+        self.contributions.put((sum, worker), known.is_some());
+        if known.is_some() {
             return true;
         }
-        self.contributions.put((sum, worker), ());
         let others = self.contributors.get(&sum).unwrap_or(0);
         self.contributors.put(sum, others.saturating_add(1));
         false
@@ -92,6 +97,7 @@ impl Sums {
         // The worker of a result that has all is the one that it was sent to.
         let opener = if of_all { 0 } else { event.sight.worker.unwrap_or(0) };
         if self.results.get(&(sum, opener)).is_some() {
+            self.ambiguous += u64::from(!of_all && self.contributions.get(&(sum, opener)) == Some(true));
             return false;
         }
         self.results.put((sum, opener), ());
@@ -145,6 +151,11 @@ mod tests {
         for (opener, is_new) in of {
             assert_eq!(sums.result(&event(What::Result, Some(opener), 7, 0), false), is_new);
         }
+        assert_eq!(sums.ambiguous, 0);
+        // After it was sent again the next one may be of a sum of its own.
+        (0..2).for_each(|_| drop(sums.contribution(&event(What::Update, Some(4), 7, 0))));
+        assert!(!sums.result(&event(What::Result, Some(4), 7, 0), false));
+        assert_eq!(sums.ambiguous, 1);
     }
 
     #[test]
