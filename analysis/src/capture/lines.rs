@@ -287,6 +287,7 @@ struct Known<'a> {
 
 const NO_SENDER: &str = "what was sent is not known: \"numbers_missing\" counts gaps in the numbers of what arrived, and ages \
                          begin with the first generation that arrived; --sent FILE adds the senders' side";
+const NOTHING_SENT: &str = "what was sent is not known; --sent FILE adds the senders' side";
 const NO_FATES: &str = "\"missing\" was sent and is in nothing that arrived: dropped, replaced or under way; if the device only \
                         forwards, --forwards calls it loss";
 
@@ -373,7 +374,8 @@ fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
         say("late", format!("{} packets came so late that duplicates among them are counted as new", totals.late));
     }
     if ours > 0 && server && !sender {
-        say("sender_not_seen", NO_SENDER.to_owned());
+        let numbered = totals.ageless == 0 && known.deliveries == Deliveries::Counted;
+        say("sender_not_seen", if numbered { NO_SENDER } else { NOTHING_SENT }.to_owned());
     } else if ours > 0 && server && known.deliveries == Deliveries::Counted && !facts.forwards {
         say("fates_unknown", NO_FATES.to_owned());
     }
