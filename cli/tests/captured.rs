@@ -21,7 +21,10 @@ fn text(bytes: &[u8]) -> String {
 fn lines(folder: &Path, args: &[&str]) -> BTreeMap<String, String> {
     let output = pktgen(folder, &[&["analyze", "--json"], args].concat());
     assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
-    let stdout = text(&output.stdout);
+    parsed(&text(&output.stdout))
+}
+
+fn parsed(stdout: &str) -> BTreeMap<String, String> {
     let value = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON");
     stdout
         .lines()
@@ -450,7 +453,9 @@ fn counts_on_wires(folder: &Path, name: &str, experiment: &str, sets: &[&str], k
         keys.iter().map(|key| lines.get(*key).cloned().unwrap_or_else(|| "no line".into())).collect::<Vec<_>>()
     };
     let forwards: &[&str] = if name.ends_with("forwards") { &["--forwards"] } else { &[] };
-    [of(lines(folder, &[out])), of(lines(folder, &[&[&*capture, "--sent", &sent], forwards].concat()))]
+    // The replay said whether the run is valid.
+    let theirs = parsed(&text(&pktgen(folder, &["analyze", "--json", out]).stdout));
+    [of(theirs), of(lines(folder, &[&[&*capture, "--sent", &sent], forwards].concat()))]
 }
 
 #[test]
