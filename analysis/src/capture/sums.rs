@@ -153,7 +153,9 @@ mod tests {
         }
         assert_eq!(sums.ambiguous, 0);
         // After it was sent again the next one may be of a sum of its own.
-        (0..2).for_each(|_| drop(sums.contribution(&event(What::Update, Some(4), 7, 0))));
+        for again in [false, true] {
+            assert_eq!(sums.contribution(&event(What::Update, Some(4), 7, 0)), again);
+        }
         assert!(!sums.result(&event(What::Result, Some(4), 7, 0), false));
         assert_eq!(sums.ambiguous, 1);
     }
