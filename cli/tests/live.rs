@@ -103,6 +103,15 @@ fn prometheus_reads_what_there_is_to_see() {
         let age = sample(last, &format!("pktgen_age_seconds{{cluster=\"{cluster}\"}}")).expect("an age");
         assert!((1e-6..5.0).contains(&age), "{age}");
     }
+    for page in &pages {
+        for cluster in 0..3 {
+            let of = |name: &str| {
+                sample(page, &format!("pktgen_{name}_updates_total{{cluster=\"{cluster}\"}}")).unwrap_or(0.0)
+            };
+            assert!(of("received") <= of("sent"), "{page}");
+        }
+        assert_eq!(sample(page, "pktgen_refused_sends_total"), Some(0.0), "{page}");
+    }
     let received: f64 = (0..3)
         .filter_map(|cluster| sample(last, &format!("pktgen_received_packets_total{{cluster=\"{cluster}\"}}")))
         .sum();

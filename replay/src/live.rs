@@ -4,12 +4,12 @@
 //! its own per cluster; whoever looks on takes the rest from there: ages by [`Sawtooth`], rates of the last second, and whether
 //! the device does what it is there for. What the ring has no room for is counted and left out of the ages.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pktgen_generator::age::Sawtooth;
 use pktgen_generator::record::{NO_CLUSTER, Received};
-use pktgen_generator::time::{SECOND, Time};
+use pktgen_generator::time::{NEVER, SECOND, Time};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::driver::real_time::Progress;
@@ -18,7 +18,7 @@ use crate::driver::real_time::Progress;
 mod tests;
 mod warning;
 
-pub use warning::{Expected, Warning, What};
+pub use warning::{Expected, Refused, Warning, What};
 
 /// Deliveries that may wait to be looked at: a tenth of a second at two million a second.
 const WAITING: usize = 1 << 18;
@@ -64,13 +64,23 @@ impl Feed {
 }
 
 /// Updates that workers sent, by cluster.
-pub(crate) struct SentBy(Vec<AtomicU64>);
+pub(crate) struct SentBy {
+    clusters: Vec<AtomicU64>,
+    /// Up to when those that left are counted; [`NEVER`] where another process sends.
+    until: AtomicI64,
+}
 
 impl SentBy {
+    /// All that left up to `t` is counted.
+    #[inline]
+    pub(crate) fn counted(&self, t: Time) {
+        self.until.store(t, Ordering::Release);
+    }
+
     /// One more. Only the thread that keeps the workers' rows calls it.
     #[inline]
     pub(crate) fn count(&self, cluster: u16) {
-        if let Some(sent) = self.0.get(usize::from(cluster)) {
+        if let Some(sent) = self.clusters.get(usize::from(cluster)) {
             sent.store(sent.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
     }
@@ -92,7 +102,8 @@ impl View {
         let (ring, deliveries) = RingBuffer::new(WAITING);
         let skipped = Arc::new(AtomicU64::new(0));
         let clusters = clusters.min(CLUSTERS_MAX);
-        let sent = Arc::new(SentBy((0..clusters).map(|_| AtomicU64::new(0)).collect()));
+        let counts = (0..clusters).map(|_| AtomicU64::new(0)).collect();
+        let sent = Arc::new(SentBy { clusters: counts, until: AtomicI64::new(NEVER) });
         let watched = Watched {
             name,
             expected,
@@ -101,7 +112,9 @@ impl View {
             sent: sent.clone(),
             clusters: (0..clusters).map(|_| Cluster::default()).collect(),
             begun: 0,
+            before: Progress::default(),
             warnings: Vec::new(),
+            refused: None,
         };
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(watched);
         Ends { feed: Feed { ring, skipped }, sent }
@@ -123,7 +136,10 @@ struct Watched {
     clusters: Vec<Cluster>,
     /// When the present window began.
     begun: Time,
+    /// How far the run was then.
+    before: Progress,
     warnings: Vec<Warning>,
+    refused: Option<Refused>,
 }
 
 /// Totals of a cluster.
@@ -161,19 +177,26 @@ struct Cluster {
 
 impl Watched {
     fn look(&mut self, progress: &Progress) -> Glance {
-        while let Ok(delivered) = self.deliveries.pop() {
-            self.take(delivered);
+        // What arrived later waits, so that nothing arrives that is not counted as sent; ages are of that moment, too.
+        let until = self.sent.until.load(Ordering::Acquire);
+        while self.deliveries.peek().is_ok_and(|delivered| delivered.t <= until) {
+            if let Ok(delivered) = self.deliveries.pop() {
+                self.take(delivered);
+            }
         }
-        for (cluster, sent) in self.clusters.iter_mut().zip(&self.sent.0) {
+        for (cluster, sent) in self.clusters.iter_mut().zip(&self.sent.clusters) {
             cluster.totals.sent = sent.load(Ordering::Relaxed);
         }
+        let now = progress.t.min(until);
         let length = progress.t - self.begun;
         if length >= WINDOW {
             self.turn(length);
             self.begun = progress.t;
+            self.refused = Refused::between(&self.before, progress);
+            self.before = *progress;
         }
         let seen = |(id, cluster): (usize, &mut Cluster)| {
-            cluster.age.advance(progress.t);
+            cluster.age.advance(now);
             Seen {
                 id: id as u16,
                 totals: cluster.totals,
@@ -189,6 +212,7 @@ impl Watched {
             clusters: self.clusters.iter_mut().enumerate().map(seen).collect(),
             skipped: self.skipped.load(Ordering::Relaxed),
             warnings: self.warnings.clone(),
+            refused: self.refused,
         }
     }
 
@@ -234,6 +258,8 @@ pub struct Glance {
     pub skipped: u64,
     /// What the last second gives reason to say.
     pub warnings: Vec<Warning>,
+    /// The workers' wire took nothing in that time.
+    pub refused: Option<Refused>,
 }
 
 /// A cluster.

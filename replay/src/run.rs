@@ -8,6 +8,7 @@ mod ranks;
 mod real;
 mod shard;
 mod study;
+mod summary;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -41,6 +42,7 @@ pub use join::{Joined, is_shard, join};
 pub use merge::{Merged, Skew, merge};
 pub use ranks::{Crew, Instant, LAUNCHERS, Launcher, Meeting, Place, RankFlag};
 pub use shard::Share;
+pub use summary::Summary;
 
 /// An experiment with its sweep unfolded.
 pub struct Experiment {
@@ -329,11 +331,11 @@ impl Experiment {
         let source = || Ok(share(source(self.resolve(run)?, run.seed)?, task.share));
         let opened = plan.is_real_time().then(|| real::open(&plan, source, task.roles)).transpose()?;
         let mut recorder = RunDir::create(dir, &manifest, plan.wanted())?;
-        let mut achieved_pps = None;
+        let mut summary = None;
         if let Some(opened) = opened {
             let expected = expected(&document, &plan, task.roles);
             let watched = self.view.as_ref().map(|view| view.begin(run.folder(), plan.workers.clusters(), expected));
-            achieved_pps = real::run(plan, opened, source, &mut manifest, recorder, task, watched)?;
+            summary = Some(real::run(plan, opened, source, &mut manifest, recorder, task, watched)?);
         } else {
             let until = plan.until;
             let simulation = Simulation::new(plan.engine);
@@ -347,7 +349,8 @@ impl Experiment {
             dir: dir.to_owned(),
             labels: run.labels.clone(),
             seed: run.seed,
-            achieved_pps,
+            achieved_pps: summary.as_ref().and_then(|summary| summary.achieved_pps),
+            summary,
             balance: manifest.balance,
             unseen: manifest.unseen,
             validity: manifest.validity,
@@ -405,6 +408,7 @@ impl Experiment {
             study: None,
             findings: Vec::new(),
             queues: Vec::new(),
+            interfaces: Vec::new(),
             balance: Balance::default(),
             balance_by_worker: Vec::new(),
             counters: Counters::default(),
@@ -502,6 +506,8 @@ pub struct Finished {
     pub seed: u64,
     /// Mean rate that the workers achieved, in packets/s, in real time.
     pub achieved_pps: Option<f64>,
+    /// What its process sent and received, in real time.
+    pub summary: Option<Summary>,
     /// Where every update went.
     pub balance: Balance,
     /// What is known of a device that keeps no books.

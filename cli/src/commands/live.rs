@@ -8,7 +8,7 @@ mod table;
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::ProgressBar;
@@ -33,6 +33,8 @@ pub(crate) struct Live {
     exporter: Option<Exporter>,
     /// Clusters that were warned of.
     said: Mutex<BTreeSet<u16>>,
+    /// It was said that nothing leaves.
+    refused: AtomicBool,
 }
 
 impl Live {
@@ -45,7 +47,14 @@ impl Live {
         }
         let exporter = flags.metrics.map(Exporter::serve).transpose()?;
         let screen = flags.tui.then(Screen::open).transpose()?.map(Mutex::new);
-        Ok(Live { view: Arc::default(), stop, screen, exporter, said: Mutex::default() })
+        Ok(Live {
+            view: Arc::default(),
+            stop,
+            screen,
+            exporter,
+            said: Mutex::default(),
+            refused: AtomicBool::new(false),
+        })
     }
 
     /// The experiment, being looked at.
@@ -83,6 +92,11 @@ impl Live {
 
     /// Says what is wrong, once per cluster.
     fn warn(&self, glance: &Glance, bar: &ProgressBar, ui: &Ui) {
+        if let Some(refused) = &glance.refused
+            && !self.refused.swap(true, Ordering::Relaxed)
+        {
+            self.note(&format!("{}: {refused}", glance.name), bar, ui);
+        }
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         for warning in &glance.warnings {
             if said.len() > SAID_MAX || !said.insert(warning.cluster) {

@@ -64,6 +64,9 @@ pub(super) fn run(experiment: Experiment, serve: args::Serve, roles: Roles, ui: 
     bar.finish_and_clear();
     drop(looking);
     let finished = finished?;
+    if let Some(summary) = &finished.summary {
+        ui.note(&summary.to_string());
+    }
     let valid = say_validity(std::slice::from_ref(&finished), ui);
     ui.result(&out.display().to_string());
     let nothing = serve.idle.is_some() && !came.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed);

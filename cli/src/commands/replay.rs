@@ -101,7 +101,7 @@ pub(super) fn execute(
     if interrupted {
         ui.reason(&format!(
             "interrupted after {} of {} runs; what is in {} is complete up to then",
-            finished.len(),
+            finished.iter().filter(|run| run.state != RunState::Interrupted).count(),
             experiment.runs.len(),
             out.display()
         ));

@@ -54,6 +54,21 @@ impl Net {
         ip(&["-n", &self.name(space), "link", "set", interface, "mtu", mtu]).expect("an MTU that veth takes");
     }
 
+    /// Takes an interface `up` or `down`.
+    #[allow(dead_code, reason = "not every test that includes this file needs it")]
+    pub fn set_state(&self, space: &str, interface: &str, state: &str) {
+        ip(&["-n", &self.name(space), "link", "set", interface, state]).expect("a state of an interface");
+    }
+
+    /// Packets that an interface has sent.
+    #[allow(dead_code, reason = "not every test that includes this file needs it")]
+    pub fn sent(&self, space: &str, interface: &str) -> u64 {
+        let said = ip(&["-n", &self.name(space), "-s", "link", "show", interface]).expect("counters of an interface");
+        let line =
+            said.lines().skip_while(|line| !line.trim_start().starts_with("TX:")).nth(1).expect("a line of counters");
+        line.split_whitespace().nth(1).and_then(|packets| packets.parse().ok()).expect("a count of packets")
+    }
+
     /// Joins interfaces of a namespace by a bridge, as a switch would, which tells all of them what is for a group.
     #[allow(dead_code, reason = "not every test that includes this file needs it")]
     pub fn bridge(&self, space: &str, bridge: &str, interfaces: &[&str]) -> Result<(), String> {

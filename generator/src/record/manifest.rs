@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::interface::InterfaceCounts;
 use super::row::Reason;
 use super::shard::SweepShard;
 use super::stamps::StampClock;
@@ -401,6 +402,9 @@ pub struct Manifest {
     /// What each queue did, of ends that have several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<QueueCounts>,
+    /// What the interfaces of real-time ends counted during the run, by the kernel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interfaces: Vec<InterfaceCounts>,
     /// Where every update went.
     pub balance: Balance,
     /// The same per worker.

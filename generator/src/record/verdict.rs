@@ -8,6 +8,7 @@ use std::fmt;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::interface::InterfaceCounts;
 use super::manifest::{Balance, Manifest, RunState};
 
 /// Declares the kinds of a finding: name, code in files, fields, sentence.
@@ -90,6 +91,8 @@ findings! {
         /// An end lost frames outside the device.
         FramesLost = "frames_lost" { end: String, out: u64, before_read: u64 } =>
             "{end} lost frames outside the device: {out} on the way out, {before_read} before they were read";
+        /// A role could not go on; the records are complete up to then.
+        RoleFailed = "role_failed" { why: String } => "{why}";
         /// A frame was later than the experiment allows.
         TooLateAborted = "too_late_aborted" { late_us: i64 } => "aborted: a frame was {late_us} us late, above transport.late_limit";
         /// A fault of one part of a joined run.
@@ -184,6 +187,10 @@ findings! {
         /// One queue had all frames.
         OneQueue = "one_queue" { queue: u32, of: usize, end: String, verb: String, frames: u64, why: String } =>
             "queue {queue} of the {of} of {end} {verb} all {frames} frames: {why}";
+        /// An interface dropped frames that were handed over to it.
+        InterfaceDisagrees = "interface_disagrees" { end: String, interface: String, sent: u64, counted: u64, dropped: u64 } =>
+            "{end}: {sent} frames were handed over to {interface}, which counted {counted} packets sent and {dropped} dropped: rows of \
+             sent name frames that did not leave";
         /// Longer frames may arrive than the socket takes.
         ShortSocket = "short_socket" { most: u64, mtu: u64 } =>
             "the socket takes frames up to {most} B, and {mtu} B may arrive: longer ones count as dropped";
@@ -252,6 +259,8 @@ pub struct Facts {
     pub unlike_once: (u64, u64),
     /// Of a device that keeps no books.
     pub unseen: Option<Unseen>,
+    /// What interfaces counted beside the run.
+    pub interfaces: Vec<InterfaceCounts>,
     /// What the process reported.
     pub incidents: Incidents,
 }
@@ -270,6 +279,7 @@ impl Facts {
             arrived: counters.packets_received + counters.replies,
             sums_wrong: counters.sums_wrong,
             unmatched: counters.foreign,
+            interfaces: manifest.interfaces.clone(),
             unlike_once: (count("counted_twice"), count("never_counted")),
             unseen: manifest.unseen.clone(),
             incidents: match manifest.version {
@@ -292,7 +302,8 @@ pub fn judge(facts: &Facts) -> Validity {
     if facts.sums_wrong > 0 {
         first.push(Fault::WrongSums { packets: facts.sums_wrong });
     }
-    if facts.real_time && !facts.part && !facts.interrupted && facts.unseen.is_none() && balance.in_flight > 0 {
+    let early = facts.interrupted || faults.iter().any(Fault::ends_early);
+    if facts.real_time && !facts.part && !early && facts.unseen.is_none() && balance.in_flight > 0 {
         let updates = balance.in_flight;
         // Where it is known that frames were lost, that is the reason; else a role ended too soon.
         let known = faults.iter().any(Fault::loses_frames);
@@ -304,6 +315,15 @@ pub fn judge(facts: &Facts) -> Validity {
     if facts.interrupted && !faults.contains(&Fault::Killed {}) {
         faults.push(Fault::Interrupted {});
     }
+    notes.extend(facts.interfaces.iter().filter(|counts| counts.contradicts()).map(|counts| {
+        Note::InterfaceDisagrees {
+            end: counts.end.clone(),
+            interface: counts.interface.clone(),
+            sent: counts.sent,
+            counted: counts.tx_packets,
+            dropped: counts.tx_dropped + counts.tx_errors,
+        }
+    }));
     let (twice, never) = facts.unlike_once;
     if twice + never > 0 {
         notes.insert(0, Note::CountedUnlikeOnce { twice, never });
@@ -346,6 +366,15 @@ impl Fault {
         match self {
             Fault::FramesLost { .. } => true,
             Fault::InPart { fault, .. } => fault.loses_frames(),
+            _ => false,
+        }
+    }
+
+    /// Did it end the run before everything was sent?
+    pub fn ends_early(&self) -> bool {
+        match self {
+            Fault::RoleFailed { .. } => true,
+            Fault::InPart { fault, .. } => fault.ends_early(),
             _ => false,
         }
     }

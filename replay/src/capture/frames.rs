@@ -344,6 +344,7 @@ fn manifest(plan: &CapturePlan, listener: &Listener) -> Manifest {
         study: None,
         findings: Vec::new(),
         queues: Vec::new(),
+        interfaces: Vec::new(),
         balance: Balance::default(),
         balance_by_worker: Vec::new(),
         counters: Counters::default(),

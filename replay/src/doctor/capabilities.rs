@@ -8,7 +8,7 @@ use super::{Check, Finding, Level, View};
 const NAME: &str = "capability";
 
 /// Gives the binary all of them. `setcap` replaces what there was, so they are always given together.
-pub(super) const SETCAP: &str = "run as root, or once: sudo setcap \
+pub(crate) const SETCAP: &str = "run as root, or once: sudo setcap \
     cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_sys_admin,cap_ipc_lock+ep $(command -v pktgen)";
 
 /// Leaves a user namespace.

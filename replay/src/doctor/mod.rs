@@ -37,6 +37,7 @@ mod xdp;
 use pktgen_generator::registry::Named;
 
 pub use answers::{Answers, Card, Live, Offloads, Spread, Stamps};
+pub(crate) use capabilities::SETCAP;
 pub use examine::{View, examine};
 pub use experiment::{Verdict, judge};
 pub use finding::{Finding, Level};

@@ -5,6 +5,7 @@ use std::fmt;
 use pktgen_generator::time::{SECOND, Time};
 
 use super::Totals;
+use crate::driver::real_time::Progress;
 
 /// Fewer updates or packets than this in a window say nothing.
 const ENOUGH: u64 = 100;
@@ -63,6 +64,34 @@ impl Expected {
             _ => return None,
         };
         Some(Warning { cluster, what, sent, packets, length })
+    }
+}
+
+/// A window in which the workers' wire took nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refused {
+    /// Attempts to send that were refused.
+    pub attempts: u64,
+    /// Its length.
+    pub length: Time,
+}
+
+impl Refused {
+    /// Between two looks at a run, if frames were due and none was taken.
+    pub(super) fn between(before: &Progress, now: &Progress) -> Option<Self> {
+        let attempts = now.refused.saturating_sub(before.refused);
+        (attempts > 0 && now.sent == before.sent).then_some(Refused { attempts, length: now.t - before.t })
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.length as f64 / SECOND as f64;
+        write!(
+            f,
+            "nothing leaves: the workers' wire refused {} attempts to send in {seconds:.1} s and took no frame; check cable, carrier and MTU",
+            self.attempts
+        )
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use hdrhistogram::Histogram;
 use pktgen_generator::config::Document;
 use pktgen_generator::record::{
-    Counters, Fault, Incidents, Manifest, Note, QueueCounts, RunState, STAMPS_RECEIVED, STAMPS_SENT,
+    Counters, Fault, Incidents, InterfaceCounts, Manifest, Note, QueueCounts, RunState, STAMPS_RECEIVED, STAMPS_SENT,
 };
 use pktgen_generator::time::{MS, Time};
 use pktgen_generator::{Error, Result};
@@ -74,6 +74,8 @@ pub fn merge(dirs: &[PathBuf], out: &Path, clock_error: Option<Time>) -> Result<
         facts: Vec::new(),
         interrupted: parts.iter().any(|part| part.manifest.state == RunState::Interrupted),
         cut: false,
+        offered: None,
+        frames: Vec::new(),
     };
     let again = || source(experiment.resolve(run)?, run.seed);
     settle_into(&mut manifest, out, &again, outcome, ledger, slack)?;
@@ -87,6 +89,7 @@ pub fn merge(dirs: &[PathBuf], out: &Path, clock_error: Option<Time>) -> Result<
         labels: manifest.labels,
         seed: run.seed,
         achieved_pps: None,
+        summary: None,
         balance: manifest.balance,
         unseen: manifest.unseen,
         validity: manifest.validity,
@@ -154,6 +157,12 @@ fn joined(parts: &[Part], late: &[Time], one_host: bool) -> Manifest {
         // Those of several senders have one number each.
         let number = manifest.queues.iter().filter(|other| other.end == queue.end).count() as u32;
         manifest.queues.push(QueueCounts { queue: number, ..queue.clone() });
+    }
+    manifest.interfaces.clear();
+    for part in parts {
+        let own = part.manifest.interfaces.iter();
+        let labelled = own.map(|counts| InterfaceCounts { part: Some(part.prefix()), ..counts.clone() });
+        manifest.interfaces.extend(labelled);
     }
     for (part, late) in parts.iter().zip(late).filter(|(part, _)| part.name() == PARTS[2]) {
         let domain = part.manifest.clocks.get_key_value(STAMPS_RECEIVED);

@@ -4,14 +4,14 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::time::Duration;
 
-use pktgen_generator::record::{Fault, Manifest, NO_CLUSTER, Note, STAMPS_RECEIVED, STAMPS_SENT};
+use pktgen_generator::record::{Fault, InterfaceCounts, Manifest, NO_CLUSTER, Note, STAMPS_RECEIVED, STAMPS_SENT};
 use pktgen_generator::time::{NS, Time};
 use pktgen_generator::units::Span;
 use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
 use super::conclude::conclude;
-use super::{Meeting, Task};
+use super::{Meeting, Summary, Task};
 use crate::capture::lateness::{describe, write_lateness};
 use crate::capture::{Records, RunDir, write_manifest};
 use crate::clock::{RunClock, Watched, reading};
@@ -24,7 +24,7 @@ use crate::live::Ends;
 use crate::plan::{Parts, Plan};
 use crate::settle::settle;
 use crate::transport::middleware::ON_WIRE;
-use crate::transport::{End, Late, Pacing, Stamps, TransportPlan};
+use crate::transport::{End, InterfaceReading, Late, Pacing, Stamps, TransportPlan, WireCounters};
 
 /// Refuses what real time cannot do, before anything is sent.
 pub(super) fn check(plan: &Plan<Parts>) -> Result<()> {
@@ -121,7 +121,7 @@ pub(super) fn open(plan: &Plan<Parts>, source: impl Fn() -> Result<Box<dyn Sourc
     real_time::open(&plan.engine, &plan.transport, roles)
 }
 
-/// Runs this process's part of `plan` and writes its run dir. Returns the rate that the workers achieved, in packets/s.
+/// Runs this process's part of `plan` and writes its run dir.
 pub(super) fn run(
     mut plan: Plan<Parts>,
     opened: Opened,
@@ -130,8 +130,9 @@ pub(super) fn run(
     mut dir: RunDir,
     task: &Task,
     watched: Option<Ends>,
-) -> Result<Option<f64>> {
+) -> Result<Summary> {
     let transport = plan.transport.clone();
+    let reacts = task.roles.workers && plan.engine.senders.reacts();
     let (until, records) = (plan.until, plan.records);
     let ledger = std::mem::replace(&mut plan.engine.ledger, Ledger::new(0, 0, None));
     let (stop, progress) = (task.stop, task.progress);
@@ -149,13 +150,15 @@ pub(super) fn run(
     let begin = meet.as_ref().map(|meet| meet as &dyn Fn() -> Result<RunClock>);
     let order = Order { plan: &transport, roles: task.roles, serve: task.serve, begin, until, stop, progress };
     let clocks = (!transport.kind.capabilities().own_time).then(|| watch(&transport, task.roles));
-    let mut outcome = real_time::run(plan.engine, opened, &order, watched, &mut dir)?;
-    let achieved_pps = outcome.achieved_pps;
+    let interfaces = open_interfaces(&transport, task.roles);
+    let (mut outcome, failure) = real_time::run(plan.engine, opened, &order, watched, &mut dir)?;
+    let summary = Summary::of(&outcome, reacts, transport.pacing == Pacing::Deadlines);
     manifest.anchor_unix_ns = dir.clock().anchor_unix_ns();
     tell_clocks(manifest, clocks, &transport, task.roles, &dir.clock());
     manifest.host.extend(began.take());
     manifest.host.extend(std::mem::take(&mut outcome.facts));
     manifest.queues = std::mem::take(&mut outcome.queues);
+    manifest.interfaces = interfaces.iter().map(|(end, before)| counted(*end, before, &outcome.frames)).collect();
     manifest.incidents.notes.append(&mut outcome.notes);
     dir.departed(&transport.departures.take())?;
     let path = dir.close()?;
@@ -185,7 +188,28 @@ pub(super) fn run(
         conclude(manifest, outcome_of(outcome, ledger));
     }
     write_manifest(&path, manifest)?;
-    Ok(achieved_pps)
+    failure.map_or(Ok(summary), |failure| Err(until_then(failure, &path)))
+}
+
+/// The error that ended a run, with where its records are.
+fn until_then(failure: Error, path: &Path) -> Error {
+    match failure {
+        Error::Host(why) => Error::Host(format!("{why}; the records up to then: {}", path.display())),
+        other => other,
+    }
+}
+
+/// The interfaces of these roles, and what they have counted so far; none where the transport uses sockets of another kind.
+fn open_interfaces(transport: &TransportPlan, roles: Roles) -> Vec<(End, InterfaceReading)> {
+    let bound = transport.kind.capabilities().privileged;
+    let own = End::ALL.into_iter().zip(&transport.interfaces).filter(|(end, _)| bound && roles.holds(*end));
+    own.filter_map(|(end, name)| Some((end, InterfaceReading::of(name)?))).collect()
+}
+
+/// What the interface of an end counted during the run, beside `frames`, which the run counted.
+fn counted(end: End, before: &InterfaceReading, frames: &[(String, WireCounters)]) -> InterfaceCounts {
+    let own = frames.iter().find(|(name, _)| name == end.name()).map(|(_, own)| *own).unwrap_or_default();
+    InterfaceCounts { sent: own.sent, received: own.received, ..before.since(end.name()) }
 }
 
 /// The host's clocks, and those of the cards of these roles, before time begins.

@@ -226,6 +226,7 @@ pub(super) fn complete(
             labels: manifest.labels,
             seed: manifest.seed,
             achieved_pps: None,
+            summary: None,
             balance: manifest.balance,
             unseen: manifest.unseen,
             validity: manifest.validity,

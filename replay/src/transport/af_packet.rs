@@ -2,7 +2,8 @@
 //! receive ring.
 //!
 //! Works with every driver and every frame that the MTU allows, for a copy and a kernel buffer per frame. What is lost
-//! is counted: a frame that the kernel refuses is offered again by the caller, and the ring's drops are the kernel's own.
+//! is counted: a frame that the kernel refuses is offered again by the caller, for as long as [`super::stall`] allows, and the
+//! ring's drops are the kernel's own.
 //! Sending and receiving have a socket each, because their rings are of different versions.
 
 use std::io;
@@ -17,6 +18,7 @@ use super::queues::{self, Queues};
 use super::receive_batch::ReceiveBatch;
 use super::send_ring::{self, SendRing};
 use super::socket::{self, Buffer, SendBatch};
+use super::stall::{Card, Stall};
 use super::{Arrival, Capabilities, End, Fanout, Stamps, Transport, TransportPlan, Wire, WireCounters};
 use pktgen_generator::registry::Named;
 use pktgen_generator::{Error, Result};
@@ -199,6 +201,8 @@ pub struct AfPacket {
     sampler: Option<Sampler>,
     receiver: Receiver,
     counters: WireCounters,
+    stall: Stall,
+    card: Card,
     interface: String,
     mtu: usize,
     mode: String,
@@ -226,8 +230,9 @@ impl AfPacket {
             let socket = open_calls(interface, &found, options, group, &mut mode)?;
             receiver = Receiver::Calls(ReceiveBatch::new(found.mtu + ETHERNET + TAG, options.stamps), socket);
         }
+        let (stall, card) = (Stall::new(), Card::open(interface));
         let (interface, mtu, counters) = (interface.to_owned(), found.mtu, WireCounters::default());
-        Ok(AfPacket { sender, sampler: None, receiver, counters, interface, mtu, mode })
+        Ok(AfPacket { sender, sampler: None, receiver, counters, stall, card, interface, mtu, mode })
     }
 
     /// Lets frames be marked.
@@ -247,6 +252,15 @@ impl AfPacket {
     // Takes the error, and so is only called when there is one: it allocates.
     fn io(&self, action: &'static str, source: io::Error) -> Error {
         Error::io(action, Path::new(&self.interface))(source)
+    }
+
+    /// The kernel took nothing, for this reason: an error once that has lasted.
+    #[cold]
+    fn refused(&mut self, why: &io::Error, frame: &[u8]) -> Result<usize> {
+        match self.stall.refused() {
+            true => Err(self.stall.of_interface(&self.card, why, frame.len())),
+            false => Ok(0),
+        }
     }
 
     /// Can a frame of this shape be sent? The kernel asks the same for `sendmmsg`, but not for frames in a send ring.
@@ -394,12 +408,19 @@ impl Wire for AfPacket {
             }
         };
         match result {
+            // Every slot is with the card.
+            Ok(0) if good > 0 => self.refused(&io::ErrorKind::WouldBlock.into(), frames[0]),
             Ok(count) => {
+                self.stall.taken();
                 self.counters.sent += count as u64;
                 Ok(count)
             }
-            Err(error) => Err(self.io("send on", error)),
+            Err(error) => self.refused(&error, frames[0]),
         }
+    }
+
+    fn refuses(&self) -> bool {
+        self.stall.refuses()
     }
 
     fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
@@ -416,7 +437,7 @@ impl Wire for AfPacket {
                     count
                 }
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => 0,
-                Err(error) => return Err(self.io("receive on", error)),
+                Err(error) => return Err(self.card.failed("receive", &error)),
             },
         };
         self.counters.received += count as u64;
@@ -437,7 +458,7 @@ impl Wire for AfPacket {
         }
         // Woken by nothing: the kernel leaves an error on the socket when the interface goes down.
         let [code] = socket::option::<1>(socket.as_fd(), libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or([0]);
-        if code == 0 { Ok(()) } else { Err(self.io("receive on", io::Error::from_raw_os_error(code as i32))) }
+        if code == 0 { Ok(()) } else { Err(self.card.failed("receive", &io::Error::from_raw_os_error(code as i32))) }
     }
 
     fn flush(&mut self, timeout_ns: u64) -> Result<()> {

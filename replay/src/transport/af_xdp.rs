@@ -18,6 +18,7 @@ use super::link::Interface;
 use super::prefetch::{AHEAD, prefetch};
 use super::queues::Queues;
 use super::redirect::Redirect;
+use super::stall::{Card, Stall};
 use super::xsk;
 use super::{Arrival, Capabilities, End, Transport, TransportPlan, Wire, WireCounters};
 use crate::clock::Stopwatch;
@@ -156,6 +157,11 @@ pub struct AfXdp {
     received: u64,
     /// Frames that the kernel said it dropped.
     refused: u64,
+    /// Frames whose chunk has come back, and how many of these had left when that was last seen to be more.
+    returned: u64,
+    left: u64,
+    stall: Stall,
+    card: Card,
 }
 
 // SAFETY: the only members that are not Send are packets in `burst`, which point into `umem`, which moves along;
@@ -217,6 +223,10 @@ impl AfXdp {
             sent: 0,
             received: 0,
             refused: 0,
+            returned: 0,
+            left: 0,
+            stall: Stall::new(),
+            card: Card::open(&options.interface),
         })
     }
 
@@ -229,7 +239,22 @@ impl AfXdp {
     fn reap(&mut self) -> u32 {
         let got = self.rings.completion_ring.dequeue(&mut self.umem, self.under_way as usize) as u32;
         self.under_way -= got;
+        self.returned += u64::from(got);
         got
+    }
+
+    /// Has the kernel refused something, or the card sent nothing of a full ring? An error once that has lasted.
+    fn look(&mut self, refused_before: u64, taken: usize, bytes: usize) -> Result<()> {
+        // A frame that was dropped gives its chunk back as well.
+        let left = self.returned.saturating_sub(self.refused);
+        if left > self.left {
+            self.left = left;
+            self.stall.taken();
+        } else if (taken == 0 || self.refused > refused_before) && self.stall.refused() {
+            let code = if taken == 0 { libc::EAGAIN } else { libc::EBUSY };
+            return Err(self.stall.of_interface(&self.card, &io::Error::from_raw_os_error(code), bytes));
+        }
+        Ok(())
     }
 
     /// Puts frames into the TX ring until one does not fit; tells the kernel nothing.
@@ -331,13 +356,21 @@ impl Wire for AfXdp {
             )));
         }
         self.reap();
+        let refused = self.refused;
         let taken = self.submit(frames);
         self.sent += taken as u64;
         // Also when nothing was taken: a full ring is emptied by waking only.
         if taken > 0 || self.pending || !frames.is_empty() {
             self.wake()?;
         }
+        if let Some(first) = frames.first() {
+            self.look(refused, taken, first.len())?;
+        }
         Ok(taken)
+    }
+
+    fn refuses(&self) -> bool {
+        self.stall.refuses()
     }
 
     fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {

@@ -342,6 +342,10 @@ impl Wire for Gathered {
         self.own.ended()
     }
 
+    fn refuses(&self) -> bool {
+        self.own.refuses()
+    }
+
     fn descriptor(&self) -> Option<RawFd> {
         None
     }

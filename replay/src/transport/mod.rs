@@ -12,6 +12,7 @@ pub(crate) mod gather;
 #[cfg(any(test, feature = "libpcap"))]
 mod grown;
 mod insn;
+mod interface_counts;
 #[cfg(feature = "libpcap")]
 mod libpcap;
 mod link;
@@ -31,6 +32,7 @@ pub(crate) mod safety;
 mod send_ring;
 mod sink;
 mod socket;
+mod stall;
 mod stamps;
 mod udp;
 mod virtual_time;
@@ -44,6 +46,7 @@ use pktgen_generator::registry::Named;
 
 pub(crate) use af_xdp::{XdpFacts, bind_sender, memory_of_a_port, xdp_facts};
 pub use departures::{Departure, Departures};
+pub(crate) use interface_counts::InterfaceReading;
 pub use listen::{Listen, ListenKind, Listener, RETIRE_MS};
 pub use nowhere::Nowhere;
 pub(crate) use plan::QUEUES_MAX;
@@ -141,6 +144,12 @@ pub trait Wire: Send {
     /// faults are configured a call takes at most 64.
     fn lost(&self) -> u64 {
         0
+    }
+
+    /// Did the kernel or the card refuse what was offered last? One that takes nothing for about a second returns an error from
+    /// [`send`](Self::send).
+    fn refuses(&self) -> bool {
+        false
     }
 
     /// A frame as it lies on the cable, where whoever wraps the wire says it in other bytes: for captures of a role.

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 use super::{Fanout, socket};
+use crate::doctor::SETCAP;
 use pktgen_generator::{Error, Result};
 
 /// PACKET_FANOUT_FLAG_IGNORE_OUTGOING.
@@ -31,10 +32,9 @@ pub fn socket(interface: &str) -> Result<OwnedFd> {
     }
     let error = io::Error::last_os_error();
     Err(match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => Error::Host(format!(
-            "this host cannot: af_packet on {interface} needs CAP_NET_RAW; run as root, or once: \
-             setcap cap_net_raw+ep <the pktgen binary>"
-        )),
+        Some(libc::EPERM | libc::EACCES) => {
+            Error::Host(format!("this host cannot: af_packet on {interface} needs CAP_NET_RAW; {SETCAP}"))
+        }
         Some(libc::EAFNOSUPPORT) => Error::Host(format!(
             "this host cannot: its kernel has no packet sockets (CONFIG_PACKET), which af_packet on {interface} needs"
         )),

@@ -66,6 +66,10 @@ impl Wire for Queues {
         self.ports[0].flush(timeout_ns)
     }
 
+    fn refuses(&self) -> bool {
+        self.ports[0].refuses()
+    }
+
     fn counters(&mut self) -> WireCounters {
         self.ports.iter_mut().map(|port| port.counters()).fold(WireCounters::default(), WireCounters::plus)
     }

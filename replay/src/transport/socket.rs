@@ -92,6 +92,14 @@ fn poll(entries: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<()> {
     }
 }
 
+/// Bytes of the socket's buffer that hold what has not left yet.
+pub fn unsent(socket: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut waiting: libc::c_int = 0;
+    // SAFETY: this request (SIOCOUTQ) writes one int, to a place that holds one.
+    let code = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &mut waiting) };
+    if code < 0 { Err(io::Error::last_os_error()) } else { Ok(usize::try_from(waiting).unwrap_or(0)) }
+}
+
 /// Waits until everything that was sent has left the socket's buffer, at most about `timeout_ns`.
 ///
 /// The kernel frees a frame's buffer when the card has it, or, on veth, when it went to the other side. No event tells,
@@ -100,24 +108,13 @@ pub fn drain(socket: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
     const LOOK_NS: u64 = 50_000;
     let mut left_ns = timeout_ns;
     loop {
-        let mut waiting: libc::c_int = 0;
-        // SAFETY: this request (SIOCOUTQ) writes one int, to a place that holds one.
-        let code = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &mut waiting) };
-        if code < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        if waiting == 0 || left_ns == 0 {
+        if unsent(socket)? == 0 || left_ns == 0 {
             return Ok(());
         }
         let look_ns = left_ns.min(LOOK_NS);
         sleep(look_ns)?;
         left_ns -= look_ns;
     }
-}
-
-/// Is there just no room now: in the socket's buffer, in the card's queue, or in the other side's backlog?
-pub fn is_no_room(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::EINTR))
 }
 
 /// Takes an entry off the socket's error queue, without waiting. Its messages are in `room` then, so many bytes of them; none if
@@ -171,7 +168,8 @@ impl SendBatch {
     /// marked, to be stamped on its way out.
     ///
     /// Fewer than all means that the kernel has no room now, or that the next frame is at fault: offering it again,
-    /// then first, tells. An error is therefore always about the first frame of the call.
+    /// then first, tells. An error is therefore always about the first frame of the call, of which no frame was taken. ENOBUFS may
+    /// mean "no room now" as well as "dropped": only what follows tells these apart ([`super::stall`]).
     pub fn send(&mut self, socket: BorrowedFd<'_>, frames: &[&[u8]], skip: usize, mark: Mark) -> io::Result<usize> {
         let mut taken = 0;
         for batch in frames.chunks(BATCH) {
@@ -213,10 +211,7 @@ impl SendBatch {
             let header = &mut self.messages[at].msg_hdr;
             (header.msg_control, header.msg_controllen) = (ptr::null_mut(), 0);
         }
-        if taken >= 0 {
-            return Ok(taken as usize);
-        }
-        if is_no_room(&error) { Ok(0) } else { Err(error) }
+        if taken >= 0 { Ok(taken as usize) } else { Err(error) }
     }
 }
 

@@ -12,6 +12,7 @@ use super::departures::Sampler;
 use super::middleware::ON_WIRE;
 use super::receive_batch::ReceiveBatch;
 use super::socket::{self, BATCH, Buffer, SendBatch};
+use super::stall::Stall;
 use super::{Arrival, Capabilities, End, Heads, Stamps, Transport, TransportPlan, Wire, WireCounters};
 use pktgen_generator::registry::Named;
 use pktgen_generator::wire::frame::{SERVER_IP, Template, group_ip, worker_ip};
@@ -120,6 +121,8 @@ fn open_end(plan: &TransportPlan, four: [SocketAddr; 4], end: End, frame_max: us
     let (stamps, sampler) = (plan.stamps_at(end), Sampler::of(plan, end));
     let options = UdpOptions { stamps, ..UdpOptions::new(four[at], four[at ^ 1], rebuild) };
     let mut wire = Udp::open(UdpOptions { payload_max: frame_max.max(HEAD + 1) - HEAD, ..options })?;
+    // Towards the workers nobody may be left at the end.
+    wire.answers = matches!(end, End::Workers | End::DeviceUp).then(Stall::of_answers);
     if let Some(sampler) = sampler {
         sampler.ask(wire.socket.as_fd()).map_err(io_error("ask for stamps of", four[at]))?;
         wire.sampler = Some(sampler);
@@ -213,6 +216,12 @@ pub struct Udp {
     /// Marks some of what is sent, if that was asked for.
     sampler: Option<Sampler>,
     counters: WireCounters,
+    /// What this host refuses to send.
+    stall: Stall,
+    /// What the peer's host answers, where somebody must receive there.
+    answers: Option<Stall>,
+    /// Size of the socket's buffer, as got.
+    send_buffer: usize,
     /// The kernel's count of drops when it was last seen; it wraps.
     drops_seen: u32,
     mode: String,
@@ -255,7 +264,22 @@ impl Udp {
         );
         let (outgoing, incoming) = (SendBatch::new(), ReceiveBatch::new(payload_max, stamps));
         let counters = WireCounters::default();
-        Ok(Udp { socket, peer, outgoing, incoming, rebuild, sampler: None, counters, drops_seen: 0, mode })
+        let (stall, answers, sampler) = (Stall::new(), None, None);
+        let send_buffer = send;
+        Ok(Udp {
+            socket,
+            peer,
+            outgoing,
+            incoming,
+            rebuild,
+            sampler,
+            counters,
+            stall,
+            answers,
+            send_buffer,
+            drops_seen: 0,
+            mode,
+        })
     }
 
     /// Takes the kernel's count of drops into ours. Messages that waited carry older counts than were seen already.
@@ -267,13 +291,37 @@ impl Udp {
         }
     }
 
-    /// What went wrong with a frame that cannot be sent.
+    /// Is there room in the socket's buffer?
     #[cold]
-    fn refusal(&self, frame: &[u8], error: io::Error) -> Error {
-        let (len, peer) = (frame.len(), self.peer);
-        if error.raw_os_error() != Some(libc::EMSGSIZE) {
-            return io_error("send to", peer)(error);
+    fn has_room(&self) -> bool {
+        socket::unsent(self.socket.as_fd()).is_ok_and(|bytes| bytes < self.send_buffer / 2)
+    }
+
+    /// The peer's host answered an earlier datagram: no process receives there. Reading the error cleared it.
+    #[cold]
+    fn answered(&mut self) -> Result<()> {
+        self.counters.send_dropped += 1;
+        if let Some(answers) = &mut self.answers
+            && answers.refused()
+        {
+            return Err(answers.of_peer(self.peer));
         }
+        Ok(())
+    }
+
+    /// The socket failed in the middle of a run.
+    #[cold]
+    fn cannot(&self, action: &str, error: &io::Error) -> Error {
+        Error::Host(format!(
+            "this host cannot {action} {}: {error}; check the interface and its routes (ip addr, ip route)",
+            self.peer
+        ))
+    }
+
+    /// What is said of a frame that does not fit.
+    #[cold]
+    fn too_long(&self, frame: &[u8]) -> Error {
+        let (len, peer) = (frame.len(), self.peer);
         let (level, name) = match peer {
             SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU),
             SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
@@ -298,18 +346,29 @@ impl Wire for Udp {
         let mark = self.sampler.as_mut().and_then(|sampler| sampler.mark(self.socket.as_fd(), whole));
         loop {
             match self.outgoing.send(self.socket.as_fd(), &frames[..whole], HEAD, mark) {
+                Ok(0) => return Ok(0),
                 Ok(count) => {
+                    self.stall.taken();
                     self.counters.sent += count as u64;
                     if let Some(sampler) = &mut self.sampler {
                         sampler.sent(count, mark);
                     }
+                    // The call ends at a frame that meets an error, and does not tell which.
+                    if count < whole && self.has_room() {
+                        self.answered()?;
+                    }
                     return Ok(count);
                 }
-                // The peer's host answered an earlier datagram: nobody listens there. Reading the error cleared it.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => self.counters.send_dropped += 1,
-                Err(error) => return Err(self.refusal(frames[0], error)),
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => self.answered()?,
+                Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => return Err(self.too_long(frames[0])),
+                Err(error) if self.stall.refused() => return Err(self.stall.of_path(self.peer, &error)),
+                Err(_) => return Ok(0),
             }
         }
+    }
+
+    fn refuses(&self) -> bool {
+        self.stall.refuses() || self.answers.as_ref().is_some_and(Stall::refuses)
     }
 
     fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
@@ -321,10 +380,10 @@ impl Wire for Udp {
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EAGAIN | libc::EINTR) => break,
                     Some(libc::ECONNREFUSED) => {
-                        self.counters.send_dropped += 1;
+                        self.answered()?;
                         continue;
                     }
-                    _ => return Err(io_error("receive from", self.peer)(error)),
+                    _ => return Err(self.cannot("receive from", &error)),
                 },
             };
             for slot in 0..taken {
@@ -345,6 +404,9 @@ impl Wire for Udp {
             if taken < wanted {
                 break;
             }
+        }
+        if let (Some(answers), 1..) = (&mut self.answers, count) {
+            answers.taken();
         }
         self.counters.received += count as u64;
         Ok(count)

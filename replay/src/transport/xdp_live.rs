@@ -16,6 +16,7 @@ use super::insn::*;
 use super::link::Interface;
 use super::prefetch::{AHEAD, prefetch};
 use super::queues::Queues;
+use super::stall::{Card, Stall};
 use super::{Arrival, Capabilities, End, Transport, TransportPlan, Wire, WireCounters};
 use crate::clock::Stopwatch;
 use pktgen_generator::registry::Named;
@@ -23,6 +24,7 @@ use pktgen_generator::{Error, Result};
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Frames that the kernel makes per inner round. A veth's ring of 256 is emptied once per round: rounds of 256 lost
 /// frames when measured, and were slower; 32 to 128 were alike.
@@ -36,6 +38,8 @@ const FRAME_LIMIT: usize = 4096 - 256;
 /// What one call lasts at least when it sends a handful of frames: pacing is in quanta of this.
 const QUANTUM_NS: u64 = 50_000;
 /// Slower than this, a call is not registered.
+/// The interface's counter of drops is read so often.
+const LOOK: Duration = Duration::from_millis(50);
 const CALL_SLOW_NS: u64 = 2_000_000;
 
 // Layout of the shared state: four numbers, then for each frame of a call where it starts and how long it is.
@@ -142,6 +146,11 @@ pub struct XdpLive {
     call_ns: u64,
     sent: u64,
     failed: u64,
+    stall: Stall,
+    card: Card,
+    watch: Stopwatch,
+    /// When the interface was last asked for its drops, what it said, and what had been sent.
+    looked: (Duration, u64, u64),
 }
 
 impl XdpLive {
@@ -178,6 +187,10 @@ impl XdpLive {
             call_ns: 0,
             sent: 0,
             failed: 0,
+            stall: Stall::new(),
+            card: Card::open(&options.interface),
+            watch: Stopwatch::start(),
+            looked: (Duration::ZERO, 0, 0),
         };
         port.probe()?;
         Ok(port)
@@ -217,6 +230,24 @@ impl XdpLive {
     /// Largest frame that this port sends on this interface.
     pub fn frame_max(&self) -> usize {
         self.frame_max
+    }
+
+    /// Refuses to go on where the interface has dropped everything for a while: no call says so, only its counter.
+    fn look(&mut self, bytes: usize) -> Result<()> {
+        let now = self.watch.elapsed();
+        let (then, dropped_before, sent_before) = self.looked;
+        if now.saturating_sub(then) < LOOK {
+            return Ok(());
+        }
+        let dropped = self.interface.drops().send;
+        self.looked = (now, dropped, self.sent);
+        let (dropped, sent) = (dropped - dropped_before.min(dropped), self.sent - sent_before);
+        if sent > 0 && dropped < sent {
+            self.stall.taken();
+        } else if sent > 0 && self.stall.refused() {
+            return Err(self.stall.of_interface(&self.card, &io::Error::other("dropped by the driver"), bytes));
+        }
+        Ok(())
     }
 
     /// Writes frames into the shared area until one does not fit. Returns how many, and the longest.
@@ -300,6 +331,10 @@ impl Wire for Live {
         self.out.send(frames)
     }
 
+    fn refuses(&self) -> bool {
+        self.out.refuses()
+    }
+
     fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
         self.back.receive(most, each)
     }
@@ -349,11 +384,15 @@ impl Wire for XdpLive {
         self.sent += taken;
         self.failed += self.shared.get(FAILED);
         match run {
-            Ok(()) => Ok(taken as usize),
+            Ok(()) => self.look(first.len()).map(|()| taken as usize),
             // A signal ends a call early; the caller offers the rest again.
             Err(e) if e.raw_os_error() == Some(libc::EINTR) => Ok(taken as usize),
             Err(e) => Err(host_error(&format!("send live frames on {}", self.options.interface), &e)),
         }
+    }
+
+    fn refuses(&self) -> bool {
+        self.stall.refuses()
     }
 
     fn receive(&mut self, _most: usize, _each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
@@ -362,7 +401,7 @@ impl Wire for XdpLive {
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {
         // Nothing ever arrives, so this is what waiting means here.
-        std::thread::sleep(std::time::Duration::from_nanos(timeout_ns));
+        std::thread::sleep(Duration::from_nanos(timeout_ns));
         Ok(())
     }
 

@@ -121,6 +121,12 @@ fn text(glance: &Glance) -> String {
     let whole = [
         ("run_info", "gauge", "The run under way.", format!("{{run=\"{run}\"}} 1")),
         ("run_seconds", "gauge", "How long it has been.", format!(" {}", progress.t as f64 / SECOND as f64)),
+        (
+            "refused_sends_total",
+            "counter",
+            "Attempts of the workers to send that the kernel or the card refused.",
+            format!(" {}", progress.refused),
+        ),
         ("lost_frames_total", "counter", "Frames lost outside the device.", format!(" {}", progress.lost)),
         (
             "late_seconds",

@@ -86,7 +86,7 @@ impl Drop for Screen {
 }
 
 fn draw(frame: &mut Frame, glance: Option<&Glance>, (top, by_age): (usize, bool), rates: &[u64], ending: bool) {
-    let warned = glance.map_or(0, |glance| glance.warnings.len().min(3)) as u16;
+    let warned = glance.map_or(0, |glance| glance.warnings.len().min(3) + usize::from(glance.refused.is_some())) as u16;
     let heights = [Constraint::Length(3), Constraint::Length(5), Constraint::Min(3), Constraint::Length(warned + 1)];
     let [head, chart, table, foot] = Layout::vertical(heights).areas(frame.area());
     let Some(glance) = glance else {
@@ -101,12 +101,9 @@ fn draw(frame: &mut Frame, glance: Option<&Glance>, (top, by_age): (usize, bool)
         Sparkline::default().data(shown).block(Block::bordered().title("updates sent, each tenth of a second"));
     frame.render_widget(sparks, chart);
     frame.render_widget(clusters(glance, top, by_age), table);
-    let mut lines: Vec<Line> = glance
-        .warnings
-        .iter()
-        .take(usize::from(warned))
-        .map(|warning| Line::styled(warning.to_string(), Style::new().fg(Color::Red)))
-        .collect();
+    let refused = glance.refused.iter().map(ToString::to_string);
+    let said = refused.chain(glance.warnings.iter().map(ToString::to_string)).take(usize::from(warned));
+    let mut lines: Vec<Line> = said.map(|text| Line::styled(text, Style::new().fg(Color::Red))).collect();
     lines.push("q end   a oldest first   up/down scroll".into());
     frame.render_widget(Paragraph::new(lines), foot);
 }

@@ -49,6 +49,8 @@ pub(super) struct Chunk {
 /// A round, as the feeder keeps it.
 struct Round {
     pool: Arc<Pool>,
+    /// When its first frame is due.
+    first: Time,
     /// The part of each queue; none while it is being sent.
     parts: Vec<Option<Chunk>>,
 }
@@ -95,6 +97,8 @@ pub(super) struct Feeder {
     /// Deadlines mean something.
     paced: bool,
     skipped: u64,
+    /// When the last frame left whose row is written.
+    latest: Time,
     /// Cut off by `until`.
     cut: bool,
     /// Where those who look on hear of it.
@@ -118,6 +122,7 @@ impl Feeder {
         };
         let round = || Round {
             pool: Arc::new(Pool::new(frame_bytes, most)),
+            first: NEVER,
             parts: (0..queues).map(|_| Some(chunk())).collect(),
         };
         let lane = |_| -> Result<(Lane, Chunks)> {
@@ -138,6 +143,7 @@ impl Feeder {
             stride,
             paced,
             skipped: 0,
+            latest: 0,
             cut: false,
             shown: None,
         };
@@ -148,6 +154,7 @@ impl Feeder {
 
     /// Somebody looks on.
     pub(super) fn show(&mut self, sent: Arc<SentBy>) {
+        sent.counted(0);
         self.shown = Some(sent);
     }
 
@@ -158,21 +165,29 @@ impl Feeder {
             let pumps_over = shared.pumps.load(Ordering::Acquire) == 0;
             self.take_back();
             let idle = !self.write(pumps_over, shared, rows)?;
-            let ending = shared.failed.load(Ordering::Relaxed) || shared.stop.load(Ordering::Relaxed);
-            let more = !ending && self.fill_all()?;
+            self.tell_counted(pumps_over);
+            let more = !shared.ending() && self.fill_all()?;
             if !more {
                 shared.fed_all.store(true, Ordering::Release);
             }
             // Parts that nobody gave back stay where they are: their updates were never generated.
-            // A thread that failed before it began is none of the pumps that end.
-            let failed = idle && shared.failed.load(Ordering::Relaxed);
-            if pumps_over || failed || !more && self.free.len() == CHUNKS {
+            if pumps_over || !more && self.free.len() == CHUNKS {
                 return Ok(());
             }
             if idle {
                 std::thread::sleep(NAP);
             }
         }
+    }
+
+    /// Publishes up to when all that left is counted: up to a part that is being sent, or that is due later.
+    fn tell_counted(&self, over: bool) {
+        let Some(shown) = &self.shown else { return };
+        let next = |lane: &Lane| self.under_way.get(lane.round).map_or(NEVER, |round| round.first);
+        let first = self.lanes.iter().map(next).min().unwrap_or(NEVER);
+        // Without deadlines frames leave before they are due.
+        let until = if self.paced || first == NEVER { first } else { self.latest };
+        shown.counted(if over { NEVER } else { until });
     }
 
     /// How late frames of a queue left: median, 99 %, latest.
@@ -211,7 +226,8 @@ impl Feeder {
     }
 
     fn fill(&mut self, round: &mut Round) -> Result<()> {
-        let Round { pool, parts } = round;
+        let Round { pool, parts, first } = round;
+        *first = self.endpoint.next_wake();
         let pool = Arc::get_mut(pool).ok_or_else(held)?;
         let until = self.endpoint.next_wake().saturating_add(SPAN).min(self.until);
         let mut count = 0;
@@ -332,6 +348,7 @@ impl Feeder {
                     if let Some(shown) = &self.shown {
                         shown.count(row.cluster);
                     }
+                    self.latest = t_sent;
                     Some(t_sent)
                 }
             };
@@ -346,7 +363,7 @@ impl Feeder {
         if round.parts.iter().any(Option::is_none) {
             return Ok(());
         }
-        let Round { pool, parts } = &mut round;
+        let Round { pool, parts, .. } = &mut round;
         let pool = Arc::get_mut(pool).ok_or_else(held)?;
         for chunk in parts.iter_mut().rev().flatten() {
             // In reverse, so that buffers are taken in ascending order again.

@@ -23,6 +23,8 @@ pub struct Progress {
     pub sent: u64,
     /// Packets that arrived at the role that is furthest towards the server.
     pub received: u64,
+    /// Attempts of the workers to send that the kernel or a card refused.
+    pub refused: u64,
     /// Frames lost outside the device.
     pub lost: u64,
     /// The latest frame since progress was last told, in ns; 0 in virtual time.
@@ -53,6 +55,10 @@ pub struct RealOutcome {
     pub interrupted: bool,
     /// The configured end came first.
     pub cut: bool,
+    /// Updates that the workers sent, their bytes, and the time from the first to the last.
+    pub offered: Option<(u64, u64, Time)>,
+    /// What each end counted, by its name.
+    pub frames: Vec<(String, WireCounters)>,
 }
 
 impl RealOutcome {
@@ -68,6 +74,8 @@ impl RealOutcome {
             facts,
             interrupted: shared.stop.load(Ordering::Relaxed),
             cut: false,
+            offered: None,
+            frames: Vec::new(),
         })
     }
 }
@@ -78,8 +86,10 @@ pub(super) fn histogram() -> Result<Histogram<u64>> {
         .map_err(|e| Error::Invalid(format!("a histogram of lateness cannot be made: {e}")))
 }
 
-/// What workers achieved in the time between their first frame and their last.
-pub(super) fn rate(sent: u64, bytes: u64, span: Time, outcome: &mut RealOutcome) {
+/// What workers achieved in the time between their first frame and their last, of `last` bytes.
+pub(super) fn rate(sent: u64, bytes: u64, last: u64, span: Time, outcome: &mut RealOutcome) {
+    outcome.offered = Some((sent, bytes, span));
+    let bytes = bytes - last;
     let seconds = span as f64 / 1e12;
     if seconds > 0.0 {
         // The last frame ends the time and has none of its own: `bytes` are those of the others.
@@ -102,6 +112,7 @@ pub(super) fn lost(name: &str, wire: &mut dyn Wire, outcome: &mut RealOutcome) {
 
 /// The same of what an end counted.
 pub(super) fn tell_lost(name: &str, counters: WireCounters, outcome: &mut RealOutcome) {
+    outcome.frames.push((name.to_owned(), counters));
     outcome.facts.push((
         format!("frames.{name}"),
         format!(

@@ -34,10 +34,14 @@ const HUNGRY: Duration = Duration::from_micros(20);
 /// A wire that takes nothing is asked again after this.
 const FULL_GAP: Time = 10_000 * NS;
 
-/// Tells the feeder that this thread sends no more, once, however it ends.
-struct Over<'a>(Option<&'a Shared<'a>>);
+/// Tells the feeder that a thread sends no more, once, however it ends, and if it never began.
+pub(super) struct Over<'a>(Option<&'a Shared<'a>>);
 
-impl Over<'_> {
+impl<'a> Over<'a> {
+    pub(super) fn of(shared: &'a Shared<'a>) -> Self {
+        Over(Some(shared))
+    }
+
     fn tell(&mut self) {
         self.0.take().into_iter().for_each(Shared::pump_is_over);
     }
@@ -90,8 +94,7 @@ impl Pump {
         }
     }
 
-    pub(super) fn run(&mut self, shared: &Shared) -> Result<()> {
-        let mut over = Over(Some(shared));
+    pub(super) fn run(&mut self, shared: &Shared, mut over: Over) -> Result<()> {
         // Frames that are due at 0 wait for the beginning, too.
         shared.wait_for_the_beginning();
         let mut hungry = false;
@@ -181,6 +184,7 @@ impl Pump {
             self.note(taken, &chunk.frames[at.max(1) - 1], now, shared);
             if taken == 0 {
                 self.full_waits += 1;
+                shared.live.refused.fetch_add(u64::from(self.wire.refuses()), Ordering::Relaxed);
                 if shared.ending() {
                     return Ok(());
                 }
@@ -239,9 +243,9 @@ pub(super) fn count(pumps: &mut [Pump], late_ns: impl Fn(usize) -> Option<[u64; 
     }
     let sent: u64 = pumps.iter().map(|pump| pump.sent).sum();
     if let Some(last) = pumps.iter().filter(|pump| pump.sent > 0).max_by_key(|pump| pump.last) {
-        let bytes = pumps.iter().map(|pump| pump.bytes).sum::<u64>() - last.last_bytes;
+        let bytes = pumps.iter().map(|pump| pump.bytes).sum::<u64>();
         let first = pumps.iter().filter_map(|pump| pump.first).min();
-        super::rate(sent, bytes, last.last - first.unwrap_or(last.last), outcome);
+        super::rate(sent, bytes, last.last_bytes, last.last - first.unwrap_or(last.last), outcome);
     }
     let begun = pumps.iter().filter(|pump| pump.first.is_some()).min_by_key(|pump| pump.first);
     first_late(begun.and_then(|pump| pump.first_late), outcome);

@@ -1,10 +1,11 @@
 //! What the threads of a run share.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use pktgen_generator::Result;
 use pktgen_generator::time::{MS, NEVER, NS, Time, US};
+use pktgen_generator::{Error, Result};
 
 use super::{Order, Progress, Serve};
 use crate::clock::RunClock;
@@ -32,9 +33,11 @@ pub(super) struct Shared<'a> {
     sent_all_at: AtomicI64,
     /// Threads that still send for an open loop.
     pub(super) pumps: AtomicUsize,
-    /// One of them will send no more, and no other is to go on: why, it says itself.
+    /// A role cannot go on, and no other is to send: what is under way is still received.
     pub(super) given_up: AtomicBool,
-    /// A thread failed: all end.
+    /// Why, if that is an error: the first.
+    failure: Mutex<Option<Error>>,
+    /// A thread stopped unexpectedly: all end.
     pub(super) failed: AtomicBool,
     /// How far it is.
     pub(super) live: Live,
@@ -48,6 +51,8 @@ pub(super) struct Live {
     pub(super) sent: AtomicU64,
     pub(super) received: AtomicU64,
     pub(super) lost: AtomicU64,
+    /// Attempts of the workers to send that the kernel or a card refused.
+    pub(super) refused: AtomicU64,
     /// Latest frame since it was last looked at.
     pub(super) late_ns: AtomicU64,
 }
@@ -62,6 +67,7 @@ impl<'a> Shared<'a> {
             sent_all_at: AtomicI64::new(NEVER),
             pumps: AtomicUsize::new(pumps),
             given_up: AtomicBool::new(false),
+            failure: Mutex::new(None),
             failed: AtomicBool::new(false),
             live: Live::default(),
             serve: (!order.roles.workers).then_some(order.serve),
@@ -114,6 +120,18 @@ impl<'a> Shared<'a> {
         }
     }
 
+    /// A role met `error` and ends: the others stop sending, receive what is under way, and end.
+    pub(super) fn give_up(&self, error: Error) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.given_up.store(true, Ordering::Relaxed);
+        self.sent_all();
+    }
+
+    /// What a role met first, once all have ended.
+    pub(super) fn failure(&self) -> Option<Error> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// Does anybody want an end at once?
     pub(super) fn ending(&self) -> bool {
         let on = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
@@ -149,15 +167,18 @@ impl<'a> Shared<'a> {
 
     fn called_off(&self, now: Time) -> bool {
         let most = self.serve.as_ref().and_then(|serve| serve.most);
-        self.stop.load(Ordering::Relaxed) || most.is_some_and(|most| now > most)
+        let on = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        on(self.stop) || on(&self.given_up) || most.is_some_and(|most| now > most)
     }
 
     /// How far the run is.
     pub(super) fn progress(&self) -> Progress {
         let live = &self.live;
         Progress {
+            // In this order: what was received had been sent.
+            received: live.received.load(Ordering::Acquire),
             sent: live.sent.load(Ordering::Relaxed),
-            received: live.received.load(Ordering::Relaxed),
+            refused: live.refused.load(Ordering::Relaxed),
             lost: live.lost.load(Ordering::Relaxed),
             late_ns: live.late_ns.swap(0, Ordering::Relaxed),
             t: self.clock.now(),

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
+use pktgen_generator::record::Fault;
 use pktgen_generator::time::{MS, Time};
 use pktgen_generator::topology::{NodeId, Role, Topology};
 use pktgen_generator::{Error, Result};
@@ -85,15 +86,15 @@ fn has_server(parts: &Parts) -> bool {
     parts.topology.servers().next().is_some()
 }
 
-/// Runs the roles of this process until everything has arrived, `until`, or `stop`. Who looks on, if anybody does, hears of it
-/// through `watched`.
+/// Runs the roles of this process until everything has arrived, `until`, `stop`, or an error that a role meets, which is returned
+/// beside what there is up to then. Live statistics go to `watched`, if set.
 pub(crate) fn run(
     parts: Parts,
     opened: Opened,
     order: &Order,
     watched: Option<Ends>,
     dir: &mut RunDir,
-) -> Result<RealOutcome> {
+) -> Result<(RealOutcome, Option<Error>)> {
     let Opened { node, placement, wires } = opened;
     // Threads that are started from here on, those of the records too, leave the roles' cores alone.
     let _back = placement.step_aside()?;
@@ -112,7 +113,9 @@ pub(crate) fn run(
     let mut outcome = RealOutcome::new(facts, &shared)?;
     outcome.notes.extend_from_slice(placement.notes());
     roles.count(&mut outcome)?;
-    Ok(outcome)
+    let failure = shared.failure();
+    outcome.faults.extend(failure.as_ref().map(|failure| Fault::RoleFailed { why: failure.to_string() }));
+    Ok((outcome, failure))
 }
 
 /// The workers, as they send.
@@ -276,10 +279,10 @@ impl<'a> RunRoles<'a> {
             match &mut self.workers {
                 Some(Senders::Open(feeder, pumps, rows)) => {
                     for pump in pumps {
-                        let core = next();
+                        let (core, over) = (next(), pump::Over::of(shared));
                         start(scope, &mut threads, "workers", shared, move || {
                             placement.settle(core)?;
-                            pump.run(shared)
+                            pump.run(shared, over)
                         })?;
                     }
                     start(scope, &mut threads, "feeder", shared, move || feeder.run(shared, rows))?;
@@ -381,7 +384,7 @@ impl Wrapped {
     }
 }
 
-/// Ends the other threads of the run if this one fails, or panics.
+/// Ends the other threads of the run if this one panics.
 struct Failing<'a>(&'a Shared<'a>, bool);
 
 impl Drop for Failing<'_> {
@@ -392,9 +395,9 @@ impl Drop for Failing<'_> {
     }
 }
 
-type Handles<'scope> = Vec<ScopedJoinHandle<'scope, Result<()>>>;
+type Handles<'scope> = Vec<ScopedJoinHandle<'scope, ()>>;
 
-/// Starts a thread of the run. If it fails, the others end too.
+/// Starts a thread of the run. If it fails, the others end when they have received what is under way.
 fn start<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     threads: &mut Handles<'scope>,
@@ -406,8 +409,8 @@ fn start<'scope, 'env>(
         let ready = thread::wake_on_time().map_err(|e| Error::Host(format!("this host does not wake on time: {e}")));
         let mut failing = Failing(shared, true);
         let result = ready.and_then(|()| drop_rights(shared.plan)).and_then(|()| role());
-        failing.1 = result.is_err();
-        result
+        failing.1 = false;
+        result.unwrap_or_else(|error| shared.give_up(error));
     };
     let thread = std::thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, guarded);
     let thread = thread.map_err(|e| {
@@ -429,10 +432,10 @@ fn tell(ended: &AtomicBool, shared: &Shared, progress: &(dyn Fn(Progress) + Sync
     }
 }
 
-/// Waits for the threads; the first error is the run's.
+/// Waits for the threads.
 fn join(threads: Handles) -> Result<()> {
-    let gone = || Error::Invalid("a thread of the run stopped unexpectedly; please report this".into());
-    let results: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(gone()))).collect();
+    let gone = |_| Error::Invalid("a thread of the run stopped unexpectedly; please report this".into());
+    let results: Vec<_> = threads.into_iter().map(|thread| thread.join().map_err(gone)).collect();
     results.into_iter().collect()
 }
 

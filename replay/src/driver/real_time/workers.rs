@@ -98,6 +98,7 @@ impl<'a> Workers<'a> {
 
     /// Somebody looks on.
     pub(super) fn show(&mut self, sent: Arc<SentBy>, results: Option<Feed>) {
+        sent.counted(0);
         self.shown = Some((sent, results));
     }
 
@@ -105,13 +106,17 @@ impl<'a> Workers<'a> {
         shared.wait_for_the_beginning();
         let mut quiet_since = 0;
         loop {
-            let stopped = shared.stop.load(Ordering::Relaxed) || self.cut || self.fault.is_some();
+            let stopped = shared.ending() || self.cut || self.fault.is_some();
             let heard = self.hear(shared, stopped)?;
             let now = shared.clock.now();
             if !stopped {
                 self.build(now)?;
             }
             let sent = self.send(shared, now)?;
+            if let Some((shown, _)) = &self.shown {
+                // What this thread sends from here on, it sends later.
+                shown.counted(now);
+            }
             if heard + sent > 0 {
                 quiet_since = now;
                 shared.live.sent.store(self.sent, Ordering::Relaxed);
@@ -242,6 +247,8 @@ impl<'a> Workers<'a> {
         })?;
         if sent > 0 {
             self.last = t_sent;
+        } else if self.waiting.next() <= t_sent {
+            shared.live.refused.fetch_add(u64::from(self.wire.refuses()), Ordering::Relaxed);
         }
         if updates > 0 {
             self.sent += updates;
@@ -291,7 +298,8 @@ impl<'a> Workers<'a> {
             outcome.faults.extend(self.endpoint.unfinished().map(|why| Fault::Unfinished { why }));
         }
         outcome.faults.extend(self.endpoint.failure().map(|why| Fault::WorkersStopped { why }));
-        rate(self.sent, self.bytes - self.last_bytes, self.last_update - self.first.min(self.last_update), outcome);
+        let span = self.last_update - self.first.min(self.last_update);
+        rate(self.sent, self.bytes, self.last_bytes, span, outcome);
         first_late(self.first_late, outcome);
         lost("workers", self.wire.as_mut(), outcome);
     }

@@ -204,6 +204,10 @@ impl Wire for Faulty {
         self.wire.flush(timeout_ns)
     }
 
+    fn refuses(&self) -> bool {
+        self.wire.refuses()
+    }
+
     fn lost(&self) -> u64 {
         if self.outgoing.is_some() { self.lost } else { self.wire.lost() }
     }

@@ -237,6 +237,10 @@ impl Wire for Translated {
         self.wire.ended()
     }
 
+    fn refuses(&self) -> bool {
+        self.wire.refuses()
+    }
+
     fn lost(&self) -> u64 {
         self.lost
     }

@@ -160,6 +160,10 @@ impl Wire for Limited {
         self.wire.ended()
     }
 
+    fn refuses(&self) -> bool {
+        !self.blocked && self.wire.refuses()
+    }
+
     fn lost(&self) -> u64 {
         if self.blocked { 0 } else { self.wire.lost() }
     }

@@ -108,6 +108,10 @@ impl Wire for Readdressed {
         self.wire.ended()
     }
 
+    fn refuses(&self) -> bool {
+        self.wire.refuses()
+    }
+
     fn lost(&self) -> u64 {
         self.wire.lost()
     }

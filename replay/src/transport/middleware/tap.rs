@@ -124,6 +124,10 @@ impl Wire for Tapped {
         self.wire.ended()
     }
 
+    fn refuses(&self) -> bool {
+        self.wire.refuses()
+    }
+
     fn lost(&self) -> u64 {
         self.wire.lost()
     }

@@ -1,0 +1,60 @@
+//! What a network interface counted during a run, beside what the run counted itself.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Counts of an interface between the beginning of a run and its end: of everybody who uses it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterfaceCounts {
+    /// The part of the run that read them, in a merged run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
+    /// The end: `workers`, `device.down`, `device.up`, `server`.
+    pub end: String,
+    /// Its name.
+    pub interface: String,
+    /// Frames that the run handed over there, by its own count.
+    #[serde(default)]
+    pub sent: u64,
+    /// Frames that the run received there, by its own count.
+    #[serde(default)]
+    pub received: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Packets dropped on the way out.
+    pub tx_dropped: u64,
+    /// Errors on the way out.
+    pub tx_errors: u64,
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Packets dropped on the way in.
+    pub rx_dropped: u64,
+    /// Errors on the way in.
+    pub rx_errors: u64,
+    /// Times at which the carrier came or went.
+    pub carrier_changes: u64,
+    /// Operational state at the end: `up`, `down`, `lowerlayerdown`, ...; empty if unknown.
+    pub state: String,
+    /// Largest packet at the end, without the Ethernet header; 0 if unknown.
+    pub mtu: u32,
+}
+
+impl InterfaceCounts {
+    /// Did it drop so many of the frames that the run handed over that the run's count misleads: more than one in a hundred?
+    pub fn contradicts(&self) -> bool {
+        let missing = self.sent.saturating_sub(self.tx_packets);
+        missing > self.sent / 100 && self.tx_dropped + self.tx_errors > 0
+    }
+}
+
+impl fmt::Display for InterfaceCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let InterfaceCounts { interface, tx_packets, tx_dropped, tx_errors, carrier_changes, state, mtu, .. } = self;
+        write!(
+            f,
+            "{interface} counted {tx_packets} packets sent, {tx_dropped} dropped, {tx_errors} errors; state {state}, \
+             {carrier_changes} carrier changes, MTU {mtu}"
+        )
+    }
+}

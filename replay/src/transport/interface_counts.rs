@@ -1,0 +1,113 @@
+//! The counters of network interfaces, as the kernel keeps them: read before a run and after it, never per frame.
+
+use std::fs;
+use std::path::Path;
+
+use pktgen_generator::record::InterfaceCounts;
+
+/// Counters of all interfaces, in the network namespace of the reading thread.
+const COUNTERS: &str = "/proc/thread-self/net/dev";
+/// Descriptions of all interfaces.
+const FOLDER: &str = "/sys/class/net";
+
+/// An interface's counters at one moment: totals since it exists.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct InterfaceReading(InterfaceCounts);
+
+impl InterfaceReading {
+    /// Reads them; none if there is no such interface.
+    pub(crate) fn of(interface: &str) -> Option<Self> {
+        Self::within(&fs::read_to_string(COUNTERS).ok()?, Path::new(FOLDER), interface)
+    }
+
+    /// The same of a text in the form of `/proc/net/dev` and a folder in the form of `/sys/class/net`.
+    fn within(counters: &str, folder: &Path, interface: &str) -> Option<Self> {
+        let line = counters.lines().find_map(|line| line.trim_start().strip_prefix(interface)?.strip_prefix(':'))?;
+        let numbers: Vec<u64> = line.split_ascii_whitespace().map_while(|number| number.parse().ok()).collect();
+        // Of receiving: bytes, packets, errors, drops and four more; the same of sending.
+        let [_, rx_packets, rx_errors, rx_dropped, _, _, _, _, _, tx_packets, tx_errors, tx_dropped, ..] = numbers[..]
+        else {
+            return None;
+        };
+        let text = |name: &str| {
+            let text = fs::read_to_string(folder.join(interface).join(name)).unwrap_or_default();
+            text.trim().to_owned()
+        };
+        Some(InterfaceReading(InterfaceCounts {
+            part: None,
+            end: String::new(),
+            interface: interface.to_owned(),
+            sent: 0,
+            received: 0,
+            tx_packets,
+            tx_dropped,
+            tx_errors,
+            rx_packets,
+            rx_dropped,
+            rx_errors,
+            carrier_changes: text("carrier_changes").parse().unwrap_or_default(),
+            state: text("operstate"),
+            mtu: text("mtu").parse().unwrap_or_default(),
+        }))
+    }
+
+    /// What was counted since this reading; what can no longer be read did not change. `end` is the interface's place in the run.
+    pub(crate) fn since(&self, end: &str) -> InterfaceCounts {
+        let now = Self::of(&self.0.interface).unwrap_or_else(|| {
+            InterfaceReading(InterfaceCounts { state: "absent".to_owned(), mtu: 0, ..self.0.clone() })
+        });
+        self.until(&now, end)
+    }
+
+    fn until(&self, now: &Self, end: &str) -> InterfaceCounts {
+        let (InterfaceReading(before), InterfaceReading(now)) = (self, now);
+        InterfaceCounts {
+            part: None,
+            end: end.to_owned(),
+            interface: before.interface.clone(),
+            sent: 0,
+            received: 0,
+            tx_packets: now.tx_packets.saturating_sub(before.tx_packets),
+            tx_dropped: now.tx_dropped.saturating_sub(before.tx_dropped),
+            tx_errors: now.tx_errors.saturating_sub(before.tx_errors),
+            rx_packets: now.rx_packets.saturating_sub(before.rx_packets),
+            rx_dropped: now.rx_dropped.saturating_sub(before.rx_dropped),
+            rx_errors: now.rx_errors.saturating_sub(before.rx_errors),
+            carrier_changes: now.carrier_changes.saturating_sub(before.carrier_changes),
+            state: now.state.clone(),
+            mtu: now.mtu,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_those_between_two_readings() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("h0");
+        fs::create_dir_all(&own).unwrap();
+        for (name, text) in [("operstate", "up\n"), ("mtu", "1500\n"), ("carrier_changes", "2\n")] {
+            fs::write(own.join(name), text).unwrap();
+        }
+        let read = |numbers: &str| {
+            let text =
+                format!("Inter-| Receive\n face |bytes\n    lo: 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9\n  h0: {numbers}\n");
+            InterfaceReading::within(&text, folder.path(), "h0")
+        };
+        let before = read("1 10 1 2 0 0 0 0 1 20 3 4 0 0 0 0").unwrap();
+        fs::write(own.join("operstate"), "lowerlayerdown\n").unwrap();
+        fs::write(own.join("carrier_changes"), "3\n").unwrap();
+        let after = read("1 15 1 2 0 0 0 0 1 27 3 9 0 0 0 0").unwrap();
+        let counts = before.until(&after, "workers");
+        assert_eq!((counts.rx_packets, counts.rx_errors, counts.rx_dropped), (5, 0, 0));
+        assert_eq!((counts.tx_packets, counts.tx_errors, counts.tx_dropped), (7, 0, 5));
+        assert_eq!(
+            counts.to_string(),
+            "h0 counted 7 packets sent, 5 dropped, 0 errors; state lowerlayerdown, 1 carrier changes, MTU 1500"
+        );
+        assert_eq!((read("1 2 3"), InterfaceReading::of("pktgen-none")), (None, None));
+    }
+}
