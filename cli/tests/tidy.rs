@@ -72,6 +72,8 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
             "send_ring",
             "sink",
             "socket",
+            "stall",
+            "interface_counts",
             "stamps",
             "xsk",
         ],
