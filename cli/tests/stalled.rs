@@ -71,13 +71,15 @@ fn refused(output: &Output, words: &[&str]) {
 /// Starts a run and waits until frames have left h0 in its middle.
 fn midway(net: &Net, folder: &Path, args: &[&str]) -> Child {
     let before = net.sent("x", "h0");
-    let child = replay(Some(net), folder, args).stderr(Stdio::piped()).spawn().expect("the binary runs");
+    let mut child = replay(Some(net), folder, args).stderr(Stdio::piped()).spawn().expect("the binary runs");
     for _ in 0..1000 {
         if net.sent("x", "h0") > before + 2000 {
             return child;
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+    let _ = child.kill();
+    let _ = child.wait();
     panic!("nothing left h0 in 20 s");
 }
 
