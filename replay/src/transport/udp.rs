@@ -220,8 +220,6 @@ pub struct Udp {
     stall: Stall,
     /// What the peer's host answers, where somebody must receive there.
     answers: Option<Stall>,
-    /// Size of the socket's buffer, as got.
-    send_buffer: usize,
     /// The kernel's count of drops when it was last seen; it wraps.
     drops_seen: u32,
     mode: String,
@@ -265,21 +263,7 @@ impl Udp {
         let (outgoing, incoming) = (SendBatch::new(), ReceiveBatch::new(payload_max, stamps));
         let counters = WireCounters::default();
         let (stall, answers, sampler) = (Stall::new(), None, None);
-        let send_buffer = send;
-        Ok(Udp {
-            socket,
-            peer,
-            outgoing,
-            incoming,
-            rebuild,
-            sampler,
-            counters,
-            stall,
-            answers,
-            send_buffer,
-            drops_seen: 0,
-            mode,
-        })
+        Ok(Udp { socket, peer, outgoing, incoming, rebuild, sampler, counters, stall, answers, drops_seen: 0, mode })
     }
 
     /// Takes the kernel's count of drops into ours. Messages that waited carry older counts than were seen already.
@@ -291,16 +275,22 @@ impl Udp {
         }
     }
 
-    /// Is there room in the socket's buffer?
+    /// Is the socket's buffer empty?
     #[cold]
-    fn has_room(&self) -> bool {
-        socket::unsent(self.socket.as_fd()).is_ok_and(|bytes| bytes < self.send_buffer / 2)
+    fn is_drained(&self) -> bool {
+        socket::unsent(self.socket.as_fd()).is_ok_and(|bytes| bytes == 0)
     }
 
     /// The peer's host answered an earlier datagram: no process receives there. Reading the error cleared it.
     #[cold]
     fn answered(&mut self) -> Result<()> {
         self.counters.send_dropped += 1;
+        self.suspect()
+    }
+
+    /// There are signs that no process receives there: an error once that has lasted.
+    #[cold]
+    fn suspect(&mut self) -> Result<()> {
         if let Some(answers) = &mut self.answers
             && answers.refused()
         {
@@ -353,9 +343,9 @@ impl Wire for Udp {
                     if let Some(sampler) = &mut self.sampler {
                         sampler.sent(count, mark);
                     }
-                    // The call ends at a frame that meets an error, and does not tell which.
-                    if count < whole && self.has_room() {
-                        self.answered()?;
+                    // An answer to the first frame ends the call at the second, which consumes it.
+                    if count == 1 && whole > 1 && self.is_drained() {
+                        self.suspect()?;
                     }
                     return Ok(count);
                 }
