@@ -34,8 +34,11 @@ def replay(config, *changed):
     return out
 
 
+NAN = float("nan")
+
+
 def report(folder):
-    """A report as one row per point and metric: labels, metric, median, lo, hi, paper, sign (of a bound)."""
+    """A report as one row per point and metric: labels, metric, median, lo, hi (NaN with fewer than 5 seeds), paper, sign (of a bound)."""
     model = json.loads((folder / "report.json").read_text())
     assert model["verdict"]["valid"], model["invalid"]
     rows = []
@@ -43,8 +46,8 @@ def report(folder):
         for column, cell in zip(model["columns"], row["cells"]):
             ours, paper = cell["ours"] or {}, cell["paper"] or {}
             rows.append({
-                **row["labels"], "metric": column["key"], "median": ours.get("median"), "lo": ours.get("lo"),
-                "hi": ours.get("hi"), "paper": paper.get("value"), "sign": paper.get("sign"), "source": paper.get("source"),
+                **row["labels"], "metric": column["key"], "median": ours.get("median"), "lo": ours.get("lo", NAN),
+                "hi": ours.get("hi", NAN), "paper": paper.get("value"), "sign": paper.get("sign"), "source": paper.get("source"),
             })
     return pl.DataFrame(rows, infer_schema_length=None)
 

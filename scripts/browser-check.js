@@ -33,9 +33,9 @@
   // Names of rows, and ticks of an axis: which of them is meant must be seen.
   const identical = svg => {
     const groups = [all('text.row', svg), ...all('.xt, .yt', svg).map(group => all('text', group))];
-    // Where ticks stand in no group, those of a line do.
+    // Where ticks stand in no group, those of a line do. Values in cells and at bars may be equal.
     const loose = new Map();
-    for (const text of all(':scope > text:not(.row)', svg)) {
+    for (const text of all(':scope > text:not([class])', svg)) {
       const box = text.getBoundingClientRect();
       for (const place of [`y${Math.round(box.top)}`, `x${Math.round(box.right)}`]) loose.set(place, [...(loose.get(place) ?? []), text]);
     }

@@ -8,7 +8,7 @@ use pktgen_generator::{Error, Result};
 use pktgen_replay::run::Experiment;
 
 use crate::args::{Demo, Looking};
-use crate::commands::replay::execute;
+use crate::commands::replay::{command, execute};
 use crate::ui::Ui;
 
 const TABLE1: &str = include_str!("../../../configs/olaf/table1.toml");
@@ -44,7 +44,7 @@ fn open(seeds: &str) -> Result<Experiment> {
     };
     let mut document = Document::parse(TABLE1, "configs/olaf/table1.toml")?;
     document.overlay(std::iter::empty(), &[format!("sweep.seeds=\"{seeds}\"")]).map_err(wrong)?;
-    Experiment::open(document).map_err(wrong)
+    Ok(Experiment::open(document).map_err(wrong)?.asked_by(command()))
 }
 
 /// Removes `out` if a demo made it; anything else is the user's.

@@ -71,8 +71,12 @@ pub(super) fn load(experiment: &args::Experiment) -> Result<Document> {
 
 /// An experiment that may name any study.
 pub(super) fn open(document: Document) -> Result<Experiment> {
-    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    Ok(Experiment::open_with(document, &STUDIES)?.asked_by(words.collect()))
+    Ok(Experiment::open_with(document, &STUDIES)?.asked_by(command()))
+}
+
+/// The command line, which runs keep.
+pub(super) fn command() -> Vec<String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// Runs everything into `out`, says what came of it, and reports. The result is the exit code.
