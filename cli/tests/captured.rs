@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use pktgen_generator::pcap::{Form, Precision, Writer, WriterOptions};
+use pktgen_generator::pcap::{Form, Precision, Reader, Writer, WriterOptions};
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_generator::wire::olaf::{Header, PORT, WORKER_PORT};
 
@@ -557,6 +557,27 @@ fn times_are_judged_by_their_resolution() {
     assert!(said.contains("the file has 1 us stamps: latencies and ages are exact to 1 us"), "{said}");
     assert!(!said.contains("clocks do not agree"), "{said}");
     assert!(text(&output.stdout).lines().count() >= 2);
+    // Stamps of today, from before the senders' anchor on: nobody knows when generation times count from, so nobody is accused.
+    let today =
+        WriterOptions { anchor_unix_ns: 1_700_000_000_000_000_000, noted: false, ..WriterOptions::new(Form::Pcapng) };
+    let mut writer = Writer::create(&folder.join("today.pcapng"), today).expect("a file");
+    let mut reader = Reader::open(&folder.join("micro.pcap")).expect("a capture");
+    let mut t = 0;
+    while let Some(packet) = reader.next().expect("a packet") {
+        writer.packet(0, t, packet.bytes, packet.len).expect("a packet");
+        t += 1_000;
+    }
+    writer.finish().expect("a whole file");
+    let output = pktgen(folder, &["analyze", "today.pcapng"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(
+        said.contains("--anchor RUN (the senders' run dir)") && !said.contains("before they were generated"),
+        "{said}"
+    );
+    // With the anchor it is judged.
+    let anchored = pktgen(folder, &["-q", "analyze", "today.pcapng", "--anchor", "1700000000000000000"]);
+    assert_eq!(anchored.status.code(), Some(1));
     // The same in nanoseconds has nothing to be excused.
     file("nano.pcap", Precision::Nano, 0);
     let said = text(&pktgen(folder, &["analyze", "nano.pcap"]).stderr);

@@ -77,8 +77,9 @@ impl RunClock {
     /// A run begins after `lead`; until then the time is 0.
     pub fn start_in(lead: Time) -> Self {
         let lead_ns = (lead / NS).max(0);
-        let (anchor_monotonic_ns, anchor_unix_ns) = (monotonic_ns() + lead_ns, unix_ns() + lead_ns as u64);
-        RunClock { anchor_monotonic_ns, anchor_unix_ns, file: None }
+        // The closest of several readings: who compares stamps of the wall clock with times of the run sees what lies between the two.
+        let Reading { monotonic_ns, unix_ns, .. } = reading();
+        Self::start_on(monotonic_ns + lead_ns, unix_ns + lead_ns as u64)
     }
 
     /// A run begins at this instant of the wall clock, ns since 1970, which this reading places on the monotonic clock.

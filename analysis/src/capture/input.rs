@@ -117,8 +117,8 @@ struct Decoder {
     given: Option<u8>,
     /// What times count from, in the clock of the capture.
     anchor_ps: i128,
-    /// How far times may be wrong between the clocks.
-    error_ps: i64,
+    /// How far times may be wrong between the clocks; none if they are not compared.
+    error_ps: Option<i64>,
     last: i64,
     tally: Tally,
 }
@@ -140,7 +140,7 @@ impl Input {
                 ports: Ports::new(),
                 given,
                 anchor_ps: 0,
-                error_ps: 0,
+                error_ps: None,
                 last: i64::MIN,
                 tally: Tally::default(),
             },
@@ -151,7 +151,8 @@ impl Input {
     /// Times count from the clocks' anchor, and those at the server are set to the sender's clock.
     pub fn use_clocks(&mut self, clocks: &Clocks) {
         let shift_ps = if self.decoder.side == Side::Server { -clocks.offset_ps() } else { 0 };
-        self.decoder.error_ps = clocks.measured_offset().map_or(0, |(_, error)| error);
+        let error = clocks.measured_offset().map_or(0, |(_, error)| error);
+        self.decoder.error_ps = clocks.comparable().then_some(error);
         self.decoder.anchor_ps = i128::from(clocks.anchor_unix_ns) * i128::from(NS) - i128::from(shift_ps);
     }
 
@@ -288,7 +289,8 @@ impl Decoder {
     /// The time of a packet that was captured at `t` and generated later: its generation, if times are so coarse.
     #[cold]
     fn early(&mut self, t: i64, generation: i64, resolution_ps: u64) -> i64 {
-        let wrong = i64::try_from(resolution_ps).unwrap_or(i64::MAX).saturating_add(self.error_ps);
+        let Some(error_ps) = self.error_ps else { return t };
+        let wrong = i64::try_from(resolution_ps).unwrap_or(i64::MAX).saturating_add(error_ps);
         if generation - t < wrong {
             return generation;
         }
