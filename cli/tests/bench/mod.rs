@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::netns::Net;
 
 /// The host's ports `h0` and `h1`, and the device's, `e0` and `e1`, at the other ends.
+#[allow(dead_code, reason = "not every test that includes this file needs it")]
 pub fn cabled(tag: &str) -> Result<Net, String> {
     Net::make(tag, &["h", "e"], &[(("h", "h0"), ("e", "e0")), (("e", "e1"), ("h", "h1"))])
 }
