@@ -184,9 +184,9 @@ impl Olaf {
         vec!["--protocol", protocol, "--first", "10.20.0.1", "--workers", "9", "--per-cluster", "3", "--mbps", "4"]
     }
 
-    /// Wrong sums are found where lanes prove members, and where the device is one that adds nothing.
-    fn sums(self, forward: bool) -> fn(&Seen) -> Option<f64> {
-        if self.lanes || forward { ZERO } else { NO_VALUE }
+    /// Wrong sums behind an adder are found where lanes prove members.
+    fn sums(self) -> fn(&Seen) -> Option<f64> {
+        if self.lanes { ZERO } else { NO_VALUE }
     }
 
     fn forwarding(self) -> Vec<Cell> {
@@ -198,9 +198,10 @@ impl Olaf {
         drop.figures = vec![("unaccounted", DROPPED), ("loss", LOST)];
         drop.says = |seen| vec![format!("{}", seen.device.of("dropped"))];
         let mut may_merge = self.cell("dropper", "olaf", Some(&["--fault", "drop"]), 0);
-        may_merge.figures = vec![("unaccounted", DROPPED), ("sums_wrong", self.sums(false)), ("lanes_wrong", NO_VALUE)];
+        // What arrived is what was sent, so every sum is known.
+        may_merge.figures = vec![("unaccounted", DROPPED), ("sums_wrong", ZERO), ("lanes_wrong", NO_VALUE)];
         let mut reorder = self.cell("reorderer", "olaf", Some(&["--fault", "reorder"]), 0);
-        reorder.figures = vec![("unaccounted", ZERO), ("sums_wrong", self.sums(false)), ("duplicates", ZERO)];
+        reorder.figures = vec![("unaccounted", ZERO), ("sums_wrong", ZERO), ("duplicates", ZERO)];
         vec![forward, drop, may_merge, reorder]
     }
 
@@ -211,15 +212,17 @@ impl Olaf {
         // What each packet should hold is known if lanes name its members, if our header names one update, or if nothing may be added.
         let found = i32::from(self.lanes || !self.strict);
         let mut corrupt = self.cell("corrupter", "olaf", Some(&["--fault", "corrupt"]), found);
-        corrupt.figures = vec![("sums_wrong", if self.lanes { CORRUPTED } else { NO_VALUE })];
-        corrupt.says = |seen| vec![format!("{} packets", seen.device.of("corrupted"))];
+        if self.lanes {
+            corrupt.figures = vec![("sums_wrong", CORRUPTED)];
+        }
+        corrupt.says = |seen| vec![format!("{}", seen.device.of("corrupted"))];
         let corrupt_forward = self.cell("corrupter", "forward", Some(&["--fault", "corrupt"]), 1);
         vec![duplicate, corrupt, corrupt_forward]
     }
 
     fn adding(self) -> Vec<Cell> {
         let mut right = self.cell("right adder", "olaf", Some(&self.adder()), 0);
-        right.figures = vec![("sums_wrong", self.sums(false)), ("lanes_wrong", NO_VALUE), ("duplicates", ZERO)];
+        right.figures = vec![("sums_wrong", self.sums()), ("lanes_wrong", NO_VALUE), ("duplicates", ZERO)];
         let mut wrong = self.cell(
             "wrong adder",
             "olaf",
@@ -230,7 +233,7 @@ impl Olaf {
             right.figures.extend::<[Figure; 3]>([
                 ("lanes_contradictions", ZERO),
                 ("lanes_ambiguous", ZERO),
-                ("lanes_merged", |seen| Some(seen.sent() - seen.metrics["lanes_alone"] - gone(&seen.device))),
+                ("lanes_merged", |seen| Some(seen.sent() - seen.metrics.get("lanes_alone")? - gone(&seen.device))),
             ]);
             wrong.says = |_| vec!["wrong sum".into()];
         } else {
@@ -258,28 +261,24 @@ fn net(tag: &str) -> Option<Net> {
 }
 
 #[test]
-#[ignore = "the verdicts of devices that keep no books are being mended"]
 fn olaf_through_devices_that_forward() {
     let (_alone, Some(net)) = (alone(), net("benchforward")) else { return };
     hold(&net, &Olaf::ALL.into_iter().flat_map(Olaf::forwarding).collect::<Vec<_>>());
 }
 
 #[test]
-#[ignore = "the verdicts of devices that keep no books are being mended"]
 fn olaf_through_devices_that_copy_and_damage() {
     let (_alone, Some(net)) = (alone(), net("benchdamage")) else { return };
     hold(&net, &Olaf::ALL.into_iter().flat_map(Olaf::damaging).collect::<Vec<_>>());
 }
 
 #[test]
-#[ignore = "the verdicts of devices that keep no books are being mended"]
 fn olaf_through_devices_that_add() {
     let (_alone, Some(net)) = (alone(), net("benchadd")) else { return };
     hold(&net, &Olaf::ALL.into_iter().flat_map(Olaf::adding).collect::<Vec<_>>());
 }
 
 #[test]
-#[ignore = "the verdicts of devices that keep no books are being mended"]
 fn olaf_through_nothing() {
     let (_alone, Some(net)) = (alone(), net("benchnone")) else { return };
     hold(&net, &Olaf::ALL.into_iter().flat_map(Olaf::silent).collect::<Vec<_>>());
@@ -314,12 +313,13 @@ impl Training {
         }
     }
 
+    /// A copy of a result reaches each of the four workers.
     fn cells(&self, lanes: bool) -> Vec<Cell> {
         let mut right = self.cell("right adder", lanes, Some(&[]), 0);
         right.figures = vec![("sums_wrong", ZERO), ("unaccounted", ZERO), ("duplicates", ZERO)];
         let mut duplicate = self.cell("duplicator", lanes, Some(&["--fault", "duplicate"]), 0);
         duplicate.figures = vec![("sums_wrong", ZERO), ("unaccounted", ZERO)];
-        duplicate.says = |seen| vec![format!("{}", seen.device.of("duplicated")), "again".into()];
+        duplicate.says = |seen| vec![format!("{} packets arrived again", 4.0 * seen.device.of("duplicated"))];
         let mut reorder = self.cell("reorderer", lanes, Some(&["--fault", "reorder"]), 0);
         reorder.figures = vec![("sums_wrong", ZERO), ("unaccounted", ZERO)];
         let mut corrupt = self.cell("corrupter", lanes, Some(&["--fault", "corrupt"]), 1);
@@ -337,7 +337,6 @@ impl Training {
 }
 
 #[test]
-#[ignore = "the verdicts of devices that keep no books are being mended"]
 fn switchml_through_a_switch_of_others() {
     let (_alone, Some(net)) = (alone(), net("benchswitch")) else { return };
     let mut cells: Vec<_> = [false, true].into_iter().flat_map(|lanes| SWITCHML.cells(lanes)).collect();
@@ -349,7 +348,6 @@ fn switchml_through_a_switch_of_others() {
 }
 
 #[test]
-#[ignore = "the verdicts of devices that keep no books are being mended"]
 fn trio_ml_through_a_router_of_others() {
     let (_alone, Some(net)) = (alone(), net("benchtrio")) else { return };
     hold(&net, &[false, true].into_iter().flat_map(|lanes| TRIO_ML.cells(lanes)).collect::<Vec<_>>());
@@ -381,7 +379,6 @@ impl Drop for Load {
 }
 
 #[test]
-#[ignore = "the verdicts of devices that keep no books are being mended"]
 fn healthy_devices_are_never_accused() {
     let (_alone, Some(net)) = (alone(), net("benchhealthy")) else { return };
     let repeats = of_environment("PKTGEN_BENCH_REPEATS");
@@ -412,7 +409,6 @@ const FORWARD: [&str; 2] = ["target.program=forward", "target.queue=fifo"];
 /// The device's bucket has 4,000 tokens/s, a frame each, and holds 128: 32 ms, so that a stall of the host is none of the device. In a
 /// trial of 2 s that is 4,064 packets/s without a loss; the search stops within 1 %.
 #[test]
-#[ignore = "the verdicts of devices that keep no books are being mended"]
 fn the_rate_of_a_token_bucket_is_found() {
     let (_alone, Some(net)) = (alone(), net("benchrate")) else { return };
     let device = ["--in", "e0", "--out", "e1", "--fault", "limit", "--pps", "4000", "--burst", "128"];
@@ -428,7 +424,6 @@ fn the_rate_of_a_token_bucket_is_found() {
 }
 
 #[test]
-#[ignore = "the verdicts of devices that keep no books are being mended"]
 fn no_rate_is_found_where_nothing_comes_back_or_nobody_can_know() {
     let (_alone, Some(net)) = (alone(), net("benchnorate")) else { return };
     let words = ["--from", "1000", "--to", "2000", "--trial", "500ms"];
