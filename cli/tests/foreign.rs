@@ -434,34 +434,3 @@ fn no_rate_is_found_where_nothing_comes_back_or_nobody_can_know() {
     let (code, said, _) = searched(&net, &[], &words);
     assert!(code == Some(2) && said.contains("format.lanes"), "{code:?}: {said}");
 }
-
-/// A run that must end by itself, within 30 s: its exit code and what it said.
-fn ended(net: &Net, set: &[&str], meanwhile: impl FnOnce()) -> (Option<i32>, String) {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let before = [net.inside("h"), owned(&["timeout", "-s", "KILL", "30"])].concat();
-    let out = folder.path().join("run").display().to_string();
-    let mut command = pktgen(&before, &["replay", &experiment("olaf"), "--out", &out], set);
-    let run =
-        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().expect("it starts");
-    meanwhile();
-    let output = run.wait_with_output().expect("it ends");
-    (output.status.code(), said(&output))
-}
-
-#[test]
-#[ignore = "senders that cannot send are being mended"]
-fn a_wire_that_takes_nothing_ends_the_run() {
-    let (_alone, Some(net)) = (alone(), net("benchwire")) else { return };
-    let device = Device::start(&net, &["--in", "e0", "--out", "e1"]);
-    net.set_mtu("e", "e0", "200");
-    let (code, said) = ended(&net, &[], || ());
-    assert!(code == Some(3) && said.contains("h0"), "the peer's MTU is too small: {code:?}: {said}");
-    net.set_mtu("e", "e0", "1500");
-    // 27,000 updates take 5.5 s.
-    let (code, said) = ended(&net, &["workload.updates=3000"], || {
-        std::thread::sleep(std::time::Duration::from_secs(1));
-        net.unplug("e", "e0");
-    });
-    assert!(code == Some(3) && said.contains("h0"), "the cable was pulled: {code:?}: {said}");
-    drop(device);
-}
