@@ -40,7 +40,8 @@ lint:
 
 # Soaks and large sweeps: the same properties on many more cases, and the full published sweeps.
 test-long: tools build
-	PKTGEN_BENCH_REPEATS=50 PKTGEN_BENCH_SEARCHES=20 PKTGEN_CAPTURE_GB=10 PROPTEST_CASES=20000 $(CARGO) test $(RELEASE) --workspace
+	PKTGEN_BENCH_REPEATS=50 PKTGEN_BENCH_SEARCHES=20 PKTGEN_CAPTURE_GB=10 PKTGEN_DAMAGE=1600 PKTGEN_PAIRS=200 \
+	  PKTGEN_KILLS=200 PROPTEST_CASES=20000 $(CARGO) test $(RELEASE) --workspace
 	scripts/shards/test-ray
 	scripts/ranks/test-launchers
 	$(MAKE) traces-again

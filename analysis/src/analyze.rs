@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use pktgen_generator::Result;
-use pktgen_generator::record::{Balance, Facts, Fault, Manifest, Validity, judge};
+use pktgen_generator::record::{Balance, Facts, Fault, Manifest, Validity, Verified, judge};
 use serde::Serialize;
 
 use crate::age::{AgeOf, Ages};
@@ -22,6 +22,8 @@ use crate::run::{Records, RunData, StampColumns, StateColumns};
 pub struct Options {
     /// Which member's generation time an aggregate carries.
     pub age_of: AgeOf,
+    /// Read files whatever their digests say.
+    pub no_verify: bool,
 }
 
 /// What a reader of the lines must know, beside them.
@@ -74,6 +76,8 @@ pub struct Analysis {
     pub provenance: Option<Provenance>,
     /// What the kernel or a card stamped; none unless the run asked for it.
     pub stamps: Option<StampColumns>,
+    /// Were its files compared with their digests?
+    pub verified: Verified,
 }
 
 /// Are what was sent and what was received in the same time? Those who joined the parts of a run say if not.
@@ -113,13 +117,13 @@ impl Analysis {
         });
         let resolved = named.map(resolve).transpose()?;
         let goal = Goal::find(&run.manifest, resolved.as_ref());
-        let RunData { manifest, states, rounds, stamps, .. } = run;
-        Ok(Analysis { manifest, resolved, goal, states, rounds, provenance, stamps })
+        let RunData { manifest, states, rounds, stamps, verified, .. } = run;
+        Ok(Analysis { manifest, resolved, goal, states, rounds, provenance, stamps, verified })
     }
 
     /// Opens and resolves the run in `dir`.
     pub fn open(dir: &Path, options: Options) -> Result<Analysis> {
-        Analysis::new(RunData::open(dir)?, options)
+        Analysis::new(RunData::open_with(dir, options.no_verify)?, options)
     }
 
     /// All lines of all metrics, in the order of [`METRICS`].
@@ -227,6 +231,7 @@ impl Analysis {
         let goal = self.goal.as_ref().and_then(|goal| goal.conflict.clone());
         let goal = goal.map(|why| Fault::GoalDisagrees { why });
         facts.incidents.faults.extend(disagree.into_iter().chain(goal).chain(self.conflict_of_results()));
+        facts.incidents.notes.extend(self.verified.note());
         judge(&facts)
     }
 
@@ -261,7 +266,16 @@ impl Analysis {
         if self.resolved.is_some() && self.was_killed() {
             return own;
         }
-        own + theirs.unknown.unsigned_abs() as f64 + fates::difference(&ours, theirs) as f64
+        let total = own + theirs.unknown.unsigned_abs() as f64 + fates::difference(&ours, theirs) as f64;
+        if total > 0.0 { total } else { self.unknown_by_worker() as f64 }
+    }
+
+    /// Updates about which the records and the manifest's balances of workers disagree.
+    fn unknown_by_worker(&self) -> u64 {
+        let Some(resolved) = &self.resolved else { return 0 };
+        let theirs = &self.manifest.balance_by_worker;
+        let (ours, others) = resolved.fates.balances(&resolved.records.sent.worker, theirs.len());
+        others + ours.iter().zip(theirs).map(|(ours, theirs)| fates::difference(ours, theirs)).sum::<u64>()
     }
 
     /// The balance of updates, without background traffic: from the records where there are any, else from

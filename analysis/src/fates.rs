@@ -83,28 +83,58 @@ impl Fates {
 
     /// The balance over the packets that `wanted` chooses.
     pub fn balance_of(&self, wanted: impl Fn(usize) -> bool) -> Balance {
-        let mut balance = Balance::default();
-        let mut dropped = [0u64; Reason::ALL.len()];
+        let mut tally = Tally::default();
         for (packet, fate) in self.fate.iter().enumerate().filter(|(packet, _)| wanted(*packet)) {
-            let repeated = self.repeated[packet];
-            *if repeated { &mut balance.retransmitted } else { &mut balance.generated } += 1;
-            match fate {
-                Fate::Withheld => balance.withheld += 1,
-                Fate::InFlight => balance.in_flight += 1,
-                Fate::DeliveredAlone => balance.delivered_alone += 1,
-                Fate::DeliveredMerged => balance.delivered_merged += 1,
-                Fate::Subsumed => balance.subsumed += 1,
-                Fate::Outranked => balance.outranked += 1,
-                Fate::Dropped(reason) => dropped[*reason as usize] += 1,
-                Fate::Unaccounted => balance.unaccounted += 1,
+            tally.add(*fate, self.repeated[packet]);
+        }
+        let mut balance = tally.close();
+        balance.unknown += self.contradictions as i64;
+        balance
+    }
+
+    /// The balances of the first `count` workers, and the packets of others; `worker` says whose each packet is.
+    pub fn balances(&self, worker: &[u32], count: usize) -> (Vec<Balance>, u64) {
+        let (mut tallies, mut others) = (vec![Tally::default(); count], 0);
+        for (packet, fate) in self.fate.iter().enumerate() {
+            match tallies.get_mut(worker[packet] as usize) {
+                Some(tally) => tally.add(*fate, self.repeated[packet]),
+                None => others += 1,
             }
         }
+        (tallies.into_iter().map(Tally::close).collect(), others)
+    }
+}
+
+/// A balance that is still open.
+#[derive(Debug, Clone, Default)]
+struct Tally {
+    balance: Balance,
+    dropped: [u64; Reason::ALL.len()],
+}
+
+impl Tally {
+    fn add(&mut self, fate: Fate, repeated: bool) {
+        let balance = &mut self.balance;
+        *if repeated { &mut balance.retransmitted } else { &mut balance.generated } += 1;
+        match fate {
+            Fate::Withheld => balance.withheld += 1,
+            Fate::InFlight => balance.in_flight += 1,
+            Fate::DeliveredAlone => balance.delivered_alone += 1,
+            Fate::DeliveredMerged => balance.delivered_merged += 1,
+            Fate::Subsumed => balance.subsumed += 1,
+            Fate::Outranked => balance.outranked += 1,
+            Fate::Dropped(reason) => self.dropped[reason as usize] += 1,
+            Fate::Unaccounted => balance.unaccounted += 1,
+        }
+    }
+
+    fn close(self) -> Balance {
+        let mut balance = self.balance;
         for reason in Reason::ALL {
-            balance.add_dropped(reason, dropped[reason as usize]);
+            balance.add_dropped(reason, self.dropped[reason as usize]);
         }
         balance.sent = balance.generated + balance.retransmitted - balance.withheld;
         balance.close();
-        balance.unknown += self.contradictions as i64;
         balance
     }
 }

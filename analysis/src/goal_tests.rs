@@ -23,6 +23,7 @@ fn analysis(story: &Story, change: impl Fn(&mut Manifest)) -> Analysis {
             lanes: None,
             names: None,
             stamps: None,
+            verified: Default::default(),
         },
         Options::default(),
     )

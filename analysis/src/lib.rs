@@ -34,6 +34,7 @@ pub mod model;
 pub mod over_time;
 pub mod picture;
 pub mod placement;
+mod plausible;
 pub mod plot;
 pub mod provenance;
 pub mod quantile;

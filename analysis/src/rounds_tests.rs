@@ -319,6 +319,7 @@ fn analysis_of(rows: &[Iteration]) -> Vec<Line> {
         rounds: Some(story.rounds),
         lanes: None,
         names: None,
+        verified: Default::default(),
         stamps: None,
     };
     Analysis::new(run, Options::default()).and_then(|analysis| analysis.lines()).unwrap()

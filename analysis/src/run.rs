@@ -7,12 +7,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pktgen_generator::index;
+use pktgen_generator::record::digest::{is_sealed, unsealed, verify_run};
 use pktgen_generator::record::{
-    Action, BOOKS, LANES, MANIFEST_VERSION, Manifest, NAMES, PacketId, RECEIVED, Reason, RunState, SENT, STAMPS, STATES,
+    Action, BOOKS, LANES, MANIFEST_VERSION, Manifest, NAMES, PacketId, RECEIVED, Reason, RunState, SENT, STAMPS,
+    STATES, Verified,
 };
+use pktgen_generator::regular::check_regular;
 use pktgen_generator::{Error, Result};
 use serde::de::DeserializeOwned;
 
+use crate::plausible;
 use crate::rounds::Rounds;
 use crate::table::Table;
 
@@ -176,12 +180,21 @@ pub struct RunData {
     pub names: Option<NameColumns>,
     /// What the kernel or a card stamped; none unless the run asked for it.
     pub stamps: Option<StampColumns>,
+    /// Were its files compared with their digests?
+    pub verified: Verified,
 }
 
 impl RunData {
-    /// Reads the run in `dir`.
+    /// Reads the run in `dir`, whose files must be what was written.
     pub fn open(dir: &Path) -> Result<RunData> {
-        let manifest: Manifest = read_json(&dir.join("manifest.json"), "a run dir")?;
+        RunData::open_with(dir, false)
+    }
+
+    /// The same; with `no_verify` whatever the files' digests say.
+    pub fn open_with(dir: &Path, no_verify: bool) -> Result<RunData> {
+        let path = dir.join("manifest.json");
+        let text = read_text(&path, "a run dir")?;
+        let manifest: Manifest = parse_json(&path, &text, "a run dir")?;
         // A killed part, too, is first of all a part.
         match manifest.part.as_deref() {
             Some("frames") => {
@@ -206,11 +219,15 @@ impl RunData {
                 ),
             ));
         }
+        let verified = if no_verify { Verified::Waived } else { verify_run(dir, text.as_bytes(), &manifest.files)? };
         let records = if manifest.records == "full" { Some(Records::read(dir)?) } else { None };
         let (states, rounds) = (read_states(dir)?, Rounds::read(dir, &manifest)?);
+        if let Some(records) = records.as_ref().filter(|_| !no_verify) {
+            plausible::check(dir, &manifest, records, rounds.is_none())?;
+        }
         let lanes = read_lanes(dir, &manifest, records.as_ref())?;
         let (names, stamps) = (read_names(dir, records.as_ref())?, read_stamps(dir)?);
-        Ok(RunData { dir: dir.to_owned(), manifest, records, states, rounds, lanes, names, stamps })
+        Ok(RunData { dir: dir.to_owned(), manifest, records, states, rounds, lanes, names, stamps, verified })
     }
 }
 
@@ -228,14 +245,39 @@ pub fn is_unfinished(dir: &Path) -> Result<bool> {
 
 /// Reads JSON that has a `version`, and refuses newer ones before looking at anything else.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, what: &str) -> Result<T> {
+    parse_json(path, &read_text(path, what)?, what)
+}
+
+/// The same with a digest of its own, which it must have if `sealed` finds that it was written with one; with `no_verify`
+/// whatever the digest says.
+pub(crate) fn read_sealed<T: DeserializeOwned>(
+    path: &Path,
+    what: &str,
+    no_verify: bool,
+    sealed: fn(&T) -> bool,
+) -> Result<T> {
+    let text = read_text(path, what)?;
+    let value = parse_json(path, &text, what)?;
+    if !no_verify && !is_sealed(path, text.as_bytes())? && sealed(&value) {
+        return Err(unsealed(path));
+    }
+    Ok(value)
+}
+
+fn read_text(path: &Path, what: &str) -> Result<String> {
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty() && !dir.exists()) {
         return Err(Error::config(format!("no such file or folder: {}", dir.display())));
     }
-    let text = fs::read_to_string(path).map_err(|fault| match fault.kind() {
+    check_regular(path)?;
+    let bytes = fs::read(path).map_err(|fault| match fault.kind() {
         std::io::ErrorKind::NotFound => Error::data(path, format!("it is missing: the folder is not {what}")),
         _ => Error::io("read", path)(fault),
     })?;
-    let value: serde_json::Value = serde_json::from_str(&text)
+    String::from_utf8(bytes).map_err(|fault| Error::data(path, format!("it is not JSON: {fault}; was it damaged?")))
+}
+
+fn parse_json<T: DeserializeOwned>(path: &Path, text: &str, what: &str) -> Result<T> {
+    let value: serde_json::Value = serde_json::from_str(text)
         .map_err(|fault| Error::data(path, format!("it is not JSON: {fault}; was it cut short?")))?;
     let version = value.get("version").and_then(serde_json::Value::as_u64);
     match version {

@@ -4,11 +4,12 @@
 //! A single run dir is a sweep of one.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+use pktgen_generator::record::digest::manifest_digest;
 use pktgen_generator::record::{Fault, MANIFEST_VERSION, Manifest, ReportPlan, SweepManifest, SweepRun, Validity};
 use pktgen_generator::study::TIME;
 use pktgen_generator::{Error, Result};
@@ -21,7 +22,7 @@ use crate::line::Line;
 use crate::metric::findings;
 use crate::picture::keep::{self, Depth, Kept};
 use crate::picture::states::{self, WorkerStates};
-use crate::run::read_json;
+use crate::run::{read_json, read_sealed};
 use crate::stats::{self, Estimate};
 use crate::{baseline, group};
 
@@ -128,7 +129,7 @@ impl SweepData {
 
     /// The same with choices.
     pub fn open_with(dir: &Path, options: Options, progress: &mut dyn FnMut(usize, usize)) -> Result<SweepData> {
-        let manifest = read_manifest(dir)?;
+        let manifest = read_manifest(dir, options.no_verify)?;
         let first = manifest.runs.first().map(|run| (run.seed, without_variant(&run.labels)));
         // Of the first setting everything is kept, of others only what is small.
         let depth = |run: &SweepRun| match &first {
@@ -137,7 +138,11 @@ impl SweepData {
             _ => Depth::Curves,
         };
         let plan = &manifest.report;
-        let job = |run: &SweepRun| summarise(&below(dir, &run.dir), run, plan, options, depth(run));
+        let job = |run: &SweepRun| {
+            let own = below(dir, run)?;
+            own.check(options.no_verify)?;
+            summarise(&own.dir, run, plan, options, depth(run))
+        };
         let results = in_parallel(&manifest.runs, &job, progress);
         // A damaged run among many is reported; if there is nothing else, its error is the answer.
         if results.iter().all(Result::is_err) {
@@ -163,26 +168,71 @@ impl SweepData {
     }
 }
 
+/// A run dir, and the digest of its manifest that its sweep lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Where it is.
+    pub dir: PathBuf,
+    /// Does a `sweep.json` name it?
+    planned: bool,
+    digest: Option<String>,
+}
+
+impl Listed {
+    /// Refuses a run that never began, and a run dir whose manifest is not that which the sweep lists, unless `no_verify`.
+    pub fn check(&self, no_verify: bool) -> Result<()> {
+        let path = self.dir.join("manifest.json");
+        if self.planned && !path.exists() {
+            let what = "the run never began: its sweep ended before; run the experiment again into another folder (with --shard \
+                        1/1 the same command goes on where it stopped)";
+            return Err(Error::data(&self.dir, what));
+        }
+        let (Some(said), Ok(text), false) = (&self.digest, std::fs::read(&path), no_verify) else { return Ok(()) };
+        let found = manifest_digest(&text);
+        if found == *said {
+            return Ok(());
+        }
+        Err(Error::Invalid(format!(
+            "{}: its content is not what was written ({found}, sweep.json says {said}); restore it, or --no-verify to read it \
+             all the same",
+            path.display()
+        )))
+    }
+}
+
 /// The run dirs at `path`: those that its `sweep.json` names, or itself if it has none.
-pub fn run_dirs(path: &Path) -> Result<Vec<PathBuf>> {
-    Ok(match read_sweep(path)? {
-        Some(sweep) => sweep.runs.iter().map(|run| below(path, &run.dir)).collect(),
-        None => vec![path.to_owned()],
-    })
+pub fn run_dirs(path: &Path, no_verify: bool) -> Result<Vec<Listed>> {
+    match read_sweep(path, no_verify)? {
+        Some(sweep) => sweep.runs.iter().map(|run| below(path, run)).collect(),
+        None => Ok(vec![Listed { dir: path.to_owned(), planned: false, digest: None }]),
+    }
 }
 
-/// `run` in `dir`; the only run of a folder is in "." or "".
-fn below(dir: &Path, run: &str) -> PathBuf {
-    dir.join(run).components().collect()
+/// `run` in `dir`; the only run of a folder is in "." or "". Refuses what leads out of `dir`.
+fn below(dir: &Path, run: &SweepRun) -> Result<Listed> {
+    let refuse = |why: &str| {
+        let what = format!("the run's folder \"{}\" {why}; the runs of a sweep are in its folder", run.dir);
+        Err(Error::data(&dir.join("sweep.json"), what))
+    };
+    let inside = |part: Component| matches!(part, Component::Normal(_) | Component::CurDir);
+    if !Path::new(&run.dir).components().all(inside) {
+        return refuse("leads out of the sweep's");
+    }
+    let own: PathBuf = dir.join(&run.dir).components().collect();
+    match (own.canonicalize(), dir.canonicalize()) {
+        (Ok(there), Ok(home)) if !there.starts_with(&home) => refuse("is a link that leads out of the sweep's"),
+        _ => Ok(Listed { dir: own, planned: true, digest: run.manifest.clone() }),
+    }
 }
 
-/// The `sweep.json` of `dir`; none if it has none.
-pub fn read_sweep(dir: &Path) -> Result<Option<SweepManifest>> {
+/// The `sweep.json` of `dir`; none if it has none. With `no_verify` whatever its digest says.
+pub fn read_sweep(dir: &Path, no_verify: bool) -> Result<Option<SweepManifest>> {
     let path = dir.join("sweep.json");
     if !path.exists() {
         return Ok(None);
     }
-    let mut manifest: SweepManifest = read_json(&path, "a sweep")?;
+    let listed = |sweep: &SweepManifest| sweep.runs.iter().any(|run| run.manifest.is_some());
+    let mut manifest: SweepManifest = read_sealed(&path, "a sweep", no_verify, listed)?;
     if manifest.runs.is_empty() {
         return Err(Error::data(&path, "it lists no runs: there is nothing to analyse"));
     }
@@ -192,8 +242,8 @@ pub fn read_sweep(dir: &Path) -> Result<Option<SweepManifest>> {
     Ok(Some(manifest))
 }
 
-fn read_manifest(dir: &Path) -> Result<SweepManifest> {
-    if let Some(sweep) = read_sweep(dir)? {
+fn read_manifest(dir: &Path, no_verify: bool) -> Result<SweepManifest> {
+    if let Some(sweep) = read_sweep(dir, no_verify)? {
         return Ok(sweep);
     }
     if !dir.join("manifest.json").exists() {
@@ -207,7 +257,7 @@ fn read_manifest(dir: &Path) -> Result<SweepManifest> {
         about: String::new(),
         overrides: run.overrides,
         axes: labels.iter().map(|(axis, value)| (axis.clone(), vec![value.clone()])).collect(),
-        runs: vec![SweepRun { dir: String::new(), labels, seed: run.seed }],
+        runs: vec![SweepRun { dir: String::new(), labels, seed: run.seed, manifest: None }],
         report: ReportPlan::default(),
         paper: Vec::new(),
         shard: None,

@@ -263,7 +263,7 @@ fn names_that_nothing_has_are_warned_about() {
 fn how_ages_were_counted_is_noted_if_not_as_usual() {
     let dir = tempfile::tempdir().unwrap();
     write_sweep(dir.path(), 1);
-    let options = Options { age_of: AgeOf::Oldest };
+    let options = Options { age_of: AgeOf::Oldest, ..Options::default() };
     let sweep = SweepData::open_with(dir.path(), options, &mut |_, _| {}).unwrap();
     assert!(Model::build(&sweep).notes.iter().any(|note| note.contains("--age oldest")));
     assert_eq!(Model::build(&open(dir.path())).notes, ["a note"]);
@@ -273,14 +273,13 @@ fn how_ages_were_counted_is_noted_if_not_as_usual() {
 fn a_sweep_names_its_run_dirs() {
     let dir = tempfile::tempdir().unwrap();
     write_sweep(dir.path(), 1);
-    let dirs = run_dirs(dir.path()).unwrap();
-    assert_eq!((dirs.len(), &dirs[0]), (4, &dir.path().join("fifo-20-1")));
-    assert_eq!(run_dirs(&dirs[0]).unwrap(), [dirs[0].clone()]);
-    assert_eq!(below(dir.path(), "."), dir.path());
+    let dirs = run_dirs(dir.path(), false).unwrap();
+    assert_eq!((dirs.len(), &dirs[0].dir), (4, &dir.path().join("fifo-20-1")));
+    assert_eq!(run_dirs(&dirs[0].dir, false).unwrap()[0].dir, dirs[0].dir);
     let path = dir.path().join("sweep.json");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replace("\"version\":2", "\"version\":99")).unwrap();
-    assert!(run_dirs(dir.path()).unwrap_err().to_string().contains("version 99 is newer"));
+    assert!(run_dirs(dir.path(), false).unwrap_err().to_string().contains("version 99 is newer"));
 }
 
 #[test]
@@ -386,7 +385,29 @@ fn bad_sweeps_are_named() {
     assert!(fails(Some(text)).contains("lists no runs"));
     assert!(fails(Some(&text.replace("\"version\":1", "\"version\":99"))).contains("version 99 is newer than 2"));
     let gone = text.replace("\"runs\":[]", "\"runs\":[{\"dir\":\"gone\",\"labels\":{},\"seed\":1}]");
-    assert!(fails(Some(&gone)).contains("gone/manifest.json: it is missing"), "{}", fails(Some(&gone)));
+    assert!(fails(Some(&gone)).contains("gone: the run never began"), "{}", fails(Some(&gone)));
+}
+
+#[test]
+fn runs_of_a_sweep_are_below_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (sweep, away) = (folder.path().join("sweep"), folder.path().join("away"));
+    small_run(true, 1_000).write(&sweep.join("inside"));
+    small_run(true, 1_000).write(&away);
+    std::os::unix::fs::symlink(&away, sweep.join("link")).unwrap();
+    let own = |run: &str| below(&sweep, &SweepRun { dir: run.into(), labels: Labels::new(), seed: 1, manifest: None });
+    assert_eq!(own(".").unwrap().dir, sweep);
+    assert_eq!(own("").unwrap().dir, sweep);
+    assert_eq!(own("inside").unwrap().dir, sweep.join("inside"));
+    let absolute = away.display().to_string();
+    for run in ["..", "../away", "inside/../../away", &absolute, "link"] {
+        let error = own(run).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(
+            error.to_string().contains("leads out of the sweep's; the runs of a sweep are in its folder"),
+            "{error}"
+        );
+    }
 }
 
 fn invalid(why: &str) -> Validity {

@@ -6,6 +6,8 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use pktgen_generator::regular::check_regular;
+use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result, footer};
 use polars::prelude::*;
 
@@ -18,6 +20,7 @@ pub(crate) struct Table {
 impl Table {
     /// Reads `columns` of `path`.
     pub(crate) fn read(path: &Path, columns: &[&str]) -> Result<Table> {
+        check_regular(path)?;
         let file = File::open(path).map_err(Error::io("read", path))?;
         footer::check(&file, path, footer::OUR_ROWS)?;
         // The decoder asserts on some corrupt pages; a damaged file must not end the program.
@@ -155,8 +158,8 @@ pub(crate) fn polars_fault(doing: &str) -> impl FnOnce(PolarsError) -> Error {
 
 /// Writes `frame` to `path` as Parquet.
 pub(crate) fn write(path: &Path, frame: &mut DataFrame) -> Result<()> {
-    let file = File::create(path).map_err(Error::io("create", path))?;
-    let written = ParquetWriter::new(file).set_parallel(false).finish(frame);
-    written.map_err(|fault| Error::data(path, format!("it could not be written: {fault}")))?;
-    Ok(())
+    let mut bytes = Vec::new();
+    let written = ParquetWriter::new(&mut bytes).set_parallel(false).finish(frame);
+    written.map_err(polars_fault("encoding a table"))?;
+    write_whole(path, bytes).map(drop)
 }

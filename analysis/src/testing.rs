@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pktgen_generator::record::{Action, Manifest, NO_CLUSTER, PacketId, Reason, RunState, Training, Validity};
+use pktgen_generator::record::{Action, Manifest, NO_CLUSTER, PacketId, Reason, RunState, Training, Validity, digest};
 use polars::prelude::*;
 
 use crate::fates::Fates;
@@ -198,7 +198,8 @@ impl Story {
 
     pub(crate) fn write_with(&self, dir: &Path, manifest: &Manifest) {
         std::fs::create_dir_all(dir).unwrap();
-        std::fs::write(dir.join("manifest.json"), serde_json::to_string(manifest).unwrap()).unwrap();
+        let text = digest::seal(&serde_json::to_string(manifest).unwrap());
+        std::fs::write(dir.join("manifest.json"), text).unwrap();
         write(&dir.join("sent.parquet"), self.sent_columns());
         write(&dir.join("books.parquet"), self.book_columns());
         write(&dir.join("received.parquet"), self.received_columns());

@@ -44,7 +44,7 @@ fn ages() -> impl TypedValueParser<Value = AgeOf> {
 }
 
 /// Flags that every command takes.
-#[derive(Debug, Clone, Copy, ClapArgs)]
+#[derive(Debug, Clone, Copy, Default, ClapArgs)]
 pub(crate) struct Common {
     /// Print no progress and no notes, only results and errors
     #[arg(short, long, global = true)]
@@ -235,6 +235,9 @@ pub(crate) struct Merge {
     /// Of shards: join what there is, and say in the result and its reports that it is incomplete
     #[arg(long)]
     pub(crate) partial: bool,
+    /// Take files whatever their digests say; the result says so
+    #[arg(long)]
+    pub(crate) no_verify: bool,
 }
 
 /// How fast a replay is, and how often: keys of the experiment in other words (`commands/tempo.rs`).
@@ -327,6 +330,9 @@ pub(crate) struct Analyze {
     /// Recover run dirs of killed runs first: their streams become Parquet up to the last whole batch
     #[arg(long)]
     pub(crate) recover: bool,
+    /// Read files that were changed since they were written; the output says so
+    #[arg(long)]
+    pub(crate) no_verify: bool,
     /// Write the metrics as a Parquet table too
     #[arg(long)]
     pub(crate) table: Option<PathBuf>,
@@ -414,6 +420,9 @@ pub(crate) struct Report {
     /// Format of those files; may be given twice [default: both]
     #[arg(long, value_name = "FORMAT", value_parser = ["svg", "png"], requires = "plots")]
     pub(crate) plots_format: Vec<String>,
+    /// Read files that were changed since they were written; the output says so
+    #[arg(long)]
+    pub(crate) no_verify: bool,
     /// Whose generation time an aggregate has for its Age-of-Model
     #[arg(long, value_name = "MEMBER", default_value = AgeOf::default().name(), value_parser = ages())]
     pub(crate) age: AgeOf,

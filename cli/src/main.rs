@@ -9,16 +9,21 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    let args = args::Args::parse();
+    ui::outgrow_signal();
+    let args = match args::Args::try_parse() {
+        Ok(args) => args,
+        Err(told) => return ExitCode::from(ui::Ui::usage(&told)),
+    };
     let ui = ui::Ui::new(&args.common);
-    match commands::run(args.command, &ui) {
+    let code = match commands::run(args.command, &ui) {
         Ok(code) => {
             ui.end(code);
-            ExitCode::from(code)
+            code
         }
         Err(error) => {
             ui.error(&error.to_string());
-            ExitCode::from(error.exit_code())
+            error.exit_code()
         }
-    }
+    };
+    ExitCode::from(ui.ended(code))
 }

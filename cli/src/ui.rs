@@ -20,11 +20,13 @@ pub(crate) struct Ui {
     held: Mutex<VecDeque<String>>,
     /// A result, an error or a reason was printed.
     said: AtomicBool,
+    /// Why results could not be written, once they could not.
+    unwritten: Mutex<Option<std::io::Error>>,
 }
 
 impl Ui {
     pub(crate) fn new(common: &Common) -> Self {
-        Ui { common: *common, held: Mutex::default(), said: AtomicBool::new(false) }
+        Ui { common: *common, held: Mutex::default(), said: AtomicBool::new(false), unwritten: Mutex::new(None) }
     }
 
     /// The command ends with this exit code. One that failed and printed nothing prints the notes that were held back.
@@ -39,10 +41,40 @@ impl Ui {
         self.common.json
     }
 
-    /// A result, on stdout. A closed pipe ends the output, not the program.
+    /// A result, on stdout. A failed write ends the output, and is the program's error unless the reader closed the pipe.
     pub(crate) fn result(&self, text: &str) {
         self.said.store(true, Ordering::Relaxed);
-        let _ = writeln!(std::io::stdout().lock(), "{text}");
+        let mut unwritten = self.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
+        if unwritten.is_none() {
+            let mut out = std::io::stdout().lock();
+            *unwritten = writeln!(out, "{text}").and_then(|()| out.flush()).err();
+        }
+    }
+
+    /// The exit code of a program that would end with `code`: 1 instead of 0 if results could not be written, which it says.
+    pub(crate) fn ended(&self, code: u8) -> u8 {
+        let mut unwritten = self.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
+        code.max(unwritten.take().map_or(0, |fault| self.not_written(&fault)))
+    }
+
+    /// The exit code for output that was not written.
+    fn not_written(&self, fault: &std::io::Error) -> u8 {
+        if fault.kind() == std::io::ErrorKind::BrokenPipe {
+            return 0;
+        }
+        self.error(&format!("cannot write to standard output: {fault}"));
+        1
+    }
+
+    /// Prints help, a version or what is wrong with the arguments. The result is the exit code.
+    pub(crate) fn usage(told: &clap::Error) -> u8 {
+        let ui = Ui::new(&Common::default());
+        let code = told.exit_code() as u8;
+        // Errors are on stderr: there is nobody to tell.
+        match told.print() {
+            Err(fault) if !told.use_stderr() => code.max(ui.not_written(&fault)),
+            _ => code,
+        }
     }
 
     /// A note, on stderr.
@@ -145,4 +177,10 @@ pub(crate) fn stop_flag() -> Arc<AtomicBool> {
         let _ = signal_hook::flag::register(signal, stop.clone());
     }
     stop
+}
+
+/// Writes beyond the limit of a file's size (RLIMIT_FSIZE) fail, as on a full disk, instead of ending the program.
+pub(crate) fn outgrow_signal() {
+    // If it cannot be registered, the signal ends the program as it always does.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
 }

@@ -329,7 +329,8 @@ fn on_two_hosts(dir: &Path, errors_ns: [Option<&str>; 2]) {
         facts.insert("clock.boot_id".into(), (*rank).into());
         facts.remove("clock.error_ns");
         facts.extend(error_ns.map(|ns| ("clock.error_ns".to_owned(), Value::from(ns))));
-        fs::write(dir.join(rank).join("manifest.json"), changed.to_string()).expect("writable");
+        let changed = pktgen_generator::record::digest::seal(&changed.to_string());
+        fs::write(dir.join(rank).join("manifest.json"), changed).expect("writable");
     }
 }
 

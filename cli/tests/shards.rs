@@ -153,7 +153,7 @@ fn whatever_is_unfinished_is_redone() {
     for (name, state) in [("FIFO,rate=20Gbps,seed=2", "running"), ("Olaf,rate=10Gbps,seed=2", "interrupted")] {
         let path = run(name).join("manifest.json");
         let text = fs::read_to_string(&path).expect("a manifest").replace("\"finished\"", &format!("\"{state}\""));
-        fs::write(&path, text).expect("writable");
+        fs::write(&path, pktgen_generator::record::digest::seal(&text)).expect("writable");
         fs::rename(run(name).join("sent.parquet"), run(name).join("sent.arrows")).expect("a stream");
     }
     let told = shard(folder.path(), "1/1", "parts-1/1", &[]);
@@ -207,7 +207,10 @@ fn what_is_there_twice_counts_once_or_is_refused() {
     // A new file: the old one's bytes are also those of the joined sweep.
     fs::remove_file(&stream).expect("removable");
     fs::write(&stream, bytes).expect("writable");
-    let why = refused(dir, &["merge", &names[0], &names[1], &names[2], &names[3], "-o", "bad"]);
+    let damaged = pktgen(dir, &["merge", &names[0], &names[1], &names[2], &names[3], "-o", "bad"]);
+    assert_eq!(damaged.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&damaged.stderr).contains("received.parquet: its content is not what was written"));
+    let why = refused(dir, &["merge", &names[0], &names[1], &names[2], &names[3], "-o", "bad", "--no-verify"]);
     assert!(why.contains("different results (received.parquet differs)") && why.contains("again/"), "{why}");
     assert!(!dir.join("bad").exists(), "nothing was written");
     same_sweep(dir, 3);
@@ -271,7 +274,7 @@ fn what_does_not_belong_together_is_refused() {
     // By another build.
     let path = dir.join("parts-2/2/sweep.json");
     let text = fs::read_to_string(&path).expect("a file").replace("\"tool\": \"pktgen ", "\"tool\": \"pktgen 99.");
-    fs::write(&path, text).expect("writable");
+    fs::write(&path, pktgen_generator::record::digest::seal(&text)).expect("writable");
     let why = refused(dir, &["merge", "parts-2/1", "parts-2/2", "-o", "out"]);
     assert!(why.contains("made one,") && why.contains("pktgen 99."), "{why}");
     let why = refused(dir, &["replay", "x.toml", "--shard", "2/2", "--out", "parts-2/2"]);
@@ -307,7 +310,7 @@ fn wrong_shards_and_folders_are_refused() {
     for part in ["1", "2"] {
         let path = dir.join("parts-2").join(part).join("planned.json");
         let text = fs::read_to_string(&path).expect("a plan").replace("\"FIFO,rate=40Gbps,seed=1\"", "\"../../away\"");
-        fs::write(&path, text).expect("writable");
+        fs::write(&path, pktgen_generator::record::digest::seal(&text)).expect("writable");
     }
     assert!(merge(&["parts-2/1", "parts-2/2"]).contains("a run's folder cannot be called \"../../away\""));
     assert!(!dir.join("out").exists(), "nothing was written");

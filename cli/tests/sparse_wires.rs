@@ -158,7 +158,8 @@ fn of_several_hosts(folder: &Path) -> PathBuf {
         manifest["host"]["clock.boot_id"] = dir.display().to_string().into();
         let anchor = manifest["anchor_unix_ns"].as_i64().expect("a time") + ahead_ms * 1_000_000;
         manifest["anchor_unix_ns"] = anchor.into();
-        std::fs::write(dir.join("manifest.json"), manifest.to_string()).expect("writable");
+        let manifest = pktgen_generator::record::digest::seal(&manifest.to_string());
+        std::fs::write(dir.join("manifest.json"), manifest).expect("writable");
     }
     let texts = dirs.each_ref().map(|dir| dir.display().to_string());
     let words = ["-q", "merge", &texts[0], &texts[1], &texts[2], "-o", &texts[3]];

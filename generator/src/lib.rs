@@ -7,7 +7,7 @@
 //! Map: [`units`] and [`time`] are the vocabulary; [`config`] reads experiment files; [`record`]
 //! says what a run leaves behind; [`control`] is OLAF's transmission control; [`topology`] wires devices; [`wire`] turns updates into bytes;
 //! [`workload`] says what is sent, [`schedule`] when; [`lanes`] are gradients that say which updates a packet holds; [`dense`] is the workload of synchronous training; [`learner`] has agents that learn in the loop; [`trace`] keeps both in files; [`pcap`] reads and writes
-//! captures; [`footer`] looks at Parquet files before decoders do; [`age`] is the Age-of-Model accumulator; [`definition`] and
+//! captures; [`footer`] looks at Parquet files before decoders do; [`whole`] writes files that are whole or not there, [`regular`] refuses input without an end; [`age`] is the Age-of-Model accumulator; [`definition`] and
 //! [`column`] say what numbers and columns mean; [`device`] has profiles of hardware.
 #![forbid(unsafe_code)]
 
@@ -29,6 +29,7 @@ pub mod plan;
 pub mod quiet;
 pub mod record;
 pub mod registry;
+pub mod regular;
 pub mod schedule;
 pub mod seed;
 pub mod shard;
@@ -40,6 +41,7 @@ pub mod trace;
 pub mod training;
 pub mod tree;
 pub mod units;
+pub mod whole;
 pub mod wire;
 pub mod workload;
 

@@ -13,6 +13,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::regular::check_regular;
 use crate::{Error, Result};
 
 pub use emit::{Emission, emit, write};
@@ -107,6 +108,7 @@ pub struct Plan {
 impl Plan {
     /// Reads and checks one.
     pub fn read(path: &Path) -> Result<Self> {
+        check_regular(path)?;
         let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
         let plan: Plan = serde_json::from_str(&text)
             .map_err(|e| Error::config(format!("{}: it is not a plan of pktgen place: {e}", path.display())))?;

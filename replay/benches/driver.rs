@@ -11,7 +11,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use pktgen_generator::Result;
 use pktgen_generator::config::Document;
 use pktgen_generator::record::{Book, Received, Sent};
-use pktgen_replay::capture::RunDir;
+use pktgen_replay::capture::{RunDir, claim};
 use pktgen_replay::driver::virtual_time::Recorder;
 use pktgen_replay::run::Experiment;
 
@@ -62,7 +62,9 @@ fn driver(c: &mut Criterion) {
                     let dir = tempfile::tempdir().expect("a temporary folder");
                     let plan = experiment.plan(run).expect("valid");
                     let manifest = experiment.manifest(run, &plan);
-                    let recorder = RunDir::create(dir.path(), &manifest, plan.wanted()).expect("a run dir");
+                    let recorder =
+                        RunDir::create(claim(dir.path()).expect("an empty folder"), &manifest, plan.wanted())
+                            .expect("a run dir");
                     (dir, plan, recorder)
                 },
                 |(dir, plan, mut recorder)| {

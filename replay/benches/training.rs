@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use pktgen_generator::config::Document;
-use pktgen_replay::capture::RunDir;
+use pktgen_replay::capture::{RunDir, claim};
 use pktgen_replay::run::Experiment;
 
 fn iteration(c: &mut Criterion) {
@@ -35,7 +35,9 @@ fn iteration(c: &mut Criterion) {
                     let dir = tempfile::tempdir().expect("a temporary folder");
                     let plan = experiment.plan(run).expect("valid");
                     let manifest = experiment.manifest(run, &plan);
-                    let recorder = RunDir::create(dir.path(), &manifest, plan.wanted()).expect("a run dir");
+                    let recorder =
+                        RunDir::create(claim(dir.path()).expect("an empty folder"), &manifest, plan.wanted())
+                            .expect("a run dir");
                     (dir, plan, recorder)
                 },
                 |(dir, plan, mut recorder)| {

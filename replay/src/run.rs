@@ -18,12 +18,13 @@ use std::sync::{Arc, Mutex};
 use pktgen_generator::config::{Document, Run, Section, Sweep, Value};
 use pktgen_generator::record::{
     Balance, Bound, Counters, Fault, Group, Incidents, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState,
-    SweepManifest, SweepRun, Unseen, Validity,
+    SweepManifest, SweepRun, Unseen, Validity, digest,
 };
 use pktgen_generator::registry::suggest;
 use pktgen_generator::seed::drawn;
 use pktgen_generator::shard::Shard;
 use pktgen_generator::study::{STUDIES, Study};
+use pktgen_generator::whole::write_whole;
 use pktgen_generator::workload::{Source, share};
 use pktgen_generator::{Error, Result};
 
@@ -194,11 +195,15 @@ impl Experiment {
             progress(1, Progress { sent: finished.balance.sent, ..Progress::default() });
             return Ok(vec![finished]);
         }
-        claim(out)?;
+        let claim = claim(out)?;
+        // Who looks in while the runs are under way sees which there will be.
         self.write_sweep(out, None)?;
+        drop(claim);
         // Runs in real time would disturb each other.
         let threads = if real_time { 1 } else { threads };
-        self.run_all(&self.runs.iter().collect::<Vec<_>>(), out, threads, stop, progress)
+        let finished = self.run_all(&self.runs.iter().collect::<Vec<_>>(), out, threads, stop, progress)?;
+        self.write_sweep(out, None)?;
+        Ok(finished)
     }
 
     /// Plans one run of every point; is any of them in real time?
@@ -327,10 +332,10 @@ impl Experiment {
         let task = &Task { roles, ..*task };
         manifest.part = roles.part().map(str::to_owned);
         // An empty folder is no run dir: what the host refuses leaves nothing behind that would be in the way.
-        claim(dir)?;
+        let claim = claim(dir)?;
         let source = || Ok(share(source(self.resolve(run)?, run.seed)?, task.share));
         let opened = plan.is_real_time().then(|| real::open(&plan, source, task.roles)).transpose()?;
-        let mut recorder = RunDir::create(dir, &manifest, plan.wanted())?;
+        let mut recorder = RunDir::create(claim, &manifest, plan.wanted())?;
         let mut summary = None;
         if let Some(opened) = opened {
             let expected = expected(&document, &plan, task.roles);
@@ -343,7 +348,7 @@ impl Experiment {
             let outcome = simulation.run(until, task.stop, &mut recorder, &mut told)?;
             manifest.uses_chance = drawn() != before;
             conclude(&mut manifest, outcome);
-            recorder.finish(&manifest)?;
+            recorder.finish(&mut manifest)?;
         }
         Ok(Finished {
             dir: dir.to_owned(),
@@ -416,6 +421,7 @@ impl Experiment {
             unseen: None,
             incidents: Incidents { faults: Vec::new(), notes: plan.remarks.clone() },
             validity: Validity { faults: vec![Fault::UnderWay {}], notes: plan.remarks.clone() },
+            files: BTreeMap::new(),
         }
     }
 
@@ -423,7 +429,7 @@ impl Experiment {
     fn sweep(&self, single: Option<&Run>) -> SweepManifest {
         let folder = |r: &Run| if single.is_some() { ".".to_owned() } else { r.folder() };
         let runs = self.runs.iter().filter(|run| single.is_none_or(|only| std::ptr::eq(only, *run)));
-        let runs = runs.map(|r| SweepRun { dir: folder(r), labels: r.labels.clone(), seed: r.seed });
+        let runs = runs.map(|r| SweepRun { dir: folder(r), labels: r.labels.clone(), seed: r.seed, manifest: None });
         let mut axes = self.axes.clone();
         for (key, values) in &mut axes {
             values.retain(|value| single.is_none_or(|run| run.labels.get(key) == Some(value)));
@@ -441,10 +447,9 @@ impl Experiment {
         }
     }
 
-    /// Writes what the folder holds.
+    /// Writes what the folder holds, with the digests of the runs that are there.
     fn write_sweep(&self, out: &Path, single: Option<&Run>) -> Result<()> {
-        let path = out.join(SWEEP);
-        std::fs::write(&path, sweep_text(&self.sweep(single), &path)?).map_err(Error::io("write", &path))
+        write_sweep(out, &mut self.sweep(single))
     }
 }
 
@@ -465,10 +470,30 @@ fn expected<E>(document: &Document, plan: &Plan<E>, roles: Roles) -> Expected {
 /// What a folder of run dirs says that it holds.
 const SWEEP: &str = "sweep.json";
 
-/// The text of a `sweep.json` at `path`.
+/// Writes `sweep` as the `sweep.json` of `out`, with the digests of the runs that are there.
+fn write_sweep(out: &Path, sweep: &mut SweepManifest) -> Result<()> {
+    for run in &mut sweep.runs {
+        let path = out.join(&run.dir).join("manifest.json");
+        run.manifest = match std::fs::read(&path) {
+            Ok(text) => Some(digest::manifest_digest(&text)),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
+            Err(e) => return Err(Error::io("read", &path)(e)),
+        };
+    }
+    let path = out.join(SWEEP);
+    write_whole(&path, sweep_text(sweep, &path)?).map(drop)
+}
+
+/// Writes the digests of the runs in `dir` into its `sweep.json`, if it has one: some were recovered.
+pub fn refresh_sweep(dir: &Path) -> Result<()> {
+    let path = dir.join(SWEEP);
+    if path.exists() { write_sweep(dir, &mut shard::read(&path)?) } else { Ok(()) }
+}
+
+/// The text of a `sweep.json` at `path`, sealed.
 fn sweep_text(sweep: &SweepManifest, path: &Path) -> Result<String> {
     let text = serde_json::to_string_pretty(sweep).map_err(|e| Error::data(path, e.to_string()))?;
-    Ok(text + "\n")
+    Ok(digest::seal(&text))
 }
 
 /// What this process does of a run.

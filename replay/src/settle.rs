@@ -14,7 +14,9 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{ArrowPrimitiveType, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use pktgen_generator::lanes::Layout;
-use pktgen_generator::record::{Action, BOOKS, Book, Name, PAYLOADS, PacketId, RECEIVED, RESULTS, Reason, SENT, SumOk};
+use pktgen_generator::record::{
+    Action, BOOKS, Book, FileDigests, Name, PAYLOADS, PacketId, RECEIVED, RESULTS, Reason, SENT, SumOk,
+};
 use pktgen_generator::time::Time;
 use pktgen_generator::wire::olaf::elements_in;
 use pktgen_generator::workload::Source;
@@ -36,6 +38,8 @@ pub struct Settled {
     pub sums: [u64; 2],
     /// Rows of `sent` that the source knows nothing of.
     pub unknown: u64,
+    /// Streams that settling wrote.
+    pub files: FileDigests,
     /// By row of `received`: packets whose sums only their lanes can prove.
     open: Vec<Open>,
 }
@@ -48,7 +52,7 @@ pub fn settle(dir: &Path, source: &mut dyn Source, ledger: Ledger, slack: Time) 
     let mut books = Rows::open(dir, BOOKS, book_row)?;
     let mut received = Rows::open(dir, RECEIVED, received_row)?;
     let mut names = ledger.is_nameless().then(|| Names::create(dir)).transpose()?;
-    let mut settled = Settled { ledger, sums: [0; 2], unknown: 0, open: Vec::new() };
+    let mut settled = Settled { ledger, sums: [0; 2], unknown: 0, files: FileDigests::new(), open: Vec::new() };
     let mut gradients = Gradients::new(source);
     loop {
         let early = |t: Option<Time>, slacks: Time| t.map(|t| t - slacks * slack);
@@ -76,7 +80,7 @@ pub fn settle(dir: &Path, source: &mut dyn Source, ledger: Ledger, slack: Time) 
             }
         }
     }
-    names.map_or(Ok(()), |names| names.finish(dir))?;
+    names.map_or(Ok(()), |names| names.finish(dir, &mut settled.files))?;
     settled.ledger.came_again(again(dir)?);
     Ok(settled)
 }

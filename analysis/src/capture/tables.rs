@@ -17,6 +17,7 @@ use parquet::file::properties::WriterProperties;
 use pktgen_generator::column::Data::{Int64, UInt8, UInt16, UInt32, UInt64};
 use pktgen_generator::column::{Column, Stream};
 use pktgen_generator::shard::Shard;
+use pktgen_generator::whole::write_whole;
 use pktgen_generator::wire::FORMATS;
 use pktgen_generator::wire::sight::{Delivery, What};
 use pktgen_generator::{Error, Result};
@@ -195,7 +196,7 @@ impl TablesIndex {
     pub(super) fn write(&self, dir: &Path) -> Result<()> {
         let path = dir.join(INDEX);
         let text = serde_json::to_string_pretty(self).map_err(|e| Error::data(&path, e.to_string()))?;
-        fs::write(&path, text + "\n").map_err(Error::io("write", &path))
+        write_whole(&path, text + "\n").map(drop)
     }
 
     /// Reads that of `dir`.

@@ -11,6 +11,7 @@ use std::path::Path;
 
 use pktgen_generator::index::mix;
 use pktgen_generator::record::Manifest;
+use pktgen_generator::regular::check_regular;
 use pktgen_generator::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -116,8 +117,8 @@ impl Entry {
     pub fn of(dir: &Path, sweep: &SweepData) -> Result<Entry> {
         let mut hash = [0x6c62_272e_07bb_0142u64, 0x62b8_2175_6295_c58d];
         let mut first: Option<Manifest> = None;
-        for dir in run_dirs(dir)? {
-            let path = dir.join("manifest.json");
+        for run in run_dirs(dir, sweep.options.no_verify)? {
+            let path = run.dir.join("manifest.json");
             let bytes = std::fs::read(&path).map_err(Error::io("read", &path))?;
             for byte in bytes {
                 hash[0] = (hash[0] ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -149,6 +150,7 @@ impl Entry {
 
     /// Writes it behind the other lines of `path`, unless it is there: then the answer is no. Also says what is damaged.
     pub fn append(&self, path: &Path) -> Result<(bool, Vec<String>)> {
+        check_regular(path)?;
         let open = OpenOptions::new().read(true).append(true).create(true).open(path);
         let mut file: File = open.map_err(Error::io("open history", path))?;
         // Others who append wait until we have.
@@ -173,6 +175,7 @@ impl Entry {
 
 /// Reads the history in `path`.
 pub fn read(path: &Path) -> Result<History> {
+    check_regular(path)?;
     Ok(parse(&std::fs::read(path).map_err(Error::io("read history", path))?, path))
 }
 

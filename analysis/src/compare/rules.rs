@@ -7,6 +7,7 @@ use std::path::Path;
 
 use pktgen_generator::config::{Document, Entry, FromValue, Origin, Table, Value};
 use pktgen_generator::registry::suggest;
+use pktgen_generator::regular::check_regular;
 use pktgen_generator::units::{Rate, Size, Span};
 use pktgen_generator::{Error, Result};
 use serde::Serialize;
@@ -146,6 +147,7 @@ impl Rules {
 
     /// Reads the rules in `path`.
     pub fn load(path: &Path) -> Result<Rules> {
+        check_regular(path)?;
         let text = std::fs::read_to_string(path).map_err(Error::io("read rules", path))?;
         Rules::parse(&text, &path.display().to_string())
     }

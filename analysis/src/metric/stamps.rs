@@ -169,6 +169,7 @@ mod tests {
             lanes: None,
             names: None,
             stamps,
+            verified: Default::default(),
         };
         Analysis::new(run, Options::default()).unwrap()
     }

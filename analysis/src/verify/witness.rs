@@ -8,6 +8,7 @@ use std::path::{Path, absolute};
 
 use pktgen_generator::time::US;
 use pktgen_generator::trace::Writer;
+use pktgen_generator::whole::write_whole;
 use pktgen_generator::wire::frame::HEAD;
 use pktgen_generator::wire::olaf::ACK_HEAD;
 use pktgen_generator::workload::Update;
@@ -49,7 +50,7 @@ pub fn write(folder: &Path, name: &str, about: &str, setup: &Setup, run: &Run) -
     write_trace(&trace, bytes as u32, name, &run)?;
     let save = |file: &str, text: String| {
         let path = folder.join(file);
-        std::fs::write(&path, text).map_err(Error::io("write", &path))
+        write_whole(&path, text).map(drop)
     };
     let trace = absolute(&trace).map_err(Error::io("find", &trace))?;
     save(EXPERIMENT, experiment(name, about, &trace, bytes, setup, &run))?;

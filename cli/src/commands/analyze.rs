@@ -1,13 +1,15 @@
 //! `pktgen analyze`: metrics of run dirs; `captured.rs` has captures.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use pktgen_analysis::human::scale_for;
 use pktgen_analysis::line::write_table;
 use pktgen_analysis::run::is_unfinished;
+use pktgen_analysis::sweep::Listed;
 use pktgen_analysis::{Line, Measured, Options, analyze_run_with, run_dirs};
 use pktgen_generator::{Error, Result};
 use pktgen_replay::capture::recover;
+use pktgen_replay::run::refresh_sweep;
 
 use crate::args::Analyze;
 use crate::commands::captured;
@@ -19,15 +21,19 @@ pub(super) fn run(args: Analyze, ui: &Ui) -> Result<u8> {
     if captured::asked_for(&args) {
         return captured::run(&args, ui);
     }
-    let mut dirs: Vec<PathBuf> = Vec::new();
+    let mut dirs: Vec<Listed> = Vec::new();
     for path in &args.runs {
-        dirs.extend(run_dirs(path)?);
+        if args.recover {
+            recover_all(path, args.no_verify, ui)?;
+        }
+        dirs.extend(run_dirs(path, args.no_verify)?);
     }
     let several = dirs.len() > 1;
     let bar = ui.bar("analysing", dirs.len() as u64);
     let (mut lines, mut bad, mut invalid) = (Vec::new(), Vec::new(), false);
-    for dir in &dirs {
-        match one(dir, &args, ui) {
+    for run in &dirs {
+        let dir = &run.dir;
+        match one(run, &args) {
             Ok(measured) => {
                 invalid |= say_notes(dir, &measured, ui);
                 let named = |line: Line| if several { line.with("run", dir.display().to_string()) } else { line };
@@ -49,12 +55,23 @@ pub(super) fn run(args: Analyze, ui: &Ui) -> Result<u8> {
     Ok(u8::from(invalid || !bad.is_empty()))
 }
 
-fn one(dir: &Path, args: &Analyze, ui: &Ui) -> Result<Measured> {
-    if args.recover && is_unfinished(dir)? {
-        let [sent, books, received] = recover(dir)?;
-        ui.note(&format!("{}: recovered {sent} sent, {books} book and {received} received rows", dir.display()));
+/// Recovers the unfinished runs at `path`. What cannot be recovered is named when it is analysed.
+fn recover_all(path: &Path, no_verify: bool, ui: &Ui) -> Result<()> {
+    let mut recovered = false;
+    for Listed { dir, .. } in run_dirs(path, no_verify)? {
+        if is_unfinished(&dir).unwrap_or(false) {
+            let [sent, books, received] = recover(&dir, no_verify)?;
+            ui.note(&format!("{}: recovered {sent} sent, {books} book and {received} received rows", dir.display()));
+            recovered = true;
+        }
     }
-    analyze_run_with(dir, Options { age_of: args.age })
+    if recovered { refresh_sweep(path) } else { Ok(()) }
+}
+
+fn one(run: &Listed, args: &Analyze) -> Result<Measured> {
+    let dir = &run.dir;
+    run.check(args.no_verify)?;
+    analyze_run_with(dir, Options { age_of: args.age, no_verify: args.no_verify })
 }
 
 /// The lines, as they were asked for: people see those of all flows first, and those of single ones if they ask.

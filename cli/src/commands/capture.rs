@@ -13,7 +13,7 @@ use pktgen_replay::driver::real_time::Roles;
 use pktgen_replay::transport::{Listen, Sink, Wait};
 use serde_json::json;
 
-use super::replay::free_folder;
+use super::replay::OutFolder;
 use crate::args::{Capture, Experiment, ListenFlags, Serve};
 use crate::commands::part;
 use crate::ui::{Ui, stop_flag};
@@ -49,10 +49,7 @@ fn count(interface: &str, serve: &Serve, allow_default_route: bool, ui: &Ui) -> 
 
 fn record(interface: &str, serve: Serve, args: &ListenFlags, ui: &Ui) -> Result<u8> {
     let plan = plan(interface, &serve, args)?;
-    let out = match serve.out {
-        Some(out) => out,
-        None => free_folder(&format!("capture-{interface}"))?,
-    };
+    let out = OutFolder::of(serve.out, &format!("capture-{interface}"))?;
     let (stop, idle) = (stop_flag(), serve.idle.is_some());
     let bar = ui.bar("capturing", plan.limits.count.unwrap_or(0));
     let mut before = (0, 0);

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use pktgen_analysis::Options;
 use pktgen_analysis::compare::{Comparison, Rules, Side, extensions};
+use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
 
 use crate::args::Report;
@@ -46,7 +47,7 @@ pub(super) fn run(args: &Report, options: Options, ui: &Ui) -> Result<u8> {
     for path in &files {
         let text = extension(path).map(|extension| comparison.render(&extension))?;
         let text = text.ok_or_else(|| unknown(path))??;
-        std::fs::write(path, text).map_err(Error::io("write comparison", path))?;
+        write_whole(path, text)?;
     }
     match comparison.render("json") {
         Some(json) if ui.json() => ui.result(&one_line(&json?)),

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use pktgen_analysis::sweep::read_sweep;
 use pktgen_generator::config::Document;
+use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
 use pktgen_replay::run::Experiment;
 
@@ -30,7 +31,7 @@ pub(super) fn run(args: Demo, ui: &Ui) -> Result<u8> {
     if fresh && out.join("sweep.json").exists() {
         let marker = out.join(MARKER);
         let text = "`pktgen demo` made this folder and replaces it the next time; remove this file to keep it.\n";
-        std::fs::write(&marker, text).map_err(Error::io("write", &marker))?;
+        write_whole(&marker, text)?;
     }
     code
 }
@@ -57,7 +58,8 @@ fn make_room(out: &Path, name: &str) -> Result<()> {
     if empty {
         return Ok(());
     }
-    let ours = out.join(MARKER).is_file() && matches!(read_sweep(out), Ok(Some(sweep)) if sweep.experiment == name);
+    let ours =
+        out.join(MARKER).is_file() && matches!(read_sweep(out, true), Ok(Some(sweep)) if sweep.experiment == name);
     if !ours {
         return Err(Error::config(format!(
             "{}: the folder is not empty and no demo made it (no {MARKER}, or another experiment), so it is kept; \

@@ -7,6 +7,7 @@ use pktgen_generator::device::plan::{Job, Part, plan};
 use pktgen_generator::device::shipped::SHIPPED;
 use pktgen_generator::device::{Facts, LIMITS, Profile, open};
 use pktgen_generator::registry::suggest;
+use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
 use pktgen_replay::capture::claim;
 use pktgen_replay::draft::{At, Compared, compare};
@@ -178,10 +179,10 @@ fn write(job: &Job, syntax: &str, out: Option<&Path>, ui: &Ui) -> Result<u8> {
         }
         return Ok(0);
     };
-    claim(out)?;
+    let _claim = claim(out)?;
     for (name, text) in parts {
         let path = out.join(name);
-        std::fs::write(&path, text).map_err(Error::io("write", &path))?;
+        write_whole(&path, text)?;
         ui.result(&path.display().to_string());
     }
     Ok(0)

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use pktgen_analysis::compare::{Rules, history};
 use pktgen_generator::registry::suggest;
+use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
 
 use crate::args::History;
@@ -37,7 +38,7 @@ pub(super) fn run(args: History, ui: &Ui) -> Result<u8> {
             Some("json") => json.clone(),
             _ => history::text(&series),
         };
-        std::fs::write(path, text).map_err(Error::io("write history", path))?;
+        write_whole(path, text)?;
         ui.note(&format!("history: {}", path.display()));
     }
     if ui.json() {

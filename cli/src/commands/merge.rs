@@ -31,18 +31,18 @@ pub(super) fn run(args: &Merge, ui: &Ui) -> Result<u8> {
     if args.partial {
         return Err(Error::config("--partial is for shards of a sweep, and none of the given folders is one"));
     }
-    parts(&args.parts, &args.out, args.clock_error, ui)
+    parts(&args.parts, &args.out, args.clock_error, args.no_verify, ui)
 }
 
 /// Joins the parts of a run, and says what came of it.
-pub(super) fn parts(dirs: &[PathBuf], out: &Path, clock_error: Option<Span>, ui: &Ui) -> Result<u8> {
+pub(super) fn parts(dirs: &[PathBuf], out: &Path, clock_error: Option<Span>, no_verify: bool, ui: &Ui) -> Result<u8> {
     let clock_error = match clock_error {
         Some(span) if span.ps() < 0 => {
             return Err(Error::config(format!("--clock-error {span}: give 0 or more, as 1us")));
         }
         span => span.map(Span::ps),
     };
-    let merged = merge(dirs, out, clock_error)?;
+    let merged = merge(dirs, out, clock_error, no_verify)?;
     let balance = &merged.finished.balance;
     ui.note(&format!(
         "{}: {}: {} sent, {} delivered, {} unaccounted, {} dropped, {} in flight, {} unknown",
@@ -65,7 +65,7 @@ pub(super) fn parts(dirs: &[PathBuf], out: &Path, clock_error: Option<Span>, ui:
 
 /// Joins shards, and says what was there twice and what was not.
 fn shards(args: &Merge, ui: &Ui) -> Result<u8> {
-    let joined = join(&args.parts, &args.out, args.partial)?;
+    let joined = join(&args.parts, &args.out, args.partial, args.no_verify)?;
     let (runs, planned, twice, copied) = (joined.finished.len(), joined.planned, joined.twice, joined.copied);
     ui.note(&format!("{}: {runs} of {planned} runs", args.out.display()));
     if twice > 0 {

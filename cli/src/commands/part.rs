@@ -10,7 +10,7 @@ use pktgen_replay::run::{Experiment, Task};
 
 use crate::args;
 use crate::commands::live::Live;
-use crate::commands::replay::{free_folder, load, open, say_validity};
+use crate::commands::replay::{OutFolder, load, open, say_validity};
 use crate::commands::tempo;
 use crate::ui::{Ui, stop_flag};
 
@@ -37,10 +37,7 @@ pub(super) fn run(experiment: Experiment, serve: args::Serve, roles: Roles, ui: 
     let looking = Live::new(&serve.looking, stop.clone())?;
     let experiment = looking.watch(experiment);
     let run = experiment.choose(serve.run.as_deref())?;
-    let out = match serve.out {
-        Some(out) => out,
-        None => free_folder(&format!("{}-{}", experiment.name, roles.part().unwrap_or("run")))?,
-    };
+    let out = OutFolder::of(serve.out, &format!("{}-{}", experiment.name, roles.part().unwrap_or("run")))?;
     let bar = looking.bar(ui.spinner(roles.part().unwrap_or("running")));
     // Others may start their parts once the threads of this one run.
     let ready = AtomicBool::new(false);

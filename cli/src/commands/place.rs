@@ -7,6 +7,7 @@ use std::path::Path;
 
 use pktgen_analysis::placement::picture;
 use pktgen_generator::plan::{Emission, Plan, write as write_emission};
+use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
 
 use crate::args::{Place, PlanFiles};
@@ -50,7 +51,7 @@ impl PlanFiles {
 }
 
 fn write(path: &Path, text: &str, ui: &Ui) -> Result<()> {
-    std::fs::write(path, text).map_err(Error::io("write", path))?;
+    write_whole(path, text)?;
     ui.note(&format!("wrote {}", path.display()));
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use pktgen_analysis::Model;
 use pktgen_analysis::plot::png::Painter;
 use pktgen_analysis::plot::{file_name, standalone};
+use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
 
 use crate::ui::Ui;
@@ -40,11 +41,11 @@ impl Plots {
             let name = file_name(number + 1, chart);
             if self.svg {
                 let path = self.dir.join(format!("{name}.svg"));
-                fs::write(&path, standalone(chart)).map_err(Error::io("write plot", &path))?;
+                write_whole(&path, standalone(chart))?;
             }
             if let Some(painter) = &self.painter {
                 let path = self.dir.join(format!("{name}.png"));
-                fs::write(&path, painter.paint(chart)?).map_err(Error::io("write plot", &path))?;
+                write_whole(&path, painter.paint(chart)?)?;
             }
         }
         ui.note(&format!("plots: {} in {}", model.charts.len(), self.dir.display()));

@@ -8,9 +8,9 @@ use pktgen_replay::run::{Crew, Experiment, Meeting, RankFlag};
 
 use crate::args::Replay;
 use crate::commands::live::Live;
+use crate::commands::merge;
 use crate::commands::part::positive;
-use crate::commands::replay::say_validity;
-use crate::commands::{merge, replay};
+use crate::commands::replay::{OutFolder, say_validity};
 use crate::ui::{Ui, stop_flag};
 
 pub(super) fn run(experiment: Experiment, rank: RankFlag, args: &Replay, ui: &Ui) -> Result<u8> {
@@ -21,10 +21,7 @@ pub(super) fn run(experiment: Experiment, rank: RankFlag, args: &Replay, ui: &Ui
     let looking = Live::new(&args.looking, stop.clone())?;
     let experiment = looking.watch(experiment);
     let run = experiment.choose(args.run.as_deref())?;
-    let out = match &args.out {
-        Some(out) => out.clone(),
-        None => replay::free_folder(&experiment.name)?,
-    };
+    let out = OutFolder::of(args.out.clone(), &experiment.name)?;
     let wait = positive("--wait-ranks", Some(flags.wait_ranks))?.unwrap_or_default();
     let serve =
         Serve { idle: positive("--idle", Some(flags.idle))?, first: None, most: positive("--for", flags.most)? };
@@ -43,5 +40,5 @@ pub(super) fn run(experiment: Experiment, rank: RankFlag, args: &Replay, ui: &Ui
     }
     meeting.wait_for_ends(&stop)?;
     let (dirs, whole) = meeting.parts();
-    Ok(merge::parts(&dirs, &whole, None, ui)?.max(u8::from(!valid)))
+    Ok(merge::parts(&dirs, &whole, None, false, ui)?.max(u8::from(!valid)))
 }

@@ -1,5 +1,6 @@
 //! `pktgen replay`: run an experiment, then report.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use pktgen_analysis::Options;
@@ -36,7 +37,7 @@ pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
         return dry_run::run(&experiment, args.frames.into(), ui);
     }
     if args.find.find_rate {
-        let out = args.out.map_or_else(|| free_folder(&format!("{}-rate", experiment.name)), Ok)?;
+        let out = OutFolder::of(args.out, &format!("{}-rate", experiment.name))?;
         return find_rate::run(&document, args.run.as_deref(), &out, &args.find, ui);
     }
     if let Some(rank) = args.ranks.rank {
@@ -46,10 +47,7 @@ pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
         let serve = args::Serve { out: args.out, run: args.run, idle: None, most: None, looking: args.looking };
         return part::run(experiment, serve, Roles::WORKERS, ui);
     }
-    let out = match args.out {
-        Some(out) => out,
-        None => free_folder(&experiment.name)?,
-    };
+    let out = OutFolder::of(args.out, &experiment.name)?;
     let jobs = args.jobs.map(usize::from);
     match args.shard {
         Some(shard) => shard::run(&experiment, shard, &out, jobs, ui),
@@ -143,14 +141,58 @@ pub(super) fn say_validity(finished: &[Finished], ui: &Ui) -> bool {
     valid
 }
 
-/// `runs/NAME-N` with the first N that is free; of the experiment's name only what is safe in a folder's.
-pub(super) fn free_folder(name: &str) -> Result<PathBuf> {
-    let base = Path::new("runs");
-    let safe = |c: char| if c.is_ascii_alphanumeric() || "=,.-_".contains(c) { c } else { '_' };
-    let name: String = name.trim_start_matches(['.', '/', '\\']).chars().take(NAME_MAX).map(safe).collect();
-    let name = if name.is_empty() { "unnamed" } else { &name };
-    (1..10_000)
-        .map(|n| base.join(format!("{name}-{n}")))
-        .find(|path| !path.exists())
-        .ok_or_else(|| Error::config(format!("runs/{name}-1 to -9999 all exist; choose a folder with --out")))
+/// The folder that a command writes into.
+pub(super) struct OutFolder {
+    path: PathBuf,
+    /// Folders made here, for this run alone; removed if nothing came into them.
+    made: Vec<PathBuf>,
+}
+
+impl OutFolder {
+    /// The folder that the user chose, or `runs/NAME-N` with the next number that nobody has.
+    pub(super) fn of(chosen: Option<PathBuf>, name: &str) -> Result<Self> {
+        let Some(path) = chosen else { return OutFolder::free(name) };
+        Ok(OutFolder { path, made: Vec::new() })
+    }
+
+    fn free(name: &str) -> Result<Self> {
+        let base = Path::new("runs");
+        let safe = |c: char| if c.is_ascii_alphanumeric() || "=,.-_".contains(c) { c } else { '_' };
+        let name: String = name.trim_start_matches(['.', '/', '\\']).chars().take(NAME_MAX).map(safe).collect();
+        let name = if name.is_empty() { "unnamed" } else { &name };
+        let mut made = Vec::new();
+        for n in 1..10_000 {
+            if std::fs::create_dir(base).is_ok() {
+                made.push(base.to_owned());
+            }
+            let path = base.join(format!("{name}-{n}"));
+            match std::fs::create_dir(&path) {
+                // Another process's, perhaps since a moment ago; or one that failed took `runs` away.
+                Err(e) if [ErrorKind::AlreadyExists, ErrorKind::NotFound].contains(&e.kind()) => {}
+                Err(e) => return Err(Error::io("create folder", &path)(e)),
+                Ok(()) => {
+                    made.push(path.clone());
+                    return Ok(OutFolder { path, made });
+                }
+            }
+        }
+        Err(Error::config(format!("runs/{name}-1 to -9999 all exist; choose a folder with --out")))
+    }
+}
+
+impl std::ops::Deref for OutFolder {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for OutFolder {
+    fn drop(&mut self) {
+        for folder in self.made.iter().rev() {
+            // Only empty ones go.
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use pktgen_analysis::compare::history::Entry;
 use pktgen_analysis::report::Report as Format;
 use pktgen_analysis::{Model, Options, REPORTS, SweepData, summary};
+use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
 
 use super::plots::Plots;
@@ -17,7 +18,7 @@ pub(super) fn run(args: Report, ui: &Ui) -> Result<u8> {
         ui.result(compare::rules(&args)?.to_toml().trim_end());
         return Ok(0);
     }
-    let options = Options { age_of: args.age };
+    let options = Options { age_of: args.age, no_verify: args.no_verify };
     let plots = Plots::of(args.plots.clone(), &args.plots_format, ui)?;
     if plots.is_some() && (args.runs.len() != 1 || args.baseline.is_some()) {
         return Err(Error::config("--plots is for the report of one RUN"));
@@ -126,5 +127,5 @@ fn by_extension(path: &Path) -> Result<&'static dyn Format> {
 }
 
 fn write(format: &dyn Format, model: &Model, path: &Path) -> Result<()> {
-    std::fs::write(path, format.render(model)?).map_err(Error::io("write report", path))
+    write_whole(path, format.render(model)?).map(drop)
 }

@@ -12,6 +12,7 @@ use pktgen_analysis::{Options, analyze::Analysis};
 use pktgen_generator::config::Document;
 use pktgen_generator::registry::find;
 use pktgen_generator::time::US;
+use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
 use pktgen_replay::capture::claim;
 use pktgen_replay::clock::Stopwatch;
@@ -19,7 +20,7 @@ use pktgen_replay::run::Experiment;
 use serde_json::{Value, json};
 
 use crate::args::Verify;
-use crate::commands::replay::{free_folder, load};
+use crate::commands::replay::{OutFolder, load};
 use crate::ui::Ui;
 
 pub(super) fn run(args: Verify, ui: &Ui) -> Result<u8> {
@@ -48,7 +49,7 @@ fn emit(question: &dyn Question, path: &Path, ui: &Ui) -> Result<()> {
             let extension = path.extension().map_or("smt2".into(), |e| e.to_string_lossy());
             own.set_file_name(format!("{stem}-{}.{extension}", index + 1));
         }
-        std::fs::write(&own, question.script(index)).map_err(Error::io("write", &own))?;
+        write_whole(&own, question.script(index))?;
         ui.detail(&format!("wrote {}", own.display()));
     }
     Ok(())
@@ -67,12 +68,11 @@ impl Folder {
         let base = match &self.made {
             Some(base) => base.clone(),
             None => {
-                let base = match self.asked.take() {
-                    Some(asked) => asked,
-                    None => free_folder(&format!("verify-{}", self.name))?,
-                };
-                claim(&base)?;
-                self.made.insert(base).clone()
+                let base = OutFolder::of(self.asked.take(), &format!("verify-{}", self.name))?;
+                let _claim = claim(&base)?;
+                std::fs::create_dir_all(parts.iter().fold(base.to_path_buf(), |path, part| path.join(part)))
+                    .map_err(Error::io("create folder", &base))?;
+                self.made.insert(base.to_path_buf()).clone()
             }
         };
         let own = parts.iter().fold(base, |path, part| path.join(part));

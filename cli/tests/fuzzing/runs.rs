@@ -4,12 +4,16 @@ use std::path::{Path, PathBuf};
 
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
-use pktgen_analysis::{Model, Options, REPORTS, SweepData, analyze_run, run_dirs};
+use pktgen_analysis::age::AgeOf;
+use pktgen_analysis::{Model, Options, REPORTS, SweepData, analyze_run_with, run_dirs};
 use pktgen_replay::capture::recover as recover_run;
 use pktgen_replay::run::merge as merge_runs;
 
 use super::mutate::Random;
 use super::{Samples, pktgen};
+
+/// Damage goes past the digests, to whoever decodes.
+const ANY: Options = Options { age_of: AgeOf::Newest, no_verify: true };
 
 const SMALL: &str = "[workload]\nclusters = 2\nworkers_per_cluster = 3\nupdates = 30\n\
                      [schedule]\nkind = \"poisson\"\noffered = \"60Gbps\"\n[topology]\nrate = \"20Gbps\"\n\
@@ -37,10 +41,10 @@ pub fn attempt(samples: &Samples, random: &mut Random) {
     let which = random.below(samples.groups.len());
     samples.change(which, random);
     let dir = samples.folder.join(["olaf", "sweep", "trio-ml", "libra"][which]);
-    for dir in run_dirs(&dir).unwrap_or_default() {
-        let _ = analyze_run(&dir);
+    for run in run_dirs(&dir, true).unwrap_or_default() {
+        let _ = analyze_run_with(&run.dir, ANY);
     }
-    if let Ok(data) = SweepData::open_with(&dir, Options::default(), &mut |_, _| {}) {
+    if let Ok(data) = SweepData::open_with(&dir, ANY, &mut |_, _| {}) {
         let model = Model::build(&data);
         for report in REPORTS {
             let _ = report.render(&model);
@@ -95,8 +99,8 @@ fn shorten(from: &Path, to: &Path) {
 pub fn recover(samples: &Samples, random: &mut Random) {
     samples.change(0, random);
     let dir = samples.folder.join("killed");
-    if recover_run(&dir).is_ok() {
-        let _ = analyze_run(&dir);
+    if recover_run(&dir, true).is_ok() {
+        let _ = analyze_run_with(&dir, ANY);
     }
     // What is recovered is another file.
     for name in ["sent", "books", "received", "states", "iterations", "results", "lanes"] {
@@ -123,8 +127,8 @@ pub fn merge(samples: &Samples, random: &mut Random) {
     samples.change(0, random);
     let dirs: Vec<PathBuf> = ["a", "b", "c"].iter().map(|name| samples.folder.join("parts").join(name)).collect();
     let out = samples.folder.join("merged");
-    if merge_runs(&dirs, &out, None).is_ok() {
-        let _ = analyze_run(&out);
+    if merge_runs(&dirs, &out, None, true).is_ok() {
+        let _ = analyze_run_with(&out, ANY);
     }
     let _ = std::fs::remove_dir_all(&out);
     samples.restore(0);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::section::Section;
 use super::value::{Entry, Table, Value, from_toml, table_from_toml, write_table};
 use crate::registry::suggest;
+use crate::regular::check_regular;
 use crate::{Error, Result};
 
 /// What an experiment file may hold at its top, for whoever reads it in part and for the error about an unknown name.
@@ -78,6 +79,7 @@ const ENVIRONMENT: &str = "PKTGEN_SET_";
 impl Document {
     /// Reads `path` and lays the environment and the flags (`key=value`) over it.
     pub fn load(path: &Path, flags: &[String]) -> Result<Self> {
+        check_regular(path)?;
         let text = std::fs::read_to_string(path).map_err(Error::io("read experiment", path))?;
         let mut document = Self::parse(&text, &path.display().to_string())?;
         document.overlay(readable(std::env::vars_os())?.into_iter(), flags)?;
@@ -294,7 +296,7 @@ fn readable(variables: impl Iterator<Item = (OsString, OsString)>) -> Result<Vec
 /// A value on the command line: TOML if it is, else text, so that `40Gbps` needs no quotes.
 fn parse_value(text: &str, origin: &Origin) -> Result<Value> {
     match toml::de::DeValue::parse(text) {
-        Ok(value) => Ok(from_toml(&value, &|_| origin.clone())?.value),
+        Ok(value) => Ok(from_toml("value", &value, &|_| origin.clone())?.value),
         Err(_) => Ok(Value::Text(text.to_owned())),
     }
 }

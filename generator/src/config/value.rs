@@ -100,19 +100,25 @@ pub(super) fn write_table(out: &mut String, path: &str, table: &Table) {
 
 /// Converts a parsed TOML value, positions kept.
 pub(super) fn from_toml(
+    key: &str,
     value: &toml::Spanned<toml::de::DeValue<'_>>,
     place: &dyn Fn(std::ops::Range<usize>) -> Origin,
 ) -> Result<Entry> {
     use toml::de::DeValue;
     let origin = place(value.span());
-    let bad = |text: &str| Error::config(format!("{origin}: {text} is out of range"));
+    let bad = |text: &str| {
+        let (least, most) = (i64::MIN, i64::MAX);
+        Error::config(format!("{origin}: {key} = {text} is out of range; whole numbers are from {least} to {most}"))
+    };
     let converted = match value.get_ref() {
         DeValue::String(text) => Value::Text(text.to_string()),
         DeValue::Integer(n) => Value::Integer(i64::from_str_radix(n.as_str(), n.radix()).map_err(|_| bad(n.as_str()))?),
         DeValue::Float(x) => Value::Float(x.as_str().parse().map_err(|_| bad(x.as_str()))?),
         DeValue::Boolean(b) => Value::Bool(*b),
         DeValue::Datetime(d) => Value::Text(d.to_string()),
-        DeValue::Array(items) => Value::List(items.iter().map(|item| from_toml(item, place)).collect::<Result<_>>()?),
+        DeValue::Array(items) => {
+            Value::List(items.iter().map(|item| from_toml(key, item, place)).collect::<Result<_>>()?)
+        }
         DeValue::Table(table) => Value::Table(table_from_toml(table, place)?),
     };
     Ok(Entry { value: converted, origin })
@@ -125,7 +131,7 @@ pub(super) fn table_from_toml(
 ) -> Result<Table> {
     let mut out = Table::new();
     for (key, value) in table.iter() {
-        let mut entry = from_toml(value, place)?;
+        let mut entry = from_toml(key.get_ref(), value, place)?;
         entry.origin = place(key.span());
         out.insert(key.get_ref().to_string(), entry);
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::Profile;
 use crate::registry::suggest;
+use crate::regular::check_regular;
 use crate::{Error, Result};
 
 /// Names and texts.
@@ -18,6 +19,7 @@ pub static SHIPPED: &[(&str, &str)] = &[
 /// Opens the profile `name`: the path of a file, or one of these.
 pub fn open(name: &str, place: &str) -> Result<Profile> {
     if name.contains('/') || name.ends_with(".toml") {
+        check_regular(Path::new(name))?;
         let text = std::fs::read_to_string(Path::new(name)).map_err(|e| {
             Error::config(format!(
                 "{place}: the profile {name} cannot be read: {e}; give a path, or one of {}",

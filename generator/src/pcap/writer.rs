@@ -9,6 +9,7 @@ use super::ng::{
     ANCHOR, COMMENT, IF_NAME, IF_RESOLUTION, INTERFACE, ORDER_MAGIC, PACKET, REMAINDER, REMAINDER_OWNER, SECTION,
 };
 use super::{BLOCK_MAX, ETHERNET};
+use crate::record::{FileDigest, Hashing};
 use crate::time::{NS, Time};
 use crate::{Error, Result};
 
@@ -59,14 +60,24 @@ pub struct WriterOptions {
     /// Keep the picoseconds that a packet's time has beyond nanoseconds in an option of its own, in pcapng files: our
     /// reader adds them again, others read nanoseconds.
     pub remainders: bool,
+    /// Hash what is written, for [`Writer::finish`].
+    pub hashed: bool,
 }
 
 impl WriterOptions {
     /// Whole packets of one interface, in nanoseconds.
     pub fn new(form: Form) -> Self {
         let interfaces = vec![String::new()];
-        let precision = Precision::Nano;
-        WriterOptions { form, precision, snap: 0, anchor_unix_ns: 0, noted: true, interfaces, remainders: false }
+        WriterOptions {
+            form,
+            precision: Precision::Nano,
+            snap: 0,
+            anchor_unix_ns: 0,
+            noted: true,
+            interfaces,
+            remainders: false,
+            hashed: false,
+        }
     }
 
     fn check(&self, path: &Path) -> Result<()> {
@@ -91,7 +102,7 @@ impl WriterOptions {
 ///
 /// What is still buffered is written when it is dropped, but only [`Writer::finish`] and [`Writer::flush`] tell of failures.
 pub struct Writer {
-    out: BufWriter<Box<dyn Write + Send>>,
+    out: BufWriter<Hashing<Box<dyn Write + Send>>>,
     path: PathBuf,
     options: WriterOptions,
     /// Bytes kept of each packet.
@@ -118,6 +129,7 @@ impl Writer {
     /// Writes into anything; `name` stands for its path in messages.
     pub fn new(out: Box<dyn Write + Send>, name: &Path, options: WriterOptions) -> Result<Self> {
         options.check(name)?;
+        let out = if options.hashed { Hashing::new(out) } else { Hashing::pass(out) };
         let keep = if options.snap == 0 { BLOCK_MAX - 64 } else { (options.snap as usize).min(BLOCK_MAX - 64) };
         Ok(Writer { out: BufWriter::with_capacity(BUFFER, out), path: name.to_owned(), options, keep, begun: false })
     }
@@ -256,9 +268,10 @@ impl Writer {
         self.out.flush().map_err(Error::io("write", &self.path))
     }
 
-    /// Writes what is buffered, for good.
-    pub fn finish(mut self) -> Result<()> {
-        self.flush()
+    /// Writes what is buffered, for good. Returns the digest of the file if it was hashed.
+    pub fn finish(mut self) -> Result<Option<FileDigest>> {
+        self.flush()?;
+        Ok(self.out.get_mut().digest())
     }
 }
 

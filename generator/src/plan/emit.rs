@@ -5,6 +5,7 @@ use std::path::Path;
 use super::{Plan, PlanRole};
 use crate::time::SECOND;
 use crate::units::{Rate, Span};
+use crate::whole::write_whole;
 use crate::wire::frame::FRAME_MAX;
 use crate::wire::olaf::FRAME_MIN;
 use crate::{Error, Result};
@@ -82,8 +83,8 @@ pub fn write(plan: &Plan, path: &Path, emission: &Emission) -> Result<()> {
     let text = emit(plan, file, emission)?;
     let mut json = serde_json::to_string_pretty(plan).map_err(|e| Error::data(&beside, e.to_string()))?;
     json.push('\n');
-    std::fs::write(&beside, json).map_err(Error::io("write", &beside))?;
-    std::fs::write(path, text).map_err(Error::io("write", path))
+    write_whole(&beside, json)?;
+    write_whole(path, text).map(drop)
 }
 
 /// Between two messages of a worker: what one lasts at the plan's rate, counted in wire bits (ATRO §III-B counts what

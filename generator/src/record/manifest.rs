@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::digest::FileDigests;
 use super::interface::InterfaceCounts;
 use super::row::Reason;
 use super::shard::SweepShard;
@@ -422,6 +423,9 @@ pub struct Manifest {
     pub incidents: Incidents,
     /// The verdict over all of it ([`super::judge`]).
     pub validity: Validity,
+    /// The files of the run dir as they were written; none until the run ends.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: FileDigests,
 }
 
 /// Manifests of builds that did not record it leave chance open.
@@ -463,6 +467,9 @@ pub struct SweepRun {
     pub labels: BTreeMap<String, String>,
     /// Seed.
     pub seed: u64,
+    /// The digest of its manifest ([`manifest_digest`](super::digest::manifest_digest)); none until the sweep ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<String>,
 }
 
 /// What a report of the sweep shows: `[report]`.

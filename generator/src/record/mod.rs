@@ -6,6 +6,7 @@
 //! software device, [`Received`] by the parameter server. Analysis resolves every update's fate from
 //! them. The rows are plain structs here; `schema` gives their columns in files.
 
+pub mod digest;
 mod interface;
 mod manifest;
 mod row;
@@ -14,6 +15,7 @@ mod shard;
 mod stamps;
 mod verdict;
 
+pub use digest::{FileDigest, FileDigests, Hashing, Verified};
 pub use interface::InterfaceCounts;
 pub use manifest::{
     Answers, Balance, Bound, Counters, Group, LinkLoad, MANIFEST_VERSION, Manifest, Planned, Published, QueueCounts,

@@ -194,6 +194,13 @@ findings! {
         /// Longer frames may arrive than the socket takes.
         ShortSocket = "short_socket" { most: u64, mtu: u64 } =>
             "the socket takes frames up to {most} B, and {mtu} B may arrive: longer ones count as dropped";
+        /// Nothing says what the files held when they were written.
+        Unverified = "unverified" {} =>
+            "unverified: the manifest has no digests (an older version wrote it), so damaged files cannot be told from whole ones";
+        /// The reader did not want digests compared.
+        NotVerified = "not_verified" {} => "its files were not compared with their digests (--no-verify)";
+        /// The same of a part of the run.
+        OfPart = "of_part" { part: String, note: Box<Note> } => "{part}: {note}";
         /// What an older version of the tool said.
         Told = "told" { text: String } => "{text}";
     }

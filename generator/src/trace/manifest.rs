@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::regular::check_regular;
+use crate::whole::write_whole;
 use crate::{Error, Result};
 
 /// `TRACE.manifest.json`.
@@ -51,12 +53,13 @@ impl TraceManifest {
     pub(super) fn save(&self, path: &Path) -> Result<()> {
         let mut text = serde_json::to_string_pretty(self).map_err(|e| Error::data(path, e.to_string()))?;
         text.push('\n');
-        std::fs::write(path, text).map_err(Error::io("write", path))
+        write_whole(path, text).map(drop)
     }
 }
 
 /// SHA-256 of a file.
 pub fn file_hash(path: &Path) -> Result<String> {
+    check_regular(path)?;
     let mut file = std::fs::File::open(path).map_err(Error::io("open trace", path))?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0u8; 1 << 16];

@@ -11,6 +11,7 @@ use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use super::schema::accept;
 use crate::footer;
 use crate::quiet::attempt;
+use crate::regular::check_regular;
 use crate::workload::Update;
 use crate::{Error, Result};
 
@@ -78,6 +79,7 @@ impl Iterator for Batches {
 
 /// Opens any Parquet file in blocks of rows; `accept` judges its schema.
 pub(super) fn open_parquet(path: &Path, accept: impl FnOnce(&Schema) -> Result<()>) -> Result<Batches> {
+    check_regular(path)?;
     let file = File::open(path).map_err(Error::io("open trace", path))?;
     footer::check(&file, path, footer::ANY_ROWS)?;
     let opened = attempt(|| ParquetRecordBatchReaderBuilder::try_new(file));

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::{ROOT, Switch, Tree};
+use crate::regular::check_regular;
 use crate::{Error, Result};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -48,6 +49,7 @@ pub fn parse(text: &str, name: &str) -> Result<Tree> {
 
 /// Reads a tree from a file.
 pub fn read(path: &Path) -> Result<Tree> {
+    check_regular(path)?;
     let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
     parse(&text, &path.display().to_string())
 }

@@ -118,7 +118,14 @@ fn trusted_hashes(traces: &Traces) -> Result<String> {
 
 /// The hash of a trace, which must be the one in its manifest if it has one.
 fn trusted_hash(path: &std::path::Path) -> Result<String> {
-    let hash = trace::file_hash(path)?;
+    let hash = trace::file_hash(path).map_err(|error| match error {
+        Error::Io { source, .. } => Error::config(format!(
+            "workload.trace = \"{}\": it cannot be read: {source}; give the path of a trace from the folder that pktgen runs in \
+             (pktgen trace synth and convert make them)",
+            path.display()
+        )),
+        other => other,
+    })?;
     match trace::TraceManifest::load(path)? {
         Some(manifest) if manifest.sha256 != hash => Err(Error::data(
             path,

@@ -24,7 +24,8 @@ use pktgen_generator::{Error, Result};
 use rtrb::RingBuffer;
 use serde::{Deserialize, Serialize};
 
-use super::run_dir::{claim, write_manifest};
+use super::claim::claim;
+use super::run_dir::write_manifest;
 use crate::clock::{self, RunClock};
 use crate::driver::real_time::thread::drop_privileges;
 use crate::transport::gather::{Over, Receiver, Tally, imbalance};
@@ -197,9 +198,10 @@ fn record(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Time, &Totals),
 ) -> Result<Captured> {
-    claim(dir)?;
+    let claim = claim(dir)?;
     let mut manifest = CaptureManifest { manifest: manifest(plan, &listener), capture: Totals::default() };
     write_manifest(dir, &manifest)?;
+    drop(claim);
     let mut files = Files::create(dir, plan.pcapng)?;
     manifest.manifest.host.insert("writing".into(), files.way().into());
     let clock = RunClock::start();
@@ -352,6 +354,7 @@ fn manifest(plan: &CapturePlan, listener: &Listener) -> Manifest {
         unseen: None,
         incidents: Incidents::default(),
         validity: Validity { faults: vec![Fault::UnderWay {}], notes: remarks(listener) },
+        files: BTreeMap::new(),
     }
 }
 

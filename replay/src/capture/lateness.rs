@@ -1,26 +1,29 @@
 //! `lateness.hlog`: how late frames left, as an HdrHistogram interval log that any viewer of such logs reads.
 
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::Path;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2Serializer;
 use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
+use pktgen_generator::record::FileDigest;
+use pktgen_generator::whole::WholeFile;
 use pktgen_generator::{Error, Result};
 
+/// The file's name.
+pub const LATENESS: &str = "lateness.hlog";
+
 /// Writes `lateness` (ns) of a run of this length into its run dir.
-pub fn write_lateness(dir: &Path, lateness: &Histogram<u64>, length: Duration) -> Result<()> {
-    let path = dir.join("lateness.hlog");
-    let file = File::create(&path).map_err(Error::io("create", &path))?;
+pub fn write_lateness(dir: &Path, lateness: &Histogram<u64>, length: Duration) -> Result<FileDigest> {
+    let path = dir.join(LATENESS);
     let failed = |what: String| Error::Io { action: "write", path: path.clone(), source: std::io::Error::other(what) };
-    let (mut out, mut serializer) = (BufWriter::new(file), V2Serializer::new());
+    let (mut out, mut serializer) = (WholeFile::create(&path)?, V2Serializer::new());
     let mut log = IntervalLogWriterBuilder::new()
         .add_comment("ns between a frame's deadline and the call that submitted it")
         .begin_log_with(&mut out, &mut serializer)
         .map_err(|e| failed(e.to_string()))?;
-    log.write_histogram(lateness, Duration::ZERO, length, None).map_err(|e| failed(format!("{e:?}")))
+    log.write_histogram(lateness, Duration::ZERO, length, None).map_err(|e| failed(format!("{e:?}")))?;
+    out.finish()
 }
 
 /// The quantiles that a manifest shows.

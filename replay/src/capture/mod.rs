@@ -4,6 +4,7 @@
 //! is killed; when it is finished they become Parquet. [`recover`] does the same for a killed one. [`frames`] is the
 //! other kind of run dir: everything that was heard on an interface.
 
+mod claim;
 mod columns;
 pub mod frames;
 pub mod lateness;
@@ -12,8 +13,8 @@ mod ordered;
 mod run_dir;
 mod stream;
 
+pub use claim::{Claim, claim};
 pub use names::Names;
 pub use run_dir::{
-    DeviceRows, PartDirs, Records, RunDir, ServerRows, Sides, Wanted, WorkerRows, claim, join_records, recover,
-    write_manifest,
+    DeviceRows, PartDirs, Records, RunDir, ServerRows, Sides, Wanted, WorkerRows, join_records, recover, write_manifest,
 };

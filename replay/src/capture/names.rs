@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use pktgen_generator::Result;
-use pktgen_generator::record::Name;
+use pktgen_generator::record::{FileDigests, Name};
 
 use super::columns::NameColumns;
 use super::stream::Stream;
@@ -22,8 +22,8 @@ impl Names {
         self.0.push(name)
     }
 
-    /// Ends it.
-    pub fn finish(self, dir: &Path) -> Result<()> {
-        self.0.finish(dir).map(drop)
+    /// Ends it; its digest joins `files`.
+    pub fn finish(self, dir: &Path, files: &mut FileDigests) -> Result<()> {
+        self.0.finish(dir, files).map(drop)
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BinaryHeap;
 
 use pktgen_generator::Result;
 use pktgen_generator::pcap::Writer;
+use pktgen_generator::record::FileDigest;
 use pktgen_generator::time::Time;
 
 /// A capture whose packets wait until none can be earlier.
@@ -39,7 +40,7 @@ impl OrderedWriter {
     }
 
     /// Writes the rest.
-    pub(super) fn finish(mut self) -> Result<()> {
+    pub(super) fn finish(mut self) -> Result<Option<FileDigest>> {
         self.write(Time::MAX)?;
         self.writer.finish()
     }

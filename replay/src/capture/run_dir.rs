@@ -6,23 +6,29 @@ use std::str::FromStr;
 use pktgen_generator::lanes::{self, LANES_MAX};
 use pktgen_generator::pcap::{Form, Writer, WriterOptions};
 use pktgen_generator::record::{
-    Book, Facts, Fault, ITERATIONS, Iteration, LANES, LaneWords, Manifest, NO_CLUSTER, PAYLOADS, PayloadPart, RESULTS,
-    Received, Reply, RunState, STAMPS, STATES, Sent, Stamp, State, judge,
+    Book, Facts, Fault, FileDigests, ITERATIONS, Iteration, LANES, LaneWords, Manifest, NAMES, NO_CLUSTER, PAYLOADS,
+    PayloadPart, RESULTS, Received, Reply, RunState, STAMPS, STATES, STREAMS, Sent, Stamp, State, digest, judge,
 };
 use pktgen_generator::time::{NS, Time};
+use pktgen_generator::whole::{copy_whole, write_whole};
 use pktgen_generator::{Error, Result};
 use serde::Serialize;
 
+use super::claim::Claim;
 use super::columns::{
     BookColumns, Columns, IterationColumns, LaneColumns, PayloadColumns, ReceivedColumns, ReplyColumns, SentColumns,
     StampColumns, StateColumns,
 };
+use super::lateness::LATENESS;
 use super::ordered::OrderedWriter;
 use super::stream::{Stream, convert, convert_both, merge_shifted, running_path};
 use crate::clock::RunClock;
 use crate::driver::virtual_time::Recorder;
 use crate::transport::Departure;
 
+/// Packets at the server, and as workers sent them.
+const CAPTURE: &str = "capture.pcapng";
+const CAPTURE_SENT: &str = "sent.pcapng";
 /// File stem of what the server received, where workers receive results too: part of `received` when the run is finished.
 const RECEIVED_SERVER: &str = "received_server";
 
@@ -157,13 +163,14 @@ struct Rounds {
 }
 
 impl RunDir {
-    /// Creates `dir`, which must not exist or be empty, with a manifest that says that it is running.
-    pub fn create(dir: &Path, manifest: &Manifest, wanted: Wanted) -> Result<Self> {
-        claim(dir)?;
+    /// Begins the run dir that was claimed, with a manifest that says that it is running.
+    pub fn create(claim: Claim, manifest: &Manifest, wanted: Wanted) -> Result<Self> {
+        let dir = claim.dir();
         write_manifest(dir, manifest)?;
         // Whole times, so that whoever analyses the packets gets the very numbers of the run.
         let anchor_unix_ns = manifest.anchor_unix_ns;
-        let options = WriterOptions { anchor_unix_ns, remainders: true, ..WriterOptions::new(Form::Pcapng) };
+        let options =
+            WriterOptions { anchor_unix_ns, remainders: true, hashed: true, ..WriterOptions::new(Form::Pcapng) };
         let pcap = |wanted: bool, name| wanted.then(|| Writer::create(&dir.join(name), options.clone())).transpose();
         Ok(RunDir {
             records: wanted.records,
@@ -177,8 +184,8 @@ impl RunDir {
             lanes: wanted.lanes.map(|lanes| LaneRows::create(dir, lanes, wanted.payloads)).transpose()?,
             stamps: (wanted.stamps || wanted.departures).then(|| Stream::create(dir)).transpose()?,
             stamps_received: wanted.stamps,
-            pcap: pcap(wanted.pcap, "capture.pcapng")?,
-            pcap_sent: pcap(wanted.pcap_sent, "sent.pcapng")?.map(OrderedWriter::new),
+            pcap: pcap(wanted.pcap, CAPTURE)?,
+            pcap_sent: pcap(wanted.pcap_sent, CAPTURE_SENT)?.map(OrderedWriter::new),
             // Ranks agree about the instant.
             sent_elsewhere: manifest.part.as_deref() == Some("server") && manifest.rank.is_none(),
             clock: RunClock::start(),
@@ -220,44 +227,45 @@ impl RunDir {
         Ok(())
     }
 
-    /// Ends the streams; the manifest still says that the run is under way.
-    pub fn close(self) -> Result<PathBuf> {
-        self.sent.finish(&self.dir)?;
-        self.books.finish(&self.dir)?;
+    /// Ends the streams; the manifest still says that the run is under way. Returns the folder and what it holds.
+    pub fn close(self) -> Result<(PathBuf, FileDigests)> {
+        let (dir, mut files) = (self.dir, FileDigests::new());
+        self.sent.finish(&dir, &mut files)?;
+        self.books.finish(&dir, &mut files)?;
         match self.received_server {
-            None => self.received.finish(&self.dir).map(drop)?,
+            None => self.received.finish(&dir, &mut files).map(drop)?,
             Some(server) => {
                 self.received.end()?;
                 server.end()?;
-                convert_both::<ReceivedColumns>(&self.dir, RECEIVED_SERVER)?;
+                convert_both::<ReceivedColumns>(&dir, RECEIVED_SERVER, &mut files)?;
             }
         }
         if let Some(states) = self.states {
-            states.finish(&self.dir)?;
+            states.finish(&dir, &mut files)?;
         }
         if let Some(rounds) = self.rounds {
-            rounds.iterations.finish(&self.dir)?;
-            rounds.replies.finish(&self.dir)?;
+            rounds.iterations.finish(&dir, &mut files)?;
+            rounds.replies.finish(&dir, &mut files)?;
         }
         if let Some(lanes) = self.lanes {
-            lanes.stream.finish(&self.dir)?;
-            lanes.payloads.map(|payloads| payloads.finish(&self.dir)).transpose()?;
+            lanes.stream.finish(&dir, &mut files)?;
+            lanes.payloads.map(|payloads| payloads.finish(&dir, &mut files)).transpose()?;
         }
         if let Some(stamps) = self.stamps {
-            stamps.finish(&self.dir)?;
+            stamps.finish(&dir, &mut files)?;
         }
-        if let Some(pcap) = self.pcap {
-            pcap.finish()?;
+        let (received, sent) = (self.pcap.map(Writer::finish), self.pcap_sent.map(OrderedWriter::finish));
+        for (name, digest) in [(CAPTURE, received), (CAPTURE_SENT, sent)] {
+            files.extend(digest.transpose()?.flatten().map(|digest| (name.to_owned(), digest)));
         }
-        if let Some(pcap) = self.pcap_sent {
-            pcap.finish()?;
-        }
-        Ok(self.dir)
+        Ok((dir, files))
     }
 
     /// Ends the streams and writes the final manifest.
-    pub fn finish(self, manifest: &Manifest) -> Result<()> {
-        write_manifest(&self.close()?, manifest)
+    pub fn finish(self, manifest: &mut Manifest) -> Result<()> {
+        let (dir, files) = self.close()?;
+        manifest.files = files;
+        write_manifest(&dir, manifest)
     }
 }
 
@@ -508,108 +516,109 @@ pub struct PartDirs<'a> {
     pub workers_receive: bool,
 }
 
-/// Copies the records of the parts into `out`, in the workers' time.
-pub fn join_records(parts: &PartDirs, out: &Path) -> Result<()> {
+/// Copies the records of the parts into `out`, in the workers' time. Returns what it holds then.
+pub fn join_records(parts: &PartDirs, out: &Path) -> Result<FileDigests> {
+    let mut files = FileDigests::new();
     // What was sent is in the workers' time: nothing of it moves, least of all the generation times that packets carry.
     let workers: Vec<_> = parts.workers.iter().map(|dir| (*dir, 0)).collect();
-    merge_shifted::<SentColumns>(&workers, out)?;
-    merge_shifted::<BookColumns>(&Vec::from_iter(parts.device), out)?;
+    merge_shifted::<SentColumns>(&workers, out, &mut files)?;
+    merge_shifted::<BookColumns>(&Vec::from_iter(parts.device), out, &mut files)?;
     let mut receivers = Vec::from_iter(parts.server);
     if receivers.is_empty() || parts.workers_receive {
         receivers.splice(0..0, workers.iter().copied());
     }
-    merge_shifted::<ReceivedColumns>(&receivers, out)?;
+    merge_shifted::<ReceivedColumns>(&receivers, out, &mut files)?;
     let having = |name: &str| {
         let has = |(dir, _): &&(&Path, Time)| dir.join(format!("{name}.parquet")).exists();
         workers.iter().filter(has).copied().collect::<Vec<_>>()
     };
     if !having(STATES).is_empty() {
-        merge_shifted::<StateColumns>(&having(STATES), out)?;
+        merge_shifted::<StateColumns>(&having(STATES), out, &mut files)?;
     }
     if !having(ITERATIONS).is_empty() {
-        merge_shifted::<IterationColumns>(&having(ITERATIONS), out)?;
-        merge_shifted::<ReplyColumns>(&having(RESULTS), out)?;
+        merge_shifted::<IterationColumns>(&having(ITERATIONS), out, &mut files)?;
+        merge_shifted::<ReplyColumns>(&having(RESULTS), out, &mut files)?;
     }
     let lanes: Vec<_> =
         receivers.iter().filter(|(dir, _)| dir.join(format!("{LANES}.parquet")).exists()).copied().collect();
     if !lanes.is_empty() {
-        merge_shifted::<LaneColumns>(&lanes, out)?;
+        merge_shifted::<LaneColumns>(&lanes, out, &mut files)?;
     }
     if let Some(from) = parts.server.filter(|(dir, _)| dir.join(format!("{PAYLOADS}.parquet")).exists()) {
-        merge_shifted::<PayloadColumns>(&[from], out)?;
+        merge_shifted::<PayloadColumns>(&[from], out, &mut files)?;
     }
     let stamped = |(dir, _): &(&Path, Time)| dir.join(format!("{STAMPS}.parquet")).exists();
     // Those of several senders are of several clocks: they stay where they are.
     let senders = if workers.len() == 1 { &workers[..] } else { &[] };
     let stamps: Vec<_> = senders.iter().copied().chain(parts.server).filter(stamped).collect();
     if !stamps.is_empty() {
-        merge_shifted::<StampColumns>(&stamps, out)?;
+        merge_shifted::<StampColumns>(&stamps, out, &mut files)?;
     }
-    let packets = receivers.last().map(|(dir, _)| dir.join("capture.pcapng"));
+    let packets = receivers.last().map(|(dir, _)| dir.join(CAPTURE));
     if let Some(from) = packets.filter(|path| path.exists()) {
-        std::fs::copy(&from, out.join("capture.pcapng")).map_err(Error::io("copy", &from))?;
+        files.insert(CAPTURE.to_owned(), copy_whole(&from, &out.join(CAPTURE))?);
     }
-    join_lateness(&parts.workers, out)
+    join_lateness(&parts.workers, out, &mut files)?;
+    Ok(files)
 }
 
 /// Logs of lateness one after the other are a log: intervals of several senders.
-fn join_lateness(workers: &[&Path], out: &Path) -> Result<()> {
+fn join_lateness(workers: &[&Path], out: &Path, files: &mut FileDigests) -> Result<()> {
     let mut logs = Vec::new();
-    for from in workers.iter().map(|dir| dir.join("lateness.hlog")).filter(|path| path.exists()) {
+    for from in workers.iter().map(|dir| dir.join(LATENESS)).filter(|path| path.exists()) {
         logs.extend(std::fs::read(&from).map_err(Error::io("read", &from))?);
     }
-    let to = out.join("lateness.hlog");
-    if logs.is_empty() { Ok(()) } else { std::fs::write(&to, logs).map_err(Error::io("write", &to)) }
-}
-
-/// Makes `dir` a new, empty folder, or takes an empty one; what holds anything is somebody's.
-pub fn claim(dir: &Path) -> Result<()> {
-    std::fs::create_dir_all(dir).map_err(Error::io("create folder", dir))?;
-    match std::fs::read_dir(dir).map_err(Error::io("read", dir))?.next() {
-        None => Ok(()),
-        Some(_) => Err(Error::config(format!(
-            "{}: the folder is not empty; choose another with --out, or remove it",
-            dir.display()
-        ))),
+    if !logs.is_empty() {
+        files.insert(LATENESS.to_owned(), write_whole(&out.join(LATENESS), logs)?);
     }
+    Ok(())
 }
 
-/// Writes the manifest of the run in `dir`: a [`Manifest`], perhaps with more around it.
+/// Writes the manifest of the run in `dir`, sealed: a [`Manifest`], perhaps with more around it.
 pub fn write_manifest(dir: &Path, manifest: &impl Serialize) -> Result<()> {
     let path = dir.join("manifest.json");
-    let partial = dir.join("manifest.json.partial");
-    let mut text = serde_json::to_string_pretty(manifest).map_err(|e| Error::data(&path, e.to_string()))?;
-    text.push('\n');
-    std::fs::write(&partial, text).map_err(Error::io("write", &partial))?;
-    // Renamed into place, so that a manifest is always whole.
-    std::fs::rename(&partial, &path).map_err(Error::io("rename", &partial))
+    let text = serde_json::to_string_pretty(manifest).map_err(|e| Error::data(&path, e.to_string()))?;
+    write_whole(&path, digest::seal(&text)).map(drop)
 }
 
 /// Makes the run dir of a killed run readable: its streams become Parquet up to their last whole batch, and
-/// the manifest says that it was interrupted. Returns the rows of each stream.
-pub fn recover(dir: &Path) -> Result<[u64; 3]> {
+/// the manifest says that it was interrupted, and what the folder holds now. Returns the rows of each stream.
+/// `no_verify`: whatever the manifest's digest says.
+pub fn recover(dir: &Path, no_verify: bool) -> Result<[u64; 3]> {
     let path = dir.join("manifest.json");
     let text = std::fs::read(&path).map_err(Error::io("read", &path))?;
     let mut manifest: Manifest =
         serde_json::from_slice(&text).map_err(|e| Error::data(&path, format!("not a run manifest: {e}")))?;
-    let rows = [recover_stream::<SentColumns>(dir)?, recover_stream::<BookColumns>(dir)?, recover_received(dir)?];
-    if running_path(dir, STATES).exists() {
-        convert::<StateColumns>(dir)?;
+    if !no_verify {
+        digest::is_sealed(&path, &text)?;
     }
-    if running_path(dir, ITERATIONS).exists() {
-        convert::<IterationColumns>(dir)?;
+    let files = &mut manifest.files;
+    let rows = [
+        recover_or_empty::<SentColumns>(dir, files)?,
+        recover_or_empty::<BookColumns>(dir, files)?,
+        recover_received(dir, files)?,
+    ];
+    recover_stream::<StateColumns>(dir, files)?;
+    recover_stream::<IterationColumns>(dir, files)?;
+    recover_stream::<ReplyColumns>(dir, files)?;
+    recover_stream::<LaneColumns>(dir, files)?;
+    recover_stream::<PayloadColumns>(dir, files)?;
+    recover_stream::<StampColumns>(dir, files)?;
+    // Settling begins anew where parts are joined; of a killed run there is nothing to settle.
+    let names = running_path(dir, NAMES);
+    if names.exists() {
+        std::fs::remove_file(&names).map_err(Error::io("remove", &names))?;
     }
-    if running_path(dir, RESULTS).exists() {
-        convert::<ReplyColumns>(dir)?;
-    }
-    if running_path(dir, LANES).exists() {
-        convert::<LaneColumns>(dir)?;
-    }
-    if running_path(dir, PAYLOADS).exists() {
-        convert::<PayloadColumns>(dir)?;
-    }
-    if running_path(dir, STAMPS).exists() {
-        convert::<StampColumns>(dir)?;
+    // What was whole when it was killed has no digest yet.
+    for name in STREAMS
+        .iter()
+        .map(|stream| format!("{}.parquet", stream.name))
+        .chain([CAPTURE, CAPTURE_SENT, LATENESS].map(str::to_owned))
+    {
+        let path = dir.join(&name);
+        if !files.contains_key(&name) && path.is_file() {
+            files.insert(name, digest::file_digest(&path)?);
+        }
     }
     manifest.state = RunState::Interrupted;
     manifest.incidents.faults.push(Fault::Killed {});
@@ -619,18 +628,27 @@ pub fn recover(dir: &Path) -> Result<[u64; 3]> {
 }
 
 /// What was received, by workers and server where both did.
-fn recover_received(dir: &Path) -> Result<u64> {
+fn recover_received(dir: &Path, files: &mut FileDigests) -> Result<u64> {
     let server = running_path(dir, RECEIVED_SERVER);
     match (running_path(dir, ReceivedColumns::NAME).exists(), server.exists()) {
-        (true, true) => convert_both::<ReceivedColumns>(dir, RECEIVED_SERVER),
+        (true, true) => convert_both::<ReceivedColumns>(dir, RECEIVED_SERVER, files),
         // Both are in the Parquet already: the run was killed while it took them away.
         (false, true) => std::fs::remove_file(&server).map_err(Error::io("remove", &server)).map(|()| 0),
-        (_, false) => recover_stream::<ReceivedColumns>(dir),
+        (_, false) => recover_or_empty::<ReceivedColumns>(dir, files),
     }
 }
 
-fn recover_stream<C: Columns>(dir: &Path) -> Result<u64> {
-    if running_path(dir, C::NAME).exists() { convert::<C>(dir) } else { Ok(0) }
+/// Every run has these: one that was killed before its first row gets an empty stream.
+fn recover_or_empty<C: Columns>(dir: &Path, files: &mut FileDigests) -> Result<u64> {
+    if dir.join(format!("{}.parquet", C::NAME)).exists() || running_path(dir, C::NAME).exists() {
+        recover_stream::<C>(dir, files)
+    } else {
+        merge_shifted::<C>(&[], dir, files)
+    }
+}
+
+fn recover_stream<C: Columns>(dir: &Path, files: &mut FileDigests) -> Result<u64> {
+    if running_path(dir, C::NAME).exists() { convert::<C>(dir, files) } else { Ok(0) }
 }
 
 #[cfg(test)]

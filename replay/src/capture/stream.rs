@@ -18,7 +18,9 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use pktgen_generator::quiet::attempt;
+use pktgen_generator::record::FileDigests;
 use pktgen_generator::time::Time;
+use pktgen_generator::whole::WholeFile;
 use pktgen_generator::{Error, Result, footer};
 
 use super::columns::Columns;
@@ -123,17 +125,17 @@ impl<C: Columns> Stream<C> {
         Ok(())
     }
 
-    /// Ends the stream and turns it into Parquet; the IPC file goes when the Parquet is complete.
-    pub(super) fn finish(self, dir: &Path) -> Result<u64> {
+    /// Ends the stream and turns it into Parquet, whose digest joins `files`; the IPC file goes when the Parquet is complete.
+    pub(super) fn finish(self, dir: &Path, files: &mut FileDigests) -> Result<u64> {
         // A stream that fitted one batch goes straight to Parquet: most runs of a sweep do.
         if self.background.is_none() {
             let rows = self.rows.len() as u64;
-            write_parquet::<C>(dir, std::iter::once(batch::<C>(&self.path, &self.rows)))?;
+            write_parquet::<C>(dir, std::iter::once(batch::<C>(&self.path, &self.rows)), files)?;
             std::fs::remove_file(&self.path).map_err(Error::io("remove", &self.path))?;
             return Ok(rows);
         }
         self.end()?;
-        convert::<C>(dir)
+        convert::<C>(dir, files)
     }
 }
 
@@ -155,9 +157,9 @@ fn write_batches<C: Columns>(
 }
 
 /// Turns the IPC file of a stream into Parquet, up to its last whole batch. Returns the rows.
-pub(super) fn convert<C: Columns>(dir: &Path) -> Result<u64> {
+pub(super) fn convert<C: Columns>(dir: &Path, files: &mut FileDigests) -> Result<u64> {
     let path = running_path(dir, C::NAME);
-    let rows = write_parquet::<C>(dir, running_batches::<C>(&path)?.map(Ok))?;
+    let rows = write_parquet::<C>(dir, running_batches::<C>(&path)?.map(Ok), files)?;
     std::fs::remove_file(&path).map_err(Error::io("remove", &path))?;
     Ok(rows)
 }
@@ -178,10 +180,10 @@ fn running_batches<C: Columns>(path: &Path) -> Result<impl Iterator<Item = Recor
 
 /// Turns the IPC file of a stream and one beside it, called `other`, into one Parquet file by their first column, which is
 /// time; at equal times `other`'s rows come last. The order within each stays. Returns the rows.
-pub(super) fn convert_both<C: Columns>(dir: &Path, other: &str) -> Result<u64> {
+pub(super) fn convert_both<C: Columns>(dir: &Path, other: &str, files: &mut FileDigests) -> Result<u64> {
     let paths = [running_path(dir, C::NAME), running_path(dir, other)];
     let head = |path: &Path| Head::new(running_batches::<C>(path)?.map(Ok), C::times);
-    let rows = write_merged::<C, _>(dir, vec![head(&paths[0])?, head(&paths[1])?])?;
+    let rows = write_merged::<C, _>(dir, vec![head(&paths[0])?, head(&paths[1])?], files)?;
     for path in &paths {
         std::fs::remove_file(path).map_err(Error::io("remove", path))?;
     }
@@ -229,12 +231,12 @@ impl<I: Iterator<Item = Result<RecordBatch>>> Head<I> {
 }
 
 /// Writes streams as the Parquet file of `C` in `dir`.
-fn write_merged<C: Columns, I>(dir: &Path, mut heads: Vec<Head<I>>) -> Result<u64>
+fn write_merged<C: Columns, I>(dir: &Path, mut heads: Vec<Head<I>>, files: &mut FileDigests) -> Result<u64>
 where
     I: Iterator<Item = Result<RecordBatch>>,
 {
     let path = finished_path(dir, C::NAME);
-    write_parquet::<C>(dir, std::iter::from_fn(|| next_merged(&mut heads, &path).transpose()))
+    write_parquet::<C>(dir, std::iter::from_fn(|| next_merged(&mut heads, &path).transpose()), files)
 }
 
 /// The next rows of all streams: until one of their batches ends.
@@ -261,12 +263,12 @@ where
 
 /// Copies a finished stream of the run dirs `from` into `to`, its first column, which is its time, `shift` later; by their
 /// times if there are several, at equal times the rows of the first first. Of none it is empty.
-pub(super) fn merge_shifted<C: Columns>(from: &[(&Path, Time)], to: &Path) -> Result<u64> {
+pub(super) fn merge_shifted<C: Columns>(from: &[(&Path, Time)], to: &Path, files: &mut FileDigests) -> Result<u64> {
     if let [(from, shift)] = from {
-        return write_parquet::<C>(to, shifted::<C>(from, *shift)?);
+        return write_parquet::<C>(to, shifted::<C>(from, *shift)?, files);
     }
     let head = |(from, shift): &(&Path, Time)| Head::new(shifted::<C>(from, *shift)?, C::times);
-    write_merged::<C, _>(to, from.iter().map(head).collect::<Result<_>>()?)
+    write_merged::<C, _>(to, from.iter().map(head).collect::<Result<_>>()?, files)
 }
 
 /// The batches of a finished stream, their first column `shift` later.
@@ -297,25 +299,28 @@ fn broken() -> ArrowError {
     ArrowError::ParquetError("its pages contradict its schema".into())
 }
 
-fn write_parquet<C: Columns>(dir: &Path, batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<u64> {
+/// Writes batches as the Parquet file of `C` in `dir`; its digest joins `files`. Returns the rows.
+fn write_parquet<C: Columns>(
+    dir: &Path,
+    batches: impl Iterator<Item = Result<RecordBatch>>,
+    files: &mut FileDigests,
+) -> Result<u64> {
     let path = finished_path(dir, C::NAME);
-    let partial = path.with_extension("parquet.partial");
-    let file = File::create(&partial).map_err(Error::io("create", &partial))?;
-    let level = ZstdLevel::try_new(1).map_err(|e| write_error(&partial, &e))?;
+    let file = WholeFile::create(&path)?;
+    let level = ZstdLevel::try_new(1).map_err(|e| write_error(&path, &e))?;
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(level))
         .set_dictionary_enabled(false)
         .set_max_row_group_row_count(Some(1 << 20))
         .build();
-    let mut writer = ArrowWriter::try_new(BufWriter::new(file), C::schema(), Some(properties))
-        .map_err(|e| write_error(&partial, &e))?;
+    let mut writer = ArrowWriter::try_new(file, C::schema(), Some(properties)).map_err(|e| write_error(&path, &e))?;
     let mut rows = 0;
     for batch in batches {
         let batch = batch?;
         rows += batch.num_rows() as u64;
-        writer.write(&batch).map_err(|e| write_error(&partial, &e))?;
+        writer.write(&batch).map_err(|e| write_error(&path, &e))?;
     }
-    writer.close().map_err(|e| write_error(&partial, &e))?;
-    std::fs::rename(&partial, &path).map_err(Error::io("rename", &partial))?;
+    let digest = writer.into_inner().map_err(|e| write_error(&path, &e))?.finish()?;
+    files.insert(format!("{}.parquet", C::NAME), digest);
     Ok(rows)
 }

@@ -8,6 +8,7 @@ use pktgen_generator::config::{Document, Run};
 use pktgen_generator::lanes::Detail;
 use pktgen_generator::time::{MS, Time};
 use pktgen_generator::units::Span;
+use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
 use serde::Serialize;
 
@@ -188,7 +189,7 @@ impl Experiment {
         let length = trial_length(span)?;
         check_axes(document, run)?;
         check_knowable(document, run)?;
-        claim(out)?;
+        let _claim = claim(out)?;
         let mut kept: [Option<(f64, PathBuf)>; 2] = [None, None];
         let found = search(plan, |pps, number| {
             let mut document = document.clone();
@@ -218,9 +219,8 @@ impl Experiment {
             Ok(Some(attempt))
         })?;
         let path = out.join("find-rate.json");
-        let mut text = serde_json::to_string_pretty(&found).map_err(|e| Error::data(&path, e.to_string()))?;
-        text.push('\n');
-        std::fs::write(&path, text).map_err(Error::io("write", &path))?;
+        let text = serde_json::to_string_pretty(&found).map_err(|e| Error::data(&path, e.to_string()))?;
+        write_whole(&path, text + "\n")?;
         Ok(found)
     }
 }

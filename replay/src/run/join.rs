@@ -7,12 +7,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader};
 use std::path::{Component, Path, PathBuf};
 
+use pktgen_generator::record::digest::verify_dir;
 use pktgen_generator::record::{PLANNED, SweepManifest, SweepRun, SweepShard};
+use pktgen_generator::whole::{copy_whole, write_whole};
 use pktgen_generator::{Error, Result};
 use serde_json::Value;
 
-use super::shard::{complete, read, write_whole};
-use super::{Finished, SWEEP, sweep_text};
+use super::shard::{complete, read};
+use super::{Finished, SWEEP, write_sweep};
 use crate::capture::claim;
 
 /// How many shards, and how many runs of each, an error names.
@@ -39,14 +41,15 @@ pub fn is_shard(dir: &Path) -> Result<bool> {
     Ok(path.exists() && read::<Value>(&path)?.get("shard").is_some())
 }
 
-/// Joins the shards in `dirs` into `out`. Each planned run must be there, unless `partial`.
-pub fn join(dirs: &[PathBuf], out: &Path, partial: bool) -> Result<Joined> {
+/// Joins the shards in `dirs` into `out`. Each planned run must be there, unless `partial`. `waived`: files are taken whatever
+/// their digests say.
+pub fn join(dirs: &[PathBuf], out: &Path, partial: bool, waived: bool) -> Result<Joined> {
     let folders = dirs.iter().map(|dir| Folder::read(dir)).collect::<Result<Vec<_>>>()?;
     let first = folders.first().ok_or_else(|| Error::config("there is nothing to join; give the shards' folders"))?;
     folders.iter().try_for_each(|other| first.same_sweep(other))?;
-    let plan: SweepManifest = read(&first.dir.join(PLANNED))?;
+    let mut plan: SweepManifest = read(&first.dir.join(PLANNED))?;
     plan.runs.iter().try_for_each(|run| inside(first, run))?;
-    let (held, twice) = collect(&folders, &plan)?;
+    let (held, twice) = collect(&folders, &plan, waived)?;
     let missing = missing(&held, &plan, &first.part)?;
     if held.iter().all(Option::is_none) {
         return Err(Error::config(format!("none of the {} planned runs is there yet", plan.runs.len())));
@@ -57,7 +60,7 @@ pub fn join(dirs: &[PathBuf], out: &Path, partial: bool) -> Result<Joined> {
              folders too; --partial joins what there is"
         )));
     }
-    claim(out)?;
+    let _claim = claim(out)?;
     let mut copied = 0;
     let mut finished = Vec::new();
     for (run, planned) in held.iter().zip(&plan.runs) {
@@ -67,15 +70,14 @@ pub fn join(dirs: &[PathBuf], out: &Path, partial: bool) -> Result<Joined> {
             finished.push(Finished { dir, ..run.clone() });
         }
     }
-    let path = out.join(SWEEP);
     if missing.is_none() {
-        write_whole(&path, &first.planned)?;
+        write_sweep(out, &mut plan)?;
     } else {
         let there = plan.runs.iter().zip(&held).filter(|(_, run)| run.is_some()).map(|(planned, _)| planned.clone());
         let part = SweepShard { shard: None, ..first.part.clone() };
-        let sweep = SweepManifest { runs: there.collect(), shard: Some(part), ..plan.clone() };
+        let mut sweep = SweepManifest { runs: there.collect(), shard: Some(part), ..plan.clone() };
         write_whole(&out.join(PLANNED), &first.planned)?;
-        write_whole(&path, &sweep_text(&sweep, &path)?)?;
+        write_sweep(out, &mut sweep)?;
     }
     Ok(Joined { finished, planned: plan.runs.len(), missing, twice, copied })
 }
@@ -135,7 +137,7 @@ fn inside(folder: &Folder, run: &SweepRun) -> Result<()> {
 }
 
 /// The complete runs of the folders, by their places in the plan, and how many were there again.
-fn collect(folders: &[Folder], plan: &SweepManifest) -> Result<(Vec<Option<Finished>>, usize)> {
+fn collect(folders: &[Folder], plan: &SweepManifest, waived: bool) -> Result<(Vec<Option<Finished>>, usize)> {
     let places: HashMap<_, usize> = plan.runs.iter().zip(0..).map(|(run, at)| ((&run.labels, run.seed), at)).collect();
     let mut held: Vec<Option<Finished>> = vec![None; plan.runs.len()];
     let mut twice = 0;
@@ -148,6 +150,9 @@ fn collect(folders: &[Folder], plan: &SweepManifest) -> Result<(Vec<Option<Finis
             let Some(found) = complete(&folder.dir.join(&run.dir), &run.labels, run.seed, &folder.part.tool)? else {
                 continue;
             };
+            if !waived {
+                verify_dir(&found.dir)?;
+            }
             match &held[at] {
                 None => held[at] = Some(found),
                 Some(other) => {
@@ -186,6 +191,7 @@ fn same_file(a: &Path, b: &Path) -> Result<bool> {
             let mut manifest: Value = read(path)?;
             manifest["created_unix_ns"] = Value::Null;
             manifest["command"] = Value::Null;
+            manifest["digest"] = Value::Null;
             Ok::<_, Error>(manifest)
         };
         return Ok(manifest(a)? == manifest(b)?);
@@ -232,7 +238,7 @@ fn link(from: &Path, to: &Path, copied: &mut usize) -> Result<()> {
             std::fs::create_dir_all(folder).map_err(Error::io("create folder", folder))?;
         }
         if std::fs::hard_link(&path, &target).is_err() {
-            std::fs::copy(&path, &target).map_err(Error::io("copy", &path))?;
+            copy_whole(&path, &target)?;
             *copied += 1;
         }
     }

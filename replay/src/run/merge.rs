@@ -15,7 +15,8 @@ use pktgen_generator::time::{MS, Time};
 use pktgen_generator::{Error, Result};
 
 use super::real::settle_into;
-use super::{Experiment, Finished, SWEEP};
+use super::shard::read;
+use super::{Experiment, Finished, SWEEP, write_sweep};
 use crate::capture::{PartDirs, claim, join_records, write_manifest};
 use crate::driver::real_time::RealOutcome;
 use crate::ledger::Ledger;
@@ -39,9 +40,10 @@ pub struct Merged {
 }
 
 /// Joins the run dirs of workers, of one process or of several with a share each, of the device and, where there is one, of the
-/// server, in any order, into `out`. `clock_error` is how far the wall clocks of two hosts are apart at most, if somebody knows.
-pub fn merge(dirs: &[PathBuf], out: &Path, clock_error: Option<Time>) -> Result<Merged> {
-    let parts = find_parts(dirs, out)?;
+/// server, in any order, into `out`. `clock_error` is how far the wall clocks of two hosts are apart at most, if somebody knows. `waived`: the files of
+/// the parts are read whatever their digests say.
+pub fn merge(dirs: &[PathBuf], out: &Path, clock_error: Option<Time>, waived: bool) -> Result<Merged> {
+    let parts = find_parts(dirs, out, waived)?;
     let workers = &parts[0];
     for other in &parts[1..] {
         same_run(workers, other)?;
@@ -53,14 +55,18 @@ pub fn merge(dirs: &[PathBuf], out: &Path, clock_error: Option<Time>) -> Result<
     same_time(&parts, &late, slack)?;
     let skew = Skew::of(&parts, one_host, clock_error)?;
     let mut manifest = joined(&parts, &late, one_host);
+    for part in &parts {
+        let of_part = |note| Note::OfPart { part: part.label(), note: Box::new(note) };
+        manifest.incidents.notes.extend(part.verified.note().map(of_part));
+    }
     Agreement::of(&parts, clock_error).tell(&mut manifest);
     manifest.host.extend(skew.iter().flat_map(Skew::facts));
     let name = workers.dir.join("manifest.json").display().to_string();
     let experiment = Experiment::open(Document::parse(&workers.manifest.config, &name)?)?;
     let run = experiment.choose(None)?;
     let mut plan = experiment.prepare(run)?;
-    claim(out)?;
-    join_records(&records(&parts, &late), out)?;
+    let _claim = claim(out)?;
+    manifest.files = join_records(&records(&parts, &late), out)?;
     let ledger = std::mem::replace(&mut plan.engine.ledger, Ledger::new(0, 0, None));
     let lateness = Histogram::new(3).map_err(|e| Error::Invalid(format!("no histogram: {e}")))?;
     let outcome = RealOutcome {
@@ -82,7 +88,7 @@ pub fn merge(dirs: &[PathBuf], out: &Path, clock_error: Option<Time>) -> Result<
     write_manifest(out, &manifest)?;
     // Who was killed did not come to write one.
     if let Some(sweep) = parts.iter().map(|part| part.dir.join(SWEEP)).find(|path| path.exists()) {
-        std::fs::copy(&sweep, out.join(SWEEP)).map_err(Error::io("copy", &sweep))?;
+        write_sweep(out, &mut read(&sweep)?)?;
     }
     let finished = Finished {
         dir: out.to_owned(),

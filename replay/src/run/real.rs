@@ -12,7 +12,7 @@ use pktgen_generator::{Error, Result};
 
 use super::conclude::conclude;
 use super::{Meeting, Summary, Task};
-use crate::capture::lateness::{describe, write_lateness};
+use crate::capture::lateness::{LATENESS, describe, write_lateness};
 use crate::capture::{Records, RunDir, write_manifest};
 use crate::clock::{RunClock, Watched, reading};
 use crate::doctor::card_clock;
@@ -161,10 +161,12 @@ pub(super) fn run(
     manifest.interfaces = interfaces.iter().map(|(end, before)| counted(*end, before, &outcome.frames)).collect();
     manifest.incidents.notes.append(&mut outcome.notes);
     dir.departed(&transport.departures.take())?;
-    let path = dir.close()?;
+    let (path, files) = dir.close()?;
+    manifest.files = files;
     if task.roles.workers {
         let length = Duration::from_nanos((outcome.counters.end_ps / NS).max(0) as u64);
-        write_lateness(&path, &outcome.lateness, length)?;
+        let digest = write_lateness(&path, &outcome.lateness, length)?;
+        manifest.files.insert(LATENESS.to_owned(), digest);
         if transport.pacing == Pacing::Deadlines {
             manifest.host.insert("lateness".into(), describe(&outcome.lateness));
         }
@@ -285,6 +287,7 @@ pub(super) fn settle_into(
     if let Some(layout) = manifest.lanes.filter(|_| manifest.external.is_some()) {
         settled.check_by_lanes(path, &layout, source()?.as_mut())?;
     }
+    manifest.files.append(&mut settled.files);
     let (yes, no) = (settled.sums[0], settled.sums[1]);
     (outcome.counters.sums_ok, outcome.counters.sums_wrong) = (yes, no);
     if settled.unknown > 0 {

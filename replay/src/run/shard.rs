@@ -11,12 +11,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pktgen_generator::config::Run;
-use pktgen_generator::record::{MANIFEST_VERSION, Manifest, PLANNED, RunState, SweepManifest, SweepShard, plan_hash};
+use pktgen_generator::record::{
+    MANIFEST_VERSION, Manifest, PLANNED, RunState, SweepManifest, SweepShard, digest, plan_hash,
+};
+use pktgen_generator::regular::check_regular;
 use pktgen_generator::shard::Shard;
+use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
 use serde::de::DeserializeOwned;
 
-use super::{Experiment, Finished, SWEEP, study, sweep_text, tool};
+use super::{Experiment, Finished, SWEEP, study, sweep_text, tool, write_sweep};
 use crate::driver::real_time::Progress;
 
 /// Held by the process that is at work in a shard's folder; a killed one loses it with its life.
@@ -74,6 +78,7 @@ impl Experiment {
         finished.extend(self.run_all(&todo, out, threads, stop, &|runs, p| progress(kept + runs, p))?);
         let order: HashMap<PathBuf, usize> = mine.iter().zip(0..).map(|(run, i)| (out.join(run.folder()), i)).collect();
         finished.sort_by_key(|run| order.get(&run.dir).copied());
+        write_sweep(out, &mut own)?;
         Ok(Share { finished, runs: mine.len(), planned: self.runs.len(), kept, redone })
     }
 
@@ -114,7 +119,7 @@ fn open(out: &Path, own: &SweepManifest, planned: &str, stop: &AtomicBool, say: 
     } else {
         // The plan first: where there is a sweep.json, everything is there.
         write_whole(&out.join(PLANNED), planned)?;
-        write_whole(&sweep, &sweep_text(own, &sweep)?)?;
+        write_whole(&sweep, sweep_text(own, &sweep)?)?;
     }
     Ok(lock)
 }
@@ -238,6 +243,7 @@ pub(super) fn complete(
 
 /// Reads a manifest of either kind, of this version or an older one.
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    check_regular(path)?;
     let text = std::fs::read(path).map_err(Error::io("read", path))?;
     let value: serde_json::Value = serde_json::from_slice(&text)
         .map_err(|e| Error::data(path, format!("it is not JSON: {e}; was it cut short?")))?;
@@ -247,15 +253,8 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
             Err(Error::data(path, format!("version {version} is newer than {MANIFEST_VERSION}; update pktgen")))
         }
         Some(_) => {
+            digest::is_sealed(path, &text)?;
             serde_json::from_value(value).map_err(|e| Error::data(path, format!("it is not what it should be: {e}")))
         }
     }
-}
-
-/// Writes a file that is there whole or not at all.
-pub(super) fn write_whole(path: &Path, text: &str) -> Result<()> {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    std::fs::write(&partial, text).map_err(Error::io("write", path))?;
-    std::fs::rename(&partial, path).map_err(Error::io("rename into place", path))
 }

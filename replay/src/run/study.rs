@@ -131,7 +131,7 @@ impl Experiment {
                 self.document.name()
             )));
         }
-        claim(dir)?;
+        let _claim = claim(dir)?;
         let before = drawn();
         let (study, findings, config) = find_out(document, run.seed, self.studies)?;
         let uses_chance = drawn() != before;
@@ -173,6 +173,7 @@ impl Experiment {
             unseen: None,
             incidents: Incidents::default(),
             validity: Validity::default(),
+            files: BTreeMap::new(),
         };
         write_manifest(dir, &manifest)?;
         Ok(Finished {

@@ -7,6 +7,7 @@ use pktgen_analysis::placement::soar::online::Online;
 use pktgen_analysis::placement::soar::strategy::STRATEGIES;
 use pktgen_analysis::placement::soar::{Alternative, Placement, explain};
 use pktgen_generator::registry::{Named, suggest};
+use pktgen_generator::regular::check_regular;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::tree::make::{Loads, Rates, binary};
 use pktgen_generator::tree::{Tree, file};
@@ -131,6 +132,7 @@ fn share(phi: f64, red: f64) -> String {
 
 /// The loads of each workload.
 fn workloads(path: &Path, tree: &Tree) -> Result<Vec<Vec<u64>>> {
+    check_regular(path)?;
     let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
     let list: Vec<BTreeMap<u64, u64>> = serde_json::from_str(&text).map_err(|e| {
         Error::config(format!(

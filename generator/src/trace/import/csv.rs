@@ -94,9 +94,8 @@ struct Columns {
 impl Columns {
     fn of(header: &StringRecord) -> Result<Self, String> {
         let names: Vec<String> = header.iter().map(str::to_owned).collect();
-        if let Some(twice) = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)).map(|(_, name)| name)
-            && (TIMES.iter().any(|(name, _)| name == twice) || OTHERS.contains(&twice.as_str()))
-        {
+        let mut known = TIMES.iter().map(|(name, _)| *name).chain(OTHERS);
+        if let Some(twice) = known.find(|known| names.iter().filter(|name| name == known).count() > 1) {
             return Err(format!("the header has column \"{twice}\" twice; name it once"));
         }
         let at = |name: &str| names.iter().position(|other| other == name);

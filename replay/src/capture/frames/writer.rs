@@ -3,7 +3,6 @@
 //! Arrow hands over the column buffers as they are; they are copied once, into the buffer that goes to the disk.
 
 use std::fs::File;
-use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use pktgen_generator::pcap::{Form, Writer, WriterOptions};
+use pktgen_generator::whole::WholeFile;
 use pktgen_generator::{Error, Result};
 use rtrb::{Consumer, Producer};
 
@@ -107,7 +107,7 @@ impl Files {
         self.stream.finish().map_err(|error| failed(&self.path, &error))?;
         let file = self.stream.into_inner().map_err(|error| failed(&self.path, &error))?;
         file.finish().map_err(Error::io("write", &self.path))?;
-        self.pcap.map_or(Ok(()), Writer::finish)
+        self.pcap.map_or(Ok(()), |pcap| pcap.finish().map(drop))
     }
 }
 
@@ -118,23 +118,20 @@ pub(super) fn convert(dir: &Path) -> Result<()> {
     let reader = StreamReader::try_new(std::io::BufReader::new(file), None)
         .map_err(|error| Error::data(&path, format!("not an Arrow stream: {error}")))?;
     let finished = dir.join(format!("{FRAMES}.parquet"));
-    let partial = dir.join(format!("{FRAMES}.parquet.partial"));
-    let failed = |error: &dyn std::fmt::Display| failed(&partial, error);
-    let out = File::create(&partial).map_err(Error::io("create", &partial))?;
+    let failed = |error: &dyn std::fmt::Display| failed(&finished, error);
+    let out = WholeFile::create(&finished)?;
     let level = ZstdLevel::try_new(1).map_err(|error| failed(&error))?;
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(level))
         .set_dictionary_enabled(false)
         .set_max_row_group_row_count(Some(1 << 20))
         .build();
-    let mut writer =
-        ArrowWriter::try_new(BufWriter::new(out), schema(), Some(properties)).map_err(|error| failed(&error))?;
+    let mut writer = ArrowWriter::try_new(out, schema(), Some(properties)).map_err(|error| failed(&error))?;
     for batch in reader {
         let batch = batch.map_err(|error| Error::data(&path, error.to_string()))?;
         writer.write(&batch).map_err(|error| failed(&error))?;
     }
-    writer.close().map_err(|error| failed(&error))?;
-    std::fs::rename(&partial, &finished).map_err(Error::io("rename", &partial))?;
+    writer.into_inner().map_err(|error| failed(&error))?.finish()?;
     std::fs::remove_file(&path).map_err(Error::io("remove", &path))
 }
 

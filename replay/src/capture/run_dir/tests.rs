@@ -167,11 +167,11 @@ fn both_streams_of_a_killed_run_are_recovered() {
     let file = OpenOptions::new().write(true).open(&path).unwrap();
     file.set_len(file.metadata().unwrap().len() - 1000).unwrap();
     let whole = 8192;
-    assert_eq!(recover_received(dir.path()).unwrap(), 10_000 + whole);
+    assert_eq!(recover_received(dir.path(), &mut FileDigests::new()).unwrap(), 10_000 + whole);
     assert_eq!(read(dir.path()), joined(&workers, &server[..whole as usize]));
     assert!(!path.exists());
     // Killed while the streams were taken away: nothing is lost.
     std::fs::write(&path, "rest").unwrap();
-    assert_eq!(recover_received(dir.path()).unwrap(), 0);
+    assert_eq!(recover_received(dir.path(), &mut FileDigests::new()).unwrap(), 0);
     assert_eq!((read(dir.path()).len(), path.exists()), (10_000 + whole as usize, false));
 }

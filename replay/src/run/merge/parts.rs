@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use pktgen_generator::config::Document;
-use pktgen_generator::record::{Manifest, Rank, RunState};
+use pktgen_generator::record::digest::verify_run;
+use pktgen_generator::record::{Manifest, Rank, RunState, Verified};
+use pktgen_generator::regular::check_regular;
 use pktgen_generator::shard::Shard;
 use pktgen_generator::time::{NS, Time};
 use pktgen_generator::{Error, Result};
@@ -25,6 +27,8 @@ pub(super) struct Part {
     /// The folder that was given.
     given: PathBuf,
     pub(super) manifest: Manifest,
+    /// Were its files compared with their digests?
+    pub(super) verified: Verified,
     /// Its process did not live to its end.
     pub(super) killed: bool,
     /// What was recovered of it, for as long as it is read.
@@ -56,25 +60,30 @@ impl Recovered {
                 std::fs::copy(&from, &to).map_err(Error::io("copy", &from))?;
             }
         }
-        recover(&recovered.0)?;
+        recover(&recovered.0, false)?;
         Ok(recovered)
     }
 }
 
-fn read_manifest(dir: &Path) -> Result<Manifest> {
+/// The manifest in `dir`, whose files are compared with it unless the user waives that.
+fn read_manifest(dir: &Path, waived: bool) -> Result<(Manifest, Verified)> {
     let path = dir.join("manifest.json");
+    check_regular(&path)?;
     let text = std::fs::read(&path).map_err(|e| {
         Error::config(format!(
             "{}: it cannot be read: {e}; give the run dirs of workers, device and, if there is one, server",
             path.display()
         ))
     })?;
-    serde_json::from_slice(&text).map_err(|e| Error::data(&path, format!("not a run manifest: {e}")))
+    let manifest: Manifest =
+        serde_json::from_slice(&text).map_err(|e| Error::data(&path, format!("not a run manifest: {e}")))?;
+    let verified = if waived { Verified::Waived } else { verify_run(dir, &text, &manifest.files)? };
+    Ok((manifest, verified))
 }
 
 impl Part {
-    fn read(given: &Path, out: &Path) -> Result<Self> {
-        let manifest = read_manifest(given)?;
+    fn read(given: &Path, out: &Path, waived: bool) -> Result<Self> {
+        let (manifest, verified) = read_manifest(given, waived)?;
         if manifest.part.is_some() && manifest.records != "full" {
             return Err(Error::config(format!(
                 "{}: its records are \"{}\", and the balance is settled from all of them; run the parts with capture.records = \"full\"",
@@ -82,7 +91,7 @@ impl Part {
                 manifest.records
             )));
         }
-        let mut part = Part::of(given.to_owned(), manifest);
+        let mut part = Part { verified, ..Part::of(given.to_owned(), manifest) };
         if part.manifest.state != RunState::Running {
             return Ok(part);
         }
@@ -100,14 +109,14 @@ impl Part {
             )));
         }
         let recovered = Recovered::of(given, rank, out)?;
-        let manifest = read_manifest(&recovered.0)?;
+        let (manifest, _) = read_manifest(&recovered.0, true)?;
         part = Part { dir: recovered.0.clone(), manifest, killed: true, _recovered: Some(recovered), ..part };
         Ok(part)
     }
 
     /// A part whose process ended by itself.
     pub(super) fn of(dir: PathBuf, manifest: Manifest) -> Self {
-        Part { dir: dir.clone(), given: dir, manifest, killed: false, _recovered: None }
+        Part { dir: dir.clone(), given: dir, manifest, verified: Verified::Whole, killed: false, _recovered: None }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -184,10 +193,10 @@ pub(in super::super) fn shared_config(config: &str) -> String {
 
 /// The parts of one run in the order of the way: workers, by their shares, device, server. A run without a server has
 /// none, and one through a device that keeps no books has no device.
-pub(super) fn find_parts(dirs: &[PathBuf], out: &Path) -> Result<Vec<Part>> {
+pub(super) fn find_parts(dirs: &[PathBuf], out: &Path, waived: bool) -> Result<Vec<Part>> {
     let mut parts = Vec::new();
     for dir in dirs {
-        let part = Part::read(dir, out)?;
+        let part = Part::read(dir, out, waived)?;
         if part.place().is_none() {
             return Err(Error::config(format!(
                 "{} is a {}, not a part of one: parts are made by pktgen replay --role workers, pktgen target and pktgen capture",

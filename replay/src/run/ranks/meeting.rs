@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pktgen_generator::record::{Manifest, Rank, plan_hash};
+use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::super::merge::shared_config;
-use super::super::shard::write_whole;
 use super::{Crew, Instant, named};
 use crate::clock::{Reading, RunClock, Stopwatch, reading};
 
@@ -241,7 +241,7 @@ fn next_second(unix_ns: u64) -> u64 {
 
 fn write(path: &Path, content: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(content).map_err(|e| Error::data(path, e.to_string()))?;
-    write_whole(path, &(text + "\n"))
+    write_whole(path, text + "\n").map(drop)
 }
 
 /// Reads a file that is there whole or not at all.

@@ -143,7 +143,7 @@ impl Wire for Tapped {
     fn notes(&mut self) -> Vec<(String, String)> {
         let mut notes = self.wire.notes();
         if let Some(file) = self.file.take() {
-            let end = file.finish().map_or_else(|e| format!("not written to its end: {e}"), |()| "complete".to_owned());
+            let end = file.finish().map_or_else(|e| format!("not written to its end: {e}"), |_| "complete".to_owned());
             notes.push((format!("tap.{}", self.end.name()), format!("{}: {} frames, {end}", self.place, self.frames)));
         }
         notes

@@ -1,0 +1,438 @@
+//! What a run leaves behind: damage to it is noticed, output that could not be written is an error, a folder is one run's.
+//!
+//! `make test-long` raises the numbers of changes, pairs and kills by environment variables.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+/// 6 workers in 2 clusters, 40 updates each, with a sweep.
+const SMALL: &str = r#"
+name = "small"
+[workload]
+clusters = 2
+workers_per_cluster = 3
+updates = 40
+[schedule]
+kind = "poisson"
+offered = "60Gbps"
+[topology]
+rate = "20Gbps"
+[target]
+program = "olaf"
+[sweep]
+axes."target.queue" = ["fifo", "olaf"]
+"#;
+
+/// The same in real time, within one process.
+const RING: &str = r#"
+name = "ring"
+[workload]
+clusters = 2
+workers_per_cluster = 3
+updates = 40
+[schedule]
+kind = "poisson"
+offered = "20Mbps"
+[topology]
+rate = "20Mbps"
+[target]
+program = "olaf"
+queue = "olaf"
+[transport]
+kind = "ring"
+wait = "block"
+"#;
+
+fn command(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pktgen"));
+    command.current_dir(folder).args(args).stdin(Stdio::null());
+    command
+}
+
+fn pktgen(folder: &Path, args: &[&str]) -> Output {
+    command(folder, args).output().expect("the binary runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn succeeds(folder: &Path, args: &[&str]) -> String {
+    let output = pktgen(folder, args);
+    assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// Runs, expects this exit code and all of these words on stderr, and no panic.
+fn refuses(folder: &Path, args: &[&str], code: i32, words: &[&str]) -> String {
+    let output = pktgen(folder, args);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+    assert!(!said.contains("panicked"), "{said}");
+    for word in words {
+        assert!(said.contains(word), "{args:?} should say {word:?}: {said}");
+    }
+    said
+}
+
+/// A folder with both experiments.
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("x.toml"), SMALL).expect("writable");
+    fs::write(folder.path().join("ring.toml"), RING).expect("writable");
+    folder
+}
+
+/// How often: as the environment says, else `usual`.
+fn times(variable: &str, usual: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+/// A small deterministic stream of numbers.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % n
+    }
+}
+
+/// All that is said of the runs in `dir`: exit code, results and notes.
+fn all_said(folder: &Path, dir: &str) -> (Option<i32>, String, String) {
+    let lines = pktgen(folder, &["-q", "analyze", dir, "--json"]);
+    let report = pktgen(folder, &["-q", "report", dir, "--json", "--out", "r.md"]);
+    let code = lines.status.code().max(report.status.code());
+    (code, text(&lines.stdout) + &text(&report.stdout), text(&lines.stderr) + &text(&report.stderr))
+}
+
+#[test]
+fn no_changed_byte_changes_a_number_in_silence() {
+    let folder = folder();
+    succeeds(folder.path(), &["replay", "x.toml", "--out", "s", "--no-report"]);
+    succeeds(folder.path(), &["replay", "ring.toml", "--out", "r", "--no-report"]);
+    let before = ["s", "r"].map(|dir| all_said(folder.path(), dir));
+    assert!(before.iter().all(|said| said.0 == Some(0) && said.2.is_empty()), "{before:?}");
+    let mut places: Vec<(usize, PathBuf)> = Vec::new();
+    for name in ["sent.parquet", "books.parquet", "received.parquet", "manifest.json"] {
+        places.push((0, Path::new("s").join("queue=olaf,seed=1").join(name)));
+        places.push((1, Path::new("r").join(name)));
+    }
+    places.extend([(0, "s/sweep.json".into()), (1, "r/sweep.json".into()), (1, "r/lateness.hlog".into())]);
+    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let (mut refused, mut same) = (0, 0);
+    for _ in 0..times("PKTGEN_DAMAGE", 100) {
+        let (run, name) = &places[dice.below(places.len() as u64) as usize];
+        let path = folder.path().join(name);
+        let whole = fs::read(&path).expect("readable");
+        let mut bytes = whole.clone();
+        let at = dice.below(bytes.len() as u64) as usize;
+        bytes[at] = match dice.below(3) {
+            0 => bytes[at] ^ (1 << dice.below(8)),
+            1 => b'0' + dice.below(10) as u8,
+            _ => dice.below(256) as u8,
+        };
+        fs::write(&path, &bytes).expect("writable");
+        let after = all_said(folder.path(), ["s", "r"][*run]);
+        fs::write(&path, &whole).expect("writable");
+        let file = name.file_name().expect("a name").to_string_lossy();
+        let at = format!("{} byte {at}: {:?} {}", name.display(), after.0, after.2);
+        assert!(!after.2.contains("panicked"), "{at}");
+        match after.0 {
+            Some(0) => {
+                assert!(after == before[*run], "{at}");
+                same += 1;
+            }
+            code => {
+                assert!(matches!(code, Some(1 | 2)) && after.2.contains(&*file), "{at}");
+                refused += 1;
+            }
+        }
+    }
+    println!("{refused} refused, {same} the same");
+    assert!(refused > 0);
+}
+
+#[test]
+fn changed_files_are_refused_by_name_and_read_if_wanted() {
+    let folder = folder();
+    let dir = folder.path();
+    succeeds(dir, &["replay", "x.toml", "--out", "s", "--no-report"]);
+    succeeds(dir, &["replay", "x.toml", "--out", "old", "--no-report"]);
+    let path = dir.join("s/queue=olaf,seed=1/received.parquet");
+    let mut bytes = fs::read(&path).expect("readable");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&path, bytes).expect("writable");
+    let words = ["received.parquet: its content is not what was written (sha256 ", "the manifest says ", "--no-verify"];
+    refuses(dir, &["analyze", "s/queue=olaf,seed=1"], 1, &words);
+    refuses(dir, &["analyze", "s"], 1, &words);
+    assert!(text(&pktgen(dir, &["report", "s"]).stdout).starts_with("INVALID: 1 of 2 runs"));
+    assert!(fs::read_to_string(dir.join("s/report.md")).expect("a report").contains(words[0]));
+    refuses(dir, &["report", "s", "--baseline", "old"], 1, &[]);
+    // What was written over by somebody else's tool on purpose: a manifest with another seed.
+    let path = dir.join("old/queue=fifo,seed=1/manifest.json");
+    let text = fs::read_to_string(&path).expect("readable").replacen("\"seed\": 1", "\"seed\": 7", 1);
+    fs::write(&path, text).expect("writable");
+    refuses(dir, &["analyze", "old"], 1, &["fifo,seed=1/manifest.json: its content is not what was written"]);
+    let note = "its files were not compared with their digests (--no-verify)";
+    let output = pktgen(dir, &["analyze", "old", "--no-verify", "--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("\"note\":\"not_verified\""));
+    succeeds(dir, &["report", "old", "--no-verify"]);
+    for name in ["report.html", "report.md", "report.json"] {
+        assert!(fs::read_to_string(dir.join("old").join(name)).expect("a report").contains(note), "{name}");
+    }
+    // Digests that were taken away are missed; those that never were are a note.
+    let path = dir.join("old/queue=olaf,seed=1/manifest.json");
+    let sealed = fs::read_to_string(&path).expect("readable");
+    let mut manifest: serde_json::Value = serde_json::from_str(&sealed).expect("JSON");
+    fs::write(&path, manifest.to_string()).expect("writable");
+    let alone = ["analyze", "old/queue=olaf,seed=1"];
+    refuses(dir, &alone, 1, &["manifest.json: its content is not what was written"]);
+    for key in ["files", "digest"] {
+        manifest.as_object_mut().expect("an object").remove(key);
+    }
+    fs::write(&path, manifest.to_string()).expect("writable");
+    refuses(dir, &alone, 0, &["unverified: the manifest has no digests"]);
+    // Not UTF-8 is not JSON.
+    fs::write(&path, b"{\"version\": 1, \"x\": \"\xff\"}").expect("writable");
+    refuses(dir, &alone, 2, &["manifest.json: it is not JSON"]);
+}
+
+/// Arguments of every command that prints, in a folder with a run `r` and a sweep `s`.
+const PRINTING: [&[&str]; 22] = [
+    &["--help"],
+    &["--version"],
+    &["replay", "--help"],
+    &["list"],
+    &["dissector"],
+    &["explain", "--all"],
+    &["explain", "loss"],
+    &["analyze", "s"],
+    &["analyze", "s", "--json"],
+    &["report", "s"],
+    &["report", "s", "--json"],
+    &["report", "s", "--baseline", "t"],
+    &["report", "--print-rules"],
+    &["history", "h.jsonl"],
+    &["replay", "ring.toml", "--print-config"],
+    &["replay", "x.toml", "--dry-run"],
+    &["replay", "x.toml", "--out", "printed"],
+    &["replay", "x.toml", "--out", "printed-2", "--no-report"],
+    &["device", "list"],
+    &["doctor"],
+    &["trace", "info", "t.parquet"],
+    &["trace", "info", "t.parquet", "--json"],
+];
+
+#[test]
+fn results_that_cannot_be_written_are_an_error() {
+    let folder = folder();
+    let dir = folder.path();
+    for out in ["s", "t"] {
+        succeeds(dir, &["replay", "x.toml", "--out", out, "--no-report"]);
+    }
+    succeeds(dir, &["report", "s", "--history", "h.jsonl"]);
+    succeeds(dir, &["trace", "synth", "ring.toml", "-o", "t.parquet"]);
+    for args in PRINTING {
+        let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+        let output = command(dir, args).stdout(full).stderr(Stdio::piped()).output().expect("the binary runs");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.contains("pktgen: cannot write to standard output: No space left on device"), "{args:?}: {said}");
+    }
+    // A reader who has seen enough is no error.
+    for args in [&["dissector"][..], &["explain", "--all"], &["analyze", "s", "--json"], &["--help"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = command(dir, args).stdout(writer).stderr(Stdio::piped()).output().expect("the binary runs");
+        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""), "{args:?}");
+    }
+}
+
+/// The names in `dir` that a write left which failed.
+fn torn(dir: &Path) -> Vec<String> {
+    let name =
+        |entry: std::io::Result<fs::DirEntry>| entry.expect("an entry").file_name().to_string_lossy().into_owned();
+    fs::read_dir(dir).expect("a folder").map(name).filter(|name| name.ends_with(".partial")).collect()
+}
+
+#[test]
+fn files_that_cannot_be_written_are_an_error_and_leave_nothing_torn() {
+    let folder = folder();
+    let dir = folder.path();
+    succeeds(dir, &["replay", "x.toml", "--out", "s", "--no-report"]);
+    let full = "No space left on device";
+    refuses(dir, &["analyze", "s", "--table", "/dev/full"], 1, &["/dev/full", full]);
+    for (kind, link) in ["html", "md", "json"].map(|kind| (kind, dir.join(format!("full.{kind}")))) {
+        std::os::unix::fs::symlink("/dev/full", &link).expect("a link");
+        refuses(dir, &["report", "s", "--out", &format!("full.{kind}")], 1, &[full]);
+    }
+    // Beyond the limit of a file's size, which is one block here.
+    let limited = |args: &str| {
+        let line = format!("ulimit -f 1; exec {} {args}", env!("CARGO_BIN_EXE_pktgen"));
+        Command::new("sh").current_dir(dir).args(["-c", &line]).output().expect("a shell")
+    };
+    for args in ["analyze s --table m.parquet", "report s --out x.html", "replay x.toml --out limited --no-report"] {
+        let output = limited(args);
+        assert_eq!(output.status.code(), Some(1), "{args}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("File too large"), "{args}: {}", text(&output.stderr));
+    }
+    assert!(!dir.join("m.parquet").exists() && !dir.join("x.html").exists());
+    assert_eq!(torn(dir), [""; 0]);
+    assert_ne!(pktgen(dir, &["analyze", "limited"]).status.code(), Some(0));
+}
+
+/// Waits for `child`; its exit code and what it said.
+fn ended(child: Child) -> (Option<i32>, String) {
+    let output = child.wait_with_output().expect("its end");
+    (output.status.code(), text(&output.stderr))
+}
+
+#[test]
+fn a_folder_is_of_one_run() {
+    let folder = folder();
+    let dir = folder.path();
+    let begin =
+        |args: &[&str]| command(dir, args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a run");
+    let pairs = times("PKTGEN_PAIRS", 10);
+    for n in 0..pairs {
+        let out = format!("out-{n}");
+        let mut ends = Vec::new();
+        for seed in ["seed=1", "seed=2"] {
+            let experiment = if n % 2 == 0 { "ring.toml" } else { "x.toml" };
+            ends.push(begin(&["replay", experiment, "--set", seed, "--out", &out, "--no-report"]));
+        }
+        let ends: Vec<_> = ends.into_iter().map(ended).collect();
+        let mut codes: Vec<_> = ends.iter().map(|end| end.0).collect();
+        codes.sort();
+        assert_eq!(codes, [Some(0), Some(2)], "{ends:?}");
+        let refusal = ends.iter().find(|end| end.0 == Some(2)).map(|end| end.1.as_str()).unwrap_or_default();
+        let known = ["the folder is not empty", "another process is about to write into the folder"];
+        assert!(known.iter().any(|why| refusal.contains(why)) && refusal.contains(&out), "{refusal}");
+        succeeds(dir, &["analyze", &out]);
+        assert_eq!(torn(&dir.join(&out)), [""; 0]);
+    }
+    // Those who chose no folder get one each.
+    for _ in 0..pairs.div_ceil(4) {
+        let all: Vec<_> = (0..4).map(|_| begin(&["replay", "x.toml", "--no-report"])).collect();
+        for (code, said) in all.into_iter().map(ended) {
+            assert_eq!(code, Some(0), "{said}");
+        }
+    }
+    let made = fs::read_dir(dir.join("runs")).expect("runs").count() as u64;
+    assert_eq!(made, pairs.div_ceil(4) * 4);
+    // A run that was refused leaves no folder behind.
+    refuses(dir, &["replay", "x.toml", "--set", "topology.rate=0Gbps"], 2, &[]);
+    assert_eq!(fs::read_dir(dir.join("runs")).expect("runs").count() as u64, made);
+}
+
+#[test]
+fn what_a_killed_sweep_had_finished_is_whole_and_the_rest_has_words() {
+    let folder = folder();
+    let dir = folder.path();
+    let mut dice = Dice(7);
+    let mut alive = 0;
+    for n in 0..times("PKTGEN_KILLS", 8) {
+        let out = format!("k{n}");
+        let sets = ["--set", "workload.updates=400", "--set", "sweep.seeds=1..20"];
+        let args = [&["-q", "replay", "x.toml", "--no-report", "--jobs", "1", "--out", &out][..], &sets].concat();
+        let mut child = command(dir, &args).stderr(Stdio::null()).spawn().expect("a run");
+        std::thread::sleep(Duration::from_millis(20 + dice.below(300)));
+        alive += u64::from(child.try_wait().expect("a state").is_none());
+        let _ = child.kill();
+        let _ = child.wait();
+        if !dir.join(&out).join("sweep.json").exists() {
+            continue;
+        }
+        let finished: Vec<_> = fs::read_dir(dir.join(&out))
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").path())
+            .filter(|path| {
+                fs::read_to_string(path.join("manifest.json"))
+                    .is_ok_and(|text| text.contains("\"state\": \"finished\""))
+            })
+            .collect();
+        for run in &finished {
+            succeeds(dir, &["analyze", &run.display().to_string()]);
+        }
+        let output = pktgen(dir, &["analyze", &out, "--recover", "--json"]);
+        let said = text(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0..=2)) && !said.contains("panicked"), "{said}");
+        for line in said.lines().filter(|line| line.contains("was not analysed")) {
+            assert!(line.contains("the run never began: its sweep ended before"), "{line}");
+        }
+        assert_eq!(text(&output.stdout).matches("\"metric\":\"sent\"").count() >= finished.len(), true);
+        // Recovered is recovered: the same again, and nothing is unverified.
+        let again = pktgen(dir, &["analyze", &out, "--json"]);
+        assert_eq!((text(&again.stdout), again.status.code()), (text(&output.stdout), output.status.code()));
+        assert!(!text(&again.stderr).contains("unverified"), "{}", text(&again.stderr));
+        fs::remove_dir_all(dir.join(&out)).expect("removable");
+    }
+    assert!(alive > 0, "no run was killed while it was under way");
+}
+
+/// Needs root for a file system of its own, in a mount namespace of its own.
+#[test]
+fn a_full_disk_is_an_error_and_keeps_what_was_written() {
+    let folder = folder();
+    let dir = folder.path();
+    fs::create_dir(dir.join("disk")).expect("writable");
+    let script = r#"
+        mount -t tmpfs -o size=600k none disk || exit 77
+        "$0" -q replay x.toml --set sweep.seeds=1 --set workload.updates=20000 --jobs 1 --no-report --out disk/s 2>said
+        echo $? >code
+        cp -r disk/s kept || exit 1
+    "#;
+    let mut own = Command::new("unshare");
+    own.current_dir(dir).args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_pktgen")]);
+    match own.output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) if output.status.code() == Some(1) && fs::exists(dir.join("code")).unwrap_or(false) => {
+            panic!("{}", text(&output.stderr))
+        }
+        other => {
+            eprintln!("SKIPPED: a full disk needs root and a mount namespace: {other:?}");
+            return;
+        }
+    }
+    let said = fs::read_to_string(dir.join("said")).expect("what it said");
+    assert_eq!(fs::read_to_string(dir.join("code")).expect("a code").trim(), "1", "{said}");
+    assert!(said.contains("No space left on device") && said.contains("disk/s/"), "{said}");
+    // With room again everything that reached the disk is there.
+    let output = pktgen(dir, &["analyze", "kept", "--recover", "--json"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("recovered") && !said.contains("recovered 0 sent"), "{said}");
+    assert!(text(&output.stdout).contains("\"metric\":\"sent\""), "{said}");
+    for run in fs::read_dir(dir.join("kept")).expect("runs").map(|entry| entry.expect("an entry").path()) {
+        assert!(run.is_file() || torn(&run).is_empty(), "{}", run.display());
+    }
+}
+
+#[test]
+fn a_sweep_stays_in_its_folder() {
+    let folder = folder();
+    let dir = folder.path();
+    succeeds(dir, &["replay", "x.toml", "--out", "s", "--no-report"]);
+    succeeds(dir, &["replay", "ring.toml", "--out", "away", "--no-report"]);
+    let path = dir.join("s/sweep.json");
+    let sweep = fs::read_to_string(&path).expect("readable");
+    let absolute = dir.join("away").display().to_string();
+    for other in ["../away", "x/../../away", &absolute] {
+        let led = sweep.replace("queue=olaf,seed=1", other);
+        fs::write(&path, pktgen_generator::record::digest::seal(&led)).expect("writable");
+        for args in [&["analyze", "s"][..], &["analyze", "s", "--recover"], &["report", "s"]] {
+            let said = text(&pktgen(dir, args).stderr);
+            let told = text(&pktgen(dir, args).stdout) + &said;
+            assert_ne!(pktgen(dir, args).status.code(), Some(0), "{args:?} {other}");
+            assert!(told.replace("\n  ", " ").contains("leads out of the sweep's"), "{args:?} {other}: {told}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Files that get their names when they are whole: written beside the name, hashed on the way, then renamed.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use crate::record::{FileDigest, Hashing};
+use crate::{Error, Result};
+
+/// A file that is being written. Dropped before [`WholeFile::finish`] it leaves nothing behind, and what had its name stays.
+pub struct WholeFile {
+    out: BufWriter<Hashing<File>>,
+    /// The name that it gets.
+    path: PathBuf,
+    /// The name that it has until then; none for devices and pipes, which are written as they are.
+    partial: Option<PathBuf>,
+}
+
+impl WholeFile {
+    /// Begins the file `path`.
+    pub fn create(path: &Path) -> Result<Self> {
+        let other = path.metadata().is_ok_and(|about| !about.is_file());
+        // The file that a link leads to is replaced, not the link.
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let mut partial = path.clone().into_os_string();
+        partial.push(".partial");
+        let partial = (!other).then_some(PathBuf::from(partial));
+        let written = partial.as_ref().unwrap_or(&path);
+        let file = File::create(written).map_err(Error::io("create", written))?;
+        Ok(WholeFile { out: BufWriter::new(Hashing::new(file)), path, partial })
+    }
+
+    /// Gives the file its name. Returns the digest of its content.
+    pub fn finish(mut self) -> Result<FileDigest> {
+        self.out.flush().map_err(Error::io("write", &self.path))?;
+        let digest = self.out.get_mut().digest().unwrap_or_default();
+        if let Some(partial) = &self.partial {
+            std::fs::rename(partial, &self.path).map_err(Error::io("rename", partial))?;
+        }
+        self.partial = None;
+        Ok(digest)
+    }
+}
+
+impl Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl Drop for WholeFile {
+    fn drop(&mut self) {
+        if let Some(partial) = &self.partial {
+            // The error that led here is what matters if this fails too.
+            let _ = std::fs::remove_file(partial);
+        }
+    }
+}
+
+/// Writes `content` to `path`, whole or not at all. Returns the digest of it.
+pub fn write_whole(path: &Path, content: impl AsRef<[u8]>) -> Result<FileDigest> {
+    let mut file = WholeFile::create(path)?;
+    file.write_all(content.as_ref()).map_err(Error::io("write", path))?;
+    file.finish()
+}
+
+/// Copies the file `from` to `to`, whole or not at all. Returns the digest of it.
+pub fn copy_whole(from: &Path, to: &Path) -> Result<FileDigest> {
+    let mut file = File::open(from).map_err(Error::io("open", from))?;
+    let mut copy = WholeFile::create(to)?;
+    std::io::copy(&mut file, &mut copy).map_err(Error::io("copy", from))?;
+    copy.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_its_name_when_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt");
+        std::fs::write(&path, "before").unwrap();
+        let mut file = WholeFile::create(&path).unwrap();
+        file.write_all(b"half").unwrap();
+        file.flush().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"before");
+        drop(file);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        let digest = write_whole(&path, "after").unwrap();
+        assert_eq!((std::fs::read(&path).unwrap().as_slice(), digest.bytes), (&b"after"[..], 5));
+        let copy = folder.path().join("b.txt");
+        assert_eq!(copy_whole(&path, &copy).unwrap(), digest);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn devices_and_links_stay_what_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("a.txt"), folder.path().join("link"));
+        std::fs::write(&path, "before").unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        write_whole(&link, "after").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::read(&path).unwrap(), b"after");
+        write_whole(Path::new("/dev/null"), "x").unwrap();
+        assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
+        let full = write_whole(Path::new("/dev/full"), "x").unwrap_err();
+        assert_eq!(
+            (full.exit_code(), full.to_string().starts_with("cannot write /dev/full: No space left")),
+            (1, true)
+        );
+    }
+}

@@ -1,0 +1,96 @@
+//! A folder that one process writes.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use pktgen_generator::{Error, Result};
+
+/// The file that holds a folder until it holds something else.
+const MARKER: &str = ".claimed";
+
+/// An empty folder that nobody else gets; free again when it is dropped. Held until its first file is there.
+#[derive(Debug)]
+pub struct Claim {
+    dir: PathBuf,
+}
+
+impl Claim {
+    /// The folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // Whoever reads the folder takes no notice of it.
+        let _ = std::fs::remove_file(self.dir.join(MARKER));
+    }
+}
+
+/// Makes `dir` a new, empty folder, or takes an empty one; what holds anything is somebody's. Of several processes at once
+/// one gets it.
+pub fn claim(dir: &Path) -> Result<Claim> {
+    std::fs::create_dir_all(dir).map_err(Error::io("create folder", dir))?;
+    let marker = dir.join(MARKER);
+    match File::create_new(&marker) {
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+            return Err(Error::config(format!(
+                "{}: another process is about to write into the folder ({MARKER}); choose another with --out, or remove it if \
+                 no such process is alive",
+                dir.display()
+            )));
+        }
+        created => created.map_err(Error::io("create", &marker))?,
+    };
+    let claim = Claim { dir: dir.to_owned() };
+    for entry in std::fs::read_dir(dir).map_err(Error::io("read", dir))? {
+        if entry.map_err(Error::io("read", dir))?.file_name() != MARKER {
+            return Err(Error::config(format!(
+                "{}: the folder is not empty; choose another with --out, or remove it",
+                dir.display()
+            )));
+        }
+    }
+    Ok(claim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_many_gets_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        for round in 0..50 {
+            let dir = folder.path().join(format!("a/{round}"));
+            let work = || match claim(&dir) {
+                // The first file comes before the folder is free again.
+                Ok(claim) => File::create_new(claim.dir().join("manifest.json")).is_ok(),
+                Err(error) => {
+                    assert_eq!(error.exit_code(), 2, "{error}");
+                    false
+                }
+            };
+            let won = std::thread::scope(|scope| {
+                let all: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
+                all.into_iter().map(|thread| thread.join().unwrap()).filter(|won| *won).count()
+            });
+            assert_eq!(won, 1);
+        }
+    }
+
+    #[test]
+    fn an_empty_folder_is_free_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = claim(folder.path()).unwrap();
+        let refusal = claim(folder.path()).unwrap_err().to_string();
+        assert!(refusal.contains("another process is about to write"), "{refusal}");
+        drop(first);
+        drop(claim(folder.path()).unwrap());
+        std::fs::write(folder.path().join("x"), "").unwrap();
+        let refusal = claim(folder.path()).unwrap_err().to_string();
+        assert!(refusal.contains("the folder is not empty; choose another with --out"), "{refusal}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
