@@ -102,8 +102,8 @@ fn of_few_seeds_no_report_claims_anything() {
 #[test]
 fn runs_without_chance_are_compared_exactly() {
     let (dir, _) = sweep_of(1);
-    for run in crate::run_dirs(dir.path()).unwrap() {
-        let path = run.join("manifest.json");
+    for run in crate::run_dirs(dir.path(), false).unwrap() {
+        let path = run.dir.join("manifest.json");
         let mut manifest: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         manifest["uses_chance"] = false.into();
         std::fs::write(&path, manifest.to_string()).unwrap();
