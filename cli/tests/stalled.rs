@@ -160,7 +160,8 @@ fn datagrams_to_a_port_where_nothing_receives_end_the_run() {
     let sockets: Vec<_> = (0..4).map(|_| std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket")).collect();
     let names: Vec<_> = sockets.iter().map(|s| format!("\"{}\"", s.local_addr().expect("an address"))).collect();
     drop(sockets);
-    let folder = folder(20_000, "");
+    // Far more than leaves in two seconds as fast as possible.
+    let folder = folder(500_000, "");
     let addresses = format!("transport.addresses=[{}]", names.join(","));
     for (out, pacing) in [("paced", "deadlines"), ("top", "top")] {
         let pacing = format!("transport.pacing={pacing}");
