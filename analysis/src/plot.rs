@@ -15,6 +15,8 @@ use std::fmt::Write;
 
 pub use file::{file_name, standalone};
 
+use pktgen_generator::printable::printable;
+
 use crate::chart::{Chart, Kind};
 use crate::human::scale_for;
 use frame::Frame;
@@ -28,7 +30,7 @@ const LETTER_OF_PHONE: f64 = 8.6;
 
 /// `text` for use inside HTML and SVG.
 pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    printable(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// `text` of at most `most` letters.

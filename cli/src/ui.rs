@@ -1,5 +1,6 @@
-//! What people see: results on stdout, everything else on stderr.
+//! What people see: results on stdout, everything else on stderr. Control characters in names of others are shown, not sent.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::Common;
+use pktgen_generator::printable::printable;
 use pktgen_replay::driver::real_time::Progress;
 
 /// Notes that --quiet holds back, at most.
@@ -47,7 +49,7 @@ impl Ui {
         let mut unwritten = self.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
         if unwritten.is_none() {
             let mut out = std::io::stdout().lock();
-            *unwritten = writeln!(out, "{text}").and_then(|()| out.flush()).err();
+            *unwritten = writeln!(out, "{}", printable(text)).and_then(|()| out.flush()).err();
         }
     }
 
@@ -70,6 +72,12 @@ impl Ui {
     pub(crate) fn usage(told: &clap::Error) -> u8 {
         let ui = Ui::new(&Common::default());
         let code = told.exit_code() as u8;
+        let unprintable = |word: std::ffi::OsString| matches!(printable(&word.to_string_lossy()), Cow::Owned(_));
+        if told.use_stderr() && std::env::args_os().any(unprintable) {
+            // Without styles, which are control characters as well.
+            to_stderr(told.render().to_string().trim_end());
+            return code;
+        }
         // Errors are on stderr: there is nobody to tell.
         match told.print() {
             Err(fault) if !told.use_stderr() => code.max(ui.not_written(&fault)),
@@ -137,7 +145,7 @@ impl Ui {
 }
 
 fn to_stderr(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let _ = writeln!(std::io::stderr().lock(), "{}", printable(text));
 }
 
 /// How far reading is.

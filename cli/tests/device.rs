@@ -235,15 +235,23 @@ impl Parts {
     }
 }
 
-/// Addresses of all datagrams of a capture.
-fn addresses(path: &Path) -> Vec<(u32, u32, usize)> {
+/// All packets of a capture.
+fn packets(path: &Path) -> Vec<Vec<u8>> {
     let mut reader = Reader::open(path).expect("a capture");
     let mut found = Vec::new();
     while let Some(packet) = reader.next().expect("sound") {
-        let datagram = Datagram::parse(packet.bytes).expect("a datagram");
-        found.push((datagram.src, datagram.dst, packet.bytes.len()));
+        found.push(packet.bytes.to_vec());
     }
     found
+}
+
+/// Addresses of all datagrams of a capture.
+fn addresses(path: &Path) -> Vec<(u32, u32, usize)> {
+    let of = |packet: &Vec<u8>| {
+        let datagram = Datagram::parse(packet).expect("a datagram");
+        (datagram.src, datagram.dst, packet.len())
+    };
+    packets(path).iter().map(of).collect()
 }
 
 #[test]
@@ -258,7 +266,7 @@ fn other_addresses_change_the_wire_and_nothing_else() {
         .expect("writable");
     let named = format!("target.profile={tagged}");
     let other = Parts::new(&folder.path().join("other"));
-    other.all(&[&named, "transport.tap=tap.pcapng"], &[&named]);
+    other.all(&[&named, "transport.tap=tap.pcapng", "capture.pcap=true"], &[&named]);
     for file in ["workers_part/sent.parquet", "device_part/books.parquet", "server_part/received.parquet"] {
         let read = |parts: &Parts| fs::read(parts.folder.join(file)).expect("a stream");
         assert!(read(&plain) == read(&other), "{file} differs");
@@ -271,6 +279,9 @@ fn other_addresses_change_the_wire_and_nothing_else() {
     }
     // A tap has what is on the wire.
     assert_eq!(addresses(&other.folder.join("workers_part/tap-workers.pcapng")), after);
+    // So has the server's capture.
+    let captured = packets(&other.folder.join("server_part/capture.pcapng"));
+    assert!(captured.len() > 1000 && captured == packets(&other.folder.join("server.pcapng")));
     assert!(
         addresses(&other.folder.join("server.pcapng"))
             .iter()

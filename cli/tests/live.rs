@@ -119,6 +119,43 @@ fn prometheus_reads_what_there_is_to_see() {
     assert!(received > 0.5 * all && received <= all, "{received} of {all}");
 }
 
+/// Clients that connect and say nothing, as many as they can, do not keep the run from its files.
+#[test]
+fn idle_connections_cost_a_run_neither_its_records_nor_its_scraper() {
+    let folder = folder(3, "olaf");
+    let port = free_port();
+    let words = format!(
+        "ulimit -n 64; exec {} replay x.toml --no-report --out out --metrics 127.0.0.1:{port}",
+        env!("CARGO_BIN_EXE_pktgen")
+    );
+    let mut shell = Command::new("sh");
+    shell.current_dir(folder.path()).args(["-c", &words]).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut run = shell.spawn().expect("a shell");
+    let (watch, mut idle, mut pages, mut refused) = (Stopwatch::start(), Vec::new(), 0, 0);
+    while run.try_wait().expect("a child").is_none() && watch.elapsed() < Duration::from_secs(60) {
+        let open = (0..100).filter_map(|_| TcpStream::connect(("127.0.0.1", port)).ok());
+        idle.extend(open.inspect(|stream| drop(stream.set_nonblocking(true))));
+        // Idle ones give way.
+        std::thread::sleep(Duration::from_millis(700));
+        pages += usize::from(get(port, "/metrics").is_some_and(|page| page.contains("pktgen_run_seconds")));
+        refused += idle.drain(..).filter(|mut stream| matches!(stream.read(&mut [0]), Ok(0))).count();
+    }
+    let output = run.wait_with_output().expect("a child");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{:?}: {said}", output.status);
+    assert!(folder.path().join("out/received.parquet").exists() && !said.contains("warning: --metrics"), "{said}");
+    assert!(pages > 0 && refused > 50, "{pages} pages, {refused} connections were closed");
+    assert_eq!(manifest(folder.path())["validity"]["valid"], true);
+}
+
+#[test]
+fn an_address_that_others_reach_is_warned_of() {
+    let folder = folder(1, "olaf");
+    let output = replay(folder.path(), &["--metrics", &format!("0.0.0.0:{}", free_port())]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("readable by everyone who reaches this host"), "{said}");
+}
+
 #[test]
 fn what_cannot_be_looked_at_is_refused() {
     let folder = folder(1, "olaf");

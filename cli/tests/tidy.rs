@@ -68,6 +68,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
             "receive_batch",
             "queues",
             "redirect",
+            "routes",
             "safety",
             "send_ring",
             "sink",
@@ -81,7 +82,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
     (
         "replay/src/transport/middleware",
         "MIDDLEWARE",
-        &["fates", "fault_tests", "lane", "plan", "readdress_tests", "testing"],
+        &["fates", "fault_tests", "lane", "plan", "readdress_tests", "testing", "wrapping_tests"],
     ),
     (
         "replay/src/doctor",

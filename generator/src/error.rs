@@ -46,9 +46,13 @@ impl Error {
         Error::Config(message.into())
     }
 
-    /// An error about the content of `path`.
+    /// An error about the content of `path`; an I/O error where the system's own error is in its text, as decoders tell it.
     pub fn data(path: &Path, what: impl Into<String>) -> Self {
-        Error::Data { path: path.to_owned(), what: what.into() }
+        let (path, what) = (path.to_owned(), what.into());
+        match what.contains(" (os error ") {
+            true => Error::Io { action: "process", path, source: std::io::Error::other(what) },
+            false => Error::Data { path, what },
+        }
     }
 
     /// Wraps an I/O error with the action and the path; for use with `map_err`.
@@ -64,5 +68,20 @@ impl Error {
             Error::Io { .. } | Error::Invalid(_) => 1,
             Error::Host(_) => 3,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_refused_is_no_fault_of_the_content() {
+        let path = Path::new("sent.parquet");
+        let refused = std::io::Error::from_raw_os_error(24);
+        let error = Error::data(path, format!("Parquet argument error: External: {refused}"));
+        assert_eq!(error.exit_code(), 1);
+        assert!(error.to_string().starts_with("cannot process sent.parquet: Parquet"), "{error}");
+        assert_eq!(Error::data(path, "its footer is damaged").exit_code(), 2);
     }
 }

@@ -4,6 +4,8 @@
 
 use std::fmt::Write;
 
+use pktgen_generator::printable::printable;
+
 use super::{Comparison, Judgement, Outcome};
 use crate::human::title;
 
@@ -63,10 +65,10 @@ fn case(class: &str, name: &str, inside: Option<(&str, String, String)>, out: &m
     };
 }
 
-/// `text` inside XML. Characters that XML has no way to write become the replacement character.
+/// `text` inside XML.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in printable(text).chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
@@ -74,7 +76,6 @@ pub(super) fn escape(text: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&apos;"),
             '\n' | '\t' => out.push_str(if c == '\n' { "&#10;" } else { "&#9;" }),
-            c if (c as u32) < 0x20 || ['\u{fffe}', '\u{ffff}'].contains(&c) => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }

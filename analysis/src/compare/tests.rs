@@ -345,7 +345,7 @@ fn junit_has_a_case_per_judgement_and_escapes() {
     let comparison = against(&sweep("o&d", 1.0, 2), &sweep("<n\"w>\u{1}", 1.05, 2));
     let text = comparison.render("xml").unwrap().unwrap();
     assert_eq!((text.matches("<testcase ").count(), text.matches("<skipped ").count()), (5, 2), "{text}");
-    assert!(text.contains("&lt;n&quot;w&gt;\u{fffd} against o&amp;d") && !text.contains('\u{1}'), "{text}");
+    assert!(text.contains("&lt;n&quot;w&gt;\\u0001 against o&amp;d") && !text.contains('\u{1}'), "{text}");
     let worse = against(&sweep("old", 1.0, 10), &sweep("new", 1.05, 10)).render("xml").unwrap().unwrap();
     assert!(worse.contains("tests=\"5\" failures=\"2\" errors=\"0\" skipped=\"0\""), "{worse}");
     assert!(

@@ -7,6 +7,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 
 use pktgen_generator::plan::{Plan, PlanRole};
+use pktgen_generator::printable::printable;
+
+use crate::plot::escape;
 
 /// Distance of rows, and of nodes in a row.
 const ROW: f64 = 90.0;
@@ -122,10 +125,6 @@ fn class(role: PlanRole) -> &'static str {
     }
 }
 
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
 /// As a picture.
 pub fn svg(plan: &Plan) -> String {
     let view = View::of(plan);
@@ -169,7 +168,7 @@ pub fn svg(plan: &Plan) -> String {
 /// For Graphviz.
 pub fn dot(plan: &Plan) -> String {
     let view = View::of(plan);
-    let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+    let quoted = |text: &str| format!("\"{}\"", printable(text).replace('\\', "\\\\").replace('"', "\\\""));
     let mut out = String::from("digraph plan {\n  rankdir=BT;\n");
     for (id, node) in view.nodes.iter().enumerate() {
         let (shape, fill) = match node.role {

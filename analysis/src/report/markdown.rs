@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use pktgen_generator::Result;
+use pktgen_generator::printable::printable;
 use pktgen_generator::registry::Named;
 
 use super::Report;
@@ -126,9 +127,9 @@ fn notes(title: &str, notes: &[RunNote], out: &mut String) {
 /// Text that must not become markup or end a table cell.
 pub(crate) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in printable(text).chars() {
         match c {
-            '\n' | '\r' => out.push(' '),
+            '\n' => out.push(' '),
             '|' | '<' | '*' | '_' | '`' | '[' => {
                 out.push('\\');
                 out.push(c);

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::ProgressBar;
+use pktgen_generator::printable::printable;
 use pktgen_generator::{Error, Result};
 use pktgen_replay::driver::real_time::Progress;
 use pktgen_replay::live::{Glance, View};
@@ -39,10 +40,16 @@ pub(crate) struct Live {
 
 impl Live {
     /// As the flags say; `stop` is what ends the run.
-    pub(crate) fn new(flags: &Looking, stop: Arc<AtomicBool>) -> Result<Live> {
+    pub(crate) fn new(flags: &Looking, stop: Arc<AtomicBool>, ui: &Ui) -> Result<Live> {
         if flags.tui && !std::io::stderr().is_terminal() {
             return Err(Error::config(
                 "--tui: standard error is no terminal; leave --tui out, or use --metrics ADDRESS",
+            ));
+        }
+        if let Some(address) = flags.metrics.filter(|address| !address.ip().to_canonical().is_loopback()) {
+            ui.note(&format!(
+                "warning: --metrics {address} is readable by everyone who reaches this host; 127.0.0.1:{} by this host only",
+                address.port()
             ));
         }
         let exporter = flags.metrics.map(Exporter::serve).transpose()?;
@@ -84,7 +91,7 @@ impl Live {
             screen.lock().unwrap_or_else(PoisonError::into_inner).show(glance.as_ref(), &self.stop);
             return;
         }
-        bar.set_message(format!("{before}{}", live(progress)));
+        bar.set_message(format!("{}{}", printable(before), live(progress)));
         if let Some(glance) = glance {
             self.warn(&glance, bar, ui);
         }

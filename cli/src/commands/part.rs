@@ -34,7 +34,7 @@ const WAIT_SAID: Time = 5 * SECOND;
 
 pub(super) fn run(experiment: Experiment, serve: args::Serve, roles: Roles, ui: &Ui) -> Result<u8> {
     let stop = stop_flag();
-    let looking = Live::new(&serve.looking, stop.clone())?;
+    let looking = Live::new(&serve.looking, stop.clone(), ui)?;
     let experiment = looking.watch(experiment);
     let run = experiment.choose(serve.run.as_deref())?;
     let out = OutFolder::of(serve.out, &format!("{}-{}", experiment.name, roles.part().unwrap_or("run")))?;

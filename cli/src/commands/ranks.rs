@@ -18,7 +18,7 @@ pub(super) fn run(experiment: Experiment, rank: RankFlag, args: &Replay, ui: &Ui
     let place = rank.place(&|name| std::env::var(name).ok())?;
     let crew = Crew::new(place, flags.roles.as_deref())?;
     let stop = stop_flag();
-    let looking = Live::new(&args.looking, stop.clone())?;
+    let looking = Live::new(&args.looking, stop.clone(), ui)?;
     let experiment = looking.watch(experiment);
     let run = experiment.choose(args.run.as_deref())?;
     let out = OutFolder::of(args.out.clone(), &experiment.name)?;

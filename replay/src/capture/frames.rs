@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use super::claim::claim;
 use super::run_dir::write_manifest;
 use crate::clock::{self, RunClock};
-use crate::driver::real_time::thread::drop_privileges;
+use crate::driver::real_time::drop_privileges;
 use crate::transport::gather::{Over, Receiver, Tally, imbalance};
 use crate::transport::{Listen, ListenKind, Listener, Wait, Wire};
 use block::Block;

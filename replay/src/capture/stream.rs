@@ -24,6 +24,7 @@ use pktgen_generator::whole::WholeFile;
 use pktgen_generator::{Error, Result, footer};
 
 use super::columns::Columns;
+use crate::driver::real_time::drop_privileges;
 
 /// Rows per batch and per row group.
 const BATCH: usize = 1 << 12;
@@ -88,7 +89,11 @@ impl<C: Columns> Stream<C> {
         if let Some(writer) = self.writer.take() {
             let (sender, batches) = sync_channel(AHEAD);
             let path = self.path.clone();
-            let work = move || write_batches::<C>(&path, writer, batches.iter());
+            // Its file is open.
+            let work = move || {
+                drop_privileges(&[]).map_err(Error::io("give up the rights of the writer of", &path))?;
+                write_batches::<C>(&path, writer, batches.iter())
+            };
             let thread = std::thread::Builder::new().name(self.name.into());
             let handle = thread.spawn(work).map_err(Error::io("start the writer of", &self.path))?;
             self.background = Some((sender, handle));

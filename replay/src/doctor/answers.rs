@@ -1,11 +1,13 @@
 //! What no file tells and the kernel must be asked for.
 
 use std::hint::black_box;
+use std::io;
 
 use pktgen_generator::Result;
 
 use super::ethtool;
 use crate::clock::Stopwatch;
+use crate::transport::routes::{self, Route};
 use crate::transport::{XdpFacts, bind_sender, xdp_facts};
 
 /// Reads of the clock that are timed.
@@ -73,6 +75,8 @@ pub struct Card {
 pub trait Answers: Send + Sync {
     /// What is known of this interface.
     fn card(&self, interface: &str) -> Card;
+    /// Routes of all tables.
+    fn routes(&self) -> io::Result<Vec<Route>>;
     /// What one reading of the clock costs, in ns.
     fn clock_read_ns(&self) -> f64;
     /// Cores that this process may use.
@@ -94,6 +98,10 @@ impl Answers for Live {
             spread: ethtool::spread(interface),
             xdp: xdp_facts(interface).ok(),
         }
+    }
+
+    fn routes(&self) -> io::Result<Vec<Route>> {
+        routes::all()
     }
 
     fn clock_read_ns(&self) -> f64 {

@@ -112,7 +112,7 @@ fn of_end(plan: &TransportPlan, end: End, name: &str, frame_bytes: usize, host: 
     if !verdict.interfaces.iter().any(|other| other == name) {
         verdict.interfaces.push(name.to_owned());
     }
-    if let Err(error) = safety::check_in(host.root(), name, plan.allow_default_route) {
+    if let Err(error) = safety::check_in(host.root(), &|| host.answers().routes(), name, plan.allow_default_route) {
         verdict.add(Finding::refused(NAME, name, "refused", &error.to_string()));
         return;
     }

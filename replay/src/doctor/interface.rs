@@ -5,7 +5,7 @@ use pktgen_generator::registry::Named;
 use super::{Check, Finding, Level, View};
 
 use super::host::Host;
-use crate::transport::safety;
+use crate::transport::safety::{self, Reach};
 
 const NAME: &str = "interface";
 
@@ -23,13 +23,12 @@ impl Named for Interface {
 
 impl Check for Interface {
     fn look(&self, view: &View<'_>) -> Vec<Finding> {
-        let routes = safety::default_routes(view.host.root());
         let mut findings = Vec::new();
         for name in &view.interfaces {
             findings.push(state(view, name));
             if view.host.exists(name) {
                 findings.push(hardware(view.host, name));
-                findings.extend(routes.contains(name).then(|| route(view, name)));
+                findings.extend(route(view, name));
                 findings.extend(duplex(view.host, name));
                 findings.extend(node(view.host, name));
             }
@@ -82,12 +81,19 @@ fn hardware(host: &Host, name: &str) -> Finding {
     Finding::new(NAME, name, Level::Ok, format!("driver {driver}, {speed}, MTU {mtu}, queues {rx} rx {tx} tx"))
 }
 
-/// It carries the host's own traffic.
-fn route(view: &View<'_>, name: &str) -> Finding {
+/// Does it carry the host's own traffic?
+fn route(view: &View<'_>, name: &str) -> Option<Finding> {
     let level = if view.asked { Level::Warning } else { Level::Note };
-    Finding::new(NAME, name, level, "carries the default route")
-        .why("pktgen refuses to send there, as a test could flood a network")
-        .remedy("use another; or --set transport.allow_default_route=true if that is what you want")
+    let (value, which) = match safety::way_out(view.host.root(), &|| view.host.answers().routes(), name, Reach::Send) {
+        Ok(None) => return None,
+        Ok(Some(way)) => ("carries the default route", way.to_string()),
+        Err(error) => ("routes unknown", error.to_string()),
+    };
+    Some(
+        Finding::new(NAME, name, level, value)
+            .why(format!("{which}; pktgen refuses to send there, as a test could flood a network"))
+            .remedy("use another; or --set transport.allow_default_route=true if that is what you want"),
+    )
 }
 
 fn duplex(host: &Host, name: &str) -> Option<Finding> {
@@ -153,9 +159,9 @@ mod tests {
 
     #[test]
     fn the_default_route_is_told() {
-        let line = "eth1\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n";
-        let found = Fixture::good().file("proc/net/route", &format!("Iface\tDestination\n{line}")).look(&Interface);
+        let found = Fixture::good().default_route(2).look(&Interface);
         assert_eq!(values(&found, Level::Note), ["carries the default route"]);
+        assert!(found.iter().any(|f| f.why.starts_with("0.0.0.0/0 in table main; pktgen refuses")), "{found:?}");
     }
 
     #[test]

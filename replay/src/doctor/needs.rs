@@ -103,7 +103,7 @@ fn of(view: &View<'_>, transport: &dyn Transport) -> Finding {
 }
 
 fn is_fit(host: &Host, needs: &Needs, interface: &str) -> bool {
-    safety::check_in(host.root(), interface, false).is_ok()
+    safety::check_in(host.root(), &|| host.answers().routes(), interface, false).is_ok()
         && host.of_interface(interface, "carrier").is_none_or(|carrier| carrier != "0")
         && (!needs.af_xdp || xdp::has_driver_mode(host.answers().card(interface).xdp))
 }

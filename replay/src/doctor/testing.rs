@@ -1,6 +1,8 @@
 //! A made-up host for tests: a good one, of which a test spoils what it is about.
 
 use std::fs;
+use std::io;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::symlink;
 
 use pktgen_generator::{Error, Result};
@@ -8,6 +10,7 @@ use tempfile::TempDir;
 
 use super::{Answers, Card, Check, Finding, Host, Level, Offloads, Spread, Stamps, View};
 use crate::transport::XdpFacts;
+use crate::transport::routes::Route;
 
 /// What the made-up kernel says.
 #[derive(Clone)]
@@ -16,11 +19,15 @@ pub(super) struct MadeUp {
     pub(super) clock_read_ns: f64,
     pub(super) cores: usize,
     pub(super) refusal: Option<String>,
+    pub(super) routes: Vec<Route>,
 }
 
 impl Answers for MadeUp {
     fn card(&self, _interface: &str) -> Card {
         self.card.clone()
+    }
+    fn routes(&self) -> io::Result<Vec<Route>> {
+        Ok(self.routes.clone())
     }
     fn clock_read_ns(&self) -> f64 {
         self.clock_read_ns
@@ -69,7 +76,6 @@ const GOOD: &[(&str, &str)] = &[
     ("proc/sys/kernel/unprivileged_bpf_disabled", "2\n"),
     ("proc/sys/net/core/rmem_max", "33554432\n"),
     ("proc/sys/net/core/wmem_max", "33554432\n"),
-    ("proc/net/route", "Iface\tDestination\n"),
     ("sys/class/net/lo/flags", "0x9\n"),
     ("sys/class/net/bonding_masters", "\n"),
     ("sys/class/net/eth1/flags", "0x1003\n"),
@@ -108,7 +114,7 @@ impl Fixture {
             spread: Spread { table: vec![0, 1], fields: Some(0xf0) },
             xdp: Some(XdpFacts { driver: true, takes_redirected: true, zero_copy: true, ..XdpFacts::default() }),
         };
-        let answers = MadeUp { card, clock_read_ns: 25.0, cores: 8, refusal: None };
+        let answers = MadeUp { card, clock_read_ns: 25.0, cores: 8, refusal: None, routes: Vec::new() };
         let root = tempfile::tempdir().expect("a temporary folder");
         let mut fixture = Fixture { root, answers, probe: false, named: Vec::new() };
         for (path, text) in GOOD {
@@ -124,6 +130,12 @@ impl Fixture {
         let path = self.root.path().join(path);
         fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
         fs::write(path, text).expect("writable");
+        self
+    }
+
+    /// With a default route through the interface of this number.
+    pub(super) fn default_route(mut self, interface: u32) -> Self {
+        self.answers.routes.push(Route { to: Ipv4Addr::UNSPECIFIED.into(), bits: 0, table: 254, interface });
         self
     }
 

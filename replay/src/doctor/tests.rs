@@ -111,7 +111,6 @@ fn a_good_host_runs_everything() {
 
 #[test]
 fn what_hinders_an_experiment_is_told_with_its_remedy() {
-    let route = "Iface\tDestination\neth1\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n";
     let file = |path: &str, text: &str| Fixture::good().file(path, text);
     let mut plain = Fixture::good();
     plain.answers.card.xdp = Some(Default::default());
@@ -127,7 +126,7 @@ fn what_hinders_an_experiment_is_told_with_its_remedy() {
         (Fixture::good(), &["transport.kind=af_packet", &absent][..], "eth9", "refused", "ip -br link"),
         (file("sys/class/net/eth1/flags", "0x1002\n"), &packet[..], "eth1", "refused", "ip link set eth1 up"),
         (file("sys/class/net/eth1/carrier", "0\n"), &packet[..], "eth1", "no carrier", "cable"),
-        (file("proc/net/route", route), &packet[..], "eth1", "refused", "transport.allow_default_route = true"),
+        (Fixture::good().default_route(2), &packet[..], "eth1", "refused", "transport.allow_default_route = true"),
         (Fixture::good(), &long[..], "eth1", "MTU 1500", "sudo ip link set eth1 mtu "),
         (file("proc/self/status", "CapEff:\t0\n"), &packet[..], "af_packet", "not usable", "setcap"),
         (file("proc/sys/kernel/osrelease", "4.19.0"), &xdp[..], "af_xdp", "not usable", "install Linux 5.9"),
@@ -140,7 +139,7 @@ fn what_hinders_an_experiment_is_told_with_its_remedy() {
         assert!(right && found.len() == 1, "{set:?} should say {subject}, {value}, {remedy}: {found:?}");
     }
     let allowed = ["transport.kind=af_packet", FOUR, "transport.allow_default_route=true"];
-    assert_eq!(hindrances(&file("proc/net/route", route), &allowed), []);
+    assert_eq!(hindrances(&Fixture::good().default_route(2), &allowed), []);
 }
 
 #[test]

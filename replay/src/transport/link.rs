@@ -188,6 +188,15 @@ unsafe fn address_at(at: *const libc::sockaddr) -> Option<IpAddr> {
     }
 }
 
+/// A socket that takes requests for routes and gives the answers, in the network namespace of this thread.
+pub fn route_socket() -> io::Result<File> {
+    // SAFETY: no addresses among the arguments; a non-negative result is a new descriptor.
+    unsafe {
+        let fd = libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE);
+        if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(File::from(OwnedFd::from_raw_fd(fd))) }
+    }
+}
+
 /// Refuses an interface that is down. The kernel reports a carrier a moment after an interface came up, so a missing
 /// one is waited for, for a bounded time.
 fn wait_until_up(name: &str) -> Result<()> {

@@ -272,12 +272,5 @@ fn check_queues(listen: &Listen) -> Result<()> {
 
 /// AF_XDP takes every frame: on the way into this host, that cuts it off.
 fn check_route(listen: &Listen) -> Result<()> {
-    if !listen.allow_default_route && safety::carries_default_route(&listen.interface) {
-        return Err(Error::Host(format!(
-            "interface {} carries the host's default route, and af_xdp would take all of its frames away from the host; \
-             use --kind af_packet, another interface, or --allow-default-route if that is what you want",
-            listen.interface
-        )));
-    }
-    Ok(())
+    safety::check_taking(&listen.interface, "af_xdp", listen.allow_default_route)
 }

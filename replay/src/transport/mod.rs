@@ -28,6 +28,7 @@ mod queues;
 mod receive_batch;
 mod redirect;
 mod ring;
+pub(crate) mod routes;
 pub(crate) mod safety;
 mod send_ring;
 mod sink;
@@ -152,7 +153,7 @@ pub trait Wire: Send {
         false
     }
 
-    /// A frame as it lies on the cable, where whoever wraps the wire says it in other bytes: for captures of a role.
+    /// A received frame as it lay on the cable, for captures of a role. Wrappers undo their own translation and pass it on.
     fn on_cable<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
         frame
     }
@@ -198,6 +199,16 @@ impl End {
     pub const ALL: [End; 4] = [End::Workers, End::DeviceDown, End::DeviceUp, End::Server];
     /// Those of a run without a server.
     pub const LOWER: [End; 2] = [End::Workers, End::DeviceDown];
+
+    /// The other end of its cable.
+    pub fn opposite(self) -> End {
+        match self {
+            End::Workers => End::DeviceDown,
+            End::DeviceDown => End::Workers,
+            End::DeviceUp => End::Server,
+            End::Server => End::DeviceUp,
+        }
+    }
 
     /// What a message calls it.
     pub fn name(self) -> &'static str {

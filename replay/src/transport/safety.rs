@@ -1,17 +1,32 @@
-//! Where traffic must not go: before an interface is opened, it is looked at.
+//! Where traffic must not go: an interface is looked at before it is opened.
+//!
+//! An interface carries the way to everywhere if routes through it cover an eighth of the internet's unicast addresses,
+//! whatever their table: a default route, or several that stand for one (`0.0.0.0/1` and `128.0.0.0/1`). The routes of an
+//! interface that stands above it (a bridge, a bond, a VLAN) or below it count as its own. Rules are not followed: a table that none names
+//! counts as well.
 
+use std::fmt;
 use std::fs;
+use std::io;
+use std::net::IpAddr;
 use std::path::Path;
 
 use pktgen_generator::{Error, Result};
 
+use super::routes::{self, Route};
+
 /// Flag of an interface that is up.
 const IFF_UP: u32 = 1;
+/// Routes to this part of the internet's unicast addresses are the way to everywhere.
+const PART: u128 = 8;
+
+/// Where the routes of a host come from.
+pub(crate) type Routes<'a> = &'a dyn Fn() -> io::Result<Vec<Route>>;
 
 /// Refuses an interface that does not exist, is not up, or carries the host's default route: what is sent there could
 /// leave for anywhere.
 pub(super) fn check(interface: &str, allow_default_route: bool) -> Result<()> {
-    check_in(Path::new("/"), interface, allow_default_route)
+    check_in(Path::new("/"), &routes::all, interface, allow_default_route)
 }
 
 /// What the interface says that its link carries, in bit/s; none if it does not know.
@@ -25,7 +40,23 @@ fn link_bps_in(root: &Path, interface: &str) -> Option<u64> {
     text.trim().parse::<u64>().ok().filter(|mbps| *mbps > 0).map(|mbps| mbps * 1_000_000)
 }
 
-pub(crate) fn check_in(root: &Path, interface: &str, allow_default_route: bool) -> Result<()> {
+/// [`check`] of a host whose files lie below `root`.
+pub(crate) fn check_in(root: &Path, routes: Routes, interface: &str, allow_default_route: bool) -> Result<()> {
+    check_usable(root, interface)?;
+    if allow_default_route {
+        return Ok(());
+    }
+    match way_out(root, routes, interface, Reach::Send)? {
+        Some(way) => Err(Error::Host(format!(
+            "interface {interface} carries the host's default route ({way}), so a test could flood a network; use another, or \
+             set transport.allow_default_route = true if that is what you want"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses an interface that does not exist or is not up.
+pub(super) fn check_usable(root: &Path, interface: &str) -> Result<()> {
     let plain = !interface.is_empty() && !interface.contains('/') && interface != "." && interface != "..";
     let folder = root.join("sys/class/net").join(interface);
     if !plain || !folder.is_dir() {
@@ -38,81 +69,245 @@ pub(crate) fn check_in(root: &Path, interface: &str, allow_default_route: bool) 
     if flags & IFF_UP == 0 {
         return Err(Error::Host(format!("interface {interface} is not up; ip link set {interface} up")));
     }
-    if !allow_default_route && default_routes(root).iter().any(|carrier| carrier == interface) {
-        return Err(Error::Host(format!(
-            "interface {interface} carries the host's default route, so a test could flood a network; use another, or set \
-             transport.allow_default_route = true if that is what you want"
-        )));
-    }
     Ok(())
 }
 
-/// Does the interface carry the host's default route?
-pub(super) fn carries_default_route(interface: &str) -> bool {
-    default_routes(Path::new("/")).iter().any(|carrier| carrier == interface)
+/// Refuses an interface whose default route is lost to this host if `what` takes the frames that arrive.
+pub(super) fn check_taking(interface: &str, what: &str, allow_default_route: bool) -> Result<()> {
+    if allow_default_route {
+        return Ok(());
+    }
+    match way_out(Path::new("/"), &routes::all, interface, Reach::Take)? {
+        Some(way) => Err(Error::Host(format!(
+            "interface {interface} carries the host's default route ({way}), and {what} would take all of its frames away from \
+             the host; use --kind af_packet, another interface, or --allow-default-route if that is what you want"
+        ))),
+        None => Ok(()),
+    }
 }
 
-/// Interfaces with a default route, of IPv4 or IPv6.
-pub(crate) fn default_routes(root: &Path) -> Vec<String> {
-    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
-    let mut carriers = Vec::new();
-    // Columns: interface, destination, ..., mask in the eighth.
-    for line in read("proc/net/route").lines().skip(1) {
-        let columns: Vec<_> = line.split_whitespace().collect();
-        if columns.len() > 7 && columns[1] == "00000000" && columns[7] == "00000000" {
-            carriers.push(columns[0].to_owned());
+/// What is done at an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Frames are sent: they leave by the interfaces below, and share its link with those above.
+    Send,
+    /// Arriving frames are taken: those above do not get them.
+    Take,
+}
+
+/// Routes by which an interface leads to everywhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WayOut {
+    /// The widest of them.
+    route: Route,
+    /// How many there are beside it; 0 if it is enough.
+    more: usize,
+    /// Percent of the unicast addresses.
+    percent: u32,
+    /// The interface that they go through, and where it stands; none if it is the one that was asked about.
+    through: Option<(String, &'static str)>,
+}
+
+impl fmt::Display for WayOut {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}", self.route)?;
+        if self.more > 0 {
+            let family = if self.route.to.is_ipv4() { "IPv4" } else { "IPv6" };
+            write!(f, " and {} more: {} % of {family}'s unicast addresses", self.more, self.percent)?;
+        }
+        match &self.through {
+            Some((name, place)) => write!(f, ", through {name} {place} it"),
+            None => Ok(()),
         }
     }
-    // Columns: destination, its length, ..., interface last. The loopback's entry is the kernel's "unreachable".
-    for line in read("proc/net/ipv6_route").lines() {
-        let columns: Vec<_> = line.split_whitespace().collect();
-        if let [destination, "00", .., interface] = columns[..]
-            && destination.bytes().all(|b| b == b'0')
-            && interface != "lo"
-        {
-            carriers.push(interface.to_owned());
+}
+
+/// The way to everywhere through `interface`, or through those above and below it; none if there is none.
+pub(crate) fn way_out(root: &Path, routes: Routes, interface: &str, reach: Reach) -> Result<Option<WayOut>> {
+    let routes = routes().map_err(|e| {
+        Error::Host(format!(
+            "the routes of this host cannot be read ({e}), and {interface} may carry the default route; with \
+             transport.allow_default_route = true (capture: --allow-default-route) that is not checked"
+        ))
+    })?;
+    let mut stack = vec![(interface.to_owned(), None)];
+    stack.extend(beside(root, interface, "upper_").into_iter().map(|name| (name, Some("above"))));
+    if reach == Reach::Send {
+        stack.extend(beside(root, interface, "lower_").into_iter().map(|name| (name, Some("below"))));
+    }
+    for (name, place) in stack {
+        let number = fs::read_to_string(root.join("sys/class/net").join(&name).join("ifindex")).unwrap_or_default();
+        let Ok(number) = number.trim().parse::<u32>() else { continue };
+        for v4 in [true, false] {
+            let own: Vec<_> = routes.iter().filter(|r| r.interface == number && r.to.is_ipv4() == v4).collect();
+            let wide = |routes: &[&Route]| {
+                let (covered, all) = coverage(routes, v4);
+                (covered * PART >= all).then_some((covered * 100 / all) as u32)
+            };
+            let Some(widest) = own.iter().min_by_key(|route| route.bits) else { continue };
+            if let Some(percent) = wide(&own) {
+                let more = if wide(&[widest]).is_some() { 0 } else { own.len() - 1 };
+                let through = place.map(|place| (name, place));
+                return Ok(Some(WayOut { route: **widest, more, percent, through }));
+            }
         }
     }
-    carriers
+    Ok(None)
+}
+
+/// Names of all interfaces on one side of `interface`, the nearest first: `"upper_"` or `"lower_"`.
+fn beside(root: &Path, interface: &str, side: &str) -> Vec<String> {
+    let (mut found, mut at) = (vec![interface.to_owned()], 0);
+    while let Some(name) = found.get(at) {
+        let entries = fs::read_dir(root.join("sys/class/net").join(name)).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| Some(entry.file_name().to_str()?.strip_prefix(side)?.to_owned()));
+        let mut new: Vec<_> = names.filter(|name| !found.contains(name)).collect();
+        new.sort();
+        found.append(&mut new);
+        at += 1;
+    }
+    found.split_off(1)
+}
+
+/// How much of the internet's unicast addresses these routes of one family cover together, and how much there is: 224/3 of
+/// IPv4, 2000::/3 of IPv6, in units of the first 64 bits.
+fn coverage(routes: &[&Route], v4: bool) -> (u128, u128) {
+    let range = if v4 { (0, 0xe0 << 56) } else { (0x20 << 56, 0x40 << 56) };
+    let mut spans: Vec<(u128, u128)> = routes.iter().map(|route| span(route)).collect();
+    spans.sort_unstable();
+    let (mut covered, mut at) = (0, range.0);
+    for (from, to) in spans {
+        let (from, to) = (from.max(at), to.min(range.1));
+        if to > from {
+            covered += to - from;
+            at = to;
+        }
+    }
+    (covered, range.1 - range.0)
+}
+
+/// First address of a route, and the first behind it.
+fn span(route: &Route) -> (u128, u128) {
+    let first = match route.to {
+        IpAddr::V4(ip) => u128::from(u32::from(ip)) << 32,
+        IpAddr::V6(ip) => u128::from(ip) >> 64,
+    };
+    (first, first + (1 << (64 - u32::from(route.bits).min(64))))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn route(text: &str, interface: u32) -> Route {
+        let (to, bits) = text.split_once('/').unwrap();
+        Route { to: to.parse().unwrap(), bits: bits.parse().unwrap(), table: 254, interface }
+    }
+
+    /// Files of interfaces: number, name, flags, and what stands above.
+    fn host(interfaces: &[(u32, &str, &str, &[&str])]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let folder = |name: &str| root.path().join("sys/class/net").join(name);
+        for (number, name, flags, uppers) in interfaces {
+            fs::create_dir_all(folder(name)).unwrap();
+            fs::write(folder(name).join("flags"), flags).unwrap();
+            fs::write(folder(name).join("ifindex"), format!("{number}\n")).unwrap();
+            for upper in *uppers {
+                fs::create_dir_all(folder(name).join(format!("upper_{upper}"))).unwrap();
+                fs::create_dir_all(folder(upper).join(format!("lower_{name}"))).unwrap();
+            }
+        }
+        root
+    }
+
     #[test]
     fn only_interfaces_that_are_up_and_lead_nowhere_else() {
-        let root = tempfile::tempdir().unwrap();
-        for (name, flags) in [("eth0", "0x1003\n"), ("eth1", "0x1003\n"), ("down0", "0x1002\n"), ("six0", "0x1003\n")] {
-            let folder = root.path().join("sys/class/net").join(name);
-            fs::create_dir_all(&folder).unwrap();
-            fs::write(folder.join("flags"), flags).unwrap();
-        }
-        let routes = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\n\
-            eth0\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\t0\neth1\t0001A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\n";
-        fs::create_dir_all(root.path().join("proc/net")).unwrap();
-        fs::write(root.path().join("proc/net/route"), routes).unwrap();
-        let zeros = "0".repeat(32);
-        let six = format!(
-            "{zeros} 00 {zeros} 00 {zeros} 00000400 1 0 3 six0\n{zeros} 00 {zeros} 00 {zeros} ffffffff 1 0 200200 lo\n"
-        );
-        fs::write(root.path().join("proc/net/ipv6_route"), six).unwrap();
+        let root = host(&[
+            (1, "eth0", "0x1003\n", &[]),
+            (2, "eth1", "0x1003\n", &[]),
+            (3, "down0", "0x1002\n", &[]),
+            (4, "six0", "0x1003\n", &[]),
+        ]);
         fs::write(root.path().join("sys/class/net/eth1/speed"), "10000\n").unwrap();
         fs::write(root.path().join("sys/class/net/six0/speed"), "-1\n").unwrap();
         let speed = |name| link_bps_in(root.path(), name);
         assert_eq!([speed("eth1"), speed("six0"), speed("eth0")], [Some(10_000_000_000), None, None]);
-        let check = |name: &str, allow| check_in(root.path(), name, allow).map_err(|e| e.to_string());
+        let routes = || Ok(vec![route("0.0.0.0/0", 1), route("192.168.1.0/24", 2), route("::/0", 4)]);
+        let check = |name: &str, allow| check_in(root.path(), &routes, name, allow).map_err(|e| e.to_string());
         assert_eq!(check("eth1", false), Ok(()));
         assert_eq!(check("eth0", true), Ok(()));
         for (name, part) in [
-            ("eth0", "default route"),
-            ("six0", "default route"),
+            ("eth0", "default route (0.0.0.0/0 in table main), so"),
+            ("six0", "default route (::/0 in table main), so"),
             ("down0", "not up"),
             ("eth9", "there is no interface"),
             ("../eth1", "there is no interface"),
             ("", "there is no interface"),
         ] {
-            assert!(check(name, false).unwrap_err().contains(part), "{name}");
+            assert!(check(name, false).unwrap_err().contains(part), "{name}: {:?}", check(name, false));
         }
+        let broken = || Err(io::Error::other("no netlink"));
+        let blind = |allow| check_in(root.path(), &broken, "eth1", allow).map_err(|e| e.to_string());
+        assert_eq!(blind(true), Ok(()));
+        assert!(blind(false).unwrap_err().contains("no netlink"));
+    }
+
+    #[test]
+    fn an_eighth_of_the_internet_is_everywhere() {
+        let root = host(&[(1, "eth0", "0x1003\n", &[])]);
+        let wide = |texts: &[&str]| {
+            let routes = || Ok(texts.iter().map(|text| route(text, 1)).collect());
+            way_out(root.path(), &routes, "eth0", Reach::Send).unwrap().map(|way| way.to_string())
+        };
+        // What laboratories have, multicast and all.
+        for texts in [
+            &["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "224.0.0.0/4", "224.0.0.0/3", "169.254.0.0/16"][..],
+            &["fe80::/64", "fc00::/7", "ff00::/8", "2001:db8::/32", "::1/128"],
+            &["10.0.0.0/8"; 99],
+            &["64.0.0.0/4"],
+        ] {
+            assert_eq!(wide(texts), None, "{texts:?}");
+        }
+        for (texts, said) in [
+            (&["0.0.0.0/1", "128.0.0.0/1"][..], "0.0.0.0/1 in table main"),
+            (&["128.0.0.0/2"], "128.0.0.0/2 in table main"),
+            (&["64.0.0.0/4", "80.0.0.0/4"], "64.0.0.0/4 in table main and 1 more: 14 % of IPv4's unicast addresses"),
+            (&["10.0.0.0/8", "::/1", "8000::/1"], "::/1 in table main"),
+            (&["2000::/3"], "2000::/3 in table main"),
+        ] {
+            assert_eq!(wide(texts).as_deref(), Some(said));
+        }
+    }
+
+    #[test]
+    fn interfaces_above_and_below_count() {
+        let up = "0x1003\n";
+        let root = host(&[
+            (1, "eth0", up, &["bond0"]),
+            (2, "bond0", up, &["vlan5", "br0"]),
+            (3, "vlan5", up, &[]),
+            (4, "br0", up, &[]),
+            (5, "tap0", up, &["br0"]),
+        ]);
+        let way = |name: &str, at: u32, reach| {
+            let routes = || Ok(vec![route("0.0.0.0/0", at)]);
+            let way = way_out(root.path(), &routes, name, reach).unwrap();
+            way.map(|way| way.through.map_or("itself".to_owned(), |(name, place)| format!("{name} {place}")))
+        };
+        for (name, at, said) in [
+            ("eth0", 1, Some("itself")),
+            ("eth0", 2, Some("bond0 above")),
+            ("eth0", 3, Some("vlan5 above")),
+            ("tap0", 4, Some("br0 above")),
+            ("vlan5", 1, Some("eth0 below")),
+            ("br0", 2, Some("bond0 below")),
+            // Another VLAN's way is another cable's.
+            ("vlan5", 4, None),
+            ("tap0", 1, None),
+        ] {
+            assert_eq!(way(name, at, Reach::Send).as_deref(), said, "{name} {at}");
+        }
+        assert_eq!(way("eth0", 3, Reach::Take).as_deref(), Some("vlan5 above"));
+        assert_eq!(way("vlan5", 1, Reach::Take), None, "the parent keeps its own frames");
     }
 }

@@ -1,6 +1,8 @@
 //! Counts the frames that an interface receives inside the kernel, and drops them: the cheapest receiver there is. It
 //! measures senders, and keeps what they send away from the network stack.
 
+use std::path::Path;
+
 use pktgen_generator::Result;
 
 use super::bpf::{Attach, Link, Map, Memory, Program, host_error};
@@ -24,7 +26,8 @@ pub struct Sink {
 impl Sink {
     /// Attaches it to `interface`, in the driver.
     pub fn attach(interface: &str, allow_default_route: bool) -> Result<Self> {
-        safety::check(interface, allow_default_route)?;
+        safety::check_usable(Path::new("/"), interface)?;
+        safety::check_taking(interface, "--count-only", allow_default_route)?;
         let interface = Interface::open(interface)?;
         let (map, counts) = Map::shared("pktgen_sink", QUEUES * EACH)?;
         let program = Program::load("pktgen_sink", program(&map).insns(), true)?;

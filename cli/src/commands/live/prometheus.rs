@@ -7,13 +7,20 @@ use std::time::Duration;
 
 use pktgen_generator::time::SECOND;
 use pktgen_generator::{Error, Result};
+use pktgen_replay::driver::real_time::drop_privileges;
 use pktgen_replay::live::{Glance, Seen, What};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+/// Connections that are served at a time: each has a descriptor, of which the run's own files need some. More are closed at once.
+const CONNECTIONS: usize = 8;
 /// A request is read for so long, and up to so many bytes.
-const PATIENCE: Duration = Duration::from_secs(2);
+const READ: Duration = Duration::from_millis(500);
 const REQUEST_MAX: usize = 4096;
+/// An answer is written for so long.
+const WRITE: Duration = Duration::from_secs(2);
+/// Pause after a connection could not be accepted.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// The latest page.
 type Page = Arc<Mutex<String>>;
@@ -36,6 +43,8 @@ impl Exporter {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("metrics")
+            // The address is bound by the thread that makes this.
+            .on_thread_start(|| drop(drop_privileges(&[])))
             .enable_all()
             .build()
             .map_err(fails)?;
@@ -60,11 +69,20 @@ impl Drop for Exporter {
 }
 
 async fn accept(listener: TcpListener, page: Page) {
+    // Each connection holds one more.
+    let open = Arc::new(());
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => drop(tokio::spawn(answer(stream, page.clone()))),
-            // Too many are open: later there are fewer.
-            Err(_) => tokio::time::sleep(PATIENCE).await,
+            Ok((stream, _)) if Arc::strong_count(&open) > CONNECTIONS => drop(stream),
+            Ok((stream, _)) => {
+                let (page, own) = (page.clone(), open.clone());
+                drop(tokio::spawn(async move {
+                    answer(stream, page).await;
+                    drop(own);
+                }));
+            }
+            // The process may have too many files open: later there are fewer.
+            Err(_) => tokio::time::sleep(PAUSE).await,
         }
     }
 }
@@ -79,7 +97,7 @@ async fn answer(mut stream: TcpStream, page: Page) {
             }
         }
     };
-    if tokio::time::timeout(PATIENCE, read).await.is_err() {
+    if tokio::time::timeout(READ, read).await.is_err() {
         return;
     }
     let (status, body) = match request.starts_with(b"GET /metrics ") {
@@ -95,7 +113,7 @@ async fn answer(mut stream: TcpStream, page: Page) {
         let _ = stream.write_all(body.as_bytes()).await;
         let _ = stream.shutdown().await;
     };
-    let _ = tokio::time::timeout(PATIENCE, write).await;
+    let _ = tokio::time::timeout(WRITE, write).await;
 }
 
 /// Metrics of a cluster: name, kind, help, value.
@@ -117,7 +135,7 @@ const CLUSTERS: [(&str, &str, &str, Of); 6] = [
 fn text(glance: &Glance) -> String {
     let mut page = String::new();
     let progress = &glance.progress;
-    let run: String = glance.name.chars().filter(|c| !matches!(c, '"' | '\\' | '\n')).collect();
+    let run: String = glance.name.chars().filter(|c| !matches!(c, '"' | '\\') && !c.is_control()).collect();
     let whole = [
         ("run_info", "gauge", "The run under way.", format!("{{run=\"{run}\"}} 1")),
         ("run_seconds", "gauge", "How long it has been.", format!(" {}", progress.t as f64 / SECOND as f64)),

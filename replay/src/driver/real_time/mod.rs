@@ -24,6 +24,7 @@ pub use roles::{FIRST_WAIT, Roles, Serve};
 pub(crate) use start::only_device;
 pub(crate) use start::run;
 pub use start::{Opened, Order, open};
+pub use thread::drop_privileges;
 
 use outcome::{first_late, histogram, lost, rate, tell_lost};
 use shared::Shared;

@@ -99,7 +99,7 @@ pub(crate) fn run(
     // Threads that are started from here on, those of the records too, leave the roles' cores alone.
     let _back = placement.step_aside()?;
     if order.roles.part().is_some() {
-        // A whole run may be one of a sweep, whose next needs the rights again.
+        // A whole run may be one of a sweep, whose next needs the rights again: this thread keeps them, without effect.
         drop_rights(order.plan)?;
     }
     let mut roles = RunRoles::new(parts, node, wires, order, dir)?;
@@ -107,7 +107,10 @@ pub(crate) fn run(
         roles.show(watched);
     }
     let shared = Shared::new(roles.clock.clone(), order, roles.pumps());
+    // The threads that it starts give theirs up for good.
+    let resting = thread::rest_privileges().map_err(no_rights_dropped)?;
     roles.run(&shared, &placement, order.progress)?;
+    drop(resting);
     let mut facts = std::mem::take(&mut roles.modes);
     facts.push(("cores".into(), placement.describe()));
     let mut outcome = RealOutcome::new(facts, &shared)?;
@@ -424,8 +427,8 @@ fn start<'scope, 'env>(
 /// Tells how far the run is until it has `ended`, and once more then. What is told is drawn and served, which must not keep a role from
 /// a core.
 fn tell(ended: &AtomicBool, shared: &Shared, progress: &(dyn Fn(Progress) + Sync)) {
-    // Where that is refused, it is done like other work.
-    let _ = thread::give_way();
+    // Where that is refused, it is done like other work; the roles fail where rights cannot be given up.
+    let _ = (thread::give_way(), thread::drop_privileges(&[]));
     while !ended.load(Ordering::Relaxed) {
         std::thread::park_timeout(TELL);
         progress(shared.progress());
@@ -441,8 +444,11 @@ fn join(threads: Handles) -> Result<()> {
 
 /// Gives up the rights that were needed to open the wires.
 fn drop_rights(plan: &TransportPlan) -> Result<()> {
-    thread::drop_privileges(plan.kind.keeps())
-        .map_err(|e| Error::Host(format!("this host does not let a thread give up its privileges: {e}")))
+    thread::drop_privileges(plan.kind.keeps()).map_err(no_rights_dropped)
+}
+
+fn no_rights_dropped(error: std::io::Error) -> Error {
+    Error::Host(format!("this host does not let a thread give up its privileges: {error}"))
 }
 
 /// The device, if there is one only: more of them on one machine would share two cables.

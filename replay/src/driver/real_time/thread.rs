@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
 
 use std::io;
+use std::marker::PhantomData;
 use std::mem;
 
 /// Version 3 of the kernel's capability calls: 64 bits in two halves.
@@ -64,14 +65,51 @@ pub(super) fn give_way() -> io::Result<()> {
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// This thread gives up all capabilities but `keep` (numbers of the kernel's), and can never get any back.
-pub(crate) fn drop_privileges(keep: &[u32]) -> io::Result<()> {
+/// The capabilities of this thread.
+fn capabilities() -> io::Result<[CapabilityHalf; 2]> {
     let mut head = CapabilityHead { version: CAPABILITY_VERSION, pid: 0 };
     let mut halves = [CapabilityHalf::default(); 2];
     // SAFETY: the kernel reads the head and fills two halves, which version 3 has.
-    if unsafe { libc::syscall(libc::SYS_capget, &raw mut head, halves.as_mut_ptr()) } < 0 {
-        return Err(io::Error::last_os_error());
+    match unsafe { libc::syscall(libc::SYS_capget, &raw mut head, halves.as_mut_ptr()) } {
+        0 => Ok(halves),
+        _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Sets the capabilities of this thread.
+fn set_capabilities(halves: &[CapabilityHalf; 2]) -> io::Result<()> {
+    let mut head = CapabilityHead { version: CAPABILITY_VERSION, pid: 0 };
+    // SAFETY: the kernel reads a head and two halves.
+    match unsafe { libc::syscall(libc::SYS_capset, &raw mut head, halves.as_ptr()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// While it lives, no capability of the thread that made it has any effect.
+pub(crate) struct Resting {
+    before: [CapabilityHalf; 2],
+    /// Capabilities are of a thread, so it stays on its own.
+    _here: PhantomData<*const ()>,
+}
+
+/// Lays the capabilities of this thread down until the result is dropped. Threads that it starts meanwhile could take theirs up.
+pub(crate) fn rest_privileges() -> io::Result<Resting> {
+    let before = capabilities()?;
+    set_capabilities(&before.map(|half| CapabilityHalf { effective: 0, ..half }))?;
+    Ok(Resting { before, _here: PhantomData })
+}
+
+impl Drop for Resting {
+    fn drop(&mut self) {
+        // They are permitted, so the kernel has no reason to refuse; if it does, the next wires cannot be opened and say so.
+        let _ = set_capabilities(&self.before);
+    }
+}
+
+/// This thread gives up all capabilities but `keep` (numbers of the kernel's), and can never get any back.
+pub fn drop_privileges(keep: &[u32]) -> io::Result<()> {
+    let mut halves = capabilities()?;
     for (i, half) in halves.iter_mut().enumerate() {
         let keep = keep.iter().filter(|number| **number as usize / 32 == i).fold(0, |bits, n| bits | 1 << (n % 32));
         half.permitted &= keep;
@@ -82,11 +120,7 @@ pub(crate) fn drop_privileges(keep: &[u32]) -> io::Result<()> {
     if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel reads a head and two halves.
-    match unsafe { libc::syscall(libc::SYS_capset, &raw mut head, halves.as_ptr()) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    set_capabilities(&halves)
 }
 
 #[cfg(test)]
@@ -102,6 +136,10 @@ mod tests {
         };
         let before = effective("/proc/thread-self/status");
         std::thread::spawn(move || {
+            let resting = rest_privileges().unwrap();
+            assert_eq!(effective("/proc/thread-self/status"), 0);
+            drop(resting);
+            assert_eq!(effective("/proc/thread-self/status"), before);
             drop_privileges(&[12]).unwrap();
             assert_eq!(effective("/proc/thread-self/status"), before & 1 << 12);
             drop_privileges(&[]).unwrap();

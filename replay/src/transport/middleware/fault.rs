@@ -208,8 +208,17 @@ impl Wire for Faulty {
         self.wire.refuses()
     }
 
+    fn ended(&self) -> bool {
+        let holds = [&self.outgoing, &self.incoming].into_iter().flatten().any(|lane| lane.holds() || lane.has_ready());
+        !holds && self.wire.ended()
+    }
+
     fn lost(&self) -> u64 {
         if self.outgoing.is_some() { self.lost } else { self.wire.lost() }
+    }
+
+    fn on_cable<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
+        self.wire.on_cable(frame)
     }
 
     fn counters(&mut self) -> WireCounters {

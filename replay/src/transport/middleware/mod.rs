@@ -18,6 +18,8 @@ mod readdress;
 mod tap;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod wrapping_tests;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -246,10 +246,9 @@ impl Wire for Translated {
     }
 
     fn on_cable<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
-        match self.dialect.outward(frame, &mut self.incoming) {
-            Some(len) => &self.incoming[..len],
-            None => frame,
-        }
+        let Translated { wire, dialect, incoming, .. } = self;
+        let len = dialect.outward(frame, incoming);
+        wire.on_cable(len.map_or(frame, |len| &incoming[..len]))
     }
 
     fn counters(&mut self) -> WireCounters {

@@ -168,6 +168,10 @@ impl Wire for Limited {
         if self.blocked { 0 } else { self.wire.lost() }
     }
 
+    fn on_cable<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
+        self.wire.on_cable(frame)
+    }
+
     fn counters(&mut self) -> WireCounters {
         self.wire.counters()
     }

@@ -44,9 +44,9 @@ impl Layer for Exchange {
             return Err(Error::config("transport.readdress: the run has no profile (target.profile)"));
         };
         let stride = site.frame_max + GROWTH_MAX;
-        let translator = heads.translator(end);
+        let [translator, opposite] = [end, end.opposite()].map(|end| heads.translator(end));
         let (out, back) = (vec![0; BURST * stride], vec![0; stride]);
-        Ok(Box::new(Readdressed { wire, translator, out, back, stride, end, strange: [0; 2] }))
+        Ok(Box::new(Readdressed { wire, translator, opposite, out, back, stride, end, strange: [0; 2] }))
     }
 }
 
@@ -54,6 +54,8 @@ impl Layer for Exchange {
 struct Readdressed {
     wire: Box<dyn Wire>,
     translator: Translator,
+    /// The translator of the other end of the cable, which sent what arrives here.
+    opposite: Translator,
     /// Room for a burst on its way out, and for a frame on its way in.
     out: Vec<u8>,
     back: Vec<u8>,
@@ -114,6 +116,12 @@ impl Wire for Readdressed {
 
     fn lost(&self) -> u64 {
         self.wire.lost()
+    }
+
+    fn on_cable<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
+        let Readdressed { wire, opposite, back, .. } = self;
+        let len = opposite.outward(frame, back);
+        wire.on_cable(len.map_or(frame, |len| &back[..len]))
     }
 
     fn counters(&mut self) -> WireCounters {

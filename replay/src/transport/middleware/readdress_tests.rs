@@ -11,9 +11,14 @@ use crate::external::Heads;
 
 /// A profile with a VLAN, and its addresses for three workers of one cluster.
 fn heads() -> Arc<Heads> {
+    heads_with("")
+}
+
+/// The same with more keys.
+fn heads_with(more: &str) -> Arc<Heads> {
     let text = "[addressing]\nworkers = \"10.9.0.1\"\nserver = \"10.9.9.9\"\nserver_mac = \"02:00:00:00:09:09\"\n\
-                groups = \"239.9.0.0\"\nvlan = 77\nport = 7000";
-    let profile = device::Profile::parse(text, "test").unwrap();
+                groups = \"239.9.0.0\"\nvlan = 77\nport = 7000\n";
+    let profile = device::Profile::parse(&format!("{text}{more}"), "test").unwrap();
     let addresses = profile.addressing.resolve(&Population::regular(1, 3)).unwrap();
     Arc::new(Heads { addresses, format: "olaf" })
 }
@@ -69,6 +74,33 @@ fn what_arrives_has_our_addresses_again() {
     assert_eq!(found, 2);
     assert_eq!(heard, [(ack, 64, true, Some(7)), (vec![1; 70], 70, false, Some(7))]);
     assert!(wire.notes()[1].1.contains("1 came"));
+}
+
+/// Beside a device that switches and one that routes, which has Ethernet addresses of its own on the cable.
+#[test]
+fn captures_hold_what_was_on_the_cable() {
+    let routed = "device = \"10.9.8.8\"\ndevice_mac = \"02:00:00:00:08:08\"\nnext_hop = \"device\"";
+    for (heads, from, to) in [
+        (heads(), End::Workers, End::DeviceDown),
+        (heads(), End::DeviceUp, End::Server),
+        (heads_with(routed), End::Workers, End::DeviceDown),
+        (heads_with(routed), End::DeviceUp, End::Server),
+    ] {
+        let wrapped = |end| {
+            let (memory, bench) = Memory::new();
+            let site = Site { outer: Some(heads.clone()), ..site() };
+            (Exchange.wrap(end, &site, Box::new(memory)).unwrap(), bench)
+        };
+        let ((mut sender, out), (mut receiver, arriving)) = (wrapped(from), wrapped(to));
+        sender.send(&[&update(2, 64)]).unwrap();
+        let sent = out.lock().unwrap().sent[0].clone();
+        arriving.lock().unwrap().incoming.push_back(sent.clone());
+        let mut heard = Vec::new();
+        receiver.receive(64, &mut |arrival| heard.push(arrival.bytes.to_vec())).unwrap();
+        assert_eq!(heard, [update(2, 64)]);
+        assert_eq!(receiver.on_cable(&heard[0]), sent, "{to:?}");
+        assert_eq!(receiver.on_cable(&[9; 50]), [9; 50], "what is not of this run was not exchanged");
+    }
 }
 
 #[test]

@@ -132,6 +132,10 @@ impl Wire for Tapped {
         self.wire.lost()
     }
 
+    fn on_cable<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
+        self.wire.on_cable(frame)
+    }
+
     fn counters(&mut self) -> WireCounters {
         self.wire.counters()
     }

@@ -24,17 +24,21 @@ pub(super) struct Bench {
     pub(super) marks: u64,
     /// Calls of `wait` and `flush`, with their time.
     pub(super) calls: Vec<(&'static str, u64)>,
+    /// The byte that frames have in front on the cable, if they have one.
+    pub(super) prefix: Option<u8>,
+    /// The end of its file.
+    pub(super) ended: bool,
 }
 
 /// The naive wire.
-pub(super) struct Memory(Arc<Mutex<Bench>>);
+pub(super) struct Memory(Arc<Mutex<Bench>>, Vec<u8>);
 
 impl Memory {
     pub(super) fn new() -> (Self, Arc<Mutex<Bench>>) {
-        let bench =
-            Bench { sent: Vec::new(), incoming: VecDeque::new(), room: usize::MAX, marks: 0, calls: Vec::new() };
+        let (sent, incoming, calls) = (Vec::new(), VecDeque::new(), Vec::new());
+        let bench = Bench { sent, incoming, room: usize::MAX, marks: 0, calls, prefix: None, ended: false };
         let bench = Arc::new(Mutex::new(bench));
-        (Memory(bench.clone()), bench)
+        (Memory(bench.clone(), Vec::new()), bench)
     }
 }
 
@@ -65,6 +69,16 @@ impl Wire for Memory {
     fn flush(&mut self, timeout_ns: u64) -> Result<()> {
         self.0.lock().unwrap().calls.push(("flush", timeout_ns));
         Ok(())
+    }
+
+    fn ended(&self) -> bool {
+        self.0.lock().unwrap().ended
+    }
+
+    fn on_cable<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
+        let Some(prefix) = self.0.lock().unwrap().prefix else { return frame };
+        self.1 = [&[prefix], frame].concat();
+        &self.1
     }
 
     fn lost(&self) -> u64 {

@@ -1,0 +1,74 @@
+//! Every wrapper passes every method of [`Wire`] on to the wire that it wraps.
+
+use std::sync::Arc;
+
+use pktgen_generator::config::{Section, Value};
+use pktgen_generator::device::Profile;
+use pktgen_generator::time::MS;
+use pktgen_generator::wire::frame::{SERVER_IP, Template, worker_ip};
+use pktgen_generator::wire::olaf::{Header, PORT, WORKER_PORT};
+
+use super::testing::{Memory, within};
+use super::*;
+use crate::transport::WireCounters;
+
+/// A value for each kind that makes it wrap an end without changing what an idle wire does.
+fn values(name: &str) -> Vec<(&'static str, Value)> {
+    match name {
+        "tap" => vec![("tap", "tap.pcapng".into())],
+        "readdress" => vec![("readdress", true.into())],
+        ON_WIRE => vec![(ON_WIRE, "strict".into())],
+        "limit" => vec![("limit", "100Gbps".into())],
+        "fault" => vec![("fault_loss", 1e-9.into())],
+        other => panic!("{other} is new: say here how it is asked for"),
+    }
+}
+
+#[test]
+fn wrappers_pass_every_method_on() {
+    let update = |worker: u32| {
+        let mut frame = vec![0; 128];
+        Template::new((worker_ip(worker), WORKER_PORT), (SERVER_IP, PORT), 128).emit(&mut frame);
+        let elements = ((128 - 42 - pktgen_generator::wire::olaf::UPDATE_HEAD) / 4) as u16;
+        let (cluster, seq, reward) = (0, 3, 0.5);
+        let header = Header { flags: 0, cluster, count: 1, worker, seq, generation: 9, attempt: 0, elements, reward };
+        header.emit_update(&mut frame[42..]);
+        frame
+    };
+    for kind in MIDDLEWARE {
+        let name = kind.name();
+        let folder = tempfile::tempdir().unwrap();
+        let profile = "[addressing]\nworkers = \"10.9.0.1\"\nserver = \"10.9.9.9\"\nserver_mac = \"02:00:00:00:09:09\"\ngroups = \"239.9.0.0\"";
+        let mut site = within(folder.path());
+        let addresses = Profile::parse(profile, "test").unwrap().addressing.resolve(&site.traffic.workers).unwrap();
+        site.outer = Some(Arc::new(Heads { addresses, format: "olaf" }));
+        let mut section = Section::of("transport", &values(name));
+        let layer = kind.read(&mut section, MS).unwrap().unwrap_or_else(|| panic!("{name} was not asked for"));
+        let (memory, bench) = Memory::new();
+        // Faults are at the device's ends only.
+        let end = if name == "fault" { End::DeviceDown } else { End::Workers };
+        let mut wire = layer.wrap(end, &site, Box::new(memory)).unwrap();
+        assert!(wire.mode().starts_with("memory; "), "{name} wraps: {}", wire.mode());
+
+        assert_eq!((wire.ended(), wire.descriptor()), (false, None), "{name}");
+        bench.lock().unwrap().ended = true;
+        assert!(wire.ended(), "{name}: ended");
+        wire.wait(7).unwrap();
+        wire.flush(9).unwrap();
+        assert_eq!(bench.lock().unwrap().calls, [("wait", 7), ("flush", 9)], "{name}");
+        let frame = update(1);
+        assert_eq!(wire.send(&[&frame]).unwrap(), 1, "{name}");
+        let sent = bench.lock().unwrap().sent.clone();
+        assert_eq!(sent.len(), 1, "{name}: send");
+        bench.lock().unwrap().incoming.push_back(sent[0].clone());
+        assert_eq!(wire.receive(1, &mut |_| {}).unwrap(), 1, "{name}: receive");
+        let counters = WireCounters { sent: 1, send_dropped: 3, received: 5, receive_dropped: 9 };
+        assert_eq!(wire.counters(), counters, "{name}: counters");
+        // Its own translation, and then that of what it wraps.
+        bench.lock().unwrap().prefix = Some(0xca);
+        assert_eq!(wire.on_cable(&frame)[..1], [0xca], "{name}: on_cable");
+        assert_eq!(wire.on_cable(&frame)[1..], sent[0], "{name}: on_cable");
+        let notes = wire.notes();
+        assert!(notes[0].0 == "memory" && notes.len() > 1, "{name}: {notes:?}");
+    }
+}
