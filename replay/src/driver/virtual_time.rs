@@ -387,9 +387,7 @@ impl Simulation {
             goal_reached: false,
             faults: [&self.workers, &self.server]
                 .into_iter()
-                .filter_map(|end| end.unfinished())
-                .filter(|_| ended_by_itself)
-                .map(|why| Fault::Unfinished { why })
+                .filter_map(|end| end.unfinished().filter(|_| ended_by_itself).map(|why| Fault::Unfinished { why }))
                 .collect(),
             leaked,
         }
