@@ -161,6 +161,9 @@ impl<'a> DeviceRole<'a> {
             Some(frame) => batch.push(frame),
             None => *foreign += 1,
         })?;
+        if shared.device_only {
+            shared.live.received.fetch_add(found as u64, Ordering::Relaxed);
+        }
         if !self.faulted.is_empty() {
             let now = shared.clock.now();
             for frame in self.faulted.drain(..) {

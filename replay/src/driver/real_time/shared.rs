@@ -43,6 +43,8 @@ pub(super) struct Shared<'a> {
     pub(super) live: Live,
     /// Ends a process without workers.
     serve: Option<Serve>,
+    /// The device is the only role here, so what it receives is the progress.
+    pub(super) device_only: bool,
 }
 
 /// How far a run is, as its threads write it.
@@ -71,6 +73,7 @@ impl<'a> Shared<'a> {
             failed: AtomicBool::new(false),
             live: Live::default(),
             serve: (!order.roles.workers).then_some(order.serve),
+            device_only: !order.roles.workers && !order.roles.server,
         }
     }
 
