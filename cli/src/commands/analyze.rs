@@ -60,9 +60,14 @@ fn recover_all(path: &Path, no_verify: bool, ui: &Ui) -> Result<()> {
     let mut recovered = false;
     for Listed { dir, .. } in run_dirs(path, no_verify)? {
         if is_unfinished(&dir).unwrap_or(false) {
-            let [sent, books, received] = recover(&dir, no_verify)?;
-            ui.note(&format!("{}: recovered {sent} sent, {books} book and {received} received rows", dir.display()));
-            recovered = true;
+            match recover(&dir, no_verify) {
+                Ok([sent, books, received]) => {
+                    let rows = format!("{sent} sent, {books} book and {received} received rows");
+                    ui.note(&format!("{}: recovered {rows}", dir.display()));
+                    recovered = true;
+                }
+                Err(error) => ui.error(&format!("{} was not recovered: {error}", dir.display())),
+            }
         }
     }
     if recovered { refresh_sweep(path) } else { Ok(()) }

@@ -648,7 +648,16 @@ fn recover_or_empty<C: Columns>(dir: &Path, files: &mut FileDigests) -> Result<u
 }
 
 fn recover_stream<C: Columns>(dir: &Path, files: &mut FileDigests) -> Result<u64> {
-    if running_path(dir, C::NAME).exists() { convert::<C>(dir, files) } else { Ok(0) }
+    let path = running_path(dir, C::NAME);
+    match path.metadata() {
+        // The run was killed before the schema was on the disk.
+        Ok(about) if about.len() == 0 => {
+            merge_shifted::<C>(&[], dir, files)?;
+            std::fs::remove_file(&path).map_err(Error::io("remove", &path)).map(|()| 0)
+        }
+        Ok(_) => convert::<C>(dir, files),
+        Err(_) => Ok(0),
+    }
 }
 
 #[cfg(test)]
