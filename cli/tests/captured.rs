@@ -554,7 +554,7 @@ fn times_are_judged_by_their_resolution() {
     let output = pktgen(folder, &["analyze", "micro.pcap", "--json", "--metric", "aom_p99"]);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("the file has 1 us stamps: latencies and ages are exact to 1 us"), "{said}");
+    assert!(said.contains("the file has 1 µs stamps: latencies and ages are exact to 1 µs"), "{said}");
     assert!(!said.contains("clocks do not agree"), "{said}");
     assert!(text(&output.stdout).lines().count() >= 2);
     // Stamps of today, from before the senders' anchor on: nobody knows when generation times count from, so nobody is accused.
@@ -687,7 +687,7 @@ fn people_choose_metrics_and_read_units() {
         (text(&output.stdout), text(&output.stderr))
     };
     let (few, said) = printed(&[]);
-    assert!(!few.contains("id=") && !few.contains(" n=") && few.contains(" us"), "{few}");
+    assert!(!few.contains("id=") && !few.contains(" n=") && few.contains(" µs"), "{few}");
     assert!(said.contains("more lines, of single flows and of bins"), "{said}");
     let (all, _) = printed(&["--all"]);
     assert!(all.starts_with(&few) && all.contains("flow=worker id=8"), "{all}");
