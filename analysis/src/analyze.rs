@@ -94,9 +94,10 @@ impl Analysis {
             // Of a run in which no sum began only the counters say so.
             let by_key = run.manifest.counters.device.contains_key("counted_twice");
             let in_books = run.manifest.external.is_none() && has_sums_by_key(&records);
+            let results = run.manifest.training.is_some();
             let fates = match &run.manifest.external {
                 Some(_) => Fates::resolve_unseen(&records, &run.manifest, by_key),
-                None => Fates::resolve_as(&records, by_key || in_books),
+                None => Fates::resolve_as(&records, by_key || in_books, results),
             };
             let by_key = by_key || in_books;
             let one_clock = has_one_clock(&run.manifest);
@@ -227,7 +228,7 @@ impl Analysis {
     pub fn validity(&self) -> Validity {
         let mut facts = Facts::of(&self.manifest);
         let unknown = self.unknown();
-        let disagree = (unknown > 0.0).then(|| Fault::RecordsDisagree { updates: unknown as u64 });
+        let disagree = (unknown > 0.0).then_some(Fault::RecordsDisagree { updates: unknown as u64 });
         let goal = self.goal.as_ref().and_then(|goal| goal.conflict.clone());
         let goal = goal.map(|why| Fault::GoalDisagrees { why });
         facts.incidents.faults.extend(disagree.into_iter().chain(goal).chain(self.conflict_of_results()));

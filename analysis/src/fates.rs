@@ -60,12 +60,13 @@ pub struct Fates {
 impl Fates {
     /// Resolves the fates of `records`.
     pub fn resolve(records: &Records) -> Fates {
-        Fates::resolve_as(records, has_sums_by_key(records))
+        Fates::resolve_as(records, has_sums_by_key(records), false)
     }
 
     /// The same of a run that is known to sum by key, or not to: see `Resolver::by_key`.
-    pub fn resolve_as(records: &Records, by_key: bool) -> Fates {
-        let mut resolver = Resolver::new(records, by_key);
+    /// `results` says that what arrives are results, which do not say which transmission of a packet is in them.
+    pub fn resolve_as(records: &Records, by_key: bool, results: bool) -> Fates {
+        let mut resolver = Resolver { results, ..Resolver::new(records, by_key) };
         resolver.read_books(records);
         resolver.read_received(records);
         resolver.fates
@@ -223,6 +224,8 @@ struct Resolver {
     arrival: Vec<Option<(u16, i64)>>,
     /// Sums are by key: networks may copy its packets, and a drop that may be of a copy says nothing of the original.
     by_key: bool,
+    /// What arrives are results.
+    results: bool,
     keyed: Keyed,
     fates: Fates,
 }
@@ -248,6 +251,7 @@ impl Resolver {
             next: vec![NOWHERE; n],
             arrival: vec![None; n],
             by_key,
+            results: false,
             keyed: Keyed::default(),
             fates,
         }
@@ -262,6 +266,28 @@ impl Resolver {
             None => self.fates.contradictions += 1,
         }
         packet
+    }
+
+    /// The transmission that a result holds of the packet it is known by: the one that has as many members as it, else the first that is
+    /// under way (the rule of the ledger, `replay/src/ledger/result.rs`).
+    fn sent_as(&self, id: u64, count: u16) -> u64 {
+        let known = PacketId(id);
+        let attempts = (known.attempt()..=u8::MAX).map(|attempt| PacketId::new(known.worker(), known.seq(), attempt).0);
+        let under_way =
+            attempts.filter(|id| self.index.get(id).is_some_and(|row| self.state[*row as usize] == State::Open));
+        let mut lone = None;
+        for attempt in under_way {
+            let mut member = self.index.get(&attempt).map_or(NOWHERE, |row| self.first[*row as usize]);
+            let mut members = 0;
+            while member != NOWHERE {
+                (member, members) = (self.next[member as usize], members + 1);
+            }
+            if members == u32::from(count) {
+                return attempt;
+            }
+            lone.get_or_insert(attempt);
+        }
+        lone.unwrap_or(id)
     }
 
     /// The same of a packet that arrived: one without a name contradicts nothing.
@@ -379,7 +405,10 @@ impl Resolver {
         let received = &records.received;
         self.fates.member_start.push(0);
         for row in 0..received.packet.len() {
-            let packet = self.named(received.packet[row]);
+            let packet = match self.results {
+                true => self.named(self.sent_as(received.packet[row], received.count[row])),
+                false => self.named(received.packet[row]),
+            };
             self.fates.received_packet.push(packet.map_or(NOWHERE, |packet| packet as u32));
             match packet {
                 Some(packet) if !self.keyed.is_opener(packet) => {

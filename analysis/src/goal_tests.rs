@@ -117,7 +117,7 @@ fn records_and_counters_that_disagree_make_a_run_invalid() {
     // A killed run has nothing to compare with.
     let killed = analysis(&two_workers(), |manifest| {
         manifest.goal = Some(2);
-        manifest.balance = Balance::default();
+        manifest.balance = Default::default();
         manifest.balance_by_worker.clear();
     });
     assert!(killed.validity().is_valid() && value(&killed, "time_to_goal") == Some(50.0));

@@ -341,7 +341,7 @@ fn records_that_contradict_the_counters_make_a_run_invalid() {
 fn runs_of_which_the_same_is_said_share_a_note() {
     let (_dir, mut sweep) = sweep_of(2);
     for run in &mut sweep.runs[..5] {
-        run.validity.notes = vec![Note::Told { text: "the queue was bound late".into() }];
+        run.validity.notes = vec![Note::Told { said: "the queue was bound late".into() }];
     }
     sweep.runs[7].validity = invalid("");
     let model = Model::build(&sweep);
@@ -411,5 +411,5 @@ fn runs_of_a_sweep_are_below_it() {
 }
 
 fn invalid(why: &str) -> Validity {
-    Validity { faults: vec![Fault::Told { text: why.into() }], notes: Vec::new() }
+    Validity { faults: vec![Fault::Told { said: why.into() }], notes: Vec::new() }
 }

@@ -1,10 +1,13 @@
 //! The binary as a user meets it: what it prints, what it leaves behind, how it refuses.
 
+mod reported;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use reported::without_provenance;
 use tempfile::TempDir;
 
 fn pktgen(folder: &Path, args: &[&str]) -> Output {
@@ -116,25 +119,11 @@ fn contents(run: &Path) -> BTreeMap<String, Vec<u8>> {
                 manifest["command"] = 0.into();
                 manifest["digest"] = 0.into();
                 bytes = manifest.to_string().into_bytes();
-            } else if name.starts_with("report.") {
-                bytes = report(&name, &bytes).into_bytes();
             }
+            let bytes = without_provenance(&name, bytes);
             (name, bytes)
         })
         .collect()
-}
-
-/// A report without its provenance, which has the date and the command; it stands in the last part of the Markdown.
-fn report(name: &str, bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes).into_owned();
-    let (start, end) = match name {
-        "report.json" => ("\"made\": {", "}"),
-        "report.html" => ("<details class=\"made\">", "</details>"),
-        _ => ("## What was run", "overrides"),
-    };
-    let from = text.find(start).expect("provenance");
-    let to = from + text[from..].find(end).expect("its end");
-    format!("{}{}", &text[..from], &text[to..])
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A sweep in shards: what is joined is what one process gives, bit for bit; what was killed goes on; what is missing,
 //! there twice or of another sweep is said.
 
+mod reported;
 mod sharded;
 
 use std::fs;

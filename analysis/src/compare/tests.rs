@@ -387,5 +387,5 @@ fn the_terminal_lists_the_worst_first() {
 }
 
 fn invalid(why: &str) -> Validity {
-    Validity { faults: vec![Fault::Told { text: why.into() }], notes: Vec::new() }
+    Validity { faults: vec![Fault::Told { said: why.into() }], notes: Vec::new() }
 }

@@ -9,6 +9,8 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::reported::without_provenance;
+
 /// How long a study took, as it measured itself: of no two executions the same.
 const TIMED: &str = "study_time";
 
@@ -141,6 +143,8 @@ pub fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
                 }
                 bytes = sweep.to_string().into_bytes();
             }
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let bytes = without_provenance(&name, bytes);
             files.insert(path.strip_prefix(folder).expect("below the folder").to_owned(), bytes);
         }
     }

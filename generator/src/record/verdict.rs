@@ -113,7 +113,7 @@ findings! {
         /// The run could not be analysed.
         NotAnalysed = "not_analysed" { why: String } => "not analysed: {why}";
         /// What an older version of the tool said.
-        Told = "told" { text: String } => "{text}";
+        Told = "told" { said: String } => "{said}";
     }
 }
 
@@ -202,7 +202,7 @@ findings! {
         /// The same of a part of the run.
         OfPart = "of_part" { part: String, note: Box<Note> } => "{part}: {note}";
         /// What an older version of the tool said.
-        Told = "told" { text: String } => "{text}";
+        Told = "told" { said: String } => "{said}";
     }
 }
 
@@ -449,12 +449,12 @@ impl<'de> Deserialize<'de> for Validity {
         let Read { valid, mut faults, mut notes, reasons } = Read::deserialize(deserializer)?;
         for reason in reasons {
             match reason.strip_prefix("note: ") {
-                Some(text) => notes.push(Note::Told { text: text.to_owned() }),
-                None => faults.push(Fault::Told { text: reason }),
+                Some(text) => notes.push(Note::Told { said: text.to_owned() }),
+                None => faults.push(Fault::Told { said: reason }),
             }
         }
         if !valid && faults.is_empty() {
-            faults.push(Fault::Told { text: "it says that it is invalid, without a reason".into() });
+            faults.push(Fault::Told { said: "it says that it is invalid, without a reason".into() });
         }
         Ok(Validity { faults, notes })
     }

@@ -104,6 +104,8 @@ fn sentences_of_older_files_keep_their_meaning() {
     assert_eq!((old.why(), old.notes[0].to_string()), ("it leaks".to_owned(), "a queue was bound late".to_owned()));
     assert!(read(r#"{"valid":true,"reasons":["note: x"]}"#).is_valid());
     assert!(!read(r#"{"valid":false,"reasons":[]}"#).is_valid(), "it says so, without a reason");
+    let again = serde_json::from_str::<Validity>(&serde_json::to_string(&old).unwrap());
+    assert_eq!(again.unwrap(), old, "and are written as findings");
 }
 
 #[test]

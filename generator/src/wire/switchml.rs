@@ -172,7 +172,7 @@ impl Format for SwitchMl {
             cluster: h.job.into(),
             worker,
             seq: h.packet,
-            round: u16::from(h.set) * SET | h.slot,
+            round: (u16::from(h.set) * SET) | h.slot,
             attempt: h.attempt.max(0) as u8,
             generation: None,
             count: 1,

@@ -107,6 +107,14 @@ impl Folder {
         Ok(Folder { dir: dir.to_owned(), sweep, part, planned })
     }
 
+    /// The whole's `sweep.json` without what its command overrode: the configurations tell that.
+    fn plan(&self) -> Option<Value> {
+        let mut plan: Value = serde_json::from_str(&self.planned).ok()?;
+        let object = plan.as_object_mut()?;
+        ["overrides", "digest"].iter().for_each(|key| drop(object.remove(*key)));
+        Some(plan)
+    }
+
     /// Refuses shards of different sweeps, or of different builds.
     fn same_sweep(&self, other: &Folder) -> Result<()> {
         let (a, b) = (&self.part, &other.part);
@@ -116,7 +124,7 @@ impl Folder {
             format!("\"{}\" and \"{}\"", self.sweep.experiment, other.sweep.experiment)
         } else if a.planned != b.planned {
             format!("one has {} runs, the other {}", a.planned, b.planned)
-        } else if self.planned != other.planned {
+        } else if self.plan() != other.plan() {
             "their axes, seeds, [report] or [paper] differ".to_owned()
         } else if a.plan_hash != b.plan_hash {
             "their configurations differ (a key in the file, in the environment or by --set, or a trace)".to_owned()

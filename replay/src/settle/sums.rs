@@ -171,7 +171,8 @@ impl Sum {
         if self.members == 1 {
             self.first.clear();
             self.first.extend(values.iter().map(|bytes| u32::from_le_bytes(*bytes)));
-            (self.exact.clear(), self.absolute.clear());
+            self.exact.clear();
+            self.absolute.clear();
             self.exact.resize(values.len(), 0.0);
             self.absolute.resize(values.len(), 0.0);
         }

@@ -55,7 +55,7 @@ impl Roles {
     /// These roles in a run that may lack a server, so that results go back to the workers, or whose device is hardware.
     pub(crate) fn of_run(self, has_server: bool, external: bool) -> Result<Roles> {
         let mut roles = Roles { server: self.server && has_server, ..self };
-        if !(roles.workers || roles.device) && !has_server {
+        if !(roles.workers || roles.device || has_server) {
             return Err(Error::config(
                 "there is no server in this run: results go back to the workers; its parts are workers and device",
             ));
