@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn people_read_units_that_suit_the_value() {
-        let line = Line::new("aom_mean", "ns", 551_651.9702).with("flow", "cluster");
+        let line = Line::new("aom_mean", "ns", 551_651.970_2).with("flow", "cluster");
         assert_eq!(plain(&line).split_whitespace().collect::<Vec<_>>(), ["aom_mean", "551.7", "µs", "flow=cluster"]);
         let line = Line::new("sent", "updates", 4346.0);
         assert_eq!(plain(&line).split_whitespace().collect::<Vec<_>>(), ["sent", "4346", "updates"]);
