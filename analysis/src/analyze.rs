@@ -94,7 +94,7 @@ impl Analysis {
             // Of a run in which no sum began only the counters say so.
             let by_key = run.manifest.counters.device.contains_key("counted_twice");
             let in_books = run.manifest.external.is_none() && has_sums_by_key(&records);
-            let results = run.manifest.training.is_some();
+            let results = run.manifest.training.is_some() && !by_key && !in_books;
             let fates = match &run.manifest.external {
                 Some(_) => Fates::resolve_unseen(&records, &run.manifest, by_key),
                 None => Fates::resolve_as(&records, by_key || in_books, results),
