@@ -9,13 +9,15 @@
 //! has medians and intervals; [`sweep`] analyses all runs of a folder (`baseline` compares them, `group` speaks of
 //! clusters together); [`model`] is what a report says ([`picture`] makes its [`chart`]s, [`human`] has its units, [`check`]
 //! the experiment's mistakes, [`definitions`] what metrics mean), [`report`] its forms ([`plot`] draws), [`summary`] the terminal's; [`compare`] sets
-//! implementations against each other, [`trace`] a scaled trace against its original.
+//! implementations against each other, [`trace`] a scaled trace against its original, [`canonical`] one version's run against
+//! another's.
 #![forbid(unsafe_code)]
 
 pub mod age;
 pub mod analyze;
 mod answer;
 mod baseline;
+pub mod canonical;
 pub mod capture;
 pub mod chart;
 pub mod check;

@@ -2,6 +2,7 @@
 
 mod convert;
 mod device;
+mod dump;
 mod listen;
 mod looking;
 mod ranks;
@@ -17,6 +18,7 @@ use pktgen_generator::units::{Rate, Size, Span};
 
 pub(crate) use convert::Convert;
 pub(crate) use device::{Captured, Device, DeviceOf};
+pub(crate) use dump::Dump;
 pub(crate) use listen::ListenFlags;
 pub(crate) use looking::Looking;
 pub(crate) use ranks::Ranks;
@@ -74,6 +76,8 @@ pub(crate) enum Command {
     Merge(Merge),
     /// Metrics of run dirs, of captures (pcap, pcapng), or of tables made of them
     Analyze(Box<Analyze>),
+    /// Streams, metrics and verdict of runs as lines that two versions are compared by
+    Dump(Dump),
     /// Reports from run dirs: html, markdown, json; with --baseline or several RUNs, which is better
     Report(Report),
     /// Metrics of runs over time, from a file that report --history wrote, and where they changed

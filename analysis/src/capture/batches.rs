@@ -5,7 +5,8 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, RecordBatchReader};
+use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::ipc::reader::{FileReader, StreamReader};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -14,17 +15,17 @@ use pktgen_generator::{Error, Result, footer, quiet};
 /// Rows that are held at a time.
 const ROWS: usize = 1 << 12;
 
-type Decoder = Box<dyn Iterator<Item = std::result::Result<RecordBatch, ArrowError>>>;
+type Decoder = Box<dyn RecordBatchReader>;
 
 /// A table that is being read.
-pub(super) struct Batches {
+pub(crate) struct Batches {
     path: PathBuf,
     decoder: Decoder,
 }
 
 impl Batches {
     /// Opens a table, whose form its name's ending says.
-    pub(super) fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(Error::io("open", path))?;
         let form = path.extension().unwrap_or_default();
         if form == "parquet" {
@@ -45,13 +46,18 @@ impl Batches {
         Ok(Batches { path: path.to_owned(), decoder })
     }
 
+    /// The columns, which a table without rows has, too.
+    pub(crate) fn schema(&self) -> SchemaRef {
+        self.decoder.schema()
+    }
+
     /// The file.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// The next batch; none at the end.
-    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>> {
+    pub(crate) fn next(&mut self) -> Result<Option<RecordBatch>> {
         let decoder = &mut self.decoder;
         let gave_up = || Some(Err(ArrowError::IpcError("the decoder gave up".to_owned())));
         let next = quiet::attempt(|| decoder.next()).unwrap_or_else(gave_up);

@@ -6,7 +6,7 @@
 //! compared, and [`tables`] keeps the updates for others, which [`replay`] reads again. Numbers are made where those of run dirs are made: [`crate::age::Sums`],
 //! [`crate::quantile`] and the metrics' own functions. docs/analyze.md has the definitions.
 
-mod batches;
+pub(crate) mod batches;
 pub mod clock;
 mod flow;
 mod frames;

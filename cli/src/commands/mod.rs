@@ -9,6 +9,7 @@ mod device;
 mod dissector;
 mod doctor;
 mod dry_run;
+mod dump;
 mod explain;
 mod find_rate;
 mod history;
@@ -42,6 +43,7 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Capture(args) => capture::run(args, ui),
         Command::Merge(args) => merge::run(&args, ui),
         Command::Analyze(args) => analyze::run(*args, ui),
+        Command::Dump(args) => dump::run(&args, ui),
         Command::Report(args) => report::run(args, ui),
         Command::History(args) => history::run(args, ui),
         Command::Place(args) => place::run(args, ui),

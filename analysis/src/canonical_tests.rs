@@ -1,0 +1,112 @@
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, Float32Array, Int64Array, ListArray, UInt8Array};
+use arrow::datatypes::{Field, Schema, UInt32Type};
+use pktgen_generator::record::{Fault, Note, STREAMS};
+
+use super::*;
+
+fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
+    let field = |(name, column): &(&str, ArrayRef)| Field::new(*name, column.data_type().clone(), true);
+    let fields: Vec<Field> = columns.iter().map(field).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.into_iter().map(|(_, column)| column).collect())
+        .unwrap()
+}
+
+#[test]
+fn the_layout_has_every_column_of_the_schema() {
+    for stream in STREAMS {
+        let (_, known) = LAYOUT.iter().find(|(name, _)| *name == stream.name).expect(stream.name);
+        for column in stream.columns {
+            let renamed = RENAMED.iter().find(|(of, from, _)| *of == stream.name && *from == column.name);
+            let name = renamed.map_or(column.name, |(_, _, to)| to);
+            assert!(known.contains(&name), "{}.{}: add it to LAYOUT or to RENAMED", stream.name, column.name);
+        }
+    }
+}
+
+#[test]
+fn rows_are_sorted_by_value_and_cells_are_exact() {
+    let list = ListArray::from_iter_primitive::<UInt32Type, _, _>([Some(vec![Some(1), Some(2)]), Some(vec![]), None]);
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("t_ps", Arc::new(Int64Array::from(vec![10, -2, 9]))),
+        ("reward", Arc::new(Float32Array::from(vec![Some(0.1), None, Some(1e-7)]))),
+        ("sent", Arc::new(BooleanArray::from(vec![true, false, true]))),
+        ("action", Arc::new(UInt8Array::from(vec![0, 4, 250]))),
+        ("words", Arc::new(list)),
+    ];
+    let names: Vec<String> = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let lines = rows(BOOKS, &names, &batch(columns)).unwrap();
+    assert_eq!(
+        lines,
+        ["books\t-2\t-\tfalse\tdropped\t[]", "books\t9\t1e-7\ttrue\t250\t-", "books\t10\t0.1\ttrue\tqueued\t[1, 2]"]
+    );
+}
+
+#[test]
+fn every_float_reads_back_to_the_same_bits() {
+    for bits in (0..u32::MAX).step_by(40_503_013) {
+        let value = f32::from_bits(bits);
+        let columns: Vec<(&str, ArrayRef)> = vec![("reward", Arc::new(Float32Array::from(vec![value])))];
+        let lines = rows(SENT, &["reward".to_owned()], &batch(columns)).unwrap();
+        let back: f32 = lines[0].strip_prefix("sent\t").unwrap().parse().unwrap();
+        assert!(back.to_bits() == bits || value.is_nan(), "{value:?} is written as {}", lines[0]);
+    }
+}
+
+#[test]
+fn the_order_of_columns_and_rows_in_a_file_makes_no_difference() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second): (ArrayRef, ArrayRef) =
+        (Arc::new(Int64Array::from(vec![3, 1])), Arc::new(UInt8Array::from(vec![0, 1])));
+    let (third, fourth): (ArrayRef, ArrayRef) =
+        (Arc::new(Int64Array::from(vec![1, 3])), Arc::new(UInt8Array::from(vec![1, 0])));
+    let mut parts = Vec::new();
+    for columns in [vec![("t_ps", first), ("action", second)], vec![("action", fourth), ("t_ps", third)]] {
+        let (batch, path) = (batch(columns), folder.path().join("books.parquet"));
+        let file = std::fs::File::create(&path).unwrap();
+        let mut writer = parquet::arrow::ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        parts.push(stream(&path, BOOKS, &["t_ps", "action"]).unwrap());
+    }
+    assert_eq!(parts[0], parts[1]);
+    assert_eq!(parts[0].head, "columns\tbooks\tt_ps\taction");
+    assert_eq!(parts[0].lines, ["books\t1\tmerged", "books\t3\tqueued"]);
+    assert_eq!(parts[0].digest(), parts[1].digest());
+}
+
+#[test]
+fn metrics_are_lines_without_time_on_the_wall() {
+    let lines = [
+        Line::new("sent", "updates", 4.0),
+        Line::new("aom_mean", "ns", 0.1).with("flow", "cluster").with("id", 3),
+        Line::new("loss", "share", None),
+        Line::new(TIME, "ns", 123.0),
+    ];
+    assert_eq!(
+        metrics(&lines).lines,
+        ["metric\taom_mean\tflow=cluster id=3\tns\t0.1", "metric\tloss\t\tshare\t-", "metric\tsent\t\tupdates\t4.0"]
+    );
+}
+
+#[test]
+fn verdicts_are_codes_with_their_fields() {
+    let validity = Validity {
+        faults: vec![
+            Fault::WrongSums { packets: 2 },
+            Fault::InPart { part: "device".into(), fault: Box::new(Fault::Interrupted {}) },
+        ],
+        notes: vec![Note::Duplicates { packets: 3 }],
+    };
+    assert_eq!(
+        verdict(&validity, &["goal_missed"]).lines,
+        [
+            "valid\tfalse",
+            "fault\tin_part\t{\"fault\":{\"code\":\"interrupted\"},\"part\":\"device\"}",
+            "fault\twrong_sums\t{\"packets\":2}",
+            "note\tduplicates\t{\"packets\":3}",
+            "remark\tgoal_missed"
+        ]
+    );
+}

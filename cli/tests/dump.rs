@@ -1,0 +1,130 @@
+//! `pktgen dump --canonical`: the same run twice gives the same lines, and what they say is what `pktgen analyze` says.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// Two queues, so that there are two runs.
+const SMALL: &str = r#"
+name = "small"
+[workload]
+clusters = 2
+workers_per_cluster = 3
+updates = 40
+[schedule]
+kind = "poisson"
+offered = "60Gbps"
+[topology]
+rate = "20Gbps"
+[target]
+program = "olaf"
+[sweep]
+axes."target.queue" = ["fifo", "olaf"]
+"#;
+
+fn pktgen(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pktgen")).current_dir(folder).args(args).output().expect("the binary runs")
+}
+
+fn prints(folder: &Path, args: &[&str]) -> String {
+    let output = pktgen(folder, args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("x.toml"), SMALL).expect("writable");
+    for out in ["a", "b"] {
+        prints(folder.path(), &["-q", "replay", "x.toml", "--no-report", "--out", out]);
+    }
+    folder
+}
+
+#[test]
+fn the_same_run_twice_gives_the_same_lines() {
+    let folder = folder();
+    let dir = folder.path();
+    let dump = prints(dir, &["dump", "--canonical", "a"]);
+    assert_eq!(dump, prints(dir, &["dump", "--canonical", "b"]));
+    let runs: Vec<&str> = dump.lines().filter_map(|line| line.strip_prefix("run\t")).collect();
+    assert_eq!(runs, ["queue=fifo,seed=1", "queue=olaf,seed=1"]);
+    assert_eq!(dump.lines().filter(|line| *line == "valid\ttrue").count(), 2);
+    assert!(dump.contains("columns\tbooks\tt_ps\tnode\tpacket_in\taction\tpacket_out\treason\n"), "{dump}");
+    assert!(dump.contains("\tmerged\t") && dump.contains("\tdropped\t-\tqueue_full"), "codes by name");
+    // Single runs have no folder of their own.
+    let single = prints(dir, &["dump", "--canonical", "a/queue=olaf,seed=1"]);
+    let (head, rest) = single.split_once('\n').expect("lines");
+    assert_eq!(head, "run\t.");
+    assert!(dump.ends_with(rest), "the second run of the folder");
+    // Digests are those of the lines, and change with them.
+    let digests = prints(dir, &["dump", "--canonical", "--digest", "a"]);
+    assert_eq!(digests, prints(dir, &["dump", "--canonical", "--digest", "b"]));
+    let parts: Vec<&str> = digests.lines().map(|line| line.split('\t').nth(1).expect("a part")).collect();
+    let own = ["sent", "books", "received", "metrics", "verdict"];
+    assert_eq!(parts, [&["queue=fifo,seed=1"], &own[..], &["queue=olaf,seed=1"], &own[..]].concat());
+    prints(dir, &["dump", "--canonical", "a", "-o", "a.txt"]);
+    assert_eq!(fs::read_to_string(dir.join("a.txt")).expect("written"), dump);
+}
+
+#[test]
+fn metrics_are_those_of_analyze() {
+    let folder = folder();
+    let run = "a/queue=olaf,seed=1";
+    let dump = prints(folder.path(), &["dump", "--canonical", run]);
+    let metrics = dump.lines().filter(|line| line.starts_with("metric\t")).count();
+    let json = prints(folder.path(), &["-q", "--json", "analyze", run]);
+    assert_eq!(metrics, json.lines().count());
+    for line in json.lines() {
+        // As it is written: reading a number may round it.
+        let between = |from: &str, to: &str| line.split_once(from)?.1.split_once(to).map(|(text, _)| text);
+        let metric = between("\"metric\":\"", "\"").expect("a metric");
+        let value = between("\"value\":", ",\"labels\"").expect("a value").replace("null", "-");
+        let has = |own: &str| own.starts_with(&format!("metric\t{metric}\t")) && own.ends_with(&format!("\t{value}"));
+        assert!(dump.lines().any(has), "{metric} {value}");
+    }
+}
+
+#[test]
+fn exit_codes_are_those_of_every_command() {
+    let folder = folder();
+    let dir = folder.path();
+    let code = |args: &[&str]| pktgen(dir, args).status.code();
+    assert_eq!(code(&["dump", "a"]), Some(2), "--canonical is required");
+    assert_eq!(code(&["dump", "--canonical", "nowhere"]), Some(2));
+    assert_eq!(code(&["dump", "--canonical", "a", "-o", "no/folder/a.txt"]), Some(1));
+    // A run that cannot be read is named, and the others are printed; damage is found.
+    let path = dir.join("a/queue=fifo,seed=1/sent.parquet");
+    let mut bytes = fs::read(&path).expect("a stream");
+    bytes[40] ^= 1;
+    fs::write(&path, bytes).expect("writable");
+    let output = pktgen(dir, &["dump", "--canonical", "a"]);
+    let (out, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("queue=fifo,seed=1 was not read") && out.starts_with("run\tqueue=olaf,seed=1\n"), "{said}");
+}
+
+#[test]
+fn a_reader_that_closes_the_pipe_is_no_error() {
+    let folder = folder();
+    let mut dump = Command::new(env!("CARGO_BIN_EXE_pktgen"));
+    dump.current_dir(folder.path()).args(["dump", "--canonical", "a"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = dump.spawn().expect("the binary runs");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!((output.status.code(), output.stderr.is_empty()), (Some(0), true));
+}
+
+#[test]
+fn a_part_of_a_run_has_streams_and_its_own_verdict() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let config = SMALL.replace("60Gbps", "6Mbps").replace("20Gbps", "20Mbps");
+    fs::write(folder.path().join("x.toml"), config.split("[sweep]").next().expect("a head")).expect("writable");
+    let set = ["--set", "transport.kind=pcap", "--set", r#"transport.files=["w.pcapng",""]"#];
+    let words = ["-q", "replay", "x.toml", "--role", "workers", "--out", "w"];
+    prints(folder.path(), &[&words[..], &set].concat());
+    let dump = prints(folder.path(), &["dump", "--canonical", "w"]);
+    assert!(dump.contains("\nnote\tpart\t{\"part\":\"workers\"}\n"), "{dump}");
+    assert_eq!(dump.lines().filter(|line| line.starts_with("sent\t")).count(), 240);
+    assert!(!dump.contains("metric\t"), "{dump}");
+}
