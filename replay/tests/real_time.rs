@@ -214,7 +214,8 @@ fn what_real_time_cannot_do_is_refused() {
     for (kind, more, part) in [
         ("xdp_live", "late = \"abort\"\nlate_limit = \"10us\"", "in quanta of 50us"),
         ("xdp_live", "late = \"abort\"\nlate_limit = \"1ms\"", ""),
-        ("pcap", "[endpoint]\nworkers = \"transmission_control\"", "nothing comes back from files"),
+        // Of a device alone it is no matter: what it reads may have been sent elsewhere.
+        ("pcap", "[endpoint]\nworkers = \"transmission_control\"", ""),
         ("af_xdp", "[workload]\nbytes = \"6000B\"", "which carries 3840"),
     ] {
         let text = format!(
@@ -231,6 +232,10 @@ fn what_real_time_cannot_do_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let error = experiment.execute(&folder.path().join("run"), 1, &AtomicBool::new(false), &|_, _| {}).unwrap_err();
     assert!(error.to_string().contains("one device"), "{error}");
+    let files = text("pcap", "", "workers = \"transmission_control\"");
+    let experiment = Experiment::open(Document::parse(&files, "test").unwrap()).unwrap();
+    let error = experiment.execute(&folder.path().join("files"), 1, &AtomicBool::new(false), &|_, _| {}).unwrap_err();
+    assert!(error.to_string().contains("nothing comes back from files"), "{error}");
 }
 
 #[test]

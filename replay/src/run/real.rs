@@ -38,12 +38,6 @@ pub(super) fn check(plan: &Plan<Parts>) -> Result<()> {
             plan.transport.smaller
         )));
     }
-    if kind.capabilities().own_time && plan.engine.senders.reacts() {
-        return Err(Error::config(
-            "endpoint.workers: these react to what comes back, and nothing comes back from files (transport.kind = \"pcap\"); \
-             use \"open_loop\"",
-        ));
-    }
     if plan.transport.pacing == Pacing::Top && plan.engine.senders.reacts() {
         return Err(Error::config(
             "transport.pacing = \"top\": these workers (endpoint.workers) send when they learn something; use \"open_loop\"",
@@ -114,6 +108,13 @@ fn check_link(transport: &TransportPlan, mut source: Box<dyn Source>) -> Result<
 
 /// Gets what this process's part of `plan` needs of the host, or refuses.
 pub(super) fn open(plan: &Plan<Parts>, source: impl Fn() -> Result<Box<dyn Source>>, roles: Roles) -> Result<Opened> {
+    // A device or a server alone may read what such workers sent elsewhere.
+    if roles.workers && plan.transport.kind.capabilities().own_time && plan.engine.senders.reacts() {
+        return Err(Error::config(
+            "endpoint.workers: these react to what comes back, and nothing comes back from files (transport.kind = \"pcap\"); \
+             use \"open_loop\"",
+        ));
+    }
     // Windows pace synchronous workers.
     if roles.workers && plan.transport.pacing == Pacing::Deadlines && plan.training.is_none() {
         check_link(&plan.transport, source()?)?;
