@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Everything is built once, in release: the demo, the tests and the benches share it.
 RELEASE = --release
 
-.PHONY: demo test test-libpcap test-long evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates nic-evidence traces-rl traces-sparse traces-dense traces-again
+.PHONY: demo test fence fence-check test-libpcap test-long evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates nic-evidence traces-rl traces-sparse traces-dense traces-again
 
 # Measurements of interfaces need root.
 ROOT = $(if $(filter 0,$(shell id -u)),,sudo -E)
@@ -30,6 +30,14 @@ test-libpcap: tools
 	  $(CARGO) test $(RELEASE) --workspace --features pktgen-cli/libpcap --test capture libpcap; \
 	else echo "SKIPPED: libpcap-dev is not installed"; fi
 
+# Every config at a small scale, and files of older versions, against what is kept: docs/dump.md. UPDATE_FENCE=1 writes that anew.
+fence:
+	$(CARGO) test $(RELEASE) --workspace --test fence
+
+# Does the fence find changes? Plants one after the other in a scratch copy, which it builds.
+fence-check:
+	scripts/fence-check
+
 # What the tests need beyond Rust: a headless browser that opens the HTML report, and a few packages.
 tools:
 	scripts/install-tools
@@ -42,6 +50,7 @@ lint:
 test-long: tools build
 	PKTGEN_BENCH_REPEATS=50 PKTGEN_BENCH_SEARCHES=20 PKTGEN_CAPTURE_GB=10 PKTGEN_DAMAGE=1600 PKTGEN_PAIRS=200 \
 	  PKTGEN_KILLS=200 PROPTEST_CASES=20000 $(CARGO) test $(RELEASE) --workspace
+	scripts/fence-check
 	scripts/shards/test-ray
 	scripts/ranks/test-launchers
 	$(MAKE) traces-again

@@ -1,0 +1,145 @@
+//! Files of older versions go on reading, and say what they said: configs, run dirs, baselines and histories
+//! (`older/make` made them, with a binary of that version).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::{Scratch, compared, finish, unpacked};
+
+/// Commits of these versions.
+const VERSIONS: [&str; 2] = ["7799c96", "f27ad16"];
+/// Runs, and folders of runs.
+const RUNS: [&str; 14] = [
+    "baseline", "control", "counters", "device", "killed", "lanes", "merged", "reduce", "server", "shards", "sparse",
+    "study", "sweep", "training",
+];
+/// In real time, and a part that says what was sent.
+const MORE: [&str; 2] = ["wire", "workers"];
+
+/// The files of a version.
+fn opened(version: &str) -> Scratch {
+    let scratch = Scratch::new();
+    fs::remove_file(scratch.path("configs")).expect("a link");
+    let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fence/older/{version}.tar.zst"));
+    let archive = unpacked(&fs::read(&packed).unwrap_or_else(|fault| panic!("{}: {fault}", packed.display())));
+    let mut tar = Command::new("tar");
+    let mut tar = tar.args(["-x", "-C"]).arg(scratch.path("")).stdin(Stdio::piped()).spawn().expect("tar runs");
+    std::io::Write::write_all(&mut tar.stdin.take().expect("a pipe"), &archive).expect("tar reads");
+    assert!(tar.wait().expect("tar ends").success(), "{version}: tar");
+    scratch
+}
+
+/// Numbers and truths of a JSON document, each with its path; pictures repeat what the records say.
+fn leaves(value: &Value, path: &str, out: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            let wanted = map.iter().filter(|(key, _)| !["charts", "made", "created_unix_ns"].contains(&key.as_str()));
+            wanted.for_each(|(key, value)| leaves(value, &format!("{path}/{key}"), out));
+        }
+        Value::Array(list) => {
+            list.iter().enumerate().for_each(|(i, value)| leaves(value, &format!("{path}/{i}"), out));
+        }
+        Value::Number(_) | Value::Bool(_) => out.push(format!("{path}\t{value}")),
+        Value::Null | Value::String(_) => {}
+    }
+}
+
+/// The numbers of a JSON document as a part.
+fn numbers(name: &str, json: &str) -> String {
+    let value: Value = serde_json::from_str(json).unwrap_or_else(|fault| panic!("{name}: {fault}"));
+    let mut out = Vec::new();
+    leaves(&value, "", &mut out);
+    out.iter().map(|line| format!("{name}\t{line}\n")).collect()
+}
+
+/// What `pktgen report` writes as JSON.
+fn report(scratch: &Scratch, name: &str, args: &[&str]) -> Result<String, String> {
+    let file = format!("{name}.json");
+    scratch.output(&[&["-q", "report", "-o", &file], args].concat(), &[])?;
+    Ok(numbers(name, &fs::read_to_string(scratch.path(&file)).expect("a report")))
+}
+
+fn reports(scratch: &Scratch) -> Result<String, String> {
+    let mut found = String::new();
+    for runs in ["sweep", "training", "sparse", "study", "merged", "shards"] {
+        found += &report(scratch, runs, &[runs])?;
+    }
+    found += &report(scratch, "compared", &["baseline", "--baseline", "sweep"])?;
+    let history = scratch.output(&["-q", "--json", "history", "history.jsonl", "--all"], &[])?;
+    found += &numbers("history", &history);
+    let captured = scratch.output(&["-q", "--json", "analyze", "server.pcapng", "--sent", "workers.pcapng"], &[]);
+    Ok(found + &captured?.lines().map(|line| format!("captured\t{line}\n")).collect::<String>())
+}
+
+#[test]
+fn runs_of_older_versions_say_what_they_said() {
+    let mut differences = Vec::new();
+    for version in VERSIONS {
+        let scratch = opened(version);
+        scratch.run(&[], &["-q", "analyze", "--recover", "killed"], &[]);
+        for run in RUNS.into_iter().chain(MORE) {
+            let name = format!("older/{version}/{run}");
+            let found = scratch.dump(run);
+            differences
+                .extend(found.map_or_else(|why| vec![format!("{name}: {why}")], |found| compared(&name, &found)));
+        }
+        let name = format!("older/{version}/reports");
+        let found = reports(&scratch);
+        differences.extend(found.map_or_else(|why| vec![format!("{name}: {why}")], |found| compared(&name, &found)));
+    }
+    finish(&differences);
+}
+
+/// Values by dotted key.
+fn keys(config: &str) -> BTreeMap<String, String> {
+    let (mut section, mut all) = (String::new(), BTreeMap::new());
+    for line in config.lines() {
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            section = format!("{}.", name.trim_matches(['[', ']']));
+        } else if let Some((key, value)) = line.split_once(" = ") {
+            // Several tables of one name are told apart by what they hold.
+            all.insert(format!("{section}{key}"), value.to_owned());
+        }
+    }
+    all
+}
+
+#[test]
+fn configs_of_older_versions_mean_what_they_meant() {
+    let mut differences = Vec::new();
+    for version in VERSIONS {
+        let scratch = opened(version);
+        let mut all: Vec<PathBuf> = Vec::new();
+        for folder in fs::read_dir(scratch.path("configs")).expect("configs") {
+            let files = fs::read_dir(folder.expect("an entry").path()).expect("a folder of configs");
+            all.extend(files.map(|file| file.expect("an entry").path()));
+        }
+        all.sort_unstable();
+        let mut resolved = BTreeSet::new();
+        for path in all {
+            let below = path.strip_prefix(scratch.path("configs")).expect("below configs").display().to_string();
+            let old = scratch.path("resolved").join(below.replace('/', "-"));
+            if !old.exists() {
+                continue;
+            }
+            resolved.insert(below.clone());
+            let name = format!("older/{version}/configs/{below}");
+            match scratch.output(&["replay", &format!("configs/{below}"), "--print-config"], &[]) {
+                Err(why) => differences.push(format!("{name}: {why}")),
+                Ok(text) => {
+                    let (was, is) = (keys(&fs::read_to_string(&old).expect("readable")), keys(&text));
+                    let moved = was.iter().filter(|(key, value)| is.get(*key) != Some(value));
+                    differences.extend(moved.map(|(key, value)| {
+                        format!("{name}: {key} is {}, not {value}", is.get(key).map_or("missing", String::as_str))
+                    }));
+                }
+            }
+        }
+        assert!(resolved.len() > 25, "{version}: {resolved:?}");
+    }
+    finish(&differences);
+}
