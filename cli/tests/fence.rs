@@ -105,7 +105,7 @@ fn summary(dump: &str, digests: &str) -> String {
         let labels = line.split('\t').nth(2).unwrap_or_default();
         labels.split(' ').any(|label| label.starts_with("id=") || label.starts_with("n="))
     };
-    let mut digests = digests.lines().filter(|line| !line.starts_with("run\t")).peekable();
+    let mut digests = digests.lines().filter(|line| !line.starts_with("run\t"));
     let mut out = String::new();
     for line in dump.lines() {
         let kind = line.split('\t').next().unwrap_or_default();
@@ -118,7 +118,7 @@ fn summary(dump: &str, digests: &str) -> String {
             out += &format!("{line}\n");
         }
         if kind == "run" {
-            while let Some(line) = digests.next() {
+            for line in digests.by_ref() {
                 out += &format!("{line}\n");
                 if line.starts_with("digest\tverdict\t") {
                     break;

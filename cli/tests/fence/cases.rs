@@ -3,6 +3,9 @@
 /// An experiment below `configs/`, and what is set.
 pub type Case = (&'static str, &'static [&'static str]);
 
+/// The same on wires: config, run of its sweep, settings, transports.
+pub type OnWires = (&'static str, Option<&'static str>, &'static [&'static str], &'static [&'static str]);
+
 /// In virtual time, with full records and captures.
 pub const VIRTUAL: &[Case] = &[
     ("atro/figure3", &["sweep.seeds=1", "study.repetitions=2"]),
@@ -179,8 +182,8 @@ pub const SENDERS: &[Case] = &[
     ("wires/rates", &["workload.updates=10", r#"transport.pacing="deadlines""#, r#"schedule.offered="100Mbps""#]),
 ];
 
-/// On wires: config, run of its sweep, settings, transports. Timeouts are so long that no host stops a role for as long.
-pub const WIRES: &[(&str, Option<&str>, &[&str], &[&str])] = &[
+/// On wires. Timeouts are so long that no host stops a role for as long.
+pub const WIRES: &[OnWires] = &[
     (
         "olaf/table1-wires",
         Some("Olaf,rate=20Mbps,seed=1"),

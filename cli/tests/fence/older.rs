@@ -75,6 +75,35 @@ fn reports(scratch: &Scratch) -> Result<String, String> {
     Ok(found + &captured?.lines().map(|line| format!("captured\t{line}\n")).collect::<String>())
 }
 
+/// Numbers of a line of a history.
+fn remembered(line: &str) -> BTreeSet<String> {
+    let (mut out, value) = (Vec::new(), serde_json::from_str(line).expect("a line of JSON"));
+    leaves(&value, "", &mut out);
+    out.into_iter().filter(|leaf| !leaf.starts_with("/version\t")).collect()
+}
+
+/// Runs whose medians the version itself wrote into its history, in this order.
+const REMEMBERED: [&str; 4] = ["sweep", "baseline", "control", "training"];
+
+/// Every number that the version wrote into its history is found in its runs today.
+fn forgotten(scratch: &Scratch) -> Result<Vec<String>, String> {
+    for runs in REMEMBERED {
+        scratch.output(&["-q", "report", runs, "--history", "today.jsonl", "-o", "again.json"], &[])?;
+    }
+    let read = |name: &str| fs::read_to_string(scratch.path(name)).expect("a history");
+    let (old, today) = (read("history.jsonl"), read("today.jsonl"));
+    assert_eq!((old.lines().count(), today.lines().count()), (REMEMBERED.len(), REMEMBERED.len()));
+    let mut differences = Vec::new();
+    for ((old, today), runs) in old.lines().zip(today.lines()).zip(REMEMBERED) {
+        let (old, today) = (remembered(old), remembered(today));
+        assert!(old.len() > 100, "{runs}: {} numbers", old.len());
+        differences.extend(
+            old.difference(&today).map(|was| format!("{runs}, history: {} is no more", was.replace('\t', " "))),
+        );
+    }
+    Ok(differences)
+}
+
 #[test]
 fn runs_of_older_versions_say_what_they_said() {
     let mut differences = Vec::new();
@@ -87,6 +116,8 @@ fn runs_of_older_versions_say_what_they_said() {
             differences
                 .extend(found.map_or_else(|why| vec![format!("{name}: {why}")], |found| compared(&name, &found)));
         }
+        let lost = forgotten(&scratch).unwrap_or_else(|why| vec![why]);
+        differences.extend(lost.into_iter().map(|what| format!("older/{version}/{what}")));
         let name = format!("older/{version}/reports");
         let found = reports(&scratch);
         differences.extend(found.map_or_else(|why| vec![format!("{name}: {why}")], |found| compared(&name, &found)));
