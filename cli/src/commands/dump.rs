@@ -2,8 +2,8 @@
 
 use pktgen_analysis::canonical::{Canonical, Part};
 use pktgen_analysis::{Options, run_dirs};
-use pktgen_generator::whole::write_whole;
 use pktgen_generator::Result;
+use pktgen_generator::whole::write_whole;
 
 use crate::args::Dump;
 use crate::ui::Ui;
