@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use cases::{Case, FILES, MODELS, PROFILES, RULES, SENDERS, VIRTUAL, WIRES};
+use cases::{Case, DAMAGED, FILES, MODELS, PROFILES, RULES, SENDERS, VIRTUAL, WIRES};
 use netns::Net;
 use pktgen_generator::pcap::{Form, Reader, Writer, WriterOptions};
 use pktgen_generator::record::digest::file_digest;
@@ -234,8 +234,9 @@ fn configs_of_wires_in_virtual_time() {
 const CABLES: &str = r#"transport.files=["workers.pcapng","server.pcapng"]"#;
 const OVER_FILES: &str = r#"transport.kind="pcap""#;
 
-fn over_files(config: &str, run: Option<&str>, set: &[&str]) -> Result<String, String> {
-    let (scratch, config) = (Scratch::new(), toml(config));
+/// The three parts of a run, one after the other.
+fn in_parts(scratch: &Scratch, config: &str, run: Option<&str>, set: &[&str]) -> Result<(), String> {
+    let config = toml(config);
     let set = [set, &[OVER_FILES, CABLES]].concat();
     let of_run: Vec<&str> = run.iter().flat_map(|run| ["--run", run]).collect();
     for (command, out) in [
@@ -245,8 +246,30 @@ fn over_files(config: &str, run: Option<&str>, set: &[&str]) -> Result<String, S
     ] {
         scratch.output(&[&["-q"], command, &of_run, &["--out", out]].concat(), &set)?;
     }
+    Ok(())
+}
+
+fn over_files(config: &str, run: Option<&str>, set: &[&str]) -> Result<String, String> {
+    let scratch = Scratch::new();
+    in_parts(&scratch, config, run, set)?;
     scratch.output(&["-q", "merge", "a", "b", "c", "-o", "whole"], &[])?;
     Ok(scratch.dump("whole")? + &files(scratch.0.path()))
+}
+
+/// An invalid run, of one fault: one payload changed between device and server.
+fn damaged(config: &str, set: &[&str]) -> Result<String, String> {
+    let scratch = Scratch::new();
+    in_parts(&scratch, config, None, set)?;
+    let cable = scratch.path("server.pcapng");
+    let mut bytes = fs::read(&cable).expect("a capture");
+    // In the last frame's last elements.
+    let at = bytes.len() - 40;
+    bytes[at] ^= 0x40;
+    fs::write(&cable, bytes).expect("writable");
+    let set = [set, &[OVER_FILES, CABLES]].concat();
+    scratch.output(&["-q", "capture", &toml(config), "--out", "d"], &set)?;
+    scratch.output(&["-q", "merge", "a", "b", "d", "-o", "whole"], &[])?;
+    scratch.dump("whole")
 }
 
 fn senders_over_files(config: &str, set: &[&str]) -> Result<String, String> {
@@ -264,7 +287,9 @@ fn capture_files() {
     });
     let senders =
         SENDERS.iter().map(|(config, set)| (format!("files/{}", name_of(config)), senders_over_files(config, set)));
-    let differences = whole.chain(senders).flat_map(|(name, found)| match found {
+    let invalid =
+        DAMAGED.iter().map(|(config, set)| (format!("files/{}-damaged", name_of(config)), damaged(config, set)));
+    let differences = whole.chain(senders).chain(invalid).flat_map(|(name, found)| match found {
         Ok(found) => compared(&name, &found),
         Err(failure) => vec![format!("{name}: {failure}")],
     });

@@ -176,6 +176,9 @@ pub const FILES: &[(&str, Option<&str>, &[&str])] = &[
     ("wires/live", None, &["workload.updates=10"]),
 ];
 
+/// The same with a payload that is changed on its way to the server: invalid runs.
+pub const DAMAGED: &[Case] = &[("wires/live", &["workload.updates=10"])];
+
 /// Workers alone, over capture files.
 pub const SENDERS: &[Case] = &[
     ("wires/pacing", &["workload.updates=50"]),
