@@ -12,7 +12,8 @@ ROOT = $(if $(filter 0,$(shell id -u)),,sudo -E)
 FEATURES = $(shell pkg-config --exists libpcap 2>/dev/null && echo --features pktgen-cli/libpcap)
 
 demo:
-	$(CARGO) run $(RELEASE) --quiet --bin pktgen -- demo
+	$(CARGO) build $(RELEASE) --no-default-features --bin pktgen
+	target/release/pktgen demo
 
 build:
 	$(CARGO) build $(RELEASE) --workspace --all-targets

@@ -2,14 +2,13 @@
 //!
 //! Called by the CLI's `dump`. Nothing here depends on the order of columns or rows in files.
 
+use std::cmp::Ordering;
 use std::io::{Write, sink};
 use std::path::Path;
 
-use arrow::array::{Array, RecordBatch};
-use arrow::compute::concat_batches;
-use arrow::error::ArrowError;
-use arrow::row::{RowConverter, SortField};
-use arrow::util::display::{ArrayFormatter, FormatOptions};
+use pktgen_generator::arrow::array::RecordBatch;
+use pktgen_generator::arrow::compute::concat_batches;
+use pktgen_generator::arrow::error::ArrowError;
 use pktgen_generator::record::digest::{Hashing, verify_run};
 use pktgen_generator::record::{
     Action, BOOKS, ITERATIONS, LANES, Manifest, NAMES, PAYLOADS, RECEIVED, RESULTS, Reason, SENT, STAMPS, STATES,
@@ -20,7 +19,10 @@ use pktgen_generator::{Error, Result};
 use serde::Serialize;
 use serde_json::Value;
 
+mod cells;
+
 use crate::analyze::{Analysis, Options};
+use crate::canonical::cells::{Cells, cells};
 use crate::capture::batches::Batches;
 use crate::line::Line;
 use crate::run::read_json;
@@ -170,23 +172,18 @@ fn stream(path: &Path, name: &str, known: &[&str]) -> Result<Part> {
 
 /// The rows of a stream as lines, sorted by their cells.
 fn rows(stream: &str, names: &[String], batch: &RecordBatch) -> std::result::Result<Vec<String>, ArrowError> {
-    let fields = batch.columns().iter().map(|column| SortField::new(column.data_type().clone())).collect();
-    let converter = RowConverter::new(fields)?;
-    let keys = converter.convert_columns(batch.columns())?;
+    let columns = batch.columns().iter().map(cells).collect::<std::result::Result<Vec<_>, _>>()?;
     let mut order: Vec<usize> = (0..batch.num_rows()).collect();
-    order.sort_unstable_by(|a, b| keys.row(*a).cmp(&keys.row(*b)));
-    let options = FormatOptions::default().with_null(EMPTY);
-    let cells: Vec<ArrayFormatter> = batch
-        .columns()
-        .iter()
-        .map(|column| ArrayFormatter::try_new(column, &options))
-        .collect::<std::result::Result<_, _>>()?;
+    order.sort_unstable_by(|a, b| {
+        let unlike = |column: &Box<dyn Cells>| Some(column.compare(*a, *b)).filter(|order| order.is_ne());
+        columns.iter().find_map(unlike).unwrap_or(Ordering::Equal)
+    });
     let line = |row: &usize| {
         let mut line = stream.to_owned();
-        for ((cell, column), name) in cells.iter().zip(batch.columns()).zip(names) {
-            let text = cell.value(*row).to_string();
+        for (column, name) in columns.iter().zip(names) {
+            let text = column.text(*row);
             line.push('\t');
-            line.push_str(if column.is_null(*row) { EMPTY } else { code_name(stream, name, &text).unwrap_or(&text) });
+            line.push_str(text.as_deref().map_or(EMPTY, |text| code_name(stream, name, text).unwrap_or(text)));
         }
         line
     };

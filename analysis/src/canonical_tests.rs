@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, Float32Array, Int64Array, ListArray, UInt8Array};
-use arrow::datatypes::{Field, Schema, UInt32Type};
+use pktgen_generator::arrow::array::{ArrayRef, BooleanArray, Float32Array, Int64Array, ListArray, UInt8Array};
+use pktgen_generator::arrow::datatypes::{Field, Schema, UInt32Type};
 use pktgen_generator::record::{Fault, Note, STREAMS};
 
 use super::*;

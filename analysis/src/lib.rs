@@ -25,6 +25,7 @@ mod column;
 pub mod compare;
 pub mod definitions;
 pub mod fates;
+mod frame;
 pub mod goal;
 mod group;
 pub mod human;

@@ -120,7 +120,7 @@ pub fn to_frame(lines: &[Line]) -> Result<DataFrame> {
 
 /// Writes the lines as a Parquet table.
 pub fn write_table(lines: &[Line], path: &Path) -> Result<()> {
-    table::write(path, &mut to_frame(lines)?)
+    table::write(path, &to_frame(lines)?)
 }
 
 #[cfg(test)]
@@ -159,7 +159,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("metrics.parquet");
         write_table(&lines, &path).unwrap();
-        let back = ParquetReader::new(std::fs::File::open(&path).unwrap()).finish().unwrap();
+        let columns = to_frame(&lines).unwrap().get_column_names_owned();
+        let columns: Vec<_> = columns.iter().map(PlSmallStr::as_str).collect();
+        let back = table::decode(std::fs::File::open(&path).unwrap(), &columns).unwrap();
         assert_eq!(back.height(), 5);
         let text = |name: &str, row: usize| back.column(name).unwrap().str().unwrap().get(row).map(str::to_owned);
         assert_eq!(["side", "format", "kind"].map(|name| text(name, 3).unwrap()), ["server", "olaf", "ack"]);

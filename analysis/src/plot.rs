@@ -7,7 +7,12 @@
 mod file;
 mod frame;
 mod network;
+#[cfg(any(test, not(feature = "png")))]
+mod no_png;
+#[cfg(feature = "png")]
 pub mod png;
+#[cfg(not(feature = "png"))]
+pub use no_png as png;
 mod rows;
 pub(crate) mod ticks;
 

@@ -118,8 +118,7 @@ fn types_empty_values_and_codes_are_checked() {
     use polars::prelude::*;
     let dir = run_dir(&small_run(false, 1000), |_| {});
     let rewrite = |columns: Vec<Column>| {
-        let mut frame = DataFrame::new_infer_height(columns).unwrap();
-        crate::table::write(&dir.path().join("books.parquet"), &mut frame).unwrap();
+        crate::testing::write(&dir.path().join("books.parquet"), columns);
         fault(dir.path())
     };
     let books = |action: u8, reason: Option<u8>, node: Column| {

@@ -6,10 +6,20 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::{ArrowWriter, ProjectionMask};
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+use pktgen_generator::arrow::array::{RecordBatch, RecordBatchReader};
 use pktgen_generator::regular::check_regular;
 use pktgen_generator::whole::write_whole;
-use pktgen_generator::{Error, Result, footer};
+use pktgen_generator::{Error, Result, footer, quiet};
 use polars::prelude::*;
+
+use crate::frame;
+
+/// Rows that are decoded at a time.
+const ROWS: usize = 1 << 16;
 
 /// The projected columns of one Parquet file.
 pub(crate) struct Table {
@@ -26,8 +36,8 @@ impl Table {
         // The decoder asserts on some corrupt pages; a damaged file must not end the program.
         let gave_up =
             || Error::data(path, "the Parquet decoder gave up: the file is damaged; run the experiment again");
-        let decoded = pktgen_generator::quiet::attempt(|| decode(file, columns)).ok_or_else(gave_up)?;
-        let frame = decoded.map_err(|fault| Error::data(path, describe(&fault)))?;
+        let decoded = quiet::attempt(|| decode(file, columns)).ok_or_else(gave_up)?;
+        let frame = decoded.map_err(|fault| Error::data(path, fault))?;
         Ok(Table { path: path.to_owned(), frame })
     }
 
@@ -135,19 +145,30 @@ impl Table {
     }
 }
 
-fn decode(file: File, columns: &[&str]) -> PolarsResult<DataFrame> {
-    let columns = columns.iter().map(|name| (*name).to_owned()).collect();
-    // One file is small and the sweep already uses every core, so no threads inside.
-    ParquetReader::new(file).with_columns(Some(columns)).read_parallel(ParallelStrategy::None).finish()
-}
-
-fn describe(fault: &PolarsError) -> String {
-    match fault {
-        PolarsError::ColumnNotFound(_) | PolarsError::SchemaFieldNotFound(_) => {
-            format!("a column is missing ({fault}); is this a stream of a pktgen run?")
+/// The rows of a Parquet file, of `columns`.
+pub(crate) fn decode(file: File, columns: &[&str]) -> std::result::Result<DataFrame, String> {
+    let torn = |fault: &dyn std::fmt::Display| {
+        format!("it is not a complete Parquet file ({fault}); was the run killed while writing it?")
+    };
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|fault| torn(&fault))?;
+    let place = |name: &&str| {
+        let missing = |_| format!("a column is missing (\"{name}\"); is this a stream of a pktgen run?");
+        builder.schema().index_of(name).map_err(missing)
+    };
+    let places = columns.iter().map(place).collect::<std::result::Result<Vec<_>, _>>()?;
+    let mask = ProjectionMask::roots(builder.parquet_schema(), places);
+    let batches = builder.with_projection(mask).with_batch_size(ROWS).build().map_err(|fault| torn(&fault))?;
+    let empty = batches.schema();
+    let mut whole = None::<DataFrame>;
+    for batch in batches {
+        let frame = frame::frame(batch.map_err(|fault| torn(&fault))?).map_err(|fault| fault.to_string())?;
+        match &mut whole {
+            Some(whole) => whole.vstack_mut_owned(frame).map(drop).map_err(|fault| fault.to_string())?,
+            None => whole = Some(frame),
         }
-        _ => format!("it is not a complete Parquet file ({fault}); was the run killed while writing it?"),
     }
+    let none = || frame::frame(RecordBatch::new_empty(empty)).map_err(|fault| fault.to_string());
+    whole.map_or_else(none, Ok)
 }
 
 /// Turns a polars error about data in memory into ours.
@@ -157,9 +178,11 @@ pub(crate) fn polars_fault(doing: &str) -> impl FnOnce(PolarsError) -> Error {
 }
 
 /// Writes `frame` to `path` as Parquet.
-pub(crate) fn write(path: &Path, frame: &mut DataFrame) -> Result<()> {
-    let mut bytes = Vec::new();
-    let written = ParquetWriter::new(&mut bytes).set_parallel(false).finish(frame);
-    written.map_err(polars_fault("encoding a table"))?;
-    write_whole(path, bytes).map(drop)
+pub(crate) fn write(path: &Path, frame: &DataFrame) -> Result<()> {
+    let batch = frame::batch(frame).map_err(polars_fault("encoding a table"))?;
+    let broken = |fault| Error::Invalid(format!("encoding a table failed: {fault}; please report this"));
+    let properties = WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default())).build();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).map_err(broken)?;
+    writer.write(&batch).map_err(broken)?;
+    write_whole(path, writer.into_inner().map_err(broken)?).map(drop)
 }

@@ -277,7 +277,7 @@ fn id(worker: u32, seq: u32) -> u64 {
 }
 
 pub(crate) fn write(path: &Path, columns: Vec<Column>) {
-    crate::table::write(path, &mut DataFrame::new_infer_height(columns).unwrap()).unwrap();
+    crate::table::write(path, &DataFrame::new_infer_height(columns).unwrap()).unwrap();
 }
 
 /// A small deterministic stream of random numbers for tests.

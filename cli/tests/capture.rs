@@ -8,9 +8,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use arrow::array::{Array, AsArray};
-use arrow::datatypes::{Int64Type, UInt32Type};
-use arrow::ipc::reader::StreamReader;
+use pktgen_generator::arrow::array::{Array, AsArray};
+use pktgen_generator::arrow::datatypes::{Int64Type, UInt32Type};
+use pktgen_generator::arrow::ipc::reader::StreamReader;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use serde_json::Value;
 

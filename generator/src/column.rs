@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use crate::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 /// What cells hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,11 +7,12 @@
 //! Map: [`units`] and [`time`] are the vocabulary; [`config`] reads experiment files; [`record`]
 //! says what a run leaves behind; [`control`] is OLAF's transmission control; [`topology`] wires devices; [`wire`] turns updates into bytes;
 //! [`workload`] says what is sent, [`schedule`] when; [`lanes`] are gradients that say which updates a packet holds; [`dense`] is the workload of synchronous training; [`learner`] has agents that learn in the loop; [`trace`] keeps both in files; [`pcap`] reads and writes
-//! captures; [`footer`] looks at Parquet files before decoders do; [`whole`] writes files that are whole or not there, [`regular`] refuses input without an end; [`age`] is the Age-of-Model accumulator; [`definition`] and
+//! captures; [`arrow`] is what of arrow-rs is called; [`footer`] looks at Parquet files before decoders do; [`whole`] writes files that are whole or not there, [`regular`] refuses input without an end; [`age`] is the Age-of-Model accumulator; [`definition`] and
 //! [`column`] say what numbers and columns mean; [`device`] has profiles of hardware; [`printable`] takes control characters out of text.
 #![forbid(unsafe_code)]
 
 pub mod age;
+pub mod arrow;
 pub mod column;
 pub mod config;
 pub mod control;

@@ -10,9 +10,11 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{ArrowPrimitiveType, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use pktgen_generator::arrow::array::{Array, AsArray, RecordBatch};
+use pktgen_generator::arrow::datatypes::{
+    ArrowPrimitiveType, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
 use pktgen_generator::lanes::Layout;
 use pktgen_generator::record::{
     Action, BOOKS, Book, FileDigests, Name, PAYLOADS, PacketId, RECEIVED, RESULTS, Reason, SENT, SumOk,

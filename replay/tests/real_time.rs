@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{Int64Type, UInt8Type, UInt32Type, UInt64Type};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use pktgen_generator::arrow::array::{Array, AsArray, RecordBatch};
+use pktgen_generator::arrow::datatypes::{Int64Type, UInt8Type, UInt32Type, UInt64Type};
 use pktgen_generator::config::Document;
 use pktgen_generator::pcap::Reader;
 use pktgen_generator::record::{Manifest, PacketId, RunState};

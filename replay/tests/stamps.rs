@@ -8,9 +8,9 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use arrow::array::{AsArray, RecordBatch};
-use arrow::datatypes::{Int64Type, UInt8Type, UInt32Type, UInt64Type};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use pktgen_generator::arrow::array::{AsArray, RecordBatch};
+use pktgen_generator::arrow::datatypes::{Int64Type, UInt8Type, UInt32Type, UInt64Type};
 use pktgen_generator::config::Document;
 use pktgen_generator::record::{Manifest, PacketId, STAMPS_RECEIVED, STAMPS_SENT};
 use pktgen_replay::run::Experiment;

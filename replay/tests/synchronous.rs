@@ -4,8 +4,8 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use arrow::array::AsArray;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use pktgen_generator::arrow::array::AsArray;
 use pktgen_generator::config::Document;
 use pktgen_generator::record::Manifest;
 use pktgen_replay::run::Experiment;

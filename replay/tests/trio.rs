@@ -6,9 +6,9 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{Int64Type, UInt16Type, UInt32Type};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use pktgen_generator::arrow::array::{Array, AsArray, RecordBatch};
+use pktgen_generator::arrow::datatypes::{Int64Type, UInt16Type, UInt32Type};
 use pktgen_generator::config::Document;
 use pktgen_generator::pcap::Reader;
 use pktgen_generator::record::Manifest;

@@ -5,11 +5,11 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use arrow::array::{RecordBatch, RecordBatchReader};
-use arrow::datatypes::SchemaRef;
-use arrow::error::ArrowError;
-use arrow::ipc::reader::{FileReader, StreamReader};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use pktgen_generator::arrow::array::{RecordBatch, RecordBatchReader};
+use pktgen_generator::arrow::datatypes::SchemaRef;
+use pktgen_generator::arrow::error::ArrowError;
+use pktgen_generator::arrow::ipc::reader::{FileReader, StreamReader};
 use pktgen_generator::{Error, Result, footer, quiet};
 
 /// Rows that are held at a time.

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{Int64Type, UInt32Type};
+use pktgen_generator::arrow::array::{Array, AsArray, RecordBatch};
+use pktgen_generator::arrow::datatypes::{Int64Type, UInt32Type};
 use pktgen_generator::pcap::{ETHERNET, Packet, Stamp};
 use pktgen_generator::record::Manifest;
 use pktgen_generator::time::NS;

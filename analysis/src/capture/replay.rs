@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use pktgen_generator::arrow::array::{Array, AsArray, RecordBatch};
+use pktgen_generator::arrow::datatypes::{Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use pktgen_generator::wire::sight::Sight;
 use pktgen_generator::{Error, Result};
 

@@ -9,11 +9,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt8Array, UInt16Array, UInt32Array, UInt64Array};
-use arrow::ipc::writer::FileWriter;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
+use pktgen_generator::arrow::array::{
+    ArrayRef, Int64Array, RecordBatch, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+};
+use pktgen_generator::arrow::ipc::writer::FileWriter;
 use pktgen_generator::column::Data::{Int64, UInt8, UInt16, UInt32, UInt64};
 use pktgen_generator::column::{Column, Stream};
 use pktgen_generator::shard::Shard;

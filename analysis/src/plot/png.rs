@@ -32,9 +32,10 @@ impl Painter {
         let known = FONTS.iter().find(has).map(|name| (*name).to_owned());
         let any = || fonts.faces().find_map(|face| Some(face.families.first()?.0.clone()));
         let Some(font) = known.or_else(any) else {
-            return Err(Error::config(
+            return Err(Error::Host(
                 "PNG pictures need a font and this host has none: install one (Debian: apt install fonts-dejavu-core), or \
-                 write SVG only: --plots-format svg",
+                 write SVG only: --plots-format svg"
+                    .to_owned(),
             ));
         };
         let options = Options { font_family: font.clone(), fontdb: Arc::new(fonts), ..Default::default() };

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use arrow::ipc::reader::StreamReader;
-use arrow::ipc::writer::StreamWriter;
 use pktgen_analysis::age::AgeOf;
 use pktgen_analysis::{Model, Options, REPORTS, SweepData, analyze_run_with, run_dirs};
+use pktgen_generator::arrow::ipc::reader::StreamReader;
+use pktgen_generator::arrow::ipc::writer::StreamWriter;
 use pktgen_replay::capture::recover as recover_run;
 use pktgen_replay::run::merge as merge_runs;
 

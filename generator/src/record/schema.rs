@@ -1,6 +1,6 @@
 //! The columns of the streams in Arrow and Parquet files, and what they say.
 
-use arrow::datatypes::SchemaRef;
+use crate::arrow::datatypes::SchemaRef;
 
 use crate::column::Data::{Boolean, Float32, Int64, ListUInt32, UInt8, UInt16, UInt32, UInt64};
 use crate::column::{Column, Stream};

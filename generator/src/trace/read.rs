@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use arrow::array::{Array, AsArray, ListArray, RecordBatch};
-use arrow::datatypes::{ArrowPrimitiveType, Float32Type, Int64Type, Schema, UInt16Type, UInt32Type, UInt64Type};
+use crate::arrow::array::{Array, AsArray, ListArray, RecordBatch};
+use crate::arrow::datatypes::{ArrowPrimitiveType, Float32Type, Int64Type, Schema, UInt16Type, UInt32Type, UInt64Type};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 

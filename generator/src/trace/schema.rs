@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use arrow::datatypes::{Schema, SchemaRef};
+use crate::arrow::datatypes::{Schema, SchemaRef};
 
 use crate::column::Data::{Float32, Int64, ListFloat32, ListUInt64, UInt16, UInt32};
 use crate::column::{Column, Stream};

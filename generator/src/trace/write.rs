@@ -5,11 +5,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{
+use crate::arrow::array::{
     Array, ArrayRef, Float32Array, Int64Array, ListArray, RecordBatch, UInt16Array, UInt32Array, UInt64Array,
 };
-use arrow::buffer::{NullBuffer, OffsetBuffer};
-use arrow::datatypes::Field;
+use crate::arrow::buffer::{NullBuffer, OffsetBuffer};
+use crate::arrow::datatypes::Field;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;

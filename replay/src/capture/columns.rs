@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
+use pktgen_generator::arrow::array::{
     ArrayRef, AsArray, BooleanArray, Float32Array, Int64Array, ListArray, RecordBatch, UInt8Array, UInt16Array,
     UInt32Array, UInt64Array,
 };
-use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::{DataType, Field, Int64Type, SchemaRef};
+use pktgen_generator::arrow::buffer::OffsetBuffer;
+use pktgen_generator::arrow::datatypes::{DataType, Field, Int64Type, SchemaRef};
 use pktgen_generator::record::{
     BOOKS, Book, ITERATIONS, Iteration, LANES, LaneWords, NAMES, Name, PAYLOADS, PayloadPart, RECEIVED, RESULTS,
     Received, Reply, SENT, STAMPS, STATES, Sent, Stamp, State, books_schema, iterations_schema, lanes_schema,

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arrow::datatypes::SchemaRef;
+use pktgen_generator::arrow::datatypes::SchemaRef;
 use pktgen_generator::column::{Column, Data, Stream};
 use pktgen_generator::record::{
     Balance, Counters, Fault, Incidents, MANIFEST_VERSION, Manifest, Note, RunState, SCHEMA_VERSION, Validity,

@@ -6,9 +6,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 
-use arrow::array::{Array, AsArray};
-use arrow::datatypes::{Int64Type, UInt16Type, UInt32Type};
 use pktgen_generator::Result;
+use pktgen_generator::arrow::array::{Array, AsArray};
+use pktgen_generator::arrow::datatypes::{Int64Type, UInt16Type, UInt32Type};
 use pktgen_generator::lanes::{Answer, Arrived, Layout, Members, SentRows};
 use pktgen_generator::record::{LANES, PAYLOADS, RECEIVED, SENT};
 use pktgen_generator::wire::olaf::elements_in;

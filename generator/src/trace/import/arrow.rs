@@ -8,8 +8,8 @@ use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use arrow::ipc::reader::StreamReader;
-use arrow::ipc::root_as_message;
+use crate::arrow::ipc::reader::StreamReader;
+use crate::arrow::ipc::root_as_message;
 
 use super::columns::{Rows, strangers};
 use super::sink::Sink;

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{
+use crate::arrow::array::{Array, AsArray, RecordBatch};
+use crate::arrow::datatypes::{
     DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Schema, UInt8Type, UInt16Type,
     UInt32Type, UInt64Type,
 };

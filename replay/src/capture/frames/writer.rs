@@ -6,13 +6,13 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use arrow::buffer::Buffer;
-use arrow::datatypes::SchemaRef;
-use arrow::ipc::reader::StreamReader;
-use arrow::ipc::writer::StreamWriter;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
+use pktgen_generator::arrow::buffer::Buffer;
+use pktgen_generator::arrow::datatypes::SchemaRef;
+use pktgen_generator::arrow::ipc::reader::StreamReader;
+use pktgen_generator::arrow::ipc::writer::StreamWriter;
 use pktgen_generator::pcap::{Form, Writer, WriterOptions};
 use pktgen_generator::whole::WholeFile;
 use pktgen_generator::{Error, Result};
@@ -138,8 +138,8 @@ pub(super) fn convert(dir: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{AsArray, RecordBatch};
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+    use pktgen_generator::arrow::array::{AsArray, RecordBatch};
 
     /// A block of `rows` frames with the numbers from `first` on.
     fn block(first: u32, rows: u32) -> Block {

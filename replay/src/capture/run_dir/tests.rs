@@ -2,9 +2,9 @@
 
 use std::fs::OpenOptions;
 
-use arrow::array::AsArray;
-use arrow::datatypes::{Int64Type, UInt16Type, UInt32Type};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use pktgen_generator::arrow::array::AsArray;
+use pktgen_generator::arrow::datatypes::{Int64Type, UInt16Type, UInt32Type};
 use pktgen_generator::record::{NO_CLUSTER, PacketId, RECEIVED, SumOk};
 use proptest::prelude::*;
 

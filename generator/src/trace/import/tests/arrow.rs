@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use ::arrow::array::{ArrayRef, Float64Array, Int16Array, RecordBatch, StringArray, UInt64Array};
-use ::arrow::ipc::writer::{FileWriter, StreamWriter};
+use crate::arrow::array::{ArrayRef, Float64Array, Int16Array, RecordBatch, StringArray, UInt64Array};
+use crate::arrow::ipc::writer::{FileWriter, StreamWriter};
 use ::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::*;
@@ -33,7 +33,7 @@ fn stream_of(batches: &[RecordBatch]) -> Vec<u8> {
     writer.into_inner().unwrap()
 }
 
-fn column<T: ::arrow::array::Array + 'static>(name: &'static str, array: T) -> (&'static str, ArrayRef) {
+fn column<T: crate::arrow::array::Array + 'static>(name: &'static str, array: T) -> (&'static str, ArrayRef) {
     (name, Arc::new(array))
 }
 
@@ -113,5 +113,5 @@ fn claims_are_held_against_the_length_and_cuts_are_seen() {
 }
 
 fn root_body(head: &[u8]) -> i64 {
-    ::arrow::ipc::root_as_message(head).unwrap().bodyLength()
+    crate::arrow::ipc::root_as_message(head).unwrap().bodyLength()
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use ::arrow::array::{ArrayRef, Float64Array, Int64Array, ListArray, RecordBatch};
-use ::arrow::datatypes::Float64Type;
-use ::arrow::ipc::writer::FileWriter;
+use crate::arrow::array::{ArrayRef, Float64Array, Int64Array, ListArray, RecordBatch};
+use crate::arrow::datatypes::Float64Type;
+use crate::arrow::ipc::writer::FileWriter;
 use ::parquet::arrow::ArrowWriter;
 
 use super::*;

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ::arrow::array::{
+use crate::arrow::array::{
     ArrayRef, Float32Array, Float64Array, Int8Array, Int64Array, LargeListArray, ListArray, RecordBatch, StringArray,
     UInt64Array,
 };
-use ::arrow::datatypes::{Float32Type, Float64Type, Int64Type};
+use crate::arrow::datatypes::{Float32Type, Float64Type, Int64Type};
 use ::parquet::arrow::ArrowWriter;
 
 use super::super::*;
@@ -45,7 +45,7 @@ impl Foreign {
     }
 }
 
-fn array<T: ::arrow::array::Array + 'static>(array: T) -> ArrayRef {
+fn array<T: crate::arrow::array::Array + 'static>(array: T) -> ArrayRef {
     Arc::new(array)
 }
 

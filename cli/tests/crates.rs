@@ -1,0 +1,67 @@
+//! What a first result has to compile: how many crates, none that only other builds need, and once for all builds.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+/// Crates in the demo's path, ours included. A new one is worth its seconds of every first build: docs/build.md.
+const CRATES: usize = 245;
+/// What other builds need, or nobody: clients of cloud storage, engines that stream, text rendering, libpcap, solvers.
+const ELSEWHERE: &[&str] = &[
+    "arrow",
+    "arrow-cast",
+    "arrow-csv",
+    "arrow-json",
+    "arrow-string",
+    "fontdb",
+    "hyper",
+    "object_store",
+    "pcap",
+    "polars-parquet",
+    "polars-stream",
+    "reqwest",
+    "resvg",
+    "rustls",
+    "usvg",
+    "z3",
+    "z3-sys",
+];
+
+/// One line per crate, by `format`, of what `arguments` build.
+fn tree(format: &str, arguments: &[&str]) -> BTreeSet<String> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    cargo
+        .args(["tree", "--locked", "--offline", "--prefix", "none", "--no-dedupe", "--format", format])
+        .args(arguments);
+    let output = cargo.output().expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text").lines().map(str::to_owned).collect()
+}
+
+const DEMO: [&str; 3] = ["-e", "normal,build", "--no-default-features"];
+
+#[test]
+fn the_demo_compiles_few_crates() {
+    let crates = tree("{p}", &DEMO);
+    assert!(crates.len() <= CRATES, "{} crates, not {CRATES}: which one is new, and what does it cost?", crates.len());
+    assert!(crates.len() + 10 > CRATES, "{} crates: lower CRATES", crates.len());
+    let name = |line: &String| line.split(' ').next().expect("a name").to_owned();
+    let names: BTreeSet<_> = crates.iter().map(name).collect();
+    let found: Vec<_> = ELSEWHERE.iter().filter(|other| names.contains(**other)).collect();
+    assert!(found.is_empty(), "the demo compiles {found:?}");
+    for once in ["arrow-array", "arrow-ipc", "parquet", "polars-core", "zstd-sys"] {
+        let versions: Vec<_> = crates.iter().filter(|line| name(line) == once).collect();
+        assert_eq!(versions.len(), 1, "{once}: {versions:?}");
+    }
+}
+
+/// A feature that only tests ask for would compile a crate, and all that stand on it, a second time.
+#[test]
+fn what_the_demo_compiled_serves_the_tests() {
+    let theirs = tree("{p} [{f}]", &["-e", "normal,build,dev", "--workspace"]);
+    let again: Vec<_> = tree("{p} [{f}]", &DEMO)
+        .into_iter()
+        .filter(|line| !line.starts_with("pktgen-") && !theirs.contains(line))
+        .collect();
+    assert!(again.is_empty(), "with other features in tests (cli/Cargo.toml names such features): {again:#?}");
+}

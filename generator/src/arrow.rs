@@ -1,0 +1,34 @@
+//! The parts of arrow-rs that files of ours are read and written with, under the names of the crate `arrow`.
+//!
+//! That crate builds kernels for casts, sorting, arithmetic and text beside them, which nothing here calls and which take
+//! longer to build than all of ours. All crates of this workspace import arrow from here.
+
+pub use arrow_buffer as buffer;
+pub use arrow_ipc as ipc;
+
+/// Arrays, their builders, and batches of them.
+pub mod array {
+    pub use arrow_array::ArrowNativeTypeOp;
+    pub use arrow_array::array::*;
+    pub use arrow_array::builder::*;
+    pub use arrow_array::cast::{self, AsArray};
+    pub use arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
+}
+
+/// Types of columns, and of their cells.
+pub mod datatypes {
+    pub use arrow_array::types::*;
+    pub use arrow_buffer::ArrowNativeType;
+    pub use arrow_schema::*;
+}
+
+/// What goes wrong.
+pub mod error {
+    pub use arrow_schema::ArrowError;
+}
+
+/// The kernels that are called.
+pub mod compute {
+    pub use arrow_select::concat::concat_batches;
+    pub use arrow_select::interleave::interleave_record_batch;
+}
