@@ -1,0 +1,425 @@
+//! Captures from a veth pair in a network namespace that the test makes and removes, of numbered frames that this test
+//! binary sends itself. Where it may not, it says SKIPPED and why.
+
+use crate::support::tools;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use pktgen_generator::arrow::array::{Array, AsArray};
+use pktgen_generator::arrow::datatypes::{Int64Type, UInt32Type};
+use pktgen_generator::arrow::ipc::reader::StreamReader;
+use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use serde_json::Value;
+
+/// The sender.
+#[path = "../../../replay/examples/blast.rs"]
+#[allow(dead_code, reason = "its main is not used here")]
+mod blast;
+
+const SIZE: usize = 256;
+const SNAP: usize = 128;
+/// What a sending process gets its arguments in.
+const ARGS: &str = "PKTGEN_TEST_BLAST";
+
+/// A namespace with a veth pair, tx0 and rx0; removed when it goes out of scope.
+struct Space {
+    name: String,
+    folder: tempfile::TempDir,
+}
+
+fn ip(args: &[&str]) -> Result<(), String> {
+    let output = Command::new("ip").args(args).output().map_err(|e| format!("ip does not run: {e}"))?;
+    let said = || format!("ip {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+    if output.status.success() { Ok(()) } else { Err(said()) }
+}
+
+impl Space {
+    fn make() -> Result<Space, String> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pktgen-capture-{}-{number}", std::process::id());
+        ip(&["netns", "add", &name])?;
+        let space = Space { name, folder: tempfile::tempdir().map_err(|e| e.to_string())? };
+        let pair = ["link", "add", "tx0", "type", "veth", "peer", "name", "rx0"];
+        ip(&[&["-n", &space.name][..], &pair].concat())?;
+        for interface in ["tx0", "rx0"] {
+            // Without IPv6 the kernel sends nothing of its own on them.
+            let key = format!("net.ipv6.conf.{interface}.disable_ipv6=1");
+            let _ = space.inside("sysctl").args(["-q", "-w", &key]).output();
+            ip(&["-n", &space.name, "link", "set", interface, "up"])?;
+        }
+        Ok(space)
+    }
+
+    fn inside(&self, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name, program]);
+        command
+    }
+
+    fn dir(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn capture(&self, name: &str, args: &[&str]) -> Command {
+        let mut command = self.inside(env!("CARGO_BIN_EXE_pktgen"));
+        command.args(["--json", "capture", "--iface", "rx0"]);
+        command.arg("--out").arg(self.dir(name)).args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Starts a capture and waits until it listens.
+    fn start(&self, name: &str, args: &[&str]) -> Child {
+        let mut child = self.capture(name, args).spawn().expect("it starts");
+        let anchored = |text: String| serde_json::from_str::<Value>(&text).is_ok_and(|m| m["anchor_unix_ns"] != 0);
+        for _ in 0..600 {
+            if std::fs::read_to_string(self.dir(name).join("manifest.json")).is_ok_and(anchored) {
+                return child;
+            }
+            if child.try_wait().expect("a child").is_some() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let _ = child.kill();
+        let output = child.wait_with_output().expect("it ends");
+        panic!("the capture does not listen: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Sends frames by live frames and returns how many got as far as the capture's interface.
+    fn send(&self, count: u64, pps: u64) -> u64 {
+        let output = self.sender(count, pps);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        let field = |name: &str| -> u64 {
+            let words = said.split_whitespace().find_map(|word| word.strip_prefix(name));
+            words.unwrap_or_else(|| panic!("{name} in {said}")).parse().expect("a number")
+        };
+        assert_eq!(field("sent="), count);
+        count - field("dropped=")
+    }
+
+    fn sender(&self, count: u64, pps: u64) -> Output {
+        let this = std::env::current_exe().expect("this test");
+        let mut command = self.inside(&this.display().to_string());
+        command.args(["--exact", "capture::a_sender", "--ignored", "--nocapture"]);
+        command.env(ARGS, format!("tx0 xdp_live {SIZE} {count} {pps}")).output().expect("it runs")
+    }
+
+    /// Can this host send and capture so at all? An error that says that it cannot is no failure.
+    fn probe(&self, kind: &str) -> Result<(), String> {
+        self.ethtool(&["-K", "rx0", "gro", "on"])?;
+        let sent = self.sender(1, 0);
+        let captured = self.capture("probe", &["-q", "--kind", kind, "--for", "10ms"]).output().expect("it runs");
+        for output in [sent, captured] {
+            let text = String::from_utf8_lossy(&output.stderr);
+            if let Some(why) = text.lines().find(|line| line.contains("this host cannot")) {
+                return Err(why.to_owned());
+            }
+            assert!(output.status.success(), "{text}");
+        }
+        self.set_gro(kind)
+    }
+
+    /// Frames get from tx0 to rx0 only if rx0 has a program, as af_xdp brings along, or GRO.
+    fn set_gro(&self, kind: &str) -> Result<(), String> {
+        self.ethtool(&["-K", "rx0", "gro", if kind == "af_xdp" { "off" } else { "on" }])
+    }
+
+    fn ethtool(&self, args: &[&str]) -> Result<(), String> {
+        let output = self.inside("ethtool").args(args).output();
+        match output.map_err(|e| format!("ethtool does not run: {e}"))? {
+            output if output.status.success() => Ok(()),
+            output => Err(format!("ethtool: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        }
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.name]).output();
+    }
+}
+
+/// The same binary again, as the sender in a namespace.
+#[test]
+#[ignore = "started by the other tests, inside their namespace"]
+#[expect(clippy::print_stdout, reason = "tells who started it")]
+fn a_sender() {
+    let args: Vec<String> =
+        std::env::var(ARGS).expect("arguments for the sender").split(' ').map(str::to_owned).collect();
+    let sent = blast::blast(&args);
+    println!("{}", sent.unwrap_or_else(|why| panic!("{why}")));
+}
+
+/// A space with a veth pair, unless this host cannot have one: then it says why.
+#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
+fn space(kind: &str) -> Option<Space> {
+    let made = Space::make().and_then(|space| space.probe(kind).map(|()| space));
+    made.map_err(|why| eprintln!("SKIPPED: capture by {kind} from a veth pair: {why}")).ok()
+}
+
+fn signal(child: &Child, name: &str) {
+    // The shell's own kill: a bare machine has no other.
+    let line = format!("kill {name} {}", child.id());
+    assert!(Command::new("bash").args(["-c", &line]).status().expect("bash runs").success());
+}
+
+fn manifest(dir: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).expect("a manifest")).expect("JSON")
+}
+
+/// Frames of a stream, up to its last whole batch: each one's number, after all else about it was found right.
+fn numbers(dir: &Path, stamped: bool) -> Vec<u64> {
+    let mut head = vec![0xa5; SIZE];
+    Template::new((worker_ip(1), 9000), (SERVER_IP, 9000), SIZE).emit(&mut head);
+    let file = std::fs::File::open(dir.join("frames.arrows")).expect("a stream");
+    let reader = StreamReader::try_new(std::io::BufReader::new(file), None).expect("an Arrow stream");
+    let (mut numbers, mut last) = (Vec::new(), 0);
+    for batch in reader {
+        let batch = batch.expect("a batch");
+        let times = batch.column(0).as_primitive::<Int64Type>();
+        let (lens, bytes) = (batch.column(2).as_primitive::<UInt32Type>(), batch.column(3).as_binary::<i32>());
+        assert_eq!(batch.column(1).null_count(), if stamped { 0 } else { batch.num_rows() });
+        for row in 0..batch.num_rows() {
+            assert!(times.value(row) >= last, "time runs forwards");
+            last = times.value(row);
+            let frame = bytes.value(row);
+            assert_eq!((lens.value(row) as usize, frame.len()), (SIZE, SNAP));
+            assert_eq!(frame[..HEAD], head[..HEAD]);
+            assert!(frame[HEAD + 8..].iter().all(|byte| *byte == 0xa5));
+            numbers.push(u64::from_le_bytes(frame[HEAD..HEAD + 8].try_into().expect("8 bytes")));
+        }
+    }
+    assert!(numbers.is_sorted_by(|a, b| a < b), "each frame once, and in order");
+    numbers
+}
+
+fn said(output: &Output) -> (Option<i32>, Value, String) {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let line = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {text}"));
+    (output.status.code(), line, text)
+}
+
+/// 200,000 frames, whole, in order. A machine that stops for a moment may lose some, which must then be counted
+/// exactly; then it is tried again.
+fn everything_arrives(kind: &str, space: &Space, extra: &[&str]) -> PathBuf {
+    const COUNT: u64 = 200_000;
+    for attempt in 0..3 {
+        let name = format!("{kind}{attempt}");
+        let args = [&["-q", "--kind", kind, "--idle", "1s", "--ring", "65536"], extra].concat();
+        let capture = space.start(&name, &args);
+        let arrived = space.send(COUNT, 300_000);
+        let (code, line, text) = said(&capture.wait_with_output().expect("it ends"));
+        let seen = numbers(&space.dir(&name), kind != "af_xdp");
+        let lost = line["lost"].as_u64().expect("a count");
+        assert_eq!(seen.len() as u64, line["capture"]["captured"].as_u64().expect("a count"));
+        assert_eq!(seen.len() as u64 + lost, arrived, "{line}");
+        assert_eq!((code, &line["valid"]), (Some(i32::from(lost > 0)), &Value::from(lost == 0)), "{text}");
+        if lost == 0 && arrived == COUNT {
+            let manifest = manifest(&space.dir(&name));
+            assert_eq!((&manifest["state"], &manifest["validity"]["valid"]), (&"finished".into(), &true.into()));
+            assert_eq!(manifest["host"]["driver"], "veth");
+            assert!(manifest["host"]["wire.capture"].as_str().expect("a mode").contains("copy"));
+            assert_eq!(manifest["capture"]["cut"], COUNT);
+            assert_eq!(manifest["capture"]["bytes"], COUNT * SIZE as u64);
+            return space.dir(&name);
+        }
+    }
+    panic!("{kind}: frames were lost at 0.3 Mpps, three times");
+}
+
+/// While the capture is stopped its ring runs over: what is missing is what it counts.
+fn loss_is_counted(kind: &str, space: &Space) {
+    let name = format!("{kind}-overload");
+    // Long enough for a busy host to start the second sender: a capture that has ended counts nothing.
+    let capture = space.start(&name, &["-q", "--kind", kind, "--idle", "8s", "--ring", "4096"]);
+    signal(&capture, "-STOP");
+    let mut arrived = space.send(100_000, 0);
+    signal(&capture, "-CONT");
+    arrived += space.send(50_000, 200_000);
+    let (code, line, text) = said(&capture.wait_with_output().expect("it ends"));
+    let lost = line["lost"].as_u64().expect("a count");
+    assert!(code == Some(1) && lost > 50_000 && text.contains("invalid capture"), "{code:?} {line} {text}");
+    let manifest = manifest(&space.dir(&name));
+    assert_eq!(manifest["validity"]["valid"], false);
+    let reason = manifest["validity"]["faults"][0]["text"].as_str().expect("a reason");
+    assert!(reason.starts_with(&format!("{lost} frames were lost")), "{reason}");
+    let captured = line["capture"]["captured"].as_u64().expect("a count");
+    assert_eq!(captured + lost, arrived, "{line}");
+    // The second sending starts again from 0.
+    let file = std::fs::File::open(space.dir(&name).join("frames.arrows")).expect("a stream");
+    let rows = StreamReader::try_new(file, None).expect("a stream").map(|b| b.expect("a batch").num_rows() as u64);
+    assert_eq!(rows.sum::<u64>(), captured);
+}
+
+/// Stopped, before a limit or without one, or killed: what is on disk can be read.
+fn ends_are_clean(kind: &str, space: &Space) {
+    for (name, signal_name, limit, code, state) in [
+        ("open", "-INT", None, Some(0), "finished"),
+        ("limited", "-INT", Some("--for=60s"), Some(1), "interrupted"),
+        ("killed", "-KILL", None, None, "running"),
+    ] {
+        let name = format!("{kind}-{name}");
+        let args: Vec<&str> = ["-q", "--kind", kind, "--ring", "65536"].into_iter().chain(limit).collect();
+        let capture = space.start(&name, &args);
+        let arrived = space.send(20_000, 100_000);
+        // What is a second old is on disk.
+        std::thread::sleep(Duration::from_millis(2500));
+        signal(&capture, signal_name);
+        let output = capture.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), code, "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let seen = numbers(&space.dir(&name), kind != "af_xdp").len() as u64;
+        let manifest = manifest(&space.dir(&name));
+        assert_eq!(manifest["state"], state);
+        let lost = manifest["capture"]["kernel_dropped"].as_u64().expect("a count");
+        assert!(seen + lost == arrived || name.ends_with("killed") && seen > 0, "{name}: {seen} of {arrived}, {lost}");
+    }
+}
+
+#[test]
+fn af_xdp_captures_everything_or_says_what_not() {
+    let Some(space) = space("af_xdp") else { return };
+    let dir = everything_arrives("af_xdp", &space, &["--pcapng"]);
+    assert_pcapng(&dir);
+    loss_is_counted("af_xdp", &space);
+    ends_are_clean("af_xdp", &space);
+}
+
+#[test]
+fn af_packet_captures_everything_or_says_what_not() {
+    let Some(space) = space("af_packet") else { return };
+    everything_arrives("af_packet", &space, &[]);
+    loss_is_counted("af_packet", &space);
+    ends_are_clean("af_packet", &space);
+}
+
+/// Times of the kernel, in ns: with the precision of µs all would be whole ones.
+#[cfg(feature = "libpcap")]
+fn assert_nanoseconds(dir: &Path) {
+    let file = std::fs::File::open(dir.join("frames.arrows")).expect("a stream");
+    let (mut odd, mut last) = (0, 0);
+    for batch in StreamReader::try_new(file, None).expect("an Arrow stream") {
+        for stamp in batch.expect("a batch").column(1).as_primitive::<Int64Type>().values() {
+            odd += u64::from(stamp % 1000 != 0);
+            last = *stamp;
+        }
+    }
+    assert!(odd > 100_000, "{odd} of 200,000 stamps are no whole µs");
+    let manifest = manifest(dir);
+    assert!(manifest["clocks"]["frames.stamp_ns"].as_str().expect("a domain").contains("CLOCK_REALTIME"));
+    let began = manifest["anchor_unix_ns"].as_i64().expect("ns");
+    assert!((0..60_000_000_000).contains(&(last - began)), "{last} is within a minute after {began}");
+}
+
+#[cfg(feature = "libpcap")]
+#[test]
+fn libpcap_captures_everything_or_says_what_not() {
+    let Some(space) = space("libpcap") else { return };
+    assert_nanoseconds(&everything_arrives("libpcap", &space, &[]));
+    loss_is_counted("libpcap", &space);
+    ends_are_clean("libpcap", &space);
+}
+
+/// What leaves by the interface is no arrival.
+#[cfg(feature = "libpcap")]
+#[test]
+fn libpcap_hears_nothing_that_is_sent() {
+    let Some(space) = space("libpcap") else { return };
+    let mut listening = space.inside(env!("CARGO_BIN_EXE_pktgen"));
+    listening.args(["--json", "-q", "capture", "--iface", "tx0", "--kind", "libpcap", "--for", "3s", "--out"]);
+    let child = listening.arg(space.dir("own")).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = child.expect("it starts");
+    let anchored = |text: String| serde_json::from_str::<Value>(&text).is_ok_and(|m| m["anchor_unix_ns"] != 0);
+    while !std::fs::read_to_string(space.dir("own").join("manifest.json")).is_ok_and(anchored) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The host itself asks who has an address, which listeners hear, unlike what our transports send.
+    ip(&["-n", &space.name, "addr", "add", "192.0.2.1/24", "dev", "tx0"]).expect("an address");
+    let ask = "echo hello > /dev/udp/192.0.2.2/9";
+    assert!(space.inside("bash").args(["-c", ask]).status().expect("bash runs").success());
+    let (code, line, text) = said(&child.wait_with_output().expect("it ends"));
+    assert_eq!((code, &line["capture"]["captured"]), (Some(0), &Value::from(0)), "{text}");
+    let arrived = space.inside("cat").arg("/sys/class/net/rx0/statistics/rx_packets").output().expect("a count");
+    assert_ne!(String::from_utf8_lossy(&arrived.stdout).trim(), "0", "something was sent");
+}
+
+/// Whatever the interface: the build is at fault, and the message has the remedy.
+#[cfg(not(feature = "libpcap"))]
+#[test]
+fn a_build_without_libpcap_says_so() {
+    let mut pktgen = Command::new(env!("CARGO_BIN_EXE_pktgen"));
+    let output = pktgen.args(["capture", "--iface", "absent0", "--kind", "libpcap"]).output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    for part in ["without libpcap", "libpcap-dev", "--features libpcap", "--kind af_packet"] {
+        assert!(text.contains(part), "{part} is in: {text}");
+    }
+}
+
+/// The packets of a pcapng file: as many as frames, each cut, each with its whole length.
+fn assert_pcapng(dir: &Path) {
+    let bytes = std::fs::read(dir.join("capture.pcapng")).expect("a pcapng file");
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes")) as usize;
+    let (mut at, mut packets) = (0, 0u64);
+    while at < bytes.len() {
+        if word(at) == 6 {
+            assert_eq!((word(at + 20), word(at + 24)), (SNAP, SIZE));
+            let number = at + 28 + HEAD;
+            assert_eq!(bytes[number..number + 8], packets.to_le_bytes());
+            packets += 1;
+        }
+        at += word(at + 4);
+    }
+    assert_eq!(packets, 200_000);
+    tools::agree(&dir.join("capture.pcapng"));
+}
+
+#[test]
+fn a_count_ends_it_and_parquet_takes_the_streams_place() {
+    let Some(space) = space("af_xdp") else { return };
+    let args = ["-q", "--count", "5000", "--parquet", "--ring", "65536"];
+    let capture = space.start("counted", &args);
+    assert_eq!(space.send(20_000, 100_000), 20_000);
+    let (code, line, text) = said(&capture.wait_with_output().expect("it ends"));
+    assert_eq!((code, &line["capture"]["captured"]), (Some(0), &Value::from(5000)), "{text}");
+    let dir = space.dir("counted");
+    assert!(dir.join("frames.parquet").exists() && !dir.join("frames.arrows").exists());
+}
+
+#[test]
+fn what_cannot_be_captured_is_refused() {
+    let Some(space) = space("af_xdp") else { return };
+    let run = |args: &[&str]| {
+        let output = space.capture("refused", args).output().expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    // One socket would hear half.
+    space.ethtool(&["-L", "rx0", "rx", "2"]).expect("two queues");
+    let (code, text) = run(&["--kind", "af_xdp", "--for", "100ms"]);
+    assert!(code == Some(3) && text.contains("2 receive queues") && text.contains("af_packet"), "{code:?} {text}");
+    for (args, wanted, part) in [
+        (&["--snap", "10"][..], 2, "--snap 10"),
+        (&["--count", "0"], 2, "--count 0"),
+        (&["--ring", "10", "--kind", "af_packet"], 2, "--ring 10"),
+        (&["--for", "5"], 2, "no unit"),
+        (&["--kind", "pigeon"], 2, "af_packet"),
+    ] {
+        let (code, text) = run(args);
+        assert!(code == Some(wanted) && text.contains(part), "{args:?}: {code:?} {text}");
+    }
+    let mut absent = space.inside(env!("CARGO_BIN_EXE_pktgen"));
+    let output = absent.args(["capture", "--iface", "absent0", "--for", "1s"]).output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(3) && text.contains("absent0"), "{text}");
+    // The default route: AF_XDP would cut the host off.
+    let route = ["-n", &space.name, "route", "add", "default", "dev", "tx0"];
+    ip(&["-n", &space.name, "addr", "add", "192.0.2.1/24", "dev", "tx0"]).and_then(|()| ip(&route)).expect("a route");
+    let mut own = space.inside(env!("CARGO_BIN_EXE_pktgen"));
+    let output = own.args(["capture", "--iface", "tx0", "--for", "1s"]).output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(3) && text.contains("--allow-default-route"), "{text}");
+    assert!(!space.dir("refused").exists(), "nothing was written");
+}

@@ -1,0 +1,381 @@
+//! Profiles of hardware through the binary: plans as golden files (UPDATE_GOLDEN=1 writes them anew), refusals, dry runs, other
+//! addresses on the wire, and runs whose device keeps no books, for which a software device stands in.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use crate::support::netns::Net;
+use crate::support::serving::Serving;
+use crate::support::wired::{manifest, number, pktgen, said};
+use pktgen_generator::pcap::Reader;
+use pktgen_generator::wire::frame::Datagram;
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn config(name: &str) -> String {
+    root().join("configs").join(name).display().to_string()
+}
+
+fn run(words: &[&str], set: &[&str]) -> Output {
+    pktgen(&[], words, set).output().expect("it runs")
+}
+
+/// What a command prints, which succeeds.
+fn prints(words: &[&str], set: &[&str]) -> String {
+    let output = run(words, set);
+    assert!(output.status.success(), "{words:?}: {}", said(&output));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+#[test]
+fn plans_are_those_that_were_reviewed() {
+    let few = ["workload.scale=0.001"];
+    for (file, profile, experiment, syntax, set) in [
+        ("alveo-u55c-olaf.json", "alveo-u55c-olaf", "olaf/table1.toml", "json", &[][..]),
+        ("generic.json", "generic", "olaf/table1.toml", "json", &[]),
+        ("mx480-trio-ml.json", "mx480-trio-ml", "wires/trio-ml.toml", "json", &[]),
+        ("tofino-libra.json", "tofino-libra", "wires/libra.toml", "json", &few),
+        ("tofino-switchml.json", "tofino-switchml", "wires/switchml.toml", "json", &[]),
+        ("tofino-switchml.files", "tofino-switchml", "wires/switchml.toml", "switchml", &[]),
+        ("tofino-switchml.py", "tofino-switchml", "wires/switchml.toml", "bfrt", &[]),
+    ] {
+        let found = prints(&["device", "plan", profile, &config(experiment), "--syntax", syntax], set);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/device").join(file);
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            fs::write(&path, &found).expect("writable");
+        }
+        let golden = fs::read_to_string(&path).unwrap_or_default();
+        assert!(golden == found, "{file} is not what is planned now; review it after UPDATE_GOLDEN=1:\n{found}");
+    }
+}
+
+#[test]
+fn a_plan_is_written_into_a_folder_and_profiles_are_listed_and_shown() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("plan").display().to_string();
+    let switchml = config("wires/switchml.toml");
+    prints(&["device", "plan", "tofino-switchml", &switchml, "--syntax", "switchml", "--out", &out], &[]);
+    let mut names: Vec<_> = fs::read_dir(&out).expect("a folder").map(|e| e.expect("an entry").file_name()).collect();
+    names.sort();
+    let expected =
+        ["controller.txt", "ports.yaml", "switchml-0.cfg", "switchml-1.cfg", "switchml-2.cfg", "switchml-3.cfg"];
+    assert_eq!(names, expected);
+    let again = run(&["device", "plan", "tofino-switchml", &switchml, "--out", &out], &[]);
+    assert!(again.status.code() == Some(2) && said(&again).contains("not empty"), "{}", said(&again));
+    let list = prints(&["device", "list"], &[]);
+    assert_eq!(list.lines().count(), 5, "{list}");
+    for line in list.lines() {
+        let name = line.split_whitespace().next().expect("a name");
+        assert!(prints(&["device", "show", name], &[]).contains("limits"), "{name}");
+        let shown: Value = serde_json::from_str(&prints(&["device", "show", name, "--json"], &[])).expect("JSON");
+        assert_eq!(shown["name"], name);
+    }
+}
+
+/// Exit code 2, and every word.
+fn refuses(words: &[&str], set: &[&str], said_words: &[&str]) {
+    let output = run(words, set);
+    assert_eq!(output.status.code(), Some(2), "{words:?} {set:?}: {}", said(&output));
+    said_words.iter().for_each(|word| assert!(said(&output).contains(word), "{word}: {}", said(&output)));
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_value_limit_source_and_remedy() {
+    let (table1, switchml) = (config("olaf/table1.toml"), config("wires/switchml.toml"));
+    let check = |profile: &str, experiment: &str, set: &[&str], words: &[&str]| {
+        refuses(&["device", "check", profile, experiment], set, words);
+        refuses(&["device", "plan", profile, experiment], set, words);
+    };
+    check("tofino-switchml", &table1, &[], &["speak olaf", "understands switchml"]);
+    check(
+        "tofino-switchml",
+        &switchml,
+        &["workload.jobs=2", "target.jobs=several"],
+        &["2, and tofino-switchml takes at most 1", "one session"],
+    );
+    check("alveo-u55c-olaf", &table1, &["target.slots=9"], &["9, and", "at most 8", "OLAF §8", "target.slots"]);
+    let tagged = root().join("configs/hardware/tofino-libra.toml");
+    let text = fs::read_to_string(tagged).expect("a profile").replace("to = \"server\"", "to = \"server\"\nvlan = 3");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let tagged = folder.path().join("tagged.toml").display().to_string();
+    fs::write(&tagged, text).expect("writable");
+    check(&tagged, &config("wires/libra.toml"), &[], &["196", "at most 192", "LIBRA §3.4", "addressing.vlan"]);
+    let wires = config("olaf/table1-wires.toml");
+    let only = ["--run", "Olaf,rate=40Mbps,seed=1"];
+    let named = "target.profile=alveo-u55c-olaf";
+    for (command, set, words) in [
+        ("replay", &["target.kind=external"][..], &["target.profile", "pktgen device list"][..]),
+        ("replay", &["target.kind=external", named], &["\"ring\"", "af_packet"]),
+        (
+            "replay",
+            &["target.kind=external", named, "transport.kind=virtual"],
+            &["does not exist in virtual time", "--dry-run"],
+        ),
+        (
+            "target",
+            &["target.kind=external", named, "transport.kind=af_packet"],
+            &["software device", "target.kind=software"],
+        ),
+        ("replay", &[named, "target.slots=9"], &["at most 8", "OLAF §8"]),
+        ("replay", &[named, "transport.kind=udp", "transport.readdress=true"], &["transport.readdress", "sockets"]),
+        ("replay", &["transport.readdress=true"], &["target.profile"]),
+        ("replay", &["target.profile=alveo"], &["there is no profile \"alveo\"", "alveo-u55c-olaf"]),
+    ] {
+        let out = folder.path().join("never").display().to_string();
+        refuses(&[command, &wires, only[0], only[1], "--out", &out], set, words);
+        assert!(!Path::new(&out).exists(), "{set:?}: nothing is written");
+    }
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_sent_and_sends_nothing() {
+    let wires = config("olaf/table1-wires.toml");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("never").display().to_string();
+    let words = ["replay", &wires, "--dry-run", "--run", "Olaf,rate=40Mbps,seed=1", "--out", &out];
+    let set = ["target.kind=external", "target.profile=alveo-u55c-olaf"];
+    let drafted: Value = serde_json::from_str(&prints(&[&words[..], &["--json"]].concat(), &set)).expect("JSON");
+    assert!(!Path::new(&out).exists());
+    assert_eq!((&drafted["target"], &drafted["profile"]), (&"external".into(), &"alveo-u55c-olaf".into()));
+    assert_eq!((number(&drafted["frames_total"]), number(&drafted["bytes_total"])), (13_500, 13_500 * 256));
+    let frames = drafted["frames"].as_array().expect("frames");
+    assert_eq!(frames.len(), 3, "one kind");
+    for frame in frames {
+        let fields = frame["fields"].as_array().expect("fields");
+        let field = |name: &str| fields.iter().find(|field| field[0] == name).map(|field| field[1].clone());
+        let worker = number(&frame["worker"]);
+        assert_eq!(field("ip.src"), Some(format!("10.20.0.{}", worker + 1).into()));
+        assert_eq!(field("ip.dst"), Some("10.20.255.1".into()));
+        assert_eq!(field("olaf.worker"), Some(worker.to_string().into()));
+    }
+    // 60 Mbit/s of frames, and 24 bytes beside each.
+    let port = &drafted["ports"][0];
+    let (mean, peak) = (number(&port["mean_bps"]), number(&port["peak_bps"]));
+    assert!((60e6 * 280.0 / 256.0 - mean as f64).abs() < 2e6 && mean <= peak && peak < 1_000_000_000, "{port}");
+    assert_eq!((&port["name"], number(&port["line_bps"])), (&"qsfp0".into(), 100_000_000_000));
+    let expected = &drafted["expected"];
+    assert_eq!((number(&expected["fully_aggregated"]), number(&expected["most"])), (4500, 13_500));
+    assert_eq!(number(&drafted["counters"][0]["least"]), 13_500);
+    let text = prints(&words, &set);
+    for word in
+        ["nothing is sent", "10.20.255.1", "at most 9036 (OLAF §12.1", "13500 frames", "4500 packets at the server"]
+    {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    // Without a profile, and workers that wait for results; a port that is too slow.
+    let text = prints(&["replay", &config("wires/switchml.toml"), "--dry-run", "--frames", "1"], &[]);
+    assert!(
+        text.contains("as results come") && text.contains("switchml.values") || text.contains("switchml.content"),
+        "{text}"
+    );
+    let text = prints(
+        &["replay", &config("wires/libra.toml"), "--dry-run", "--frames", "1"],
+        &["target.profile=tofino-libra"],
+    );
+    assert!(text.contains("10.30.255.1"), "{text}");
+    let slow = folder.path().join("slow.toml").display().to_string();
+    let shipped = fs::read_to_string(root().join("configs/hardware/alveo-u55c-olaf.toml")).expect("a profile");
+    fs::write(&slow, shipped.replace("\"100Gbps\"", "\"10Mbps\"")).expect("writable");
+    let named = format!("target.profile={slow}");
+    refuses(&words, &[&named], &["port qsfp0", "carries 0.010", "--rate"]);
+    refuses(&words, &["target.profile=alveo-u55c-olaf", "target.slots=9"], &["at most 8"]);
+}
+
+/// Roles one after the other on capture files: the workers', a software device and the server's.
+struct Parts {
+    folder: PathBuf,
+    files: String,
+}
+
+const RUN: &str = "Olaf,rate=40Mbps,seed=1";
+
+impl Parts {
+    fn new(folder: &Path) -> Parts {
+        fs::create_dir(folder).expect("a folder");
+        let file = |name: &str| folder.join(format!("{name}.pcapng")).display().to_string();
+        let files = format!("transport.files=[\"{}\",\"{}\"]", file("workers"), file("server"));
+        Parts { folder: folder.to_owned(), files }
+    }
+
+    fn dir(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+
+    /// Runs one part into a folder of its name.
+    fn part(&self, words: &[&str], name: &str, set: &[&str]) {
+        let wires = config("olaf/table1-wires.toml");
+        let (out, set) = (self.dir(name), [&["transport.kind=pcap", &self.files][..], set].concat());
+        let words = [&["-q", words[0], &wires, "--run", RUN, "--out", &out][..], &words[1..]].concat();
+        let output = run(&words, &set);
+        assert!(output.status.success(), "{words:?}: {}", said(&output));
+    }
+
+    fn all(&self, set: &[&str], device: &[&str]) {
+        self.part(&["replay", "--role", "workers"], "workers_part", set);
+        self.part(&["target"], "device_part", device);
+        self.part(&["capture"], "server_part", set);
+    }
+
+    fn merge(&self, parts: &[&str]) -> Output {
+        let dirs: Vec<_> = parts.iter().map(|part| self.dir(part)).collect();
+        let mut words = vec!["-q", "merge"];
+        words.extend(dirs.iter().map(String::as_str));
+        let whole = self.dir("whole");
+        words.extend(["-o", &whole]);
+        run(&words, &[])
+    }
+}
+
+/// All packets of a capture.
+fn packets(path: &Path) -> Vec<Vec<u8>> {
+    let mut reader = Reader::open(path).expect("a capture");
+    let mut found = Vec::new();
+    while let Some(packet) = reader.next().expect("sound") {
+        found.push(packet.bytes.to_vec());
+    }
+    found
+}
+
+/// Addresses of all datagrams of a capture.
+fn addresses(path: &Path) -> Vec<(u32, u32, usize)> {
+    let of = |packet: &Vec<u8>| {
+        let datagram = Datagram::parse(packet).expect("a datagram");
+        (datagram.src, datagram.dst, packet.len())
+    };
+    packets(path).iter().map(of).collect()
+}
+
+#[test]
+fn other_addresses_change_the_wire_and_nothing_else() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let plain = Parts::new(&folder.path().join("plain"));
+    plain.all(&[], &[]);
+    // With a VLAN, so that frames grow.
+    let shipped = fs::read_to_string(root().join("configs/hardware/alveo-u55c-olaf.toml")).expect("a profile");
+    let tagged = folder.path().join("tagged.toml").display().to_string();
+    fs::write(&tagged, shipped.replace("to = \"server\"", "to = \"server\"\nvlan = 77\nport = 7000"))
+        .expect("writable");
+    let named = format!("target.profile={tagged}");
+    let other = Parts::new(&folder.path().join("other"));
+    other.all(&[&named, "transport.tap=tap.pcapng", "capture.pcap=true"], &[&named]);
+    for file in ["workers_part/sent.parquet", "device_part/books.parquet", "server_part/received.parquet"] {
+        let read = |parts: &Parts| fs::read(parts.folder.join(file)).expect("a stream");
+        assert!(read(&plain) == read(&other), "{file} differs");
+    }
+    let (before, after) =
+        (addresses(&plain.folder.join("workers.pcapng")), addresses(&other.folder.join("workers.pcapng")));
+    assert_eq!((before.len(), after.len()), (13_500, 13_500));
+    for (before, after) in before.iter().zip(&after) {
+        assert_eq!(after, &(0x0a14_0001 + (before.0 - 0x0a00_0001), 0x0a14_ff01, before.2 + 4));
+    }
+    // A tap has what is on the wire.
+    assert_eq!(addresses(&other.folder.join("workers_part/tap-workers.pcapng")), after);
+    // So has the server's capture.
+    let captured = packets(&other.folder.join("server_part/capture.pcapng"));
+    assert!(captured.len() > 1000 && captured == packets(&other.folder.join("server.pcapng")));
+    assert!(
+        addresses(&other.folder.join("server.pcapng"))
+            .iter()
+            .all(|(src, dst, _)| *dst == 0x0a14_ff01 && src >> 8 == 0x000a_1400)
+    );
+    assert!(other.merge(&["server_part", "workers_part", "device_part"]).status.success());
+}
+
+/// The balance of a run without books, held against the books that a stand-in kept aside.
+fn is_honest(dir: &Path) {
+    let manifest = manifest(dir);
+    let (balance, counters) = (&manifest["balance"], &manifest["counters"]);
+    assert_eq!(manifest["validity"]["valid"], true, "{}", manifest["validity"]);
+    assert!(manifest["validity"]["notes"].to_string().contains("keeps no books"), "{}", manifest["validity"]);
+    let of = |name: &str| number(&balance[name]);
+    let delivered = of("delivered_alone") + of("delivered_merged");
+    assert_eq!(balance["unknown"], 0);
+    assert_eq!(of("sent"), delivered + number(balance.get("unaccounted").unwrap_or(&Value::from(0))), "{balance}");
+    assert_eq!((of("in_flight"), of("subsumed"), of("outranked")), (0, 0, 0));
+    assert_eq!((number(&counters["sums_wrong"]), &balance["dropped"]), (0, &serde_json::json!({})));
+    // Analysis comes to the same from the records.
+    let dir = dir.display().to_string();
+    let lines = prints(&["analyze", "--json", &dir], &[]);
+    let value = |metric: &str| {
+        let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let own = lines.filter(|line| line["metric"] == metric && line["labels"] == serde_json::json!({}));
+        own.map(|line| line["value"].clone()).next().unwrap_or_else(|| panic!("no {metric}"))
+    };
+    assert_eq!(value("balance_unknown"), 0.0);
+    assert_eq!(value("unaccounted"), number(balance.get("unaccounted").unwrap_or(&Value::from(0))) as f64);
+    assert_eq!(value("loss"), Value::Null, "of hardware nobody says what was lost");
+}
+
+#[test]
+fn without_books_what_nobody_knows_is_a_line_of_its_own() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let parts = Parts::new(&folder.path().join("parts"));
+    let named = "target.profile=alveo-u55c-olaf";
+    let external = [named, "target.kind=external"];
+    parts.all(&external, &[named]);
+    let output = parts.merge(&["server_part", "workers_part"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let whole = parts.folder.join("whole");
+    is_honest(&whole);
+    let manifest = manifest(&whole);
+    assert_eq!(manifest["external"], "alveo-u55c-olaf");
+    // The stand-in merged and replaced some, which nobody outside can know.
+    assert!(number(&manifest["balance"]["unaccounted"]) > 1000, "{}", manifest["balance"]);
+    assert!(number(&manifest["balance"]["delivered_alone"]) > 100, "{}", manifest["balance"]);
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
+fn hardware_between_two_interfaces_is_run_against_and_a_stand_in_is_hardware_enough() {
+    let cables = [(("h", "w0"), ("d", "d0")), (("d", "d1"), ("h", "s0"))];
+    let net = match Net::make("device", &["h", "d"], &cables) {
+        Err(why) => return eprintln!("SKIPPED: hardware beyond veth pairs: {why}"),
+        Ok(net) => net,
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (hosts, device) = (net.inside("h"), net.inside("d"));
+    let of = |name: &str| folder.path().join(name).display().to_string();
+    let olaf = config("olaf/table1-wires.toml");
+    let four = "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]";
+    let common = ["transport.kind=af_packet", four, "target.profile=alveo-u55c-olaf"];
+    let words = ["target", &olaf, "--run", RUN, "--out", &of("olaf-device"), "--idle", "1s", "--for", "60s"];
+    let stand_in = Serving::start(pktgen(&device, &words, &common), "target");
+    let external = [&common[..], &["target.kind=external"]].concat();
+    let words = ["-q", "replay", &olaf, "--run", RUN, "--no-report", "--out", &of("olaf")];
+    let output = pktgen(&hosts, &words, &external).output().expect("it runs");
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(stand_in.end(), 0);
+    is_honest(Path::new(&of("olaf")));
+    // Synchronous training: a result of all workers is of all workers, so nothing is left over, and every sum is checked.
+    for (name, profile, elements) in [("switchml", "tofino-switchml", "64"), ("trio-ml", "mx480-trio-ml", "256")] {
+        let experiment = config(&format!("wires/{name}.toml"));
+        let elements = format!("workload.elements={elements}");
+        let named = format!("target.profile={profile}");
+        let common = [
+            "transport.kind=af_packet",
+            "transport.interfaces=[\"w0\",\"d0\"]",
+            &named,
+            &elements,
+            "workload.scale=0.002",
+            // A host that runs both stops one of them now and then, and blocks must not age.
+            "target.timeout=250ms",
+        ];
+        let (aside, out) = (of(&format!("{name}-device")), of(name));
+        let words = ["target", &experiment, "--out", &aside, "--idle", "1s", "--for", "60s"];
+        let stand_in = Serving::start(pktgen(&device, &words, &common), "target");
+        let external = [&common[..], &["target.kind=external"]].concat();
+        let words = ["-q", "replay", &experiment, "--no-report", "--out", &out];
+        let output = pktgen(&hosts, &words, &external).output().expect("it runs");
+        assert!(output.status.success(), "{name}: {}", said(&output));
+        assert_eq!(stand_in.end(), 0);
+        is_honest(Path::new(&out));
+        let manifest = manifest(Path::new(&out));
+        let (balance, counters) = (&manifest["balance"], &manifest["counters"]);
+        assert_eq!(balance.get("unaccounted"), None, "{balance}");
+        assert!(number(&counters["sums_ok"]) > 50 && counters["sums_ok"] == counters["packets_received"], "{counters}");
+    }
+}

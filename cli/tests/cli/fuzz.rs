@@ -1,0 +1,122 @@
+//! Any bytes as a capture, trace, run dir or experiment: no panic, no hang, bounded memory.
+//!
+//! The cases run in a process of their own, this binary again, with a limit on its memory; what it was doing when it
+//! ended is in a file. `PROPTEST_CASES` says how many; `FUZZ_SEED` begins elsewhere, `FUZZ_TARGET` tries one target only.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use crate::fuzzing::mutate::Random;
+use crate::fuzzing::{Samples, TARGETS, Target};
+
+/// Address space of a process that reads files of a few hundred kilobytes, in KiB: most of it is code and stacks.
+const MEMORY_KIB: u64 = 2 << 20;
+/// Longest that one case may take; most take some milliseconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+const FOLDER: &str = "PKTGEN_TEST_FUZZ_FOLDER";
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// This command with a limit on its memory.
+fn limited(program: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new("bash");
+    let line = format!("ulimit -v {MEMORY_KIB} -c 0; exec \"$0\" \"$@\"");
+    command.args(["-c", &line]).arg(program).args(args).stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn any_bytes_give_an_answer_or_an_error() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let this = std::env::current_exe().expect("this test");
+    let mut command = limited(&this, &["--exact", "fuzz::the_cases", "--ignored", "--nocapture"]);
+    let output = command.env(FOLDER, folder.path()).output().expect("it runs");
+    if !output.status.success() {
+        let doing = std::fs::read_to_string(folder.path().join("doing")).unwrap_or_default();
+        // To be looked at.
+        let kept = folder.keep();
+        panic!("{}: {doing}, in {}\n{}", output.status, kept.display(), said(&output));
+    }
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// All cases, in a process that may not have much memory.
+#[test]
+#[ignore = "started by the other test, with a limit on its memory"]
+fn the_cases() {
+    let folder = PathBuf::from(std::env::var(FOLDER).expect("a folder"));
+    let only = std::env::var("FUZZ_TARGET").unwrap_or_default();
+    for target in TARGETS.iter().filter(|target| only.is_empty() || target.name == only) {
+        let own = folder.join(target.name.replace(' ', "-"));
+        std::fs::create_dir_all(&own).expect("writable");
+        cases(target, (target.prepare)(&own), &folder.join("doing"));
+    }
+}
+
+/// Each case is begun in time, and ended: another thread does it, and panics are its.
+fn cases(target: &'static Target, samples: Samples, doing: &Path) {
+    let (first, count) = (number("FUZZ_SEED", 0), number("PROPTEST_CASES", 256) / target.one_of);
+    let doing = doing.to_owned();
+    let (tick, ticks) = channel();
+    let worker = std::thread::spawn(move || {
+        for seed in first..first + count {
+            std::fs::write(&doing, format!("FUZZ_TARGET=\"{}\" FUZZ_SEED={seed}", target.name)).expect("writable");
+            (target.attempt)(&samples, &mut Random(seed));
+            let _ = tick.send(seed);
+        }
+    });
+    loop {
+        match ticks.recv_timeout(PATIENCE) {
+            Ok(_) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => panic!("{}: a case takes more than {PATIENCE:?}", target.name),
+        }
+    }
+    if let Err(panic) = worker.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// The same through the binary, a few: exit codes and what is printed.
+#[test]
+fn the_binary_ends_with_a_message() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let binary = Path::new(env!("CARGO_BIN_EXE_pktgen"));
+    let mut random = Random(number("FUZZ_SEED", 0));
+    for target in TARGETS {
+        let own = folder.path().join(target.name.replace(' ', "-"));
+        std::fs::create_dir_all(&own).expect("writable");
+        let samples = (target.prepare)(&own);
+        for _ in 0..number("PROPTEST_CASES", 256) / 32 {
+            let which = random.below(samples.groups.len());
+            let path = samples.change(which, &mut random).display().to_string();
+            let dir = Path::new(&path).parent().expect("a folder").display().to_string();
+            let out = own.join("out.parquet").display().to_string();
+            let other = random.below(2) == 0;
+            let words = match (target.name, other) {
+                ("captures", _) => vec!["analyze", &path],
+                ("traces", false) => vec!["trace", "check", &path],
+                ("traces", true) | ("imports", _) => vec!["trace", "convert", &path, "--out", &out],
+                ("experiments", _) => vec!["replay", &path, "--print-config"],
+                ("profiles", _) => vec!["device", "show", &path],
+                ("run dirs", false) => vec!["analyze", &dir],
+                ("unfinished run dirs", _) => vec!["analyze", "--recover", &dir],
+                _ => vec!["report", &dir],
+            };
+            let output = limited(Path::new("timeout"), &[&["60", &binary.display().to_string()], &words[..]].concat())
+                .output()
+                .expect("it runs");
+            let text = said(&output);
+            assert!(matches!(output.status.code(), Some(0..=3)), "{words:?}: {}: {text}", output.status);
+            assert!(!text.contains("panicked") && !text.contains("memory allocation"), "{words:?}: {text}");
+            samples.restore(which);
+        }
+    }
+}

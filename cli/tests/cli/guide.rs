@@ -1,0 +1,100 @@
+//! Every command of docs/operator-guide.md, as it is written there, with the experiment that the page shows: over a software device
+//! where the page has it stand in, else over a device of `devices/bench`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::bench::Device;
+use crate::support::netns::Net;
+use crate::support::serving::Serving;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Blocks of a page in a language.
+fn blocks(page: &str, language: &str) -> Vec<String> {
+    let open = format!("```{language}\n");
+    let parts = page.split(&open).skip(1);
+    parts.map(|part| part.split("```").next().expect("the end of a block").to_owned()).collect()
+}
+
+/// Where commands run: the host in one namespace, devices in the other.
+struct Place {
+    net: Net,
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    /// A command of the page in a namespace.
+    fn command(&self, space: &str, line: &str) -> Command {
+        let before = self.net.inside(space);
+        let binary = Path::new(env!("CARGO_BIN_EXE_pktgen")).parent().expect("a folder");
+        let mut path = std::ffi::OsString::from(binary);
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap_or_default());
+        let mut command = Command::new(&before[0]);
+        command.args(&before[1..]).args(["sh", "-c", &format!("exec {line}")]);
+        command.current_dir(self.folder.path()).env("PATH", path);
+        command
+    }
+
+    /// Runs a command of the host to its end, which is a good one.
+    fn run(&self, line: &str) {
+        let output = self.command("h", line).output().expect("sh runs");
+        let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+        assert_eq!(output.status.code(), Some(0), "{line}\n{said}");
+    }
+
+    /// The device that a command of the page is for.
+    fn device(&self, line: &str) -> Device {
+        let aggregates = ["--protocol", "olaf-strict", "--first", "10.20.0.1", "--workers", "27", "--mbps", "10"];
+        let forwards = ["--fault", "forward"];
+        let own = if line.contains("target.program=forward") { &forwards[..] } else { &aggregates };
+        Device::start(&self.net, &[&["--in", "eth3", "--out", "eth4"], own].concat())
+    }
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
+fn every_command_works_as_written() {
+    let cables = [(("h", "eth1"), ("e", "eth3")), (("e", "eth4"), ("h", "eth2"))];
+    let net = match Net::make("guide", &["h", "e"], &cables) {
+        Err(why) => return eprintln!("SKIPPED: the operator's guide between namespaces: {why}"),
+        Ok(net) => net,
+    };
+    let place = Place { net, folder: tempfile::tempdir().expect("a temporary folder") };
+    let page = fs::read_to_string(root().join("docs/operator-guide.md")).expect("the page");
+    let experiment = &blocks(&page, "toml")[0];
+    fs::write(place.folder.path().join("EXP.toml"), experiment).expect("writable");
+    let profile = root().join("configs/hardware/alveo-u55c-olaf.toml");
+    fs::copy(profile, place.folder.path().join("my-device.toml")).expect("a profile");
+    let shown = blocks(&page, "sh").concat();
+    let (mut stand_in, mut server) = (None, None);
+    let mut kinds = std::collections::BTreeSet::new();
+    for line in shown.lines().filter(|line| !line.trim().is_empty()) {
+        let words: Vec<_> = line.split_whitespace().collect();
+        assert_eq!(words[0], "pktgen", "{line}");
+        kinds.insert(words[1]);
+        let sends = words[1] == "replay" && !line.contains("--dry-run");
+        match words[1] {
+            "target" => stand_in = Some(Serving::start(place.command("e", line), "target")),
+            "capture" => server = Some(Serving::start(place.command("h", line), "capture")),
+            _ => {
+                let device = (sends && stand_in.is_none()).then(|| place.device(line));
+                place.run(line);
+                if let Some(device) = device {
+                    // The server of a part goes on until nothing comes.
+                    assert_eq!(server.take().map_or(0, Serving::end), 0, "{line}");
+                    assert!(device.stop().of("received") > 0.0, "{line}");
+                }
+                if sends {
+                    assert_eq!(stand_in.take().map_or(0, Serving::end), 0, "{line}");
+                }
+            }
+        }
+    }
+    let all = ["analyze", "capture", "device", "doctor", "merge", "replay", "report", "target"];
+    assert_eq!(kinds.into_iter().collect::<Vec<_>>(), all);
+}

@@ -1,0 +1,243 @@
+//! A run in parts: workers, device and server in processes of their own, over every transport that joins processes,
+//! then merged into one run whose balance closes. Those that need interfaces run in network namespaces that the test
+//! makes and removes; where it may not, it says SKIPPED and why.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::support::netns::Net;
+use crate::support::serving::Serving;
+use serde_json::Value;
+
+const RUN: &str = "Olaf,rate=40Mbps,seed=1";
+const FOUR: &str = "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]";
+
+fn config() -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/olaf/table1-wires.toml").display().to_string()
+}
+
+/// A command of pktgen behind `before`, with settings.
+fn pktgen(before: &[String], words: &[&str], set: &[String]) -> Command {
+    let binary = env!("CARGO_BIN_EXE_pktgen").to_owned();
+    let mut all = before.iter().chain([&binary]);
+    let mut command = Command::new(all.next().expect("a program"));
+    command.args(all).args(words).args(set.iter().flat_map(|set| ["--set", set]));
+    command
+}
+
+/// A part that serves, ready.
+fn serving(before: &[String], what: &str, out: &Path, set: &[String], idle: &str) -> Serving {
+    let out = out.display().to_string();
+    let words = [what, &config(), "--run", RUN, "--out", &out, "--idle", idle, "--for", "60s"];
+    Serving::start(pktgen(before, &words, set), what)
+}
+
+fn signal(pid: u32, name: &str) {
+    assert!(Command::new("kill").args([name, &pid.to_string()]).status().expect("kill runs").success());
+}
+
+fn manifest(dir: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).expect("a manifest")).expect("JSON")
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Runs the three parts and joins them. The folder of the whole.
+fn whole(folder: &Path, spaces: [&[String]; 3], set: &[String]) -> PathBuf {
+    let dirs = ["workers", "device", "server", "whole"].map(|name| folder.join(name));
+    let server = serving(spaces[2], "capture", &dirs[2], set, "1s");
+    let device = serving(spaces[1], "target", &dirs[1], set, "1s");
+    let out = dirs[0].display().to_string();
+    let words = ["-q", "replay", &config(), "--role", "workers", "--run", RUN, "--out", &out];
+    let output = pktgen(spaces[0], &words, set).output().expect("it runs");
+    assert!(output.status.success(), "{set:?}: {}", said(&output));
+    assert_eq!((device.end(), server.end()), (0, 0), "{set:?}");
+    let texts = dirs.each_ref().map(|dir| dir.display().to_string());
+    let output = pktgen(&[], &["-q", "merge", &texts[2], &texts[0], &texts[1], "-o", &texts[3]], &[]).output();
+    let output = output.expect("it runs");
+    assert!(output.status.success(), "{set:?}: {}", said(&output));
+    assert!(dirs[3].join("lateness.hlog").exists());
+    dirs[3].clone()
+}
+
+/// The loss of a merged run, after it was found sound.
+fn loss(dir: &Path) -> f64 {
+    let manifest = manifest(dir);
+    let (balance, counters) = (&manifest["balance"], &manifest["counters"]);
+    assert_eq!((&balance["unknown"], &balance["in_flight"]), (&Value::from(0), &Value::from(0)), "{manifest}");
+    assert_eq!(balance["sent"], 13500);
+    assert!(counters["sums_ok"].as_u64() > Some(1000) && counters["sums_ok"] == counters["packets_received"]);
+    assert_eq!(manifest.get("part"), None, "a whole run");
+    let dropped: f64 = balance["dropped"].as_object().expect("drops").values().filter_map(Value::as_f64).sum();
+    dropped / 13500.0
+}
+
+/// Four free addresses of the loopback interface.
+fn addresses() -> String {
+    let sockets: Vec<_> = (0..4).map(|_| std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket")).collect();
+    let names: Vec<_> = sockets.iter().map(|s| format!("\"{}\"", s.local_addr().expect("an address"))).collect();
+    format!("transport.addresses=[{}]", names.join(","))
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
+fn parts_in_processes_of_their_own_join_into_a_run_that_closes() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let virtual_time = folder.path().join("virtual");
+    let out = virtual_time.display().to_string();
+    let words = ["-q", "replay", &config(), "--no-report", "--out", &out];
+    let set =
+        ["sweep.seeds=\"1\"", "sweep.axes.topology.rate=[\"40Mbps\"]", "transport.kind=virtual"].map(str::to_owned);
+    assert!(pktgen(&[], &words, &set).output().expect("it runs").status.success());
+    let expected = loss(&virtual_time.join(RUN));
+    let agrees = |kind: &str, spaces: [&[String]; 3], set: &[String]| {
+        let mut found = Vec::new();
+        // A machine that stops for a moment may spoil a run, which is then repeated; every run must be sound.
+        for i in 0..3 {
+            let dir = folder.path().join(format!("{kind}-{i}"));
+            found.push(loss(&whole(&dir, spaces, set)));
+            if (found[i] - expected).abs() < 0.10 {
+                return;
+            }
+        }
+        panic!("{kind}: losses {found:?} against {expected} in virtual time");
+    };
+    agrees(
+        "udp",
+        [&[], &[], &[]],
+        &["transport.kind=udp".to_owned(), addresses(), "transport.stamps=kernel".to_owned()],
+    );
+    delayed(&folder.path().join("udp-0/whole"));
+    of_two_executions(folder.path());
+    let cables = [(("w", "w0"), ("d", "d0")), (("d", "d1"), ("s", "s0"))];
+    match Net::make("parts", &["w", "d", "s"], &cables) {
+        Err(why) => eprintln!("SKIPPED: af_packet, af_xdp and xdp_live between namespaces: {why}"),
+        Ok(net) => {
+            let spaces = ["w", "d", "s"].map(|space| net.inside(space));
+            for kind in ["af_packet", "af_xdp", "xdp_live"] {
+                let set = [format!("transport.kind={kind}"), FOUR.to_owned()];
+                agrees(kind, [&spaces[0], &spaces[1], &spaces[2]], &set);
+            }
+            killed(&net, folder.path());
+        }
+    }
+}
+
+/// What the server's kernel stamped is in the whole, in its time.
+fn delayed(whole: &Path) {
+    let output = pktgen(&[], &["analyze", &whole.display().to_string(), "--json"], &[]).output().expect("it runs");
+    let lines = String::from_utf8(output.stdout).expect("UTF-8");
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let value =
+        |metric: &str| lines.iter().find(|line| line["metric"] == metric).and_then(|line| line["value"].as_f64());
+    let (mid, error) = (value("receive_delay_p50").expect("a delay"), value("stamp_clock_error").expect("its error"));
+    // A host that stops for a moment reads late, and never before the kernel saw it.
+    assert!(value("stamped") == Some(1.0) && error < 100_000.0, "{error}");
+    assert!(-error < mid && mid < 1e8, "{mid}");
+}
+
+/// Parts of two executions of one configuration are no run.
+fn of_two_executions(folder: &Path) {
+    let part = |dir: &str, name: &str| folder.join(dir).join(name).display().to_string();
+    let (one, two) = ("udp-0", "again");
+    let set = ["transport.kind=udp".to_owned(), addresses()];
+    whole(&folder.join(two), [&[], &[], &[]], &set);
+    let words = ["merge", &part(one, "workers"), &part(two, "device"), &part(two, "server"), "-o", &part(two, "mixed")];
+    let output = pktgen(&[], &words, &[]).output().expect("it runs");
+    assert!(
+        output.status.code() == Some(2) && said(&output).contains("did not run at the same time"),
+        "{}",
+        said(&output)
+    );
+}
+
+/// A device has no rights left while it runs, and whatever ends it takes its XDP programs along.
+fn killed(net: &Net, folder: &Path) {
+    let set = ["transport.kind=af_xdp".to_owned(), FOUR.to_owned()];
+    let inside = net.inside("d");
+    let link = || {
+        let output = Command::new("ip").args(["-n", &inside[3], "-d", "link", "show", "d0"]).output().expect("ip runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let device = serving(&inside, "target", &folder.join("killed"), &set, "60s");
+    assert!(link().contains("xdp"), "{}", link());
+    let mut threads = 0;
+    for task in std::fs::read_dir(format!("/proc/{}/task", device.pid())).expect("a process") {
+        let status = std::fs::read_to_string(task.expect("a thread").path().join("status")).expect("a status");
+        let rights = status.lines().find(|line| line.starts_with("CapEff:")).expect("capabilities");
+        assert_eq!(rights.trim_start_matches("CapEff:").trim(), "0000000000000000", "{status}");
+        threads += 1;
+    }
+    assert!(threads >= 2, "{threads} threads");
+    signal(device.pid(), "-KILL");
+    assert_ne!(device.end(), 0);
+    assert!(!link().contains("xdp"), "{}", link());
+    assert_eq!(manifest(&folder.join("killed"))["state"], "running");
+    // The same device again: nothing is in its way; and this time it is asked to end.
+    let device = serving(&inside, "target", &folder.join("asked"), &set, "60s");
+    signal(device.pid(), "-INT");
+    assert_eq!(device.end(), 0);
+    let manifest = manifest(&folder.join("asked"));
+    assert_eq!((&manifest["state"], &manifest["validity"]["valid"]), (&Value::from("finished"), &Value::from(true)));
+}
+
+#[test]
+fn roles_one_after_the_other_on_capture_files_come_to_the_same_every_time() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut books = Vec::new();
+    for form in ["pcapng", "pcap", "pcapng"] {
+        let dir = folder.path().join(format!("{form}-{}", books.len()));
+        std::fs::create_dir(&dir).expect("a folder");
+        let file = |name: &str| dir.join(format!("{name}.{form}")).display().to_string();
+        let files = format!("transport.files=[\"{}\",\"{}\"]", file("workers"), file("server"));
+        let set = ["transport.kind=pcap".to_owned(), files];
+        let out = |name: &str| dir.join(name).display().to_string();
+        for words in [
+            vec!["-q", "replay", &config(), "--role", "workers", "--run", RUN, "--out", &out("a")],
+            vec!["-q", "target", &config(), "--run", RUN, "--out", &out("b")],
+            vec!["-q", "capture", &config(), "--run", RUN, "--out", &out("c")],
+        ] {
+            let output = pktgen(&[], &words, &set).output().expect("it runs");
+            assert!(output.status.success(), "{words:?}: {}", said(&output));
+        }
+        let whole = dir.join("whole");
+        let words = ["-q", "merge", &out("a"), &out("b"), &out("c"), "-o", &whole.display().to_string()];
+        let output = pktgen(&[], &words, &[]).output().expect("it runs");
+        assert!(output.status.success(), "{}", said(&output));
+        assert!(loss(&whole) < 0.25, "{}", loss(&whole));
+        books.push(std::fs::read(whole.join("books.parquet")).expect("books"));
+    }
+    assert!(books[0] == books[1] && books[0] == books[2], "time in files is exact");
+}
+
+#[test]
+fn parts_that_do_not_belong_together_are_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = |name: &str| folder.path().join(name).display().to_string();
+    for (name, seed) in [("one", "1"), ("two", "2")] {
+        let file = format!("transport.files=[\"{}.pcapng\",\"\"]", out(name));
+        let run = format!("Olaf,rate=40Mbps,seed={seed}");
+        let words = ["-q", "replay", &config(), "--role", "workers", "--run", &run, "--out", &out(name)];
+        let output = pktgen(&[], &words, &["transport.kind=pcap".to_owned(), file]).output().expect("it runs");
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    let file = format!("transport.files=[\"{}.pcapng\",\"{}.pcapng\"]", out("one"), out("up"));
+    let words = ["-q", "target", &config(), "--run", RUN, "--out", &out("device")];
+    assert!(pktgen(&[], &words, &["transport.kind=pcap".to_owned(), file]).output().expect("it runs").status.success());
+    let refused = |words: &[&str], part: &str| {
+        let output = pktgen(&[], words, &[]).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains(part), "{part}: {}", said(&output));
+    };
+    refused(&["merge", &out("one"), "-o", &out("m1")], "device part is missing");
+    refused(&["analyze", &out("one")], "workers part of a run; join the parts");
+    refused(&["report", &out("one")], "workers part of a run; join the parts");
+    refused(&["merge", &out("one"), &out("two"), "-o", &out("m2")], "both the workers part");
+    refused(&["merge", &out("one"), &out("device"), "-o", &out("m3")], "server part is missing");
+    refused(&["target", &config(), "--out", &out("m4")], "name it with --run");
+    refused(&["target", &config(), "--run", "nobody", "--out", &out("m5")], "there is no such run");
+    refused(&["target", &config(), "--run", RUN, "--out", &out("m6")], "joins roles of one process");
+    refused(&["target", &config(), "--run", RUN, "--idle", "soon", "--out", &out("m7")], "'--idle <SPAN>'");
+}

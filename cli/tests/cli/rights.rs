@@ -1,0 +1,99 @@
+//! Rights of the threads of a run in real time, as the kernel lists them, and what a script of ours may remove.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::support::netns::Net;
+use pktgen_replay::clock::Stopwatch;
+
+/// A thread, and its sets of capabilities.
+#[derive(Debug)]
+struct Thread {
+    name: String,
+    number: u32,
+    effective: u64,
+    permitted: u64,
+}
+
+/// All threads of a process.
+fn threads(process: u32) -> Vec<Thread> {
+    let of = |task: fs::DirEntry| {
+        let number = task.file_name().to_str()?.parse().ok()?;
+        let name = fs::read_to_string(task.path().join("comm")).ok()?.trim().to_owned();
+        let status = fs::read_to_string(task.path().join("status")).ok()?;
+        let set = |key: &str| u64::from_str_radix(status.lines().find_map(|l| l.strip_prefix(key))?.trim(), 16).ok();
+        Some(Thread { name, number, effective: set("CapEff:")?, permitted: set("CapPrm:")? })
+    };
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    tasks.filter_map(of).collect()
+}
+
+/// Threads of a run while its workers send, from when each has given up what it does not need; none if that never was.
+fn settled(run: &mut Child) -> Vec<Vec<Thread>> {
+    let (watch, mut found) = (Stopwatch::start(), Vec::new());
+    while found.len() < 10 && run.try_wait().expect("a child").is_none() && watch.elapsed() < Duration::from_secs(60) {
+        let all = threads(run.id());
+        let works = |all: &[Thread]| all.iter().any(|thread| thread.name == "workers");
+        let sending = works(&all) && works(&threads(run.id()));
+        // Threads begin with the rights of the one that starts them.
+        if sending && (!found.is_empty() || all.iter().all(|thread| thread.effective == 0)) {
+            found.push(all);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    found
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
+fn no_thread_has_rights_while_frames_are_sent() {
+    let cables = [(("all", "w0"), ("all", "d0")), (("all", "d1"), ("all", "s0"))];
+    let net = match Net::make("harm-rights", &["all"], &cables) {
+        Ok(net) => net,
+        Err(why) => return eprintln!("SKIPPED: rights of the threads of a run: {why}"),
+    };
+    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/wires/live.toml").display().to_string();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (words, whole) in [(&["replay", "--no-report"][..], true), (&["replay", "--role", "workers"], false)] {
+        let out = folder.path().join(if whole { "whole" } else { "part" });
+        let before = net.inside("all");
+        let mut command = Command::new(&before[0]);
+        command.args(&before[1..]).arg(env!("CARGO_BIN_EXE_pktgen")).args(words).args([&config, "--out"]).arg(&out);
+        command.args(["--metrics", "127.0.0.1:9400", "--set", "transport.kind=af_packet"]);
+        command.args(["--set", "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]", "--set", "workload.updates=3000"]);
+        let mut run = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let found = settled(&mut run);
+        let process = run.id();
+        let output = run.wait_with_output().expect("a child");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{words:?}: {said}");
+        assert_eq!(found.len(), 10, "{words:?}: threads without rights, ten times: {found:?}");
+        let roles: &[&str] = if whole { &["device", "server", "books", "received"] } else { &[] };
+        for all in &found {
+            for name in ["workers", "feeder", "sent", "metrics"].iter().chain(roles) {
+                assert!(all.iter().any(|thread| thread.name == *name), "{words:?}: {name} is not among {all:?}");
+            }
+            for Thread { name, number, effective, permitted } in all {
+                assert_eq!(*effective, 0, "{words:?}: {name} in {all:?}");
+                // The next run of a sweep opens its wires from the first thread.
+                let may_again = whole && *number == process;
+                assert!(may_again || *permitted == 0, "{words:?}: {name} could take up {permitted:x}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_script_removes_only_what_it_made() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("precious"), "kept").expect("writable");
+    let mut script = Command::new(root.join("scripts/testbed"));
+    script.env("OUT", folder.path()).env("PKTGEN", env!("CARGO_BIN_EXE_pktgen"));
+    let output = script.output().expect("a shell");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("choose another OUT"), "{:?}: {said}", output.status);
+    assert_eq!(fs::read_to_string(folder.path().join("precious")).expect("still there"), "kept");
+}

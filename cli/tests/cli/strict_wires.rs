@@ -1,0 +1,184 @@
+//! Strict layouts on wires: nothing of ours in any frame, and the account closes all the same. Packet sockets run on veth
+//! pairs in network namespaces that the test makes and removes; where it may not, it says SKIPPED and why.
+
+use std::path::{Path, PathBuf};
+
+use crate::support::netns::Net;
+use crate::support::serving::Serving;
+use crate::support::wired::{config, datagrams, manifest, number, pktgen, replay, said, trained};
+use pktgen_generator::wire::frame::{SERVER_IP, group_of, worker_of};
+use pktgen_generator::wire::olaf_strict::{Ack, PORT, UPDATE_HEAD, Update};
+use pktgen_generator::wire::switchml;
+use serde_json::Value;
+
+const FOUR: &str = "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]";
+const TWO: &str = "transport.interfaces=[\"w0\",\"d0\"]";
+const STRICT: &str = "transport.on_wire=strict";
+const OLAF: &str = "Olaf,rate=40Mbps,seed=1";
+/// Gradients of an update of 256 bytes with our header, and what its strict frame has.
+const GRADIENTS: u16 = 46;
+const FRAME: usize = 42 + UPDATE_HEAD + 46 * 4;
+
+fn olaf() -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/olaf/table1-wires.toml").display().to_string()
+}
+
+/// Every update has its fate, and every packet that arrived holds what its members sum up to.
+fn is_settled(what: &str, manifest: &Value) {
+    let (balance, counters) = (&manifest["balance"], &manifest["counters"]);
+    assert_eq!(manifest["validity"]["valid"], true, "{what}: {}", manifest["validity"]);
+    assert_eq!((number(&balance["unknown"]), number(&balance["in_flight"])), (0, 0), "{what}: {balance}");
+    assert!(number(&balance["delivered_merged"]) + number(&balance["delivered_alone"]) > 1000, "{what}: {balance}");
+    assert!(number(&counters["sums_ok"]) > 1000, "{what}: {counters}");
+    assert_eq!(counters["sums_ok"], counters["packets_received"], "{what}: {counters}");
+    assert_eq!((number(&counters["sums_wrong"]), number(&counters["foreign"])), (0, 0), "{what}: {counters}");
+    let notes = manifest["validity"]["notes"].as_array().expect("notes");
+    assert!(notes.iter().any(|note| note["code"] == "headless"), "{what}: {notes:?}");
+}
+
+/// Nothing but strict updates and ACKs; the updates' payloads.
+fn strict_updates(file: &Path) -> Vec<Vec<u8>> {
+    let mut updates = Vec::new();
+    let all = datagrams(file, |datagram, len| {
+        if datagram.dst == SERVER_IP {
+            let update = Update::parse(datagram.payload).expect("an update");
+            assert_eq!((datagram.dst_port, update.elements, len), (PORT, GRADIENTS, FRAME));
+            assert!(worker_of(datagram.src, 27).is_some(), "{:#x}", datagram.src);
+            updates.push(datagram.payload.to_vec());
+        } else {
+            assert!(group_of(datagram.dst).is_some() || worker_of(datagram.dst, 27).is_some());
+            assert_eq!(Ack::parse(datagram.payload).map(|ack| ack.elements), Some(GRADIENTS));
+        }
+    });
+    assert!(updates.len() > 1000 && all >= updates.len(), "{}: {} of {all}", file.display(), updates.len());
+    updates
+}
+
+/// What is wrong on a busy machine, a cut run or frames lost by the kernel, is tried again; a wrong sum never is.
+fn runs(before: &[String], set: &[&str]) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for i in 0..3 {
+        let out = folder.path().join(i.to_string());
+        let text = out.display().to_string();
+        let words = ["-q", "replay", &olaf(), "--no-report", "--run", OLAF, "--out", &text];
+        let more = [STRICT, "capture.pcap=true", "transport.tap=tap.pcapng"];
+        let output = pktgen(before, &words, &[set, &more].concat()).output().expect("it runs");
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{set:?}: {}", said(&output));
+        let manifest = manifest(&out);
+        assert_eq!(number(&manifest["counters"]["sums_wrong"]), 0, "{set:?}");
+        if i < 2 && !output.status.success() {
+            continue;
+        }
+        is_settled(&format!("{set:?}"), &manifest);
+        // What the server captured is what came over its cable, byte for byte, and what the device sent.
+        let captured = strict_updates(&out.join("capture.pcapng"));
+        assert_eq!(captured.len() as u64, number(&manifest["counters"]["packets_received"]));
+        assert_eq!(captured, strict_updates(&out.join("tap-server.pcapng")));
+        assert_eq!(captured, strict_updates(&out.join("tap-device-up.pcapng")));
+        assert_eq!(strict_updates(&out.join("tap-workers.pcapng")).len() as u64, number(&manifest["balance"]["sent"]));
+        return;
+    }
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
+fn updates_without_our_header_are_accounted_for() {
+    runs(&[], &["transport.kind=ring"]);
+    runs(&[], &["transport.kind=ring", "format.udp_checksum=true", "target.program=forward", "target.queue=fifo"]);
+    let cables = [(("all", "w0"), ("all", "d0")), (("all", "d1"), ("all", "s0"))];
+    match Net::make("strict", &["all"], &cables) {
+        Err(why) => eprintln!("SKIPPED: af_packet and af_xdp on veth pairs: {why}"),
+        Ok(net) => {
+            let inside = net.inside("all");
+            for kind in ["af_packet", "af_xdp"] {
+                runs(&inside, &[&format!("transport.kind={kind}"), FOUR]);
+            }
+        }
+    }
+}
+
+/// A part that serves, ready.
+fn serve(before: &[String], part: &str, out: &Path, set: &[&str]) -> Serving {
+    let text = out.display().to_string();
+    let words = [part, &olaf(), "--run", OLAF, "--out", &text, "--idle", "1s", "--for", "60s"];
+    Serving::start(pktgen(before, &words, set), part)
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
+fn a_device_in_a_process_of_its_own_needs_no_header_of_ours() {
+    let cables = [(("w", "w0"), ("d", "d0")), (("d", "d1"), ("s", "s0"))];
+    let net = match Net::make("strictparts", &["w", "d", "s"], &cables) {
+        Err(why) => return eprintln!("SKIPPED: af_packet between namespaces: {why}"),
+        Ok(net) => net,
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dirs: [PathBuf; 4] = ["workers", "device", "server", "whole"].map(|name| folder.path().join(name));
+    let texts = dirs.each_ref().map(|dir| dir.display().to_string());
+    let set = ["transport.kind=af_packet", FOUR, STRICT];
+    let server = serve(&net.inside("s"), "capture", &dirs[2], &[&set[..], &["capture.pcap=true"]].concat());
+    let device = serve(&net.inside("d"), "target", &dirs[1], &set);
+    let words = ["-q", "replay", &olaf(), "--role", "workers", "--run", OLAF, "--out", &texts[0]];
+    let output = pktgen(&net.inside("w"), &words, &set).output().expect("it runs");
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!((device.end(), server.end()), (0, 0));
+    let words = ["-q", "merge", &texts[0], &texts[1], &texts[2], "-o", &texts[3]];
+    let output = pktgen(&[], &words, &[]).output().expect("it runs");
+    assert!(output.status.success(), "{}", said(&output));
+    is_settled("parts", &manifest(&dirs[3]));
+    strict_updates(&dirs[2].join("capture.pcapng"));
+}
+
+/// Numbers and exponents on the wire are those of the public client.
+fn are_the_clients(out: &Path, packets: u64) {
+    let mut jobs = Vec::new();
+    let seen = datagrams(&out.join("tap-device-down.pcapng"), |datagram, _| {
+        let header = switchml::Header::parse(datagram.payload).expect("a packet");
+        assert_eq!(header.attempt, 0, "the client never writes the second exponent");
+        assert!(u64::from(header.packet) < packets, "{header:?}");
+        jobs.push(header.job);
+    });
+    jobs.sort_unstable();
+    jobs.dedup();
+    // Contributions of four workers; and one result for all of them.
+    assert_eq!((jobs, seen as u64), ((0..5).collect(), packets * 5 * 5));
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
+fn synchronous_training_is_as_the_public_code_has_it() {
+    trained(&[], &["transport.kind=ring", STRICT], are_the_clients);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("trio");
+    let output = replay(&[], "trio-ml", &out, &[STRICT, "transport.kind=udp", "workload.scale=0.002"]);
+    assert!(output.status.success(), "its own layout is strict, and names its workers: {}", said(&output));
+    match Net::make("strictrounds", &["all"], &[(("all", "w0"), ("all", "d0"))]) {
+        Err(why) => eprintln!("SKIPPED: af_packet on a veth pair: {why}"),
+        Ok(net) => trained(&net.inside("all"), &["transport.kind=af_packet", TWO, STRICT], are_the_clients),
+    }
+}
+
+#[test]
+fn what_strict_layouts_cannot_carry_is_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let libra = config("libra");
+    let ring = "transport.kind=ring";
+    let olaf = olaf();
+    let cases = [
+        (&olaf, &["transport.kind=virtual", STRICT][..], "middleware \"on_wire\" goes around wires"),
+        (&olaf, &["transport.kind=udp", STRICT], "only the payload travels"),
+        (&olaf, &[ring, STRICT, "endpoint.workers=retransmit"], "each must be sent once"),
+        (&olaf, &[ring, "transport.on_wire=bare"], "\"bare\" is no way to write frames"),
+        (&libra, &[ring, STRICT], "no layout is published for libra"),
+    ];
+    for (i, (file, set, part)) in cases.into_iter().enumerate() {
+        let out = folder.path().join(i.to_string()).display().to_string();
+        let mut words = vec!["-q", "replay", file, "--no-report", "--out", &out];
+        if *file == olaf {
+            words.extend(["--run", OLAF]);
+        }
+        let output = pktgen(&[], &words, set).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{set:?}: {}", said(&output));
+        assert!(said(&output).contains(part), "{part}: {}", said(&output));
+    }
+}

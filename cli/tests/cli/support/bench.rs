@@ -1,0 +1,81 @@
+//! Devices that are not ours: `devices/bench`, compiled once, in a namespace of its own between the ports of a host.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+use crate::support::netns::Net;
+
+/// The host's ports `h0` and `h1`, and the device's, `e0` and `e1`, at the other ends.
+pub fn cabled(tag: &str) -> Result<Net, String> {
+    Net::make(tag, &["h", "e"], &[(("h", "h0"), ("e", "e0")), (("e", "e1"), ("h", "h1"))])
+}
+
+/// The device's program; made of its sources when it is first asked for.
+fn program() -> &'static Path {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../devices/bench");
+        let made = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bench-device-{}", std::process::id()));
+        let output = Command::new("cc")
+            .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"])
+            .arg(&made)
+            .args(["device.c", "aggregate.c"].map(|file| sources.join(file)))
+            .output()
+            .expect("cc runs: it links Rust programs, too");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        made
+    })
+}
+
+/// A device that works.
+pub struct Device(Child);
+
+impl Device {
+    /// Starts it in the namespace `e`, and waits until it is ready.
+    pub fn start(net: &Net, words: &[&str]) -> Device {
+        let before = net.inside("e");
+        let mut command = Command::new(&before[0]);
+        command.args(&before[1..]).arg(program()).args(words);
+        let mut device = Device(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts"));
+        let mut line = String::new();
+        BufReader::new(device.0.stderr.take().expect("stderr")).read_line(&mut line).expect("readable");
+        assert_eq!(line.trim(), "ready", "{words:?}");
+        device
+    }
+
+    /// Ends it: what it counted.
+    pub fn stop(mut self) -> Counts {
+        let ended = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status().expect("kill runs");
+        assert!(ended.success(), "the device ended before its time");
+        let mut text = String::new();
+        self.0.stdout.take().expect("stdout").read_to_string(&mut text).expect("UTF-8");
+        Counts(serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}")))
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What a device counted.
+#[derive(Debug, Clone)]
+pub struct Counts(Value);
+
+impl Counts {
+    /// Those of no device.
+    pub fn none() -> Counts {
+        Counts(Value::Null)
+    }
+
+    /// One of them; 0 where there is no device.
+    pub fn of(&self, name: &str) -> f64 {
+        if self.0.is_null() { 0.0 } else { self.0[name].as_f64().unwrap_or_else(|| panic!("no {name} in {}", self.0)) }
+    }
+}

@@ -1,0 +1,92 @@
+//! What tests of training on wires have in common: experiments of `configs/wires`, run by the binary.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use pktgen_analysis::{Analysis, Options};
+use pktgen_generator::pcap::Reader;
+use pktgen_generator::wire::sight::{Datagram, Look, look};
+use serde_json::Value;
+
+use crate::support::serving::Serving;
+
+/// The path of an experiment.
+pub fn config(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../configs/wires/{name}.toml")).display().to_string()
+}
+
+/// A command of pktgen behind `before`, with settings.
+pub fn pktgen(before: &[String], words: &[&str], set: &[&str]) -> Command {
+    let binary = env!("CARGO_BIN_EXE_pktgen").to_owned();
+    let mut all = before.iter().chain([&binary]);
+    let mut command = Command::new(all.next().expect("a program"));
+    command.args(all).args(words).args(set.iter().flat_map(|set| ["--set", set]));
+    command
+}
+
+/// All that a process printed.
+pub fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// The manifest of a run dir; of a whole run the records must have the same verdict.
+pub fn manifest(dir: &Path) -> Value {
+    let text = std::fs::read(dir.join("manifest.json")).expect("a manifest");
+    let manifest: Value = serde_json::from_slice(&text).expect("JSON");
+    if manifest["part"].is_null() && manifest["state"] != "running" {
+        let analysis = Analysis::open(dir, Options::default()).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+        let found = serde_json::to_value(analysis.validity()).expect("JSON");
+        assert_eq!(found, manifest["validity"], "{}: the records' verdict and the manifest's", dir.display());
+    }
+    manifest
+}
+
+/// A number of a manifest.
+pub fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// A whole run in one process.
+pub fn replay(before: &[String], name: &str, out: &Path, set: &[&str]) -> Output {
+    let words = ["-q", "replay", &config(name), "--no-report", "--out", &out.display().to_string()];
+    pktgen(before, &words, set).output().expect("it runs")
+}
+
+/// A part that serves, `"target"` or `"capture"`, ready.
+pub fn serving(before: &[String], part: &str, name: &str, out: &Path, set: &[&str]) -> Serving {
+    let words = [part, &config(name), "--out", &out.display().to_string(), "--idle", "1s", "--for", "60s"];
+    Serving::start(pktgen(before, &words, set), part)
+}
+
+/// Datagrams of a capture, none of which is cut.
+pub fn datagrams(file: &Path, mut each: impl FnMut(&Datagram, usize)) -> usize {
+    let mut reader = Reader::open(file).unwrap_or_else(|e| panic!("{e}"));
+    let mut count = 0;
+    while let Some(packet) = reader.next().expect("a packet") {
+        let Look::Udp(datagram) = look(packet.link_type, packet.bytes) else { panic!("packet {count}") };
+        each(&datagram, packet.bytes.len());
+        count += 1;
+    }
+    count
+}
+
+/// Training over SwitchML, until a run is valid, in which every sum is right; `check` sees its folder, and how many packets an iteration has.
+pub fn trained(before: &[String], set: &[&str], check: fn(&Path, u64)) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let all = [&["transport.tap=tap.pcapng", "workload.scale=0.005"][..], set].concat();
+    for i in 0..3 {
+        let out = folder.path().join(i.to_string());
+        let output = replay(before, "switchml", &out, &all);
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{set:?}: {}", said(&output));
+        let manifest = manifest(&out);
+        assert_eq!(number(&manifest["counters"]["sums_wrong"]), 0, "{set:?}");
+        if i < 2 && !output.status.success() {
+            continue;
+        }
+        assert_eq!(manifest["validity"]["valid"], true, "{set:?}: {}", manifest["validity"]);
+        let (blocks, window) = (number(&manifest["training"]["blocks"]), number(&manifest["training"]["window"]));
+        let packets = blocks + window.min(blocks);
+        assert_eq!(number(&manifest["counters"]["sums_ok"]), packets * 5, "{}", manifest["counters"]);
+        return check(&out, packets);
+    }
+}

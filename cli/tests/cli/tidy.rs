@@ -1,0 +1,287 @@
+//! The rules of the house, enforced over the source: who imports whom, what is listed, who reads a clock,
+//! where `unsafe` is, how long things are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Files that may hold `unsafe`: the corral, which talks to sockets, rings and vector registers.
+const UNSAFE: &[&str] = &[
+    "replay/src/clock.rs",
+    "replay/src/clock/host.rs",
+    "replay/src/driver/real_time/thread.rs",
+    "replay/src/doctor/ethtool.rs",
+    "replay/src/target/lanes.rs",
+    "replay/src/transport/af_xdp.rs",
+    "replay/src/transport/bpf.rs",
+    "replay/src/transport/link.rs",
+    "replay/src/transport/packet_ring.rs",
+    "replay/src/transport/packet_ring_tests.rs",
+    "replay/src/transport/packet_socket.rs",
+    "replay/src/transport/prefetch.rs",
+    "replay/src/transport/send_ring.rs",
+    "replay/src/transport/socket.rs",
+    "replay/src/transport/xdp_live.rs",
+    "replay/src/transport/xsk.rs",
+    "replay/src/transport/receive_batch.rs",
+    "replay/tests/replay/support/counting.rs",
+    "replay/tests/replay/support/kernel.rs",
+];
+/// The one file that reads clocks.
+const CLOCK: &str = "replay/src/clock.rs";
+/// Longest file and longest function, in lines.
+const FILE_MAX: usize = 700;
+const FUNCTION_MAX: usize = 70;
+
+/// Folders with a registry: folder, list, and files beside it that are no entries.
+const REGISTRIES: &[(&str, &str, &[&str])] = &[
+    ("generator/src/device/plan", "PLANNERS", &[]),
+    ("generator/src/trace/import", "IMPORTERS", &["columns", "sink"]),
+    ("generator/src/wire", "FORMATS", &["build", "dissector", "frame", "layout", "sight"]),
+    ("generator/src/workload", "WORKLOADS", &["edit", "held", "mix", "open", "repeat", "share", "survey", "tempo"]),
+    ("generator/src/schedule", "SCHEDULES", &["merge", "open", "speed", "tempo"]),
+    ("generator/src/learner", "TASKS", &["agent", "iteration", "net", "tests"]),
+    ("generator/src/study", "STUDIES", &[]),
+    ("generator/src/topology", "SHAPES", &["model"]),
+    ("analysis/src/placement", "PLACERS", &["picture"]),
+    ("replay/src/target/program", "PROGRAMS", &[]),
+    ("replay/src/target/queue", "QUEUES", &[]),
+    ("replay/src/endpoint", "ENDPOINTS", &["all_reduce", "gate", "roster", "rounds", "sender", "server", "step"]),
+    (
+        "replay/src/transport",
+        "TRANSPORTS",
+        &[
+            "bpf",
+            "departures",
+            "gather",
+            "grown",
+            "insn",
+            "libpcap",
+            "link",
+            "listen",
+            "nowhere",
+            "packet_ring",
+            "packet_ring_tests",
+            "packet_socket",
+            "plan",
+            "prefetch",
+            "receive_batch",
+            "queues",
+            "redirect",
+            "routes",
+            "safety",
+            "send_ring",
+            "sink",
+            "socket",
+            "stall",
+            "interface_counts",
+            "stamps",
+            "xsk",
+        ],
+    ),
+    (
+        "replay/src/transport/middleware",
+        "MIDDLEWARE",
+        &["fates", "fault_tests", "lane", "plan", "readdress_tests", "testing", "wrapping_tests"],
+    ),
+    (
+        "replay/src/doctor",
+        "CHECKS",
+        &["answers", "ethtool", "examine", "experiment", "finding", "host", "needs", "testing", "tests", "text"],
+    ),
+    ("analysis/src/metric", "METRICS", &[]),
+    ("analysis/src/report", "REPORTS", &[]),
+    ("analysis/src/trace", "FAITHFUL", &["sample", "text"]),
+    (
+        "analysis/src/picture",
+        "CHARTS",
+        &["against_tests", "keep", "keep_tests", "network_tests", "sawtooth_tests", "states_tests"],
+    ),
+    (
+        "analysis/src/verify",
+        "PROPERTIES",
+        &[
+            "bounds",
+            "candidates",
+            "decide",
+            "encode",
+            "feedback",
+            "rate",
+            "reference",
+            "setup",
+            "sexpr",
+            "solver",
+            "tests",
+            "witness",
+        ],
+    ),
+];
+
+/// Folder, and what its files must not say.
+const BANS: &[(&str, &[&str], &str)] = &[
+    ("generator/src", &["pktgen_replay", "pktgen_analysis", "pktgen_cli"], "generator imports none of the others"),
+    ("generator/src", &["std::net", "std::thread", "std::os::fd"], "generator opens no socket and starts no thread"),
+    ("replay/src", &["pktgen_analysis", "pktgen_cli"], "replay imports generator only"),
+    ("analysis/src", &["pktgen_replay", "pktgen_cli"], "analysis imports generator only"),
+    ("replay/src/target", &["crate::transport", "crate::driver"], "targets know no transport and no driver"),
+    ("replay/src/transport", &["crate::target"], "transports know no target"),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
+}
+
+/// Every Rust file below `folder`, with its text, by path from the root.
+fn sources(folder: &str) -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        let mut entries: Vec<_> =
+            fs::read_dir(&folder).expect("a folder").map(|e| e.expect("an entry").path()).collect();
+        entries.sort();
+        for path in entries {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                let name = path.strip_prefix(root()).expect("below the root").display().to_string();
+                files.push((name, fs::read_to_string(&path).expect("readable")));
+            }
+        }
+    }
+    assert!(!files.is_empty(), "{folder} has no sources");
+    files
+}
+
+fn all_sources() -> Vec<(String, String)> {
+    ["generator", "replay", "analysis", "cli"]
+        .iter()
+        .flat_map(|c| ["src", "tests", "benches"].iter().map(move |d| format!("{c}/{d}")))
+        .filter(|folder| root().join(folder).exists())
+        .flat_map(|folder| sources(&folder))
+        .collect()
+}
+
+/// Text without comments, so that prose may name what code must not use.
+fn code(text: &str) -> String {
+    text.lines().map(|line| line.split("//").next().unwrap_or("")).collect::<Vec<_>>().join("\n")
+}
+
+fn fail_if(problems: Vec<String>) {
+    assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+}
+
+#[test]
+fn crates_and_folders_import_only_what_they_may() {
+    let mut problems = Vec::new();
+    for (folder, banned, why) in BANS {
+        for (name, text) in sources(folder) {
+            let code = code(&text);
+            problems.extend(banned.iter().filter(|b| code.contains(**b)).map(|b| format!("{name} says {b}: {why}")));
+        }
+    }
+    fail_if(problems);
+}
+
+#[test]
+fn every_file_of_a_registry_is_listed() {
+    let mut problems = Vec::new();
+    for (folder, list, helpers) in REGISTRIES {
+        let text = fs::read_to_string(root().join(folder).join("mod.rs")).expect("a mod.rs");
+        let start = text.find(&format!("pub static {list}")).unwrap_or_else(|| panic!("{folder} has no {list}"));
+        let entries = &text[start..start + text[start..].find("];").expect("the end of the list")];
+        for entry in fs::read_dir(root().join(folder)).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let other = path.is_dir() || stem == "mod" || helpers.contains(&stem.as_str());
+            if !other && !entries.contains(&format!("{stem}::")) {
+                problems
+                    .push(format!("{folder}/{stem}.rs is not in {list}; list it, or name it a helper in this test"));
+            }
+        }
+    }
+    fail_if(problems);
+}
+
+#[test]
+fn every_file_is_a_module() {
+    let mut problems = Vec::new();
+    for krate in ["generator", "replay", "analysis", "cli"] {
+        let all = sources(&format!("{krate}/src"));
+        for (name, _) in &all {
+            let path = Path::new(name);
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            if ["lib", "main"].contains(&stem.as_ref()) {
+                continue;
+            }
+            let (folder, module) = match stem.as_ref() {
+                "mod" => (path.parent().and_then(Path::parent), path.parent().and_then(Path::file_name)),
+                _ => (path.parent(), path.file_stem()),
+            };
+            let module = format!("mod {};", module.unwrap_or_default().to_string_lossy());
+            let folder = folder.unwrap_or(Path::new("")).display().to_string();
+            // Declared in the folder's mod.rs, in lib.rs or main.rs, or in the file the folder is named after.
+            let owners = [
+                format!("{folder}/mod.rs"),
+                format!("{folder}/lib.rs"),
+                format!("{folder}/main.rs"),
+                format!("{folder}.rs"),
+            ];
+            let declared = all.iter().any(|(owner, text)| owners.contains(owner) && code(text).contains(&module));
+            // A test module may be declared with a path by the file it tests.
+            let by_path = all.iter().any(|(_, text)| text.contains(&format!("#[path = \"{stem}.rs\"]")));
+            if !declared && !by_path {
+                problems.push(format!("{name} is no module: nothing says `{module}`"));
+            }
+        }
+    }
+    fail_if(problems);
+}
+
+#[test]
+fn clocks_are_read_in_one_file() {
+    let says = |text: &str| ["Instant::now", "SystemTime::now", "UNIX_EPOCH"].iter().any(|c| code(text).contains(c));
+    let own = "cli/tests/cli/tidy.rs";
+    let offenders = all_sources().into_iter().filter(|(name, text)| name != CLOCK && name != own && says(text));
+    fail_if(offenders.map(|(name, _)| format!("{name} reads a clock; {CLOCK} does that")).collect());
+    assert!(says(&fs::read_to_string(root().join(CLOCK)).expect("the clock")), "this test can see clocks");
+}
+
+#[test]
+fn unsafe_stays_in_its_corral() {
+    let says = |text: &str| {
+        code(text).contains("unsafe {") || code(text).contains("unsafe fn") || code(text).contains("unsafe impl")
+    };
+    let own = "cli/tests/cli/tidy.rs";
+    let offenders =
+        all_sources().into_iter().filter(|(name, text)| name != own && says(text) && !UNSAFE.contains(&name.as_str()));
+    fail_if(offenders.map(|(name, _)| format!("{name} is unsafe and not in the corral")).collect());
+    for krate in ["generator", "analysis"] {
+        let text = fs::read_to_string(root().join(krate).join("src/lib.rs")).expect("a lib.rs");
+        assert!(text.contains("#![forbid(unsafe_code)]"), "{krate} forbids unsafe");
+    }
+}
+
+#[test]
+fn files_and_functions_stay_short() {
+    let mut problems = Vec::new();
+    for (name, text) in all_sources() {
+        let lines: Vec<_> = text.lines().collect();
+        if lines.len() > FILE_MAX {
+            problems.push(format!("{name} has {} lines; at most {FILE_MAX}", lines.len()));
+        }
+        if name.ends_with("src/main.rs") && lines.len() > 30 {
+            problems.push(format!("{name} has {} lines; at most 30", lines.len()));
+        }
+        for (i, line) in lines.iter().enumerate() {
+            let indent = line.len() - line.trim_start().len();
+            let starts =
+                ["fn ", "pub fn ", "pub(super) fn ", "pub(crate) fn "].iter().any(|s| line.trim_start().starts_with(s));
+            let end = format!("{}}}", " ".repeat(indent));
+            if let Some(length) = lines[i..].iter().position(|l| *l == end).filter(|_| starts && !line.ends_with(';'))
+                && length > FUNCTION_MAX
+            {
+                problems.push(format!("{name}:{} is a function of {length} lines; at most {FUNCTION_MAX}", i + 1));
+            }
+        }
+    }
+    fail_if(problems);
+}

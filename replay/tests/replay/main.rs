@@ -1,0 +1,21 @@
+//! The tests of targets, endpoints, transports and runs as other crates use them; one module per subject.
+
+mod capture_allocations;
+mod conformance;
+mod control;
+mod driver_allocations;
+mod failover;
+mod libra;
+mod real_time;
+mod reduce;
+mod stamps;
+mod strict;
+mod support;
+mod synchronous;
+mod table1;
+mod tempo;
+mod theory;
+mod transport_allocations;
+mod transports;
+mod transports_xdp;
+mod trio;

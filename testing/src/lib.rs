@@ -1,0 +1,11 @@
+//! What the tests of all crates share: loud skips, hang guards, tests in processes of their own.
+#![forbid(unsafe_code)]
+
+pub mod alone;
+mod need;
+mod patience;
+mod skip;
+
+pub use need::Need;
+pub use patience::{HANG, eventually};
+pub use skip::skip;
