@@ -37,6 +37,10 @@ pub enum Need {
     Tcpdump,
     /// tcpreplay and what comes with it.
     Tcpreplay,
+    /// Python 3.11 or newer.
+    Python,
+    /// Fonts.
+    Fonts,
     /// Scapy, in Debian's Python.
     Scapy,
     /// The library of captures.
@@ -49,7 +53,7 @@ pub enum Need {
 
 impl Need {
     /// All of them.
-    pub const ALL: [Need; 21] = [
+    pub const ALL: [Need; 23] = [
         Need::Netns,
         Need::Xdp,
         Need::Ipv6,
@@ -67,6 +71,8 @@ impl Need {
         Need::Tshark,
         Need::Tcpdump,
         Need::Tcpreplay,
+        Need::Python,
+        Need::Fonts,
         Need::Scapy,
         Need::Libpcap,
         Need::Ethtool,
@@ -104,6 +110,8 @@ impl Need {
             Need::Tshark => ("tshark", "apt-get install tshark (scripts/install-tools)"),
             Need::Tcpdump => ("tcpdump", "apt-get install tcpdump (scripts/install-tools)"),
             Need::Tcpreplay => ("tcpreplay", "apt-get install tcpreplay (scripts/install-tools)"),
+            Need::Python => ("python", "Python 3.11 or newer (scripts/install-tools)"),
+            Need::Fonts => ("fonts", "apt-get install fontconfig fonts-dejavu-core (scripts/install-tools)"),
             Need::Scapy => ("scapy", "apt-get install python3-scapy (scripts/install-tools)"),
             Need::Libpcap => ("libpcap", "apt-get install libpcap-dev (scripts/install-tools)"),
             Need::Ethtool => ("ethtool", "apt-get install ethtool (scripts/install-tools)"),

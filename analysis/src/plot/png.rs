@@ -60,6 +60,7 @@ impl Painter {
 mod tests {
     use super::*;
     use crate::chart::{Kind, Series};
+    use pktgen_testing::{Need, skip};
 
     fn chart() -> Chart {
         let points = vec![(0.0, 1.0), (1.0, 3.0), (2.0, 2.0)];
@@ -82,10 +83,9 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
     fn pictures_have_lines_and_text() {
         let Ok(painter) = Painter::new() else {
-            return eprintln!("SKIPPED: pictures with text: this host has no font");
+            return skip(Need::Fonts, "pictures with text", "this host has no font");
         };
         let picture = Pixmap::decode_png(&painter.paint(&chart()).unwrap()).unwrap();
         let dark = |from: u32, to: u32| {

@@ -10,6 +10,7 @@ use crate::support::wired;
 use crate::support::wired::{manifest, number, pktgen, said, serving};
 use pktgen_analysis::provenance::{Answer, Provenance};
 use pktgen_analysis::run::RunData;
+use pktgen_testing::{Need, skip};
 
 const STRICT: &str = "transport.on_wire=strict";
 const LANES: &str = "format.lanes=true";
@@ -65,11 +66,10 @@ fn balances_agree(dir: &Path) -> (u64, u64) {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn olaf_is_decoded_with_replacement_and_filter() {
     let cables = [(("w", "w0"), ("d", "d0")), (("d", "d1"), ("s", "s0"))];
     let net = match Net::make("blackbox", &["w", "d", "s"], &cables) {
-        Err(why) => return eprintln!("SKIPPED: af_packet between namespaces: {why}"),
+        Err(why) => return skip(Need::Netns, "af_packet between namespaces", why),
         Ok(net) => net,
     };
     let (mut packets, mut ambiguous, mut outranked) = (0, 0, 0);
@@ -93,10 +93,9 @@ fn olaf_is_decoded_with_replacement_and_filter() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn sums_of_training_are_decoded() {
     let net = match Net::make("blackrounds", &["w", "d"], &[(("w", "w0"), ("d", "d0"))]) {
-        Err(why) => return eprintln!("SKIPPED: af_packet between namespaces: {why}"),
+        Err(why) => return skip(Need::Netns, "af_packet between namespaces", why),
         Ok(net) => net,
     };
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -11,6 +11,7 @@ use pktgen_generator::arrow::array::{Array, AsArray};
 use pktgen_generator::arrow::datatypes::{Int64Type, UInt32Type};
 use pktgen_generator::arrow::ipc::reader::StreamReader;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_testing::{Need, skip};
 use serde_json::Value;
 
 /// The sender.
@@ -155,10 +156,9 @@ fn a_sender() {
 }
 
 /// A space with a veth pair, unless this host cannot have one: then it says why.
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn space(kind: &str) -> Option<Space> {
     let made = Space::make().and_then(|space| space.probe(kind).map(|()| space));
-    made.map_err(|why| eprintln!("SKIPPED: capture by {kind} from a veth pair: {why}")).ok()
+    made.map_err(|why| skip(Need::Netns, &format!("capture by {kind} from a veth pair"), why)).ok()
 }
 
 fn signal(child: &Child, name: &str) {

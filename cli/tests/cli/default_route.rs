@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::support::netns::Net;
+use pktgen_testing::{Need, skip};
 
 const FOUR: &str = "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]";
 
@@ -167,12 +168,11 @@ fn is_healthy(net: &Net, what: &str, more: &[&str]) {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn no_way_to_everywhere_is_sent_on() {
     let cables = [(("all", "w0"), ("all", "d0")), (("all", "d1"), ("all", "s0")), (("all", "o0"), ("all", "o1"))];
     let net = match Net::make("harm-route", &["all"], &cables) {
         Ok(net) => net,
-        Err(why) => return eprintln!("SKIPPED: the guard against the default route, all of it: {why}"),
+        Err(why) => return skip(Need::Netns, "the guard against the default route, all of it", why),
     };
     let six = inside(&net, &["sysctl", "-qw", "net.ipv6.conf.s0.disable_ipv6=0"]).status.success();
     let now = |words: &str| ip(&net, words).unwrap_or_else(|why| panic!("{why}"));
@@ -190,12 +190,12 @@ fn no_way_to_everywhere_is_sent_on() {
     now("route del default");
     for Case { what, said, made, removed, optional } in CASES {
         if what.starts_with("IPv6") && !six {
-            eprintln!("SKIPPED: {what}: this host has no IPv6");
+            skip(Need::Ipv6, &format!("the guard against the default route, {what}"), "this host has no IPv6");
             continue;
         }
         match made.iter().try_for_each(|words| ip(&net, words)) {
             Err(why) if *optional => {
-                eprintln!("SKIPPED: {what}: {why}");
+                skip(Need::Links, &format!("the guard against the default route, {what}"), why);
                 continue;
             }
             result => result.unwrap_or_else(|why| panic!("{what}: {why}")),

@@ -10,6 +10,7 @@ use crate::support::serving::Serving;
 use crate::support::wired::{manifest, number, pktgen, said};
 use pktgen_generator::pcap::Reader;
 use pktgen_generator::wire::frame::Datagram;
+use pktgen_testing::{Need, skip};
 use serde_json::Value;
 
 fn root() -> PathBuf {
@@ -329,11 +330,10 @@ fn without_books_what_nobody_knows_is_a_line_of_its_own() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn hardware_between_two_interfaces_is_run_against_and_a_stand_in_is_hardware_enough() {
     let cables = [(("h", "w0"), ("d", "d0")), (("d", "d1"), ("h", "s0"))];
     let net = match Net::make("device", &["h", "d"], &cables) {
-        Err(why) => return eprintln!("SKIPPED: hardware beyond veth pairs: {why}"),
+        Err(why) => return skip(Need::Netns, "hardware beyond veth pairs", why),
         Ok(net) => net,
     };
     let folder = tempfile::tempdir().expect("a temporary folder");

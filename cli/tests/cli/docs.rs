@@ -4,6 +4,7 @@
 //! and the last is shown. `UPDATE_DOCS=1 cargo test
 //! --release -p pktgen-cli --test docs` writes the blocks anew.
 
+use pktgen_testing::{Need, skip};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -90,10 +91,9 @@ fn bash(folder: &Path, line: &str) -> String {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn shown_sessions_are_what_happens() {
     if Command::new("mpirun").arg("--version").output().is_err() {
-        return eprintln!("SKIPPED: {SESSION}: there is no mpirun; scripts/install-tools installs it");
+        return skip(Need::Mpirun, SESSION, "mpirun does not run");
     }
     let root = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).expect("the repository");
     let folder = tempfile::tempdir().expect("a temporary folder");

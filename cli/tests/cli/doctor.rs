@@ -1,11 +1,11 @@
 //! `pktgen doctor` as a user meets it: exit codes, JSON, and whether what it says of a veth pair is what a replay meets.
 //! Interfaces are in a network namespace that a test makes and removes; where it may not, it says SKIPPED and why.
-#![expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use pktgen_testing::{Need, skip};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -165,7 +165,7 @@ fn interfaces_that_are_not_there_are_the_hosts_fault() {
 fn it_says_what_a_replay_meets() {
     let space = match Space::make("a") {
         Ok(space) => space,
-        Err(why) => return eprintln!("SKIPPED: doctor on veth pairs: {why}"),
+        Err(why) => return skip(Need::Netns, "doctor on veth pairs", why),
     };
     let before = space.before();
     for kind in ["af_packet", "af_xdp", "xdp_live"] {
@@ -203,7 +203,7 @@ fn it_says_what_a_replay_meets() {
 /// CAP_IPC_LOCK is among them.
 fn unprivileged(before: &[&str]) {
     if Command::new("setpriv").arg("--version").output().is_err() {
-        return eprintln!("SKIPPED: doctor with few capabilities: there is no setpriv");
+        return skip(Need::Setpriv, "doctor with few capabilities", "setpriv does not run");
     }
     for few in ["-all", "+net_raw", "+net_raw,+net_admin,+bpf,+ipc_lock", "+net_raw,+net_admin,+sys_admin,+ipc_lock"] {
         let (bounding, inherited) = (format!("--bounding-set=-all,{few}"), format!("--inh-caps=-all,{few}"));
@@ -222,7 +222,7 @@ fn unprivileged(before: &[&str]) {
 fn it_leaves_everything_as_it_is() {
     let space = match Space::make("b") {
         Ok(space) => space,
-        Err(why) => return eprintln!("SKIPPED: doctor leaves veth pairs as they are: {why}"),
+        Err(why) => return skip(Need::Netns, "doctor leaves veth pairs as they are", why),
     };
     // With details and counters: attached programs, flags, packets sent.
     let state = || ip(&["-n", &space.0, "-d", "-s", "link"]).expect("its links");
@@ -247,10 +247,9 @@ fn root_of_a_user_namespace_is_not_root() {
     match Command::new(before[0]).args(&before[1..]).arg("true").output() {
         Ok(output) if output.status.success() => {}
         Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return eprintln!("SKIPPED: doctor in a user namespace: {}", said.trim());
+            return skip(Need::Userns, "doctor in a user namespace", String::from_utf8_lossy(&output.stderr));
         }
-        Err(error) => return eprintln!("SKIPPED: doctor in a user namespace: unshare does not run: {error}"),
+        Err(error) => return skip(Need::Userns, "doctor in a user namespace", error),
     }
     for (kind, expected) in [("af_packet", 0), ("af_xdp", 3), ("xdp_live", 3)] {
         let set = [&format!("transport.kind={kind}")[..], FOUR];

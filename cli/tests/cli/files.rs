@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use pktgen_testing::{Need, skip};
 use tempfile::TempDir;
 
 /// 6 workers in 2 clusters, 40 updates each, with a sweep.
@@ -381,7 +382,6 @@ fn what_a_killed_sweep_had_finished_is_whole_and_the_rest_has_words() {
 
 /// Needs root for a file system of its own, in a mount namespace of its own.
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn a_full_disk_is_an_error_and_keeps_what_was_written() {
     let folder = folder();
     let dir = folder.path();
@@ -400,7 +400,8 @@ fn a_full_disk_is_an_error_and_keeps_what_was_written() {
         Ok(output) if output.status.code() != Some(77) && dir.join("code").exists() => {
             panic!("{}", text(&output.stderr))
         }
-        other => return eprintln!("SKIPPED: a full disk needs root and a mount namespace: {other:?}"),
+        Ok(output) => return skip(Need::Mounts, "a full disk", text(&output.stderr)),
+        Err(error) => return skip(Need::Mounts, "a full disk", format!("unshare does not run: {error}")),
     }
     let said = fs::read_to_string(dir.join("said")).expect("what it said");
     assert_eq!(fs::read_to_string(dir.join("code")).expect("a code").trim(), "1", "{said}");

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::support::bench::{Counts, Device, cabled};
 use crate::support::netns::Net;
 use crate::support::wired::{manifest, pktgen, said};
+use pktgen_testing::{Need, skip};
 use serde_json::{Value, json};
 
 /// One test at a time: devices and runs need the cores.
@@ -248,9 +249,8 @@ fn gone(device: &Counts) -> f64 {
     device.of("replaced") + device.of("full")
 }
 
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn net(tag: &str) -> Option<Net> {
-    cabled(tag).inspect_err(|why| eprintln!("SKIPPED: devices between veth pairs: {why}")).ok()
+    cabled(tag).inspect_err(|why| skip(Need::Netns, "devices between veth pairs", why)).ok()
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::process::Command;
 use crate::support::bench::Device;
 use crate::support::netns::Net;
 use crate::support::serving::Serving;
+use pktgen_testing::{Need, skip};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -57,11 +58,10 @@ impl Place {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn every_command_works_as_written() {
     let cables = [(("h", "eth1"), ("e", "eth3")), (("e", "eth4"), ("h", "eth2"))];
     let net = match Net::make("guide", &["h", "e"], &cables) {
-        Err(why) => return eprintln!("SKIPPED: the operator's guide between namespaces: {why}"),
+        Err(why) => return skip(Need::Netns, "the operator's guide between namespaces", why),
         Ok(net) => net,
     };
     let place = Place { net, folder: tempfile::tempdir().expect("a temporary folder") };

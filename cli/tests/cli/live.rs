@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use pktgen_replay::clock::Stopwatch;
+use pktgen_testing::{Need, skip};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -207,7 +208,6 @@ impl Drop for Tmux {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn the_screen_shows_the_run_and_hears_keys() {
     let folder = folder(60, "fifo");
     let at = folder.path().display();
@@ -216,7 +216,7 @@ fn the_screen_shows_the_run_and_hears_keys() {
         env!("CARGO_BIN_EXE_pktgen")
     );
     let Some(tmux) = Tmux::start(&line) else {
-        return eprintln!("SKIPPED: the screen in a terminal: tmux does not run (scripts/install-tools)");
+        return skip(Need::Tmux, "the screen in a terminal", "tmux does not run");
     };
     let rows = |screen: &str| -> Vec<Vec<String>> {
         let cells =

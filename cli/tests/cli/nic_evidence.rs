@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::support::netns::Net;
+use pktgen_testing::{Need, skip};
 
 /// The sender that the script uses, which is built with the workspace's tests.
 fn blast() -> Result<PathBuf, String> {
@@ -31,14 +32,13 @@ fn evidence(before: &[String], out: &Path, blast: &Path, set: &[(&str, &str)]) -
     command.env("OUT", out).envs(small).envs(set.iter().copied()).output().expect("it runs")
 }
 
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn place() -> Option<(Net, PathBuf)> {
     let found = blast().and_then(|blast| {
         let able = Command::new("ethtool").arg("--version").output().map_err(|e| format!("ethtool does not run: {e}"));
         let net = able.and_then(|_| Net::make("evidence", &["host"], &[(("host", "c0"), ("host", "c1"))]));
         net.map(|net| (net, blast))
     });
-    found.map_err(|why| eprintln!("SKIPPED: nic-evidence on a veth pair: {why}")).ok()
+    found.map_err(|why| skip(Need::Netns, "nic-evidence on a veth pair", why)).ok()
 }
 
 fn text(path: PathBuf) -> String {

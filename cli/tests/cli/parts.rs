@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 
 use crate::support::netns::Net;
 use crate::support::serving::Serving;
+use pktgen_testing::{Need, skip};
 use serde_json::Value;
 
 const RUN: &str = "Olaf,rate=40Mbps,seed=1";
@@ -82,7 +83,6 @@ fn addresses() -> String {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn parts_in_processes_of_their_own_join_into_a_run_that_closes() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let virtual_time = folder.path().join("virtual");
@@ -113,7 +113,7 @@ fn parts_in_processes_of_their_own_join_into_a_run_that_closes() {
     of_two_executions(folder.path());
     let cables = [(("w", "w0"), ("d", "d0")), (("d", "d1"), ("s", "s0"))];
     match Net::make("parts", &["w", "d", "s"], &cables) {
-        Err(why) => eprintln!("SKIPPED: af_packet, af_xdp and xdp_live between namespaces: {why}"),
+        Err(why) => skip(Need::Netns, "af_packet, af_xdp and xdp_live between namespaces", why),
         Ok(net) => {
             let spaces = ["w", "d", "s"].map(|space| net.inside(space));
             for kind in ["af_packet", "af_xdp", "xdp_live"] {

@@ -13,6 +13,7 @@ use pktgen_analysis::provenance::{Answer, Provenance};
 use pktgen_analysis::run::RunData;
 use pktgen_generator::config::Document;
 use pktgen_replay::run::Experiment;
+use pktgen_testing::{Need, skip};
 
 /// The runs of an experiment, its text in `configs` with these flags.
 fn runs(config: &str, flags: &[&str], out: &Path) -> Vec<RunData> {
@@ -79,11 +80,10 @@ fn real_time_over_rings() {
 
 /// Packet sockets on veth pairs: what the server's interface brings is all that is known of the device.
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn real_time_over_packet_sockets_in_a_namespace() {
     let cables = [(("all", "w0"), ("all", "d0")), (("all", "d1"), ("all", "s0"))];
     let net = match Net::make("lanes", &["all"], &cables) {
-        Err(why) => return eprintln!("SKIPPED: lanes over packet sockets: {why}"),
+        Err(why) => return skip(Need::Netns, "lanes over packet sockets", why),
         Ok(net) => net,
     };
     let dir = tempfile::tempdir().expect("a folder");

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::support::netns::Net;
+use pktgen_testing::{Need, skip};
 use serde_json::Value;
 
 const FOUR: &str = "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]";
@@ -56,11 +57,10 @@ fn of(manifest: &Value, end: &str, field: &str) -> Vec<u64> {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn every_transport_divides_its_traffic_among_its_queues_and_loses_nothing() {
     let net = match net("queues") {
         Ok(net) => net,
-        Err(why) => return eprintln!("SKIPPED: several queues on veth pairs: {why}"),
+        Err(why) => return skip(Need::Netns, "several queues on veth pairs", why),
     };
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (number, (kind, fanout)) in
@@ -177,7 +177,6 @@ fn stamps(net: &Net, folder: &Path) {
 
 /// The bench of docs/real-time.md runs, with few frames.
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn the_bench_over_queues_runs() {
     let mut bench = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/queue-rates"));
     bench.env("PKTGEN", env!("CARGO_BIN_EXE_pktgen"));
@@ -187,7 +186,7 @@ fn the_bench_over_queues_runs() {
     let output = bench.output().expect("bash runs");
     let said = String::from_utf8_lossy(&output.stdout);
     if output.status.code() == Some(3) || said.contains("SKIPPED") {
-        return eprintln!("SKIPPED: {said}");
+        return skip(Need::Netns, "scripts/queue-rates", said);
     }
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     assert!(said.contains("x1.00") && said.contains("received counts equal sent counts"), "{said}");

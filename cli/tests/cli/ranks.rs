@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::support::netns::Net;
 use crate::support::serving::Serving;
 use pktgen_analysis::run::RunData;
+use pktgen_testing::{Need, skip};
 use serde_json::Value;
 
 /// A device that only forwards, with room for all: what is sent arrives.
@@ -121,12 +122,14 @@ fn mpirun(net: &Net, dir: &Path, ranks: u32, out: &str, flags: &[&str]) -> Child
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mpirun starts")
 }
 
-/// Why there can be no ranks in namespaces here, or the namespaces.
-fn ready(tag: &str) -> Result<Net, String> {
-    if Command::new("mpirun").arg("--version").output().is_err() {
-        return Err("there is no mpirun; scripts/install-tools installs it".into());
+/// The namespaces; none, and a line that says why, where there can be no ranks in namespaces.
+fn ready(tag: &str) -> Option<Net> {
+    const WHAT: &str = "ranks in namespaces";
+    if let Err(error) = Command::new("mpirun").arg("--version").output() {
+        skip(Need::Mpirun, WHAT, error);
+        return None;
     }
-    net(tag)
+    net(tag).map_err(|why| skip(Need::Netns, WHAT, why)).ok()
 }
 
 fn skew_ns(whole: &Path) -> u64 {
@@ -138,10 +141,7 @@ fn skew_ns(whole: &Path) -> u64 {
 #[test]
 #[expect(clippy::print_stderr, reason = "says what was skipped or measured, and why")]
 fn two_senders_and_a_server_under_mpirun_are_one_run() {
-    let net = match ready("ranks") {
-        Ok(net) => net,
-        Err(why) => return eprintln!("SKIPPED: ranks in namespaces: {why}"),
-    };
+    let Some(net) = ready("ranks") else { return };
     let folder = folder();
     let dir = folder.path();
     let alone = alone(dir);
@@ -219,12 +219,8 @@ fn missing_shares_are_named(dir: &Path) {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn a_sender_that_is_killed_is_named_and_the_whole_stays_readable() {
-    let net = match ready("killed") {
-        Ok(net) => net,
-        Err(why) => return eprintln!("SKIPPED: ranks in namespaces: {why}"),
-    };
+    let Some(net) = ready("killed") else { return };
     let folder = folder();
     let dir = folder.path();
     let roles = ["--roles", "workers,workers,server,device", "--merge"];

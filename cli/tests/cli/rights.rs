@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::support::netns::Net;
 use pktgen_replay::clock::Stopwatch;
+use pktgen_testing::{Need, skip};
 
 /// A thread, and its sets of capabilities.
 #[derive(Debug)]
@@ -47,12 +48,11 @@ fn settled(run: &mut Child) -> Vec<Vec<Thread>> {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn no_thread_has_rights_while_frames_are_sent() {
     let cables = [(("all", "w0"), ("all", "d0")), (("all", "d1"), ("all", "s0"))];
     let net = match Net::make("harm-rights", &["all"], &cables) {
         Ok(net) => net,
-        Err(why) => return eprintln!("SKIPPED: rights of the threads of a run: {why}"),
+        Err(why) => return skip(Need::Netns, "rights of the threads of a run", why),
     };
     let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/wires/live.toml").display().to_string();
     let folder = tempfile::tempdir().expect("a temporary folder");

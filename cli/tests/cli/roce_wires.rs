@@ -8,6 +8,7 @@ use crate::support::tools;
 use crate::support::wired::{config, datagrams, pktgen, said, trained};
 use pktgen_generator::wire::frame::SERVER_IP;
 use pktgen_generator::wire::switchml_roce as roce;
+use pktgen_testing::{Need, skip};
 
 const ROCE: &str = "transport.on_wire=roce";
 const TWO: &str = "transport.interfaces=[\"w0\",\"d0\"]";
@@ -46,12 +47,11 @@ fn are_rdma_writes(out: &Path, packets: u64) {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn training_over_roce_is_rdma_writes() {
     let set = ["transport.kind=ring", ROCE, "workload.elements=64", "workload.scale=0.001"];
     trained(&[], &set, are_rdma_writes);
     match Net::make("roce", &["all"], &[(("all", "w0"), ("all", "d0"))]) {
-        Err(why) => eprintln!("SKIPPED: af_packet on a veth pair: {why}"),
+        Err(why) => skip(Need::Netns, "af_packet on a veth pair", why),
         Ok(net) => {
             let set = ["transport.kind=af_packet", TWO, ROCE, "workload.scale=0.002"];
             trained(&net.inside("all"), &set, are_rdma_writes);

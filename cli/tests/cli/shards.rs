@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::support::sharded::{
     begin, contents, folder, join, of_parts, parts, pktgen, refused, same_sweep, shard, succeeds, unsharded,
 };
+use pktgen_testing::{Need, skip};
 use serde_json::Value;
 
 /// 18 runs: 3 variants, 3 rates, 2 seeds.
@@ -326,10 +327,9 @@ fn script(folder: &Path, before: &[&str], name: &str, more: &[&str], env: &[(&st
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn mpirun_does_a_sweep() {
     if Command::new("mpirun").arg("--version").output().is_err() {
-        return eprintln!("SKIPPED: there is no mpirun; scripts/install-tools installs it");
+        return skip(Need::Mpirun, "a sweep under mpirun", "mpirun does not run");
     }
     let folder = folder(OLAF);
     unsharded(folder.path(), &[]);

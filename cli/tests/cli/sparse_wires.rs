@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::support::netns::Net;
 use crate::support::wired;
 use crate::support::wired::{config, manifest, number, pktgen, replay, said, serving};
+use pktgen_testing::{Need, skip};
 use serde_json::Value;
 
 const WORKERS: u64 = 4;
@@ -75,7 +76,6 @@ fn runs(before: &[String], set: &[&str]) -> Value {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn every_sum_is_right_over_every_transport() {
     runs(&[], &[]);
     runs(&[], &[ASYNC]);
@@ -83,7 +83,7 @@ fn every_sum_is_right_over_every_transport() {
     assert_eq!(baseline["balance"].get("delivered_merged").map_or(0, number), 0);
     refused(&[], &["transport.kind=udp"], &["nothing in the packets of these workers says which one", "af_packet"]);
     match Net::make("sparse", &["all"], &[(("all", "w0"), ("all", "d0")), (("all", "d1"), ("all", "s0"))]) {
-        Err(why) => eprintln!("SKIPPED: af_packet, af_xdp and xdp_live on veth pairs: {why}"),
+        Err(why) => skip(Need::Netns, "af_packet, af_xdp and xdp_live on veth pairs", why),
         Ok(net) => {
             let inside = net.inside("all");
             for kind in ["af_packet", "af_xdp", "xdp_live"] {
@@ -166,12 +166,11 @@ fn of_several_hosts(folder: &Path) -> PathBuf {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn workers_device_and_server_in_processes_of_their_own_are_a_whole_run() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let cables = [(("w", "w0"), ("d", "d0")), (("d", "d1"), ("s", "s0"))];
     match Net::make("sparseparts", &["w", "d", "s"], &cables) {
-        Err(why) => eprintln!("SKIPPED: af_packet and af_xdp between namespaces: {why}"),
+        Err(why) => skip(Need::Netns, "af_packet and af_xdp between namespaces", why),
         Ok(net) => {
             let spaces = ["w", "d", "s"].map(|space| net.inside(space));
             let spaces = [&spaces[0][..], &spaces[1][..], &spaces[2][..]];

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use crate::support::netns::Net;
+use pktgen_testing::{Need, skip};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -24,10 +25,11 @@ fn folder(updates: u32, more: &str) -> TempDir {
 }
 
 /// Two cables: the workers' and the server's. None, with a word, where namespaces cannot be made.
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn net(tag: &str) -> Option<Net> {
     let cables = [(("x", "h0"), ("x", "d0")), (("x", "d1"), ("x", "s0"))];
-    Net::make(&format!("senders-{tag}"), &["x"], &cables).map_err(|why| eprintln!("SKIPPED: {tag}: {why}")).ok()
+    Net::make(&format!("senders-{tag}"), &["x"], &cables)
+        .map_err(|why| skip(Need::Netns, &format!("senders that stall, {tag}"), why))
+        .ok()
 }
 
 /// A replay in `folder`, in the namespace if there is one; one that does not end is ended after a minute.

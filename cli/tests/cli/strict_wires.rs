@@ -9,6 +9,7 @@ use crate::support::wired::{config, datagrams, manifest, number, pktgen, replay,
 use pktgen_generator::wire::frame::{SERVER_IP, group_of, worker_of};
 use pktgen_generator::wire::olaf_strict::{Ack, PORT, UPDATE_HEAD, Update};
 use pktgen_generator::wire::switchml;
+use pktgen_testing::{Need, skip};
 use serde_json::Value;
 
 const FOUR: &str = "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]";
@@ -81,13 +82,12 @@ fn runs(before: &[String], set: &[&str]) {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn updates_without_our_header_are_accounted_for() {
     runs(&[], &["transport.kind=ring"]);
     runs(&[], &["transport.kind=ring", "format.udp_checksum=true", "target.program=forward", "target.queue=fifo"]);
     let cables = [(("all", "w0"), ("all", "d0")), (("all", "d1"), ("all", "s0"))];
     match Net::make("strict", &["all"], &cables) {
-        Err(why) => eprintln!("SKIPPED: af_packet and af_xdp on veth pairs: {why}"),
+        Err(why) => skip(Need::Netns, "af_packet and af_xdp on veth pairs", why),
         Ok(net) => {
             let inside = net.inside("all");
             for kind in ["af_packet", "af_xdp"] {
@@ -105,11 +105,10 @@ fn serve(before: &[String], part: &str, out: &Path, set: &[&str]) -> Serving {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn a_device_in_a_process_of_its_own_needs_no_header_of_ours() {
     let cables = [(("w", "w0"), ("d", "d0")), (("d", "d1"), ("s", "s0"))];
     let net = match Net::make("strictparts", &["w", "d", "s"], &cables) {
-        Err(why) => return eprintln!("SKIPPED: af_packet between namespaces: {why}"),
+        Err(why) => return skip(Need::Netns, "af_packet between namespaces", why),
         Ok(net) => net,
     };
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -145,7 +144,6 @@ fn are_the_clients(out: &Path, packets: u64) {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn synchronous_training_is_as_the_public_code_has_it() {
     trained(&[], &["transport.kind=ring", STRICT], are_the_clients);
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -153,7 +151,7 @@ fn synchronous_training_is_as_the_public_code_has_it() {
     let output = replay(&[], "trio-ml", &out, &[STRICT, "transport.kind=udp", "workload.scale=0.002"]);
     assert!(output.status.success(), "its own layout is strict, and names its workers: {}", said(&output));
     match Net::make("strictrounds", &["all"], &[(("all", "w0"), ("all", "d0"))]) {
-        Err(why) => eprintln!("SKIPPED: af_packet on a veth pair: {why}"),
+        Err(why) => skip(Need::Netns, "af_packet on a veth pair", why),
         Ok(net) => trained(&net.inside("all"), &["transport.kind=af_packet", TWO, STRICT], are_the_clients),
     }
 }

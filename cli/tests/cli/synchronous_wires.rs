@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::netns::Net;
 use crate::support::wired::{config, manifest, number, pktgen, replay, said, serving};
+use pktgen_testing::{Need, skip};
 use serde_json::Value;
 
 const WORKERS: u64 = 4;
@@ -53,13 +54,12 @@ fn runs(before: &[String], name: &str, set: &[&str]) {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn every_sum_is_right_over_every_transport() {
     runs(&[], "trio-ml", &["transport.kind=ring"]);
     runs(&[], "trio-ml", &["transport.kind=udp"]);
     runs(&[], "switchml", &["transport.kind=ring"]);
     match Net::make("rounds", &["all"], &[(("all", "w0"), ("all", "d0"))]) {
-        Err(why) => eprintln!("SKIPPED: af_packet, af_xdp and xdp_live on a veth pair: {why}"),
+        Err(why) => skip(Need::Netns, "af_packet, af_xdp and xdp_live on a veth pair", why),
         Ok(net) => {
             let inside = net.inside("all");
             too_small(&inside);
@@ -217,7 +217,6 @@ fn addresses() -> String {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn workers_and_device_in_processes_of_their_own_are_a_whole_run() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let run = |what: &str, spaces: [&[String]; 2], name: &str, set: &[&str]| {
@@ -234,7 +233,7 @@ fn workers_and_device_in_processes_of_their_own_are_a_whole_run() {
     run("udp", [&[], &[]], "trio-ml", &["transport.kind=udp", &addresses()]);
     refused_parts(folder.path());
     match Net::make("roundparts", &["w", "d"], &[(("w", "w0"), ("d", "d0"))]) {
-        Err(why) => eprintln!("SKIPPED: af_packet and af_xdp between namespaces: {why}"),
+        Err(why) => skip(Need::Netns, "af_packet and af_xdp between namespaces", why),
         Ok(net) => {
             net.set_mtu("w", "w0", MTU);
             net.set_mtu("d", "d0", MTU);

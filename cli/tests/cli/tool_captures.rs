@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::support::captures;
 use crate::support::netns::Net;
 use crate::support::tools::{agree, is_clean, packets, run};
+use pktgen_testing::{Need, skip};
 
 /// A capture that others change: 540 frames of a run, times to the nanosecond.
 fn ours(folder: &Path) -> PathBuf {
@@ -115,15 +116,13 @@ with RawPcapWriter(folder + "/snapped.pcap", linktype=1, nano=True, endianness="
 "#;
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
 fn what_scapy_writes_is_read_as_tshark_reads_it() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     // Debian's own: another Python that comes first may not have it.
     let python = if Path::new("/usr/bin/python3").exists() { "/usr/bin/python3" } else { "python3" };
     let probe = Command::new(python).args(["-c", "import scapy.utils"]).output();
     if !probe.is_ok_and(|output| output.status.success()) {
-        eprintln!("SKIPPED: {python} has no scapy (apt-get install python3-scapy)");
-        return;
+        return skip(Need::Scapy, "captures that scapy writes", format!("{python} has no scapy"));
     }
     run(Command::new(python).args(["-c", SCAPY]).arg(folder.path())).expect("it is there");
     for name in
@@ -144,15 +143,15 @@ fn start(net: &Net, args: &[&str]) -> Option<Child> {
 
 /// Frames that tcpreplay sends over a veth pair, captured by tcpdump and dumpcap in every form they have.
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn what_tcpdump_and_dumpcap_capture_is_read_as_tshark_reads_it() {
     let net = match Net::make("tools", &["all"], &[(("all", "tx0"), ("all", "rx0"))]) {
-        Err(why) => return eprintln!("SKIPPED: captures of a veth pair: {why}"),
+        Err(why) => return skip(Need::Netns, "captures of a veth pair", why),
         Ok(net) => net,
     };
     for tool in ["tcpreplay", "tcpdump", "dumpcap"] {
         if let Err(why) = Command::new(tool).arg("--version").output() {
-            return eprintln!("SKIPPED: {tool}: {why}");
+            let need = Need::of_program(tool).expect("a need");
+            return skip(need, "captures of a veth pair by other tools", why);
         }
     }
     let folder = tempfile::tempdir().expect("a temporary folder");

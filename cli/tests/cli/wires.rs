@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::support::netns::Net;
+use pktgen_testing::{Need, skip};
 use serde_json::Value;
 
 const VARIANTS: [&str; 2] = ["FIFO", "Olaf"];
@@ -71,7 +72,6 @@ fn agrees(kind: &str, before: &[&str], set: &[&str], expected: [f64; 2]) {
 const FOUR: &str = "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]";
 
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
 fn the_device_on_wires_loses_what_it_loses_in_virtual_time() {
     let expected = losses(&[], &["transport.kind=virtual"]).expect("nothing is lost outside");
     for kind in ["ring", "udp"] {
@@ -79,7 +79,7 @@ fn the_device_on_wires_loses_what_it_loses_in_virtual_time() {
     }
     let cables = [(("all", "w0"), ("all", "d0")), (("all", "d1"), ("all", "s0"))];
     match Net::make("wires", &["all"], &cables) {
-        Err(why) => eprintln!("SKIPPED: af_packet, af_xdp and xdp_live on veth pairs: {why}"),
+        Err(why) => skip(Need::Netns, "af_packet, af_xdp and xdp_live on veth pairs", why),
         Ok(net) => {
             let before = net.inside("all");
             let before: Vec<_> = before.iter().map(String::as_str).collect();

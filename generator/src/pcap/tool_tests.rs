@@ -3,15 +3,17 @@
 use std::path::Path;
 use std::process::Command;
 
+use pktgen_testing::{Need, skip};
+
 use super::*;
 use crate::time::NS;
 
 /// Runs a tool; none if it is not installed, and then it says so.
-#[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
 fn run(tool: &str, args: &[&str]) -> Option<String> {
     match Command::new(tool).args(args).output() {
         Err(error) => {
-            eprintln!("SKIPPED: {tool}: {error}");
+            let need = Need::of_program(tool).expect("a need");
+            skip(need, &format!("our captures, read by {tool}"), error);
             None
         }
         Ok(output) => {

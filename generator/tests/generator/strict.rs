@@ -13,6 +13,7 @@ use pktgen_generator::wire::olaf_strict::{ACK_HEAD, Ack, UPDATE_HEAD, Update};
 use pktgen_generator::wire::sight::{Look, What, look};
 use pktgen_generator::wire::switchml_roce::{self as roce, Immediate, Message, Way, key_of, pair_of};
 use pktgen_generator::wire::{FORMATS, atp_ml, dissector, olaf_strict, switchml, trio_ml};
+use pktgen_testing::{Need, skip};
 
 const WORKER: Ip = worker_ip(2);
 
@@ -309,7 +310,6 @@ fn tshark_agrees_on_lengths_and_checksums() {
 
 /// Wireshark's own reader of InfiniBand agrees on every field of ours, and where the checksum is.
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
 fn wiresharks_reader_of_infiniband_agrees() {
     let folder = tempfile::tempdir().unwrap();
     let capture = folder.path().join("roce.pcap");
@@ -323,7 +323,7 @@ fn wiresharks_reader_of_infiniband_agrees() {
     command.args(["-n", "-r"]).arg(&capture).args(["-T", "fields", "-E", "occurrence=f"]);
     command.args(names.iter().chain(&more).flat_map(|name| ["-e", name]));
     let output = match command.output() {
-        Err(error) => return eprintln!("SKIPPED: tshark: {error}"),
+        Err(error) => return skip(Need::Tshark, "RoCEv2 as tshark reads it", error),
         Ok(output) => output,
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

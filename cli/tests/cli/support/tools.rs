@@ -3,15 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use pktgen_testing::{Need, skip};
+
 use pktgen_generator::pcap::Reader;
 
 /// Runs a tool, which must succeed; none if it is not installed, and then it says so.
-#[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
 pub fn run(command: &mut Command) -> Option<Output> {
     command.env("LC_ALL", "C.UTF-8");
     match command.output() {
         Err(error) => {
-            eprintln!("SKIPPED: {}: {error}", command.get_program().to_string_lossy());
+            let program = command.get_program().to_string_lossy();
+            let need = Need::of_program(&program).unwrap_or_else(|| panic!("{program}: {error}"));
+            skip(need, &format!("captures read by {program}"), error);
             None
         }
         Ok(output) => {

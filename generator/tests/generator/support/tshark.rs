@@ -6,10 +6,10 @@ use std::process::Command;
 use pktgen_generator::wire::layout::Value;
 
 use super::Said;
+use pktgen_testing::{Need, skip};
 
 /// What tshark prints on stdout; none if it is not installed, and then it says so. Nothing may be on stderr but that
 /// it should not be root.
-#[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
 pub fn tshark(folder: &Path, capture: &Path, args: &[&str]) -> Option<String> {
     let script = format!("lua_script:{}", folder.join("pktgen.lua").display());
     let mut command = Command::new("tshark");
@@ -18,7 +18,7 @@ pub fn tshark(folder: &Path, capture: &Path, args: &[&str]) -> Option<String> {
     command.args(["-n", "-X", &script, "-r"]).arg(capture).args(args);
     let output = match command.output() {
         Err(error) => {
-            eprintln!("SKIPPED: tshark: {error}");
+            skip(Need::Tshark, "the dissector in tshark", error);
             return None;
         }
         Ok(output) => output,

@@ -158,6 +158,7 @@ impl Wire for Tapped {
 mod tests {
     use super::super::testing::{Memory, frame, site, within};
     use super::*;
+    use pktgen_testing::{Need, skip};
     use std::process::Command;
 
     /// Time and bytes of every packet of a pcapng file with one interface that counts ns.
@@ -208,10 +209,9 @@ mod tests {
         read_with_tcpdump(&path);
     }
 
-    #[expect(clippy::print_stderr, reason = "says what was skipped")]
     fn read_with_tcpdump(path: &Path) {
         match Command::new("tcpdump").args(["-e", "-n", "-r"]).arg(path).output() {
-            Err(error) => eprintln!("SKIPPED: tcpdump does not run here: {error}"),
+            Err(error) => skip(Need::Tcpdump, "a tap that tcpdump reads", error),
             Ok(output) => {
                 assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
                 // What it cannot read further it dumps, in lines that are indented.

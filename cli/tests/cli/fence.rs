@@ -2,13 +2,8 @@
 //! files of older versions go on reading (docs/dump.md). A difference is named by config, run, part, column and row.
 //! `UPDATE_FENCE=1` writes what is kept anew.
 
-mod netns;
-
-#[path = "fence/cases.rs"]
 mod cases;
-#[path = "fence/compare.rs"]
 mod compare;
-#[path = "fence/older.rs"]
 mod older;
 
 use std::collections::BTreeSet;
@@ -16,10 +11,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::support::netns::Net;
 use cases::{Case, DAMAGED, FILES, MODELS, PROFILES, RULES, SENDERS, VIRTUAL, WIRES};
-use netns::Net;
 use pktgen_generator::pcap::{Form, Reader, Writer, WriterOptions};
 use pktgen_generator::record::digest::file_digest;
+use pktgen_testing::{Need, skip};
 use tempfile::TempDir;
 
 /// How hard kept dumps are packed.
@@ -331,15 +327,10 @@ fn space() -> Option<Net> {
     match Net::make("fence", &["x"], &[(("x", "w0"), ("x", "d0")), (("x", "d1"), ("x", "s0"))]) {
         Ok(net) => Some(net),
         Err(why) => {
-            skipped(&format!("af_packet on veth pairs: {why}"));
+            skip(Need::Netns, "the fence over af_packet on veth pairs", why);
             None
         }
     }
-}
-
-#[expect(clippy::print_stderr, reason = "says what was skipped, and why")]
-fn skipped(what: &str) {
-    eprintln!("SKIPPED: {what}");
 }
 
 /// Verdict, balance and updates of a run on a wire now. Its arrivals are recorded if none are kept and updates are asked for.
@@ -466,5 +457,5 @@ fn every_config_is_fenced() {
     let listed = VIRTUAL.iter().chain(MODELS).map(|(config, _)| *config);
     let listed = listed.chain(PROFILES.iter().map(|(profile, ..)| *profile)).chain(RULES.iter().copied());
     let listed: BTreeSet<String> = listed.map(str::to_owned).collect();
-    assert_eq!(found, listed, "configs, and those in cli/tests/fence/cases.rs");
+    assert_eq!(found, listed, "configs, and those in cli/tests/cli/fence/cases.rs");
 }
