@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Everything is built once, in release: the demo, the tests and the benches share it.
 RELEASE = --release
 
-.PHONY: demo test fence fence-check test-libpcap test-long evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates nic-evidence traces-rl traces-sparse traces-dense traces-again
+.PHONY: demo test test-all check fence fence-check test-libpcap test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates nic-evidence traces-rl traces-sparse traces-dense traces-again
 
 # Measurements of interfaces need root.
 ROOT = $(if $(filter 0,$(shell id -u)),,sudo -E)
@@ -18,7 +18,15 @@ demo:
 build:
 	$(CARGO) build $(RELEASE) --workspace --all-targets
 
-test: tools build lint test-libpcap
+# Everything; at the end the list of what was skipped, which PKTGEN_REQUIRE=netns,xdp,z3,... turns into failures (testing/needs.tsv).
+test: tools
+	scripts/skipped $(MAKE) test-all
+
+# The unit tests of all crates, without waiting for wires, files or processes.
+check:
+	$(CARGO) test $(RELEASE) --workspace --lib
+
+test-all: build lint test-libpcap
 	$(CARGO) test $(RELEASE) --workspace
 	$(CARGO) test $(RELEASE) --workspace --benches -- --quiet
 	scripts/browser-check
@@ -28,12 +36,12 @@ test: tools build lint test-libpcap
 # Captures by libpcap, a feature that only replay and cli have; before the others, which leave the plain binary behind.
 test-libpcap: tools
 	@if pkg-config --exists libpcap 2>/dev/null; then set -x; \
-	  $(CARGO) test $(RELEASE) --workspace --features pktgen-cli/libpcap --test capture libpcap; \
-	else echo "SKIPPED: libpcap-dev is not installed"; fi
+	  $(CARGO) test $(RELEASE) --workspace --features pktgen-cli/libpcap --test cli capture::libpcap; \
+	else scripts/skip libpcap "captures by libpcap" "libpcap-dev is not installed"; fi
 
 # Every config at a small scale, and files of older versions, against what is kept: docs/dump.md. UPDATE_FENCE=1 writes that anew.
 fence:
-	$(CARGO) test $(RELEASE) --workspace --test fence
+	$(CARGO) test $(RELEASE) --workspace --test cli fence::
 
 # Does the fence find changes? Plants one after the other in a scratch copy, which it builds.
 fence-check:
@@ -45,10 +53,13 @@ tools:
 
 lint:
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy $(RELEASE) --workspace --all-targets $(FEATURES) -- -D warnings
+	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/scripts/lint-rustc $(CARGO) build $(RELEASE) --workspace --all-targets $(FEATURES)
 
 # Soaks and large sweeps: the same properties on many more cases, and the full published sweeps.
-test-long: tools build
+test-long: tools
+	scripts/skipped $(MAKE) test-long-all
+
+test-long-all: build
 	PKTGEN_BENCH_REPEATS=50 PKTGEN_BENCH_SEARCHES=20 PKTGEN_CAPTURE_GB=10 PKTGEN_DAMAGE=1600 PKTGEN_PAIRS=200 \
 	  PKTGEN_KILLS=200 PROPTEST_CASES=20000 $(CARGO) test $(RELEASE) --workspace
 	scripts/fence-check

@@ -22,7 +22,7 @@ use serde_json::Value;
 mod cells;
 
 use crate::analyze::{Analysis, Options};
-use crate::canonical::cells::{Cells, cells};
+use crate::canonical::cells::cells;
 use crate::capture::batches::Batches;
 use crate::line::Line;
 use crate::run::read_json;
@@ -175,8 +175,7 @@ fn rows(stream: &str, names: &[String], batch: &RecordBatch) -> std::result::Res
     let columns = batch.columns().iter().map(cells).collect::<std::result::Result<Vec<_>, _>>()?;
     let mut order: Vec<usize> = (0..batch.num_rows()).collect();
     order.sort_unstable_by(|a, b| {
-        let unlike = |column: &Box<dyn Cells>| Some(column.compare(*a, *b)).filter(|order| order.is_ne());
-        columns.iter().find_map(unlike).unwrap_or(Ordering::Equal)
+        columns.iter().map(|column| column.compare(*a, *b)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     });
     let line = |row: &usize| {
         let mut line = stream.to_owned();

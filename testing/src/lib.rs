@@ -2,10 +2,12 @@
 #![forbid(unsafe_code)]
 
 pub mod alone;
+mod busy;
 mod need;
 mod patience;
 mod skip;
 
+pub use busy::undisturbed;
 pub use need::Need;
-pub use patience::{HANG, eventually};
-pub use skip::skip;
+pub use patience::{HANG, eventually, happens};
+pub use skip::{installed, skip};

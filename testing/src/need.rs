@@ -7,6 +7,8 @@ pub enum Need {
     Netns,
     /// AF_XDP sockets and XDP programs on veth pairs.
     Xdp,
+    /// Two cores that do nothing else.
+    Cores,
     /// IPv6 in the kernel.
     Ipv6,
     /// Bonds, VLANs, macvlans and objects of next hops.
@@ -53,9 +55,10 @@ pub enum Need {
 
 impl Need {
     /// All of them.
-    pub const ALL: [Need; 23] = [
+    pub const ALL: [Need; 24] = [
         Need::Netns,
         Need::Xdp,
+        Need::Cores,
         Need::Ipv6,
         Need::Links,
         Need::Mounts,
@@ -93,6 +96,7 @@ impl Need {
         match self {
             Need::Netns => ("netns", "root and iproute2 (scripts/install-tools)"),
             Need::Xdp => ("xdp", "root, and a kernel with AF_XDP and XDP on veth (5.18 for live frames)"),
+            Need::Cores => ("cores", "two cores that do nothing else meanwhile"),
             Need::Ipv6 => ("ipv6", "a kernel with IPv6 (boot without ipv6.disable=1)"),
             Need::Links => ("links", "the kernel's modules bonding, 8021q and macvlan, and next hops as objects"),
             Need::Mounts => ("mounts", "root (CAP_SYS_ADMIN) and unshare of util-linux"),

@@ -26,6 +26,13 @@ pub fn skip(need: Need, what: &str, why: impl Display) {
     });
 }
 
+/// Whether the program that `need` is named after runs; if not, `what` is skipped.
+#[track_caller]
+pub fn installed(need: Need, what: &str) -> bool {
+    let answer = std::process::Command::new(need.name()).arg("--version").stdin(std::process::Stdio::null()).output();
+    answer.map_err(|error| skip(need, what, error)).is_ok()
+}
+
 fn refusal(need: Need, what: &str, why: &str) -> String {
     format!("{what}: PKTGEN_REQUIRE has {}, which is not here: {why}; needs {}", need.name(), need.provided_by())
 }

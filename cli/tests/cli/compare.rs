@@ -6,7 +6,6 @@ use std::process::{Command, Output};
 
 use pktgen_analysis::compare::{Comparison, Outcome, Rules, Side};
 use pktgen_analysis::{Options, SweepData};
-use pktgen_replay::clock::Stopwatch;
 use tempfile::TempDir;
 
 /// A small experiment: 6 workers in 2 clusters, 40 updates each.
@@ -392,9 +391,9 @@ fn two_samples_of_the_same_thing_are_hardly_ever_called_different() {
     assert!(different <= 5 && worse <= 5, "{different} called different, {worse} of them worse");
 }
 
-/// 100 points of 5 seeds on each side, five metrics each.
+/// 100 points of 5 seeds on each side, five metrics each; `analysis/benches/compare.rs` says how long it takes.
 #[test]
-fn a_thousand_runs_are_compared_in_less_than_a_second() {
+fn a_thousand_runs_are_compared() {
     let folder = folder();
     replay(folder.path(), "one", "1..2", &[]);
     let one = side(folder.path(), "one");
@@ -414,12 +413,8 @@ fn a_thousand_runs_are_compared_in_less_than_a_second() {
         side
     };
     let (old, new) = (many("old", 1.0), many("new", 1.7));
-    let watch = Stopwatch::start();
     let comparison = compared(&old, &new, &Rules::built_in());
     let json = comparison.render("json").expect("a form").expect("JSON");
-    let spent = watch.elapsed();
     assert_eq!(comparison.versus[0].pairing.pairs, 500);
     assert!(comparison.versus[0].judgements.len() >= 300 && json.len() > 1000);
-    // Shared machines are slower than they say; five times the promise is a fault.
-    assert!(spent.as_secs_f64() < 5.0, "{spent:?}");
 }

@@ -2,7 +2,7 @@
 //!
 //! A block that follows `<!-- output: ARGS -->` is what `pktgen ARGS` prints on stdout; `ARGS && ARGS` run one after the other,
 //! and the last is shown. `UPDATE_DOCS=1 cargo test
-//! --release -p pktgen-cli --test docs` writes the blocks anew.
+//! --release --workspace --test cli docs::` writes the blocks anew.
 
 use pktgen_testing::{Need, skip};
 use std::fs;

@@ -1,5 +1,5 @@
 //! Every line of real runs of every system is defined, `pktgen explain` says what things are, and docs/schema.md is what it
-//! prints: `UPDATE_DOCS=1 cargo test --release -p pktgen-cli --test explain` writes it anew.
+//! prints: `UPDATE_DOCS=1 cargo test --release --workspace --test cli explain::` writes it anew.
 
 use std::collections::BTreeSet;
 use std::fs;

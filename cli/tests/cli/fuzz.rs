@@ -6,15 +6,14 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
 
 use crate::fuzzing::mutate::Random;
 use crate::fuzzing::{Samples, TARGETS, Target};
+use pktgen_testing::HANG;
 
 /// Address space of a process that reads files of a few hundred kilobytes, in KiB: most of it is code and stacks.
 const MEMORY_KIB: u64 = 2 << 20;
 /// Longest that one case may take; most take some milliseconds.
-const PATIENCE: Duration = Duration::from_secs(30);
 const FOLDER: &str = "PKTGEN_TEST_FUZZ_FOLDER";
 
 fn number(name: &str, default: u64) -> u64 {
@@ -73,10 +72,10 @@ fn cases(target: &'static Target, samples: Samples, doing: &Path) {
         }
     });
     loop {
-        match ticks.recv_timeout(PATIENCE) {
+        match ticks.recv_timeout(HANG) {
             Ok(_) => {}
             Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) => panic!("{}: a case takes more than {PATIENCE:?}", target.name),
+            Err(RecvTimeoutError::Timeout) => panic!("{}: hang guard: a case takes more than {HANG:?}", target.name),
         }
     }
     if let Err(panic) = worker.join() {
@@ -89,7 +88,7 @@ fn cases(target: &'static Target, samples: Samples, doing: &Path) {
 fn the_binary_ends_with_a_message() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let binary = Path::new(env!("CARGO_BIN_EXE_pktgen"));
-    let mut random = Random(number("FUZZ_SEED", 0));
+    let (mut random, guard) = (Random(number("FUZZ_SEED", 0)), HANG.as_secs().to_string());
     for target in TARGETS {
         let own = folder.path().join(target.name.replace(' ', "-"));
         std::fs::create_dir_all(&own).expect("writable");
@@ -110,9 +109,10 @@ fn the_binary_ends_with_a_message() {
                 ("unfinished run dirs", _) => vec!["analyze", "--recover", &dir],
                 _ => vec!["report", &dir],
             };
-            let output = limited(Path::new("timeout"), &[&["60", &binary.display().to_string()], &words[..]].concat())
-                .output()
-                .expect("it runs");
+            let output =
+                limited(Path::new("timeout"), &[&[&*guard, &binary.display().to_string()], &words[..]].concat())
+                    .output()
+                    .expect("it runs");
             let text = said(&output);
             assert!(matches!(output.status.code(), Some(0..=3)), "{words:?}: {}: {text}", output.status);
             assert!(!text.contains("panicked") && !text.contains("memory allocation"), "{words:?}: {text}");

@@ -7,8 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use pktgen_replay::clock::Stopwatch;
-use pktgen_testing::{Need, skip};
+use pktgen_testing::{HANG, Need, happens, skip};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -64,7 +63,7 @@ fn free_port() -> u16 {
 /// The answer to a request, if there is one.
 fn get(port: u16, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    stream.set_read_timeout(Some(HANG)).ok()?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
@@ -83,8 +82,8 @@ fn prometheus_reads_what_there_is_to_see() {
     let mut command =
         pktgen(folder.path(), &["replay", "x.toml", "-q", "--no-report", "--out", "out", "--metrics", &address]);
     let mut run = command.stdout(Stdio::null()).spawn().expect("the binary runs");
-    let (watch, mut pages) = (Stopwatch::start(), Vec::new());
-    while run.try_wait().expect("a child").is_none() && watch.elapsed() < Duration::from_secs(60) {
+    let mut pages = Vec::new();
+    while run.try_wait().expect("a child").is_none() {
         pages.extend(get(port, "/metrics").filter(|page| page.contains("pktgen_age_seconds{")));
         if pages.len() == 3 {
             assert!(get(port, "/").expect("an answer").starts_with("HTTP/1.1 404"));
@@ -102,7 +101,8 @@ fn prometheus_reads_what_there_is_to_see() {
             assert!(late > early, "{name}: {early} and {late}");
         }
         let age = sample(last, &format!("pktgen_age_seconds{{cluster=\"{cluster}\"}}")).expect("an age");
-        assert!((1e-6..5.0).contains(&age), "{age}");
+        let run = sample(last, "pktgen_run_seconds").expect("how long it has run");
+        assert!(age > 0.0 && age <= run, "an age of {age} s in a run of {run} s");
     }
     for page in &pages {
         for cluster in 0..3 {
@@ -117,7 +117,7 @@ fn prometheus_reads_what_there_is_to_see() {
         .filter_map(|cluster| sample(last, &format!("pktgen_received_packets_total{{cluster=\"{cluster}\"}}")))
         .sum();
     let all = manifest(folder.path())["counters"]["packets_received"].as_f64().expect("a count");
-    assert!(received > 0.5 * all && received <= all, "{received} of {all}");
+    assert!(received > 0.0 && received <= all, "{received} of {all}");
 }
 
 /// Clients that connect and say nothing, as many as they can, do not keep the run from its files.
@@ -132,8 +132,8 @@ fn idle_connections_cost_a_run_neither_its_records_nor_its_scraper() {
     let mut shell = Command::new("sh");
     shell.current_dir(folder.path()).args(["-c", &words]).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut run = shell.spawn().expect("a shell");
-    let (watch, mut idle, mut pages, mut refused) = (Stopwatch::start(), Vec::new(), 0, 0);
-    while run.try_wait().expect("a child").is_none() && watch.elapsed() < Duration::from_secs(60) {
+    let (mut idle, mut pages, mut refused) = (Vec::new(), 0, 0);
+    while run.try_wait().expect("a child").is_none() {
         let open = (0..100).filter_map(|_| TcpStream::connect(("127.0.0.1", port)).ok());
         idle.extend(open.inspect(|stream| drop(stream.set_nonblocking(true))));
         // Idle ones give way.
@@ -189,15 +189,13 @@ impl Tmux {
 
     /// Waits until the screen shows what `wanted` looks for.
     fn until(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
-        let watch = Stopwatch::start();
-        loop {
-            let screen = self.tmux(&["capture-pane", "-p"]);
-            if wanted(&screen) {
-                return screen;
-            }
-            assert!(watch.elapsed() < Duration::from_secs(40), "the screen never showed {what}:\n{screen}");
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        let mut screen = String::new();
+        let shown = happens(|| {
+            screen = self.tmux(&["capture-pane", "-p"]);
+            wanted(&screen)
+        });
+        assert!(shown, "hang guard: the screen never showed {what}:\n{screen}");
+        screen
     }
 }
 
@@ -209,7 +207,8 @@ impl Drop for Tmux {
 
 #[test]
 fn the_screen_shows_the_run_and_hears_keys() {
-    let folder = folder(60, "fifo");
+    // Far longer than the test: it is ended by a key.
+    let folder = folder(600, "fifo");
     let at = folder.path().display();
     let line = format!(
         "cd {at}; {} replay x.toml --no-report --out out --tui; echo \"ended with $?\"; sleep 60",

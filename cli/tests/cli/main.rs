@@ -5,6 +5,7 @@ mod capture;
 mod captured;
 mod compare;
 mod control_characters;
+mod crates;
 mod default_route;
 mod device;
 mod dissector;

@@ -411,7 +411,7 @@ fn every_shipped_config_is_valid() {
             let path: PathBuf = entry.expect("an entry").path();
             if path.is_dir() {
                 // Configs of `pktgen verify`, rules of comparisons and profiles of hardware are no experiments;
-                // cli/tests/verify.rs, compare.rs and device.rs read them.
+                // cli/tests/cli/verify.rs, compare.rs and device.rs read them.
                 folders
                     .extend((!["verify", "rules", "hardware"].iter().any(|name| path.ends_with(name))).then_some(path));
             } else if path.extension().is_some_and(|e| e == "toml") {

@@ -13,7 +13,7 @@ use pktgen_analysis::provenance::{Answer, Provenance};
 use pktgen_analysis::run::RunData;
 use pktgen_generator::config::Document;
 use pktgen_replay::run::Experiment;
-use pktgen_testing::{Need, skip};
+use pktgen_testing::{Need, skip, undisturbed};
 
 /// The runs of an experiment, its text in `configs` with these flags.
 fn runs(config: &str, flags: &[&str], out: &Path) -> Vec<RunData> {
@@ -89,12 +89,11 @@ fn real_time_over_packet_sockets_in_a_namespace() {
     let dir = tempfile::tempdir().expect("a folder");
     for (config, name) in [("olaf/table1-wires.toml", "Olaf,rate=20Mbps,seed=1"), ("wires/switchml.toml", "")] {
         // Where a busy host stops a thread for long, packets become ambiguous; then it is tried again. Nothing may ever be wrong.
-        let clear = (0..3).any(|attempt| {
+        undisturbed("packets over packet sockets are told apart", |attempt| {
             let out = dir.path().join(format!("{attempt}-{}", config.replace('/', "-")));
             let (packets, ambiguous) = agrees(&over_packet_sockets(&net, config, name, &out));
-            packets > 100 && ambiguous * 1000 < packets
+            (packets > 100 && ambiguous * 1000 < packets).then_some(())
         });
-        assert!(clear, "{config}: one in a thousand packets is ambiguous, three times");
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::support::netns::Net;
-use pktgen_testing::{Need, skip};
+use pktgen_testing::{Need, eventually, skip};
 use serde_json::Value;
 
 const FOUR: &str = "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]";
@@ -132,12 +132,7 @@ fn captures(net: &Net, folder: &Path) {
         ];
         let capture = pktgen(net, &args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it runs");
         // Both sockets are open when the manifest is there.
-        for _ in 0..1000 {
-            if Path::new(&out).join("manifest.json").exists() {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        eventually("a capture that listens", || Path::new(&out).join("manifest.json").exists());
         let only = "transport.interfaces=[\"w0\",\"\",\"\",\"\"]";
         let sent =
             replay(net, folder, &format!("sent-{kind}"), &["transport.kind=af_xdp", only], &["--role", "workers"]);
@@ -162,7 +157,7 @@ fn captures(net: &Net, folder: &Path) {
     }
 }
 
-/// A veth has no card, and says so; the kernel's stamps flow, of which cli/tests/capture.rs looks at every one.
+/// A veth has no card, and says so; the kernel's stamps flow, of which cli/tests/cli/capture.rs looks at every one.
 fn stamps(net: &Net, folder: &Path) {
     let out = folder.join("stamped").display().to_string();
     for (kind, code, part) in

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use crate::support::netns::Net;
-use pktgen_testing::{Need, skip};
+use pktgen_testing::{HANG, Need, happens, skip};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -32,10 +32,15 @@ fn net(tag: &str) -> Option<Net> {
         .ok()
 }
 
-/// A replay in `folder`, in the namespace if there is one; one that does not end is ended after a minute.
+/// The hang guard in seconds.
+fn guard() -> String {
+    HANG.as_secs().to_string()
+}
+
+/// A replay in `folder`, in the namespace if there is one; one that does not end is ended by the hang guard.
 fn replay(net: Option<&Net>, folder: &Path, args: &[&str]) -> Command {
     let inside = net.map_or(Vec::new(), |net| net.inside("x"));
-    let bounded = ["timeout", "-k", "5", "60", env!("CARGO_BIN_EXE_pktgen")].map(str::to_owned);
+    let bounded = ["timeout", "-k", "5", &guard(), env!("CARGO_BIN_EXE_pktgen")].map(str::to_owned);
     let mut words = inside.iter().chain(&bounded);
     let mut command = Command::new(words.next().expect("a program"));
     command.args(words).args(["replay", "x.toml", "--out", "out"]).args(args).current_dir(folder);
@@ -72,15 +77,13 @@ fn refused(output: &Output, words: &[&str]) {
 fn midway(net: &Net, folder: &Path, args: &[&str]) -> Child {
     let before = net.sent("x", "h0");
     let mut child = replay(Some(net), folder, args).stderr(Stdio::piped()).spawn().expect("the binary runs");
-    for _ in 0..1000 {
-        if net.sent("x", "h0") > before + 2000 {
-            return child;
-        }
-        std::thread::sleep(Duration::from_millis(20));
+    let left = happens(|| net.sent("x", "h0") > before + 2000);
+    if !left {
+        let _ = child.kill();
+        let _ = child.wait();
     }
-    let _ = child.kill();
-    let _ = child.wait();
-    panic!("nothing left h0 in 20 s");
+    assert!(left, "hang guard: nothing left h0");
+    child
 }
 
 #[test]
@@ -168,7 +171,7 @@ fn datagrams_to_a_port_where_nothing_receives_end_the_run() {
         let args =
             ["--role", "workers", "--set", "transport.kind=udp", "--set", &addresses, "--set", &pacing, "--out", out];
         let mut command = Command::new("timeout");
-        command.args(["-k", "5", "60", env!("CARGO_BIN_EXE_pktgen"), "replay", "x.toml"]).args(args);
+        command.args(["-k", "5", &guard(), env!("CARGO_BIN_EXE_pktgen"), "replay", "x.toml"]).args(args);
         let output = command.current_dir(folder.path()).output().expect("it runs");
         refused(&output, &["takes no frames: its host refused them", "start the part that does first", out]);
     }
@@ -195,8 +198,9 @@ struct Load(Vec<Child>);
 
 impl Load {
     fn start(count: usize) -> Load {
-        let busy =
-            || Command::new("timeout").args(["60", "bash", "-c", "while :; do :; done"]).spawn().expect("bash runs");
+        let busy = || {
+            Command::new("timeout").args([&guard(), "bash", "-c", "while :; do :; done"]).spawn().expect("bash runs")
+        };
         Load((0..count).map(|_| busy()).collect())
     }
 }

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command};
-use std::time::Duration;
+
+use pktgen_testing::happens;
 
 /// Long enough to be stopped in the middle: 54 million updates.
 const LONG: &str = "name = \"long\"\n[workload]\nupdates = 2000000\n[schedule]\nkind = \"poisson\"\noffered = \"60Gbps\"\n[topology]\nrate = \"40Gbps\"\n\
@@ -18,15 +19,14 @@ fn start(folder: &Path) -> Child {
         .spawn()
         .expect("the binary runs");
     let size = |name: &str| fs::metadata(folder.join("run").join(name)).map_or(0, |m| m.len());
-    for _ in 0..600 {
-        if ["sent.arrows", "books.arrows", "received.arrows", "states.arrows"].iter().all(|name| size(name) > 1 << 20) {
-            return child;
-        }
-        std::thread::sleep(Duration::from_millis(50));
+    let streams = ["sent.arrows", "books.arrows", "received.arrows", "states.arrows"];
+    let written = happens(|| streams.iter().all(|name| size(name) > 1 << 20));
+    if !written {
+        let _ = child.kill();
+        let _ = child.wait();
     }
-    let _ = child.kill();
-    let _ = child.wait();
-    panic!("the run wrote nothing in 30 s");
+    assert!(written, "hang guard: the run wrote nothing");
+    child
 }
 
 fn signal(child: &Child, name: &str) {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::netns::Net;
 use crate::support::wired::{config, manifest, number, pktgen, replay, said, serving};
-use pktgen_testing::{Need, skip};
+use pktgen_testing::{Need, skip, undisturbed};
 use serde_json::Value;
 
 const WORKERS: u64 = 4;
@@ -40,17 +40,15 @@ fn is_complete(what: &str, manifest: &Value) {
 fn runs(before: &[String], name: &str, set: &[&str]) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let what = format!("{name}, {set:?}");
-    for i in 0..3 {
+    undisturbed(&format!("training on wires, {what}"), |i| {
         let out = folder.path().join(i.to_string());
         let output = replay(before, name, &out, set);
         assert!(matches!(output.status.code(), Some(0 | 1)), "{what}: {}", said(&output));
         let manifest = manifest(&out);
         assert_eq!(number(&manifest["counters"]["sums_wrong"]), 0, "{what}");
         let degraded = manifest["counters"]["device"]["degraded"].as_u64().unwrap_or(0);
-        if i == 2 || output.status.success() && degraded == 0 {
-            return is_complete(&what, &manifest);
-        }
-    }
+        (output.status.success() && degraded == 0).then(|| is_complete(&what, &manifest))
+    });
 }
 
 #[test]
@@ -120,7 +118,7 @@ fn interfaces(before: &[String]) {
 }
 
 /// One of four workers sleeps at the beginning of every iteration, longer than the device waits: the others get what
-/// they sum up to, between one timeout and two after they sent.
+/// they sum up to, one timeout after they sent or later; in virtual time it is not later than two (`replay/tests/replay/trio.rs`).
 #[test]
 fn a_straggler_is_left_out_and_those_who_contributed_are_summed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -152,8 +150,6 @@ fn a_straggler_is_left_out_and_those_who_contributed_are_summed() {
     assert_eq!(number(&counters["replies"]), WORKERS * blocks, "the straggler hears them, too");
     let times = recovery_ms(&out);
     assert!(times.0 > 60.0 && times.1 >= times.0, "{times:?}");
-    // Twice the timeout, and what a busy machine adds.
-    assert!(times.1 < 120.0 + 250.0, "{times:?}");
 }
 
 /// What is lost on the way is left out by Trio-ML's timers, and sent again by SwitchML's workers; and nobody ends while

@@ -152,7 +152,7 @@ fn sources(folder: &str) -> Vec<(String, String)> {
 }
 
 fn all_sources() -> Vec<(String, String)> {
-    ["generator", "replay", "analysis", "cli"]
+    ["generator", "replay", "analysis", "cli", "testing"]
         .iter()
         .flat_map(|c| ["src", "tests", "benches"].iter().map(move |d| format!("{c}/{d}")))
         .filter(|folder| root().join(folder).exists())
@@ -204,8 +204,11 @@ fn every_file_of_a_registry_is_listed() {
 #[test]
 fn every_file_is_a_module() {
     let mut problems = Vec::new();
-    for krate in ["generator", "replay", "analysis", "cli"] {
-        let all = sources(&format!("{krate}/src"));
+    // Tests are the modules of one binary per crate: what its main.rs does not declare never runs.
+    let folders =
+        ["generator", "replay", "analysis", "cli"].map(|krate| [format!("{krate}/src"), format!("{krate}/tests")]);
+    for folder in folders.iter().flatten().chain(["testing/src".to_owned()].iter()) {
+        let all = sources(folder);
         for (name, _) in &all {
             let path = Path::new(name);
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -230,6 +233,33 @@ fn every_file_is_a_module() {
             let by_path = all.iter().any(|(_, text)| text.contains(&format!("#[path = \"{stem}.rs\"]")));
             if !declared && !by_path {
                 problems.push(format!("{name} is no module: nothing says `{module}`"));
+            }
+        }
+    }
+    fail_if(problems);
+}
+
+#[test]
+fn tests_are_one_binary_per_crate_and_hide_nothing() {
+    let mut problems = Vec::new();
+    for krate in ["generator", "replay", "analysis", "cli"] {
+        for entry in fs::read_dir(root().join(krate).join("tests")).expect("tests") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_some_and(|e| e == "rs") || path.join("main.rs").exists() && !path.ends_with(krate) {
+                problems.push(format!("{} is a test binary of its own; be a module of {krate}", path.display()));
+            }
+        }
+    }
+    for (name, text) in all_sources().into_iter().filter(|(name, _)| name != "cli/tests/cli/tidy.rs") {
+        for line in text.lines().map(str::trim) {
+            if line.starts_with("#[ignore") && !line.starts_with("#[ignore = \"started by the other test") {
+                problems.push(format!("{name}: {line}: nobody hears of an ignored test; call skip()"));
+            }
+            if line.contains("print") && line.contains("\"SKIPPED") {
+                problems.push(format!("{name}: {line}: skip() lists what is skipped"));
+            }
+            if line.contains("assert") && line.contains(".elapsed()") && !line.contains("HANG") {
+                problems.push(format!("{name}: {line}: no test asserts how long something takes"));
             }
         }
     }

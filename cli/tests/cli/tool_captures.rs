@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::support::captures;
 use crate::support::netns::Net;
 use crate::support::tools::{agree, is_clean, packets, run};
-use pktgen_testing::{Need, skip};
+use pktgen_testing::{HANG, Need, skip};
 
 /// A capture that others change: 540 frames of a run, times to the nanosecond.
 fn ours(folder: &Path) -> PathBuf {
@@ -137,7 +137,12 @@ fn what_scapy_writes_is_read_as_tshark_reads_it() {
 fn start(net: &Net, args: &[&str]) -> Option<Child> {
     let before = net.inside("all");
     let mut command = Command::new(&before[0]);
-    command.args(&before[1..]).args(["timeout", "30"]).args(args).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .args(&before[1..])
+        .args(["timeout", &HANG.as_secs().to_string()])
+        .args(args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     command.spawn().ok()
 }
 
@@ -171,7 +176,7 @@ fn what_tcpdump_and_dumpcap_capture_is_read_as_tshark_reads_it() {
     let mut running: Vec<_> = captures.iter().map(|args| start(&net, args).expect("it starts")).collect();
     // Files are there before anything is listened for; so it is sent until all have enough, for a while.
     let before = net.inside("all");
-    for _ in 0..20 {
+    for _ in 0..200 {
         std::thread::sleep(Duration::from_millis(300));
         let mut replay = Command::new(&before[0]);
         replay.args(&before[1..]).args(["tcpreplay", "-q", "-i", "tx0", "--pps=5000"]).arg(&from);

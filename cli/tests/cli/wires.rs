@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::support::netns::Net;
-use pktgen_testing::{Need, skip};
+use pktgen_testing::{Need, skip, undisturbed};
 use serde_json::Value;
 
 const VARIANTS: [&str; 2] = ["FIFO", "Olaf"];
@@ -57,16 +57,11 @@ fn losses(before: &[&str], set: &[&str]) -> Option<[f64; 2]> {
 /// On wires within 10 points of virtual time (3 on an idle machine), and in the same order. A machine that stops for a
 /// moment may spoil a run, which is then repeated; in every other run everything must be accounted for.
 fn agrees(kind: &str, before: &[&str], set: &[&str], expected: [f64; 2]) {
-    let mut found = [f64::NAN; 2];
-    for _ in 0..3 {
-        let Some(losses) = losses(before, set) else { continue };
-        found = losses;
+    undisturbed(&format!("losses over {kind} are those of virtual time"), |_| {
+        let found = losses(before, set)?;
         let near = found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 0.10);
-        if near && found[0] > 3.0 * found[1] {
-            return;
-        }
-    }
-    panic!("{kind}: losses {found:?} against {expected:?} in virtual time, three times");
+        (near && found[0] > 3.0 * found[1]).then_some(())
+    });
 }
 
 const FOUR: &str = "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]";

@@ -3,7 +3,7 @@
 //! The formats' own readers and writers are code, made for speed. Here each says the same as a table, from which the
 //! Wireshark dissector ([`super::dissector`]) and the tables of the docs are made. Fields stand in the order of the
 //! bits, without gaps, so nobody counts offsets. That a layout and the format's own reader agree, is tested on random
-//! packets and on damaged ones (`generator/tests/dissector.rs`).
+//! packets and on damaged ones (`generator/tests/generator/dissector.rs`).
 
 /// How the bits of a field are meant. Multi-byte values are in network order unless the name says little-endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

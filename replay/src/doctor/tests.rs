@@ -1,4 +1,4 @@
-//! The list as a whole, and experiments against made-up hosts. Real ones are in `cli/tests/doctor.rs`.
+//! The list as a whole, and experiments against made-up hosts. Real ones are in `cli/tests/cli/doctor.rs`.
 
 use std::collections::HashSet;
 use std::path::Path;

@@ -18,7 +18,6 @@ use pktgen_generator::time::NEVER;
 use pktgen_generator::wire::build::Builder;
 use pktgen_generator::wire::frame::HEAD;
 use pktgen_generator::workload;
-use pktgen_replay::clock::Stopwatch;
 use pktgen_replay::driver::real_time::Progress;
 use pktgen_replay::driver::virtual_time::Device;
 use pktgen_replay::frame::{Frame, Kind, Pool};
@@ -145,7 +144,8 @@ fn is_sound(kind: &str, manifest: &Manifest) {
     let (balance, counters) = (&manifest.balance, &manifest.counters);
     assert_eq!((balance.unknown, balance.in_flight, counters.sums_wrong), (0, 0, 0));
     assert_eq!((counters.sums_ok, counters.acks_sent), (counters.packets_received, counters.packets_received));
-    assert!(counters.packets_received > 1000 && manifest.host.contains_key("lateness"));
+    // How many depends on how often the machine stops the run.
+    assert!(counters.packets_received > 100 && manifest.host.contains_key("lateness"));
 }
 
 #[test]
@@ -343,11 +343,13 @@ fn whoever_stops_a_run_need_not_wait_for_its_end() {
         let folder = tempfile::tempdir().unwrap();
         let text = text("ring", "", endpoint).replace("updates = 400", "updates = 400\nrepeat = 1000");
         let experiment = Experiment::open(Document::parse(&text, "test").unwrap()).unwrap();
-        let (stop, watch) = (AtomicBool::new(false), Stopwatch::start());
+        let stop = AtomicBool::new(false);
         // Asked for an end as soon as something was sent.
         let asked = |_: usize, progress: Progress| stop.store(progress.sent > 100, Ordering::Relaxed);
         let finished = experiment.execute(&folder.path().join("run"), 1, &stop, &asked).unwrap();
         assert_eq!(finished[0].state, RunState::Interrupted);
-        assert!(watch.elapsed().as_secs() < 20, "{endpoint}: {:?}", watch.elapsed());
+        // Of 400,000 updates of each of 27 workers.
+        let sent = finished[0].balance.sent;
+        assert!((100..5_400_000).contains(&sent), "{endpoint}: {sent}");
     }
 }

@@ -1,5 +1,5 @@
 //! Strict layouts over rings: no frame has a header of ours, and the account closes all the same, as what arrives is known by
-//! what it holds (docs/strict.md). On packet sockets: `cli/tests/strict_wires.rs`.
+//! what it holds (docs/strict.md). On packet sockets: `cli/tests/cli/strict_wires.rs`.
 
 use std::collections::HashMap;
 use std::path::Path;

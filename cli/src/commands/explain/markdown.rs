@@ -3,7 +3,7 @@
 use super::{Entry, label_text};
 
 const HEAD: &str = "\
-<!-- Written by `pktgen explain --markdown`; `UPDATE_DOCS=1 cargo test --release -p pktgen-cli --test explain` writes it anew. -->
+<!-- Written by `pktgen explain --markdown`; `UPDATE_DOCS=1 cargo test --release --workspace --test cli explain::` writes it anew. -->
 
 # Metrics, columns and codes
 

@@ -66,14 +66,10 @@ pub fn prepare_unfinished(folder: &Path) -> Samples {
     let mut child = command.spawn().expect("it runs");
     let path = |name: &str| folder.join("long").join(format!("{name}.arrows"));
     let there = |name: &&str| std::fs::metadata(path(name)).is_ok_and(|facts| facts.len() > 1 << 20);
-    for _ in 0..600 {
-        if STREAMS.iter().all(there) {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    let written = pktgen_testing::happens(|| STREAMS.iter().all(there));
     let _ = child.kill();
     let _ = child.wait();
+    assert!(written, "hang guard: the run wrote nothing");
     std::fs::create_dir(folder.join("killed")).expect("writable");
     std::fs::copy(folder.join("long/manifest.json"), folder.join("killed/manifest.json")).expect("a manifest");
     for name in STREAMS {

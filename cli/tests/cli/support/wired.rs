@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use pktgen_analysis::{Analysis, Options};
 use pktgen_generator::pcap::Reader;
 use pktgen_generator::wire::sight::{Datagram, Look, look};
+use pktgen_testing::undisturbed;
 use serde_json::Value;
 
 use crate::support::serving::Serving;
@@ -74,19 +75,20 @@ pub fn datagrams(file: &Path, mut each: impl FnMut(&Datagram, usize)) -> usize {
 pub fn trained(before: &[String], set: &[&str], check: fn(&Path, u64)) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let all = [&["transport.tap=tap.pcapng", "workload.scale=0.005"][..], set].concat();
-    for i in 0..3 {
+    undisturbed("SwitchML on wires", |i| {
         let out = folder.path().join(i.to_string());
         let output = replay(before, "switchml", &out, &all);
         assert!(matches!(output.status.code(), Some(0 | 1)), "{set:?}: {}", said(&output));
         let manifest = manifest(&out);
         assert_eq!(number(&manifest["counters"]["sums_wrong"]), 0, "{set:?}");
-        if i < 2 && !output.status.success() {
-            continue;
+        if !output.status.success() {
+            return None;
         }
         assert_eq!(manifest["validity"]["valid"], true, "{set:?}: {}", manifest["validity"]);
         let (blocks, window) = (number(&manifest["training"]["blocks"]), number(&manifest["training"]["window"]));
         let packets = blocks + window.min(blocks);
         assert_eq!(number(&manifest["counters"]["sums_ok"]), packets * 5, "{}", manifest["counters"]);
-        return check(&out, packets);
-    }
+        check(&out, packets);
+        Some(())
+    });
 }
