@@ -7,7 +7,7 @@ use crate::support::decoded::{agrees, without_books};
 use crate::support::netns::Net;
 use crate::support::serving::Serving;
 use crate::support::wired;
-use crate::support::wired::{manifest, number, pktgen, said, serving};
+use crate::support::wired::{is_whole, manifest, number, pktgen, said, serving};
 use pktgen_analysis::provenance::{Answer, Provenance};
 use pktgen_analysis::run::RunData;
 use pktgen_testing::{Need, skip, undisturbed};
@@ -82,7 +82,7 @@ fn olaf_is_decoded_with_replacement_and_filter() {
             let own = folder.path().join(i.to_string());
             std::fs::create_dir(&own).expect("a folder");
             let whole = olaf_parts(&net, &own, run, &[&format!("target.reward_filter={filter}")]);
-            (manifest(&whole)["validity"]["valid"] == true).then_some(whole)
+            is_whole(&manifest(&whole)).then_some(whole)
         });
         let Some(whole) = whole else { return };
         let (own, unclear) = balances_agree(&whole);

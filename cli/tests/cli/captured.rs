@@ -3,20 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
+use crate::support::wired::{is_whole, manifest};
+use crate::support::{peak_kib, pktgen, text};
 use pktgen_generator::pcap::{Form, Precision, Reader, Writer, WriterOptions};
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_generator::wire::olaf::{Header, PORT, WORKER_PORT};
 use pktgen_testing::undisturbed;
-
-fn pktgen(folder: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pktgen")).current_dir(folder).args(args).output().expect("the binary runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 /// Lines of `analyze --json` by metric and labels, as they were printed.
 fn lines(folder: &Path, args: &[&str]) -> BTreeMap<String, String> {
@@ -206,21 +200,6 @@ fn shards_of_a_capture_join_and_others_read_the_tables() {
     assert!(text(&half.stderr).contains("2/2"), "{}", text(&half.stderr));
 }
 
-/// Most memory that a process had, in KiB, asked for until it ended.
-fn peak_of(mut child: std::process::Child) -> (bool, u64) {
-    let status = format!("/proc/{}/status", child.id());
-    let mut peak = 0;
-    loop {
-        let text = fs::read_to_string(&status).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        peak = line.and_then(|kib| kib.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0).max(peak);
-        if let Some(status) = child.try_wait().expect("a child") {
-            return (status.success(), peak);
-        }
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-}
-
 /// A gigabyte in `make test`, ten in `make test-long`: the memory is the same.
 #[test]
 fn memory_stays_flat_however_large_a_capture_is() {
@@ -245,7 +224,7 @@ fn memory_stays_flat_however_large_a_capture_is() {
     let out = fs::File::create(folder.path().join("out")).expect("a file");
     let mut command = Command::new(env!("CARGO_BIN_EXE_pktgen"));
     command.current_dir(folder.path()).args(["-q", "analyze", "--json", "--memory", "32", "large.pcap"]);
-    let (fine, peak_kib) = peak_of(command.stdout(out).spawn().expect("the binary runs"));
+    let (fine, peak_kib) = peak_kib(command.stdout(out).spawn().expect("the binary runs"));
     let printed = fs::read_to_string(folder.path().join("out")).expect("metrics");
     assert!(fine && printed.contains(&format!("\"received\",\"unit\":\"packets\",\"value\":{packets}.0")), "{printed}");
     // A GB holds 3.7 million packets, and as many of four numbers of eight bytes.
@@ -452,10 +431,9 @@ fn counts_on_wires(
     let sets: Vec<&str> = all.iter().flat_map(|set| ["--set", set]).collect();
     let out = &undisturbed("counts on wires", |number| {
         let out = format!("{name}-{number}");
-        let args = [&["replay", "wires.toml", "--no-report", "--out", &out][..], &sets].concat();
-        let output = pktgen(folder, &args);
+        let output = pktgen(folder, &[&["replay", "wires.toml", "--no-report", "--out", &out][..], &sets].concat());
         assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
-        output.status.success().then_some(out)
+        is_whole(&manifest(&folder.join(&out))).then_some(out)
     })?;
     let [capture, sent] = ["capture.pcapng", "tap-workers.pcapng"].map(|file| format!("{out}/{file}"));
     let of = |lines: BTreeMap<String, String>| {
@@ -670,11 +648,10 @@ fn captures_come_through_pipes() {
     ] {
         let output = piped(&line);
         assert!(output.status.success(), "{line}: {}", text(&output.stderr));
-        assert_eq!(text(&output.stdout).lines().count(), whole.len(), "{line}");
-        assert!(
-            text(&output.stdout)
-                .contains(&format!("\"metric\":\"sent\",\"unit\":\"updates\",\"value\":{}", whole["sent {}"]))
-        );
+        let found = text(&output.stdout);
+        assert_eq!(found.lines().count(), whole.len(), "{line}");
+        let sent = format!("\"metric\":\"sent\",\"unit\":\"updates\",\"value\":{}", whole["sent {}"]);
+        assert!(found.contains(&sent), "{found}");
     }
     // Names are those that were given, and who waits says for what.
     let output = piped("echo no capture at all | PKTGEN -q analyze -");

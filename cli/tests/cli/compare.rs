@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
+use crate::support::{pktgen, text};
 use pktgen_analysis::compare::{Comparison, Outcome, Rules, Side};
 use pktgen_analysis::{Options, SweepData};
 use tempfile::TempDir;
@@ -21,14 +22,6 @@ offered = "60Gbps"
 [topology]
 rate = "20Gbps"
 "#;
-
-fn pktgen(folder: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pktgen")).current_dir(folder).args(args).output().expect("the binary runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 /// Runs, expects this exit code, and returns stdout.
 fn exits(folder: &Path, args: &[&str], code: i32) -> String {

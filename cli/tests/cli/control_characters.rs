@@ -2,16 +2,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
+use crate::support::pktgen;
 use serde_json::Value;
 
 /// Escape sequences that colour and set a title, the same of the C1 set, and a reversal of text.
 const NAMES: [&str; 2] = ["A\u{1b}[31m\u{9b}31m\u{7f}", "B\u{1b}]0;x\u{7}\u{202e}"];
-
-fn pktgen(folder: &Path, words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pktgen")).current_dir(folder).args(words).output().expect("it runs")
-}
 
 fn is_clean(what: &str, text: &[u8]) {
     let text = std::str::from_utf8(text).unwrap_or_else(|_| panic!("{what} is no UTF-8"));

@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
+
+use crate::support::pktgen;
 
 /// Two queues, so that there are two runs.
 const SMALL: &str = r#"
@@ -21,10 +23,6 @@ program = "olaf"
 [sweep]
 axes."target.queue" = ["fifo", "olaf"]
 "#;
-
-fn pktgen(folder: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pktgen")).current_dir(folder).args(args).output().expect("the binary runs")
-}
 
 fn prints(folder: &Path, args: &[&str]) -> String {
     let output = pktgen(folder, args);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use crate::support::text;
 use pktgen_testing::{Need, skip};
 use tempfile::TempDir;
 
@@ -56,10 +57,6 @@ fn command(folder: &Path, args: &[&str]) -> Command {
 
 fn pktgen(folder: &Path, args: &[&str]) -> Output {
     command(folder, args).output().expect("the binary runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn succeeds(folder: &Path, args: &[&str]) -> String {

@@ -1,15 +1,10 @@
 //! Learning in the loop, as users run it (docs/learning.md).
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
 
 use crate::support::figures::{Medians, report, values};
+use crate::support::pktgen;
 use pktgen_analysis::run::RunData;
-
-fn pktgen(folder: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pktgen")).current_dir(folder).args(args).output().expect("the binary runs")
-}
 
 fn get(all: &Medians, parts: &[&str], metric: &str) -> f64 {
     let found = values(all, parts, metric);

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::support::peak_kib;
 use serde_json::Value;
 
 fn pktgen(words: &[&str]) -> Output {
@@ -102,23 +103,12 @@ fn faults_are_in_the_books_and_the_balance_closes() {
     assert!(damaged["counters"]["sums_wrong"].as_u64() > Some(0), "{}", damaged["counters"]);
 }
 
-/// The most memory that a command had, in MB; what it had a moment before it ended.
+/// The most memory that a command had, in MB.
 fn peak_mb(words: &[&str]) -> u64 {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_pktgen")).arg("-q").args(words).spawn().expect("it runs");
-    let mut peak = 0;
-    loop {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
-        let high = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:"))
-            .and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-        peak = peak.max(high.unwrap_or(0) / 1024);
-        if let Some(status) = child.try_wait().expect("its status") {
-            assert!(status.success(), "{words:?}");
-            return peak;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    let child = Command::new(env!("CARGO_BIN_EXE_pktgen")).arg("-q").args(words).spawn().expect("it runs");
+    let (fine, peak) = peak_kib(child);
+    assert!(fine, "{words:?}");
+    peak / 1024
 }
 
 #[test]

@@ -3,18 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 use crate::support::reported::without_provenance;
+use crate::support::{pktgen, text};
 use tempfile::TempDir;
-
-fn pktgen(folder: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pktgen")).current_dir(folder).args(args).output().expect("the binary runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 fn succeeds(folder: &Path, args: &[&str]) -> String {
     let output = pktgen(folder, args);

@@ -2,16 +2,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
+use crate::support::pktgen;
 use serde_json::{Value, json};
 
 const EXAMPLE: &str = r#"{"nodes":[{"id":0,"parent":null},{"id":1,"parent":0},{"id":2,"parent":0},{"id":3,"parent":1,"load":2},
     {"id":4,"parent":1,"load":6},{"id":5,"parent":2,"load":5},{"id":6,"parent":2,"rate":1.0,"load":4,"available":true}]}"#;
-
-fn pktgen(folder: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pktgen")).current_dir(folder).args(args).output().expect("the binary runs")
-}
 
 fn object(folder: &Path, args: &[&str]) -> Value {
     let output = pktgen(folder, &[&["place"], args, &["--json"]].concat());

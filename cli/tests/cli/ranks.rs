@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use crate::support::netns::Net;
+use crate::support::pktgen;
 use crate::support::serving::Serving;
 use pktgen_analysis::run::RunData;
 use pktgen_testing::{Need, eventually, skip, undisturbed};
@@ -49,11 +50,6 @@ fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("x.toml"), EXPERIMENT).expect("a file");
     folder
-}
-
-/// pktgen in `dir`.
-fn pktgen(dir: &Path, words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pktgen")).current_dir(dir).args(words).output().expect("it runs")
 }
 
 fn said(output: &Output) -> String {

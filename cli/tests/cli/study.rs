@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
+use crate::support::pktgen;
 use serde_json::Value;
 
 const STUDY: &str = r#"
@@ -26,10 +26,6 @@ at.variant = "Tables"
 at."study.data" = "uniform"
 sum_precision_mean = 0.9984
 "#;
-
-fn pktgen(folder: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pktgen")).current_dir(folder).args(args).output().expect("the binary runs")
-}
 
 fn succeeds(folder: &Path, args: &[&str]) -> String {
     let output = pktgen(folder, args);

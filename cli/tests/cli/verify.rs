@@ -3,18 +3,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
+use crate::support::{pktgen, text};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-
-fn pktgen(folder: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pktgen")).current_dir(folder).args(args).output().expect("the binary runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 fn folder(config: &str) -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");

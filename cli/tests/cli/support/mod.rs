@@ -13,3 +13,31 @@ pub mod serving;
 pub mod sharded;
 pub mod tools;
 pub mod wired;
+
+use std::path::Path;
+use std::process::{Child, Command, Output};
+
+/// Runs the binary in `folder`.
+pub fn pktgen(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pktgen")).current_dir(folder).args(args).output().expect("the binary runs")
+}
+
+/// What a process said.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Whether a process succeeded, and the most memory that it had a moment before it ended, in KiB.
+pub fn peak_kib(mut child: Child) -> (bool, u64) {
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    loop {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        peak = line.and_then(|kib| kib.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0).max(peak);
+        if let Some(status) = child.try_wait().expect("a child") {
+            return (status.success(), peak);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
