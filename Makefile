@@ -54,6 +54,7 @@ tools:
 lint:
 	$(CARGO) fmt --all --check
 	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/scripts/lint-rustc $(CARGO) build $(RELEASE) --workspace --all-targets $(FEATURES)
+	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/scripts/lint-rustc $(CARGO) build $(RELEASE) --no-default-features --bin pktgen
 
 # Soaks and large sweeps: the same properties on many more cases, and the full published sweeps.
 test-long: tools

@@ -8,7 +8,7 @@ mod file;
 mod frame;
 mod network;
 #[cfg(any(test, not(feature = "png")))]
-mod no_png;
+pub mod no_png;
 #[cfg(feature = "png")]
 pub mod png;
 #[cfg(not(feature = "png"))]
