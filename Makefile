@@ -29,6 +29,7 @@ check:
 test-all: build lint test-libpcap
 	$(CARGO) test $(RELEASE) --workspace
 	$(CARGO) test $(RELEASE) --workspace --benches -- --quiet
+	scripts/published-check
 	scripts/browser-check
 	scripts/notebooks
 	PKTGEN=target/release/pktgen traces/record/test
