@@ -6,6 +6,7 @@ use pktgen_generator::arrow::array::{Array, AsArray, RecordBatch};
 use pktgen_generator::arrow::datatypes::{Int64Type, UInt32Type};
 use pktgen_generator::pcap::{ETHERNET, Packet, Stamp};
 use pktgen_generator::record::Manifest;
+use pktgen_generator::record::digest::{Verified, verify_dir};
 use pktgen_generator::time::NS;
 use pktgen_generator::{Error, Result};
 
@@ -14,6 +15,14 @@ use crate::run::read_json;
 
 /// Names of the stream, the finished one last.
 pub(super) const FILES: [&str; 2] = ["frames.arrows", "frames.parquet"];
+
+/// Compares a run dir of frames with its digests; one that was killed, or that an older version wrote, has none of its frames.
+pub(super) fn verify(dir: &Path) -> Result<Verified> {
+    let manifest: Manifest = read_json(&dir.join("manifest.json"), "a run dir of frames")?;
+    let listed = FILES.iter().any(|name| manifest.files.contains_key(*name));
+    let verified = verify_dir(dir)?;
+    Ok(if listed { verified } else { Verified::NoDigests })
+}
 
 /// A run dir of frames that is being read.
 pub(super) struct Frames {

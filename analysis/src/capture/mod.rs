@@ -25,6 +25,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
+use pktgen_generator::record::digest::Verified;
 use pktgen_generator::shard::Shard;
 use pktgen_generator::wire::Format;
 use pktgen_generator::wire::sight::Sight;
@@ -32,7 +33,7 @@ use pktgen_generator::{Error, Result};
 
 use serde::{Deserialize, Serialize};
 
-use crate::analyze::Measured;
+use crate::analyze::{Measured, Note};
 use clock::{Anchor, Clocks, Offset};
 use input::{Input, InputFacts};
 pub(crate) use lines::DEFINITIONS;
@@ -100,6 +101,8 @@ pub struct CapturePlan {
     pub tables: Option<TablesPlan>,
     /// Bytes of numbers that may be held in memory; more go to a temporary file.
     pub memory: usize,
+    /// Run dirs of recorded interfaces are read whatever the digests of their files say.
+    pub no_verify: bool,
 }
 
 /// Bytes of numbers held in memory, unless told otherwise.
@@ -118,7 +121,20 @@ impl CapturePlan {
             shard: Shard::WHOLE,
             tables: None,
             memory: MEMORY,
+            no_verify: false,
         }
+    }
+
+    /// Compares the files of run dirs with their digests; what a reader must know of them.
+    fn verify(&self) -> Result<Vec<Note>> {
+        let mut notes = Vec::new();
+        for dir in self.server.iter().chain(&self.sender).filter(|path| path.is_dir()) {
+            let verified = if self.no_verify { Verified::Waived } else { frames::verify(dir)? };
+            notes.extend(
+                verified.note().map(|note| Note { note: note.code(), text: format!("{}: {note}", dir.display()) }),
+            );
+        }
+        Ok(notes)
     }
 
     /// Opens all files of one side.
@@ -144,6 +160,7 @@ pub fn analyze_captures(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) 
     if plan.server.is_empty() && plan.sender.is_empty() {
         return Err(Error::config("no capture was given"));
     }
+    let notes = plan.verify()?;
     let clocks = Clocks::find(plan, progress)?;
     let mut inputs = plan.open(Side::Server)?;
     inputs.extend(plan.open(Side::Sender)?);
@@ -186,5 +203,7 @@ pub fn analyze_captures(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) 
         clocks: &clocks,
         inputs: &inputs,
     };
-    lines::measured(&facts, meter)
+    let mut measured = lines::measured(&facts, meter)?;
+    measured.notes.extend(notes);
+    Ok(measured)
 }

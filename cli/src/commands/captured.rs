@@ -80,6 +80,7 @@ fn plan(args: &Analyze) -> Result<CapturePlan> {
         shard: flags.shard.unwrap_or(Shard::WHOLE),
         tables,
         memory: (flags.memory as usize) << 20,
+        no_verify: args.no_verify,
         ..CapturePlan::new(args.runs.clone(), flags.sent.clone())
     })
 }

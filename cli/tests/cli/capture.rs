@@ -65,15 +65,23 @@ impl Space {
     }
 
     fn capture(&self, name: &str, args: &[&str]) -> Command {
+        self.capture_at("rx0", name, args)
+    }
+
+    fn capture_at(&self, interface: &str, name: &str, args: &[&str]) -> Command {
         let mut command = self.inside(env!("CARGO_BIN_EXE_pktgen"));
-        command.args(["--json", "capture", "--iface", "rx0"]);
+        command.args(["--json", "capture", "--iface", interface]);
         command.arg("--out").arg(self.dir(name)).args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
     /// Starts a capture and waits until it listens.
     fn start(&self, name: &str, args: &[&str]) -> Child {
-        let mut child = self.capture(name, args).spawn().expect("it starts");
+        self.listening(name, self.capture(name, args))
+    }
+
+    fn listening(&self, name: &str, mut capture: Command) -> Child {
+        let mut child = capture.spawn().expect("it starts");
         let anchored = |text: String| serde_json::from_str::<Value>(&text).is_ok_and(|m| m["anchor_unix_ns"] != 0);
         let listens = || std::fs::read_to_string(self.dir(name).join("manifest.json")).is_ok_and(anchored);
         if happens(|| listens() || child.try_wait().expect("a child").is_some()) && listens() {
@@ -280,6 +288,8 @@ fn af_xdp_captures_everything_or_says_what_not() {
     let Some(space) = space("af_xdp") else { return };
     if let Some(dir) = everything_arrives("af_xdp", &space, &["--pcapng"]) {
         assert_pcapng(&dir);
+        damage_is_found(&dir, "capture.pcapng");
+        damage_is_found(&dir, "frames.arrows");
     }
     loss_is_counted("af_xdp", &space);
     ends_are_clean("af_xdp", &space);
@@ -291,6 +301,7 @@ fn af_packet_captures_everything_or_says_what_not() {
     everything_arrives("af_packet", &space, &[]);
     loss_is_counted("af_packet", &space);
     ends_are_clean("af_packet", &space);
+    hears_nothing_that_is_sent("af_packet", &space);
 }
 
 /// Times of the kernel, in ns: with the precision of µs all would be whole ones.
@@ -320,29 +331,26 @@ fn libpcap_captures_everything_or_says_what_not() {
     }
     loss_is_counted("libpcap", &space);
     ends_are_clean("libpcap", &space);
+    hears_nothing_that_is_sent("libpcap", &space);
 }
 
-/// What leaves by the interface is no arrival.
-#[cfg(feature = "libpcap")]
-#[test]
-fn libpcap_hears_nothing_that_is_sent() {
-    let Some(space) = space("libpcap") else { return };
-    let mut listening = space.inside(env!("CARGO_BIN_EXE_pktgen"));
-    listening.args(["--json", "-q", "capture", "--iface", "tx0", "--kind", "libpcap", "--for", "3s", "--out"]);
-    let child = listening.arg(space.dir("own")).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let child = child.expect("it starts");
-    let anchored = |text: String| serde_json::from_str::<Value>(&text).is_ok_and(|m| m["anchor_unix_ns"] != 0);
-    while !std::fs::read_to_string(space.dir("own").join("manifest.json")).is_ok_and(anchored) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+/// What leaves by the interface is no arrival, and a capture of nothing that would wait for something is no success.
+fn hears_nothing_that_is_sent(kind: &str, space: &Space) {
+    let quiet = space.capture_at("tx0", "own", &["-q", "--kind", kind, "--for", "3s", "--idle", "1s"]);
+    let child = space.listening("own", quiet);
     // The host itself asks who has an address, which listeners hear, unlike what our transports send.
     ip(&["-n", &space.name, "addr", "add", "192.0.2.1/24", "dev", "tx0"]).expect("an address");
     let ask = "echo hello > /dev/udp/192.0.2.2/9";
     assert!(space.inside("bash").args(["-c", ask]).status().expect("bash runs").success());
     let (code, line, text) = said(&child.wait_with_output().expect("it ends"));
-    assert_eq!((code, &line["capture"]["captured"]), (Some(0), &Value::from(0)), "{text}");
+    assert_eq!((code, &line["capture"]["captured"]), (Some(1), &Value::from(0)), "{text}");
+    assert!(text.contains("no frame came at tx0"), "{text}");
     let arrived = space.inside("cat").arg("/sys/class/net/rx0/statistics/rx_packets").output().expect("a count");
     assert_ne!(String::from_utf8_lossy(&arrived.stdout).trim(), "0", "something was sent");
+    // For a time and not until it is idle: nothing is an answer.
+    let output = space.capture_at("tx0", "timed", &["-q", "--kind", kind, "--for", "100ms"]).output().expect("it runs");
+    let (code, line, text) = said(&output);
+    assert_eq!((code, &line["capture"]["captured"]), (Some(0), &Value::from(0)), "{text}");
 }
 
 /// Whatever the interface: the build is at fault, and the message has the remedy.
@@ -386,6 +394,27 @@ fn a_count_ends_it_and_parquet_takes_the_streams_place() {
     assert_eq!((code, &line["capture"]["captured"]), (Some(0), &Value::from(5000)), "{text}");
     let dir = space.dir("counted");
     assert!(dir.join("frames.parquet").exists() && !dir.join("frames.arrows").exists());
+    damage_is_found(&dir, "frames.parquet");
+}
+
+/// A byte of a file of the run dir changes: a reader refuses it by name, or says that it did not look.
+fn damage_is_found(dir: &Path, file: &str) {
+    let analyze = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pktgen"));
+        let output = command.args(["analyze", "--json"]).arg(dir).args(more).output().expect("it runs");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let refusal = format!("{file}: its content is not what was written");
+    let said = analyze(&[]);
+    assert!(!said.contains(&refusal) && !said.contains("unverified"), "{said}");
+    let path = dir.join(file);
+    let whole = std::fs::read(&path).expect("a file");
+    let mut bytes = whole.clone();
+    bytes[whole.len() / 2] ^= 1;
+    std::fs::write(&path, bytes).expect("writable");
+    assert!(analyze(&[]).contains(&refusal), "{}", analyze(&[]));
+    std::fs::write(&path, whole).expect("writable");
+    assert!(analyze(&["--no-verify"]).contains("\"not_verified\""), "{}", analyze(&["--no-verify"]));
 }
 
 #[test]

@@ -73,6 +73,13 @@ fn refused(output: &Output, words: &[&str]) {
     assert!(words.iter().all(|word| said.contains(word)), "{words:?}: {said}");
 }
 
+/// To the run, which is the child of `timeout`, which `ip netns exec` became.
+fn signal(child: &Child, name: &str) {
+    let list = fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).expect("its children");
+    let own = list.split_whitespace().next().expect("a child");
+    assert!(Command::new("kill").args([name, own]).status().expect("kill runs").success());
+}
+
 /// Starts a run and waits until frames have left h0 in its middle.
 fn midway(net: &Net, folder: &Path, args: &[&str]) -> Child {
     let before = net.sent("x", "h0");
@@ -140,6 +147,55 @@ fn a_cable_pulled_in_the_middle_ends_the_run_and_the_records_say_what_left() {
             assert!(said(&analyze(&[])).contains("join the parts"));
         }
     }
+}
+
+/// Ways to send that leave the kernel's queues out: what the interface counted is what the records say.
+#[test]
+fn a_cable_pulled_ends_senders_by_af_xdp_and_live_frames() {
+    let Some(net) = net("xdp") else { return };
+    for kind in ["af_xdp", "xdp_live"] {
+        let set = format!("transport.kind={kind}");
+        let sender = ["--role", "workers", "--set", &set];
+        let short = folder(1, "");
+        let output = replay(Some(&net), short.path(), &sender).output().expect("it runs");
+        if output.status.code() == Some(3) && said(&output).contains("this host cannot") {
+            skip(Need::Xdp, &format!("a cable pulled from {kind}"), said(&output));
+            continue;
+        }
+        let folder = folder(20_000, "");
+        let child = midway(&net, folder.path(), &sender);
+        net.set_state("x", "d0", "down");
+        let output = child.wait_with_output().expect("it ends");
+        net.set_state("x", "d0", "up");
+        refused(&output, &["h0", "the records up to then: out"]);
+        let manifest = manifest(folder.path());
+        assert!(codes(&manifest).contains(&"role_failed"), "{kind}: {}", manifest["validity"]);
+        let own = counted(&manifest, "workers");
+        assert_eq!(own["state"], "lowerlayerdown", "{kind}: {own}");
+        // Nobody says of a frame in the ring whether it left: the records have what was handed over, and the note both counts.
+        let number = |name: &str| own[name].as_u64().expect("a count");
+        assert!(number("sent") >= number("tx_packets") && number("tx_dropped") > 0, "{kind}: {own}");
+        let notes = manifest["validity"]["notes"].to_string();
+        assert!(notes.contains("interface_disagrees") && notes.contains("handed over"), "{kind}: {notes}");
+    }
+}
+
+#[test]
+fn an_interrupt_while_nothing_leaves_ends_the_run_with_its_records() {
+    let Some(net) = net("int") else { return };
+    let folder = folder(20_000, "");
+    let child = midway(&net, folder.path(), &["--no-report"]);
+    net.set_state("x", "d0", "down");
+    signal(&child, "-INT");
+    let output = child.wait_with_output().expect("it ends");
+    net.set_state("x", "d0", "up");
+    // Which of the two is seen first is left to chance.
+    assert!(matches!(output.status.code(), Some(1 | 3)), "{}", said(&output));
+    let manifest = manifest(folder.path());
+    let codes = codes(&manifest);
+    assert!(codes.contains(&"interrupted") || codes.contains(&"role_failed"), "{}", manifest["validity"]);
+    let own = counted(&manifest, "workers");
+    assert_eq!((&manifest["balance"]["sent"], &own["sent"]), (&own["tx_packets"], &own["tx_packets"]), "{own}");
 }
 
 #[test]
@@ -221,13 +277,9 @@ fn a_process_that_was_stopped_for_three_seconds_is_not_accused() {
     let folder = folder(4000, "");
     let _load = Load::start(2);
     let child = midway(&net, folder.path(), &["--no-report"]);
-    // The run is the child of `timeout`, which `ip netns exec` became.
-    let list = fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).expect("its children");
-    let own = list.split_whitespace().next().expect("a child").to_owned();
-    let signal = |name: &str| assert!(Command::new("kill").args([name, &own]).status().expect("kill runs").success());
-    signal("-STOP");
+    signal(&child, "-STOP");
     std::thread::sleep(Duration::from_secs(3));
-    signal("-CONT");
+    signal(&child, "-CONT");
     let output = child.wait_with_output().expect("it ends");
     let (said, manifest) = (said(&output), manifest(folder.path()));
     assert!(!said.contains("takes no frames") && matches!(output.status.code(), Some(0 | 1)), "{said}");

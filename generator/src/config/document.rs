@@ -98,7 +98,7 @@ impl Document {
             }
         };
         let parsed = toml::de::DeTable::parse(text).map_err(|e| {
-            let at = e.span().map_or(Origin::Flag(name.to_string()), &place);
+            let at = e.span().map_or_else(|| name.to_string(), |span| place(span).to_string());
             Error::config(format!("{at}: not valid TOML: {}", e.message()))
         })?;
         let root = table_from_toml(parsed.get_ref(), &place)?;
@@ -348,6 +348,9 @@ mod tests {
     fn what_is_wrong_says_where() {
         let message = Document::parse("a = \n", "x.toml").unwrap_err().to_string();
         assert!(message.starts_with("x.toml:1:"), "{message}");
+        // Errors without a place are of the file, not of a flag.
+        let message = Document::parse(&format!("a = {}", "[".repeat(5000)), "x.toml").unwrap_err().to_string();
+        assert!(message.starts_with("x.toml") && !message.contains("--set"), "{message}");
         let mut doc = Document::parse("target = 3", "x.toml").unwrap();
         assert!(doc.section("target").unwrap_err().to_string().contains("must be a section"));
         assert!(doc.set("target.x", Value::Bool(true), Origin::Default).is_ok());

@@ -236,9 +236,14 @@ fn record(
     if let Some(failure) = failure {
         return Err(failure);
     }
+    // What takes a while comes after the manifest said that the capture is whole.
+    let files = &mut manifest.manifest.files;
     if plan.parquet {
-        writer::convert(dir)?;
+        writer::convert(dir, files)?
+    } else {
+        writer::sign(dir, files)?
     }
+    write_manifest(dir, &manifest)?;
     let Manifest { validity, state, .. } = manifest.manifest;
     Ok(Captured { totals: manifest.capture, validity, state, mode: listener.wire.mode() })
 }

@@ -160,6 +160,8 @@ pub struct AfXdp {
     /// Frames whose chunk has come back, and how many of these had left when that was last seen to be more.
     returned: u64,
     left: u64,
+    /// Frames that the interface had sent when frames were refused last.
+    departed: u64,
     stall: Stall,
     card: Card,
 }
@@ -225,6 +227,7 @@ impl AfXdp {
             refused: 0,
             returned: 0,
             left: 0,
+            departed: 0,
             stall: Stall::new(),
             card: Card::open(&options.interface),
         })
@@ -243,13 +246,24 @@ impl AfXdp {
         got
     }
 
+    /// Has the interface sent a frame since it was asked last?
+    #[cold]
+    fn departed(&mut self) -> bool {
+        let sent = self.interface.sent();
+        sent.is_none_or(|sent| std::mem::replace(&mut self.departed, sent) != sent)
+    }
+
     /// Has the kernel refused something, or the card sent nothing of a full ring? An error once that has lasted.
     fn look(&mut self, refused_before: u64, taken: usize, bytes: usize) -> Result<()> {
         // A frame that was dropped gives its chunk back as well.
         let left = self.returned.saturating_sub(self.refused);
         if left > self.left {
             self.left = left;
-            self.stall.taken();
+            // Waiting has the kernel send as well, which tells nobody what it dropped then: once frames are refused, the interface's own count
+            // says whether one has left.
+            if self.refused == 0 || !self.stall.refuses() || self.departed() {
+                self.stall.taken();
+            }
         } else if (taken == 0 || self.refused > refused_before) && self.stall.refused() {
             let code = if taken == 0 { libc::EAGAIN } else { libc::EBUSY };
             return Err(self.stall.of_interface(&self.card, &io::Error::from_raw_os_error(code), bytes));

@@ -125,22 +125,33 @@ impl Interface {
         }
     }
 
+    /// Frames that it has sent, by its own count, of everybody who uses it; none if it is gone.
+    pub fn sent(&mut self) -> Option<u64> {
+        self.numbers().ok().map(|numbers| numbers[9])
+    }
+
     fn totals(&mut self) -> io::Result<Drops> {
+        self.numbers().map(|numbers| Drops { receive: numbers[3], send: numbers[11] })
+    }
+
+    fn numbers(&mut self) -> io::Result<[u64; 16]> {
         self.text.clear();
         self.counters.rewind()?;
         self.counters.read_to_string(&mut self.text)?;
-        drops_of(&self.text, &self.name).ok_or_else(|| io::Error::other(format!("it does not list {}", self.name)))
+        numbers_of(&self.text, &self.name).ok_or_else(|| io::Error::other(format!("it does not list {}", self.name)))
     }
 }
 
-/// Finds an interface in the text of `/proc/net/dev`: eight numbers of receiving, eight of sending, the fourth of
-/// each are drops.
-fn drops_of(text: &str, name: &str) -> Option<Drops> {
+/// Finds an interface in the text of `/proc/net/dev`: eight numbers of receiving, eight of sending; of each eight the second are
+/// frames, the fourth drops.
+fn numbers_of(text: &str, name: &str) -> Option<[u64; 16]> {
     let line = text.lines().find_map(|l| l.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
-    let mut numbers = line.split_ascii_whitespace().map(|n| n.parse::<u64>().ok());
-    let receive = numbers.nth(3)??;
-    let send = numbers.nth(7)??;
-    Some(Drops { receive, send })
+    let mut numbers = [0; 16];
+    let mut words = line.split_ascii_whitespace();
+    for number in &mut numbers {
+        *number = words.next()?.parse().ok()?;
+    }
+    Some(numbers)
 }
 
 /// The interface that has this address; none if this host has no such address.
@@ -262,9 +273,10 @@ Inter-|   Receive                                                |  Transmit
 
     #[test]
     fn finds_the_drops_of_an_interface() {
-        assert_eq!(drops_of(TEXT, "lo"), Some(Drops { receive: 4, send: 12 }));
-        assert_eq!(drops_of(TEXT, "veth0"), Some(Drops { receive: 70, send: 5 }));
-        assert_eq!(drops_of(TEXT, "veth"), None);
+        let found = |name| numbers_of(TEXT, name).map(|numbers| (numbers[3], numbers[9], numbers[11]));
+        assert_eq!(found("lo"), Some((4, 10, 12)));
+        assert_eq!(found("veth0"), Some((70, 100, 5)));
+        assert_eq!(found("veth"), None);
     }
 
     #[test]

@@ -14,6 +14,8 @@ use pktgen_generator::arrow::datatypes::SchemaRef;
 use pktgen_generator::arrow::ipc::reader::StreamReader;
 use pktgen_generator::arrow::ipc::writer::StreamWriter;
 use pktgen_generator::pcap::{Form, Writer, WriterOptions};
+use pktgen_generator::record::FileDigests;
+use pktgen_generator::record::digest::file_digest;
 use pktgen_generator::whole::WholeFile;
 use pktgen_generator::{Error, Result};
 use rtrb::{Consumer, Producer};
@@ -27,6 +29,9 @@ const NAP: Duration = Duration::from_millis(50);
 
 /// Bytes that go to the disk at once while the writer is behind; less when it is not.
 const ROOM: usize = 4 << 20;
+
+/// The packets of a capture, where they are asked for.
+const PACKETS: &str = "capture.pcapng";
 
 /// The files of a capture.
 pub(super) struct Files {
@@ -56,8 +61,7 @@ impl Files {
         let mut stream = StreamWriter::try_new(file, &schema).map_err(|error| failed(&path, &error))?;
         // The schema is on disk from the start: a capture that is killed early leaves an empty stream, not rubbish.
         stream.flush().map_err(|error| failed(&path, &error))?;
-        let pcap =
-            pcap.then(|| Writer::create(&dir.join("capture.pcapng"), WriterOptions::new(Form::Pcapng))).transpose()?;
+        let pcap = pcap.then(|| Writer::create(&dir.join(PACKETS), WriterOptions::new(Form::Pcapng))).transpose()?;
         Ok(Files { path, schema, blank: Buffer::from_vec(vec![0i64; ROWS]), stream, pcap })
     }
 
@@ -111,13 +115,25 @@ impl Files {
     }
 }
 
-/// Turns the stream in `dir` into Parquet, which is smaller and takes a while; the stream goes when that is whole.
-pub(super) fn convert(dir: &Path) -> Result<()> {
+/// The digests of the finished files in `dir` join `files`. Not while they are written: hashing is slower than frames come.
+pub(super) fn sign(dir: &Path, files: &mut FileDigests) -> Result<()> {
+    for name in [format!("{FRAMES}.arrows"), PACKETS.to_owned()] {
+        let path = dir.join(&name);
+        if path.exists() {
+            files.insert(name, file_digest(&path)?);
+        }
+    }
+    Ok(())
+}
+
+/// Turns the stream in `dir` into Parquet, which is smaller and takes a while; the stream goes when that is whole. Its digest joins `files`.
+pub(super) fn convert(dir: &Path, files: &mut FileDigests) -> Result<()> {
     let path = stream_path(dir);
     let file = File::open(&path).map_err(Error::io("open", &path))?;
     let reader = StreamReader::try_new(std::io::BufReader::new(file), None)
         .map_err(|error| Error::data(&path, format!("not an Arrow stream: {error}")))?;
-    let finished = dir.join(format!("{FRAMES}.parquet"));
+    let name = format!("{FRAMES}.parquet");
+    let finished = dir.join(&name);
     let failed = |error: &dyn std::fmt::Display| failed(&finished, error);
     let out = WholeFile::create(&finished)?;
     let level = ZstdLevel::try_new(1).map_err(|error| failed(&error))?;
@@ -131,7 +147,7 @@ pub(super) fn convert(dir: &Path) -> Result<()> {
         let batch = batch.map_err(|error| Error::data(&path, error.to_string()))?;
         writer.write(&batch).map_err(|error| failed(&error))?;
     }
-    writer.into_inner().map_err(|error| failed(&error))?.finish()?;
+    files.insert(name, writer.into_inner().map_err(|error| failed(&error))?.finish()?);
     std::fs::remove_file(&path).map_err(Error::io("remove", &path))
 }
 
@@ -140,6 +156,7 @@ mod tests {
     use super::*;
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
     use pktgen_generator::arrow::array::{AsArray, RecordBatch};
+    use pktgen_generator::record::digest::check_files;
 
     /// A block of `rows` frames with the numbers from `first` on.
     fn block(first: u32, rows: u32) -> Block {
@@ -173,7 +190,13 @@ mod tests {
         }
         files.finish().expect("finished");
         assert_eq!(read().len(), 5004);
-        convert(folder.path()).expect("converted");
+        let mut digests = FileDigests::new();
+        sign(folder.path(), &mut digests).expect("hashed");
+        check_files(folder.path(), &digests).expect("as it was written");
+        let stream = digests.remove("frames.arrows").expect("its digest");
+        convert(folder.path(), &mut digests).expect("converted");
+        assert!(stream.bytes > 5004 && digests.contains_key("frames.parquet"), "{digests:?}");
+        check_files(folder.path(), &digests).expect("as it was written");
         assert!(!stream_path(folder.path()).exists());
         let file = File::open(folder.path().join("frames.parquet")).expect("a Parquet file");
         let reader = ParquetRecordBatchReaderBuilder::try_new(file).expect("a footer").build().expect("a reader");
