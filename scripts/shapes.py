@@ -1,6 +1,6 @@
-"""What the papers claim about figures without numbers, as questions to our reports: each answers with whether it holds, and ours.
+"""What the papers claim without numbers (docs/published), as questions to our reports: each answers with whether it holds, and ours.
 
-A claim is (place, claim, question); a question gets the rows of a report, labels with medians by metric.
+A question gets the rows of a report: labels with medians by metric.
 """
 
 from collections import defaultdict
@@ -26,13 +26,26 @@ def tally(answers):
     return bool(answers) and all(answers), f"at {sum(answers)} of {len(answers)} points"
 
 
+def curves_of(rows, variant, axis, metric):
+    """A metric along an axis, from its largest value to its least, for each group of the other labels."""
+    found = groups(rows, axis, lambda labels: labels.get("variant") == variant).values()
+    return [[at[value][metric] for value in sorted(at, key=number, reverse=True)] for at in found]
+
+
+def spread(curves):
+    every = [value for curve in curves for value in curve]
+    return f"{min(every):.2f} to {max(every):.2f}"
+
+
+def speedup_above_1(rows):
+    curves = curves_of(rows, "Olaf", "topology.rate", "speedup")
+    return all(value > 1 for curve in curves for value in curve), spread(curves)
+
+
 def speedup_grows(rows):
-    """Above 1, and the larger the slower the output."""
-    curves = groups(rows, "topology.rate", lambda labels: labels["variant"] == "Olaf").values()
-    found = [[at[rate]["speedup"] for rate in sorted(at, key=number, reverse=True)] for at in curves]
-    holds = all(curve[0] > 1 and all(a < b for a, b in zip(curve, curve[1:])) for curve in found)
-    every = [value for curve in found for value in curve]
-    return holds, f"{min(every):.2f} to {max(every):.2f}"
+    """The larger the slower the output."""
+    curves = curves_of(rows, "Olaf", "topology.rate", "speedup")
+    return all(a < b for curve in curves for a, b in zip(curve, curve[1:])), spread(curves)
 
 
 def by(rows, axis, metric, where=lambda labels: True):
@@ -52,36 +65,82 @@ def workers_save_iterations(rows):
     return all(a > b for a, b in zip(found, found[1:])), ", ".join(f"{value:.0f}" for value in found)
 
 
-def congestion_costs_reward(step_per):
-    """No loss (within 5 %) from Olaf up, Olaf at either rate above FIFO at 40 Gbit/s, and that above FIFO at 20 Gbit/s."""
+def rewards(rows, step_per):
+    """Rewards at the end by variant and rate."""
+    of = lambda variant: by(rows, "topology.rate", "reward_end",
+                            lambda labels: (labels["variant"], labels["endpoint.step_per"]) == (variant, step_per))
+    return {variant: of(variant) for variant in ["Olaf", "FIFO"]}
+
+
+def same_reward(step_per):
+    """Olaf's rewards at the two rates are within 5 %."""
 
     def question(rows):
-        of = lambda variant: by(rows, "topology.rate", "reward_end",
-                                lambda labels: (labels["variant"], labels["endpoint.step_per"]) == (variant, step_per))
-        none, olaf, fifo = (of(variant) for variant in ["no loss", "Olaf", "FIFO"])
-        least = min(olaf.values())
-        holds = min(none.values()) >= 0.95 * max(olaf.values()) and least > fifo["40Gbps"] > fifo["20Gbps"]
-        return holds, (f"no loss {none['20Gbps']:.0f}, Olaf {olaf['40Gbps']:.0f} and {olaf['20Gbps']:.0f}, "
-                       f"FIFO {fifo['40Gbps']:.0f} and {fifo['20Gbps']:.0f}")
+        olaf = rewards(rows, step_per)["Olaf"]
+        holds = min(olaf.values()) >= 0.95 * max(olaf.values())
+        return holds, f"{olaf['40Gbps']:.0f} and {olaf['20Gbps']:.0f}, a step per {step_per}"
 
     return question
 
 
-def own_group_only(flow):
-    """S1's age falls as SW1 widens; the largest of S2 is less than 1.15 times the least."""
-
+def olaf_above_fifo(step_per):
     def question(rows):
-        at = sorted((number(l["topology.alpha"]), m) for l, m in rows if l["variant"] == "Olaf_TC")
-        one, two = ([m[f"aom_mean/{flow}/{group}"] / 1e6 for _, m in at] for group in ["S1", "S2"])
-        holds = all(a > b for a, b in zip(one, one[1:])) and max(two) < 1.15 * min(two)
-        return holds, f"S1 {one[0]:.0f} to {one[-1]:.0f} ms, S2 {min(two):.0f} to {max(two):.0f} ms"
+        at = rewards(rows, step_per)
+        holds = all(at["Olaf"][rate] > at["FIFO"][rate] for rate in at["FIFO"])
+        pairs = [f"{at['Olaf'][rate]:.0f} to {at['FIFO'][rate]:.0f}" for rate in sorted(at["FIFO"], key=number, reverse=True)]
+        return holds, f"{' and '.join(pairs)}, a step per {step_per}"
 
     return question
 
 
-def recovery(rows):
-    worst = max(medians["recovery_over_timeout_max"] for _, medians in rows)
-    return worst <= 2, f"at most {worst:.3f} timeouts"
+def group_ages(rows, variant, flow, group):
+    """Ages of a group in ms, by growing α."""
+    at = sorted((number(labels["topology.alpha"]), medians) for labels, medians in rows if labels["variant"] == variant)
+    return [medians[f"aom_mean/{flow}/{group}"] / 1e6 for _, medians in at]
+
+
+def falls(flow, group):
+    def question(rows):
+        ages = group_ages(rows, "Olaf_TC", flow, group)
+        return all(a > b for a, b in zip(ages, ages[1:])), f"{ages[0]:.0f} to {ages[-1]:.0f} ms, per {flow}"
+
+    return question
+
+
+def stays(variant, flow, group):
+    """The largest is less than 1.15 times the least."""
+
+    def question(rows):
+        ages = group_ages(rows, variant, flow, group)
+        return max(ages) < 1.15 * min(ages), f"{min(ages):.0f} to {max(ages):.0f} ms, per {flow}"
+
+    return question
+
+
+def below(metric, variant, other, axes=()):
+    """A metric of a variant is below that of another at every point."""
+
+    def question(rows):
+        where = lambda labels: labels["variant"] in (variant, other) and all(labels[key] in values for key, values in axes)
+        found = [at for at in groups(rows, "variant", where).values()]
+        answers = [at[variant][metric] < at[other][metric] for at in found]
+        return tally(answers)
+
+    return question
+
+
+def rises(metric, axis, variant, where=lambda labels: True, down=False):
+    """A metric of a variant rises (falls) with an axis, step by step, for all other labels."""
+
+    def question(rows):
+        answers = []
+        own = lambda labels: labels.get("variant") == variant and where(labels)
+        for at in groups(rows, axis, own).values():
+            curve = [at[value][metric] for value in sorted(at, key=number, reverse=down)]
+            answers += [a < b for a, b in zip(curve, curve[1:])]
+        return tally(answers)
+
+    return question
 
 
 def rate_flattens(rows):
@@ -126,33 +185,29 @@ def word_count(rows):
     return tally(answers)
 
 
-FIGURE_7 = [("Figure 7, a picture", "speedup above 1, growing as the output gets slower", speedup_grows)]
+# By the id of a claim: the configs that answer it, and the question. The first is the claim's own; more are variants.
 SHAPES = {
-    "olaf/figure7": FIGURE_7,
-    "olaf/figure7-looped": FIGURE_7,
-    "olaf/figure2": [("Figure 2, a picture", "asynchronous above periodic above synchronous", modes_in_order)],
-    "olaf/figure3": [("Figure 3, a picture", "more workers, fewer iterations to a reward", workers_save_iterations)],
-    "olaf/figure8": [
-        ("Figure 8, a picture", "no loss, Olaf, FIFO 40, FIFO 20; a step per update", congestion_costs_reward("update")),
-        ("Figure 8, a picture", "no loss, Olaf, FIFO 40, FIFO 20; a step per packet", congestion_costs_reward("packet")),
-    ],
-    "olaf/figure10": [
-        ("Figure 10, a picture", f"S1's age per {flow} falls as SW1 widens, S2's stays", own_group_only(flow))
-        for flow in ["worker", "cluster"]
-    ],
-    "trio/figure14": [("Figure 14, text", "servers recover within twice the timeout", recovery)],
-    "trio/figure16": [("Figure 16, a picture", "the rate grows with the window and flattens", rate_flattens)],
-    "soar/figure6": [
-        ("Figure 6, text", "SOAR is best everywhere", lambda rows: best(rows, "SOAR", 0)),
-        ("Figure 6, text", "Max is second under the power law", lambda rows: best(rows, "Max", 1, "power_law")),
-        ("Figure 6, text", "Level is second under uniform loads", lambda rows: best(rows, "Level", 1, "uniform")),
-    ],
-    "soar/figure7": [
-        ("Figure 7, a picture", "SOAR is best everywhere", lambda rows: best(rows, "SOAR", 0)),
-        ("Figure 7, text", "Top gets worse as capacity grows", top_worsens),
-    ],
-    "soar/figure8": [("Figure 8, text", "time is quadratic in k", time_by_k)],
-    "soar/figure9": [
-        ("Figure 9, text", "word count is nearer to all blue than the parameter server", word_count),
-    ],
+    "olaf/figure2/asynchronous-first": [("olaf/figure2", modes_in_order)],
+    "olaf/figure3/workers": [("olaf/figure3", workers_save_iterations)],
+    "olaf/section8/aom-lower": [("olaf/table1", below("aom_mean/cluster", "Olaf", "FIFO", [("topology.rate", ("40Gbps", "20Gbps"))]))],
+    "olaf/section8/fifo-rate": [("olaf/table1", rises("aom_mean/cluster", "topology.rate", "FIFO", down=True))],
+    "olaf/figure7/above-1": [("olaf/figure7", speedup_above_1), ("olaf/figure7-looped", speedup_above_1)],
+    "olaf/figure7/grows": [("olaf/figure7", speedup_grows), ("olaf/figure7-looped", speedup_grows)],
+    "olaf/figure8/rate": [("olaf/figure8", same_reward("update")), ("olaf/figure8", same_reward("packet"))],
+    "olaf/figure8/order": [("olaf/figure8", olaf_above_fifo("update")), ("olaf/figure8", olaf_above_fifo("packet"))],
+    "olaf/table2/olaf-lower": [("olaf/table2", below("aom_mean/cluster", "Olaf", "FIFO"))],
+    "olaf/table3/tc-narrows": [("olaf/table3", below("aom_fairness/groups", "Olaf", "Olaf_TC"))],
+    "olaf/figure10/fifo/s2": [("olaf/figure10", stays("FIFO", "cluster", "S2"))],
+    "olaf/figure10/olaf-tc/s1": [("olaf/figure10", falls(flow, "S1")) for flow in ["cluster", "worker"]],
+    "olaf/figure10/olaf-tc/s2": [("olaf/figure10", stays("Olaf_TC", flow, "S2")) for flow in ["cluster", "worker"]],
+    "olaf/figure10/olaf/discrepancy": [("olaf/figure10", below("aom_fairness/groups", "FIFO", "Olaf"))],
+    "trio/figure13/switchml-grows": [("trio/figure13", rises("iteration_time_mean", "workload.straggler_probability", "SwitchML"))],
+    "trio/figure16/throughput": [("trio/figure16", rate_flattens)],
+    "soar/figure6/best": [("soar/figure6", lambda rows: best(rows, "SOAR", 0))],
+    "soar/figure6/power-law/second": [("soar/figure6", lambda rows: best(rows, "Max", 1, "power_law"))],
+    "soar/figure6/uniform/second": [("soar/figure6", lambda rows: best(rows, "Level", 1, "uniform"))],
+    "soar/figure7/best": [("soar/figure7", lambda rows: best(rows, "SOAR", 0))],
+    "soar/figure7/capacity/top": [("soar/figure7", top_worsens)],
+    "soar/figure8/quadratic": [("soar/figure8", time_by_k)],
+    "soar/figure9/count-all-blue": [("soar/figure9", word_count)],
 }
