@@ -47,7 +47,7 @@ def metrics():
 def readings(entry):
     """The entry's own reading of a published value and its variants': metric, relation, config, at, against of each."""
     own = {"name": None, "metric": entry.get("metric"), "relation": entry.get("relation", "value"), "config": entry.get("config"),
-           "at": entry.get("at", {}), "against": entry.get("against", {})}
+           "at": entry.get("at", {}), "against": entry.get("against", {}), "by": entry.get("by")}
     yield own
     for variant in entry.get("variants", []):
         merged = {key: {**own[key], **variant.get(key, {})} for key in ("at", "against")}
@@ -97,7 +97,8 @@ def turned(ours, relation, scale):
     >>> turned({"median": 0.5, "lo": 0.25, "hi": 1.0, "n": 5}, "slowdown", 0.01)
     {'median': 100.0, 'lo': 0.0, 'hi': 300.0, 'n': 5}
     """
-    rule = {"value": lambda x: x, "ratio": lambda x: x, "gain": lambda x: x - 1, "inverse": lambda x: 1 / x, "slowdown": lambda x: 1 / x - 1}[relation]
+    rule = {"value": lambda x: x, "ratio": lambda x: x, "gain": lambda x: x - 1, "inverse": lambda x: 1 / x, "slowdown": lambda x: 1 / x - 1,
+            "cut": lambda x: 1 - x}[relation]
     ends = [None if ours[key] is None else rule(ours[key]) / scale for key in ("median", "lo", "hi")]
     if ends[1] is not None and ends[1] > ends[2]:
         ends[1], ends[2] = ends[2], ends[1]
@@ -118,11 +119,11 @@ def values(reading, unit, points, units):
         return []
     own = [point for point in points if point["metric"] == reading["metric"]]
     above = [point for point in own if fits(point["labels"], reading["at"])]
-    if reading["relation"] != "ratio":
+    if reading["relation"] not in ("ratio", "cut"):
         return [(point["labels"], turned(point, reading["relation"], float(scale))) for point in above]
-    below = [point for point in own if fits(point["labels"], {**reading["at"], **reading["against"]})]
+    below = [point for point in points if point["metric"] == (reading["by"] or reading["metric"]) and fits(point["labels"], {**reading["at"], **reading["against"]})]
     rest = lambda point: {key: value for key, value in point["labels"].items() if key not in reading["against"]}
-    return [(under["labels"], turned(divided(over, under), "ratio", float(scale)))
+    return [(under["labels"], turned(divided(over, under), reading["relation"], float(scale)))
             for over in above for under in below if rest(over) == rest(under) and over["config"] == under["config"] and under["median"]]
 
 

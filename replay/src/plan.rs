@@ -9,9 +9,9 @@ use pktgen_generator::record::{NO_CLUSTER, Note, Planned, Training};
 use pktgen_generator::registry::find;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::shard::Shard;
-use pktgen_generator::time::{NEVER, SECOND, Serialiser, Time};
+use pktgen_generator::time::{NEVER, Serialiser, Time};
 use pktgen_generator::topology::{self, Link, Node, NodeId, Population, Role, Topology};
-use pktgen_generator::units::{Rate, Span};
+use pktgen_generator::units::Span;
 use pktgen_generator::wire::FORMATS;
 use pktgen_generator::wire::olaf::{ACK_HEAD, FRAME_MIN, UPDATE_HEAD, elements_in};
 use pktgen_generator::workload::{self, Opened, Source};
@@ -581,21 +581,8 @@ impl Devices {
         let chosen = find(PROGRAMS, "program", &program, &section.place("program"))?;
         let queue: String = section.get("queue", if synchronous { "fifo" } else { chosen.queue() })?;
         agree(facts.kind, chosen, topology)?;
-        let efficiency: f64 = section.get("dequeue_efficiency", 1.0)?;
-        if !(efficiency > 0.0 && efficiency <= 1.0) {
-            return Err(Error::config(format!(
-                "{}: {efficiency} is not above 0 and at most 1",
-                section.place("dequeue_efficiency")
-            )));
-        }
-        let block_time: Span = section.get("block_time", "0ns")?;
-        if block_time.ps() > SECOND {
-            return Err(Error::config(format!("{}: {block_time} is above 1s", section.place("block_time"))));
-        }
-        let engine_rate: Option<Rate> = section.get_opt("engine_rate")?;
-        let engine_buffer: u32 = section.get("engine_buffer", 16u32)?;
         // A window of results may wait for a worker's link: a router's packet memory holds them.
-        let bypass_slots: u32 = section.get("bypass_slots", if synchronous { 1u32 << 20 } else { 1024 })?;
+        let timing = PortTiming::read(section, if synchronous { 1 << 20 } else { 1024 })?;
         let routes: Vec<_> = topology.routes().into_iter().map(Arc::new).collect();
         let groups = Groups::new(topology, &routes, facts);
         let mut jobs = if synchronous { groups.jobs() } else { vec![Vec::new(); topology.nodes.len()] };
@@ -614,14 +601,7 @@ impl Devices {
             udp_checksum: facts.udp_checksum,
             program,
             queue,
-            timing: PortTiming {
-                efficiency_ppm: (efficiency * 1e6).round() as u64,
-                block_time: block_time.ps(),
-                engine_rate: engine_rate.unwrap_or_default(),
-                engine_buffer: engine_buffer as usize,
-                bypass_slots: bypass_slots as usize,
-                ..PortTiming::link(Rate::default(), Default::default(), 0)
-            },
+            timing,
             routes,
             group_ports,
             workers: facts.workers.clone(),

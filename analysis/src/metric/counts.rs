@@ -31,7 +31,7 @@ const fn background(metric: &'static str, better: Better, definition: &'static s
     Definition::new(metric, PACKETS, better, definition).labels(&[TRAFFIC]).needs("traffic without a cluster")
 }
 
-const DEFINITIONS: [Definition; 23] = [
+const DEFINITIONS: [Definition; 25] = [
     updates("sent", Better::Neither, "Transmissions of updates by workers, repeated ones included."),
     Definition::new("received", PACKETS, Better::Neither, "Packets with updates at the parameter server."),
     Definition::new("loss", SHARE, Better::Lower, "Share of sent updates that were dropped; subsumed and outranked ones are not. Of a device without books that only forwards: that did not arrive; of one that may merge it has no value.")
@@ -45,6 +45,15 @@ const DEFINITIONS: [Definition; 23] = [
          for sums by key, which leave in many packets.",
     )
     .source("OLAF Table 1"),
+    updates(
+        "aggregated",
+        Better::Neither,
+        "Updates that arrived in a packet with others, without one of each packet: represented − received. Subsumed and outranked \
+         ones are not among them; no value for sums by key.",
+    )
+    .source("OLAF Table 1"),
+    Definition::new("unrepresented", SHARE, Better::Lower, "Share of sent updates that no packet at the server represents: dropped, subsumed or outranked; no value for sums by key.")
+        .source("OLAF Table 1"),
     updates("subsumed", Better::Neither, "Updates that a newer one of the same worker took the place of."),
     updates("outranked", Better::Neither, "Updates that were discarded for one with a higher reward."),
     updates("in_flight", Better::Neither, "Updates that were under way when the run ended."),
@@ -105,6 +114,10 @@ impl Metric for Counts {
         out.extend(balance.dropped.iter().map(|(reason, n)| updates("dropped", *n).with("reason", reason.as_str())));
         out.push(updates("merged", balance.delivered_merged));
         out.push(Line::new("absorbed", UPDATES, whole.then_some(absorbed)));
+        let represented = balance.delivered_alone + balance.delivered_merged;
+        out.push(Line::new("aggregated", UPDATES, whole.then_some(represented as f64 - received as f64)));
+        let missing = share(balance.sent.saturating_sub(represented + balance.in_flight), balance.sent);
+        out.push(Line::new("unrepresented", SHARE, missing.filter(|_| whole)));
         out.push(updates("subsumed", balance.subsumed));
         out.push(updates("outranked", balance.outranked));
         out.push(updates("in_flight", balance.in_flight));

@@ -26,20 +26,20 @@ impl Schedule for Constant {
 
     fn open(&self, section: &mut Section, pace: &Pace, seed: Seed) -> Result<Box<dyn Timeline + Send>> {
         let jitter = section.get_in("jitter", 0.0, 0.0..=1.0)?;
-        let random = random_phase(section)?;
+        let random = random_phase(section, "random")?;
         let speed = Speed::read(section)?;
         let gap = |stream: &mut _, jitter: f64| 1.0 + jitter * (2.0 * unit(stream) - 1.0);
         Ok(Box::new(Merged::new(section, pace, speed, (gap, jitter), random, seed)?))
     }
 }
 
-/// Do workers begin anywhere in their period, or all at 0?
-fn random_phase(section: &mut Section) -> Result<bool> {
+/// Do workers begin anywhere in their period, or all at 0? `usual` is what holds where it is not said.
+pub(super) fn random_phase(section: &mut Section, usual: &str) -> Result<bool> {
     let phase: Option<String> = section.get_opt("phase")?;
-    match phase.as_deref() {
-        None | Some("random") => Ok(true),
-        Some("zero") => Ok(false),
-        Some(other) => {
+    match phase.as_deref().unwrap_or(usual) {
+        "random" => Ok(true),
+        "zero" => Ok(false),
+        other => {
             let (place, near) = (section.place("phase"), suggest(other, &["random", "zero"]));
             Err(Error::config(format!("{place}: \"{other}\" is not known{near}; there are: random, zero")))
         }

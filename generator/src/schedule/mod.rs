@@ -6,6 +6,7 @@
 
 mod as_recorded;
 mod constant;
+mod grid;
 mod merge;
 mod on_off;
 mod open;
@@ -58,7 +59,7 @@ pub trait Schedule: Named + Sync {
 
 /// Every schedule, by name.
 pub static SCHEDULES: &[&dyn Schedule] =
-    &[&constant::Constant, &poisson::Poisson, &on_off::OnOff, &as_recorded::AsRecorded];
+    &[&constant::Constant, &grid::Grid, &poisson::Poisson, &on_off::OnOff, &as_recorded::AsRecorded];
 
 #[cfg(test)]
 mod tests {

@@ -7,10 +7,12 @@
 
 use std::collections::VecDeque;
 
+use pktgen_generator::config::Section;
 use pktgen_generator::record::{Action, Reason};
-use pktgen_generator::time::{NEVER, Serialiser, Time};
-use pktgen_generator::units::{Rate, Size};
+use pktgen_generator::time::{NEVER, SECOND, Serialiser, Time};
+use pktgen_generator::units::{Rate, Size, Span};
 use pktgen_generator::wire::olaf::Status;
+use pktgen_generator::{Error, Result};
 
 use super::books::Books;
 use super::context::Outbox;
@@ -31,6 +33,8 @@ pub struct PortTiming {
     pub efficiency_ppm: u64,
     /// Least time that each 64-byte block of a frame occupies the output.
     pub block_time: Time,
+    /// Time that the output does nothing after each frame.
+    pub packet_gap: Time,
     /// Rate at which the engine takes frames in; 0 for no limit.
     pub engine_rate: Rate,
     /// Frames that may wait for the engine.
@@ -48,10 +52,40 @@ impl PortTiming {
             delay,
             efficiency_ppm: 1_000_000,
             block_time: 0,
+            packet_gap: 0,
             engine_rate: Rate::from_bps(0),
             engine_buffer: 0,
             bypass_slots: 1024,
         }
+    }
+
+    /// What a device's section says of its ports; rate and delay are those of links.
+    pub fn read(section: &mut Section, bypass_slots: u32) -> Result<Self> {
+        let efficiency: f64 = section.get("dequeue_efficiency", 1.0)?;
+        if !(efficiency > 0.0 && efficiency <= 1.0) {
+            let place = section.place("dequeue_efficiency");
+            return Err(Error::config(format!("{place}: {efficiency} is not above 0 and at most 1")));
+        }
+        let mut span = |key: &str| {
+            let span: Span = section.get(key, "0ns")?;
+            if span.ps() > SECOND {
+                return Err(Error::config(format!("{}: {span} is above 1s", section.place(key))));
+            }
+            Ok(span.ps())
+        };
+        let (block_time, packet_gap) = (span("block_time")?, span("packet_gap")?);
+        let engine_rate: Option<Rate> = section.get_opt("engine_rate")?;
+        let engine_buffer: u32 = section.get("engine_buffer", 16u32)?;
+        let bypass_slots: u32 = section.get("bypass_slots", bypass_slots)?;
+        Ok(PortTiming {
+            efficiency_ppm: (efficiency * 1e6).round() as u64,
+            block_time,
+            packet_gap,
+            engine_rate: engine_rate.unwrap_or_default(),
+            engine_buffer: engine_buffer as usize,
+            bypass_slots: bypass_slots as usize,
+            ..PortTiming::link(Rate::default(), Size::default(), 0)
+        })
     }
 }
 
@@ -74,6 +108,7 @@ pub struct Port {
     service: Option<Serialiser>,
     delay: Time,
     block_time: Time,
+    packet_gap: Time,
     engine: Option<Engine>,
     /// When the transmission under way ends; [`NEVER`] if there is none.
     busy_until: Time,
@@ -103,6 +138,7 @@ impl Port {
             service,
             delay: timing.delay,
             block_time: timing.block_time,
+            packet_gap: timing.packet_gap,
             engine,
             busy_until: NEVER,
             queue_locked: false,
@@ -222,7 +258,7 @@ impl Port {
         let bytes = u32::from(frame.len);
         let on_wire = self.wire.take(bytes);
         let service = self.service.as_mut().map_or(on_wire, |s| s.take(bytes));
-        self.busy_until = now + service.max(Time::from(bytes.div_ceil(64)) * self.block_time);
+        self.busy_until = now + service.max(Time::from(bytes.div_ceil(64)) * self.block_time) + self.packet_gap;
         out.push(self.link, Frame { t: now + on_wire + self.delay, ..frame });
     }
 
@@ -230,5 +266,49 @@ impl Port {
     pub fn status(&mut self, t: Time, pool: &mut Pool, books: &mut Books, out: &mut Outbox) -> Status {
         self.advance(t, pool, books, out);
         self.queue.status(t)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::Kind;
+    use crate::target::queue::Fifo;
+    use pktgen_generator::config::Value;
+    use pktgen_generator::record::PacketId;
+
+    /// When the frames of a burst are at the end of the link.
+    fn departures(values: &[(&str, Value)]) -> Vec<Time> {
+        let mut section = Section::of("target", values);
+        let read = PortTiming::read(&mut section, 8).unwrap();
+        let timing = PortTiming { rate: Rate::from_bps(1_000_000_000), overhead: Size::from_bytes(24), ..read };
+        let mut port = Port::new(0, Box::new(Fifo::new(8, false)), &timing);
+        let (mut pool, mut books, mut out) = (Pool::new(256, 8), Books::default(), Outbox::default());
+        for seq in 0..6 {
+            let (packet, buffer) = (PacketId::new(0, seq, 0), pool.take());
+            let (worker, cluster, flow, head, kind) = (0, 0, 0, 0, Kind::Update);
+            let frame = Frame { t: 0, packet, buffer, worker, len: 256, cluster, flow, head, kind };
+            port.offer(frame, &mut pool, &mut books, &mut out);
+        }
+        port.advance(NEVER - 1, &mut pool, &mut books, &mut out);
+        out.frames.iter().map(|(_, frame)| frame.t).collect()
+    }
+
+    /// 256 B and 24 B of framing take 2.24 µs at 1 Gbit/s; a gap adds to what is slower, the link or the blocks.
+    #[test]
+    fn frames_of_a_busy_output_are_apart_by_service_and_gap() {
+        let text = |value: &str| Value::Text(value.to_owned());
+        for (values, apart) in [
+            (&[][..], 2_240_000),
+            (&[("packet_gap", text("18ns"))][..], 2_258_000),
+            (&[("dequeue_efficiency", Value::Float(0.5)), ("packet_gap", text("18ns"))], 4_498_000),
+            (&[("block_time", text("1us")), ("packet_gap", text("18ns"))], 4_018_000),
+        ] {
+            let expected: Vec<Time> = (0..6).map(|i| 2_240_000 + i * apart).collect();
+            assert_eq!(departures(values), expected, "{values:?}");
+        }
+        let mut section = Section::of("target", &[("packet_gap", text("2s"))]);
+        let refusal = PortTiming::read(&mut section, 8).unwrap_err().to_string();
+        assert!(refusal.contains("packet_gap") && refusal.contains("above 1s"), "{refusal}");
     }
 }

@@ -131,7 +131,7 @@ proptest! {
         for (program, queue) in pairs().into_iter().filter(|(program, _)| program.format().is_none()) {
             let extra = if background { "background_rate = \"1Gbps\"\nbackground_bytes = \"99B\"\n" } else { "" };
             let background = if which == 0 { extra } else { "" };
-            let engine = if engine { "engine_rate = \"30Gbps\"\nengine_buffer = 3\nblock_time = \"4ns\"\n" } else { "" };
+            let engine = if engine { "engine_rate = \"30Gbps\"\nengine_buffer = 3\nblock_time = \"4ns\"\npacket_gap = \"7ns\"\n" } else { "" };
             let text = format!(
                 "seed = {seed}\n[workload]\nclusters = {clusters}\nworkers_per_cluster = {}\nupdates = 30\n{background}\
                  [schedule]\nkind = \"on_off\"\nburst = {burst}\npeak = \"40Gbps\"\noffered = \"25Gbps\"\n\

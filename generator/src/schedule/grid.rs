@@ -1,0 +1,168 @@
+//! Workers on grids of their own: every update is near its time on the grid, off by what the one before was off by, in part.
+//!
+//! [`super::constant`] adds up gaps, so that workers that begin together are at random phases after a while. Here the grid holds them:
+//! the offset of update k is AR(1), x(k) = m · x(k − 1) + s · √(1 − m²) · N(0, 1), with deviation s and memory m. Who is early stays
+//! early for about 1 / (1 − m) periods.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use rand_distr::{Distribution, StandardNormal};
+
+use super::constant::random_phase;
+use super::{Pace, Schedule, Speed, Timeline};
+use crate::config::Section;
+use crate::registry::Named;
+use crate::seed::{Seed, Stream};
+use crate::time::{HORIZON, SECOND, Time, too_late};
+use crate::units::Span;
+use crate::{Error, Result};
+
+/// `kind = "grid"`.
+pub struct Grid;
+
+impl Named for Grid {
+    fn name(&self) -> &'static str {
+        "grid"
+    }
+    fn about(&self) -> &'static str {
+        "periodic workers that do not drift: each update is off its time by an offset that remembers the one before"
+    }
+}
+
+impl Schedule for Grid {
+    fn keys(&self) -> &'static [&'static str] {
+        &["offered", "offset_memory", "offset_sd", "period", "phase"]
+    }
+
+    fn open(&self, section: &mut Section, pace: &Pace, seed: Seed) -> Result<Box<dyn Timeline + Send>> {
+        let sd: Span = section.get("offset_sd", "0ns")?;
+        let memory = section.get_in("offset_memory", 0.0, 0.0..=1.0)?;
+        let random = random_phase(section, "zero")?;
+        let unit = match Speed::read(section)? {
+            Speed::Period(span) => span.ps() as f64,
+            Speed::Offered(rate) => {
+                let per_period: f64 = pace.period.iter().map(|period| pace.update_bits as f64 / period).sum();
+                per_period / rate.bps() as f64 * SECOND as f64
+            }
+        };
+        let slowest = pace.period.iter().copied().fold(0.0, f64::max);
+        let end = slowest * unit * f64::from(pace.updates);
+        // Not a number counts as too late.
+        if end.is_nan() || end > HORIZON as f64 {
+            let what = format!("{}: the end of the run", section.place("period"));
+            return Err(Error::config(too_late(
+                &what,
+                end,
+                "lower schedule.period, raise schedule.offered, or send fewer updates",
+            )));
+        }
+        let sd = sd.ps() as f64;
+        let worker = |(w, period): (usize, &f64)| {
+            let mut stream = seed.stream("schedule.grid", w as u64, 0);
+            let phase: f64 = if random { crate::seed::unit(&mut stream) * period * unit } else { 0.0 };
+            let offset = sd * normal(&mut stream);
+            // Offsets are early as often as late: the grid begins where hardly one is before 0.
+            Worker { stream, next: phase + 4.0 * sd, period: period * unit, offset, left: pace.updates }
+        };
+        let workers: Vec<_> = pace.period.iter().enumerate().map(worker).collect();
+        let first = |(w, worker): (usize, &Worker)| (worker.left > 0).then(|| Reverse((worker.time(0), w as u32)));
+        let heap = workers.iter().enumerate().filter_map(first).collect();
+        Ok(Box::new(OnGrid { workers, heap, sd, memory }))
+    }
+}
+
+fn normal(stream: &mut Stream) -> f64 {
+    StandardNormal.sample(stream)
+}
+
+struct Worker {
+    stream: Stream,
+    /// Next time on the grid, and the offset from it.
+    next: f64,
+    offset: f64,
+    period: f64,
+    left: u32,
+}
+
+impl Worker {
+    /// When the next update is made: never before `last`, that of the one before.
+    fn time(&self, last: Time) -> Time {
+        ((self.next + self.offset).max(0.0) as Time).max(last)
+    }
+}
+
+/// All workers, by time; ties go to the lower worker.
+struct OnGrid {
+    workers: Vec<Worker>,
+    heap: BinaryHeap<Reverse<(Time, u32)>>,
+    sd: f64,
+    memory: f64,
+}
+
+impl Timeline for OnGrid {
+    fn next(&mut self) -> Option<(Time, u32)> {
+        let mut top = self.heap.peek_mut()?;
+        let Reverse((time, id)) = *top;
+        let worker = &mut self.workers[id as usize];
+        worker.left -= 1;
+        if worker.left == 0 {
+            std::collections::binary_heap::PeekMut::pop(top);
+        } else {
+            worker.next += worker.period;
+            let news = self.sd * (1.0 - self.memory * self.memory).sqrt();
+            worker.offset = self.memory * worker.offset + news * normal(&mut worker.stream);
+            *top = Reverse((worker.time(time), id));
+        }
+        Some((time, id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Value;
+    use crate::time::MS;
+
+    fn times(values: &[(&str, Value)], workers: usize, updates: u32) -> Vec<Vec<f64>> {
+        let mut section = Section::of("schedule", values);
+        let pace = Pace { period: vec![1.0; workers], updates, update_bits: 2048 };
+        let mut timeline = Grid.open(&mut section, &pace, Seed(3)).unwrap();
+        let (mut found, mut last) = (vec![Vec::new(); workers], 0);
+        while let Some((t, worker)) = timeline.next() {
+            assert!(t >= last);
+            last = t;
+            found[worker as usize].push(t as f64 / MS as f64);
+        }
+        found
+    }
+
+    /// Deviation and memory are those that were asked for, and the grid holds: no drift over 20,000 periods.
+    #[test]
+    fn offsets_have_their_deviation_and_memory_around_a_grid_that_holds() {
+        let of = |memory: f64| -> [(&str, Value); 3] {
+            [("period", "100ms".into()), ("offset_sd", "2ms".into()), ("offset_memory", memory.into())]
+        };
+        for memory in [0.0, 0.8] {
+            for own in times(&of(memory), 3, 20_000) {
+                let off: Vec<f64> = own.iter().enumerate().map(|(k, t)| t - 8.0 - 100.0 * k as f64).collect();
+                let n = off.len() as f64;
+                let mean = off.iter().sum::<f64>() / n;
+                let variance = off.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
+                let lag = off.windows(2).map(|w| (w[0] - mean) * (w[1] - mean)).sum::<f64>() / n / variance;
+                assert!(mean.abs() < 0.15 && (variance.sqrt() - 2.0).abs() < 0.1, "{mean} {variance}");
+                assert!((lag - memory).abs() < 0.03, "{lag} {memory}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_offsets_all_are_in_phase_or_at_random_ones() {
+        let exact: Vec<f64> = (0..50).map(|k| 100.0 * f64::from(k)).collect();
+        assert_eq!(times(&[("period", "100ms".into())], 3, 50), vec![exact; 3]);
+        let random = times(&[("period", "100ms".into()), ("phase", "random".into())], 3, 50);
+        assert!(random[0][0] != random[1][0] && random.iter().all(|own| own[0] < 100.0));
+        // 3 workers, 2048 bits each: 61.44 kbit/s is one update of each in 100 ms.
+        assert_eq!(times(&[("offered", "61.44kbps".into())], 3, 2)[2], [0.0, 100.0]);
+    }
+}
