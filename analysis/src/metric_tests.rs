@@ -62,6 +62,9 @@ fn counts_by_fate() {
         ("merged", 2.0),
         // 6 sent − 2 packets − 1 dropped − 1 in flight: the merged one and the subsumed one.
         ("absorbed", 2.0),
+        // Three represented by two packets; of six, what was dropped and what was subsumed is not.
+        ("aggregated", 1.0),
+        ("unrepresented", 2.0 / 6.0),
         ("subsumed", 1.0),
         ("outranked", 0.0),
         ("in_flight", 1.0),

@@ -80,9 +80,10 @@ fn same(ours: &BTreeMap<String, String>, theirs: &BTreeMap<String, String>) -> V
 }
 
 /// What only books, the server's gate and the ledger know; and rewards, which the reader of captures does not keep.
-const ELSEWHERE: [&str; 27] = [
+const ELSEWHERE: [&str; 29] = [
     "absorbed",
     "accepted",
+    "aggregated",
     "balance_unknown",
     "device",
     "device_latency_max",
@@ -100,6 +101,7 @@ const ELSEWHERE: [&str; 27] = [
     "sums_ok",
     "sums_wrong",
     "unaccounted",
+    "unrepresented",
     "withheld",
     "withheld_share",
     "dropped",

@@ -37,7 +37,8 @@ fn all_agree(runs: &[RunData]) -> u64 {
 #[test]
 fn table_1_is_decoded_with_replacement_and_filter() {
     let dir = tempfile::tempdir().expect("a folder");
-    let runs = runs("olaf/table1.toml", &["format.lanes=true", "sweep.seeds=1..2"], &dir.path().join("run"));
+    let flags = ["format.lanes=true", "sweep.seeds=1..2", "target.reward_filter=true", "target.reward_threshold=1.5"];
+    let runs = runs("olaf/table1.toml", &flags, &dir.path().join("run"));
     assert_eq!(runs.len(), 2 * 3 * 4);
     assert!(all_agree(&runs) > 50_000);
     let sum = |of: fn(&RunData) -> u64| runs.iter().map(of).sum::<u64>();
@@ -53,6 +54,7 @@ fn several_devices_transmission_control_and_retransmission() {
     assert!(all_agree(&runs("olaf/table2.toml", &small, &dir.path().join("table2"))) > 0);
     let mut retransmit = small.to_vec();
     retransmit.extend(["endpoint.workers=retransmit", "sweep.axes.topology.rate=[\"5Gbps\"]"]);
+    retransmit.extend(["workload.cluster_sigma=1.1", "schedule.kind=constant", "schedule.jitter=0.3"]);
     let runs = runs("olaf/table1.toml", &retransmit, &dir.path().join("retransmit"));
     assert!(runs.iter().any(|run| run.manifest.balance.retransmitted > 0));
     // What was sent again and again may be many things at once; nothing that is said is wrong.
