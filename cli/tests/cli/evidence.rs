@@ -108,7 +108,7 @@ fn slower_outputs_aggregate_more() {
 #[test]
 fn ten_clusters_behind_three_switches_show_table_2() {
     let all = report("olaf/table2.toml", &["sweep.seeds=\"1..6\""]);
-    let get = |variant, metric| get(&all, variant, "", metric);
+    let get = |variant: &str, metric: &str| get(&all, variant, "", metric);
     // 88 % and 1.7 s are published; ages of Olaf, and its loss, are not met.
     assert!((get("FIFO", "loss") - 0.88).abs() <= 0.005);
     for group in ["S1", "S2"] {
@@ -127,7 +127,7 @@ fn ten_clusters_behind_three_switches_show_table_2() {
 #[test]
 fn unlike_periods_show_the_order_of_table_3() {
     let all = report("olaf/table3.toml", &["sweep.seeds=\"1..6\""]);
-    let get = |variant, metric| get(&all, variant, "", metric);
+    let get = |variant: &str, metric: &str| get(&all, variant, "", metric);
     assert!(get("FIFO", "loss") > get("Olaf", "loss") && get("Olaf", "loss") > get("Olaf_TC", "loss"));
     // 86 %, 1,381 and 5,382 ms are published.
     assert!((get("FIFO", "loss") - 0.86).abs() <= 0.02);
