@@ -105,7 +105,7 @@ fn edited_tables_numbers_and_configs_are_noticed() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let edits = [
         ("docs/evidence.md", " | differs | ", " | agrees | "),
-        ("docs/evidence.json", "\"n\": 30", "\"n\": 31"),
+        ("docs/evidence.json", "\"valid\": true", "\"valid\": false"),
         // What is run, and what is published.
         ("configs/olaf/table1.toml", "updates = 500", "updates = 501"),
         ("docs/published/olaf.toml", "value = 6109", "value = 6110"),

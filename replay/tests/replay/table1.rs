@@ -74,13 +74,13 @@ fn loss(all: &BTreeMap<(String, String), f64>, variant: &str, rate: &str) -> f64
 }
 
 #[test]
-fn heterogeneous_workers_lose_what_the_paper_says() {
+fn workers_at_random_times_lose_what_the_paper_says() {
     let all = losses("table1.toml", "1..9");
-    assert!((loss(&all, "FIFO", "40Gbps") - 0.558).abs() < 0.03);
-    assert!((loss(&all, "FIFO", "20Gbps") - 0.743).abs() < 0.03);
+    assert!((loss(&all, "FIFO", "40Gbps") - 0.558).abs() < 0.02);
+    assert!((loss(&all, "FIFO", "20Gbps") - 0.743).abs() < 0.01);
+    // What Olaf drops; the rest of the published loss is what newer updates replaced.
     for rate in ["40Gbps", "20Gbps"] {
-        assert!((0.06..0.18).contains(&loss(&all, "Olaf", rate)));
-        assert!(loss(&all, "Olaf, no filter", rate) < 0.04);
+        assert!(loss(&all, "Olaf", rate) < 0.05);
     }
 }
 
