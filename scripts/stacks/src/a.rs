@@ -10,8 +10,6 @@ pub fn run(folder: &Path, how: &str) -> DataFrame {
         let path = folder.join(name);
         LazyFrame::scan_parquet(PlRefPath::new(path.to_str().expect("text")), Default::default()).expect("a scan")
     };
-    match crate::query(scan("sent.parquet"), scan("received.parquet")).collect_with_engine(engine).expect("a result") {
-        QueryResult::Single(frame) => frame,
-        QueryResult::Multiple(_) => unreachable!("one query"),
-    }
+    let found = crate::query(scan("sent.parquet"), scan("received.parquet")).collect_with_engine(engine);
+    found.expect("a result").unwrap_single()
 }
