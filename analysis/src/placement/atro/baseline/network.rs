@@ -139,18 +139,40 @@ pub(super) struct Load {
 impl Load {
     /// A flow along one of the shortest ways, at random.
     pub fn send(&mut self, network: &Network, from: usize, to: usize, stream: &mut Stream) {
-        let mut at = from;
+        self.send_all(network, (from, to), 1, stream);
+    }
+
+    /// Several flows along one of the shortest ways, at random: the same for all.
+    pub fn send_all(&mut self, network: &Network, ends: (usize, usize), flows: u64, stream: &mut Stream) {
+        let (mut at, to) = ends;
         while at != to {
             let ways = network.nearer(at, to).count();
             let Some(next) = network.nearer(at, to).nth(stream.random_range(0..ways.max(1))) else { return };
-            *self.links.entry((at.min(next), at.max(next))).or_insert(0) += 1;
+            *self.links.entry((at.min(next), at.max(next))).or_insert(0) += flows;
             at = next;
         }
     }
 
     /// A flow into the server.
     pub fn enter_server(&mut self) {
-        self.server += 1;
+        self.enter_server_with(1);
+    }
+
+    /// Several flows into the server.
+    pub fn enter_server_with(&mut self, flows: u64) {
+        self.server += flows;
+    }
+
+    /// Flows, each counted once for every link between switches that it passes.
+    #[cfg(test)]
+    pub fn flow_hops(&self) -> u64 {
+        self.links.values().sum()
+    }
+
+    /// Flows on the server's link.
+    #[cfg(test)]
+    pub fn entering(&self) -> u64 {
+        self.server
     }
 
     /// Flows on the busiest link; a worker's own link has one.

@@ -1,14 +1,15 @@
-//! SPAR (Luo et al., ICC 2023): racks chosen as aggregators greedily, workers sent to them.
+//! SPAR (Luo et al., ICC 2023): racks chosen as aggregators greedily, requests of workers routed to them.
 //!
-//! Our reading: the racks with most workers aggregate, that of the server apart, which sends nothing upwards. Workers of a
-//! chosen rack merge there, those of the server's rack go straight to it, and each other goes to the chosen rack with the
-//! fewest so far. Each aggregator sends one flow, which is not merged again.
+//! Our reading: aggregators are racks (ATRO §IV-A), any rack, the server's too. The greedy adds the rack that brings all racks
+//! nearest to an aggregator, in hops, so that a fat tree has one per pod first: upward traffic of racks is what it relieves (§IV-B2).
+//! Requests of a rack that does not aggregate go to the nearest aggregator, of equals to the one with the fewest workers, on one
+//! of the shortest ways ("selects one randomly"). An aggregator sends one flow to the server, merged again only in the server's rack.
 
 use pktgen_generator::registry::Named;
-use pktgen_generator::seed::Seed;
+use pktgen_generator::seed::{Seed, Stream};
 use rand::seq::SliceRandom;
 
-use super::network::Load;
+use super::network::{Hosts, Load, Network};
 use super::{Baseline, Case};
 
 /// See the module.
@@ -20,36 +21,64 @@ impl Named for Spar {
     }
 
     fn about(&self) -> &'static str {
-        "SPAR, our reading: the fullest racks aggregate, for random hosts"
+        "SPAR, our reading: the racks nearest to all others aggregate, for random hosts"
     }
 }
 
 impl Baseline for Spar {
     fn busiest(&self, case: &Case, seed: Seed) -> u64 {
         let mut stream = seed.stream("atro.spar", 0, 0);
-        let (network, hosts) = (&case.network, case.hosts(&mut stream));
-        let mut racks: Vec<usize> = (0..network.racks()).filter(|&rack| rack != hosts.server).collect();
-        racks.shuffle(&mut stream);
-        racks.sort_by_key(|&rack| std::cmp::Reverse(hosts.workers[rack]));
-        racks.truncate(case.aggregators as usize);
-        let mut chosen: Vec<(u64, usize)> = racks.iter().map(|&rack| (hosts.workers[rack], rack)).collect();
-        let mut load = Load::default();
-        for (rack, &workers) in hosts.workers.iter().enumerate().filter(|&(rack, _)| !racks.contains(&rack)) {
-            for _ in 0..workers {
-                let fewest = chosen.iter_mut().filter(|_| rack != hosts.server).min();
-                let Some((taken, to)) = fewest else {
-                    load.send(network, rack, hosts.server, &mut stream);
-                    load.enter_server();
-                    continue;
-                };
-                *taken += 1;
-                load.send(network, rack, *to, &mut stream);
+        let hosts = case.hosts(&mut stream);
+        let racks = choose(&case.network, case.aggregators as usize, &mut stream);
+        load(&case.network, &hosts, &racks, &mut stream).busiest()
+    }
+}
+
+/// The aggregators: one rack after the other, each the one with the fewest hops from all racks to their nearest; ties at random.
+pub(super) fn choose(network: &Network, aggregators: usize, stream: &mut Stream) -> Vec<usize> {
+    let mut left: Vec<usize> = (0..network.racks()).collect();
+    left.shuffle(stream);
+    let mut nearest = vec![u32::MAX; network.racks()];
+    let mut chosen = Vec::new();
+    while chosen.len() < aggregators {
+        let with = |new: usize| {
+            (0..nearest.len()).map(|rack| u64::from(nearest[rack].min(network.hops(rack, new)))).sum::<u64>()
+        };
+        let Some(best) = (0..left.len()).min_by_key(|&i| with(left[i])) else { break };
+        let new = left.remove(best);
+        nearest.iter_mut().enumerate().for_each(|(rack, hops)| *hops = (*hops).min(network.hops(rack, new)));
+        chosen.push(new);
+    }
+    chosen
+}
+
+/// Flows on all links, where `chosen` racks aggregate.
+pub(super) fn load(network: &Network, hosts: &Hosts, chosen: &[usize], stream: &mut Stream) -> Load {
+    let mut load = Load::default();
+    // Aggregators, each with the workers that it merges.
+    let mut taken: Vec<(u64, usize)> = chosen.iter().map(|&rack| (hosts.workers[rack], rack)).collect();
+    for (rack, &workers) in hosts.workers.iter().enumerate().filter(|&(rack, _)| !chosen.contains(&rack)) {
+        match taken.iter_mut().min_by_key(|(taken, to)| (network.hops(rack, *to), *taken)) {
+            Some((taken, to)) => {
+                load.send_all(network, (rack, *to), workers, stream);
+                *taken += workers;
+            }
+            None => {
+                load.send_all(network, (rack, hosts.server), workers, stream);
+                load.enter_server_with(workers);
             }
         }
-        for (_, rack) in chosen.into_iter().filter(|&(taken, _)| taken > 0) {
-            load.send(network, rack, hosts.server, &mut stream);
+    }
+    let merged = chosen.contains(&hosts.server);
+    for (_, rack) in taken.into_iter().filter(|&(taken, _)| taken > 0) {
+        load.send(network, rack, hosts.server, stream);
+        // What reaches an aggregating rack of the server enters it as one flow.
+        if !merged {
             load.enter_server();
         }
-        load.busiest()
     }
+    if merged {
+        load.enter_server();
+    }
+    load
 }

@@ -41,11 +41,77 @@ fn means_are_where_they_were() {
         ("aro", Topology::FatTree, 5.3, 0.4),
         ("paring", Topology::LeafSpine, 7.2, 0.2),
         ("paring", Topology::FatTree, 3.3, 0.2),
-        ("spar", Topology::LeafSpine, 8.2, 0.3),
-        ("spar", Topology::FatTree, 6.9, 0.2),
+        ("spar", Topology::LeafSpine, 8.3, 0.4),
+        ("spar", Topology::FatTree, 7.6, 0.2),
     ] {
         let found = mean(name, &case(topology, 90, 4), 200);
         assert!((found - expected).abs() < within, "{name} on {topology:?}: {found}");
+    }
+}
+
+/// ATRO §IV-B3: every scheme is faster with more aggregators. The fat tree's rate stays where it is once each pod has one.
+#[test]
+fn spar_rises_with_aggregators() {
+    for (topology, slack) in [(Topology::LeafSpine, 0.0), (Topology::FatTree, 0.15)] {
+        let rates: Vec<f64> = (1..=8).map(|aggregators| mean("spar", &case(topology, 90, aggregators), 300)).collect();
+        assert!(rates.windows(2).all(|pair| pair[1] > pair[0] - slack), "{topology:?}: {rates:?}");
+        assert!(rates[7] > 2.0 * rates[0]);
+    }
+}
+
+/// Every choice of the greedy is the best of all racks, counted anew; a fat tree's first four are in four pods, and any rack
+/// may be chosen, the server's too.
+#[test]
+fn spar_chooses_racks_that_are_near_to_all() {
+    for topology in [Topology::LeafSpine, Topology::FatTree] {
+        let network = Network::of(topology);
+        let cost = |chosen: &[usize]| -> u32 {
+            let nearest = |rack| chosen.iter().map(|&to| network.hops(rack, to)).min().unwrap();
+            (0..network.racks()).map(nearest).sum()
+        };
+        let mut first = std::collections::BTreeSet::new();
+        for seed in 0..100 {
+            let chosen = spar::choose(&network, 20, &mut Seed(seed).stream("test", 0, 0));
+            assert_eq!(chosen.len(), network.racks());
+            first.insert(chosen[0]);
+            for taken in 1..=chosen.len() {
+                let (before, now) = (&chosen[..taken - 1], cost(&chosen[..taken]));
+                let others = (0..network.racks()).filter(|rack| !before.contains(rack));
+                assert!(others.map(|rack| cost(&[before, &[rack]].concat())).all(|other| other >= now));
+            }
+            if topology == Topology::FatTree {
+                let pods: std::collections::BTreeSet<_> = chosen[..4].iter().map(|rack| rack / 2).collect();
+                assert_eq!(pods.len(), 4);
+            }
+        }
+        assert_eq!(first.len(), network.racks());
+    }
+}
+
+/// Flows by hops are those of the definition: a rack's workers to the nearest aggregator, one flow from each to the server.
+#[test]
+fn spar_sends_what_its_reading_says() {
+    for topology in [Topology::LeafSpine, Topology::FatTree] {
+        let network = Network::of(topology);
+        for seed in 0..200 {
+            let mut stream = Seed(seed).stream("test", 0, 0);
+            let hosts = draw_hosts(&network, 90, &mut stream);
+            let chosen = spar::choose(&network, seed as usize % 9, &mut stream);
+            let load = spar::load(&network, &hosts, &chosen, &mut stream);
+            let hops = |rack| {
+                chosen.iter().map(|&to| network.hops(rack, to)).min().unwrap_or(network.hops(rack, hosts.server))
+            };
+            let up: u64 = (0..network.racks()).map(|rack| hosts.workers[rack] * u64::from(hops(rack))).sum();
+            // An aggregator without workers of its own and without other racks sends nothing.
+            let down: u64 = chosen.iter().map(|&rack| u64::from(network.hops(rack, hosts.server))).sum();
+            assert_eq!(load.flow_hops(), up + down, "seed {seed}");
+            let entering = match chosen.len() {
+                0 => 90,
+                _ if chosen.contains(&hosts.server) => 1,
+                n => n as u64,
+            };
+            assert_eq!(load.entering(), entering);
+        }
     }
 }
 
