@@ -62,13 +62,13 @@ def kill_one(folder: Path, worker: bool) -> tuple[str, int]:
 
 
 def contents(sweep: Path) -> dict[str, bytes]:
-    """Every file of a sweep; of manifests without when they were made, and by which command."""
+    """Every file of a sweep; of manifests without when they were made, by which command, and their digest of that."""
     files = {}
     for path in sorted(path for path in sweep.rglob("*") if path.is_file() and not path.name.startswith("report.")):
         data = path.read_bytes()
         if path.name == "manifest.json":
             manifest = json.loads(data)
-            manifest["created_unix_ns"] = manifest["command"] = 0
+            manifest["created_unix_ns"] = manifest["command"] = manifest["digest"] = 0
             data = json.dumps(manifest).encode()
         files[str(path.relative_to(sweep))] = data
     return files
