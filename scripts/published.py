@@ -12,7 +12,7 @@ BOUNDS = ["over", "under", "at_least", "at_most"]
 UNITS = {
     ("%", "share"): "0.01", ("%", "precision"): "0.01", ("%", "ratio"): "0.01", ("×", "ratio"): "1", ("index", "index"): "1",
     ("updates", "updates"): "1", ("updates", "packets"): "1", ("ms", "ns"): "1e6", ("µs", "ns"): "1e3", ("s", "ns"): "1e9",
-    ("Gbit/s", "Gbit/s"): "1", ("10^9/s", "elements/s"): "1e9", ("KB", "bytes"): "1024", ("cost", "cost"): "1",
+    ("Gbit/s", "Gbit/s"): "1", ("10^9/s", "elements/s"): "1e9", ("KB", "bytes"): "1024", ("cost", "s"): "1", ("orders of magnitude", "orders of magnitude"): "1",
     ("recirculations", "recirculations"): "1", ("recirculations", "pairs per packet"): "1",
 }
 # A value is near within this part of what is published; shares in the middle also within so many points.

@@ -153,36 +153,111 @@ def rate_flattens(rows):
     return holds, f"up to {most / 1e9:.2f} × 10⁹ gradients/s"
 
 
-def best(rows, ranked, place, loads=None):
-    """At how many points `ranked` has the place (0: the least utilisation); equals share it."""
+# ---- SOAR: shares of all red, by strategy
+
+RIVALS = ["Top", "Max", "Level"]
+
+
+def utilisations(rows, where=lambda labels: True):
+    """For each point: its labels, and the share of all red of each strategy."""
+    found = groups(rows, "variant", lambda labels: labels["variant"] != "all blue" and where(labels))
+    return [(dict(rest), {name: medians["utilisation_ratio"] for name, medians in at.items()}) for rest, at in found.items()]
+
+
+def best(ranked, place, where=lambda labels: True):
+    """Has one of `ranked` the place (0: the least utilisation) at each point? Equals share it."""
+
+    def question(rows):
+        found = [at for _, at in utilisations(rows, where)]
+        return tally(any(sum(other < at[name] - 1e-12 for other in at.values()) <= place for name in ranked) for at in found)
+
+    return question
+
+
+def steps(axis, variants, rises, where=lambda labels: True):
+    """Utilisation of strategies along an axis, step by step."""
+
+    def question(rows):
+        answers = []
+        for variant in variants:
+            for at in groups(rows, axis, lambda labels: labels["variant"] == variant and where(labels)).values():
+                curve = [at[value]["utilisation_ratio"] for value in sorted(at, key=number)]
+                answers += [a < b if rises else a > b for a, b in zip(curve, curve[1:])]
+        return tally(answers)
+
+    return question
+
+
+def top_suffers_most(rows):
+    """From constant to exponential rates, Top rises more than any other."""
+    at = {(labels["study.loads"], labels["study.k"], labels["study.rates"]): found for labels, found in utilisations(rows)}
     answers = []
-    where = lambda labels: labels["variant"] != "all blue" and (loads is None or labels["study.loads"] == loads)
-    for at in groups(rows, "variant", where).values():
-        values = {name: medians["utilisation_ratio"] for name, medians in at.items()}
-        answers.append(sum(value < values[ranked] - 1e-12 for value in values.values()) <= place)
+    for loads, k, rates in at:
+        if rates == "exponential":
+            rise = {name: at[loads, k, rates][name] - at[loads, k, "constant"][name] for name in at[loads, k, rates]}
+            answers.append(rise["Top"] > max(rise[name] for name in rise if name != "Top"))
     return tally(answers)
 
 
-def top_worsens(rows):
+def lead(at):
+    """By how much of all red SOAR is below the second."""
+    return min(at[name] for name in RIVALS) - at["SOAR"]
+
+
+# Figure 7's rows: workloads at a capacity of 4, capacities with 32 workloads.
+TOP_ROW = lambda labels: labels["study.capacity"] == "4"
+BOTTOM_ROW = lambda labels: labels["study.workloads"] == "32"
+
+
+def lead_by_rates(rows):
+    at = {(labels["study.rates"], labels["study.workloads"], labels["study.capacity"]): lead(found)
+          for labels, found in utilisations(rows, lambda labels: TOP_ROW(labels) or BOTTOM_ROW(labels))}
+    found = [[at[rates, *rest] for rates in ["constant", "linear", "exponential"]] for rates, *rest in at if rates == "constant"]
+    return tally(leads[0] > leads[1] > leads[2] for leads in found)
+
+
+def lead_of_small(rows):
+    """For each rates: is the mean lead at a capacity of 4 and less, with 32 workloads and more, above that of all other points?"""
     answers = []
-    for at in groups(rows, "study.capacity", lambda labels: labels["variant"] == "Top").values():
-        curve = [at[capacity]["utilisation_ratio"] for capacity in sorted(at, key=number)]
-        answers.append(curve[0] < curve[-1])
+    for rates in ["constant", "linear", "exponential"]:
+        found = utilisations(rows, lambda labels: labels["study.rates"] == rates)
+        small = lambda labels: number(labels["study.capacity"]) <= 4 and number(labels["study.workloads"]) >= 32
+        parts = [[lead(at) for labels, at in found if small(labels) == wanted] for wanted in (True, False)]
+        answers.append(sum(parts[0]) / len(parts[0]) > sum(parts[1]) / len(parts[1]))
     return tally(answers)
 
 
-def time_by_k(rows):
-    """Four times as long per doubling of k is quadratic; here: at least three times."""
-    at = {labels["study.k"]: medians["study_time"] for labels, medians in rows if labels["study.size"] == "2048"}
-    factor = (at["128"] / at["4"]) ** (1 / 5)
-    return factor >= 3, f"{factor:.2f} times as long for twice k, 2048 switches"
+def gather_times(rows, variant):
+    return {(labels["study.size"], labels["study.k"]): medians["gather_time"] for labels, medians in rows if labels["variant"] == variant}
 
 
-def word_count(rows):
-    answers = []
-    for at in groups(rows, "study.use_case").values():
-        answers.append(at["word_count"]["bytes_over_all_blue"] <= at["parameter_server"]["bytes_over_all_blue"])
-    return tally(answers)
+def growth(variant, holds, axis):
+    """How much longer Gather takes for twice k, or twice n, on average over the axis at the other's largest."""
+
+    def question(rows):
+        at = gather_times(rows, variant)
+        first, last, doublings = {"k": (("2048", "4"), ("2048", "128"), 5), "n": (("256", "128"), ("2048", "128"), 3)}[axis]
+        factor = (at[last] / at[first]) ** (1 / doublings)
+        return holds(factor), f"{factor:.2f} times as long for twice {axis}, {variant}"
+
+    return question
+
+
+def longest(limit, where):
+    def question(rows):
+        found = max(value for key, value in gather_times(rows, "as printed").items() if where(*key)) / 1e9
+        return found <= limit, f"{found:.2g} s as printed"
+
+    return question
+
+
+def of_use_cases(holds):
+    """A relation between the medians of word count and of the parameter server at each point."""
+    return lambda rows: tally(holds(at["word_count"], at["parameter_server"]) for at in groups(rows, "study.use_case").values())
+
+
+def skew_helps(rows):
+    return tally(at["power_law"]["utilisation_ratio"] < at["uniform"]["utilisation_ratio"] for at in groups(rows, "study.loads").values())
 
 
 # By the id of a claim: the configs that answer it, and the question. The first is the claim's own; more are variants.
@@ -203,11 +278,31 @@ SHAPES = {
     "olaf/figure10/olaf/discrepancy": [("olaf/figure10", below("aom_fairness/groups", "FIFO", "Olaf"))],
     "trio/figure13/switchml-grows": [("trio/figure13", rises("iteration_time_mean", "workload.straggler_probability", "SwitchML"))],
     "trio/figure16/throughput": [("trio/figure16", rate_flattens)],
-    "soar/figure6/best": [("soar/figure6", lambda rows: best(rows, "SOAR", 0))],
-    "soar/figure6/power-law/second": [("soar/figure6", lambda rows: best(rows, "Max", 1, "power_law"))],
-    "soar/figure6/uniform/second": [("soar/figure6", lambda rows: best(rows, "Level", 1, "uniform"))],
-    "soar/figure7/best": [("soar/figure7", lambda rows: best(rows, "SOAR", 0))],
-    "soar/figure7/capacity/top": [("soar/figure7", top_worsens)],
-    "soar/figure8/quadratic": [("soar/figure8", time_by_k)],
-    "soar/figure9/count-all-blue": [("soar/figure9", word_count)],
+    "soar/figure6/best": [("soar/figure6", best(["SOAR"], 0))],
+    "soar/figure6/k": [("soar/figure6", steps("study.k", ["SOAR", *RIVALS], False))],
+    "soar/figure6/power-law/second": [("soar/figure6", best(["Max"], 1, lambda labels: labels["study.loads"] == "power_law"))],
+    "soar/figure6/uniform/second": [("soar/figure6", best(["Level"], 1, lambda labels: labels["study.loads"] == "uniform"))],
+    "soar/figure6/top": [("soar/figure6", top_suffers_most)],
+    "soar/figure7/best": [("soar/figure7", best(["SOAR"], 0))],
+    "soar/figure7/workloads": [("soar/figure7", steps("study.workloads", ["SOAR", *RIVALS], True, TOP_ROW))],
+    "soar/figure7/rates": [("soar/figure7", lead_by_rates)],
+    "soar/figure7/exponential/second": [("soar/figure7", best(["Max"], 1, lambda labels: labels["study.rates"] == "exponential"))],
+    "soar/figure7/constant/second": [("soar/figure7", best(["Level", "Top"], 1, lambda labels: labels["study.rates"] == "constant"))],
+    "soar/figure7/capacity/most": [("soar/figure7", steps("study.capacity", ["SOAR", "Max", "Level"], False, BOTTOM_ROW))],
+    "soar/figure7/capacity/top": [
+        ("soar/figure7", steps("study.capacity", ["Top"], True, lambda labels: BOTTOM_ROW(labels) and number(labels["study.capacity"]) >= 16)),
+        ("soar/figure7", steps("study.capacity", ["Top"], True, BOTTOM_ROW)),
+    ],
+    "soar/figure7/small": [("soar/figure7", lead_of_small)],
+    "soar/theorem/time": [("soar/figure8", growth("as printed", lambda factor: factor <= 4.4, "k"))],
+    "soar/figure8/quadratic": [("soar/figure8", growth(variant, lambda factor: factor >= 2.5, "k")) for variant in ["as printed", "pruned"]],
+    "soar/figure8/linear": [("soar/figure8", growth("as printed", lambda factor: 1.8 <= factor <= 2.5, "n"))],
+    "soar/figure8/large": [("soar/figure8", longest(300, lambda n, k: (n, k) == ("2048", "128")))],
+    "soar/figure8/moderate": [("soar/figure8", longest(30, lambda n, k: n != "2048" or k != "128"))],
+    "soar/figure9/utilisation": [("soar/figure9", of_use_cases(lambda words, server: words["utilisation_ratio"] == server["utilisation_ratio"]))],
+    "soar/figure9/skew": [("soar/figure9", skew_helps)],
+    "soar/figure9/server-bytes": [("soar/figure9", of_use_cases(lambda _, server: abs(server["bytes_ratio"] - server["utilisation_ratio"]) < 0.05))],
+    "soar/figure9/count-bytes": [("soar/figure9", of_use_cases(lambda words, _: words["bytes_ratio"] > words["utilisation_ratio"]))],
+    "soar/figure9/count-all-blue": [("soar/figure9", of_use_cases(lambda words, server: words["bytes_over_all_blue"] <= server["bytes_over_all_blue"]))],
+    "soar/figure9/server-all-blue": [("soar/figure9", of_use_cases(lambda words, server: server["bytes_over_all_blue"] > words["bytes_over_all_blue"]))],
 }

@@ -14,7 +14,7 @@ use pktgen_generator::record::{
     Action, BOOKS, ITERATIONS, LANES, Manifest, NAMES, PAYLOADS, RECEIVED, RESULTS, Reason, SENT, STAMPS, STATES,
     SumOk, Validity,
 };
-use pktgen_generator::study::TIME;
+use pktgen_generator::study::TIMES;
 use pktgen_generator::{Error, Result};
 use serde::Serialize;
 use serde_json::Value;
@@ -210,7 +210,7 @@ fn metrics(lines: &[Line]) -> Part {
         let value = line.value.map_or(EMPTY.to_owned(), |value| Value::from(value).to_string());
         format!("metric\t{}\t{}\t{}\t{value}", line.metric, labels.join(" "), line.unit)
     };
-    let mut lines: Vec<String> = lines.iter().filter(|line| line.metric != TIME).map(line).collect();
+    let mut lines: Vec<String> = lines.iter().filter(|line| !TIMES.contains(&&*line.metric)).map(line).collect();
     lines.sort_unstable();
     Part { name: "metrics".to_owned(), head: String::new(), lines }
 }

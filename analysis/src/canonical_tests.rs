@@ -82,7 +82,7 @@ fn metrics_are_lines_without_time_on_the_wall() {
         Line::new("sent", "updates", 4.0),
         Line::new("aom_mean", "ns", 0.1).with("flow", "cluster").with("id", 3),
         Line::new("loss", "share", None),
-        Line::new(TIME, "ns", 123.0),
+        Line::new("study_time", "ns", 123.0),
     ];
     assert_eq!(
         metrics(&lines).lines,

@@ -69,7 +69,7 @@ impl Study for FloatSum {
             section.choose("data", "gradients", &[("gradients", Data::Gradients), ("uniform", Data::Uniform)])?;
         let tables = section.choose("method", "tables", &[("tables", true), ("integer", false)])?;
         let method = if tables { Method::Tables } else { read_integer(section)? };
-        Ok(Box::new(move |seed| Ok(measure(&data.draw(seed, pairs as usize * OPERANDS as usize), method))))
+        Ok(Box::new(move |seed, _| Ok(measure(&data.draw(seed, pairs as usize * OPERANDS as usize), method))))
     }
 }
 

@@ -77,7 +77,7 @@ impl Study for HotPrecision {
         let threshold = section.get_in("threshold", THRESHOLD, 1e-9..=1.0)?;
         let place = section.place("threshold");
         let training = Training { shape, updates, rate, step, threshold, place };
-        Ok(Box::new(move |seed| training.compare(seed)))
+        Ok(Box::new(move |seed, _| training.compare(seed)))
     }
 }
 

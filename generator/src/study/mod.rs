@@ -22,6 +22,12 @@ use crate::seed::Seed;
 /// Key of the metric of the time that a study took; whoever runs it measures it, for studies that name it.
 pub const TIME: &str = "study_time";
 
+/// Metrics of time on the wall, which no two runs have alike.
+pub const TIMES: [&str; 4] = [TIME, "gather_time", "colour_time", "colour_orders"];
+
+/// Reads nanoseconds on the wall, from any zero; whoever runs a study hands it in.
+pub type Watch<'a> = &'a dyn Fn() -> u64;
+
 /// The metric of the time that a study took.
 pub const TIME_TAKEN: Definition =
     Definition::new(TIME, "ns", Better::Lower, "Time on the wall that the study took, on one core of this machine.");
@@ -59,14 +65,14 @@ pub trait Study: Named + Sync {
     /// Reads its keys; what it returns does it. So a resolved configuration can be shown without the work.
     fn read(&self, section: &mut Section) -> Result<Task>;
 
-    /// Reads its keys and does it.
+    /// Reads its keys and does it, with a watch that stands.
     fn run(&self, section: &mut Section, seed: Seed) -> Result<Vec<Finding>> {
-        self.read(section)?(seed)
+        self.read(section)?(seed, &|| 0)
     }
 }
 
 /// A study that has read its keys.
-pub type Task = Box<dyn FnOnce(Seed) -> Result<Vec<Finding>>>;
+pub type Task = Box<dyn FnOnce(Seed, Watch) -> Result<Vec<Finding>>>;
 
 /// Every study, by name.
 pub static STUDIES: &[&dyn Study] =

@@ -69,7 +69,7 @@ impl Study for Negotiation {
         let wire = round_trip + 2.0 * f64::from(workers) * frame_ns;
         let delay = host + f64::from(workers) * each + wire;
         let found = vec![Finding::new("negotiation_delay", "ns", delay), Finding::new("negotiation_wire", "ns", wire)];
-        Ok(Box::new(move |_| Ok(found)))
+        Ok(Box::new(move |_, _| Ok(found)))
     }
 }
 

@@ -176,7 +176,7 @@ impl Study for Recirculations {
 
     fn read(&self, section: &mut Section) -> Result<Task> {
         let plan = Plan::read(section)?;
-        Ok(Box::new(move |seed| plan.run(seed)))
+        Ok(Box::new(move |seed, _| plan.run(seed)))
     }
 }
 

@@ -83,7 +83,7 @@ impl Study for AtroStudy {
             if scheme != ATRO {
                 return Err(unknown(section, &scheme));
             }
-            return Ok(Box::new(move |_| measure(&cluster, workers)));
+            return Ok(Box::new(move |_, _| measure(&cluster, workers)));
         };
         let network = Network::of(topology);
         if (switches, ports) != (network.switches() as u64, Network::PORTS) {
@@ -95,7 +95,7 @@ impl Study for AtroStudy {
         }
         let case = Case { network, workers, aggregators, capacity_bps };
         case.check().map_err(at)?;
-        Ok(Box::new(move |seed| compare(&cluster, baseline, &case, repetitions, seed)))
+        Ok(Box::new(move |seed, _| compare(&cluster, baseline, &case, repetitions, seed)))
     }
 }
 

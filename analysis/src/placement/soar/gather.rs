@@ -19,8 +19,8 @@ use super::Placement;
 /// Most bytes that tables may take, unless the caller says otherwise.
 pub const MEMORY: u64 = 8 << 30;
 
-/// The tables of all switches.
-struct Tables {
+/// The tables of all switches, as SOAR-Gather leaves them.
+pub struct Tables {
     values: Vec<f64>,
     /// Where the table of each switch begins: a row for each ℓ from 1 on.
     start: Vec<usize>,
@@ -114,7 +114,7 @@ impl Joined {
 }
 
 /// ρ(v, ℓ) for every ℓ from 1 on.
-fn paths<'a>(tree: &'a Tree, v: u32) -> impl Iterator<Item = f64> + 'a {
+pub(super) fn paths<'a>(tree: &'a Tree, v: u32) -> impl Iterator<Item = f64> + 'a {
     let mut at = v;
     let mut sum = 0.0;
     std::iter::from_fn(move || {
@@ -129,13 +129,43 @@ fn paths<'a>(tree: &'a Tree, v: u32) -> impl Iterator<Item = f64> + 'a {
 
 /// The least φ with at most `k` aggregating switches, and a placement that has it.
 pub fn solve(tree: &Tree, k: usize, memory: u64) -> Result<Placement, String> {
+    Ok(Placement::of(tree, colour(tree, &tables(tree, k, memory)?, k, Root::Either)))
+}
+
+/// What every subtree costs, for at most `k` aggregating switches (Algorithm 3).
+pub fn tables(tree: &Tree, k: usize, memory: u64) -> Result<Tables, String> {
     let k = k.min(tree.len());
     let mut tables = Tables::new(tree, k, memory)?;
     let (mut red, mut blue) = (Joined::new(k), Joined::new(k));
     for &v in tree.order().iter().rev() {
         gather(tree, v, &mut tables, &mut red, &mut blue);
     }
-    Ok(Placement::of(tree, colour(tree, &tables, k)))
+    Ok(tables)
+}
+
+/// May the root aggregate?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Root {
+    /// As is best.
+    Either,
+    /// It must not.
+    Red,
+    /// It must, if it may and `k` is not 0.
+    Blue,
+}
+
+impl Root {
+    /// By name.
+    pub const ALL: [(&'static str, Root); 3] = [("either", Root::Either), ("red", Root::Red), ("blue", Root::Blue)];
+
+    /// Is a switch that may aggregate blue, given what both colours cost?
+    pub(super) fn takes_blue(self, is_root: bool, as_blue: f64, as_red: f64) -> bool {
+        match self {
+            Root::Red if is_root => false,
+            Root::Blue if is_root => true,
+            _ => as_blue < as_red,
+        }
+    }
 }
 
 /// The table of `v`, when those of its children are there.
@@ -162,7 +192,7 @@ fn gather(tree: &Tree, v: u32, tables: &mut Tables, red: &mut Joined, blue: &mut
 }
 
 /// Follows the least costs from the root down (Algorithm 4). A switch is blue only if that is better than red.
-fn colour(tree: &Tree, tables: &Tables, k: usize) -> Vec<bool> {
+pub fn colour(tree: &Tree, tables: &Tables, k: usize, of_root: Root) -> Vec<bool> {
     let mut colours = vec![false; tree.len()];
     let root = tree.order()[0];
     let mut open = vec![(root, 1usize, k.min(tables.width[root as usize] as usize - 1))];
@@ -179,7 +209,7 @@ fn colour(tree: &Tree, tables: &Tables, k: usize) -> Vec<bool> {
         if tree.is_available(v) {
             let blue = parts(tree, tables, v, 1, budget - 1);
             let leaves = if tree.below(v) > 0 { rho } else { 0.0 };
-            if at(&blue, budget - 1) + leaves < as_red {
+            if of_root.takes_blue(v == root, at(&blue, budget - 1) + leaves, as_red) {
                 colours[v as usize] = true;
                 taken = (blue, budget - 1, 1);
             }

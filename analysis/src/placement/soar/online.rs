@@ -21,8 +21,17 @@ impl Online {
 
     /// Places the next workload among the switches that have something left (`Λ_t`), and takes it from them.
     pub fn place(&mut self, load: Vec<u64>, k: usize, strategy: &Strategy) -> Result<Placement, String> {
+        self.place_by(load, |tree| strategy.place(tree, k))
+    }
+
+    /// The same, by anything that places.
+    pub fn place_by(
+        &mut self,
+        load: Vec<u64>,
+        place: impl FnOnce(&Tree) -> Result<Placement, String>,
+    ) -> Result<Placement, String> {
         let available = self.left.iter().map(|left| *left > 0).collect();
-        let placement = strategy.place(&self.tree.with_load(load).with_available(available), k)?;
+        let placement = place(&self.tree.with_load(load).with_available(available))?;
         placement.switches().for_each(|v| self.left[v as usize] -= 1);
         Ok(placement)
     }

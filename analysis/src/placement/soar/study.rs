@@ -1,25 +1,35 @@
 //! SOAR's evaluation as a study: one strategy on BT(n), for one or several workloads (SOAR §5, appendix A).
 
-use pktgen_generator::config::Section;
+use pktgen_generator::config::{Section, Value};
 use pktgen_generator::definition::{Better, Definition};
 use pktgen_generator::registry::{Named, find};
 use pktgen_generator::seed::{Seed, unit};
-use pktgen_generator::study::{Finding, Study, TIME_TAKEN, Task};
-use pktgen_generator::tree::Tree;
+use pktgen_generator::study::{Finding, Study, TIME_TAKEN, Task, Watch};
 use pktgen_generator::tree::make::{Loads, Rates, binary};
+use pktgen_generator::tree::{ROOT, Tree};
 use pktgen_generator::{Error, Result};
 
-use super::Placement;
 use super::bytes::{Sizes, UseCase};
+use super::gather::{self, Root};
 use super::online::Online;
 use super::strategy::{STRATEGIES, Strategy};
+use super::{Placement, printed};
 
 /// The study.
 pub struct SoarStudy;
 
-const KEYS: [&str; 8] = ["size", "rates", "loads", "strategy", "k", "workloads", "capacity", "use_case"];
+const KEYS: [&str; 11] =
+    ["size", "rates", "loads", "nodes", "strategy", "method", "root", "k", "workloads", "capacity", "use_case"];
 
-static METRICS: [Definition; 6] = [
+const fn time(metric: &'static str, definition: &'static str) -> Definition {
+    Definition::new(metric, "ns", Better::Lower, definition).source("SOAR §5.3").needs("study.strategy = \"soar\"")
+}
+
+const fn part(metric: &'static str, definition: &'static str) -> Definition {
+    Definition::new(metric, "s", Better::Neither, definition).source("SOAR §4.3").needs("study.strategy = \"soar\"")
+}
+
+static METRICS: [Definition; 11] = [
     Definition::new(
         "utilisation_ratio",
         "ratio",
@@ -52,20 +62,115 @@ static METRICS: [Definition; 6] = [
     )
     .source("SOAR §5")
     .needs("study.use_case"),
+    part(
+        "left_phi",
+        "Part of φ by messages from the subtree of the root's first child, on links up to a switch that aggregates.",
+    ),
+    part("right_phi", "The same of the root's second child."),
+    time("gather_time", "Time on the wall of SOAR-Gather, summed over workloads."),
+    time("colour_time", "Time on the wall of SOAR-Color, summed over workloads."),
+    Definition::new("colour_orders", "orders of magnitude", Better::Neither, "log10 of gather_time by colour_time.")
+        .source("SOAR §5.3")
+        .needs("study.strategy = \"soar\""),
     TIME_TAKEN,
 ];
 
 /// What is studied.
 struct Setup {
     tree: Tree,
-    /// None: each workload has either, with equal chance (§5.2).
-    loads: Option<Loads>,
+    loads: Drawn,
     strategy: &'static Strategy,
+    /// How the exact solution is found, where that is the strategy.
+    exact: Option<Exact>,
     k: usize,
     workloads: u32,
     /// None: without limit.
     capacity: Option<u32>,
     use_case: Option<UseCase>,
+}
+
+/// Where loads come from.
+#[derive(Debug, Clone, Copy)]
+enum Drawn {
+    /// From one law.
+    From(Loads),
+    /// Each workload from either, with equal chance (§5.2).
+    Mixed,
+    /// They are those of `study.nodes`.
+    Given,
+}
+
+/// How the exact solution is found.
+#[derive(Debug, Clone, Copy)]
+struct Exact {
+    printed: bool,
+    root: Root,
+}
+
+/// What its two phases took, in nanoseconds.
+#[derive(Default)]
+struct Phases {
+    gather: u64,
+    colour: u64,
+}
+
+impl Exact {
+    fn place(self, tree: &Tree, k: usize, watch: Watch, phases: &mut Phases) -> Result<Placement, String> {
+        let start = watch();
+        let (gathered, blue) = if self.printed {
+            let tables = printed::gather(tree, k)?;
+            (watch(), tables.colour(tree, self.root))
+        } else {
+            let tables = gather::tables(tree, k, gather::MEMORY)?;
+            (watch(), gather::colour(tree, &tables, k, self.root))
+        };
+        phases.gather += gathered - start;
+        phases.colour += watch() - gathered;
+        Ok(Placement::of(tree, blue))
+    }
+}
+
+impl Phases {
+    fn findings(&self) -> [Finding; 3] {
+        let known = self.gather > 0 && self.colour > 0;
+        let orders = (self.gather as f64 / self.colour as f64).log10();
+        [
+            Finding::new("gather_time", "ns", self.gather as f64),
+            Finding::new("colour_time", "ns", self.colour as f64),
+            Finding { value: known.then_some(orders), ..Finding::new("colour_orders", "orders of magnitude", 0.0) },
+        ]
+    }
+}
+
+/// Part of φ by messages from the subtree of the root's child `number`: each message by its way to the next blue switch (Lemma 4.2).
+fn part_of(tree: &Tree, blue: &[bool], number: usize) -> Option<f64> {
+    let &top = tree.children(tree.order()[0]).get(number)?;
+    let up = |v: u32| std::iter::successors(Some(v), |v| Some(tree.parent(*v)).filter(|parent| *parent != ROOT));
+    let inside = |v: &u32| up(*v).any(|v| v == top);
+    let cost = |v: u32| {
+        let messages = if blue[v as usize] { tree.below(v).min(1) } else { tree.load(v) };
+        let way = up(v).take_while(|at| *at == v || !blue[*at as usize]);
+        messages as f64 * way.map(|at| tree.rho(at)).sum::<f64>()
+    };
+    Some((0..tree.len() as u32).filter(inside).map(cost).sum())
+}
+
+/// The tree of `[[study.nodes]]`, written as in a tree's file; none where there is no such table.
+fn nodes(section: &mut Section) -> Result<Option<Tree>> {
+    let tables = section.get_tables("nodes")?;
+    if tables.is_empty() {
+        return Ok(None);
+    }
+    let json = |value| match value {
+        Value::Integer(number) => number.into(),
+        Value::Float(number) => number.into(),
+        Value::Bool(truth) => truth.into(),
+        other => serde_json::Value::from(other.to_label()),
+    };
+    let node = |table: Vec<(String, Value)>| table.into_iter().map(|(key, value)| (key, json(value))).collect();
+    let all: Vec<serde_json::Map<String, serde_json::Value>> = tables.into_iter().map(node).collect();
+    let text = serde_json::json!({ "nodes": all }).to_string();
+    pktgen_generator::tree::file::parse(&text, &section.place("nodes")).map(Some)
 }
 
 impl Named for SoarStudy {
@@ -88,30 +193,36 @@ impl Study for SoarStudy {
 
     fn read(&self, section: &mut Section) -> Result<Task> {
         let setup = Setup::read(section)?;
-        Ok(Box::new(move |seed| setup.run(seed)))
+        Ok(Box::new(move |seed, watch| setup.run(seed, watch)))
     }
 }
 
 impl Setup {
     fn read(section: &mut Section) -> Result<Self> {
-        let size: u32 = section.get("size", 256u32)?;
-        let rates = section.choose("rates", "constant", &Rates::ALL)?;
-        let tree = binary(size, rates).filter(|_| size <= 1 << 24).ok_or_else(|| {
-            Error::config(format!(
-                "{}: {size}; a complete binary tree with its destination has 2, 4, 8, … up to 16777216 nodes",
-                section.place("size")
-            ))
-        })?;
-        let kinds = Loads::ALL.map(|(name, loads)| (name, Some(loads)));
-        let loads = section.choose("loads", "uniform", &[&kinds[..], &[("mixed", None)]].concat())?;
+        let (tree, loads) = match nodes(section)? {
+            Some(tree) => (tree, Drawn::Given),
+            None => {
+                let kinds = Loads::ALL.map(|(name, loads)| (name, Drawn::From(loads)));
+                let tree = binary_tree(section)?;
+                (tree, section.choose("loads", "uniform", &[&kinds[..], &[("mixed", Drawn::Mixed)]].concat())?)
+            }
+        };
         let name: String = section.get("strategy", "soar")?;
         let strategy = find(STRATEGIES, "strategy", &name, &section.place("strategy"))?;
+        let exact = match strategy.name() {
+            "soar" => Some(Exact {
+                printed: section.choose("method", "pruned", &[("pruned", false), ("as_printed", true)])?,
+                root: section.choose("root", "either", &Root::ALL)?,
+            }),
+            _ => None,
+        };
         let cases = UseCase::ALL.map(|(name, case)| (name, Some(case)));
         let capacity = section.get_in("capacity", 0u32, 0..=1_000_000u32)?;
         Ok(Setup {
             tree,
             loads,
             strategy,
+            exact,
             k: section.get_in("k", 16u32, 0..=1_000_000u32)? as usize,
             workloads: section.get_in("workloads", 1u32, 1..=100_000u32)?,
             capacity: (capacity > 0).then_some(capacity),
@@ -121,22 +232,34 @@ impl Setup {
 
     /// The loads of workload `number`.
     fn loads(&self, seed: Seed, number: u64) -> Vec<u64> {
-        let loads = self.loads.unwrap_or_else(|| {
-            let even = unit(&mut seed.stream("soar.mixed", number, 0)) < 0.5;
-            if even { Loads::Uniform } else { Loads::PowerLaw }
-        });
-        loads.draw(&self.tree, seed, number)
+        let law = match self.loads {
+            Drawn::From(law) => law,
+            Drawn::Mixed if unit(&mut seed.stream("soar.mixed", number, 0)) < 0.5 => Loads::Uniform,
+            Drawn::Mixed => Loads::PowerLaw,
+            Drawn::Given => return (0..self.tree.len() as u32).map(|v| self.tree.load(v)).collect(),
+        };
+        law.draw(&self.tree, seed, number)
     }
 
-    fn run(&self, seed: Seed) -> Result<Vec<Finding>> {
+    fn run(&self, seed: Seed, watch: Watch) -> Result<Vec<Finding>> {
         let wrong = |why: String| Error::config(format!("[study]: {why}"));
         let mut online = Online::new(&self.tree, self.capacity.unwrap_or(u32::MAX));
         let (mut phi, mut red, mut blue) = (0.0, 0.0, 0);
         let (mut bytes, mut bytes_red, mut bytes_blue) = (0, 0, 0);
+        let (mut phases, mut parts) = (Phases::default(), [None; 2]);
         for number in 0..u64::from(self.workloads) {
             let tree = self.tree.with_load(self.loads(seed, number));
             let load = (0..tree.len() as u32).map(|v| tree.load(v)).collect();
-            let placement = online.place(load, self.k, self.strategy).map_err(wrong)?;
+            let place = |tree: &Tree| match self.exact {
+                Some(exact) => exact.place(tree, self.k, watch, &mut phases),
+                None => self.strategy.place(tree, self.k),
+            };
+            let placement = online.place_by(load, place).map_err(wrong)?;
+            if self.exact.is_some() {
+                for (number, sum) in parts.iter_mut().enumerate() {
+                    *sum = part_of(&tree, &placement.blue, number).map(|part| part + sum.unwrap_or(0.0));
+                }
+            }
             let all = |blue: bool| vec![blue; tree.len()];
             phi += placement.phi;
             red += Placement::of(&tree, all(false)).phi;
@@ -152,12 +275,30 @@ impl Setup {
             value: (b > 0).then(|| a as f64 / b as f64),
             ..Finding::new(metric, "ratio", 0.0)
         };
-        Ok(vec![
+        let part = |metric: &str, number: usize| Finding { value: parts[number], ..Finding::new(metric, "s", 0.0) };
+        let mut found = vec![
             Finding::new("utilisation_ratio", "ratio", phi / red),
             Finding::new("phi", "s", phi),
             Finding::new("blue", "switches", blue as f64),
             ratio("bytes_ratio", bytes, bytes_red),
             ratio("bytes_over_all_blue", bytes, bytes_blue),
-        ])
+        ];
+        if self.exact.is_some() {
+            found.extend([part("left_phi", 0), part("right_phi", 1)]);
+            found.extend(phases.findings());
+        }
+        Ok(found)
     }
+}
+
+/// The complete binary tree of `size` and `rates`.
+fn binary_tree(section: &mut Section) -> Result<Tree> {
+    let size: u32 = section.get("size", 256u32)?;
+    let rates = section.choose("rates", "constant", &Rates::ALL)?;
+    binary(size, rates).filter(|_| size <= 1 << 24).ok_or_else(|| {
+        Error::config(format!(
+            "{}: {size}; a complete binary tree with its destination has 2, 4, 8, … up to 16777216 nodes",
+            section.place("size")
+        ))
+    })
 }

@@ -136,6 +136,8 @@ pub const VIRTUAL: &[Case] = &[
         ],
     ),
     ("olaf/table3", &["sweep.seeds=1", "workload.updates=10"]),
+    ("soar/figure1", &["sweep.seeds=1"]),
+    ("soar/figure2", &["sweep.seeds=1"]),
     ("soar/figure6", &["sweep.seeds=1", "study.size=64", "sweep.axes.study.k=[2, 16]"]),
     (
         "soar/figure7",

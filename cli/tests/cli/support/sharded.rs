@@ -6,13 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use pktgen_generator::study::TIMES;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::reported::without_provenance;
-
-/// How long a study took, as it measured itself: of no two executions the same.
-const TIMED: &str = "study_time";
 
 /// A folder with the experiment `x.toml`.
 pub fn folder(experiment: &str) -> TempDir {
@@ -106,7 +104,11 @@ pub fn same_sweep(folder: &Path, n: u64) {
     assert!(ours.contains_key(Path::new("report.json")) && ours.contains_key(Path::new("sweep.json")));
     let lines = |folder: &Path| {
         let lines = String::from_utf8(pktgen(folder, &["-q", "analyze", "sweep", "--json"]).stdout).expect("UTF-8");
-        lines.lines().filter(|line| !line.contains(TIMED)).map(str::to_owned).collect::<Vec<_>>()
+        lines
+            .lines()
+            .filter(|line| !TIMES.iter().any(|time| line.contains(time)))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     let metrics = lines(&joined);
     assert!(metrics.len() > 50 && metrics == lines(&folder.join("whole")), "the same metrics");
@@ -130,7 +132,7 @@ pub fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
                 manifest["command"] = 0.into();
                 manifest["digest"] = 0.into();
                 if let Some(findings) = manifest.get_mut("findings").and_then(Value::as_array_mut) {
-                    findings.retain(|finding| finding["metric"] != TIMED);
+                    findings.retain(|finding| TIMES.iter().all(|time| finding["metric"] != *time));
                 }
                 bytes = manifest.to_string().into_bytes();
             }
