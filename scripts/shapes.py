@@ -153,6 +153,107 @@ def rate_flattens(rows):
     return holds, f"up to {most / 1e9:.2f} × 10⁹ gradients/s"
 
 
+def same_with_twice_the_pool(rows):
+    """SwitchML's iterations with stragglers, within 2 %."""
+    at = {(labels["variant"], labels["workload.model"], labels["workload.straggler_probability"]): medians["iteration_time_mean"]
+          for labels, medians in rows}
+    found = [value / at["SwitchML", model, p] for (variant, model, p), value in at.items() if variant == "SwitchML, twice the pool" and p != "0.0"]
+    return all(ratio > 0.98 for ratio in found), f"{min(found):.3f} to {max(found):.3f} times as long with twice the pool"
+
+
+def near_ideal(rows):
+    """Within 10 % of the ideal."""
+    found = [medians["over_ideal"] for labels, medians in rows if labels["variant"] == "Trio-ML"]
+    return max(found) <= 1.1, f"{min(found):.2f} to {max(found):.2f} times the ideal"
+
+
+SIZES = ["64", "128", "256", "512", "1024"]
+
+
+def plateau(suffix):
+    """Rises, and gains least at the last doubling, less than 10 %."""
+
+    def question(rows):
+        rates = by(rows, "variant", "aggregation_rate")
+        curve = [rates[size + suffix] for size in SIZES]
+        gains = [b / a for a, b in zip(curve, curve[1:])]
+        return gains[0] > 1.1 > gains[-1] and min(gains) == gains[-1], f"times {', '.join(f'{gain:.2f}' for gain in gains)} per doubling{suffix}"
+
+    return question
+
+
+def larger(suffix):
+    def question(rows):
+        rates = by(rows, "variant", "aggregation_rate")
+        return tally(rates[a + suffix] < rates[b + suffix] for a, b in zip(SIZES, SIZES[1:]))
+
+    return question
+
+
+def latency_grows(rows):
+    """Never falls by more than 1 % as the window grows, and has grown at the end."""
+    answers = []
+    for at in groups(rows, "endpoint.window").values():
+        curve = [at[window]["aggregation_latency_mean"] for window in sorted(at, key=number)]
+        answers += [b > 0.99 * a for a, b in zip(curve, curve[1:])] + [curve[-1] > curve[0]]
+    return tally(answers)
+
+
+def window_4096(rows):
+    """At 4096 at least 95 % of the highest rate, and at most twice the latency of a window a sixteenth of it."""
+    found = list(groups(rows, "endpoint.window").values())
+    rates = [at["4096"]["elements_per_s"] / max(point["elements_per_s"] for point in at.values()) for at in found]
+    slower = [at["4096"]["aggregation_latency_mean"] / at["256"]["aggregation_latency_mean"] for at in found]
+    return min(rates) >= 0.95 and max(slower) <= 2, f"{min(rates):.2f} of the highest rate, {max(slower):.1f} times the latency of 256"
+
+
+# ---- Libra
+
+
+def libra_best(rows):
+    found = groups(rows, "variant").values()
+    return tally(at[other]["throughput_ratio"] < 1 for at in found for other in ("PS-lite", "SwitchML"))
+
+
+def switchml_below(rows):
+    """Below PS-lite for some model, and least beside it for DeepLight."""
+    ratios = {labels["workload.model"]: {} for labels, _ in rows}
+    for labels, medians in rows:
+        if labels["workload.workers"] == "32" and labels["variant"] in ("PS-lite", "SwitchML"):
+            ratios[labels["workload.model"]][labels["variant"]] = medians["throughput_ratio"]
+    found = {model: at["SwitchML"] / at["PS-lite"] for model, at in ratios.items()}
+    least = min(found, key=found.get)
+    return min(found.values()) < 1 and least == "deeplight", f"{found[least]:.4f} of PS-lite for {least}, the least"
+
+
+def grows_with_workers(rows):
+    answers = []
+    for at in groups(rows, "workload.workers", lambda labels: labels["variant"] == "PS-lite").values():
+        gains = [1 / at[workers]["throughput_ratio"] for workers in sorted(at, key=number)]
+        answers += [a < b for a, b in zip(gains, gains[1:])]
+    return tally(answers)
+
+
+def switchml_doubles(rows):
+    """Within 15 % of twice, at the calibration that published values stand beside."""
+    where = lambda labels: (labels["topology.delay"], labels["endpoint.service_rate"]) == ("200us", "25000000")
+    found = [at["SwitchML, 2 MB"]["useful_elements_per_s"] / at["SwitchML, 1 MB"]["useful_elements_per_s"]
+             for at in groups(rows, "variant", where).values()]
+    return all(1.7 <= ratio <= 2.3 for ratio in found), f"{min(found):.2f} to {max(found):.2f} times"
+
+
+def limited(curve):
+    """80,000 hot parameters gain at most 10 % over 30,000."""
+
+    def question(rows):
+        at = {(labels["workload.model"], labels["variant"]): medians["throughput_ratio"] for labels, medians in rows
+              if labels["workload.curve"] == curve and "throughput_ratio" in medians}
+        found = [at[model, "80,000 hot"] for model in ("oa", "se")]
+        return max(found) <= 1.1, f"{found[0]:.3f} (OA), {found[1]:.3f} (SE), curve {curve}"
+
+    return question
+
+
 # ---- SOAR: shares of all red, by strategy
 
 RIVALS = ["Top", "Max", "Level"]
@@ -278,6 +379,18 @@ SHAPES = {
     "olaf/figure10/olaf/discrepancy": [("olaf/figure10", below("aom_fairness/groups", "FIFO", "Olaf"))],
     "trio/figure13/switchml-grows": [("trio/figure13", rises("iteration_time_mean", "workload.straggler_probability", "SwitchML"))],
     "trio/figure16/throughput": [("trio/figure16", rate_flattens)],
+    "libra/table2/integer/r2/low": [("libra/table2", below("sum_precision_exp_mean", "Integer", "Tables", [("study.data", ("bits",))]))],
+    "trio/figure13/pool": [("trio/figure13", same_with_twice_the_pool)],
+    "trio/figure13/trio-ideal": [("trio/figure13", near_ideal)],
+    "trio/figure15/plateau": [("trio/figure15", plateau(" fitted")), ("trio/figure15", plateau(""))],
+    "trio/figure15/larger": [("trio/figure15", larger(" fitted")), ("trio/figure15", larger(""))],
+    "trio/figure16/latency": [("trio/figure16", latency_grows)],
+    "trio/figure16/window": [("trio/figure16", window_4096)],
+    "libra/figure12/best": [("libra/figure12", libra_best)],
+    "libra/figure12/switchml": [("libra/figure12", switchml_below)],
+    "libra/figure12/workers": [("libra/figure12", grows_with_workers)],
+    "libra/figure13/switchml/doubles": [("libra/figure13", switchml_doubles)],
+    "libra/figure14/limited": [("libra/figure14", limited("empirical")), ("libra/figure14", limited("fitted"))],
     "soar/figure6/best": [("soar/figure6", best(["SOAR"], 0))],
     "soar/figure6/k": [("soar/figure6", steps("study.k", ["SOAR", *RIVALS], False))],
     "soar/figure6/power-law/second": [("soar/figure6", best(["Max"], 1, lambda labels: labels["study.loads"] == "power_law"))],

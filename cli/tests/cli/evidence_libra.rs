@@ -124,10 +124,14 @@ fn recorded_keys_have_a_few_hot_ones() {
     assert!(of("Libra", "sums_wrong") == [0.0; 4] && of("PS-lite", "sums_wrong") == [0.0; 4]);
 }
 
-/// Table 2: sums by tables are right to 99.8 % on both data sets, and so are those by negotiated integers.
+/// Table 2: sums by tables are right to 98 % on all data sets; those by negotiated integers are not for numbers of many magnitudes.
 #[test]
 fn sums_by_tables_are_precise() {
     let all = report("libra/table2.toml", &[ONE_SEED]);
-    let means = values(&all, &[], "sum_precision_mean");
-    assert!(means.len() == 4 && means.iter().all(|mean| *mean >= 0.998), "{means:?}");
+    let means = |variant: &str| values(&all, &[("variant", variant)], "sum_precision_exp_mean");
+    let [tables, integers] = ["Tables", "Integer"].map(means);
+    let [gradients, bits, uniform] = tables[..] else { panic!("{tables:?}") };
+    assert!(gradients >= 0.998 && bits >= 0.98 && uniform >= 0.998, "{tables:?}");
+    let [gradients, bits, uniform] = integers[..] else { panic!("{integers:?}") };
+    assert!(gradients >= 0.999 && (0.62..0.64).contains(&bits) && uniform >= 0.999, "{integers:?}");
 }

@@ -15,8 +15,9 @@ use super::rounds::{
 use super::{Endpoint, Facts, Identity, WorkerKind};
 use crate::transport::Heads;
 
-/// Largest window: `block_cnt_max` has 12 bits (Figure 17). The paper's own choice, 4096, is one more (§6.1).
-pub(super) const WINDOW_MAX: u32 = 4095;
+/// Largest window (§5), and the paper's own choice (§6.1).
+pub(super) const WINDOW_MAX: u32 = 65_535;
+const WINDOW: u32 = 4096;
 
 /// `workers = "trio_ml"`.
 pub struct TrioMlKind;
@@ -67,7 +68,7 @@ impl WorkerKind for TrioMlKind {
 
     fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>> {
         let dense = dense_of(source.as_ref(), self.name())?;
-        let window = section.get_in("window", WINDOW_MAX, 1..=WINDOW_MAX)?;
+        let window = section.get_in("window", WINDOW, 1..=WINDOW_MAX)?;
         let scale = read_scale(section)?;
         let retransmit = read_span(section, "retransmit")?;
         if retransmit.is_some() && facts.real_time {

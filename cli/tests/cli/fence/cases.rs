@@ -87,7 +87,6 @@ pub const VIRTUAL: &[Case] = &[
         ],
     ),
     ("libra/repeat-writes", &["sweep.seeds=1", "workload.iterations=2", "workload.pairs=400", "workload.workers=4"]),
-    ("libra/table2-scales", &["sweep.seeds=1", "study.pairs=1000", "sweep.axes.study.scale=[1, 2.6, 1e6, 5.5e9]"]),
     ("libra/table2", &["sweep.seeds=1", "study.pairs=1000"]),
     ("olaf/figure10", &["sweep.seeds=1", "workload.updates=5", "sweep.axes.topology.alpha=[0.4]"]),
     ("olaf/figure2", &["sweep.seeds=1", r#"capture.until="50ms""#]),

@@ -14,11 +14,22 @@ pub enum Overflow {
     Wrap,
 }
 
+/// What becomes of a scaled operand that is no whole number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rounding {
+    /// The nearest one, as endpoints here do.
+    Nearest,
+    /// The next one towards 0, as a conversion in C does.
+    Truncate,
+}
+
 /// How floats become integers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Integer {
     /// The factor.
     pub scale: f32,
+    /// How operands become whole numbers.
+    pub rounding: Rounding,
     /// What a sum beyond 32 bits becomes.
     pub overflow: Overflow,
 }
@@ -27,7 +38,10 @@ impl Integer {
     /// `x + y`. What a scaled operand has beyond 32 bits is clipped, as hosts do.
     pub fn add(&self, x: f32, y: f32) -> f32 {
         let mut numbers = [0; 2];
-        quantise(&[x, y], self.scale, &mut numbers);
+        match self.rounding {
+            Rounding::Nearest => _ = quantise(&[x, y], self.scale, &mut numbers),
+            Rounding::Truncate => numbers = [x, y].map(|x| (x * self.scale) as i32),
+        }
         let [x, y] = numbers;
         let sum = match self.overflow {
             Overflow::Saturate => x.saturating_add(y),

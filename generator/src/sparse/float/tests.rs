@@ -2,7 +2,7 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 
-use super::integer::{Integer, Overflow, negotiated};
+use super::integer::{Integer, Overflow, Rounding, negotiated};
 use super::precision::{Precision, of_sum};
 use super::*;
 
@@ -141,9 +141,11 @@ fn every_exponent_against_every_other() {
 
 #[test]
 fn floats_as_integers() {
-    let integer = |scale, overflow| Integer { scale, overflow };
+    let integer = |scale, overflow| Integer { scale, rounding: Rounding::Nearest, overflow };
     assert_eq!(integer(10.0, Overflow::Saturate).add(0.26, 0.34), 0.6);
     assert_eq!(integer(10.0, Overflow::Saturate).add(0.04, -0.04), 0.0);
+    let truncating = Integer { rounding: Rounding::Truncate, ..integer(10.0, Overflow::Saturate) };
+    assert_eq!([truncating.add(0.26, 0.34), truncating.add(-0.26, 0.0)], [0.5, -0.2]);
     let large = 2f32.powi(30);
     assert_eq!(integer(1.0, Overflow::Wrap).add(large, large), -2.0 * large);
     assert_eq!(integer(1.0, Overflow::Saturate).add(large, large), 2.0 * large);
@@ -201,7 +203,8 @@ proptest! {
 
     #[test]
     fn integers_are_off_by_a_unit(x in -1.0f32..1.0, y in -1.0f32..1.0) {
-        let integer = Integer { scale: negotiated(&[1.0 - f32::EPSILON], 2), overflow: Overflow::Wrap };
+        let scale = negotiated(&[1.0 - f32::EPSILON], 2);
+        let integer = Integer { scale, rounding: Rounding::Nearest, overflow: Overflow::Wrap };
         let exact = f64::from(x) + f64::from(y);
         // Half a unit each and the rounding of f32.
         let bound = 1.0 / f64::from(integer.scale) + exact.abs() * f64::from(f32::EPSILON);

@@ -19,7 +19,9 @@ pub(in crate::endpoint) enum Missed {
     Compute,
     /// An iteration of which it has all results when it would begin is passed over.
     Skip,
-    /// It also stops computing when the last result of the iteration arrives.
+    /// The same, and the first of which it has not all is the one that the others are in: it is ready when they are, with what it has.
+    Join,
+    /// As [`Skip`](Self::Skip); it also stops computing when the last result of the iteration arrives.
     Abandon,
 }
 
@@ -47,11 +49,12 @@ impl Settings {
         let missed = match missed.as_str() {
             "compute" => Missed::Compute,
             "skip" => Missed::Skip,
+            "join" => Missed::Join,
             "abandon" => Missed::Abandon,
             other => {
                 return Err(Error::config(format!(
                     "{}: \"{other}\" is not known; there are: skip (an iteration whose results are all there is passed over), \
-                     compute (every iteration is computed), abandon (computing ends when all results are there)",
+                     join (the same, and what it has goes into the one that the others are in), compute (every iteration is computed), abandon (computing ends when all results are there)",
                     section.place("missed")
                 )));
             }

@@ -34,6 +34,8 @@ struct Round {
     count: u32,
     degraded: u32,
     sources: u64,
+    /// When the last of them arrived.
+    t_last: Time,
 }
 
 impl Round {
@@ -46,7 +48,7 @@ impl Round {
         self.got.get(block as usize / 64).is_some_and(|word| word >> (block % 64) & 1 == 1)
     }
 
-    fn add(&mut self, block: u32, blocks: u32, head: &ResultHead) -> bool {
+    fn add(&mut self, block: u32, blocks: u32, head: &ResultHead, t: Time) -> bool {
         if self.has(block) {
             return false;
         }
@@ -57,12 +59,13 @@ impl Round {
         self.count += 1;
         self.degraded += u32::from(head.degraded);
         self.sources += u64::from(head.count);
+        self.t_last = self.t_last.max(t);
         true
     }
 
     fn clear(&mut self) {
         self.got.fill(0);
-        (self.count, self.degraded, self.sources) = (0, 0, 0);
+        (self.count, self.degraded, self.sources, self.t_last) = (0, 0, 0, 0);
     }
 }
 
@@ -74,6 +77,8 @@ pub(super) struct Worker {
     pub(super) iteration: u32,
     phase: Phase,
     t_start: Time,
+    /// When all results of the iteration before were there: from then on the others are in this one.
+    t_others: Time,
     /// When it had computed, or will have.
     pub(super) t_ready: Time,
     delay: Time,
@@ -121,6 +126,7 @@ impl Worker {
             iteration: 0,
             phase: Phase::Computing,
             t_start: 0,
+            t_others: 0,
             t_ready: 0,
             delay: 0,
             held_up: Vec::new(),
@@ -163,24 +169,25 @@ impl Worker {
         self.phase = Phase::Done;
     }
 
-    /// Computes: the delays of a straggler come at equal distances within the computation, the first at its beginning
+    /// Computes, from `t` on, or with the others if it joins them: the delays of a straggler come at equal distances within the computation, the first at its beginning
     /// (§6.1 "Straggler generation pattern" says three points in each iteration, not where: our choice).
     fn compute(&mut self, t: Time, dense: &Dense, settings: &Settings) {
         let compute = dense.compute_of(self.id, self.iteration);
         let factors = dense.stragglers().delays(self.id, self.iteration);
         let points = dense.stragglers().points().max(1) as Time;
+        let start = if settings.missed == Missed::Join { self.t_others } else { t };
         self.held_up.clear();
         self.delay = 0;
         for (point, factor) in (0..points).zip(factors) {
             // Held beyond the horizon, where the run has long been stopped, so that nothing wraps.
             let delay = ((factor * settings.typical as f64) as Time).min(HORIZON);
-            if delay > 0 {
-                let from = t + compute / points * point + compute % points * point / points + self.delay;
+            let from = start + compute / points * point + compute % points * point / points + self.delay;
+            if delay > 0 && from >= t {
                 self.held_up.push((from, from + delay));
                 self.delay = (self.delay + delay).min(HORIZON);
             }
         }
-        self.t_ready = t + compute + self.delay;
+        self.t_ready = t.max(start + compute + self.delay);
         self.phase = Phase::Computing;
     }
 
@@ -322,7 +329,7 @@ impl Worker {
         while self.rounds.len() <= ahead as usize {
             self.rounds.push_back(Round::default());
         }
-        if !self.rounds[ahead as usize].add(block, blocks, head) {
+        if !self.rounds[ahead as usize].add(block, blocks, head, t) {
             return Arrived::Again;
         }
         if ahead == 0 {
@@ -380,6 +387,7 @@ impl Worker {
     /// On to the next iteration.
     fn advance(&mut self, blocks: u32) {
         self.iteration += 1;
+        self.t_others = self.rounds[0].t_last;
         // The oldest becomes the newest, if there is no newer one: nothing is allocated.
         if let Some(mut round) = self.rounds.pop_front()
             && self.rounds.is_empty()

@@ -91,18 +91,21 @@ impl Model {
         while self.iteration < self.setup.iterations {
             self.t_start = t;
             if self.setup.missed == "compute" || !self.has_all(self.iteration) {
-                let (mut at, compute) = (t, self.dense.compute_of(self.id, self.iteration));
+                let before = self.iteration.checked_sub(1);
+                let others = before.and_then(|i| self.results(i).map(|got| got.t).max()).unwrap_or(0);
+                let start = if self.setup.missed == "join" { others } else { t };
+                let (mut at, compute) = (start, self.dense.compute_of(self.id, self.iteration));
                 let sleeps = self.dense.stragglers().delays(self.id, self.iteration);
                 self.held_up.clear();
                 for point in 0..3 {
                     // Each third of the computation begins with a sleep, if at all.
-                    let sleep = (sleeps[point as usize] * (4000 * NS) as f64) as Time;
+                    let sleep = if at < t { 0 } else { (sleeps[point as usize] * (4000 * NS) as f64) as Time };
                     if sleep > 0 {
                         self.held_up.push((at, at + sleep));
                     }
                     at += sleep + (compute * (point + 1) / 3 - compute * point / 3);
                 }
-                (self.t_ready, self.delay) = (at, at - t - compute);
+                (self.t_ready, self.delay) = (at.max(t), at - start - compute);
                 self.computes = true;
                 return;
             }

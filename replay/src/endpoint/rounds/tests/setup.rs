@@ -46,7 +46,7 @@ pub(super) fn setups() -> impl Strategy<Value = Setup> {
     let shape = (1u32..4, 1u32..6, prop_oneof![Just(1u32), 2u32..8, 8u32..80], 0u32..2, 1u32..7);
     let pace = (
         prop_oneof![Just(1u32), 2u32..9, Just(64)],
-        prop::sample::select(vec!["skip", "compute", "abandon"]),
+        prop::sample::select(vec!["skip", "join", "compute", "abandon"]),
         prop_oneof![Just(0u32), 1u32..4000],
         prop_oneof![Just(0.0), 0.0..1.0f64],
         any::<bool>(),

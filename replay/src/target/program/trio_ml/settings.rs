@@ -26,6 +26,10 @@ pub const KEYS: [&str; 11] = [
 
 /// Largest value of a 12-bit field of Figure 17.
 const FIELD_12: u16 = 4095;
+/// Blocks under way: windows have 4096 packets (§6.1) and up to 65,535 (§5), which `block_curr_cnt` of Figure 17 counts with 16 bits.
+/// The 12 bits that `block_cnt_max` has in print hold neither.
+const BLOCKS: u16 = 4096;
+const BLOCKS_MAX: u16 = 65_535;
 
 /// What the control plane configures.
 #[derive(Debug, Clone)]
@@ -75,10 +79,10 @@ impl Settings {
                 section.place("timeout")
             )));
         }
-        if on_top && u16::from(top_timeout_ms) < 2 * u16::from(timeout_ms) {
+        if on_top && top_timeout_ms < timeout_ms {
             return Err(Error::config(format!(
-                "{}: {top_timeout_ms}ms is less than twice target.timeout = {timeout_ms}ms, which the devices below may \
-                 take until they give up a straggler; use at least {}ms or a shorter timeout",
+                "{}: {top_timeout_ms}ms is less than target.timeout = {timeout_ms}ms: the device on top would give up before those below \
+                 can; use at least {timeout_ms}ms, or {}ms to wait until they have",
                 section.place("top_timeout"),
                 2 * u16::from(timeout_ms)
             )));
@@ -92,7 +96,7 @@ impl Settings {
             return Err(wrong(section, "straggler_misses", &straggler_misses, "above 0 and at most 1"));
         }
         Ok(Settings {
-            block_cnt_max: number(section, "block_cnt_max", FIELD_12, FIELD_12)?,
+            block_cnt_max: number(section, "block_cnt_max", BLOCKS, BLOCKS_MAX)?,
             block_grad_max: number(section, "block_grad_max", room, room)?,
             timers: u32::from(number(section, "timers", 100, 10_000)?),
             timeout_ms,

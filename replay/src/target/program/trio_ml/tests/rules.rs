@@ -163,7 +163,7 @@ fn what_does_not_fit_is_refused_by_name() {
         TrioMlKind.open(&mut Section::of("target", &[(key, value)]), place(jobs)).map(drop)
     };
     for (key, value) in [
-        ("block_cnt_max", 4096u32.into()),
+        ("block_cnt_max", 65_536u32.into()),
         ("block_cnt_max", 0u32.into()),
         ("block_grad_max", 33u32.into()),
         ("timers", 0u32.into()),
@@ -178,8 +178,9 @@ fn what_does_not_fit_is_refused_by_name() {
         assert!(message.contains(&format!("target.{key}")), "{message}");
     }
     let above = || vec![job(&[(0, 3), (3, 3)], None, &[0])];
-    let message = open(above(), "top_timeout", "19ms".into()).unwrap_err().to_string();
+    let message = open(above(), "top_timeout", "9ms".into()).unwrap_err().to_string();
     assert!(message.contains("target.top_timeout") && message.contains("20ms"), "{message}");
+    assert!(open(above(), "top_timeout", "10ms".into()).is_ok(), "one timeout for all (§6.1)");
     assert!(open(above(), "timeout", "128ms".into()).is_err(), "twice that does not fit 8 bits");
     assert!(open(two(), "top_timeout", "19ms".into()).is_ok() && open(two(), "timeout", "255ms".into()).is_ok());
     assert!(open(vec![JobPlace::default(); 257], "timers", 3u32.into()).is_err());
