@@ -51,7 +51,9 @@ def readings(entry):
     yield own
     for variant in entry.get("variants", []):
         merged = {key: {**own[key], **variant.get(key, {})} for key in ("at", "against")}
-        yield {**own, **variant, **merged}
+        reading = {**own, **variant, **merged}
+        # What only quotients have is not taken over by what is none.
+        yield reading if reading["relation"] in ("ratio", "cut") else {**reading, "against": variant.get("against", {}), "by": variant.get("by")}
 
 
 def factor(unit, relation, ours):

@@ -254,6 +254,74 @@ def limited(curve):
     return question
 
 
+def more_for_oa(rows):
+    at = groups(rows, "study.model").values()
+    return tally(found["oa"]["recirculations_sum"] > found["se"]["recirculations_sum"] for found in at)
+
+
+def delay_grows(rows):
+    at = by(rows, "study.workers", "negotiation_delay")
+    curve = [at[workers] for workers in sorted(at, key=number)]
+    return tally(a < b for a, b in zip(curve, curve[1:]))
+
+
+def same_for_both(rows):
+    """Ages per cluster within 5 %."""
+    at = by(rows, "variant", "aom_mean/cluster")
+    return abs(at["Olaf_TC"] / at["Olaf"] - 1) < 0.05, f"{at['Olaf_TC'] / at['Olaf']:.3f} times the age per cluster"
+
+
+def means_rise(rows):
+    """Updates per packet on average, of Olaf."""
+    at = by(rows, "topology.rate", "aggregation_mean", lambda labels: labels["variant"] == "Olaf")
+    curve = [at[rate] for rate in sorted(at, key=number, reverse=True)]
+    return all(a < b for a, b in zip(curve, curve[1:])), f"means of {', '.join(f'{mean:.1f}' for mean in curve)}"
+
+
+# ---- ATRO: rates by scheme
+
+
+RATE = "allreduce_rate_gbps"
+
+
+def atro_first(rows):
+    rates = by(rows, "variant", RATE)
+    return tally(rates["ATRO"] > rate for name, rate in rates.items() if name != "ATRO")
+
+
+def faster_in_leaf_spine(schemes):
+    def question(rows):
+        return tally(at[f"{scheme}, leaf-spine"][RATE] > at[f"{scheme}, fat tree"][RATE]
+                     for at in groups(rows, "variant").values() for scheme in schemes)
+
+    return question
+
+
+def neither_network(rows):
+    """Each of the two is ahead at some point."""
+    holds, shown = faster_in_leaf_spine(["SPAR"])(rows)
+    ahead = [at["SPAR, leaf-spine"][RATE] > at["SPAR, fat tree"][RATE] for at in groups(rows, "variant").values()]
+    return not holds and any(ahead), f"the leaf-spine is ahead {shown}"
+
+
+def rates_by_aggregators(rows):
+    found = defaultdict(dict)
+    for labels, medians in rows:
+        found[labels["variant"]][number(labels["study.aggregators"])] = medians[RATE]
+    return {name: [at[count] for count in sorted(at)] for name, at in found.items()}
+
+
+def rates_grow(rows):
+    return tally(a < b for curve in rates_by_aggregators(rows).values() for a, b in zip(curve, curve[1:]))
+
+
+def atro_grows_most(rows):
+    """In Gbit/s, from the least to the largest number of aggregators."""
+    gains = {name: curve[-1] - curve[0] for name, curve in rates_by_aggregators(rows).items()}
+    others = max(gain for name, gain in gains.items() if name != "ATRO")
+    return gains["ATRO"] > others, f"by {gains['ATRO']:.0f} Gbit/s, the others by up to {others:.0f}"
+
+
 # ---- SOAR: shares of all red, by strategy
 
 RIVALS = ["Top", "Max", "Level"]
@@ -371,6 +439,8 @@ SHAPES = {
     "olaf/figure7/grows": [("olaf/figure7", speedup_grows), ("olaf/figure7-looped", speedup_grows)],
     "olaf/figure8/rate": [("olaf/figure8", same_reward("update")), ("olaf/figure8", same_reward("packet"))],
     "olaf/figure8/order": [("olaf/figure8", olaf_above_fifo("update")), ("olaf/figure8", olaf_above_fifo("packet"))],
+    "olaf/figure6/order": [("olaf/table1", means_rise)],
+    "olaf/table2/olaf-tc/same": [("olaf/table2", same_for_both)],
     "olaf/table2/olaf-lower": [("olaf/table2", below("aom_mean/cluster", "Olaf", "FIFO"))],
     "olaf/table3/tc-narrows": [("olaf/table3", below("aom_fairness/groups", "Olaf", "Olaf_TC"))],
     "olaf/figure10/fifo/s2": [("olaf/figure10", stays("FIFO", "cluster", "S2"))],
@@ -379,6 +449,9 @@ SHAPES = {
     "olaf/figure10/olaf/discrepancy": [("olaf/figure10", below("aom_fairness/groups", "FIFO", "Olaf"))],
     "trio/figure13/switchml-grows": [("trio/figure13", rises("iteration_time_mean", "workload.straggler_probability", "SwitchML"))],
     "trio/figure16/throughput": [("trio/figure16", rate_flattens)],
+    "libra/figure16/packaging": [("libra/figure16", below("recirculations_sum", "heat, Algorithm 1", "heat, rank order"))],
+    "libra/figure16/oa-above-se": [("libra/figure16", more_for_oa)],
+    "libra/figure17/grows": [("libra/figure17", delay_grows)],
     "libra/table2/integer/r2/low": [("libra/table2", below("sum_precision_exp_mean", "Integer", "Tables", [("study.data", ("bits",))]))],
     "trio/figure13/pool": [("trio/figure13", same_with_twice_the_pool)],
     "trio/figure13/trio-ideal": [("trio/figure13", near_ideal)],
@@ -417,5 +490,10 @@ SHAPES = {
     "soar/figure9/server-bytes": [("soar/figure9", of_use_cases(lambda _, server: abs(server["bytes_ratio"] - server["utilisation_ratio"]) < 0.05))],
     "soar/figure9/count-bytes": [("soar/figure9", of_use_cases(lambda words, _: words["bytes_ratio"] > words["utilisation_ratio"]))],
     "soar/figure9/count-all-blue": [("soar/figure9", of_use_cases(lambda words, server: words["bytes_over_all_blue"] <= server["bytes_over_all_blue"]))],
+    "atro/figure3/best": [("atro/figure3", atro_first)],
+    "atro/figure4/networks": [("atro/figure4", faster_in_leaf_spine(["ARO", "PARING"]))],
+    "atro/figure4/spar": [("atro/figure4", neither_network)],
+    "atro/figure5/grows": [("atro/figure5", rates_grow)],
+    "atro/figure5/most": [("atro/figure5", atro_grows_most)],
     "soar/figure9/server-all-blue": [("soar/figure9", of_use_cases(lambda words, server: server["bytes_over_all_blue"] > words["bytes_over_all_blue"]))],
 }

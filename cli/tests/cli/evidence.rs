@@ -8,11 +8,6 @@ use serde_json::Value;
 
 use crate::support::figures::{Medians, report, values};
 
-const TABLE_1: &[&str] = &[
-    "sweep.seeds=\"1..10\"",
-    "report.metrics=[\"loss\",\"aom_cut/cluster\",\"aom_cut/worker\",\"balance_unknown\",\"sums_wrong\"]",
-];
-
 /// The median of the only row of a variant with this label.
 fn get(all: &Medians, variant: &str, label: &str, metric: &str) -> f64 {
     let variant = format!("variant={variant}");
@@ -53,20 +48,6 @@ fn workers_at_random_times_show_table_1() {
         all.iter()
             .all(|((_, metric), value)| !["balance_unknown", "sums_wrong"].contains(&metric.as_str()) || *value == 0.0)
     );
-}
-
-#[test]
-fn a_bursty_source_shows_table_1() {
-    let all = report("olaf/table1-bursts.toml", TABLE_1);
-    let get = |variant, rate, metric| get(&all, variant, &format!("topology.rate={rate}"), metric);
-    assert!((get("FIFO", "40Gbps", "loss") - 0.558).abs() <= 0.03);
-    assert!((get("FIFO", "20Gbps", "loss") - 0.743).abs() <= 0.03);
-    for rate in ["40Gbps", "20Gbps"] {
-        assert!(get("Olaf, no filter", rate, "aom_cut/cluster") >= 0.20);
-        assert!(get("Olaf, no filter", rate, "aom_cut/worker") >= 0.40);
-        // With the filter, 40 Gbit/s reaches 39 % per worker: the config's notes say so.
-        assert!(get("Olaf", rate, "aom_cut/worker") >= 0.38);
-    }
 }
 
 /// Figure 6: the distribution of updates per packet moves right as the output gets slower.

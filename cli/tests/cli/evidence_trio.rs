@@ -4,18 +4,15 @@ use crate::support::figures::{report, values};
 
 const TRIO: &str = "variant=Trio-ML";
 
-/// Figure 13: the ratio grows with p from 1; Trio-ML stays near the ideal where computation is long beside the waiting.
+/// Figure 13: the ratio grows with p from what SwitchML costs of its own; Trio-ML stays near the ideal.
 #[test]
 fn the_more_stragglers_the_more_partial_results_help() {
-    let all = report(
-        "trio/figure13.toml",
-        &["sweep.seeds=\"1..6\"", "sweep.axes.workload.model=[\"resnet50\"]", "workload.compute=\"1s\""],
-    );
+    let all = report("trio/figure13.toml", &["sweep.seeds=\"1..6\"", "sweep.axes.workload.model=[\"resnet50\"]"]);
     let speedups = values(&all, &[TRIO], "iteration_speedup");
-    assert!((1.0..=1.1).contains(&speedups[0]), "{speedups:?}");
+    assert!((1.1..=1.2).contains(&speedups[0]), "{speedups:?}");
     assert!(speedups.len() == 5 && speedups.windows(2).all(|pair| pair[0] <= pair[1]), "{speedups:?}");
     let over_ideal = values(&all, &[TRIO], "over_ideal");
-    assert!(over_ideal.iter().all(|ratio| *ratio <= 1.2), "{over_ideal:?}");
+    assert!(over_ideal.iter().all(|ratio| *ratio <= 1.1), "{over_ideal:?}");
     // One straggler of 0.5 to 2 iterations at three points: SwitchML pays for all of it, 1 + 3 · 0.16 · 1.25.
     let switchml = values(&all, &["variant=SwitchML", "workload.straggler_probability=0.16"], "over_ideal");
     assert!((1.45..=1.75).contains(&switchml[0]), "{switchml:?}");

@@ -209,7 +209,8 @@ mod tests {
         let found = find(&[("method", "integer".into()), ("data", "bits".into())]).unwrap();
         assert_eq!(get(&found, "sum_precision_median"), 0.0);
         assert!((get(&found, "sum_precision_exp_median") - (-1f64).exp()).abs() < 1e-12);
-        let truncated = find(&[("method", "integer".into()), ("data", "bits".into()), ("rounding", "truncate".into())]).unwrap();
+        let truncated =
+            find(&[("method", "integer".into()), ("data", "bits".into()), ("rounding", "truncate".into())]).unwrap();
         let means = [&found, &truncated].map(|found| get(found, "sum_precision_exp_mean"));
         assert!((means[0] - 0.632).abs() < 0.004 && (means[1] - 0.625).abs() < 0.004, "{means:?}");
         // A sum is lost if both operands are below half a step, 2⁻³¹: 96 or 97 of 127 octaves.

@@ -83,11 +83,3 @@ fn workers_at_random_times_lose_what_the_paper_says() {
         assert!(loss(&all, "Olaf", rate) < 0.05);
     }
 }
-
-#[test]
-fn a_bursty_source_loses_what_the_paper_says() {
-    let all = losses("table1-bursts.toml", "1..9");
-    assert!((loss(&all, "FIFO", "40Gbps") - 0.558).abs() < 0.03);
-    assert!((loss(&all, "FIFO", "20Gbps") - 0.743).abs() < 0.03);
-    assert!(loss(&all, "Olaf, no filter", "40Gbps") < loss(&all, "Olaf", "40Gbps"));
-}

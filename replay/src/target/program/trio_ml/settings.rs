@@ -27,8 +27,8 @@ pub const KEYS: [&str; 11] = [
 /// Largest value of a 12-bit field of Figure 17.
 const FIELD_12: u16 = 4095;
 /// Blocks under way: windows have 4096 packets (§6.1) and up to 65,535 (§5), which `block_curr_cnt` of Figure 17 counts with 16 bits.
-/// The 12 bits that `block_cnt_max` has in print hold neither.
-const BLOCKS: u16 = 4096;
+/// The 12 bits that `block_cnt_max` has in print, the default, hold neither.
+const BLOCKS: u16 = FIELD_12;
 const BLOCKS_MAX: u16 = 65_535;
 
 /// What the control plane configures.
