@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Everything is built once, in release: the demo, the tests and the benches share it.
 RELEASE = --release
 
-.PHONY: demo test test-all check fence fence-check test-libpcap test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates nic-evidence traces-rl traces-sparse traces-dense traces-again
+.PHONY: demo test test-all check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates nic-evidence traces-rl traces-sparse traces-dense traces-again
 
 # Measurements of interfaces need root.
 ROOT = $(if $(filter 0,$(shell id -u)),,sudo -E)
@@ -16,7 +16,7 @@ demo:
 	target/release/pktgen demo
 
 build:
-	$(CARGO) build $(RELEASE) --workspace --all-targets
+	$(CARGO) build $(RELEASE) --workspace --all-targets $(FEATURES)
 
 # Everything; at the end the list of what was skipped, which PKTGEN_REQUIRE=netns,xdp,z3,... turns into failures (testing/needs.tsv).
 test: tools
@@ -26,19 +26,15 @@ test: tools
 check:
 	$(CARGO) test $(RELEASE) --workspace --lib
 
-test-all: build lint test-libpcap
-	$(CARGO) test $(RELEASE) --workspace
-	$(CARGO) test $(RELEASE) --workspace --benches -- --quiet
+# With captures by libpcap where it is installed: one compilation. What a build without it says, `lint` asks.
+test-all: build lint
+	@pkg-config --exists libpcap 2>/dev/null || scripts/skip libpcap "captures by libpcap" "libpcap-dev is not installed"
+	$(CARGO) test $(RELEASE) --workspace $(FEATURES)
+	$(CARGO) test $(RELEASE) --workspace $(FEATURES) --benches -- --quiet
 	scripts/published-check
 	scripts/browser-check
 	scripts/notebooks
 	PKTGEN=target/release/pktgen traces/record/test
-
-# Captures by libpcap, a feature that only replay and cli have; before the others, which leave the plain binary behind.
-test-libpcap: tools
-	@if pkg-config --exists libpcap 2>/dev/null; then set -x; \
-	  $(CARGO) test $(RELEASE) --workspace --features pktgen-cli/libpcap --test cli capture::libpcap; \
-	else scripts/skip libpcap "captures by libpcap" "libpcap-dev is not installed"; fi
 
 # Every config at a small scale, and files of older versions, against what is kept: docs/dump.md. UPDATE_FENCE=1 writes that anew.
 fence:
@@ -56,6 +52,7 @@ lint:
 	$(CARGO) fmt --all --check
 	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/scripts/lint-rustc $(CARGO) build $(RELEASE) --workspace --all-targets $(FEATURES)
 	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/scripts/lint-rustc $(CARGO) build $(RELEASE) --no-default-features --bin pktgen
+	target/release/pktgen capture --iface absent0 --kind libpcap 2>&1 | grep -q "without libpcap.*--features libpcap"
 
 # Soaks and large sweeps: the same properties on many more cases, and the full published sweeps.
 test-long: tools
