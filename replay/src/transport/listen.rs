@@ -126,9 +126,7 @@ impl Listener {
             return Err(Error::config(format!("--ring {ring}: a ring holds {least} to {most} frames")));
         }
         // Said whatever the interface is.
-        if listen.kind == ListenKind::Libpcap && !cfg!(feature = "libpcap") {
-            return Err(Error::Host(NO_LIBPCAP.into()));
-        }
+        check_build(listen.kind, cfg!(feature = "libpcap"))?;
         let interface = Interface::open(&listen.interface)?;
         let (told, mut longest, snap) = (Arc::default(), usize::MAX, listen.snap as usize);
         check_number(listen)?;
@@ -192,6 +190,11 @@ impl Listener {
         facts.extend(threaded.map(|text| ("napi.threaded".to_owned(), text.trim().to_owned())));
         facts
     }
+}
+
+/// Whether a build with or without libpcap can listen so.
+fn check_build(kind: ListenKind, libpcap: bool) -> Result<()> {
+    if kind == ListenKind::Libpcap && !libpcap { Err(Error::Host(NO_LIBPCAP.into())) } else { Ok(()) }
 }
 
 /// Blocks for so many frames: a packet socket has a ring in bytes.
@@ -273,4 +276,22 @@ fn check_queues(listen: &Listen) -> Result<()> {
 /// AF_XDP takes every frame: on the way into this host, that cuts it off.
 fn check_route(listen: &Listen) -> Result<()> {
     safety::check_taking(&listen.interface, "af_xdp", listen.allow_default_route)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The build is at fault and not the command, and the message has the remedy.
+    #[test]
+    fn a_build_without_libpcap_says_so() {
+        for kind in ListenKind::ALL {
+            assert!(check_build(kind, true).is_ok());
+            assert_eq!(check_build(kind, false).is_ok(), kind != ListenKind::Libpcap);
+        }
+        let Err(Error::Host(text)) = check_build(ListenKind::Libpcap, false) else { panic!("the host lacks it") };
+        for part in ["without libpcap", "libpcap-dev", "--features libpcap", "--kind af_packet"] {
+            assert!(text.contains(part), "{part} is in: {text}");
+        }
+    }
 }
