@@ -9,7 +9,7 @@ use pktgen_generator::record::{Balance, Facts, Fault, Manifest, Validity, Verifi
 use serde::Serialize;
 
 use crate::age::{AgeOf, Ages};
-use crate::fates::{self, Fates, has_sums_by_key, is_update};
+use crate::fates::{self, Arrivals, Fates, has_sums_by_key, is_update};
 use crate::goal::Goal;
 use crate::line::Line;
 use crate::metric::{METRICS, findings, stamps};
@@ -80,6 +80,11 @@ pub struct Analysis {
     pub verified: Verified,
 }
 
+/// Is it a run of sums by key? Those alone count updates that are in several of them.
+fn counts_by_key(manifest: &Manifest) -> bool {
+    manifest.counters.device.contains_key("counted_twice")
+}
+
 /// Are what was sent and what was received in the same time? Those who joined the parts of a run say if not.
 fn has_one_clock(manifest: &Manifest) -> bool {
     let domain = |column: &str| manifest.clocks.get(column);
@@ -92,14 +97,18 @@ impl Analysis {
     pub fn new(run: RunData, options: Options) -> Result<Analysis> {
         let resolve = |records: Records| -> Result<Resolved> {
             // Of a run in which no sum began only the counters say so.
-            let by_key = run.manifest.counters.device.contains_key("counted_twice");
+            let by_key = counts_by_key(&run.manifest);
             let in_books = run.manifest.external.is_none() && has_sums_by_key(&records);
-            let results = run.manifest.training.is_some() && !by_key && !in_books;
-            let fates = match &run.manifest.external {
-                Some(_) => Fates::resolve_unseen(&records, &run.manifest, by_key),
-                None => Fates::resolve_as(&records, by_key || in_books, results),
-            };
             let by_key = by_key || in_books;
+            let arrivals = match &run.manifest.training {
+                _ if by_key => Arrivals::Sums,
+                Some(_) => Arrivals::Results,
+                None => Arrivals::Updates,
+            };
+            let fates = match &run.manifest.external {
+                Some(_) => Fates::resolve_unseen(&records, &run.manifest, arrivals),
+                None => Fates::resolve_as(&records, arrivals),
+            };
             let one_clock = has_one_clock(&run.manifest);
             let aged = run.rounds.is_none() && one_clock;
             let ages = aged.then(|| Ages::compute(&records, &fates, options.age_of)).transpose()?;
@@ -234,6 +243,11 @@ impl Analysis {
         facts.incidents.faults.extend(disagree.into_iter().chain(goal).chain(self.conflict_of_results()));
         facts.incidents.notes.extend(self.verified.note());
         judge(&facts)
+    }
+
+    /// Are there sums by key, whose parts do not say how many updates they represent?
+    pub fn has_sums_by_key(&self) -> bool {
+        self.resolved.as_ref().map_or_else(|| counts_by_key(&self.manifest), |resolved| resolved.by_key)
     }
 
     /// What records and counters disagree about results; none if they agree, or if only one of them speaks.

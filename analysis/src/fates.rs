@@ -57,16 +57,27 @@ pub struct Fates {
     pub contradictions: u64,
 }
 
+/// What arrives at the end of the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrivals {
+    /// Updates, alone or merged.
+    Updates,
+    /// Results of synchronous training, which do not say which transmission of a packet is in them.
+    Results,
+    /// Sums by key: networks may copy their packets, and a drop that may be of a copy says nothing of the original.
+    Sums,
+}
+
 impl Fates {
     /// Resolves the fates of `records`.
     pub fn resolve(records: &Records) -> Fates {
-        Fates::resolve_as(records, has_sums_by_key(records), false)
+        let by_key = has_sums_by_key(records);
+        Fates::resolve_as(records, if by_key { Arrivals::Sums } else { Arrivals::Updates })
     }
 
-    /// The same of a run that is known to sum by key, or not to: see `Resolver::by_key`.
-    /// `results` says that what arrives are results, which do not say which transmission of a packet is in them.
-    pub fn resolve_as(records: &Records, by_key: bool, results: bool) -> Fates {
-        let mut resolver = Resolver { results, ..Resolver::new(records, by_key) };
+    /// The same of a run of which it is known what arrives.
+    pub fn resolve_as(records: &Records, arrivals: Arrivals) -> Fates {
+        let mut resolver = Resolver::new(records, arrivals);
         resolver.read_books(records);
         resolver.read_received(records);
         resolver.fates
@@ -222,16 +233,13 @@ struct Resolver {
     next: Vec<u32>,
     /// Where and when each packet arrived at the device that has it now.
     arrival: Vec<Option<(u16, i64)>>,
-    /// Sums are by key: networks may copy its packets, and a drop that may be of a copy says nothing of the original.
-    by_key: bool,
-    /// What arrives are results.
-    results: bool,
+    arrivals: Arrivals,
     keyed: Keyed,
     fates: Fates,
 }
 
 impl Resolver {
-    fn new(records: &Records, by_key: bool) -> Resolver {
+    fn new(records: &Records, arrivals: Arrivals) -> Resolver {
         let sent = &records.sent;
         let n = sent.worker.len();
         let mut index = index::with_room(n);
@@ -250,8 +258,7 @@ impl Resolver {
             last: (0..n as u32).collect(),
             next: vec![NOWHERE; n],
             arrival: vec![None; n],
-            by_key,
-            results: false,
+            arrivals,
             keyed: Keyed::default(),
             fates,
         }
@@ -389,7 +396,7 @@ impl Resolver {
     }
 
     fn may_be_copy(&self, fate: Fate) -> bool {
-        self.by_key && matches!(fate, Fate::Dropped(reason) if reason.may_be_copy())
+        self.arrivals == Arrivals::Sums && matches!(fate, Fate::Dropped(reason) if reason.may_be_copy())
     }
 
     fn end(&mut self, packet: usize, fate: Fate) {
@@ -405,9 +412,9 @@ impl Resolver {
         let received = &records.received;
         self.fates.member_start.push(0);
         for row in 0..received.packet.len() {
-            let packet = match self.results {
-                true => self.named(self.sent_as(received.packet[row], received.count[row])),
-                false => self.named(received.packet[row]),
+            let packet = match self.arrivals {
+                Arrivals::Results => self.named(self.sent_as(received.packet[row], received.count[row])),
+                Arrivals::Updates | Arrivals::Sums => self.named(received.packet[row]),
             };
             self.fates.received_packet.push(packet.map_or(NOWHERE, |packet| packet as u32));
             match packet {

@@ -19,7 +19,7 @@ use pktgen_generator::arrow::ipc::writer::FileWriter;
 use pktgen_generator::column::Data::{Int64, UInt8, UInt16, UInt32, UInt64};
 use pktgen_generator::column::{Column, Stream};
 use pktgen_generator::shard::Shard;
-use pktgen_generator::whole::write_whole;
+use pktgen_generator::whole::{WholeFile, write_whole};
 use pktgen_generator::wire::FORMATS;
 use pktgen_generator::wire::sight::{Delivery, What};
 use pktgen_generator::{Error, Result};
@@ -317,20 +317,21 @@ fn write_part(path: &Path, form: TableForm, side: Side, rows: Rows) -> Result<()
     let named = columns(side).iter().zip(arrays).map(|(column, array)| (column.name, array, column.optional));
     let failed = |error: String| Error::data(path, format!("it could not be written: {error}"));
     let batch = RecordBatch::try_from_iter_with_nullable(named).map_err(|e| failed(e.to_string()))?;
-    let file = fs::File::create_new(path).map_err(Error::io("create", path))?;
-    match form {
+    let file = WholeFile::create(path)?;
+    let file = match form {
         TableForm::Parquet => {
             let zstd = ZstdLevel::try_new(1).map_err(|e| failed(e.to_string()))?;
             let properties = WriterProperties::builder().set_compression(Compression::ZSTD(zstd)).build();
             let mut writer =
                 ArrowWriter::try_new(file, batch.schema(), Some(properties)).map_err(|e| failed(e.to_string()))?;
             writer.write(&batch).map_err(|e| failed(e.to_string()))?;
-            writer.close().map(drop).map_err(|e| failed(e.to_string()))
+            writer.into_inner().map_err(|e| failed(e.to_string()))?
         }
         TableForm::Arrow => {
             let mut writer = FileWriter::try_new(file, &batch.schema()).map_err(|e| failed(e.to_string()))?;
             writer.write(&batch).map_err(|e| failed(e.to_string()))?;
-            writer.finish().map_err(|e| failed(e.to_string()))
+            writer.into_inner().map_err(|e| failed(e.to_string()))?
         }
-    }
+    };
+    file.finish().map(drop)
 }

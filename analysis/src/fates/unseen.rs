@@ -3,7 +3,7 @@
 
 use pktgen_generator::record::{Manifest, PacketId};
 
-use super::{Fate, Fates, Resolver, State};
+use super::{Arrivals, Fate, Fates, Resolver, State};
 use crate::run::Records;
 use pktgen_generator::index::NOWHERE;
 
@@ -11,12 +11,10 @@ use pktgen_generator::index::NOWHERE;
 pub(super) struct Unseen {
     cluster_of: Vec<u16>,
     clusters: Vec<Vec<u32>>,
-    /// Results come back to workers.
-    results: bool,
 }
 
 impl Unseen {
-    fn of(manifest: &Manifest, by_key: bool) -> Self {
+    fn of(manifest: &Manifest) -> Self {
         let mut clusters: Vec<Vec<u32>> = Vec::new();
         for (worker, cluster) in (0u32..).zip(&manifest.clusters) {
             let cluster = usize::from(*cluster);
@@ -25,15 +23,15 @@ impl Unseen {
             }
             clusters[cluster].push(worker);
         }
-        Unseen { cluster_of: manifest.clusters.clone(), clusters, results: manifest.training.is_some() && !by_key }
+        Unseen { cluster_of: manifest.clusters.clone(), clusters }
     }
 }
 
 impl Fates {
     /// Resolves the fates of a run whose device was hardware.
-    pub fn resolve_unseen(records: &Records, manifest: &Manifest, by_key: bool) -> Fates {
-        let mut resolver = Resolver::new(records, by_key);
-        let unseen = Unseen::of(manifest, by_key);
+    pub fn resolve_unseen(records: &Records, manifest: &Manifest, arrivals: Arrivals) -> Fates {
+        let mut resolver = Resolver::new(records, arrivals);
+        let unseen = Unseen::of(manifest);
         resolver.fates.member_start.push(0);
         for row in 0..records.received.packet.len() {
             resolver.arrived(records, row, &unseen);
@@ -55,15 +53,16 @@ impl Resolver {
         self.fates.received_packet.push(packet.map_or(NOWHERE, |packet| packet as u32));
         let Some(packet) = packet else { return };
         let count = usize::from(records.received.count[row]);
-        if unseen.results {
+        if self.arrivals == Arrivals::Results {
             return self.result(id, count, unseen);
         }
         // Sums by key are known by a hot packet, and have who knows whom in them.
-        if self.by_key && id.seq() & 1 == 0 {
+        let by_key = self.arrivals == Arrivals::Sums;
+        if by_key && id.seq() & 1 == 0 {
             return;
         }
         match self.state[packet] {
-            State::Open => self.deliver_unseen(packet, count == 1 || self.by_key),
+            State::Open => self.deliver_unseen(packet, count == 1 || by_key),
             _ => self.fates.duplicates += 1,
         }
     }
@@ -107,7 +106,7 @@ mod tests {
         }
         // One alone, and again; one that has another in it.
         story.received(5, 0, 0, 1).received(6, 0, 0, 1).received(7, 1, 0, 2);
-        let fates = Fates::resolve_unseen(&story.records, &story.manifest(), false);
+        let fates = Fates::resolve_unseen(&story.records, &story.manifest(), Arrivals::Updates);
         assert_eq!(fates.fate, [Fate::DeliveredAlone, Fate::DeliveredMerged, Fate::Unaccounted, Fate::Withheld]);
         let balance = fates.balance();
         assert_eq!((balance.unaccounted, balance.unknown, fates.duplicates, fates.contradictions), (1, 0, 1, 0));

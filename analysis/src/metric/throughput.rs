@@ -63,14 +63,16 @@ impl Metric for Throughput {
             }
             let mut lines = Vec::new();
             seen.lines(&mut lines);
-            if resolved.by_key {
-                lines.iter_mut().filter(|line| line.metric == "updates_per_s").for_each(|line| line.value = None);
-            }
             out.append(&mut lines);
         }
         // Counters know it whatever was recorded.
         let rest = counters.elements_delivered - counters.first_elements;
         out.push(elements(counters.received_ps.unwrap_or((0, 0)), rest));
+        // A part of a sum by key does not say how many updates it represents.
+        if run.has_sums_by_key() {
+            let of_updates = ["updates_per_s", "elements_per_s"];
+            out.iter_mut().filter(|line| of_updates.contains(&&*line.metric)).for_each(|line| line.value = None);
+        }
         let balance = run.balance();
         let delivered = balance.delivered_alone + balance.delivered_merged;
         let downlink = (delivered > 0).then(|| counters.downlink_bytes as f64 / delivered as f64);

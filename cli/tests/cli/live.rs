@@ -222,7 +222,9 @@ fn the_screen_shows_the_run_and_hears_keys() {
             |line: &str| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect();
         screen.lines().map(cells).filter(|row: &Vec<String>| row.len() == 8 && row[0] != "cluster").collect()
     };
-    let busy = |screen: &str| rows(screen).len() == 3 && rows(screen).iter().all(|row| row[1] != "0" && row[2] != "0");
+    // All of it: tmux may be asked while half of a screen is drawn.
+    let drawn = |row: &Vec<String>| row[1..=3].iter().all(|cell| cell != "0") && row[5] != "-";
+    let busy = |screen: &str| rows(screen).len() == 3 && rows(screen).iter().all(drawn);
     let screen = tmux.until("three clusters at work", busy);
     for word in ["cluster", "mean age", "updates sent, each tenth of a second", "lost 0", "q end"] {
         assert!(screen.contains(word), "{word}:\n{screen}");

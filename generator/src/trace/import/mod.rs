@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use super::manifest::{TraceManifest, file_hash};
 use super::write::refuse_same;
 use crate::registry::{Named, find};
+use crate::regular::check_regular;
 use crate::wire::Format;
 use crate::wire::frame::{FRAME_MAX, HEAD};
 use crate::wire::olaf::{FRAME_MIN, UPDATE_HEAD};
@@ -98,7 +99,10 @@ pub fn convert(
     licence: &str,
 ) -> Result<TraceManifest> {
     let first = inputs.first().ok_or_else(|| Error::config("there is no input; name a file"))?;
-    inputs.iter().try_for_each(|input| refuse_same(input, output))?;
+    for input in inputs {
+        check_regular(input)?;
+        refuse_same(input, output)?;
+    }
     let importer = match format {
         Some(name) => find(IMPORTERS, "importer", name, "--format")?,
         None => recognise(first)?,

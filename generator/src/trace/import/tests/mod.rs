@@ -148,3 +148,18 @@ fn flags_and_files_that_a_form_does_not_take_are_refused() {
     assert_eq!(folder.count(), 2);
     assert_eq!(convert("csv").unwrap().updates, 1);
 }
+
+#[test]
+fn pipes_are_refused_before_they_are_read() {
+    let folder = Folder::new();
+    // Without a writer whoever opens it waits for ever.
+    for importer in IMPORTERS {
+        let input = folder.path(&format!("pipe.{}", importer.extensions()[0]));
+        assert!(std::process::Command::new("mkfifo").arg(&input).status().unwrap().success());
+        let options = ImportOptions::default();
+        for format in [None, Some(importer.name())] {
+            let message = convert(&[input.clone()], &folder.path("out.parquet"), format, &options, "").unwrap_err();
+            assert!(message.to_string().contains("it is a named pipe, not a regular file"), "{message}");
+        }
+    }
+}
