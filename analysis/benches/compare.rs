@@ -2,7 +2,7 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use pktgen_analysis::compare::{Comparison, Rules, Side};
-use pktgen_analysis::sweep::{PointSummary, RunSummary};
+use pktgen_analysis::sweep::data::{PointSummary, RunSummary};
 use pktgen_analysis::{Options, SweepData};
 use pktgen_generator::record::{MANIFEST_VERSION, ReportPlan, SweepManifest};
 

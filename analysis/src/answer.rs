@@ -2,10 +2,10 @@
 //!
 //! Called by [`crate::verdict`].
 
+use crate::headings::{heading, metric_keys};
 use crate::human::{self, Scale, scale_for};
-use crate::model::{heading, metric_keys};
 use crate::stats::{Estimate, Interval, SEEDS_MIN, too_few};
-use crate::sweep::{Labels, SweepData, VARIANT};
+use crate::sweep::data::{Labels, SweepData, VARIANT};
 
 /// Most points whose values a sentence has; of more it has the least and the largest.
 const NAMED_MAX: usize = 4;

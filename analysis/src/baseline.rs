@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use pktgen_generator::definition::{Better, Definition};
 
-use crate::definitions::FLOW;
+use crate::labels::FLOW;
 use crate::metric::goal::TIME_TO_GOAL;
 use crate::metric::iterations::{EFFECTIVE_TIME, ITERATION_TIME, USEFUL_RATE};
 use crate::metric::learning::REWARD_END;
-use crate::sweep::{Labels, RunSummary, VARIANT};
+use crate::sweep::data::{Labels, RunSummary, VARIANT};
 
 /// What comparing adds to the metrics of a run, its unit, and how: value of ours and of the baseline's.
 type Derived = (&'static str, &'static str, &'static str, fn(f64, f64) -> f64);
@@ -117,7 +117,7 @@ fn missed(variant: &str, runs: &[&RunSummary]) -> Option<String> {
     for run in &missing {
         let rest: Labels =
             run.labels.iter().filter(|(axis, _)| *axis != VARIANT).map(|(a, v)| (a.clone(), v.clone())).collect();
-        let point = crate::model::describe(&rest);
+        let point = crate::sweep::data::describe(&rest);
         if !points.contains(&point) {
             points.push(point);
         }

@@ -1,7 +1,7 @@
 //! Tests of [`super`]: pairs, and runs that missed their goal.
 
 use super::*;
-use crate::sweep::GoalSummary;
+use crate::sweep::data::GoalSummary;
 
 /// A run of `variant` at `rate` with a time to the goal, or with so many workers short of it.
 fn run(variant: &str, rate: &str, seed: u64, time: Result<f64, usize>) -> RunSummary {

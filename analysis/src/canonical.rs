@@ -21,10 +21,10 @@ use serde_json::Value;
 
 mod cells;
 
-use crate::analyze::{Analysis, Options};
 use crate::canonical::cells::cells;
 use crate::capture::batches::Batches;
 use crate::line::Line;
+use crate::resolved::{Analysis, Options};
 use crate::run::read_json;
 
 /// The streams and their columns, in the order in which they are printed and rows are sorted. It stays as it is when the record

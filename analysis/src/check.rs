@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use pktgen_generator::registry::suggest;
 
 use crate::metric::METRICS;
-use crate::sweep::{SweepData, VARIANT};
+use crate::sweep::data::{SweepData, VARIANT};
 use crate::{baseline, group};
 
 /// Every key that reports can tabulate, whether or not a run has it; those of a report's groups are beside them.

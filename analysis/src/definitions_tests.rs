@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use pktgen_generator::record::Action;
+use pktgen_generator::record::{Action, Reason};
 use pktgen_generator::wire::FORMATS;
 
 use super::*;

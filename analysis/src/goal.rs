@@ -7,8 +7,8 @@
 use pktgen_generator::record::{Manifest, PacketId};
 
 use crate::age::numbers;
-use crate::analyze::Resolved;
 use crate::fates::is_update;
+use crate::resolved::Resolved;
 use pktgen_generator::index;
 
 const PS_PER_NS: f64 = 1000.0;

@@ -9,9 +9,9 @@ use pktgen_generator::definition::{Better, Definition, Label};
 use pktgen_generator::record::{Group, ReportPlan};
 
 use crate::age::FlowAge;
-use crate::analyze::Analysis;
-use crate::definitions::{FLOW, FULL};
+use crate::labels::{FLOW, FULL};
 use crate::line::{Line, NS, SHARE};
+use crate::resolved::Analysis;
 use crate::stats;
 
 const GROUP: Label = Label::new("group", "name of the group");

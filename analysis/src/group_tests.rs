@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::check::warnings;
 use crate::model::Model;
-use crate::sweep::SweepData;
+use crate::sweep::data::SweepData;
 use crate::testing::{Story, small_run, write_sweep};
 use crate::{Options, stats};
 

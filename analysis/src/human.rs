@@ -140,6 +140,19 @@ fn decimals_of(value: f64) -> usize {
     }
 }
 
+/// The day of a time in ns since 1970 (Gregorian, UTC).
+pub(crate) fn day(unix_ns: u64) -> String {
+    let days = (unix_ns / 86_400_000_000_000) as i64 + 719_468;
+    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    // Years begin in March here, so that the day that comes and goes is the last.
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    format!("{:04}-{month:02}-{day:02}", year + era * 400 + next)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

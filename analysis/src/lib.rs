@@ -28,8 +28,9 @@ pub mod fates;
 mod frame;
 pub mod goal;
 mod group;
+mod headings;
 pub mod human;
-
+mod labels;
 pub mod line;
 pub mod made;
 pub mod metric;
@@ -42,6 +43,7 @@ pub mod plot;
 pub mod provenance;
 pub mod quantile;
 pub mod report;
+pub mod resolved;
 pub mod rounds;
 pub mod run;
 pub mod stats;
@@ -65,11 +67,13 @@ mod testing_rounds;
 #[cfg(test)]
 mod training_tests;
 
-pub use analyze::{Analysis, Measured, Note, Options, analyze_run, analyze_run_with};
-pub use line::Line;
+pub use analyze::{analyze_run, analyze_run_with};
+pub use line::{Line, Measured, Note};
 pub use metric::METRICS;
 pub use model::Model;
 pub use picture::CHARTS;
 pub use report::REPORTS;
+pub use resolved::{Analysis, Options};
 pub use summary::summary;
-pub use sweep::{SweepData, run_dirs};
+pub use sweep::data::SweepData;
+pub use sweep::run_dirs;

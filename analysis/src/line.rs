@@ -123,6 +123,24 @@ pub fn write_table(lines: &[Line], path: &Path) -> Result<()> {
     table::write(path, &to_frame(lines)?)
 }
 
+/// What a reader of the lines must know, beside them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// For programs: a fixed word.
+    pub note: &'static str,
+    /// For people.
+    pub text: String,
+}
+
+/// The lines of a run, and what to know about them.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// All metrics.
+    pub lines: Vec<Line>,
+    /// Such as metrics that could not be computed, and why.
+    pub notes: Vec<Note>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::sweep::SweepData;
+use crate::human::day;
+use crate::sweep::data::SweepData;
 
 /// Most facts of a host that are shown.
 const FACTS_MAX: usize = 12;
@@ -101,7 +102,7 @@ fn parts(tool: &str) -> (&str, &str) {
 /// Day and minute of a time in ns since 1970.
 fn date(unix_ns: u64) -> String {
     let minutes = unix_ns / 60_000_000_000;
-    format!("{} {:02}:{:02} UTC", crate::compare::history::day(unix_ns), minutes / 60 % 24, minutes % 60)
+    format!("{} {:02}:{:02} UTC", day(unix_ns), minutes / 60 % 24, minutes % 60)
 }
 
 fn host(sweep: &SweepData) -> String {

@@ -3,32 +3,16 @@
 //! Called by the CLI's `report`. The order is the reader's: may I use this (validity), what is the
 //! answer (verdict), the numbers beside the published ones, then what was fitted and what differs.
 
-use pktgen_generator::record::{Bound, Published};
+use pktgen_generator::record::Bound;
 use serde::Serialize;
 
 use crate::chart::Chart;
-use crate::human::{Scale, scale_for};
+use crate::headings::{Heading, axes, heading, metric_keys};
 use crate::made::Provenance;
-use crate::metric::iterations::{EFFECTIVE_TIME, ITERATION_TIME, ITERATIONS};
-use crate::stats::Estimate;
-use crate::sweep::{Labels, PointSummary, RunSummary, SweepData};
-use crate::verdict::{compare, verdict};
+use crate::stats::{Estimate, agrees};
+use crate::sweep::data::{Labels, PointSummary, RunSummary, SweepData, matches, name_of, why_invalid};
+use crate::verdict::{Verdict, compare, verdict};
 use crate::{age::AgeOf, check, picture};
-
-/// Metrics of the main table where the experiment names none.
-const DEFAULT_METRICS: [&str; 8] =
-    ["received", "loss", "merged", "subsumed", "outranked", "absorbed", "aom_mean/cluster", "aom_mean/worker"];
-/// The same for synchronous training.
-const DEFAULT_OF_TRAINING: [&str; 8] = [
-    ITERATION_TIME,
-    "over_ideal",
-    "degraded_share",
-    "sources_mean",
-    EFFECTIVE_TIME,
-    "result_latency_mean",
-    "recovery_time_max",
-    "loss",
-];
 
 /// Version of the JSON form.
 const VERSION: u32 = 1;
@@ -74,17 +58,6 @@ pub struct Model {
     pub charts: Vec<Chart>,
 }
 
-/// The answer.
-#[derive(Debug, Clone, Serialize)]
-pub struct Verdict {
-    /// All runs are valid.
-    pub valid: bool,
-    /// Somewhere the Age-of-Model is clearly worse than the baseline's (95 % interval below 0).
-    pub worse: bool,
-    /// The answer in sentences.
-    pub lines: Vec<String>,
-}
-
 /// What is said about one run, or about several alike.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunNote {
@@ -92,17 +65,6 @@ pub struct RunNote {
     pub run: String,
     /// What.
     pub reasons: Vec<String>,
-}
-
-/// A value column.
-#[derive(Debug, Clone, Serialize)]
-pub struct Heading {
-    /// Key of the metric, such as `aom_mean/cluster`.
-    pub key: String,
-    /// Unit of the values in the model.
-    pub unit: String,
-    /// How to show them.
-    pub scale: Scale,
 }
 
 /// A row of the main table.
@@ -215,10 +177,6 @@ fn noted(runs: &[RunSummary], wanted: fn(&RunSummary) -> Vec<String>) -> Vec<Run
     notes.into_iter().map(with_count).collect()
 }
 
-pub(crate) fn why_invalid(run: &RunSummary) -> Vec<String> {
-    run.validity.faults.iter().map(|fault| fault.to_string()).collect()
-}
-
 fn remarks_of(run: &RunSummary) -> Vec<String> {
     let own = run.validity.notes.iter().map(|note| note.to_string());
     own.chain(run.notes.iter().cloned()).collect()
@@ -232,80 +190,6 @@ fn notes(sweep: &SweepData) -> Vec<String> {
         notes.push(format!("Age-of-Model counted with --age {}: {}.", age_of.name(), age_of.about()));
     }
     notes
-}
-
-pub(crate) fn name_of(run: &RunSummary) -> String {
-    let dir = if ["", "."].contains(&run.dir.as_str()) { "run" } else { &run.dir };
-    format!("{dir} ({}, seed {})", describe(&run.labels), run.seed)
-}
-
-/// `axis=value, …` for sentences.
-pub(crate) fn describe(labels: &Labels) -> String {
-    let parts: Vec<String> = labels.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
-    if parts.is_empty() { "all defaults".to_owned() } else { parts.join(", ") }
-}
-
-/// Label axes of the points, as planned.
-pub(crate) fn axes(sweep: &SweepData) -> Vec<String> {
-    let used = |axis: &str| sweep.points.iter().any(|point| point.labels.contains_key(axis));
-    let planned = sweep.manifest.axes.iter().map(|(axis, _)| axis.clone());
-    let mut axes: Vec<String> = planned.filter(|axis| used(axis)).collect();
-    for axis in sweep.points.iter().flat_map(|point| point.labels.keys()) {
-        if !axes.contains(axis) {
-            axes.push(axis.clone());
-        }
-    }
-    axes
-}
-
-/// Does any run have iterations?
-pub(crate) fn is_synchronous(sweep: &SweepData) -> bool {
-    sweep.units.contains_key(ITERATIONS)
-}
-
-/// Is any run a study?
-pub(crate) fn is_study(sweep: &SweepData) -> bool {
-    sweep.runs.iter().any(|run| !run.study_keys.is_empty())
-}
-
-/// Metrics of the main table.
-pub(crate) fn metric_keys(sweep: &SweepData) -> Vec<String> {
-    let named = &sweep.manifest.report.metrics;
-    if named.is_empty() && is_study(sweep) {
-        let mut keys: Vec<String> = Vec::new();
-        for key in sweep.runs.iter().flat_map(|run| &run.study_keys) {
-            if !keys.contains(key) {
-                keys.push(key.clone());
-            }
-        }
-        return keys;
-    }
-    let default = if is_synchronous(sweep) { DEFAULT_OF_TRAINING } else { DEFAULT_METRICS };
-    if named.is_empty() { default.map(str::to_owned).to_vec() } else { named.clone() }
-}
-
-/// How the values of `key` are shown.
-pub(crate) fn heading(sweep: &SweepData, key: &str) -> Heading {
-    let unit = sweep.units.get(key).cloned().unwrap_or_default();
-    let values = sweep.points.iter().filter_map(|point| point.cells.get(key));
-    let largest = values.map(|cell| cell.median.abs()).fold(0.0, f64::max);
-    Heading { key: key.to_owned(), scale: scale_for(&unit, largest), unit }
-}
-
-/// Does the published row belong to the point? All of its labels must be the point's.
-pub(crate) fn matches(published: &Published, point: &PointSummary) -> bool {
-    published.at.iter().all(|(axis, value)| point.labels.get(axis) == Some(value))
-}
-
-/// Does our interval hold the published value, or, where that is a bound, is our median on the right side? None of
-/// too few seeds.
-pub(crate) fn agrees(ours: &Estimate, value: f64, bound: Option<Bound>) -> Option<bool> {
-    let holds = ours.holds(value)?;
-    Some(match bound {
-        None => holds,
-        Some(Bound::Above) => ours.median >= value,
-        Some(Bound::Below) => ours.median <= value,
-    })
 }
 
 fn cell(sweep: &SweepData, point: &PointSummary, key: &str) -> Cell {

@@ -3,6 +3,7 @@
 //! Called by [`crate::sweep`] and the metrics. Deterministic: the bootstrap's seed is a constant.
 
 use pktgen_generator::index::mix;
+use pktgen_generator::record::Bound;
 use serde::{Deserialize, Serialize};
 
 /// Resamples of a bootstrap.
@@ -133,6 +134,17 @@ pub fn jain(values: &[f64]) -> Option<f64> {
     let variance = values.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>() / values.len() as f64;
     let whole = mean * mean + variance;
     (whole > 0.0).then(|| mean * mean / whole)
+}
+
+/// Does our interval hold the published value, or, where that is a bound, is our median on the right side? None of
+/// too few seeds.
+pub(crate) fn agrees(ours: &Estimate, value: f64, bound: Option<Bound>) -> Option<bool> {
+    let holds = ours.holds(value)?;
+    Some(match bound {
+        None => holds,
+        Some(Bound::Above) => ours.median >= value,
+        Some(Bound::Below) => ours.median <= value,
+    })
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@
 
 use std::fmt::Write;
 
+use crate::headings::Heading;
 use crate::human;
-use crate::model::{Cell, Heading, Model, Row, RunNote};
-use crate::sweep::VARIANT;
+use crate::model::{Cell, Model, Row, RunNote};
+use crate::sweep::data::VARIANT;
 
 /// Widest line.
 pub const WIDTH: usize = 110;

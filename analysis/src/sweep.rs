@@ -3,6 +3,8 @@
 //! Called by the CLI's `report` and by [`crate::model`]. A point is a set of labels without the seed.
 //! A single run dir is a sweep of one.
 
+pub mod data;
+
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,110 +17,17 @@ use pktgen_generator::study::TIME;
 use pktgen_generator::{Error, Result};
 use serde_json::Value;
 
-use crate::analyze::{Analysis, Options};
-use crate::chart::without_variant;
 use crate::fates::is_update;
 use crate::line::Line;
 use crate::metric::findings;
-use crate::picture::keep::{self, Depth, Kept};
-use crate::picture::states::{self, WorkerStates};
+use crate::picture::keep;
+use crate::picture::kept::Depth;
+use crate::picture::states;
+use crate::resolved::{Analysis, Options};
 use crate::run::{read_json, read_sealed};
-use crate::stats::{self, Estimate};
+use crate::stats;
 use crate::{baseline, group};
-
-/// The label that names a variant, and that a baseline is a value of.
-pub const VARIANT: &str = "variant";
-/// Labels of a run or a point: axis → value.
-pub type Labels = BTreeMap<String, String>;
-
-/// What reports need of one run.
-#[derive(Debug, Clone, Default)]
-pub struct RunSummary {
-    /// Folder, relative to the sweep's.
-    pub dir: String,
-    /// Axis → value.
-    pub labels: Labels,
-    /// Seed.
-    pub seed: u64,
-    /// May its numbers be used? Runs that could not be read are invalid too, and have no numbers.
-    pub validity: Validity,
-    /// What a reader of its values must know.
-    pub notes: Vec<String>,
-    /// Values by [`Line::key`], and the metrics that compare with the baseline.
-    pub scalars: BTreeMap<String, f64>,
-    /// Clusters that it has, by number.
-    pub clusters: Vec<u32>,
-    /// Average Age-of-Model of each cluster, in ns.
-    pub cluster_aom_ns: Vec<(u64, f64)>,
-    /// Share of received packets that represent at most so many updates.
-    pub aggregation_cdf: Vec<(u64, f64)>,
-    /// What pictures need of its records; of the first seed only.
-    pub kept: Kept,
-    /// How far it came; none unless it had a goal.
-    pub goal: Option<GoalSummary>,
-    /// What tables of it show if nobody chose, if it is a study.
-    pub study_keys: Vec<String>,
-    /// What identifies its workload and schedule.
-    pub workload: String,
-    /// Nothing was left to chance, by its manifest: any seed gives these values.
-    pub exact: bool,
-    /// The resolved configuration.
-    pub config: String,
-    /// What made it, when and where.
-    pub made: Made,
-    /// What some of its workers under transmission control knew and did, for plots.
-    pub states: Vec<WorkerStates>,
-}
-
-/// What made a run, when and where.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Made {
-    /// Tool, version and commit.
-    pub tool: String,
-    /// In ns since 1970.
-    pub unix_ns: u64,
-    /// What is known of the host; nothing in virtual time.
-    pub host: BTreeMap<String, String>,
-    /// The command line; empty if it was not recorded.
-    pub command: Vec<String>,
-}
-
-/// How far a run to a goal came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GoalSummary {
-    /// Updates that every worker must have represented.
-    pub updates: u32,
-    /// Workers that must.
-    pub workers: usize,
-    /// Workers that have not.
-    pub short: usize,
-}
-
-/// One point of a sweep.
-#[derive(Debug, Clone, Default)]
-pub struct PointSummary {
-    /// Axis → value.
-    pub labels: Labels,
-    /// Its runs, as positions in [`SweepData::runs`].
-    pub runs: Vec<usize>,
-    /// Median and interval over the seeds, by key.
-    pub cells: BTreeMap<String, Estimate>,
-}
-
-/// A sweep, analysed.
-#[derive(Debug, Clone)]
-pub struct SweepData {
-    /// What it is.
-    pub manifest: SweepManifest,
-    /// How it was analysed.
-    pub options: Options,
-    /// Unit of each key.
-    pub units: BTreeMap<String, String>,
-    /// Its runs, in the manifest's order.
-    pub runs: Vec<RunSummary>,
-    /// Its points, in the order of their first runs.
-    pub points: Vec<PointSummary>,
-}
+use data::{GoalSummary, Labels, Made, PointSummary, RunSummary, SweepData, without_variant};
 
 impl SweepData {
     /// Reads and analyses the sweep (or the single run) in `dir`; `progress` is told how many of how

@@ -5,13 +5,27 @@
 use std::collections::BTreeMap;
 
 use pktgen_generator::record::{Bound, Published};
+use serde::Serialize;
 
 use crate::answer::{self, At, Tally};
 use crate::baseline::{self, ITERATION_SPEEDUP, SPEEDUP, TARGET_SPEEDUP, missed_goals};
+use crate::headings::{heading, is_study};
 use crate::human::scale_for;
-use crate::model::{Verdict, agrees, describe, heading, is_study, matches};
+use crate::stats::agrees;
 use crate::stats::too_few;
-use crate::sweep::{PointSummary, SweepData, VARIANT};
+use crate::sweep::data::{PointSummary, SweepData, VARIANT};
+use crate::sweep::data::{describe, matches};
+
+/// The answer.
+#[derive(Debug, Clone, Serialize)]
+pub struct Verdict {
+    /// All runs are valid.
+    pub valid: bool,
+    /// Somewhere the Age-of-Model is clearly worse than the baseline's (95 % interval below 0).
+    pub worse: bool,
+    /// The answer in sentences.
+    pub lines: Vec<String>,
+}
 
 /// Sentences about speedups: each of these, by key, for every variant that has it.
 const SPEEDUPS: [(&str, &str); 3] = [

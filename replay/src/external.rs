@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use pktgen_generator::config::{Document, Origin, Value};
 use pktgen_generator::device::check::check;
-use pktgen_generator::device::{self, Addresses, HotParameter, Place, Profile, Translator};
+use pktgen_generator::device::{self, HotParameter, Profile};
 use pktgen_generator::time::MS;
 use pktgen_generator::wire::libra::{HOT_FRAME_MAX, HOT_PAIRS};
 use pktgen_generator::{Error, Result};
 
 use crate::ledger::Ledger;
 use crate::plan::{Parts, Plan};
-use crate::transport::{End, TRANSPORTS};
+use crate::transport::TRANSPORTS;
+use crate::transport::middleware::Outer;
 
 /// The hardware that an experiment names.
 #[derive(Clone)]
@@ -46,28 +47,6 @@ impl Hardware {
 pub(crate) fn carries_heads(kind: &str) -> bool {
     let known = TRANSPORTS.iter().find(|transport| transport.name() == kind);
     known.is_some_and(|transport| transport.capabilities().real_time) && kind != "udp"
-}
-
-/// The addresses of a run, for its wires.
-#[derive(Debug, Clone)]
-pub struct Heads {
-    /// Of the profile, for the run's workers.
-    pub addresses: Addresses,
-    /// The run's wire format.
-    pub format: &'static str,
-}
-
-impl Heads {
-    /// What exchanges addresses at `end`.
-    pub fn translator(&self, end: End) -> Translator {
-        let place = match end {
-            End::Workers => Place::Workers,
-            End::DeviceDown => Place::DeviceDown,
-            End::DeviceUp => Place::DeviceUp,
-            End::Server => Place::Server,
-        };
-        Translator::new(&self.addresses, self.format, place)
-    }
 }
 
 impl Plan<Parts> {
@@ -141,7 +120,7 @@ impl Plan<Parts> {
         let format = self.engine.facts.kind.format();
         // A layout may have ports of its own.
         let format = self.transport.middleware.dialect(format)?.map_or(format, |dialect| dialect.on_wire);
-        self.transport.outer = Some(Arc::new(Heads { addresses, format }));
+        self.transport.outer = Some(Arc::new(Outer { addresses, format }));
         if external {
             let ledger = std::mem::replace(&mut self.engine.ledger, Ledger::new(0, 0, None));
             let merges = self.may_merge();

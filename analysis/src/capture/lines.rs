@@ -9,10 +9,10 @@ use super::Side;
 use super::clock::Clocks;
 use super::input::{InputFacts, Tally};
 use super::meter::{Meter, Totals};
-use crate::analyze::{Measured, Note};
 use crate::column::Column;
 use crate::human::show;
 use crate::line::{Line, NS, PACKETS, SHARE, UPDATES};
+use crate::line::{Measured, Note};
 use crate::metric::{aggregation, aom, fairness, latency, throughput};
 use crate::quantile::Values;
 

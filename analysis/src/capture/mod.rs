@@ -33,7 +33,7 @@ use pktgen_generator::{Error, Result};
 
 use serde::{Deserialize, Serialize};
 
-use crate::analyze::{Measured, Note};
+use crate::line::{Measured, Note};
 use clock::{Anchor, Clocks, Offset};
 use input::{Input, InputFacts};
 pub(crate) use lines::DEFINITIONS;

@@ -13,7 +13,7 @@ use super::batches::Batches;
 use super::meter::{Meter, Totals};
 use super::tables::{INDEX, TableForm, TablesIndex, columns, kept, side_folder};
 use super::{Event, MEMORY, Side, lines};
-use crate::analyze::Measured;
+use crate::line::Measured;
 
 /// Is it a folder of tables?
 pub fn is_tables(dir: &Path) -> bool {

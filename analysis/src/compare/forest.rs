@@ -11,7 +11,7 @@ use crate::answer::setting;
 use crate::human::{Scale, scale_for, title};
 use crate::plot::escape;
 use crate::plot::ticks::{axis_name, tick_text, ticks};
-use crate::sweep::{Labels, VARIANT};
+use crate::sweep::data::{Labels, VARIANT};
 
 /// Size of a plot in its own units, as of other charts: a phone shows them at two thirds.
 const WIDTH: f64 = 520.0;

@@ -18,13 +18,14 @@ use serde::{Deserialize, Serialize};
 use super::changes::{self, Change, RUNS_MIN};
 use super::text::point;
 use super::{html, settings};
-use crate::human::{self, title};
+use crate::human::{self, day, title};
 use crate::made::Provenance;
 use crate::plot::escape;
 use crate::plot::ticks::ticks;
 use crate::run::read_json;
 use crate::stats::SEEDS_MIN;
-use crate::sweep::{Labels, SweepData, run_dirs};
+use crate::sweep::data::{Labels, SweepData};
+use crate::sweep::run_dirs;
 
 /// Version of the lines; others are not read.
 pub const VERSION: u32 = 1;
@@ -129,7 +130,7 @@ impl Entry {
             }
         }
         let first = first.ok_or_else(|| Error::data(dir, "there is no run to remember"))?;
-        let point = |point: &crate::sweep::PointSummary| Point {
+        let point = |point: &crate::sweep::data::PointSummary| Point {
             labels: point.labels.clone(),
             seeds: point.runs.iter().map(|run| sweep.runs[*run].seed).collect(),
             settings: point.runs.first().map_or(String::new(), |run| settings::identity(&sweep.runs[*run].config)),
@@ -245,19 +246,6 @@ impl History {
     pub fn invalid(&self) -> usize {
         self.entries.iter().filter(|entry| !entry.valid).count()
     }
-}
-
-/// The day of a time in ns since 1970 (Gregorian, UTC).
-pub(crate) fn day(unix_ns: u64) -> String {
-    let days = (unix_ns / 86_400_000_000_000) as i64 + 719_468;
-    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    // Years begin in March here, so that the day that comes and goes is the last.
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    format!("{:04}-{month:02}-{day:02}", year + era * 400 + next)
 }
 
 /// Eight heights.

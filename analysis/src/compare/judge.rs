@@ -13,7 +13,8 @@ use super::pairs::{Pair, Paired};
 use super::rules::{Direction, Rule, Rules};
 use crate::human::scale_for;
 use crate::stats::{self, Estimate, SEEDS_MIN, too_few};
-use crate::sweep::{Labels, in_parallel};
+use crate::sweep::data::Labels;
+use crate::sweep::in_parallel;
 
 /// Most further seeds that are asked for.
 pub const FURTHER_MAX: usize = 1000;
@@ -147,7 +148,7 @@ impl Draft {
 
     fn new(rule: &Rule, unit: &str, labels: &Labels, pairs: &[Pair]) -> Result<Draft> {
         let band = rule.band(unit)?;
-        let value = |run: &crate::sweep::RunSummary| run.scalars.get(&rule.metric).copied();
+        let value = |run: &crate::sweep::data::RunSummary| run.scalars.get(&rule.metric).copied();
         let both: Vec<(f64, f64)> = pairs.iter().filter_map(|(old, new)| value(old).zip(value(new))).collect();
         let exact = rule.metric != TIME && pairs.iter().all(|(old, new)| old.exact && new.exact);
         let differences = Differences::of(&both, band).exactly(exact);

@@ -36,8 +36,8 @@ pub use rank::{Place, Ranking};
 pub use rules::{Direction, Rule, Rules};
 
 use crate::made::Provenance;
-use crate::model::{name_of, why_invalid};
-use crate::sweep::SweepData;
+use crate::sweep::data::SweepData;
+use crate::sweep::data::{name_of, why_invalid};
 
 /// Version of the JSON form.
 const VERSION: u32 = 1;
@@ -237,7 +237,7 @@ impl Comparison {
 impl Implementation {
     fn of(side: &Side) -> Implementation {
         let runs = &side.sweep.runs;
-        let said = |run: &crate::sweep::RunSummary| format!("{}: {}", name_of(run), why_invalid(run).join("; "));
+        let said = |run: &crate::sweep::data::RunSummary| format!("{}: {}", name_of(run), why_invalid(run).join("; "));
         Implementation {
             name: side.name.clone(),
             experiment: side.sweep.manifest.experiment.clone(),

@@ -8,8 +8,8 @@ use pktgen_generator::{Error, Result};
 use serde::Serialize;
 
 use super::Side;
-use crate::model::name_of;
-use crate::sweep::{Labels, RunSummary, VARIANT};
+use crate::sweep::data::name_of;
+use crate::sweep::data::{Labels, RunSummary, VARIANT};
 
 /// A run that is in no pair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -132,7 +132,7 @@ fn refusal(old: &Side, new: &Side) -> String {
     let why = if old_seeds.is_disjoint(&new_seeds) {
         format!("they have no seed in common ({} and {})", listed(&old_seeds), listed(&new_seeds))
     } else if points(old).is_disjoint(&points(new)) {
-        let first = |side: &Side| points(side).iter().next().map(crate::model::describe).unwrap_or_default();
+        let first = |side: &Side| points(side).iter().next().map(crate::sweep::data::describe).unwrap_or_default();
         format!("they have no point in common (the first are {} and {})", first(old), first(new))
     } else {
         "no point has a seed in common".to_owned()

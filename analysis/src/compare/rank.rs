@@ -14,7 +14,8 @@ use super::judge::holm;
 use super::pairs::place;
 use super::rules::{Band, Direction, Rule, Rules};
 use crate::stats::{self, Estimate, SEEDS_MIN};
-use crate::sweep::{Labels, VARIANT, in_parallel};
+use crate::sweep::data::{Labels, VARIANT};
+use crate::sweep::in_parallel;
 
 /// The order by one metric.
 #[derive(Debug, Clone, Serialize)]

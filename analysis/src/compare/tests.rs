@@ -4,7 +4,7 @@ use pktgen_generator::record::{Fault, MANIFEST_VERSION, ReportPlan, SweepManifes
 
 use super::*;
 use crate::Options;
-use crate::sweep::{Labels, PointSummary, RunSummary};
+use crate::sweep::data::{Labels, PointSummary, RunSummary};
 
 const AOM: &str = "aom_mean/cluster";
 

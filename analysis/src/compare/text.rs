@@ -9,7 +9,7 @@ use super::{Comparison, Judgement, NAMED_MAX, Outcome, Pairing, Ranking, Versus,
 use crate::answer::setting;
 use crate::human::{scale_for, title};
 use crate::stats::{Estimate, Interval, too_few};
-use crate::sweep::{Labels, VARIANT};
+use crate::sweep::data::{Labels, VARIANT};
 
 /// Most judgements that the terminal lists.
 const LISTED_MAX: usize = 40;

@@ -5,10 +5,10 @@ use pktgen_generator::definition::{Better, Definition};
 use pktgen_generator::registry::Named;
 
 use super::Metric;
-use crate::analyze::Analysis;
-use crate::definitions::{COUNT, FULL};
 use crate::fates::is_update;
+use crate::labels::{COUNT, FULL};
 use crate::line::{Line, PACKETS, SHARE};
+use crate::resolved::Analysis;
 use crate::run::NO_PACKET;
 
 /// See the module.

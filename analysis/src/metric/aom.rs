@@ -6,9 +6,9 @@ use pktgen_generator::registry::Named;
 
 use super::Metric;
 use crate::age::FlowAge;
-use crate::analyze::Analysis;
-use crate::definitions::{FLOW, FULL, ONE, ONE_OR_MEAN};
+use crate::labels::{FLOW, FULL, ONE, ONE_OR_MEAN};
 use crate::line::{Line, NS};
+use crate::resolved::Analysis;
 use crate::stats;
 
 /// See the module.

@@ -5,10 +5,10 @@ use pktgen_generator::definition::{Better, Definition};
 use pktgen_generator::registry::Named;
 
 use super::Metric;
-use crate::analyze::Analysis;
-use crate::definitions::{BLACK_BOX, FULL, REASON, TRAFFIC};
 use crate::fates::is_update;
+use crate::labels::{BLACK_BOX, FULL, REASON, TRAFFIC};
 use crate::line::{Line, PACKETS, SHARE, UPDATES};
+use crate::resolved::Analysis;
 
 /// See the module.
 pub(super) struct Counts;

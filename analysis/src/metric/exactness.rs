@@ -6,8 +6,8 @@ use pktgen_generator::registry::Named;
 use pktgen_generator::time::NS;
 
 use super::Metric;
-use crate::analyze::Analysis;
 use crate::line::{Line, SHARE, UPDATES};
+use crate::resolved::Analysis;
 
 /// See the module.
 pub(super) struct Exactness;

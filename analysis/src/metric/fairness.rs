@@ -10,9 +10,9 @@ use pktgen_generator::registry::Named;
 
 use super::Metric;
 use crate::age::FlowAge;
-use crate::analyze::Analysis;
-use crate::definitions::{FLOW, FULL};
+use crate::labels::{FLOW, FULL};
 use crate::line::Line;
+use crate::resolved::Analysis;
 use crate::stats;
 
 /// See the module.

@@ -10,9 +10,9 @@ use pktgen_generator::study::Finding;
 use serde_json::Value;
 
 use super::Metric;
-use crate::analyze::Analysis;
 use crate::line::Line;
 use crate::placement::STUDIES;
+use crate::resolved::Analysis;
 
 /// See the module.
 pub(super) struct Findings;

@@ -5,9 +5,9 @@ use pktgen_generator::definition::{Better, Definition};
 use pktgen_generator::registry::Named;
 
 use super::Metric;
-use crate::analyze::Analysis;
-use crate::definitions::{ONE, WORKER};
+use crate::labels::{ONE, WORKER};
 use crate::line::{Line, NS, UPDATES};
+use crate::resolved::Analysis;
 
 /// See the module.
 pub(super) struct Goal;

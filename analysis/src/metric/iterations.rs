@@ -14,10 +14,10 @@ use pktgen_generator::record::Training;
 use pktgen_generator::registry::Named;
 
 use super::Metric;
-use crate::analyze::Analysis;
-use crate::definitions::{JOB, SYNCHRONOUS};
 use crate::fates::is_update;
+use crate::labels::{JOB, SYNCHRONOUS};
 use crate::line::{Line, NS, SHARE};
+use crate::resolved::Analysis;
 use crate::rounds::IterationColumns;
 use crate::stats;
 

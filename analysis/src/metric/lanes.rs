@@ -6,10 +6,10 @@ use pktgen_generator::registry::Named;
 
 use super::Metric;
 use crate::age::FlowAge;
-use crate::analyze::Analysis;
-use crate::definitions::FLOW;
+use crate::labels::FLOW;
 use crate::line::{Line, NS, PACKETS, SHARE, UPDATES};
 use crate::provenance::Answer;
+use crate::resolved::Analysis;
 use crate::stats;
 
 /// See the module.

@@ -8,11 +8,11 @@ use pktgen_generator::definition::{Better, Definition};
 use pktgen_generator::registry::Named;
 
 use super::Metric;
-use crate::analyze::{Analysis, Resolved};
-use crate::definitions::FULL;
 use crate::fates::is_update;
+use crate::labels::FULL;
 use crate::line::{Line, NS};
 use crate::quantile::{Slice, Values, nearest_ranks};
+use crate::resolved::{Analysis, Resolved};
 use pktgen_generator::index::NOWHERE;
 
 /// See the module.

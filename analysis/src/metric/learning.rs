@@ -9,9 +9,9 @@ use pktgen_generator::record::Manifest;
 use pktgen_generator::registry::Named;
 
 use super::Metric;
-use crate::analyze::Analysis;
 use crate::fates::is_update;
 use crate::line::{Line, NS, UPDATES};
+use crate::resolved::Analysis;
 use crate::run::SentColumns;
 
 /// See the module.

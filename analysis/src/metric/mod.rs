@@ -25,8 +25,8 @@ use pktgen_generator::Result;
 use pktgen_generator::definition::Definition;
 use pktgen_generator::registry::Named;
 
-use crate::analyze::Analysis;
 use crate::line::Line;
+use crate::resolved::Analysis;
 
 /// A family of metrics.
 pub trait Metric: Named + Sync {

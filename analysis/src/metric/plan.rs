@@ -9,8 +9,8 @@ use pktgen_generator::record::{Answers, LinkLoad, Planned};
 use pktgen_generator::registry::Named;
 
 use super::Metric;
-use crate::analyze::Analysis;
 use crate::line::{Line, SHARE};
+use crate::resolved::Analysis;
 
 /// See the module.
 pub(super) struct Plan;

@@ -6,8 +6,8 @@ use pktgen_generator::record::QueueCounts;
 use pktgen_generator::registry::Named;
 
 use super::Metric;
-use crate::analyze::Analysis;
 use crate::line::{Line, NS, PACKETS};
+use crate::resolved::Analysis;
 
 /// See the module.
 pub(super) struct Queues;

@@ -11,10 +11,10 @@ use pktgen_generator::registry::Named;
 
 use super::Metric;
 use super::latency::describe;
-use crate::analyze::Analysis;
-use crate::definitions::SYNCHRONOUS;
+use crate::labels::SYNCHRONOUS;
 use crate::line::{Line, NS};
 use crate::quantile::Slice;
+use crate::resolved::Analysis;
 use crate::rounds::ResultColumns;
 use crate::stats;
 

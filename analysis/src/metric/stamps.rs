@@ -11,9 +11,9 @@ use pktgen_generator::time;
 
 use super::Metric;
 use super::latency::describe;
-use crate::analyze::Analysis;
 use crate::line::{Line, NS, SHARE};
 use crate::quantile::Slice;
+use crate::resolved::Analysis;
 use crate::run::StampColumns;
 
 /// See the module.

@@ -5,8 +5,8 @@ use pktgen_generator::definition::{Better, Definition};
 use pktgen_generator::registry::Named;
 
 use super::Metric;
-use crate::analyze::Analysis;
 use crate::line::{Line, NS, SHARE};
+use crate::resolved::Analysis;
 use crate::stats;
 
 /// See the module.

@@ -9,10 +9,10 @@ use pktgen_generator::definition::{Better, Definition};
 use pktgen_generator::registry::Named;
 
 use super::Metric;
-use crate::analyze::Analysis;
-use crate::definitions::FULL;
 use crate::fates::is_update;
+use crate::labels::FULL;
 use crate::line::Line;
+use crate::resolved::Analysis;
 
 /// See the module.
 pub(super) struct Throughput;

@@ -12,12 +12,14 @@ use serde_json::Value;
 
 use super::{Picture, medians};
 use crate::baseline::{ITERATION_SPEEDUP, SPEEDUP, TARGET_SPEEDUP};
-use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series, Span as Whisker, at};
+use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series, Span as Whisker};
+use crate::headings::{axes, is_study, is_synchronous, metric_keys};
 use crate::human;
 use crate::metric::iterations::{EFFECTIVE_TIME, IDEAL_TIME, ITERATION_TIME};
-use crate::model::{axes, describe, is_study, is_synchronous, metric_keys};
+use crate::picture::settings::at;
 use crate::stats::Interval;
-use crate::sweep::{Labels, PointSummary, SweepData, VARIANT};
+use crate::sweep::data::describe;
+use crate::sweep::data::{Labels, PointSummary, SweepData, VARIANT};
 
 /// Longest name of a category that fits below its bars.
 const CATEGORY_MAX: usize = 18;

@@ -3,9 +3,10 @@
 use pktgen_generator::registry::Named;
 
 use super::Picture;
-use super::keep::{Cdf, Kept};
-use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series, at, settings, variant};
-use crate::sweep::{Labels, RunSummary, SweepData};
+use super::kept::{Cdf, Kept};
+use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series};
+use crate::picture::settings::{at, settings, variant};
+use crate::sweep::data::{Labels, RunSummary, SweepData};
 
 /// See the module.
 pub(super) struct AgeCdf;

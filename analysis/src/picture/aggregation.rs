@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use pktgen_generator::registry::Named;
 
 use super::Picture;
-use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series, variants, without_variant};
-use crate::model::describe;
-use crate::sweep::{Labels, RunSummary, SweepData};
+use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series};
+use crate::picture::settings::variants;
+use crate::sweep::data::describe;
+use crate::sweep::data::without_variant;
+use crate::sweep::data::{Labels, RunSummary, SweepData};
 
 /// See the module.
 pub(super) struct Aggregation;

@@ -3,9 +3,10 @@
 use pktgen_generator::registry::Named;
 
 use super::Picture;
-use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series, at, settings, variants};
+use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series};
+use crate::picture::settings::{at, settings, variants};
 use crate::stats;
-use crate::sweep::{Labels, RunSummary, SweepData};
+use crate::sweep::data::{Labels, RunSummary, SweepData};
 
 /// See the module.
 pub(super) struct Clusters;

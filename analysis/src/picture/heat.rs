@@ -3,11 +3,12 @@
 use pktgen_generator::registry::Named;
 
 use super::Picture;
-use super::keep::OverTime;
-use crate::chart::{Chart, Kind, ROWS_MAX, Series, point_name, rows_note};
+use super::kept::OverTime;
+use crate::chart::{Chart, Kind, ROWS_MAX, Series, rows_note};
 use crate::human::show;
+use crate::picture::settings::point_name;
 use crate::stats;
-use crate::sweep::{PointSummary, RunSummary, SweepData};
+use crate::sweep::data::{PointSummary, RunSummary, SweepData};
 
 /// Most columns: narrower cells cannot be seen.
 const COLUMNS_MAX: usize = 40;

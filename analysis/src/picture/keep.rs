@@ -5,12 +5,12 @@
 
 use std::path::Path;
 
+use super::kept::{Cdf, Depth, Kept, OverTime};
 use super::{lateness, network};
 use crate::age::Sawtooth;
-use crate::analyze::{Analysis, Resolved};
-use crate::chart::Network;
 use crate::metric::latency;
 use crate::over_time::{Segment, quantiles};
+use crate::resolved::{Analysis, Resolved};
 use crate::stats::quantile_of_sorted;
 
 /// Points of a curve of cumulative shares.
@@ -19,55 +19,6 @@ const POINTS: u32 = 200;
 pub(crate) const BINS: usize = 40;
 /// Most clusters of a run whose sawteeth are drawn, and in a heat map over time.
 pub(crate) const CLUSTERS_MAX: usize = 40;
-
-/// How much of a run is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Depth {
-    /// Nothing: only its values count.
-    Values,
-    /// Curves, and the sawtooth of its first cluster.
-    Curves,
-    /// The sawteeth of its clusters and its network, too.
-    All,
-}
-
-/// What is kept of a run.
-#[derive(Debug, Clone, Default)]
-pub struct Kept {
-    /// Sawteeth of its clusters; of the first only, unless everything was kept.
-    pub sawteeth: Vec<Sawtooth>,
-    /// Age against the share of the time for which it is not exceeded, all clusters together, in ns.
-    pub age_cdf: Cdf,
-    /// The same of the peaks, against the share of peaks.
-    pub peak_cdf: Cdf,
-    /// Time in devices, in ns.
-    pub device_cdf: Cdf,
-    /// Time from worker to server, in ns.
-    pub host_cdf: Cdf,
-    /// Time from a worker's contribution to its result, in ns.
-    pub result_cdf: Cdf,
-    /// How late frames left, in ns.
-    pub lateness_cdf: Cdf,
-    /// Mean age of each cluster in each of [`BINS`] equal spans of the run, in ns; and when the first begins and how
-    /// long each is, in ns.
-    pub over_time: Option<OverTime>,
-    /// Its network with loads.
-    pub network: Option<Network>,
-}
-
-/// Points of cumulative shares: value, share of those at most so large.
-pub type Cdf = Vec<(f64, f64)>;
-
-/// Ages of clusters over time.
-#[derive(Debug, Clone, Default)]
-pub struct OverTime {
-    /// When the first span begins, and how long each is, in ns.
-    pub from_ns: f64,
-    /// How long each span is, in ns.
-    pub step_ns: f64,
-    /// Clusters, and their mean age in each span; none where the cluster's window has not begun or is over.
-    pub clusters: Vec<(u32, Vec<Option<f64>>)>,
-}
 
 /// Keeps what pictures need of `run`, which is in `dir`.
 pub fn of(run: &Analysis, dir: &Path, depth: Depth) -> Kept {

@@ -101,7 +101,7 @@ fn only_the_first_seed_is_kept_and_only_its_first_setting_whole() {
     write_sweep(dir.path(), 2);
     let sweep = SweepData::open(dir.path(), &mut |_, _| {}).unwrap();
     let kept = |variant: &str, rate: &str, seed| {
-        let is_it = |run: &&crate::sweep::RunSummary| {
+        let is_it = |run: &&crate::sweep::data::RunSummary| {
             run.labels["variant"] == variant && run.labels["rate"] == rate && run.seed == seed
         };
         let run = sweep.runs.iter().find(is_it).unwrap();

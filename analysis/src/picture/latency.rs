@@ -5,7 +5,7 @@ use pktgen_generator::registry::Named;
 use super::Picture;
 use super::age_cdf::{curves, of};
 use crate::chart::Chart;
-use crate::sweep::SweepData;
+use crate::sweep::data::SweepData;
 
 /// See the module.
 pub(super) struct Latency;

@@ -9,9 +9,9 @@ use pktgen_generator::registry::Named;
 
 use super::Picture;
 use super::age_cdf::{curves, of};
-use super::keep::Cdf;
+use super::kept::Cdf;
 use crate::chart::Chart;
-use crate::sweep::SweepData;
+use crate::sweep::data::SweepData;
 
 /// The share shown first: beyond it there are few frames, very late.
 const SHOWN_FIRST: f64 = 0.999;

@@ -4,9 +4,10 @@ use pktgen_generator::record::Reason;
 use pktgen_generator::registry::Named;
 
 use super::Picture;
-use crate::chart::{Chart, Kind, ROWS_MAX, Series, point_name, rows_note};
+use crate::chart::{Chart, Kind, ROWS_MAX, Series, rows_note};
+use crate::picture::settings::point_name;
 use crate::stats;
-use crate::sweep::{PointSummary, SweepData};
+use crate::sweep::data::{PointSummary, SweepData};
 
 /// See the module.
 pub(super) struct Loss;

@@ -10,19 +10,21 @@ mod aggregation;
 mod clusters;
 mod heat;
 pub mod keep;
+pub mod kept;
 mod latency;
 mod lateness;
 mod loss;
 mod network;
 mod paper;
 mod sawtooth;
+pub(crate) mod settings;
 pub(crate) mod states;
 
 use pktgen_generator::registry::Named;
 
 use crate::chart::Chart;
 use crate::stats::{Estimate, SEEDS_MIN};
-use crate::sweep::{SweepData, VARIANT};
+use crate::sweep::data::{SweepData, VARIANT};
 
 /// One kind of picture.
 pub trait Picture: Named + Sync {

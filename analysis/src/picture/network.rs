@@ -15,10 +15,11 @@ use pktgen_generator::registry::Named;
 use pktgen_generator::topology::{self, NO_PORT, Population, Role, Topology};
 
 use super::Picture;
-use crate::analyze::{Analysis, Resolved};
-use crate::chart::{CHARTS_MAX, Cable, Chart, Kind, Network, Place, point_name};
+use crate::chart::{CHARTS_MAX, Cable, Chart, Kind, Network, Place};
 use crate::fates::has_sums_by_key;
-use crate::sweep::SweepData;
+use crate::picture::settings::point_name;
+use crate::resolved::{Analysis, Resolved};
+use crate::sweep::data::SweepData;
 use crate::table::Table;
 
 /// Larger networks are not drawn.
@@ -44,7 +45,7 @@ impl Picture for NetworkLoad {
 
     fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
         let with = sweep.runs.iter().filter_map(|run| Some((run, run.kept.network.as_ref()?)));
-        let chart = |(run, network): (&crate::sweep::RunSummary, &Network)| Chart {
+        let chart = |(run, network): (&crate::sweep::data::RunSummary, &Network)| Chart {
             kind: Kind::Network,
             title: format!("Network and load of its links, {}, seed {}", point_name(&run.labels), run.seed),
             note: note(network),

@@ -4,11 +4,12 @@ use pktgen_generator::record::{Bound, Published};
 use pktgen_generator::registry::Named;
 
 use super::{Picture, medians};
-use crate::chart::{Chart, Kind, ROWS_MAX, Series, Span, point_name, rows_note};
+use crate::chart::{Chart, Kind, ROWS_MAX, Series, Span, rows_note};
 use crate::human;
-use crate::model::matches;
+use crate::picture::settings::point_name;
 use crate::stats::Interval;
-use crate::sweep::{PointSummary, SweepData};
+use crate::sweep::data::matches;
+use crate::sweep::data::{PointSummary, SweepData};
 
 /// See the module.
 pub(super) struct Paper;

@@ -7,9 +7,10 @@ use pktgen_generator::registry::Named;
 
 use super::Picture;
 use crate::age::{Sawtooth, Tooth};
-use crate::chart::{CHARTS_MAX, Chart, Kind, Series, at, settings, variant};
+use crate::chart::{CHARTS_MAX, Chart, Kind, Series};
 use crate::human::show;
-use crate::sweep::{Labels, RunSummary, SweepData};
+use crate::picture::settings::{at, settings, variant};
+use crate::sweep::data::{Labels, RunSummary, SweepData};
 
 /// Most variants in one picture: lines that cross at every tooth.
 const SAWTEETH_MAX: usize = 3;

@@ -6,11 +6,13 @@
 use pktgen_generator::registry::Named;
 
 use super::Picture;
-use crate::analyze::Analysis;
-use crate::chart::{CHARTS_MAX, Chart, Kind, Series, at};
+use super::kept::{Decision, WorkerStates};
+use crate::chart::{CHARTS_MAX, Chart, Kind, Series};
 use crate::fates::is_update;
+use crate::picture::settings::at;
+use crate::resolved::Analysis;
 use crate::run::StateColumns;
-use crate::sweep::SweepData;
+use crate::sweep::data::SweepData;
 
 /// Workers in a picture: more lines cannot be told apart.
 const WORKERS_MAX: usize = 4;
@@ -20,31 +22,6 @@ const CHANGES_MAX: usize = 400;
 
 /// Points of a picture.
 type Points = Vec<(f64, f64)>;
-
-/// A worker in a window of a run.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct WorkerStates {
-    /// Who.
-    pub worker: u32,
-    /// The cluster in which it began.
-    pub cluster: u16,
-    /// Its decisions.
-    pub decisions: Vec<Decision>,
-    /// What it heard of the queue, N/Qmax, where that changed: since when, and how much. The first entry is what it
-    /// knew when the window began, the last one repeats what it knew when the window ended.
-    pub heard: Vec<(i64, f64)>,
-}
-
-/// What a worker did about an update.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Decision {
-    /// When, in ps.
-    pub t_ps: i64,
-    /// P_s.
-    pub p_send: f64,
-    /// It kept the update back.
-    pub withheld: bool,
-}
 
 /// The first workers of a few clusters, spread over all that have decisions, in a window in the middle of the run.
 pub(crate) fn thinned(run: &Analysis) -> Vec<WorkerStates> {

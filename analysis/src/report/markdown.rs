@@ -7,8 +7,9 @@ use pktgen_generator::printable::printable;
 use pktgen_generator::registry::Named;
 
 use super::Report;
+use crate::headings::Heading;
 use crate::made::Provenance;
-use crate::model::{Cell, Heading, Model, RunNote};
+use crate::model::{Cell, Model, RunNote};
 use crate::stats::Interval;
 
 /// See the module.

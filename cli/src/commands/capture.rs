@@ -13,8 +13,8 @@ use pktgen_replay::driver::real_time::Roles;
 use pktgen_replay::transport::{Listen, Sink, Wait};
 use serde_json::json;
 
-use super::replay::OutFolder;
 use crate::args::{Capture, Experiment, ListenFlags, Serve};
+use crate::commands::experiment::OutFolder;
 use crate::commands::part;
 use crate::ui::{Ui, stop_flag};
 

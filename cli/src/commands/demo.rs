@@ -9,7 +9,7 @@ use pktgen_generator::{Error, Result};
 use pktgen_replay::run::Experiment;
 
 use crate::args::{Demo, Looking};
-use crate::commands::replay::{command, execute};
+use crate::commands::experiment::{command, execute};
 use crate::ui::Ui;
 
 const TABLE1: &str = include_str!("../../../configs/olaf/table1.toml");

@@ -14,7 +14,7 @@ use pktgen_replay::draft::{At, Compared, compare};
 use serde_json::{Value, json};
 
 use crate::args::{Captured, Device, DeviceOf};
-use crate::commands::replay;
+use crate::commands::experiment;
 use crate::ui::Ui;
 
 pub(super) fn run(args: Device, ui: &Ui) -> Result<u8> {
@@ -34,7 +34,7 @@ pub(super) fn run(args: Device, ui: &Ui) -> Result<u8> {
 
 /// A capture beside what its run should have sent.
 fn compared(of: &Captured, ui: &Ui) -> Result<u8> {
-    let experiment = replay::open(replay::load(&of.experiment)?)?;
+    let experiment = experiment::open(experiment::load(&of.experiment)?)?;
     let run = match &of.run {
         Some(name) => experiment.choose(Some(name))?,
         None => &experiment.runs[0],
@@ -128,7 +128,7 @@ fn described(profile: &Profile) -> Value {
 /// The profile, and what a run of the experiment asks of it.
 fn of_experiment(of: &DeviceOf, ui: &Ui) -> Result<(Profile, Facts)> {
     let profile = open(&of.profile, "PROFILE")?;
-    let experiment = replay::open(replay::load(&of.experiment)?)?;
+    let experiment = experiment::open(experiment::load(&of.experiment)?)?;
     let run = match &of.run {
         Some(name) => experiment.choose(Some(name))?,
         None => &experiment.runs[0],

@@ -6,7 +6,7 @@ use pktgen_replay::driver::real_time::Roles;
 
 use crate::args;
 use crate::args::Doctor;
-use crate::commands::replay::{load, open};
+use crate::commands::experiment::{load, open};
 use crate::ui::Ui;
 
 /// Exit code of an experiment that cannot run here.

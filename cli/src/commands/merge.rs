@@ -8,7 +8,7 @@ use pktgen_generator::{Error, Result};
 use pktgen_replay::run::{is_shard, join, merge};
 
 use crate::args::Merge;
-use crate::commands::replay::say_validity;
+use crate::commands::experiment::say_validity;
 use crate::ui::Ui;
 
 pub(super) fn run(args: &Merge, ui: &Ui) -> Result<u8> {

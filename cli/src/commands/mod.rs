@@ -10,6 +10,7 @@ mod dissector;
 mod doctor;
 mod dry_run;
 mod dump;
+mod experiment;
 mod explain;
 mod find_rate;
 mod history;

@@ -9,8 +9,8 @@ use pktgen_replay::driver::real_time::{Roles, Serve};
 use pktgen_replay::run::{Experiment, Task};
 
 use crate::args;
+use crate::commands::experiment::{OutFolder, load, open, say_validity};
 use crate::commands::live::Live;
-use crate::commands::replay::{OutFolder, load, open, say_validity};
 use crate::commands::tempo;
 use crate::ui::{Ui, stop_flag};
 

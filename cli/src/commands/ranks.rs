@@ -7,10 +7,10 @@ use pktgen_replay::driver::real_time::Serve;
 use pktgen_replay::run::{Crew, Experiment, Meeting, RankFlag};
 
 use crate::args::Replay;
+use crate::commands::experiment::{OutFolder, say_validity};
 use crate::commands::live::Live;
 use crate::commands::merge;
 use crate::commands::part::positive;
-use crate::commands::replay::{OutFolder, say_validity};
 use crate::ui::{Ui, stop_flag};
 
 pub(super) fn run(experiment: Experiment, rank: RankFlag, args: &Replay, ui: &Ui) -> Result<u8> {

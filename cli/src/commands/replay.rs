@@ -1,24 +1,13 @@
 //! `pktgen replay`: run an experiment, then report.
 
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
-
-use pktgen_analysis::Options;
-use pktgen_analysis::placement::STUDIES;
-use pktgen_generator::config::Document;
-use pktgen_generator::record::{Note, RunState};
-use pktgen_generator::{Error, Result};
+use pktgen_generator::Result;
 use pktgen_replay::driver::real_time::Roles;
-use pktgen_replay::run::{Experiment, Finished};
 
 use crate::args;
-use crate::args::{Looking, Replay};
-use crate::commands::live::Live;
-use crate::commands::{dry_run, find_rate, part, ranks, report, shard, tempo};
-use crate::ui::{Ui, stop_flag};
-
-/// Longest part of an experiment's name in a folder's.
-const NAME_MAX: usize = 100;
+use crate::args::Replay;
+use crate::commands::experiment::{OutFolder, execute, load, open};
+use crate::commands::{dry_run, find_rate, part, ranks, shard, tempo};
+use crate::ui::Ui;
 
 pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
     let mut document = load(&args.experiment)?;
@@ -52,147 +41,5 @@ pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
     match args.shard {
         Some(shard) => shard::run(&experiment, shard, &out, jobs, ui),
         None => execute(experiment, &out, jobs, !args.no_report, &args.looking, ui),
-    }
-}
-
-/// Loads an experiment file. One that cannot be read is a wrong argument, not a failed run (design §6).
-pub(super) fn load(experiment: &args::Experiment) -> Result<Document> {
-    let path = &experiment.experiment;
-    Document::load(path, &experiment.set).map_err(|error| match error {
-        Error::Io { source, .. } => Error::config(format!(
-            "EXPERIMENT {}: it cannot be read: {source}; give the path of an experiment file (TOML; see configs/)",
-            path.display()
-        )),
-        other => other,
-    })
-}
-
-/// An experiment that may name any study.
-pub(super) fn open(document: Document) -> Result<Experiment> {
-    Ok(Experiment::open_with(document, &STUDIES)?.asked_by(command()))
-}
-
-/// The command line, which runs keep.
-pub(super) fn command() -> Vec<String> {
-    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
-}
-
-/// Runs everything into `out`, says what came of it, and reports. The result is the exit code.
-pub(super) fn execute(
-    experiment: Experiment,
-    out: &Path,
-    jobs: Option<usize>,
-    report: bool,
-    looking: &Looking,
-    ui: &Ui,
-) -> Result<u8> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let stop = stop_flag();
-    let looking = Live::new(looking, stop.clone(), ui)?;
-    let experiment = looking.watch(experiment);
-    let bar = looking.bar(ui.bar("replaying", experiment.runs.len() as u64));
-    let finished = experiment.execute(out, jobs.unwrap_or(cores), &stop, &|runs, progress| {
-        bar.set_position(runs as u64);
-        looking.tell("runs, ", &progress, &bar, ui);
-    });
-    bar.finish_and_clear();
-    drop(looking);
-    let finished = finished?;
-    let interrupted =
-        finished.len() < experiment.runs.len() || finished.iter().any(|f| f.state == RunState::Interrupted);
-    if interrupted {
-        ui.reason(&format!(
-            "interrupted after {} of {} runs; what is in {} is complete up to then",
-            finished.iter().filter(|run| run.state != RunState::Interrupted).count(),
-            experiment.runs.len(),
-            out.display()
-        ));
-        return Ok(1);
-    }
-    let own = u8::from(!say_validity(&finished, ui));
-    ui.detail(&format!("{} runs in {}", finished.len(), out.display()));
-    if report {
-        return Ok(own.max(report::report(out, &[], Options::default(), ui)?));
-    }
-    if !ui.json() {
-        ui.result(&out.display().to_string());
-    }
-    Ok(own)
-}
-
-/// Names what a reader must know of runs, and every invalid one.
-pub(super) fn say_validity(finished: &[Finished], ui: &Ui) -> bool {
-    let mut valid = true;
-    let mut notes: Vec<(&Note, &Finished, usize)> = Vec::new();
-    for (note, run) in finished.iter().flat_map(|run| run.validity.notes.iter().map(move |note| (note, run))) {
-        match notes.iter_mut().find(|(known, ..)| known.code() == note.code()) {
-            Some((.., more)) => *more += 1,
-            None => notes.push((note, run, 0)),
-        }
-    }
-    for (note, run, more) in notes {
-        let more = if more > 0 { format!(" (and the like in {more} more)") } else { String::new() };
-        ui.note(&format!("note: {}: {note}{more}", run.dir.display()));
-    }
-    for run in finished.iter().filter(|run| !run.validity.is_valid()) {
-        valid = false;
-        ui.error(&format!("invalid run {}: {}", run.dir.display(), run.validity.why()));
-    }
-    valid
-}
-
-/// The folder that a command writes into.
-pub(super) struct OutFolder {
-    path: PathBuf,
-    /// Folders made here, for this run alone; removed if nothing came into them.
-    made: Vec<PathBuf>,
-}
-
-impl OutFolder {
-    /// The folder that the user chose, or `runs/NAME-N` with the next number that nobody has.
-    pub(super) fn of(chosen: Option<PathBuf>, name: &str) -> Result<Self> {
-        let Some(path) = chosen else { return OutFolder::free(name) };
-        Ok(OutFolder { path, made: Vec::new() })
-    }
-
-    fn free(name: &str) -> Result<Self> {
-        let base = Path::new("runs");
-        let safe = |c: char| if c.is_ascii_alphanumeric() || "=,.-_".contains(c) { c } else { '_' };
-        let name: String = name.trim_start_matches(['.', '/', '\\']).chars().take(NAME_MAX).map(safe).collect();
-        let name = if name.is_empty() { "unnamed" } else { &name };
-        let mut made = Vec::new();
-        for n in 1..10_000 {
-            if std::fs::create_dir(base).is_ok() {
-                made.push(base.to_owned());
-            }
-            let path = base.join(format!("{name}-{n}"));
-            match std::fs::create_dir(&path) {
-                // Another process's, perhaps since a moment ago; or one that failed took `runs` away.
-                Err(e) if [ErrorKind::AlreadyExists, ErrorKind::NotFound].contains(&e.kind()) => {}
-                Err(e) => return Err(Error::io("create folder", &path)(e)),
-                Ok(()) => {
-                    made.push(path.clone());
-                    return Ok(OutFolder { path, made });
-                }
-            }
-        }
-        Err(Error::config(format!("runs/{name}-1 to -9999 all exist; choose a folder with --out")))
-    }
-}
-
-impl std::ops::Deref for OutFolder {
-    type Target = Path;
-
-    fn deref(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for OutFolder {
-    fn drop(&mut self) {
-        for folder in self.made.iter().rev() {
-            // Only empty ones go.
-            let _ = std::fs::remove_dir(folder);
-        }
     }
 }

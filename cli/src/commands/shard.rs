@@ -7,7 +7,7 @@ use pktgen_generator::record::RunState;
 use pktgen_generator::shard::Shard;
 use pktgen_replay::run::Experiment;
 
-use crate::commands::replay::say_validity;
+use crate::commands::experiment::say_validity;
 use crate::ui::{Ui, live, stop_flag};
 
 /// Runs the shard into `out` and says what came of it; a report is for the whole. The result is the exit code.

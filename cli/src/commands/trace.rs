@@ -13,7 +13,7 @@ use pktgen_generator::wire::FORMATS;
 use pktgen_generator::{Error, Result, workload};
 
 use crate::args::{Convert, Experiment, Scale, Trace};
-use crate::commands::replay::load;
+use crate::commands::experiment::load;
 use crate::ui::Ui;
 
 pub(super) fn run(args: Trace, ui: &Ui) -> Result<u8> {

@@ -8,7 +8,7 @@ use pktgen_analysis::verify::reference::Run;
 use pktgen_analysis::verify::setup::{Arrivals, Setup, Ticks};
 use pktgen_analysis::verify::witness::{self, EXPERIMENT};
 use pktgen_analysis::verify::{Answer, Case, PROPERTIES, Probe, Question, RateReport, Solver, Verdict};
-use pktgen_analysis::{Options, analyze::Analysis};
+use pktgen_analysis::{Analysis, Options};
 use pktgen_generator::config::Document;
 use pktgen_generator::registry::find;
 use pktgen_generator::time::US;
@@ -20,7 +20,7 @@ use pktgen_replay::run::Experiment;
 use serde_json::{Value, json};
 
 use crate::args::Verify;
-use crate::commands::replay::{OutFolder, load};
+use crate::commands::experiment::{OutFolder, load};
 use crate::ui::Ui;
 
 pub(super) fn run(args: Verify, ui: &Ui) -> Result<u8> {

@@ -128,7 +128,7 @@ pub struct TransportPlan {
     /// What happens to frames on links, in virtual time.
     pub faults: Option<Faults>,
     /// Addresses on the wire, where the target has a profile.
-    pub outer: Option<Arc<crate::external::Heads>>,
+    pub outer: Option<Arc<super::middleware::Outer>>,
 }
 
 /// What makes frames of updates and ACKs smaller.

@@ -12,6 +12,7 @@ mod fates;
 mod fault;
 mod lane;
 mod on_wire;
+mod outer;
 mod plan;
 mod rate_limit;
 mod readdress;
@@ -33,11 +34,11 @@ use pktgen_generator::topology::Population;
 
 use super::{End, Wire};
 use crate::clock::RunClock;
-use crate::external::Heads;
 
 pub use fates::{Fate, Fates, Faults};
 pub use on_wire::ON_WIRE;
 pub(crate) use on_wire::{Dialect, DialectKind};
+pub use outer::Outer;
 pub use plan::{MiddlewarePlan, wrap};
 
 /// Who sends, and what.
@@ -69,7 +70,7 @@ pub struct Site<'a> {
     /// What it carries.
     pub traffic: Traffic,
     /// Addresses on the wire, where they are not ours.
-    pub outer: Option<Arc<Heads>>,
+    pub outer: Option<Arc<Outer>>,
 }
 
 /// A kind of middleware, as it is listed and configured.

@@ -7,20 +7,20 @@ use pktgen_generator::wire::olaf::{PORT, WORKER_PORT};
 
 use super::super::testing::{Memory, site};
 use super::*;
-use crate::external::Heads;
+use crate::transport::middleware::Outer;
 
 /// A profile with a VLAN, and its addresses for three workers of one cluster.
-fn heads() -> Arc<Heads> {
+fn heads() -> Arc<Outer> {
     heads_with("")
 }
 
 /// The same with more keys.
-fn heads_with(more: &str) -> Arc<Heads> {
+fn heads_with(more: &str) -> Arc<Outer> {
     let text = "[addressing]\nworkers = \"10.9.0.1\"\nserver = \"10.9.9.9\"\nserver_mac = \"02:00:00:00:09:09\"\n\
                 groups = \"239.9.0.0\"\nvlan = 77\nport = 7000\n";
     let profile = device::Profile::parse(&format!("{text}{more}"), "test").unwrap();
     let addresses = profile.addressing.resolve(&Population::regular(1, 3)).unwrap();
-    Arc::new(Heads { addresses, format: "olaf" })
+    Arc::new(Outer { addresses, format: "olaf" })
 }
 
 fn update(worker: u32, len: usize) -> Vec<u8> {

@@ -1,0 +1,46 @@
+//! Which runs stand together in a picture: one chart per setting of the axes other than the variant, with the variants
+//! side by side.
+
+use crate::sweep::data::{Labels, RunSummary, SweepData, VARIANT, describe, without_variant};
+
+/// The runs by their labels without the variant, in the order of first appearance.
+pub(crate) fn settings(sweep: &SweepData) -> Vec<(Labels, Vec<&RunSummary>)> {
+    let mut groups: Vec<(Labels, Vec<&RunSummary>)> = Vec::new();
+    for run in &sweep.runs {
+        let rest = without_variant(&run.labels);
+        match groups.iter_mut().find(|(labels, _)| *labels == rest) {
+            Some((_, runs)) => runs.push(run),
+            None => groups.push((rest, vec![run])),
+        }
+    }
+    groups
+}
+
+/// The runs of each variant, in the order of first appearance.
+pub(crate) fn variants<'a>(runs: &[&'a RunSummary]) -> Vec<(&'a str, Vec<&'a RunSummary>)> {
+    let mut groups: Vec<(&str, Vec<&RunSummary>)> = Vec::new();
+    for run in runs {
+        match groups.iter_mut().find(|(name, _)| *name == variant(run)) {
+            Some((_, runs)) => runs.push(run),
+            None => groups.push((variant(run), vec![run])),
+        }
+    }
+    groups
+}
+
+pub(crate) fn variant(run: &RunSummary) -> &str {
+    run.labels.get(VARIANT).map_or("ours", String::as_str)
+}
+
+pub(crate) fn at(rest: &Labels) -> String {
+    if rest.is_empty() { String::new() } else { format!(" at {}", describe(rest)) }
+}
+
+/// A point's name in a row: the variant, then the last parts of its axes with their values.
+pub(crate) fn point_name(labels: &Labels) -> String {
+    let last = |axis: &str| axis.rsplit('.').next().unwrap_or_default().to_owned();
+    let rest = labels.iter().filter(|(axis, _)| *axis != VARIANT);
+    let parts = rest.map(|(axis, value)| format!("{} {value}", last(axis)));
+    let parts: Vec<String> = labels.get(VARIANT).cloned().into_iter().chain(parts).collect();
+    if parts.is_empty() { "run".to_owned() } else { parts.join(", ") }
+}
