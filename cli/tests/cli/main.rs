@@ -3,6 +3,7 @@
 mod blackbox;
 mod capture;
 mod captured;
+mod circles;
 mod compare;
 mod control_characters;
 mod crates;
