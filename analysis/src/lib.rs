@@ -5,9 +5,9 @@
 //! printed text, print anything, or use `unsafe`. Bad input gives a message, never a panic.
 //!
 //! Map: [`capture`] analyses what was recorded on wires (with [`quantile`] and `column` for more numbers than fit memory); [`run`] reads a run dir ([`rounds`] its synchronous training); [`fates`] resolves packets ([`provenance`] by their lanes alone); [`age`] is the Age-of-Model of all flows;
-//! [`goal`] how far a run to a goal came; [`metric`] turns them into [`Line`]s ([`analyze`] drives it); [`stats`]
+//! [`goal`] how far a run to a goal came; [`resolved`] has all of it together; [`metric`] turns it into [`Line`]s ([`analyze`] drives it); [`stats`]
 //! has medians and intervals; [`sweep`] analyses all runs of a folder (`baseline` compares them, `group` speaks of
-//! clusters together); [`model`] is what a report says ([`picture`] makes its [`chart`]s, [`human`] has its units, [`check`]
+//! clusters together, `headings` are columns of tables); [`model`] is what a report says ([`picture`] makes its [`chart`]s, [`human`] has its units, [`check`]
 //! the experiment's mistakes, [`definitions`] what metrics mean), [`report`] its forms ([`plot`] draws), [`summary`] the terminal's; [`compare`] sets
 //! implementations against each other, [`trace`] a scaled trace against its original, [`canonical`] one version's run against
 //! another's.

@@ -4,6 +4,8 @@
 //! A single run dir is a sweep of one.
 
 pub mod data;
+pub mod kept;
+pub(crate) mod settings;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Component, Path, PathBuf};
@@ -21,11 +23,11 @@ use crate::fates::is_update;
 use crate::line::Line;
 use crate::metric::findings;
 use crate::picture::keep;
-use crate::picture::kept::Depth;
 use crate::picture::states;
 use crate::resolved::{Analysis, Options};
 use crate::run::{read_json, read_sealed};
 use crate::stats;
+use crate::sweep::kept::Depth;
 use crate::{baseline, group};
 use data::{GoalSummary, Labels, Made, PointSummary, RunSummary, SweepData, without_variant};
 

@@ -16,10 +16,10 @@ use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series, Span as Whisker}
 use crate::headings::{axes, is_study, is_synchronous, metric_keys};
 use crate::human;
 use crate::metric::iterations::{EFFECTIVE_TIME, IDEAL_TIME, ITERATION_TIME};
-use crate::picture::settings::at;
 use crate::stats::Interval;
 use crate::sweep::data::describe;
 use crate::sweep::data::{Labels, PointSummary, SweepData, VARIANT};
+use crate::sweep::settings::at;
 
 /// Longest name of a category that fits below its bars.
 const CATEGORY_MAX: usize = 18;

@@ -3,10 +3,10 @@
 use pktgen_generator::registry::Named;
 
 use super::Picture;
-use super::kept::{Cdf, Kept};
 use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series};
-use crate::picture::settings::{at, settings, variant};
 use crate::sweep::data::{Labels, RunSummary, SweepData};
+use crate::sweep::kept::{Cdf, Kept};
+use crate::sweep::settings::{at, settings, variant};
 
 /// See the module.
 pub(super) struct AgeCdf;

@@ -6,10 +6,10 @@ use pktgen_generator::registry::Named;
 
 use super::Picture;
 use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series};
-use crate::picture::settings::variants;
 use crate::sweep::data::describe;
 use crate::sweep::data::without_variant;
 use crate::sweep::data::{Labels, RunSummary, SweepData};
+use crate::sweep::settings::variants;
 
 /// See the module.
 pub(super) struct Aggregation;

@@ -4,9 +4,9 @@ use pktgen_generator::registry::Named;
 
 use super::Picture;
 use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series};
-use crate::picture::settings::{at, settings, variants};
 use crate::stats;
 use crate::sweep::data::{Labels, RunSummary, SweepData};
+use crate::sweep::settings::{at, settings, variants};
 
 /// See the module.
 pub(super) struct Clusters;

@@ -3,12 +3,12 @@
 use pktgen_generator::registry::Named;
 
 use super::Picture;
-use super::kept::OverTime;
 use crate::chart::{Chart, Kind, ROWS_MAX, Series, rows_note};
 use crate::human::show;
-use crate::picture::settings::point_name;
 use crate::stats;
 use crate::sweep::data::{PointSummary, RunSummary, SweepData};
+use crate::sweep::kept::OverTime;
+use crate::sweep::settings::point_name;
 
 /// Most columns: narrower cells cannot be seen.
 const COLUMNS_MAX: usize = 40;

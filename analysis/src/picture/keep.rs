@@ -5,13 +5,13 @@
 
 use std::path::Path;
 
-use super::kept::{Cdf, Depth, Kept, OverTime};
 use super::{lateness, network};
 use crate::age::Sawtooth;
 use crate::metric::latency;
 use crate::over_time::{Segment, quantiles};
 use crate::resolved::{Analysis, Resolved};
 use crate::stats::quantile_of_sorted;
+use crate::sweep::kept::{Cdf, Depth, Kept, OverTime};
 
 /// Points of a curve of cumulative shares.
 const POINTS: u32 = 200;

@@ -9,9 +9,9 @@ use pktgen_generator::registry::Named;
 
 use super::Picture;
 use super::age_cdf::{curves, of};
-use super::kept::Cdf;
 use crate::chart::Chart;
 use crate::sweep::data::SweepData;
+use crate::sweep::kept::Cdf;
 
 /// The share shown first: beyond it there are few frames, very late.
 const SHOWN_FIRST: f64 = 0.999;

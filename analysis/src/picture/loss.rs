@@ -5,9 +5,9 @@ use pktgen_generator::registry::Named;
 
 use super::Picture;
 use crate::chart::{Chart, Kind, ROWS_MAX, Series, rows_note};
-use crate::picture::settings::point_name;
 use crate::stats;
 use crate::sweep::data::{PointSummary, SweepData};
+use crate::sweep::settings::point_name;
 
 /// See the module.
 pub(super) struct Loss;

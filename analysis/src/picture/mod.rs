@@ -10,14 +10,12 @@ mod aggregation;
 mod clusters;
 mod heat;
 pub mod keep;
-pub mod kept;
 mod latency;
 mod lateness;
 mod loss;
 mod network;
 mod paper;
 mod sawtooth;
-pub(crate) mod settings;
 pub(crate) mod states;
 
 use pktgen_generator::registry::Named;

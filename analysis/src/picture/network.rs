@@ -17,9 +17,9 @@ use pktgen_generator::topology::{self, NO_PORT, Population, Role, Topology};
 use super::Picture;
 use crate::chart::{CHARTS_MAX, Cable, Chart, Kind, Network, Place};
 use crate::fates::has_sums_by_key;
-use crate::picture::settings::point_name;
 use crate::resolved::{Analysis, Resolved};
 use crate::sweep::data::SweepData;
+use crate::sweep::settings::point_name;
 use crate::table::Table;
 
 /// Larger networks are not drawn.

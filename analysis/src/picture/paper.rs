@@ -6,10 +6,10 @@ use pktgen_generator::registry::Named;
 use super::{Picture, medians};
 use crate::chart::{Chart, Kind, ROWS_MAX, Series, Span, rows_note};
 use crate::human;
-use crate::picture::settings::point_name;
 use crate::stats::Interval;
 use crate::sweep::data::matches;
 use crate::sweep::data::{PointSummary, SweepData};
+use crate::sweep::settings::point_name;
 
 /// See the module.
 pub(super) struct Paper;

@@ -9,8 +9,8 @@ use super::Picture;
 use crate::age::{Sawtooth, Tooth};
 use crate::chart::{CHARTS_MAX, Chart, Kind, Series};
 use crate::human::show;
-use crate::picture::settings::{at, settings, variant};
 use crate::sweep::data::{Labels, RunSummary, SweepData};
+use crate::sweep::settings::{at, settings, variant};
 
 /// Most variants in one picture: lines that cross at every tooth.
 const SAWTEETH_MAX: usize = 3;

@@ -6,13 +6,13 @@
 use pktgen_generator::registry::Named;
 
 use super::Picture;
-use super::kept::{Decision, WorkerStates};
 use crate::chart::{CHARTS_MAX, Chart, Kind, Series};
 use crate::fates::is_update;
-use crate::picture::settings::at;
 use crate::resolved::Analysis;
 use crate::run::StateColumns;
 use crate::sweep::data::SweepData;
+use crate::sweep::kept::{Decision, WorkerStates};
+use crate::sweep::settings::at;
 
 /// Workers in a picture: more lines cannot be told apart.
 const WORKERS_MAX: usize = 4;

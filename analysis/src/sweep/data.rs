@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use pktgen_generator::record::{Published, SweepManifest, Validity};
 
-use crate::picture::kept::{Kept, WorkerStates};
 use crate::resolved::Options;
 use crate::stats::Estimate;
+use crate::sweep::kept::{Kept, WorkerStates};
 
 /// The label that names a variant, and that a baseline is a value of.
 pub const VARIANT: &str = "variant";

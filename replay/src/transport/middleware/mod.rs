@@ -12,7 +12,6 @@ mod fates;
 mod fault;
 mod lane;
 mod on_wire;
-mod outer;
 mod plan;
 mod rate_limit;
 mod readdress;
@@ -38,8 +37,8 @@ use crate::clock::RunClock;
 pub use fates::{Fate, Fates, Faults};
 pub use on_wire::ON_WIRE;
 pub(crate) use on_wire::{Dialect, DialectKind};
-pub use outer::Outer;
 pub use plan::{MiddlewarePlan, wrap};
+pub use readdress::Outer;
 
 /// Who sends, and what.
 #[derive(Debug, Clone)]

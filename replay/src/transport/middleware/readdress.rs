@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pktgen_generator::config::Section;
-use pktgen_generator::device::{GROWTH_MAX, Translator};
+use pktgen_generator::device::{Addresses, GROWTH_MAX, Place, Translator};
 use pktgen_generator::registry::Named;
 use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
@@ -32,6 +32,28 @@ impl Middleware for Readdress {
     fn read(&self, section: &mut Section, _linger: Time) -> Result<Option<Arc<dyn Layer>>> {
         let wanted: Option<bool> = section.get_opt("readdress")?;
         Ok(wanted.filter(|wanted| *wanted).map(|_| Arc::new(Exchange) as Arc<dyn Layer>))
+    }
+}
+
+/// The addresses of a run, for its wires.
+#[derive(Debug, Clone)]
+pub struct Outer {
+    /// Of the profile, for the run's workers.
+    pub addresses: Addresses,
+    /// The run's wire format.
+    pub format: &'static str,
+}
+
+impl Outer {
+    /// What exchanges addresses at `end`.
+    pub fn translator(&self, end: End) -> Translator {
+        let place = match end {
+            End::Workers => Place::Workers,
+            End::DeviceDown => Place::DeviceDown,
+            End::DeviceUp => Place::DeviceUp,
+            End::Server => Place::Server,
+        };
+        Translator::new(&self.addresses, self.format, place)
     }
 }
 

@@ -31,7 +31,7 @@ pub struct Kept {
     pub result_cdf: Cdf,
     /// How late frames left, in ns.
     pub lateness_cdf: Cdf,
-    /// Mean age of each cluster in each of [`super::keep::BINS`] equal spans of the run, in ns; and when the first begins and how
+    /// Mean age of each cluster in each of [`crate::picture::keep::BINS`] equal spans of the run, in ns; and when the first begins and how
     /// long each is, in ns.
     pub over_time: Option<OverTime>,
     /// Its network with loads.
