@@ -119,11 +119,7 @@ fn paths(tokens: &[String]) -> Vec<Vec<String>> {
 /// The path, or the tree of them, that begins at `at`; returns where it ends.
 fn path(tokens: &[String], mut at: usize, before: &[String], found: &mut Vec<Vec<String>>) -> usize {
     let mut own = before.to_vec();
-    loop {
-        let Some(token) = tokens.get(at) else { break };
-        if !is_name(token) {
-            break;
-        }
+    while let Some(token) = tokens.get(at).filter(|token| is_name(token)) {
         own.push(token.clone());
         at += 1;
         if tokens.get(at).is_none_or(|token| token != "::") {

@@ -158,7 +158,8 @@ fn pipes_are_refused_before_they_are_read() {
         assert!(std::process::Command::new("mkfifo").arg(&input).status().unwrap().success());
         let options = ImportOptions::default();
         for format in [None, Some(importer.name())] {
-            let message = convert(&[input.clone()], &folder.path("out.parquet"), format, &options, "").unwrap_err();
+            let message =
+                convert(std::slice::from_ref(&input), &folder.path("out.parquet"), format, &options, "").unwrap_err();
             assert!(message.to_string().contains("it is a named pipe, not a regular file"), "{message}");
         }
     }
