@@ -111,9 +111,8 @@ fn experiment(name: &str, about: &str, trace: &Path, bytes: usize, setup: &Setup
         setup.slots,
         setup.hold_slot,
     );
-    if let Some(window) = setup.window {
-        let _ = writeln!(text, "active_window = \"{window}us\"");
-    }
+    let window = setup.window.map_or("ever".into(), |window| format!("{window}us"));
+    let _ = writeln!(text, "active_window = \"{window}\"");
     let _ = write!(
         text,
         "\n[endpoint]\nworkers = \"transmission_control\"\nack_model = \"none\"\ndelta_t = \"{}ps\"\nslope = {}\nchoices = {choices}\n",

@@ -12,6 +12,8 @@
 //! - A miss leaves the larger operand as it is: the smaller one is below 2⁻³² or 2⁻¹⁵ of the larger, or the sum is
 //!   above 2¹⁷. A difference below 2⁻³² is 0. Infinities and what is not a number follow IEEE 754.
 //!
+//! How many steps are an octave is not printed: [`Scale`] has two readings.
+//!
 //! Called by the study `float_sum`. [`Tables::add_by_seven`] is the definition, [`Tables::add`] the same from fewer
 //! lookups, `reference` the same without tables, for tests.
 
@@ -25,6 +27,46 @@ mod tests;
 
 /// Steps of logarithms to the octave (Figure 9: keys from −32000 for 2⁻³²).
 pub const STEPS: i32 = 1000;
+
+/// What the keys of the tables mean. Figure 9 prints keys, and not how many are an octave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scale {
+    /// Steps of logarithms to the octave.
+    pub steps: i32,
+    /// Exponents, as they stand in an f32, of numbers that have a logarithm.
+    exponents: (u32, u32),
+    /// Bits of fraction in an entry of the final expTable; the rest of its 16 bits is the exponent.
+    fraction_bits: u32,
+    /// Exponent of an entry of 0.
+    below: u32,
+}
+
+impl Scale {
+    /// 1000 steps: 2⁻³² to 2³², entries of 6 bits of exponent and 10 of fraction.
+    pub const FINE: Scale = Scale {
+        steps: STEPS,
+        exponents: (EXPONENTS.start, EXPONENTS.end),
+        fraction_bits: FRACTION_BITS,
+        below: 127 - 33,
+    };
+    /// 256 steps, so that a logarithm is a number of 8 + 8 bits: the same keys are 2⁻¹²⁵ to 2⁶⁶, which is "large enough to hold
+    /// all possible numbers" (§5.5); entries have 8 bits of exponent and 8 of fraction.
+    pub const WIDE: Scale = Scale { steps: 256, exponents: (127 - 125, 127 + 127), fraction_bits: 8, below: 0 };
+
+    fn has_log(self, exponent: u32) -> bool {
+        (self.exponents.0..self.exponents.1).contains(&exponent)
+    }
+
+    /// How far an entry is shifted to be an f32.
+    fn shift(self) -> u32 {
+        23 - self.fraction_bits
+    }
+
+    fn offset(self) -> u32 {
+        self.below << self.fraction_bits
+    }
+}
+
 /// The keys of the two expTables (Figure 9).
 pub const EXP_KEYS: std::ops::RangeInclusive<i32> = -32_000..=17_000;
 /// The keys of the miTable for `z` (Figure 9).
@@ -63,8 +105,9 @@ pub struct Tables {
 
 /// What a switch holds. Sizes are those of the entries: 408.5 KiB.
 #[derive(Debug, Clone)]
-struct Seven {
-    /// 8-bit epoTable: the exponent in steps; a miss beyond [`EXPONENTS`].
+pub struct Seven {
+    scale: Scale,
+    /// 8-bit epoTable: the exponent in steps; a miss for exponents that have no logarithm.
     epo: Box<[i16]>,
     /// 12-bit logTable: log2 m; the key is `1b1…b11`, so the lower half is never asked for.
     log_m: Box<[i16]>,
@@ -119,31 +162,34 @@ fn by_key<T>(of: impl Fn(i32) -> T) -> Box<[T]> {
 }
 
 impl Seven {
-    fn new() -> Self {
-        let steps = f64::from(STEPS);
+    /// Computes them.
+    pub fn new(scale: Scale) -> Self {
+        let steps = f64::from(scale.steps);
         let m = |key: usize| key as f64 / 2048.0;
         let upper = |of: &dyn Fn(f64) -> f64| -> Box<[i16]> {
             (0..4096usize).map(|key| if key < 2048 { 0 } else { entry(steps * of(m(key))) }).collect()
         };
-        let epo = |e: u32| if EXPONENTS.contains(&e) { ((e as i32 - 127) * STEPS) as i16 } else { MISS };
+        let epo = |e: u32| if scale.has_log(e) { ((e as i32 - 127) * scale.steps) as i16 } else { MISS };
         let log_dm = |b: u32| if b == 0 { MISS } else { entry(steps * (f64::from(b).log2() - 23.0)) };
         Seven {
+            scale,
             epo: (0..256).map(epo).collect(),
             log_m: upper(&f64::log2),
             log_dm: (0..4096).map(log_dm).collect(),
             log_mln2: upper(&|m| (m * std::f64::consts::LN_2).log2()),
             exp_u: by_key(|u| if u < *EXP_KEYS.start() { 0 } else { entry(steps * (f64::from(u) / steps).exp2()) }),
-            mi: by_key(mi_entry),
-            exp_t: by_key(exp_entry),
+            mi: by_key(|key| mi_entry(key, scale)),
+            exp_t: by_key(|key| exp_entry(key, scale)),
         }
     }
 
-    fn bytes(&self) -> usize {
+    /// What they take on a switch.
+    pub fn bytes(&self) -> usize {
         let small = [&self.epo, &self.log_m, &self.log_dm, &self.log_mln2, &self.exp_u, &self.mi];
         small.iter().map(|table| size_of_val(&***table)).sum::<usize>() + size_of_val(&*self.exp_t)
     }
 
-    /// The logarithm of a magnitude in steps; none beyond [`EXPONENTS`].
+    /// The logarithm of a magnitude in steps; none beyond the exponents that have one.
     fn log(&self, magnitude: u32) -> Option<i32> {
         let epo = self.epo[(magnitude >> 23) as usize];
         let m = (magnitude >> 12 & 0x7ff | 0x800) as usize;
@@ -151,11 +197,30 @@ impl Seven {
         let correction = self.exp_u[place(u)];
         (epo != MISS).then(|| i32::from(epo) + i32::from(self.log_m[m]) + i32::from(correction))
     }
+
+    /// `x + y` as a switch makes it, lookup by lookup.
+    pub fn add(&self, x: f32, y: f32) -> f32 {
+        let (large, small) = ordered(x, y);
+        let (above, below) = (large & !SIGN, small & !SIGN);
+        let opposite = (large ^ small) & SIGN != 0;
+        if above >= INFINITY || (opposite && above == below) {
+            return special(large, small);
+        }
+        let (Some(i), Some(j)) = (self.log(above), self.log(below)) else { return f32::from_bits(large) };
+        // Rounding may put the smaller operand a step above the larger.
+        let z = (j - i).min(0);
+        let sigma = self.mi[place(if opposite { 1 - z } else { z })];
+        if sigma <= NOTHING {
+            return without(sigma, large);
+        }
+        let t = self.exp_t[place(i + i32::from(sigma))];
+        made(t, large, self.scale)
+    }
 }
 
 /// An entry of the miTable.
-fn mi_entry(key: i32) -> i16 {
-    let steps = f64::from(STEPS);
+fn mi_entry(key: i32, scale: Scale) -> i16 {
+    let steps = f64::from(scale.steps);
     let value = match key {
         _ if !MI_KEYS.contains(&key) => return MISS,
         ..=0 => (1.0 + (f64::from(key) / steps).exp2()).log2(),
@@ -169,17 +234,17 @@ fn mi_entry(key: i32) -> i16 {
 }
 
 /// An entry of the final expTable.
-fn exp_entry(key: i32) -> u16 {
+fn exp_entry(key: i32, scale: Scale) -> u16 {
     if key < *EXP_KEYS.start() {
         return 0;
     }
     if key > *EXP_KEYS.end() {
         return MISS_EXP;
     }
-    let value = (f64::from(key) / f64::from(STEPS)).exp2();
+    let value = (f64::from(key) / f64::from(scale.steps)).exp2();
     // To the nearest: half of what is cut off is added, and may carry into the exponent, which is right.
-    let bits = (value as f32).to_bits() + (1 << (SHIFT - 1));
-    ((bits >> SHIFT) - OFFSET) as u16
+    let bits = (value as f32).to_bits() + (1 << (scale.shift() - 1));
+    ((bits >> scale.shift()) - scale.offset()) as u16
 }
 
 impl Merged {
@@ -229,7 +294,7 @@ impl Default for Tables {
 impl Tables {
     /// Computes all tables.
     pub fn new() -> Self {
-        let seven = Seven::new();
+        let seven = Seven::new(Scale::FINE);
         Tables { merged: Merged::new(&seven), seven }
     }
 
@@ -245,21 +310,7 @@ impl Tables {
 
     /// `x + y` as a switch makes it, lookup by lookup.
     pub fn add_by_seven(&self, x: f32, y: f32) -> f32 {
-        let (large, small) = ordered(x, y);
-        let (above, below) = (large & !SIGN, small & !SIGN);
-        let opposite = (large ^ small) & SIGN != 0;
-        if above >= INFINITY || (opposite && above == below) {
-            return special(large, small);
-        }
-        let (Some(i), Some(j)) = (self.seven.log(above), self.seven.log(below)) else { return f32::from_bits(large) };
-        // Rounding may put the smaller operand a step above the larger.
-        let z = (j - i).min(0);
-        let sigma = self.seven.mi[place(if opposite { 1 - z } else { z })];
-        if sigma <= NOTHING {
-            return without(sigma, large);
-        }
-        let t = self.seven.exp_t[place(i + i32::from(sigma))];
-        made(t, large)
+        self.seven.add(x, y)
     }
 
     /// `x + y` as a switch makes it.
@@ -279,7 +330,7 @@ impl Tables {
         if sigma <= NOTHING {
             return without(sigma, large);
         }
-        made(self.merged.exp_t[(i + i32::from(sigma) + 2 * HALF) as usize & (EXP_ROOM - 1)], large)
+        made(self.merged.exp_t[(i + i32::from(sigma) + 2 * HALF) as usize & (EXP_ROOM - 1)], large, Scale::FINE)
     }
 }
 
@@ -293,11 +344,11 @@ fn ordered(x: f32, y: f32) -> (u32, u32) {
 
 /// A number from an entry of the final expTable, with the sign of `large`; `large` itself where there is no entry.
 #[inline(always)]
-fn made(entry: u16, large: u32) -> f32 {
+fn made(entry: u16, large: u32, scale: Scale) -> f32 {
     match entry {
         MISS_EXP => f32::from_bits(large),
         0 => 0.0,
-        _ => f32::from_bits((u32::from(entry) + OFFSET) << SHIFT | large & SIGN),
+        _ => f32::from_bits((u32::from(entry) + scale.offset()) << scale.shift() | large & SIGN),
     }
 }
 

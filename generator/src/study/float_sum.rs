@@ -12,9 +12,9 @@ use crate::definition::{Better, Definition};
 use crate::gradient::Pool;
 use crate::registry::Named;
 use crate::seed::Seed;
-use crate::sparse::float::Tables;
 use crate::sparse::float::integer::{Integer, Overflow, Rounding, negotiated};
 use crate::sparse::float::precision::Precision;
+use crate::sparse::float::{Scale, Seven, Tables};
 use crate::{Error, Result};
 
 /// See the module.
@@ -55,7 +55,7 @@ impl Named for FloatSum {
 
 impl Study for FloatSum {
     fn keys(&self) -> &'static [&'static str] {
-        &["method", "data", "pairs", "scale", "rounding", "overflow"]
+        &["method", "data", "pairs", "steps", "scale", "rounding", "overflow"]
     }
 
     fn metrics(&self) -> &'static [Definition] {
@@ -70,7 +70,7 @@ impl Study for FloatSum {
         let kinds = [("gradients", Data::Gradients), ("uniform", Data::Uniform), ("bits", Data::Bits)];
         let data = section.choose("data", "gradients", &kinds)?;
         let tables = section.choose("method", "tables", &[("tables", true), ("integer", false)])?;
-        let method = if tables { Method::Tables } else { read_integer(section)? };
+        let method = if tables { Method::Tables(read_steps(section)?) } else { read_integer(section)? };
         Ok(Box::new(move |seed, _| Ok(measure(&data.draw(seed, pairs as usize * OPERANDS as usize), method))))
     }
 }
@@ -106,7 +106,7 @@ impl Data {
 /// How sums are made.
 #[derive(Clone, Copy)]
 enum Method {
-    Tables,
+    Tables(Scale),
     /// With a given factor, or with the one that is negotiated.
     Integer {
         scale: Option<f32>,
@@ -117,11 +117,15 @@ enum Method {
 
 fn measure(values: &[f32], method: Method) -> Vec<Finding> {
     let all = || values.as_chunks::<2>().0.iter().map(|[x, y]| (*x, *y));
+    let bytes = |bytes: usize| Finding::new("table_bytes", "bytes", bytes as f64);
     let (precision, more) = match method {
-        Method::Tables => {
+        Method::Tables(Scale::FINE) => {
             let tables = Tables::new();
-            let bytes = Finding::new("table_bytes", "bytes", tables.bytes() as f64);
-            (Precision::of(all(), |x, y| tables.add(x, y)), bytes)
+            (Precision::of(all(), |x, y| tables.add(x, y)), bytes(tables.bytes()))
+        }
+        Method::Tables(scale) => {
+            let tables = Seven::new(scale);
+            (Precision::of(all(), |x, y| tables.add(x, y)), bytes(tables.bytes()))
         }
         Method::Integer { scale, rounding, overflow } => {
             let integer = Integer { scale: scale.unwrap_or_else(|| negotiated(values, OPERANDS)), rounding, overflow };
@@ -139,6 +143,15 @@ fn measure(values: &[f32], method: Method) -> Vec<Finding> {
         Finding::new("sums_of_zero", "pairs", precision.without as f64),
         more,
     ]
+}
+
+/// Steps to the octave: the keys of Figure 9 allow two readings.
+fn read_steps(section: &mut Section) -> Result<Scale> {
+    match section.get::<u32>("steps", 1000u32)? {
+        1000 => Ok(Scale::FINE),
+        256 => Ok(Scale::WIDE),
+        other => Err(Error::config(format!("{}: {other} is neither 1000 nor 256", section.place("steps")))),
+    }
 }
 
 /// The factor and what is done about overflow.

@@ -20,6 +20,11 @@ const RUNS: [&str; 14] = [
 /// In real time, and a part that says what was sent.
 const MORE: [&str; 2] = ["wire", "workers"];
 
+/// Defaults that changed since: key, what it was, what it is. 32 registers take 13 stages, and a pipeline has 12 (LIBRA §4).
+const CHANGED: [(&str, &str, &str); 1] = [("endpoint.registers", "32", "28")];
+/// Configs that say 32 themselves.
+const REFUSED: [&str; 2] = ["libra/figure12.toml", "libra/recorded.toml"];
+
 /// The files of a version.
 fn opened(version: &str) -> Scratch {
     let scratch = Scratch::new();
@@ -160,10 +165,17 @@ fn configs_of_older_versions_mean_what_they_meant() {
             resolved.insert(below.clone());
             let name = format!("older/{version}/configs/{below}");
             match scratch.output(&["replay", &format!("configs/{below}"), "--print-config"], &[]) {
+                Err(why) if REFUSED.contains(&&*below) => {
+                    assert!(why.contains("say with target.stages"), "{name}: {why}")
+                }
                 Err(why) => differences.push(format!("{name}: {why}")),
                 Ok(text) => {
+                    let meant = |key: &str, was: &str| match CHANGED.iter().find(|(known, ..)| *known == key) {
+                        Some((_, old, new)) if *old == was => (*new).to_owned(),
+                        _ => was.to_owned(),
+                    };
                     let (was, is) = (keys(&fs::read_to_string(&old).expect("readable")), keys(&text));
-                    let moved = was.iter().filter(|(key, value)| is.get(*key) != Some(value));
+                    let moved = was.iter().filter(|(key, value)| is.get(*key) != Some(&meant(key, value)));
                     differences.extend(moved.map(|(key, value)| {
                         format!("{name}: {key} is {}, not {value}", is.get(key).map_or("missing", String::as_str))
                     }));

@@ -48,7 +48,7 @@ impl Settings {
         hot: bool,
     ) -> Result<Self> {
         let sparse = sparse_of(source, kind.name())?;
-        let registers = section.get_in("registers", 32u32, 1..=REGISTERS_MAX)?;
+        let registers = section.get_in("registers", 28u32, 1..=REGISTERS_MAX)?;
         let slots = sparse.hot().len().div_ceil(registers);
         let layout = match section.choose("layout", "heat", &[("heat", true), ("random", false)])? {
             true => Layout::heat(registers),

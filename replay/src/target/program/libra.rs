@@ -7,6 +7,7 @@
 //! is addressed. Beside standby switches the device in the middle sums nothing: it sends what workers have for the switch
 //! to the active one, and what comes from there to the workers.
 
+mod again;
 mod failing;
 mod failover;
 mod job;
@@ -37,6 +38,7 @@ use crate::frame::{Frame, Kind, Pool};
 use crate::live::Expected;
 use crate::target::context::Context;
 use crate::target::sparse::{Adder, SparsePlace};
+use again::Again;
 use failover::{Duty, Failover};
 use job::{Job, Member};
 use line::{Line, To};
@@ -146,6 +148,7 @@ struct Libra {
     members: Vec<Member>,
     jobs: Vec<Job>,
     line: Line,
+    again: Again,
     timers: Timers,
     scratch: Scratch,
     pairs: Pairs,
@@ -176,6 +179,7 @@ impl Libra {
         // Only what sums needs registers.
         let served = if role == Role::Sums { known.sparse.jobs() } else { 0 };
         let jobs = Job::all(served, &place, &known, &settings);
+        let again = Again::new(settings.recirculation_rate);
         Ok(Libra {
             hot: known.sparse.hot().len(),
             place,
@@ -186,6 +190,7 @@ impl Libra {
             members,
             jobs,
             line: Line::default(),
+            again,
             timers: Timers::default(),
             scratch: Scratch::default(),
             pairs: Pairs::default(),
@@ -283,10 +288,10 @@ impl Libra {
         }
     }
 
-    /// A frame leaves the pipeline after so many passes.
+    /// A frame leaves the pipeline after its last pass, which begins at `frame.t`.
     #[inline]
-    fn send(&mut self, frame: Frame, passes: u32, to: To) {
-        let t = frame.t.saturating_add(self.settings.latency.saturating_mul(Time::from(passes.max(1))));
+    fn send(&mut self, frame: Frame, to: To) {
+        let t = frame.t.saturating_add(self.settings.latency);
         let t = t.saturating_add(self.settings.failing.delay(self.now));
         self.line.push(Frame { t, ..frame }, to);
     }
@@ -392,6 +397,8 @@ impl Program for Libra {
             ("beyond_window", c.beyond),
             ("too_many_passes", c.too_many_passes),
             ("recirculations", c.recirculations),
+            ("recirculated_bytes", self.again.bytes),
+            ("recirculation_wait_max_ns", (self.again.wait_max / 1000) as u64),
             ("register_conflicts", c.conflicts),
             ("passes_max", c.passes_max),
             ("ends", c.ends),

@@ -52,12 +52,9 @@ impl Discipline for OlafDiscipline {
         let (slots, hold_slot) = read_slots(section, slots)?;
         let filter: bool = section.get("reward_filter", true)?;
         let threshold: f64 = section.get("reward_threshold", 1.5)?;
-        let window: Option<Span> = section.get_opt("active_window")?;
+        let window = read_window(section)?;
         let merged = [("mean", MergedReward::Mean), ("max", MergedReward::Max)];
         let merged_reward = section.choose("merged_reward", "mean", &merged)?;
-        if window.is_some_and(|w| w.ps() <= 0) {
-            return Err(Error::config(format!("{}: a window of 0 holds no arrival", section.place("active_window"))));
-        }
         if threshold < 0.0 {
             return Err(Error::config(format!(
                 "{}: {threshold} is negative; a threshold is 0 or more",
@@ -69,10 +66,24 @@ impl Discipline for OlafDiscipline {
             hold_slot,
             threshold: filter.then_some(threshold as f32),
             merged_reward,
-            active_window: window.map_or(NEVER, Span::ps),
+            active_window: window,
         };
         Ok(Box::new(OlafQueue::new(settings, clusters)))
     }
+}
+
+/// A cluster counts as active for so long after an arrival. §5 says "currently" and has no figure: a second is a hundred times
+/// the longest interval between updates of the paper's testbed.
+fn read_window(section: &mut Section) -> Result<Time> {
+    if matches!(section.get::<String>("active_window", "1s"), Ok(text) if text == "ever") {
+        return Ok(NEVER);
+    }
+    let window: Span = section.get("active_window", "1s")?;
+    if window.ps() <= 0 {
+        let place = section.place("active_window");
+        return Err(Error::config(format!("{place}: a window of 0 holds no arrival; \"ever\" has no end")));
+    }
+    Ok(window.ps())
 }
 
 /// Which reward a merged update carries.

@@ -238,6 +238,6 @@ impl Libra {
             set_udp_checksum(bytes);
         }
         let to = To::Port(self.route(control.to));
-        self.send(Frame { len: len as u16, flow: control.to, ..frame }, 1, to);
+        self.send(Frame { len: len as u16, flow: control.to, ..frame }, to);
     }
 }

@@ -60,7 +60,7 @@ impl Libra {
             return context.drop(*frame, Reason::UnknownJob);
         };
         // What is not added need not go around.
-        let mut passes = 1;
+        let mut t = frame.t;
         match job.judge(self.settings.writes, worker, header, &member.record) {
             Verdict::Beyond => {
                 self.counts.beyond += 1;
@@ -76,7 +76,7 @@ impl Libra {
                 context.books.dropped(frame.t, frame, Reason::Duplicate, None);
             }
             Verdict::Take { again } => {
-                passes = found.max;
+                t = self.again.last_pass(t, found.max, frame.len, self.settings.latency);
                 self.counts.add(found, self.pairs.get().len());
                 match again {
                     true => self.counts.repeated += 1,
@@ -90,29 +90,21 @@ impl Libra {
                 context.books.yields(frame.t, frame.packet, Action::Merged, opener);
             }
         }
-        let frame = Frame { t: frame.t.saturating_add(self.settings.look_up(header.attempt)), ..*frame };
-        self.acknowledge(worker, header, &frame, passes, context);
+        let frame = Frame { t: t.saturating_add(self.settings.look_up(header.attempt)), ..*frame };
+        self.acknowledge(worker, header, &frame, context);
     }
 
     /// The frame becomes the ACK of what was in it.
     #[inline]
-    fn acknowledge(&mut self, worker: u32, header: &Header, frame: &Frame, passes: u32, context: &mut Context) {
+    fn acknowledge(&mut self, worker: u32, header: &Header, frame: &Frame, context: &mut Context) {
         self.counts.acks += 1;
         let ack = Header { kind: Wire::Ack, ..*header };
-        self.reply(worker, frame, (HEAD + HEADER, passes), context, |payload| ack.emit(payload));
+        self.reply(worker, frame, HEAD + HEADER, context, |payload| ack.emit(payload));
     }
 
-    /// The frame goes back to its worker, as long as said, with what `write` puts after its headers, when it has been
-    /// through the pipeline so often.
+    /// The frame goes back to its worker, as long as said, with what `write` puts after its headers, one pass from now.
     #[inline]
-    fn reply(
-        &mut self,
-        worker: u32,
-        frame: &Frame,
-        (len, passes): (usize, u32),
-        context: &mut Context,
-        write: impl FnOnce(&mut [u8]),
-    ) {
+    fn reply(&mut self, worker: u32, frame: &Frame, len: usize, context: &mut Context, write: impl FnOnce(&mut [u8])) {
         let Some(member) = self.members.get_mut(worker as usize) else { return context.pool.release(frame.buffer) };
         let answer =
             Frame { worker, len: len as u16, cluster: member.job, kind: Kind::Control, ..context.unshare(frame) };
@@ -123,7 +115,7 @@ impl Libra {
             set_udp_checksum(bytes);
         }
         let to = To::Port(member.port);
-        self.send(answer, passes, to);
+        self.send(answer, to);
     }
 
     /// A worker has pushed all of its iteration.
@@ -167,7 +159,7 @@ impl Libra {
         if over {
             context.share(frame);
         }
-        self.acknowledge(worker, header, frame, 1, context);
+        self.acknowledge(worker, header, frame, context);
         if over {
             self.tell_over(worker, header.job, iteration, asked, context);
         }
@@ -216,7 +208,7 @@ impl Libra {
             self.counts.missed += 1;
         }
         let seq = job.results.next().wrapping_sub(1).wrapping_mul(2);
-        self.reply(worker, &asked, (HEAD + HEADER + RESULT_HEAD, 1), context, |payload| {
+        self.reply(worker, &asked, HEAD + HEADER + RESULT_HEAD, context, |payload| {
             Header { kind: Wire::Result, attempt: 0, job: number, seq }.emit(payload);
             ResultHead { part: 0, parts: 1, iteration, opener: None }.emit(payload);
         });
@@ -302,7 +294,7 @@ impl Libra {
             // Nobody sent what is in a result without a sum: it has no place in the books.
             kind: if kept.opener.is_some() { Kind::Result } else { Kind::Control },
         };
-        self.send(frame, 1, to);
+        self.send(frame, to);
     }
 
     /// A result was not acknowledged in time (LIBRA §3.6): it goes to each worker that misses it.
@@ -373,7 +365,9 @@ impl Libra {
         self.counts.pulls += 1;
         self.pairs.fill(|index| job.registers.get(index));
         let pairs = self.pairs;
-        self.reply(worker, frame, (usize::from(frame.len), found.max), context, |payload| {
+        let t = self.again.last_pass(frame.t, found.max, frame.len, self.settings.latency);
+        let frame = Frame { t, ..*frame };
+        self.reply(worker, &frame, usize::from(frame.len), context, |payload| {
             emit_hot(pairs.get(), &mut payload[HEADER..]);
         });
     }

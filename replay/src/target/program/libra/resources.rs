@@ -20,8 +20,10 @@ pub const LOGIC_CONTROL_BYTES: u64 = 130 << 10;
 /// Stages of the paper's program (published, §5.7).
 pub const PUBLISHED_STAGES: u32 = 9;
 
+/// Stages of a pipeline (§4).
+pub const STAGES: u32 = 12;
 /// Registers that a stage of a Tofino can operate on for one packet: its stateful ALUs.
-const REGISTERS_PER_STAGE: u32 = 4;
+pub const REGISTERS_PER_STAGE: u32 = 4;
 /// Look-ups of a sum that wait for each other (§3.5, Figure 9): epoTable and logTables side by side, expTable(u), miTable, expTable(t).
 /// Additions between them are actions of the tables before.
 const LOOK_UPS: u32 = 4;
@@ -51,8 +53,7 @@ pub struct Layouts {
 
 impl Layouts {
     /// One stage for the position of an index, beside which repeated writes are found; then the chain of look-ups of a sum,
-    /// if it is made by tables; then registers, as many in a stage as it can operate on. A pipeline has twelve (§4); what does
-    /// not fit goes around once more (§5.7).
+    /// if it is made by tables; then registers, as many in a stage as it can operate on. A pipeline has [`STAGES`].
     fn stages(&self) -> u32 {
         let chain = if self.tables > 0 { LOOK_UPS } else { 0 };
         1 + chain + self.registers.div_ceil(REGISTERS_PER_STAGE)

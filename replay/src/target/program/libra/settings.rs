@@ -2,13 +2,13 @@
 
 use pktgen_generator::config::Section;
 use pktgen_generator::time::{SECOND, Time};
-use pktgen_generator::units::Size;
+use pktgen_generator::units::{Rate, Size};
 use pktgen_generator::wire::libra::RESULT_PAIRS;
 use pktgen_generator::{Error, Result};
 
 use super::failing::Failing;
 use super::ranks::Ranks;
-use super::resources::{Layouts, PARAMETER_BYTES, Resources};
+use super::resources::{Layouts, PARAMETER_BYTES, REGISTERS_PER_STAGE, Resources, STAGES};
 use crate::target::program::Place;
 use crate::target::sparse::{Adder, SparsePlace};
 
@@ -20,6 +20,8 @@ pub const KEYS: &[&str] = &[
     "bloom_bits",
     "bloom_hashes",
     "pass_latency",
+    "stages",
+    "recirculation_rate",
     "cpu_latency",
     "result_timeout",
     "records",
@@ -57,6 +59,8 @@ pub struct Settings {
     pub bloom_hashes: u32,
     /// Time of one pass through the pipeline.
     pub latency: Time,
+    /// What the port carries by which frames go through it again; 0: no limit.
+    pub recirculation_rate: Rate,
     /// Time that the switch's CPU takes for a packet.
     pub cpu_latency: Time,
     /// After how long a result is sent again for the first time.
@@ -90,6 +94,7 @@ impl Settings {
         // itself it is what the host takes.
         let latency = section.get_span_in("pass_latency", "400ns", 0..=SECOND)?;
         // §5.6: the CPU "may introduce extra delay". From the pipeline over PCIe to a process and back; ours, no figure in the paper.
+        let recirculation_rate: Rate = section.get("recirculation_rate", "100Gbps")?;
         let cpu_latency = section.get_span_in("cpu_latency", "20us", 0..=SECOND)?;
         let result_timeout = section.get_span_in("result_timeout", "1ms", 1..=SECOND)?;
         let records = section.get_in("records", 4096u32, 1..=1u32 << 20)?;
@@ -112,13 +117,16 @@ impl Settings {
             writes,
             bloom_bits,
         });
+        has_stages(section, &resources, known)?;
         let (latency, cpu_latency) = if place.real_time { (0, 0) } else { (latency, cpu_latency) };
+        let recirculation_rate = if place.real_time { Rate::from_bps(0) } else { recirculation_rate };
         Ok(Settings {
             adder,
             writes,
             bloom_bits,
             bloom_hashes,
             latency,
+            recirculation_rate,
             cpu_latency,
             result_timeout,
             records,
@@ -132,6 +140,26 @@ impl Settings {
     pub(super) fn look_up(&self, attempt: u8) -> Time {
         if self.writes == Writes::Paper && attempt > 0 { self.cpu_latency } else { 0 }
     }
+}
+
+/// The stages that the program is estimated to take are at most those of a pipeline: twelve (LIBRA §4).
+fn has_stages(section: &mut Section, resources: &Resources, known: &SparsePlace) -> Result<()> {
+    let stages: u32 = section.get_in("stages", STAGES, 1..=1000u32)?;
+    if resources.stages <= stages {
+        return Ok(());
+    }
+    let over = (resources.stages - stages) * REGISTERS_PER_STAGE;
+    let registers = known.layout.registers();
+    let fewer = match registers.next_multiple_of(REGISTERS_PER_STAGE).saturating_sub(over) {
+        0 => String::new(),
+        fewer => format!("give {fewer} endpoint.registers or fewer ({REGISTERS_PER_STAGE} are a stage), or "),
+    };
+    Err(Error::config(format!(
+        "{place}: {stages}, and with {registers} registers the program is estimated to take {}; {fewer}say with {place} how \
+         many the switch has",
+        resources.stages,
+        place = section.place("stages")
+    )))
 }
 
 /// Hot parameters of a job, if they fit its part of the memory: equal parts (LIBRA §6, "Multi-tenant training"). 1 MiB is

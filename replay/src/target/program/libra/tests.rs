@@ -41,9 +41,9 @@ fn an_iteration_by_hand() {
     let ack = Datagram::parse(&opened[0].bytes).unwrap();
     assert_eq!((ack.dst, kind(&opened[0].bytes), opened[0].frame.kind), (worker_ip(1), Wire::Ack, Kind::Control));
     assert_eq!(opened[0].frame.t, 10 + LATENCY);
-    // Index 3 and 67 are in the same of 64 registers: one pass more.
+    // Index 3 and 67 are in the same of 64 registers: one pass more, and 88 bytes on the port that leads back.
     let twice = rig.push(0, 0, 0, &[(3, 2.0), (67, 1.0)], 20);
-    assert_eq!(twice[0].frame.t, 10 + LATENCY + 2 * LATENCY, "the clock stands at the ACK before");
+    assert_eq!(twice[0].frame.t, 10 + LATENCY + 2 * LATENCY + 7_040, "the clock stands at the ACK before");
     // A further attempt is a duplicate and acknowledged; a copy by the network has no row.
     assert_eq!(kind(&rig.push(0, 0, 1, &[(3, 2.0), (67, 1.0)], 30)[0].bytes), Wire::Ack);
     assert_eq!(kind(&rig.push(0, 0, 0, &[(3, 2.0), (67, 1.0)], 40)[0].bytes), Wire::Ack);
@@ -225,6 +225,29 @@ fn settings_that_cannot_be_are_refused_with_the_way_out() {
     fails(place(1, 1), &[("bloom_hashes", 0u32.into())], &["target.bloom_hashes", "1 to 16"]);
     fails(place(1, 1), &[("pass_latency", "2s".into())], &["target.pass_latency", "1s"]);
     fails(place(1, 1), &[("result_timeout", "0s".into())], &["target.result_timeout", "1s"]);
+    let twelve =
+        Libra::open(&mut Section::of("target", &[]), place(1, 1)).err().expect("64 registers are too many").to_string();
+    for part in ["target.stages: 12", "64 registers", "21", "28 endpoint.registers or fewer"] {
+        assert!(twelve.contains(part), "{twelve}");
+    }
+    fails(place(1, 1), &[("stages", 0u32.into())], &["target.stages", "1 to 1000"]);
+}
+
+#[test]
+fn what_is_recirculated_waits_for_the_port_that_leads_back() {
+    // One after the other, each twice through the pipeline: (42 + 6 + 2 · 8 + 24) bytes take 704 ns at 1 Gbit/s.
+    let acks = |rate: &str| {
+        let mut rig = Rig::new(place(1, 2), &[("recirculation_rate", rate.into())]);
+        let frames = [0, 1].map(|worker| {
+            let header = Header { kind: Wire::Push, attempt: 0, job: 0, seq: 0 };
+            rig.frame(worker, header, &rig::hot(&[(3, 1.0), (67, 1.0)]), 0)
+        });
+        rig.burst(&frames);
+        assert_eq!(rig.finish().len(), 2, "ACKs");
+        (rig.now(), rig.counter("recirculated_bytes"), rig.counter("recirculation_wait_max_ns"))
+    };
+    assert_eq!(acks("1Gbps"), (400_000 + 2 * 704_000 + 400_000, 2 * 88, 704));
+    assert_eq!(acks("0bps"), (800_000, 2 * 88, 0));
 }
 
 proptest! {

@@ -71,8 +71,11 @@ pub fn place(jobs: u16, workers: u32) -> Place {
     }
 }
 
+/// The 64 registers take more stages than a Tofino has.
 pub fn open(place: Place, values: &[(&str, Value)]) -> pktgen_generator::Result<Libra> {
-    Libra::open(&mut Section::of("target", values), place)
+    let stages = [("stages", Value::from(21u32))];
+    let values: Vec<_> = stages.iter().chain(values).map(|(key, value)| (*key, value.clone())).collect();
+    Libra::open(&mut Section::of("target", &values), place)
 }
 
 /// Hot pairs as bytes.
@@ -175,6 +178,11 @@ impl Rig {
 
     fn step(&mut self, frame: Frame) -> Vec<Left> {
         self.burst(&[frame]);
+        self.finish()
+    }
+
+    /// What leaves until nothing is in the pipeline.
+    pub fn finish(&mut self) -> Vec<Left> {
         let until = self.program.line.last();
         self.call(|program, context| program.on_timer(until, context));
         self.leave()
