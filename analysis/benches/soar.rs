@@ -9,7 +9,7 @@ use pktgen_generator::tree::make::{Loads, Rates, binary};
 use pktgen_generator::tree::{Switch, Tree};
 
 fn loaded(tree: &Tree) -> Tree {
-    tree.with_load(Loads::PowerLaw.draw(tree, Seed(1), 0))
+    tree.with_load(Loads::PowerLaw.draw(tree, Seed(1), 0).expect("loads"))
 }
 
 /// A spine of `height` switches, each with as many leaves as make `n` in all.

@@ -544,7 +544,7 @@ pub(crate) struct MadeTree {
     /// How rates grow from the leaves, whose links have rate 1, to the root: constant, linear or exponential
     #[arg(long, default_value = "constant")]
     pub(crate) rates: String,
-    /// Loads of the leaves: uniform (4 to 6) or power_law (1 to 63, mean 5)
+    /// Loads of the leaves: uniform (4 to 6), power_law (1 to 63, mean 5), or either with "_as_printed" (mean and variance of SOAR §5)
     #[arg(long, default_value = "uniform")]
     pub(crate) loads: String,
     /// Seed of the loads

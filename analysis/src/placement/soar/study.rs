@@ -231,12 +231,12 @@ impl Setup {
     }
 
     /// The loads of workload `number`.
-    fn loads(&self, seed: Seed, number: u64) -> Vec<u64> {
+    fn loads(&self, seed: Seed, number: u64) -> Result<Vec<u64>, String> {
         let law = match self.loads {
             Drawn::From(law) => law,
             Drawn::Mixed if unit(&mut seed.stream("soar.mixed", number, 0)) < 0.5 => Loads::Uniform,
             Drawn::Mixed => Loads::PowerLaw,
-            Drawn::Given => return (0..self.tree.len() as u32).map(|v| self.tree.load(v)).collect(),
+            Drawn::Given => return Ok((0..self.tree.len() as u32).map(|v| self.tree.load(v)).collect()),
         };
         law.draw(&self.tree, seed, number)
     }
@@ -248,7 +248,7 @@ impl Setup {
         let (mut bytes, mut bytes_red, mut bytes_blue) = (0, 0, 0);
         let (mut phases, mut parts) = (Phases::default(), [None; 2]);
         for number in 0..u64::from(self.workloads) {
-            let tree = self.tree.with_load(self.loads(seed, number));
+            let tree = self.tree.with_load(self.loads(seed, number).map_err(wrong)?);
             let load = (0..tree.len() as u32).map(|v| tree.load(v)).collect();
             let place = |tree: &Tree| match self.exact {
                 Some(exact) => exact.place(tree, self.k, watch, &mut phases),

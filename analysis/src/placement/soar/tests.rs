@@ -129,7 +129,7 @@ fn larger_trees_are_never_beaten_by_exchanges() {
     for seed in 0..4 {
         for (_, rates) in Rates::ALL {
             let tree = binary(128, rates).unwrap();
-            let tree = tree.with_load(Loads::PowerLaw.draw(&tree, Seed(seed), 0));
+            let tree = tree.with_load(Loads::PowerLaw.draw(&tree, Seed(seed), 0).unwrap());
             let best = gather::solve(&tree, 9, gather::MEMORY).unwrap();
             assert_eq!(best.switches().count(), 9);
             for v in best.switches() {
@@ -165,7 +165,7 @@ fn workloads_take_what_is_left() {
     let tree = binary(16, Rates::Constant).unwrap();
     let soar = find(STRATEGIES, "strategy", "soar", "test").unwrap();
     let mut online = Online::new(&tree, 2);
-    let load = Loads::Uniform.draw(&tree, Seed(1), 0);
+    let load = Loads::Uniform.draw(&tree, Seed(1), 0).unwrap();
     let costs: Vec<_> = (0..10).map(|_| online.place(load.clone(), 4, soar).unwrap().phi).collect();
     assert_eq!(costs[0], costs[1]);
     assert!(costs.windows(2).all(|pair| pair[0] <= pair[1]), "{costs:?}");

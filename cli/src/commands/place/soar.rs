@@ -70,7 +70,9 @@ fn tree(name: &str, made: &MadeTree) -> Result<Tree> {
             "{name}: BT(n) is a complete binary tree with its destination, so n is 2, 4, 8, … up to 16777216"
         ))
     })?;
-    Ok(tree.with_load(loads.draw(&tree, Seed(made.seed), 0)))
+    let load =
+        loads.draw(&tree, Seed(made.seed), 0).map_err(|why| Error::config(format!("--loads {}: {why}", made.loads)))?;
+    Ok(tree.with_load(load))
 }
 
 fn named<T: Copy>(flag: &str, name: &str, all: &[(&str, T)]) -> Result<T> {
