@@ -35,7 +35,7 @@ impl Named for SwitchMlKind {
 
 impl WorkerKind for SwitchMlKind {
     fn keys(&self) -> &'static [&'static str] {
-        &["pool", "scaling", "scale", "missed", "retransmit", "iterations_to_target"]
+        &["pool", "scaling", "scale", "missed", "retransmit", "typical", "iterations_to_target"]
     }
 
     fn format(&self) -> &'static str {

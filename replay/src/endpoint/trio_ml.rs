@@ -34,7 +34,7 @@ impl Named for TrioMlKind {
 
 impl WorkerKind for TrioMlKind {
     fn keys(&self) -> &'static [&'static str] {
-        &["window", "scale", "missed", "retransmit", "iterations_to_target"]
+        &["window", "scale", "missed", "retransmit", "typical", "iterations_to_target"]
     }
 
     fn format(&self) -> &'static str {

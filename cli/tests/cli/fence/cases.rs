@@ -119,6 +119,10 @@ pub const VIRTUAL: &[Case] = &[
         "olaf/figure8",
         &["sweep.seeds=1", "workload.clusters=2", "workload.updates=6", r#"sweep.axes.topology.rate=["20Gbps"]"#],
     ),
+    (
+        "olaf/figure8-jumbo",
+        &["sweep.seeds=1", "workload.clusters=2", "workload.updates=3", r#"sweep.axes.topology.rate=["20Gbps"]"#],
+    ),
     ("olaf/table1-recorded", &[r#"sweep.axes.topology.rate=["20Gbps"]"#]),
     ("olaf/table1-wires", &["sweep.seeds=1", "workload.updates=10", r#"transport.kind="virtual""#]),
     ("olaf/table1", &["sweep.seeds=1..2", "workload.updates=20", r#"sweep.axes.topology.rate=["20Gbps"]"#]),

@@ -36,6 +36,8 @@ pub(in crate::endpoint) struct Settings {
     pub missed: Missed,
     /// What delays are multiples of.
     pub typical: Time,
+    /// Are they multiples of what a worker measured, once it has?
+    pub measured: bool,
     /// After how long without a result a block is sent again; none if never.
     pub retransmit: Option<Time>,
     /// For the manifest.
@@ -43,7 +45,7 @@ pub(in crate::endpoint) struct Settings {
 }
 
 impl Settings {
-    /// Reads `missed` and `iterations_to_target` from `[endpoint]`.
+    /// Reads `missed`, `typical` and `iterations_to_target` from `[endpoint]`.
     pub fn read(section: &mut Section, facts: &Facts, dense: &Dense, window: u32, slots: bool) -> Result<Self> {
         let missed: String = section.get("missed", "skip")?;
         let missed = match missed.as_str() {
@@ -59,6 +61,13 @@ impl Settings {
                 )));
             }
         };
+        let measured = section.choose("typical", "formula", &[("formula", false), ("measured", true)])?;
+        if measured && dense.typical().is_some() {
+            let place = section.place("typical");
+            return Err(Error::config(format!(
+                "{place}: workers measure what workload.typical gives; give one of them"
+            )));
+        }
         let iterations_to_target = section.get_opt("iterations_to_target")?;
         let ideal = ideal(dense, facts.host_rate_bps);
         Ok(Settings {
@@ -66,6 +75,7 @@ impl Settings {
             slots,
             missed,
             typical: dense.typical().unwrap_or(ideal),
+            measured,
             retransmit: None,
             training: Training {
                 model: dense.model().to_owned(),

@@ -82,6 +82,8 @@ pub(super) struct Worker {
     /// When it had computed, or will have.
     pub(super) t_ready: Time,
     delay: Time,
+    /// The shortest iteration in which nobody was missing and it was not held up; [`NEVER`] before there is one.
+    shortest: Time,
     /// Spans in which it is held up, in order.
     held_up: Vec<(Time, Time)>,
     /// The iteration that it is in, and later ones of which it has results already.
@@ -129,6 +131,7 @@ impl Worker {
             t_others: 0,
             t_ready: 0,
             delay: 0,
+            shortest: NEVER,
             held_up: Vec::new(),
             rounds: VecDeque::from([Round::new(layout.packets())]),
             next: 0,
@@ -175,12 +178,13 @@ impl Worker {
         let compute = dense.compute_of(self.id, self.iteration);
         let factors = dense.stragglers().delays(self.id, self.iteration);
         let points = dense.stragglers().points().max(1) as Time;
+        let typical = if settings.measured && self.shortest < NEVER { self.shortest } else { settings.typical };
         let start = if settings.missed == Missed::Join { self.t_others } else { t };
         self.held_up.clear();
         self.delay = 0;
         for (point, factor) in (0..points).zip(factors) {
             // Held beyond the horizon, where the run has long been stopped, so that nothing wraps.
-            let delay = ((factor * settings.typical as f64) as Time).min(HORIZON);
+            let delay = ((factor * typical as f64) as Time).min(HORIZON);
             let from = start + compute / points * point + compute % points * point / points + self.delay;
             if delay > 0 && from >= t {
                 self.held_up.push((from, from + delay));
@@ -358,6 +362,9 @@ impl Worker {
     pub(super) fn end_if_all(&mut self, t: Time, layout: &Layout, settings: &Settings, host: &mut Host) {
         if self.phase != Phase::Sending || self.rounds[0].count < layout.packets() {
             return;
+        }
+        if self.delay == 0 && self.rounds[0].degraded == 0 {
+            self.shortest = self.shortest.min(t - self.t_start);
         }
         self.record(t, layout, false, host);
         self.advance(layout.packets());

@@ -42,6 +42,8 @@ pub(super) struct Model {
     rows: VecDeque<Iteration>,
     /// Iterations whose rows it wrote.
     written: u32,
+    /// How long iterations took in which it did not sleep and nobody was missing.
+    undisturbed: Vec<Time>,
     last_t: Time,
     pub unsent: u32,
     pub link_free: Time,
@@ -63,6 +65,7 @@ impl Model {
             computes: false,
             rows: VecDeque::new(),
             written: 0,
+            undisturbed: Vec::new(),
             last_t: 0,
             unsent: 0,
             link_free: 0,
@@ -99,7 +102,7 @@ impl Model {
                 self.held_up.clear();
                 for point in 0..3 {
                     // Each third of the computation begins with a sleep, if at all.
-                    let sleep = if at < t { 0 } else { (sleeps[point as usize] * (4000 * NS) as f64) as Time };
+                    let sleep = if at < t { 0 } else { (sleeps[point as usize] * self.typical() as f64) as Time };
                     if sleep > 0 {
                         self.held_up.push((at, at + sleep));
                     }
@@ -114,10 +117,23 @@ impl Model {
         }
     }
 
+    /// At 1 Gbit/s a bit takes 1000 ps.
+    fn typical(&self) -> Time {
+        let (n, bits) = (Time::from(self.setup.per_job), self.dense.elements_total() as Time * 32);
+        let ring = self.dense.compute() + bits * 2 * (n - 1) * 1000 / n;
+        match self.setup.measured {
+            true => self.undisturbed.iter().copied().min().unwrap_or(ring),
+            false => 4000 * NS,
+        }
+    }
+
     fn end(&mut self, t_end: Time, missed: bool) {
         let (degraded, sources) = self.results(self.iteration).fold((0, 0), |(degraded, sources), got| {
             (degraded + u32::from(got.degraded), sources + u64::from(got.count))
         });
+        if !missed && self.delay == 0 && degraded == 0 {
+            self.undisturbed.push(t_end - self.t_start);
+        }
         self.rows.push_back(Iteration {
             t_start: self.t_start,
             t_ready: self.t_ready,

@@ -28,6 +28,8 @@ pub(super) struct Setup {
     pub compute_ns: u32,
     pub straggler_probability: f64,
     pub one_straggler: bool,
+    /// Sleeps are multiples of what workers measured.
+    pub measured: bool,
     /// SwitchML only.
     pub retransmit_ns: Option<u32>,
     /// Of contributions and copies of results; SwitchML with retransmission only.
@@ -53,11 +55,11 @@ pub(super) fn setups() -> impl Strategy<Value = Setup> {
         prop::option::of(1000u32..9000),
         prop_oneof![Just(0.0), 0.0..0.3f64],
     );
-    let rest = (any::<bool>(), 1u32..8, any::<bool>(), any::<bool>(), any::<bool>(), any::<u64>());
+    let rest = (any::<bool>(), 1u32..8, any::<bool>(), any::<bool>(), any::<[bool; 2]>(), any::<u64>());
     (shape, pace, rest).prop_map(|(shape, pace, rest)| {
         let (jobs, per_job, blocks, short, iterations) = shape;
         let (window, missed, compute_ns, straggler_probability, one_straggler, retransmit_ns, loss) = pace;
-        let (trio, hosts, virtual_time, udp_checksum, disturbed, seed) = rest;
+        let (trio, hosts, virtual_time, udp_checksum, [disturbed, measured], seed) = rest;
         let retransmit_ns = retransmit_ns.filter(|_| !trio);
         Setup {
             trio,
@@ -71,6 +73,7 @@ pub(super) fn setups() -> impl Strategy<Value = Setup> {
             compute_ns,
             straggler_probability,
             one_straggler,
+            measured,
             retransmit_ns,
             loss: if retransmit_ns.is_some() { loss } else { 0.0 },
             hosts,
@@ -102,7 +105,7 @@ impl Setup {
     pub fn open(&self) -> (Box<dyn Endpoint>, Arc<Dense>, Facts) {
         let text = format!(
             "name = \"x\"\n[workload]\nkind = \"dense\"\nmodel = \"custom\"\nparameters = {}\nworkers = {}\njobs = {}\n\
-             iterations = {}\nelements = {}\ncompute = \"{}ns\"\ncompute_jitter = 0.3\ntypical = \"4us\"\n\
+             iterations = {}\nelements = {}\ncompute = \"{}ns\"\ncompute_jitter = 0.3\n{}\
              straggler_probability = {}\nstragglers = \"{}\"\n",
             self.blocks * self.elements() - self.short,
             self.per_job,
@@ -110,6 +113,7 @@ impl Setup {
             self.iterations,
             self.elements(),
             self.compute_ns,
+            if self.measured { "" } else { "typical = \"4us\"\n" },
             self.straggler_probability,
             if self.one_straggler { "one" } else { "each" },
         );
@@ -118,6 +122,9 @@ impl Setup {
         keys.push((if self.trio { "window" } else { "pool" }, Value::Integer(i64::from(self.window))));
         if !self.trio {
             keys.push(("scaling", Value::from("fixed")));
+        }
+        if self.measured {
+            keys.push(("typical", Value::from("measured")));
         }
         if let Some(ns) = self.retransmit_ns {
             keys.push(("retransmit", Value::from(format!("{ns}ns").as_str())));
