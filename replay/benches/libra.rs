@@ -30,7 +30,7 @@ use pktgen_replay::target::queue::QUEUES;
 use pktgen_replay::target::sparse::{Adder, SparsePlace};
 
 const WORKERS: u32 = 8;
-const REGISTERS: u32 = 32;
+const REGISTERS: u32 = 28;
 
 fn program(sparse: &Arc<Sparse>, add: &str) -> Box<dyn Program> {
     let source = |i: u32| Contributor { id: i as u8, worker: Some(i), workers: 1 };
