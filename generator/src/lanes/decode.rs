@@ -207,15 +207,18 @@ fn of_running_mean(layout: &Layout, words: &[u32], candidates: &dyn Candidates) 
     if values[0] != u64::from(unit) {
         return Err(Decoded::Contradiction(NOT_MEAN));
     }
+    // A weight below a mark's digit is one more in the digit before, which is another's mark, or nobody's.
+    let weights: u32 = (0..layout.marks() as u32).map(|mark| digit(layout, &values, mark)).sum();
+    if weights != unit {
+        return Err(ambiguous(None, DEEP));
+    }
     let search = Search::new(layout, candidates);
-    let (mut members, mut weights, mut check) = (Vec::new(), 0, 0);
-    let mut several = false;
+    let (mut members, mut check, mut several) = (Vec::new(), 0, false);
     for mark in 0..layout.marks() as u32 {
         let weight = digit(layout, &values, mark);
         if weight == 0 {
             continue;
         }
-        weights += weight;
         match search.with_mark(mark) {
             [] => return Err(Decoded::Contradiction(NONE)),
             [(_, only)] if weight.is_power_of_two() => {
@@ -225,10 +228,6 @@ fn of_running_mean(layout: &Layout, words: &[u32], candidates: &dyn Candidates) 
             [_] => return Err(Decoded::Contradiction(NONE)),
             _ => several = true,
         }
-    }
-    // A weight below a mark's digit is one more in the digit before.
-    if weights != unit {
-        return Err(ambiguous(None, DEEP));
     }
     if several {
         return Err(ambiguous(None, SEVERAL));

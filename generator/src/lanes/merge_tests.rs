@@ -234,6 +234,19 @@ proptest! {
         }
     }
 
+    /// Two members at depth 8, of the same lane: their halves are a whole one in digits whose marks nobody has.
+    #[test]
+    fn what_is_too_deep_is_not_held_against_a_device(at in 0usize..10) {
+        let layout = layout("olaf", Detail::Which, Merge::RunningMean, (3, 24));
+        let members: Vec<_> = [0, 1, 5, 6, 8, 13, 14, 20, 23].map(|seq| Member { rank: 1, seq }).into();
+        let log = Log(vec![BTreeSet::new(), members.iter().map(|own| own.seq).collect(), BTreeSet::new()]);
+        // The first two are merged first; every other halves what is there.
+        let mut order: Vec<_> = members.iter().map(|own| words(&layout, *own)).collect();
+        order.rotate_left(at % members.len());
+        let deep = order.into_iter().reduce(|into, next| merged(&layout, &into, &next)).unwrap();
+        prop_assert!(matches!(decode(&layout, &deep, &log), Decoded::Ambiguous(_)));
+    }
+
     /// Beyond what lanes hold, floats round and integers wrap around; that is noticed.
     #[test]
     fn beyond_their_range_lanes_are_never_wrong(
