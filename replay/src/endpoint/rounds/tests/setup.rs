@@ -61,6 +61,12 @@ pub(super) fn setups() -> impl Strategy<Value = Setup> {
         let (window, missed, compute_ns, straggler_probability, one_straggler, retransmit_ns, loss) = pace;
         let (trio, hosts, virtual_time, udp_checksum, [disturbed, measured], seed) = rest;
         let retransmit_ns = retransmit_ns.filter(|_| !trio);
+        // A block has 128 transmissions (the wire's counter of attempts): its timeouts must last longer than a straggler sleeps,
+        // which is up to six times an iteration as it was measured, with its own losses and timeouts.
+        let (blocks, retransmit_ns) = match (measured, retransmit_ns) {
+            (true, Some(ns)) => (blocks.min(4), Some(ns.max(4000))),
+            _ => (blocks, retransmit_ns),
+        };
         Setup {
             trio,
             jobs,
