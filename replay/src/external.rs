@@ -12,7 +12,6 @@ use pktgen_generator::time::MS;
 use pktgen_generator::wire::libra::{HOT_FRAME_MAX, HOT_PAIRS};
 use pktgen_generator::{Error, Result};
 
-use crate::ledger::Ledger;
 use crate::plan::{Parts, Plan};
 use crate::transport::TRANSPORTS;
 use crate::transport::middleware::Outer;
@@ -47,6 +46,15 @@ impl Hardware {
 pub(crate) fn carries_heads(kind: &str) -> bool {
     let known = TRANSPORTS.iter().find(|transport| transport.name() == kind);
     known.is_some_and(|transport| transport.capabilities().real_time) && kind != "udp"
+}
+
+/// May the device merge or replace updates, as the experiment with this configuration declares it?
+pub(crate) fn may_merge(config: &str) -> bool {
+    let config = Document::parse(config, "config");
+    let is = |key: &str, word: &str| {
+        config.as_ref().is_ok_and(|config| config.get(key).is_none_or(|value| value.to_label() == word))
+    };
+    !(is("target.program", "forward") && is("target.queue", "fifo"))
 }
 
 impl Plan<Parts> {
@@ -107,7 +115,7 @@ impl Plan<Parts> {
 
     /// Holds it against the hardware that it names, and tells its wires the addresses.
     pub(crate) fn fit_hardware(mut self) -> Result<Self> {
-        let Some(Hardware { profile, experiment, external }) = self.hardware.clone() else {
+        let Some(Hardware { profile, experiment, .. }) = self.hardware.clone() else {
             if self.transport.middleware.names().any(|name| name == "readdress") {
                 return Err(Error::config(
                     "transport.readdress: there are no addresses to exchange; name a profile (target.profile), or leave it out",
@@ -121,26 +129,12 @@ impl Plan<Parts> {
         // A layout may have ports of its own.
         let format = self.transport.middleware.dialect(format)?.map_or(format, |dialect| dialect.on_wire);
         self.transport.outer = Some(Arc::new(Outer { addresses, format }));
-        if external {
-            let ledger = std::mem::replace(&mut self.engine.ledger, Ledger::new(0, 0, None));
-            let merges = self.may_merge();
-            self.engine.ledger = ledger.without_books(&self.workers, merges);
-        }
         Ok(self)
     }
 
     /// Is the device hardware, which keeps no books?
     pub(crate) fn is_black_box(&self) -> bool {
         self.hardware.as_ref().is_some_and(|own| own.external)
-    }
-
-    /// May the device merge or replace updates, as the experiment declares it?
-    pub(crate) fn may_merge(&self) -> bool {
-        let config = Document::parse(&self.config, "config");
-        let is = |key: &str, word: &str| {
-            config.as_ref().is_ok_and(|config| config.get(key).is_none_or(|value| value.to_label() == word))
-        };
-        !(is("target.program", "forward") && is("target.queue", "fifo"))
     }
 
     /// Refuses to run hardware where there is none.

@@ -1,140 +1,179 @@
 //! Where every update went, and whether every sum is right.
 //!
 //! The ledger sees what workers sent, what devices wrote in their books and what the server received,
-//! in the order of events. It keeps the members of every packet under way, recomputes every
-//! aggregate from the sent gradients in the books' order, and counts fates per worker. It looks at
-//! a payload only once: to compare it, bit for bit, with its own sum.
+//! in the order of events. It keeps the members of every packet under way, makes every sum again in the books' order, and counts
+//! fates per worker. It looks at a payload only once: to compare it, bit for bit, with its own sum.
+//!
+//! What is accounted for is one of three families: updates, results and sums by key. What the account rests on is the books of
+//! devices, or nothing beyond what arrived. Both are known before the first packet is sent.
 
-mod black_box;
+mod chains;
+mod fates;
 mod goal;
 mod pairs;
-mod result;
+mod results;
 mod table;
-mod unnamed;
+mod unseen;
+mod updates;
 
-use pktgen_generator::record::{Action, Balance, Book, PacketId, Reason, SumOk};
-use pktgen_generator::wire::olaf;
+use pktgen_generator::record::{Balance, Book, PacketId, SumOk, Unseen};
+use pktgen_generator::topology::Population;
+use pktgen_generator::wire::{olaf, trio_ml};
 
-use crate::endpoint::{Content, Error};
+use crate::endpoint::{Content, Pairs};
+use crate::settle::Proven;
+use crate::target::sparse::Adder;
 
-use black_box::BlackBox;
+use fates::FateCounts;
+pub use fates::total;
 pub use goal::Goal;
 pub use pairs::Exactness;
-use table::Table;
+use pairs::PairSums;
+use results::Results;
+use unseen::BlackBox;
+use updates::Updates;
 
-/// No member.
-const END: u32 = u32::MAX;
+/// What an account is of.
+pub enum Family {
+    /// Updates of at most so many gradients; of 0 no sums are kept.
+    Updates {
+        /// Most gradients of one.
+        elements: usize,
+        /// What the run wants to reach, if anything.
+        goal: Option<Goal>,
+        /// Do packets reach the server with their names? Strict layouts have none (docs/strict.md).
+        named: bool,
+    },
+    /// Contributions to results, which can be made again.
+    Results(Box<dyn Content>),
+    /// Pairs that a switch sums by key, and how it adds.
+    Pairs(Box<dyn Pairs>, Adder),
+}
 
-/// A packet under way: the chain of its members.
+/// What an account rests on, beside what workers sent and what arrived.
+pub enum Evidence<'a> {
+    /// The books of devices.
+    Books,
+    /// Nothing: the device is hardware.
+    Nothing {
+        /// Who is in a job with whom.
+        workers: &'a Population,
+        /// May the device merge or replace updates, or does it only forward them?
+        merges: bool,
+    },
+}
+
+enum Account {
+    Updates(Updates),
+    Results(Results),
+    Pairs(PairSums),
+}
+
+/// A packet that arrived.
 #[derive(Debug, Clone, Copy)]
-struct Group {
-    first: u32,
-    last: u32,
-    count: u32,
-    elements: u16,
-    /// Sums cannot be followed: members have different lengths.
-    broken: bool,
+pub struct Receipt<'a> {
+    /// Which one, or what it is known by.
+    pub packet: PacketId,
+    /// How many updates it says that it represents.
+    pub count: u16,
+    /// Which part of an aggregate of many packets it is.
+    pub part: u32,
+    /// What it carries.
+    pub carried: Carried<'a>,
 }
 
-/// Fates of one worker's updates.
-#[derive(Debug, Clone, Copy, Default)]
-struct Fates {
-    generated: u64,
-    withheld: u64,
-    retransmitted: u64,
-    sent: u64,
-    alone: u64,
-    merged: u64,
-    subsumed: u64,
-    outranked: u64,
-    dropped: [u64; Reason::ALL.len()],
-    in_flight: u64,
-    unaccounted: u64,
-}
-
-/// What became of a packet.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Fate {
-    Delivered,
-    Subsumed,
-    Outranked,
-    Dropped(Reason),
-    InFlight,
+/// The payload of a packet that arrived.
+#[derive(Debug, Clone, Copy)]
+pub enum Carried<'a> {
+    /// All of it.
+    Bytes(&'a [u8]),
+    /// Its digest, which is all that records keep.
+    Digest(u64),
 }
 
 /// The account of a run.
 pub struct Ledger {
-    groups: Table<Group>,
-    /// Members: packet and next of the chain; the index is also where their gradients are.
-    members: Vec<PacketId>,
-    next: Vec<u32>,
-    free: Vec<u32>,
-    values: Vec<f32>,
-    stride: usize,
-    fates: Vec<Fates>,
-    /// What the run wants to reach, if anything.
-    goal: Option<Goal>,
-    /// What contributions to results are, in synchronous aggregation: nothing is kept of them then.
-    content: Option<Box<dyn Content>>,
-    /// What left devices, by worker, where names do not reach the server.
-    departed: Option<unnamed::Departed>,
-    /// Pairs that are summed by key, in sparse training.
-    sparse: Option<pairs::Sparse>,
-    /// Room for a sum of contributions, and for the members that it is of.
-    sums: Vec<i32>,
-    under_way: Vec<PacketId>,
-    /// Errors of scaling.
-    error: Error,
-    /// Rows that speak of packets that are not under way.
-    strangers: u64,
+    account: Account,
+    counts: FateCounts,
     /// The device keeps no books.
     black_box: Option<Box<BlackBox>>,
 }
 
-impl Ledger {
-    /// For `workers` workers whose updates have at most `elements` gradients; 0 keeps no sums.
-    pub fn new(workers: usize, elements: usize, goal: Option<Goal>) -> Self {
-        Ledger {
-            groups: Table::new(workers),
-            members: Vec::new(),
-            next: Vec::new(),
-            free: Vec::new(),
-            values: Vec::new(),
-            stride: elements,
-            fates: vec![Fates::default(); workers],
-            goal,
-            content: None,
-            departed: None,
-            sparse: None,
-            sums: Vec::new(),
-            under_way: Vec::new(),
-            error: Error::default(),
-            strangers: 0,
-            black_box: None,
+impl Carried<'_> {
+    /// Is it these gradients, as they lie in packets?
+    #[inline]
+    fn is_gradients(&self, values: &[f32]) -> bool {
+        match self {
+            Carried::Bytes(bytes) => {
+                let (numbers, _) = bytes.as_chunks::<4>();
+                numbers.len() == values.len()
+                    && numbers.iter().zip(values).all(|(bytes, value)| *bytes == value.to_le_bytes())
+            }
+            Carried::Digest(digest) => {
+                let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+                olaf::digest(&bytes) == *digest
+            }
         }
     }
 
-    /// For `workers` workers whose contributions are integers, as `content` says.
-    pub fn of_results(workers: usize, content: Box<dyn Content>) -> Self {
-        let sums = vec![0; content.elements()];
-        Ledger { content: Some(content), sums, ..Ledger::new(workers, 0, None) }
+    /// Is it these sums of integers, as they lie in packets?
+    #[inline]
+    fn is_sums(&self, sums: &[i32]) -> bool {
+        match self {
+            Carried::Bytes(bytes) => {
+                let (values, rest) = bytes.as_chunks::<4>();
+                // Without an early end the loop is one of vectors.
+                let differ =
+                    values.iter().zip(sums).fold(0, |differ, (value, sum)| differ | (i32::from_be_bytes(*value) ^ sum));
+                differ == 0 && rest.is_empty() && values.len() == sums.len()
+            }
+            Carried::Digest(digest) => {
+                let mut bytes = vec![0; sums.len() * 4];
+                trio_ml::emit_values(sums, &mut bytes);
+                olaf::digest(&bytes) == *digest
+            }
+        }
+    }
+
+    #[inline]
+    fn is_bytes(&self, own: &[u8]) -> bool {
+        match self {
+            Carried::Bytes(bytes) => *bytes == own,
+            Carried::Digest(digest) => olaf::digest(own) == *digest,
+        }
+    }
+}
+
+impl Ledger {
+    /// The account of `workers` workers.
+    pub fn open(workers: usize, family: Family, evidence: Evidence) -> Self {
+        let account = match family {
+            Family::Updates { elements, goal, named } => Account::Updates(Updates::new(workers, elements, goal, named)),
+            Family::Results(content) => Account::Results(Results::new(workers, content)),
+            Family::Pairs(pairs, adder) => Account::Pairs(PairSums::new(workers, pairs, adder)),
+        };
+        let black_box = match evidence {
+            Evidence::Books => None,
+            Evidence::Nothing { workers, merges } => Some(Box::new(BlackBox::new(workers, merges))),
+        };
+        Ledger { account, counts: FateCounts::new(workers), black_box }
     }
 
     /// Can it make contributions again by itself?
     pub fn knows_content(&self) -> bool {
-        self.content.is_some() || self.sparse.is_some()
+        !matches!(self.account, Account::Updates(_))
     }
 
     /// A worker generated an update and keeps it back.
     pub fn withheld(&mut self, worker: u32) {
-        let fates = &mut self.fates[worker as usize];
+        let fates = &mut self.counts.by_worker[worker as usize];
         fates.generated += 1;
         fates.withheld += 1;
     }
 
     /// A further attempt was due and was kept back.
     pub fn withheld_again(&mut self, worker: u32) {
-        let fates = &mut self.fates[worker as usize];
+        let fates = &mut self.counts.by_worker[worker as usize];
         fates.retransmitted += 1;
         fates.withheld += 1;
     }
@@ -142,257 +181,158 @@ impl Ledger {
     /// An update left its worker, with these gradients (little-endian f32s).
     #[inline]
     pub fn sent(&mut self, packet: PacketId, gradients: &[u8]) {
-        let worker = packet.worker();
-        let fates = &mut self.fates[worker as usize];
+        let fates = self.counts.of(packet);
         let again = u64::from(packet.attempt() > 0);
         fates.generated += 1 - again;
         fates.retransmitted += again;
         fates.sent += 1;
-        if let Some(sparse) = &mut self.sparse {
-            self.strangers += u64::from(!sparse.sent(packet));
-            return;
-        }
-        let member = match self.free.pop() {
-            Some(member) => member,
-            None => {
-                self.members.push(packet);
-                self.next.push(END);
-                self.values.resize(self.values.len() + self.stride, 0.0);
-                (self.members.len() - 1) as u32
+        match &mut self.account {
+            Account::Updates(own) => {
+                own.sent(packet, gradients, &mut self.counts);
+                // Nothing more is known of it until it arrives.
+                if self.black_box.is_some() {
+                    own.leaves(packet);
+                }
             }
-        };
-        self.members[member as usize] = packet;
-        self.next[member as usize] = END;
-        let start = member as usize * self.stride;
-        let room = &mut self.values[start..start + self.stride];
-        let (numbers, _) = gradients.as_chunks::<4>();
-        for (value, bytes) in room.iter_mut().zip(numbers) {
-            *value = f32::from_le_bytes(*bytes);
-        }
-        let elements = numbers.len().min(self.stride) as u16;
-        let group = Group { first: member, last: member, count: 1, elements, broken: false };
-        if !self.groups.insert(packet, group) {
-            self.strangers += 1;
+            Account::Results(own) => own.sent(packet, &mut self.counts),
+            Account::Pairs(own) => own.sent(packet, &mut self.counts),
         }
     }
 
     /// A device wrote this row.
     #[inline]
     pub fn book(&mut self, row: &Book) {
-        if let Some(sparse) = &mut self.sparse {
-            let known = match (row.action, row.packet_out) {
-                (Action::Merged, Some(opener)) => sparse.merged(row.packet_in, opener, row.node, &mut self.fates),
-                (Action::Dropped, _) => {
-                    let reason = row.reason.unwrap_or(Reason::Malformed);
-                    sparse.dropped(row.packet_in, reason, row.node, &mut self.fates)
-                }
-                (Action::Arrived, Some(opener)) => sparse.taken_over(opener, row.node),
-                (Action::Departed, _) => {
-                    sparse.departed(row.packet_in, row.node);
-                    true
-                }
-                (Action::Queued | Action::Bypassed | Action::Arrived, _) => true,
-                _ => false,
-            };
-            self.strangers += u64::from(!known);
-            return;
-        }
-        match row.action {
-            Action::Departed => self.leaves(row.packet_in),
-            Action::Queued | Action::Bypassed | Action::Arrived => {}
-            Action::Merged => self.merge(row),
-            Action::Subsumed => self.end(row.packet_in, Fate::Subsumed),
-            Action::Outranked => self.end(row.packet_in, Fate::Outranked),
-            Action::Dropped => self.end(row.packet_in, Fate::Dropped(row.reason.unwrap_or(Reason::Malformed))),
+        match &mut self.account {
+            Account::Updates(own) => own.book(row, &mut self.counts),
+            Account::Results(own) => own.book(row, &mut self.counts),
+            Account::Pairs(own) => own.book(row, &mut self.counts),
         }
     }
 
-    /// `packet_in`'s members join `packet_out`; their sums add up.
-    fn merge(&mut self, row: &Book) {
-        let (Some(part), Some(out)) = (self.groups.remove(row.packet_in), row.packet_out) else {
-            self.strangers += 1;
-            return;
-        };
-        let Some(sum) = self.groups.get_mut(out) else {
-            self.strangers += 1;
-            return;
-        };
-        // A group's sum is kept where its first member's gradients were.
-        let (a, b) = (sum.first as usize * self.stride, part.first as usize * self.stride);
-        let (low, high) = self.values.split_at_mut(a.max(b));
-        let (into, from) = if a < b { (&mut low[a..], &high[..]) } else { (&mut high[..], &low[b..]) };
-        for (s, p) in into.iter_mut().zip(from).take(usize::from(sum.elements)) {
-            *s += *p;
-        }
-        self.next[sum.last as usize] = part.first;
-        sum.last = part.last;
-        sum.count += part.count;
-        sum.broken |= part.broken || part.elements != sum.elements;
-    }
-
-    /// A packet reached the server with these gradients; `count` is what its header says, `part` which part of an
-    /// aggregate of many packets it is.
+    /// A packet reached the server, or the workers of its job.
     #[inline]
-    pub fn received(&mut self, packet: PacketId, count: u16, part: u32, gradients: &[u8]) -> SumOk {
-        if self.sparse.is_some() {
-            return self.received_pairs(packet, part, |bytes| bytes == gradients);
-        }
-        if self.content.is_some() {
-            return self.received_result(packet, count, |sums| result::same(sums, gradients));
-        }
-        self.delivered(packet, count, |sum| {
-            let (numbers, _) = gradients.as_chunks::<4>();
-            numbers.len() == sum.len() && numbers.iter().zip(sum).all(|(bytes, value)| *bytes == value.to_le_bytes())
-        })
-    }
-
-    /// The same, of gradients that only a digest is kept of.
-    pub fn received_digest(&mut self, packet: PacketId, count: u16, part: u32, digest: u64) -> SumOk {
-        if self.sparse.is_some() {
-            return self.received_pairs(packet, part, |bytes| olaf::digest(bytes) == digest);
-        }
-        if self.content.is_some() {
-            return self.received_result(packet, count, |sums| result::digest_of(sums) == digest);
-        }
-        self.delivered(packet, count, |sum| {
-            let bytes: Vec<u8> = sum.iter().flat_map(|value| value.to_le_bytes()).collect();
-            olaf::digest(&bytes) == digest
-        })
-    }
-
-    fn received_pairs(&mut self, packet: PacketId, part: u32, same: impl Fn(&[u8]) -> bool) -> SumOk {
-        // What is hot is summed, and nobody knows of whom.
-        if self.black_box.is_some() && packet.seq() & 1 == 0 {
-            return SumOk::Unknown;
-        }
-        let verdict = self.sparse.as_mut().and_then(|sparse| sparse.received(packet, part, same, &mut self.fates));
-        self.strangers += u64::from(verdict.is_none());
-        verdict.unwrap_or(SumOk::Unknown)
-    }
-
-    #[inline]
-    fn delivered(&mut self, packet: PacketId, count: u16, same: impl FnOnce(&[f32]) -> bool) -> SumOk {
-        if self.black_box.is_some() {
-            return self.unseen_delivered(packet, count, same);
-        }
-        let Some(group) = self.groups.get_mut(packet) else {
-            self.strangers += 1;
-            return SumOk::Unknown;
-        };
-        let verdict = if self.stride == 0 || group.broken {
-            SumOk::Unknown
-        } else {
-            let start = group.first as usize * self.stride;
-            let sum = &self.values[start..start + usize::from(group.elements)];
-            if u32::from(count) == group.count && same(sum) { SumOk::Yes } else { SumOk::No }
-        };
-        self.end(packet, Fate::Delivered);
-        verdict
-    }
-
-    /// Gives every member of `packet` its fate.
-    fn end(&mut self, packet: PacketId, fate: Fate) {
-        let Some(group) = self.groups.remove(packet) else {
-            self.strangers += 1;
-            return;
-        };
-        let alone = group.count == 1;
-        let mut member = group.first;
-        while member != END {
-            let packet = self.members[member as usize];
-            if let (Some(goal), Fate::Delivered) = (&mut self.goal, fate) {
-                goal.represented(packet);
-            }
-            self.fates[packet.worker() as usize].count(fate, alone);
-            self.free.push(member);
-            member = std::mem::replace(&mut self.next[member as usize], END);
+    pub fn received(&mut self, receipt: &Receipt) -> SumOk {
+        let counts = &mut self.counts;
+        match (&mut self.account, &mut self.black_box) {
+            (Account::Updates(own), None) => own.received(receipt, counts),
+            (Account::Updates(own), Some(device)) => device.update(own, receipt, counts),
+            (Account::Results(own), None) => own.received(receipt, counts),
+            (Account::Results(own), Some(device)) => device.result(own, receipt, counts),
+            // What is hot is summed, and nobody knows of whom.
+            (Account::Pairs(_), Some(_)) if receipt.packet.seq() & 1 == 0 => SumOk::Unknown,
+            (Account::Pairs(own), _) => own.received(receipt, counts),
         }
     }
 
-    /// Ends the run: what is still under way is in flight. Returns the balance of each worker.
+    /// A packet whose newest member is of `worker` arrived, with gradients of this digest: the verdict, and which packet it is and
+    /// how many updates it represents, if that is known.
+    pub fn received_unnamed(&mut self, worker: u32, digest: u64) -> (SumOk, Option<(PacketId, u16)>) {
+        match (&mut self.account, &mut self.black_box) {
+            (Account::Updates(own), None) => own.received_unnamed(worker, digest, &mut self.counts),
+            (Account::Updates(own), Some(device)) => device.unnamed_update(own, worker, digest, &mut self.counts),
+            _ => (SumOk::Unknown, None),
+        }
+    }
+
+    /// So many results came to workers that had them already.
+    pub fn came_again(&mut self, results: u64) {
+        if let Some(device) = &mut self.black_box {
+            device.came_again(results);
+        }
+    }
+
+    /// Sums were checked by the members that lanes prove.
+    pub fn proven(&mut self, proven: &Proven) {
+        if let Some(device) = &mut self.black_box {
+            device.proven(proven);
+        }
+    }
+
+    /// Ends the run: what is still under way is in flight, or, where no books say so, unaccounted for. Returns the balance of each
+    /// worker.
     pub fn close(&mut self) -> Vec<Balance> {
-        if let Some(sparse) = &mut self.sparse {
-            sparse.close(&mut self.fates);
+        match &mut self.account {
+            Account::Updates(own) => own.close(&mut self.counts),
+            Account::Results(own) => own.close(&mut self.counts),
+            Account::Pairs(own) => own.close(&mut self.counts),
         }
-        for packet in self.groups.ids() {
-            self.end(packet, Fate::InFlight);
+        let all = &mut self.counts.by_worker;
+        if self.black_box.is_some() {
+            for fates in all.iter_mut() {
+                fates.unaccounted += std::mem::take(&mut fates.in_flight);
+            }
         }
-        self.close_unseen();
-        self.fates.iter().map(Fates::balance).collect()
+        all.iter().map(fates::Fates::balance).collect()
     }
 
     /// The goal, as far as it was reached.
+    #[inline]
     pub fn goal(&self) -> Option<&Goal> {
-        self.goal.as_ref()
+        match &self.account {
+            Account::Updates(own) => own.goal.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Do packets reach the server without their names?
+    pub fn is_nameless(&self) -> bool {
+        matches!(&self.account, Account::Updates(own) if own.is_nameless())
+    }
+
+    /// Does a packet whose header says this count say that it is one update?
+    pub fn says_it_is_one(&self, count: u16) -> bool {
+        match &self.black_box {
+            // A strict layout has no count: what is only forwarded is one update.
+            Some(device) if self.is_nameless() => !device.merges,
+            _ => count == 1,
+        }
     }
 
     /// Rows that spoke of packets nobody sent, or that had already ended; 0 in a sound run.
     pub fn strangers(&self) -> u64 {
-        self.strangers
+        self.counts.strangers
     }
-}
 
-impl Fates {
-    /// One more packet with this fate.
-    #[inline]
-    fn count(&mut self, fate: Fate, alone: bool) {
-        match fate {
-            Fate::Delivered if alone => self.alone += 1,
-            Fate::Delivered => self.merged += 1,
-            Fate::Subsumed => self.subsumed += 1,
-            Fate::Outranked => self.outranked += 1,
-            Fate::Dropped(reason) => self.dropped[reason as usize] += 1,
-            Fate::InFlight => self.in_flight += 1,
+    /// What is known of the device by what arrived; none of one that keeps books.
+    pub fn unseen(&self) -> Option<Unseen> {
+        self.black_box.as_ref().map(|device| device.facts())
+    }
+
+    /// The cluster of each worker, if the device keeps no books.
+    pub fn unseen_clusters(&self) -> Option<&[u16]> {
+        self.black_box.as_ref().map(|device| &device.cluster_of[..])
+    }
+
+    /// How often updates are in sums; none where nothing is summed by key. Known when the account is closed.
+    pub fn exactness(&self) -> Option<Exactness> {
+        match &self.account {
+            Account::Pairs(own) => Some(own.exactness()),
+            _ => None,
         }
     }
 
-    fn balance(&self) -> Balance {
-        let mut balance = Balance {
-            generated: self.generated,
-            withheld: self.withheld,
-            retransmitted: self.retransmitted,
-            sent: self.sent,
-            delivered_alone: self.alone,
-            delivered_merged: self.merged,
-            subsumed: self.subsumed,
-            outranked: self.outranked,
-            in_flight: self.in_flight,
-            unaccounted: self.unaccounted,
-            ..Default::default()
-        };
-        for reason in Reason::ALL {
-            balance.add_dropped(reason, self.dropped[reason as usize]);
+    /// Errors of scaling, in 10⁻⁹; none where nothing was scaled.
+    pub fn scaling_error_ppb(&self) -> Option<u64> {
+        match &self.account {
+            Account::Results(own) => own.scaling_error_ppb(),
+            _ => None,
         }
-        balance.close();
-        balance
     }
-}
-
-/// The sum of balances.
-pub fn total(parts: &[Balance]) -> Balance {
-    let mut sum = Balance::default();
-    for part in parts {
-        sum.generated += part.generated;
-        sum.withheld += part.withheld;
-        sum.retransmitted += part.retransmitted;
-        sum.sent += part.sent;
-        sum.delivered_alone += part.delivered_alone;
-        sum.delivered_merged += part.delivered_merged;
-        sum.subsumed += part.subsumed;
-        sum.outranked += part.outranked;
-        sum.in_flight += part.in_flight;
-        sum.unaccounted += part.unaccounted;
-        for (reason, n) in &part.dropped {
-            *sum.dropped.entry(reason.clone()).or_default() += n;
-        }
-        sum.unknown += part.unknown;
-    }
-    sum
 }
 
 #[cfg(test)]
 mod tests {
+    use pktgen_generator::record::{Action, Reason};
+
     use super::*;
+
+    pub(super) fn updates(elements: usize) -> Family {
+        Family::Updates { elements, goal: None, named: true }
+    }
+
+    pub(super) fn whole(packet: PacketId, count: u16, bytes: &[u8]) -> Receipt<'_> {
+        Receipt { packet, count, part: 0, carried: Carried::Bytes(bytes) }
+    }
 
     fn bytes(values: &[f32]) -> Vec<u8> {
         values.iter().flat_map(|v| v.to_le_bytes()).collect()
@@ -415,13 +355,13 @@ mod tests {
 
     #[test]
     fn members_inherit_the_fate_of_their_carrier() {
-        let mut ledger = Ledger::new(4, 2, None);
+        let mut ledger = Ledger::open(4, updates(2), Evidence::Books);
         for worker in 0..4 {
             ledger.sent(id(worker), &bytes(&[worker as f32, 1.0]));
         }
         ledger.book(&row(id(0), Action::Merged, Some(id(1))));
         ledger.book(&row(id(1), Action::Merged, Some(id(2))));
-        assert_eq!(ledger.received(id(2), 3, 0, &bytes(&[3.0, 3.0])), SumOk::Yes);
+        assert_eq!(ledger.received(&whole(id(2), 3, &bytes(&[3.0, 3.0]))), SumOk::Yes);
         ledger.book(&row(id(3), Action::Dropped, None));
         let balances = ledger.close();
         assert!(balances[..3].iter().all(|b| b.delivered_merged == 1 && b.unknown == 0));
@@ -431,13 +371,13 @@ mod tests {
 
     #[test]
     fn a_wrong_sum_count_or_stranger_is_seen() {
-        let mut ledger = Ledger::new(3, 1, None);
+        let mut ledger = Ledger::open(3, updates(1), Evidence::Books);
         for worker in 0..3 {
             ledger.sent(id(worker), &bytes(&[1.0]));
         }
-        assert_eq!(ledger.received(id(0), 1, 0, &bytes(&[1.0000001])), SumOk::No);
-        assert_eq!(ledger.received(id(1), 2, 0, &bytes(&[1.0])), SumOk::No);
-        assert_eq!(ledger.received(id(1), 1, 0, &bytes(&[1.0])), SumOk::Unknown);
+        assert_eq!(ledger.received(&whole(id(0), 1, &bytes(&[1.0000001]))), SumOk::No);
+        assert_eq!(ledger.received(&whole(id(1), 2, &bytes(&[1.0]))), SumOk::No);
+        assert_eq!(ledger.received(&whole(id(1), 1, &bytes(&[1.0]))), SumOk::Unknown);
         assert_eq!(ledger.strangers(), 1);
         let balance = total(&ledger.close());
         assert_eq!((balance.in_flight, balance.delivered_alone, balance.unknown), (1, 2, 0));

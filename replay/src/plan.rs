@@ -20,9 +20,9 @@ use pktgen_generator::{Error, Result};
 use crate::capture::{Records, Wanted};
 use crate::driver::virtual_time::{Device, Simulation};
 use crate::endpoint::{ENDPOINTS, Endpoint, Facts, Server, Standby, WorkerKind};
-use crate::external::Hardware;
+use crate::external::{Hardware, may_merge};
 use crate::groups::{GroupPorts, Groups, JobPlace, Regroup};
-use crate::ledger::{Goal, Ledger};
+use crate::ledger::{Evidence, Family, Goal, Ledger};
 use crate::reduction;
 use crate::target::flows::Flows;
 use crate::target::port::{Port, PortTiming};
@@ -203,8 +203,14 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
     let asked = Asked { frame_bytes, sparse: senders.sparse() };
     let (devices, changes, mut remarks) = read_devices(&mut document, &topology, &facts, asked, &capture)?;
     remarks.extend(training.as_mut().map_or(Ok(None), |training| check_room(training, &devices))?);
-    let ledger = open_ledger(senders.as_ref(), &workers, elements_in(frame_max), &devices, capture.goal);
+    let family =
+        family(senders.as_ref(), &devices, elements_in(frame_max), capture.goal, (&transport, &facts), &mut remarks);
     document.finish(SECTIONS)?;
+    let config = document.resolved();
+    let evidence = match hardware.as_ref().is_some_and(|hardware| hardware.external) {
+        true => Evidence::Nothing { workers: &workers, merges: may_merge(&config) },
+        false => Evidence::Books,
+    };
     let plan = Plan {
         nodes: topology.nodes.iter().map(|n| n.name.clone()).collect(),
         planned: reduction::planned(&facts, &topology, frame_max, receiver.as_ref()),
@@ -213,7 +219,7 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
             devices,
             senders,
             receiver,
-            ledger: if_headless(ledger, &transport, kind, &mut remarks),
+            ledger: Ledger::open(workers.len(), family, evidence),
             elements: elements_in(frame_max),
             frame_bytes,
             changes,
@@ -232,7 +238,7 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
         trace_hash: opened.hash,
         workers,
         hardware,
-        config: document.resolved(),
+        config,
     };
     plan.fit_hardware()
 }
@@ -257,30 +263,29 @@ fn fit(transport: &mut TransportPlan, facts: &Facts, topology: &Topology) {
     transport.has_server = topology.servers().next().is_some();
 }
 
-/// The account of a run whose updates may lose their names on the way to the server, and the remark that they do.
-fn if_headless(ledger: Ledger, transport: &TransportPlan, kind: &dyn WorkerKind, remarks: &mut Vec<Note>) -> Ledger {
-    if kind.format() != "olaf" || !transport.middleware.names().any(|name| name == ON_WIRE) {
-        return ledger;
-    }
-    remarks.push(Note::Headless {});
-    ledger.without_names()
-}
-
-/// The account of a run: of results or pairs where workers know what contributions are, else of updates.
-fn open_ledger(
+/// What a run accounts for: results or pairs where workers know what contributions are, else updates, with a remark if these lose
+/// their names on the way to the server.
+fn family(
     senders: &dyn Endpoint,
-    workers: &Population,
-    elements: usize,
     devices: &[Option<Device>],
+    elements: usize,
     goal: Option<u32>,
-) -> Ledger {
-    let adder = devices.iter().flatten().find_map(|device| device.program.adder()).unwrap_or(Adder::Exact);
-    let goal = goal.map(|n| Goal::new(n, workers.cluster_of.iter().map(|c| *c != NO_CLUSTER)));
-    match (senders.content(), senders.pairs()) {
-        (Some(content), _) => Ledger::of_results(workers.len(), content),
-        (None, Some(pairs)) => Ledger::of_pairs(workers.len(), pairs, adder),
-        (None, None) => Ledger::new(workers.len(), elements, goal),
+    (transport, facts): (&TransportPlan, &Facts),
+    remarks: &mut Vec<Note>,
+) -> Family {
+    if let Some(content) = senders.content() {
+        return Family::Results(content);
     }
+    if let Some(pairs) = senders.pairs() {
+        let adder = devices.iter().flatten().find_map(|device| device.program.adder()).unwrap_or(Adder::Exact);
+        return Family::Pairs(pairs, adder);
+    }
+    let named = facts.kind.format() != "olaf" || !transport.middleware.names().any(|name| name == ON_WIRE);
+    if !named {
+        remarks.push(Note::Headless {});
+    }
+    let goal = goal.map(|n| Goal::new(n, facts.workers.cluster_of.iter().map(|c| *c != NO_CLUSTER)));
+    Family::Updates { elements, goal, named }
 }
 
 /// What stands at the top of an experiment, and sections that a run does not read.

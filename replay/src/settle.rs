@@ -25,7 +25,7 @@ use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
 use crate::capture::Names;
-use crate::ledger::Ledger;
+use crate::ledger::{Carried, Ledger, Receipt};
 use sums::Open;
 pub use sums::Proven;
 
@@ -103,7 +103,10 @@ impl Settled {
     fn received(&mut self, row: &ReceivedRow) -> Name {
         let (verdict, named) = match self.ledger.is_nameless() {
             true => self.ledger.received_unnamed(row.packet.worker(), row.digest),
-            false => (self.ledger.received_digest(row.packet, row.count, row.part, row.digest), None),
+            false => {
+                let ReceivedRow { packet, count, part, digest, .. } = *row;
+                (self.ledger.received(&Receipt { packet, count, part, carried: Carried::Digest(digest) }), None)
+            }
         };
         match verdict {
             SumOk::Yes => self.sums[0] += 1,
@@ -142,7 +145,6 @@ impl Settled {
         };
         if row.left {
             self.ledger.sent(packet, values);
-            self.ledger.left_unseen(packet);
         } else {
             match row.attempt {
                 0 => self.ledger.withheld(row.worker),

@@ -7,11 +7,12 @@
 //! is closed. What is cold travels alone. Networks make copies: a drop as a duplicate or by a fault says nothing of the
 //! original.
 
-use pktgen_generator::record::{PacketId, Reason, SumOk};
+use pktgen_generator::record::{Action, Book, PacketId, Reason, SumOk};
 use pktgen_generator::wire::libra::{self, HOT_PAIR, PART_LAST, RESULT_PAIRS};
 
+use super::fates::{Fate, FateCounts, Fates};
 use super::table::Table;
-use super::{Fate, Fates, Ledger};
+use super::{Carried, Receipt};
 use crate::endpoint::Pairs;
 use crate::target::sparse::Adder;
 
@@ -50,7 +51,7 @@ impl Sum {
     }
 
     /// Is its part number `part` made of these bytes?
-    fn has(&mut self, part: u32, same: &impl Fn(&[u8]) -> bool) -> bool {
+    fn has(&mut self, part: u32, carried: &Carried) -> bool {
         let values = &mut self.values;
         let set = self
             .set
@@ -60,7 +61,7 @@ impl Sum {
             let mut bytes = [0; RESULT_PAIRS * HOT_PAIR];
             let pairs = &set[from..set.len().min(from + RESULT_PAIRS)];
             libra::emit_hot(pairs, &mut bytes);
-            same(&bytes[..pairs.len() * HOT_PAIR])
+            carried.is_bytes(&bytes[..pairs.len() * HOT_PAIR])
         }
     }
 }
@@ -91,7 +92,7 @@ struct Counted {
 }
 
 /// The account of pairs.
-pub(super) struct Sparse {
+pub(super) struct PairSums {
     pairs: Box<dyn Pairs>,
     adder: Adder,
     states: Table<State>,
@@ -103,10 +104,15 @@ pub(super) struct Sparse {
     exactness: Exactness,
 }
 
-impl Ledger {
-    /// For workers that send the pairs that `pairs` knows, to a switch that adds with `adder`.
-    pub fn of_pairs(workers: usize, pairs: Box<dyn Pairs>, adder: Adder) -> Self {
-        let sparse = Sparse {
+/// The update that a transmission is of.
+fn update(packet: PacketId) -> PacketId {
+    PacketId::new(packet.worker(), packet.seq(), 0)
+}
+
+impl PairSums {
+    /// Of `workers` workers that send the pairs that `pairs` knows, to a switch that adds with `adder`.
+    pub(super) fn new(workers: usize, pairs: Box<dyn Pairs>, adder: Adder) -> Self {
+        PairSums {
             pairs,
             adder,
             states: Table::new(workers),
@@ -115,25 +121,52 @@ impl Ledger {
             opened: Table::new(workers),
             moved: Vec::new(),
             exactness: Exactness::default(),
+        }
+    }
+
+    /// How often updates are in sums. Known when the account is closed.
+    pub(super) fn exactness(&self) -> Exactness {
+        self.exactness
+    }
+
+    /// A device wrote this row.
+    #[inline]
+    pub(super) fn book(&mut self, row: &Book, counts: &mut FateCounts) {
+        let fates = &mut counts.by_worker;
+        let known = match (row.action, row.packet_out) {
+            (Action::Merged, Some(opener)) => self.merged(row.packet_in, opener, row.node, fates),
+            (Action::Dropped, _) => {
+                self.dropped(row.packet_in, row.reason.unwrap_or(Reason::Malformed), row.node, fates)
+            }
+            (Action::Arrived, Some(opener)) => self.taken_over(opener, row.node),
+            (Action::Departed, _) => {
+                self.departed(row.packet_in, row.node);
+                true
+            }
+            (Action::Queued | Action::Bypassed | Action::Arrived, _) => true,
+            _ => false,
         };
-        Ledger { sparse: Some(sparse), ..Ledger::new(workers, 0, None) }
+        counts.stranger_if(!known);
     }
 
-    /// How often updates are in sums; none where nothing is summed by key. Known when the account is closed.
-    pub fn exactness(&self) -> Option<Exactness> {
-        self.sparse.as_ref().map(|sparse| sparse.exactness)
+    /// A part of what is known by a packet arrived, the last that a worker missed if the receipt says so.
+    #[inline]
+    pub(super) fn received(&mut self, receipt: &Receipt, counts: &mut FateCounts) -> SumOk {
+        let verdict = self.compared(receipt, &mut counts.by_worker);
+        counts.stranger_if(verdict.is_none());
+        verdict.unwrap_or(SumOk::Unknown)
     }
 }
 
-/// The update that a transmission is of.
-fn update(packet: PacketId) -> PacketId {
-    PacketId::new(packet.worker(), packet.seq(), 0)
-}
-
-// Every function that is told something returns false if that cannot be.
-impl Sparse {
+// Every function that is told something returns false, or none, if that cannot be.
+impl PairSums {
     /// A packet left its worker.
-    pub(super) fn sent(&mut self, packet: PacketId) -> bool {
+    pub(super) fn sent(&mut self, packet: PacketId, counts: &mut FateCounts) {
+        let fresh = self.under_way(packet);
+        counts.stranger_if(!fresh);
+    }
+
+    fn under_way(&mut self, packet: PacketId) -> bool {
         // Only what is hot is summed.
         if packet.seq() & 1 == 0 {
             self.counted.insert(update(packet), Counted::default());
@@ -142,7 +175,7 @@ impl Sparse {
     }
 
     /// `packet` was added at `node` to the registers of the sum that `opener` opened.
-    pub(super) fn merged(&mut self, packet: PacketId, opener: PacketId, node: u16, fates: &mut [Fates]) -> bool {
+    fn merged(&mut self, packet: PacketId, opener: PacketId, node: u16, fates: &mut [Fates]) -> bool {
         let Some(state) = self.states.get_mut(packet).map(|state| *state) else { return false };
         let again = match state {
             State::UnderWay => false,
@@ -199,7 +232,7 @@ impl Sparse {
     }
 
     /// Something that is known by `packet` left `node`: perhaps the results of a sum.
-    pub(super) fn departed(&mut self, packet: PacketId, node: u16) {
+    fn departed(&mut self, packet: PacketId, node: u16) {
         if let Some(opened) = self.opened.get_mut(packet) {
             let sum = &mut self.sums[opened.last as usize];
             sum.departed |= sum.node == node;
@@ -207,7 +240,7 @@ impl Sparse {
     }
 
     /// `node` goes on with the last sum that `packet` opened, which another device had.
-    pub(super) fn taken_over(&mut self, packet: PacketId, node: u16) -> bool {
+    fn taken_over(&mut self, packet: PacketId, node: u16) -> bool {
         let Some(opened) = self.opened.get_mut(packet) else { return false };
         let sum = &mut self.sums[opened.last as usize];
         (sum.node, sum.lost) = (node, false);
@@ -215,7 +248,7 @@ impl Sparse {
     }
 
     /// `packet` was dropped.
-    pub(super) fn dropped(&mut self, packet: PacketId, reason: Reason, node: u16, fates: &mut [Fates]) -> bool {
+    fn dropped(&mut self, packet: PacketId, reason: Reason, node: u16, fates: &mut [Fates]) -> bool {
         if reason == Reason::DeviceLost {
             return self.lost(packet, node);
         }
@@ -248,19 +281,12 @@ impl Sparse {
         known
     }
 
-    /// A part of what is known by `packet` arrived, the last that a worker missed if `part` says so; `same` compares it
-    /// with bytes.
-    pub(super) fn received(
-        &mut self,
-        packet: PacketId,
-        part: u32,
-        same: impl Fn(&[u8]) -> bool,
-        fates: &mut [Fates],
-    ) -> Option<SumOk> {
-        let Some(Opened { first, .. }) = self.opened.get_mut(packet).map(|opened| *opened) else {
-            return self.received_alone(packet, same, fates);
+    fn compared(&mut self, receipt: &Receipt, fates: &mut [Fates]) -> Option<SumOk> {
+        let Receipt { packet, part, carried, .. } = receipt;
+        let Some(Opened { first, .. }) = self.opened.get_mut(*packet).map(|opened| *opened) else {
+            return self.received_alone(*packet, carried, fates);
         };
-        let (number, right) = self.compare(first, part & !PART_LAST, same)?;
+        let (number, right) = self.compare(first, part & !PART_LAST, carried)?;
         if part & PART_LAST != 0 {
             let sum = &mut self.sums[number as usize];
             (sum.over, sum.set) = (true, Some(Vec::new()));
@@ -269,7 +295,7 @@ impl Sparse {
     }
 
     /// Which of the sums from `first` on this part is of, and whether it is right; none if workers have them all.
-    fn compare(&mut self, first: u32, part: u32, same: impl Fn(&[u8]) -> bool) -> Option<(u32, bool)> {
+    fn compare(&mut self, first: u32, part: u32, carried: &Carried) -> Option<(u32, bool)> {
         let mut likely = None;
         // One that still grows has sent nothing, unless it moved between its end and its departure.
         let orders: [fn(&Sum) -> bool; 3] =
@@ -282,7 +308,7 @@ impl Sparse {
                 if sum.over || !wanted(sum) {
                     continue;
                 }
-                if sum.has(part, &same) {
+                if sum.has(part, carried) {
                     return Some((number, true));
                 }
                 likely = likely.or(Some(number));
@@ -292,7 +318,7 @@ impl Sparse {
     }
 
     /// A packet arrived that is in no sum.
-    fn received_alone(&mut self, packet: PacketId, same: impl Fn(&[u8]) -> bool, fates: &mut [Fates]) -> Option<SumOk> {
+    fn received_alone(&mut self, packet: PacketId, carried: &Carried, fates: &mut [Fates]) -> Option<SumOk> {
         let own = &mut fates[packet.worker() as usize];
         match self.states.get_mut(packet)? {
             State::UnderWay => own.count(Fate::Delivered, true),
@@ -304,11 +330,12 @@ impl Sparse {
             _ => return None,
         }
         self.states.set(packet, State::Delivered);
-        Some(verdict(same(self.pairs.payload(packet))))
+        Some(verdict(carried.is_bytes(self.pairs.payload(packet))))
     }
 
     /// The run is over: what is still under way is in flight.
-    pub(super) fn close(&mut self, fates: &mut [Fates]) {
+    pub(super) fn close(&mut self, counts: &mut FateCounts) {
+        let fates = &mut counts.by_worker;
         for packet in self.states.ids() {
             let Some(state) = self.states.get_mut(packet).map(|state| *state) else { continue };
             let own = &mut fates[packet.worker() as usize];

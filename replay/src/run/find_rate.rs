@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::{Experiment, Finished, Task};
 use crate::capture::claim;
+use crate::external::may_merge;
 
 /// What is searched, and how long.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -253,7 +254,7 @@ fn check_knowable(document: &Document, run: Option<&str>) -> Result<()> {
     let plan = experiment.prepare(experiment.choose(run)?)?;
     let names = plan.lanes.as_ref().is_some_and(|lanes| lanes.layout().detail == Detail::Which);
     // Results of synchronous training say whose they are.
-    if !plan.is_black_box() || !plan.may_merge() || names || plan.training.is_some() {
+    if !plan.is_black_box() || !may_merge(&plan.config) || names || plan.training.is_some() {
         return Ok(());
     }
     Err(Error::config(

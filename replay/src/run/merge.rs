@@ -19,7 +19,6 @@ use super::shard::read;
 use super::{Experiment, Finished, SWEEP, write_sweep};
 use crate::capture::{PartDirs, claim, join_records, write_manifest};
 use crate::driver::real_time::RealOutcome;
-use crate::ledger::Ledger;
 use crate::plan::source;
 use agreement::Agreement;
 use parts::{PARTS, Part, anchors, find_parts, same_run, same_time};
@@ -64,13 +63,13 @@ pub fn merge(dirs: &[PathBuf], out: &Path, clock_error: Option<Time>, waived: bo
     let name = workers.dir.join("manifest.json").display().to_string();
     let experiment = Experiment::open(Document::parse(&workers.manifest.config, &name)?)?;
     let run = experiment.choose(None)?;
-    let mut plan = experiment.prepare(run)?;
+    let plan = experiment.prepare(run)?;
     let _claim = claim(out)?;
     manifest.files = join_records(&records(&parts, &late), out)?;
-    let ledger = std::mem::replace(&mut plan.engine.ledger, Ledger::new(0, 0, None));
     let lateness = Histogram::new(3).map_err(|e| Error::Invalid(format!("no histogram: {e}")))?;
     let outcome = RealOutcome {
         counters: std::mem::take(&mut manifest.counters),
+        ledger: plan.engine.ledger,
         lateness,
         skipped: 0,
         achieved_pps: None,
@@ -84,7 +83,7 @@ pub fn merge(dirs: &[PathBuf], out: &Path, clock_error: Option<Time>, waived: bo
         frames: Vec::new(),
     };
     let again = || source(experiment.resolve(run)?, run.seed);
-    settle_into(&mut manifest, out, &again, outcome, ledger, slack)?;
+    settle_into(&mut manifest, out, &again, outcome, slack)?;
     write_manifest(out, &manifest)?;
     // Who was killed did not come to write one.
     if let Some(sweep) = parts.iter().map(|part| part.dir.join(SWEEP)).find(|path| path.exists()) {

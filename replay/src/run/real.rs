@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::time::Duration;
 
-use pktgen_generator::record::{Fault, InterfaceCounts, Manifest, NO_CLUSTER, Note, STAMPS_RECEIVED, STAMPS_SENT};
+use pktgen_generator::record::{
+    Counters, Fault, InterfaceCounts, Manifest, NO_CLUSTER, Note, STAMPS_RECEIVED, STAMPS_SENT,
+};
 use pktgen_generator::time::{NS, Time};
 use pktgen_generator::units::Span;
 use pktgen_generator::workload::Source;
@@ -19,7 +21,6 @@ use crate::doctor::card_clock;
 use crate::driver::real_time::{self, Opened, Order, RealOutcome, Roles};
 use crate::driver::virtual_time::Outcome;
 use crate::external::carries_heads;
-use crate::ledger::Ledger;
 use crate::live::Ends;
 use crate::plan::{Parts, Plan};
 use crate::settle::settle;
@@ -124,7 +125,7 @@ pub(super) fn open(plan: &Plan<Parts>, source: impl Fn() -> Result<Box<dyn Sourc
 
 /// Runs this process's part of `plan` and writes its run dir.
 pub(super) fn run(
-    mut plan: Plan<Parts>,
+    plan: Plan<Parts>,
     opened: Opened,
     source: impl Fn() -> Result<Box<dyn Source>>,
     manifest: &mut Manifest,
@@ -135,7 +136,6 @@ pub(super) fn run(
     let transport = plan.transport.clone();
     let reacts = task.roles.workers && plan.engine.senders.reacts();
     let (until, records) = (plan.until, plan.records);
-    let ledger = std::mem::replace(&mut plan.engine.ledger, Ledger::new(0, 0, None));
     let (stop, progress) = (task.stop, task.progress);
     let (about, path, began) = (manifest.clone(), dir.path().to_owned(), RefCell::new(Vec::new()));
     let meet = |meeting: &Meeting| {
@@ -183,12 +183,12 @@ pub(super) fn run(
         outcome.interrupted &= task.roles.workers;
         let part = task.roles.part().unwrap_or("roles");
         manifest.incidents.notes.push(Note::Part { part: part.to_owned() });
-        conclude(manifest, outcome_of(outcome, ledger));
+        conclude(manifest, outcome_of(outcome));
     } else if records == Records::Full {
-        settle_into(manifest, &path, &source, outcome, ledger, 0)?;
+        settle_into(manifest, &path, &source, outcome, 0)?;
     } else {
         outcome.faults.push(Fault::NotSettled { records: records.to_string() });
-        conclude(manifest, outcome_of(outcome, ledger));
+        conclude(manifest, outcome_of(outcome));
     }
     write_manifest(&path, manifest)?;
     failure.map_or(Ok(summary), |failure| Err(until_then(failure, &path)))
@@ -260,10 +260,10 @@ fn stamping(transport: &TransportPlan, roles: Roles) -> impl Iterator<Item = (&'
     all.into_iter().filter(move |(_, end, stamps)| *stamps != Stamps::None && roles.holds(*end))
 }
 
-fn outcome_of(outcome: RealOutcome, ledger: Ledger) -> Outcome {
+fn outcome_of(outcome: RealOutcome) -> Outcome {
     Outcome {
         counters: outcome.counters,
-        ledger,
+        ledger: outcome.ledger,
         interrupted: outcome.interrupted,
         cut: outcome.cut,
         beyond_horizon: false,
@@ -280,20 +280,21 @@ pub(super) fn settle_into(
     manifest: &mut Manifest,
     path: &Path,
     source: &dyn Fn() -> Result<Box<dyn Source>>,
-    mut outcome: RealOutcome,
-    ledger: Ledger,
+    outcome: RealOutcome,
     slack: Time,
 ) -> Result<()> {
-    let mut settled = settle(path, source()?.as_mut(), ledger, slack)?;
+    let outcome = outcome_of(outcome);
+    let mut settled = settle(path, source()?.as_mut(), outcome.ledger, slack)?;
     if let Some(layout) = manifest.lanes.filter(|_| manifest.external.is_some()) {
         settled.check_by_lanes(path, &layout, source()?.as_mut())?;
     }
     manifest.files.append(&mut settled.files);
     let (yes, no) = (settled.sums[0], settled.sums[1]);
-    (outcome.counters.sums_ok, outcome.counters.sums_wrong) = (yes, no);
+    let counters = Counters { sums_ok: yes, sums_wrong: no, ..outcome.counters };
+    let mut faults = outcome.faults;
     if settled.unknown > 0 {
-        outcome.faults.push(Fault::NotOfWorkload { updates: settled.unknown });
+        faults.push(Fault::NotOfWorkload { updates: settled.unknown });
     }
-    conclude(manifest, outcome_of(outcome, settled.ledger));
+    conclude(manifest, Outcome { counters, faults, ledger: settled.ledger, ..outcome });
     Ok(())
 }

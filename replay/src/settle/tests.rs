@@ -10,6 +10,7 @@ use pktgen_generator::workload;
 use super::*;
 use crate::capture::{Records, RunDir, Sides, Wanted};
 use crate::endpoint::Pairs;
+use crate::ledger::{Evidence, Family};
 use crate::target::sparse::Adder;
 
 const ROUNDS: Wanted = Wanted {
@@ -128,7 +129,8 @@ fn settled(sum: f32) -> Settled {
         server.received(&received(t, packet, packet.seq(), &cold(packet.worker())), &[]).unwrap();
     }
     run.close().unwrap();
-    let ledger = Ledger::of_pairs(2, Box::new(Pushed(Vec::new(), Vec::new())), Adder::Exact);
+    let ledger =
+        Ledger::open(2, Family::Pairs(Box::new(Pushed(Vec::new(), Vec::new())), Adder::Exact), Evidence::Books);
     let text = "name = \"x\"\n[schedule]\nperiod = \"1ms\"\n";
     let mut source = workload::open(&mut Document::parse(text, "test").unwrap(), Seed(1)).unwrap().source;
     settle(dir.path(), source.as_mut(), ledger, 0).unwrap()

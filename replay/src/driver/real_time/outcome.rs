@@ -8,6 +8,7 @@ use pktgen_generator::time::{NS, Time};
 use pktgen_generator::{Error, Result};
 
 use super::Shared;
+use crate::ledger::Ledger;
 use crate::transport::{Wire, WireCounters};
 
 /// Longest lateness that the histogram tells apart.
@@ -37,6 +38,8 @@ pub struct Progress {
 pub struct RealOutcome {
     /// Totals.
     pub counters: Counters,
+    /// The account, to be settled.
+    pub ledger: Ledger,
     /// How late frames left, in ns.
     pub lateness: Histogram<u64>,
     /// Frames that were too late and were not sent.
@@ -62,9 +65,10 @@ pub struct RealOutcome {
 }
 
 impl RealOutcome {
-    pub(super) fn new(facts: Vec<(String, String)>, shared: &Shared) -> Result<Self> {
+    pub(super) fn new(facts: Vec<(String, String)>, shared: &Shared, ledger: Ledger) -> Result<Self> {
         Ok(RealOutcome {
             counters: Counters { end_ps: shared.clock.now(), ..Counters::default() },
+            ledger,
             lateness: histogram()?,
             skipped: 0,
             achieved_pps: None,

@@ -18,6 +18,7 @@ use super::workers::Workers;
 use super::{Progress, RealOutcome, Roles, Serve, Shared, thread};
 use crate::capture::{RunDir, WorkerRows};
 use crate::clock::RunClock;
+use crate::ledger::Ledger;
 use crate::live::Ends;
 use crate::plan::Parts;
 use crate::transport::gather::{Over, Receiver, Tally, gather, imbalance};
@@ -102,7 +103,7 @@ pub(crate) fn run(
         // A whole run may be one of a sweep, whose next needs the rights again: this thread keeps them, without effect.
         drop_rights(order.plan)?;
     }
-    let mut roles = RunRoles::new(parts, node, wires, order, dir)?;
+    let (mut roles, ledger) = RunRoles::new(parts, node, wires, order, dir)?;
     if let Some(watched) = watched {
         roles.show(watched);
     }
@@ -113,7 +114,7 @@ pub(crate) fn run(
     drop(resting);
     let mut facts = std::mem::take(&mut roles.modes);
     facts.push(("cores".into(), placement.describe()));
-    let mut outcome = RealOutcome::new(facts, &shared)?;
+    let mut outcome = RealOutcome::new(facts, &shared, ledger)?;
     outcome.notes.extend_from_slice(placement.notes());
     roles.count(&mut outcome)?;
     let failure = shared.failure();
@@ -181,11 +182,17 @@ impl Others {
 }
 
 impl<'a> RunRoles<'a> {
-    /// Makes the roles, and starts the clock.
-    fn new(parts: Parts, node: NodeId, wires: Vec<Ports>, order: &Order, dir: &'a mut RunDir) -> Result<Self> {
+    /// Makes the roles, and starts the clock; and the account, which is settled when they have ended.
+    fn new(
+        parts: Parts,
+        node: NodeId,
+        wires: Vec<Ports>,
+        order: &Order,
+        dir: &'a mut RunDir,
+    ) -> Result<(Self, Ledger)> {
         let ends = order.roles.ends(has_server(&parts));
         let traffic = parts.traffic();
-        let Parts { topology, mut devices, senders, receiver, frame_bytes, changes, facts, .. } = parts;
+        let Parts { topology, mut devices, senders, receiver, ledger, frame_bytes, changes, facts, .. } = parts;
         // What needs no reaction is made before time begins, so that the first frames are not late.
         let paced = order.plan.pacing == Pacing::Deadlines;
         let (fed, senders) = match (order.roles.workers, senders.reacts()) {
@@ -247,7 +254,7 @@ impl<'a> RunRoles<'a> {
             }
             _ => None,
         };
-        Ok(RunRoles { clock, modes, workers, device, server })
+        Ok((RunRoles { clock, modes, workers, device, server }, ledger))
     }
 
     /// What is sent and where it ends is shown to those who look on.

@@ -1,0 +1,189 @@
+//! Results of synchronous aggregation: integers, whose sums are made again from what the workers contributed.
+//!
+//! The device's books say who the members of a result are, and a contribution is a pure function of its packet: nothing of
+//! it need be kept while it is under way.
+
+use pktgen_generator::record::{Book, PacketId, SumOk};
+
+use super::chains::{Chains, Step};
+use super::fates::{Fate, FateCounts};
+use super::{Carried, Receipt};
+use crate::endpoint::{Content, Error};
+
+/// Every so many blocks the error of scaling is looked at.
+const SAMPLED: u32 = 64;
+
+/// The account of results.
+pub(super) struct Results {
+    chains: Chains,
+    content: Box<dyn Content>,
+    /// Room for a sum of contributions, and for the members that it is of.
+    sums: Vec<i32>,
+    members: Vec<PacketId>,
+    /// Errors of scaling.
+    error: Error,
+}
+
+impl Results {
+    pub(super) fn new(workers: usize, content: Box<dyn Content>) -> Self {
+        let sums = vec![0; content.elements()];
+        Results { chains: Chains::new(workers), content, sums, members: Vec::new(), error: Error::default() }
+    }
+
+    #[inline]
+    pub(super) fn sent(&mut self, packet: PacketId, counts: &mut FateCounts) {
+        let (_, fresh) = self.chains.open(packet, 0);
+        counts.stranger_if(!fresh);
+    }
+
+    #[inline]
+    pub(super) fn book(&mut self, row: &Book, counts: &mut FateCounts) {
+        match Step::of(row) {
+            Step::Stays | Step::Leaves => {}
+            Step::Joins(out) => counts.stranger_if(self.chains.join(row.packet_in, out).is_none()),
+            Step::Ends(fate) => self.end(row.packet_in, fate, counts),
+        }
+    }
+
+    /// A result arrived for the first time.
+    pub(super) fn received(&mut self, receipt: &Receipt, counts: &mut FateCounts) -> SumOk {
+        let packet = self.sent_as(receipt.packet, receipt.count);
+        let Some(group) = self.chains.group(packet) else {
+            counts.strangers += 1;
+            return SumOk::Unknown;
+        };
+        self.members.clear();
+        self.members.extend(self.chains.members(group));
+        self.sums.fill(0);
+        let elements = self.content.add(&self.members, &mut self.sums);
+        if packet.seq().is_multiple_of(SAMPLED) {
+            let Error { off, of } = self.content.error(&self.members, &self.sums[..elements]);
+            self.error = Error { off: self.error.off + off, of: self.error.of + of };
+        }
+        let right = u32::from(receipt.count) == group.count && receipt.carried.is_sums(&self.sums[..elements]);
+        self.end(packet, Fate::Delivered, counts);
+        if right { SumOk::Yes } else { SumOk::No }
+    }
+
+    /// A result on a wire does not say which transmission of the packet it is known by is in it: it is the one that has as
+    /// many members as the result. Others may be under way, too, where a network lost them unseen.
+    fn sent_as(&mut self, packet: PacketId, count: u16) -> PacketId {
+        let mut lone = None;
+        for attempt in packet.attempt()..=u8::MAX {
+            let id = PacketId::new(packet.worker(), packet.seq(), attempt);
+            match self.chains.group(id) {
+                Some(group) if group.count == u32::from(count) => return id,
+                Some(_) => lone = lone.or(Some(id)),
+                None => {}
+            }
+        }
+        lone.unwrap_or(packet)
+    }
+
+    /// A result of these workers arrived, of a device that keeps no books: the first transmission of each that is under way is in
+    /// it. Whether it is their sum; none, and nothing is delivered, if one of them has none under way.
+    pub(super) fn received_of_all(
+        &mut self,
+        workers: &[u32],
+        seq: u32,
+        carried: &Carried,
+        counts: &mut FateCounts,
+    ) -> Option<bool> {
+        self.members.clear();
+        for worker in workers {
+            let mut attempts = (0..=u8::MAX).map(|attempt| PacketId::new(*worker, seq, attempt));
+            self.members.push(attempts.find(|id| self.chains.group(*id).is_some())?);
+        }
+        self.sums.fill(0);
+        let elements = self.content.add(&self.members, &mut self.sums);
+        let (right, alone) = (carried.is_sums(&self.sums[..elements]), workers.len() == 1);
+        for member in &self.members {
+            self.chains.end(*member, |member, _| counts.of(member).count(Fate::Delivered, alone));
+        }
+        Some(right)
+    }
+
+    fn end(&mut self, packet: PacketId, fate: Fate, counts: &mut FateCounts) {
+        let known = self.chains.end(packet, |member, alone| counts.of(member).count(fate, alone));
+        counts.stranger_if(!known);
+    }
+
+    pub(super) fn close(&mut self, counts: &mut FateCounts) {
+        for packet in self.chains.ids() {
+            self.end(packet, Fate::InFlight, counts);
+        }
+    }
+
+    /// How far the means that workers make of results are from those of gradients before they were scaled: Σ|error| in
+    /// 10⁻⁹ of Σ|exact|, over every 64th block; none where nothing was scaled.
+    pub(super) fn scaling_error_ppb(&self) -> Option<u64> {
+        (self.error.of > 0.0).then(|| (self.error.off / self.error.of * 1e9).round() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_generator::record::Action;
+
+    use super::super::tests::whole;
+    use super::super::*;
+
+    /// Every contribution is its worker's number.
+    struct Numbers;
+
+    impl Content for Numbers {
+        fn add(&mut self, members: &[PacketId], sums: &mut [i32]) -> usize {
+            members.iter().for_each(|packet| sums[0] += packet.worker() as i32 + 1);
+            1
+        }
+        fn elements(&self) -> usize {
+            1
+        }
+    }
+
+    fn ledger(packets: &[PacketId], members: &[PacketId]) -> Ledger {
+        let mut ledger = Ledger::open(3, Family::Results(Box::new(Numbers)), Evidence::Books);
+        packets.iter().for_each(|packet| ledger.sent(*packet, &[]));
+        for packet in &members[1..] {
+            let (packet_in, packet_out) = (*packet, Some(members[0]));
+            ledger.book(&Book { t: 0, node: 0, packet_in, action: Action::Merged, packet_out, reason: None });
+        }
+        ledger
+    }
+
+    #[test]
+    fn a_result_is_that_of_the_transmission_which_has_its_members() {
+        let id = |worker, attempt| PacketId::new(worker, 5, attempt);
+        // The first transmission of worker 0 was lost, nobody knows where; the third came too late.
+        let sent = [id(0, 0), id(0, 1), id(1, 0), id(2, 0), id(0, 2)];
+        let mut one = ledger(&sent, &[id(0, 1), id(1, 0), id(2, 0)]);
+        assert_eq!(one.received(&whole(id(0, 0), 3, &6i32.to_be_bytes())), SumOk::Yes);
+        let balance = total(&one.close());
+        assert_eq!((balance.delivered_merged, balance.in_flight, balance.unknown), (3, 2, 0));
+        assert_eq!(one.strangers(), 0);
+    }
+
+    #[test]
+    fn wrong_sums_and_results_of_nobody_are_seen() {
+        let id = |worker| PacketId::new(worker, 5, 0);
+        let all = [id(0), id(1), id(2)];
+        for (packet, count, sum, verdict) in [
+            (id(0), 3, 6i32, SumOk::Yes),
+            (id(0), 3, 7, SumOk::No),
+            (id(0), 2, 6, SumOk::No),
+            (PacketId::new(0, 6, 0), 3, 6, SumOk::Unknown),
+        ] {
+            let mut ledger = ledger(&all, &all);
+            assert_eq!(ledger.received(&whole(packet, count, &sum.to_be_bytes())), verdict);
+            assert_eq!(ledger.strangers(), u64::from(verdict == SumOk::Unknown));
+        }
+        let digested = |digest| Receipt { carried: Carried::Digest(digest), ..whole(id(0), 3, &[]) };
+        let bytes = digest_of_sum();
+        assert_eq!(ledger(&all, &all).received(&digested(bytes)), SumOk::Yes);
+        assert_eq!(ledger(&all, &all).received(&digested(bytes + 1)), SumOk::No);
+    }
+
+    fn digest_of_sum() -> u64 {
+        olaf::digest(&6i32.to_be_bytes())
+    }
+}

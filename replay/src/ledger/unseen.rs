@@ -1,0 +1,221 @@
+//! What is known of a device that keeps no books: hardware (design §2.6).
+//!
+//! What workers sent and what arrived is all that is known. A packet that says that it is one update has delivered it; one
+//! that says that it is a sum has delivered the member that it is known by, and who else is in it nobody says. A result of all
+//! workers of a job has delivered the packet of each. The rest is unaccounted for: merged, replaced or lost.
+
+use std::collections::{HashMap, HashSet};
+
+use pktgen_generator::record::{PacketId, SumOk, Unseen};
+use pktgen_generator::topology::Population;
+
+use super::Receipt;
+use super::fates::FateCounts;
+use super::results::Results;
+use super::updates::Updates;
+use crate::settle::Proven;
+
+/// What arrived from the device.
+pub(super) struct BlackBox {
+    /// May the device merge or replace updates?
+    pub merges: bool,
+    pub cluster_of: Vec<u16>,
+    clusters: Vec<Vec<u32>>,
+    /// Ids that arrived.
+    arrived: HashSet<u64>,
+    /// What arrived without a name, by worker and digest.
+    unnamed: HashMap<(u32, u64), PacketId>,
+    /// Packets that arrived again.
+    repeated: u64,
+    /// Packets that say that they are one update and carry something else.
+    different: u64,
+    /// Packets that are sums of nobody knows what.
+    sums: u64,
+    /// Those whose members lanes prove, and the least error that they would have shown.
+    proven: u64,
+    smallest: Option<f64>,
+}
+
+impl BlackBox {
+    pub(super) fn new(workers: &Population, merges: bool) -> Self {
+        let mut clusters = vec![Vec::new(); workers.clusters_ever()];
+        for (worker, cluster) in (0u32..).zip(&workers.cluster_of) {
+            if let Some(own) = clusters.get_mut(usize::from(*cluster)) {
+                own.push(worker);
+            }
+        }
+        BlackBox {
+            merges,
+            cluster_of: workers.cluster_of.clone(),
+            clusters,
+            arrived: HashSet::new(),
+            unnamed: HashMap::new(),
+            repeated: 0,
+            different: 0,
+            sums: 0,
+            proven: 0,
+            smallest: None,
+        }
+    }
+
+    /// What a manifest says of it.
+    pub(super) fn facts(&self) -> Unseen {
+        Unseen {
+            merges: self.merges,
+            duplicates: self.repeated,
+            damaged: self.different,
+            unchecked: self.sums,
+            checked_by_lanes: self.proven,
+            smallest_error: self.smallest.map(|error| format!("{error:.2e}")),
+        }
+    }
+
+    /// Sums were checked by the members that lanes prove.
+    pub(super) fn proven(&mut self, proven: &Proven) {
+        self.sums = self.sums.saturating_sub(proven.right + proven.wrong);
+        self.different = self.different.saturating_sub(proven.unsaid + proven.wrong_single);
+        self.proven += proven.right + proven.wrong + proven.unsaid + proven.wrong_single;
+        self.smallest = proven.smallest;
+    }
+
+    /// So many results came to workers that had them already.
+    pub(super) fn came_again(&mut self, results: u64) {
+        self.repeated += results;
+    }
+
+    /// A packet of updates arrived.
+    pub(super) fn update(&mut self, updates: &mut Updates, receipt: &Receipt, counts: &mut FateCounts) -> SumOk {
+        let Some(same) = updates.holds(receipt.packet, &receipt.carried) else {
+            return self.again(receipt.packet, counts);
+        };
+        self.arrived.insert(receipt.packet.0);
+        let alone = receipt.count == 1;
+        self.different += u64::from(alone && same == Some(false));
+        self.sums += u64::from(!alone);
+        updates.deliver_one(receipt.packet, alone, counts);
+        if alone && same == Some(true) { SumOk::Yes } else { SumOk::Unknown }
+    }
+
+    /// A packet without a name arrived: it holds what a packet under way does, or nothing that was sent and has not arrived.
+    pub(super) fn unnamed_update(
+        &mut self,
+        updates: &mut Updates,
+        worker: u32,
+        digest: u64,
+        counts: &mut FateCounts,
+    ) -> (SumOk, Option<(PacketId, u16)>) {
+        if let Some(packet) = updates.known_as(worker, digest) {
+            self.arrived.insert(packet.0);
+            self.unnamed.insert((worker, digest), packet);
+            updates.deliver_one(packet, true, counts);
+            return (SumOk::Yes, Some((packet, 1)));
+        }
+        if let Some(again) = self.unnamed.get(&(worker, digest)) {
+            self.repeated += 1;
+            return (SumOk::Unknown, Some((*again, 1)));
+        }
+        self.sums += u64::from(self.merges);
+        self.different += u64::from(!self.merges);
+        (SumOk::Unknown, None)
+    }
+
+    /// A result arrived at the workers of a job.
+    pub(super) fn result(&mut self, results: &mut Results, receipt: &Receipt, counts: &mut FateCounts) -> SumOk {
+        let packet = receipt.packet;
+        let cluster = self.cluster_of.get(packet.worker() as usize).map(|cluster| usize::from(*cluster));
+        let Some(workers) = cluster.and_then(|cluster| self.clusters.get(cluster)) else {
+            return self.again(packet, counts);
+        };
+        if usize::from(receipt.count) != workers.len() {
+            self.sums += 1;
+            return SumOk::Unknown;
+        }
+        // What a result is known by: all of a job have the same numbers.
+        let known = PacketId::new(workers[0], packet.seq(), 0);
+        let Some(right) = results.received_of_all(workers, packet.seq(), &receipt.carried, counts) else {
+            return self.again(known, counts);
+        };
+        self.arrived.insert(known.0);
+        if right { SumOk::Yes } else { SumOk::No }
+    }
+
+    /// A packet arrived that is not under way.
+    fn again(&mut self, packet: PacketId, counts: &mut FateCounts) -> SumOk {
+        let known = self.arrived.contains(&packet.0);
+        self.repeated += u64::from(known);
+        counts.stranger_if(!known);
+        SumOk::Unknown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{updates, whole};
+    use super::super::*;
+    use super::Unseen;
+    use pktgen_generator::topology::Population;
+
+    fn bytes(value: f32) -> Vec<u8> {
+        value.to_le_bytes().to_vec()
+    }
+
+    fn id(worker: u32, seq: u32) -> PacketId {
+        PacketId::new(worker, seq, 0)
+    }
+
+    #[test]
+    fn what_nobody_saw_is_a_line_of_its_own_and_the_balance_closes() {
+        let workers = Population { cluster_of: vec![0, 0, 0], moves: Vec::new() };
+        let mut ledger = Ledger::open(3, updates(1), Evidence::Nothing { workers: &workers, merges: true });
+        for (worker, seq) in [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1)] {
+            ledger.sent(id(worker, seq), &bytes((worker + 10 * seq) as f32));
+        }
+        ledger.withheld(2);
+        assert_eq!(ledger.received(&whole(id(0, 0), 1, &bytes(0.0))), SumOk::Yes);
+        assert_eq!(ledger.received(&whole(id(1, 0), 2, &bytes(3.0))), SumOk::Unknown, "a sum of whom, nobody says");
+        assert_eq!(ledger.received(&whole(id(0, 1), 1, &bytes(7.0))), SumOk::Unknown, "not what was sent");
+        assert_eq!(ledger.received(&whole(id(0, 1), 1, &bytes(7.0))), SumOk::Unknown);
+        assert_eq!(ledger.strangers(), 0, "it came again");
+        ledger.received(&whole(id(0, 9), 1, &bytes(7.0)));
+        assert_eq!(ledger.strangers(), 1, "nobody sent it");
+        let balance = total(&ledger.close());
+        let fates = (balance.delivered_alone, balance.delivered_merged, balance.unaccounted, balance.in_flight);
+        assert_eq!((fates, balance.sent, balance.unknown), ((2, 1, 2, 0), 5, 0));
+        let expected = Unseen { merges: true, duplicates: 1, damaged: 1, unchecked: 1, ..Unseen::default() };
+        assert_eq!((ledger.unseen(), Ledger::open(1, updates(1), Evidence::Books).unseen()), (Some(expected), None));
+    }
+
+    /// Every contribution is its worker's number and 1.
+    struct Numbers;
+
+    impl Content for Numbers {
+        fn add(&mut self, members: &[PacketId], sums: &mut [i32]) -> usize {
+            members.iter().for_each(|packet| sums[0] += packet.worker() as i32 + 1);
+            1
+        }
+        fn elements(&self) -> usize {
+            1
+        }
+    }
+
+    #[test]
+    fn a_result_of_all_workers_is_checked_and_one_of_some_is_not() {
+        let workers = Population { cluster_of: vec![0, 0, 1], moves: Vec::new() };
+        let mut ledger =
+            Ledger::open(3, Family::Results(Box::new(Numbers)), Evidence::Nothing { workers: &workers, merges: true });
+        for (worker, seq) in [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (0, 2), (1, 2)] {
+            ledger.sent(id(worker, seq), &[]);
+        }
+        // Sent again, and in flight still.
+        ledger.sent(PacketId::new(1, 0, 1), &[]);
+        assert_eq!(ledger.received(&whole(id(0, 0), 2, &3i32.to_be_bytes())), SumOk::Yes);
+        assert_eq!(ledger.received(&whole(id(0, 1), 1, &1i32.to_be_bytes())), SumOk::Unknown, "of some");
+        assert_eq!(ledger.received(&whole(id(2, 0), 1, &3i32.to_be_bytes())), SumOk::Yes, "a job of one worker");
+        assert_eq!(ledger.received(&whole(id(0, 2), 2, &4i32.to_be_bytes())), SumOk::No);
+        ledger.received(&whole(id(0, 0), 2, &3i32.to_be_bytes()));
+        assert_eq!(ledger.strangers(), 0);
+        let balance = total(&ledger.close());
+        let fates = (balance.delivered_alone, balance.delivered_merged, balance.unaccounted);
+        assert_eq!((fates, balance.sent, balance.unknown), ((1, 4, 3), 8, 0));
+    }
+}

@@ -1,0 +1,233 @@
+//! Updates: gradients that devices add up in their books' order. A sum is kept where its first member's gradients were, and
+//! compared bit for bit with what arrives.
+
+use std::collections::VecDeque;
+
+use pktgen_generator::record::{Book, PacketId, SumOk};
+use pktgen_generator::wire::olaf;
+
+use super::chains::{Chains, Group, Step};
+use super::fates::{Fate, FateCounts};
+use super::{Carried, Goal, Receipt};
+
+/// Packets of a worker that are compared where names are lost: more than a cable loses in a row.
+const LOOK: usize = 1024;
+
+/// What left devices and has not arrived, by worker, oldest first.
+type Departed = Vec<VecDeque<PacketId>>;
+
+/// The account of updates.
+pub(super) struct Updates {
+    chains: Chains,
+    /// Gradients of members, by their number.
+    values: Vec<f32>,
+    stride: usize,
+    /// What the run wants to reach, if anything.
+    pub goal: Option<Goal>,
+    /// What left devices, where names do not reach the server.
+    departed: Option<Departed>,
+}
+
+impl Updates {
+    /// Of `workers` workers whose updates have at most `elements` gradients; 0 keeps no sums.
+    pub(super) fn new(workers: usize, elements: usize, goal: Option<Goal>, named: bool) -> Self {
+        let departed = (!named).then(|| vec![VecDeque::new(); workers]);
+        Updates { chains: Chains::new(workers), values: Vec::new(), stride: elements, goal, departed }
+    }
+
+    /// Do packets reach the server without their names?
+    pub(super) fn is_nameless(&self) -> bool {
+        self.departed.is_some()
+    }
+
+    #[inline]
+    pub(super) fn sent(&mut self, packet: PacketId, gradients: &[u8], counts: &mut FateCounts) {
+        let (numbers, _) = gradients.as_chunks::<4>();
+        let (member, fresh) = self.chains.open(packet, numbers.len().min(self.stride) as u16);
+        let start = member as usize * self.stride;
+        if self.values.len() < self.chains.len() * self.stride {
+            self.values.resize(self.chains.len() * self.stride, 0.0);
+        }
+        for (value, bytes) in self.values[start..start + self.stride].iter_mut().zip(numbers) {
+            *value = f32::from_le_bytes(*bytes);
+        }
+        counts.stranger_if(!fresh);
+    }
+
+    #[inline]
+    pub(super) fn book(&mut self, row: &Book, counts: &mut FateCounts) {
+        match Step::of(row) {
+            Step::Stays => {}
+            Step::Leaves => self.leaves(row.packet_in),
+            Step::Joins(out) => match self.chains.join(row.packet_in, out) {
+                Some((sum, part)) => self.add(sum, part),
+                None => counts.strangers += 1,
+            },
+            Step::Ends(fate) => self.end(row.packet_in, fate, counts),
+        }
+    }
+
+    /// The sum of one group becomes part of another's.
+    fn add(&mut self, sum: Group, part: Group) {
+        let (a, b) = (sum.first as usize * self.stride, part.first as usize * self.stride);
+        let (low, high) = self.values.split_at_mut(a.max(b));
+        let (into, from) = if a < b { (&mut low[a..], &high[..]) } else { (&mut high[..], &low[b..]) };
+        for (s, p) in into.iter_mut().zip(from).take(usize::from(sum.elements)) {
+            *s += *p;
+        }
+    }
+
+    /// What a group is the sum of.
+    #[inline]
+    fn sum(&self, group: Group) -> &[f32] {
+        let start = group.first as usize * self.stride;
+        &self.values[start..start + usize::from(group.elements)]
+    }
+
+    #[inline]
+    pub(super) fn received(&mut self, receipt: &Receipt, counts: &mut FateCounts) -> SumOk {
+        let Some(group) = self.chains.group(receipt.packet) else {
+            counts.strangers += 1;
+            return SumOk::Unknown;
+        };
+        let verdict = if self.stride == 0 || group.broken {
+            SumOk::Unknown
+        } else {
+            let right = u32::from(receipt.count) == group.count && receipt.carried.is_gradients(self.sum(group));
+            if right { SumOk::Yes } else { SumOk::No }
+        };
+        self.end(receipt.packet, Fate::Delivered, counts);
+        verdict
+    }
+
+    /// Is a packet under way, and does it hold what this payload does? Nobody knows where no sums are kept.
+    pub(super) fn holds(&mut self, packet: PacketId, carried: &Carried) -> Option<Option<bool>> {
+        let group = self.chains.group(packet)?;
+        Some((self.stride > 0).then(|| carried.is_gradients(self.sum(group))))
+    }
+
+    /// A packet leaves a device, or a worker whose device keeps no books.
+    #[inline]
+    pub(super) fn leaves(&mut self, packet: PacketId) {
+        if let Some(own) = self.departed.as_mut().and_then(|all| all.get_mut(packet.worker() as usize)) {
+            own.push_back(packet);
+        }
+    }
+
+    /// Which packet arrived whose newest member is of `worker` and whose gradients have this digest: who sent the newest member is
+    /// known, and what the packet holds. So it is the first packet of that worker that left the device and holds the same,
+    /// bit for bit; if none does, nothing is said of it, and what left stays under way.
+    pub(super) fn known_as(&mut self, worker: u32, digest: u64) -> Option<PacketId> {
+        let mut own = std::mem::take(self.departed.as_mut()?.get_mut(worker as usize)?);
+        let found = own.iter().take(LOOK).position(|packet| self.digest_of(*packet) == Some(digest));
+        let packet = found.and_then(|at| own.remove(at));
+        if let Some(all) = &mut self.departed {
+            all[worker as usize] = own;
+        }
+        packet
+    }
+
+    /// The digest of what a packet under way holds, as far as that is known.
+    fn digest_of(&mut self, packet: PacketId) -> Option<u64> {
+        let group = self.chains.group(packet).filter(|group| !group.broken)?;
+        let bytes: Vec<u8> = self.sum(group).iter().flat_map(|value| value.to_le_bytes()).collect();
+        Some(olaf::digest(&bytes))
+    }
+
+    /// A packet without its name arrived: the verdict, and which packet it is and how many updates it represents, if that is known.
+    pub(super) fn received_unnamed(
+        &mut self,
+        worker: u32,
+        digest: u64,
+        counts: &mut FateCounts,
+    ) -> (SumOk, Option<(PacketId, u16)>) {
+        let Some(packet) = self.known_as(worker, digest) else { return (SumOk::Unknown, None) };
+        let count = self.chains.group(packet).map_or(0, |group| group.count);
+        self.end(packet, Fate::Delivered, counts);
+        (SumOk::Yes, Some((packet, u16::try_from(count).unwrap_or(u16::MAX))))
+    }
+
+    /// Gives every member of `packet` its fate.
+    pub(super) fn end(&mut self, packet: PacketId, fate: Fate, counts: &mut FateCounts) {
+        let goal = &mut self.goal;
+        let known = self.chains.end(packet, |member, alone| {
+            if let (Some(goal), Fate::Delivered) = (&mut *goal, fate) {
+                goal.represented(member);
+            }
+            counts.by_worker[member.worker() as usize].count(fate, alone);
+        });
+        counts.stranger_if(!known);
+    }
+
+    /// One transmission is delivered; nobody else with it.
+    pub(super) fn deliver_one(&mut self, packet: PacketId, alone: bool, counts: &mut FateCounts) {
+        self.chains.end(packet, |member, _| counts.of(member).count(Fate::Delivered, alone));
+    }
+
+    pub(super) fn close(&mut self, counts: &mut FateCounts) {
+        for packet in self.chains.ids() {
+            self.end(packet, Fate::InFlight, counts);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_generator::record::Action;
+
+    use super::super::{Evidence, Family, Ledger};
+    use super::*;
+
+    fn id(worker: u32, seq: u32) -> PacketId {
+        PacketId::new(worker, seq, 0)
+    }
+
+    fn bytes(value: f32) -> Vec<u8> {
+        value.to_le_bytes().to_vec()
+    }
+
+    fn book(packet_in: PacketId, action: Action, packet_out: Option<PacketId>) -> Book {
+        Book { t: 0, node: 0, packet_in, action, packet_out, reason: None }
+    }
+
+    /// Worker 0 sends 1, 2, 3 and worker 1 sends 10, of which 2 and 10 are merged.
+    fn ledger() -> Ledger {
+        let family = Family::Updates { elements: 1, goal: None, named: false };
+        let mut ledger = Ledger::open(2, family, Evidence::Books);
+        for (packet, value) in [(id(0, 0), 1.0), (id(0, 1), 2.0), (id(1, 0), 10.0), (id(0, 2), 3.0)] {
+            ledger.sent(packet, &bytes(value));
+        }
+        ledger.book(&book(id(0, 0), Action::Departed, None));
+        ledger.book(&book(id(0, 1), Action::Merged, Some(id(1, 0))));
+        ledger.book(&book(id(1, 0), Action::Departed, None));
+        ledger.book(&book(id(0, 2), Action::Departed, None));
+        ledger
+    }
+
+    fn receive(ledger: &mut Ledger, worker: u32, value: f32) -> SumOk {
+        ledger.received_unnamed(worker, olaf::digest(&bytes(value))).0
+    }
+
+    #[test]
+    fn a_packet_is_known_by_what_it_holds() {
+        let mut ledger = ledger();
+        assert_eq!([(0, 1.0), (1, 12.0), (0, 3.0)].map(|(w, v)| receive(&mut ledger, w, v)), [SumOk::Yes; 3]);
+        let balances = ledger.close();
+        assert_eq!(
+            (balances[0].delivered_alone, balances[0].delivered_merged, balances[1].delivered_merged),
+            (2, 1, 1)
+        );
+        assert!(balances.iter().all(|b| b.in_flight == 0 && b.unknown == 0) && ledger.strangers() == 0);
+    }
+
+    #[test]
+    fn a_lost_one_is_passed_over_and_what_nobody_sent_is_unknown() {
+        let mut ledger = ledger();
+        assert_eq!(receive(&mut ledger, 0, 3.0), SumOk::Yes, "the first of worker 0 was lost");
+        for (worker, value) in [(0, 3.0), (1, 10.0), (0, 12.0), (9, 1.0)] {
+            assert_eq!(receive(&mut ledger, worker, value), SumOk::Unknown, "{worker} {value}");
+        }
+        let balances = ledger.close();
+        assert_eq!((balances[0].delivered_alone, balances[0].in_flight, balances[1].in_flight), (1, 2, 1));
+    }
+}
