@@ -221,9 +221,9 @@ fn streams_that_are_missing_or_damaged_are_named() {
 
 #[test]
 fn what_is_read_is_what_runs_write() {
-    use pktgen_generator::record::{iterations_schema, results_schema};
-    let names = ITERATION_NAMES.iter().map(|name| (iterations_schema(), *name));
-    for (schema, name) in names.chain(RESULT_NAMES.iter().map(|name| (results_schema(), *name))) {
+    use pktgen_generator::record::{Iteration, Reply, Row};
+    let names = ITERATION_NAMES.iter().map(|name| (Iteration::schema(), *name));
+    for (schema, name) in names.chain(RESULT_NAMES.iter().map(|name| (Reply::schema(), *name))) {
         let field = schema.field_with_name(name).unwrap();
         assert_eq!(field.is_nullable(), name == "t_sent_ps", "{name}");
     }
@@ -231,7 +231,7 @@ fn what_is_read_is_what_runs_write() {
     training().write(dir.path());
     // The hand-made streams of these tests have the types of real ones.
     for (schema, stream, names) in
-        [(iterations_schema(), "iterations", ITERATION_NAMES.as_slice()), (results_schema(), "results", &RESULT_NAMES)]
+        [(Iteration::schema(), "iterations", ITERATION_NAMES.as_slice()), (Reply::schema(), "results", &RESULT_NAMES)]
     {
         use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
         let file = std::fs::File::open(dir.path().join(format!("{stream}.parquet"))).unwrap();

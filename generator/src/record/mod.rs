@@ -4,13 +4,14 @@
 //! training adds [`Iteration`]s, and [`Reply`]s: the results as each worker got them.
 //! Three streams, each written by who knows (design §5): [`Sent`] by the workers, [`Book`] by each
 //! software device, [`Received`] by the parameter server. Analysis resolves every update's fate from
-//! them. The rows are plain structs here; `schema` gives their columns in files.
+//! them. Each row is a plain struct whose fields are the columns in files.
 
+mod cell;
+mod code;
 pub mod digest;
 mod interface;
 mod manifest;
 mod row;
-mod schema;
 mod shard;
 mod stamps;
 mod verdict;
@@ -21,15 +22,12 @@ pub use manifest::{
     Answers, Balance, Bound, Counters, Group, LinkLoad, MANIFEST_VERSION, Manifest, Planned, Published, QueueCounts,
     Rank, ReportPlan, RunState, SweepManifest, SweepRun, Training,
 };
+pub use cell::{Cell, Words};
+pub use code::{Action, Reason, SumOk};
 pub use row::{
-    Action, Book, Iteration, LaneWords, NO_CLUSTER, Name, PacketId, PayloadPart, Reason, Received, Reply, Sent, State,
-    SumOk,
-};
-pub use schema::{
-    BOOKS, ITERATIONS, LANES, NAMES, PAYLOADS, RECEIVED, RESULTS, SCHEMA_VERSION, SENT, STAMPS, STATES, STREAMS,
-    books_schema, iterations_schema, lanes_schema, names_schema, payloads_schema, received_schema, results_schema,
-    sent_schema, stamps_schema, states_schema,
+    BOOKS, Book, ITERATIONS, Iteration, LANES, LaneWords, NAMES, NO_CLUSTER, Name, PAYLOADS, PacketId, PayloadPart,
+    RECEIVED, RESULTS, Received, Reply, Row, SCHEMA_VERSION, SENT, STAMPS, STATES, STREAMS, Sent, Stamp, State,
 };
 pub use shard::{PLANNED, SweepShard, plan_hash};
-pub use stamps::{STAMPS_RECEIVED, STAMPS_SENT, Stamp, StampClock};
+pub use stamps::{STAMPS_RECEIVED, STAMPS_SENT, StampClock};
 pub use verdict::{Facts, Fault, Incidents, Note, Unseen, Validity, judge};

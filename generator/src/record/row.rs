@@ -1,7 +1,12 @@
-//! The rows of the three streams.
+//! The rows of a run's streams, each column said once: struct, schema and writer follow.
 
-use crate::lanes::LANES_MAX;
+use crate::arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
+use crate::arrow::datatypes::{Int64Type, SchemaRef};
+use crate::column::{Column, Stream};
 use crate::time::Time;
+
+use super::cell::{Cell, Words};
+use super::code::{Action, Reason, SumOk};
 
 /// Names one attempt of one update everywhere: in books, captures and balances.
 ///
@@ -42,275 +47,222 @@ impl PacketId {
 /// The cluster of traffic that belongs to none.
 pub const NO_CLUSTER: u16 = u16::MAX;
 
-/// One transmission by a worker.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sent {
-    /// When the update was generated.
-    pub t_gen: Time,
-    /// When the schedule wanted it out.
-    pub t_due: Time,
-    /// When its first bit left; none where the transport cannot know, or when it was withheld.
-    pub t_sent: Option<Time>,
-    /// Cluster, or [`NO_CLUSTER`].
-    pub cluster: u16,
-    /// Worker.
-    pub worker: u32,
-    /// Sequence number of the update at its worker.
-    pub seq: u32,
-    /// 0 for the first transmission.
-    pub attempt: u8,
-    /// Block or iteration in synchronous systems.
-    pub block: Option<u32>,
-    /// Frame length.
-    pub bytes: u32,
-    /// Reward; none for traffic that carries none.
-    pub reward: Option<f32>,
+/// Stream name of what workers sent; the file is `sent.parquet`.
+pub const SENT: &str = "sent";
+/// Stream name of what devices did.
+pub const BOOKS: &str = "books";
+/// Stream name of what reached the parameter server.
+pub const RECEIVED: &str = "received";
+/// Stream name of what workers knew and did, where it was asked for.
+pub const STATES: &str = "states";
+/// Stream name of the iterations of synchronous training.
+pub const ITERATIONS: &str = "iterations";
+/// Stream name of the results that workers of synchronous training got.
+pub const RESULTS: &str = "results";
+/// Stream name of the packets' names, where layouts carry none.
+pub const NAMES: &str = "names";
+/// Stream name of the payloads of what arrived, where sums are checked by lanes.
+pub const PAYLOADS: &str = "payloads";
+/// Stream name of the lanes of what arrived, where updates carry any.
+pub const LANES: &str = "lanes";
+/// Stream name of what the kernel or a card stamped, where it was asked for.
+pub const STAMPS: &str = "stamps";
+/// Version of all schemas; a reader refuses a newer one.
+pub const SCHEMA_VERSION: u32 = 1;
+
+const PS: &str = "ps";
+const NS: &str = "ns";
+const NUMBER: &str = "number";
+const CODE: &str = "code";
+const COUNT: &str = "count";
+const BYTES: &str = "bytes";
+const YES_NO: &str = "yes or no";
+const REWARD: &str = "reward";
+
+/// A row of a stream.
+pub trait Row: Copy + Send + 'static {
+    /// The stream.
+    const STREAM: Stream;
+    /// Columns of times: where the first has none, the next tells when a row was written. Streams of several writers become one
+    /// in that order.
+    const ORDER: &'static [&'static str];
+
+    /// The columns of these rows, in the schema's order.
+    fn arrays(rows: &[Self]) -> Vec<ArrayRef>;
+
+    /// The columns in files.
+    fn schema() -> SchemaRef {
+        Self::STREAM.schema(SCHEMA_VERSION)
+    }
+
+    /// When the rows of a batch were written; none if it is not of this stream.
+    fn times(batch: &RecordBatch) -> Option<Int64Array> {
+        let mut columns = Self::ORDER.iter().map(|name| batch.column_by_name(name)?.as_primitive_opt::<Int64Type>());
+        let first = columns.next()??.clone();
+        columns.try_fold(first, |known, next| {
+            Some(known.iter().zip(next?).map(|(known, next)| known.or(next)).collect())
+        })
+    }
 }
 
-/// Codes that stand in columns: an enumeration whose entries each have a code, a name and a sentence.
-macro_rules! codes {
-    ($(#[$meta:meta])* $kind:ident { $($entry:ident = $code:literal, $name:literal, $about:literal;)* }) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        #[repr(u8)]
-        pub enum $kind {
-            $(#[doc = $about] $entry = $code,)*
+macro_rules! rows {
+    ($(
+        $(#[$meta:meta])*
+        $row:ident = $name:ident, $what:literal, ordered by $($order:literal),+ {
+            $($field:ident: $cell:ty as $column:literal in $unit:expr, $about:literal;)+
         }
-
-        impl $kind {
-            /// All, in the order of their codes.
-            pub const ALL: [$kind; [$($code),*].len()] = [$($kind::$entry),*];
-
-            /// Names of all, in the same order.
-            pub const NAMES: [&'static str; $kind::ALL.len()] = [$($name),*];
-
-            /// Name in reports.
-            pub const fn name(self) -> &'static str {
-                $kind::NAMES[self as usize]
+    )+) => {
+        $(
+            $(#[$meta])*
+            #[derive(Debug, Clone, Copy, PartialEq)]
+            pub struct $row {
+                $(#[doc = $about] pub $field: $cell,)+
             }
 
-            /// What it says.
-            pub const fn about(self) -> &'static str {
-                match self {
-                    $($kind::$entry => $about,)*
+            impl Row for $row {
+                const STREAM: Stream = Stream {
+                    name: $name,
+                    row: $what,
+                    columns: &[$(Column {
+                        name: $column,
+                        data: <$cell as Cell>::DATA,
+                        optional: <$cell as Cell>::OPTIONAL,
+                        unit: $unit,
+                        about: $about,
+                    }),+],
+                };
+                const ORDER: &'static [&'static str] = &[$($order),+];
+
+                fn arrays(rows: &[$row]) -> Vec<ArrayRef> {
+                    vec![$(<$cell as Cell>::array(rows.iter().map(|row| &row.$field))),+]
                 }
             }
-        }
+        )+
+
+        /// The streams of a run dir, each with its columns.
+        pub static STREAMS: [Stream; [$($name),+].len()] = [$(<$row as Row>::STREAM),+];
     };
 }
 
-codes! {
-    /// What a device did. `packet_in` is always the packet whose fate the row tells.
-    Action {
-        Queued = 0, "queued", "It waits in a queue.";
-        Merged = 1, "merged", "It became part of `packet_out`.";
-        Subsumed = 2, "subsumed", "`packet_out`, a newer update of the same worker, took its place.";
-        Outranked = 3, "outranked", "`packet_out` took its place because of a higher reward.";
-        Dropped = 4, "dropped", "It was dropped for `reason`.";
-        Departed = 5, "departed", "Its first bit left the device.";
-        Bypassed = 6, "bypassed", "It goes around the queue on the same link.";
-        Arrived = 7, "arrived", "It arrived and waits for the engine to take it in.";
+rows! {
+    /// One transmission by a worker.
+    Sent = SENT, "one transmission of a worker", ordered by "t_sent_ps", "t_due_ps" {
+        t_gen: Time as "t_gen_ps" in PS, "When the update was generated, since the run's anchor.";
+        t_due: Time as "t_due_ps" in PS, "When the schedule wanted it out.";
+        t_sent: Option<Time> as "t_sent_ps" in PS, "When its first bit left; empty where it was withheld or nobody can know.";
+        cluster: u16 as "cluster" in NUMBER, "The worker's cluster when it generated it; 65535 for traffic that belongs to none.";
+        worker: u32 as "worker" in NUMBER, "Worker.";
+        seq: u32 as "seq" in NUMBER, "Number of the update at its worker.";
+        attempt: u8 as "attempt" in NUMBER, "0 for the first transmission, then 1, 2 and so on.";
+        block: Option<u32> as "block" in NUMBER, "Block or iteration, in synchronous systems.";
+        bytes: u32 as "bytes" in BYTES, "Length of the frame.";
+        reward: Option<f32> as "reward" in REWARD, "Reward of the update; empty for traffic that carries none.";
     }
-}
 
-codes! {
-    /// Why a packet was dropped. The list is the enumeration that reports use.
-    Reason {
-        QueueFull = 0, "queue_full", "The queue had no free slot (and, for Olaf, none of the cluster to join).";
-        RewardLow = 1, "reward_low", "Its reward was lower than the waiting update's by more than the threshold.";
-        EngineBusy = 2, "engine_busy", "The engine's input buffer was full: it arrived faster than the engine's rate.";
-        BypassFull = 3, "bypass_full", "The bypass around the queue was full.";
-        NoRoute = 4, "no_route", "No route to where it goes.";
-        Malformed = 5, "malformed", "Not a packet of the format it claims.";
-        CountFull = 6, "count_full", "The waiting aggregate already represents as many updates as its 16-bit count can say.";
-        Fault = 7, "fault", "A fault that the experiment asked for took it on a wire of the device.";
-        Duplicate = 8, "duplicate", "The same source has contributed to the block already.";
-        UnknownJob = 9, "unknown_job", "No such aggregation job is configured.";
-        UnknownSource = 10, "unknown_source", "The job has no such source, or no longer.";
-        TableFull = 11, "table_full", "The job has as many blocks under way as it may, or the device has no room for one more.";
-        WrongCount = 12, "wrong_count", "It has another number of gradients than its block, or more than its job may.";
-        Stale = 13, "stale", "It is of an earlier iteration than the block that is being aggregated.";
-        Late = 14, "late", "Its block was finished without it, and the device remembers that (`target.tombstones`).";
-        DeviceLost = 15, "device_lost", "The device that had added it to a sum failed before the sum left.";
-        Inactive = 16, "inactive", "The device takes nothing: it failed, or another does its work.";
+    /// One line of a device's books.
+    Book = BOOKS, "what a device did; the order is that of events", ordered by "t_ps" {
+        t: Time as "t_ps" in PS, "When it happened.";
+        node: u16 as "node" in NUMBER, "Which device: index into `nodes` of the manifest.";
+        packet_in: PacketId as "packet_in" in NUMBER,
+            "The packet whose fate the row tells: 24 bits of worker, 8 of attempt, 32 of sequence number.";
+        action: Action as "action" in CODE, "What happened to it: a code of the actions.";
+        packet_out: Option<PacketId> as "packet_out" in NUMBER, "The packet that stands in its place or carries it now.";
+        reason: Option<Reason> as "reason" in CODE, "Why it was dropped: a code of the drop reasons; empty for other actions.";
     }
-}
 
-impl Reason {
-    /// May it be a copy that a network made which was dropped, and not the packet? Of protocols whose packets are sums by
-    /// key: the others take no copies.
-    pub const fn may_be_copy(self) -> bool {
-        matches!(self, Reason::Duplicate | Reason::Fault | Reason::QueueFull | Reason::TableFull | Reason::Inactive)
+    /// One packet at the parameter server.
+    Received = RECEIVED, "one packet at the parameter server", ordered by "t_recv_ps" {
+        t_recv: Time as "t_recv_ps" in PS, "When its last bit arrived.";
+        packet: PacketId as "packet" in NUMBER, "Which packet; an aggregate is known by its newest member.";
+        cluster: u16 as "cluster" in NUMBER, "The cluster whose age it refreshes; 65535 for traffic that belongs to none.";
+        newest_worker: u32 as "newest_worker" in NUMBER, "Worker of the newest member.";
+        newest_seq: u32 as "newest_seq" in NUMBER,
+            "Sequence number of the newest member. Of a sum by key: which part it is, and its highest bit where the part \
+             makes the sum complete.";
+        newest_gen: Time as "newest_gen_ps" in PS, "When the newest member was generated.";
+        count: u16 as "count" in "updates", "How many updates its content represents.";
+        bytes: u32 as "bytes" in BYTES, "Length of the frame.";
+        reward: Option<f32> as "reward" in REWARD, "Mean reward of the members, weighted by their counts.";
+        accepted: bool as "accepted" in YES_NO, "Did the server's reward gate accept it?";
+        sum_ok: SumOk as "sum_ok" in CODE, "Is the payload the sum of the members, bit for bit? A code of `sum_ok`.";
+        node: u16 as "node" in NUMBER, "Who received it: index into `nodes` of the manifest.";
+        digest: Option<u64> as "digest" in NUMBER, "Stands for the gradients, where sums are verified after the run (real time).";
     }
-}
 
-/// One line of a device's books.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Book {
-    /// When.
-    pub t: Time,
-    /// Which device, as an index into the topology's nodes.
-    pub node: u16,
-    /// The packet whose fate this is.
-    pub packet_in: PacketId,
-    /// What happened to it.
-    pub action: Action,
-    /// The packet that stands in its place or carries it now.
-    pub packet_out: Option<PacketId>,
-    /// Why, for drops.
-    pub reason: Option<Reason>,
-}
-
-codes! {
-    /// Does the payload equal the aggregate recomputed in the books' order?
-    SumOk {
-        Yes = 0, "yes", "Bit for bit (or within the bound where there are no books).";
-        No = 1, "no", "No.";
-        Unknown = 2, "unknown", "Nobody knows what it should be.";
+    /// What a worker under transmission control knew and did (OLAF §5): one row per ACK and per generated update.
+    State = STATES, "with `capture.states`: an ACK at a worker, or a decision of transmission control", ordered by "t_ps" {
+        t: Time as "t_ps" in PS, "When.";
+        worker: u32 as "worker" in NUMBER, "Worker.";
+        active: u16 as "active" in COUNT, "Active clusters, as the last ACK says; 0 before the first.";
+        capacity: u32 as "capacity" in COUNT, "Slots of the queue, as the last ACK says.";
+        occupancy: u32 as "occupancy" in COUNT, "Slots of the queue that are in use, as the last ACK says.";
+        ack_age: Option<Time> as "ack_age_ps" in PS, "Time since the last ACK; empty before the first.";
+        p_send: Option<f32> as "p_send" in "probability", "With which it sends; empty in a row about an ACK.";
+        sent: Option<bool> as "sent" in YES_NO, "Did it send? Empty in a row about an ACK.";
     }
-}
 
-/// One packet at the parameter server.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Received {
-    /// When its last bit arrived.
-    pub t_recv: Time,
-    /// Which packet.
-    pub packet: PacketId,
-    /// Cluster, or [`NO_CLUSTER`].
-    pub cluster: u16,
-    /// Worker of the newest member.
-    pub newest_worker: u32,
-    /// Sequence number of the newest member.
-    pub newest_seq: u32,
-    /// Generation time of the newest member.
-    pub newest_gen: Time,
-    /// How many updates its content represents.
-    pub count: u16,
-    /// Frame length.
-    pub bytes: u32,
-    /// Count-weighted mean reward.
-    pub reward: Option<f32>,
-    /// Did the server's reward gate accept it?
-    pub accepted: bool,
-    /// Does the payload hold the sum it should?
-    pub sum_ok: SumOk,
-    /// The server, as an index into the topology's nodes.
-    pub node: u16,
-    /// [`crate::wire::olaf::digest`] of the gradients, where the sum is verified after the run.
-    pub digest: Option<u64>,
-}
+    /// What an iteration was to a worker of synchronous training.
+    Iteration = ITERATIONS, "synchronous training: an iteration that ended, per worker", ordered by "t_start_ps" {
+        t_start: Time as "t_start_ps" in PS, "When it began: with its computation.";
+        t_ready: Time as "t_ready_ps" in PS, "When the worker had computed its gradients, delays included, and began to send.";
+        t_end: Time as "t_end_ps" in PS, "When it had the results of all blocks.";
+        delay: Time as "delay_ps" in PS, "For how long it was held up as a straggler.";
+        worker: u32 as "worker" in NUMBER, "Worker.";
+        cluster: u16 as "cluster" in NUMBER, "Job of the worker.";
+        iteration: u32 as "iteration" in NUMBER, "Which iteration, from 0.";
+        sent: u32 as "sent" in COUNT, "Blocks that it sent.";
+        skipped: u32 as "skipped" in COUNT, "Blocks that it did not send, since their result was there.";
+        degraded: u32 as "degraded" in COUNT, "Results that lacked sources.";
+        sources: u64 as "sources" in COUNT, "Sources of all results together.";
+        elements: u64 as "elements" in COUNT, "Gradients other than 0 that it contributed.";
+        missed: bool as "missed" in YES_NO, "It had all results when it wanted to begin, and computed nothing.";
+    }
 
-/// What a worker under transmission control knew and did (OLAF §5): one row per ACK and per generated update.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct State {
-    /// When.
-    pub t: Time,
-    /// Who.
-    pub worker: u32,
-    /// Clusters that were active, as the last ACK says; 0 before the first.
-    pub active: u16,
-    /// Slots of that queue.
-    pub capacity: u32,
-    /// Slots in use.
-    pub occupancy: u32,
-    /// Time since the last ACK; none before the first.
-    pub ack_age: Option<Time>,
-    /// Probability with which it sends; none for a row about an ACK.
-    pub p_send: Option<f32>,
-    /// Did it send? None for a row about an ACK.
-    pub sent: Option<bool>,
-}
+    /// A result that a worker of synchronous training got.
+    Reply = RESULTS, "synchronous training: a result at a worker", ordered by "t_recv_ps" {
+        t_recv: Time as "t_recv_ps" in PS, "When its last bit arrived.";
+        t_sent: Option<Time> as "t_sent_ps" in PS, "When the worker sent its own contribution to the block; empty if it had not.";
+        worker: u32 as "worker" in NUMBER, "Worker.";
+        cluster: u16 as "cluster" in NUMBER, "Job of the worker.";
+        seq: u32 as "seq" in NUMBER, "The block, numbered over all iterations.";
+        packet: PacketId as "packet" in NUMBER, "Which result: the packet under which the books know the aggregate.";
+        count: u16 as "count" in COUNT, "Sources that it represents.";
+        degraded: bool as "degraded" in YES_NO, "Sources are missing.";
+        again: bool as "again" in YES_NO, "The worker had a result of this block already.";
+    }
 
-/// What an iteration was to a worker of synchronous training.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Iteration {
-    /// When it began: with its computation.
-    pub t_start: Time,
-    /// When the worker had computed its gradients, delays included, and began to send.
-    pub t_ready: Time,
-    /// When it had the results of all blocks.
-    pub t_end: Time,
-    /// How long it was held up as a straggler.
-    pub delay: Time,
-    /// Who.
-    pub worker: u32,
-    /// Its job.
-    pub cluster: u16,
-    /// Which iteration.
-    pub iteration: u32,
-    /// Blocks that it sent.
-    pub sent: u32,
-    /// Blocks that it did not send, since their result was there.
-    pub skipped: u32,
-    /// Results that lacked sources.
-    pub degraded: u32,
-    /// Sources of all results together.
-    pub sources: u64,
-    /// Gradients other than 0 that it contributed.
-    pub elements: u64,
-    /// It had all results when it wanted to begin, and computed nothing.
-    pub missed: bool,
-}
+    /// The lanes of a packet that arrived.
+    LaneWords = LANES, "with `format.lanes`: a packet of `received`, in the same order", ordered by "t_recv_ps" {
+        t_recv: Time as "t_recv_ps" in PS, "When the packet's last bit arrived.";
+        cluster: u16 as "cluster" in NUMBER, "Its cluster, which its addresses tell; 65535 for traffic that belongs to none.";
+        words: Words as "words" in NUMBER, "Its lanes as they lay in it: the bits of f32s, or integers.";
+    }
 
-/// A result that a worker of synchronous training got.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reply {
-    /// When its last bit arrived.
-    pub t_recv: Time,
-    /// When the worker sent its own contribution to the block; none if it had not.
-    pub t_sent: Option<Time>,
-    /// Who.
-    pub worker: u32,
-    /// Its job.
-    pub cluster: u16,
-    /// The block, numbered over all iterations.
-    pub seq: u32,
-    /// Which result: the id under which the aggregate is known.
-    pub packet: PacketId,
-    /// Sources that it represents.
-    pub count: u16,
-    /// Not all of them.
-    pub degraded: bool,
-    /// The worker had a result of this block already.
-    pub again: bool,
-}
+    /// The name of a packet that arrived without one, as its content tells it.
+    Name = NAMES, "with strict layouts of OLAF: a packet of `received`, in the same order, as its content names it", ordered by "t_recv_ps" {
+        t_recv: Time as "t_recv_ps" in PS, "When the packet's last bit arrived.";
+        packet: Option<PacketId> as "packet" in NUMBER, "The packet that holds the same; empty if none is known to.";
+        count: u16 as "count" in COUNT, "Updates that it represents; 0 if that is not known.";
+    }
 
-/// The name of a packet that arrived without one, as its content tells it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Name {
-    /// When its last bit arrived.
-    pub t_recv: Time,
-    /// The packet that holds the same; none if none is known to.
-    pub packet: Option<PacketId>,
-    /// Updates that it represents; 0 if that is not known.
-    pub count: u16,
-}
+    /// Part of the payload of a packet that arrived.
+    PayloadPart = PAYLOADS, "with `format.lanes` and a device without books: part of the payload of a packet of `received`, in the same order", ordered by "t_recv_ps" {
+        t_recv: Time as "t_recv_ps" in PS, "When the packet's last bit arrived.";
+        part: u16 as "part" in NUMBER, "Which part of its payload, from 0: a packet may have several rows.";
+        words: Words as "words" in NUMBER, "Up to 64 gradients as they lay in it: the bits of f32s.";
+    }
 
-/// Part of the payload of a packet that arrived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PayloadPart {
-    /// When its last bit arrived.
-    pub t_recv: Time,
-    /// Which part, from 0.
-    pub part: u16,
-    /// How many words it has.
-    pub count: u8,
-    /// The words as they lay in it.
-    pub words: [u32; LANES_MAX],
-}
-
-/// The lanes of a packet that arrived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LaneWords {
-    /// When its last bit arrived.
-    pub t_recv: Time,
-    /// Its cluster, or [`NO_CLUSTER`].
-    pub cluster: u16,
-    /// How many words it has.
-    pub count: u8,
-    /// The words as they lay in it.
-    pub words: [u32; LANES_MAX],
+    /// A packet that should have been stamped.
+    Stamp = STAMPS, "with `transport.stamps`: a packet of `received`; with `transport.sent_stamps_every`: a marked frame of the workers", ordered by "t_ps" {
+        t: Time as "t_ps" in PS, "When the packet had been read, or just before the call that sent it, by the run's clock.";
+        packet: Option<PacketId> as "packet" in NUMBER,
+            "Which packet was received; an aggregate is known by its newest member. Empty for one that was sent.";
+        received_ns: Option<i64> as "received_ns" in NS,
+            "When it arrived, by the clock that `clocks` of the manifest names and `stamp_clocks` measures; empty if it was \
+             not stamped, or was sent.";
+        sent_ns: Option<i64> as "sent_ns" in NS,
+            "When it left, by the clock that is named there; empty if it was not stamped, or was received.";
+    }
 }
 
 #[cfg(test)]
@@ -322,13 +274,5 @@ mod tests {
         let id = PacketId::new(PacketId::WORKERS_MAX - 1, u32::MAX, 255);
         assert_eq!((id.worker(), id.seq(), id.attempt()), (PacketId::WORKERS_MAX - 1, u32::MAX, 255));
         assert_eq!(PacketId::new(1, 2, 3), PacketId((1 << 40) | (3 << 32) | 2));
-    }
-
-    #[test]
-    fn codes_are_positions_in_the_lists() {
-        assert!(Action::ALL.iter().enumerate().all(|(i, a)| *a as usize == i));
-        assert!(Reason::ALL.iter().enumerate().all(|(i, r)| *r as usize == i));
-        assert!(SumOk::ALL.iter().enumerate().all(|(i, s)| *s as usize == i));
-        assert_eq!((Reason::CountFull.name(), Action::Merged.name()), ("count_full", "merged"));
     }
 }

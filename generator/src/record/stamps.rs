@@ -2,27 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::row::PacketId;
-use crate::time::Time;
-
 /// The column of `stamps` that says when a packet arrived, as the manifest's `clocks` and `stamp_clocks` name it.
 pub const STAMPS_RECEIVED: &str = "stamps.received_ns";
 
 /// The column of `stamps` that says when a frame left.
 pub const STAMPS_SENT: &str = "stamps.sent_ns";
-
-/// A packet that should have been stamped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
-    /// When it had been read, or just before the call that sent it, by the run's clock.
-    pub t: Time,
-    /// Which packet was received; none for one that was sent, of which that is not noted.
-    pub packet: Option<PacketId>,
-    /// When it arrived, in ns of the stamps' clock; none if it was not stamped, or was sent.
-    pub received_ns: Option<i64>,
-    /// When it left; none if it was not stamped, or was received.
-    pub sent_ns: Option<i64>,
-}
 
 /// How a clock of stamps stood to the run's clock, before the run and after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

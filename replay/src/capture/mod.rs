@@ -5,7 +5,6 @@
 //! other kind of run dir: everything that was heard on an interface.
 
 mod claim;
-mod columns;
 pub mod frames;
 pub mod lateness;
 mod names;

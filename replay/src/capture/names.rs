@@ -5,11 +5,10 @@ use std::path::Path;
 use pktgen_generator::Result;
 use pktgen_generator::record::{FileDigests, Name};
 
-use super::columns::NameColumns;
 use super::stream::Stream;
 
 /// The stream `names` of a run dir.
-pub struct Names(Stream<NameColumns>);
+pub struct Names(Stream<Name>);
 
 impl Names {
     /// Creates it in `dir`.

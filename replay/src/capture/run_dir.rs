@@ -7,7 +7,7 @@ use pktgen_generator::lanes::{self, LANES_MAX};
 use pktgen_generator::pcap::{Form, Writer, WriterOptions};
 use pktgen_generator::record::{
     Book, Facts, Fault, FileDigests, ITERATIONS, Iteration, LANES, LaneWords, Manifest, NAMES, NO_CLUSTER, PAYLOADS,
-    PayloadPart, RESULTS, Received, Reply, RunState, STAMPS, STATES, STREAMS, Sent, Stamp, State, digest, judge,
+    PayloadPart, RESULTS, Received, Reply, Row, RunState, STAMPS, STATES, STREAMS, Sent, Stamp, State, Words, digest, judge,
 };
 use pktgen_generator::time::{NS, Time};
 use pktgen_generator::whole::{copy_whole, write_whole};
@@ -15,10 +15,6 @@ use pktgen_generator::{Error, Result};
 use serde::Serialize;
 
 use super::claim::Claim;
-use super::columns::{
-    BookColumns, Columns, IterationColumns, LaneColumns, PayloadColumns, ReceivedColumns, ReplyColumns, SentColumns,
-    StampColumns, StateColumns,
-};
 use super::lateness::LATENESS;
 use super::ordered::OrderedWriter;
 use super::stream::{Stream, convert, convert_both, merge_shifted, running_path};
@@ -109,16 +105,16 @@ pub struct RunDir {
     dir: PathBuf,
     clock: RunClock,
     records: Records,
-    sent: Stream<SentColumns>,
-    books: Stream<BookColumns>,
-    received: Stream<ReceivedColumns>,
+    sent: Stream<Sent>,
+    books: Stream<Book>,
+    received: Stream<Received>,
     /// What the server received, where workers write `received` at the same time.
-    received_server: Option<Stream<ReceivedColumns>>,
+    received_server: Option<Stream<Received>>,
     server: bool,
-    states: Option<Stream<StateColumns>>,
+    states: Option<Stream<State>>,
     rounds: Option<Rounds>,
     lanes: Option<LaneRows>,
-    stamps: Option<Stream<StampColumns>>,
+    stamps: Option<Stream<Stamp>>,
     /// Is what the server received among them?
     stamps_received: bool,
     pcap: Option<Writer>,
@@ -129,28 +125,29 @@ pub struct RunDir {
 
 /// The lanes of what is received.
 struct LaneRows {
-    stream: Stream<LaneColumns>,
+    stream: Stream<LaneWords>,
     form: lanes::Form,
     count: usize,
-    payloads: Option<Stream<PayloadColumns>>,
+    payloads: Option<Stream<PayloadPart>>,
 }
 
 impl LaneRows {
     /// The lanes of `frame`, which `row` is of.
     #[inline]
     fn push(&mut self, row: &Received, frame: &[u8]) -> Result<()> {
-        let mut words = [0; LANES_MAX];
         let room = if row.cluster == NO_CLUSTER { 0 } else { self.count.min(LANES_MAX) };
-        let count = self.form.words(frame, &mut words[..room]) as u8;
-        self.stream.push(&LaneWords { t_recv: row.t_recv, cluster: row.cluster, count, words })?;
+        let words = Words::new(|words| self.form.words(frame, &mut words[..room]));
+        self.stream.push(&LaneWords { t_recv: row.t_recv, cluster: row.cluster, words })?;
         let Some(payloads) = &mut self.payloads else { return Ok(()) };
         let values = if room == 0 { &[] } else { self.form.values(frame) };
         // One that is empty has a part all the same: parts are counted.
         let parts = values.chunks(LANES_MAX).chain(values.is_empty().then_some(&[][..]));
         for (part, values) in (0..).zip(parts) {
-            let mut words = [0; LANES_MAX];
-            words.iter_mut().zip(values).for_each(|(word, bytes)| *word = u32::from_le_bytes(*bytes));
-            payloads.push(&PayloadPart { t_recv: row.t_recv, part, count: values.len() as u8, words })?;
+            let words = Words::new(|words| {
+                words.iter_mut().zip(values).for_each(|(word, bytes)| *word = u32::from_le_bytes(*bytes));
+                values.len()
+            });
+            payloads.push(&PayloadPart { t_recv: row.t_recv, part, words })?;
         }
         Ok(())
     }
@@ -158,8 +155,8 @@ impl LaneRows {
 
 /// The streams of synchronous training.
 struct Rounds {
-    iterations: Stream<IterationColumns>,
-    replies: Stream<ReplyColumns>,
+    iterations: Stream<Iteration>,
+    replies: Stream<Reply>,
 }
 
 impl RunDir {
@@ -237,7 +234,7 @@ impl RunDir {
             Some(server) => {
                 self.received.end()?;
                 server.end()?;
-                convert_both::<ReceivedColumns>(&dir, RECEIVED_SERVER, &mut files)?;
+                convert_both::<Received>(&dir, RECEIVED_SERVER, &mut files)?;
             }
         }
         if let Some(states) = self.states {
@@ -301,8 +298,8 @@ pub struct Sides<'a> {
 /// What workers write.
 pub struct WorkerRows<'a> {
     records: Records,
-    sent: &'a mut Stream<SentColumns>,
-    states: Option<&'a mut Stream<StateColumns>>,
+    sent: &'a mut Stream<Sent>,
+    states: Option<&'a mut Stream<State>>,
     rounds: Option<&'a mut Rounds>,
     /// Where workers receive the results themselves.
     received: Option<ServerRows<'a>>,
@@ -311,15 +308,15 @@ pub struct WorkerRows<'a> {
 /// What a device writes.
 pub struct DeviceRows<'a> {
     records: Records,
-    books: &'a mut Stream<BookColumns>,
+    books: &'a mut Stream<Book>,
 }
 
 /// What who receives writes.
 pub struct ServerRows<'a> {
     records: Records,
-    received: &'a mut Stream<ReceivedColumns>,
+    received: &'a mut Stream<Received>,
     lanes: Option<&'a mut LaneRows>,
-    stamps: Option<&'a mut Stream<StampColumns>>,
+    stamps: Option<&'a mut Stream<Stamp>>,
     pcap: Option<&'a mut Writer>,
 }
 
@@ -521,38 +518,38 @@ pub fn join_records(parts: &PartDirs, out: &Path) -> Result<FileDigests> {
     let mut files = FileDigests::new();
     // What was sent is in the workers' time: nothing of it moves, least of all the generation times that packets carry.
     let workers: Vec<_> = parts.workers.iter().map(|dir| (*dir, 0)).collect();
-    merge_shifted::<SentColumns>(&workers, out, &mut files)?;
-    merge_shifted::<BookColumns>(&Vec::from_iter(parts.device), out, &mut files)?;
+    merge_shifted::<Sent>(&workers, out, &mut files)?;
+    merge_shifted::<Book>(&Vec::from_iter(parts.device), out, &mut files)?;
     let mut receivers = Vec::from_iter(parts.server);
     if receivers.is_empty() || parts.workers_receive {
         receivers.splice(0..0, workers.iter().copied());
     }
-    merge_shifted::<ReceivedColumns>(&receivers, out, &mut files)?;
+    merge_shifted::<Received>(&receivers, out, &mut files)?;
     let having = |name: &str| {
         let has = |(dir, _): &&(&Path, Time)| dir.join(format!("{name}.parquet")).exists();
         workers.iter().filter(has).copied().collect::<Vec<_>>()
     };
     if !having(STATES).is_empty() {
-        merge_shifted::<StateColumns>(&having(STATES), out, &mut files)?;
+        merge_shifted::<State>(&having(STATES), out, &mut files)?;
     }
     if !having(ITERATIONS).is_empty() {
-        merge_shifted::<IterationColumns>(&having(ITERATIONS), out, &mut files)?;
-        merge_shifted::<ReplyColumns>(&having(RESULTS), out, &mut files)?;
+        merge_shifted::<Iteration>(&having(ITERATIONS), out, &mut files)?;
+        merge_shifted::<Reply>(&having(RESULTS), out, &mut files)?;
     }
     let lanes: Vec<_> =
         receivers.iter().filter(|(dir, _)| dir.join(format!("{LANES}.parquet")).exists()).copied().collect();
     if !lanes.is_empty() {
-        merge_shifted::<LaneColumns>(&lanes, out, &mut files)?;
+        merge_shifted::<LaneWords>(&lanes, out, &mut files)?;
     }
     if let Some(from) = parts.server.filter(|(dir, _)| dir.join(format!("{PAYLOADS}.parquet")).exists()) {
-        merge_shifted::<PayloadColumns>(&[from], out, &mut files)?;
+        merge_shifted::<PayloadPart>(&[from], out, &mut files)?;
     }
     let stamped = |(dir, _): &(&Path, Time)| dir.join(format!("{STAMPS}.parquet")).exists();
     // Those of several senders are of several clocks: they stay where they are.
     let senders = if workers.len() == 1 { &workers[..] } else { &[] };
     let stamps: Vec<_> = senders.iter().copied().chain(parts.server).filter(stamped).collect();
     if !stamps.is_empty() {
-        merge_shifted::<StampColumns>(&stamps, out, &mut files)?;
+        merge_shifted::<Stamp>(&stamps, out, &mut files)?;
     }
     let packets = receivers.last().map(|(dir, _)| dir.join(CAPTURE));
     if let Some(from) = packets.filter(|path| path.exists()) {
@@ -594,16 +591,16 @@ pub fn recover(dir: &Path, no_verify: bool) -> Result<[u64; 3]> {
     }
     let files = &mut manifest.files;
     let rows = [
-        recover_or_empty::<SentColumns>(dir, files)?,
-        recover_or_empty::<BookColumns>(dir, files)?,
+        recover_or_empty::<Sent>(dir, files)?,
+        recover_or_empty::<Book>(dir, files)?,
         recover_received(dir, files)?,
     ];
-    recover_stream::<StateColumns>(dir, files)?;
-    recover_stream::<IterationColumns>(dir, files)?;
-    recover_stream::<ReplyColumns>(dir, files)?;
-    recover_stream::<LaneColumns>(dir, files)?;
-    recover_stream::<PayloadColumns>(dir, files)?;
-    recover_stream::<StampColumns>(dir, files)?;
+    recover_stream::<State>(dir, files)?;
+    recover_stream::<Iteration>(dir, files)?;
+    recover_stream::<Reply>(dir, files)?;
+    recover_stream::<LaneWords>(dir, files)?;
+    recover_stream::<PayloadPart>(dir, files)?;
+    recover_stream::<Stamp>(dir, files)?;
     // Settling begins anew where parts are joined; of a killed run there is nothing to settle.
     let names = running_path(dir, NAMES);
     if names.exists() {
@@ -630,32 +627,32 @@ pub fn recover(dir: &Path, no_verify: bool) -> Result<[u64; 3]> {
 /// What was received, by workers and server where both did.
 fn recover_received(dir: &Path, files: &mut FileDigests) -> Result<u64> {
     let server = running_path(dir, RECEIVED_SERVER);
-    match (running_path(dir, ReceivedColumns::NAME).exists(), server.exists()) {
-        (true, true) => convert_both::<ReceivedColumns>(dir, RECEIVED_SERVER, files),
+    match (running_path(dir, Received::STREAM.name).exists(), server.exists()) {
+        (true, true) => convert_both::<Received>(dir, RECEIVED_SERVER, files),
         // Both are in the Parquet already: the run was killed while it took them away.
         (false, true) => std::fs::remove_file(&server).map_err(Error::io("remove", &server)).map(|()| 0),
-        (_, false) => recover_or_empty::<ReceivedColumns>(dir, files),
+        (_, false) => recover_or_empty::<Received>(dir, files),
     }
 }
 
 /// Every run has these: one that was killed before its first row gets an empty stream.
-fn recover_or_empty<C: Columns>(dir: &Path, files: &mut FileDigests) -> Result<u64> {
-    if dir.join(format!("{}.parquet", C::NAME)).exists() || running_path(dir, C::NAME).exists() {
-        recover_stream::<C>(dir, files)
+fn recover_or_empty<R: Row>(dir: &Path, files: &mut FileDigests) -> Result<u64> {
+    if dir.join(format!("{}.parquet", R::STREAM.name)).exists() || running_path(dir, R::STREAM.name).exists() {
+        recover_stream::<R>(dir, files)
     } else {
-        merge_shifted::<C>(&[], dir, files)
+        merge_shifted::<R>(&[], dir, files)
     }
 }
 
-fn recover_stream<C: Columns>(dir: &Path, files: &mut FileDigests) -> Result<u64> {
-    let path = running_path(dir, C::NAME);
+fn recover_stream<R: Row>(dir: &Path, files: &mut FileDigests) -> Result<u64> {
+    let path = running_path(dir, R::STREAM.name);
     match path.metadata() {
         // The run was killed before the schema was on the disk.
         Ok(about) if about.len() == 0 => {
-            merge_shifted::<C>(&[], dir, files)?;
+            merge_shifted::<R>(&[], dir, files)?;
             std::fs::remove_file(&path).map_err(Error::io("remove", &path)).map(|()| 0)
         }
-        Ok(_) => convert::<C>(dir, files),
+        Ok(_) => convert::<R>(dir, files),
         Err(_) => Ok(0),
     }
 }

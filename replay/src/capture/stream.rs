@@ -18,12 +18,11 @@ use pktgen_generator::arrow::error::ArrowError;
 use pktgen_generator::arrow::ipc::reader::StreamReader;
 use pktgen_generator::arrow::ipc::writer::StreamWriter;
 use pktgen_generator::quiet::attempt;
-use pktgen_generator::record::FileDigests;
+use pktgen_generator::record::{FileDigests, Row};
 use pktgen_generator::time::Time;
 use pktgen_generator::whole::WholeFile;
 use pktgen_generator::{Error, Result, footer};
 
-use super::columns::Columns;
 use crate::driver::real_time::drop_privileges;
 
 /// Rows per batch and per row group.
@@ -34,12 +33,12 @@ const AHEAD: usize = 4;
 
 /// A stream that is being written. Whole batches go to a thread of the stream's own, which makes columns of
 /// them; the driver waits for the disk only when the disk is slower than the run.
-pub(super) struct Stream<C: Columns> {
+pub(super) struct Stream<R: Row> {
     name: &'static str,
     path: PathBuf,
-    rows: Vec<C::Row>,
+    rows: Vec<R>,
     writer: Option<Writer>,
-    background: Option<Background<C::Row>>,
+    background: Option<Background<R>>,
 }
 
 type Writer = StreamWriter<BufWriter<File>>;
@@ -60,17 +59,17 @@ fn write_error(path: &Path, error: &dyn std::fmt::Display) -> Error {
     Error::Io { action: "write", path: path.to_owned(), source: std::io::Error::other(error.to_string()) }
 }
 
-impl<C: Columns> Stream<C> {
+impl<R: Row> Stream<R> {
     /// Creates the stream in `dir`.
     pub(super) fn create(dir: &Path) -> Result<Self> {
-        Self::create_as(dir, C::NAME)
+        Self::create_as(dir, R::STREAM.name)
     }
 
     /// Creates it under another name than that of its finished stream.
     pub(super) fn create_as(dir: &Path, name: &'static str) -> Result<Self> {
         let path = running_path(dir, name);
         let file = File::create(&path).map_err(Error::io("create", &path))?;
-        let mut writer = StreamWriter::try_new(BufWriter::with_capacity(1 << 20, file), &C::schema())
+        let mut writer = StreamWriter::try_new(BufWriter::with_capacity(1 << 20, file), &R::schema())
             .map_err(|e| write_error(&path, &e))?;
         // The schema is on disk from the start: a run that is killed early leaves an empty stream, not rubbish.
         writer.flush().map_err(|e| write_error(&path, &e))?;
@@ -79,7 +78,7 @@ impl<C: Columns> Stream<C> {
 
     /// Appends a row.
     #[inline]
-    pub(super) fn push(&mut self, row: &C::Row) -> Result<()> {
+    pub(super) fn push(&mut self, row: &R) -> Result<()> {
         self.rows.push(*row);
         if self.rows.len() == BATCH { self.flush() } else { Ok(()) }
     }
@@ -92,7 +91,7 @@ impl<C: Columns> Stream<C> {
             // Its file is open.
             let work = move || {
                 drop_privileges(&[]).map_err(Error::io("give up the rights of the writer of", &path))?;
-                write_batches::<C>(&path, writer, batches.iter())
+                write_batches::<R>(&path, writer, batches.iter())
             };
             let thread = std::thread::Builder::new().name(self.name.into());
             let handle = thread.spawn(work).map_err(Error::io("start the writer of", &self.path))?;
@@ -135,49 +134,49 @@ impl<C: Columns> Stream<C> {
         // A stream that fitted one batch goes straight to Parquet: most runs of a sweep do.
         if self.background.is_none() {
             let rows = self.rows.len() as u64;
-            write_parquet::<C>(dir, std::iter::once(batch::<C>(&self.path, &self.rows)), files)?;
+            write_parquet::<R>(dir, std::iter::once(batch::<R>(&self.path, &self.rows)), files)?;
             std::fs::remove_file(&self.path).map_err(Error::io("remove", &self.path))?;
             return Ok(rows);
         }
         self.end()?;
-        convert::<C>(dir, files)
+        convert::<R>(dir, files)
     }
 }
 
-fn batch<C: Columns>(path: &Path, rows: &[C::Row]) -> Result<RecordBatch> {
-    RecordBatch::try_new(C::schema(), C::arrays(rows)).map_err(|e| write_error(path, &e))
+fn batch<R: Row>(path: &Path, rows: &[R]) -> Result<RecordBatch> {
+    RecordBatch::try_new(R::schema(), R::arrays(rows)).map_err(|e| write_error(path, &e))
 }
 
 /// What the thread of a stream does.
-fn write_batches<C: Columns>(
+fn write_batches<R: Row>(
     path: &Path,
     mut writer: Writer,
-    batches: impl Iterator<Item = Vec<C::Row>>,
+    batches: impl Iterator<Item = Vec<R>>,
 ) -> Result<Writer> {
     for rows in batches {
-        writer.write(&batch::<C>(path, &rows)?).map_err(|e| write_error(path, &e))?;
+        writer.write(&batch::<R>(path, &rows)?).map_err(|e| write_error(path, &e))?;
         writer.flush().map_err(|e| write_error(path, &e))?;
     }
     Ok(writer)
 }
 
 /// Turns the IPC file of a stream into Parquet, up to its last whole batch. Returns the rows.
-pub(super) fn convert<C: Columns>(dir: &Path, files: &mut FileDigests) -> Result<u64> {
-    let path = running_path(dir, C::NAME);
-    let rows = write_parquet::<C>(dir, running_batches::<C>(&path)?.map(Ok), files)?;
+pub(super) fn convert<R: Row>(dir: &Path, files: &mut FileDigests) -> Result<u64> {
+    let path = running_path(dir, R::STREAM.name);
+    let rows = write_parquet::<R>(dir, running_batches::<R>(&path)?.map(Ok), files)?;
     std::fs::remove_file(&path).map_err(Error::io("remove", &path))?;
     Ok(rows)
 }
 
 /// The whole batches of a stream that is or was being written. The decoder panics on some damage: the stream ends there.
-fn running_batches<C: Columns>(path: &Path) -> Result<impl Iterator<Item = RecordBatch> + use<C>> {
+fn running_batches<R: Row>(path: &Path) -> Result<impl Iterator<Item = RecordBatch> + use<R>> {
     let file = File::open(path).map_err(Error::io("open", path))?;
     let opened = attempt(|| StreamReader::try_new(std::io::BufReader::new(file), None));
     let mut reader = opened
         .ok_or_else(|| Error::data(path, "not an Arrow stream: its schema is damaged"))?
         .map_err(|e| Error::data(path, format!("not an Arrow stream: {e}")))?;
-    if reader.schema().fields() != C::schema().fields() {
-        return Err(Error::data(path, format!("its columns are not those of \"{}\"", C::NAME)));
+    if reader.schema().fields() != R::schema().fields() {
+        return Err(Error::data(path, format!("its columns are not those of \"{}\"", R::STREAM.name)));
     }
     // A killed run ends in the middle of a batch: what is before it is whole.
     Ok(std::iter::from_fn(move || attempt(|| reader.next()).flatten()?.ok()).fuse())
@@ -185,10 +184,10 @@ fn running_batches<C: Columns>(path: &Path) -> Result<impl Iterator<Item = Recor
 
 /// Turns the IPC file of a stream and one beside it, called `other`, into one Parquet file by their first column, which is
 /// time; at equal times `other`'s rows come last. The order within each stays. Returns the rows.
-pub(super) fn convert_both<C: Columns>(dir: &Path, other: &str, files: &mut FileDigests) -> Result<u64> {
-    let paths = [running_path(dir, C::NAME), running_path(dir, other)];
-    let head = |path: &Path| Head::new(running_batches::<C>(path)?.map(Ok), C::times);
-    let rows = write_merged::<C, _>(dir, vec![head(&paths[0])?, head(&paths[1])?], files)?;
+pub(super) fn convert_both<R: Row>(dir: &Path, other: &str, files: &mut FileDigests) -> Result<u64> {
+    let paths = [running_path(dir, R::STREAM.name), running_path(dir, other)];
+    let head = |path: &Path| Head::new(running_batches::<R>(path)?.map(Ok), R::times);
+    let rows = write_merged::<R, _>(dir, vec![head(&paths[0])?, head(&paths[1])?], files)?;
     for path in &paths {
         std::fs::remove_file(path).map_err(Error::io("remove", path))?;
     }
@@ -236,12 +235,12 @@ impl<I: Iterator<Item = Result<RecordBatch>>> Head<I> {
 }
 
 /// Writes streams as the Parquet file of `C` in `dir`.
-fn write_merged<C: Columns, I>(dir: &Path, mut heads: Vec<Head<I>>, files: &mut FileDigests) -> Result<u64>
+fn write_merged<R: Row, I>(dir: &Path, mut heads: Vec<Head<I>>, files: &mut FileDigests) -> Result<u64>
 where
     I: Iterator<Item = Result<RecordBatch>>,
 {
-    let path = finished_path(dir, C::NAME);
-    write_parquet::<C>(dir, std::iter::from_fn(|| next_merged(&mut heads, &path).transpose()), files)
+    let path = finished_path(dir, R::STREAM.name);
+    write_parquet::<R>(dir, std::iter::from_fn(|| next_merged(&mut heads, &path).transpose()), files)
 }
 
 /// The next rows of all streams: until one of their batches ends.
@@ -268,17 +267,17 @@ where
 
 /// Copies a finished stream of the run dirs `from` into `to`, its first column, which is its time, `shift` later; by their
 /// times if there are several, at equal times the rows of the first first. Of none it is empty.
-pub(super) fn merge_shifted<C: Columns>(from: &[(&Path, Time)], to: &Path, files: &mut FileDigests) -> Result<u64> {
+pub(super) fn merge_shifted<R: Row>(from: &[(&Path, Time)], to: &Path, files: &mut FileDigests) -> Result<u64> {
     if let [(from, shift)] = from {
-        return write_parquet::<C>(to, shifted::<C>(from, *shift)?, files);
+        return write_parquet::<R>(to, shifted::<R>(from, *shift)?, files);
     }
-    let head = |(from, shift): &(&Path, Time)| Head::new(shifted::<C>(from, *shift)?, C::times);
-    write_merged::<C, _>(to, from.iter().map(head).collect::<Result<_>>()?, files)
+    let head = |(from, shift): &(&Path, Time)| Head::new(shifted::<R>(from, *shift)?, R::times);
+    write_merged::<R, _>(to, from.iter().map(head).collect::<Result<_>>()?, files)
 }
 
 /// The batches of a finished stream, their first column `shift` later.
-fn shifted<C: Columns>(from: &Path, shift: Time) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<C>> {
-    let path = finished_path(from, C::NAME);
+fn shifted<R: Row>(from: &Path, shift: Time) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<R>> {
+    let path = finished_path(from, R::STREAM.name);
     let file = File::open(&path).map_err(Error::io("open", &path))?;
     footer::check(&file, &path, footer::OUR_ROWS)?;
     // The decoder panics on some damage.
@@ -296,7 +295,7 @@ fn shifted<C: Columns>(from: &Path, shift: Time) -> Result<impl Iterator<Item = 
         let later = times.unary::<_, Int64Type>(|t| t.saturating_add(shift));
         let mut columns = batch.columns().to_vec();
         columns[0] = Arc::new(later);
-        RecordBatch::try_new(C::schema(), columns).map_err(|e| damaged(&e))
+        RecordBatch::try_new(R::schema(), columns).map_err(|e| damaged(&e))
     }))
 }
 
@@ -305,12 +304,12 @@ fn broken() -> ArrowError {
 }
 
 /// Writes batches as the Parquet file of `C` in `dir`; its digest joins `files`. Returns the rows.
-fn write_parquet<C: Columns>(
+fn write_parquet<R: Row>(
     dir: &Path,
     batches: impl Iterator<Item = Result<RecordBatch>>,
     files: &mut FileDigests,
 ) -> Result<u64> {
-    let path = finished_path(dir, C::NAME);
+    let path = finished_path(dir, R::STREAM.name);
     let file = WholeFile::create(&path)?;
     let level = ZstdLevel::try_new(1).map_err(|e| write_error(&path, &e))?;
     let properties = WriterProperties::builder()
@@ -318,7 +317,7 @@ fn write_parquet<C: Columns>(
         .set_dictionary_enabled(false)
         .set_max_row_group_row_count(Some(1 << 20))
         .build();
-    let mut writer = ArrowWriter::try_new(file, C::schema(), Some(properties)).map_err(|e| write_error(&path, &e))?;
+    let mut writer = ArrowWriter::try_new(file, R::schema(), Some(properties)).map_err(|e| write_error(&path, &e))?;
     let mut rows = 0;
     for batch in batches {
         let batch = batch?;
@@ -326,6 +325,6 @@ fn write_parquet<C: Columns>(
         writer.write(&batch).map_err(|e| write_error(&path, &e))?;
     }
     let digest = writer.into_inner().map_err(|e| write_error(&path, &e))?.finish()?;
-    files.insert(format!("{}.parquet", C::NAME), digest);
+    files.insert(format!("{}.parquet", R::STREAM.name), digest);
     Ok(rows)
 }
