@@ -8,7 +8,7 @@ mod unseen;
 
 use std::collections::BTreeMap;
 
-use pktgen_generator::record::{Action, Balance, NO_CLUSTER, PacketId, Reason};
+use pktgen_generator::record::{Action, Balance, Family, NO_CLUSTER, PacketId, Reason};
 use pktgen_generator::wire::libra::PART_LAST;
 
 use crate::run::{NO_PACKET, Records};
@@ -57,27 +57,15 @@ pub struct Fates {
     pub contradictions: u64,
 }
 
-/// What arrives at the end of the way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arrivals {
-    /// Updates, alone or merged.
-    Updates,
-    /// Results of synchronous training, which do not say which transmission of a packet is in them.
-    Results,
-    /// Sums by key: networks may copy their packets, and a drop that may be of a copy says nothing of the original.
-    Sums,
-}
-
 impl Fates {
     /// Resolves the fates of `records`.
     pub fn resolve(records: &Records) -> Fates {
-        let by_key = has_sums_by_key(records);
-        Fates::resolve_as(records, if by_key { Arrivals::Sums } else { Arrivals::Updates })
+        Fates::resolve_as(records, if has_sums_by_key(records) { Family::Pairs } else { Family::Updates })
     }
 
-    /// The same of a run of which it is known what arrives.
-    pub fn resolve_as(records: &Records, arrivals: Arrivals) -> Fates {
-        let mut resolver = Resolver::new(records, arrivals);
+    /// The same of a run of which it is known what its account is of.
+    pub fn resolve_as(records: &Records, family: Family) -> Fates {
+        let mut resolver = Resolver::new(records, family);
         resolver.read_books(records);
         resolver.read_received(records);
         resolver.fates
@@ -233,13 +221,13 @@ struct Resolver {
     next: Vec<u32>,
     /// Where and when each packet arrived at the device that has it now.
     arrival: Vec<Option<(u16, i64)>>,
-    arrivals: Arrivals,
+    family: Family,
     keyed: Keyed,
     fates: Fates,
 }
 
 impl Resolver {
-    fn new(records: &Records, arrivals: Arrivals) -> Resolver {
+    fn new(records: &Records, family: Family) -> Resolver {
         let sent = &records.sent;
         let n = sent.worker.len();
         let mut index = index::with_room(n);
@@ -258,7 +246,7 @@ impl Resolver {
             last: (0..n as u32).collect(),
             next: vec![NOWHERE; n],
             arrival: vec![None; n],
-            arrivals,
+            family,
             keyed: Keyed::default(),
             fates,
         }
@@ -396,7 +384,8 @@ impl Resolver {
     }
 
     fn may_be_copy(&self, fate: Fate) -> bool {
-        self.arrivals == Arrivals::Sums && matches!(fate, Fate::Dropped(reason) if reason.may_be_copy())
+        // Networks may copy packets with pairs, and a drop that may be of a copy says nothing of the original.
+        self.family == Family::Pairs && matches!(fate, Fate::Dropped(reason) if reason.may_be_copy())
     }
 
     fn end(&mut self, packet: usize, fate: Fate) {
@@ -412,9 +401,10 @@ impl Resolver {
         let received = &records.received;
         self.fates.member_start.push(0);
         for row in 0..received.packet.len() {
-            let packet = match self.arrivals {
-                Arrivals::Results => self.named(self.sent_as(received.packet[row], received.count[row])),
-                Arrivals::Updates | Arrivals::Sums => self.named(received.packet[row]),
+            let packet = match self.family {
+                // A result does not say which transmission of a packet is in it.
+                Family::Results => self.named(self.sent_as(received.packet[row], received.count[row])),
+                Family::Updates | Family::Pairs => self.named(received.packet[row]),
             };
             self.fates.received_packet.push(packet.map_or(NOWHERE, |packet| packet as u32));
             match packet {

@@ -130,7 +130,7 @@ fn only_sums_by_key_have_copies() {
         let mut story = story.clone();
         tell(&mut story);
         assert_eq!(Fates::resolve(&story.records).balance().unknown, 1);
-        assert_eq!(Fates::resolve_as(&story.records, Arrivals::Sums).balance().unknown, 0);
+        assert_eq!(Fates::resolve_as(&story.records, Family::Pairs).balance().unknown, 0);
     }
     // A sum that begins later says it of the packets before, too; what is no copy stays a contradiction.
     story.dropped(1, 0, 1, Reason::QueueFull).merged(2, 0, 1, 1).merged(3, 0, 2, 2).received(4, 1, 0, 0);

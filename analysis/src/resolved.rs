@@ -5,10 +5,10 @@
 use std::path::Path;
 
 use pktgen_generator::Result;
-use pktgen_generator::record::{Balance, Facts, Fault, Manifest, Validity, Verified, judge};
+use pktgen_generator::record::{Balance, Facts, Family, Fault, Manifest, Validity, Verified, judge};
 
 use crate::age::{AgeOf, Ages};
-use crate::fates::{self, Arrivals, Fates, has_sums_by_key, is_update};
+use crate::fates::{self, Fates, has_sums_by_key, is_update};
 use crate::goal::Goal;
 use crate::provenance::Provenance;
 use crate::rounds::Rounds;
@@ -34,8 +34,8 @@ pub struct Resolved {
     pub ages: Option<Ages>,
     /// May a time at the server be compared with one at a worker?
     pub one_clock: bool,
-    /// Are there sums by key, whose results do not say how many updates they represent?
-    pub by_key: bool,
+    /// What the account is of.
+    pub family: Family,
 }
 
 /// A run, ready for metrics.
@@ -59,9 +59,10 @@ pub struct Analysis {
     pub verified: Verified,
 }
 
-/// Is it a run of sums by key? Those alone count updates that are in several of them.
-fn counts_by_key(manifest: &Manifest) -> bool {
-    manifest.counters.device.contains_key("counted_twice")
+/// What the account of a run with these records is of. Where a manifest of an older build does not say it, the books do.
+fn family(manifest: &Manifest, records: &Records) -> Family {
+    let by_books = manifest.family.is_none() && manifest.external.is_none() && has_sums_by_key(records);
+    if by_books { Family::Pairs } else { manifest.family() }
 }
 
 /// Are what was sent and what was received in the same time? Those who joined the parts of a run say if not.
@@ -75,23 +76,15 @@ impl Analysis {
     /// Resolves `run`.
     pub fn new(run: RunData, options: Options) -> Result<Analysis> {
         let resolve = |records: Records| -> Result<Resolved> {
-            // Of a run in which no sum began only the counters say so.
-            let by_key = counts_by_key(&run.manifest);
-            let in_books = run.manifest.external.is_none() && has_sums_by_key(&records);
-            let by_key = by_key || in_books;
-            let arrivals = match &run.manifest.training {
-                _ if by_key => Arrivals::Sums,
-                Some(_) => Arrivals::Results,
-                None => Arrivals::Updates,
-            };
+            let family = family(&run.manifest, &records);
             let fates = match &run.manifest.external {
-                Some(_) => Fates::resolve_unseen(&records, &run.manifest, arrivals),
-                None => Fates::resolve_as(&records, arrivals),
+                Some(_) => Fates::resolve_unseen(&records, &run.manifest, family),
+                None => Fates::resolve_as(&records, family),
             };
             let one_clock = has_one_clock(&run.manifest);
             let aged = run.rounds.is_none() && one_clock;
             let ages = aged.then(|| Ages::compute(&records, &fates, options.age_of)).transpose()?;
-            Ok(Resolved { records, fates, ages, one_clock, by_key })
+            Ok(Resolved { records, fates, ages, one_clock, family })
         };
         // Lanes are read without the names that packets have, or get by what they hold.
         let provenance = match (&run.manifest.lanes, &run.lanes, &run.records) {
@@ -128,9 +121,10 @@ impl Analysis {
         judge(&facts)
     }
 
-    /// Are there sums by key, whose parts do not say how many updates they represent?
+    /// Are pairs summed by key? The parts of such a sum do not say how many updates they represent.
     pub fn has_sums_by_key(&self) -> bool {
-        self.resolved.as_ref().map_or_else(|| counts_by_key(&self.manifest), |resolved| resolved.by_key)
+        let family = self.resolved.as_ref().map_or_else(|| self.manifest.family(), |resolved| resolved.family);
+        family == Family::Pairs
     }
 
     /// What records and counters disagree about results; none if they agree, or if only one of them speaks.

@@ -16,7 +16,7 @@ mod table;
 mod unseen;
 mod updates;
 
-use pktgen_generator::record::{Balance, Book, PacketId, SumOk, Unseen};
+use pktgen_generator::record::{Balance, Book, Family, PacketId, SumOk, Unseen};
 use pktgen_generator::topology::Population;
 use pktgen_generator::wire::{olaf, trio_ml};
 
@@ -33,8 +33,8 @@ use results::Results;
 use unseen::BlackBox;
 use updates::Updates;
 
-/// What an account is of.
-pub enum Family {
+/// What an account is of, with what it needs to know of it.
+pub enum Subject {
     /// Updates of at most so many gradients; of 0 no sums are kept.
     Updates {
         /// Most gradients of one.
@@ -48,6 +48,17 @@ pub enum Family {
     Results(Box<dyn Content>),
     /// Pairs that a switch sums by key, and how it adds.
     Pairs(Box<dyn Pairs>, Adder),
+}
+
+impl Subject {
+    /// Which family it belongs to.
+    pub fn family(&self) -> Family {
+        match self {
+            Subject::Updates { .. } => Family::Updates,
+            Subject::Results(_) => Family::Results,
+            Subject::Pairs(..) => Family::Pairs,
+        }
+    }
 }
 
 /// What an account rests on, beside what workers sent and what arrived.
@@ -146,11 +157,11 @@ impl Carried<'_> {
 
 impl Ledger {
     /// The account of `workers` workers.
-    pub fn open(workers: usize, family: Family, evidence: Evidence) -> Self {
-        let account = match family {
-            Family::Updates { elements, goal, named } => Account::Updates(Updates::new(workers, elements, goal, named)),
-            Family::Results(content) => Account::Results(Results::new(workers, content)),
-            Family::Pairs(pairs, adder) => Account::Pairs(PairSums::new(workers, pairs, adder)),
+    pub fn open(workers: usize, subject: Subject, evidence: Evidence) -> Self {
+        let account = match subject {
+            Subject::Updates { elements, goal, named } => Account::Updates(Updates::new(workers, elements, goal, named)),
+            Subject::Results(content) => Account::Results(Results::new(workers, content)),
+            Subject::Pairs(pairs, adder) => Account::Pairs(PairSums::new(workers, pairs, adder)),
         };
         let black_box = match evidence {
             Evidence::Books => None,
@@ -326,8 +337,8 @@ mod tests {
 
     use super::*;
 
-    pub(super) fn updates(elements: usize) -> Family {
-        Family::Updates { elements, goal: None, named: true }
+    pub(super) fn updates(elements: usize) -> Subject {
+        Subject::Updates { elements, goal: None, named: true }
     }
 
     pub(super) fn whole(packet: PacketId, count: u16, bytes: &[u8]) -> Receipt<'_> {

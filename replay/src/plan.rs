@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pktgen_generator::config::{Document, Origin, SECTIONS, Section, Value};
 use pktgen_generator::lanes::{self, Lanes};
-use pktgen_generator::record::{NO_CLUSTER, Note, Planned, Training};
+use pktgen_generator::record::{Family, NO_CLUSTER, Note, Planned, Training};
 use pktgen_generator::registry::find;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::shard::Shard;
@@ -22,7 +22,7 @@ use crate::driver::virtual_time::{Device, Simulation};
 use crate::endpoint::{ENDPOINTS, Endpoint, Facts, Server, Standby, WorkerKind};
 use crate::external::{Hardware, may_merge};
 use crate::groups::{GroupPorts, Groups, JobPlace, Regroup};
-use crate::ledger::{Evidence, Family, Goal, Ledger};
+use crate::ledger::{Evidence, Subject, Goal, Ledger};
 use crate::reduction;
 use crate::target::flows::Flows;
 use crate::target::port::{Port, PortTiming};
@@ -73,6 +73,8 @@ impl Parts {
 pub struct Plan<E = Simulation> {
     /// What runs.
     pub engine: E,
+    /// What its account is of.
+    pub family: Family,
     /// How frames move.
     pub transport: TransportPlan,
     /// What its reader must know beforehand.
@@ -203,14 +205,15 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
     let asked = Asked { frame_bytes, sparse: senders.sparse() };
     let (devices, changes, mut remarks) = read_devices(&mut document, &topology, &facts, asked, &capture)?;
     remarks.extend(training.as_mut().map_or(Ok(None), |training| check_room(training, &devices))?);
-    let family =
-        family(senders.as_ref(), &devices, elements_in(frame_max), capture.goal, (&transport, &facts), &mut remarks);
+    let subject =
+        subject(senders.as_ref(), &devices, elements_in(frame_max), capture.goal, (&transport, &facts), &mut remarks);
     document.finish(SECTIONS)?;
     let config = document.resolved();
     let evidence = match hardware.as_ref().is_some_and(|hardware| hardware.external) {
         true => Evidence::Nothing { workers: &workers, merges: may_merge(&config) },
         false => Evidence::Books,
     };
+    let family = subject.family();
     let plan = Plan {
         nodes: topology.nodes.iter().map(|n| n.name.clone()).collect(),
         planned: reduction::planned(&facts, &topology, frame_max, receiver.as_ref()),
@@ -219,13 +222,14 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
             devices,
             senders,
             receiver,
-            ledger: Ledger::open(workers.len(), family, evidence),
+            ledger: Ledger::open(workers.len(), subject, evidence),
             elements: elements_in(frame_max),
             frame_bytes,
             changes,
             facts,
             faults: transport.faults,
         },
+        family,
         transport,
         remarks,
         until: capture.until,
@@ -265,27 +269,27 @@ fn fit(transport: &mut TransportPlan, facts: &Facts, topology: &Topology) {
 
 /// What a run accounts for: results or pairs where workers know what contributions are, else updates, with a remark if these lose
 /// their names on the way to the server.
-fn family(
+fn subject(
     senders: &dyn Endpoint,
     devices: &[Option<Device>],
     elements: usize,
     goal: Option<u32>,
     (transport, facts): (&TransportPlan, &Facts),
     remarks: &mut Vec<Note>,
-) -> Family {
+) -> Subject {
     if let Some(content) = senders.content() {
-        return Family::Results(content);
+        return Subject::Results(content);
     }
     if let Some(pairs) = senders.pairs() {
         let adder = devices.iter().flatten().find_map(|device| device.program.adder()).unwrap_or(Adder::Exact);
-        return Family::Pairs(pairs, adder);
+        return Subject::Pairs(pairs, adder);
     }
     let named = facts.kind.format() != "olaf" || !transport.middleware.names().any(|name| name == ON_WIRE);
     if !named {
         remarks.push(Note::Headless {});
     }
     let goal = goal.map(|n| Goal::new(n, facts.workers.cluster_of.iter().map(|c| *c != NO_CLUSTER)));
-    Family::Updates { elements, goal, named }
+    Subject::Updates { elements, goal, named }
 }
 
 /// What stands at the top of an experiment, and sections that a run does not read.
@@ -394,6 +398,7 @@ impl<E> Plan<E> {
     pub fn map<F>(self, with: impl FnOnce(E) -> F) -> Plan<F> {
         Plan {
             engine: with(self.engine),
+            family: self.family,
             transport: self.transport,
             remarks: self.remarks,
             until: self.until,

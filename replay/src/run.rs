@@ -371,6 +371,7 @@ impl Experiment {
             version: MANIFEST_VERSION,
             tool: tool(),
             experiment: self.name.clone(),
+            family: Some(plan.family),
             labels: run.labels.clone(),
             seed: run.seed,
             state: RunState::Running,

@@ -1,9 +1,9 @@
 //! Fates where the device is hardware and keeps no books (design §2.6): the same rules as the ledger's (`replay/src/ledger`), from the
 //! records alone. What did not arrive under its own name is unaccounted for.
 
-use pktgen_generator::record::{Manifest, PacketId};
+use pktgen_generator::record::{Family, Manifest, PacketId};
 
-use super::{Arrivals, Fate, Fates, Resolver, State};
+use super::{Fate, Fates, Resolver, State};
 use crate::run::Records;
 use pktgen_generator::index::NOWHERE;
 
@@ -29,8 +29,8 @@ impl Unseen {
 
 impl Fates {
     /// Resolves the fates of a run whose device was hardware.
-    pub fn resolve_unseen(records: &Records, manifest: &Manifest, arrivals: Arrivals) -> Fates {
-        let mut resolver = Resolver::new(records, arrivals);
+    pub fn resolve_unseen(records: &Records, manifest: &Manifest, family: Family) -> Fates {
+        let mut resolver = Resolver::new(records, family);
         let unseen = Unseen::of(manifest);
         resolver.fates.member_start.push(0);
         for row in 0..records.received.packet.len() {
@@ -53,11 +53,11 @@ impl Resolver {
         self.fates.received_packet.push(packet.map_or(NOWHERE, |packet| packet as u32));
         let Some(packet) = packet else { return };
         let count = usize::from(records.received.count[row]);
-        if self.arrivals == Arrivals::Results {
+        if self.family == Family::Results {
             return self.result(id, count, unseen);
         }
         // Sums by key are known by a hot packet, and have who knows whom in them.
-        let by_key = self.arrivals == Arrivals::Sums;
+        let by_key = self.family == Family::Pairs;
         if by_key && id.seq() & 1 == 0 {
             return;
         }
@@ -106,7 +106,7 @@ mod tests {
         }
         // One alone, and again; one that has another in it.
         story.received(5, 0, 0, 1).received(6, 0, 0, 1).received(7, 1, 0, 2);
-        let fates = Fates::resolve_unseen(&story.records, &story.manifest(), Arrivals::Updates);
+        let fates = Fates::resolve_unseen(&story.records, &story.manifest(), Family::Updates);
         assert_eq!(fates.fate, [Fate::DeliveredAlone, Fate::DeliveredMerged, Fate::Unaccounted, Fate::Withheld]);
         let balance = fates.balance();
         assert_eq!((balance.unaccounted, balance.unknown, fates.duplicates, fates.contradictions), (1, 0, 1, 0));

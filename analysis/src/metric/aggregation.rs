@@ -2,6 +2,7 @@
 
 use pktgen_generator::Result;
 use pktgen_generator::definition::{Better, Definition};
+use pktgen_generator::record::Family;
 use pktgen_generator::registry::Named;
 
 use super::Metric;
@@ -50,7 +51,7 @@ impl Metric for Aggregation {
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let Some(resolved) = &run.resolved else { return Ok(()) };
-        if resolved.by_key {
+        if resolved.family == Family::Pairs {
             out.push(Line::of(&DEFINITIONS[2], None));
             return Ok(());
         }

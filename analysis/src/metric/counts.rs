@@ -102,7 +102,7 @@ impl Metric for Counts {
         // Of hardware that may merge nobody says what was lost and what was not; what only forwards has lost the rest.
         let known = run.manifest.external.is_none();
         // A sum by key leaves in many packets, each a part of it.
-        let whole = known && !run.resolved.as_ref().is_some_and(|resolved| resolved.by_key);
+        let whole = known && !run.has_sums_by_key();
         out.push(updates("sent", balance.sent));
         out.push(Line::new("received", PACKETS, received as f64));
         let lost = match &run.manifest.unseen {

@@ -16,7 +16,6 @@ use pktgen_generator::topology::{self, NO_PORT, Population, Role, Topology};
 
 use super::Picture;
 use crate::chart::{CHARTS_MAX, Cable, Chart, Kind, Network, Place};
-use crate::fates::has_sums_by_key;
 use crate::resolved::{Analysis, Resolved};
 use crate::sweep::data::SweepData;
 use crate::sweep::settings::point_name;
@@ -206,8 +205,7 @@ fn carried(run: &Analysis, resolved: &Resolved, topology: &Topology, dir: &Path)
         }
     }
     // Results that go back to workers, and sums by key, depart otherwise.
-    let plain = run.rounds.is_none() && !has_sums_by_key(&resolved.records);
-    if plain && !run.manifest.counters.device.contains_key("counted_twice") {
+    if run.rounds.is_none() && !run.has_sums_by_key() {
         length.extend(received.packet.iter().copied().zip(received.bytes.iter().copied()));
         let books = &resolved.records.books;
         for (row, action) in books.action.iter().enumerate() {

@@ -334,6 +334,9 @@ pub struct Manifest {
     pub tool: String,
     /// Experiment name.
     pub experiment: String,
+    /// What its account is of; manifests of older builds say so in other ways ([`Manifest::family`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub family: Option<Family>,
     /// The label of this run in its sweep: axis → value; `variant` names the variant.
     pub labels: BTreeMap<String, String>,
     /// Seed.
@@ -426,6 +429,31 @@ pub struct Manifest {
     /// The files of the run dir as they were written; none until the run ends.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: FileDigests,
+}
+
+/// What the account of a run is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Family {
+    /// Updates, on their way to a server.
+    Updates,
+    /// Contributions to results that come back to workers.
+    Results,
+    /// Pairs of key and value, which are summed by key.
+    Pairs,
+}
+
+impl Manifest {
+    /// What its account is of. Only runs of pairs count those that are in several sums, and only runs of pairs and of results
+    /// train without a server that takes single updates: that is how manifests of older builds tell.
+    pub fn family(&self) -> Family {
+        match (self.family, &self.training) {
+            (Some(family), _) => family,
+            (None, _) if self.counters.device.contains_key("counted_twice") => Family::Pairs,
+            (None, Some(_)) => Family::Results,
+            (None, None) => Family::Updates,
+        }
+    }
 }
 
 /// Manifests of builds that did not record it leave chance open.

@@ -19,7 +19,7 @@ mod verdict;
 pub use digest::{FileDigest, FileDigests, Hashing, Verified};
 pub use interface::InterfaceCounts;
 pub use manifest::{
-    Answers, Balance, Bound, Counters, Group, LinkLoad, MANIFEST_VERSION, Manifest, Planned, Published, QueueCounts,
+    Answers, Balance, Bound, Counters, Family, Group, LinkLoad, MANIFEST_VERSION, Manifest, Planned, Published, QueueCounts,
     Rank, ReportPlan, RunState, SweepManifest, SweepRun, Training,
 };
 pub use cell::{Cell, Words};

@@ -324,6 +324,7 @@ fn manifest(plan: &CapturePlan, listener: &Listener) -> Manifest {
         version: MANIFEST_VERSION,
         tool: crate::run::tool(),
         experiment: "capture".into(),
+        family: None,
         labels: BTreeMap::new(),
         seed: 0,
         state: RunState::Running,

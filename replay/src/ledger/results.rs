@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn ledger(packets: &[PacketId], members: &[PacketId]) -> Ledger {
-        let mut ledger = Ledger::open(3, Family::Results(Box::new(Numbers)), Evidence::Books);
+        let mut ledger = Ledger::open(3, Subject::Results(Box::new(Numbers)), Evidence::Books);
         packets.iter().for_each(|packet| ledger.sent(*packet, &[]));
         for packet in &members[1..] {
             let (packet_in, packet_out) = (*packet, Some(members[0]));

@@ -202,7 +202,7 @@ mod tests {
     fn a_result_of_all_workers_is_checked_and_one_of_some_is_not() {
         let workers = Population { cluster_of: vec![0, 0, 1], moves: Vec::new() };
         let mut ledger =
-            Ledger::open(3, Family::Results(Box::new(Numbers)), Evidence::Nothing { workers: &workers, merges: true });
+            Ledger::open(3, Subject::Results(Box::new(Numbers)), Evidence::Nothing { workers: &workers, merges: true });
         for (worker, seq) in [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (0, 2), (1, 2)] {
             ledger.sent(id(worker, seq), &[]);
         }

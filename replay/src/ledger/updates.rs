@@ -175,7 +175,7 @@ impl Updates {
 mod tests {
     use pktgen_generator::record::Action;
 
-    use super::super::{Evidence, Family, Ledger};
+    use super::super::{Evidence, Subject, Ledger};
     use super::*;
 
     fn id(worker: u32, seq: u32) -> PacketId {
@@ -192,8 +192,8 @@ mod tests {
 
     /// Worker 0 sends 1, 2, 3 and worker 1 sends 10, of which 2 and 10 are merged.
     fn ledger() -> Ledger {
-        let family = Family::Updates { elements: 1, goal: None, named: false };
-        let mut ledger = Ledger::open(2, family, Evidence::Books);
+        let subject = Subject::Updates { elements: 1, goal: None, named: false };
+        let mut ledger = Ledger::open(2, subject, Evidence::Books);
         for (packet, value) in [(id(0, 0), 1.0), (id(0, 1), 2.0), (id(1, 0), 10.0), (id(0, 2), 3.0)] {
             ledger.sent(packet, &bytes(value));
         }

@@ -139,6 +139,7 @@ impl Experiment {
             version: MANIFEST_VERSION,
             tool: tool(),
             experiment: self.name.clone(),
+            family: None,
             labels: run.labels.clone(),
             seed: run.seed,
             state: RunState::Finished,

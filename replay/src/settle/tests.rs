@@ -10,7 +10,7 @@ use pktgen_generator::workload;
 use super::*;
 use crate::capture::{Records, RunDir, Sides, Wanted};
 use crate::endpoint::Pairs;
-use crate::ledger::{Evidence, Family};
+use crate::ledger::{Evidence, Subject};
 use crate::target::sparse::Adder;
 
 const ROUNDS: Wanted = Wanted {
@@ -130,7 +130,7 @@ fn settled(sum: f32) -> Settled {
     }
     run.close().unwrap();
     let ledger =
-        Ledger::open(2, Family::Pairs(Box::new(Pushed(Vec::new(), Vec::new())), Adder::Exact), Evidence::Books);
+        Ledger::open(2, Subject::Pairs(Box::new(Pushed(Vec::new(), Vec::new())), Adder::Exact), Evidence::Books);
     let text = "name = \"x\"\n[schedule]\nperiod = \"1ms\"\n";
     let mut source = workload::open(&mut Document::parse(text, "test").unwrap(), Seed(1)).unwrap().source;
     settle(dir.path(), source.as_mut(), ledger, 0).unwrap()
