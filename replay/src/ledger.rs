@@ -16,7 +16,7 @@ mod table;
 mod unseen;
 mod updates;
 
-use pktgen_generator::record::{Balance, Book, Family, PacketId, SumOk, Unseen};
+use pktgen_generator::record::{Balance, Book, Family, PacketId, Received, SumOk, Unseen};
 use pktgen_generator::topology::Population;
 use pktgen_generator::wire::{olaf, trio_ml};
 
@@ -93,6 +93,14 @@ pub struct Receipt<'a> {
     pub carried: Carried<'a>,
 }
 
+impl<'a> Receipt<'a> {
+    /// What a row says, and the values that its packet carries.
+    #[inline]
+    pub fn of(row: &Received, values: &'a [u8]) -> Self {
+        Receipt { packet: row.packet, count: row.count, part: row.newest_seq, carried: Carried::Bytes(values) }
+    }
+}
+
 /// The payload of a packet that arrived.
 #[derive(Debug, Clone, Copy)]
 pub enum Carried<'a> {
@@ -159,7 +167,9 @@ impl Ledger {
     /// The account of `workers` workers.
     pub fn open(workers: usize, subject: Subject, evidence: Evidence) -> Self {
         let account = match subject {
-            Subject::Updates { elements, goal, named } => Account::Updates(Updates::new(workers, elements, goal, named)),
+            Subject::Updates { elements, goal, named } => {
+                Account::Updates(Updates::new(workers, elements, goal, named))
+            }
             Subject::Results(content) => Account::Results(Results::new(workers, content)),
             Subject::Pairs(pairs, adder) => Account::Pairs(PairSums::new(workers, pairs, adder)),
         };

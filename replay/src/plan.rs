@@ -22,7 +22,7 @@ use crate::driver::virtual_time::{Device, Simulation};
 use crate::endpoint::{ENDPOINTS, Endpoint, Facts, Server, Standby, WorkerKind};
 use crate::external::{Hardware, may_merge};
 use crate::groups::{GroupPorts, Groups, JobPlace, Regroup};
-use crate::ledger::{Evidence, Subject, Goal, Ledger};
+use crate::ledger::{Evidence, Goal, Ledger, Subject};
 use crate::reduction;
 use crate::target::flows::Flows;
 use crate::target::port::{Port, PortTiming};
@@ -122,9 +122,7 @@ pub fn plan(document: Document, seed: u64) -> Result<Plan> {
 /// The updates of a run, anew: to settle an account.
 pub fn source(mut document: Document, seed: u64) -> Result<Box<dyn Source>> {
     let source = workload::open(&mut document, Seed(seed))?.source;
-    let mut endpoint = document.section("endpoint")?;
-    let kind: String = endpoint.get("workers", "open_loop")?;
-    let kind = find(ENDPOINTS, "worker endpoint", &kind, &endpoint.place("workers"))?;
+    let (_, kind) = read_workers(&mut document)?;
     Ok(match read_format(&mut document, kind, source.as_ref())?.1 {
         Some(lanes) => lanes.over(source),
         None => source,
@@ -171,15 +169,12 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
     let hardware = Hardware::named(&mut document)?;
     let opened = open_share(&mut document, seed, share)?;
     let workers = Arc::new(opened.source.population().clone());
-    // An ACK with the model has a longer header than the update it answers.
-    let frame_max = (opened.source.frame_max() as usize).max(FRAME_MIN);
-    let mut endpoint = document.section("endpoint")?;
-    let kind = worker_kind(&mut endpoint)?;
+    let frame_max = frame_max(opened.source.as_ref());
+    let (endpoint, kind) = read_workers(&mut document)?;
     let (udp_checksum, lanes) = read_format(&mut document, kind, opened.source.as_ref())?;
     let mut transport = TransportPlan::read(&mut document)?;
     let topology = topology::open(&mut document, &workers)?;
-    let capture = read_capture(&mut document)?;
-    capture.check(opened.endless, &workers, kind)?;
+    let capture = read_capture(&mut document)?.checked(opened.endless, &workers, kind)?;
     let facts = Facts {
         kind,
         training: opened.source.dense().map_or((0, 0), |dense| (dense.workers_per_job(), dense.blocks())),
@@ -202,19 +197,15 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
     let (senders, receiver) = read_endpoints(&mut document, endpoint, kind, &facts, laned(&lanes, opened.source))?;
     let mut training = senders.training();
     let frame_bytes = senders.frame_bytes().unwrap_or(frame_max + ACK_HEAD - UPDATE_HEAD);
-    let asked = Asked { frame_bytes, sparse: senders.sparse() };
-    let (devices, changes, mut remarks) = read_devices(&mut document, &topology, &facts, asked, &capture)?;
+    let (devices, changes, mut remarks) =
+        read_devices(&mut document, &topology, &facts, Asked { frame_bytes, sparse: senders.sparse() }, &capture)?;
     remarks.extend(training.as_mut().map_or(Ok(None), |training| check_room(training, &devices))?);
     let subject =
         subject(senders.as_ref(), &devices, elements_in(frame_max), capture.goal, (&transport, &facts), &mut remarks);
     document.finish(SECTIONS)?;
     let config = document.resolved();
-    let evidence = match hardware.as_ref().is_some_and(|hardware| hardware.external) {
-        true => Evidence::Nothing { workers: &workers, merges: may_merge(&config) },
-        false => Evidence::Books,
-    };
-    let family = subject.family();
-    let plan = Plan {
+    Plan {
+        family: subject.family(),
         nodes: topology.nodes.iter().map(|n| n.name.clone()).collect(),
         planned: reduction::planned(&facts, &topology, frame_max, receiver.as_ref()),
         engine: Parts {
@@ -222,14 +213,13 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
             devices,
             senders,
             receiver,
-            ledger: Ledger::open(workers.len(), subject, evidence),
+            ledger: Ledger::open(workers.len(), subject, evidence(hardware.as_ref(), &config, &workers)),
             elements: elements_in(frame_max),
             frame_bytes,
             changes,
             facts,
             faults: transport.faults,
         },
-        family,
         transport,
         remarks,
         until: capture.until,
@@ -243,13 +233,29 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
         workers,
         hardware,
         config,
-    };
-    plan.fit_hardware()
+    }
+    .fit_hardware()
 }
 
-fn worker_kind(endpoint: &mut Section) -> Result<&'static dyn WorkerKind> {
+/// Bytes of the largest frame: an ACK with the model has a longer header than the update it answers.
+fn frame_max(source: &dyn Source) -> usize {
+    (source.frame_max() as usize).max(FRAME_MIN)
+}
+
+/// The books of devices, unless these are hardware.
+fn evidence<'a>(hardware: Option<&Hardware>, config: &str, workers: &'a Population) -> Evidence<'a> {
+    match hardware.is_some_and(|hardware| hardware.external) {
+        true => Evidence::Nothing { workers, merges: may_merge(config) },
+        false => Evidence::Books,
+    }
+}
+
+/// `[endpoint]`, and which workers it asks for.
+fn read_workers(document: &mut Document) -> Result<(Section, &'static dyn WorkerKind)> {
+    let mut endpoint = document.section("endpoint")?;
     let name: String = endpoint.get("workers", "open_loop")?;
-    find(ENDPOINTS, "worker endpoint", &name, &endpoint.place("workers"))
+    let kind = find(ENDPOINTS, "worker endpoint", &name, &endpoint.place("workers"))?;
+    Ok((endpoint, kind))
 }
 
 /// The updates with their lanes, where they carry any.
@@ -525,7 +531,7 @@ struct Capture {
 
 impl Capture {
     /// Can the run end, and reach its goal?
-    fn check(&self, endless: bool, workers: &Population, kind: &dyn WorkerKind) -> Result<()> {
+    fn checked(self, endless: bool, workers: &Population, kind: &dyn WorkerKind) -> Result<Self> {
         if self.goal.is_some() && kind.is_synchronous() {
             return Err(Error::config(format!(
                 "capture.goal counts updates at a server, and endpoint.workers = \"{}\" has none; use workload.iterations",
@@ -540,7 +546,7 @@ impl Capture {
         if self.goal.is_some() && workers.cluster_of.iter().all(|cluster| *cluster == NO_CLUSTER) {
             return Err(Error::config("capture.goal needs workers that send updates; this workload has none"));
         }
-        Ok(())
+        Ok(self)
     }
 }
 

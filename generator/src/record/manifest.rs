@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::code::Reason;
 use super::digest::FileDigests;
 use super::interface::InterfaceCounts;
-use super::row::Reason;
 use super::shard::SweepShard;
 use super::stamps::StampClock;
 use super::verdict::{Incidents, Unseen, Validity};

@@ -16,14 +16,14 @@ mod shard;
 mod stamps;
 mod verdict;
 
+pub use cell::{Cell, Words};
+pub use code::{Action, Reason, SumOk};
 pub use digest::{FileDigest, FileDigests, Hashing, Verified};
 pub use interface::InterfaceCounts;
 pub use manifest::{
-    Answers, Balance, Bound, Counters, Family, Group, LinkLoad, MANIFEST_VERSION, Manifest, Planned, Published, QueueCounts,
-    Rank, ReportPlan, RunState, SweepManifest, SweepRun, Training,
+    Answers, Balance, Bound, Counters, Family, Group, LinkLoad, MANIFEST_VERSION, Manifest, Planned, Published,
+    QueueCounts, Rank, ReportPlan, RunState, SweepManifest, SweepRun, Training,
 };
-pub use cell::{Cell, Words};
-pub use code::{Action, Reason, SumOk};
 pub use row::{
     BOOKS, Book, ITERATIONS, Iteration, LANES, LaneWords, NAMES, NO_CLUSTER, Name, PAYLOADS, PacketId, PayloadPart,
     RECEIVED, RESULTS, Received, Reply, Row, SCHEMA_VERSION, SENT, STAMPS, STATES, STREAMS, Sent, Stamp, State,

@@ -1,6 +1,6 @@
 //! The rows of a run's streams, each column said once: struct, schema and writer follow.
 
-use crate::arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
+use crate::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use crate::arrow::datatypes::{Int64Type, SchemaRef};
 use crate::column::{Column, Stream};
 use crate::time::Time;
@@ -99,9 +99,8 @@ pub trait Row: Copy + Send + 'static {
     fn times(batch: &RecordBatch) -> Option<Int64Array> {
         let mut columns = Self::ORDER.iter().map(|name| batch.column_by_name(name)?.as_primitive_opt::<Int64Type>());
         let first = columns.next()??.clone();
-        columns.try_fold(first, |known, next| {
-            Some(known.iter().zip(next?).map(|(known, next)| known.or(next)).collect())
-        })
+        columns
+            .try_fold(first, |known, next| Some(known.iter().zip(next?).map(|(known, next)| known.or(next)).collect()))
     }
 }
 
@@ -238,18 +237,18 @@ rows! {
         words: Words as "words" in NUMBER, "Its lanes as they lay in it: the bits of f32s, or integers.";
     }
 
-    /// The name of a packet that arrived without one, as its content tells it.
-    Name = NAMES, "with strict layouts of OLAF: a packet of `received`, in the same order, as its content names it", ordered by "t_recv_ps" {
-        t_recv: Time as "t_recv_ps" in PS, "When the packet's last bit arrived.";
-        packet: Option<PacketId> as "packet" in NUMBER, "The packet that holds the same; empty if none is known to.";
-        count: u16 as "count" in COUNT, "Updates that it represents; 0 if that is not known.";
-    }
-
     /// Part of the payload of a packet that arrived.
     PayloadPart = PAYLOADS, "with `format.lanes` and a device without books: part of the payload of a packet of `received`, in the same order", ordered by "t_recv_ps" {
         t_recv: Time as "t_recv_ps" in PS, "When the packet's last bit arrived.";
         part: u16 as "part" in NUMBER, "Which part of its payload, from 0: a packet may have several rows.";
         words: Words as "words" in NUMBER, "Up to 64 gradients as they lay in it: the bits of f32s.";
+    }
+
+    /// The name of a packet that arrived without one, as its content tells it.
+    Name = NAMES, "with strict layouts of OLAF: a packet of `received`, in the same order, as its content names it", ordered by "t_recv_ps" {
+        t_recv: Time as "t_recv_ps" in PS, "When the packet's last bit arrived.";
+        packet: Option<PacketId> as "packet" in NUMBER, "The packet that holds the same; empty if none is known to.";
+        count: u16 as "count" in COUNT, "Updates that it represents; 0 if that is not known.";
     }
 
     /// A packet that should have been stamped.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::time::Time;
+
 /// The column of `stamps` that says when a packet arrived, as the manifest's `clocks` and `stamp_clocks` name it.
 pub const STAMPS_RECEIVED: &str = "stamps.received_ns";
 

@@ -7,7 +7,8 @@ use pktgen_generator::lanes::{self, LANES_MAX};
 use pktgen_generator::pcap::{Form, Writer, WriterOptions};
 use pktgen_generator::record::{
     Book, Facts, Fault, FileDigests, ITERATIONS, Iteration, LANES, LaneWords, Manifest, NAMES, NO_CLUSTER, PAYLOADS,
-    PayloadPart, RESULTS, Received, Reply, Row, RunState, STAMPS, STATES, STREAMS, Sent, Stamp, State, Words, digest, judge,
+    PayloadPart, RESULTS, Received, Reply, Row, RunState, STAMPS, STATES, STREAMS, Sent, Stamp, State, Words, digest,
+    judge,
 };
 use pktgen_generator::time::{NS, Time};
 use pktgen_generator::whole::{copy_whole, write_whole};
@@ -590,11 +591,8 @@ pub fn recover(dir: &Path, no_verify: bool) -> Result<[u64; 3]> {
         digest::is_sealed(&path, &text)?;
     }
     let files = &mut manifest.files;
-    let rows = [
-        recover_or_empty::<Sent>(dir, files)?,
-        recover_or_empty::<Book>(dir, files)?,
-        recover_received(dir, files)?,
-    ];
+    let rows =
+        [recover_or_empty::<Sent>(dir, files)?, recover_or_empty::<Book>(dir, files)?, recover_received(dir, files)?];
     recover_stream::<State>(dir, files)?;
     recover_stream::<Iteration>(dir, files)?;
     recover_stream::<Reply>(dir, files)?;

@@ -148,11 +148,7 @@ fn batch<R: Row>(path: &Path, rows: &[R]) -> Result<RecordBatch> {
 }
 
 /// What the thread of a stream does.
-fn write_batches<R: Row>(
-    path: &Path,
-    mut writer: Writer,
-    batches: impl Iterator<Item = Vec<R>>,
-) -> Result<Writer> {
+fn write_batches<R: Row>(path: &Path, mut writer: Writer, batches: impl Iterator<Item = Vec<R>>) -> Result<Writer> {
     for rows in batches {
         writer.write(&batch::<R>(path, &rows)?).map_err(|e| write_error(path, &e))?;
         writer.flush().map_err(|e| write_error(path, &e))?;

@@ -22,7 +22,7 @@ use super::uplink::Uplink;
 use crate::endpoint::{Endpoint, Host, WorkerKind};
 use crate::frame::{BURST, Frame, Kind, Pool};
 use crate::groups::Regroup;
-use crate::ledger::{Carried, Ledger, Receipt};
+use crate::ledger::{Ledger, Receipt};
 use crate::plan::Parts;
 use crate::target::books::Books;
 use crate::target::context::{Context, Outbox};
@@ -618,9 +618,7 @@ impl Simulation {
         for delivery in self.host.deliveries.drain(..) {
             let (mut row, frame) = (delivery.row, delivery.frame);
             let values = self.kind.values(self.pool.payload(&frame));
-            let carried = Carried::Bytes(values);
-            let receipt = Receipt { packet: row.packet, count: row.count, part: row.newest_seq, carried };
-            let verdict = self.ledger.received(&receipt);
+            let verdict = self.ledger.received(&Receipt::of(&row, values));
             if matches!(frame.kind, Kind::Update | Kind::Result) {
                 row.sum_ok = verdict;
                 self.counters.packets_received += 1;

@@ -175,7 +175,7 @@ impl Updates {
 mod tests {
     use pktgen_generator::record::Action;
 
-    use super::super::{Evidence, Subject, Ledger};
+    use super::super::{Evidence, Ledger, Subject};
     use super::*;
 
     fn id(worker: u32, seq: u32) -> PacketId {

@@ -181,6 +181,19 @@ impl Others {
     }
 }
 
+/// Begins the run's time, or takes that of the file that is read.
+fn start_clock(order: &Order, dir: &mut RunDir) -> Result<RunClock> {
+    Ok(match (order.plan.kind.capabilities().own_time, order.begin) {
+        (false, None) => dir.start_clock(LEAD),
+        (false, Some(begin)) => dir.use_clock(begin()?),
+        (true, _) => {
+            let file = order.plan.file_clock.clone();
+            let anchor = file.anchor_unix_ns();
+            dir.use_clock(RunClock::of_file(file, anchor))
+        }
+    })
+}
+
 impl<'a> RunRoles<'a> {
     /// Makes the roles, and starts the clock; and the account, which is settled when they have ended.
     fn new(
@@ -205,15 +218,7 @@ impl<'a> RunRoles<'a> {
             (true, true) => (None, Some(senders)),
             (false, _) => (None, None),
         };
-        let clock = match (order.plan.kind.capabilities().own_time, order.begin) {
-            (false, None) => dir.start_clock(LEAD),
-            (false, Some(begin)) => dir.use_clock(begin()?),
-            (true, _) => {
-                let file = order.plan.file_clock.clone();
-                let anchor = file.anchor_unix_ns();
-                dir.use_clock(RunClock::of_file(file, anchor))
-            }
-        };
+        let clock = start_clock(order, dir)?;
         let (frame_max, outer) = (order.plan.wire_bytes(frame_bytes), order.plan.outer.clone());
         let site = Site { clock: clock.clone(), seed: facts.seed, frame_max, folder: dir.path(), traffic, outer };
         let wires = Wrapped::new(
