@@ -12,7 +12,7 @@ use pktgen_generator::Result;
 use pktgen_generator::config::Document;
 use pktgen_generator::record::{Book, Received, Sent};
 use pktgen_replay::capture::{RunDir, claim};
-use pktgen_replay::driver::virtual_time::Recorder;
+use pktgen_replay::recorder::Recorder;
 use pktgen_replay::run::Experiment;
 
 const PACKETS: u64 = 27 * 20_000;

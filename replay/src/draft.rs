@@ -15,7 +15,8 @@ use pktgen_generator::workload::Source;
 use serde::Serialize;
 
 use crate::external::Hardware;
-use crate::plan::{Parts, Plan};
+use crate::parts::Parts;
+use crate::plan::Plan;
 use crate::transport::End;
 
 pub use compare::{At, Compared, Mistake, Wrong, compare};

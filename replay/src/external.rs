@@ -12,7 +12,8 @@ use pktgen_generator::time::MS;
 use pktgen_generator::wire::libra::{HOT_FRAME_MAX, HOT_PAIRS};
 use pktgen_generator::{Error, Result};
 
-use crate::plan::{Parts, Plan};
+use crate::parts::Parts;
+use crate::plan::Plan;
 use crate::transport::TRANSPORTS;
 use crate::transport::middleware::Outer;
 

@@ -18,56 +18,21 @@ use pktgen_generator::workload::{self, Opened, Source};
 use pktgen_generator::{Error, Result};
 
 use crate::capture::{Records, Wanted};
-use crate::driver::virtual_time::{Device, Simulation};
+use crate::driver::virtual_time::Simulation;
 use crate::endpoint::{ENDPOINTS, Endpoint, Facts, Server, Standby, WorkerKind};
 use crate::external::{Hardware, may_merge};
 use crate::groups::{GroupPorts, Groups, JobPlace, Regroup};
 use crate::ledger::{Evidence, Goal, Ledger, Subject};
+use crate::parts::Parts;
 use crate::reduction;
+use crate::target::device::Device;
 use crate::target::flows::Flows;
 use crate::target::port::{Port, PortTiming};
 use crate::target::program::{PROGRAMS, Place, ProgramKind};
 use crate::target::queue::QUEUES;
 use crate::target::sparse::{Adder, SparsePlace};
 use crate::transport::TransportPlan;
-use crate::transport::middleware::{Faults, ON_WIRE, Traffic};
-
-/// What moves frames in a run, before a driver takes it.
-pub struct Parts {
-    /// The network.
-    pub topology: Topology,
-    /// The devices, by node.
-    pub devices: Vec<Option<Device>>,
-    /// The workers.
-    pub senders: Box<dyn Endpoint>,
-    /// The server.
-    pub receiver: Box<dyn Endpoint>,
-    /// The account.
-    pub ledger: Ledger,
-    /// Most gradients of an update.
-    pub elements: usize,
-    /// Bytes of the largest frame, ACKs included.
-    pub frame_bytes: usize,
-    /// What the control plane does.
-    pub changes: Vec<Regroup>,
-    /// What hosts and devices know.
-    pub facts: Facts,
-    /// What happens to frames on links, in virtual time.
-    pub faults: Option<Faults>,
-}
-
-impl Parts {
-    /// Who sends, and what: for what stands around wires.
-    pub(crate) fn traffic(&self) -> Traffic {
-        Traffic {
-            workers: self.facts.workers.clone(),
-            format: self.facts.kind.format(),
-            packets: self.senders.packets(),
-            window: self.senders.training().map_or(0, |training| training.window),
-            plain: !self.senders.reacts() && self.facts.flows.is_none(),
-        }
-    }
-}
+use crate::transport::middleware::ON_WIRE;
 
 /// A run, ready to start. `E` is the driver with everything in it, or the parts for one.
 pub struct Plan<E = Simulation> {

@@ -34,7 +34,8 @@ use crate::driver::real_time::{Progress, Roles, Serve};
 use crate::driver::virtual_time::Simulation;
 use crate::endpoint::ENDPOINTS;
 use crate::live::{Expected, View};
-use crate::plan::{Parts, Plan, plan, prepare, prepare_share, source};
+use crate::parts::Parts;
+use crate::plan::{Plan, plan, prepare, prepare_share, source};
 use crate::target::program::PROGRAMS;
 
 use conclude::conclude;

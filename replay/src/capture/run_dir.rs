@@ -20,7 +20,7 @@ use super::lateness::LATENESS;
 use super::ordered::OrderedWriter;
 use super::stream::{Stream, convert, convert_both, merge_shifted, running_path};
 use crate::clock::RunClock;
-use crate::driver::virtual_time::Recorder;
+use crate::recorder::Recorder;
 use crate::transport::Departure;
 
 /// Packets at the server, and as workers sent them.

@@ -8,7 +8,8 @@ use super::host::Host;
 use super::needs::Needs;
 use super::{Finding, Level, veth, xdp};
 use crate::driver::real_time::{Roles, only_device};
-use crate::plan::{Parts, Plan};
+use crate::parts::Parts;
+use crate::plan::Plan;
 use crate::run::Experiment;
 use crate::transport::{End, TransportPlan, Wait, safety};
 

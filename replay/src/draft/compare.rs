@@ -20,7 +20,8 @@ use super::outward::Outward;
 use super::parts::{Part, parts};
 use crate::endpoint::{Endpoint, Host};
 use crate::frame::Pool;
-use crate::plan::{Parts, Plan};
+use crate::parts::Parts;
+use crate::plan::Plan;
 
 /// Frames of a sender that a captured one may be: so many may be lost in a row.
 const LOOK: usize = 256;

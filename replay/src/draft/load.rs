@@ -10,7 +10,8 @@ use pktgen_generator::{Error, Result};
 use serde::Serialize;
 
 use super::UPDATES_MAX;
-use crate::plan::{Parts, Plan};
+use crate::parts::Parts;
+use crate::plan::Plan;
 
 /// Peaks are those of windows of this length.
 const WINDOW: Time = MS;

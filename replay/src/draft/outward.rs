@@ -8,7 +8,8 @@ use pktgen_generator::registry::find;
 use pktgen_generator::wire::frame::{Ip, worker_ip};
 use pktgen_generator::wire::{FORMATS, Format};
 
-use crate::plan::{Parts, Plan};
+use crate::parts::Parts;
+use crate::plan::Plan;
 use crate::transport::End;
 use crate::transport::middleware::Dialect;
 

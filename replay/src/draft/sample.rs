@@ -13,7 +13,8 @@ use serde::Serialize;
 use super::outward::Outward;
 use crate::endpoint::Host;
 use crate::frame::Pool;
-use crate::plan::{Parts, Plan};
+use crate::parts::Parts;
+use crate::plan::Plan;
 
 /// Times that endpoints are asked.
 const ASKS: usize = 2000;

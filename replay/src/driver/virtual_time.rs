@@ -10,9 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pktgen_generator::Result;
-use pktgen_generator::record::{
-    Book, Counters, Fault, Iteration, LinkLoad, Reason, Received, Reply, Sent, State, SumOk,
-};
+use pktgen_generator::record::{Counters, Fault, LinkLoad, Reason, Sent, SumOk};
 use pktgen_generator::time::{HORIZON, NEVER, Time};
 use pktgen_generator::topology::{Link, Node, NodeId, Role, Topology};
 
@@ -23,69 +21,13 @@ use crate::endpoint::{Endpoint, Host, WorkerKind};
 use crate::frame::{BURST, Frame, Kind, Pool};
 use crate::groups::Regroup;
 use crate::ledger::{Ledger, Receipt};
-use crate::plan::Parts;
-use crate::target::books::Books;
+use crate::parts::Parts;
+use crate::recorder::Recorder;
 use crate::target::context::{Context, Outbox};
+use crate::target::device::Device;
 use crate::target::flows::Flows;
 use crate::target::meter::Meter;
-use crate::target::port::Port;
 use crate::target::program::Program;
-
-/// Where rows go while a run is under way.
-pub trait Recorder {
-    /// An update left its worker.
-    fn sent(&mut self, row: &Sent) -> Result<()>;
-    /// `frame`, of the row that comes next, leaves its worker at `leaves`; it is `now`, before which none leaves any more.
-    fn left(&mut self, _now: Time, _leaves: Time, _frame: &[u8]) -> Result<()> {
-        Ok(())
-    }
-    /// A device did something.
-    fn book(&mut self, row: &Book) -> Result<()>;
-    /// A worker under transmission control learned or decided something.
-    fn state(&mut self, _row: &State) -> Result<()> {
-        Ok(())
-    }
-    /// An iteration of synchronous training ended.
-    fn iteration(&mut self, _row: &Iteration) -> Result<()> {
-        Ok(())
-    }
-    /// A worker of synchronous training got a result.
-    fn reply(&mut self, _row: &Reply) -> Result<()> {
-        Ok(())
-    }
-    /// A packet reached the server; `frame` is all of it.
-    fn received(&mut self, row: &Received, frame: &[u8]) -> Result<()>;
-}
-
-/// A device: program and ports.
-pub struct Device {
-    /// Its program.
-    pub program: Box<dyn Program>,
-    /// Its ports, in order.
-    pub ports: Vec<Port>,
-    pub(crate) books: Books,
-    first_slot: u32,
-    timer_slot: u32,
-}
-
-impl Device {
-    /// The device at `node`.
-    pub fn new(node: NodeId, program: Box<dyn Program>, ports: Vec<Port>) -> Self {
-        Device { program, ports, books: Books { node, ..Default::default() }, first_slot: 0, timer_slot: 0 }
-    }
-
-    /// Lets the program do something, with a context on this device.
-    pub(crate) fn call(
-        &mut self,
-        pool: &mut Pool,
-        out: &mut Outbox,
-        touched: &mut Vec<u16>,
-        act: impl FnOnce(&mut dyn Program, &mut Context),
-    ) {
-        let mut context = Context::new(pool, &mut self.books, &mut self.ports, out, touched);
-        act(self.program.as_mut(), &mut context);
-    }
-}
 
 enum Place {
     Host(Uplink),

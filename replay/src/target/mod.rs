@@ -10,6 +10,7 @@ pub mod activity;
 pub mod books;
 pub mod chip;
 pub mod context;
+pub mod device;
 pub mod flows;
 pub mod gather;
 #[cfg(target_arch = "x86_64")]

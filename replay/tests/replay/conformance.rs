@@ -17,9 +17,10 @@ use pktgen_generator::wire::frame::{
     HEAD, SERVER_IP, Template, background_ip, has_udp_checksum, set_udp_checksum, worker_ip,
 };
 use pktgen_generator::wire::olaf::{Ack, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT, elements_in};
-use pktgen_replay::driver::virtual_time::{Outcome, Recorder};
+use pktgen_replay::driver::virtual_time::Outcome;
 use pktgen_replay::frame::{Frame, Kind, Pool};
 use pktgen_replay::ledger::total;
+use pktgen_replay::recorder::Recorder;
 use pktgen_replay::run::Experiment;
 use pktgen_replay::target::books::Books;
 use pktgen_replay::target::context::{Context, Outbox};

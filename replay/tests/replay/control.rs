@@ -9,8 +9,9 @@ use pktgen_generator::config::Document;
 use pktgen_generator::control::Rule;
 use pktgen_generator::record::{Action, Balance, Book, Received, Sent, State};
 use pktgen_generator::time::{MS, SECOND, Time, US};
-use pktgen_replay::driver::virtual_time::{Outcome, Recorder};
+use pktgen_replay::driver::virtual_time::Outcome;
 use pktgen_replay::ledger::total;
+use pktgen_replay::recorder::Recorder;
 use pktgen_replay::run::Experiment;
 
 /// All rows of a run.

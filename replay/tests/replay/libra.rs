@@ -20,9 +20,10 @@ use pktgen_generator::record::{Action, Balance, Book, PacketId, Received, Sent};
 use pktgen_generator::sparse::Sparse;
 use pktgen_generator::time::NEVER;
 use pktgen_generator::wire::libra::FRESH_SHIFT;
-use pktgen_replay::driver::virtual_time::{Outcome, Recorder, Simulation};
+use pktgen_replay::driver::virtual_time::{Outcome, Simulation};
 use pktgen_replay::ledger::total;
 use pktgen_replay::plan::{prepare, source};
+use pktgen_replay::recorder::Recorder;
 
 use cases::Case;
 use spy::{Seen, Spy};

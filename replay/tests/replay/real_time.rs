@@ -19,12 +19,12 @@ use pktgen_generator::wire::build::Builder;
 use pktgen_generator::wire::frame::HEAD;
 use pktgen_generator::workload;
 use pktgen_replay::driver::real_time::Progress;
-use pktgen_replay::driver::virtual_time::Device;
 use pktgen_replay::frame::{Frame, Kind, Pool};
 use pktgen_replay::plan::prepare;
 use pktgen_replay::run::Experiment;
 use pktgen_replay::target::books::Books;
 use pktgen_replay::target::context::{Context, Outbox};
+use pktgen_replay::target::device::Device;
 
 /// A third of a second at three times the output's rate.
 fn text(kind: &str, target: &str, endpoint: &str) -> String {

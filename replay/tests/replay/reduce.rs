@@ -10,8 +10,9 @@ use pktgen_generator::plan::{Emission, Plan, write};
 use pktgen_generator::record::{Balance, Book, Received, Sent};
 use pktgen_generator::tree::{Switch, Tree};
 use pktgen_generator::units::Rate;
-use pktgen_replay::driver::virtual_time::{Outcome, Recorder};
+use pktgen_replay::driver::virtual_time::Outcome;
 use pktgen_replay::ledger::total;
+use pktgen_replay::recorder::Recorder;
 use pktgen_replay::run::Experiment;
 use proptest::prelude::*;
 

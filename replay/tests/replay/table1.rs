@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use pktgen_generator::Result;
 use pktgen_generator::config::{Document, Run};
 use pktgen_generator::record::{Balance, Book, Received, Sent};
-use pktgen_replay::driver::virtual_time::Recorder;
 use pktgen_replay::ledger::total;
+use pktgen_replay::recorder::Recorder;
 use pktgen_replay::run::Experiment;
 
 /// Counts rows and keeps none.

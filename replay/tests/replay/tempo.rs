@@ -8,7 +8,7 @@ use pktgen_generator::record::{Book, Received, Sent};
 use pktgen_generator::time::{SECOND, Time};
 use pktgen_generator::trace::Writer;
 use pktgen_generator::workload::Update;
-use pktgen_replay::driver::virtual_time::Recorder;
+use pktgen_replay::recorder::Recorder;
 use pktgen_replay::run::Experiment;
 
 /// Times of what was sent (generated, due, out) and received.

@@ -12,11 +12,11 @@ use super::frames::{Waiting, take};
 use super::shared::PATIENCE;
 use super::{RealOutcome, Shared, lost};
 use crate::capture::DeviceRows;
-use crate::driver::virtual_time::Device;
 use crate::endpoint::Facts;
 use crate::frame::{BURST, Frame, Pool};
 use crate::groups::Regroup;
 use crate::target::context::Outbox;
+use crate::target::device::Device;
 use crate::transport::Wire;
 
 /// Towards the workers, and towards the server.

@@ -20,7 +20,7 @@ use crate::capture::{RunDir, WorkerRows};
 use crate::clock::RunClock;
 use crate::ledger::Ledger;
 use crate::live::Ends;
-use crate::plan::Parts;
+use crate::parts::Parts;
 use crate::transport::gather::{Over, Receiver, Tally, gather, imbalance};
 use crate::transport::middleware::{self, Site};
 use crate::transport::{End, Nowhere, Pacing, TransportPlan, Wire};

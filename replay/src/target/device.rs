@@ -1,0 +1,41 @@
+//! A device: a program, and the ports that it sends to.
+
+use pktgen_generator::topology::NodeId;
+
+use super::books::Books;
+use super::context::{Context, Outbox};
+use super::port::Port;
+use super::program::Program;
+use crate::frame::Pool;
+
+/// A device: program and ports.
+pub struct Device {
+    /// Its program.
+    pub program: Box<dyn Program>,
+    /// Its ports, in order.
+    pub ports: Vec<Port>,
+    pub(crate) books: Books,
+    /// Event slot of its first port, in virtual time.
+    pub(crate) first_slot: u32,
+    /// Event slot of its timer, in virtual time.
+    pub(crate) timer_slot: u32,
+}
+
+impl Device {
+    /// The device at `node`.
+    pub fn new(node: NodeId, program: Box<dyn Program>, ports: Vec<Port>) -> Self {
+        Device { program, ports, books: Books { node, ..Default::default() }, first_slot: 0, timer_slot: 0 }
+    }
+
+    /// Lets the program do something, with a context on this device.
+    pub(crate) fn call(
+        &mut self,
+        pool: &mut Pool,
+        out: &mut Outbox,
+        touched: &mut Vec<u16>,
+        act: impl FnOnce(&mut dyn Program, &mut Context),
+    ) {
+        let mut context = Context::new(pool, &mut self.books, &mut self.ports, out, touched);
+        act(self.program.as_mut(), &mut context);
+    }
+}
