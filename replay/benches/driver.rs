@@ -12,6 +12,7 @@ use pktgen_generator::Result;
 use pktgen_generator::config::Document;
 use pktgen_generator::record::{Book, Received, Sent};
 use pktgen_replay::capture::{RunDir, claim};
+use pktgen_replay::driver::virtual_time::Simulation;
 use pktgen_replay::recorder::Recorder;
 use pktgen_replay::run::Experiment;
 
@@ -51,8 +52,11 @@ fn driver(c: &mut Criterion) {
         let run = &experiment.runs[0];
         group.bench_function(format!("{name}/no_records"), |b| {
             b.iter_batched(
-                || experiment.plan(run).expect("valid"),
-                |plan| plan.engine.run(plan.until, &stop, &mut Nothing, &mut |_| {}).map(|o| o.counters),
+                || {
+                    let plan = experiment.plan(run).expect("valid");
+                    (Simulation::new(plan.parts), plan.spec.until)
+                },
+                |(run, until)| run.run(until, &stop, &mut Nothing, &mut |_| {}).map(|o| o.counters),
                 BatchSize::PerIteration,
             );
         });
@@ -63,12 +67,12 @@ fn driver(c: &mut Criterion) {
                     let plan = experiment.plan(run).expect("valid");
                     let manifest = experiment.manifest(run, &plan);
                     let recorder =
-                        RunDir::create(claim(dir.path()).expect("an empty folder"), &manifest, plan.wanted())
+                        RunDir::create(claim(dir.path()).expect("an empty folder"), &manifest, plan.spec.wanted())
                             .expect("a run dir");
                     (dir, plan, recorder)
                 },
                 |(dir, plan, mut recorder)| {
-                    let outcome = plan.engine.run(plan.until, &stop, &mut recorder, &mut |_| {});
+                    let outcome = Simulation::new(plan.parts).run(plan.spec.until, &stop, &mut recorder, &mut |_| {});
                     (dir, recorder, outcome.map(|o| o.counters))
                 },
                 BatchSize::PerIteration,
@@ -100,8 +104,11 @@ fn multi_hop(c: &mut Criterion) {
         let run = &experiment.runs[0];
         group.bench_function(name, |b| {
             b.iter_batched(
-                || experiment.plan(run).expect("valid"),
-                |plan| plan.engine.run(plan.until, &stop, &mut Nothing, &mut |_| {}).map(|o| o.counters),
+                || {
+                    let plan = experiment.plan(run).expect("valid");
+                    (Simulation::new(plan.parts), plan.spec.until)
+                },
+                |(run, until)| run.run(until, &stop, &mut Nothing, &mut |_| {}).map(|o| o.counters),
                 BatchSize::PerIteration,
             );
         });

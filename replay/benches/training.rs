@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use pktgen_generator::config::Document;
 use pktgen_replay::capture::{RunDir, claim};
+use pktgen_replay::driver::virtual_time::Simulation;
 use pktgen_replay::run::Experiment;
 
 fn iteration(c: &mut Criterion) {
@@ -27,7 +28,7 @@ fn iteration(c: &mut Criterion) {
         );
         let experiment = Experiment::open(Document::parse(&text, "bench").expect("valid")).expect("valid");
         let run = &experiment.runs[0];
-        let packets = experiment.plan(run).expect("valid").training.map_or(0, |t| u64::from(t.blocks * t.workers));
+        let packets = experiment.plan(run).expect("valid").spec.training.map_or(0, |t| u64::from(t.blocks * t.workers));
         group.throughput(Throughput::Elements(packets));
         group.bench_function(name, |b| {
             b.iter_batched(
@@ -36,12 +37,12 @@ fn iteration(c: &mut Criterion) {
                     let plan = experiment.plan(run).expect("valid");
                     let manifest = experiment.manifest(run, &plan);
                     let recorder =
-                        RunDir::create(claim(dir.path()).expect("an empty folder"), &manifest, plan.wanted())
+                        RunDir::create(claim(dir.path()).expect("an empty folder"), &manifest, plan.spec.wanted())
                             .expect("a run dir");
                     (dir, plan, recorder)
                 },
                 |(dir, plan, mut recorder)| {
-                    let outcome = plan.engine.run(plan.until, &stop, &mut recorder, &mut |_| {});
+                    let outcome = Simulation::new(plan.parts).run(plan.spec.until, &stop, &mut recorder, &mut |_| {});
                     (dir, recorder, outcome.map(|o| o.counters))
                 },
                 BatchSize::PerIteration,

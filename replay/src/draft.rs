@@ -15,7 +15,6 @@ use pktgen_generator::workload::Source;
 use serde::Serialize;
 
 use crate::external::Hardware;
-use crate::parts::Parts;
 use crate::plan::Plan;
 use crate::transport::End;
 
@@ -92,20 +91,20 @@ pub struct Draft {
 }
 
 /// Drafts a run: `per_kind` frames of each kind.
-pub fn draft(mut plan: Plan<Parts>, source: Box<dyn Source>, names: (&str, &str), per_kind: usize) -> Result<Draft> {
+pub fn draft(mut plan: Plan, source: Box<dyn Source>, names: (&str, &str), per_kind: usize) -> Result<Draft> {
     let facts = plan.asks(names.0);
-    let tag = plan.transport.outer.as_ref().map_or(0, |outer| outer.translator(End::Workers).growth());
-    let growth = (tag + plan.transport.middleware.growth()) as u64;
-    let hardware = plan.hardware.clone();
+    let tag = plan.spec.transport.outer.as_ref().map_or(0, |outer| outer.translator(End::Workers).growth());
+    let growth = (tag + plan.spec.transport.middleware.growth()) as u64;
+    let hardware = plan.spec.hardware.clone();
     let profile = hardware.as_ref().map(|own| own.profile.as_ref());
     let counted = load::count(&plan, source, profile, growth)?;
     let checked = profile.map(|profile| check(profile, &facts)).unwrap_or_default();
     let mut notes: Vec<_> = checked.findings.iter().map(|finding| format!("note: {}", finding.text)).collect();
-    notes.extend(plan.remarks.iter().map(|note| format!("note: {note}")));
+    notes.extend(plan.spec.remarks.iter().map(|note| format!("note: {note}")));
     if !counted.complete {
         notes.push(format!("note: only the first {UPDATES_MAX} updates were looked at; the run is longer"));
     }
-    if hardware.as_ref().is_some_and(|own: &Hardware| own.external) && !plan.is_real_time() {
+    if hardware.as_ref().is_some_and(|own: &Hardware| own.external) && !plan.spec.is_real_time() {
         notes.push(
             "note: transport.kind = \"virtual\" has no hardware; to run this, choose a transport in real time".into(),
         );
@@ -113,7 +112,7 @@ pub fn draft(mut plan: Plan<Parts>, source: Box<dyn Source>, names: (&str, &str)
     let expected = expected(&plan, &facts, &counted);
     let counters = match profile {
         // Pushes, pulls, results and their acknowledgements depend on each other.
-        Some(_) if plan.training.is_some() && plan.transport.has_server => {
+        Some(_) if plan.spec.training.is_some() && plan.spec.transport.has_server => {
             notes.push(
                 "note: what sparse training sends depends on what comes back: its counters are not known beforehand"
                     .into(),
@@ -130,8 +129,8 @@ pub fn draft(mut plan: Plan<Parts>, source: Box<dyn Source>, names: (&str, &str)
         run: names.1.to_owned(),
         target,
         profile: profile.map(|profile| profile.name.clone()),
-        transport: plan.transport.kind.name(),
-        format: plan.engine.facts.kind.format(),
+        transport: plan.spec.transport.kind.name(),
+        format: plan.parts.facts.protocol.format,
         checks: checked.kept,
         notes,
         frames,
@@ -139,7 +138,7 @@ pub fn draft(mut plan: Plan<Parts>, source: Box<dyn Source>, names: (&str, &str)
         bytes_total: counted.bytes,
         complete: counted.complete,
         duration_ps: counted.end,
-        closed_loop: plan.training.is_some(),
+        closed_loop: plan.spec.training.is_some(),
         workers: counted.workers,
         ports: counted.ports,
         expected,
@@ -148,9 +147,9 @@ pub fn draft(mut plan: Plan<Parts>, source: Box<dyn Source>, names: (&str, &str)
 }
 
 /// What should come back: packets at the server, or results at the workers.
-fn expected(plan: &Plan<Parts>, facts: &Facts, counted: &load::Counted) -> Expected {
+fn expected(plan: &Plan, facts: &Facts, counted: &load::Counted) -> Expected {
     let clusters = facts.clusters();
-    if plan.training.is_some() && !plan.transport.has_server {
+    if plan.spec.training.is_some() && !plan.spec.transport.has_server {
         // A result is multicast to all workers of its job.
         let results = counted.workers.iter().map(|load| load.frames).sum();
         return Expected { what: "results at workers", most: results, fully_aggregated: results };

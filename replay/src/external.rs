@@ -9,10 +9,8 @@ use pktgen_generator::config::{Document, Origin, Value};
 use pktgen_generator::device::check::check;
 use pktgen_generator::device::{self, HotParameter, Profile};
 use pktgen_generator::time::MS;
-use pktgen_generator::wire::libra::{HOT_FRAME_MAX, HOT_PAIRS};
 use pktgen_generator::{Error, Result};
 
-use crate::parts::Parts;
 use crate::plan::Plan;
 use crate::transport::TRANSPORTS;
 use crate::transport::middleware::Outer;
@@ -58,47 +56,42 @@ pub(crate) fn may_merge(config: &str) -> bool {
     !(is("target.program", "forward") && is("target.queue", "fifo"))
 }
 
-impl Plan<Parts> {
+impl Plan {
     /// What it asks of a device.
     pub fn asks(&self, experiment: &str) -> device::Facts {
-        let parts = &self.engine;
-        let sparse = parts.senders.sparse();
-        let elements = match (parts.senders.content(), &sparse) {
-            (Some(content), _) => content.elements(),
-            (None, Some(_)) => HOT_PAIRS,
-            (None, None) => parts.elements,
-        };
-        let number = |key: &str| match Document::parse(&self.config, "config").ok()?.get(key) {
+        let (spec, parts) = (&self.spec, &self.parts);
+        let sparse = parts.declared.sparse.as_ref();
+        let number = |key: &str| match Document::parse(&spec.config, "config").ok()?.get(key) {
             Some(Value::Integer(n)) => u64::try_from(*n).ok(),
             _ => None,
         };
-        let training = self.training.as_ref();
-        let format = parts.facts.kind.format();
+        let training = spec.training.as_ref();
+        let format = parts.facts.protocol.format;
         // What has no such layout is refused where wires are opened.
-        let dialect = self.transport.middleware.dialect(format).ok().flatten();
+        let dialect = spec.transport.middleware.dialect(format).ok().flatten();
         device::Facts {
             experiment: experiment.to_owned(),
             format: dialect.map_or(format, |dialect| dialect.device).to_owned(),
-            workers: self.workers.clone(),
-            has_server: self.transport.has_server,
-            frame_bytes: (parts.frame_bytes + self.transport.middleware.growth()) as u64,
-            summed_bytes: sparse.as_ref().map(|_| HOT_FRAME_MAX as u64),
-            elements: elements as u64,
+            workers: spec.workers.clone(),
+            has_server: spec.transport.has_server,
+            frame_bytes: (parts.frame_bytes + spec.transport.middleware.growth()) as u64,
+            summed_bytes: parts.declared.summed_bytes.map(|bytes| bytes as u64),
+            elements: parts.elements as u64,
             window: training.map(|training| training.window.into()),
             iterations: training.map(|training| training.iterations.into()),
             queue_slots: number("target.slots"),
-            registers: sparse.as_ref().map(|place| place.layout.registers().into()),
-            hot: sparse.as_ref().map(|place| place.sparse.hot().len().into()),
+            registers: sparse.map(|place| place.layout.registers().into()),
+            hot: sparse.map(|place| place.sparse.hot().len().into()),
             hot_parameters: Vec::new(),
             timeout_ms: training.and_then(|training| training.timeout_ps).map(|t| (t / MS) as u64),
-            smaller: self.transport.smaller.to_owned(),
+            smaller: spec.transport.smaller.to_owned(),
         }
     }
 
     /// The same with the place of every hot parameter, which may be many.
     pub fn asks_all(&self, experiment: &str) -> device::Facts {
         let mut facts = self.asks(experiment);
-        if let Some(place) = self.engine.senders.sparse() {
+        if let Some(place) = &self.parts.declared.sparse {
             let of = |job| {
                 let hot = place.sparse.hot_of(job);
                 let one = |index| HotParameter {
@@ -116,8 +109,8 @@ impl Plan<Parts> {
 
     /// Holds it against the hardware that it names, and tells its wires the addresses.
     pub(crate) fn fit_hardware(mut self) -> Result<Self> {
-        let Some(Hardware { profile, experiment, .. }) = self.hardware.clone() else {
-            if self.transport.middleware.names().any(|name| name == "readdress") {
+        let Some(Hardware { profile, experiment, .. }) = self.spec.hardware.clone() else {
+            if self.spec.transport.middleware.names().any(|name| name == "readdress") {
                 return Err(Error::config(
                     "transport.readdress: there are no addresses to exchange; name a profile (target.profile), or leave it out",
                 ));
@@ -125,25 +118,21 @@ impl Plan<Parts> {
             return Ok(self);
         };
         check(&profile, &self.asks(&experiment)).into_result()?;
-        let addresses = profile.addressing.resolve(&self.workers).map_err(Error::config)?;
-        let format = self.engine.facts.kind.format();
+        let addresses = profile.addressing.resolve(&self.spec.workers).map_err(Error::config)?;
+        let format = self.parts.facts.protocol.format;
+        let transport = &mut self.spec.transport;
         // A layout may have ports of its own.
-        let format = self.transport.middleware.dialect(format)?.map_or(format, |dialect| dialect.on_wire);
-        self.transport.outer = Some(Arc::new(Outer { addresses, format }));
+        let format = transport.middleware.dialect(format)?.map_or(format, |dialect| dialect.on_wire);
+        transport.outer = Some(Arc::new(Outer { addresses, format }));
         Ok(self)
-    }
-
-    /// Is the device hardware, which keeps no books?
-    pub(crate) fn is_black_box(&self) -> bool {
-        self.hardware.as_ref().is_some_and(|own| own.external)
     }
 
     /// Refuses to run hardware where there is none.
     pub(crate) fn check_external(&self) -> Result<()> {
-        if self.hardware.as_ref().is_none_or(|hardware| !hardware.external) {
+        if !self.spec.is_external() {
             return Ok(());
         }
-        let kind = self.transport.kind;
+        let kind = self.spec.transport.kind;
         if !kind.capabilities().real_time {
             return Err(Error::config(
                 "target.kind = \"external\": hardware does not exist in virtual time; look at what would be sent with --dry-run, run \

@@ -178,6 +178,7 @@ mod tests {
         let workers = Population { cluster_of: vec![0, 1, 0, 0], moves: Vec::new() };
         let facts = Facts {
             kind: crate::endpoint::ENDPOINTS[0],
+            protocol: crate::endpoint::ENDPOINTS[0].protocol(),
             training: (0, 0),
             host_of: Arc::new(topology.host_of(4)),
             workers: Arc::new(workers),

@@ -21,7 +21,6 @@ use pktgen_generator::topology::Population;
 use pktgen_generator::wire::{olaf, trio_ml};
 
 use crate::endpoint::{Content, Pairs};
-use crate::settle::Proven;
 use crate::target::sparse::Adder;
 
 use fates::FateCounts;
@@ -31,6 +30,7 @@ pub use pairs::Exactness;
 use pairs::PairSums;
 use results::Results;
 use unseen::BlackBox;
+pub use unseen::Proven;
 use updates::Updates;
 
 /// What an account is of, with what it needs to know of it.

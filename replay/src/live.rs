@@ -13,12 +13,13 @@ use pktgen_generator::time::{NEVER, SECOND, Time};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::driver::real_time::Progress;
+use crate::target::program::Expected;
 
 #[cfg(test)]
 mod tests;
 mod warning;
 
-pub use warning::{Expected, Refused, Warning, What};
+pub use warning::{Refused, Warning, What};
 
 /// Deliveries that may wait to be looked at: a tenth of a second at two million a second.
 const WAITING: usize = 1 << 18;
@@ -238,7 +239,7 @@ impl Watched {
         for (id, cluster) in self.clusters.iter_mut().enumerate() {
             cluster.last = cluster.totals.since(cluster.before);
             cluster.before = cluster.totals;
-            self.warnings.extend(self.expected.warning(id as u16, &cluster.last, length));
+            self.warnings.extend(Warning::of(self.expected, id as u16, &cluster.last, length));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use pktgen_generator::topology::Topology;
 
-use crate::endpoint::{Endpoint, Facts};
+use crate::endpoint::{Declaration, Facts, Receiver, Workers};
 use crate::groups::Regroup;
 use crate::ledger::Ledger;
 use crate::target::device::Device;
@@ -15,9 +15,11 @@ pub struct Parts {
     /// The devices, by node.
     pub devices: Vec<Option<Device>>,
     /// The workers.
-    pub senders: Box<dyn Endpoint>,
+    pub workers: Box<dyn Workers>,
+    /// What is known of them.
+    pub declared: Declaration,
     /// The server.
-    pub receiver: Box<dyn Endpoint>,
+    pub receiver: Receiver,
     /// The account.
     pub ledger: Ledger,
     /// Most gradients of an update.
@@ -37,10 +39,10 @@ impl Parts {
     pub(crate) fn traffic(&self) -> Traffic {
         Traffic {
             workers: self.facts.workers.clone(),
-            format: self.facts.kind.format(),
-            packets: self.senders.packets(),
-            window: self.senders.training().map_or(0, |training| training.window),
-            plain: !self.senders.reacts() && self.facts.flows.is_none(),
+            format: self.facts.protocol.format,
+            packets: self.declared.packets,
+            window: self.declared.training.as_ref().map_or(0, |training| training.window),
+            plain: !self.declared.reacts && self.facts.flows.is_none(),
         }
     }
 }

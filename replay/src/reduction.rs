@@ -8,7 +8,7 @@ use pktgen_generator::record::{NO_CLUSTER, Planned};
 use pktgen_generator::topology::{NO_PORT, Population, Topology};
 use pktgen_generator::{Error, Result};
 
-use crate::endpoint::{Endpoint, Facts};
+use crate::endpoint::Facts;
 use crate::target::flows::Flows;
 use crate::target::program::{AGGREGATORS, Names, PROGRAMS};
 
@@ -52,8 +52,8 @@ fn of_network(topology: &Topology, workers: &Population, aggregators: Option<Nam
 }
 
 /// What the manifest says of the plan, if there is one: messages are frames of `bytes`.
-pub(crate) fn planned(facts: &Facts, topology: &Topology, bytes: usize, server: &dyn Endpoint) -> Option<Planned> {
+pub(crate) fn planned(facts: &Facts, topology: &Topology, bytes: usize, allreduce: bool) -> Option<Planned> {
     let plan = facts.flows.as_ref()?.plan.as_ref().clone();
     let overhead = topology.links.iter().map(|link| link.overhead.bits()).max().unwrap_or(0);
-    Some(Planned { plan, allreduce: server.answers_all(), message_bits: bytes as u64 * 8 + overhead })
+    Some(Planned { plan, allreduce, message_bits: bytes as u64 * 8 + overhead })
 }

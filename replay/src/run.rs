@@ -33,10 +33,9 @@ use crate::clock;
 use crate::driver::real_time::{Progress, Roles, Serve};
 use crate::driver::virtual_time::Simulation;
 use crate::endpoint::ENDPOINTS;
-use crate::live::{Expected, View};
-use crate::parts::Parts;
+use crate::live::View;
 use crate::plan::{Plan, plan, prepare, prepare_share, source};
-use crate::target::program::PROGRAMS;
+use crate::target::program::{Expected, PROGRAMS};
 
 use conclude::conclude;
 pub use find_rate::{Attempt, Found, Limiter, Search, Trial};
@@ -149,24 +148,24 @@ impl Experiment {
     }
 
     /// Plans one run for any driver.
-    pub fn prepare(&self, run: &Run) -> Result<Plan<Parts>> {
+    pub fn prepare(&self, run: &Run) -> Result<Plan> {
         self.prepare_share(run, Shard::WHOLE)
     }
 
     /// The same for a process that has a share of the workers.
-    fn prepare_share(&self, run: &Run, share: Shard) -> Result<Plan<Parts>> {
+    fn prepare_share(&self, run: &Run, share: Shard) -> Result<Plan> {
         let document = self.resolve(run)?;
         study::refuse(&document)?;
         let plan = prepare_share(document, run.seed, share)?;
         plan.check_external()?;
-        if plan.is_real_time() {
+        if plan.spec.is_real_time() {
             real::check(&plan)?;
         }
         Ok(plan)
     }
 
     /// Plans one run to be looked at: hardware in virtual time is no reason against it.
-    pub fn draft(&self, run: &Run) -> Result<Plan<Parts>> {
+    pub fn draft(&self, run: &Run) -> Result<Plan> {
         let document = self.resolve(run)?;
         study::refuse(&document)?;
         prepare(document, run.seed)
@@ -219,7 +218,7 @@ impl Experiment {
             if study::is_one(&document) {
                 study::check(document, run.seed, self.studies)?;
             } else {
-                real_time |= self.prepare(run)?.is_real_time();
+                real_time |= self.prepare(run)?.spec.is_real_time();
             }
         }
         Ok(real_time)
@@ -316,35 +315,36 @@ impl Experiment {
         let plan = self.prepare_share(run, task.share)?;
         let mut manifest = self.manifest(run, &plan);
         manifest.rank = task.meeting.map(Meeting::rank);
-        if manifest.rank.is_some() && plan.transport.kind.capabilities().own_time {
+        if manifest.rank.is_some() && plan.spec.transport.kind.capabilities().own_time {
             return Err(Error::config(
                 "transport.kind = \"pcap\": ranks begin at one instant, and time in files is not that of hosts; use another transport",
             ));
         }
-        let external = plan.hardware.as_ref().is_some_and(|hardware| hardware.external);
-        if task.roles.part().is_some() && !plan.is_real_time() {
+        let external = plan.spec.is_external();
+        if task.roles.part().is_some() && !plan.spec.is_real_time() {
             return Err(Error::config(format!(
                 "transport.kind = \"{}\" moves frames within one process; a part of a run needs wires: udp, af_packet, \
                  af_xdp, xdp_live, or files: pcap",
-                plan.transport.kind.name()
+                plan.spec.transport.kind.name()
             )));
         }
-        let roles = task.roles.of_run(plan.transport.has_server, external)?;
+        let roles = task.roles.of_run(plan.spec.transport.has_server, external)?;
         let task = &Task { roles, ..*task };
         manifest.part = roles.part().map(str::to_owned);
         // An empty folder is no run dir: what the host refuses leaves nothing behind that would be in the way.
         let claim = claim(dir)?;
         let source = || Ok(share(source(self.resolve(run)?, run.seed)?, task.share));
-        let opened = plan.is_real_time().then(|| real::open(&plan, source, task.roles)).transpose()?;
-        let mut recorder = RunDir::create(claim, &manifest, plan.wanted())?;
+        let opened = plan.spec.is_real_time().then(|| real::open(&plan, source, task.roles)).transpose()?;
+        let mut recorder = RunDir::create(claim, &manifest, plan.spec.wanted())?;
         let mut summary = None;
         if let Some(opened) = opened {
             let expected = expected(&document, &plan, task.roles);
-            let watched = self.view.as_ref().map(|view| view.begin(run.folder(), plan.workers.clusters(), expected));
+            let watched =
+                self.view.as_ref().map(|view| view.begin(run.folder(), plan.spec.workers.clusters(), expected));
             summary = Some(real::run(plan, opened, source, &mut manifest, recorder, task, watched)?);
         } else {
-            let until = plan.until;
-            let simulation = Simulation::new(plan.engine);
+            let until = plan.spec.until;
+            let simulation = Simulation::new(plan.parts);
             let mut told = |sent| (task.progress)(Progress { sent, ..Progress::default() });
             let outcome = simulation.run(until, task.stop, &mut recorder, &mut told)?;
             manifest.uses_chance = drawn() != before;
@@ -365,21 +365,21 @@ impl Experiment {
     }
 
     /// The manifest of a run that is about to start.
-    pub fn manifest<E>(&self, run: &Run, plan: &Plan<E>) -> Manifest {
-        let domain = if plan.is_real_time() { "monotonic" } else { "virtual" };
+    pub fn manifest(&self, run: &Run, plan: &Plan) -> Manifest {
+        let domain = if plan.spec.is_real_time() { "monotonic" } else { "virtual" };
         let clock = |column: &str| (column.to_owned(), domain.to_owned());
         Manifest {
             version: MANIFEST_VERSION,
             tool: tool(),
             experiment: self.name.clone(),
-            family: Some(plan.family),
+            family: Some(plan.spec.family),
             labels: run.labels.clone(),
             seed: run.seed,
             state: RunState::Running,
             anchor_unix_ns: 0,
             created_unix_ns: clock::unix_ns(),
-            trace_hash: plan.trace_hash.clone(),
-            config: plan.config.clone(),
+            trace_hash: plan.spec.trace_hash.clone(),
+            config: plan.spec.config.clone(),
             command: self.command.clone(),
             overrides: self.overrides.clone(),
             uses_chance: true,
@@ -402,16 +402,16 @@ impl Experiment {
             .into(),
             stamp_clocks: BTreeMap::new(),
             host: BTreeMap::new(),
-            nodes: plan.nodes.clone(),
-            records: plan.records.to_string(),
-            clusters: plan.workers.cluster_of.clone(),
+            nodes: plan.spec.nodes.clone(),
+            records: plan.spec.records.to_string(),
+            clusters: plan.spec.workers.cluster_of.clone(),
             part: None,
             rank: None,
-            external: plan.hardware.as_ref().filter(|own| own.external).map(|own| own.profile.name.clone()),
-            training: plan.training.clone(),
-            planned: plan.planned.clone(),
-            lanes: plan.lanes.as_ref().map(|lanes| *lanes.layout()),
-            goal: plan.goal,
+            external: plan.spec.hardware.as_ref().filter(|own| own.external).map(|own| own.profile.name.clone()),
+            training: plan.spec.training.clone(),
+            planned: plan.spec.planned.clone(),
+            lanes: plan.spec.lanes.as_ref().map(|lanes| *lanes.layout()),
+            goal: plan.spec.goal,
             study: None,
             findings: Vec::new(),
             queues: Vec::new(),
@@ -421,8 +421,8 @@ impl Experiment {
             counters: Counters::default(),
             strangers: 0,
             unseen: None,
-            incidents: Incidents { faults: Vec::new(), notes: plan.remarks.clone() },
-            validity: Validity { faults: vec![Fault::UnderWay {}], notes: plan.remarks.clone() },
+            incidents: Incidents { faults: Vec::new(), notes: plan.spec.remarks.clone() },
+            validity: Validity { faults: vec![Fault::UnderWay {}], notes: plan.spec.remarks.clone() },
             files: BTreeMap::new(),
         }
     }
@@ -456,16 +456,16 @@ impl Experiment {
 }
 
 /// What the device of a run is there for.
-fn expected<E>(document: &Document, plan: &Plan<E>, roles: Roles) -> Expected {
-    if plan.transport.has_server && !roles.server {
+fn expected(document: &Document, plan: &Plan, roles: Roles) -> Expected {
+    if plan.spec.transport.has_server && !roles.server {
         return Expected::Elsewhere;
     }
     let program = text(document, "target.program", "forward");
     // Strict layouts of OLAF's have no count; lanes may tell.
-    if program == "olaf" && plan.lanes.is_none() && text(document, "transport.on_wire", "ours") == "strict" {
+    if program == "olaf" && plan.spec.lanes.is_none() && text(document, "transport.on_wire", "ours") == "strict" {
         return Expected::Unknown;
     }
-    let workers = plan.workers.len() / plan.workers.clusters().max(1);
+    let workers = plan.spec.workers.len() / plan.spec.workers.clusters().max(1);
     PROGRAMS.iter().find(|kind| kind.name() == program).map_or(Expected::Unknown, |kind| kind.expected(workers as u32))
 }
 
@@ -558,7 +558,7 @@ fn text(document: &Document, key: &str, default: &str) -> String {
 fn is_synchronous(document: &Document) -> bool {
     let named = text(document, "endpoint.workers", "");
     named.is_empty() && text(document, "workload.kind", "") == "dense"
-        || ENDPOINTS.iter().any(|kind| kind.name() == named && kind.is_synchronous())
+        || ENDPOINTS.iter().any(|kind| kind.name() == named && kind.behaviour().synchronous)
 }
 
 /// What a report of runs shows where it is not said.

@@ -27,7 +27,6 @@ use pktgen_generator::{Error, Result};
 use crate::capture::Names;
 use crate::ledger::{Carried, Ledger, Receipt};
 use sums::Open;
-pub use sums::Proven;
 
 /// Most updates whose rows may come later than those of younger ones.
 const AHEAD_MAX: usize = 1 << 16;

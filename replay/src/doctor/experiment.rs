@@ -8,7 +8,6 @@ use super::host::Host;
 use super::needs::Needs;
 use super::{Finding, Level, veth, xdp};
 use crate::driver::real_time::{Roles, only_device};
-use crate::parts::Parts;
 use crate::plan::Plan;
 use crate::run::Experiment;
 use crate::transport::{End, TransportPlan, Wait, safety};
@@ -65,14 +64,14 @@ pub fn judge(experiment: &Experiment, roles: Roles, host: &Host) -> Result<Verdi
     Ok(verdict)
 }
 
-fn of_plan(plan: &Plan<Parts>, roles: Roles, host: &Host, verdict: &mut Verdict) -> Result<()> {
-    let external = plan.hardware.as_ref().is_some_and(|hardware| hardware.external);
-    let (part, roles) = (roles.part(), roles.of_run(plan.transport.has_server, external)?);
-    if !plan.is_real_time() {
+fn of_plan(plan: &Plan, roles: Roles, host: &Host, verdict: &mut Verdict) -> Result<()> {
+    let external = plan.spec.is_external();
+    let (part, roles) = (roles.part(), roles.of_run(plan.spec.transport.has_server, external)?);
+    if !plan.spec.is_real_time() {
         return Ok(());
     }
-    only_device(&plan.engine.topology)?;
-    let transport = &plan.transport;
+    only_device(&plan.parts.topology)?;
+    let transport = &plan.spec.transport;
     let kind = transport.kind.name();
     let cores = host.answers().cores();
     let threads = [roles.workers, roles.device, roles.server].into_iter().filter(|has| *has).count();
@@ -98,7 +97,7 @@ fn of_plan(plan: &Plan<Parts>, roles: Roles, host: &Host, verdict: &mut Verdict)
             let why = "a whole run here needs its name; a host that runs a part is looked at by --role";
             verdict.add(Finding::new(NAME, end.name(), Level::Note, "on another host").why(why));
         } else {
-            of_end(transport, end, name, transport.wire_bytes(plan.engine.frame_bytes), host, verdict);
+            of_end(transport, end, name, transport.wire_bytes(plan.parts.frame_bytes), host, verdict);
         }
     }
     Ok(())

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::outward::Outward;
 use super::parts::{Part, parts};
-use crate::endpoint::{Endpoint, Host};
+use crate::endpoint::{Host, Workers};
 use crate::frame::Pool;
 use crate::parts::Parts;
 use crate::plan::Plan;
@@ -106,8 +106,8 @@ pub struct Compared {
 }
 
 /// Compares `capture` with the frames of a run.
-pub fn compare(plan: Plan<Parts>, capture: &Path, at: At) -> Result<Compared> {
-    if plan.engine.senders.reacts() {
+pub fn compare(plan: Plan, capture: &Path, at: At) -> Result<Compared> {
+    if plan.parts.declared.reacts {
         return Err(Error::config(
             "endpoint.workers: what these send depends on what came back, which a capture alone does not say; frames of \
              \"open_loop\" can be compared",
@@ -115,7 +115,7 @@ pub fn compare(plan: Plan<Parts>, capture: &Path, at: At) -> Result<Compared> {
     }
     let rewrites = match at {
         At::Workers => Vec::new(),
-        At::Server => plan.hardware.as_ref().map_or_else(Vec::new, |hardware| hardware.profile.rewrites.clone()),
+        At::Server => plan.spec.hardware.as_ref().map_or_else(Vec::new, |hardware| hardware.profile.rewrites.clone()),
     };
     let mut expected = Expected::new(plan)?;
     let judge = Judge { rewrites, at, ours: expected.outward.ours, format: expected.outward.format };
@@ -185,7 +185,7 @@ impl Earlier {
 
 /// The frames of the run, by sender, made when they are asked for.
 struct Expected {
-    senders: Box<dyn Endpoint>,
+    workers: Box<dyn Workers>,
     until: i64,
     outward: Outward,
     pool: Pool,
@@ -198,12 +198,12 @@ struct Expected {
 }
 
 impl Expected {
-    fn new(plan: Plan<Parts>) -> Result<Self> {
+    fn new(plan: Plan) -> Result<Self> {
         let outward = Outward::of(&plan)?;
-        let Parts { senders, frame_bytes, .. } = plan.engine;
+        let Parts { workers, frame_bytes, .. } = plan.parts;
         Ok(Expected {
-            senders,
-            until: plan.until,
+            workers,
+            until: plan.spec.until,
             outward,
             pool: Pool::new(frame_bytes, 64),
             host: Host::default(),
@@ -232,12 +232,12 @@ impl Expected {
 
     /// The next frames.
     fn make(&mut self) {
-        let wake = self.senders.next_wake();
+        let wake = self.workers.next_wake();
         if wake == NEVER || wake > self.until {
             self.over = true;
             return;
         }
-        self.senders.pull(wake, &mut self.pool, &mut self.host);
+        self.workers.pull(wake, &mut self.pool, &mut self.host);
         for outgoing in self.host.outgoing.drain(..) {
             let bytes = self.outward.frame(self.pool.frame(&outgoing.frame));
             if let Some(source) = source_of(bytes) {

@@ -10,7 +10,6 @@ use pktgen_generator::{Error, Result};
 use serde::Serialize;
 
 use super::UPDATES_MAX;
-use crate::parts::Parts;
 use crate::plan::Plan;
 
 /// Peaks are those of windows of this length.
@@ -81,9 +80,9 @@ struct Ports {
 }
 
 impl Ports {
-    fn new(plan: &Plan<Parts>, profile: Option<&Profile>) -> Self {
-        let topology = &plan.engine.topology;
-        let host_of = &plan.engine.facts.host_of;
+    fn new(plan: &Plan, profile: Option<&Profile>) -> Self {
+        let topology = &plan.parts.topology;
+        let host_of = &plan.parts.facts.host_of;
         let mut known: BTreeMap<String, usize> = BTreeMap::new();
         let mut loads: Vec<Load> = Vec::new();
         let mut of = Vec::new();
@@ -93,7 +92,7 @@ impl Ports {
                 None => {
                     let node = topology.nodes.get(usize::from(*host));
                     let name = node.filter(|node| matches!(node.role, Role::Host(_))).map(|node| node.name.clone());
-                    (name.unwrap_or_else(|| "host".into()), plan.engine.facts.host_rate_bps)
+                    (name.unwrap_or_else(|| "host".into()), plan.parts.facts.host_rate_bps)
                 }
             };
             let place = *known.entry(name.clone()).or_insert_with(|| {
@@ -108,22 +107,17 @@ impl Ports {
 }
 
 /// Draws the updates, or reckons what workers that wait for results send.
-pub(super) fn count(
-    plan: &Plan<Parts>,
-    source: Box<dyn Source>,
-    profile: Option<&Profile>,
-    growth: u64,
-) -> Result<Counted> {
+pub(super) fn count(plan: &Plan, source: Box<dyn Source>, profile: Option<&Profile>, growth: u64) -> Result<Counted> {
     let ports = Ports::new(plan, profile);
     let worker = |number: usize| Load {
         name: format!("worker {number}"),
         line_bps: ports.of.get(number).map_or(0, |port| ports.loads[*port].line_bps),
         ..Load::default()
     };
-    let workers = (0..plan.workers.len()).map(worker).collect();
-    match plan.training {
+    let workers = (0..plan.spec.workers.len()).map(worker).collect();
+    match plan.spec.training {
         Some(_) => Ok(closed(plan, ports, workers, growth)),
-        None => open(source, ports, workers, growth, plan.until),
+        None => open(source, ports, workers, growth, plan.spec.until),
     }
 }
 
@@ -166,15 +160,15 @@ fn open(
 }
 
 /// Workers that wait for results: so many blocks in every iteration, each as large as the largest.
-fn closed(plan: &Plan<Parts>, mut ports: Ports, mut workers: Vec<Load>, growth: u64) -> Counted {
-    let Some(training) = &plan.training else { return sum(workers, ports.loads, 0, true) };
+fn closed(plan: &Plan, mut ports: Ports, mut workers: Vec<Load>, growth: u64) -> Counted {
+    let Some(training) = &plan.spec.training else { return sum(workers, ports.loads, 0, true) };
     // Exponents may go ahead of the model.
-    let packets = match plan.engine.senders.packets() {
+    let packets = match plan.parts.declared.packets {
         0 => training.blocks,
         packets => packets,
     };
     let frames = u64::from(training.iterations) * u64::from(packets);
-    let bytes = frames * (plan.engine.frame_bytes as u64 + growth);
+    let bytes = frames * (plan.parts.frame_bytes as u64 + growth);
     for (number, worker) in workers.iter_mut().enumerate() {
         (worker.frames, worker.bytes) = (frames, bytes);
         if let Some(port) = ports.of.get(number).and_then(|port| ports.loads.get_mut(*port)) {

@@ -8,7 +8,6 @@ use pktgen_generator::registry::find;
 use pktgen_generator::wire::frame::{Ip, worker_ip};
 use pktgen_generator::wire::{FORMATS, Format};
 
-use crate::parts::Parts;
 use crate::plan::Plan;
 use crate::transport::End;
 use crate::transport::middleware::Dialect;
@@ -27,18 +26,18 @@ pub(super) struct Outward {
 }
 
 impl Outward {
-    pub(super) fn of(plan: &Plan<Parts>) -> Result<Self> {
-        let traffic = plan.engine.traffic();
-        let kind = plan.transport.middleware.dialect(traffic.format)?;
+    pub(super) fn of(plan: &Plan) -> Result<Self> {
+        let traffic = plan.parts.traffic();
+        let kind = plan.spec.transport.middleware.dialect(traffic.format)?;
         let name = kind.map_or(traffic.format, |kind| kind.on_wire);
-        let sources = match &plan.transport.outer {
+        let sources = match &plan.spec.transport.outer {
             Some(outer) => outer.addresses.workers.iter().map(|worker| worker.ip.0).collect(),
-            None => (0..plan.engine.facts.workers.len() as u32).map(worker_ip).collect(),
+            None => (0..plan.parts.facts.workers.len() as u32).map(worker_ip).collect(),
         };
-        let room = vec![0; plan.transport.wire_bytes(plan.engine.frame_bytes) + GROWTH_MAX];
+        let room = vec![0; plan.spec.transport.wire_bytes(plan.parts.frame_bytes) + GROWTH_MAX];
         Ok(Outward {
             dialect: kind.map_or(Ok(None), |kind| (kind.open)(&traffic))?,
-            translator: plan.transport.outer.as_ref().map(|outer| outer.translator(End::Workers)),
+            translator: plan.spec.transport.outer.as_ref().map(|outer| outer.translator(End::Workers)),
             format: find(FORMATS, "wire format", name, "the experiment")?,
             ours: kind.is_none() && traffic.format == "olaf",
             sources,

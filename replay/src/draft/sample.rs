@@ -13,7 +13,6 @@ use serde::Serialize;
 use super::outward::Outward;
 use crate::endpoint::Host;
 use crate::frame::Pool;
-use crate::parts::Parts;
 use crate::plan::Plan;
 
 /// Times that endpoints are asked.
@@ -39,19 +38,19 @@ pub struct Sample {
 }
 
 /// The first frames of each kind that the workers send.
-pub(super) fn first(plan: &mut Plan<Parts>, per_kind: usize) -> Result<Vec<Sample>> {
+pub(super) fn first(plan: &mut Plan, per_kind: usize) -> Result<Vec<Sample>> {
     let mut outward = Outward::of(plan)?;
-    let parts = &mut plan.engine;
-    let format = find(FORMATS, "wire format", parts.facts.kind.format(), "the experiment")?;
+    let parts = &mut plan.parts;
+    let format = find(FORMATS, "wire format", parts.facts.protocol.format, "the experiment")?;
     let mut pool = Pool::new(parts.frame_bytes, 64);
     let mut host = Host::default();
     let mut samples: Vec<Sample> = Vec::new();
     for _ in 0..ASKS {
-        let wake = parts.senders.next_wake();
-        if wake == NEVER || wake > plan.until {
+        let wake = parts.workers.next_wake();
+        if wake == NEVER || wake > plan.spec.until {
             break;
         }
-        parts.senders.pull(wake, &mut pool, &mut host);
+        parts.workers.pull(wake, &mut pool, &mut host);
         for outgoing in host.outgoing.drain(..) {
             let frame = pool.frame(&outgoing.frame);
             let kind = kind_of(format, pool.payload(&outgoing.frame));

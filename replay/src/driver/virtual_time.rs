@@ -17,7 +17,7 @@ use pktgen_generator::topology::{Link, Node, NodeId, Role, Topology};
 use super::calendar::Calendar;
 use super::faults::{LinkFaults, Strike};
 use super::uplink::Uplink;
-use crate::endpoint::{Endpoint, Host, WorkerKind};
+use crate::endpoint::{Host, Protocol, Server, Workers};
 use crate::frame::{BURST, Frame, Kind, Pool};
 use crate::groups::Regroup;
 use crate::ledger::{Ledger, Receipt};
@@ -65,21 +65,21 @@ pub struct Simulation {
     control: VecDeque<Regroup>,
     /// The host of all workers, if there is one only and they do not react: see `schedule_workers`.
     lazy_host: Option<NodeId>,
-    workers: Box<dyn Endpoint>,
+    workers: Box<dyn Workers>,
     /// Workers react to what arrives.
     react: bool,
     /// Updates may be pulled before they are generated: nothing that happens can change them or end the run.
     ahead: bool,
     /// The latest generation that was pulled.
     generated_to: Time,
-    server: Box<dyn Endpoint>,
+    server: Box<dyn Server>,
     /// None if it has no timers.
     server_slot: Option<u32>,
     faults: Option<LinkFaults>,
     /// Only where links have faults.
     faults_slot: u32,
     /// What frames are.
-    kind: &'static dyn WorkerKind,
+    protocol: &'static Protocol,
     /// What links are to a plan, where there is one.
     flows: Option<Arc<Flows>>,
     pool: Pool,
@@ -123,7 +123,8 @@ impl Simulation {
         let Parts {
             topology,
             mut devices,
-            senders: workers,
+            workers,
+            declared,
             receiver,
             ledger,
             frame_bytes,
@@ -145,10 +146,10 @@ impl Simulation {
         let workers_slot = control_slot + 1;
         slots.extend([Slot::Control, Slot::Workers]);
         // Every slot is scanned for the next event: those that are never set are left out.
-        let server_slot = receiver.has_timers().then(|| add_slot(&mut slots, Slot::Server));
+        let server_slot = receiver.timers.then(|| add_slot(&mut slots, Slot::Server));
         let faults_slot = if faults.is_some() { add_slot(&mut slots, Slot::Faults) } else { 0 };
         let faults = faults.map(|faults| LinkFaults::new(faults, &topology, facts.seed));
-        let lines = lines(&topology, workers.reacts() || faults.is_some(), &mut slots);
+        let lines = lines(&topology, declared.reacts || faults.is_some(), &mut slots);
         let mut simulation = Simulation {
             calendar: Calendar::new(slots.len()),
             places,
@@ -156,16 +157,16 @@ impl Simulation {
             slots,
             workers_slot,
             control: changes.into(),
-            lazy_host: lazy_host(&topology, workers.as_ref()),
-            react: workers.reacts(),
-            ahead: !workers.reacts() && ledger.goal().is_none(),
+            lazy_host: lazy_host(&topology).filter(|_| !declared.reacts),
+            react: declared.reacts,
+            ahead: !declared.reacts && ledger.goal().is_none(),
             generated_to: 0,
             workers,
-            server: receiver,
+            server: receiver.server,
             server_slot,
             faults,
             faults_slot,
-            kind: facts.kind,
+            protocol: facts.protocol,
             flows: facts.flows,
             pool: Pool::new(frame_bytes, 256),
             ledger,
@@ -295,9 +296,10 @@ impl Simulation {
     }
 
     fn finish(mut self, ended_by_itself: bool) -> Outcome {
-        let mut held = self.server.held();
+        let (workers, server) = (self.workers.end(), self.server.end(None));
+        let mut held = server.held;
         self.counters.links = self.link_loads();
-        self.counters.answers = self.workers.answers().to_vec();
+        self.counters.answers = workers.answers;
         for place in &self.places {
             if let Place::Device(device) = place {
                 held += device.program.held();
@@ -307,29 +309,29 @@ impl Simulation {
                 }
             }
         }
-        for (name, n) in self.server.counters() {
+        for (name, n) in server.counters {
             *self.counters.device.entry(name.to_owned()).or_default() += n;
         }
         self.counters.acks_sent = self.host.acks_sent;
         self.counters.acks_received = self.host.acks_received;
         self.counters.foreign = self.host.foreign;
-        self.counters.clipped = self.workers.clipped();
+        self.counters.clipped = workers.clipped;
         if let Some(goal) = self.ledger.goal() {
             self.counters.workers_at_goal = goal.workers() - goal.short();
         }
         // What waits in a sum for what never comes is kept, not lost sight of.
         let leaked = if ended_by_itself { self.pool.in_use().saturating_sub(held) } else { 0 };
         Outcome {
-            source_failure: self.workers.failure(),
+            source_failure: workers.failure,
             counters: self.counters,
             ledger: self.ledger,
             interrupted: false,
             cut: false,
             beyond_horizon: false,
             goal_reached: false,
-            faults: [&self.workers, &self.server]
+            faults: [workers.unfinished, server.unfinished]
                 .into_iter()
-                .filter_map(|end| end.unfinished().filter(|_| ended_by_itself).map(|why| Fault::Unfinished { why }))
+                .filter_map(|why| why.filter(|_| ended_by_itself).map(|why| Fault::Unfinished { why }))
                 .collect(),
             leaked,
         }
@@ -456,7 +458,7 @@ impl Simulation {
         let watch = match self.server.watches() {
             NEVER => NEVER,
             // When training is over there is nothing to look after.
-            at if self.workers.expects() => at,
+            at if self.workers.waits() => at,
             _ => NEVER,
         };
         self.calendar.set(slot, self.server.next_wake().min(watch));
@@ -545,7 +547,7 @@ impl Simulation {
                 Some(row) => {
                     self.sent += 1;
                     self.generated_to = self.generated_to.max(row.t_gen);
-                    self.ledger.sent(frame.packet, self.kind.values(self.pool.payload(&frame)));
+                    self.ledger.sent(frame.packet, self.protocol.values(self.pool.payload(&frame)));
                     recorder.left(frame.t, leaves, self.pool.frame(&frame))?;
                     recorder.sent(&Sent { t_sent: Some(leaves), ..row })?;
                     if self.react {
@@ -559,13 +561,13 @@ impl Simulation {
         }
         for delivery in self.host.deliveries.drain(..) {
             let (mut row, frame) = (delivery.row, delivery.frame);
-            let values = self.kind.values(self.pool.payload(&frame));
+            let values = self.protocol.values(self.pool.payload(&frame));
             let verdict = self.ledger.received(&Receipt::of(&row, values));
             if matches!(frame.kind, Kind::Update | Kind::Result) {
                 row.sum_ok = verdict;
                 self.counters.packets_received += 1;
                 self.counters.bytes_received += u64::from(row.bytes);
-                let elements = (values.len() / self.kind.element_bytes(row.packet)) as u64 * u64::from(row.count);
+                let elements = self.protocol.elements(row.packet, values) * u64::from(row.count);
                 self.counters.reached_server(row.t_recv, elements);
                 self.counters.sums_ok += u64::from(verdict == SumOk::Yes);
                 self.counters.sums_wrong += u64::from(verdict == SumOk::No);
@@ -623,11 +625,11 @@ fn lines(topology: &Topology, react: bool, slots: &mut Vec<Slot>) -> Vec<Line> {
     lines
 }
 
-/// The only host, if there is one only and its workers do not react to what arrives.
-fn lazy_host(topology: &Topology, workers: &dyn Endpoint) -> Option<NodeId> {
+/// The only host, if there is one only.
+fn lazy_host(topology: &Topology) -> Option<NodeId> {
     let mut hosts = topology.nodes.iter().enumerate().filter(|(_, n)| matches!(n.role, Role::Host(_)));
     match (hosts.next(), hosts.next()) {
-        (Some((only, _)), None) if !workers.reacts() => Some(only as NodeId),
+        (Some((only, _)), None) => Some(only as NodeId),
         _ => None,
     }
 }

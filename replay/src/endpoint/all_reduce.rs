@@ -11,7 +11,7 @@ use pktgen_generator::wire::olaf::{FLAG_RESULT, Header, PORT, WORKER_PORT};
 use pktgen_generator::{Error, Result};
 
 use super::server::update_row;
-use super::{Delivery, Endpoint, Facts, Host, Outgoing};
+use super::{Delivery, Facts, Host, Outgoing, Receiver, Server, ServerEnd};
 use crate::frame::{Frame, Kind, Pool};
 use crate::target::flows::NodeFlows;
 use crate::target::gather::{Gather, Verdict};
@@ -50,6 +50,11 @@ impl AllReduce {
             ));
         }
         Ok(Self::new(facts.server, flows.at(facts.server), facts.workers.clusters_ever(), facts.udp_checksum))
+    }
+
+    /// The server, ready to run.
+    pub fn receiver(self) -> Receiver {
+        Receiver { answers_all: true, ..Receiver::passive(self) }
     }
 
     fn new(node: NodeId, flows: Arc<NodeFlows>, clusters: usize, udp_checksum: bool) -> Self {
@@ -130,13 +135,13 @@ impl AllReduce {
     }
 }
 
-impl Endpoint for AllReduce {
+impl Server for AllReduce {
     fn next_wake(&self) -> Time {
         NEVER
     }
 
-    fn reacts(&self) -> bool {
-        true
+    fn watches(&self) -> Time {
+        NEVER
     }
 
     fn pull(&mut self, _until: Time, _pool: &mut Pool, _host: &mut Host) {}
@@ -147,16 +152,10 @@ impl Endpoint for AllReduce {
         }
     }
 
-    fn held(&self) -> usize {
-        self.open
-    }
-
-    fn answers_all(&self) -> bool {
-        true
-    }
-
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        vec![("answered", self.answered), ("server_duplicates", self.duplicates), ("server_unused", self.unused)]
+    fn end(&self, _worked: Option<Time>) -> ServerEnd {
+        let counters =
+            vec![("answered", self.answered), ("server_duplicates", self.duplicates), ("server_unused", self.unused)];
+        ServerEnd { unfinished: None, counters, held: self.open }
     }
 }
 
@@ -226,11 +225,11 @@ mod tests {
         server.on_burst(0, &[alone], &mut pool, &mut host);
         // The driver has looked at it and let it go; the server still holds it.
         host.deliveries.drain(..).for_each(|delivery| pool.release(delivery.frame.buffer));
-        assert!(host.outgoing.is_empty() && server.held() == 1 && pool.in_use() == 1);
+        assert!(host.outgoing.is_empty() && server.end(None).held == 1 && pool.in_use() == 1);
         let copy = frame(&mut pool, 2, worker_ip(0), 0, 1, [1.0, 2.0]);
         let sum = frame(&mut pool, 3, device_ip(2), 2, 2, [10.0, 20.0]);
         server.on_burst(0, &[copy, sum], &mut pool, &mut host);
-        assert_eq!((host.deliveries.len(), host.deliveries[0].row.count, server.held()), (1, 2, 0));
+        assert_eq!((host.deliveries.len(), host.deliveries[0].row.count, server.end(None).held), (1, 2, 0));
         let told = |out: &Outgoing| {
             let bytes = pool.frame(&out.frame);
             let header = Header::parse_update(&bytes[HEAD..]).unwrap();
@@ -241,7 +240,7 @@ mod tests {
         let answers: Vec<_> = host.outgoing.iter().map(told).collect();
         let expected = |to| (to, SERVER_IP, 3, vec![11.0, 22.0], 3);
         assert_eq!(answers, [expected(worker_ip(0)), expected(device_ip(2))]);
-        assert_eq!(server.counters(), [("answered", 1), ("server_duplicates", 1), ("server_unused", 0)]);
+        assert_eq!(server.end(None).counters, [("answered", 1), ("server_duplicates", 1), ("server_unused", 0)]);
         // What is delivered is what came, not the sum that the server makes of it.
         assert_eq!(&pool.payload(&host.deliveries[0].frame)[UPDATE_HEAD..][..4], 10.0f32.to_le_bytes());
     }

@@ -146,7 +146,7 @@ impl Models {
         for cluster in &facts.workers.cluster_of {
             sizes.get_mut(usize::from(*cluster)).into_iter().for_each(|size| *size += 1);
         }
-        let how = if facts.kind.learns() { Learns::read(section)? } else { Learns::default() };
+        let how = if facts.kind.behaviour().learns { Learns::read(section)? } else { Learns::default() };
         let mut models = Self::of(section, &sizes, how, carries)?;
         if let Some(learning) = &facts.learning {
             models.begin_with(learning);

@@ -22,8 +22,8 @@ use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
 use super::gate::Mode;
-use super::sender::{Audience, row};
-use super::{Endpoint, Facts, Host, Outgoing, WorkerKind};
+use super::sender::{Audience, UPDATES, row};
+use super::{Behaviour, Crew, Facts, Host, Outgoing, Protocol, WorkerKind, Workers, WorkersEnd};
 use crate::frame::{BURST, Frame, Kind, Pool};
 
 /// `workers = "learner"`.
@@ -47,12 +47,16 @@ impl WorkerKind for LearnerKind {
         &["batch", "step", "step_per"]
     }
 
-    fn learns(&self) -> bool {
-        true
+    fn protocol(&self) -> &'static Protocol {
+        &UPDATES
     }
 
-    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>> {
-        Ok(Box::new(Learners::open(section, facts, source.as_ref())?))
+    fn behaviour(&self) -> Behaviour {
+        Behaviour { learns: true, ..Behaviour::ASYNCHRONOUS }
+    }
+
+    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {
+        Ok(Crew::of_updates(Learners::open(section, facts, source.as_ref())?, true))
     }
 }
 
@@ -154,13 +158,9 @@ impl Learners {
     }
 }
 
-impl Endpoint for Learners {
+impl Workers for Learners {
     fn next_wake(&self) -> Time {
         self.turns.peek().map_or(NEVER, |turn| turn.0.0)
-    }
-
-    fn reacts(&self) -> bool {
-        true
     }
 
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
@@ -187,18 +187,15 @@ impl Endpoint for Learners {
         }
     }
 
-    fn failure(&self) -> Option<String> {
-        self.failure.clone()
-    }
-
-    fn unfinished(&self) -> Option<String> {
+    fn end(&self) -> WorkersEnd {
         let waiting = self.waiting.iter().filter(|waits| **waits).count();
-        (waiting > 0).then(|| {
+        let unfinished = (waiting > 0).then(|| {
             format!(
                 "{waiting} workers wait for the end of a round that never comes: an update or an answer was lost, and synchronous mode \
                  has no remedy; use a network that loses nothing, or endpoint.mode = \"asynchronous\" or \"periodic\""
             )
-        })
+        });
+        WorkersEnd { failure: self.failure.clone(), unfinished, ..WorkersEnd::default() }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Hosts: the workers that send updates, and the server that receives them.
 //!
-//! An endpoint is a state machine: the driver asks it for what is due ([`Endpoint::pull`]) and hands it
-//! what arrived ([`Endpoint::on_burst`]); it answers through [`Host`].
+//! Both are state machines without I/O: a driver asks them for what is due (`pull`) and hands them what arrived (`on_burst`);
+//! they answer through [`Host`].
 
 mod all_reduce;
 mod gate;
@@ -28,17 +28,16 @@ use pktgen_generator::record::{Answers, Iteration, PacketId, Received, Reply, Se
 use pktgen_generator::registry::Named;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::shard::Shard;
-use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::time::Time;
 use pktgen_generator::topology::{NodeId, Population};
-use pktgen_generator::wire::olaf;
 use pktgen_generator::workload::Source;
 
 use crate::frame::{Frame, Kind, Pool};
 use crate::target::flows::Flows;
 use crate::target::sparse::SparsePlace;
-use crate::transport::{Heads, SMALLER};
+use crate::transport::Heads;
 
-pub use server::Server;
+pub(crate) use server::UpdateServer;
 
 /// A frame that an endpoint sends from `node` at `frame.t`, with its row in `sent` if it is an update.
 #[derive(Debug, Clone, Copy)]
@@ -83,108 +82,69 @@ pub struct Host {
     pub foreign: u64,
 }
 
-/// Workers or a server.
-pub trait Endpoint: Send {
-    /// When it wants to send without being asked.
+/// The workers of a run, or of a process's share of it.
+pub trait Workers: Send {
+    /// When they want to send without input; [`NEVER`](pktgen_generator::time::NEVER) if they do not.
     fn next_wake(&self) -> Time;
-
-    /// May it want to send without being asked, or to look after the network? Of a server: workers always may.
-    fn has_timers(&self) -> bool {
-        false
-    }
-
-    /// Does what arrives change what it sends? If not, it may be asked ahead of time or late, and its frames
-    /// are the same.
-    fn reacts(&self) -> bool;
-
-    /// Does it wait for what arrives, although it wants to send nothing by itself? Then its silence is not its end.
-    fn expects(&self) -> bool {
-        false
-    }
-
-    /// When it wants to look after the network, which it does as long as workers train; [`NEVER`]
-    /// if it does not.
-    fn watches(&self) -> Time {
-        NEVER
-    }
 
     /// Sends what is due at or before `until`, at most a burst.
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host);
 
-    /// Frames arrived at `node`.
+    /// Takes frames that arrived at `node`.
     fn on_burst(&mut self, node: NodeId, burst: &[Frame], pool: &mut Pool, host: &mut Host);
 
-    /// A frame that it sent leaves its host at `t`. Told to endpoints that react.
+    /// Notes that the frame of an update leaves its host at `t`. Called for workers that react ([`Declaration::reacts`]).
     fn left(&mut self, _packet: PacketId, _t: Time) {}
 
-    /// Why its source ended early, if it did.
-    fn failure(&self) -> Option<String> {
-        None
-    }
-
-    /// What it still waits for although it has nothing to send; none if it is done.
-    fn unfinished(&self) -> Option<String> {
-        None
-    }
-
-    /// What every contribution to a result is, where workers take part in synchronous aggregation: sums are verified
-    /// against it.
-    fn content(&self) -> Option<Box<dyn Content>> {
-        None
-    }
-
-    /// What every push holds, in sparse training: sums are verified against it.
-    fn pairs(&self) -> Option<Box<dyn Pairs>> {
-        None
-    }
-
-    /// What devices must know of sparse training.
-    fn sparse(&self) -> Option<SparsePlace> {
-        None
-    }
-
-    /// What it trains, where it does.
-    fn training(&self) -> Option<Training> {
-        None
-    }
-
-    /// Packets per worker and iteration, where it trains in iterations; else 0.
-    fn packets(&self) -> u32 {
-        0
-    }
-
-    /// Bytes of its largest frame, where those of the workload's updates are not what it sends.
-    fn frame_bytes(&self) -> Option<usize> {
-        None
-    }
-
-    /// It worked for so long, by a clock: told at the end of runs in real time.
-    fn worked(&mut self, _time: Time) {}
-
-    /// What it counted, by its name in the manifest.
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
-    }
-
-    /// Frames that it keeps.
-    fn held(&self) -> usize {
-        0
-    }
-
-    /// By worker: whole sums that came back to it; empty where none do.
-    fn answers(&self) -> &[Answers] {
-        &[]
-    }
-
-    /// Does it answer every message with its whole sum?
-    fn answers_all(&self) -> bool {
+    /// Returns whether results are outstanding, so that silence is not the end.
+    fn waits(&self) -> bool {
         false
     }
 
+    /// Returns what is known at the end of the run.
+    fn end(&self) -> WorkersEnd;
+}
+
+/// What workers know at the end of a run.
+#[derive(Debug, Default)]
+pub struct WorkersEnd {
+    /// Why their source ended early, if it did.
+    pub failure: Option<String>,
+    /// What they still wait for although nothing is due, if anything.
+    pub unfinished: Option<String>,
+    /// By worker: whole sums that came back to it; empty where none do.
+    pub answers: Vec<Answers>,
     /// Elements that did not fit an integer when they were scaled.
-    fn clipped(&self) -> u64 {
-        0
-    }
+    pub clipped: u64,
+}
+
+/// What receives updates, and the controller of a network beside it.
+pub trait Server: Send {
+    /// When it wants to send without input; [`NEVER`](pktgen_generator::time::NEVER) if it does not.
+    fn next_wake(&self) -> Time;
+
+    /// When it wants to look after the network, as long as workers train; [`NEVER`](pktgen_generator::time::NEVER) if it does not.
+    fn watches(&self) -> Time;
+
+    /// Sends what is due at or before `until`, at most a burst.
+    fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host);
+
+    /// Takes frames that arrived at `node`.
+    fn on_burst(&mut self, node: NodeId, burst: &[Frame], pool: &mut Pool, host: &mut Host);
+
+    /// Returns what is known at the end of the run; `worked` is the time that its thread was busy, measured in real time only.
+    fn end(&self, worked: Option<Time>) -> ServerEnd;
+}
+
+/// What a server knows at the end of a run.
+#[derive(Debug, Default)]
+pub struct ServerEnd {
+    /// What it still waits for although nothing is due, if anything.
+    pub unfinished: Option<String>,
+    /// What it counted, by name in the manifest.
+    pub counters: Vec<(&'static str, u64)>,
+    /// Frames that it keeps.
+    pub held: usize,
 }
 
 /// Sums of absolute errors, and of what they are errors of.
@@ -248,8 +208,10 @@ pub struct Standby {
 /// What an endpoint knows of the run.
 #[derive(Clone)]
 pub struct Facts {
-    /// The workers' kind, which knows what frames are.
+    /// The workers' kind.
     pub kind: &'static dyn WorkerKind,
+    /// What frames are.
+    pub protocol: &'static Protocol,
     /// Workers of each job and packets per worker and iteration, in synchronous training; else 0.
     pub training: (u32, u32),
     /// Workers and clusters.
@@ -282,83 +244,158 @@ pub struct Facts {
     pub learning: Option<Arc<Learning>>,
 }
 
-/// Makes worker endpoints.
+/// What frames of a wire protocol are to the harness.
+pub struct Protocol {
+    /// The wire format.
+    pub format: &'static str,
+    /// Advice that makes its frames smaller: "lower" some key.
+    pub smaller: &'static str,
+    /// See [`identify`](Protocol::identify).
+    pub identify: fn(&[u8], &Facts) -> Option<Identity>,
+    /// See [`values`](Protocol::values).
+    pub values: fn(&[u8]) -> &[u8],
+    /// See [`element_bytes`](Protocol::element_bytes).
+    pub element_bytes: fn(PacketId) -> usize,
+    /// How the head of a frame is rebuilt where only the payload travels.
+    pub heads: fn(&Facts) -> Heads,
+}
+
+impl Behaviour {
+    /// Workers that send updates to a server and wait for nothing.
+    pub(crate) const ASYNCHRONOUS: Self = Behaviour {
+        synchronous: false,
+        has_server: true,
+        needs_results: false,
+        listens: false,
+        learns: false,
+        program: "olaf",
+    };
+}
+
+impl Protocol {
+    /// Returns what a frame off a wire is; none if it is of no known host. `bytes` holds whole headers.
+    #[inline]
+    pub fn identify(&self, bytes: &[u8], facts: &Facts) -> Option<Identity> {
+        (self.identify)(bytes, facts)
+    }
+
+    /// Returns the values in a payload that are verified, as they lie there; none if there are none.
+    #[inline]
+    pub fn values<'a>(&self, payload: &'a [u8]) -> &'a [u8] {
+        (self.values)(payload)
+    }
+
+    /// Returns how many gradients these [`values`](Self::values) of a packet are.
+    #[inline]
+    pub fn elements(&self, packet: PacketId, values: &[u8]) -> u64 {
+        (values.len() / (self.element_bytes)(packet)) as u64
+    }
+}
+
+/// What workers of a kind need around them, and what they do.
+#[derive(Debug, Clone, Copy)]
+pub struct Behaviour {
+    /// They train in iterations, and wait for results.
+    pub synchronous: bool,
+    /// They send to a server.
+    pub has_server: bool,
+    /// Results come from a device.
+    pub needs_results: bool,
+    /// They go by the state of queues that acknowledgements bring.
+    pub listens: bool,
+    /// They take up the models that acknowledgements bring.
+    pub learns: bool,
+    /// The program that devices run by default.
+    pub program: &'static str,
+}
+
+/// What is known of workers before they send.
+#[derive(Debug, Clone, Default)]
+pub struct Declaration {
+    /// What arrives changes what they send. If not, they may be asked ahead of time or late, and their frames are the same.
+    pub reacts: bool,
+    /// What they train, where they train in iterations.
+    pub training: Option<Training>,
+    /// Packets per worker and iteration, where they train in iterations and every one is as long as the other; else 0.
+    pub packets: u32,
+    /// Most elements that a packet contributes to a sum, where that is not the gradients of an update.
+    pub elements: Option<usize>,
+    /// Bytes of the largest frame that devices sum, where others are forwarded only.
+    pub summed_bytes: Option<usize>,
+    /// Bytes of their largest frame, where it is not that of the workload's updates.
+    pub frame_bytes: Option<usize>,
+    /// What devices need to know of sums by key.
+    pub sparse: Option<SparsePlace>,
+}
+
+/// What payloads of workers are to the account.
+pub enum Payloads {
+    /// Updates, one by one.
+    Updates,
+    /// Contributions to results, which can be made again.
+    Results(Box<dyn Content>),
+    /// Pairs that are summed by key.
+    Pairs(Box<dyn Pairs>),
+}
+
+/// Workers that are ready to run.
+pub struct Crew {
+    /// The state machine.
+    pub workers: Box<dyn Workers>,
+    /// What is known of them beforehand.
+    pub declared: Declaration,
+    /// What their payloads are.
+    pub payloads: Payloads,
+}
+
+/// A server that is ready to run.
+pub struct Receiver {
+    /// The state machine.
+    pub server: Box<dyn Server>,
+    /// It may send without input, or look after the network.
+    pub timers: bool,
+    /// It answers every message with its whole sum.
+    pub answers_all: bool,
+}
+
+impl Crew {
+    /// Workers that send updates one by one.
+    pub(crate) fn of_updates(workers: impl Workers + 'static, reacts: bool) -> Self {
+        let declared = Declaration { reacts, ..Declaration::default() };
+        Crew { workers: Box::new(workers), declared, payloads: Payloads::Updates }
+    }
+}
+
+impl Receiver {
+    /// A server that acts on input only.
+    pub fn passive(server: impl Server + 'static) -> Self {
+        Receiver { server: Box::new(server), timers: false, answers_all: false }
+    }
+}
+
+/// Makes workers.
 pub trait WorkerKind: Named + Sync {
     /// The keys of `[endpoint]` that [`open`](Self::open) reads: they stay valid when a sweep also visits other kinds.
     fn keys(&self) -> &'static [&'static str];
 
-    /// The wire format that it speaks.
-    fn format(&self) -> &'static str {
-        "olaf"
-    }
+    /// What their frames are.
+    fn protocol(&self) -> &'static Protocol;
 
-    /// How the head of a frame is rebuilt where only the payload travels.
-    fn heads(&self, _facts: &Facts) -> Heads {
-        Heads::Olaf
-    }
+    /// What they need and do.
+    fn behaviour(&self) -> Behaviour;
 
-    /// What makes its frames smaller, as an advice: "lower" some key.
-    fn smaller(&self) -> &'static str {
-        SMALLER
-    }
-
-    /// What a frame off a wire is; none if it is nobody's. `bytes` holds whole headers.
-    fn identify(&self, bytes: &[u8], facts: &Facts) -> Option<Identity> {
-        sender::identify(bytes, facts)
-    }
-
-    /// The values in a payload that are verified, as they lie there; none if there are none.
-    fn values<'a>(&self, payload: &'a [u8]) -> &'a [u8] {
-        olaf::gradients(payload)
-    }
-
-    /// How many bytes of these [`values`](Self::values) are one gradient, in a packet.
-    fn element_bytes(&self, _packet: PacketId) -> usize {
-        4
-    }
-
-    /// Does it train in iterations, and wait for results?
-    fn is_synchronous(&self) -> bool {
-        false
-    }
-
-    /// Does it send to a server?
-    fn has_server(&self) -> bool {
-        !self.is_synchronous()
-    }
-
-    /// Do results come from a device?
-    fn needs_results(&self) -> bool {
-        self.is_synchronous()
-    }
-
-    /// The program that devices run if the experiment does not say.
-    fn program(&self) -> &'static str {
-        self.format()
-    }
+    /// Reads its keys from `[endpoint]`.
+    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew>;
 
     /// The keys of `[endpoint]` that [`server`](Self::server) reads.
     fn server_keys(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// What stands at the server, where it is not the one that answers updates one by one.
-    fn server(&self, _section: &mut Section, _facts: &Facts) -> Result<Option<Box<dyn Endpoint>>> {
+    /// Opens what stands at the server, where it is not the one that answers updates one by one.
+    fn server(&self, _section: &mut Section, _facts: &Facts) -> Result<Option<Receiver>> {
         Ok(None)
     }
-
-    /// Does it go by the state of queues that ACKs bring?
-    fn listens(&self) -> bool {
-        false
-    }
-
-    /// Do workers take up the models that ACKs bring?
-    fn learns(&self) -> bool {
-        false
-    }
-
-    /// Reads its keys from `[endpoint]`.
-    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>>;
 }
 
 /// Every worker endpoint, by name.

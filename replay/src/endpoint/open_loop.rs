@@ -11,8 +11,8 @@ use pktgen_generator::wire::olaf::{FLAG_RESULT, Header, digest, is_ack, values};
 use pktgen_generator::workload::Source;
 
 use super::all_reduce::AllReduce;
-use super::sender::Sender;
-use super::{Endpoint, Facts, Host, WorkerKind};
+use super::sender::{Sender, UPDATES};
+use super::{Behaviour, Crew, Facts, Host, Protocol, Receiver, WorkerKind, Workers, WorkersEnd};
 use crate::frame::{BURST, Frame, Kind, Pool};
 
 /// `workers = "open_loop"`.
@@ -32,17 +32,27 @@ impl WorkerKind for OpenLoopKind {
         &[]
     }
 
+    fn protocol(&self) -> &'static Protocol {
+        &UPDATES
+    }
+
+    fn behaviour(&self) -> Behaviour {
+        Behaviour::ASYNCHRONOUS
+    }
+
     fn server_keys(&self) -> &'static [&'static str] {
         &["allreduce"]
     }
 
-    fn server(&self, section: &mut Section, facts: &Facts) -> Result<Option<Box<dyn Endpoint>>> {
+    fn server(&self, section: &mut Section, facts: &Facts) -> Result<Option<Receiver>> {
         let answers: Option<bool> = section.get_opt("allreduce")?;
-        if answers == Some(true) { Ok(Some(Box::new(AllReduce::open(facts)?))) } else { Ok(None) }
+        if answers == Some(true) { AllReduce::open(facts).map(|server| Some(server.receiver())) } else { Ok(None) }
     }
 
-    fn open(&self, _section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>> {
-        Ok(Box::new(OpenLoop { sender: Sender::new(facts, source), answers: Vec::new(), sums: Vec::new(), unlike: 0 }))
+    fn open(&self, _section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {
+        let sender = Sender::new(facts, source);
+        let workers = OpenLoop { sender, answers: Vec::new(), sums: Vec::new(), unlike: 0 };
+        Ok(Crew::of_updates(workers, false))
     }
 }
 
@@ -78,13 +88,9 @@ impl OpenLoop {
     }
 }
 
-impl Endpoint for OpenLoop {
+impl Workers for OpenLoop {
     fn next_wake(&self) -> Time {
         self.sender.next_wake()
-    }
-
-    fn reacts(&self) -> bool {
-        false
     }
 
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
@@ -105,15 +111,9 @@ impl Endpoint for OpenLoop {
         }
     }
 
-    fn failure(&self) -> Option<String> {
-        self.sender.source.failure().map(str::to_owned)
-    }
-
-    fn unfinished(&self) -> Option<String> {
-        (self.unlike > 0).then(|| format!("{} whole sums differ from what other workers got", self.unlike))
-    }
-
-    fn answers(&self) -> &[Answers] {
-        &self.answers
+    fn end(&self) -> WorkersEnd {
+        let unlike = format!("{} whole sums differ from what other workers got", self.unlike);
+        let unfinished = (self.unlike > 0).then_some(unlike);
+        WorkersEnd { unfinished, answers: self.answers.clone(), ..self.sender.end() }
     }
 }

@@ -18,8 +18,8 @@ use pktgen_generator::wire::olaf::{Ack, Header};
 use pktgen_generator::workload::{Source, Update};
 use pktgen_generator::{Error, Result};
 
-use super::sender::{Audience, Sender, row};
-use super::{Endpoint, Facts, Host, Outgoing, WorkerKind};
+use super::sender::{Audience, Sender, UPDATES, row};
+use super::{Behaviour, Crew, Facts, Host, Outgoing, Protocol, WorkerKind, Workers, WorkersEnd};
 use crate::frame::{BURST, Frame, Pool};
 
 /// `workers = "retransmit"`.
@@ -39,7 +39,15 @@ impl WorkerKind for RetransmitKind {
         &["timeout_rtts", "timeout"]
     }
 
-    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>> {
+    fn protocol(&self) -> &'static Protocol {
+        &UPDATES
+    }
+
+    fn behaviour(&self) -> Behaviour {
+        Behaviour::ASYNCHRONOUS
+    }
+
+    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {
         let fixed: Option<Span> = section.get_opt("timeout")?;
         let rtts: Option<f64> = section.get_opt("timeout_rtts")?;
         if fixed.is_some() && rtts.is_some() {
@@ -58,15 +66,16 @@ impl WorkerKind for RetransmitKind {
                 facts.round_trip
             )));
         }
-        let workers = facts.workers.len();
-        Ok(Box::new(Retransmit {
+        let count = facts.workers.len();
+        let workers = Retransmit {
             sender: Sender::new(facts, source),
             audience: Audience::new(facts),
             timeout,
-            newest: (0..workers).map(|_| None).collect(),
-            memory: vec![Vec::new(); workers],
+            newest: (0..count).map(|_| None).collect(),
+            memory: vec![Vec::new(); count],
             timers: BinaryHeap::new(),
-        }))
+        };
+        Ok(Crew::of_updates(workers, true))
     }
 }
 
@@ -149,13 +158,9 @@ fn covers(ack: &Ack, update: &Update) -> bool {
     ack.header.worker == update.worker && ack.header.seq >= update.seq
 }
 
-impl Endpoint for Retransmit {
+impl Workers for Retransmit {
     fn next_wake(&self) -> Time {
         self.sender.next_wake().min(self.next_timer())
-    }
-
-    fn reacts(&self) -> bool {
-        true
     }
 
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
@@ -198,7 +203,7 @@ impl Endpoint for Retransmit {
         self.drop_settled_timers();
     }
 
-    fn failure(&self) -> Option<String> {
-        self.sender.source.failure().map(str::to_owned)
+    fn end(&self) -> WorkersEnd {
+        self.sender.end()
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! An iteration is computation, then communication. A worker ends it when it has a result of every block, whether or not
 //! it contributed: blocks whose result came before it sent them are skipped (§5: a straggler gets the partial
-//! results, too). One engine drives all workers of a run; [`Protocol`] has what Trio-ML and SwitchML do differently.
+//! results, too). One engine drives all workers of a run; [`RoundProtocol`] has what Trio-ML and SwitchML do differently.
 
 mod content;
 mod layout;
@@ -13,13 +13,15 @@ mod tests;
 mod worker;
 
 use pktgen_generator::dense::Dense;
-use pktgen_generator::record::{PacketId, Received, Reply, Sent, Training};
+use pktgen_generator::record::{PacketId, Received, Reply, Sent};
 use pktgen_generator::time::Time;
 use pktgen_generator::topology::NodeId;
 use pktgen_generator::wire::frame::{HEAD, Template, set_udp_checksum};
 
 use super::roster::{self, Roster, Side};
-use super::{Content, Delivery, Endpoint, Facts, Host, Identity, Outgoing};
+use super::{
+    Behaviour, Content, Crew, Declaration, Delivery, Facts, Host, Identity, Outgoing, Payloads, Workers, WorkersEnd,
+};
 use crate::frame::{BURST, Frame, Kind, Pool};
 
 pub(super) use content::Contributions;
@@ -70,7 +72,7 @@ pub(super) struct Contribution {
 }
 
 /// What the protocols do differently.
-pub(super) trait Protocol: Send {
+pub(super) trait RoundProtocol: Send {
     /// Headers of a worker's frames of so many bytes.
     fn template(&self, worker: u32, frame_bytes: usize) -> Template;
     /// Length of the frame of a block.
@@ -88,6 +90,10 @@ pub(super) trait Protocol: Send {
     /// What else than a loss may keep results from coming.
     fn delays(&self) -> &'static str;
 }
+
+/// Workers of synchronous training, without a server.
+pub(super) const BEHAVIOUR: Behaviour =
+    Behaviour { synchronous: true, has_server: false, needs_results: true, listens: false, learns: false, program: "" };
 
 /// The workers of a run.
 pub(super) struct Rounds<P> {
@@ -124,7 +130,7 @@ pub(super) fn direction(
 /// No packet.
 const NOBODY: PacketId = PacketId(u64::MAX);
 
-impl<P: Protocol> Rounds<P> {
+impl<P: RoundProtocol> Rounds<P> {
     pub(super) fn new(protocol: P, layout: Layout, settings: Settings, facts: &Facts) -> Self {
         let dense = layout.dense.clone();
         let count = dense.workers();
@@ -145,6 +151,23 @@ impl<P: Protocol> Rounds<P> {
             rounds.reschedule(worker);
         }
         rounds
+    }
+
+    /// The workers, ready to run.
+    pub(super) fn crew(self) -> Crew
+    where
+        P: 'static,
+    {
+        let content = Contributions::new(self.layout.clone(), self.protocol.has_slots());
+        let declared = Declaration {
+            reacts: true,
+            training: Some(self.settings.training.clone()),
+            packets: self.layout.packets(),
+            elements: Some(content.elements()),
+            frame_bytes: Some(self.protocol.frame_bytes(&self.layout.dense, 0)),
+            ..Declaration::default()
+        };
+        Crew { workers: Box::new(self), declared, payloads: Payloads::Results(Box::new(content)) }
     }
 
     /// Sets a worker's timer.
@@ -276,21 +299,13 @@ impl<P: Protocol> Rounds<P> {
     }
 }
 
-impl<P: Protocol> Endpoint for Rounds<P> {
+impl<P: RoundProtocol> Workers for Rounds<P> {
     fn next_wake(&self) -> Time {
         self.roster.calendar.first().0
     }
 
-    fn reacts(&self) -> bool {
-        true
-    }
-
-    fn expects(&self) -> bool {
+    fn waits(&self) -> bool {
         !self.workers.iter().all(Worker::is_done)
-    }
-
-    fn packets(&self) -> u32 {
-        self.layout.packets()
     }
 
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
@@ -311,32 +326,17 @@ impl<P: Protocol> Endpoint for Rounds<P> {
         self.reschedule(worker);
     }
 
-    fn unfinished(&self) -> Option<String> {
+    fn end(&self) -> WorkersEnd {
         let waiting = self.workers.iter().filter(|worker| !worker.is_done());
         let (count, least) = waiting.fold((0, u32::MAX), |(n, least), worker| (n + 1, least.min(worker.iteration)));
-        (count > 0).then(|| {
+        let unfinished = (count > 0).then(|| {
             format!(
                 "{count} workers wait for results that do not come, the first in iteration {least} of {}: packets or results were lost, or \
                  {}; endpoint.retransmit sends again",
                 self.layout.dense.iterations(),
                 self.protocol.delays()
             )
-        })
-    }
-
-    fn content(&self) -> Option<Box<dyn Content>> {
-        Some(Box::new(Contributions::new(self.layout.clone(), self.protocol.has_slots())))
-    }
-
-    fn training(&self) -> Option<Training> {
-        Some(self.settings.training.clone())
-    }
-
-    fn frame_bytes(&self) -> Option<usize> {
-        Some(self.protocol.frame_bytes(&self.layout.dense, 0))
-    }
-
-    fn clipped(&self) -> u64 {
-        self.clipped
+        });
+        WorkersEnd { unfinished, clipped: self.clipped, ..WorkersEnd::default() }
     }
 }

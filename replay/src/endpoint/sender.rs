@@ -9,11 +9,22 @@ use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::{NodeId, Population};
 use pktgen_generator::wire::build::Builder;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, device_of, group_of, source_ip, target_ip, worker_of};
-use pktgen_generator::wire::olaf::{Ack, FLAG_LANES, Header};
+use pktgen_generator::wire::olaf::{self, Ack, FLAG_LANES, Header};
 use pktgen_generator::workload::{Source, Update};
 
-use super::{Facts, Host, Identity, Outgoing};
+use super::{Facts, Host, Identity, Outgoing, Protocol, WorkersEnd};
 use crate::frame::{Frame, Kind, Pool};
+use crate::transport::{Heads, SMALLER};
+
+/// Updates with headers of ours, and their acknowledgements.
+pub(super) static UPDATES: Protocol = Protocol {
+    format: "olaf",
+    smaller: SMALLER,
+    identify,
+    values: olaf::gradients,
+    element_bytes: |_| 4,
+    heads: |_| Heads::Olaf,
+};
 
 /// The source, and what makes frames of its updates.
 pub(super) struct Sender {
@@ -64,6 +75,11 @@ impl Sender {
         frame
     }
 
+    /// Returns the end of workers that know nothing else than why their source ended.
+    pub(super) fn end(&self) -> WorkersEnd {
+        WorkersEnd { failure: self.source.failure().map(str::to_owned), ..WorkersEnd::default() }
+    }
+
     /// Keeps the next update, which is `update`, back.
     pub(super) fn withhold(&mut self, update: &Update, host: &mut Host) {
         self.source.take(&mut []);
@@ -72,7 +88,7 @@ impl Sender {
 }
 
 /// What a frame with our headers is: an update of a worker, or an ACK of the server.
-pub(super) fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
+fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     let source = source_ip(bytes);
     // Devices send sums of updates under their own address.
     let of_workers = worker_of(source, facts.workers.len()).is_some() || device_of(source).is_some();

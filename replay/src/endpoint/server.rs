@@ -16,11 +16,11 @@ use pktgen_generator::{Error, Result};
 
 use super::gate::{Answer, Carries, Models};
 use super::roster::received;
-use super::{Delivery, Endpoint, Facts, Host, Outgoing};
+use super::{Delivery, Facts, Host, Outgoing, Server, ServerEnd};
 use crate::frame::{Frame, Kind, Pool};
 
 /// The server.
-pub struct Server {
+pub(crate) struct UpdateServer {
     node: NodeId,
     host_of: Arc<Vec<NodeId>>,
     workers: Arc<Population>,
@@ -32,25 +32,25 @@ pub struct Server {
     heads: Vec<Option<Template>>,
 }
 
-impl Server {
+impl UpdateServer {
     /// Reads `acknowledge`, `ack_model` and the reward gate's keys from `[endpoint]`.
     pub fn open(section: &mut Section, facts: &Facts) -> Result<Self> {
         let learns = facts.learning.is_some();
         let ack_model = section.get("ack_model", if learns { "weights" } else { "gradients" })?;
-        if learns && facts.kind.learns() && ack_model != Carries::Weights {
+        if learns && facts.kind.behaviour().learns && ack_model != Carries::Weights {
             return Err(Error::config(format!(
                 "{}: workers that learn go on with the weights that acknowledgements bring; use \"weights\", or leave it out",
                 section.place("ack_model")
             )));
         }
         let acknowledge: bool = section.get("acknowledge", true)?;
-        if learns && facts.kind.learns() && !acknowledge {
+        if learns && facts.kind.behaviour().learns && !acknowledge {
             return Err(Error::config(format!(
                 "{}: workers that learn go on with the weights that acknowledgements bring, and would learn nothing; leave it out",
                 section.place("acknowledge")
             )));
         }
-        Ok(Server {
+        Ok(UpdateServer {
             models: Models::read(section, facts, ack_model)?,
             workers: facts.workers.clone(),
             node: facts.server,
@@ -166,13 +166,13 @@ fn plain_row(frame: &Frame, node: NodeId) -> Received {
     Received { cluster: NO_CLUSTER, ..received(frame, node) }
 }
 
-impl Endpoint for Server {
+impl Server for UpdateServer {
     fn next_wake(&self) -> Time {
         NEVER
     }
 
-    fn reacts(&self) -> bool {
-        true
+    fn watches(&self) -> Time {
+        NEVER
     }
 
     fn pull(&mut self, _until: Time, _pool: &mut Pool, _host: &mut Host) {}
@@ -181,5 +181,9 @@ impl Endpoint for Server {
         for frame in burst {
             self.receive(frame, pool, host);
         }
+    }
+
+    fn end(&self, _worked: Option<Time>) -> ServerEnd {
+        ServerEnd::default()
     }
 }

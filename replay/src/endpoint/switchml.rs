@@ -11,15 +11,35 @@ use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
 use super::rounds::{
-    Contribution, Layout, Protocol, ResultHead, Rounds, Settings, dense_of, direction, read_scaling, read_span,
+    BEHAVIOUR, Contribution, Layout, ResultHead, RoundProtocol, Rounds, Settings, dense_of, direction, read_scaling,
+    read_span,
 };
-use super::{Endpoint, Facts, Identity, WorkerKind};
+use super::{Behaviour, Crew, Facts, Identity, Protocol, WorkerKind};
 use crate::transport::Heads;
 
 /// The bitmaps of a slot have 32 bits.
 const WORKERS_MAX: u32 = 32;
 /// Slots of one set: 16,384 registers per pair of sets.
 const POOL_MAX: u32 = 8192;
+
+static PROTOCOL: Protocol = Protocol {
+    format: "switchml",
+    smaller: "lower workload.elements",
+    identify,
+    values: |payload| Header::parse(payload).map_or(&[], |header| switchml::values(payload, &header)),
+    element_bytes: |_| 4,
+    heads: |_| Heads::Unknown,
+};
+
+/// What a frame off a wire is.
+fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
+    let header = Header::parse(&bytes[HEAD..])?;
+    // A result has all workers in it, and is known by the packet of the first.
+    direction(bytes, facts, |worker, first| {
+        let attempt = if worker.is_some() { header.attempt.unsigned_abs() } else { 0 };
+        PacketId::new(worker.unwrap_or(first), header.packet, attempt)
+    })
+}
 
 /// `workers = "switchml"`.
 pub struct SwitchMlKind;
@@ -38,36 +58,15 @@ impl WorkerKind for SwitchMlKind {
         &["pool", "scaling", "scale", "missed", "retransmit", "typical", "iterations_to_target"]
     }
 
-    fn format(&self) -> &'static str {
-        "switchml"
+    fn protocol(&self) -> &'static Protocol {
+        &PROTOCOL
     }
 
-    fn values<'a>(&self, payload: &'a [u8]) -> &'a [u8] {
-        Header::parse(payload).map_or(&[], |header| switchml::values(payload, &header))
+    fn behaviour(&self) -> Behaviour {
+        Behaviour { program: "switchml", ..BEHAVIOUR }
     }
 
-    fn is_synchronous(&self) -> bool {
-        true
-    }
-
-    fn heads(&self, _facts: &Facts) -> Heads {
-        Heads::Unknown
-    }
-
-    fn smaller(&self) -> &'static str {
-        "lower workload.elements"
-    }
-
-    fn identify(&self, bytes: &[u8], facts: &Facts) -> Option<Identity> {
-        let header = Header::parse(&bytes[HEAD..])?;
-        // A result has all workers in it, and is known by the packet of the first.
-        direction(bytes, facts, |worker, first| {
-            let attempt = if worker.is_some() { header.attempt.unsigned_abs() } else { 0 };
-            PacketId::new(worker.unwrap_or(first), header.packet, attempt)
-        })
-    }
-
-    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>> {
+    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {
         let dense = dense_of(source.as_ref(), self.name())?;
         // Trio §6.1: SwitchML-256 with pool size 512, retransmission off.
         let pool = section.get_in("pool", 512u32, 1..=POOL_MAX)?;
@@ -99,7 +98,7 @@ impl WorkerKind for SwitchMlKind {
             )));
         }
         let workers = dense.workers_per_job() as u16;
-        Ok(Box::new(Rounds::new(SwitchMl { workers, pool }, layout, settings, facts)))
+        Ok(Rounds::new(SwitchMl { workers, pool }, layout, settings, facts).crew())
     }
 }
 
@@ -109,7 +108,7 @@ struct SwitchMl {
     pool: u32,
 }
 
-impl Protocol for SwitchMl {
+impl RoundProtocol for SwitchMl {
     fn template(&self, worker: u32, frame_bytes: usize) -> Template {
         Template::new((worker_ip(worker), WORKER_PORT), (SERVER_IP, PORT), frame_bytes)
     }

@@ -18,8 +18,8 @@ use pktgen_generator::wire::olaf::Status;
 use pktgen_generator::workload::{Source, Update};
 use pktgen_generator::{Error, Result};
 
-use super::sender::{Audience, Sender};
-use super::{Endpoint, Facts, Host, WorkerKind};
+use super::sender::{Audience, Sender, UPDATES};
+use super::{Behaviour, Crew, Facts, Host, Protocol, WorkerKind, Workers, WorkersEnd};
 use crate::frame::{BURST, Frame, Pool};
 
 /// `workers = "transmission_control"`.
@@ -39,11 +39,15 @@ impl WorkerKind for TransmissionControlKind {
         &["delta_t", "slope", "choices"]
     }
 
-    fn listens(&self) -> bool {
-        true
+    fn protocol(&self) -> &'static Protocol {
+        &UPDATES
     }
 
-    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>> {
+    fn behaviour(&self) -> Behaviour {
+        Behaviour { listens: true, ..Behaviour::ASYNCHRONOUS }
+    }
+
+    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {
         let rule = read_rule(section)?;
         let workers = facts.workers.len();
         let decisions = match read_choices(section, workers)? {
@@ -52,14 +56,15 @@ impl WorkerKind for TransmissionControlKind {
                 (0..workers).map(|w| facts.seed.stream("endpoint.transmission_control", w as u64, 0)).collect(),
             ),
         };
-        Ok(Box::new(TransmissionControl {
+        let workers = TransmissionControl {
             sender: Sender::new(facts, source),
             audience: Audience::new(facts),
             rule,
             feedback: vec![None; workers],
             decisions,
             states: facts.states,
-        }))
+        };
+        Ok(Crew::of_updates(workers, true))
     }
 }
 
@@ -184,13 +189,9 @@ fn state(t: Time, worker: u32, feedback: Option<Feedback>) -> State {
     }
 }
 
-impl Endpoint for TransmissionControl {
+impl Workers for TransmissionControl {
     fn next_wake(&self) -> Time {
         self.sender.next_wake()
-    }
-
-    fn reacts(&self) -> bool {
-        true
     }
 
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
@@ -221,10 +222,9 @@ impl Endpoint for TransmissionControl {
         }
     }
 
-    fn failure(&self) -> Option<String> {
-        if let Decisions::Written { missing: Some(worker), .. } = &self.decisions {
-            return Some(format!("endpoint.choices of worker {worker} ended before the run did"));
-        }
-        self.sender.source.failure().map(str::to_owned)
+    fn end(&self) -> WorkersEnd {
+        let end = self.sender.end();
+        let Decisions::Written { missing: Some(worker), .. } = &self.decisions else { return end };
+        WorkersEnd { failure: Some(format!("endpoint.choices of worker {worker} ended before the run did")), ..end }
     }
 }

@@ -10,15 +10,34 @@ use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
 use super::rounds::{
-    Contribution, Layout, Protocol, ResultHead, Rounds, Scaling, Settings, dense_of, direction, read_scale, read_span,
+    BEHAVIOUR, Contribution, Layout, ResultHead, RoundProtocol, Rounds, Scaling, Settings, dense_of, direction,
+    read_scale, read_span,
 };
-use super::{Endpoint, Facts, Identity, WorkerKind};
+use super::{Behaviour, Crew, Facts, Identity, Protocol, WorkerKind};
 use crate::transport::Heads;
 
 /// Largest window (§5). The paper's own choice is 4096 (§6.1), one more than `block_cnt_max` holds in print (Figure 17) and than the
 /// default, which earlier versions had as the most.
 pub(super) const WINDOW_MAX: u32 = 65_535;
 const WINDOW: u32 = 4095;
+
+static PROTOCOL: Protocol = Protocol {
+    format: "trio_ml",
+    smaller: "lower workload.elements",
+    identify,
+    values: |payload| Header::parse(payload).map_or(&[], |header| trio_ml::values(payload, &header)),
+    element_bytes: |_| 4,
+    heads: |facts| Heads::TrioMl { per_job: facts.training.0 },
+};
+
+/// What a frame off a wire is.
+fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
+    let header = Header::parse(&bytes[HEAD..])?;
+    let blocks = facts.training.1;
+    let seq = u32::from(header.generation).checked_mul(blocks)?.checked_add(header.block)?;
+    // A result is known by the packet that opened its record, whose source it names.
+    direction(bytes, facts, |worker, first| PacketId::new(worker.unwrap_or(first + u32::from(header.source)), seq, 0))
+}
 
 /// `workers = "trio_ml"`.
 pub struct TrioMlKind;
@@ -37,37 +56,15 @@ impl WorkerKind for TrioMlKind {
         &["window", "scale", "missed", "retransmit", "typical", "iterations_to_target"]
     }
 
-    fn format(&self) -> &'static str {
-        "trio_ml"
+    fn protocol(&self) -> &'static Protocol {
+        &PROTOCOL
     }
 
-    fn values<'a>(&self, payload: &'a [u8]) -> &'a [u8] {
-        Header::parse(payload).map_or(&[], |header| trio_ml::values(payload, &header))
+    fn behaviour(&self) -> Behaviour {
+        Behaviour { program: "trio_ml", ..BEHAVIOUR }
     }
 
-    fn is_synchronous(&self) -> bool {
-        true
-    }
-
-    fn heads(&self, facts: &Facts) -> Heads {
-        Heads::TrioMl { per_job: facts.training.0 }
-    }
-
-    fn smaller(&self) -> &'static str {
-        "lower workload.elements"
-    }
-
-    fn identify(&self, bytes: &[u8], facts: &Facts) -> Option<Identity> {
-        let header = Header::parse(&bytes[HEAD..])?;
-        let blocks = facts.training.1;
-        let seq = u32::from(header.generation).checked_mul(blocks)?.checked_add(header.block)?;
-        // A result is known by the packet that opened its record, whose source it names.
-        direction(bytes, facts, |worker, first| {
-            PacketId::new(worker.unwrap_or(first + u32::from(header.source)), seq, 0)
-        })
-    }
-
-    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>> {
+    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {
         let dense = dense_of(source.as_ref(), self.name())?;
         let window = section.get_in("window", WINDOW, 1..=WINDOW_MAX)?;
         let scale = read_scale(section)?;
@@ -88,7 +85,7 @@ impl WorkerKind for TrioMlKind {
         }
         let workers = dense.workers_per_job() as u16;
         let layout = Layout::new(dense, Scaling::Fixed(scale), window).with_lanes(&facts.lanes);
-        Ok(Box::new(Rounds::new(TrioMl { workers }, layout, settings, facts)))
+        Ok(Rounds::new(TrioMl { workers }, layout, settings, facts).crew())
     }
 }
 
@@ -97,7 +94,7 @@ struct TrioMl {
     workers: u16,
 }
 
-impl Protocol for TrioMl {
+impl RoundProtocol for TrioMl {
     fn template(&self, worker: u32, frame_bytes: usize) -> Template {
         Template::new((worker_ip(worker), PORT), (SERVER_IP, PORT), frame_bytes)
     }

@@ -13,7 +13,21 @@ use super::Receipt;
 use super::fates::FateCounts;
 use super::results::Results;
 use super::updates::Updates;
-use crate::settle::Proven;
+
+/// What the members that lanes prove say of sums.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Proven {
+    /// Sums that are right.
+    pub right: u64,
+    /// Packets that said that they are one update, and are right sums of several.
+    pub unsaid: u64,
+    /// Sums that are wrong.
+    pub wrong: u64,
+    /// Packets that said that they are one update, and are wrong sums.
+    pub wrong_single: u64,
+    /// The least error that would have been found in every element; none if no sum of several was checked.
+    pub smallest: Option<f64>,
+}
 
 /// What arrived from the device.
 pub(super) struct BlackBox {

@@ -50,7 +50,7 @@ fn what_has_no_room_is_counted() {
 #[test]
 fn a_second_in_which_nothing_is_aggregated_is_named() {
     let last = |sent, packets, updates| Totals { sent, packets, updates, bytes: 0 };
-    let says = |expected: Expected, last: Totals| expected.warning(3, &last, SECOND).map(|warning| warning.what);
+    let says = |expected: Expected, last: Totals| Warning::of(expected, 3, &last, SECOND).map(|warning| warning.what);
     for (expected, last, what) in [
         // Another process hears them.
         (Expected::Elsewhere, last(1000, 0, 0), None),
@@ -74,6 +74,6 @@ fn a_second_in_which_nothing_is_aggregated_is_named() {
     ] {
         assert_eq!(says(expected, last), what, "{expected:?} {last:?}");
     }
-    let text = Expected::Sums(6).warning(3, &last(1000, 1000, 1000), SECOND).unwrap().to_string();
+    let text = Warning::of(Expected::Sums(6), 3, &last(1000, 1000, 1000), SECOND).unwrap().to_string();
     assert!(text.starts_with("cluster 3: nothing is being aggregated: 1000 packets arrived in 1.0 s"), "{text}");
 }

@@ -6,24 +6,10 @@ use pktgen_generator::time::{SECOND, Time};
 
 use super::Totals;
 use crate::driver::real_time::Progress;
+use crate::target::program::Expected;
 
 /// Fewer updates or packets than this in a window say nothing.
 const ENOUGH: u64 = 100;
-
-/// What the device between workers and server is there for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expected {
-    /// It forwards: every packet is one update.
-    Single,
-    /// It merges what waits together: where updates are lost, it must have had something to merge.
-    MergesUnderLoad,
-    /// It sums so many contributions of a cluster into one result.
-    Sums(u32),
-    /// Nobody knows: packets do not say how many updates they represent.
-    Unknown,
-    /// Another process receives, and says what it misses.
-    Elsewhere,
-}
 
 /// What is not as expected in a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,14 +35,14 @@ pub enum What {
     NoAggregation,
 }
 
-impl Expected {
-    /// Is there something to say of a window of this length?
-    pub(super) fn warning(self, cluster: u16, last: &Totals, length: Time) -> Option<Warning> {
+impl Warning {
+    /// Returns what is wrong with a cluster behind a device of which `expected` is known, in a window of this length.
+    pub(super) fn of(expected: Expected, cluster: u16, last: &Totals, length: Time) -> Option<Self> {
         let Totals { sent, packets, updates, .. } = *last;
         let single = packets >= ENOUGH && updates == packets;
         // A tenth may still be on its way.
         let missing = sent - sent / 10 > updates;
-        let what = match self {
+        let what = match expected {
             Expected::Elsewhere => return None,
             _ if sent >= ENOUGH && packets == 0 => What::Silence,
             Expected::MergesUnderLoad if single && missing => What::NoAggregation,

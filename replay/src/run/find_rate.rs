@@ -252,9 +252,9 @@ fn check_axes(document: &Document, run: Option<&str>) -> Result<()> {
 fn check_knowable(document: &Document, run: Option<&str>) -> Result<()> {
     let experiment = Experiment::open(document.clone())?;
     let plan = experiment.prepare(experiment.choose(run)?)?;
-    let names = plan.lanes.as_ref().is_some_and(|lanes| lanes.layout().detail == Detail::Which);
+    let names = plan.spec.lanes.as_ref().is_some_and(|lanes| lanes.layout().detail == Detail::Which);
     // Results of synchronous training say whose they are.
-    if !plan.is_black_box() || !may_merge(&plan.config) || names || plan.training.is_some() {
+    if !plan.spec.is_external() || !may_merge(&plan.spec.config) || names || plan.spec.training.is_some() {
         return Ok(());
     }
     Err(Error::config(

@@ -69,7 +69,7 @@ pub fn merge(dirs: &[PathBuf], out: &Path, clock_error: Option<Time>, waived: bo
     let lateness = Histogram::new(3).map_err(|e| Error::Invalid(format!("no histogram: {e}")))?;
     let outcome = RealOutcome {
         counters: std::mem::take(&mut manifest.counters),
-        ledger: plan.engine.ledger,
+        ledger: plan.parts.ledger,
         lateness,
         skipped: 0,
         achieved_pps: None,

@@ -22,44 +22,44 @@ use crate::driver::real_time::{self, Opened, Order, RealOutcome, Roles};
 use crate::driver::virtual_time::Outcome;
 use crate::external::carries_heads;
 use crate::live::Ends;
-use crate::parts::Parts;
 use crate::plan::Plan;
 use crate::settle::settle;
 use crate::transport::middleware::ON_WIRE;
 use crate::transport::{End, InterfaceReading, Late, Pacing, Stamps, TransportPlan, WireCounters};
 
 /// Refuses what real time cannot do, before anything is sent.
-pub(super) fn check(plan: &Plan<Parts>) -> Result<()> {
-    let kind = plan.transport.kind;
+pub(super) fn check(plan: &Plan) -> Result<()> {
+    let kind = plan.spec.transport.kind;
     let most = kind.capabilities().frame_max;
-    let bytes = plan.transport.wire_bytes(plan.engine.frame_bytes);
+    let bytes = plan.spec.transport.wire_bytes(plan.parts.frame_bytes);
     if bytes > most {
         return Err(Error::config(format!(
             "frames of up to {bytes} bytes do not fit transport \"{}\", which carries {most}; {}",
             kind.name(),
-            plan.transport.smaller
+            plan.spec.transport.smaller
         )));
     }
-    if plan.transport.pacing == Pacing::Top && plan.engine.senders.reacts() {
+    if plan.spec.transport.pacing == Pacing::Top && plan.parts.declared.reacts {
         return Err(Error::config(
             "transport.pacing = \"top\": these workers (endpoint.workers) send when they learn something; use \"open_loop\"",
         ));
     }
-    if plan.transport.stamps != Stamps::None && !plan.transport.has_server {
+    if plan.spec.transport.stamps != Stamps::None && !plan.spec.transport.has_server {
         return Err(Error::config(
             "transport.stamps: what arrives at the server is stamped, and this run has none; leave it out, or capture an interface: \
              pktgen capture --kind af_packet",
         ));
     }
     let timeless = ["tap", "readdress", ON_WIRE];
-    let unfit = plan.transport.middleware.names().find(|name| kind.capabilities().own_time && !timeless.contains(name));
+    let unfit =
+        plan.spec.transport.middleware.names().find(|name| kind.capabilities().own_time && !timeless.contains(name));
     if let Some(name) = unfit {
         return Err(Error::config(format!(
             "transport.{name}: what it does depends on time that passes, and that of files stands still while a role works; use \
              a transport in real time"
         )));
     }
-    if plan.transport.middleware.names().any(|name| name == "readdress") && !carries_heads(kind.name()) {
+    if plan.spec.transport.middleware.names().any(|name| name == "readdress") && !carries_heads(kind.name()) {
         return Err(Error::config(format!(
             "transport.readdress: frames over \"{}\" have the addresses of this host's sockets; use af_packet, af_xdp or xdp_live, \
              or leave it out",
@@ -67,19 +67,19 @@ pub(super) fn check(plan: &Plan<Parts>) -> Result<()> {
         )));
     }
     let quantum = kind.capabilities().quantum_ns as Time * NS;
-    if plan.transport.late != Late::CatchUp && plan.transport.late_limit < quantum {
+    if plan.spec.transport.late != Late::CatchUp && plan.spec.transport.late_limit < quantum {
         return Err(Error::config(format!(
             "transport.late_limit = {}: transport \"{}\" sends in quanta of {}, so frames are late by that much; raise the \
              limit, use late = \"catch_up\", or another transport",
-            Span::from_ps(plan.transport.late_limit),
+            Span::from_ps(plan.spec.transport.late_limit),
             kind.name(),
             Span::from_ps(quantum)
         )));
     }
-    if plan.goal.is_some() {
+    if plan.spec.goal.is_some() {
         return Err(Error::config("capture.goal is for virtual time; use capture.until"));
     }
-    if plan.workers.cluster_of.contains(&NO_CLUSTER) {
+    if plan.spec.workers.cluster_of.contains(&NO_CLUSTER) {
         return Err(Error::config(
             "workload: background traffic says nothing of itself on a real wire; it is for virtual time",
         ));
@@ -109,24 +109,24 @@ fn check_link(transport: &TransportPlan, mut source: Box<dyn Source>) -> Result<
 }
 
 /// Gets what this process's part of `plan` needs of the host, or refuses.
-pub(super) fn open(plan: &Plan<Parts>, source: impl Fn() -> Result<Box<dyn Source>>, roles: Roles) -> Result<Opened> {
+pub(super) fn open(plan: &Plan, source: impl Fn() -> Result<Box<dyn Source>>, roles: Roles) -> Result<Opened> {
     // A device or a server alone may read what such workers sent elsewhere.
-    if roles.workers && plan.transport.kind.capabilities().own_time && plan.engine.senders.reacts() {
+    if roles.workers && plan.spec.transport.kind.capabilities().own_time && plan.parts.declared.reacts {
         return Err(Error::config(
             "endpoint.workers: these react to what comes back, and nothing comes back from files (transport.kind = \"pcap\"); \
              use \"open_loop\"",
         ));
     }
     // Windows pace synchronous workers.
-    if roles.workers && plan.transport.pacing == Pacing::Deadlines && plan.training.is_none() {
-        check_link(&plan.transport, source()?)?;
+    if roles.workers && plan.spec.transport.pacing == Pacing::Deadlines && plan.spec.training.is_none() {
+        check_link(&plan.spec.transport, source()?)?;
     }
-    real_time::open(&plan.engine, &plan.transport, roles)
+    real_time::open(&plan.parts, &plan.spec.transport, roles)
 }
 
 /// Runs this process's part of `plan` and writes its run dir.
 pub(super) fn run(
-    plan: Plan<Parts>,
+    plan: Plan,
     opened: Opened,
     source: impl Fn() -> Result<Box<dyn Source>>,
     manifest: &mut Manifest,
@@ -134,9 +134,9 @@ pub(super) fn run(
     task: &Task,
     watched: Option<Ends>,
 ) -> Result<Summary> {
-    let transport = plan.transport.clone();
-    let reacts = task.roles.workers && plan.engine.senders.reacts();
-    let (until, records) = (plan.until, plan.records);
+    let transport = plan.spec.transport.clone();
+    let reacts = task.roles.workers && plan.parts.declared.reacts;
+    let (until, records) = (plan.spec.until, plan.spec.records);
     let (stop, progress) = (task.stop, task.progress);
     let (about, path, began) = (manifest.clone(), dir.path().to_owned(), RefCell::new(Vec::new()));
     let meet = |meeting: &Meeting| {
@@ -153,7 +153,7 @@ pub(super) fn run(
     let order = Order { plan: &transport, roles: task.roles, serve: task.serve, begin, until, stop, progress };
     let clocks = (!transport.kind.capabilities().own_time).then(|| watch(&transport, task.roles));
     let interfaces = open_interfaces(&transport, task.roles);
-    let (mut outcome, failure) = real_time::run(plan.engine, opened, &order, watched, &mut dir)?;
+    let (mut outcome, failure) = real_time::run(plan.parts, opened, &order, watched, &mut dir)?;
     let summary = Summary::of(&outcome, reacts, transport.pacing == Pacing::Deadlines);
     manifest.anchor_unix_ns = dir.clock().anchor_unix_ns();
     tell_clocks(manifest, clocks, &transport, task.roles, &dir.clock());

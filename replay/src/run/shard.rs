@@ -94,8 +94,8 @@ impl Experiment {
                 points.push(self.config(run)?);
             } else {
                 let plan = self.prepare(run)?;
-                real_time |= plan.is_real_time();
-                points.extend([plan.config, plan.trace_hash]);
+                real_time |= plan.spec.is_real_time();
+                points.extend([plan.spec.config, plan.spec.trace_hash]);
             }
         }
         Ok((real_time, points))

@@ -120,7 +120,11 @@ impl Experiment {
     /// The resolved configuration of one run. A study's is known when it has read its keys; it is not done for that.
     pub fn config(&self, run: &Run) -> Result<String> {
         let document = self.resolve(run)?;
-        if is_one(&document) { Ok(read(document, run.seed, self.studies)?.2) } else { Ok(self.prepare(run)?.config) }
+        if is_one(&document) {
+            Ok(read(document, run.seed, self.studies)?.2)
+        } else {
+            Ok(self.prepare(run)?.spec.config)
+        }
     }
 
     /// One run of a study into `dir`.

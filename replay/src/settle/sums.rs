@@ -15,6 +15,7 @@ use pktgen_generator::wire::olaf::elements_in;
 use pktgen_generator::workload::Source;
 
 use super::batches;
+use crate::ledger::Proven;
 
 /// Unit roundoff of f32.
 const U: f64 = 1.0 / (1u64 << 24) as f64;
@@ -22,21 +23,6 @@ const U: f64 = 1.0 / (1u64 << 24) as f64;
 const U64: f64 = 1.0 / (1u64 << 53) as f64;
 /// Bytes of gradients that wait for packets that hold them.
 const CACHE: usize = 256 << 20;
-
-/// What the members that lanes prove say of sums.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Proven {
-    /// Sums that are right.
-    pub right: u64,
-    /// Packets that said that they are one update, and are right sums of several.
-    pub unsaid: u64,
-    /// Sums that are wrong.
-    pub wrong: u64,
-    /// Packets that said that they are one update, and are wrong sums.
-    pub wrong_single: u64,
-    /// The least error that would have been found in every element; none if no sum of several was checked.
-    pub smallest: Option<f64>,
-}
 
 /// A packet that the ledger could not check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use pktgen_generator::config::Document;
 use pktgen_generator::control::Rule;
 use pktgen_generator::record::{Action, Balance, Book, Received, Sent, State};
 use pktgen_generator::time::{MS, SECOND, Time, US};
-use pktgen_replay::driver::virtual_time::Outcome;
+use pktgen_replay::driver::virtual_time::{Outcome, Simulation};
 use pktgen_replay::ledger::total;
 use pktgen_replay::recorder::Recorder;
 use pktgen_replay::run::Experiment;
@@ -48,7 +48,8 @@ fn simulate(text: &str) -> (Rows, Outcome, Balance) {
     let experiment = Experiment::open(Document::parse(text, "test").unwrap()).unwrap();
     let plan = experiment.plan(&experiment.runs[0]).unwrap();
     let mut rows = Rows::default();
-    let mut outcome = plan.engine.run(plan.until, &AtomicBool::new(false), &mut rows, &mut |_| {}).unwrap();
+    let mut outcome =
+        Simulation::new(plan.parts).run(plan.spec.until, &AtomicBool::new(false), &mut rows, &mut |_| {}).unwrap();
     let balance = total(&outcome.ledger.close());
     assert_eq!((balance.unknown, outcome.ledger.strangers(), outcome.leaked), (0, 0, 0), "{balance:?}");
     assert_eq!(outcome.counters.sums_wrong, 0);

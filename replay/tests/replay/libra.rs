@@ -65,11 +65,11 @@ fn run(case: &Case, target: &str, counting: bool) -> Over {
     let sparse = source(document.clone(), case.number).expect("a workload").sparse().expect("it is sparse");
     let mut plan = prepare(document, case.number).expect("a plan");
     let seen = Arc::new(Mutex::new(Seen::default()));
-    let (facts, case) = (plan.engine.facts.clone(), case.clone());
-    let inner = plan.engine.senders;
-    plan.engine.senders = Box::new(Spy { inner, seen: seen.clone(), facts, counting, case });
+    let (facts, case) = (plan.parts.facts.clone(), case.clone());
+    let inner = plan.parts.workers;
+    plan.parts.workers = Box::new(Spy { inner, seen: seen.clone(), facts, counting, case });
     let mut rows = Rows::default();
-    let simulation = Simulation::new(plan.engine);
+    let simulation = Simulation::new(plan.parts);
     let mut outcome = simulation.run(NEVER, &AtomicBool::new(false), &mut rows, &mut |_| {}).expect("it runs");
     let balance = total(&outcome.ledger.close());
     let seen = std::mem::take(&mut *seen.lock().expect("one thread"));

@@ -111,7 +111,7 @@ fn again(text: &str, dir: &Path) -> (Rows, Vec<Vec<u8>>) {
     }
     let mut document = Document::parse(text, "test").unwrap();
     let mut source = workload::open(&mut document, Seed(1)).unwrap().source;
-    let mut parts = prepare(Document::parse(text, "test").unwrap(), 1).unwrap().engine;
+    let mut parts = prepare(Document::parse(text, "test").unwrap(), 1).unwrap().parts;
     let mut device: Device = parts.devices.iter_mut().find_map(Option::take).unwrap();
     let (mut pool, mut books, mut out, mut touched) =
         (Pool::new(parts.frame_bytes, 64), Books { node: 1, ..Default::default() }, Outbox::default(), Vec::new());

@@ -10,7 +10,7 @@ use pktgen_generator::plan::{Emission, Plan, write};
 use pktgen_generator::record::{Balance, Book, Received, Sent};
 use pktgen_generator::tree::{Switch, Tree};
 use pktgen_generator::units::Rate;
-use pktgen_replay::driver::virtual_time::Outcome;
+use pktgen_replay::driver::virtual_time::{Outcome, Simulation};
 use pktgen_replay::ledger::total;
 use pktgen_replay::recorder::Recorder;
 use pktgen_replay::run::Experiment;
@@ -34,7 +34,7 @@ impl Recorder for Nothing {
 fn simulate(document: Document) -> Outcome {
     let experiment = Experiment::open(document).unwrap();
     let plan = experiment.plan(&experiment.runs[0]).unwrap();
-    plan.engine.run(plan.until, &AtomicBool::new(false), &mut Nothing, &mut |_| {}).unwrap()
+    Simulation::new(plan.parts).run(plan.spec.until, &AtomicBool::new(false), &mut Nothing, &mut |_| {}).unwrap()
 }
 
 /// What must hold of every run; returns where updates went.

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use pktgen_generator::Result;
 use pktgen_generator::config::{Document, Run};
 use pktgen_generator::record::{Balance, Book, Received, Sent};
+use pktgen_replay::driver::virtual_time::Simulation;
 use pktgen_replay::ledger::total;
 use pktgen_replay::recorder::Recorder;
 use pktgen_replay::run::Experiment;
@@ -42,7 +43,8 @@ fn experiment(name: &str, seeds: &str) -> Experiment {
 fn run(experiment: &Experiment, run: &Run) -> Balance {
     let plan = experiment.plan(run).unwrap();
     let mut count = Count::default();
-    let mut outcome = plan.engine.run(plan.until, &AtomicBool::new(false), &mut count, &mut |_| {}).unwrap();
+    let mut outcome =
+        Simulation::new(plan.parts).run(plan.spec.until, &AtomicBool::new(false), &mut count, &mut |_| {}).unwrap();
     let balance = total(&outcome.ledger.close());
     assert_eq!(outcome.ledger.strangers(), 0);
     assert_eq!(outcome.leaked, 0);

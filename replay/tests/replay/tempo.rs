@@ -8,6 +8,7 @@ use pktgen_generator::record::{Book, Received, Sent};
 use pktgen_generator::time::{SECOND, Time};
 use pktgen_generator::trace::Writer;
 use pktgen_generator::workload::Update;
+use pktgen_replay::driver::virtual_time::Simulation;
 use pktgen_replay::recorder::Recorder;
 use pktgen_replay::run::Experiment;
 
@@ -52,7 +53,7 @@ fn ten_hours_at_one_packet_per_second() {
     let experiment = Experiment::open(Document::parse(&text, "test").unwrap()).unwrap();
     let plan = experiment.plan(&experiment.runs[0]).unwrap();
     let mut times = Times::default();
-    plan.engine.run(plan.until, &AtomicBool::new(false), &mut times, &mut |_| {}).unwrap();
+    Simulation::new(plan.parts).run(plan.spec.until, &AtomicBool::new(false), &mut times, &mut |_| {}).unwrap();
     assert_eq!((times.sent.len(), times.received.len()), (36_000, 36_000), "ten hours");
     for (i, row) in (0..).zip(&times.sent) {
         assert_eq!(*row, [Some(i * SECOND); 3], "update {i}");

@@ -2,7 +2,8 @@
 
 use pktgen_analysis::human;
 use pktgen_generator::time::SECOND;
-use pktgen_replay::live::{Expected, Glance, Seen};
+use pktgen_replay::live::{Glance, Seen};
+use pktgen_replay::target::program::Expected;
 
 /// Heads of the columns of [`row`].
 pub(super) const COLUMNS: [&str; 8] =

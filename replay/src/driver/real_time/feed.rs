@@ -18,7 +18,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::{RealOutcome, Shared};
 use crate::capture::WorkerRows;
-use crate::endpoint::{Endpoint, Host};
+use crate::endpoint::{Host, Workers};
 use crate::frame::{BURST, Frame, Pool};
 use crate::live::SentBy;
 /// Rounds that circulate.
@@ -83,7 +83,7 @@ pub(super) struct Chunks {
 
 /// Fills chunks and empties them into the records.
 pub(super) struct Feeder {
-    endpoint: Box<dyn Endpoint>,
+    workers: Box<dyn Workers>,
     host: Host,
     until: Time,
     /// Frames of a round.
@@ -107,7 +107,7 @@ pub(super) struct Feeder {
 
 impl Feeder {
     pub(super) fn new(
-        endpoint: Box<dyn Endpoint>,
+        workers: Box<dyn Workers>,
         frame_bytes: usize,
         until: Time,
         paced: bool,
@@ -133,7 +133,7 @@ impl Feeder {
         };
         let (lanes, chunks): (Vec<_>, Vec<_>) = (0..queues).map(lane).collect::<Result<Vec<_>>>()?.into_iter().unzip();
         let mut feeder = Feeder {
-            endpoint,
+            workers,
             host: Host::default(),
             until,
             most,
@@ -203,13 +203,13 @@ impl Feeder {
         }
         outcome.skipped = self.skipped;
         outcome.cut = self.cut;
-        outcome.faults.extend(self.endpoint.failure().map(|why| Fault::WorkersStopped { why }));
+        outcome.faults.extend(self.workers.end().failure.map(|why| Fault::WorkersStopped { why }));
         Ok(())
     }
 
     /// Fills what is free. False at the end of the updates.
     fn fill_all(&mut self) -> Result<bool> {
-        while self.endpoint.next_wake() <= self.until && self.endpoint.next_wake() != NEVER {
+        while self.workers.next_wake() <= self.until && self.workers.next_wake() != NEVER {
             let Some(mut round) = self.free.pop() else { return Ok(true) };
             self.fill(&mut round)?;
             for (lane, part) in self.lanes.iter_mut().zip(&mut round.parts) {
@@ -221,18 +221,18 @@ impl Feeder {
             }
             self.under_way.push_back(round);
         }
-        self.cut = self.endpoint.next_wake() != NEVER;
+        self.cut = self.workers.next_wake() != NEVER;
         Ok(false)
     }
 
     fn fill(&mut self, round: &mut Round) -> Result<()> {
         let Round { pool, parts, first } = round;
-        *first = self.endpoint.next_wake();
+        *first = self.workers.next_wake();
         let pool = Arc::get_mut(pool).ok_or_else(held)?;
-        let until = self.endpoint.next_wake().saturating_add(SPAN).min(self.until);
+        let until = self.workers.next_wake().saturating_add(SPAN).min(self.until);
         let mut count = 0;
-        while count + BURST <= self.most && self.endpoint.next_wake() <= until {
-            self.endpoint.pull(until, pool, &mut self.host);
+        while count + BURST <= self.most && self.workers.next_wake() <= until {
+            self.workers.pull(until, pool, &mut self.host);
             for outgoing in self.host.outgoing.drain(..) {
                 // By worker, so that what one sends stays in order, and counted among those of this process, so that each queue has some.
                 let lane = (outgoing.frame.worker / self.stride) as usize % parts.len();

@@ -19,7 +19,7 @@ pub(super) fn take(arrival: &Arrival, pool: &mut Pool, facts: &Facts) -> Option<
     if bytes.len() < HEAD || bytes.len() > pool.stride() {
         return None;
     }
-    let Identity { packet, worker, cluster, flow, kind } = facts.kind.identify(bytes, facts)?;
+    let Identity { packet, worker, cluster, flow, kind } = facts.protocol.identify(bytes, facts)?;
     let buffer = pool.take();
     pool.bytes_mut(buffer)[..bytes.len()].copy_from_slice(bytes);
     Some(Frame { t: 0, packet, buffer, worker, len: bytes.len() as u16, cluster, flow, head: HEAD as u8, kind })

@@ -11,14 +11,14 @@ use super::frames::{Noted, Waiting, take};
 use super::shared::PATIENCE;
 use super::{RealOutcome, Shared, lost};
 use crate::capture::ServerRows;
-use crate::endpoint::{Endpoint, Facts, Host};
+use crate::endpoint::{Facts, Host, Server};
 use crate::frame::{BURST, Frame, Pool};
 use crate::live::{Delivered, Feed};
 use crate::transport::Wire;
 
 /// The server.
 pub(super) struct ServerRole<'a> {
-    server: Box<dyn Endpoint>,
+    server: Box<dyn Server>,
     facts: Facts,
     wire: Box<dyn Wire>,
     waiting: Waiting<()>,
@@ -38,7 +38,7 @@ pub(super) struct ServerRole<'a> {
 
 impl<'a> ServerRole<'a> {
     pub(super) fn new(
-        server: Box<dyn Endpoint>,
+        server: Box<dyn Server>,
         facts: Facts,
         wire: Box<dyn Wire>,
         frame_bytes: usize,
@@ -122,11 +122,11 @@ impl<'a> ServerRole<'a> {
         for delivery in self.host.deliveries.drain(..) {
             let (mut row, frame) = (delivery.row, delivery.frame);
             let payload = self.pool.payload(&frame);
-            let values = self.facts.kind.values(payload);
+            let values = self.facts.protocol.values(payload);
             row.digest = Some(digest(values));
             self.packets += 1;
             self.counters.bytes_received += u64::from(row.bytes);
-            let elements = (values.len() / self.facts.kind.element_bytes(row.packet)) as u64 * u64::from(row.count);
+            let elements = self.facts.protocol.elements(row.packet, values) * u64::from(row.count);
             self.counters.reached_server(row.t_recv, elements);
             self.counters.accepted += u64::from(row.accepted);
             let bytes = self.pool.frame(&frame);
@@ -150,13 +150,13 @@ impl<'a> ServerRole<'a> {
         self.counters.packets_received = self.packets;
         self.counters.acks_sent = self.host.acks_sent;
         self.counters.foreign = self.host.foreign;
-        self.server.worked(self.busy);
-        for (name, n) in self.server.counters() {
+        let end = self.server.end(Some(self.busy));
+        for (name, n) in end.counters {
             *self.counters.device.entry(name.to_owned()).or_default() += n;
         }
         outcome.counters.add(&self.counters);
         if !outcome.cut && !outcome.interrupted {
-            outcome.faults.extend(self.server.unfinished().map(|why| Fault::Unfinished { why }));
+            outcome.faults.extend(end.unfinished.map(|why| Fault::Unfinished { why }));
         }
         lost("server", self.wire.as_mut(), outcome);
     }

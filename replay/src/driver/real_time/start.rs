@@ -14,7 +14,7 @@ use super::feed::Feeder;
 use super::pump::{self, Pump};
 use super::roles::Placement;
 use super::server::ServerRole;
-use super::workers::Workers;
+use super::workers::WorkersRole;
 use super::{Progress, RealOutcome, Roles, Serve, Shared, thread};
 use crate::capture::{RunDir, WorkerRows};
 use crate::clock::RunClock;
@@ -79,7 +79,7 @@ pub fn open(parts: &Parts, plan: &TransportPlan, roles: Roles) -> Result<Opened>
 /// interface may have fewer queues to send from: then one thread sends, on the first queue.
 fn sends_apart(parts: &Parts, plan: &TransportPlan) -> bool {
     let of_one_wire = |name: &str| !["readdress", "fault"].contains(&name);
-    !parts.senders.reacts() && !plan.middleware.names().any(of_one_wire) && plan.sends_from_all()
+    !parts.declared.reacts && !plan.middleware.names().any(of_one_wire) && plan.sends_from_all()
 }
 
 /// Without one the device has one cable.
@@ -127,7 +127,7 @@ enum Senders<'a> {
     /// Whatever comes back: frames are made ahead of time.
     Open(Box<Feeder>, Vec<Pump>, WorkerRows<'a>),
     /// What comes back may change what is sent.
-    Closed(Box<Workers<'a>>),
+    Closed(Box<WorkersRole<'a>>),
 }
 
 /// The roles of this process, ready to start.
@@ -205,17 +205,18 @@ impl<'a> RunRoles<'a> {
     ) -> Result<(Self, Ledger)> {
         let ends = order.roles.ends(has_server(&parts));
         let traffic = parts.traffic();
-        let Parts { topology, mut devices, senders, receiver, ledger, frame_bytes, changes, facts, .. } = parts;
+        let Parts { topology, mut devices, workers, declared, receiver, ledger, frame_bytes, changes, facts, .. } =
+            parts;
         // What needs no reaction is made before time begins, so that the first frames are not late.
         let paced = order.plan.pacing == Pacing::Deadlines;
-        let (fed, senders) = match (order.roles.workers, senders.reacts()) {
+        let (fed, reacting) = match (order.roles.workers, declared.reacts) {
             (true, false) => {
                 let lanes = wires.first().map_or(1, Vec::len);
                 // Far more than there are workers is refused where they are shared.
                 let stride = u32::try_from(facts.share.of()).unwrap_or(1);
-                (Some(Feeder::new(senders, frame_bytes, order.until, paced, (lanes, stride))?), None)
+                (Some(Feeder::new(workers, frame_bytes, order.until, paced, (lanes, stride))?), None)
             }
-            (true, true) => (None, Some(senders)),
+            (true, true) => (None, Some(workers)),
             (false, _) => (None, None),
         };
         let clock = start_clock(order, dir)?;
@@ -230,14 +231,14 @@ impl<'a> RunRoles<'a> {
         let Wrapped { lanes, modes, mut wires } = wires;
         let mut wire = || wires.next().ok_or_else(|| Error::Invalid("a wire is missing; please report this".into()));
         let sides = dir.sides()?;
-        let workers = match (fed, senders, lanes) {
+        let workers = match (fed, reacting, lanes) {
             (Some((feeder, chunks)), _, lanes) => {
                 let pumps = lanes.into_iter().zip(chunks).map(|(wire, chunks)| Pump::new(wire, chunks)).collect();
                 Some(Senders::Open(Box::new(feeder), pumps, sides.workers))
             }
-            (_, Some(endpoint), mut lanes) if !lanes.is_empty() => {
+            (_, Some(workers), mut lanes) if !lanes.is_empty() => {
                 let wire = lanes.remove(0);
-                let made = Workers::new(endpoint, wire, frame_bytes, sides.workers, order.until, facts.clone())?;
+                let made = WorkersRole::new(workers, wire, frame_bytes, sides.workers, order.until, facts.clone())?;
                 Some(Senders::Closed(Box::new(made)))
             }
             _ => None,
@@ -255,7 +256,7 @@ impl<'a> RunRoles<'a> {
         let server = match (order.roles.server, sides.server) {
             (true, Some(rows)) => {
                 let (wire, others) = wire()?;
-                Some((Box::new(ServerRole::new(receiver, facts, wire, frame_bytes, rows)), others))
+                Some((Box::new(ServerRole::new(receiver.server, facts, wire, frame_bytes, rows)), others))
             }
             _ => None,
         };

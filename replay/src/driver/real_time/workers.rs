@@ -15,7 +15,7 @@ use super::frames::{Waiting, take};
 use super::shared::PATIENCE;
 use super::{RealOutcome, Shared, first_late, histogram, lost, rate};
 use crate::capture::WorkerRows;
-use crate::endpoint::{Delivery, Endpoint, Facts, Host};
+use crate::endpoint::{Delivery, Facts, Host, Workers};
 use crate::frame::{BURST, Frame, Pool};
 use crate::live::{Delivered, Feed, SentBy};
 use crate::transport::{Late, Wire};
@@ -28,8 +28,8 @@ const FLUSH_NS: u64 = 1_000_000_000;
 const BUILT_MAX: usize = 1024;
 
 /// The workers.
-pub(super) struct Workers<'a> {
-    endpoint: Box<dyn Endpoint>,
+pub(super) struct WorkersRole<'a> {
+    workers: Box<dyn Workers>,
     facts: Facts,
     wire: Box<dyn Wire>,
     pool: Pool,
@@ -60,19 +60,19 @@ pub(super) struct Workers<'a> {
     shown: Option<(Arc<SentBy>, Option<Feed>)>,
 }
 
-impl<'a> Workers<'a> {
+impl<'a> WorkersRole<'a> {
     pub(super) fn new(
-        endpoint: Box<dyn Endpoint>,
+        workers: Box<dyn Workers>,
         wire: Box<dyn Wire>,
         frame_bytes: usize,
         rows: WorkerRows<'a>,
         until: Time,
         facts: Facts,
     ) -> Result<Self> {
-        Ok(Workers {
+        Ok(WorkersRole {
             facts,
             counters: Counters::default(),
-            endpoint,
+            workers,
             wire,
             pool: Pool::new(frame_bytes, 2 * BUILT_MAX),
             host: Host::default(),
@@ -121,14 +121,14 @@ impl<'a> Workers<'a> {
                 quiet_since = now;
                 shared.live.sent.store(self.sent, Ordering::Relaxed);
             }
-            let next = self.waiting.next().min(if stopped { NEVER } else { self.endpoint.next_wake() });
+            let next = self.waiting.next().min(if stopped { NEVER } else { self.workers.next_wake() });
             if shared.failed.load(Ordering::Relaxed) {
                 return Ok(());
             }
             // Who waits for results has not sent everything: they may be followed by a long computation, for which the device
             // has to stay.
             let quiet = now - quiet_since.max(self.last);
-            let expects = !stopped && self.endpoint.expects() && quiet < shared.plan.linger.max(PATIENCE);
+            let expects = !stopped && self.workers.waits() && quiet < shared.plan.linger.max(PATIENCE);
             if (next == NEVER && !expects) || self.fault.is_some() {
                 if !self.flushed {
                     self.flushed = true;
@@ -149,11 +149,11 @@ impl<'a> Workers<'a> {
     fn build(&mut self, now: Time) -> Result<()> {
         let until = now;
         if until > self.until {
-            self.cut |= self.endpoint.next_wake() > self.until && self.endpoint.next_wake() != NEVER;
+            self.cut |= self.workers.next_wake() > self.until && self.workers.next_wake() != NEVER;
         }
         let until = until.min(self.until);
-        while self.waiting.len() < BUILT_MAX && self.endpoint.next_wake() <= until {
-            self.endpoint.pull(until, &mut self.pool, &mut self.host);
+        while self.waiting.len() < BUILT_MAX && self.workers.next_wake() <= until {
+            self.workers.pull(until, &mut self.pool, &mut self.host);
             self.keep()?;
         }
         Ok(())
@@ -186,12 +186,12 @@ impl<'a> Workers<'a> {
         for Delivery { mut row, frame } in self.host.deliveries.drain(..) {
             let bytes = self.pool.frame(&frame);
             let payload = &bytes[HEAD..];
-            let values = self.facts.kind.values(payload);
+            let values = self.facts.protocol.values(payload);
             row.digest = Some(digest(values));
             self.counters.packets_received += 1;
             self.counters.bytes_received += u64::from(row.bytes);
             self.counters.accepted += u64::from(row.accepted);
-            let elements = (values.len() / self.facts.kind.element_bytes(row.packet)) as u64 * u64::from(row.count);
+            let elements = self.facts.protocol.elements(row.packet, values) * u64::from(row.count);
             self.counters.reached_server(row.t_recv, elements);
             if let Some((_, Some(shown))) = &mut self.shown {
                 let lanes = self.facts.lanes.as_ref();
@@ -218,14 +218,14 @@ impl<'a> Workers<'a> {
             if let Some(row) = row {
                 self.rows.sent(&row)?;
                 // For its endpoint it is as if it had left, and was lost.
-                self.endpoint.left(frame.packet, now);
+                self.workers.left(frame.packet, now);
             }
             self.pool.release(frame.buffer);
             self.skipped += 1;
         }
         // Just before the call that submits.
         let t_sent = shared.clock.now();
-        let (rows, lateness, endpoint) = (&mut self.rows, &mut self.lateness, &mut self.endpoint);
+        let (rows, lateness, workers) = (&mut self.rows, &mut self.lateness, &mut self.workers);
         let (bytes, last_bytes, late_ns) = (&mut self.bytes, &mut self.last_bytes, &shared.live.late_ns);
         let (first_late, shown) = (&mut self.first_late, self.shown.as_ref().map(|(sent, _)| sent));
         let mut updates = 0;
@@ -242,7 +242,7 @@ impl<'a> Workers<'a> {
             first_late.get_or_insert(t_sent - frame.t);
             *last_bytes = u64::from(frame.len);
             *bytes += *last_bytes;
-            endpoint.left(frame.packet, t_sent);
+            workers.left(frame.packet, t_sent);
             rows.sent(&Sent { t_sent: Some(t_sent), ..row })
         })?;
         if sent > 0 {
@@ -280,13 +280,14 @@ impl<'a> Workers<'a> {
     fn tell(&mut self, now: Time) -> Result<()> {
         for frame in self.batch.drain(..) {
             let frame = Frame { t: now, ..frame };
-            self.endpoint.on_burst(frame.flow, &[frame], &mut self.pool, &mut self.host);
+            self.workers.on_burst(frame.flow, &[frame], &mut self.pool, &mut self.host);
         }
         self.keep()
     }
 
     pub(super) fn count(&mut self, outcome: &mut RealOutcome) {
-        self.counters.clipped = self.endpoint.clipped();
+        let end = self.workers.end();
+        self.counters.clipped = end.clipped;
         outcome.counters.add(&self.counters);
         outcome.counters.acks_received = self.host.acks_received;
         outcome.counters.foreign += self.host.foreign;
@@ -295,9 +296,9 @@ impl<'a> Workers<'a> {
         outcome.cut = self.cut;
         outcome.faults.extend(self.fault.take());
         if !self.cut && !outcome.interrupted {
-            outcome.faults.extend(self.endpoint.unfinished().map(|why| Fault::Unfinished { why }));
+            outcome.faults.extend(end.unfinished.map(|why| Fault::Unfinished { why }));
         }
-        outcome.faults.extend(self.endpoint.failure().map(|why| Fault::WorkersStopped { why }));
+        outcome.faults.extend(end.failure.map(|why| Fault::WorkersStopped { why }));
         let span = self.last_update - self.first.min(self.last_update);
         rate(self.sent, self.bytes, self.last_bytes, span, outcome);
         first_late(self.first_late, outcome);

@@ -10,11 +10,11 @@ use pktgen_generator::wire::olaf::Ack;
 use pktgen_generator::workload;
 
 use super::*;
-use crate::endpoint::Server;
+use crate::endpoint::{Server, UpdateServer};
 
 struct Bed {
     learners: Learners,
-    server: Server,
+    server: UpdateServer,
     pool: Pool,
     host: Host,
 }
@@ -26,6 +26,7 @@ fn facts(source: &dyn Source) -> Facts {
     let workers = source.population().clone();
     Facts {
         kind: &LearnerKind,
+        protocol: &UPDATES,
         training: (0, 0),
         host_of: Arc::new((1..=workers.len() as u16).collect()),
         workers: Arc::new(workers),
@@ -52,7 +53,7 @@ impl Bed {
         let facts = facts(source.as_ref());
         let mut section = Section::of("endpoint", keys);
         let learners = Learners::open(&mut section, &facts, source.as_ref()).unwrap();
-        let server = Server::open(&mut section, &facts).unwrap();
+        let server = UpdateServer::open(&mut section, &facts).unwrap();
         Bed { learners, server, pool: Pool::new(FRAME_MAX, 8), host: Host::default() }
     }
 
@@ -107,7 +108,7 @@ fn synchronous_workers_hold_the_same_model_in_every_round() {
         assert!((1..20).all(|i| models[&(cluster, i)] != models[&(cluster, i - 1)]), "every round moves the model");
     }
     assert!(models[&(0, 0)] != models[&(1, 0)], "clusters are tenants");
-    assert_eq!(bed.learners.unfinished(), None, "the last round is answered, too");
+    assert_eq!(bed.learners.end().unfinished, None, "the last round is answered, too");
 }
 
 #[test]
@@ -156,6 +157,6 @@ fn what_cannot_be_learned_from_is_refused() {
     let real_time = Facts { real_time: true, ..given.clone() };
     assert!(refused(&real_time, learn.as_ref()).contains("virtual time"));
     let mut section = Section::of("endpoint", &[("ack_model", "gradients".into())]);
-    let message = Server::open(&mut section, &given).err().unwrap().to_string();
+    let message = UpdateServer::open(&mut section, &given).err().unwrap().to_string();
     assert!(message.contains("ack_model") && message.contains("weights"), "{message}");
 }

@@ -17,7 +17,7 @@ use pktgen_generator::wire::{switchml, trio_ml};
 use proptest::prelude::*;
 
 use super::ALL_WORKERS;
-use crate::endpoint::{Endpoint, Facts, Host, Outgoing};
+use crate::endpoint::{Crew, Facts, Host, Outgoing, Workers};
 use crate::frame::{BURST, Frame, Kind, Pool};
 use device::{Came, Device, Made, framed, payload_of};
 use model::Model;
@@ -50,7 +50,7 @@ enum Event {
 
 struct World {
     setup: Setup,
-    endpoint: Box<dyn Endpoint>,
+    endpoint: Box<dyn Workers>,
     dense: Arc<Dense>,
     facts: Facts,
     pool: Pool,
@@ -71,10 +71,10 @@ struct World {
 
 impl World {
     fn new(setup: &Setup) -> Self {
-        let (endpoint, dense, facts) = setup.open();
+        let (Crew { workers: endpoint, declared, .. }, dense, facts) = setup.open();
         World {
             models: (0..setup.workers()).map(|w| Model::new(setup, &dense, w)).collect(),
-            pool: Pool::new(endpoint.frame_bytes().unwrap(), 4),
+            pool: Pool::new(declared.frame_bytes.unwrap(), 4),
             setup: setup.clone(),
             endpoint,
             dense,
@@ -111,7 +111,7 @@ impl World {
             if wake == NEVER && next == NEVER {
                 break;
             }
-            assert_eq!(self.endpoint.expects(), !self.models.iter().all(Model::is_done));
+            assert_eq!(self.endpoint.waits(), !self.models.iter().all(Model::is_done));
             assert!(wake >= self.now || !self.setup.virtual_time, "woken in the past");
             if wake <= next {
                 // On a wire they are asked late, and then for all that is due.
@@ -128,7 +128,7 @@ impl World {
             }
             self.settle();
         }
-        assert!(self.models.iter().all(Model::is_done) && !self.endpoint.expects(), "it ended before its end");
+        assert!(self.models.iter().all(Model::is_done) && !self.endpoint.waits(), "it ended before its end");
         assert_eq!((&self.delivered, self.host.foreign), (&self.reached, self.foreign));
         assert_eq!(self.pool.in_use(), 0, "buffers are left");
     }

@@ -17,7 +17,7 @@ use pktgen_generator::wire::libra::{self, HEADER, Header, PORT};
 use pktgen_generator::{Error, Result};
 
 use super::server::{self, SparseServer};
-use crate::endpoint::{Endpoint, Facts, Host, Outgoing, Standby};
+use crate::endpoint::{Facts, Host, Outgoing, Receiver, Server, ServerEnd, Standby};
 use crate::frame::{Frame, Kind, Pool};
 use watch::{Settings, Verdict, Watch};
 
@@ -28,8 +28,9 @@ pub(super) const SERVER_KEYS: &[&str] = &joined::<9>(&[&server::KEYS, &watch::KE
 const WINDOW: usize = 64;
 
 /// The server, with a controller if there are standby switches.
-pub(super) fn open(section: &mut Section, facts: &Facts, server: SparseServer) -> Result<Box<dyn Endpoint>> {
-    let Some(standby) = &facts.standby else { return Ok(Box::new(server)) };
+pub(super) fn open(section: &mut Section, facts: &Facts, server: SparseServer) -> Result<Receiver> {
+    let ready = |server: Box<dyn Server>| Receiver { server, timers: true, answers_all: false };
+    let Some(standby) = &facts.standby else { return Ok(ready(Box::new(server))) };
     if facts.real_time {
         return Err(Error::config(
             "topology.standby: standby switches are for transport.kind = \"virtual\" only; give 0 or that",
@@ -37,7 +38,7 @@ pub(super) fn open(section: &mut Section, facts: &Facts, server: SparseServer) -
     }
     let settings = Settings::read(section)?;
     let controller = Controller::new(standby.clone(), settings, facts.udp_checksum);
-    Ok(Box::new(PsAndController { server, controller }))
+    Ok(ready(Box::new(PsAndController { server, controller })))
 }
 
 /// What was asked for, and not yet answered.
@@ -388,21 +389,13 @@ struct PsAndController {
     controller: Controller,
 }
 
-impl Endpoint for PsAndController {
-    fn has_timers(&self) -> bool {
-        true
-    }
-
+impl Server for PsAndController {
     fn next_wake(&self) -> Time {
         self.server.next_wake()
     }
 
     fn watches(&self) -> Time {
         self.controller.next()
-    }
-
-    fn reacts(&self) -> bool {
-        true
     }
 
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
@@ -421,20 +414,13 @@ impl Endpoint for PsAndController {
         }
     }
 
-    fn unfinished(&self) -> Option<String> {
-        let none = self.controller.counts.no_standby > 0;
+    fn end(&self, worked: Option<Time>) -> ServerEnd {
+        let none = self.controller.counts.no_standby > 0 && self.controller.change.is_some();
         let none = none
             .then(|| "a switch was to be replaced and no standby switch was well; raise topology.standby".to_owned());
-        self.server.unfinished().or(none.filter(|_| self.controller.change.is_some()))
-    }
-
-    fn worked(&mut self, time: Time) {
-        self.server.worked(time);
-    }
-
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        let mut counters = self.server.counters();
-        counters.extend(self.controller.counters());
-        counters
+        let mut end = self.server.end(worked);
+        end.unfinished = end.unfinished.or(none);
+        end.counters.extend(self.controller.counters());
+        end
     }
 }

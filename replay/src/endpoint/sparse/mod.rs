@@ -16,7 +16,7 @@ mod worker;
 use std::collections::BTreeSet;
 
 use pktgen_generator::config::Section;
-use pktgen_generator::record::{PacketId, Received, Sent, Training};
+use pktgen_generator::record::{PacketId, Received, Sent};
 use pktgen_generator::registry::Named;
 use pktgen_generator::time::Time;
 use pktgen_generator::topology::NodeId;
@@ -26,7 +26,10 @@ use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
 use super::roster::{self, Roster, Side};
-use super::{Delivery, Endpoint, Facts, Host, Identity, Outgoing, Pairs, WorkerKind};
+use super::{
+    Behaviour, Crew, Declaration, Delivery, Facts, Host, Identity, Outgoing, Payloads, Protocol, Receiver, WorkerKind,
+    Workers, WorkersEnd,
+};
 use crate::frame::{BURST, Frame, Kind, Pool};
 use crate::target::sparse::SparsePlace;
 use crate::transport::Heads;
@@ -58,51 +61,36 @@ impl Named for PsLiteKind {
     }
 }
 
+static PROTOCOL: Protocol = Protocol {
+    format: "libra",
+    smaller: "lower endpoint.cold_bytes",
+    identify,
+    values: libra::pairs,
+    // A packet has the sequence number of its header.
+    element_bytes: |packet| if packet.seq() & 1 == 1 { COLD_PAIR } else { libra::HOT_PAIR },
+    heads: |_| Heads::Unknown,
+};
+
 /// What both kinds have in common.
 macro_rules! speaks_libra {
-    () => {
+    ($needs_results:expr, $program:expr) => {
         fn keys(&self) -> &'static [&'static str] {
             settings::KEYS
         }
 
-        fn format(&self) -> &'static str {
-            "libra"
+        fn protocol(&self) -> &'static Protocol {
+            &PROTOCOL
         }
 
-        fn is_synchronous(&self) -> bool {
-            true
-        }
-
-        fn has_server(&self) -> bool {
-            true
-        }
-
-        fn heads(&self, _facts: &Facts) -> Heads {
-            Heads::Unknown
-        }
-
-        fn smaller(&self) -> &'static str {
-            "lower endpoint.cold_bytes"
-        }
-
-        fn identify(&self, bytes: &[u8], facts: &Facts) -> Option<Identity> {
-            identify(bytes, facts)
-        }
-
-        fn values<'a>(&self, payload: &'a [u8]) -> &'a [u8] {
-            libra::pairs(payload)
-        }
-
-        // A packet has the sequence number of its header.
-        fn element_bytes(&self, packet: PacketId) -> usize {
-            if packet.seq() & 1 == 1 { COLD_PAIR } else { libra::HOT_PAIR }
+        fn behaviour(&self) -> Behaviour {
+            Behaviour { synchronous: true, needs_results: $needs_results, program: $program, ..Behaviour::ASYNCHRONOUS }
         }
 
         fn server_keys(&self) -> &'static [&'static str] {
             controller::SERVER_KEYS
         }
 
-        fn server(&self, section: &mut Section, facts: &Facts) -> Result<Option<Box<dyn Endpoint>>> {
+        fn server(&self, section: &mut Section, facts: &Facts) -> Result<Option<Receiver>> {
             let asynchronous = settings::is_asynchronous(section)?;
             let server = server::open(section, facts, asynchronous)?;
             controller::open(section, facts, server).map(Some)
@@ -111,31 +99,23 @@ macro_rules! speaks_libra {
 }
 
 impl WorkerKind for LibraKind {
-    speaks_libra!();
+    speaks_libra!(true, "libra");
 
-    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>> {
+    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {
         let settings = Settings::read(section, facts, source.as_ref(), self, true)?;
         if settings.rules.sparse.jobs() > u16::from(u8::MAX) {
             return Err(Error::config("workload.jobs: a packet has 8 bits for the job; give at most 255"));
         }
-        Ok(Box::new(Workers::new(settings, facts)))
+        Ok(SparseWorkers::new(settings, facts).crew())
     }
 }
 
 impl WorkerKind for PsLiteKind {
-    speaks_libra!();
+    speaks_libra!(false, "forward");
 
-    fn needs_results(&self) -> bool {
-        false
-    }
-
-    fn program(&self) -> &'static str {
-        "forward"
-    }
-
-    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Box<dyn Endpoint>> {
+    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {
         let settings = Settings::read(section, facts, source.as_ref(), self, false)?;
-        Ok(Box::new(Workers::new(settings, facts)))
+        Ok(SparseWorkers::new(settings, facts).crew())
     }
 }
 
@@ -187,7 +167,7 @@ impl Delivered {
 }
 
 /// The workers of a run.
-struct Workers {
+struct SparseWorkers {
     settings: Settings,
     facts: Facts,
     packing: Packing,
@@ -197,12 +177,12 @@ struct Workers {
     delivered: Vec<Delivered>,
 }
 
-impl Workers {
+impl SparseWorkers {
     fn new(settings: Settings, facts: &Facts) -> Self {
         let mut packing = Packing::new(settings.rules.clone());
         let count = settings.rules.sparse.workers();
         let template = |worker| Template::new((worker_ip(worker), WORKER_PORT), (SERVER_IP, PORT), HEAD + HEADER);
-        let mut workers = Workers {
+        let mut workers = SparseWorkers {
             workers: (0..count).map(|worker| Worker::new(worker, &mut packing)).collect(),
             templates: (0..count).map(template).collect(),
             roster: Roster::new(facts, settings.rules.sparse.workers_per_job()),
@@ -213,6 +193,30 @@ impl Workers {
         };
         (0..count).for_each(|worker| workers.reschedule(worker, 0));
         workers
+    }
+
+    /// The workers, ready to run.
+    fn crew(self) -> Crew {
+        let rules = &self.settings.rules;
+        let control = if self.facts.standby.is_some() { HEAD + HEADER + libra::control::CONTROL_MAX } else { 0 };
+        let place = || SparsePlace {
+            sparse: rules.sparse.clone(),
+            layout: rules.layout.clone(),
+            window: self.settings.window(Heat::Hot),
+            asynchronous: rules.pulls,
+            max_recirculations: rules.max_recirculations,
+        };
+        let declared = Declaration {
+            reacts: true,
+            training: Some(self.settings.training.clone()),
+            elements: rules.hot.then_some(libra::HOT_PAIRS),
+            summed_bytes: rules.hot.then_some(libra::HOT_FRAME_MAX),
+            frame_bytes: Some(self.settings.cold_bytes.max(libra::HOT_FRAME_MAX).max(control)),
+            sparse: rules.hot.then(place),
+            ..Declaration::default()
+        };
+        let pairs = Contents::new(rules.clone());
+        Crew { workers: Box::new(self), declared, payloads: Payloads::Pairs(Box::new(pairs)) }
     }
 
     /// Sets a worker's timer; what is due is due at `now` at the earliest.
@@ -229,7 +233,7 @@ impl Workers {
                 continue;
             }
             // One in which it has nothing to send and waits for nobody is over at once.
-            let Workers { workers, packing, settings, .. } = self;
+            let SparseWorkers { workers, packing, settings, .. } = self;
             let own = &mut workers[worker as usize];
             let Some(row) = own.end_if_all(t, packing, settings.failover) else { break };
             host.iterations.push(row);
@@ -306,7 +310,7 @@ impl Workers {
     /// True if a worker has all of a sum with it.
     fn hear(&mut self, worker: u32, header: &Header, frame: &Frame, pool: &mut Pool, host: &mut Host) -> bool {
         let (t, mut all) = (frame.t, false);
-        let Workers { workers, packing, .. } = self;
+        let SparseWorkers { workers, packing, .. } = self;
         let own = &mut workers[worker as usize];
         let acknowledge = match header.kind {
             libra::Kind::Ack => {
@@ -340,7 +344,7 @@ impl Workers {
             let answer = Frame { packet, worker, cluster, kind: Kind::Request, ..answer };
             self.emit(answer, None, pool, host);
         }
-        let Workers { workers, packing, .. } = self;
+        let SparseWorkers { workers, packing, .. } = self;
         let own = &mut workers[worker as usize];
         host.iterations.extend(own.end_if_all(t, packing, self.settings.failover));
         if self.settings.failover {
@@ -398,16 +402,12 @@ fn frame(template: &mut Template, header: Header, rest: usize, t: Time, pool: &m
     }
 }
 
-impl Endpoint for Workers {
+impl Workers for SparseWorkers {
     fn next_wake(&self) -> Time {
         self.roster.calendar.first().0
     }
 
-    fn reacts(&self) -> bool {
-        true
-    }
-
-    fn expects(&self) -> bool {
+    fn waits(&self) -> bool {
         !self.workers.iter().all(Worker::is_done)
     }
 
@@ -429,40 +429,17 @@ impl Endpoint for Workers {
         }
     }
 
-    fn unfinished(&self) -> Option<String> {
+    fn end(&self) -> WorkersEnd {
         let waiting = self.workers.iter().filter(|worker| !worker.is_done());
         let given_up: u32 = self.workers.iter().map(Worker::given_up).sum();
         let (count, least) = waiting.fold((0, u32::MAX), |(n, least), worker| (n + 1, least.min(worker.iteration())));
-        (count > 0).then(|| {
+        let unfinished = (count > 0).then(|| {
             format!(
                 "{count} workers did not finish, the first in iteration {least} of {}: {given_up} packets were sent in vain as often as they \
                  may be, or results did not come (the drops by reason tell which; raise endpoint.timeout where nothing was lost)",
                 self.settings.rules.sparse.iterations()
             )
-        })
-    }
-
-    fn pairs(&self) -> Option<Box<dyn Pairs>> {
-        Some(Box::new(Contents::new(self.settings.rules.clone())))
-    }
-
-    fn sparse(&self) -> Option<SparsePlace> {
-        let rules = &self.settings.rules;
-        rules.hot.then(|| SparsePlace {
-            sparse: rules.sparse.clone(),
-            layout: rules.layout.clone(),
-            window: self.settings.window(Heat::Hot),
-            asynchronous: rules.pulls,
-            max_recirculations: rules.max_recirculations,
-        })
-    }
-
-    fn training(&self) -> Option<Training> {
-        Some(self.settings.training.clone())
-    }
-
-    fn frame_bytes(&self) -> Option<usize> {
-        let control = if self.facts.standby.is_some() { HEAD + HEADER + libra::control::CONTROL_MAX } else { 0 };
-        Some(self.settings.cold_bytes.max(libra::HOT_FRAME_MAX).max(control))
+        });
+        WorkersEnd { unfinished, ..WorkersEnd::default() }
     }
 }

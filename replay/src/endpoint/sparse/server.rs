@@ -24,7 +24,7 @@ use pktgen_generator::wire::libra::{self, COLD_PAIR, HEADER, Header};
 
 use super::reliable::{self, Reliable};
 use super::seen::Seen;
-use crate::endpoint::{Delivery, Endpoint, Facts, Host, roster};
+use crate::endpoint::{Delivery, Facts, Host, Server, ServerEnd, roster};
 use crate::frame::{BURST, Frame, Kind, Pool};
 use jobs::Job;
 use outbound::Outbound;
@@ -242,19 +242,24 @@ impl SparseServer {
     fn next_due(&self) -> Time {
         self.due.front().map_or(NEVER, |(t, _)| *t)
     }
+
+    fn unfinished(&self) -> Option<String> {
+        let (count, worker) = self.results.given_up?;
+        Some(format!(
+            "the server gave up {count} results that were sent {} times and never acknowledged, the first for worker {worker}: the \
+             network loses too much, or endpoint.timeout is shorter than a round trip",
+            1 + u32::from(reliable::RESENDS)
+        ))
+    }
 }
 
-impl Endpoint for SparseServer {
-    fn has_timers(&self) -> bool {
-        true
-    }
-
+impl Server for SparseServer {
     fn next_wake(&self) -> Time {
         self.next_due().min(self.results.next_timer())
     }
 
-    fn reacts(&self) -> bool {
-        true
+    fn watches(&self) -> Time {
+        NEVER
     }
 
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
@@ -279,29 +284,18 @@ impl Endpoint for SparseServer {
         }
     }
 
-    fn unfinished(&self) -> Option<String> {
-        let (count, worker) = self.results.given_up?;
-        Some(format!(
-            "the server gave up {count} results that were sent {} times and never acknowledged, the first for worker {worker}: the \
-             network loses too much, or endpoint.timeout is shorter than a round trip",
-            1 + u32::from(reliable::RESENDS)
-        ))
-    }
-
-    fn worked(&mut self, time: Time) {
-        self.service.worked(time);
-    }
-
-    fn counters(&self) -> Vec<(&'static str, u64)> {
+    fn end(&self, worked: Option<Time>) -> ServerEnd {
         let Counts { packets, duplicates, results, results_resent, queue_max } = self.counts;
-        vec![
-            ("server.busy_ns", (self.service.busy() / NS).max(0) as u64),
+        let busy = self.service.busy() + worked.unwrap_or(0);
+        let counters = vec![
+            ("server.busy_ns", (busy / NS).max(0) as u64),
             ("server.packets", packets),
             ("server.pairs", self.service.pairs()),
             ("server.duplicates", duplicates),
             ("server.results", results),
             ("server.results_resent", results_resent),
             ("server.queue_max", queue_max),
-        ]
+        ];
+        ServerEnd { unfinished: self.unfinished(), counters, held: 0 }
     }
 }

@@ -160,7 +160,7 @@ impl Part {
     /// Is it of a run with a server? Without one the results go back to the workers.
     fn has_server(&self) -> Result<bool> {
         let workers = text(&self.document()?, "endpoint.workers", "open_loop");
-        Ok(ENDPOINTS.iter().find(|kind| kind.name() == workers).is_none_or(|kind| kind.has_server()))
+        Ok(ENDPOINTS.iter().find(|kind| kind.name() == workers).is_none_or(|kind| kind.behaviour().has_server))
     }
 
     /// Did time begin for it?

@@ -22,6 +22,10 @@ impl Named for ForwardKind {
 }
 
 impl ProgramKind for ForwardKind {
+    fn queue(&self) -> &'static str {
+        "olaf"
+    }
+
     fn open(&self, _section: &mut Section, place: Place) -> Result<Box<dyn Program>> {
         Ok(Box::new(Forward { place }))
     }

@@ -33,11 +33,10 @@ use pktgen_generator::wire::frame::{HEAD, group_of, source_ip, target_ip, worker
 use pktgen_generator::wire::libra::{Header, Kind as Wire};
 use pktgen_generator::{Error, Result};
 
-use super::{Place, Program, ProgramKind};
+use super::{Expected, Limits, Place, Program, ProgramKind};
 use crate::frame::{Frame, Kind, Pool};
-use crate::live::Expected;
 use crate::target::context::Context;
-use crate::target::sparse::{Adder, SparsePlace};
+use crate::target::sparse::SparsePlace;
 use again::Again;
 use failover::{Duty, Failover};
 use job::{Job, Member};
@@ -70,6 +69,10 @@ impl ProgramKind for LibraKind {
 
     fn expected(&self, _per_cluster: u32) -> Expected {
         Expected::Unknown
+    }
+
+    fn queue(&self) -> &'static str {
+        "fifo"
     }
 
     fn open(&self, section: &mut Section, place: Place) -> Result<Box<dyn Program>> {
@@ -373,12 +376,9 @@ impl Program for Libra {
         self.advance(t.max(self.now), context);
     }
 
-    fn room(&self) -> Option<(u32, &'static str)> {
-        Some((self.settings.records, "target.records"))
-    }
-
-    fn adder(&self) -> Option<Adder> {
-        Some(self.settings.adder.clone())
+    fn limits(&self) -> Limits {
+        let room = Some((self.settings.records, "target.records"));
+        Limits { room, adder: Some(self.settings.adder.clone()), ..Limits::default() }
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {

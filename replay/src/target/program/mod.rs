@@ -20,7 +20,6 @@ use super::flows::NodeFlows;
 use super::sparse::{Adder, SparsePlace};
 use crate::frame::Frame;
 use crate::groups::{GroupPorts, JobPlace, Regroup};
-use crate::live::Expected;
 
 /// A program on one device.
 pub trait Program: Send {
@@ -35,24 +34,9 @@ pub trait Program: Send {
     /// It is `t`, the time that it asked for.
     fn on_timer(&mut self, _t: Time, _context: &mut Context) {}
 
-    /// After how long it gives up waiting for contributions; none if it never does.
-    fn timeout(&self) -> Option<Time> {
-        None
-    }
-
-    /// How many blocks of a job may be under way, and the key of `[target]` that says so; none if there is no limit.
-    fn room(&self) -> Option<(u32, &'static str)> {
-        None
-    }
-
-    /// How many jobs it serves, and how it would serve more; none if it serves all.
-    fn jobs(&self) -> Option<(u16, &'static str)> {
-        None
-    }
-
-    /// How it adds floating-point numbers, where it sums pairs.
-    fn adder(&self) -> Option<Adder> {
-        None
+    /// Returns what workers must fit into.
+    fn limits(&self) -> Limits {
+        Limits::default()
     }
 
     /// Frames that it keeps.
@@ -67,6 +51,19 @@ pub trait Program: Send {
 
     /// The control plane moves a worker; the device is at `node`.
     fn regroup(&mut self, _regroup: &Regroup, _node: usize) {}
+}
+
+/// What a program has room and time for.
+#[derive(Clone, Default)]
+pub struct Limits {
+    /// After how long it gives up waiting for contributions; none if it never does.
+    pub timeout: Option<Time>,
+    /// Blocks of a job that may be under way, and the key of `[target]` that says so; none if there is no limit.
+    pub room: Option<(u32, &'static str)>,
+    /// Jobs that it serves, and how it would serve more; none if it serves all.
+    pub jobs: Option<(u16, &'static str)>,
+    /// How it adds floating-point numbers, where it sums pairs.
+    pub adder: Option<Adder>,
 }
 
 /// What a program knows of its place in the network.
@@ -118,6 +115,21 @@ impl Place {
     }
 }
 
+/// What a device does to updates, as far as packets at the receiver show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// It forwards: every packet is one update.
+    Single,
+    /// It merges what waits together: where updates are lost, it must have had something to merge.
+    MergesUnderLoad,
+    /// It sums so many contributions of a cluster into one result.
+    Sums(u32),
+    /// Unknown: packets do not say how many updates they represent.
+    Unknown,
+    /// Another process receives, and says what it misses.
+    Elsewhere,
+}
+
 /// Makes programs.
 pub trait ProgramKind: Named + Sync {
     /// Does it look up workers and clusters, and send what is no update around the queue?
@@ -136,9 +148,7 @@ pub trait ProgramKind: Named + Sync {
     }
 
     /// The queue that devices have if the experiment does not say.
-    fn queue(&self) -> &'static str {
-        "olaf"
-    }
+    fn queue(&self) -> &'static str;
 
     /// Does it go by the flows of a plan?
     fn needs_flows(&self) -> bool {

@@ -16,10 +16,9 @@ use pktgen_generator::topology::{Move, NO_PORT};
 use pktgen_generator::wire::frame::{SERVER_IP, group_ip, readdress, source_ip, worker_of};
 use pktgen_generator::wire::olaf::{Ack, FLAG_STAMPED, Header, Status, is_ack, stamp};
 
-use super::{Place, Program, ProgramKind};
+use super::{Expected, Place, Program, ProgramKind};
 use crate::frame::{Frame, Kind};
 use crate::groups::Regroup;
-use crate::live::Expected;
 use crate::target::context::Context;
 use crate::target::queue::relabel;
 
@@ -42,6 +41,10 @@ impl ProgramKind for OlafKind {
 
     fn expected(&self, _per_cluster: u32) -> Expected {
         Expected::MergesUnderLoad
+    }
+
+    fn queue(&self) -> &'static str {
+        "olaf"
     }
 
     fn open(&self, _section: &mut Section, place: Place) -> Result<Box<dyn Program>> {

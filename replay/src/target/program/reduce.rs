@@ -19,9 +19,8 @@ use pktgen_generator::wire::frame::{
 use pktgen_generator::wire::olaf::{FLAG_PARTIAL, Header, PORT, WORKER_PORT};
 use pktgen_generator::{Error, Result};
 
-use super::{Place, Program, ProgramKind};
+use super::{Expected, Limits, Place, Program, ProgramKind};
 use crate::frame::{Frame, Kind};
-use crate::live::Expected;
 use crate::target::context::Context;
 use crate::target::flows::NodeFlows;
 use crate::target::gather::{Gather, Verdict};
@@ -287,8 +286,8 @@ impl Program for Reduce {
         self.give_up(t, context);
     }
 
-    fn timeout(&self) -> Option<Time> {
-        self.timeout
+    fn limits(&self) -> Limits {
+        Limits { timeout: self.timeout, ..Limits::default() }
     }
 
     fn held(&self) -> usize {

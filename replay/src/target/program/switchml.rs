@@ -22,10 +22,9 @@ use pktgen_generator::wire::switchml::{ELEMENTS, HEADER, Header, PORT, WORKER_PO
 use pktgen_generator::wire::trio_ml::emit_values;
 use pktgen_generator::{Error, Result};
 
-use super::{Place, Program, ProgramKind};
+use super::{Expected, Limits, Place, Program, ProgramKind};
 use crate::frame::{Frame, Kind, Pool};
 use crate::groups::JobPlace;
-use crate::live::Expected;
 use crate::target::context::Context;
 use slots::{Slots, Verdict, WORKERS_MAX};
 
@@ -55,6 +54,10 @@ impl ProgramKind for SwitchMlKind {
 
     fn expected(&self, per_cluster: u32) -> Expected {
         Expected::Sums(per_cluster)
+    }
+
+    fn queue(&self) -> &'static str {
+        "fifo"
     }
 
     fn open(&self, section: &mut Section, place: Place) -> Result<Box<dyn Program>> {
@@ -326,12 +329,10 @@ impl Program for SwitchMl {
         self.leave(t, context);
     }
 
-    fn jobs(&self) -> Option<(u16, &'static str)> {
-        (!self.settings.several).then_some((1, "target.jobs = \"several\" gives each a pool of its own"))
-    }
-
-    fn room(&self) -> Option<(u32, &'static str)> {
-        Some((u32::from(self.settings.pool), "target.pool"))
+    fn limits(&self) -> Limits {
+        let one = (1, "target.jobs = \"several\" gives each a pool of its own");
+        let jobs = (!self.settings.several).then_some(one);
+        Limits { room: Some((u32::from(self.settings.pool), "target.pool")), jobs, ..Limits::default() }
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {

@@ -27,9 +27,8 @@ use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::wire::trio_ml::{AGED, Header, add_values, set_values, values};
 use pktgen_generator::{Error, Result};
 
-use super::{Place, Program, ProgramKind};
+use super::{Expected, Limits, Place, Program, ProgramKind};
 use crate::frame::{Frame, Kind};
-use crate::live::Expected;
 use crate::target::chip::{self, Chip, ChipSettings};
 use crate::target::context::Context;
 use job::JobRecord;
@@ -65,6 +64,10 @@ impl ProgramKind for TrioMlKind {
 
     fn expected(&self, per_cluster: u32) -> Expected {
         Expected::Sums(per_cluster)
+    }
+
+    fn queue(&self) -> &'static str {
+        "fifo"
     }
 
     fn open(&self, section: &mut Section, place: Place) -> Result<Box<dyn Program>> {
@@ -468,12 +471,9 @@ impl Program for TrioMl {
         self.advance(t, context);
     }
 
-    fn timeout(&self) -> Option<Time> {
-        self.scanners.iter().map(Scanner::period).min()
-    }
-
-    fn room(&self) -> Option<(u32, &'static str)> {
-        Some((u32::from(self.settings.block_cnt_max), "target.block_cnt_max"))
+    fn limits(&self) -> Limits {
+        let room = Some((u32::from(self.settings.block_cnt_max), "target.block_cnt_max"));
+        Limits { timeout: self.scanners.iter().map(Scanner::period).min(), room, ..Limits::default() }
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {

@@ -10,7 +10,7 @@ use pktgen_generator::wire::frame::{group_of, target_ip, worker_of};
 use pktgen_generator::wire::libra::{
     self, FRESH_SHIFT, HEADER, Header, Kind, ResultHead, cold_pairs, emit_cold, emit_hot, hot_pairs,
 };
-use pktgen_replay::endpoint::{Endpoint, Facts, Host};
+use pktgen_replay::endpoint::{Facts, Host, Workers, WorkersEnd};
 use pktgen_replay::frame::{Frame, Pool};
 
 use super::cases::Case;
@@ -65,7 +65,7 @@ fn values_of(header: &Header, payload: &[u8]) -> Values {
 
 /// Workers of a run, watched.
 pub struct Spy {
-    pub inner: Box<dyn Endpoint>,
+    pub inner: Box<dyn Workers>,
     pub seen: Arc<Mutex<Seen>>,
     pub facts: Facts,
     /// Are values replaced by digits?
@@ -155,17 +155,13 @@ impl Spy {
     }
 }
 
-impl Endpoint for Spy {
+impl Workers for Spy {
     fn next_wake(&self) -> Time {
         self.inner.next_wake()
     }
 
-    fn reacts(&self) -> bool {
-        self.inner.reacts()
-    }
-
-    fn expects(&self) -> bool {
-        self.inner.expects()
+    fn waits(&self) -> bool {
+        self.inner.waits()
     }
 
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
@@ -190,8 +186,8 @@ impl Endpoint for Spy {
         self.inner.left(packet, t);
     }
 
-    fn unfinished(&self) -> Option<String> {
-        self.inner.unfinished()
+    fn end(&self) -> WorkersEnd {
+        self.inner.end()
     }
 }
 

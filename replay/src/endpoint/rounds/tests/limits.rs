@@ -8,9 +8,9 @@ use pktgen_generator::wire::trio_ml::{HEADER, Header};
 
 use super::device::framed;
 use super::setup::open;
-use crate::endpoint::Host;
 use crate::endpoint::switchml::SwitchMlKind;
 use crate::endpoint::trio_ml::TrioMlKind;
+use crate::endpoint::{Crew, Host};
 use crate::frame::{Frame, Kind, Pool};
 
 #[test]
@@ -18,8 +18,8 @@ fn a_block_is_given_up_when_its_transmissions_have_no_further_number() {
     let text = "name = \"x\"\n[workload]\nkind = \"dense\"\nmodel = \"custom\"\nparameters = 192\nworkers = 1\niterations = 1\n\
         elements = 64\ncompute = \"0s\"\n";
     let keys = [("pool", Value::Integer(2)), ("scaling", Value::from("fixed")), ("retransmit", Value::from("1us"))];
-    let (mut endpoint, _, _) = open(text, &SwitchMlKind, &keys, 1, false);
-    let (mut pool, mut host) = (Pool::new(endpoint.frame_bytes().unwrap(), 4), Host::default());
+    let (Crew { workers: mut endpoint, declared, .. }, ..) = open(text, &SwitchMlKind, &keys, 1, false);
+    let (mut pool, mut host) = (Pool::new(declared.frame_bytes.unwrap(), 4), Host::default());
     let (mut attempts, mut times) = ([0u32; 2], Vec::new());
     while endpoint.next_wake() != NEVER {
         assert!(times.len() < 1000, "it goes on for ever");
@@ -50,7 +50,7 @@ fn what_would_be_beyond_the_horizon_is_there_and_not_before_it() {
             "name = \"x\"\n[workload]\nkind = \"dense\"\nmodel = \"custom\"\nparameters = 9\nworkers = 1\niterations = 1\n\
              compute = \"{compute}\"\ndelay_points = 8\nstraggler_probability = 1.0\nstraggler_delay = {delay}\n"
         );
-        let wake = open(&text, &TrioMlKind, &[], 1, false).0.next_wake();
+        let wake = open(&text, &TrioMlKind, &[], 1, false).0.workers.next_wake();
         assert!(wake > HORIZON / 10 * 8 && wake != NEVER, "{compute}, {delay}: {wake}");
         assert_eq!(wake > HORIZON, delay != "[0.0, 0.0]");
     }
@@ -60,8 +60,9 @@ fn what_would_be_beyond_the_horizon_is_there_and_not_before_it() {
 fn a_result_of_the_very_next_block_frees_nothing() {
     let text = "name = \"x\"\n[workload]\nkind = \"dense\"\nmodel = \"custom\"\nparameters = 30\nworkers = 2\niterations = 1\n\
         elements = 1\ncompute = \"0s\"\n";
-    let (mut endpoint, ..) = open(text, &TrioMlKind, &[("window", Value::Integer(12))], 2, false);
-    let (mut pool, mut host) = (Pool::new(endpoint.frame_bytes().unwrap(), 4), Host::default());
+    let (Crew { workers: mut endpoint, declared, .. }, ..) =
+        open(text, &TrioMlKind, &[("window", Value::Integer(12))], 2, false);
+    let (mut pool, mut host) = (Pool::new(declared.frame_bytes.unwrap(), 4), Host::default());
     let (mut sent, mut last) = (Vec::new(), 0);
     for _ in 0..4 {
         endpoint.pull(last, &mut pool, &mut host);

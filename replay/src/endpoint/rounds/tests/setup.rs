@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use crate::endpoint::switchml::SwitchMlKind;
 use crate::endpoint::trio_ml::TrioMlKind;
-use crate::endpoint::{Endpoint, Facts, WorkerKind};
+use crate::endpoint::{Crew, Facts, WorkerKind};
 
 /// One random run.
 #[derive(Debug, Clone)]
@@ -107,8 +107,8 @@ impl Setup {
         self.retransmit_ns.map(|ns| Time::from(ns) * NS)
     }
 
-    /// The endpoint, and what it knows.
-    pub fn open(&self) -> (Box<dyn Endpoint>, Arc<Dense>, Facts) {
+    /// The workers, and what they know.
+    pub fn open(&self) -> (Crew, Arc<Dense>, Facts) {
         let text = format!(
             "name = \"x\"\n[workload]\nkind = \"dense\"\nmodel = \"custom\"\nparameters = {}\nworkers = {}\njobs = {}\n\
              iterations = {}\nelements = {}\ncompute = \"{}ns\"\ncompute_jitter = 0.3\n{}\
@@ -146,11 +146,12 @@ pub(super) fn open(
     keys: &[(&str, Value)],
     hosts: u32,
     udp_checksum: bool,
-) -> (Box<dyn Endpoint>, Arc<Dense>, Facts) {
+) -> (Crew, Arc<Dense>, Facts) {
     let source = workload::open(&mut Document::parse(text, "test").unwrap(), Seed(7)).unwrap().source;
     let dense = source.dense().unwrap();
     let facts = Facts {
         kind,
+        protocol: kind.protocol(),
         training: (dense.workers_per_job(), dense.blocks()),
         workers: Arc::new(source.population().clone()),
         host_of: Arc::new((0..dense.workers()).map(|w| (1 + w % hosts) as u16).collect()),
@@ -167,6 +168,6 @@ pub(super) fn open(
         lanes: None,
         learning: None,
     };
-    let endpoint = kind.open(&mut Section::of("endpoint", keys), &facts, source).unwrap();
-    (endpoint, dense, facts)
+    let crew = kind.open(&mut Section::of("endpoint", keys), &facts, source).unwrap();
+    (crew, dense, facts)
 }

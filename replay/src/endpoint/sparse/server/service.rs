@@ -57,11 +57,6 @@ impl Service {
         self.free_at
     }
 
-    /// It worked for so much longer, by a clock.
-    pub(super) fn worked(&mut self, time: Time) {
-        self.busy += time;
-    }
-
     /// Time that it worked, or will have when all that is there is done.
     pub(super) fn busy(&self) -> Time {
         self.busy

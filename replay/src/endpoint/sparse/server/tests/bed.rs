@@ -11,7 +11,7 @@ use pktgen_generator::wire::frame::{FRAME_MAX, HEAD};
 use pktgen_generator::wire::libra::{self, COLD_PAIR, HEADER, Header, Kind as What};
 
 use super::super::SparseServer;
-use crate::endpoint::{ENDPOINTS, Endpoint, Facts, Host};
+use crate::endpoint::{ENDPOINTS, Facts, Host, Server};
 use crate::frame::{Frame, Kind, Pool};
 
 pub(super) const US: Time = 1_000_000;
@@ -42,6 +42,7 @@ pub(super) fn open(
     let workers = Population::regular(jobs, per_job);
     let facts = Facts {
         kind: ENDPOINTS[0],
+        protocol: ENDPOINTS[0].protocol(),
         training: (0, 0),
         host_of: Arc::new((1..=workers.len() as u16).collect()),
         workers: Arc::new(workers),
@@ -155,13 +156,12 @@ impl Bed {
     }
 
     pub(super) fn counter(&self, name: &str) -> u64 {
-        self.server.counters().into_iter().find(|(own, _)| own.strip_prefix("server.") == Some(name)).unwrap().1
+        self.server.end(None).counters.into_iter().find(|(own, _)| own.strip_prefix("server.") == Some(name)).unwrap().1
     }
 
     /// Nothing keeps the run alive, and no buffer is held.
     pub(super) fn is_over(&mut self) {
         assert_eq!(self.server.next_wake(), pktgen_generator::time::NEVER);
-        assert!(!self.server.expects());
         assert_eq!(self.pool.in_use(), 0);
     }
 }

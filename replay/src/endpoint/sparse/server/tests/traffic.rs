@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::super::super::seen::Seen;
 use super::bed::{Bed, Told, US};
-use crate::endpoint::Endpoint;
+use crate::endpoint::Server;
 
 const JOBS: u16 = 2;
 const PER_JOB: u32 = 3;

@@ -123,7 +123,7 @@ impl World {
         let rig = Rig::new(place, &keys);
         let jobs = usize::from(JOBS);
         let model = Model {
-            adder: rig.program.adder().unwrap(),
+            adder: rig.program.limits().adder.unwrap(),
             seen: BTreeSet::new(),
             sums: vec![BTreeMap::new(); jobs],
             ended: vec![BTreeSet::new(); jobs],

@@ -1,0 +1,234 @@
+//! `[target]`: the devices of a network.
+
+use std::sync::Arc;
+
+use pktgen_generator::config::{Document, Section};
+use pktgen_generator::record::{Note, Training};
+use pktgen_generator::registry::find;
+use pktgen_generator::topology::{Link, Node, NodeId, Population, Role, Topology};
+use pktgen_generator::{Error, Result};
+
+use crate::endpoint::{Facts, WorkerKind};
+use crate::groups::{GroupPorts, Groups, JobPlace, Regroup};
+use crate::target::device::Device;
+use crate::target::flows::Flows;
+use crate::target::port::{Port, PortTiming};
+use crate::target::program::{PROGRAMS, Place, ProgramKind};
+use crate::target::queue::QUEUES;
+use crate::target::sparse::SparsePlace;
+
+/// The devices of a run.
+pub(super) struct DeviceSet {
+    /// By node.
+    pub devices: Vec<Option<Device>>,
+    /// What the control plane changes.
+    pub changes: Vec<Regroup>,
+    /// What a reader of the run must know of them.
+    pub remarks: Vec<Note>,
+}
+
+/// Makes the devices, for frames of at most `frame_bytes`.
+pub(super) fn read_devices(
+    document: &mut Document,
+    topology: &Topology,
+    facts: &Facts,
+    frame_bytes: usize,
+    sparse: Option<&SparsePlace>,
+) -> Result<DeviceSet> {
+    let mut target = document.section("target")?;
+    let devices = Devices::read(&mut target, topology, facts, frame_bytes, sparse)?;
+    let mut remarks = Vec::new();
+    if facts.kind.behaviour().listens && !devices.tells_congestion(&target)? {
+        let (program, queue) = (devices.program.clone(), devices.queue.clone());
+        remarks.push(Note::NoCongestionSignal { program, queue });
+    }
+    let changes = Groups::new(topology, &devices.routes, facts).changes(facts);
+    let devices = devices.build_all(&mut target, topology)?;
+    for discipline in QUEUES {
+        target.allow(discipline.keys());
+    }
+    for program in PROGRAMS {
+        target.allow(program.keys());
+    }
+    document.close(target)?;
+    Ok(DeviceSet { devices, changes, remarks })
+}
+
+/// Checks that the windows of workers fit their devices. Where a block that has no room is lost for good, they must; where others
+/// go on without it, a note says so.
+pub(super) fn check_room(training: &mut Training, devices: &[Option<Device>]) -> Result<Option<Note>> {
+    let limits: Vec<_> = devices.iter().flatten().map(|device| device.program.limits()).collect();
+    training.timeout_ps = limits.iter().filter_map(|own| own.timeout).min();
+    if let Some((served, remedy)) = limits.iter().find_map(|own| own.jobs.filter(|(n, _)| *n < training.jobs)) {
+        return Err(Error::config(format!(
+            "workload.jobs = {}: the device serves {served}, and the workers of others would wait for ever; {remedy}",
+            training.jobs
+        )));
+    }
+    let rooms = limits.iter().filter_map(|own| Some((own.room?, own.timeout)));
+    let Some(((room, key), timeout)) = rooms.min_by_key(|((room, _), _)| *room) else { return Ok(None) };
+    if training.window <= room {
+        return Ok(None);
+    }
+    let text = format!(
+        "workers have up to {} blocks outstanding and {key} = {room}: what has no room is dropped, and nobody sends it again; lower \
+         the workers' window (endpoint.window, endpoint.pool) or raise {key}",
+        training.window
+    );
+    if timeout.is_some() { Ok(Some(Note::Room { why: text })) } else { Err(Error::config(text)) }
+}
+
+/// Checks that workers, device and network go together.
+fn agree(kind: &dyn WorkerKind, program: &dyn ProgramKind, topology: &Topology) -> Result<()> {
+    let (workers, device) = (kind.name(), program.name());
+    let (spoken, behaviour) = (kind.protocol().format, kind.behaviour());
+    match program.format() {
+        Some(format) if format != spoken => {
+            return Err(Error::config(format!(
+                "endpoint.workers = \"{workers}\" speaks {spoken} and target.program = \"{device}\" speaks {format}; choose two that speak the same"
+            )));
+        }
+        None if behaviour.needs_results => {
+            return Err(Error::config(format!(
+                "endpoint.workers = \"{workers}\" waits for results, and target.program = \"{device}\" makes none; use program = \"{spoken}\""
+            )));
+        }
+        _ => {}
+    }
+    match (behaviour.has_server, topology.servers().next()) {
+        (false, Some(_)) => Err(Error::config(format!(
+            "endpoint.workers = \"{workers}\": results go back to the workers, and this topology has a server; use topology.kind = \"rack\""
+        ))),
+        (true, None) => Err(Error::config(format!(
+            "endpoint.workers = \"{workers}\" sends to a server, and this topology has none; use topology.kind = \"bottleneck\", \"star\", \"multi_hop\" or \"custom\""
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// How the devices of a run are made.
+struct Devices {
+    jobs: Vec<Arc<Vec<JobPlace>>>,
+    frame_bytes: usize,
+    sparse: Option<SparsePlace>,
+    aggregators: Arc<Vec<NodeId>>,
+    flows: Option<Arc<Flows>>,
+    real_time: bool,
+    udp_checksum: bool,
+    program: String,
+    queue: String,
+    timing: PortTiming,
+    routes: Vec<Arc<Vec<u16>>>,
+    group_ports: Vec<Arc<GroupPorts>>,
+    workers: Arc<Population>,
+    server: NodeId,
+}
+
+impl Devices {
+    fn read(
+        section: &mut Section,
+        topology: &Topology,
+        facts: &Facts,
+        frame_bytes: usize,
+        sparse: Option<&SparsePlace>,
+    ) -> Result<Self> {
+        let synchronous = facts.kind.behaviour().synchronous;
+        let external = section.choose("kind", "software", &[("software", false), ("external", true)])?;
+        if section.get_opt::<String>("profile")?.is_none() && external {
+            return Err(Error::config(format!(
+                "{}: external hardware has a profile; give target.profile (`pktgen device list`), or use kind = \"software\"",
+                section.place("kind")
+            )));
+        }
+        let program: String = section.get("program", facts.kind.behaviour().program)?;
+        let chosen = find(PROGRAMS, "program", &program, &section.place("program"))?;
+        let queue: String = section.get("queue", if synchronous { "fifo" } else { chosen.queue() })?;
+        agree(facts.kind, chosen, topology)?;
+        // A window of results may wait for a worker's link: a router's packet memory holds them.
+        let timing = PortTiming::read(section, if synchronous { 1 << 20 } else { 1024 })?;
+        let routes: Vec<_> = topology.routes().into_iter().map(Arc::new).collect();
+        let groups = Groups::new(topology, &routes, facts);
+        let mut jobs = if synchronous { groups.jobs() } else { vec![Vec::new(); topology.nodes.len()] };
+        if facts.real_time {
+            // All workers are at the end of one cable.
+            jobs.iter_mut().flatten().for_each(|job| job.ports.truncate(1));
+        }
+        let group_ports = groups.tables();
+        Ok(Devices {
+            jobs: jobs.into_iter().map(Arc::new).collect(),
+            frame_bytes,
+            sparse: sparse.cloned(),
+            aggregators: Arc::new(topology.aggregators()),
+            flows: facts.flows.clone(),
+            real_time: facts.real_time,
+            udp_checksum: facts.udp_checksum,
+            program,
+            queue,
+            timing,
+            routes,
+            group_ports,
+            workers: facts.workers.clone(),
+            server: facts.server,
+        })
+    }
+
+    /// Do devices stamp the number of active clusters into ACKs?
+    fn tells_congestion(&self, section: &Section) -> Result<bool> {
+        let program = find(PROGRAMS, "program", &self.program, &section.place("program"))?;
+        let discipline = find(QUEUES, "queue", &self.queue, &section.place("queue"))?;
+        Ok(program.identifies() && discipline.needs_identified())
+    }
+
+    /// The devices of a topology, by node.
+    fn build_all(&self, section: &mut Section, topology: &Topology) -> Result<Vec<Option<Device>>> {
+        let one = |(id, node): (usize, &Node)| -> Result<Option<Device>> {
+            let links: Vec<_> = topology.ports(id as NodeId).map(|(i, link)| (i as u32, link)).collect();
+            (node.role == Role::Device).then(|| self.build(section, id as NodeId, &links)).transpose()
+        };
+        topology.nodes.iter().enumerate().map(one).collect()
+    }
+
+    fn build(&self, section: &mut Section, node: NodeId, links: &[(u32, &Link)]) -> Result<Device> {
+        let place = Place {
+            node,
+            routes: self.routes[usize::from(node)].clone(),
+            workers: self.workers.clone(),
+            group_ports: self.group_ports[usize::from(node)].clone(),
+            server: self.server,
+            jobs: self.jobs[usize::from(node)].clone(),
+            frame_bytes: self.frame_bytes,
+            sparse: self.sparse.clone(),
+            aggregators: self.aggregators.clone(),
+            flows: self.flows.as_ref().map(|flows| flows.at(node)),
+            real_time: self.real_time,
+            udp_checksum: self.udp_checksum,
+        };
+        let program = find(PROGRAMS, "program", &self.program, &section.place("program"))?;
+        let discipline = find(QUEUES, "queue", &self.queue, &section.place("queue"))?;
+        if discipline.needs_identified() && !program.identifies() {
+            return Err(Error::config(format!(
+                "{}: the queue \"{}\" needs a program that identifies updates, and \"{}\" does not; choose program = \"olaf\", or queue = \"fifo\"",
+                section.place("queue"),
+                self.queue,
+                self.program
+            )));
+        }
+        let program = program.open(section, place)?;
+        // What goes down to the workers is acknowledgements: a plain queue on a plain link.
+        let plain_queue = find(QUEUES, "queue", "fifo", "downlink")?;
+        let mut ports = Vec::with_capacity(links.len());
+        for (index, link) in links {
+            let up = self.routes[usize::from(node)][usize::from(self.server)] == ports.len() as u16;
+            let line =
+                PortTiming { rate: link.rate, overhead: link.overhead, delay: link.delay, ..self.timing.clone() };
+            let plain = PortTiming {
+                bypass_slots: self.timing.bypass_slots,
+                ..PortTiming::link(link.rate, link.overhead, link.delay)
+            };
+            let (discipline, timing) = if up { (discipline, &line) } else { (plain_queue, &plain) };
+            let queue = discipline.open(section, self.workers.clusters_ever(), link.slots)?;
+            ports.push(Port::new(*index, queue, timing));
+        }
+        Ok(Device::new(node, program, ports))
+    }
+}

@@ -1,0 +1,38 @@
+//! What endpoints are told of the network.
+
+use pktgen_generator::time::{Serialiser, Time};
+use pktgen_generator::topology::{Link, NodeId, Role, Topology};
+
+use crate::endpoint::Standby;
+
+/// Returns the controller of a network, and what it watches.
+pub(super) fn standby(topology: &Topology) -> Option<Standby> {
+    let controller = topology.controller()?;
+    let beside = topology.servers().next().and_then(|server| topology.ports(server).next());
+    let switch = beside.map_or(0, |(_, link)| link.to);
+    Some(Standby { controller, switch, aggregators: topology.aggregators().into() })
+}
+
+/// Returns the longest time from sending a frame of `bytes` to the arrival of an ACK of that size where nothing waits.
+pub(super) fn round_trip(topology: &Topology, bytes: u32) -> Time {
+    let routes = topology.routes();
+    let Some(server) = topology.sink() else { return 0 };
+    let one_way = |from: NodeId, to: NodeId| -> Time {
+        let (mut at, mut time) = (from, 0);
+        while at != to {
+            let port = routes[usize::from(at)][usize::from(to)];
+            let Some((_, link)) = topology.ports(at).nth(usize::from(port)) else { return 0 };
+            time += Serialiser::new(link.rate, link.overhead).take(bytes) + link.delay;
+            at = link.to;
+        }
+        time
+    };
+    let hosts = topology.nodes.iter().enumerate().filter(|(_, n)| matches!(n.role, Role::Host(_)));
+    hosts.map(|(id, _)| one_way(id as NodeId, server) + one_way(server, id as NodeId)).max().unwrap_or(0)
+}
+
+/// Returns the rate of the slowest link from a host.
+pub(super) fn host_rate_bps(topology: &Topology) -> u64 {
+    let from_host = |link: &&Link| matches!(topology.nodes[usize::from(link.from)].role, Role::Host(_));
+    topology.links.iter().filter(from_host).map(|link| link.rate.bps()).min().unwrap_or(0)
+}

@@ -1,0 +1,266 @@
+//! From an experiment to something that can run: every section is read and checked before anything is
+//! sent.
+
+use std::sync::Arc;
+
+use pktgen_generator::config::{Document, Origin, SECTIONS, Section, Value};
+use pktgen_generator::lanes::{self, Lanes};
+use pktgen_generator::record::{NO_CLUSTER, Note};
+use pktgen_generator::registry::find;
+use pktgen_generator::seed::Seed;
+use pktgen_generator::shard::Shard;
+use pktgen_generator::topology::{self, Population, Topology};
+use pktgen_generator::wire::FORMATS;
+use pktgen_generator::wire::olaf::{ACK_HEAD, FRAME_MIN, UPDATE_HEAD, elements_in};
+use pktgen_generator::workload::{self, Opened, Source};
+use pktgen_generator::{Error, Result};
+
+use super::capture::read_capture;
+use super::devices::{DeviceSet, check_room, read_devices};
+use super::network::{host_rate_bps, round_trip, standby};
+use super::{Plan, Spec};
+use crate::endpoint::{Crew, ENDPOINTS, Facts, Payloads, Receiver, UpdateServer, WorkerKind};
+use crate::external::{Hardware, may_merge};
+use crate::ledger::{Evidence, Goal, Ledger, Subject};
+use crate::parts::Parts;
+use crate::reduction;
+use crate::target::device::Device;
+use crate::target::sparse::Adder;
+use crate::transport::TransportPlan;
+use crate::transport::middleware::ON_WIRE;
+
+/// Plans a run in virtual time.
+pub fn plan(document: Document, seed: u64) -> Result<Plan> {
+    let plan = prepare(document, seed)?;
+    if plan.spec.is_real_time() {
+        return Err(Error::config(format!(
+            "transport.kind = \"{}\" is in real time; use virtual here",
+            plan.spec.transport.kind.name()
+        )));
+    }
+    Ok(plan)
+}
+
+/// The updates of a run, anew: to settle an account.
+pub fn source(mut document: Document, seed: u64) -> Result<Box<dyn Source>> {
+    let source = workload::open(&mut document, Seed(seed))?.source;
+    let (_, kind) = read_workers(&mut document)?;
+    let (_, lanes) = read_format(&mut document, kind, source.as_ref())?;
+    Ok(laned(&lanes, source))
+}
+
+/// The updates of this share of the workers.
+fn open_share(document: &mut Document, seed: u64, share: Shard) -> Result<Opened> {
+    read_top(document, seed)?;
+    let opened = workload::open(document, Seed(seed))?;
+    if share == Shard::WHOLE {
+        return Ok(opened);
+    }
+    let (source, workers) = (&opened.source, opened.source.population().len());
+    if source.dense().is_some() || source.sparse().is_some() || source.learning().is_some() {
+        return Err(Error::config(format!(
+            "share {share} of the workers: those that train in iterations wait for each other's results and are all in one process; \
+             use one sender, or workers that do not (endpoint.workers = \"open_loop\", \"transmission_control\", \"retransmit\")"
+        )));
+    }
+    if share.of() > workers as u64 {
+        return Err(Error::config(format!(
+            "share {share} of the workers: there are {workers}, so at most {workers} senders; start fewer ranks"
+        )));
+    }
+    Ok(Opened { source: workload::share(opened.source, share), ..opened })
+}
+
+/// Reads all sections but `sweep`, `report` and `paper`, which belong to the sweep.
+pub fn prepare(document: Document, seed: u64) -> Result<Plan> {
+    prepare_share(document, seed, Shard::WHOLE)
+}
+
+/// The same where this process has a share of the workers.
+pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<Plan> {
+    let hardware = Hardware::named(&mut document)?;
+    let opened = open_share(&mut document, seed, share)?;
+    let workers = Arc::new(opened.source.population().clone());
+    let frame_max = frame_max(opened.source.as_ref());
+    let (endpoint, kind) = read_workers(&mut document)?;
+    let (udp_checksum, lanes) = read_format(&mut document, kind, opened.source.as_ref())?;
+    let mut transport = TransportPlan::read(&mut document)?;
+    let topology = topology::open(&mut document, &workers)?;
+    let capture = read_capture(&mut document)?.checked(opened.endless, &workers, kind)?;
+    let protocol = kind.protocol();
+    let facts = Facts {
+        kind,
+        protocol,
+        training: opened.source.dense().map_or((0, 0), |dense| (dense.workers_per_job(), dense.blocks())),
+        host_of: Arc::new(topology.host_of(workers.len())),
+        flows: reduction::flows(&document, &topology, &workers)?,
+        workers: workers.clone(),
+        server: topology.sink().unwrap_or_default(),
+        standby: standby(&topology),
+        host_rate_bps: host_rate_bps(&topology),
+        real_time: transport.kind.capabilities().real_time,
+        udp_checksum,
+        seed: Seed(seed),
+        round_trip: round_trip(&topology, frame_max as u32),
+        states: capture.states,
+        share,
+        lanes: lanes.clone(),
+        learning: opened.source.learning(),
+    };
+    fit(&mut transport, &facts, &topology);
+    let (crew, receiver) = read_endpoints(&mut document, endpoint, &facts, laned(&lanes, opened.source))?;
+    let Crew { workers: crew, mut declared, payloads } = crew;
+    let frame_bytes = declared.frame_bytes.unwrap_or(frame_max + ACK_HEAD - UPDATE_HEAD);
+    let DeviceSet { devices, changes, mut remarks } =
+        read_devices(&mut document, &topology, &facts, frame_bytes, declared.sparse.as_ref())?;
+    if capture.states && !kind.behaviour().listens {
+        remarks.push(Note::StatesUnused {});
+    }
+    remarks.extend(declared.training.as_mut().map_or(Ok(None), |training| check_room(training, &devices))?);
+    let named = protocol.format != "olaf" || !transport.middleware.names().any(|name| name == ON_WIRE);
+    let subject = match payloads {
+        Payloads::Updates => {
+            remarks.extend((!named).then_some(Note::Headless {}));
+            Subject::Updates { elements: elements_in(frame_max), goal: goal(capture.goal, &workers), named }
+        }
+        Payloads::Results(content) => Subject::Results(content),
+        Payloads::Pairs(pairs) => Subject::Pairs(pairs, adder(&devices)),
+    };
+    document.finish(SECTIONS)?;
+    let config = document.resolved();
+    let spec = Spec {
+        family: subject.family(),
+        nodes: topology.nodes.iter().map(|n| n.name.clone()).collect(),
+        planned: reduction::planned(&facts, &topology, frame_max, receiver.answers_all),
+        remarks,
+        until: capture.until,
+        goal: capture.goal,
+        records: capture.records,
+        states: capture.states,
+        training: declared.training.clone(),
+        lanes,
+        pcap: capture.pcap,
+        trace_hash: opened.hash,
+        workers: workers.clone(),
+        hardware,
+        config,
+        transport,
+    };
+    let parts = Parts {
+        topology,
+        devices,
+        workers: crew,
+        elements: declared.elements.unwrap_or(elements_in(frame_max)),
+        declared,
+        receiver,
+        ledger: Ledger::open(workers.len(), subject, evidence(&spec)),
+        frame_bytes,
+        changes,
+        facts,
+        faults: spec.transport.faults,
+    };
+    Plan { spec, parts }.fit_hardware()
+}
+
+/// Bytes of the largest frame: an ACK with the model has a longer header than the update it answers.
+fn frame_max(source: &dyn Source) -> usize {
+    (source.frame_max() as usize).max(FRAME_MIN)
+}
+
+/// What the account of a run rests on.
+fn evidence(spec: &Spec) -> Evidence<'_> {
+    match spec.is_external() {
+        true => Evidence::Nothing { workers: &spec.workers, merges: may_merge(&spec.config) },
+        false => Evidence::Books,
+    }
+}
+
+/// `n` updates of every worker that sends any.
+fn goal(n: Option<u32>, workers: &Population) -> Option<Goal> {
+    n.map(|n| Goal::new(n, workers.cluster_of.iter().map(|cluster| *cluster != NO_CLUSTER)))
+}
+
+/// How devices add floating-point numbers.
+fn adder(devices: &[Option<Device>]) -> Adder {
+    devices.iter().flatten().find_map(|device| device.program.limits().adder).unwrap_or(Adder::Exact)
+}
+
+/// `[endpoint]`, and which workers it asks for.
+fn read_workers(document: &mut Document) -> Result<(Section, &'static dyn WorkerKind)> {
+    let mut endpoint = document.section("endpoint")?;
+    let name: String = endpoint.get("workers", "open_loop")?;
+    let kind = find(ENDPOINTS, "worker endpoint", &name, &endpoint.place("workers"))?;
+    Ok((endpoint, kind))
+}
+
+/// The updates with their lanes, where they carry any.
+fn laned(lanes: &Option<Arc<Lanes>>, source: Box<dyn Source>) -> Box<dyn Source> {
+    match lanes {
+        Some(lanes) => lanes.over(source),
+        None => source,
+    }
+}
+
+/// Tells the transport what frames are and whether there is a server.
+fn fit(transport: &mut TransportPlan, facts: &Facts, topology: &Topology) {
+    transport.heads = (facts.protocol.heads)(facts);
+    transport.smaller = facts.protocol.smaller;
+    transport.has_server = topology.servers().next().is_some();
+}
+
+/// What stands at the top of an experiment, and sections that a run does not read.
+pub(crate) fn read_top(document: &mut Document, seed: u64) -> Result<()> {
+    document.top("name", "unnamed")?;
+    document.top("about", "")?;
+    // Resolved as what this run uses, so that its configuration repeats it.
+    document.set("seed", Value::Integer(seed as i64), Origin::Default)?;
+    document.top("seed", "")?;
+    document.forget("sweep");
+    // `pktgen verify` reads it; a run does not.
+    drop(document.section("verify")?);
+    Ok(())
+}
+
+/// Opens the workers and the server.
+fn read_endpoints(
+    document: &mut Document,
+    mut section: Section,
+    facts: &Facts,
+    source: Box<dyn Source>,
+) -> Result<(Crew, Receiver)> {
+    let crew = facts.kind.open(&mut section, facts, source)?;
+    // Its keys are read, and checked, whichever server there is.
+    let answering = UpdateServer::open(&mut section, facts)?;
+    let receiver = facts.kind.server(&mut section, facts)?.unwrap_or_else(|| Receiver::passive(answering));
+    for kind in ENDPOINTS {
+        section.allow(kind.keys());
+        section.allow(kind.server_keys());
+    }
+    document.close(section)?;
+    Ok((crew, receiver))
+}
+
+/// The wire format, which is that of the workers unless the experiment names it; are UDP checksums filled in, and what makes
+/// the lanes of what `source` sends, if it has any?
+fn read_format(
+    document: &mut Document,
+    kind: &dyn WorkerKind,
+    source: &dyn Source,
+) -> Result<(bool, Option<Arc<Lanes>>)> {
+    let mut section = document.section("format")?;
+    let spoken = kind.protocol().format;
+    let name: String = section.get("kind", spoken)?;
+    let format = find(FORMATS, "wire format", &name, &section.place("kind"))?;
+    if format.name() != spoken {
+        return Err(Error::config(format!(
+            "{}: \"{name}\" is not what endpoint.workers = \"{}\" speaks, which is \"{}\"; leave format.kind out, or change one of them",
+            section.place("kind"),
+            kind.name(),
+            spoken
+        )));
+    }
+    let udp_checksum = section.get("udp_checksum", false)?;
+    let lanes = lanes::read(&mut section, format.name(), source)?;
+    document.close(section)?;
+    Ok((udp_checksum, lanes))
+}
