@@ -31,6 +31,7 @@ test-all: build lint
 	@pkg-config --exists libpcap 2>/dev/null || scripts/skip libpcap "captures by libpcap" "libpcap-dev is not installed"
 	$(CARGO) test $(RELEASE) --workspace $(FEATURES)
 	$(CARGO) test $(RELEASE) --workspace $(FEATURES) --benches -- --quiet
+	scripts/rooms
 	scripts/published-check
 	scripts/browser-check
 	scripts/notebooks
