@@ -9,10 +9,10 @@ const UNSAFE: &[&str] = &[
     "replay/src/clock.rs",
     "replay/src/clock/host.rs",
     "replay/src/driver/real_time/thread.rs",
-    "replay/src/doctor/ethtool.rs",
     "replay/src/target/lanes.rs",
     "replay/src/transport/af_xdp.rs",
     "replay/src/transport/bpf.rs",
+    "replay/src/transport/ethtool.rs",
     "replay/src/transport/link.rs",
     "replay/src/transport/packet_ring.rs",
     "replay/src/transport/packet_ring_tests.rs",
@@ -52,6 +52,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
         &[
             "bpf",
             "departures",
+            "ethtool",
             "gather",
             "grown",
             "insn",
@@ -86,7 +87,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
     (
         "replay/src/doctor",
         "CHECKS",
-        &["answers", "ethtool", "examine", "experiment", "finding", "host", "needs", "testing", "tests", "text"],
+        &["answers", "examine", "experiment", "finding", "host", "needs", "testing", "tests", "text"],
     ),
     ("analysis/src/metric", "METRICS", &[]),
     ("analysis/src/report", "REPORTS", &[]),

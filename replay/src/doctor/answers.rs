@@ -5,56 +5,14 @@ use std::io;
 
 use pktgen_generator::Result;
 
-use super::ethtool;
 use crate::clock::Stopwatch;
+use crate::transport::ethtool;
+pub use crate::transport::ethtool::{Offloads, Spread, Stamps};
 use crate::transport::routes::{self, Route};
 use crate::transport::{XdpFacts, bind_sender, xdp_facts};
 
 /// Reads of the clock that are timed.
 const CLOCK_READS: u32 = 20_000;
-
-/// Offloads of an interface; none where its driver does not say.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Offloads {
-    /// Arriving packets are merged by the kernel.
-    pub gro: Option<bool>,
-    /// Arriving packets are merged by the card.
-    pub lro: Option<bool>,
-    /// Leaving packets are divided by the kernel.
-    pub gso: Option<bool>,
-    /// Leaving packets are divided by the card.
-    pub tso: Option<bool>,
-    /// The card checks checksums.
-    pub receive_checksum: Option<bool>,
-    /// The card writes checksums.
-    pub send_checksum: Option<bool>,
-    /// The other side may stop our sending.
-    pub pause: Option<bool>,
-    /// Places for arriving frames, and how many there could be.
-    pub receive_ring: Option<(u32, u32)>,
-}
-
-/// What an interface stamps.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Stamps {
-    /// The card stamps what leaves.
-    pub sent: bool,
-    /// The card stamps what arrives.
-    pub received: bool,
-    /// It stamps every frame that arrives, not only those of PTP.
-    pub every: bool,
-    /// The card's clock: N of `/dev/ptpN`.
-    pub clock: Option<u32>,
-}
-
-/// How a card spreads what arrives over its receive queues.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Spread {
-    /// Queue of each hash; empty if its driver has no such table.
-    pub table: Vec<u32>,
-    /// Bits of the fields by which it tells flows of UDP over IPv4 apart; none if its driver does not say.
-    pub fields: Option<u64>,
-}
 
 /// What is known of an interface.
 #[derive(Debug, Clone, Default)]

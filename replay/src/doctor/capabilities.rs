@@ -1,15 +1,12 @@
 //! Capabilities of this process: what it may ask of the kernel.
 
-use super::host::Capability;
 use pktgen_generator::registry::Named;
 
+use super::host::Capability;
 use super::{Check, Finding, Level, View};
+use crate::transport::SETCAP;
 
 const NAME: &str = "capability";
-
-/// Gives the binary all of them. `setcap` replaces what there was, so they are always given together.
-pub(crate) const SETCAP: &str = "run as root, or once: sudo setcap \
-    cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_sys_admin,cap_ipc_lock+ep $(command -v pktgen)";
 
 /// Leaves a user namespace.
 pub(super) const OUTSIDE: &str = "run it outside of the container or namespace that maps users";

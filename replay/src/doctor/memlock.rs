@@ -1,12 +1,11 @@
 //! Memory that may be locked: the kernel counts the frames' memory of AF_XDP against it.
 
-use super::capabilities::SETCAP;
 use super::host::{Capability, Host};
 use pktgen_generator::registry::Named;
 
 use super::{Check, Finding, Level, View};
 
-use crate::transport::{End, memory_of_a_port};
+use crate::transport::{End, SETCAP, memory_of_a_port};
 
 const NAME: &str = "memlock";
 

@@ -11,7 +11,6 @@ mod buffers;
 mod capabilities;
 mod clock_source;
 mod cores;
-mod ethtool;
 mod examine;
 mod experiment;
 mod finding;
@@ -37,18 +36,12 @@ mod xdp;
 use pktgen_generator::registry::Named;
 
 pub use answers::{Answers, Card, Live, Offloads, Spread, Stamps};
-pub(crate) use capabilities::SETCAP;
 pub use examine::{View, examine};
 pub use experiment::{Verdict, judge};
 pub use finding::{Finding, Level};
 pub use host::Host;
 pub use needs::transports;
 pub use text::text;
-
-/// The number of the clock of this interface's card, if it has one: /dev/ptpN.
-pub(crate) fn card_clock(interface: &str) -> Option<u32> {
-    ethtool::stamps(interface)?.clock
-}
 
 /// A topic that is looked at.
 pub trait Check: Named + Sync {

@@ -1,9 +1,9 @@
 //! What a transport needs of a host, and which of them work here.
 
-use super::capabilities::{OUTSIDE, SETCAP, in_user_namespace};
+use super::capabilities::{OUTSIDE, in_user_namespace};
 use super::host::{Capability, Host};
 use super::{Finding, Level, View, kernel, memlock, xdp};
-use crate::transport::{TRANSPORTS, Transport, safety};
+use crate::transport::{SETCAP, TRANSPORTS, Transport, safety};
 
 const NAME: &str = "transport";
 

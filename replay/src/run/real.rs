@@ -17,7 +17,6 @@ use super::{Meeting, Summary, Task};
 use crate::capture::lateness::{LATENESS, describe, write_lateness};
 use crate::capture::{Records, RunDir, write_manifest};
 use crate::clock::{RunClock, Watched, reading};
-use crate::doctor::card_clock;
 use crate::driver::real_time::{self, Opened, Order, RealOutcome, Roles};
 use crate::driver::virtual_time::Outcome;
 use crate::external::carries_heads;
@@ -25,7 +24,7 @@ use crate::live::Ends;
 use crate::plan::Plan;
 use crate::settle::settle;
 use crate::transport::middleware::ON_WIRE;
-use crate::transport::{End, InterfaceReading, Late, Pacing, Stamps, TransportPlan, WireCounters};
+use crate::transport::{End, InterfaceReading, Late, Pacing, Stamps, TransportPlan, WireCounters, card_clock};
 
 /// Refuses what real time cannot do, before anything is sent.
 pub(super) fn check(plan: &Plan) -> Result<()> {

@@ -8,6 +8,7 @@ mod af_packet;
 mod af_xdp;
 mod bpf;
 mod departures;
+pub(crate) mod ethtool;
 pub(crate) mod gather;
 #[cfg(any(test, feature = "libpcap"))]
 mod grown;
@@ -47,6 +48,7 @@ use pktgen_generator::registry::Named;
 
 pub(crate) use af_xdp::{XdpFacts, bind_sender, memory_of_a_port, xdp_facts};
 pub use departures::{Departure, Departures};
+pub(crate) use ethtool::card_clock;
 pub(crate) use interface_counts::InterfaceReading;
 pub use listen::{Listen, ListenKind, Listener, RETIRE_MS};
 pub use nowhere::Nowhere;
@@ -55,6 +57,10 @@ pub(crate) use plan::SMALLER;
 pub use plan::{Fanout, Heads, Late, Pacing, TransportPlan, Wait};
 pub use sink::Sink;
 pub use stamps::Stamps;
+
+/// Gives the binary all capabilities that transports need. `setcap` replaces what there was, so they are always given together.
+pub(crate) const SETCAP: &str = "run as root, or once: sudo setcap \
+    cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_sys_admin,cap_ipc_lock+ep $(command -v pktgen)";
 
 /// What a kind of transport can do.
 #[derive(Debug, Clone, Copy)]

@@ -7,8 +7,7 @@ use std::mem;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
-use super::{Fanout, socket};
-use crate::doctor::SETCAP;
+use super::{Fanout, SETCAP, socket};
 use pktgen_generator::{Error, Result};
 
 /// PACKET_FANOUT_FLAG_IGNORE_OUTGOING.

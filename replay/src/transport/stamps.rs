@@ -11,7 +11,7 @@ use std::os::fd::BorrowedFd;
 use pktgen_generator::{Error, Result};
 
 use super::link::{Interface, interface_of};
-use super::{End, TransportPlan, socket};
+use super::{End, TransportPlan, card_clock, socket};
 
 /// Who stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Stamps {
         match self {
             Stamps::None => None,
             Stamps::Kernel => Some("kernel, ns since 1970 (CLOCK_REALTIME)".to_owned()),
-            Stamps::Card => Some(match crate::doctor::card_clock(interface) {
+            Stamps::Card => Some(match card_clock(interface) {
                 Some(number) => format!("network card of {interface}, ns of its clock phc{number}"),
                 None => format!("network card of {interface}, ns of its clock"),
             }),

@@ -4,8 +4,6 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use super::answers::{Offloads, Spread, Stamps};
-
 const GET_DRIVER: u32 = 0x03;
 const GET_RING: u32 = 0x10;
 const GET_PAUSE: u32 = 0x12;
@@ -32,6 +30,49 @@ const STAMPS_SENT: u32 = 1 << 0;
 const STAMPS_RECEIVED: u32 = 1 << 2;
 /// In the mask of receive filters: every frame.
 const FILTER_ALL: u32 = 1 << 1;
+
+/// Offloads of an interface; none where its driver does not say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Offloads {
+    /// Arriving packets are merged by the kernel.
+    pub gro: Option<bool>,
+    /// Arriving packets are merged by the card.
+    pub lro: Option<bool>,
+    /// Leaving packets are divided by the kernel.
+    pub gso: Option<bool>,
+    /// Leaving packets are divided by the card.
+    pub tso: Option<bool>,
+    /// The card checks checksums.
+    pub receive_checksum: Option<bool>,
+    /// The card writes checksums.
+    pub send_checksum: Option<bool>,
+    /// The other side may stop our sending.
+    pub pause: Option<bool>,
+    /// Places for arriving frames, and how many there could be.
+    pub receive_ring: Option<(u32, u32)>,
+}
+
+/// What an interface stamps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stamps {
+    /// The card stamps what leaves.
+    pub sent: bool,
+    /// The card stamps what arrives.
+    pub received: bool,
+    /// It stamps every frame that arrives, not only those of PTP.
+    pub every: bool,
+    /// The card's clock: N of `/dev/ptpN`.
+    pub clock: Option<u32>,
+}
+
+/// How a card spreads what arrives over its receive queues.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Spread {
+    /// Queue of each hash; empty if its driver has no such table.
+    pub table: Vec<u32>,
+    /// Bits of the fields by which it tells flows of UDP over IPv4 apart; none if its driver does not say.
+    pub fields: Option<u64>,
+}
 
 /// Asks, and returns the words of the answer; the first is the question.
 fn ask(interface: &str, question: u32) -> io::Result<[u32; WORDS]> {
@@ -74,7 +115,7 @@ fn ask_in(interface: &str, words: &mut [u32]) -> io::Result<()> {
 }
 
 /// The name of the driver.
-pub(super) fn driver(interface: &str) -> Option<String> {
+pub(crate) fn driver(interface: &str) -> Option<String> {
     let words = ask(interface, GET_DRIVER).ok()?;
     let bytes = words[1..9].iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0);
     let name = String::from_utf8(bytes.collect()).ok()?;
@@ -82,7 +123,7 @@ pub(super) fn driver(interface: &str) -> Option<String> {
 }
 
 /// What is merged, divided and checked on the way.
-pub(super) fn offloads(interface: &str) -> Offloads {
+pub(crate) fn offloads(interface: &str) -> Offloads {
     let flag = |question| ask(interface, question).ok().map(|words| words[1]);
     Offloads {
         gro: flag(GET_GRO).map(|on| on != 0),
@@ -99,7 +140,7 @@ pub(super) fn offloads(interface: &str) -> Offloads {
 }
 
 /// How what arrives is spread. Words of the table: question, entries, then these; of the fields: question, kind of flow, bits.
-pub(super) fn spread(interface: &str) -> Spread {
+pub(crate) fn spread(interface: &str) -> Spread {
     // Asked for none, a driver says how many it has.
     let entries = ask(interface, GET_TABLE).map_or(0, |words| words[1]).min(ENTRIES_MAX);
     let mut table = vec![0; (entries as usize + 2).max(WORDS)];
@@ -114,7 +155,7 @@ pub(super) fn spread(interface: &str) -> Spread {
 }
 
 /// What is stamped. Words: question, abilities, clock, kinds of sent frames, three unused, filters.
-pub(super) fn stamps(interface: &str) -> Option<Stamps> {
+pub(crate) fn stamps(interface: &str) -> Option<Stamps> {
     let words = ask(interface, GET_STAMPS).ok()?;
     // A negative number says that there is no clock.
     Some(Stamps {
@@ -123,6 +164,11 @@ pub(super) fn stamps(interface: &str) -> Option<Stamps> {
         every: words[7] & FILTER_ALL != 0,
         clock: u32::try_from(words[2].cast_signed()).ok(),
     })
+}
+
+/// The number of the clock of this interface's card, if it has one: /dev/ptpN.
+pub(crate) fn card_clock(interface: &str) -> Option<u32> {
+    stamps(interface)?.clock
 }
 
 #[cfg(test)]
