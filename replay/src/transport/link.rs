@@ -13,17 +13,15 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
+use super::ethtool;
+
 /// Kernel counters of all interfaces, in the namespace of the thread that opens it, wherever it is read later.
 const COUNTERS: &str = "/proc/thread-self/net/dev";
 /// Bytes of an Ethernet header, which the MTU does not count.
 pub const ETHERNET_HEADER: usize = 14;
 
-/// Asks a driver about itself.
-const SIOCETHTOOL: libc::Ioctl = 0x8946;
 /// Asks what its card stamps.
 const SIOCGHWTSTAMP: libc::Ioctl = 0x89b1;
-/// What it is called, and its versions.
-const ETHTOOL_GDRVINFO: u32 = 3;
 
 /// A carrier is waited for so often and so long.
 const CARRIER_TRIES: u32 = 100;
@@ -82,15 +80,7 @@ impl Interface {
 
     /// What drives it, as its driver says.
     pub fn driver(&self) -> Option<String> {
-        // The kernel's `ethtool_drvinfo`: a command, then the driver's name in 32 bytes, then what we do not read.
-        #[repr(C, align(8))]
-        struct Info([u8; 196]);
-        let mut info = Info([0; 196]);
-        info.0[..4].copy_from_slice(&ETHTOOL_GDRVINFO.to_ne_bytes());
-        let set = |request: &mut libc::ifreq| request.ifr_ifru.ifru_data = (&raw mut info).cast();
-        query_with(&self.name, SIOCETHTOOL, set).ok()?;
-        let name = info.0[4..36].split(|byte| *byte == 0).next().unwrap_or_default();
-        String::from_utf8(name.to_vec()).ok().filter(|name| !name.is_empty())
+        ethtool::driver(&self.name)
     }
 
     /// Which arriving frames its card stamps now (`hwtstamp_config.rx_filter`); none if its driver has no such thing.
