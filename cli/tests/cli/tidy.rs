@@ -82,7 +82,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
     (
         "replay/src/transport/middleware",
         "MIDDLEWARE",
-        &["fates", "fault_tests", "lane", "plan", "readdress_tests", "testing", "wrapping_tests"],
+        &["fates", "fault_tests", "filter", "lane", "plan", "readdress_tests", "testing", "wrapping_tests"],
     ),
     (
         "replay/src/doctor",

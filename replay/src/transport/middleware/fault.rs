@@ -13,11 +13,12 @@ use pktgen_generator::time::{NS, Time};
 use pktgen_generator::{Error, seed::Seed};
 
 use super::fates::{Fates, Faults};
+use super::filter::{Fetch, Filter, Filtered, Offer, Sent};
 use super::lane::Lane;
 use super::{Layer, Middleware, Site};
 use crate::clock::RunClock;
 use crate::frame::BURST;
-use crate::transport::{Arrival, End, Wire, WireCounters};
+use crate::transport::{Arrival, End, Wire};
 
 /// `fault_loss = 0.01` and its like.
 pub struct Fault;
@@ -49,31 +50,29 @@ impl Layer for Faults {
         if !matches!(end, End::DeviceDown | End::DeviceUp) {
             return Ok(wire);
         }
-        Ok(Box::new(Faulty::new(*self, end, site.seed, site.frame_max, site.clock.clone(), wire)))
+        let filter = Faulty::new(*self, end, site.seed, site.frame_max, site.clock.clone());
+        Ok(Box::new(Filtered::new(wire, filter)))
     }
 }
 
-/// A wire with faults.
+/// Faults in both directions of an end.
 struct Faulty {
-    wire: Box<dyn Wire>,
     faults: Faults,
     end: End,
     clock: RunClock,
     outgoing: Option<Lane>,
     incoming: Option<Lane>,
-    /// Of the last call that sent.
-    lost: u64,
 }
 
 impl Faulty {
-    fn new(faults: Faults, end: End, seed: Seed, frame_max: usize, clock: RunClock, wire: Box<dyn Wire>) -> Self {
+    fn new(faults: Faults, end: End, seed: Seed, frame_max: usize, clock: RunClock) -> Self {
         let lane = |up: bool| {
             let wanted = if up { faults.up } else { faults.down };
             wanted.then(|| Lane::new(Fates::new(faults, seed, end as u64, up), &faults, frame_max))
         };
         // What the device sends on its upper end goes up; what it receives there goes down.
         let up = end == End::DeviceUp;
-        Faulty { wire, faults, end, clock, outgoing: lane(up), incoming: lane(!up), lost: 0 }
+        Faulty { faults, end, clock, outgoing: lane(up), incoming: lane(!up) }
     }
 
     /// Lets go of what was held for long enough. Reads the clock only if something is held.
@@ -91,26 +90,20 @@ impl Faulty {
 }
 
 /// Sends what is ready; is nothing left?
-fn drain(lane: &mut Lane, wire: &mut dyn Wire) -> Result<bool> {
-    lane.pass_on(|frame| Ok::<_, Error>(wire.send(&[frame.bytes])? == 1))?;
+fn drain(lane: &mut Lane, offer: &mut Offer<'_>) -> Result<bool> {
+    lane.pass_on(|frame| Ok::<_, Error>(offer(&[frame.bytes])?.taken == 1))?;
     Ok(!lane.has_ready())
 }
 
-impl Wire for Faulty {
-    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
-        self.lost = 0;
-        self.expire();
-        let wire = self.wire.as_mut();
-        let Some(lane) = &mut self.outgoing else { return wire.send(frames) };
-        if !drain(lane, wire)? {
-            return Ok(0);
-        }
+impl Filter for Faulty {
+    fn outward(&mut self, frames: &[&[u8]], offer: &mut Offer<'_>) -> Result<Sent> {
+        let Some(lane) = &mut self.outgoing else { return offer(frames) };
         let frames = &frames[..frames.len().min(BURST)];
-        let mut taken = 0;
+        let (mut taken, mut lost) = (0, 0);
         while taken < frames.len() {
             let clean = lane.clean(frames.len() - taken);
             if clean > 0 {
-                let sent = wire.send(&frames[taken..taken + clean])?;
+                let sent = offer(&frames[taken..taken + clean])?.taken;
                 lane.passed(sent);
                 taken += sent;
                 if sent < clean {
@@ -127,36 +120,30 @@ impl Wire for Faulty {
                 }
                 let frame = Arrival { bytes, len: bytes.len(), stamp_ns: None, lost: false };
                 match lane.strike(&frame) {
-                    Some(true) => self.lost |= 1 << taken,
+                    Some(true) => lost |= 1 << taken,
                     Some(false) => lane.keep(&frame, false),
                     None => {}
                 }
                 lane.release();
                 taken += 1;
             }
-            if !drain(lane, wire)? {
+            if !drain(lane, offer)? {
                 break;
             }
         }
         if taken > 0 && lane.holds() {
             lane.touch(self.clock.now());
         }
-        Ok(taken)
+        Ok(Sent { taken, lost })
     }
 
-    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
-        self.expire();
-        if let Some(lane) = &mut self.outgoing
-            && lane.has_ready()
-        {
-            drain(lane, self.wire.as_mut())?;
-        }
-        let Some(lane) = &mut self.incoming else { return self.wire.receive(most, each) };
+    fn inward(&mut self, most: usize, fetch: &mut Fetch<'_>, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+        let Some(lane) = &mut self.incoming else { return fetch(most, each) };
         let most = most.min(BURST);
         let before = lane.tally.frames;
         let mut given = hand_over(lane, most, each);
         if given < most {
-            self.wire.receive(most - given, &mut |arrival| {
+            fetch(most - given, &mut |arrival| {
                 match lane.strike(&arrival) {
                     Some(lost) if given < most => {
                         each(Arrival { lost, ..arrival });
@@ -175,54 +162,27 @@ impl Wire for Faulty {
         Ok(given)
     }
 
-    fn wait(&mut self, timeout_ns: u64) -> Result<()> {
+    fn due_ns(&self) -> Option<u64> {
         if Self::has_ready(&self.incoming) {
-            return Ok(());
+            return Some(0);
         }
-        let mut timeout_ns = timeout_ns;
-        if Self::has_ready(&self.outgoing) {
-            timeout_ns = timeout_ns.min(RETRY_NS);
-        }
-        let lanes = [&self.outgoing, &self.incoming].into_iter().flatten();
-        if lanes.clone().any(Lane::holds) {
-            let now = self.clock.now();
-            let patience = lanes.filter_map(|lane| lane.patience(now)).min().unwrap_or(0);
-            timeout_ns = timeout_ns.min((patience / NS) as u64);
-        }
-        self.wire.wait(timeout_ns)
+        let retry_ns = Self::has_ready(&self.outgoing).then_some(RETRY_NS);
+        let lanes = [&self.outgoing, &self.incoming].into_iter().flatten().filter(|lane| lane.holds());
+        // Reads the clock only if something is held.
+        let mut now = None;
+        let held = lanes.filter_map(|lane| lane.patience(*now.get_or_insert_with(|| self.clock.now())));
+        held.map(|patience| (patience / NS) as u64).chain(retry_ns).min()
     }
 
-    fn flush(&mut self, timeout_ns: u64) -> Result<()> {
-        // What has to wait for the wire is offered once more after it was waited for.
-        if let Some(lane) = &mut self.outgoing {
+    fn release(&mut self, all: bool, offer: &mut Offer<'_>) -> Result<bool> {
+        if !all {
+            self.expire();
+        }
+        let Some(lane) = &mut self.outgoing else { return Ok(true) };
+        if all {
             lane.release_all();
-            if !drain(lane, self.wire.as_mut())? {
-                self.wire.flush(timeout_ns)?;
-                drain(lane, self.wire.as_mut())?;
-            }
         }
-        self.wire.flush(timeout_ns)
-    }
-
-    fn refuses(&self) -> bool {
-        self.wire.refuses()
-    }
-
-    fn ended(&self) -> bool {
-        let holds = [&self.outgoing, &self.incoming].into_iter().flatten().any(|lane| lane.holds() || lane.has_ready());
-        !holds && self.wire.ended()
-    }
-
-    fn lost(&self) -> u64 {
-        if self.outgoing.is_some() { self.lost } else { self.wire.lost() }
-    }
-
-    fn on_cable<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
-        self.wire.on_cable(frame)
-    }
-
-    fn counters(&mut self) -> WireCounters {
-        self.wire.counters()
+        drain(lane, offer)
     }
 
     fn mode(&self) -> String {
@@ -231,20 +191,20 @@ impl Wire for Faulty {
             (Some(_), None) => "what is received",
             _ => "what is sent",
         };
-        format!("{}; faults on {which}: {}", self.wire.mode(), self.faults)
+        format!("faults on {which}: {}", self.faults)
     }
 
     fn notes(&mut self) -> Vec<(String, String)> {
-        let mut notes = self.wire.notes();
-        for (direction, lane) in [("received", &self.incoming), ("sent", &self.outgoing)] {
-            let Some(lane) = lane else { continue };
+        let lanes = [("received", &self.incoming), ("sent", &self.outgoing)];
+        let note = |(direction, lane): (&str, &Option<Lane>)| {
+            let lane = lane.as_ref()?;
             let left = match lane.under_way() {
                 0 => String::new(),
                 n => format!("; {n} were still held back"),
             };
-            notes.push((format!("fault.{}.{direction}", self.end.name()), format!("{}{left}", lane.tally)));
-        }
-        notes
+            Some((format!("fault.{}.{direction}", self.end.name()), format!("{}{left}", lane.tally)))
+        };
+        lanes.into_iter().filter_map(note).collect()
     }
 }
 

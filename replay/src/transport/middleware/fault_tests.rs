@@ -10,6 +10,7 @@ use super::super::fates::{Burst, Fate};
 use super::super::testing::{Bench, Memory, frame, site};
 use super::super::{MIDDLEWARE, MiddlewarePlan, wrap};
 use super::*;
+use crate::transport::WireCounters;
 
 const NOTHING: Faults = Faults {
     loss: 0.0,
@@ -23,35 +24,35 @@ const NOTHING: Faults = Faults {
     down: true,
 };
 
-fn faulty(faults: Faults, end: End, seed: u64) -> (Faulty, Arc<Mutex<Bench>>) {
+fn faulty(faults: Faults, end: End, seed: u64) -> (Filtered<Faulty>, Arc<Mutex<Bench>>) {
     let (memory, bench) = Memory::new();
-    (Faulty::new(faults, end, Seed(seed), 128, RunClock::start(), Box::new(memory)), bench)
+    (Filtered::new(Box::new(memory), Faulty::new(faults, end, Seed(seed), 128, RunClock::start())), bench)
 }
 
 /// What came out: bytes and whether they were marked as lost.
 type Out = Vec<(Vec<u8>, bool)>;
 
 /// Receives all of `frames`, in calls of these sizes; what is held at the end comes out by a flush of its lane.
-fn received(faults: Faults, seed: u64, frames: &[Vec<u8>], calls: &[usize]) -> (Out, Faulty) {
+fn received(faults: Faults, seed: u64, frames: &[Vec<u8>], calls: &[usize]) -> (Out, Filtered<Faulty>) {
     let (mut wire, bench) = faulty(faults, End::DeviceDown, seed);
     bench.lock().unwrap().incoming.extend(frames.iter().cloned());
     let (mut out, mut sizes) = (Out::new(), calls.iter().cycle());
-    while !bench.lock().unwrap().incoming.is_empty() || Faulty::has_ready(&wire.incoming) {
+    while !bench.lock().unwrap().incoming.is_empty() || Faulty::has_ready(&wire.filter.incoming) {
         let (most, before) = (*sizes.next().unwrap(), out.len());
         let found = wire.receive(most, &mut |a| out.push((a.bytes.to_vec(), a.lost))).unwrap();
         assert!(found <= most && found == out.len() - before);
     }
-    wire.incoming.as_mut().unwrap().release_all();
+    wire.filter.incoming.as_mut().unwrap().release_all();
     while wire.receive(64, &mut |a| out.push((a.bytes.to_vec(), a.lost))).unwrap() > 0 {}
     (out, wire)
 }
 
 /// Sends all of `frames` in calls of these sizes, over a wire that takes so many per call, with their marks.
-fn sent(faults: Faults, seed: u64, frames: &[Vec<u8>], calls: &[usize], rooms: &[usize]) -> (Out, Faulty) {
+fn sent(faults: Faults, seed: u64, frames: &[Vec<u8>], calls: &[usize], rooms: &[usize]) -> (Out, Filtered<Faulty>) {
     let (mut wire, bench) = faulty(faults, End::DeviceUp, seed);
     let (mut sizes, mut rooms) = (calls.iter().cycle(), rooms.iter().cycle());
     let (mut at, mut lost) = (0, Vec::new());
-    while at < frames.len() || Faulty::has_ready(&wire.outgoing) {
+    while at < frames.len() || Faulty::has_ready(&wire.filter.outgoing) {
         let slices: Vec<_> = frames[at..].iter().take(*sizes.next().unwrap()).map(Vec::as_slice).collect();
         bench.lock().unwrap().room = *rooms.next().unwrap();
         let taken = wire.send(&slices).unwrap();
@@ -129,15 +130,15 @@ proptest! {
         let frames = frames(count);
         let (out, wire) = received(faults, seed, &frames, &calls);
         prop_assert_eq!(&out, &model(faults, seed, End::DeviceDown, true, &frames, false));
-        let tally = wire.incoming.as_ref().unwrap().tally;
+        let tally = wire.filter.incoming.as_ref().unwrap().tally;
         // Conservation: sent = delivered + lost - duplicated.
         let lost = out.iter().filter(|(_, lost)| *lost).count() as u64;
         prop_assert_eq!((tally.frames, tally.lost), (count as u64, lost));
         prop_assert_eq!(tally.frames, out.len() as u64 - tally.duplicated);
-        prop_assert_eq!(wire.incoming.as_ref().unwrap().under_way(), 0);
+        prop_assert_eq!(wire.filter.incoming.as_ref().unwrap().under_way(), 0);
         let (out, wire) = sent(faults, seed, &frames, &calls, &rooms);
         prop_assert_eq!(&out, &model(faults, seed, End::DeviceUp, true, &frames, true));
-        let tally = wire.outgoing.as_ref().unwrap().tally;
+        let tally = wire.filter.outgoing.as_ref().unwrap().tally;
         prop_assert_eq!(tally.frames + tally.duplicated, out.len() as u64);
         prop_assert_eq!(tally.lost, out.iter().filter(|(_, lost)| *lost).count() as u64);
     }
@@ -157,7 +158,7 @@ proptest! {
             let number = u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize;
             prop_assert!(place.abs_diff(number) <= by as usize, "frame {number} is at {place}");
         }
-        prop_assert!(wire.incoming.unwrap().tally.reordered > 0);
+        prop_assert!(wire.filter.incoming.unwrap().tally.reordered > 0);
     }
 
     /// A damaged frame differs in one bit, and has its length.
@@ -172,7 +173,7 @@ proptest! {
             prop_assert!(bits <= 1);
             damaged += u64::from(bits);
         }
-        prop_assert_eq!((out.len(), wire.incoming.unwrap().tally.corrupted), (300, damaged));
+        prop_assert_eq!((out.len(), wire.filter.incoming.unwrap().tally.corrupted), (300, damaged));
     }
 }
 
@@ -274,13 +275,13 @@ fn nothing_is_held_forever() {
     assert_eq!(wire.receive(64, &mut |_| heard += 1).unwrap(), 0);
     assert!(bench.lock().unwrap().sent.is_empty());
     assert!(wire.notes()[2].1.ends_with("2 were still held back"), "{:?}", wire.notes());
-    let begin = wire.clock.now();
+    let begin = wire.filter.clock.now();
     while heard == 0 {
         wire.wait(1_000_000_000).unwrap();
         wire.receive(64, &mut |_| heard += 1).unwrap();
-        assert!(wire.clock.now() - begin < 10 * SECOND, "it is stuck");
+        assert!(wire.filter.clock.now() - begin < 10 * SECOND, "it is stuck");
     }
-    assert!(wire.clock.now() - begin >= hold / 2, "it was held for a while");
+    assert!(wire.filter.clock.now() - begin >= hold / 2, "it was held for a while");
     assert_eq!(bench.lock().unwrap().sent, [frame(1, 60), frame(2, 60)]);
     assert!(bench.lock().unwrap().calls.iter().all(|(_, ns)| *ns <= 1_000_000), "nobody sleeps longer than the hold");
 }

@@ -1,6 +1,6 @@
 //! What may stand between a role and its wire: a tap, a rate limit, faults, other addresses.
 //!
-//! Each kind wraps a [`Wire`] and is one, so it works on every transport. It reads its own keys of `[transport]`; an
+//! Each kind is a filter over frames; one wrapper makes a [`Wire`] of it and of the wire behind it, on every transport. It reads its own keys of `[transport]`; an
 //! end that nothing is configured for keeps its bare wire, and pays nothing.
 //!
 //! [`wrap`] builds them around each other in the order of the list, the first next to the cable: a tap sees what its
@@ -10,6 +10,7 @@
 
 mod fates;
 mod fault;
+mod filter;
 mod lane;
 mod on_wire;
 mod plan;

@@ -15,10 +15,11 @@ use pktgen_generator::registry::Named;
 use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
 
+use super::filter::{Fetch, Filter, Filtered, Offer, Sent};
 use super::{Layer, Middleware, Site, Traffic};
 use crate::clock::RunClock;
 use crate::frame::BURST;
-use crate::transport::{Arrival, End, Wire, WireCounters};
+use crate::transport::{Arrival, End, Wire};
 
 /// `on_wire = "strict"` and its like.
 pub struct OnWire;
@@ -133,8 +134,7 @@ impl Layer for Written {
     fn wrap(&self, end: End, site: &Site, wire: Box<dyn Wire>) -> Result<Box<dyn Wire>> {
         let Some(dialect) = (dialect(self.0, site.traffic.format)?.open)(&site.traffic)? else { return Ok(wire) };
         let stride = site.frame_max;
-        Ok(Box::new(Translated {
-            wire,
+        let filter = Translated {
             clock: site.clock.clone(),
             dialect,
             end,
@@ -142,17 +142,16 @@ impl Layer for Written {
             outgoing: vec![0; BURST * stride],
             incoming: vec![0; stride],
             ahead: 0,
-            lost: 0,
             word: self.0,
             translated: 0,
             others: 0,
-        }))
+        };
+        Ok(Box::new(Filtered::new(wire, filter)))
     }
 }
 
-/// A wire whose frames are translated.
+/// Translates frames.
 struct Translated {
-    wire: Box<dyn Wire>,
     clock: RunClock,
     dialect: Box<dyn Dialect>,
     end: End,
@@ -164,17 +163,15 @@ struct Translated {
     incoming: Vec<u8>,
     /// Copies of the frame that is offered next which have left already.
     ahead: usize,
-    /// Which frames of the last call a fault took: all copies of them.
-    lost: u64,
     word: &'static str,
     /// Frames that arrived and were translated, and those that were none of the format's.
     translated: u64,
     others: u64,
 }
 
-impl Wire for Translated {
-    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
-        let Translated { wire, dialect, outgoing, stride, ahead, lost, .. } = self;
+impl Filter for Translated {
+    fn outward(&mut self, frames: &[&[u8]], offer: &mut Offer<'_>) -> Result<Sent> {
+        let Translated { dialect, outgoing, stride, ahead, .. } = self;
         let mut slices: [&[u8]; BURST] = [&[]; BURST];
         // Is it the last copy of its frame?
         let mut last = [false; BURST];
@@ -192,25 +189,25 @@ impl Wire for Translated {
                 filled += 1;
             }
         }
-        let sent = wire.send(&slices[..filled])?;
-        let fates = wire.lost();
-        let (mut taken, mut gone) = (0, *ahead == 0);
-        *lost = 0;
-        for (i, last) in last[..sent].iter().enumerate() {
-            gone &= fates >> i & 1 == 1;
+        let below = offer(&slices[..filled])?;
+        // A frame is lost if all its copies are.
+        let (mut sent, mut gone) = (Sent::default(), *ahead == 0);
+        for (i, last) in last[..below.taken].iter().enumerate() {
+            gone &= below.lost >> i & 1 == 1;
             *ahead += 1;
             if *last {
-                *lost |= u64::from(gone) << taken;
-                (taken, gone, *ahead) = (taken + 1, true, 0);
+                sent.lost |= u64::from(gone) << sent.taken;
+                sent.taken += 1;
+                (gone, *ahead) = (true, 0);
             }
         }
-        Ok(taken)
+        Ok(sent)
     }
 
-    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
-        let Translated { wire, clock, dialect, incoming, translated, others, .. } = self;
+    fn inward(&mut self, most: usize, fetch: &mut Fetch<'_>, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+        let Translated { clock, dialect, incoming, translated, others, .. } = self;
         let mut now = None;
-        wire.receive(most, &mut |arrival| {
+        fetch(most, &mut |arrival| {
             let now = *now.get_or_insert_with(|| clock.now());
             match dialect.inward(arrival.bytes, now, incoming) {
                 Some(len) => {
@@ -225,45 +222,18 @@ impl Wire for Translated {
         })
     }
 
-    fn wait(&mut self, timeout_ns: u64) -> Result<()> {
-        self.wire.wait(timeout_ns)
-    }
-
-    fn flush(&mut self, timeout_ns: u64) -> Result<()> {
-        self.wire.flush(timeout_ns)
-    }
-
-    fn ended(&self) -> bool {
-        self.wire.ended()
-    }
-
-    fn refuses(&self) -> bool {
-        self.wire.refuses()
-    }
-
-    fn lost(&self) -> u64 {
-        self.lost
-    }
-
     fn on_cable<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
-        let Translated { wire, dialect, incoming, .. } = self;
-        let len = dialect.outward(frame, incoming);
-        wire.on_cable(len.map_or(frame, |len| &incoming[..len]))
-    }
-
-    fn counters(&mut self) -> WireCounters {
-        self.wire.counters()
+        let len = self.dialect.outward(frame, &mut self.incoming);
+        len.map_or(frame, |len| &self.incoming[..len])
     }
 
     fn mode(&self) -> String {
-        format!("{}; {} layouts", self.wire.mode(), self.word)
+        format!("{} layouts", self.word)
     }
 
     fn notes(&mut self) -> Vec<(String, String)> {
-        let mut notes = self.wire.notes();
         let text = format!("{} frames arrived in the strict layout, {} in another", self.translated, self.others);
-        notes.push((format!("on_wire.{}", self.end.name()), text));
-        notes
+        vec![(format!("on_wire.{}", self.end.name()), text)]
     }
 }
 

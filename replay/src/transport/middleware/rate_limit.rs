@@ -8,9 +8,10 @@ use pktgen_generator::time::{SECOND, Time};
 use pktgen_generator::units::{Rate, Size};
 use pktgen_generator::{Error, Result};
 
+use super::filter::{Filter, Filtered, Offer, Sent};
 use super::{Layer, Middleware, Site};
 use crate::clock::RunClock;
-use crate::transport::{Arrival, End, Wire, WireCounters};
+use crate::transport::{End, Wire};
 
 /// `limit = "1Gbps"`.
 pub struct RateLimit;
@@ -66,7 +67,7 @@ impl Layer for Limit {
             )));
         }
         let bucket = Bucket::full(self.rate, self.burst, site.clock.now());
-        Ok(Box::new(Limited { wire, clock: site.clock.clone(), limit: *self, bucket, blocked: false, cut: 0 }))
+        Ok(Box::new(Filtered::new(wire, Limited { clock: site.clock.clone(), limit: *self, bucket, cut: 0 })))
     }
 }
 
@@ -110,14 +111,11 @@ fn price(bits: u64) -> u128 {
     u128::from(bits) * SECOND as u128
 }
 
-/// A wire with a limit.
+/// Lets through what the limit allows.
 struct Limited {
-    wire: Box<dyn Wire>,
     clock: RunClock,
     limit: Limit,
     bucket: Bucket,
-    /// The last call sent nothing.
-    blocked: bool,
     /// Calls of which the limit took less than was offered.
     cut: u64,
 }
@@ -128,64 +126,28 @@ impl Limited {
     }
 }
 
-impl Wire for Limited {
-    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+impl Filter for Limited {
+    fn outward(&mut self, frames: &[&[u8]], offer: &mut Offer<'_>) -> Result<Sent> {
         self.bucket.fill(self.clock.now());
         let allowed = self.bucket.allows(frames.iter().map(|frame| self.bits(frame)));
         self.cut += u64::from(allowed < frames.len());
-        self.blocked = allowed == 0;
-        if self.blocked {
-            return Ok(0);
+        if allowed == 0 {
+            return Ok(Sent::default());
         }
-        let taken = self.wire.send(&frames[..allowed])?;
-        for frame in &frames[..taken] {
+        let sent = offer(&frames[..allowed])?;
+        for frame in &frames[..sent.taken] {
             self.bucket.pay(self.bits(frame));
         }
-        Ok(taken)
-    }
-
-    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
-        self.wire.receive(most, each)
-    }
-
-    fn wait(&mut self, timeout_ns: u64) -> Result<()> {
-        self.wire.wait(timeout_ns)
-    }
-
-    fn flush(&mut self, timeout_ns: u64) -> Result<()> {
-        self.wire.flush(timeout_ns)
-    }
-
-    fn ended(&self) -> bool {
-        self.wire.ended()
-    }
-
-    fn refuses(&self) -> bool {
-        !self.blocked && self.wire.refuses()
-    }
-
-    fn lost(&self) -> u64 {
-        if self.blocked { 0 } else { self.wire.lost() }
-    }
-
-    fn on_cable<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
-        self.wire.on_cable(frame)
-    }
-
-    fn counters(&mut self) -> WireCounters {
-        self.wire.counters()
+        Ok(sent)
     }
 
     fn mode(&self) -> String {
         let Limit { rate, burst, overhead } = self.limit;
-        format!("{}; limit {rate}, burst {burst}, overhead {overhead} per frame", self.wire.mode())
+        format!("limit {rate}, burst {burst}, overhead {overhead} per frame")
     }
 
     fn notes(&mut self) -> Vec<(String, String)> {
-        let mut notes = self.wire.notes();
-        notes
-            .push(("limit.workers".into(), format!("{} calls were offered more than the limit let through", self.cut)));
-        notes
+        vec![("limit.workers".into(), format!("{} calls were offered more than the limit let through", self.cut))]
     }
 }
 

@@ -8,9 +8,10 @@ use pktgen_generator::registry::Named;
 use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
 
+use super::filter::{Fetch, Filter, Filtered, Offer, Sent};
 use super::{Layer, Middleware, Site};
 use crate::frame::BURST;
-use crate::transport::{Arrival, End, Wire, WireCounters};
+use crate::transport::{Arrival, End, Wire};
 
 /// `readdress = true`.
 pub struct Readdress;
@@ -68,13 +69,13 @@ impl Layer for Exchange {
         let stride = site.frame_max + GROWTH_MAX;
         let [translator, opposite] = [end, end.opposite()].map(|end| heads.translator(end));
         let (out, back) = (vec![0; BURST * stride], vec![0; stride]);
-        Ok(Box::new(Readdressed { wire, translator, opposite, out, back, stride, end, strange: [0; 2] }))
+        let filter = Readdressed { translator, opposite, out, back, stride, end, strange: [0; 2] };
+        Ok(Box::new(Filtered::new(wire, filter)))
     }
 }
 
-/// A wire with other addresses.
+/// Exchanges addresses.
 struct Readdressed {
-    wire: Box<dyn Wire>,
     translator: Translator,
     /// The translator of the other end of the cable, which sent what arrives here.
     opposite: Translator,
@@ -87,12 +88,11 @@ struct Readdressed {
     strange: [u64; 2],
 }
 
-impl Wire for Readdressed {
-    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+impl Filter for Readdressed {
+    fn outward(&mut self, frames: &[&[u8]], offer: &mut Offer<'_>) -> Result<Sent> {
         let mut lengths = [0; BURST];
         let mut slices: [&[u8]; BURST] = [&[]; BURST];
         let count = frames.len().min(BURST);
-        let mut strange = 0u64;
         for ((frame, room), len) in frames[..count].iter().zip(self.out.chunks_mut(self.stride)).zip(&mut lengths) {
             *len = self.translator.outward(frame, room).unwrap_or(0);
         }
@@ -100,15 +100,14 @@ impl Wire for Readdressed {
         for ((slice, frame), (room, len)) in slices.iter_mut().zip(frames).zip(rooms).take(count) {
             *slice = if len > 0 { &room[..len] } else { frame };
         }
-        let taken = self.wire.send(&slices[..count])?;
-        strange += lengths[..taken].iter().filter(|len| **len == 0).count() as u64;
-        self.strange[0] += strange;
-        Ok(taken)
+        let sent = offer(&slices[..count])?;
+        self.strange[0] += lengths[..sent.taken].iter().filter(|len| **len == 0).count() as u64;
+        Ok(sent)
     }
 
-    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
-        let Readdressed { wire, translator, back, strange, .. } = self;
-        wire.receive(most, &mut |arrival| match translator.inward(arrival.bytes, back) {
+    fn inward(&mut self, most: usize, fetch: &mut Fetch<'_>, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+        let Readdressed { translator, back, strange, .. } = self;
+        fetch(most, &mut |arrival| match translator.inward(arrival.bytes, back) {
             Some(len) => {
                 let shorter = arrival.bytes.len() - len;
                 each(Arrival { bytes: &back[..len], len: arrival.len - shorter, ..arrival });
@@ -120,46 +119,19 @@ impl Wire for Readdressed {
         })
     }
 
-    fn wait(&mut self, timeout_ns: u64) -> Result<()> {
-        self.wire.wait(timeout_ns)
-    }
-
-    fn flush(&mut self, timeout_ns: u64) -> Result<()> {
-        self.wire.flush(timeout_ns)
-    }
-
-    fn ended(&self) -> bool {
-        self.wire.ended()
-    }
-
-    fn refuses(&self) -> bool {
-        self.wire.refuses()
-    }
-
-    fn lost(&self) -> u64 {
-        self.wire.lost()
-    }
-
     fn on_cable<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
-        let Readdressed { wire, opposite, back, .. } = self;
-        let len = opposite.outward(frame, back);
-        wire.on_cable(len.map_or(frame, |len| &back[..len]))
-    }
-
-    fn counters(&mut self) -> WireCounters {
-        self.wire.counters()
+        let len = self.opposite.outward(frame, &mut self.back);
+        len.map_or(frame, |len| &self.back[..len])
     }
 
     fn mode(&self) -> String {
-        format!("{}; addresses of the profile", self.wire.mode())
+        "addresses of the profile".into()
     }
 
     fn notes(&mut self) -> Vec<(String, String)> {
-        let mut notes = self.wire.notes();
         let [out, back] = self.strange;
         let text = format!("{out} frames left and {back} came with addresses that the profile has not");
-        notes.push((format!("readdress.{}", self.end.name()), text));
-        notes
+        vec![(format!("readdress.{}", self.end.name()), text)]
     }
 }
 

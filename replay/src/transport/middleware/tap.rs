@@ -9,9 +9,10 @@ use pktgen_generator::registry::Named;
 use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
 
+use super::filter::{Fetch, Filter, Filtered, Offer, Sent};
 use super::{Layer, Middleware, Site};
 use crate::clock::RunClock;
-use crate::transport::{Arrival, End, Wire, WireCounters};
+use crate::transport::{Arrival, End, Wire};
 
 /// `tap = "FILE.pcapng"`.
 pub struct Tap;
@@ -71,13 +72,13 @@ impl Layer for Files {
         let anchor_unix_ns = site.clock.anchor_unix_ns();
         let file = Writer::create_new(&path, WriterOptions { anchor_unix_ns, ..WriterOptions::new(Form::Pcapng) })?;
         let place = path.display().to_string();
-        Ok(Box::new(Tapped { wire, clock: site.clock.clone(), file: Some(file), place, end, frames: 0 }))
+        let tap = Tapped { clock: site.clock.clone(), file: Some(file), place, end, frames: 0 };
+        Ok(Box::new(Filtered::new(wire, tap)))
     }
 }
 
-/// A wire whose frames are written down.
+/// Writes frames down.
 struct Tapped {
-    wire: Box<dyn Wire>,
     clock: RunClock,
     file: Option<Writer>,
     place: String,
@@ -85,23 +86,23 @@ struct Tapped {
     frames: u64,
 }
 
-impl Wire for Tapped {
-    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+impl Filter for Tapped {
+    fn outward(&mut self, frames: &[&[u8]], offer: &mut Offer<'_>) -> Result<Sent> {
         // Before the call that submits, as the workers' own time of sending.
         let t = self.clock.now();
-        let taken = self.wire.send(frames)?;
+        let sent = offer(frames)?;
         if let Some(file) = &mut self.file {
-            frames[..taken].iter().try_for_each(|frame| file.packet(0, t, frame, frame.len() as u32))?;
-            self.frames += taken as u64;
+            frames[..sent.taken].iter().try_for_each(|frame| file.packet(0, t, frame, frame.len() as u32))?;
+            self.frames += sent.taken as u64;
         }
-        Ok(taken)
+        Ok(sent)
     }
 
-    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
-        let Some(file) = &mut self.file else { return self.wire.receive(most, each) };
+    fn inward(&mut self, most: usize, fetch: &mut Fetch<'_>, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+        let Some(file) = &mut self.file else { return fetch(most, each) };
         let (clock, frames) = (&self.clock, &mut self.frames);
         let (mut t, mut written) = (None, Ok(()));
-        let found = self.wire.receive(most, &mut |arrival| {
+        let found = fetch(most, &mut |arrival| {
             if !arrival.lost && written.is_ok() {
                 // Once per call, and after the first was found, so that nothing arrives before it was sent.
                 written = file.packet(0, *t.get_or_insert_with(|| clock.now()), arrival.bytes, arrival.len as u32);
@@ -112,45 +113,14 @@ impl Wire for Tapped {
         written.map(|()| found)
     }
 
-    fn wait(&mut self, timeout_ns: u64) -> Result<()> {
-        self.wire.wait(timeout_ns)
-    }
-
-    fn flush(&mut self, timeout_ns: u64) -> Result<()> {
-        self.wire.flush(timeout_ns)
-    }
-
-    fn ended(&self) -> bool {
-        self.wire.ended()
-    }
-
-    fn refuses(&self) -> bool {
-        self.wire.refuses()
-    }
-
-    fn lost(&self) -> u64 {
-        self.wire.lost()
-    }
-
-    fn on_cable<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
-        self.wire.on_cable(frame)
-    }
-
-    fn counters(&mut self) -> WireCounters {
-        self.wire.counters()
-    }
-
     fn mode(&self) -> String {
-        format!("{}; tap to {}", self.wire.mode(), self.place)
+        format!("tap to {}", self.place)
     }
 
     fn notes(&mut self) -> Vec<(String, String)> {
-        let mut notes = self.wire.notes();
-        if let Some(file) = self.file.take() {
-            let end = file.finish().map_or_else(|e| format!("not written to its end: {e}"), |_| "complete".to_owned());
-            notes.push((format!("tap.{}", self.end.name()), format!("{}: {} frames, {end}", self.place, self.frames)));
-        }
-        notes
+        let Some(file) = self.file.take() else { return Vec::new() };
+        let end = file.finish().map_or_else(|e| format!("not written to its end: {e}"), |_| "complete".to_owned());
+        vec![(format!("tap.{}", self.end.name()), format!("{}: {} frames, {end}", self.place, self.frames))]
     }
 }
 

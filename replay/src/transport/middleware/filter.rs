@@ -1,0 +1,145 @@
+//! A filter over frames, and the wire behind one: all that a filter does not change is passed on here, for every kind.
+
+use pktgen_generator::Result;
+
+use crate::transport::{Arrival, Wire, WireCounters};
+
+/// What became of a burst that was offered.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sent {
+    /// Frames taken, from the first on.
+    pub(super) taken: usize,
+    /// Those of them that a fault took: bit i is the i-th.
+    pub(super) lost: u64,
+}
+
+/// Offers a burst to what is nearer to the cable.
+pub(super) type Offer<'a> = dyn FnMut(&[&[u8]]) -> Result<Sent> + 'a;
+/// Hands over at most so many frames that have arrived there, and returns how many.
+pub(super) type Fetch<'a> = dyn FnMut(usize, &mut dyn FnMut(Arrival<'_>)) -> Result<usize> + 'a;
+
+/// Changes frames, or when they go. By default they go as they are.
+pub(super) trait Filter: Send {
+    /// A burst on its way out, as in [`Wire::send`].
+    fn outward(&mut self, frames: &[&[u8]], offer: &mut Offer<'_>) -> Result<Sent> {
+        offer(frames)
+    }
+
+    /// A burst on its way in, as in [`Wire::receive`].
+    fn inward(&mut self, most: usize, fetch: &mut Fetch<'_>, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+        fetch(most, each)
+    }
+
+    /// A received frame as it was before [`inward`](Self::inward).
+    fn on_cable<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
+        frame
+    }
+
+    /// When the first of the frames that it holds is due, in ns from now; none if it holds none.
+    fn due_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// Sends the held frames that are due, or all; returns whether none of these is left.
+    fn release(&mut self, _all: bool, _offer: &mut Offer<'_>) -> Result<bool> {
+        Ok(true)
+    }
+
+    /// What it does, for the manifest.
+    fn mode(&self) -> String;
+
+    /// Notes for the manifest. Called once, after the last frame.
+    fn notes(&mut self) -> Vec<(String, String)>;
+}
+
+/// A wire behind a filter. It has neither a descriptor nor queues that can be taken apart: these would bypass the filter.
+pub(super) struct Filtered<F> {
+    pub(super) filter: F,
+    wire: Box<dyn Wire>,
+    /// Frames of the last burst that a fault took.
+    lost: u64,
+    /// The last burst reached the wire.
+    offered: bool,
+}
+
+impl<F: Filter> Filtered<F> {
+    pub(super) fn new(wire: Box<dyn Wire>, filter: F) -> Self {
+        Filtered { filter, wire, lost: 0, offered: true }
+    }
+
+    fn release(&mut self, all: bool) -> Result<bool> {
+        let Filtered { filter, wire, .. } = self;
+        filter.release(all, &mut |frames| offer(wire.as_mut(), frames))
+    }
+}
+
+fn offer(wire: &mut dyn Wire, frames: &[&[u8]]) -> Result<Sent> {
+    let taken = wire.send(frames)?;
+    Ok(Sent { taken, lost: wire.lost() })
+}
+
+impl<F: Filter> Wire for Filtered<F> {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+        let Filtered { filter, wire, lost, offered } = self;
+        (*lost, *offered) = (0, false);
+        let mut offer = |frames: &[&[u8]]| {
+            *offered = true;
+            offer(wire.as_mut(), frames)
+        };
+        if !filter.release(false, &mut offer)? {
+            return Ok(0);
+        }
+        let sent = filter.outward(frames, &mut offer)?;
+        *lost = sent.lost;
+        Ok(sent.taken)
+    }
+
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+        self.release(false)?;
+        let Filtered { filter, wire, .. } = self;
+        filter.inward(most, &mut |most, each| wire.receive(most, each), each)
+    }
+
+    fn wait(&mut self, timeout_ns: u64) -> Result<()> {
+        self.wire.wait(self.filter.due_ns().map_or(timeout_ns, |due_ns| due_ns.min(timeout_ns)))
+    }
+
+    fn flush(&mut self, timeout_ns: u64) -> Result<()> {
+        // Held frames that the wire refused are offered once more after a wait.
+        if !self.release(true)? {
+            self.wire.flush(timeout_ns)?;
+            self.release(true)?;
+        }
+        self.wire.flush(timeout_ns)
+    }
+
+    fn ended(&self) -> bool {
+        self.filter.due_ns().is_none() && self.wire.ended()
+    }
+
+    fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    fn refuses(&self) -> bool {
+        self.offered && self.wire.refuses()
+    }
+
+    fn on_cable<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
+        self.wire.on_cable(self.filter.on_cable(frame))
+    }
+
+    fn counters(&mut self) -> WireCounters {
+        self.wire.counters()
+    }
+
+    fn mode(&self) -> String {
+        format!("{}; {}", self.wire.mode(), self.filter.mode())
+    }
+
+    fn notes(&mut self) -> Vec<(String, String)> {
+        let mut notes = self.wire.notes();
+        notes.extend(self.filter.notes());
+        notes
+    }
+}
