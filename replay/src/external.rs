@@ -33,18 +33,13 @@ impl Hardware {
         let Some(name) = text(document, "target.profile") else { return Ok(None) };
         let profile = Arc::new(device::open(&name, "target.profile")?);
         let kind = text(document, "transport.kind").unwrap_or_default();
-        if document.get("transport.readdress").is_none() && carries_heads(&kind) {
+        let known = TRANSPORTS.iter().find(|transport| transport.name() == kind);
+        if document.get("transport.readdress").is_none() && known.is_some_and(|known| known.capabilities().heads) {
             document.set("transport.readdress", Value::Bool(true), Origin::Default)?;
         }
         let experiment = text(document, "name").unwrap_or_else(|| "the experiment".into());
         Ok(Some(Hardware { profile, external, experiment }))
     }
-}
-
-/// Does a transport carry frames with their heads, in real time? Sockets have addresses of the host's.
-pub(crate) fn carries_heads(kind: &str) -> bool {
-    let known = TRANSPORTS.iter().find(|transport| transport.name() == kind);
-    known.is_some_and(|transport| transport.capabilities().real_time) && kind != "udp"
 }
 
 /// May the device merge or replace updates, as the experiment with this configuration declares it?
@@ -139,11 +134,12 @@ impl Plan {
                  in real time (transport.kind = \"af_packet\", ...), or let a software device stand in (target.kind = \"software\")",
             ));
         }
-        if kind.name() == "ring" {
-            return Err(Error::config(
-                "transport.kind = \"ring\": its cables are in this process, and hardware (target.kind = \"external\") is not; use \
+        if kind.capabilities().in_process {
+            return Err(Error::config(format!(
+                "transport.kind = \"{}\": its cables are in this process, and hardware (target.kind = \"external\") is not; use \
                  af_packet, af_xdp, xdp_live or pcap",
-            ));
+                kind.name()
+            )));
         }
         Ok(())
     }

@@ -19,7 +19,6 @@ use crate::capture::{Records, RunDir, write_manifest};
 use crate::clock::{RunClock, Watched, reading};
 use crate::driver::real_time::{self, Opened, Order, RealOutcome, Roles};
 use crate::driver::virtual_time::Outcome;
-use crate::external::carries_heads;
 use crate::live::Ends;
 use crate::plan::Plan;
 use crate::settle::settle;
@@ -58,7 +57,7 @@ pub(super) fn check(plan: &Plan) -> Result<()> {
              a transport in real time"
         )));
     }
-    if plan.spec.transport.middleware.names().any(|name| name == "readdress") && !carries_heads(kind.name()) {
+    if plan.spec.transport.middleware.names().any(|name| name == "readdress") && !kind.capabilities().heads {
         return Err(Error::config(format!(
             "transport.readdress: frames over \"{}\" have the addresses of this host's sockets; use af_packet, af_xdp or xdp_live, \
              or leave it out",

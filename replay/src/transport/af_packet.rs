@@ -26,15 +26,10 @@ use pktgen_generator::{Error, Result};
 /// What packet sockets can do; an end's own limit follows from the interface's MTU.
 pub const CAPABILITIES: Capabilities = Capabilities {
     frame_max: 65_535 + ETHERNET,
-    real_time: true,
-    own_time: false,
-    receives: true,
-    quantum_ns: 0,
-    knows_sent: true,
     stamps_received: true,
     stamps_sent: true,
-    zero_copy: false,
     privileged: true,
+    ..Capabilities::CABLES
 };
 
 /// `kind = "af_packet"`.

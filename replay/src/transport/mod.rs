@@ -45,6 +45,7 @@ use std::os::fd::RawFd;
 
 use pktgen_generator::Result;
 use pktgen_generator::registry::Named;
+use pktgen_generator::wire::frame::FRAME_MAX;
 
 pub(crate) use af_xdp::{XdpFacts, bind_sender, memory_of_a_port, xdp_facts};
 pub use departures::{Departure, Departures};
@@ -85,6 +86,28 @@ pub struct Capabilities {
     pub zero_copy: bool,
     /// Does it need privileges?
     pub privileged: bool,
+    /// Do frames travel on cables with their heads, and so with any addresses? Sockets have those of the host.
+    pub heads: bool,
+    /// Are both ends of its cables in this process?
+    pub in_process: bool,
+}
+
+impl Capabilities {
+    /// Cables in real time on which frames travel whole, and nothing more.
+    pub(crate) const CABLES: Self = Capabilities {
+        frame_max: FRAME_MAX,
+        real_time: true,
+        own_time: false,
+        receives: true,
+        quantum_ns: 0,
+        knows_sent: true,
+        stamps_received: false,
+        stamps_sent: false,
+        zero_copy: false,
+        privileged: false,
+        heads: true,
+        in_process: false,
+    };
 }
 
 /// What a wire counted.

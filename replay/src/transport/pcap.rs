@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 use pktgen_generator::pcap::{ETHERNET, Form, Reader, Writer, WriterOptions};
 use pktgen_generator::registry::Named;
 use pktgen_generator::time::{HORIZON, NEVER, NS, Time};
-use pktgen_generator::wire::frame::FRAME_MAX;
 use pktgen_generator::{Error, Result};
 
 use super::{Arrival, Capabilities, End, Transport, TransportPlan, Wire, WireCounters};
@@ -35,18 +34,7 @@ impl Named for CaptureFiles {
 
 impl Transport for CaptureFiles {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            frame_max: FRAME_MAX,
-            real_time: true,
-            own_time: true,
-            receives: true,
-            quantum_ns: 0,
-            knows_sent: true,
-            stamps_received: false,
-            stamps_sent: false,
-            zero_copy: false,
-            privileged: false,
-        }
+        Capabilities { own_time: true, ..Capabilities::CABLES }
     }
 
     fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use pktgen_generator::registry::Named;
-use pktgen_generator::wire::frame::FRAME_MAX;
 use pktgen_generator::{Error, Result};
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -30,18 +29,7 @@ impl Named for Ring {
 
 impl Transport for Ring {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            frame_max: FRAME_MAX,
-            real_time: true,
-            own_time: false,
-            receives: true,
-            quantum_ns: 0,
-            knows_sent: true,
-            stamps_received: false,
-            stamps_sent: false,
-            zero_copy: false,
-            privileged: false,
-        }
+        Capabilities { in_process: true, ..Capabilities::CABLES }
     }
 
     fn has_queues(&self) -> bool {

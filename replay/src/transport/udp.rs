@@ -28,15 +28,10 @@ const PAYLOAD_MAX: usize = 65_507;
 /// What UDP sockets can do.
 pub const CAPABILITIES: Capabilities = Capabilities {
     frame_max: PAYLOAD_MAX + HEAD,
-    real_time: true,
-    own_time: false,
-    receives: true,
-    quantum_ns: 0,
-    knows_sent: true,
     stamps_received: true,
     stamps_sent: true,
-    zero_copy: false,
-    privileged: false,
+    heads: false,
+    ..Capabilities::CABLES
 };
 
 /// `kind = "udp"`: between the addresses of `transport.addresses`, or both cables over the loopback interface.

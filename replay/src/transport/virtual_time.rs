@@ -1,7 +1,6 @@
 //! Virtual time: the discrete-event driver moves frames; see [`crate::driver`].
 
 use pktgen_generator::registry::Named;
-use pktgen_generator::wire::frame::FRAME_MAX;
 use pktgen_generator::{Error, Result};
 
 use super::{Capabilities, End, Transport, TransportPlan, Wire};
@@ -20,18 +19,7 @@ impl Named for VirtualTime {
 
 impl Transport for VirtualTime {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            frame_max: FRAME_MAX,
-            real_time: false,
-            own_time: false,
-            receives: true,
-            quantum_ns: 0,
-            knows_sent: true,
-            stamps_received: true,
-            stamps_sent: false,
-            zero_copy: true,
-            privileged: false,
-        }
+        Capabilities { real_time: false, stamps_received: true, zero_copy: true, heads: false, ..Capabilities::CABLES }
     }
 
     fn open(&self, _plan: &TransportPlan, _ends: &[End], _frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {

@@ -72,15 +72,10 @@ impl Options {
     pub fn capabilities(&self) -> Capabilities {
         Capabilities {
             frame_max: FRAME_LIMIT,
-            real_time: true,
-            own_time: false,
             receives: false,
             quantum_ns: QUANTUM_NS,
-            knows_sent: true,
-            stamps_received: false,
-            stamps_sent: false,
-            zero_copy: false,
             privileged: true,
+            ..Capabilities::CABLES
         }
     }
 

@@ -65,15 +65,10 @@ impl Options {
     pub fn capabilities(&self) -> Capabilities {
         Capabilities {
             frame_max: self.chunk.saturating_sub(HEADROOM),
-            real_time: true,
-            own_time: false,
             receives: self.receive,
-            quantum_ns: 0,
-            knows_sent: true,
-            stamps_received: false,
-            stamps_sent: false,
             zero_copy: true,
             privileged: true,
+            ..Capabilities::CABLES
         }
     }
 
