@@ -105,10 +105,10 @@ impl Plan {
     /// Holds it against the hardware that it names, and tells its wires the addresses.
     pub(crate) fn fit_hardware(mut self) -> Result<Self> {
         let Some(Hardware { profile, experiment, .. }) = self.spec.hardware.clone() else {
-            if self.spec.transport.middleware.names().any(|name| name == "readdress") {
-                return Err(Error::config(
-                    "transport.readdress: there are no addresses to exchange; name a profile (target.profile), or leave it out",
-                ));
+            if let Some(name) = self.spec.transport.middleware.declaring(|it| it.addresses).next() {
+                return Err(Error::config(format!(
+                    "transport.{name}: there are no addresses to exchange; name a profile (target.profile), or leave it out"
+                )));
             }
             return Ok(self);
         };

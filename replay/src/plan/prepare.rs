@@ -117,7 +117,7 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
         remarks.push(Note::StatesUnused {});
     }
     remarks.extend(declared.training.as_mut().map_or(Ok(None), |training| check_room(training, &devices))?);
-    let named = protocol.format != "olaf" || !transport.middleware.names().any(|name| name == ON_WIRE);
+    let named = protocol.format != "olaf" || !transport.middleware.declaring(|_| true).any(|name| name == ON_WIRE);
     let subject = match payloads {
         Payloads::Updates => {
             remarks.extend((!named).then_some(Note::Headless {}));

@@ -22,18 +22,18 @@ use crate::driver::virtual_time::Outcome;
 use crate::live::Ends;
 use crate::plan::Plan;
 use crate::settle::settle;
-use crate::transport::middleware::ON_WIRE;
 use crate::transport::{End, InterfaceReading, Late, Pacing, Stamps, TransportPlan, WireCounters, card_clock};
 
 /// Refuses what real time cannot do, before anything is sent.
 pub(super) fn check(plan: &Plan) -> Result<()> {
     let kind = plan.spec.transport.kind;
-    let most = kind.capabilities().frame_max;
+    let (can, middleware) = (kind.capabilities(), &plan.spec.transport.middleware);
     let bytes = plan.spec.transport.wire_bytes(plan.parts.frame_bytes);
-    if bytes > most {
+    if bytes > can.frame_max {
         return Err(Error::config(format!(
-            "frames of up to {bytes} bytes do not fit transport \"{}\", which carries {most}; {}",
+            "frames of up to {bytes} bytes do not fit transport \"{}\", which carries {}; {}",
             kind.name(),
+            can.frame_max,
             plan.spec.transport.smaller
         )));
     }
@@ -48,23 +48,20 @@ pub(super) fn check(plan: &Plan) -> Result<()> {
              pktgen capture --kind af_packet",
         ));
     }
-    let timeless = ["tap", "readdress", ON_WIRE];
-    let unfit =
-        plan.spec.transport.middleware.names().find(|name| kind.capabilities().own_time && !timeless.contains(name));
-    if let Some(name) = unfit {
+    if let Some(name) = middleware.declaring(|it| can.own_time && it.by_time).next() {
         return Err(Error::config(format!(
             "transport.{name}: what it does depends on time that passes, and that of files stands still while a role works; use \
              a transport in real time"
         )));
     }
-    if plan.spec.transport.middleware.names().any(|name| name == "readdress") && !kind.capabilities().heads {
+    if let Some(name) = middleware.declaring(|it| it.addresses && !can.heads).next() {
         return Err(Error::config(format!(
-            "transport.readdress: frames over \"{}\" have the addresses of this host's sockets; use af_packet, af_xdp or xdp_live, \
+            "transport.{name}: frames over \"{}\" have the addresses of this host's sockets; use af_packet, af_xdp or xdp_live, \
              or leave it out",
             kind.name()
         )));
     }
-    let quantum = kind.capabilities().quantum_ns as Time * NS;
+    let quantum = can.quantum_ns as Time * NS;
     if plan.spec.transport.late != Late::CatchUp && plan.spec.transport.late_limit < quantum {
         return Err(Error::config(format!(
             "transport.late_limit = {}: transport \"{}\" sends in quanta of {}, so frames are late by that much; raise the \

@@ -275,8 +275,8 @@ impl TransportPlan {
 
     /// Bytes on the wire of a frame of `bytes`: another layout or a VLAN tag may make it longer.
     pub(crate) fn wire_bytes(&self, bytes: usize) -> usize {
-        let exchanged = self.middleware.names().any(|name| name == "readdress");
-        let heads = self.outer.as_ref().filter(|_| exchanged);
+        let exchanged = self.middleware.declaring(|it| it.addresses).next();
+        let heads = self.outer.as_ref().filter(|_| exchanged.is_some());
         bytes + self.middleware.growth() + heads.map_or(0, |heads| heads.translator(End::Workers).growth())
     }
 
@@ -417,7 +417,7 @@ fn needs(kind: &dyn Transport, place: &str, cannot: &str, can: impl Fn(&dyn Tran
 
 /// What would change frames on wires must not be left out silently where there are none.
 fn refuse_middleware(section: &mut Section) -> Result<()> {
-    match MiddlewarePlan::read(section, NEVER)?.names().find(|name| *name != "fault") {
+    match MiddlewarePlan::read(section, NEVER)?.declaring(|it| !it.virtual_time).next() {
         None => Ok(()),
         Some(name) => Err(Error::config(format!(
             "transport: middleware \"{name}\" goes around wires, and virtual time has none; choose kind = \"ring\" or another \

@@ -94,7 +94,7 @@ fn written(plan: &TransportPlan) -> Result<[SocketAddr; 4]> {
 fn open_end(plan: &TransportPlan, four: [SocketAddr; 4], end: End, frame_max: usize) -> Result<Box<dyn Wire>> {
     let at = end as usize;
     let rebuild: Rebuild = match (plan.heads, end) {
-        (Heads::Olaf, _) if plan.middleware.names().any(|name| name == ON_WIRE) => {
+        (Heads::Olaf, _) if plan.middleware.declaring(|_| true).any(|name| name == ON_WIRE) => {
             return Err(Error::config(
                 "transport.on_wire = \"strict\": addresses say who sent an update, and of frames over kind = \"udp\" only the \
                  payload travels; use ring, af_packet or af_xdp",

@@ -78,8 +78,8 @@ pub fn open(parts: &Parts, plan: &TransportPlan, roles: Roles) -> Result<Opened>
 /// May each queue of the workers have a thread that sends? Workers that react are one endpoint, some middleware is of one wire, and an
 /// interface may have fewer queues to send from: then one thread sends, on the first queue.
 fn sends_apart(parts: &Parts, plan: &TransportPlan) -> bool {
-    let of_one_wire = |name: &str| !["readdress", "fault"].contains(&name);
-    !parts.declared.reacts && !plan.middleware.names().any(of_one_wire) && plan.sends_from_all()
+    let mut of_one_wire = plan.middleware.declaring(|it| it.one_wire);
+    !parts.declared.reacts && of_one_wire.next().is_none() && plan.sends_from_all()
 }
 
 /// Without one the device has one cable.

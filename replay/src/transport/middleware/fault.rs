@@ -15,7 +15,7 @@ use pktgen_generator::{Error, seed::Seed};
 use super::fates::{Fates, Faults};
 use super::filter::{Fetch, Filter, Filtered, Offer, Sent};
 use super::lane::Lane;
-use super::{Layer, Middleware, Site};
+use super::{Declared, Layer, Middleware, Site};
 use crate::clock::RunClock;
 use crate::frame::BURST;
 use crate::transport::{Arrival, End, Wire};
@@ -38,6 +38,10 @@ impl Named for Fault {
 impl Middleware for Fault {
     fn keys(&self) -> &'static [&'static str] {
         Faults::KEYS
+    }
+
+    fn declares(&self) -> Declared {
+        Declared { by_time: true, virtual_time: true, ..Declared::default() }
     }
 
     fn read(&self, section: &mut Section, linger: Time) -> Result<Option<Arc<dyn Layer>>> {

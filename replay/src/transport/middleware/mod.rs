@@ -78,8 +78,24 @@ pub trait Middleware: Named + Sync {
     /// The keys of `[transport]` that [`read`](Self::read) reads.
     fn keys(&self) -> &'static [&'static str];
 
+    /// What runs must go by that ask for it.
+    fn declares(&self) -> Declared;
+
     /// Reads them; none if they ask for nothing. `linger` is how long roles go on after the last frame.
     fn read(&self, section: &mut Section, linger: Time) -> Result<Option<Arc<dyn Layer>>>;
+}
+
+/// What a kind of middleware declares: runs are held against it before anything is sent.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Declared {
+    /// It is of one wire: queues of an end that it filters have no threads of their own to send.
+    pub one_wire: bool,
+    /// It goes by time that passes, so it filters no files, whose time stands still while a role works.
+    pub by_time: bool,
+    /// It exchanges addresses: it needs a profile that has them, and cables that carry frames with their heads.
+    pub addresses: bool,
+    /// It acts in virtual time too, where there are no wires.
+    pub virtual_time: bool,
 }
 
 /// A configured middleware, ready to go around the wires of a run.

@@ -16,7 +16,7 @@ use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
 
 use super::filter::{Fetch, Filter, Filtered, Offer, Sent};
-use super::{Layer, Middleware, Site, Traffic};
+use super::{Declared, Layer, Middleware, Site, Traffic};
 use crate::clock::RunClock;
 use crate::frame::BURST;
 use crate::transport::{Arrival, End, Wire};
@@ -39,6 +39,10 @@ impl Named for OnWire {
 impl Middleware for OnWire {
     fn keys(&self) -> &'static [&'static str] {
         &[ON_WIRE]
+    }
+
+    fn declares(&self) -> Declared {
+        Declared { one_wire: true, ..Declared::default() }
     }
 
     fn read(&self, section: &mut Section, _linger: Time) -> Result<Option<Arc<dyn Layer>>> {

@@ -6,14 +6,14 @@ use pktgen_generator::Result;
 use pktgen_generator::config::Section;
 use pktgen_generator::time::Time;
 
-use super::{DialectKind, Layer, MIDDLEWARE, ON_WIRE, Site, on_wire};
+use super::{Declared, DialectKind, Layer, MIDDLEWARE, Middleware, ON_WIRE, Site, on_wire};
 use crate::transport::{End, Wire};
 
 /// The middleware of `[transport]`, read.
 #[derive(Clone, Default)]
 pub struct MiddlewarePlan {
-    /// Names and layers, from the cable outwards.
-    layers: Vec<(&'static str, Arc<dyn Layer>)>,
+    /// From the cable outwards.
+    layers: Vec<(&'static dyn Middleware, Arc<dyn Layer>)>,
 }
 
 impl MiddlewarePlan {
@@ -22,21 +22,21 @@ impl MiddlewarePlan {
         let mut layers = Vec::new();
         for kind in MIDDLEWARE {
             if let Some(layer) = kind.read(section, linger)? {
-                layers.push((kind.name(), layer));
+                layers.push((*kind, layer));
             }
             section.allow(kind.keys());
         }
         Ok(MiddlewarePlan { layers })
     }
 
-    /// Names of what is asked for, from the cable outwards.
-    pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.layers.iter().map(|(name, _)| *name)
+    /// Names of what is asked for and declares this, from the cable outwards.
+    pub fn declaring(&self, declares: impl Fn(Declared) -> bool) -> impl Iterator<Item = &'static str> {
+        self.layers.iter().filter(move |(kind, _)| declares(kind.declares())).map(|(kind, _)| kind.name())
     }
 
     /// The value of [`ON_WIRE`], where it is given and does anything.
     fn on_wire(&self) -> Option<&'static str> {
-        self.layers.iter().find(|(name, _)| *name == ON_WIRE).map(|(_, layer)| layer.word())
+        self.layers.iter().find(|(kind, _)| kind.name() == ON_WIRE).map(|(_, layer)| layer.word())
     }
 
     /// How frames of `format` are written on the wire, where that is asked for.

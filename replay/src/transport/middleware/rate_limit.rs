@@ -9,7 +9,7 @@ use pktgen_generator::units::{Rate, Size};
 use pktgen_generator::{Error, Result};
 
 use super::filter::{Filter, Filtered, Offer, Sent};
-use super::{Layer, Middleware, Site};
+use super::{Declared, Layer, Middleware, Site};
 use crate::clock::RunClock;
 use crate::transport::{End, Wire};
 
@@ -28,6 +28,10 @@ impl Named for RateLimit {
 impl Middleware for RateLimit {
     fn keys(&self) -> &'static [&'static str] {
         &["limit", "limit_burst", "limit_overhead"]
+    }
+
+    fn declares(&self) -> Declared {
+        Declared { one_wire: true, by_time: true, ..Declared::default() }
     }
 
     fn read(&self, section: &mut Section, _linger: Time) -> Result<Option<Arc<dyn Layer>>> {

@@ -9,7 +9,7 @@ use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
 
 use super::filter::{Fetch, Filter, Filtered, Offer, Sent};
-use super::{Layer, Middleware, Site};
+use super::{Declared, Layer, Middleware, Site};
 use crate::frame::BURST;
 use crate::transport::{Arrival, End, Wire};
 
@@ -28,6 +28,10 @@ impl Named for Readdress {
 impl Middleware for Readdress {
     fn keys(&self) -> &'static [&'static str] {
         &["readdress"]
+    }
+
+    fn declares(&self) -> Declared {
+        Declared { addresses: true, ..Declared::default() }
     }
 
     fn read(&self, section: &mut Section, _linger: Time) -> Result<Option<Arc<dyn Layer>>> {

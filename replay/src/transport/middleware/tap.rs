@@ -10,7 +10,7 @@ use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
 
 use super::filter::{Fetch, Filter, Filtered, Offer, Sent};
-use super::{Layer, Middleware, Site};
+use super::{Declared, Layer, Middleware, Site};
 use crate::clock::RunClock;
 use crate::transport::{Arrival, End, Wire};
 
@@ -32,6 +32,10 @@ impl Named for Tap {
 impl Middleware for Tap {
     fn keys(&self) -> &'static [&'static str] {
         &["tap"]
+    }
+
+    fn declares(&self) -> Declared {
+        Declared { one_wire: true, ..Declared::default() }
     }
 
     fn read(&self, section: &mut Section, _linger: Time) -> Result<Option<Arc<dyn Layer>>> {
