@@ -4,11 +4,18 @@
 //! frame of a driver comes. A frame that is multicast is shared, not copied: the pool counts
 //! references. Whoever ends a frame's way releases it.
 
+use std::sync::Arc;
+
 use pktgen_generator::record::PacketId;
 use pktgen_generator::time::Time;
+use pktgen_generator::wire::frame::HEAD;
 
 /// Most frames that a burst holds.
 pub const BURST: usize = 64;
+
+/// Rebuilds the head of a frame of which only the payload travelled: from the payload, perhaps cut, its length on the wire, and whether
+/// the frame goes down, to workers. False if the payload is none of the experiment's. Called once per datagram, so it must not allocate.
+pub type Heads = Arc<dyn Fn(&[u8], usize, bool, &mut [u8; HEAD]) -> bool + Send + Sync>;
 
 /// What a frame is, as its sender or the device that parsed it knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -125,6 +125,7 @@ const BANS: &[(&str, &[&str], &str)] = &[
     ("analysis/src", &["pktgen_replay", "pktgen_cli"], "analysis imports generator only"),
     ("replay/src/target", &["crate::transport", "crate::driver"], "targets know no transport and no driver"),
     ("replay/src/transport", &["crate::target"], "transports know no target"),
+    ("replay/src/endpoint", &["crate::transport"], "endpoints know no transport"),
 ];
 
 fn root() -> PathBuf {

@@ -32,10 +32,9 @@ use pktgen_generator::time::Time;
 use pktgen_generator::topology::{NodeId, Population};
 use pktgen_generator::workload::Source;
 
-use crate::frame::{Frame, Kind, Pool};
+use crate::frame::{Frame, Heads, Kind, Pool};
 use crate::target::flows::Flows;
 use crate::target::sparse::SparsePlace;
-use crate::transport::Heads;
 
 pub(crate) use server::UpdateServer;
 
@@ -256,8 +255,8 @@ pub struct Protocol {
     pub values: fn(&[u8]) -> &[u8],
     /// See [`element_bytes`](Protocol::element_bytes).
     pub element_bytes: fn(PacketId) -> usize,
-    /// How the head of a frame is rebuilt where only the payload travels.
-    pub heads: fn(&Facts) -> Heads,
+    /// Rebuilds heads where only payloads travel and a job has so many workers; none where nothing in a payload says who sent it.
+    pub heads: fn(u32) -> Option<Heads>,
 }
 
 impl Behaviour {

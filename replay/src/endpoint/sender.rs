@@ -8,22 +8,23 @@ use pktgen_generator::shard::Shard;
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::{NodeId, Population};
 use pktgen_generator::wire::build::Builder;
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, device_of, group_of, source_ip, target_ip, worker_of};
-use pktgen_generator::wire::olaf::{self, Ack, FLAG_LANES, Header};
+use pktgen_generator::wire::frame::{
+    HEAD, SERVER_IP, Template, device_of, group_ip, group_of, source_ip, target_ip, worker_ip, worker_of,
+};
+use pktgen_generator::wire::olaf::{self, Ack, FLAG_LANES, FLAG_STAMPED, Header, PORT, WORKER_PORT};
 use pktgen_generator::workload::{Source, Update};
 
 use super::{Facts, Host, Identity, Outgoing, Protocol, WorkersEnd};
 use crate::frame::{Frame, Kind, Pool};
-use crate::transport::{Heads, SMALLER};
 
 /// Updates with headers of ours, and their acknowledgements.
 pub(super) static UPDATES: Protocol = Protocol {
     format: "olaf",
-    smaller: SMALLER,
+    smaller: "lower workload.bytes, set endpoint.ack_model = \"none\"",
     identify,
     values: olaf::gradients,
     element_bytes: |_| 4,
-    heads: |_| Heads::Olaf,
+    heads: |_| Some(Arc::new(head_of)),
 };
 
 /// The source, and what makes frames of its updates.
@@ -101,6 +102,21 @@ fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
         false => return None,
     };
     Some(Identity { packet: header.packet(), worker: header.worker, cluster: header.cluster, flow, kind })
+}
+
+/// The head of a frame with this payload: an update comes from its worker, an ACK goes to its worker, or to the
+/// cluster's group once a device has stamped it.
+fn head_of(payload: &[u8], len: usize, _down: bool, head: &mut [u8; HEAD]) -> bool {
+    let (from, to) = match (Header::parse_update(payload), Ack::parse(payload)) {
+        (Some(update), _) => ((worker_ip(update.worker), WORKER_PORT), (SERVER_IP, PORT)),
+        (None, Some(Ack { header, .. })) if header.flags & FLAG_STAMPED != 0 => {
+            ((SERVER_IP, PORT), (group_ip(header.cluster), WORKER_PORT))
+        }
+        (None, Some(Ack { header, .. })) => ((SERVER_IP, PORT), (worker_ip(header.worker), WORKER_PORT)),
+        (None, None) => return false,
+    };
+    Template::new(from, to, HEAD + len).emit(head);
+    true
 }
 
 /// The row of an attempt that is due at `t_due`.

@@ -15,7 +15,6 @@ use super::rounds::{
     read_span,
 };
 use super::{Behaviour, Crew, Facts, Identity, Protocol, WorkerKind};
-use crate::transport::Heads;
 
 /// The bitmaps of a slot have 32 bits.
 const WORKERS_MAX: u32 = 32;
@@ -28,7 +27,7 @@ static PROTOCOL: Protocol = Protocol {
     identify,
     values: |payload| Header::parse(payload).map_or(&[], |header| switchml::values(payload, &header)),
     element_bytes: |_| 4,
-    heads: |_| Heads::Unknown,
+    heads: |_| None,
 };
 
 /// What a frame off a wire is.

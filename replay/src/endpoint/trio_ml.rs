@@ -1,10 +1,12 @@
 //! Workers of Trio-ML: a sliding window of blocks (Trio §4), degraded results averaged over who is in them (§5).
 
+use std::sync::Arc;
+
 use pktgen_generator::config::Section;
 use pktgen_generator::dense::Dense;
 use pktgen_generator::record::PacketId;
 use pktgen_generator::registry::Named;
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, group_ip, worker_ip};
 use pktgen_generator::wire::trio_ml::{self, HEADER, Header, PORT};
 use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
@@ -14,7 +16,7 @@ use super::rounds::{
     read_scale, read_span,
 };
 use super::{Behaviour, Crew, Facts, Identity, Protocol, WorkerKind};
-use crate::transport::Heads;
+use crate::frame::Heads;
 
 /// Largest window (§5). The paper's own choice is 4096 (§6.1), one more than `block_cnt_max` holds in print (Figure 17) and than the
 /// default, which earlier versions had as the most.
@@ -27,7 +29,7 @@ static PROTOCOL: Protocol = Protocol {
     identify,
     values: |payload| Header::parse(payload).map_or(&[], |header| trio_ml::values(payload, &header)),
     element_bytes: |_| 4,
-    heads: |facts| Heads::TrioMl { per_job: facts.training.0 },
+    heads: |per_job| Some(heads(per_job)),
 };
 
 /// What a frame off a wire is.
@@ -37,6 +39,19 @@ fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     let seq = u32::from(header.generation).checked_mul(blocks)?.checked_add(header.block)?;
     // A result is known by the packet that opened its record, whose source it names.
     direction(bytes, facts, |worker, first| PacketId::new(worker.unwrap_or(first + u32::from(header.source)), seq, 0))
+}
+
+/// Heads of contributions, which name their sources, and of results, which are for all workers of their jobs.
+fn heads(per_job: u32) -> Heads {
+    Arc::new(move |payload: &[u8], len: usize, down: bool, head: &mut [u8; HEAD]| {
+        let Some(header) = Header::parse(payload) else { return false };
+        let (from, to) = match down {
+            false => (worker_ip(u32::from(header.job) * per_job + u32::from(header.source)), SERVER_IP),
+            true => (SERVER_IP, group_ip(u16::from(header.job))),
+        };
+        Template::new((from, PORT), (to, PORT), HEAD + len).emit(head);
+        true
+    })
 }
 
 /// `workers = "trio_ml"`.

@@ -203,7 +203,7 @@ fn laned(lanes: &Option<Arc<Lanes>>, source: Box<dyn Source>) -> Box<dyn Source>
 
 /// Tells the transport what frames are and whether there is a server.
 fn fit(transport: &mut TransportPlan, facts: &Facts, topology: &Topology) {
-    transport.heads = (facts.protocol.heads)(facts);
+    transport.heads = (facts.protocol.heads)(facts.training.0);
     transport.smaller = facts.protocol.smaller;
     transport.has_server = topology.servers().next().is_some();
 }

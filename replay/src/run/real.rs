@@ -22,6 +22,7 @@ use crate::driver::virtual_time::Outcome;
 use crate::live::Ends;
 use crate::plan::Plan;
 use crate::settle::settle;
+use crate::transport::middleware::ON_WIRE;
 use crate::transport::{End, InterfaceReading, Late, Pacing, Stamps, TransportPlan, WireCounters, card_clock};
 
 /// Refuses what real time cannot do, before anything is sent.
@@ -58,6 +59,15 @@ pub(super) fn check(plan: &Plan) -> Result<()> {
         return Err(Error::config(format!(
             "transport.{name}: frames over \"{}\" have the addresses of this host's sockets; use af_packet, af_xdp or xdp_live, \
              or leave it out",
+            kind.name()
+        )));
+    }
+    let headless =
+        plan.parts.facts.protocol.format == "olaf" && middleware.declaring(|_| true).any(|name| name == ON_WIRE);
+    if headless && !can.heads {
+        return Err(Error::config(format!(
+            "transport.on_wire = \"strict\": addresses say who sent an update, and of frames over kind = \"{}\" only the \
+             payload travels; use ring, af_packet or af_xdp",
             kind.name()
         )));
     }

@@ -54,8 +54,7 @@ pub(crate) use interface_counts::InterfaceReading;
 pub use listen::{Listen, ListenKind, Listener, RETIRE_MS};
 pub use nowhere::Nowhere;
 pub(crate) use plan::QUEUES_MAX;
-pub(crate) use plan::SMALLER;
-pub use plan::{Fanout, Heads, Late, Pacing, TransportPlan, Wait};
+pub use plan::{Fanout, Late, Pacing, TransportPlan, Wait};
 pub use sink::Sink;
 pub use stamps::Stamps;
 

@@ -13,6 +13,7 @@ use pktgen_generator::{Error, Result};
 use super::middleware::{Faults, MiddlewarePlan};
 use super::{Departures, End, Stamps, TRANSPORTS, Transport, queues as of_interface, safety};
 use crate::clock::FileClock;
+use crate::frame::Heads;
 
 /// What a thread does while nothing is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,20 +58,6 @@ impl Fanout {
     pub fn name(self) -> &'static str {
         ["hash", "queue"][self as usize]
     }
-}
-
-/// How a receiver rebuilds the head of a frame of which only the payload travelled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heads {
-    /// From OLAF's header, which names its worker.
-    Olaf,
-    /// From Trio-ML's, by the workers of each job.
-    TrioMl {
-        /// Workers of each job.
-        per_job: u32,
-    },
-    /// Nothing in the payload says who sent it.
-    Unknown,
 }
 
 /// `[transport]`, read.
@@ -119,8 +106,8 @@ pub struct TransportPlan {
     pub files: Vec<String>,
     /// pcap: the time of those files.
     pub file_clock: FileClock,
-    /// udp: how heads are rebuilt.
-    pub heads: Heads,
+    /// udp: rebuilds heads; none where nothing in a payload says who sent it.
+    pub heads: Option<Heads>,
     /// What makes the workers' frames smaller, for messages.
     pub smaller: &'static str,
     /// What goes around the wires.
@@ -130,9 +117,6 @@ pub struct TransportPlan {
     /// Addresses on the wire, where the target has a profile.
     pub outer: Option<Arc<super::middleware::Outer>>,
 }
-
-/// What makes frames of updates and ACKs smaller.
-pub(crate) const SMALLER: &str = "lower workload.bytes, set endpoint.ack_model = \"none\"";
 
 /// Keys of real time, valid whatever the kind is.
 const KEYS: &[&str] = &[
@@ -198,8 +182,8 @@ impl TransportPlan {
             allow_above_link: false,
             files: Vec::new(),
             file_clock: FileClock::new(),
-            heads: Heads::Olaf,
-            smaller: SMALLER,
+            heads: None,
+            smaller: "",
             middleware: MiddlewarePlan::default(),
             faults: None,
             outer: None,
@@ -235,8 +219,8 @@ impl TransportPlan {
                 allow_above_link: section.get("allow_above_link", false)?,
                 files: section.get_list("files", &[])?,
                 file_clock: FileClock::new(),
-                heads: Heads::Olaf,
-                smaller: SMALLER,
+                heads: None,
+                smaller: "",
                 middleware: MiddlewarePlan::read(&mut section, linger)?,
                 faults: None,
                 outer: None,

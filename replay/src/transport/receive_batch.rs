@@ -5,9 +5,10 @@ use std::io;
 use std::mem;
 use std::os::fd::AsRawFd;
 
+use pktgen_generator::wire::frame::HEAD;
+
 use super::socket::BATCH;
 use super::stamps::{Notes, Stamps};
-use super::udp::HEAD;
 
 /// Room for the control messages of a datagram: stamps (64 bytes with their header) and a count (24).
 #[repr(align(8))]

@@ -1,7 +1,8 @@
 //! UDP sockets: the kernel writes the headers, so this needs no privileges and works over any path that UDP takes.
 //!
 //! Only what a frame carries (from byte 42 on) travels, between two addresses of the hosts; the frame's own addresses
-//! do not exist there. The receiver rebuilds the head from the payload, by a function that knows the wire format.
+//! do not exist there. The receiver rebuilds the head from the payload, as the workers' format
+//! allows.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -9,19 +10,15 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use super::departures::Sampler;
-use super::middleware::ON_WIRE;
 use super::receive_batch::ReceiveBatch;
 use super::socket::{self, BATCH, Buffer, SendBatch};
 use super::stall::Stall;
-use super::{Arrival, Capabilities, End, Heads, Stamps, Transport, TransportPlan, Wire, WireCounters};
+use super::{Arrival, Capabilities, End, Stamps, Transport, TransportPlan, Wire, WireCounters};
+use crate::frame::Heads;
 use pktgen_generator::registry::Named;
-use pktgen_generator::wire::frame::{SERVER_IP, Template, group_ip, worker_ip};
-use pktgen_generator::wire::olaf::{Ack, FLAG_STAMPED, Header, PORT, WORKER_PORT};
-use pktgen_generator::wire::trio_ml;
+use pktgen_generator::wire::frame::HEAD;
 use pktgen_generator::{Error, Result};
 
-/// Ethernet, IPv4 and UDP headers.
-pub const HEAD: usize = 42;
 /// Largest payload of UDP over IPv4.
 const PAYLOAD_MAX: usize = 65_507;
 
@@ -93,28 +90,16 @@ fn written(plan: &TransportPlan) -> Result<[SocketAddr; 4]> {
 /// One end of a cable, of which 0 and 1 are one, 2 and 3 the other.
 fn open_end(plan: &TransportPlan, four: [SocketAddr; 4], end: End, frame_max: usize) -> Result<Box<dyn Wire>> {
     let at = end as usize;
-    let rebuild: Rebuild = match (plan.heads, end) {
-        (Heads::Olaf, _) if plan.middleware.declaring(|_| true).any(|name| name == ON_WIRE) => {
-            return Err(Error::config(
-                "transport.on_wire = \"strict\": addresses say who sent an update, and of frames over kind = \"udp\" only the \
-                 payload travels; use ring, af_packet or af_xdp",
-            ));
-        }
-        (Heads::Olaf, _) => Box::new(head_of),
-        (Heads::TrioMl { .. }, End::Workers) => Box::new(head_of_result),
-        (Heads::TrioMl { per_job }, _) => {
-            Box::new(move |payload, len, head| head_of_contribution(payload, len, head, per_job))
-        }
-        (Heads::Unknown, _) => {
-            return Err(Error::config(
-                "transport.kind = \"udp\": nothing in the packets of these workers says which one sent them, and the sockets \
-                 of one process share an address; use ring, af_packet or af_xdp",
-            ));
-        }
-    };
+    let heads = plan.heads.clone().ok_or_else(|| {
+        Error::config(
+            "transport.kind = \"udp\": nothing in the packets of these workers says which one sent them, and the sockets \
+             of one process share an address; use ring, af_packet or af_xdp",
+        )
+    })?;
     plan.check_stamps(end)?;
     let (stamps, sampler) = (plan.stamps_at(end), Sampler::of(plan, end));
-    let options = UdpOptions { stamps, ..UdpOptions::new(four[at], four[at ^ 1], rebuild) };
+    let down = end == End::Workers;
+    let options = UdpOptions { stamps, down, ..UdpOptions::new(four[at], four[at ^ 1], heads) };
     let mut wire = Udp::open(UdpOptions { payload_max: frame_max.max(HEAD + 1) - HEAD, ..options })?;
     // Towards the workers nobody may be left at the end.
     wire.answers = matches!(end, End::Workers | End::DeviceUp).then(Stall::of_answers);
@@ -139,41 +124,6 @@ fn free_on_loopback() -> Result<[SocketAddr; 4]> {
     Ok(four)
 }
 
-/// The head of a frame with this payload: an update comes from its worker, an ACK goes to its worker, or to the
-/// cluster's group once a device has stamped it.
-fn head_of(payload: &[u8], len: usize, head: &mut [u8; HEAD]) -> bool {
-    let (from, to) = match (Header::parse_update(payload), Ack::parse(payload)) {
-        (Some(update), _) => ((worker_ip(update.worker), WORKER_PORT), (SERVER_IP, PORT)),
-        (None, Some(Ack { header, .. })) if header.flags & FLAG_STAMPED != 0 => {
-            ((SERVER_IP, PORT), (group_ip(header.cluster), WORKER_PORT))
-        }
-        (None, Some(Ack { header, .. })) => ((SERVER_IP, PORT), (worker_ip(header.worker), WORKER_PORT)),
-        (None, None) => return false,
-    };
-    Template::new(from, to, HEAD + len).emit(head);
-    true
-}
-
-/// The head of a Trio-ML contribution, which names its source.
-fn head_of_contribution(payload: &[u8], len: usize, head: &mut [u8; HEAD], per_job: u32) -> bool {
-    let Some(header) = trio_ml::Header::parse(payload) else { return false };
-    let worker = u32::from(header.job) * per_job + u32::from(header.source);
-    Template::new((worker_ip(worker), trio_ml::PORT), (SERVER_IP, trio_ml::PORT), HEAD + len).emit(head);
-    true
-}
-
-/// The head of a Trio-ML result, which is for all workers of its job.
-fn head_of_result(payload: &[u8], len: usize, head: &mut [u8; HEAD]) -> bool {
-    let Some(header) = trio_ml::Header::parse(payload) else { return false };
-    let group = group_ip(u16::from(header.job));
-    Template::new((SERVER_IP, trio_ml::PORT), (group, trio_ml::PORT), HEAD + len).emit(head);
-    true
-}
-
-/// Writes the head of a frame from its payload (perhaps cut) and the payload's length on the wire; false if the payload
-/// is none of the experiment's. Called once per datagram, so it must not allocate.
-pub type Rebuild = Box<dyn FnMut(&[u8], usize, &mut [u8; HEAD]) -> bool + Send>;
-
 /// How to open an end.
 pub struct UdpOptions {
     /// Our address; port 0 for any.
@@ -188,16 +138,19 @@ pub struct UdpOptions {
     pub receive_buffer_bytes: usize,
     /// Asked for; what was got is in the mode.
     pub send_buffer_bytes: usize,
-    /// Writes the heads.
-    pub rebuild: Rebuild,
+    /// Rebuilds heads.
+    pub heads: Heads,
+    /// Arriving frames go to workers.
+    pub down: bool,
 }
 
 impl UdpOptions {
     /// Between two addresses, with buffers for jumbo frames.
-    pub fn new(bind: SocketAddr, peer: SocketAddr, rebuild: Rebuild) -> Self {
+    pub fn new(bind: SocketAddr, peer: SocketAddr, heads: Heads) -> Self {
         let (receive_buffer_bytes, send_buffer_bytes) = (8 << 20, 1 << 20);
         let stamps = Stamps::None;
-        UdpOptions { bind, peer, payload_max: 8994, receive_buffer_bytes, send_buffer_bytes, stamps, rebuild }
+        let (payload_max, down) = (8994, false);
+        UdpOptions { bind, peer, payload_max, receive_buffer_bytes, send_buffer_bytes, stamps, heads, down }
     }
 }
 
@@ -207,7 +160,8 @@ pub struct Udp {
     peer: SocketAddr,
     outgoing: SendBatch,
     incoming: ReceiveBatch,
-    rebuild: Rebuild,
+    heads: Heads,
+    down: bool,
     /// Marks some of what is sent, if that was asked for.
     sampler: Option<Sampler>,
     counters: WireCounters,
@@ -223,7 +177,8 @@ pub struct Udp {
 impl Udp {
     /// Opens an end.
     pub fn open(options: UdpOptions) -> Result<Self> {
-        let UdpOptions { bind, peer, payload_max, receive_buffer_bytes, send_buffer_bytes, stamps, rebuild } = options;
+        let UdpOptions { bind, peer, payload_max, receive_buffer_bytes, send_buffer_bytes, stamps, heads, down } =
+            options;
         if !(1..=PAYLOAD_MAX).contains(&payload_max) {
             return Err(Error::config(format!("UDP payloads up to {payload_max} bytes: 1 to {PAYLOAD_MAX} exist")));
         }
@@ -257,8 +212,8 @@ impl Udp {
         );
         let (outgoing, incoming) = (SendBatch::new(), ReceiveBatch::new(payload_max, stamps));
         let counters = WireCounters::default();
-        let (stall, answers, sampler) = (Stall::new(), None, None);
-        Ok(Udp { socket, peer, outgoing, incoming, rebuild, sampler, counters, stall, answers, drops_seen: 0, mode })
+        let (stall, answers, sampler, drops_seen) = (Stall::new(), None, None, 0);
+        Ok(Udp { socket, peer, outgoing, incoming, heads, down, sampler, counters, stall, answers, drops_seen, mode })
     }
 
     /// Takes the kernel's count of drops into ours. Messages that waited carry older counts than were seen already.
@@ -377,7 +332,7 @@ impl Wire for Udp {
                     self.saw_drops(drops);
                 }
                 let (head, payload, len) = self.incoming.datagram(slot);
-                if (self.rebuild)(payload, len, head) {
+                if (self.heads)(payload, len, self.down, head) {
                     let bytes = self.incoming.frame(slot);
                     each(Arrival { bytes, len: len + HEAD, stamp_ns, lost: false });
                     count += 1;
@@ -432,12 +387,15 @@ fn io_error(action: &'static str, address: SocketAddr) -> impl FnOnce(io::Error)
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use proptest::prelude::*;
 
     fn end() -> Udp {
         let [bind, peer, ..] = free_on_loopback().unwrap();
-        Udp::open(UdpOptions::new(bind, peer, Box::new(head_of))).unwrap()
+        Udp::open(UdpOptions::new(bind, peer, Arc::new(|_: &[u8], _: usize, _: bool, _: &mut [u8; HEAD]| false)))
+            .unwrap()
     }
 
     proptest! {

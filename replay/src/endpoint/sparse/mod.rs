@@ -32,7 +32,6 @@ use super::{
 };
 use crate::frame::{BURST, Frame, Kind, Pool};
 use crate::target::sparse::SparsePlace;
-use crate::transport::Heads;
 use packing::{Contents, Heat, Item, Packing};
 use settings::Settings;
 use worker::{Due, Worker};
@@ -68,7 +67,7 @@ static PROTOCOL: Protocol = Protocol {
     values: libra::pairs,
     // A packet has the sequence number of its header.
     element_bytes: |packet| if packet.seq() & 1 == 1 { COLD_PAIR } else { libra::HOT_PAIR },
-    heads: |_| Heads::Unknown,
+    heads: |_| None,
 };
 
 /// What both kinds have in common.

@@ -69,11 +69,11 @@ impl<F: Filter> Filtered<F> {
 
     fn release(&mut self, all: bool) -> Result<bool> {
         let Filtered { filter, wire, .. } = self;
-        filter.release(all, &mut |frames| offer(wire.as_mut(), frames))
+        filter.release(all, &mut |frames| submit(wire.as_mut(), frames))
     }
 }
 
-fn offer(wire: &mut dyn Wire, frames: &[&[u8]]) -> Result<Sent> {
+fn submit(wire: &mut dyn Wire, frames: &[&[u8]]) -> Result<Sent> {
     let taken = wire.send(frames)?;
     Ok(Sent { taken, lost: wire.lost() })
 }
@@ -84,7 +84,7 @@ impl<F: Filter> Wire for Filtered<F> {
         (*lost, *offered) = (0, false);
         let mut offer = |frames: &[&[u8]]| {
             *offered = true;
-            offer(wire.as_mut(), frames)
+            submit(wire.as_mut(), frames)
         };
         if !filter.release(false, &mut offer)? {
             return Ok(0);
