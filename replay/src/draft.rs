@@ -94,7 +94,7 @@ pub struct Draft {
 pub fn draft(mut plan: Plan, source: Box<dyn Source>, names: (&str, &str), per_kind: usize) -> Result<Draft> {
     let facts = plan.asks(names.0);
     let tag = plan.spec.transport.outer.as_ref().map_or(0, |outer| outer.translator(End::Workers).growth());
-    let growth = (tag + plan.spec.transport.middleware.growth()) as u64;
+    let growth = (tag + plan.spec.transport.growth()) as u64;
     let hardware = plan.spec.hardware.clone();
     let profile = hardware.as_ref().map(|own| own.profile.as_ref());
     let counted = load::count(&plan, source, profile, growth)?;

@@ -13,7 +13,6 @@ use pktgen_generator::{Error, Result};
 
 use crate::plan::Plan;
 use crate::transport::TRANSPORTS;
-use crate::transport::middleware::Outer;
 
 /// The hardware that an experiment names.
 #[derive(Clone)]
@@ -62,14 +61,12 @@ impl Plan {
         };
         let training = spec.training.as_ref();
         let format = parts.facts.protocol.format;
-        // What has no such layout is refused where wires are opened.
-        let dialect = spec.transport.middleware.dialect(format).ok().flatten();
         device::Facts {
             experiment: experiment.to_owned(),
-            format: dialect.map_or(format, |dialect| dialect.device).to_owned(),
+            format: spec.transport.dialect.map_or(format, |dialect| dialect.device).to_owned(),
             workers: spec.workers.clone(),
             has_server: spec.transport.has_server,
-            frame_bytes: (parts.frame_bytes + spec.transport.middleware.growth()) as u64,
+            frame_bytes: (parts.frame_bytes + spec.transport.growth()) as u64,
             summed_bytes: parts.declared.summed_bytes.map(|bytes| bytes as u64),
             elements: parts.elements as u64,
             window: training.map(|training| training.window.into()),
@@ -102,23 +99,15 @@ impl Plan {
         facts
     }
 
-    /// Holds it against the hardware that it names, and tells its wires the addresses.
-    pub(crate) fn fit_hardware(mut self) -> Result<Self> {
-        let Some(Hardware { profile, experiment, .. }) = self.spec.hardware.clone() else {
-            if let Some(name) = self.spec.transport.middleware.declaring(|it| it.addresses).next() {
-                return Err(Error::config(format!(
-                    "transport.{name}: there are no addresses to exchange; name a profile (target.profile), or leave it out"
-                )));
-            }
-            return Ok(self);
-        };
-        check(&profile, &self.asks(&experiment)).into_result()?;
-        let addresses = profile.addressing.resolve(&self.spec.workers).map_err(Error::config)?;
-        let format = self.parts.facts.protocol.format;
-        let transport = &mut self.spec.transport;
-        // A layout may have ports of its own.
-        let format = transport.middleware.dialect(format)?.map_or(format, |dialect| dialect.on_wire);
-        transport.outer = Some(Arc::new(Outer { addresses, format }));
+    /// Holds it against the hardware that it names.
+    pub(crate) fn fit_hardware(self) -> Result<Self> {
+        if let Some(Hardware { profile, experiment, .. }) = &self.spec.hardware {
+            check(profile, &self.asks(experiment)).into_result()?;
+        } else if let Some(name) = self.spec.transport.middleware.declaring(|it| it.addresses).next() {
+            return Err(Error::config(format!(
+                "transport.{name}: there are no addresses to exchange; name a profile (target.profile), or leave it out"
+            )));
+        }
         Ok(self)
     }
 

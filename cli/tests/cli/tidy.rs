@@ -124,7 +124,19 @@ const BANS: &[(&str, &[&str], &str)] = &[
     ("replay/src", &["pktgen_analysis", "pktgen_cli"], "replay imports generator only"),
     ("analysis/src", &["pktgen_replay", "pktgen_cli"], "analysis imports generator only"),
     ("replay/src/target", &["crate::transport", "crate::driver"], "targets know no transport and no driver"),
-    ("replay/src/transport", &["crate::target"], "transports know no target"),
+    (
+        "replay/src/transport",
+        &[
+            "crate::capture",
+            "crate::doctor",
+            "crate::driver",
+            "crate::endpoint",
+            "crate::plan",
+            "crate::run",
+            "crate::target",
+        ],
+        "transports know frames and clocks only",
+    ),
     ("replay/src/endpoint", &["crate::transport"], "endpoints know no transport"),
 ];
 

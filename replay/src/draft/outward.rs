@@ -28,7 +28,7 @@ pub(super) struct Outward {
 impl Outward {
     pub(super) fn of(plan: &Plan) -> Result<Self> {
         let traffic = plan.parts.traffic();
-        let kind = plan.spec.transport.middleware.dialect(traffic.format)?;
+        let kind = plan.spec.transport.dialect;
         let name = kind.map_or(traffic.format, |kind| kind.on_wire);
         let sources = match &plan.spec.transport.outer {
             Some(outer) => outer.addresses.workers.iter().map(|worker| worker.ip.0).collect(),

@@ -26,8 +26,7 @@ use crate::parts::Parts;
 use crate::reduction;
 use crate::target::device::Device;
 use crate::target::sparse::Adder;
-use crate::transport::TransportPlan;
-use crate::transport::middleware::ON_WIRE;
+use crate::transport::{Frames, TransportPlan};
 
 /// Plans a run in virtual time.
 pub fn plan(document: Document, seed: u64) -> Result<Plan> {
@@ -84,8 +83,8 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
     let frame_max = frame_max(opened.source.as_ref());
     let (endpoint, kind) = read_workers(&mut document)?;
     let (udp_checksum, lanes) = read_format(&mut document, kind, opened.source.as_ref())?;
-    let mut transport = TransportPlan::read(&mut document)?;
     let topology = topology::open(&mut document, &workers)?;
+    let transport = read_transport(&mut document, kind, opened.source.as_ref(), &topology, hardware.as_ref())?;
     let capture = read_capture(&mut document)?.checked(opened.endless, &workers, kind)?;
     let protocol = kind.protocol();
     let facts = Facts {
@@ -107,7 +106,6 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
         lanes: lanes.clone(),
         learning: opened.source.learning(),
     };
-    fit(&mut transport, &facts, &topology);
     let (crew, receiver) = read_endpoints(&mut document, endpoint, &facts, laned(&lanes, opened.source))?;
     let Crew { workers: crew, mut declared, payloads } = crew;
     let frame_bytes = declared.frame_bytes.unwrap_or(frame_max + ACK_HEAD - UPDATE_HEAD);
@@ -117,7 +115,7 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
         remarks.push(Note::StatesUnused {});
     }
     remarks.extend(declared.training.as_mut().map_or(Ok(None), |training| check_room(training, &devices))?);
-    let named = protocol.format != "olaf" || !transport.middleware.declaring(|_| true).any(|name| name == ON_WIRE);
+    let named = transport.dialect.is_none_or(|dialect| !dialect.headless);
     let subject = match payloads {
         Payloads::Updates => {
             remarks.extend((!named).then_some(Note::Headless {}));
@@ -201,11 +199,24 @@ fn laned(lanes: &Option<Arc<Lanes>>, source: Box<dyn Source>) -> Box<dyn Source>
     }
 }
 
-/// Tells the transport what frames are and whether there is a server.
-fn fit(transport: &mut TransportPlan, facts: &Facts, topology: &Topology) {
-    transport.heads = (facts.protocol.heads)(facts.training.0);
-    transport.smaller = facts.protocol.smaller;
-    transport.has_server = topology.servers().next().is_some();
+/// `[transport]`, for the frames of these workers.
+fn read_transport(
+    document: &mut Document,
+    kind: &dyn WorkerKind,
+    source: &dyn Source,
+    topology: &Topology,
+    hardware: Option<&Hardware>,
+) -> Result<TransportPlan> {
+    let protocol = kind.protocol();
+    let frames = Frames {
+        format: protocol.format,
+        heads: (protocol.heads)(source.dense().map_or(0, |dense| dense.workers_per_job())),
+        smaller: protocol.smaller,
+        has_server: topology.servers().next().is_some(),
+        // Addresses that cannot be are refused with all else that does not fit the profile.
+        addresses: hardware.and_then(|own| own.profile.addressing.resolve(source.population()).ok()),
+    };
+    TransportPlan::read(document, frames)
 }
 
 /// What stands at the top of an experiment, and sections that a run does not read.

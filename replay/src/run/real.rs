@@ -22,7 +22,6 @@ use crate::driver::virtual_time::Outcome;
 use crate::live::Ends;
 use crate::plan::Plan;
 use crate::settle::settle;
-use crate::transport::middleware::ON_WIRE;
 use crate::transport::{End, InterfaceReading, Late, Pacing, Stamps, TransportPlan, WireCounters, card_clock};
 
 /// Refuses what real time cannot do, before anything is sent.
@@ -62,12 +61,11 @@ pub(super) fn check(plan: &Plan) -> Result<()> {
             kind.name()
         )));
     }
-    let headless =
-        plan.parts.facts.protocol.format == "olaf" && middleware.declaring(|_| true).any(|name| name == ON_WIRE);
-    if headless && !can.heads {
+    if let Some(dialect) = plan.spec.transport.dialect.filter(|dialect| dialect.headless && !can.heads) {
         return Err(Error::config(format!(
-            "transport.on_wire = \"strict\": addresses say who sent an update, and of frames over kind = \"{}\" only the \
+            "transport.on_wire = \"{}\": addresses say who sent an update, and of frames over kind = \"{}\" only the \
              payload travels; use ring, af_packet or af_xdp",
+            dialect.word,
             kind.name()
         )));
     }

@@ -54,7 +54,7 @@ pub(crate) use interface_counts::InterfaceReading;
 pub use listen::{Listen, ListenKind, Listener, RETIRE_MS};
 pub use nowhere::Nowhere;
 pub(crate) use plan::QUEUES_MAX;
-pub use plan::{Fanout, Late, Pacing, TransportPlan, Wait};
+pub use plan::{Fanout, Frames, Late, Pacing, TransportPlan, Wait};
 pub use sink::Sink;
 pub use stamps::Stamps;
 
@@ -85,9 +85,9 @@ pub struct Capabilities {
     pub zero_copy: bool,
     /// Does it need privileges?
     pub privileged: bool,
-    /// Do frames travel on cables with their heads, and so with any addresses? Sockets have those of the host.
+    /// Frames travel on cables with their heads, and so with any addresses; those of sockets are the host's.
     pub heads: bool,
-    /// Are both ends of its cables in this process?
+    /// Both ends of its cables are in this process.
     pub in_process: bool,
 }
 

@@ -5,12 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pktgen_generator::config::{Document, FromValue, Section, Value};
+use pktgen_generator::device::Addresses;
 use pktgen_generator::registry::find;
 use pktgen_generator::time::{MS, NEVER, Time};
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
 
-use super::middleware::{Faults, MiddlewarePlan};
+use super::middleware::{DialectKind, Faults, MiddlewarePlan, Outer};
 use super::{Departures, End, Stamps, TRANSPORTS, Transport, queues as of_interface, safety};
 use crate::clock::FileClock;
 use crate::frame::Heads;
@@ -58,6 +59,21 @@ impl Fanout {
     pub fn name(self) -> &'static str {
         ["hash", "queue"][self as usize]
     }
+}
+
+/// What the frames of a run are, for the wires that carry them.
+#[derive(Default)]
+pub struct Frames {
+    /// Their wire format.
+    pub format: &'static str,
+    /// Rebuilds heads where only payloads travel; none where nothing in a payload says who sent it.
+    pub heads: Option<Heads>,
+    /// What makes the workers' frames smaller, for messages.
+    pub smaller: &'static str,
+    /// There is a server, and so a second cable.
+    pub has_server: bool,
+    /// Addresses of the profile, where there is one.
+    pub addresses: Option<Addresses>,
 }
 
 /// `[transport]`, read.
@@ -114,8 +130,10 @@ pub struct TransportPlan {
     pub middleware: MiddlewarePlan,
     /// What happens to frames on links, in virtual time.
     pub faults: Option<Faults>,
+    /// How frames are written on the wire, where that is not as in the process.
+    pub dialect: Option<&'static DialectKind>,
     /// Addresses on the wire, where the target has a profile.
-    pub outer: Option<Arc<super::middleware::Outer>>,
+    pub outer: Option<Arc<Outer>>,
 }
 
 /// Keys of real time, valid whatever the kind is.
@@ -158,8 +176,16 @@ words!(Stamps, "who stamps", "none" => Stamps::None, "kernel" => Stamps::Kernel,
 words!(Late, "a policy for late frames", "catch_up" => Late::CatchUp, "skip" => Late::Skip, "abort" => Late::Abort);
 
 impl TransportPlan {
-    /// A kind with nothing configured.
+    /// A kind with nothing configured, for a run with a server.
     pub fn of(kind: &'static dyn Transport) -> Self {
+        Self::carrying(kind, Frames { has_server: true, ..Frames::default() }, None)
+    }
+
+    /// A kind with nothing configured, for these frames.
+    fn carrying(kind: &'static dyn Transport, frames: Frames, dialect: Option<&'static DialectKind>) -> Self {
+        let Frames { format, heads, smaller, has_server, addresses } = frames;
+        // A layout may have ports of its own.
+        let format = dialect.map_or(format, |dialect| dialect.on_wire);
         TransportPlan {
             kind,
             pacing: Pacing::Deadlines,
@@ -167,7 +193,7 @@ impl TransportPlan {
             late: Late::CatchUp,
             late_limit: MS,
             linger: 0,
-            has_server: true,
+            has_server,
             interfaces: Vec::new(),
             addresses: Vec::new(),
             receive_ring: false,
@@ -182,29 +208,30 @@ impl TransportPlan {
             allow_above_link: false,
             files: Vec::new(),
             file_clock: FileClock::new(),
-            heads: None,
-            smaller: "",
+            heads,
+            smaller,
             middleware: MiddlewarePlan::default(),
             faults: None,
-            outer: None,
+            dialect,
+            outer: addresses.map(|addresses| Arc::new(Outer { addresses, format })),
         }
     }
 
-    /// Reads the section.
-    pub(crate) fn read(document: &mut Document) -> Result<Self> {
+    /// Reads the section, for a run with these frames.
+    pub(crate) fn read(document: &mut Document, frames: Frames) -> Result<Self> {
         let mut section = document.section("transport")?;
         let kind: String = section.get("kind", "virtual")?;
         let kind = find(TRANSPORTS, "transport", &kind, &section.place("kind"))?;
         let plan = if kind.capabilities().real_time {
             let linger = span(&mut section, "linger", "200ms")?;
+            let middleware = MiddlewarePlan::read(&mut section, linger)?;
+            let dialect = middleware.dialect(frames.format)?;
             TransportPlan {
-                kind,
                 pacing: section.get("pacing", "deadlines")?,
                 wait: section.get("wait", "block")?,
                 late: section.get("late", "catch_up")?,
                 late_limit: span(&mut section, "late_limit", "1ms")?,
                 linger,
-                has_server: true,
                 interfaces: section.get_list("interfaces", &[])?,
                 addresses: addresses(&section.get_list::<String>("addresses", &[])?, &section)?,
                 receive_ring: section.get("receive_ring", false)?,
@@ -212,18 +239,13 @@ impl TransportPlan {
                 fanout: section.get("fanout", "hash")?,
                 stamps: stamps(kind, &mut section)?,
                 sent_stamps_every: sent_stamps(kind, &mut section)?,
-                departures: Departures::default(),
                 zero_copy: zero_copy(kind, &mut section)?,
                 cores: section.get_list::<u16>("cores", &[])?.into_iter().map(usize::from).collect(),
                 allow_default_route: section.get("allow_default_route", false)?,
                 allow_above_link: section.get("allow_above_link", false)?,
                 files: section.get_list("files", &[])?,
-                file_clock: FileClock::new(),
-                heads: None,
-                smaller: "",
-                middleware: MiddlewarePlan::read(&mut section, linger)?,
-                faults: None,
-                outer: None,
+                middleware,
+                ..Self::carrying(kind, frames, dialect)
             }
         } else {
             let faults = Faults::read(&mut section, NEVER)?;
@@ -234,7 +256,7 @@ impl TransportPlan {
                     section.place("pacing")
                 )));
             }
-            TransportPlan { faults, ..TransportPlan::of(kind) }
+            TransportPlan { faults, ..Self::carrying(kind, frames, None) }
         };
         section.allow(KEYS);
         document.close(section)?;
@@ -257,11 +279,16 @@ impl TransportPlan {
         }
     }
 
+    /// Bytes by which another layout makes frames longer on the wire, at most.
+    pub(crate) fn growth(&self) -> usize {
+        self.dialect.map_or(0, |dialect| dialect.growth)
+    }
+
     /// Bytes on the wire of a frame of `bytes`: another layout or a VLAN tag may make it longer.
     pub(crate) fn wire_bytes(&self, bytes: usize) -> usize {
         let exchanged = self.middleware.declaring(|it| it.addresses).next();
-        let heads = self.outer.as_ref().filter(|_| exchanged.is_some());
-        bytes + self.middleware.growth() + heads.map_or(0, |heads| heads.translator(End::Workers).growth())
+        let tag = self.outer.as_ref().filter(|_| exchanged.is_some());
+        bytes + self.growth() + tag.map_or(0, |outer| outer.translator(End::Workers).growth())
     }
 
     /// The interface of an end, looked at.
@@ -469,7 +496,7 @@ mod tests {
     fn keys_of_queues_are_refused_where_they_would_have_no_effect() {
         let read = |keys: &str| {
             let text = format!("[transport]\n{keys}\n");
-            let plan = TransportPlan::read(&mut Document::parse(&text, "test").unwrap());
+            let plan = TransportPlan::read(&mut Document::parse(&text, "test").unwrap(), Frames::default());
             plan.map(|plan| (plan.queues, plan.zero_copy)).map_err(|e| e.to_string())
         };
         assert_eq!(read("kind = \"udp\"\nqueues = 1\nzero_copy = false"), Ok((1, false)));

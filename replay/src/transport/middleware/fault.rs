@@ -93,7 +93,7 @@ impl Faulty {
     }
 }
 
-/// Sends what is ready; is nothing left?
+/// Sends what is ready; returns whether nothing is left.
 fn drain(lane: &mut Lane, offer: &mut Offer<'_>) -> Result<bool> {
     lane.pass_on(|frame| Ok::<_, Error>(offer(&[frame.bytes])?.taken == 1))?;
     Ok(!lane.has_ready())

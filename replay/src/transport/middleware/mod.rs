@@ -36,8 +36,8 @@ use super::{End, Wire};
 use crate::clock::RunClock;
 
 pub use fates::{Fate, Fates, Faults};
-pub use on_wire::ON_WIRE;
-pub(crate) use on_wire::{Dialect, DialectKind};
+pub(crate) use on_wire::Dialect;
+pub use on_wire::DialectKind;
 pub use plan::{MiddlewarePlan, wrap};
 pub use readdress::Outer;
 
@@ -100,9 +100,9 @@ pub struct Declared {
 
 /// A configured middleware, ready to go around the wires of a run.
 pub trait Layer: Send + Sync {
-    /// What was chosen, where a word chooses.
-    fn word(&self) -> &'static str {
-        ""
+    /// How it writes frames of `format` on the wire; none where it leaves their layout.
+    fn dialect(&self, _format: &str) -> Result<Option<&'static DialectKind>> {
+        Ok(None)
     }
 
     /// Wraps the wire of `end`, or gives it back where it has nothing to do.

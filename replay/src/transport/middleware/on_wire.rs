@@ -25,7 +25,7 @@ use crate::transport::{Arrival, End, Wire};
 pub struct OnWire;
 
 /// Its name, and its key.
-pub const ON_WIRE: &str = "on_wire";
+const ON_WIRE: &str = "on_wire";
 
 impl Named for OnWire {
     fn name(&self) -> &'static str {
@@ -80,9 +80,9 @@ pub(crate) trait Dialect: Send {
 }
 
 /// A dialect, as it is listed.
-pub(crate) struct DialectKind {
+pub struct DialectKind {
     /// The value of the key.
-    word: &'static str,
+    pub(crate) word: &'static str,
     /// Whose frames it translates.
     format: &'static str,
     /// The wire format of what lies on the cable.
@@ -90,7 +90,9 @@ pub(crate) struct DialectKind {
     /// What profiles of devices call it.
     pub(crate) device: &'static str,
     /// By how many bytes a frame grows, at most.
-    growth: usize,
+    pub(crate) growth: usize,
+    /// Nothing in a payload says which update it is: addresses say who sent it.
+    pub(crate) headless: bool,
     /// Opens it at one end; none where our layout is what devices expect anyway.
     pub(crate) open: fn(&Traffic) -> Opened,
 }
@@ -107,11 +109,12 @@ static TRIO_ML: DialectKind = DialectKind {
     on_wire: "trio_ml",
     device: "trio_ml",
     growth: 0,
+    headless: false,
     open: |_| Ok(None),
 };
 
 /// The dialect of `format` that the key's value names.
-pub(super) fn dialect(word: &str, format: &str) -> Result<&'static DialectKind> {
+fn dialect(word: &str, format: &str) -> Result<&'static DialectKind> {
     let own = || DIALECTS.iter().filter(|kind| kind.word == word);
     own().find(|kind| kind.format == format).copied().ok_or_else(|| {
         Error::config(format!(
@@ -122,17 +125,12 @@ pub(super) fn dialect(word: &str, format: &str) -> Result<&'static DialectKind> 
     })
 }
 
-/// By how many bytes a frame grows at most, if the key has this value.
-pub(super) fn growth(word: &str) -> usize {
-    DIALECTS.iter().filter(|kind| kind.word == word).map(|kind| kind.growth).max().unwrap_or(0)
-}
-
 /// The layouts that a value of the key names.
 struct Written(&'static str);
 
 impl Layer for Written {
-    fn word(&self) -> &'static str {
-        self.0
+    fn dialect(&self, format: &str) -> Result<Option<&'static DialectKind>> {
+        dialect(self.0, format).map(Some)
     }
 
     fn wrap(&self, end: End, site: &Site, wire: Box<dyn Wire>) -> Result<Box<dyn Wire>> {

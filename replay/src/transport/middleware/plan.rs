@@ -6,7 +6,7 @@ use pktgen_generator::Result;
 use pktgen_generator::config::Section;
 use pktgen_generator::time::Time;
 
-use super::{Declared, DialectKind, Layer, MIDDLEWARE, Middleware, ON_WIRE, Site, on_wire};
+use super::{Declared, DialectKind, Layer, MIDDLEWARE, Middleware, Site};
 use crate::transport::{End, Wire};
 
 /// The middleware of `[transport]`, read.
@@ -34,19 +34,9 @@ impl MiddlewarePlan {
         self.layers.iter().filter(move |(kind, _)| declares(kind.declares())).map(|(kind, _)| kind.name())
     }
 
-    /// The value of [`ON_WIRE`], where it is given and does anything.
-    fn on_wire(&self) -> Option<&'static str> {
-        self.layers.iter().find(|(kind, _)| kind.name() == ON_WIRE).map(|(_, layer)| layer.word())
-    }
-
     /// How frames of `format` are written on the wire, where that is asked for.
     pub(crate) fn dialect(&self, format: &str) -> Result<Option<&'static DialectKind>> {
-        self.on_wire().map(|word| on_wire::dialect(word, format)).transpose()
-    }
-
-    /// By how many bytes frames grow on their way to the wire, at most; addresses not counted.
-    pub(crate) fn growth(&self) -> usize {
-        self.on_wire().map_or(0, on_wire::growth)
+        self.layers.iter().find_map(|(_, layer)| layer.dialect(format).transpose()).transpose()
     }
 }
 

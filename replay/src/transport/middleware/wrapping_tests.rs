@@ -17,7 +17,7 @@ fn values(name: &str) -> Vec<(&'static str, Value)> {
     match name {
         "tap" => vec![("tap", "tap.pcapng".into())],
         "readdress" => vec![("readdress", true.into())],
-        ON_WIRE => vec![(ON_WIRE, "strict".into())],
+        "on_wire" => vec![("on_wire", "strict".into())],
         "limit" => vec![("limit", "100Gbps".into())],
         "fault" => vec![("fault_loss", 1e-9.into())],
         other => panic!("{other} is new: say here how it is asked for"),

@@ -6,12 +6,13 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
+use crate::transport::Frames;
 
 /// `[transport]` with two files of these names in `folder`.
 fn plan(folder: &TempDir, names: [&str; 2]) -> TransportPlan {
     let [a, b] = names.map(|name| folder.path().join(name).display().to_string());
     let text = format!("[transport]\nkind = \"pcap\"\nfiles = [\"{a}\", \"{b}\"]\n");
-    TransportPlan::read(&mut Document::parse(&text, "test").unwrap()).unwrap()
+    TransportPlan::read(&mut Document::parse(&text, "test").unwrap(), Frames::default()).unwrap()
 }
 
 fn open(plan: &TransportPlan, ends: &[End]) -> Vec<Box<dyn Wire>> {

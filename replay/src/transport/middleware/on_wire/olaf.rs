@@ -25,6 +25,7 @@ pub(super) static KIND: DialectKind = DialectKind {
     on_wire: strict::NAME,
     device: "olaf",
     growth: 0,
+    headless: true,
     open: |traffic| Ok(Some(Box::new(OlafDialect::new(traffic)?))),
 };
 

@@ -21,6 +21,7 @@ pub(super) static KIND: DialectKind = DialectKind {
     on_wire: "switchml",
     device: "switchml",
     growth: 0,
+    headless: false,
     open: |traffic| Ok(Some(Box::new(SwitchMlDialect::new(traffic)))),
 };
 

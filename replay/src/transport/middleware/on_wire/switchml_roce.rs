@@ -25,6 +25,7 @@ pub(super) static KIND: DialectKind = DialectKind {
     on_wire: roce::NAME,
     device: roce::NAME,
     growth: BTH + RETH + IMMEDIATE + ICRC - HEADER,
+    headless: false,
     open: |traffic| Ok(Some(Box::new(RoceDialect::new(traffic)?))),
 };
 
