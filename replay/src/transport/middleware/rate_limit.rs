@@ -244,6 +244,8 @@ mod tests {
         bench.lock().unwrap().room = 9;
         assert_eq!(wire.send(&[&one, &one, &one, &one]).unwrap(), 2, "300 bytes in all");
         assert_eq!((wire.send(&[&one]).unwrap(), wire.lost()), (0, 0), "the bucket is empty");
+        bench.lock().unwrap().refuses = true;
+        assert!(!wire.refuses(), "the wire was offered nothing");
         assert!(wire.mode().starts_with("memory; limit 1bps, burst 300B"), "{}", wire.mode());
         for end in [End::DeviceDown, End::DeviceUp, End::Server] {
             let mut wire = limit.wrap(end, &site(), Box::new(Memory::new().0)).unwrap();

@@ -28,6 +28,8 @@ pub(super) struct Bench {
     pub(super) prefix: Option<u8>,
     /// The end of its file.
     pub(super) ended: bool,
+    /// It says that it refuses frames.
+    pub(super) refuses: bool,
 }
 
 /// The naive wire.
@@ -36,7 +38,8 @@ pub(super) struct Memory(Arc<Mutex<Bench>>, Vec<u8>);
 impl Memory {
     pub(super) fn new() -> (Self, Arc<Mutex<Bench>>) {
         let (sent, incoming, calls) = (Vec::new(), VecDeque::new(), Vec::new());
-        let bench = Bench { sent, incoming, room: usize::MAX, marks: 0, calls, prefix: None, ended: false };
+        let bench =
+            Bench { sent, incoming, room: usize::MAX, marks: 0, calls, prefix: None, ended: false, refuses: false };
         let bench = Arc::new(Mutex::new(bench));
         (Memory(bench.clone(), Vec::new()), bench)
     }
@@ -73,6 +76,10 @@ impl Wire for Memory {
 
     fn ended(&self) -> bool {
         self.0.lock().unwrap().ended
+    }
+
+    fn refuses(&self) -> bool {
+        self.0.lock().unwrap().refuses
     }
 
     fn on_cable<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {

@@ -58,6 +58,9 @@ fn wrappers_pass_every_method_on() {
         assert_eq!(bench.lock().unwrap().calls, [("wait", 7), ("flush", 9)], "{name}");
         let frame = update(1);
         assert_eq!(wire.send(&[&frame]).unwrap(), 1, "{name}");
+        bench.lock().unwrap().refuses = true;
+        assert!(wire.refuses(), "{name}: refuses");
+        assert_eq!(wire.lost() & 1, u64::from(name != "fault"), "{name}: lost");
         let sent = bench.lock().unwrap().sent.clone();
         assert_eq!(sent.len(), 1, "{name}: send");
         bench.lock().unwrap().incoming.push_back(sent[0].clone());
