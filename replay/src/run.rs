@@ -461,12 +461,12 @@ fn expected(document: &Document, plan: &Plan, roles: Roles) -> Expected {
         return Expected::Elsewhere;
     }
     let program = text(document, "target.program", "forward");
-    // Strict layouts of OLAF's have no count; lanes may tell.
-    if program == "olaf" && plan.spec.lanes.is_none() && text(document, "transport.on_wire", "ours") == "strict" {
-        return Expected::Unknown;
-    }
     let workers = plan.spec.workers.len() / plan.spec.workers.clusters().max(1);
-    PROGRAMS.iter().find(|kind| kind.name() == program).map_or(Expected::Unknown, |kind| kind.expected(workers as u32))
+    let kind = PROGRAMS.iter().find(|kind| kind.name() == program);
+    // Of updates in a layout without a head only lanes tell how many were merged.
+    let counted = plan.spec.lanes.is_some() || plan.spec.transport.dialect.is_none_or(|dialect| !dialect.headless);
+    let expected = kind.map(|kind| kind.expected(workers as u32));
+    expected.filter(|expected| counted || *expected != Expected::MergesUnderLoad).unwrap_or(Expected::Unknown)
 }
 
 /// What a folder of run dirs says that it holds.
