@@ -1,9 +1,11 @@
 //! Layouts: which bits of a payload say what, as data.
 //!
-//! The formats' own readers and writers are code, made for speed. Here each says the same as a table, from which the
-//! Wireshark dissector ([`super::dissector`]) and the tables of the docs are made. Fields stand in the order of the
-//! bits, without gaps, so nobody counts offsets. That a layout and the format's own reader agree, is tested on random
-//! packets and on damaged ones (`generator/tests/generator/dissector.rs`).
+//! The Wireshark dissector ([`super::dissector`]) and the tables of the docs are made from them. Fields stand in the order
+//! of the bits, without gaps; those of a header come from its [`super::header`]. Which messages there are, how long they are and
+//! what must hold in them stands here as data and in the formats' readers as code: that both agree is tested on random packets
+//! and on damaged ones (`generator/tests/generator/dissector.rs`).
+
+use super::header::Bits;
 
 /// How the bits of a field are meant. Multi-byte values are in network order unless the name says little-endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,9 +61,24 @@ impl Field {
         Field { name, bits, kind, names: &[], about }
     }
 
+    /// Bits that are read as a value of `T`.
+    pub(super) const fn of<T: Bits>(name: &'static str, bits: usize, about: &'static str) -> Self {
+        Self::new(name, bits, T::KIND, about).named(T::NAMES)
+    }
+
     /// A number from 0 on.
-    pub const fn uint(name: &'static str, bits: usize, about: &'static str) -> Self {
+    pub(super) const fn uint(name: &'static str, bits: usize, about: &'static str) -> Self {
         Self::new(name, bits, Kind::Uint, about)
+    }
+
+    /// The same with its lowest byte first.
+    pub(super) const fn little(self) -> Self {
+        let kind = match self.kind {
+            Kind::Uint => Kind::UintLittle,
+            Kind::Float => Kind::FloatLittle,
+            _ => panic!("layouts have no little-endian kind of this"),
+        };
+        Field { kind, ..self }
     }
 
     /// A number from 0 on, little-endian.
@@ -85,17 +102,17 @@ impl Field {
     }
 
     /// One bit.
-    pub const fn flag(name: &'static str, about: &'static str) -> Self {
+    pub(super) const fn flag(name: &'static str, about: &'static str) -> Self {
         Self::new(name, 1, Kind::Flag, about)
     }
 
     /// Bits that nobody reads.
-    pub const fn unused(bits: usize) -> Self {
+    pub(super) const fn unused(bits: usize) -> Self {
         Self::new("", bits, Kind::Unused, "")
     }
 
     /// The same with names of values.
-    pub const fn named(self, names: &'static [(u64, &'static str)]) -> Self {
+    pub(super) const fn named(self, names: &'static [(u64, &'static str)]) -> Self {
         Field { names, ..self }
     }
 

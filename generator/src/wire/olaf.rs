@@ -16,11 +16,11 @@
 //! of headers the gradients of an update start at byte 72. Worker, seq, attempt and generation are
 //! those of the newest member; `count` says how many updates the payload represents.
 
-mod layout;
-
-use super::Format;
 use super::frame::{FRAME_MAX, HEAD};
+use super::header::{Group, at, find, header};
+use super::layout::{After, Count, Field, Layout, Message, PLAIN, Rest, Rule};
 use super::sight::{Datagram, Sight, What};
+use super::{Format, Packet};
 use crate::record::PacketId;
 use crate::registry::Named;
 use crate::time::Time;
@@ -30,75 +30,80 @@ pub const PORT: u16 = 48500;
 /// UDP port of workers.
 pub const WORKER_PORT: u16 = 48501;
 /// Version in the first nibble.
-const VERSION: u8 = 1;
-const KIND_UPDATE: u8 = 1;
-const KIND_ACK: u8 = 2;
+const VERSION: u64 = 1;
+const KIND_UPDATE: u64 = 1;
+const KIND_ACK: u64 = 2;
 /// First bytes.
-const UPDATE: u8 = VERSION << 4 | KIND_UPDATE;
-const ACK: u8 = VERSION << 4 | KIND_ACK;
+const UPDATE: u8 = (VERSION << 4 | KIND_UPDATE) as u8;
+const ACK: u8 = (VERSION << 4 | KIND_ACK) as u8;
 
 /// Bytes of the payload before the gradients of an update.
-pub const UPDATE_HEAD: usize = 30;
-/// Bytes of the payload before the model of an acknowledgement.
-pub const ACK_HEAD: usize = 38;
+pub const UPDATE_HEAD: usize = Header::BYTES;
+/// Bytes of the payload before the model of an acknowledgement: a queue's state stands before the reward.
+pub const ACK_HEAD: usize = Header::BYTES + Status::BYTES;
 /// Smallest frame that carries an update of one gradient.
 pub const FRAME_MIN: usize = HEAD + UPDATE_HEAD + 4;
 
-mod field {
-    use std::ops::Range;
-    pub const KIND: usize = 0;
-    pub const FLAGS: usize = 1;
-    pub const CLUSTER: Range<usize> = 2..4;
-    pub const COUNT: Range<usize> = 4..6;
-    pub const WORKER: Range<usize> = 6..10;
-    pub const SEQ: Range<usize> = 10..14;
-    pub const GENERATION: Range<usize> = 14..22;
-    pub const ATTEMPT: usize = 22;
-    pub const ELEMENTS: Range<usize> = 24..26;
-    pub const UPDATE_REWARD: Range<usize> = 26..30;
-    pub const OCCUPANCY: Range<usize> = 26..29;
-    pub const ACTIVE: Range<usize> = 29..31;
-    pub const CAPACITY: Range<usize> = 31..34;
-    pub const ACK_REWARD: Range<usize> = 34..38;
+header! {
+    /// What an update says besides its gradients.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct Header {
+        fixed version: 4 = VERSION, "Version of the format: 1";
+        open kind: 4, "What it is", &[(KIND_UPDATE, "update"), (KIND_ACK, "ack")];
+        /// Flags.
+        flags: u8 = [
+            Field::unused(2),
+            Field::flag("headless", "It came without this header: nothing but its sender is known"),
+            Field::flag("result", "The whole sum on its way back to the workers"),
+            Field::flag("partial", "Some members are missing: a device waited for them no longer"),
+            Field::flag("stamped", "A device has stamped its queue status into this ACK"),
+            Field::flag("lanes", "The first gradients are lanes"),
+            Field::flag("merged", "The content is a merge of several updates")
+        ];
+        cluster: u16, 16, "Cluster";
+        count: u16, 16, "Updates that the content represents";
+        worker: u32, 32, "Worker of the newest member";
+        seq: u32, 32, "Sequence number of the newest member";
+        generation: Time, 64, "Generation time of the newest member, in ps";
+        attempt: u8, 8, "Transmission attempt of the newest member";
+        unused 8;
+        elements: u16, 16, "Numbers that follow";
+        le reward: f32, 32, "Mean reward";
+    }
+}
+
+header! {
+    /// State of a queue as ACKs carry it (§5: {N, Qmax, Qn}).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct Status {
+        occupancy: u32, 24, "Slots in use in the device's queue (Qn)";
+        active: u16, 16, "Clusters that are active there (N)";
+        capacity: u32, 24, "Slots of the queue (Qmax)";
+    }
+}
+
+/// What is common to both, and the reward.
+const PARTS: (&[Field], &[Field]) = Header::FIELDS.split_at(find(Header::FIELDS, "reward").0);
+/// Bytes of what is common.
+const COMMON: usize = find(Header::FIELDS, "reward").1 / 8;
+
+const fn flag(name: &str) -> u8 {
+    0x80 >> (find(Header::FIELDS, name).1 % 8)
 }
 
 /// Flag: the content is a merge of several updates.
-pub const FLAG_MERGED: u8 = 1 << 0;
+pub const FLAG_MERGED: u8 = flag("merged");
 /// Flag: the first gradients are lanes (`crate::lanes`).
-pub const FLAG_LANES: u8 = 1 << 1;
+pub const FLAG_LANES: u8 = flag("lanes");
 /// Flag: a device has stamped its queue status into this ACK (§5).
-pub const FLAG_STAMPED: u8 = 1 << 2;
-
+pub const FLAG_STAMPED: u8 = flag("stamped");
 /// Flag: some members are missing: a device waited for them no longer.
-pub const FLAG_PARTIAL: u8 = 1 << 3;
+pub const FLAG_PARTIAL: u8 = flag("partial");
 /// Flag: the packet came without a header of ours, and who sent it is all that is known: its number counts the worker's
 /// packets where it was read, its generation is when it arrived there, its count is 1 (docs/strict.md).
-pub const FLAG_HEADLESS: u8 = 1 << 5;
+pub const FLAG_HEADLESS: u8 = flag("headless");
 /// Flag: the whole sum on its way back to the workers, as an update of the server.
-pub const FLAG_RESULT: u8 = 1 << 4;
-
-/// What an update says besides its gradients.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Header {
-    /// Flags.
-    pub flags: u8,
-    /// Cluster.
-    pub cluster: u16,
-    /// Updates that the content represents.
-    pub count: u16,
-    /// Worker of the newest member.
-    pub worker: u32,
-    /// Sequence number of the newest member.
-    pub seq: u32,
-    /// Generation time of the newest member.
-    pub generation: Time,
-    /// Transmission attempt of the newest member.
-    pub attempt: u8,
-    /// Gradients that follow.
-    pub elements: u16,
-    /// Mean reward.
-    pub reward: f32,
-}
+pub const FLAG_RESULT: u8 = flag("result");
 
 impl Header {
     /// Id of the packet.
@@ -110,64 +115,26 @@ impl Header {
     /// Writes the common part and the reward of an update into a payload.
     #[inline]
     pub fn emit_update(&self, payload: &mut [u8]) {
-        let head = emit_common(self, KIND_UPDATE, payload);
-        head[field::UPDATE_REWARD].copy_from_slice(&self.reward.to_le_bytes());
+        self.put(payload);
+        at!(Header.kind).put(payload, KIND_UPDATE);
     }
 
     /// Writes what differs between two updates of a worker over the head of one.
     #[inline]
     pub(super) fn renew(head: &mut [u8; UPDATE_HEAD], seq: u32, generation: Time, attempt: u8, reward: f32) {
-        head[field::SEQ].copy_from_slice(&seq.to_be_bytes());
-        head[field::GENERATION].copy_from_slice(&generation.to_be_bytes());
-        head[field::ATTEMPT] = attempt;
-        head[field::UPDATE_REWARD].copy_from_slice(&reward.to_le_bytes());
+        at!(Header.seq).put(head, seq);
+        at!(Header.generation).put(head, generation);
+        at!(Header.attempt).put(head, attempt);
+        at!(Header.reward).put(head, reward);
     }
 
     /// Reads an update's header from a payload; none if it is not one or too short for its elements.
     #[inline]
     pub fn parse_update(payload: &[u8]) -> Option<Self> {
-        let head: &[u8; UPDATE_HEAD] = payload.first_chunk()?;
-        if head[field::KIND] != UPDATE {
-            return None;
-        }
-        let header = parse_common(head, f32::from_le_bytes([head[26], head[27], head[28], head[29]]));
+        // The first byte before the rest: what the table fixes of it need not be looked at again.
+        let head: &[u8; UPDATE_HEAD] = payload.first_chunk().filter(|head| head[0] == UPDATE)?;
+        let header = Header::get(head)?;
         (payload.len() >= UPDATE_HEAD + usize::from(header.elements) * 4 && header.count > 0).then_some(header)
-    }
-}
-
-#[inline]
-fn emit_common<'a>(header: &Header, kind: u8, payload: &'a mut [u8]) -> &'a mut [u8; UPDATE_HEAD] {
-    // One bounds check for the fixed part; the rest is constant offsets.
-    let Some(head) = payload.first_chunk_mut::<UPDATE_HEAD>() else {
-        panic!("the buffer is shorter than an Olaf header")
-    };
-    head[field::KIND] = VERSION << 4 | kind;
-    head[field::FLAGS] = header.flags;
-    head[field::CLUSTER].copy_from_slice(&header.cluster.to_be_bytes());
-    head[field::COUNT].copy_from_slice(&header.count.to_be_bytes());
-    head[field::WORKER].copy_from_slice(&header.worker.to_be_bytes());
-    head[field::SEQ].copy_from_slice(&header.seq.to_be_bytes());
-    head[field::GENERATION].copy_from_slice(&header.generation.to_be_bytes());
-    head[field::ATTEMPT] = header.attempt;
-    head[field::ATTEMPT + 1] = 0;
-    head[field::ELEMENTS].copy_from_slice(&header.elements.to_be_bytes());
-    head
-}
-
-#[inline]
-fn parse_common(head: &[u8; UPDATE_HEAD], reward: f32) -> Header {
-    Header {
-        flags: head[field::FLAGS],
-        cluster: u16::from_be_bytes([head[2], head[3]]),
-        count: u16::from_be_bytes([head[4], head[5]]),
-        worker: u32::from_be_bytes([head[6], head[7], head[8], head[9]]),
-        seq: u32::from_be_bytes([head[10], head[11], head[12], head[13]]),
-        generation: Time::from_be_bytes([
-            head[14], head[15], head[16], head[17], head[18], head[19], head[20], head[21],
-        ]),
-        attempt: head[field::ATTEMPT],
-        elements: u16::from_be_bytes([head[24], head[25]]),
-        reward,
     }
 }
 
@@ -205,17 +172,6 @@ pub fn digest(values: &[u8]) -> u64 {
     })
 }
 
-/// State of a queue as ACKs carry it (§5: {N, Qmax, Qn}).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Status {
-    /// Qn: slots in use; 24 bits.
-    pub occupancy: u32,
-    /// N: clusters that are active; 16 bits.
-    pub active: u16,
-    /// Qmax: slots there are; 24 bits.
-    pub capacity: u32,
-}
-
 /// An acknowledgement: the header of the update it answers, queue state and the server's reward.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ack {
@@ -228,24 +184,18 @@ pub struct Ack {
 impl Ack {
     /// Writes everything before the model.
     pub fn emit(&self, payload: &mut [u8]) {
-        emit_common(&self.header, KIND_ACK, payload);
+        self.header.put(payload);
+        at!(Header.kind).put(payload, KIND_ACK);
         emit_status(payload, self.status);
-        payload[field::ACK_REWARD].copy_from_slice(&self.header.reward.to_le_bytes());
+        at!(Header.reward).put(&mut payload[Status::BYTES..], self.header.reward);
     }
 
     /// Reads an acknowledgement; none if it is not one or too short for its elements.
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let head: &[u8; ACK_HEAD] = payload.first_chunk()?;
-        if !is_ack(payload) {
-            return None;
-        }
-        let reward = f32::from_le_bytes([head[34], head[35], head[36], head[37]]);
-        let header = parse_common(head.first_chunk()?, reward);
-        let status = Status {
-            occupancy: u32::from_be_bytes([0, head[26], head[27], head[28]]),
-            active: u16::from_be_bytes([head[29], head[30]]),
-            capacity: u32::from_be_bytes([0, head[31], head[32], head[33]]),
-        };
+        let head: &[u8; ACK_HEAD] = payload.first_chunk().filter(|head| head[0] == ACK)?;
+        let reward = at!(Header.reward).get(&head[Status::BYTES..])?;
+        let header = Header { reward, ..Header::get(head)? };
+        let status = Status::get(&head[COMMON..])?;
         (payload.len() >= ACK_HEAD + usize::from(header.elements) * 4).then_some(Ack { header, status })
     }
 }
@@ -253,23 +203,54 @@ impl Ack {
 /// Is this payload an acknowledgement, by its first byte and length?
 #[inline]
 pub fn is_ack(payload: &[u8]) -> bool {
-    payload.len() >= ACK_HEAD && payload[field::KIND] == ACK
+    payload.len() >= ACK_HEAD && payload[0] == ACK
 }
 
 /// Stamps the status of a queue into an acknowledgement; values beyond the field become its maximum.
 pub fn stamp(payload: &mut [u8], status: Status) {
     if is_ack(payload) {
-        payload[field::FLAGS] |= FLAG_STAMPED;
+        payload[find(Header::FIELDS, "stamped").1 / 8] |= FLAG_STAMPED;
         emit_status(payload, status);
     }
 }
 
 fn emit_status(payload: &mut [u8], status: Status) {
-    let narrow = |n: u32| n.min(0xff_ffff).to_be_bytes();
-    payload[field::OCCUPANCY].copy_from_slice(&narrow(status.occupancy)[1..]);
-    payload[field::ACTIVE].copy_from_slice(&status.active.to_be_bytes());
-    payload[field::CAPACITY].copy_from_slice(&narrow(status.capacity)[1..]);
+    let narrow = |n: u32| n.min(0xff_ffff);
+    let Status { occupancy, active, capacity } = status;
+    Status { occupancy: narrow(occupancy), active, capacity: narrow(capacity) }.put(&mut payload[COMMON..]);
 }
+
+const fn floats(name: &'static str, fields: &'static [Field]) -> Rest {
+    Rest::Items { name, count: Count::Field("elements"), fields }
+}
+
+static LAYOUT: Layout = Layout {
+    ports: &[(PORT, WORKER_PORT)],
+    shared_ports: &[],
+    telling: true,
+    summary: &["cluster", "worker", "seq", "attempt", "count", "elements", "stamped", "partial", "result"],
+    head: PARTS.0,
+    rules: &[],
+    messages: &[
+        Message {
+            name: "update",
+            when: &[("version", VERSION), ("kind", KIND_UPDATE)],
+            groups: &[PARTS.1],
+            rules: &[Rule::NotZero("count")],
+            rest: floats("gradients", &[Field::of::<f32>("gradient", 32, "Gradient").little()]),
+            after: After::Anything,
+            ..PLAIN
+        },
+        Message {
+            name: "ack",
+            when: &[("version", VERSION), ("kind", KIND_ACK)],
+            groups: &[Status::FIELDS, PARTS.1],
+            rest: floats("model", &[Field::of::<f32>("parameter", 32, "Parameter of the model").little()]),
+            after: After::Anything,
+            ..PLAIN
+        },
+    ],
+};
 
 /// The registered format.
 pub struct Olaf;
@@ -284,23 +265,37 @@ impl Named for Olaf {
 }
 
 impl Format for Olaf {
-    fn recognises(&self, port: u16, payload: &[u8]) -> bool {
-        self.has_port(port) && (Header::parse_update(payload).is_some() || is_ack(payload))
+    fn layout(&self) -> &'static Layout {
+        &LAYOUT
     }
 
-    fn has_port(&self, port: u16) -> bool {
-        port == PORT || port == WORKER_PORT
+    fn read(&self, payload: &[u8]) -> Option<Packet> {
+        if let Some(h) = Header::parse_update(payload) {
+            let line = format!(
+                "olaf update cluster {} worker {} seq {} attempt {} generated {} ps count {} reward {} elements {} flags {:#04x}",
+                h.cluster, h.worker, h.seq, h.attempt, h.generation, h.count, h.reward, h.elements, h.flags
+            );
+            return Some(Packet::new(payload, h.fields(), |out| h.emit_update(out), line));
+        }
+        let ack = Ack::parse(payload)?;
+        let Ack { header: h, status: s } = ack;
+        let mut fields = h.fields();
+        fields.splice(fields.len() - 1..fields.len() - 1, s.fields());
+        let line = format!(
+            "olaf ack cluster {} worker {} seq {} reward {} occupancy {}/{} active {} elements {} flags {:#04x}",
+            h.cluster, h.worker, h.seq, h.reward, s.occupancy, s.capacity, s.active, h.elements, h.flags
+        );
+        Some(Packet::new(payload, fields, |out| ack.emit(out), line))
     }
 
     #[inline]
     fn sight(&self, datagram: &Datagram) -> Option<Sight> {
-        let head: &[u8; UPDATE_HEAD] = datagram.payload.first_chunk()?;
-        let (ack, before) = match head[field::KIND] {
+        let (ack, before) = match *datagram.payload.first()? {
             UPDATE => (false, UPDATE_HEAD),
             ACK => (true, ACK_HEAD),
             _ => return None,
         };
-        let header = parse_common(head, 0.0);
+        let header = Header::get(datagram.payload)?;
         let fits = datagram.whole >= before + usize::from(header.elements) * 4 && (ack || header.count > 0);
         let what = match (ack, header.flags & FLAG_RESULT != 0) {
             (true, _) => What::Ack,
@@ -322,38 +317,8 @@ impl Format for Olaf {
         })
     }
 
-    fn print(&self, payload: &[u8]) -> String {
-        if let Some(h) = Header::parse_update(payload) {
-            return format!(
-                "olaf update cluster {} worker {} seq {} attempt {} generated {} ps count {} reward {} elements {} flags {:#04x}",
-                h.cluster, h.worker, h.seq, h.attempt, h.generation, h.count, h.reward, h.elements, h.flags
-            );
-        }
-        match Ack::parse(payload) {
-            Some(Ack { header: h, status: s }) => format!(
-                "olaf ack cluster {} worker {} seq {} reward {} occupancy {}/{} active {} elements {} flags {:#04x}",
-                h.cluster, h.worker, h.seq, h.reward, s.occupancy, s.capacity, s.active, h.elements, h.flags
-            ),
-            None => format!("not olaf: {} bytes, first {:02x?}", payload.len(), &payload[..payload.len().min(4)]),
-        }
-    }
-
     fn frame_bytes(&self) -> (usize, usize) {
         (FRAME_MIN, FRAME_MAX)
-    }
-
-    fn round_trip(&self, payload: &[u8]) -> Option<Vec<u8>> {
-        let mut out = payload.to_vec();
-        if let Some(header) = Header::parse_update(payload) {
-            header.emit_update(&mut out);
-        } else {
-            Ack::parse(payload)?.emit(&mut out);
-        }
-        Some(out)
-    }
-
-    fn layout(&self) -> &'static super::layout::Layout {
-        &layout::LAYOUT
     }
 }
 

@@ -2,70 +2,62 @@
 
 use pktgen_generator::wire::layout::Value;
 use pktgen_generator::wire::libra::control::{Control, What};
-use pktgen_generator::wire::{atp_ml, libra, olaf, olaf_strict, switchml, switchml_roce, trio_ml};
+use pktgen_generator::wire::{FORMATS, atp_ml, libra, olaf, olaf_strict, switchml, switchml_roce, trio_ml};
 
 use super::Said;
+
+/// What the reader of `format` says; none if it refuses the payload.
+pub fn parsed(format: &str, payload: &[u8]) -> Option<Said> {
+    match format {
+        "olaf_strict" => return of_olaf_strict(payload),
+        "trio_ml" => return of_trio_ml(payload),
+        "switchml" => return of_switchml(payload),
+        "switchml_roce" => return of_switchml_roce(payload),
+        "libra" => return of_libra(payload),
+        "atp_ml" => return of_atp_ml(payload),
+        _ => {}
+    }
+    let of = FORMATS.iter().find(|of| of.name() == format).expect("a format");
+    let mut fields = of.read(payload)?.fields;
+    let (items, bytes) = match format {
+        "olaf" => (floats_little(of_olaf(payload)?), Vec::new()),
+        other => panic!("say here which items the reader of {other} finds"),
+    };
+    let tail = fields.split_off(fields.len() - of.layout().messages[0].tail.len());
+    Some(Said { fields, items, tail, bytes })
+}
 
 fn int(value: impl Into<i128>) -> Value {
     Value::Int(value.into())
 }
 
-/// What the reader of `format` says; none if it refuses the payload.
-pub fn parsed(format: &str, payload: &[u8]) -> Option<Said> {
-    match format {
-        "olaf" => of_olaf(payload),
-        "trio_ml" => of_trio_ml(payload),
-        "switchml" => of_switchml(payload),
-        "libra" => of_libra(payload),
-        "olaf_strict" => of_olaf_strict(payload),
-        "switchml_roce" => of_switchml_roce(payload),
-        "atp_ml" => of_atp_ml(payload),
-        other => panic!("say here what the reader of {other} says"),
-    }
-}
-
 fn floats_little(bytes: &[u8]) -> Vec<Vec<Value>> {
-    bytes.as_chunks::<4>().0.iter().map(|four| vec![Value::Float(f32::from_le_bytes(*four).to_bits())]).collect()
+    bytes.as_chunks::<4>().0.iter().map(|four| vec![float(f32::from_le_bytes(*four))]).collect()
 }
 
 fn ints(bytes: &[u8]) -> Vec<Vec<Value>> {
-    bytes.as_chunks::<4>().0.iter().map(|four| vec![int(i32::from_be_bytes(*four))]).collect()
+    bytes.as_chunks::<4>().0.iter().map(|four| vec![Value::Int(i32::from_be_bytes(*four).into())]).collect()
 }
 
-fn common(h: &olaf::Header) -> Vec<(&'static str, Value)> {
-    let flag = |flag: u8| int(u8::from(h.flags & flag != 0));
-    vec![
-        ("headless", flag(olaf::FLAG_HEADLESS)),
-        ("result", flag(olaf::FLAG_RESULT)),
-        ("partial", flag(olaf::FLAG_PARTIAL)),
-        ("stamped", flag(olaf::FLAG_STAMPED)),
-        ("lanes", flag(olaf::FLAG_LANES)),
-        ("merged", flag(olaf::FLAG_MERGED)),
-        ("cluster", int(h.cluster)),
-        ("count", int(h.count)),
-        ("worker", int(h.worker)),
-        ("seq", int(h.seq)),
-        ("generation", int(h.generation)),
-        ("attempt", int(h.attempt)),
-        ("elements", int(h.elements)),
-    ]
+fn float(value: f32) -> Value {
+    Value::Float(value.to_bits())
 }
 
-fn of_olaf(payload: &[u8]) -> Option<Said> {
-    let reward = |h: &olaf::Header| ("reward", Value::Float(h.reward.to_bits()));
-    if let Some(h) = olaf::Header::parse_update(payload) {
-        let fields = [common(&h), vec![reward(&h)]].concat();
-        return Some(Said { fields, items: floats_little(olaf::values(payload, &h)), ..Said::default() });
+fn of_olaf(payload: &[u8]) -> Option<&[u8]> {
+    match olaf::Header::parse_update(payload) {
+        Some(header) => Some(olaf::values(payload, &header)),
+        None => payload[olaf::ACK_HEAD..].get(..usize::from(olaf::Ack::parse(payload)?.header.elements) * 4),
     }
-    let olaf::Ack { header: h, status } = olaf::Ack::parse(payload)?;
-    let own = vec![
-        ("occupancy", int(status.occupancy)),
-        ("active", int(status.active)),
-        ("capacity", int(status.capacity)),
-        reward(&h),
-    ];
-    let model = &payload[olaf::ACK_HEAD..olaf::ACK_HEAD + usize::from(h.elements) * 4];
-    Some(Said { fields: [common(&h), own].concat(), items: floats_little(model), ..Said::default() })
+}
+
+fn of_olaf_strict(payload: &[u8]) -> Option<Said> {
+    if let Some(h) = olaf_strict::Update::parse(payload) {
+        let fields = vec![("reward", Value::Float(h.reward.to_bits()))];
+        return Some(Said { fields, items: floats_little(&payload[olaf_strict::UPDATE_HEAD..]), ..Said::default() });
+    }
+    let h = olaf_strict::Ack::parse(payload)?;
+    let fields = vec![("occupancy", int(h.occupancy)), ("active", int(h.active))];
+    Some(Said { fields, items: floats_little(&payload[olaf_strict::ACK_HEAD..]), ..Said::default() })
 }
 
 fn of_trio_ml(payload: &[u8]) -> Option<Said> {
@@ -98,16 +90,6 @@ fn of_switchml(payload: &[u8]) -> Option<Said> {
     Some(Said { fields, items: ints(switchml::values(payload, &h)), ..Said::default() })
 }
 
-fn of_olaf_strict(payload: &[u8]) -> Option<Said> {
-    if let Some(h) = olaf_strict::Update::parse(payload) {
-        let fields = vec![("reward", Value::Float(h.reward.to_bits()))];
-        return Some(Said { fields, items: floats_little(&payload[olaf_strict::UPDATE_HEAD..]), ..Said::default() });
-    }
-    let h = olaf_strict::Ack::parse(payload)?;
-    let fields = vec![("occupancy", int(h.occupancy)), ("active", int(h.active))];
-    Some(Said { fields, items: floats_little(&payload[olaf_strict::ACK_HEAD..]), ..Said::default() })
-}
-
 fn of_switchml_roce(payload: &[u8]) -> Option<Said> {
     use switchml_roce::Part;
     let h = switchml_roce::Header::parse(payload)?;
@@ -134,30 +116,6 @@ fn of_switchml_roce(payload: &[u8]) -> Option<Said> {
     }
     let tail = vec![("icrc", int(u32::from_le_bytes(*payload.last_chunk()?)))];
     Some(Said { fields, items: ints(switchml_roce::values(payload, &h)), tail, ..Said::default() })
-}
-
-fn of_atp_ml(payload: &[u8]) -> Option<Said> {
-    let h = atp_ml::Header::parse(payload)?;
-    let flag = |flag: bool| int(u8::from(flag));
-    let fields = vec![
-        ("bitmap", int(h.bitmap)),
-        ("workers", int(h.workers)),
-        ("overflow", flag(h.overflow)),
-        ("server", int(h.server)),
-        ("second_half", flag(h.second_half)),
-        ("ecn", flag(h.congested)),
-        ("resent", flag(h.resent)),
-        ("collision", flag(h.collision)),
-        ("ack", flag(h.ack)),
-        ("app", int(h.app)),
-        ("seq", int(h.seq)),
-        ("aggregator", int(h.aggregator)),
-        ("second", int(h.second)),
-    ];
-    let tail = vec![("key_low", int(h.key as u32)), ("key_high", int((h.key >> 32) as u32)), ("tensor", int(h.tensor))];
-    let values = atp_ml::values(payload)?;
-    let items = if h.overflow { floats_little(values) } else { ints(values) };
-    Some(Said { fields, items, tail, ..Said::default() })
 }
 
 fn of_libra(payload: &[u8]) -> Option<Said> {
@@ -221,4 +179,28 @@ fn control(payload: &[u8], fields: &mut Vec<(&'static str, Value)>) -> Option<Ve
         _ => {}
     }
     Some(Vec::new())
+}
+
+fn of_atp_ml(payload: &[u8]) -> Option<Said> {
+    let h = atp_ml::Header::parse(payload)?;
+    let flag = |flag: bool| int(u8::from(flag));
+    let fields = vec![
+        ("bitmap", int(h.bitmap)),
+        ("workers", int(h.workers)),
+        ("overflow", flag(h.overflow)),
+        ("server", int(h.server)),
+        ("second_half", flag(h.second_half)),
+        ("ecn", flag(h.congested)),
+        ("resent", flag(h.resent)),
+        ("collision", flag(h.collision)),
+        ("ack", flag(h.ack)),
+        ("app", int(h.app)),
+        ("seq", int(h.seq)),
+        ("aggregator", int(h.aggregator)),
+        ("second", int(h.second)),
+    ];
+    let tail = vec![("key_low", int(h.key as u32)), ("key_high", int((h.key >> 32) as u32)), ("tensor", int(h.tensor))];
+    let values = atp_ml::values(payload)?;
+    let items = if h.overflow { floats_little(values) } else { ints(values) };
+    Some(Said { fields, items, tail, ..Said::default() })
 }
