@@ -6,6 +6,8 @@
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 
+use crate::record::PacketId;
+
 /// Ethernet 14, IPv4 20, UDP 8 bytes. (OLAF §7 counts 304 bits for them; they are 336.)
 pub const HEAD: usize = 42;
 /// Largest jumbo frame (OLAF §12.1).
@@ -44,6 +46,12 @@ pub const fn worker_ip(worker: u32) -> Ip {
 pub fn worker_of(ip: Ip, workers: usize) -> Option<u32> {
     let worker = ip.wrapping_sub(0x0a00_0001);
     ((worker as usize) < workers).then_some(worker)
+}
+
+/// The worker with this address, whichever it is.
+#[inline]
+pub(super) fn any_worker(ip: Ip) -> Option<u32> {
+    worker_of(ip, PacketId::WORKERS_MAX as usize)
 }
 
 /// Address of a device, where it makes packets of its own.

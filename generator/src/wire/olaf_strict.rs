@@ -15,13 +15,12 @@
 //! update's is a multiple of four, an ACK's one more. How many gradients there are follows from UDP's length. The ports are
 //! others than those of [`super::olaf`], so that captures say which of the two they hold.
 
-mod layout;
-
-use super::Format;
-use super::frame::{FRAME_MAX, HEAD, group_of, worker_of};
+use super::frame::{FRAME_MAX, HEAD, any_worker, group_of};
+use super::header::{Group, header};
+use super::layout::{Count, Field, Layout, Message, PLAIN, Rest};
 use super::olaf::Status;
 use super::sight::{Datagram, Delivery, Sight, What};
-use crate::record::PacketId;
+use super::{Format, Packet};
 use crate::registry::Named;
 
 /// Its name.
@@ -31,43 +30,41 @@ pub const PORT: u16 = 48510;
 /// UDP port of workers.
 pub const WORKER_PORT: u16 = 48511;
 /// Bytes of the payload before the gradients of an update.
-pub const UPDATE_HEAD: usize = 4;
+pub const UPDATE_HEAD: usize = Update::BYTES;
 /// Bytes of the payload before the model of an ACK.
-pub const ACK_HEAD: usize = 5;
+pub const ACK_HEAD: usize = Ack::BYTES;
 
-/// What an update says besides its gradients.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Update {
-    /// Mean reward.
-    pub reward: f32,
-    /// Gradients that follow.
-    pub elements: u16,
+header! {
+    /// What an update says besides its gradients.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct Update {
+        le reward: f32, 32, "Mean reward";
+        beside elements: u16, "Gradients that follow.";
+    }
 }
 
 impl Update {
     /// Writes what stands before the gradients.
     #[inline]
     pub fn emit(&self, payload: &mut [u8]) {
-        payload[..UPDATE_HEAD].copy_from_slice(&self.reward.to_le_bytes());
+        self.put(payload);
     }
 
     /// Reads an update; none if the length is not one's.
     #[inline]
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let reward = f32::from_le_bytes(*payload.first_chunk()?);
-        elements(payload.len(), UPDATE_HEAD).map(|elements| Update { reward, elements })
+        Some(Update { elements: elements(payload.len(), UPDATE_HEAD)?, ..Update::get(payload)? })
     }
 }
 
-/// What an ACK says besides the model. How many slots the queue has, workers know from elsewhere.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ack {
-    /// Slots in use (Qn); 24 bits.
-    pub occupancy: u32,
-    /// Active clusters (N).
-    pub active: u16,
-    /// Parameters or gradients that follow.
-    pub elements: u16,
+header! {
+    /// What an ACK says besides the model. How many slots the queue has, workers know from elsewhere.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Ack {
+        occupancy: u32, 24, "Slots in use in the device's queue (Qn)";
+        active: u16, 16, "Clusters that are active there (N)";
+        beside elements: u16, "Parameters or gradients that follow.";
+    }
 }
 
 impl Ack {
@@ -79,19 +76,13 @@ impl Ack {
     /// Writes what stands before the model.
     #[inline]
     pub fn emit(&self, payload: &mut [u8]) {
-        payload[..3].copy_from_slice(&self.occupancy.to_be_bytes()[1..]);
-        payload[3..ACK_HEAD].copy_from_slice(&self.active.to_be_bytes());
+        self.put(payload);
     }
 
     /// Reads an ACK; none if the length is not one's.
     #[inline]
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let [a, b, c, d, e] = *payload.first_chunk::<ACK_HEAD>()?;
-        elements(payload.len(), ACK_HEAD).map(|elements| Ack {
-            occupancy: u32::from_be_bytes([0, a, b, c]),
-            active: u16::from_be_bytes([d, e]),
-            elements,
-        })
+        Some(Ack { elements: elements(payload.len(), ACK_HEAD)?, ..Ack::get(payload)? })
     }
 }
 
@@ -100,6 +91,33 @@ fn elements(payload_bytes: usize, head: usize) -> Option<u16> {
     let rest = payload_bytes.checked_sub(head)?;
     if rest % 4 == 0 { u16::try_from(rest / 4).ok() } else { None }
 }
+
+const fn floats(name: &'static str, fields: &'static [Field]) -> Rest {
+    Rest::Items { name, count: Count::ToEnd(usize::MAX), fields }
+}
+
+static LAYOUT: Layout = Layout {
+    ports: &[(PORT, WORKER_PORT)],
+    shared_ports: &[],
+    telling: false,
+    summary: &["occupancy", "active"],
+    head: &[],
+    rules: &[],
+    messages: &[
+        Message {
+            name: "update",
+            groups: &[Update::FIELDS],
+            rest: floats("gradients", &[Field::of::<f32>("gradient", 32, "Gradient").little()]),
+            ..PLAIN
+        },
+        Message {
+            name: "ack",
+            groups: &[Ack::FIELDS],
+            rest: floats("model", &[Field::of::<f32>("parameter", 32, "Parameter of the model").little()]),
+            ..PLAIN
+        },
+    ],
+};
 
 /// The registered format.
 pub struct OlafStrict;
@@ -114,58 +132,43 @@ impl Named for OlafStrict {
 }
 
 impl Format for OlafStrict {
-    fn has_port(&self, port: u16) -> bool {
-        port == PORT || port == WORKER_PORT
+    fn layout(&self) -> &'static Layout {
+        &LAYOUT
     }
 
+    fn read(&self, payload: &[u8]) -> Option<Packet> {
+        if let Some(h) = Update::parse(payload) {
+            let line = format!("olaf_strict update reward {} elements {}", h.reward, h.elements);
+            return Some(Packet::new(payload, h.fields(), |out| h.emit(out), line));
+        }
+        let h = Ack::parse(payload)?;
+        let line = format!("olaf_strict ack occupancy {} active {} elements {}", h.occupancy, h.active, h.elements);
+        Some(Packet::new(payload, h.fields(), |out| h.emit(out), line))
+    }
+
+    fn refuse(&self, payload: &[u8]) -> String {
+        format!("not olaf_strict: {} bytes", payload.len())
+    }
     /// Only addresses say who: the worker is that of an update, or the one that an ACK is for; a group's ACK names the
     /// cluster. Of an update the cluster is not known here, so all are in one, and numbers and times there are none.
     fn sight(&self, datagram: &Datagram) -> Option<Sight> {
-        let worker = |ip| worker_of(ip, PacketId::WORKERS_MAX as usize);
         let head = if datagram.payload.len() < ACK_HEAD { return None } else { datagram.whole };
         let (what, worker, cluster, elements) = match (elements(head, UPDATE_HEAD), elements(head, ACK_HEAD)) {
-            (Some(elements), _) => (What::Update, worker(datagram.src), 0, elements),
+            (Some(elements), _) => (What::Update, any_worker(datagram.src), 0, elements),
             (_, Some(elements)) => {
-                (What::Ack, worker(datagram.dst), group_of(datagram.dst).unwrap_or_default(), elements)
+                (What::Ack, any_worker(datagram.dst), group_of(datagram.dst).unwrap_or_default(), elements)
             }
             _ => return None,
         };
         Some(Sight { what, cluster, worker, seq: 0, round: 0, attempt: 0, generation: None, count: 1, elements })
     }
 
-    fn recognises(&self, port: u16, payload: &[u8]) -> bool {
-        self.has_port(port) && (Update::parse(payload).is_some() || Ack::parse(payload).is_some())
-    }
-
     fn delivery(&self) -> Delivery {
         Delivery::UncountedUpdates
     }
 
-    fn print(&self, payload: &[u8]) -> String {
-        match (Update::parse(payload), Ack::parse(payload)) {
-            (Some(h), _) => format!("olaf_strict update reward {} elements {}", h.reward, h.elements),
-            (_, Some(h)) => {
-                format!("olaf_strict ack occupancy {} active {} elements {}", h.occupancy, h.active, h.elements)
-            }
-            _ => format!("not olaf_strict: {} bytes", payload.len()),
-        }
-    }
-
     fn frame_bytes(&self) -> (usize, usize) {
         (HEAD + UPDATE_HEAD + 4, FRAME_MAX)
-    }
-
-    fn round_trip(&self, payload: &[u8]) -> Option<Vec<u8>> {
-        let mut out = payload.to_vec();
-        match Update::parse(payload) {
-            Some(update) => update.emit(&mut out),
-            None => Ack::parse(payload)?.emit(&mut out),
-        }
-        Some(out)
-    }
-
-    fn layout(&self) -> &'static super::layout::Layout {
-        &layout::LAYOUT
     }
 }
 
@@ -181,7 +184,7 @@ mod tests {
             let (update, ack) = (Update::parse(&bytes[..len]), Ack::parse(&bytes[..len]));
             assert_eq!(update.is_some(), len >= 4 && len % 4 == 0, "{len}");
             assert_eq!(ack.is_some(), len >= 5 && len % 4 == 1, "{len}");
-            assert_eq!(OlafStrict.recognises(PORT, &bytes[..len]), update.is_some() || ack.is_some());
+            assert_eq!((&OlafStrict as &dyn Format).recognises(PORT, &bytes[..len]), update.is_some() || ack.is_some());
         }
     }
 

@@ -9,7 +9,6 @@ use super::Said;
 /// What the reader of `format` says; none if it refuses the payload.
 pub fn parsed(format: &str, payload: &[u8]) -> Option<Said> {
     match format {
-        "olaf_strict" => return of_olaf_strict(payload),
         "trio_ml" => return of_trio_ml(payload),
         "switchml" => return of_switchml(payload),
         "switchml_roce" => return of_switchml_roce(payload),
@@ -21,6 +20,7 @@ pub fn parsed(format: &str, payload: &[u8]) -> Option<Said> {
     let mut fields = of.read(payload)?.fields;
     let (items, bytes) = match format {
         "olaf" => (floats_little(of_olaf(payload)?), Vec::new()),
+        "olaf_strict" => (floats_little(of_olaf_strict(payload)?), Vec::new()),
         other => panic!("say here which items the reader of {other} finds"),
     };
     let tail = fields.split_off(fields.len() - of.layout().messages[0].tail.len());
@@ -50,14 +50,8 @@ fn of_olaf(payload: &[u8]) -> Option<&[u8]> {
     }
 }
 
-fn of_olaf_strict(payload: &[u8]) -> Option<Said> {
-    if let Some(h) = olaf_strict::Update::parse(payload) {
-        let fields = vec![("reward", Value::Float(h.reward.to_bits()))];
-        return Some(Said { fields, items: floats_little(&payload[olaf_strict::UPDATE_HEAD..]), ..Said::default() });
-    }
-    let h = olaf_strict::Ack::parse(payload)?;
-    let fields = vec![("occupancy", int(h.occupancy)), ("active", int(h.active))];
-    Some(Said { fields, items: floats_little(&payload[olaf_strict::ACK_HEAD..]), ..Said::default() })
+fn of_olaf_strict(payload: &[u8]) -> Option<&[u8]> {
+    payload.get(if payload.len().is_multiple_of(4) { olaf_strict::UPDATE_HEAD } else { olaf_strict::ACK_HEAD }..)
 }
 
 fn of_trio_ml(payload: &[u8]) -> Option<Said> {
