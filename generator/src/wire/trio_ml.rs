@@ -10,18 +10,17 @@
 //! Results come from it: the addresses tell which is which. In a Result `source` is the source whose packet opened
 //! the block's record (our choice; the paper leaves it open), or at an engine below another the engine's own.
 
-mod layout;
-
-use super::Format;
-use super::frame::{FRAME_MAX, HEAD, group_of, worker_of};
+use super::frame::{FRAME_MAX, HEAD, any_worker, group_of};
+use super::header::{Group, header};
+use super::layout::{After, Count, Field, Layout, Message, PLAIN, Rest};
 use super::sight::{Datagram, Delivery, Sight, What};
-use crate::record::PacketId;
+use super::{Format, Packet};
 use crate::registry::Named;
 
 /// UDP port of the router (§4, "e.g., 12000").
 pub const PORT: u16 = 12000;
 /// Bytes of the payload before the gradients (Figure 8).
-pub const HEADER: usize = 12;
+pub const HEADER: usize = Header::BYTES;
 /// Most gradients of a packet: the field holds 4095, a jumbo frame 2245.
 pub const ELEMENTS_MAX: u16 = ((FRAME_MAX - HEAD - HEADER) / 4) as u16;
 /// Ethernet pads shorter payloads up to here.
@@ -35,80 +34,42 @@ pub const AGED: u8 = 1;
 /// mitigation" asks for one and fixes no layout; our choice).
 pub const STRAGGLER: u8 = 2;
 
-mod field {
-    use std::ops::Range;
-    pub const JOB: usize = 0;
-    pub const BLOCK: Range<usize> = 1..5;
-    pub const FLAGS: usize = 5;
-    pub const SOURCE: usize = 6;
-    pub const SOURCES: usize = 7;
-    pub const GENERATION: Range<usize> = 8..10;
-    pub const ELEMENTS: Range<usize> = 10..12;
-}
+/// Names of `age_op`.
+const AGE_OPS: &[(u64, &str)] = &[(AGE_NONE as u64, "none"), (AGED as u64, "aged"), (STRAGGLER as u64, "straggler")];
 
-const FINAL: u8 = 1 << 3;
-const DEGRADED: u8 = 1 << 2;
-
-/// What a packet says besides its gradients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Header {
-    /// Aggregation job.
-    pub job: u8,
-    /// Block: a part of the model that fits a packet.
-    pub block: u32,
-    /// Has the block aged out? 4 bits.
-    pub age_op: u8,
-    /// Is it the last block of the model?
-    pub last: bool,
-    /// Is the sum that of some of the sources only?
-    pub degraded: bool,
-    /// Who sent it.
-    pub source: u8,
-    /// Sources that the content represents.
-    pub sources: u8,
-    /// Iteration, modulo 2¹⁶.
-    pub generation: u16,
-    /// Gradients that follow; 12 bits.
-    pub elements: u16,
+header! {
+    /// What a packet says besides its gradients.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct Header {
+        job: u8, 8, "Aggregation job";
+        block: u32, 32, "Block: a part of the model that fits a packet";
+        /// Has the block aged out? 4 bits.
+        age_op: u8 = [Field::uint("age_op", 4, "Has the block aged out?").named(AGE_OPS)];
+        /// Is it the last block of the model?
+        last: bool = [Field::flag("final", "It is the last block of the model")];
+        degraded: bool, 1, "The sum is that of some of the sources only";
+        unused 2;
+        source: u8, 8, "Who sent it; in a Result whose packet opened the block's record";
+        sources: u8, 8, "Sources that the content represents";
+        generation: u16, 16, "Iteration, modulo 65536";
+        unused 4;
+        elements: u16, 12, "Gradients that follow";
+    }
 }
 
 impl Header {
     /// Writes the header into a payload.
     #[inline]
     pub fn emit(&self, payload: &mut [u8]) {
-        let Some(head) = payload.first_chunk_mut::<HEADER>() else {
-            panic!("the buffer is shorter than a Trio-ML header")
-        };
-        head[field::JOB] = self.job;
-        head[field::BLOCK].copy_from_slice(&self.block.to_be_bytes());
-        head[field::FLAGS] = (self.age_op << 4) | (u8::from(self.last) * FINAL) | (u8::from(self.degraded) * DEGRADED);
-        head[field::SOURCE] = self.source;
-        head[field::SOURCES] = self.sources;
-        head[field::GENERATION].copy_from_slice(&self.generation.to_be_bytes());
-        head[field::ELEMENTS].copy_from_slice(&(self.elements & 0xfff).to_be_bytes());
+        self.put(payload);
     }
 
     /// Reads a header; none if the payload is not as long as its gradients say, Ethernet's padding aside.
     #[inline]
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let header = head_of(payload.first_chunk()?);
+        let header = Header::get(payload)?;
         let need = HEADER + usize::from(header.elements) * 4;
         (payload.len() >= need && payload.len() <= need.max(PADDED)).then_some(header)
-    }
-}
-
-#[inline]
-fn head_of(head: &[u8; HEADER]) -> Header {
-    Header {
-        job: head[field::JOB],
-        block: u32::from_be_bytes([head[1], head[2], head[3], head[4]]),
-        age_op: head[field::FLAGS] >> 4,
-        last: head[field::FLAGS] & FINAL != 0,
-        degraded: head[field::FLAGS] & DEGRADED != 0,
-        source: head[field::SOURCE],
-        sources: head[field::SOURCES],
-        generation: u16::from_be_bytes([head[8], head[9]]),
-        elements: u16::from_be_bytes([head[10], head[11]]) & 0xfff,
     }
 }
 
@@ -147,6 +108,25 @@ pub fn emit_values(sums: &[i32], out: &mut [u8]) {
     }
 }
 
+static LAYOUT: Layout = Layout {
+    ports: &[(PORT, PORT)],
+    shared_ports: &[],
+    telling: false,
+    summary: &["job", "block", "generation", "source", "sources", "elements", "final", "degraded"],
+    head: Header::FIELDS,
+    rules: &[],
+    messages: &[Message {
+        name: "gradients",
+        rest: Rest::Items {
+            name: "gradients",
+            count: Count::Field("elements"),
+            fields: &[Field::of::<i32>("gradient", 32, "Gradient")],
+        },
+        after: After::PaddingTo(PADDED),
+        ..PLAIN
+    }],
+};
+
 /// The registered format.
 pub struct TrioMl;
 
@@ -160,20 +140,34 @@ impl Named for TrioMl {
 }
 
 impl Format for TrioMl {
-    fn recognises(&self, port: u16, payload: &[u8]) -> bool {
-        self.has_port(port) && Header::parse(payload).is_some()
+    fn layout(&self) -> &'static Layout {
+        &LAYOUT
     }
 
-    fn has_port(&self, port: u16) -> bool {
-        port == PORT
+    fn read(&self, payload: &[u8]) -> Option<Packet> {
+        let h = Header::parse(payload)?;
+        let line = format!(
+            "trio_ml job {} block {} generation {} source {} sources {} elements {}{}{}{}",
+            h.job,
+            h.block,
+            h.generation,
+            h.source,
+            h.sources,
+            h.elements,
+            if h.last { " final" } else { "" },
+            if h.degraded { " degraded" } else { "" },
+            match h.age_op {
+                AGE_NONE => String::new(),
+                op => format!(" age_op {op}"),
+            }
+        );
+        Some(Packet::new(payload, h.fields(), |out| h.emit(out), line))
     }
-
     fn sight(&self, datagram: &Datagram) -> Option<Sight> {
-        let h = head_of(datagram.payload.first_chunk()?);
+        let h = Header::get(datagram.payload)?;
         let need = HEADER + usize::from(h.elements) * 4;
         // Contributions go to the router, Results to a group or a worker.
-        let to_workers =
-            group_of(datagram.dst).is_some() || worker_of(datagram.dst, PacketId::WORKERS_MAX as usize).is_some();
+        let to_workers = group_of(datagram.dst).is_some() || any_worker(datagram.dst).is_some();
         let what = match (h.age_op, datagram.dst_port) {
             (STRAGGLER, _) => What::Control,
             (_, PORT) if !to_workers => What::Update,
@@ -197,39 +191,8 @@ impl Format for TrioMl {
         Delivery::Results
     }
 
-    fn print(&self, payload: &[u8]) -> String {
-        match Header::parse(payload) {
-            Some(h) => format!(
-                "trio_ml job {} block {} generation {} source {} sources {} elements {}{}{}{}",
-                h.job,
-                h.block,
-                h.generation,
-                h.source,
-                h.sources,
-                h.elements,
-                if h.last { " final" } else { "" },
-                if h.degraded { " degraded" } else { "" },
-                match h.age_op {
-                    AGE_NONE => String::new(),
-                    op => format!(" age_op {op}"),
-                }
-            ),
-            None => format!("not trio_ml: {} bytes, first {:02x?}", payload.len(), &payload[..payload.len().min(4)]),
-        }
-    }
-
     fn frame_bytes(&self) -> (usize, usize) {
         (frame_bytes(0), frame_bytes(ELEMENTS_MAX))
-    }
-
-    fn round_trip(&self, payload: &[u8]) -> Option<Vec<u8>> {
-        let mut out = payload.to_vec();
-        Header::parse(payload)?.emit(&mut out);
-        Some(out)
-    }
-
-    fn layout(&self) -> &'static super::layout::Layout {
-        &layout::LAYOUT
     }
 }
 

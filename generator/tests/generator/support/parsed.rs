@@ -9,7 +9,6 @@ use super::Said;
 /// What the reader of `format` says; none if it refuses the payload.
 pub fn parsed(format: &str, payload: &[u8]) -> Option<Said> {
     match format {
-        "trio_ml" => return of_trio_ml(payload),
         "switchml" => return of_switchml(payload),
         "switchml_roce" => return of_switchml_roce(payload),
         "libra" => return of_libra(payload),
@@ -20,6 +19,7 @@ pub fn parsed(format: &str, payload: &[u8]) -> Option<Said> {
     let mut fields = of.read(payload)?.fields;
     let (items, bytes) = match format {
         "olaf" => (floats_little(of_olaf(payload)?), Vec::new()),
+        "trio_ml" => (ints(trio_ml::values(payload, &trio_ml::Header::parse(payload)?)), Vec::new()),
         "olaf_strict" => (floats_little(of_olaf_strict(payload)?), Vec::new()),
         other => panic!("say here which items the reader of {other} finds"),
     };
@@ -52,22 +52,6 @@ fn of_olaf(payload: &[u8]) -> Option<&[u8]> {
 
 fn of_olaf_strict(payload: &[u8]) -> Option<&[u8]> {
     payload.get(if payload.len().is_multiple_of(4) { olaf_strict::UPDATE_HEAD } else { olaf_strict::ACK_HEAD }..)
-}
-
-fn of_trio_ml(payload: &[u8]) -> Option<Said> {
-    let h = trio_ml::Header::parse(payload)?;
-    let fields = vec![
-        ("job", int(h.job)),
-        ("block", int(h.block)),
-        ("age_op", int(h.age_op)),
-        ("final", int(u8::from(h.last))),
-        ("degraded", int(u8::from(h.degraded))),
-        ("source", int(h.source)),
-        ("sources", int(h.sources)),
-        ("generation", int(h.generation)),
-        ("elements", int(h.elements)),
-    ];
-    Some(Said { fields, items: ints(trio_ml::values(payload, &h)), ..Said::default() })
 }
 
 fn of_switchml(payload: &[u8]) -> Option<Said> {
