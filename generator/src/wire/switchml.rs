@@ -10,13 +10,13 @@
 //! which attempt a transmission is (our use), so that books can name it; and packets are numbered over a whole run, where
 //! the client begins anew with every job. [`Header::strict`] and [`Header::from_strict`] are between the two.
 
-mod layout;
 pub mod tensor;
 
-use super::Format;
-use super::frame::{HEAD, worker_of};
+use super::frame::{HEAD, any_worker};
+use super::header::{Group, header};
+use super::layout::{Count, Field, Layout, Message, PLAIN, Rest};
 use super::sight::{Datagram, Delivery, Sight, What};
-use crate::record::PacketId;
+use super::{Format, Packet};
 use crate::registry::Named;
 
 /// UDP port of the switch: 16 ports from here on; the client uses the first.
@@ -24,51 +24,54 @@ pub const PORT: u16 = 0xbee0;
 /// UDP port of workers.
 pub const WORKER_PORT: u16 = 4000;
 /// Bytes of the payload before the values, exponents included.
-pub const HEADER: usize = 10;
+pub const HEADER: usize = Header::BYTES;
 /// Slots that a packet can name.
 pub const SLOTS_MAX: u16 = 1 << 14;
 /// The numbers of values that packets may have.
 pub const ELEMENTS: [u16; 2] = [64, 256];
 
 /// The only type there is.
-const TYPE: u8 = 1;
-const SET: u16 = 1 << 15;
+const TYPE: u64 = 1;
 
-mod field {
-    use std::ops::Range;
-    pub const KIND: usize = 0;
-    pub const JOB: usize = 1;
-    pub const PACKET: Range<usize> = 2..6;
-    pub const POOL: Range<usize> = 6..8;
-    pub const E0: usize = 8;
-    pub const E1: usize = 9;
+header! {
+    /// What a packet says besides its values.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct Header {
+        fixed type: 4 = TYPE, "Type: 1";
+        fixed spare: 1 = 0, "Always 0";
+        /// 64 or 256.
+        elements: u16 = [Field::uint("size", 3, "How many values there are").named(&[(1, "64 values"), (3, "256 values")])]
+            via (elements_of, size_of);
+        /// Low bits of the job's number, which the client raises with every tensor; the switch does not look at it.
+        job: u8 = [Field::uint("job", 8, "Low bits of the job's number")];
+        /// Number of the packet; the switch echoes it. Here it runs on over all iterations of a run.
+        packet: u32 = [Field::uint("packet", 32, "Number of the packet, which the switch echoes").little()];
+        /// Which of the two sets of slots: the version bit.
+        set: bool = [Field::uint("set", 1, "Which of the two sets of slots: the version bit")];
+        unused 1;
+        slot: u16, 14, "Slot in the set";
+        exponent: i8, 8, "Largest exponent of the values of the packet this one describes";
+        attempt: i8, 8, "Which transmission of the packet this is; 127 for all further ones";
+    }
 }
 
-/// What a packet says besides its values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Header {
-    /// Low bits of the job's number, which the client raises with every tensor; the switch does not look at it.
-    pub job: u8,
-    /// Number of the packet; the switch echoes it. Here it runs on over all iterations of a run.
-    pub packet: u32,
-    /// Which of the two sets of slots: the version bit.
-    pub set: bool,
-    /// Slot in the set; 14 bits.
-    pub slot: u16,
-    /// Largest exponent of the values of the packet this one describes.
-    pub exponent: i8,
-    /// Which transmission of the packet this is; 127 for all further ones.
-    pub attempt: i8,
-    /// 64 or 256.
-    pub elements: u16,
-}
-
-/// The size code of so many values; none if there is none.
-pub const fn size_code(elements: u16) -> Option<u8> {
-    match elements {
-        64 => Some(1),
-        256 => Some(3),
+/// The number of values with this size code; none if there is none.
+#[inline]
+fn elements_of(code: u64) -> Option<u16> {
+    match code {
+        1 => Some(64),
+        3 => Some(256),
         _ => None,
+    }
+}
+
+/// The size code of so many values.
+#[inline]
+fn size_of(elements: u16) -> u64 {
+    match elements {
+        64 => 1,
+        256 => 3,
+        _ => panic!("no packet has so many values"),
     }
 }
 
@@ -76,16 +79,7 @@ impl Header {
     /// Writes the header into a payload. `elements` must be one of [`ELEMENTS`].
     #[inline]
     pub fn emit(&self, payload: &mut [u8]) {
-        let (Some(head), Some(size)) = (payload.first_chunk_mut::<HEADER>(), size_code(self.elements)) else {
-            panic!("the buffer is shorter than a SwitchML header, or no packet has so many values")
-        };
-        head[field::KIND] = TYPE << 4 | size;
-        head[field::JOB] = self.job;
-        head[field::PACKET].copy_from_slice(&self.packet.to_le_bytes());
-        let pool = (self.slot & (SLOTS_MAX - 1)) | (u16::from(self.set) * SET);
-        head[field::POOL].copy_from_slice(&pool.to_be_bytes());
-        head[field::E0] = self.exponent as u8;
-        head[field::E1] = self.attempt as u8;
+        self.put(payload);
     }
 
     /// As the public client writes it, whose jobs have so many packets: numbered within the job, the second exponent 0.
@@ -106,28 +100,9 @@ impl Header {
     /// Reads a header; none if it is of another type or size, or the payload is not as long as that says.
     #[inline]
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let header = head_of(payload.first_chunk()?)?;
+        let header = Header::get(payload)?;
         (payload.len() == HEADER + usize::from(header.elements) * 4).then_some(header)
     }
-}
-
-#[inline]
-fn head_of(head: &[u8; HEADER]) -> Option<Header> {
-    let elements = match head[field::KIND] {
-        0x11 => 64,
-        0x13 => 256,
-        _ => return None,
-    };
-    let pool = u16::from_be_bytes([head[6], head[7]]);
-    Some(Header {
-        job: head[field::JOB],
-        packet: u32::from_le_bytes([head[2], head[3], head[4], head[5]]),
-        set: pool & SET != 0,
-        slot: pool & (SLOTS_MAX - 1),
-        exponent: head[field::E0] as i8,
-        attempt: head[field::E1] as i8,
-        elements,
-    })
 }
 
 /// The values of a parsed packet, as big-endian bytes.
@@ -140,6 +115,30 @@ pub fn values<'a>(payload: &'a [u8], header: &Header) -> &'a [u8] {
 pub const fn frame_bytes(elements: u16) -> usize {
     HEAD + HEADER + elements as usize * 4
 }
+
+const VALUE: &[Field] = &[Field::of::<i32>("value", 32, "Value")];
+
+const fn integers(count: usize) -> Rest {
+    Rest::Items { name: "values", count: Count::Fixed(count), fields: VALUE }
+}
+
+static LAYOUT: Layout = Layout {
+    ports: &[(PORT, PORT + 15)],
+    shared_ports: &[WORKER_PORT],
+    telling: true,
+    summary: &["job", "packet", "set", "slot", "exponent", "attempt"],
+    head: Header::FIELDS,
+    rules: &[],
+    messages: &[
+        Message { name: "64 values", when: &[("type", TYPE), ("spare", 0), ("size", 1)], rest: integers(64), ..PLAIN },
+        Message {
+            name: "256 values",
+            when: &[("type", TYPE), ("spare", 0), ("size", 3)],
+            rest: integers(256),
+            ..PLAIN
+        },
+    ],
+};
 
 /// The registered format.
 pub struct SwitchMl;
@@ -154,25 +153,35 @@ impl Named for SwitchMl {
 }
 
 impl Format for SwitchMl {
-    fn recognises(&self, port: u16, payload: &[u8]) -> bool {
-        self.has_port(port) && Header::parse(payload).is_some()
+    fn layout(&self) -> &'static Layout {
+        &LAYOUT
     }
 
-    fn has_port(&self, port: u16) -> bool {
-        port & 0xfff0 == PORT
+    fn read(&self, payload: &[u8]) -> Option<Packet> {
+        let h = Header::parse(payload)?;
+        let line = format!(
+            "switchml job {} packet {} set {} slot {} exponent {} attempt {} elements {}",
+            h.job,
+            h.packet,
+            u8::from(h.set),
+            h.slot,
+            h.exponent,
+            h.attempt,
+            h.elements
+        );
+        Some(Packet::new(payload, h.fields(), |out| h.emit(out), line))
     }
-
     fn sight(&self, datagram: &Datagram) -> Option<Sight> {
-        let h = head_of(datagram.payload.first_chunk()?)?;
+        let h = Header::get(datagram.payload)?;
         let update = self.has_port(datagram.dst_port);
         // Packets do not name their worker; the address does, where it is one of ours.
-        let worker = worker_of(if update { datagram.src } else { datagram.dst }, PacketId::WORKERS_MAX as usize);
+        let worker = any_worker(if update { datagram.src } else { datagram.dst });
         (datagram.whole == HEADER + usize::from(h.elements) * 4).then_some(Sight {
             what: if update { What::Update } else { What::Result },
             cluster: h.job.into(),
             worker,
             seq: h.packet,
-            round: (u16::from(h.set) * SET) | h.slot,
+            round: (u16::from(h.set) << 15) | h.slot,
             attempt: h.attempt.max(0) as u8,
             generation: None,
             count: 1,
@@ -184,34 +193,8 @@ impl Format for SwitchMl {
         Delivery::ResultsOfAll
     }
 
-    fn print(&self, payload: &[u8]) -> String {
-        match Header::parse(payload) {
-            Some(h) => format!(
-                "switchml job {} packet {} set {} slot {} exponent {} attempt {} elements {}",
-                h.job,
-                h.packet,
-                u8::from(h.set),
-                h.slot,
-                h.exponent,
-                h.attempt,
-                h.elements
-            ),
-            None => format!("not switchml: {} bytes, first {:02x?}", payload.len(), &payload[..payload.len().min(4)]),
-        }
-    }
-
     fn frame_bytes(&self) -> (usize, usize) {
         (frame_bytes(ELEMENTS[0]), frame_bytes(ELEMENTS[1]))
-    }
-
-    fn round_trip(&self, payload: &[u8]) -> Option<Vec<u8>> {
-        let mut out = payload.to_vec();
-        Header::parse(payload)?.emit(&mut out);
-        Some(out)
-    }
-
-    fn layout(&self) -> &'static super::layout::Layout {
-        &layout::LAYOUT
     }
 }
 

@@ -9,7 +9,6 @@ use super::Said;
 /// What the reader of `format` says; none if it refuses the payload.
 pub fn parsed(format: &str, payload: &[u8]) -> Option<Said> {
     match format {
-        "switchml" => return of_switchml(payload),
         "switchml_roce" => return of_switchml_roce(payload),
         "libra" => return of_libra(payload),
         "atp_ml" => return of_atp_ml(payload),
@@ -20,6 +19,7 @@ pub fn parsed(format: &str, payload: &[u8]) -> Option<Said> {
     let (items, bytes) = match format {
         "olaf" => (floats_little(of_olaf(payload)?), Vec::new()),
         "trio_ml" => (ints(trio_ml::values(payload, &trio_ml::Header::parse(payload)?)), Vec::new()),
+        "switchml" => (ints(switchml::values(payload, &switchml::Header::parse(payload)?)), Vec::new()),
         "olaf_strict" => (floats_little(of_olaf_strict(payload)?), Vec::new()),
         other => panic!("say here which items the reader of {other} finds"),
     };
@@ -52,20 +52,6 @@ fn of_olaf(payload: &[u8]) -> Option<&[u8]> {
 
 fn of_olaf_strict(payload: &[u8]) -> Option<&[u8]> {
     payload.get(if payload.len().is_multiple_of(4) { olaf_strict::UPDATE_HEAD } else { olaf_strict::ACK_HEAD }..)
-}
-
-fn of_switchml(payload: &[u8]) -> Option<Said> {
-    let h = switchml::Header::parse(payload)?;
-    let fields = vec![
-        ("size", int(switchml::size_code(h.elements)?)),
-        ("job", int(h.job)),
-        ("packet", int(h.packet)),
-        ("set", int(u8::from(h.set))),
-        ("slot", int(h.slot)),
-        ("exponent", int(h.exponent)),
-        ("attempt", int(h.attempt)),
-    ];
-    Some(Said { fields, items: ints(switchml::values(payload, &h)), ..Said::default() })
 }
 
 fn of_switchml_roce(payload: &[u8]) -> Option<Said> {
