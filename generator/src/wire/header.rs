@@ -292,6 +292,46 @@ macro_rules! header {
 }
 pub(super) use header;
 
+/// Values of a field, each with its number, the name that layouts have for it, and what it means.
+macro_rules! values {
+    ($(#[$meta:meta])* $vis:vis enum $kind:ident { $($entry:ident = $code:literal, $name:literal $(, $about:literal)?;)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
+        $vis enum $kind {
+            $($(#[doc = $about])? $entry = $code,)*
+        }
+
+        impl $kind {
+            /// Name in layouts.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($kind::$entry => $name,)*
+                }
+            }
+        }
+
+        impl $crate::wire::header::Bits for $kind {
+            const KIND: $crate::wire::layout::Kind = $crate::wire::layout::Kind::Uint;
+            const NAMES: &'static [(u64, &'static str)] = &[$(($code, $name)),*];
+
+            #[inline(always)]
+            fn decode(bits: u64) -> Option<Self> {
+                match bits {
+                    $($code => Some($kind::$entry),)*
+                    _ => None,
+                }
+            }
+
+            #[inline(always)]
+            fn encode(self) -> u64 {
+                self as u64
+            }
+        }
+    };
+}
+pub(super) use values;
+
 #[cfg(test)]
 mod tests {
     use super::super::layout::Value;

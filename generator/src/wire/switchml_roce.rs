@@ -15,15 +15,15 @@
 //! right, since a card that checks would drop the packet.
 
 mod icrc;
-mod layout;
 mod message;
 pub mod session;
 
-use super::Format;
-use super::frame::{HEAD, Ip, Template, set_ip_checksum, worker_of};
+use super::frame::{HEAD, Ip, Template, any_worker, set_ip_checksum};
+use super::header::{Group, header, split, values};
+use super::layout::{Count, Field, Layout, PLAIN, Rest};
 use super::sight::{Datagram, Delivery, Sight, What};
 use super::switchml::ELEMENTS;
-use crate::record::PacketId;
+use super::{Format, Packet, layout};
 use crate::registry::Named;
 
 pub use icrc::{icrc, set_icrc};
@@ -36,38 +36,29 @@ pub const PORT: u16 = 4791;
 /// The partition that both ends match exactly.
 pub const P_KEY: u16 = 0xffff;
 /// Bytes that every payload begins with.
-pub const BTH: usize = 12;
+pub const BTH: usize = Header::BYTES;
 /// Bytes of what says where a message goes.
-pub const RETH: usize = 16;
+pub const RETH: usize = Target::BYTES;
 /// Bytes of an immediate.
-pub const IMMEDIATE: usize = 4;
+pub const IMMEDIATE: usize = Immediate::BYTES;
 /// Bytes of the checksum at the end.
 pub const ICRC: usize = 4;
 /// Most values of a packet.
 const VALUES_MAX: usize = 256;
 
-/// Which part of a message a packet is, by its opcode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Part {
-    /// RDMA WRITE First.
-    First = 0x26,
-    /// RDMA WRITE Middle.
-    Middle = 0x27,
-    /// RDMA WRITE Last.
-    Last = 0x28,
-    /// RDMA WRITE Last with Immediate.
-    LastImmediate = 0x29,
-    /// RDMA WRITE Only.
-    Only = 0x2a,
-    /// RDMA WRITE Only with Immediate.
-    OnlyImmediate = 0x2b,
+values! {
+    /// Which part of a message a packet is, by its opcode.
+    pub enum Part {
+        First = 0x26, "first", "RDMA WRITE First.";
+        Middle = 0x27, "middle", "RDMA WRITE Middle.";
+        Last = 0x28, "last", "RDMA WRITE Last.";
+        LastImmediate = 0x29, "last with immediate", "RDMA WRITE Last with Immediate.";
+        Only = 0x2a, "only", "RDMA WRITE Only.";
+        OnlyImmediate = 0x2b, "only with immediate", "RDMA WRITE Only with Immediate.";
+    }
 }
 
 impl Part {
-    const ALL: [Part; 6] =
-        [Part::First, Part::Middle, Part::Last, Part::LastImmediate, Part::Only, Part::OnlyImmediate];
-
     /// Does a message begin with it?
     pub fn is_first(self) -> bool {
         matches!(self, Part::First | Part::Only | Part::OnlyImmediate)
@@ -88,49 +79,53 @@ impl Part {
     }
 }
 
-/// Where a message goes: RETH.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Target {
-    /// To the switch where the reply must land, back the same.
-    pub address: u64,
-    /// To the switch slot and set ([`key_of`]), back the key that the worker registered.
-    pub key: u32,
-    /// Bytes of the message.
-    pub length: u32,
+header! {
+    /// Where a message goes: RETH.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct Target {
+        address: u64, 64, "Where the reply lands";
+        /// To the switch slot and set ([`key_of`]), back the key that the worker registered.
+        key: u32 = [Field::uint("key", 32, "To the switch slot and set: 2 slot + set; back the worker's key")];
+        length: u32, 32, "Bytes of the message";
+    }
 }
 
-/// What the last packet of a message brings at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Immediate {
-    /// The worker's number of the message; little-endian.
-    pub message: u16,
-    /// Largest exponents of what the message describes.
-    pub exponents: [i8; 2],
+header! {
+    /// What the last packet of a message brings at once.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct Immediate {
+        le message: u16, 16, "The worker's number of the message";
+        /// Largest exponents of what the message describes.
+        exponents: [i8; 2] = [Field::of::<i8>("e0", 8, "Largest exponent"), Field::of::<i8>("e1", 8, "Second exponent")]
+            via (|bits: u64| Some((bits as u16).to_be_bytes().map(|byte| byte as i8)),
+                |both: [i8; 2]| u16::from_be_bytes(both.map(|exponent| exponent as u8)).into());
+    }
 }
 
-/// What a packet says besides its values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Header {
-    /// Which part of a message it is.
-    pub part: Part,
-    /// Solicited event.
-    pub solicited: bool,
-    /// Migration: the switch sets it.
-    pub migration: bool,
-    /// Congestion, forward and backward.
-    pub congestion: [bool; 2],
-    /// Destination: to the switch worker and pair ([`pair_of`]), back the worker's queue pair; 24 bits.
-    pub pair: u32,
-    /// An acknowledgement is asked for: never.
-    pub acknowledge: bool,
-    /// Number of the packet; 24 bits.
-    pub psn: u32,
-    /// Of first packets.
-    pub target: Target,
-    /// Of last packets with an immediate.
-    pub immediate: Immediate,
-    /// Values that follow.
-    pub elements: u16,
+header! {
+    /// What a packet says besides its values.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Header {
+        /// Which part of a message it is.
+        part: Part = [Field::of::<Part>("opcode", 8, "Which part of a message")];
+        solicited: bool, 1, "Solicited event";
+        migration: bool, 1, "MigReq: the switch sets it";
+        fixed padding: 2 = 0, "Bytes of padding: 0";
+        fixed version: 4 = 0, "Version of the transport: 0";
+        fixed p_key: 16 = P_KEY as u64, "Partition: 65535";
+        fecn: bool, 1, "Congestion, forward";
+        becn: bool, 1, "Congestion, backward";
+        unused 6;
+        /// Destination: to the switch worker and pair ([`pair_of`]), back the worker's queue pair.
+        pair: u32 = [Field::uint("pair", 24, "Queue pair: to the switch worker (bits 20-16) and pair")];
+        /// An acknowledgement is asked for: never.
+        acknowledge: bool = [Field::flag("acknowledge", "An acknowledgement is asked for")];
+        unused 7;
+        psn: u32, 24, "Number of the packet";
+        beside target: Target, "Of first packets.";
+        beside immediate: Immediate, "Of last packets with an immediate.";
+        beside elements: u16, "Values that follow.";
+    }
 }
 
 impl Header {
@@ -141,24 +136,14 @@ impl Header {
 
     /// Writes all but values and checksum.
     pub fn emit(&self, payload: &mut [u8]) {
-        payload[0] = self.part as u8;
-        payload[1] = u8::from(self.solicited) << 7 | u8::from(self.migration) << 6;
-        payload[2..4].copy_from_slice(&P_KEY.to_be_bytes());
-        payload[4..8].copy_from_slice(&(self.pair & 0xff_ffff).to_be_bytes());
-        payload[4] = u8::from(self.congestion[0]) << 7 | u8::from(self.congestion[1]) << 6;
-        payload[8..BTH].copy_from_slice(&(self.psn & 0xff_ffff).to_be_bytes());
-        payload[8] = u8::from(self.acknowledge) << 7;
+        self.put(payload);
         let mut at = BTH;
         if self.part.is_first() {
-            payload[at..at + 8].copy_from_slice(&self.target.address.to_be_bytes());
-            payload[at + 8..at + 12].copy_from_slice(&self.target.key.to_be_bytes());
-            payload[at + 12..at + RETH].copy_from_slice(&self.target.length.to_be_bytes());
+            self.target.put(&mut payload[at..]);
             at += RETH;
         }
         if self.part.has_immediate() {
-            let [low, high] = self.immediate.message.to_le_bytes();
-            let [e0, e1] = self.immediate.exponents;
-            payload[at..at + IMMEDIATE].copy_from_slice(&[low, high, e0 as u8, e1 as u8]);
+            self.immediate.put(&mut payload[at..]);
         }
     }
 
@@ -173,39 +158,16 @@ impl Header {
 
     /// What stands before the values; their number is left open.
     fn of_head(payload: &[u8]) -> Option<Self> {
-        let bth: &[u8; BTH] = payload.first_chunk()?;
-        let part = *Part::ALL.iter().find(|part| **part as u8 == bth[0])?;
-        let three = |at: usize| u32::from_be_bytes([0, bth[at], bth[at + 1], bth[at + 2]]);
-        if bth[1] & 0x3f != 0 || u16::from_be_bytes([bth[2], bth[3]]) != P_KEY {
-            return None;
+        let mut header = Header::get(payload)?;
+        let mut at = BTH;
+        if header.part.is_first() {
+            header.target = Target::get(&payload[at..])?;
+            at += RETH;
         }
-        let mut rest = &payload[BTH..];
-        let mut target = Target::default();
-        if part.is_first() {
-            let (reth, behind) = rest.split_first_chunk::<RETH>()?;
-            let (address, words) = reth.split_first_chunk::<8>()?;
-            let (key, length) = words.split_first_chunk::<4>()?;
-            target.address = u64::from_be_bytes(*address);
-            (target.key, target.length) = (u32::from_be_bytes(*key), u32::from_be_bytes(*length.first_chunk()?));
-            rest = behind;
+        if header.part.has_immediate() {
+            header.immediate = Immediate::get(&payload[at..])?;
         }
-        let mut immediate = Immediate::default();
-        if part.has_immediate() {
-            let [low, high, e0, e1] = *rest.first_chunk::<IMMEDIATE>()?;
-            immediate = Immediate { message: u16::from_le_bytes([low, high]), exponents: [e0 as i8, e1 as i8] };
-        }
-        Some(Header {
-            part,
-            solicited: bth[1] & 0x80 != 0,
-            migration: bth[1] & 0x40 != 0,
-            congestion: [bth[4] & 0x80 != 0, bth[4] & 0x40 != 0],
-            pair: three(5),
-            acknowledge: bth[8] & 0x80 != 0,
-            psn: three(9),
-            target,
-            immediate,
-            elements: 0,
-        })
+        Some(header)
     }
 }
 
@@ -249,6 +211,44 @@ pub fn emit_frame(way: Way, source: Ip, target: Ip, header: &Header, values: &[u
     set_icrc(frame);
 }
 
+const TAIL: &[Field] =
+    &[Field::uint("icrc", 8 * ICRC, "Invariant CRC; the switch neither checks it nor makes it anew").little()];
+
+macro_rules! message {
+    ($part:ident, $groups:expr) => {
+        layout::Message {
+            name: Part::$part.name(),
+            when: &[("opcode", Part::$part as u64), ("padding", 0), ("version", 0), ("p_key", P_KEY as u64)],
+            groups: $groups,
+            rest: Rest::Items {
+                name: "values",
+                count: Count::ToEnd(VALUES_MAX),
+                fields: &[Field::of::<i32>("value", 32, "Value")],
+            },
+            tail: TAIL,
+            ..PLAIN
+        }
+    };
+}
+
+static LAYOUT: Layout = Layout {
+    ports: &[],
+    // The port is RoCEv2's: what is not surely SwitchML's is left to whoever reads InfiniBand.
+    shared_ports: &[PORT],
+    telling: true,
+    summary: &["pair", "psn", "key", "length", "message", "e0"],
+    head: Header::FIELDS,
+    rules: &[],
+    messages: &[
+        message!(First, &[Target::FIELDS]),
+        message!(Middle, &[]),
+        message!(Last, &[]),
+        message!(LastImmediate, &[Immediate::FIELDS]),
+        message!(Only, &[Target::FIELDS]),
+        message!(OnlyImmediate, &[Target::FIELDS, Immediate::FIELDS]),
+    ],
+};
+
 /// The registered format.
 pub struct SwitchMlRoce;
 
@@ -262,15 +262,38 @@ impl Named for SwitchMlRoce {
 }
 
 impl Format for SwitchMlRoce {
+    fn layout(&self) -> &'static Layout {
+        &LAYOUT
+    }
+
     fn has_port(&self, port: u16) -> bool {
         port == PORT
+    }
+
+    fn read(&self, payload: &[u8]) -> Option<Packet> {
+        let h = Header::parse(payload)?;
+        let mut fields = h.fields();
+        let mut text = format!("switchml_roce {:?} pair {:#x} psn {} elements {}", h.part, h.pair, h.psn, h.elements)
+            .to_lowercase();
+        if h.part.is_first() {
+            let Target { address, key, length } = h.target;
+            fields.extend(h.target.fields());
+            text += &format!(" address {address:#x} key {key:#x} length {length}");
+        }
+        if h.part.has_immediate() {
+            let Immediate { message, exponents: [e0, e1] } = h.immediate;
+            fields.extend(h.immediate.fields());
+            text += &format!(" message {message} exponents {e0} {e1}");
+        }
+        split(TAIL, u32::from_le_bytes(*payload.last_chunk()?).into(), &mut fields);
+        Some(Packet::new(payload, fields, |out| h.emit(out), text))
     }
 
     /// Packets to the switch name their worker, those back are known by their address; all have one port.
     fn sight(&self, datagram: &Datagram) -> Option<Sight> {
         let header = Header::of_head(datagram.payload)?;
         let values = datagram.whole.checked_sub(header.part.head() + ICRC)?;
-        let back = worker_of(datagram.dst, PacketId::WORKERS_MAX as usize);
+        let back = any_worker(datagram.dst);
         (values % 4 == 0 && values / 4 <= VALUES_MAX).then_some(Sight {
             what: if back.is_some() { What::Result } else { What::Update },
             cluster: 0,
@@ -288,55 +311,21 @@ impl Format for SwitchMlRoce {
         Delivery::Unsaid
     }
 
-    fn recognises(&self, port: u16, payload: &[u8]) -> bool {
-        self.has_port(port) && Header::parse(payload).is_some()
-    }
-
-    fn print(&self, payload: &[u8]) -> String {
-        let Some(h) = Header::parse(payload) else {
-            return format!(
-                "not switchml_roce: {} bytes, first {:02x?}",
-                payload.len(),
-                &payload[..payload.len().min(4)]
-            );
-        };
-        let mut text = format!("switchml_roce {:?} pair {:#x} psn {} elements {}", h.part, h.pair, h.psn, h.elements)
-            .to_lowercase();
-        if h.part.is_first() {
-            let Target { address, key, length } = h.target;
-            text += &format!(" address {address:#x} key {key:#x} length {length}");
-        }
-        if h.part.has_immediate() {
-            let Immediate { message, exponents: [e0, e1] } = h.immediate;
-            text += &format!(" message {message} exponents {e0} {e1}");
-        }
-        text
-    }
-
     fn frame_bytes(&self) -> (usize, usize) {
         let of = |part: Part, elements: u16| HEAD + part.head() + usize::from(elements) * 4 + ICRC;
         (of(Part::Middle, ELEMENTS[0]), of(Part::OnlyImmediate, ELEMENTS[1]))
-    }
-
-    fn round_trip(&self, payload: &[u8]) -> Option<Vec<u8>> {
-        let mut out = payload.to_vec();
-        Header::parse(payload)?.emit(&mut out);
-        Some(out)
-    }
-
-    fn layout(&self) -> &'static super::layout::Layout {
-        &layout::LAYOUT
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::header::Bits;
     use super::*;
     use proptest::prelude::*;
 
     #[test]
     fn lengths_are_whole_values_and_a_checksum() {
-        for part in Part::ALL {
+        for part in (0x26..=0x2b).map(|opcode| Part::decode(opcode).unwrap()) {
             let header = Message::default().header(0, 64);
             let header = Header { part, ..header };
             let mut payload = vec![0; header.payload_bytes()];
@@ -355,13 +344,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn headers_round_trip(which in 0usize..6, bits: u8, pair in 0u32..1 << 24, psn in 0u32..1 << 24, address: u64, key: u32, length: u32, message: u16, e0: i8, e1: i8, elements in 0u16..=256) {
-            let part = Part::ALL[which];
+        fn headers_round_trip(which in 0u64..6, bits: u8, pair in 0u32..1 << 24, psn in 0u32..1 << 24, address: u64, key: u32, length: u32, message: u16, e0: i8, e1: i8, elements in 0u16..=256) {
+            let part = Part::decode(0x26 + which).unwrap();
             let header = Header {
                 part,
                 solicited: bits & 1 != 0,
                 migration: bits & 2 != 0,
-                congestion: [bits & 4 != 0, bits & 8 != 0],
+                fecn: bits & 4 != 0,
+                becn: bits & 8 != 0,
                 pair,
                 acknowledge: bits & 16 != 0,
                 psn,

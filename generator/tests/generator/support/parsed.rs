@@ -9,7 +9,6 @@ use super::Said;
 /// What the reader of `format` says; none if it refuses the payload.
 pub fn parsed(format: &str, payload: &[u8]) -> Option<Said> {
     match format {
-        "switchml_roce" => return of_switchml_roce(payload),
         "libra" => return of_libra(payload),
         "atp_ml" => return of_atp_ml(payload),
         _ => {}
@@ -21,6 +20,7 @@ pub fn parsed(format: &str, payload: &[u8]) -> Option<Said> {
         "trio_ml" => (ints(trio_ml::values(payload, &trio_ml::Header::parse(payload)?)), Vec::new()),
         "switchml" => (ints(switchml::values(payload, &switchml::Header::parse(payload)?)), Vec::new()),
         "olaf_strict" => (floats_little(of_olaf_strict(payload)?), Vec::new()),
+        "switchml_roce" => (ints(switchml_roce::values(payload, &switchml_roce::Header::parse(payload)?)), Vec::new()),
         other => panic!("say here which items the reader of {other} finds"),
     };
     let tail = fields.split_off(fields.len() - of.layout().messages[0].tail.len());
@@ -52,34 +52,6 @@ fn of_olaf(payload: &[u8]) -> Option<&[u8]> {
 
 fn of_olaf_strict(payload: &[u8]) -> Option<&[u8]> {
     payload.get(if payload.len().is_multiple_of(4) { olaf_strict::UPDATE_HEAD } else { olaf_strict::ACK_HEAD }..)
-}
-
-fn of_switchml_roce(payload: &[u8]) -> Option<Said> {
-    use switchml_roce::Part;
-    let h = switchml_roce::Header::parse(payload)?;
-    let flag = |flag: bool| int(u8::from(flag));
-    let mut fields = vec![
-        ("solicited", flag(h.solicited)),
-        ("migration", flag(h.migration)),
-        ("fecn", flag(h.congestion[0])),
-        ("becn", flag(h.congestion[1])),
-        ("pair", int(h.pair)),
-        ("acknowledge", flag(h.acknowledge)),
-        ("psn", int(h.psn)),
-    ];
-    if h.part.is_first() {
-        fields.extend([
-            ("address", int(h.target.address)),
-            ("key", int(h.target.key)),
-            ("length", int(h.target.length)),
-        ]);
-    }
-    if matches!(h.part, Part::LastImmediate | Part::OnlyImmediate) {
-        let [e0, e1] = h.immediate.exponents;
-        fields.extend([("message", int(h.immediate.message)), ("e0", int(e0)), ("e1", int(e1))]);
-    }
-    let tail = vec![("icrc", int(u32::from_le_bytes(*payload.last_chunk()?)))];
-    Some(Said { fields, items: ints(switchml_roce::values(payload, &h)), tail, ..Said::default() })
 }
 
 fn of_libra(payload: &[u8]) -> Option<Said> {
