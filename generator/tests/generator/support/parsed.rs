@@ -8,10 +8,8 @@ use super::Said;
 
 /// What the reader of `format` says; none if it refuses the payload.
 pub fn parsed(format: &str, payload: &[u8]) -> Option<Said> {
-    match format {
-        "libra" => return of_libra(payload),
-        "atp_ml" => return of_atp_ml(payload),
-        _ => {}
+    if format == "atp_ml" {
+        return of_atp_ml(payload);
     }
     let of = FORMATS.iter().find(|of| of.name() == format).expect("a format");
     let mut fields = of.read(payload)?.fields;
@@ -19,6 +17,7 @@ pub fn parsed(format: &str, payload: &[u8]) -> Option<Said> {
         "olaf" => (floats_little(of_olaf(payload)?), Vec::new()),
         "trio_ml" => (ints(trio_ml::values(payload, &trio_ml::Header::parse(payload)?)), Vec::new()),
         "switchml" => (ints(switchml::values(payload, &switchml::Header::parse(payload)?)), Vec::new()),
+        "libra" => of_libra(payload)?,
         "olaf_strict" => (floats_little(of_olaf_strict(payload)?), Vec::new()),
         "switchml_roce" => (ints(switchml_roce::values(payload, &switchml_roce::Header::parse(payload)?)), Vec::new()),
         other => panic!("say here which items the reader of {other} finds"),
@@ -54,67 +53,29 @@ fn of_olaf_strict(payload: &[u8]) -> Option<&[u8]> {
     payload.get(if payload.len().is_multiple_of(4) { olaf_strict::UPDATE_HEAD } else { olaf_strict::ACK_HEAD }..)
 }
 
-fn of_libra(payload: &[u8]) -> Option<Said> {
+/// Pairs, and bytes of a switch's state.
+fn of_libra(payload: &[u8]) -> Option<(Vec<Vec<Value>>, Vec<u8>)> {
     use libra::Kind;
-    let h = libra::Header::parse(payload)?;
-    let mut fields = vec![
-        ("kind", int(h.kind as u8)),
-        ("resent", int(u8::from(h.attempt > 0))),
-        ("attempt", int(h.attempt)),
-        ("job", int(h.job)),
-        ("seq", int(h.seq >> 1)),
-        ("cold", int(u8::from(h.is_cold()))),
-    ];
-    let float = |value: f32| Value::Float(value.to_bits());
+    let header = libra::Header::parse(payload)?;
+    let pairs = libra::pairs(payload);
     let (mut items, mut bytes) = (Vec::new(), Vec::new());
-    match (h.kind, h.is_cold()) {
+    match (header.kind, header.is_cold()) {
         (Kind::Push | Kind::Pull | Kind::Result, true) => {
-            items = libra::cold_pairs(libra::pairs(payload)).map(|(key, value)| vec![int(key), float(value)]).collect();
+            items = libra::cold_pairs(pairs).map(|(key, value)| vec![Value::Int(key.into()), float(value)]).collect();
         }
         (Kind::Push | Kind::Pull | Kind::Result, false) => {
-            items = libra::hot_pairs(libra::pairs(payload)).map(|(i, value)| vec![int(i), float(value)]).collect();
-            if h.kind == Kind::Result {
-                let head = libra::ResultHead::parse(payload)?;
-                let opener = head.opener.map_or(u64::MAX, |packet| packet.0);
-                fields.extend([
-                    ("part", int(head.part)),
-                    ("parts", int(head.parts)),
-                    ("iteration", int(head.iteration)),
-                ]);
-                fields.extend([
-                    ("opener_worker", int(opener >> 40)),
-                    ("opener_attempt", int(opener >> 32 & 0xff)),
-                    ("opener_seq", int(opener & 0xffff_ffff)),
-                ]);
+            if header.kind == Kind::Result {
+                libra::ResultHead::parse(payload)?;
             }
+            items = libra::hot_pairs(pairs).map(|(i, value)| vec![Value::Int(i.into()), float(value)]).collect();
         }
-        (Kind::End, _) => fields.push(("iteration", int(u32::from_be_bytes(*payload[libra::HEADER..].first_chunk()?)))),
-        (Kind::Ack, _) => {}
-        (Kind::Control, _) => bytes = control(payload, &mut fields)?,
+        (Kind::End | Kind::Ack, _) => {}
+        (Kind::Control, _) => match Control::parse(&payload[libra::HEADER..])?.what {
+            What::Restore(_, state) | What::Piece(_, state) => bytes = state.to_vec(),
+            _ => {}
+        },
     }
-    Some(Said { fields, items, bytes, ..Said::default() })
-}
-
-fn control(payload: &[u8], fields: &mut Vec<(&'static str, Value)>) -> Option<Vec<u8>> {
-    let control = Control::parse(&payload[libra::HEADER..])?;
-    let what = payload[libra::HEADER];
-    fields.extend([("what", int(what)), ("from", int(control.from)), ("to", int(control.to))]);
-    fields.push(("session", int(control.session)));
-    match control.what {
-        What::Fetch(piece) | What::Restored(piece) => fields.push(("piece", int(piece))),
-        What::Frozen(pieces) => fields.push(("pieces", int(pieces))),
-        What::Prepare { fresh } => fields.push(("fresh", int(u8::from(fresh)))),
-        What::Activate(node) => fields.push(("node", int(node))),
-        What::Status { packets, dropped, memory_ppm } => {
-            fields.extend([("packets", int(packets)), ("dropped", int(dropped)), ("memory_ppm", int(memory_ppm))]);
-        }
-        What::Restore(piece, state) | What::Piece(piece, state) => {
-            fields.push(("piece", int(piece)));
-            return Some(state.to_vec());
-        }
-        _ => {}
-    }
-    Some(Vec::new())
+    Some((items, bytes))
 }
 
 fn of_atp_ml(payload: &[u8]) -> Option<Said> {
