@@ -14,12 +14,11 @@
 //! The IPv4 header is a template of the public code: it claims to be of 0x54 bytes of ICMP, with a checksum that fits other
 //! addresses, and nobody looks. [`emit_head`] writes the same.
 
-mod layout;
-
-use super::Format;
-use super::frame::{Ip, worker_of};
+use super::frame::{Ip, any_worker};
+use super::header::{Group, header};
+use super::layout::{Count, Field, Layout, Message, PLAIN, Rest};
 use super::sight::{Datagram, Delivery, Sight, What};
-use crate::record::PacketId;
+use super::{Format, Packet};
 use crate::registry::Named;
 
 /// Ethernet type of packets that the switch sums.
@@ -29,13 +28,13 @@ pub const HEAD: usize = 34;
 /// Values of a packet.
 pub const ELEMENTS: usize = 62;
 /// Bytes of a packet behind IPv4.
-pub const BYTES: usize = 274;
+pub const BYTES: usize = BEHIND + Tail::BYTES;
 /// Bytes of a frame.
 pub const FRAME_BYTES: usize = HEAD + BYTES;
 /// How much further the aggregators of second halves are.
 pub const SECOND: u16 = 20_000;
 /// Bytes before the values.
-const BEFORE: usize = 14;
+const BEFORE: usize = Header::BYTES;
 /// Where the values end.
 const BEHIND: usize = BEFORE + ELEMENTS * 4;
 /// What the template says of the IPv4 packet, up to its addresses.
@@ -50,84 +49,57 @@ pub enum Towards {
     Workers,
 }
 
-/// What a packet says besides its values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Header {
-    /// One bit per host that has contributed; the switch ORs them.
-    pub bitmap: u32,
-    /// Contributions that complete an aggregate.
-    pub workers: u8,
-    /// Values are raw floats.
-    pub overflow: bool,
-    /// Which parameter server; 2 bits.
-    pub server: u8,
-    /// Which half of the values a pass is at.
-    pub second_half: bool,
-    /// Congestion was seen.
-    pub congested: bool,
-    /// Sent again.
-    pub resent: bool,
-    /// Another packet had its aggregator, so it was not summed.
-    pub collision: bool,
-    /// From the parameter server.
-    pub ack: bool,
-    /// Job.
-    pub app: u16,
-    /// Number at the job, from 1 on.
-    pub seq: u16,
-    /// Aggregator of the first half.
-    pub aggregator: u16,
-    /// Aggregator of the second half.
-    pub second: u16,
-    /// Key of the tensor.
-    pub key: u64,
-    /// Elements of the tensor.
-    pub tensor: u32,
+header! {
+    /// What a packet says besides its values.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct Header {
+        /// One bit per host that has contributed; the switch ORs them.
+        bitmap: u32 = [Field::uint("bitmap", 32, "One bit per host that has contributed")];
+        workers: u8, 8, "Contributions that complete an aggregate";
+        overflow: bool, 1, "Values are raw floats, in the byte order of the host";
+        server: u8, 2, "Which parameter server";
+        second_half: bool, 1, "Which half of the values a pass is at";
+        /// Congestion was seen.
+        congested: bool = [Field::flag("ecn", "Congestion was seen")];
+        resent: bool, 1, "Sent again";
+        collision: bool, 1, "Another packet had its aggregator: not summed";
+        ack: bool, 1, "From the parameter server";
+        app: u16, 16, "Job";
+        seq: u16, 16, "Number at the job, from 1 on";
+        aggregator: u16, 16, "Aggregator of the first half";
+        second: u16, 16, "Aggregator of the second half";
+        beside key: u64, "Key of the tensor.";
+        beside tensor: u32, "Elements of the tensor.";
+    }
+}
+
+header! {
+    /// What stands behind the values.
+    struct Tail {
+        /// Key of the tensor.
+        key: u64 = [
+            Field::uint("key_low", 32, "Key of the tensor, its lower half").little(),
+            Field::uint("key_high", 32, "Key of the tensor, its upper half").little()
+        ];
+        tensor: u32, 32, "Elements of the tensor";
+    }
 }
 
 impl Header {
     /// Writes all but the values.
     pub fn emit(&self, layer: &mut [u8]) {
-        layer[..4].copy_from_slice(&self.bitmap.to_be_bytes());
-        layer[4] = self.workers;
-        let flags = [self.second_half, self.congested, self.resent, self.collision, self.ack];
-        let flags = flags.iter().fold(0, |bits, flag| bits << 1 | u8::from(*flag));
-        layer[5] = u8::from(self.overflow) << 7 | (self.server & 3) << 5 | flags;
-        for (to, word) in layer[6..BEFORE].chunks_mut(2).zip([self.app, self.seq, self.aggregator, self.second]) {
-            to.copy_from_slice(&word.to_be_bytes());
-        }
-        layer[BEHIND..BEHIND + 8].copy_from_slice(&self.key.to_le_bytes());
-        layer[BEHIND + 8..BYTES].copy_from_slice(&self.tensor.to_be_bytes());
+        self.put(layer);
+        self.tail().put(&mut layer[BEHIND..BYTES]);
     }
 
     /// Reads a packet behind its IPv4 header; none if it is not as long as all are.
     pub fn parse(layer: &[u8]) -> Option<Self> {
-        let end = layer.get(BEHIND..).filter(|_| layer.len() == BYTES)?;
-        let (key, tensor) = (end.first_chunk()?, end.last_chunk()?);
-        let head = Header::of_head(layer.first_chunk()?);
-        Some(Header { key: u64::from_le_bytes(*key), tensor: u32::from_be_bytes(*tensor), ..head })
+        let Tail { key, tensor } = Tail::get(layer.get(BEHIND..).filter(|_| layer.len() == BYTES)?)?;
+        Some(Header { key, tensor, ..Header::get(layer)? })
     }
 
-    /// What stands before the values.
-    fn of_head(head: &[u8; BEFORE]) -> Self {
-        let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
-        let flag = |mask: u8| head[5] & mask != 0;
-        Header {
-            bitmap: u32::from_be_bytes([head[0], head[1], head[2], head[3]]),
-            workers: head[4],
-            overflow: flag(0x80),
-            server: head[5] >> 5 & 3,
-            second_half: flag(0x10),
-            congested: flag(0x08),
-            resent: flag(0x04),
-            collision: flag(0x02),
-            ack: flag(0x01),
-            app: word(6),
-            seq: word(8),
-            aggregator: word(10),
-            second: word(12),
-            ..Header::default()
-        }
+    fn tail(&self) -> Tail {
+        Tail { key: self.key, tensor: self.tensor }
     }
 }
 
@@ -155,6 +127,35 @@ pub fn emit_head(frame: &mut [u8], source_mac: [u8; 6], towards: Towards, thread
     frame[30..HEAD].copy_from_slice(&target.to_be_bytes());
 }
 
+const fn items(fields: &'static [Field]) -> Rest {
+    Rest::Items { name: "values", count: Count::Fixed(ELEMENTS), fields }
+}
+
+static LAYOUT: Layout = Layout {
+    ports: &[],
+    shared_ports: &[],
+    telling: false,
+    summary: &["app", "seq", "workers", "aggregator", "resent", "collision", "ecn", "ack"],
+    head: Header::FIELDS,
+    rules: &[],
+    messages: &[
+        Message {
+            name: "integers",
+            when: &[("overflow", 0)],
+            rest: items(&[Field::of::<i32>("value", 32, "Value, in millionths")]),
+            tail: Tail::FIELDS,
+            ..PLAIN
+        },
+        Message {
+            name: "floats",
+            when: &[("overflow", 1)],
+            rest: items(&[Field::of::<f32>("raw", 32, "Value as it was").little()]),
+            tail: Tail::FIELDS,
+            ..PLAIN
+        },
+    ],
+};
+
 /// The registered format.
 pub struct AtpMl;
 
@@ -168,19 +169,42 @@ impl Named for AtpMl {
 }
 
 impl Format for AtpMl {
+    fn layout(&self) -> &'static Layout {
+        &LAYOUT
+    }
+
+    fn read(&self, payload: &[u8]) -> Option<Packet> {
+        let h = Header::parse(payload)?;
+        let flags = [
+            (h.overflow, " overflow"),
+            (h.second_half, " second half"),
+            (h.congested, " ECN"),
+            (h.resent, " resent"),
+            (h.collision, " collision"),
+            (h.ack, " ack"),
+        ];
+        let flags: String = flags.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
+        let line = format!(
+            "atp_ml app {} seq {} bitmap {:#x} of {} aggregators {} {} key {} tensor {}{flags}",
+            h.app, h.seq, h.bitmap, h.workers, h.aggregator, h.second, h.key, h.tensor
+        );
+        let fields = [h.fields(), h.tail().fields()].concat();
+        Some(Packet::new(payload, fields, |out| h.emit(out), line))
+    }
+
+    fn refuse(&self, payload: &[u8]) -> String {
+        format!("not atp_ml: {} bytes", payload.len())
+    }
+
     fn ether_type(&self) -> Option<u16> {
         Some(ETHER_TYPE)
     }
 
-    fn has_port(&self, _port: u16) -> bool {
-        false
-    }
-
     /// The bitmap says which host's a packet is, where it has one bit.
     fn sight(&self, datagram: &Datagram) -> Option<Sight> {
-        let header = Header::of_head(datagram.payload.first_chunk()?);
+        let header = Header::get(datagram.payload)?;
         let (bits, host) = (header.bitmap.count_ones(), header.bitmap.trailing_zeros());
-        let worker = worker_of(datagram.src, PacketId::WORKERS_MAX as usize).or((bits == 1).then_some(host));
+        let worker = any_worker(datagram.src).or((bits == 1).then_some(host));
         Some(Sight {
             what: if header.ack { What::Result } else { What::Update },
             cluster: header.app,
@@ -198,39 +222,8 @@ impl Format for AtpMl {
         Delivery::Results
     }
 
-    fn recognises(&self, _port: u16, payload: &[u8]) -> bool {
-        Header::parse(payload).is_some()
-    }
-
-    fn print(&self, payload: &[u8]) -> String {
-        let Some(h) = Header::parse(payload) else { return format!("not atp_ml: {} bytes", payload.len()) };
-        let flags = [
-            (h.overflow, " overflow"),
-            (h.second_half, " second half"),
-            (h.congested, " ECN"),
-            (h.resent, " resent"),
-            (h.collision, " collision"),
-            (h.ack, " ack"),
-        ];
-        let flags: String = flags.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
-        format!(
-            "atp_ml app {} seq {} bitmap {:#x} of {} aggregators {} {} key {} tensor {}{flags}",
-            h.app, h.seq, h.bitmap, h.workers, h.aggregator, h.second, h.key, h.tensor
-        )
-    }
-
     fn frame_bytes(&self) -> (usize, usize) {
         (FRAME_BYTES, FRAME_BYTES)
-    }
-
-    fn round_trip(&self, payload: &[u8]) -> Option<Vec<u8>> {
-        let mut out = payload.to_vec();
-        Header::parse(payload)?.emit(&mut out);
-        Some(out)
-    }
-
-    fn layout(&self) -> &'static super::layout::Layout {
-        &layout::LAYOUT
     }
 }
 

@@ -81,26 +81,6 @@ impl Field {
         Field { kind, ..self }
     }
 
-    /// A number from 0 on, little-endian.
-    pub const fn uint_little(name: &'static str, bits: usize, about: &'static str) -> Self {
-        Self::new(name, bits, Kind::UintLittle, about)
-    }
-
-    /// A number in two's complement.
-    pub const fn int(name: &'static str, bits: usize, about: &'static str) -> Self {
-        Self::new(name, bits, Kind::Int, about)
-    }
-
-    /// A floating-point number of 32 bits.
-    pub const fn float(name: &'static str, about: &'static str) -> Self {
-        Self::new(name, 32, Kind::Float, about)
-    }
-
-    /// A floating-point number of 32 bits, little-endian.
-    pub const fn float_little(name: &'static str, about: &'static str) -> Self {
-        Self::new(name, 32, Kind::FloatLittle, about)
-    }
-
     /// One bit.
     pub(super) const fn flag(name: &'static str, about: &'static str) -> Self {
         Self::new(name, 1, Kind::Flag, about)

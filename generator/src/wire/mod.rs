@@ -48,9 +48,7 @@ pub trait Format: Named + Sync {
     fn layout(&self) -> &'static layout::Layout;
 
     /// Reads a payload; none if it is not of this format.
-    fn read(&self, _payload: &[u8]) -> Option<Packet> {
-        None
-    }
+    fn read(&self, payload: &[u8]) -> Option<Packet>;
 
     /// What a captured datagram is to somebody who counts; none where it is not of this format. The payload may have been
     /// cut behind its header.
@@ -79,19 +77,21 @@ pub trait Format: Named + Sync {
     fn refuse(&self, payload: &[u8]) -> String {
         format!("not {}: {} bytes, first {:02x?}", self.name(), payload.len(), &payload[..payload.len().min(4)])
     }
+}
 
+impl<'a> dyn Format + 'a {
     /// Does this UDP payload look like ours? `port` is the destination or source port.
-    fn recognises(&self, port: u16, payload: &[u8]) -> bool {
+    pub fn recognises(&self, port: u16, payload: &[u8]) -> bool {
         (self.ether_type().is_some() || self.has_port(port)) && self.read(payload).is_some()
     }
 
     /// One line for people; never panics, whatever the bytes.
-    fn print(&self, payload: &[u8]) -> String {
+    pub fn print(&self, payload: &[u8]) -> String {
         self.read(payload).map_or_else(|| self.refuse(payload), |packet| packet.line)
     }
 
     /// Parses and emits again; none where the bytes are not of this format. For conformance tests.
-    fn round_trip(&self, payload: &[u8]) -> Option<Vec<u8>> {
+    pub fn round_trip(&self, payload: &[u8]) -> Option<Vec<u8>> {
         self.read(payload).map(|packet| packet.again)
     }
 }

@@ -8,9 +8,6 @@ use super::Said;
 
 /// What the reader of `format` says; none if it refuses the payload.
 pub fn parsed(format: &str, payload: &[u8]) -> Option<Said> {
-    if format == "atp_ml" {
-        return of_atp_ml(payload);
-    }
     let of = FORMATS.iter().find(|of| of.name() == format).expect("a format");
     let mut fields = of.read(payload)?.fields;
     let (items, bytes) = match format {
@@ -20,14 +17,12 @@ pub fn parsed(format: &str, payload: &[u8]) -> Option<Said> {
         "libra" => of_libra(payload)?,
         "olaf_strict" => (floats_little(of_olaf_strict(payload)?), Vec::new()),
         "switchml_roce" => (ints(switchml_roce::values(payload, &switchml_roce::Header::parse(payload)?)), Vec::new()),
+        "atp_ml" if atp_ml::Header::parse(payload)?.overflow => (floats_little(atp_ml::values(payload)?), Vec::new()),
+        "atp_ml" => (ints(atp_ml::values(payload)?), Vec::new()),
         other => panic!("say here which items the reader of {other} finds"),
     };
     let tail = fields.split_off(fields.len() - of.layout().messages[0].tail.len());
     Some(Said { fields, items, tail, bytes })
-}
-
-fn int(value: impl Into<i128>) -> Value {
-    Value::Int(value.into())
 }
 
 fn floats_little(bytes: &[u8]) -> Vec<Vec<Value>> {
@@ -76,28 +71,4 @@ fn of_libra(payload: &[u8]) -> Option<(Vec<Vec<Value>>, Vec<u8>)> {
         },
     }
     Some((items, bytes))
-}
-
-fn of_atp_ml(payload: &[u8]) -> Option<Said> {
-    let h = atp_ml::Header::parse(payload)?;
-    let flag = |flag: bool| int(u8::from(flag));
-    let fields = vec![
-        ("bitmap", int(h.bitmap)),
-        ("workers", int(h.workers)),
-        ("overflow", flag(h.overflow)),
-        ("server", int(h.server)),
-        ("second_half", flag(h.second_half)),
-        ("ecn", flag(h.congested)),
-        ("resent", flag(h.resent)),
-        ("collision", flag(h.collision)),
-        ("ack", flag(h.ack)),
-        ("app", int(h.app)),
-        ("seq", int(h.seq)),
-        ("aggregator", int(h.aggregator)),
-        ("second", int(h.second)),
-    ];
-    let tail = vec![("key_low", int(h.key as u32)), ("key_high", int((h.key >> 32) as u32)), ("tensor", int(h.tensor))];
-    let values = atp_ml::values(payload)?;
-    let items = if h.overflow { floats_little(values) } else { ints(values) };
-    Some(Said { fields, items, tail, ..Said::default() })
 }
