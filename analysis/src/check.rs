@@ -4,21 +4,25 @@
 
 use std::collections::BTreeSet;
 
+use pktgen_generator::definition::Definition;
 use pktgen_generator::registry::suggest;
+use pktgen_generator::study::Study;
 
-use crate::metric::METRICS;
+use crate::metric::{METRICS, findings};
 use crate::sweep::data::{SweepData, VARIANT};
 use crate::{baseline, group};
 
 /// Every key that reports can tabulate, whether or not a run has it; those of a report's groups are beside them.
-pub fn known_keys() -> Vec<String> {
-    METRICS.iter().flat_map(|metric| metric.keys()).chain(baseline::keys()).collect()
+pub fn known_keys(studies: &[&dyn Study]) -> Vec<String> {
+    let added = findings::added(studies);
+    let added = added.iter().flat_map(Definition::keys);
+    METRICS.iter().flat_map(|metric| metric.keys()).chain(added).chain(baseline::keys()).collect()
 }
 
 /// One sentence per name that nothing has, with the nearest that something has.
 pub(crate) fn warnings(sweep: &SweepData) -> Vec<String> {
     let plan = &sweep.manifest.report;
-    let known: Vec<String> = known_keys().into_iter().chain(group::keys(plan)).collect();
+    let known: Vec<String> = known_keys(sweep.options.studies).into_iter().chain(group::keys(plan)).collect();
     let mut known: Vec<&str> = known.iter().map(String::as_str).chain(sweep.units.keys().map(String::as_str)).collect();
     let mut listed = BTreeSet::new();
     known.retain(|key| listed.insert(*key));

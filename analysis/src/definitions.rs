@@ -3,9 +3,12 @@
 //! Called by `pktgen explain`, which docs/schema.md is written by, and by tests: a line that nobody defined is a mistake.
 
 use pktgen_generator::definition::Definition;
+use pktgen_generator::registry::Named;
+use pktgen_generator::study::Study;
 
 use crate::line::Line;
 use crate::metric::METRICS;
+use crate::metric::findings::{self, Findings};
 use crate::{baseline, capture, group};
 
 /// Metrics that are made together.
@@ -19,8 +22,8 @@ pub struct Family {
     pub definitions: Vec<Definition>,
 }
 
-/// All families: those of [`METRICS`], and what captures and reports add.
-pub fn families() -> Vec<Family> {
+/// All families: those of [`METRICS`], and what `studies`, captures and reports add.
+pub fn families(studies: &[&dyn Study]) -> Vec<Family> {
     let of = |name, about, definitions: &[Definition]| Family { name, about, definitions: definitions.to_vec() };
     let own = METRICS.iter().map(|metric| of(metric.name(), metric.about(), &metric.definitions()));
     let more = [
@@ -32,11 +35,13 @@ pub fn families() -> Vec<Family> {
             &baseline::DEFINITIONS,
         ),
     ];
-    own.chain(more).collect()
+    let added = of(Findings.name(), Findings.about(), &findings::added(studies));
+    let added = Some(added).filter(|family| !family.definitions.is_empty());
+    own.chain(added).chain(more).collect()
 }
 
 /// What a line is; none if nobody defined it. The label `run` is that of several runs and says nothing of the metric.
-pub fn definition_of(line: &Line) -> Option<Definition> {
+pub fn definition_of(line: &Line, studies: &[&dyn Study]) -> Option<Definition> {
     let text = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let labels: Vec<(&str, String)> = line
         .labels
@@ -45,7 +50,7 @@ pub fn definition_of(line: &Line) -> Option<Definition> {
         .map(|(name, value)| (name.as_str(), text(value)))
         .collect();
     let labels: Vec<(&str, &str)> = labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let all = families().into_iter().flat_map(|family| family.definitions);
+    let all = families(studies).into_iter().flat_map(|family| family.definitions);
     all.into_iter().find(|definition| definition.covers(&line.metric, &line.unit, &labels))
 }
 

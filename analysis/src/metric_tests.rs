@@ -2,12 +2,11 @@
 
 use pktgen_generator::plan::Plan;
 use pktgen_generator::record::{Answers, Balance, LinkLoad, Manifest, NO_CLUSTER, Planned, Reason, Unseen};
-use pktgen_generator::study::Finding;
+use pktgen_generator::study::{Finding, STUDIES};
 use pktgen_generator::tree::{Switch, Tree};
 use pktgen_generator::units::Rate;
 
 use crate::definitions::definition_of;
-use crate::placement::STUDIES;
 use crate::testing::{Story, small_run};
 use crate::{Line, METRICS, Measured, analyze_run};
 
@@ -181,7 +180,7 @@ fn metrics_name_all_keys_of_their_lines() {
             assert!(keys.contains(key), "{} does not name {key}", metric.name());
         }
         for line in &lines {
-            assert!(definition_of(line).is_some(), "{} does not define {line:?}", metric.name());
+            assert!(definition_of(line, &[]).is_some(), "{} does not define {line:?}", metric.name());
         }
         // Only runs that sum by key, whose packets have lanes or stamps, or whose updates have rewards of iterations, have these; tests of
         // their own give them some.

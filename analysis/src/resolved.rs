@@ -6,6 +6,7 @@ use std::path::Path;
 
 use pktgen_generator::Result;
 use pktgen_generator::record::{Balance, Facts, Family, Fault, Manifest, Validity, Verified, judge};
+use pktgen_generator::study::Study;
 
 use crate::age::{AgeOf, Ages};
 use crate::fates::{self, Fates, has_sums_by_key, is_update};
@@ -21,6 +22,8 @@ pub struct Options {
     pub age_of: AgeOf,
     /// Read files whatever their digests say.
     pub no_verify: bool,
+    /// Studies beside those of the stages: reports know their metrics.
+    pub studies: &'static [&'static dyn Study],
 }
 
 /// What the streams of a run say, resolved.

@@ -263,7 +263,7 @@ fn summarise(
         workers: goal.workers,
         short: goal.short(),
     });
-    summary.study_keys = findings::default_keys(&analysis.manifest);
+    summary.study_keys = findings::default_keys(&analysis.manifest, options.studies);
     summary.states = states::thinned(&analysis);
     summary.kept = keep::of(&analysis, dir, depth);
     Ok((summary, units))

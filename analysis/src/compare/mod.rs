@@ -35,6 +35,7 @@ pub use pairs::{Pairing, Unpaired};
 pub use rank::{Place, Ranking};
 pub use rules::{Direction, Rule, Rules};
 
+use crate::check::known_keys;
 use crate::made::Provenance;
 use crate::sweep::data::SweepData;
 use crate::sweep::data::{name_of, why_invalid};
@@ -142,7 +143,9 @@ impl Comparison {
             return Err(Error::config("a comparison needs two implementations: pktgen report NEW --baseline OLD"));
         };
         let present: Vec<&str> = sides.iter().flat_map(|side| side.sweep.units.keys().map(String::as_str)).collect();
-        rules.rules.iter().try_for_each(|rule| rule.check(&present))?;
+        let known = known_keys(old.sweep.options.studies);
+        let known: Vec<&str> = known.iter().map(String::as_str).chain(present.iter().copied()).collect();
+        rules.rules.iter().try_for_each(|rule| rule.check(&known))?;
         if !rules.rules.iter().any(|rule| present.contains(&rule.metric.as_str())) {
             return Err(Error::config(nothing_to_compare(rules)));
         }

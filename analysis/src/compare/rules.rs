@@ -12,8 +12,6 @@ use pktgen_generator::units::{Rate, Size, Span};
 use pktgen_generator::{Error, Result};
 use serde::Serialize;
 
-use crate::check::known_keys;
-
 /// Keys of a rule, and those beside the rules.
 const KEYS: [&str; 4] = ["metric", "direction", "tolerance", "required"];
 const TOP: [&str; 2] = ["alpha", "rule"];
@@ -120,14 +118,12 @@ impl Rule {
         )))
     }
 
-    /// Refuses a metric that nothing has; `present` are keys that runs have.
-    pub(crate) fn check(&self, present: &[&str]) -> Result<()> {
-        let known = known_keys();
-        let known: Vec<&str> = known.iter().map(String::as_str).chain(present.iter().copied()).collect();
+    /// Refuses a metric that is not among the `known` keys.
+    pub(crate) fn check(&self, known: &[&str]) -> Result<()> {
         if known.contains(&self.metric.as_str()) {
             return Ok(());
         }
-        let near = suggest(&self.metric, &known);
+        let near = suggest(&self.metric, known);
         Err(Error::config(format!(
             "{}: there is no metric \"{}\"{near}; pktgen analyze RUN --json shows those of a run",
             self.place, self.metric

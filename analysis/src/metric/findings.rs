@@ -6,16 +6,15 @@ use pktgen_generator::Result;
 use pktgen_generator::definition::Definition;
 use pktgen_generator::record::Manifest;
 use pktgen_generator::registry::Named;
-use pktgen_generator::study::Finding;
+use pktgen_generator::study::{Finding, STUDIES, Study};
 use serde_json::Value;
 
 use super::Metric;
 use crate::line::Line;
-use crate::placement::STUDIES;
 use crate::resolved::Analysis;
 
 /// See the module.
-pub(super) struct Findings;
+pub(crate) struct Findings;
 
 /// Labels that are numbers in lines.
 const NUMBERS: [&str; 3] = ["id", "n", "job"];
@@ -32,13 +31,7 @@ impl Named for Findings {
 
 impl Metric for Findings {
     fn definitions(&self) -> Vec<Definition> {
-        let mut all: Vec<Definition> = Vec::new();
-        for definition in STUDIES.iter().flat_map(|study| study.metrics()) {
-            if !all.contains(definition) {
-                all.push(*definition);
-            }
-        }
-        all
+        declared(STUDIES)
     }
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
@@ -47,15 +40,32 @@ impl Metric for Findings {
     }
 }
 
+/// The metrics of `studies`, each once.
+fn declared(studies: &[&dyn Study]) -> Vec<Definition> {
+    let mut all: Vec<Definition> = Vec::new();
+    for definition in studies.iter().flat_map(|study| study.metrics()) {
+        if !all.contains(definition) {
+            all.push(*definition);
+        }
+    }
+    all
+}
+
+/// The metrics that `studies` add to those of the stages.
+pub(crate) fn added(studies: &[&dyn Study]) -> Vec<Definition> {
+    let own = Findings.definitions();
+    declared(studies).into_iter().filter(|definition| !own.contains(definition)).collect()
+}
+
 /// All lines of a study: it has no updates to count, so no other metric has any.
 pub(crate) fn lines(manifest: &Manifest) -> impl Iterator<Item = Line> {
     manifest.findings.iter().map(line)
 }
 
-/// What tables of a study show if nobody chose: what it declares; of one that is not known here, what it found.
-pub(crate) fn default_keys(manifest: &Manifest) -> Vec<String> {
+/// Columns of a study's table where no metric is chosen: the metrics that it declares, or of an unknown study those that it found.
+pub(crate) fn default_keys(manifest: &Manifest, studies: &[&'static dyn Study]) -> Vec<String> {
     let Some(kind) = &manifest.study else { return Vec::new() };
-    match STUDIES.iter().find(|study| study.name() == kind) {
+    match STUDIES.iter().chain(studies).find(|study| study.name() == kind) {
         Some(study) => study.metrics().iter().map(|definition| definition.metric.to_owned()).collect(),
         None => lines(manifest).filter_map(|line| line.key()).collect(),
     }

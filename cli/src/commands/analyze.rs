@@ -76,7 +76,7 @@ fn recover_all(path: &Path, no_verify: bool, ui: &Ui) -> Result<()> {
 fn one(run: &Listed, args: &Analyze) -> Result<Measured> {
     let dir = &run.dir;
     run.check(args.no_verify)?;
-    analyze_run_with(dir, Options { age_of: args.age, no_verify: args.no_verify })
+    analyze_run_with(dir, Options { age_of: args.age, no_verify: args.no_verify, ..Options::default() })
 }
 
 /// The lines, as they were asked for: people see those of all flows first, and those of single ones if they ask.

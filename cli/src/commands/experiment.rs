@@ -76,7 +76,7 @@ pub(super) fn execute(
     let own = u8::from(!say_validity(&finished, ui));
     ui.detail(&format!("{} runs in {}", finished.len(), out.display()));
     if report {
-        return Ok(own.max(report::report(out, &[], Options::default(), ui)?));
+        return Ok(own.max(report::report(out, &[], Options { studies: &STUDIES, ..Options::default() }, ui)?));
     }
     if !ui.json() {
         ui.result(&out.display().to_string());

@@ -6,6 +6,7 @@ mod markdown;
 
 use pktgen_analysis::capture::tables::TABLES;
 use pktgen_analysis::definitions::families;
+use pktgen_analysis::placement::STUDIES;
 use pktgen_generator::column::{Column, Stream};
 use pktgen_generator::definition::{Better, Definition, Label};
 use pktgen_generator::record::{Action, Reason, STREAMS, SumOk};
@@ -32,7 +33,7 @@ enum Entry {
 
 fn entries() -> Vec<Entry> {
     let mut all = Vec::new();
-    for family in families() {
+    for family in families(&STUDIES) {
         let (family, about, definitions) = (family.name, family.about, family.definitions);
         all.extend(definitions.into_iter().map(|definition| Entry::Metric { family, about, definition }));
     }
@@ -117,7 +118,7 @@ impl Entry {
             }
             Entry::Code { code, .. } => vec![("code", code.to_string())],
             Entry::Named { list: "metrics", name, .. } => {
-                let of = families().into_iter().filter(|family| family.name == *name);
+                let of = families(&STUDIES).into_iter().filter(|family| family.name == *name);
                 let mut metrics: Vec<_> = of.flat_map(|family| family.definitions).map(|known| known.metric).collect();
                 metrics.dedup();
                 vec![("metrics", metrics.join(", "))]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pktgen_analysis::compare::history::Entry;
+use pktgen_analysis::placement::STUDIES;
 use pktgen_analysis::report::Report as Format;
 use pktgen_analysis::{Model, Options, REPORTS, SweepData, summary};
 use pktgen_generator::whole::write_whole;
@@ -18,7 +19,7 @@ pub(super) fn run(args: Report, ui: &Ui) -> Result<u8> {
         ui.result(compare::rules(&args)?.to_toml().trim_end());
         return Ok(0);
     }
-    let options = Options { age_of: args.age, no_verify: args.no_verify };
+    let options = Options { age_of: args.age, no_verify: args.no_verify, studies: &STUDIES };
     let plots = Plots::of(args.plots.clone(), &args.plots_format, ui)?;
     if plots.is_some() && (args.runs.len() != 1 || args.baseline.is_some()) {
         return Err(Error::config("--plots is for the report of one RUN"));

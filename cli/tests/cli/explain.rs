@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::support::pktgen;
 use pktgen_analysis::Line;
 use pktgen_analysis::definitions::{definition_of, families};
+use pktgen_analysis::placement::STUDIES;
 
 fn succeeds(folder: &Path, args: &[&str]) -> String {
     let output = pktgen(folder, args);
@@ -140,7 +141,7 @@ fn sparse(workers: &str) -> String {
 }
 
 /// Studies by kind, with keys that make them short.
-const STUDIES: [(&str, &str); 7] = [
+const EXAMPLES: [(&str, &str); 7] = [
     ("float_sum", "pairs = 100"),
     ("float_sum", "pairs = 100\nmethod = \"integer\""),
     ("negotiation", ""),
@@ -171,7 +172,7 @@ fn everything(folder: &Path) -> Vec<Line> {
     for workers in ["libra", "ps_lite"] {
         lines.extend(lines_of(folder, workers, &sparse(workers)));
     }
-    for (i, (kind, keys)) in STUDIES.iter().enumerate() {
+    for (i, (kind, keys)) in EXAMPLES.iter().enumerate() {
         lines.extend(lines_of(folder, &format!("study{i}"), &format!("[study]\nkind = \"{kind}\"\n{keys}\n")));
     }
     succeeds(folder, &["-q", "place", "soar", "BT(8)", "-k", "2", "--emit", "soar.toml"]);
@@ -193,18 +194,36 @@ const ELSEWHERE: [&str; 5] =
 const OF_REPORTS: [&str; 2] = ["groups", "comparison"];
 
 #[test]
+fn definitions_are_sentences_and_no_two_are_of_the_same_lines() {
+    let mut told = BTreeSet::new();
+    for family in families(&STUDIES) {
+        assert!(!family.definitions.is_empty() && !family.about.is_empty(), "{}", family.name);
+        for known in family.definitions {
+            let what = format!("{} in {}", known.metric, known.unit);
+            let names: Vec<_> = known.labels.iter().map(|label| (label.name, label.values)).collect();
+            assert!(told.insert((known.metric, known.unit, names)), "{what} is defined twice");
+            assert!(!known.unit.is_empty() && !known.metric.is_empty(), "{what}");
+            assert!(known.definition.ends_with('.') && known.definition.len() > 10, "{what}: {}", known.definition);
+            assert!(known.labels.iter().all(|label| !label.about.is_empty()), "{what}");
+            assert!(known.keys().iter().all(|key| known.has_key(key)), "{what}");
+        }
+    }
+    assert!(told.len() > 120, "{}", told.len());
+}
+
+#[test]
 fn every_line_of_every_system_is_defined_and_every_definition_has_lines() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let lines = everything(folder.path());
     let (mut undefined, mut used) = (BTreeSet::new(), BTreeSet::new());
     for line in &lines {
-        match definition_of(line) {
+        match definition_of(line, &STUDIES) {
             Some(known) => _ = used.insert((known.metric, known.unit, known.definition)),
             None => _ = undefined.insert(line.to_json()),
         }
     }
     assert!(undefined.is_empty(), "nobody defines {undefined:#?}");
-    let families = families().into_iter().filter(|family| !OF_REPORTS.contains(&family.name));
+    let families = families(&STUDIES).into_iter().filter(|family| !OF_REPORTS.contains(&family.name));
     let all = families.flat_map(|family| family.definitions);
     let all = all.map(|known| (known.metric, known.unit, known.definition));
     let unused: Vec<_> = all.filter(|known| !used.contains(known) && !ELSEWHERE.contains(&known.0)).collect();
@@ -226,7 +245,7 @@ fn what_reports_add_is_defined() {
     assert!(columns.len() >= 6, "{columns:?}");
     for column in columns {
         let key = column["key"].as_str().expect("a key");
-        let mut all = families().into_iter().flat_map(|family| family.definitions);
+        let mut all = families(&STUDIES).into_iter().flat_map(|family| family.definitions);
         assert!(all.any(|known| known.has_key(key)), "nobody defines {key}");
     }
 }

@@ -10,6 +10,7 @@ mod negotiation;
 mod recirculations;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +69,12 @@ pub trait Study: Named + Sync {
     /// Reads its keys and does it, with a watch that stands.
     fn run(&self, section: &mut Section, seed: Seed) -> Result<Vec<Finding>> {
         self.read(section)?(seed, &|| 0)
+    }
+}
+
+impl fmt::Debug for dyn Study {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

@@ -13,7 +13,7 @@ use super::mutate::Random;
 use super::{Samples, pktgen};
 
 /// Damage goes past the digests, to whoever decodes.
-const ANY: Options = Options { age_of: AgeOf::Newest, no_verify: true };
+const ANY: Options = Options { age_of: AgeOf::Newest, no_verify: true, studies: &[] };
 
 const SMALL: &str = "[workload]\nclusters = 2\nworkers_per_cluster = 3\nupdates = 30\n\
                      [schedule]\nkind = \"poisson\"\noffered = \"60Gbps\"\n[topology]\nrate = \"20Gbps\"\n\
