@@ -20,7 +20,7 @@ use std::fmt::Write;
 
 pub use file::{file_name, standalone};
 
-use pktgen_generator::printable::printable;
+use pktgen_generator::printable::escape;
 
 use crate::chart::{Chart, Kind};
 use crate::human::scale_for;
@@ -32,11 +32,6 @@ const DASHES: [&str; 8] = ["none", "7 3", "2 2", "9 3 2 3", "12 4", "4 4", "1 3"
 /// Width of a letter of the text of charts, and of that on a phone, where it is larger.
 const LETTER: f64 = 6.5;
 const LETTER_OF_PHONE: f64 = 8.6;
-
-/// `text` for use inside HTML and SVG.
-pub fn escape(text: &str) -> String {
-    printable(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
 
 /// `text` of at most `most` letters.
 fn cut(text: &str, most: usize) -> String {

@@ -5,11 +5,12 @@
 
 use std::fmt::Write;
 
+use pktgen_generator::printable::escape;
+
 use super::text::point;
 use super::{Judgement, Kind, Versus};
 use crate::answer::setting;
 use crate::human::{Scale, scale_for, title};
-use crate::plot::escape;
 use crate::plot::ticks::{axis_name, tick_text, ticks};
 use crate::sweep::data::{Labels, VARIANT};
 

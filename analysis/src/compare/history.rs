@@ -10,6 +10,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use pktgen_generator::index::mix;
+use pktgen_generator::printable::escape;
 use pktgen_generator::record::Manifest;
 use pktgen_generator::regular::check_regular;
 use pktgen_generator::{Error, Result};
@@ -20,7 +21,6 @@ use super::text::point;
 use super::{html, settings};
 use crate::human::{self, day, title};
 use crate::made::Provenance;
-use crate::plot::escape;
 use crate::plot::ticks::ticks;
 use crate::run::read_json;
 use crate::stats::SEEDS_MIN;

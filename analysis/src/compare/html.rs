@@ -4,10 +4,11 @@
 
 use std::fmt::Write;
 
+use pktgen_generator::printable::escape;
+
 use super::forest::forests;
 use super::text::{HEADS, cells, ranking_cells, ranking_heads};
 use super::{Comparison, Outcome};
-use crate::plot::escape;
 use crate::report::{SCROLLS, html_provenance};
 
 /// What the style of reports lacks.

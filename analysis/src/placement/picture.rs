@@ -7,9 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 
 use pktgen_generator::plan::{Plan, PlanRole};
-use pktgen_generator::printable::printable;
-
-use crate::plot::escape;
+use pktgen_generator::printable::{escape, printable};
 
 /// Distance of rows, and of nodes in a row.
 const ROW: f64 = 90.0;

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use pktgen_generator::Result;
+use pktgen_generator::printable::escape;
 use pktgen_generator::registry::Named;
 
 use super::Report;
@@ -10,7 +11,7 @@ use crate::CHARTS;
 use crate::headings::Heading;
 use crate::made::Provenance;
 use crate::model::{Cell, Model, RunNote};
-use crate::plot::{escape, figure};
+use crate::plot::figure;
 use crate::stats::Interval;
 
 /// See the module.
