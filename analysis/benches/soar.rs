@@ -4,8 +4,9 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use pktgen_analysis::placement::soar::gather::{MEMORY, solve};
+use pktgen_analysis::placement::soar::loads::Loads;
 use pktgen_generator::seed::Seed;
-use pktgen_generator::tree::make::{Loads, Rates, binary};
+use pktgen_generator::tree::make::{Rates, binary};
 use pktgen_generator::tree::{Switch, Tree};
 
 fn loaded(tree: &Tree) -> Tree {

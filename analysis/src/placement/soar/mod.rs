@@ -1,10 +1,11 @@
 //! SOAR: which k switches of a tree aggregate, so that the network utilisation φ is least (SOAR §4, §6; `docs/soar.md`).
 //!
 //! [`gather`](mod@gather) solves the problem exactly, [`printed`] in the paper's own steps, [`strategy`] has what it is compared with, [`online`] several workloads one after
-//! the other, [`bytes`] what the messages weigh, [`study`] the figures.
+//! the other, [`loads`] draws what leaves send, [`bytes`] what the messages weigh, [`study`] the figures.
 
 pub mod bytes;
 pub mod gather;
+pub mod loads;
 pub mod online;
 pub mod printed;
 pub mod strategy;

@@ -5,12 +5,13 @@ use pktgen_generator::definition::{Better, Definition};
 use pktgen_generator::registry::{Named, find};
 use pktgen_generator::seed::{Seed, unit};
 use pktgen_generator::study::{Finding, Study, TIME_TAKEN, Task, Watch};
-use pktgen_generator::tree::make::{Loads, Rates, binary};
+use pktgen_generator::tree::make::{Rates, binary};
 use pktgen_generator::tree::{ROOT, Tree};
 use pktgen_generator::{Error, Result};
 
 use super::bytes::{Sizes, UseCase};
 use super::gather::{self, Root};
+use super::loads::Loads;
 use super::online::Online;
 use super::strategy::{STRATEGIES, Strategy};
 use super::{Placement, printed};

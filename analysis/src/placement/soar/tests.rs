@@ -4,11 +4,12 @@ use pktgen_generator::config::{Document, Section, Value};
 use pktgen_generator::registry::{Named, find};
 use pktgen_generator::seed::Seed;
 use pktgen_generator::study::Study;
-use pktgen_generator::tree::make::{Loads, Rates, binary};
+use pktgen_generator::tree::make::{Rates, binary};
 use pktgen_generator::tree::{Switch, Tree};
 use proptest::prelude::*;
 
 use super::bytes::{Sizes, UseCase};
+use super::loads::Loads;
 use super::online::Online;
 use super::strategy::STRATEGIES;
 use super::*;

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use pktgen_analysis::placement::soar::loads::Loads;
 use pktgen_analysis::placement::soar::online::Online;
 use pktgen_analysis::placement::soar::strategy::STRATEGIES;
 use pktgen_analysis::placement::soar::{Alternative, Placement, explain};
 use pktgen_generator::registry::{Named, suggest};
 use pktgen_generator::regular::check_regular;
 use pktgen_generator::seed::Seed;
-use pktgen_generator::tree::make::{Loads, Rates, binary};
+use pktgen_generator::tree::make::{Rates, binary};
 use pktgen_generator::tree::{Tree, file};
 use pktgen_generator::units::Rate;
 use pktgen_generator::{Error, Result};
