@@ -113,13 +113,19 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::star;
     use super::*;
     use crate::config::Document;
+    use crate::tree::make::{Rates, binary};
+
+    /// Three switches with four workers, of which the root aggregates.
+    fn small() -> Plan {
+        let tree = binary(4, Rates::Constant).unwrap().with_load(vec![1, 2, 1]);
+        tree.plan("hand", &[true, false, false], Rate::from_bps(1_000_000_000))
+    }
 
     #[test]
     fn the_text_is_an_experiment_and_the_period_is_that_of_the_rate() {
-        let mut plan = star();
+        let mut plan = small();
         let slow = emit(&plan, "p.json", &Emission::of(&plan, "a \"b\"")).unwrap();
         assert!(slow.contains("allreduce = false") && slow.contains("period = \"1ps\""), "{slow}");
         plan.rate_bps = Some(50_000_000_000);
@@ -134,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_carried_out_is_refused() {
-        let plan = star();
+        let plan = small();
         for (emission, part) in [
             (Emission { bytes: 10, ..Emission::of(&plan, "x") }, "10 bytes"),
             (Emission { messages: 0, ..Emission::of(&plan, "x") }, "0 messages"),
@@ -153,8 +159,8 @@ mod tests {
     fn the_plan_is_written_beside_the_experiment() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("small.toml");
-        write(&star(), &path, &Emission::of(&star(), "small")).unwrap();
-        assert_eq!(Plan::read(&folder.path().join("small.plan.json")).unwrap(), star());
+        write(&small(), &path, &Emission::of(&small(), "small")).unwrap();
+        assert_eq!(Plan::read(&folder.path().join("small.plan.json")).unwrap(), small());
         assert!(std::fs::read_to_string(&path).unwrap().contains("\"small.plan.json\""));
     }
 }

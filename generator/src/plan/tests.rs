@@ -17,7 +17,7 @@ fn flow(source: FlowSource, path: &[usize]) -> PlanFlow {
 }
 
 /// Two hosts of two workers and one around a switch that forwards, and one behind it that aggregates.
-pub(super) fn star() -> Plan {
+fn star() -> Plan {
     let workers = [(0, 0), (1, 0), (2, 1)].map(|(worker, host)| flow(FlowSource::Worker(worker), &[host, 2, 3]));
     let mut flows = workers.to_vec();
     flows.push(flow(FlowSource::Aggregator(3), &[3, 4]));
