@@ -38,6 +38,7 @@ mod provenance;
 mod queues;
 mod ranks;
 mod reduce;
+mod reduce_random;
 mod rights;
 mod roce_wires;
 mod shards;

@@ -7,7 +7,6 @@ mod driver_allocations;
 mod failover;
 mod libra;
 mod real_time;
-mod reduce;
 mod stamps;
 mod strict;
 mod support;
