@@ -37,7 +37,6 @@ pub mod metric;
 pub mod model;
 pub mod over_time;
 pub mod picture;
-pub mod placement;
 mod plausible;
 pub mod plot;
 pub mod provenance;
@@ -52,7 +51,6 @@ pub mod sweep;
 mod table;
 pub mod trace;
 mod verdict;
-pub mod verify;
 
 #[cfg(test)]
 mod metric_tests;

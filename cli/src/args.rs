@@ -462,7 +462,7 @@ pub(crate) struct Verify {
     #[arg(long, value_name = "WHAT", value_parser = ["max-rate"])]
     pub(crate) find: Option<String>,
     /// Solver: a command that reads SMT-LIB 2 from its standard input
-    #[arg(long, value_name = "COMMAND", default_value = pktgen_analysis::verify::solver::DEFAULT)]
+    #[arg(long, value_name = "COMMAND", default_value = pktgen_verify::solver::DEFAULT)]
     pub(crate) solver: String,
     /// Seconds for each question (all behaviours, some behaviour); then the verdict is "unknown"
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]

@@ -5,7 +5,6 @@
 //! crosses a link is therefore known before anything is sent, as whole numbers.
 
 mod check;
-mod emit;
 mod network;
 
 use std::collections::BTreeMap;
@@ -15,8 +14,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::regular::check_regular;
 use crate::{Error, Result};
-
-pub use emit::{Emission, emit, write};
 
 /// Version of the file.
 pub const PLAN_VERSION: u32 = 1;

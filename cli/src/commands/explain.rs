@@ -6,13 +6,13 @@ mod markdown;
 
 use pktgen_analysis::capture::tables::TABLES;
 use pktgen_analysis::definitions::families;
-use pktgen_analysis::placement::STUDIES;
 use pktgen_generator::column::{Column, Stream};
 use pktgen_generator::definition::{Better, Definition, Label};
 use pktgen_generator::record::{Action, Reason, STREAMS, SumOk};
 use pktgen_generator::registry::suggest;
 use pktgen_generator::trace::TRACE;
 use pktgen_generator::{Error, Result};
+use pktgen_planning::STUDIES;
 use pktgen_replay::capture::frames;
 use serde_json::{Value, json};
 

@@ -23,7 +23,7 @@ pub(super) fn registries() -> Vec<(&'static str, Entries)> {
         ("workloads", entries(workload::WORKLOADS)),
         ("models", entries(pktgen_generator::dense::models::MODELS)),
         ("schedules", entries(schedule::SCHEDULES)),
-        ("studies", entries(&pktgen_analysis::placement::STUDIES)),
+        ("studies", entries(&pktgen_planning::STUDIES)),
         ("topologies", entries(topology::SHAPES)),
         ("programs", entries(program::PROGRAMS)),
         ("queues", entries(queue::QUEUES)),
@@ -35,8 +35,8 @@ pub(super) fn registries() -> Vec<(&'static str, Entries)> {
         ("reports", entries(pktgen_analysis::REPORTS)),
         ("charts", entries(pktgen_analysis::CHARTS)),
         ("kept", entries(pktgen_analysis::trace::FAITHFUL)),
-        ("placers", entries(pktgen_analysis::placement::PLACERS)),
-        ("properties", entries(pktgen_analysis::verify::PROPERTIES)),
+        ("placers", entries(pktgen_planning::PLACERS)),
+        ("properties", entries(pktgen_verify::PROPERTIES)),
     ]
 }
 

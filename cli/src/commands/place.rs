@@ -5,10 +5,11 @@ mod soar;
 
 use std::path::Path;
 
-use pktgen_analysis::placement::picture;
-use pktgen_generator::plan::{Emission, Plan, write as write_emission};
+use pktgen_generator::plan::Plan;
 use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
+use pktgen_planning::emit::{Emission, write as write_emission};
+use pktgen_planning::picture;
 
 use crate::args::{Place, PlanFiles};
 use crate::ui::Ui;

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use pktgen_analysis::compare::history::Entry;
-use pktgen_analysis::placement::STUDIES;
 use pktgen_analysis::report::Report as Format;
 use pktgen_analysis::{Model, Options, REPORTS, SweepData, summary};
 use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
+use pktgen_planning::STUDIES;
 
 use super::plots::Plots;
 use crate::args::{History, Report};

@@ -4,10 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use pktgen_analysis::verify::reference::Run;
-use pktgen_analysis::verify::setup::{Arrivals, Setup, Ticks};
-use pktgen_analysis::verify::witness::{self, EXPERIMENT};
-use pktgen_analysis::verify::{Answer, Case, PROPERTIES, Probe, Question, RateReport, Solver, Verdict};
 use pktgen_analysis::{Analysis, Options};
 use pktgen_generator::config::Document;
 use pktgen_generator::registry::find;
@@ -17,6 +13,10 @@ use pktgen_generator::{Error, Result};
 use pktgen_replay::capture::claim;
 use pktgen_replay::clock::Stopwatch;
 use pktgen_replay::run::Experiment;
+use pktgen_verify::reference::Run;
+use pktgen_verify::setup::{Arrivals, Setup, Ticks};
+use pktgen_verify::witness::{self, EXPERIMENT};
+use pktgen_verify::{Answer, Case, PROPERTIES, Probe, Question, RateReport, Solver, Verdict};
 use serde_json::{Value, json};
 
 use crate::args::Verify;
@@ -135,7 +135,7 @@ fn check(property: &str, question: &dyn Question, solver: &Solver, folder: &mut 
 
 /// The lines above the table.
 fn head(property: &str, name: &str, setup: &Setup) -> Vec<String> {
-    let cluster = |(v, c): (usize, &pktgen_analysis::verify::setup::Cluster)| {
+    let cluster = |(v, c): (usize, &pktgen_verify::setup::Cluster)| {
         let updates = c.updates;
         match c.arrivals {
             Arrivals::Periodic { period, phase, jitter } => {
@@ -170,7 +170,7 @@ fn micros(ticks: Ticks) -> String {
 
 /// The clusters' average peaks.
 fn averages(run: &Run) -> String {
-    let one = |(v, flow): (usize, &pktgen_analysis::verify::reference::Flow)| match flow.total() {
+    let one = |(v, flow): (usize, &pktgen_verify::reference::Flow)| match flow.total() {
         (_, 0) => format!("cluster {v} has no peak"),
         (total, count) => format!("cluster {v} {:.3}ms", total as f64 / count as f64 / 1e3),
     };

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::support::pktgen;
 use pktgen_analysis::Line;
 use pktgen_analysis::definitions::{definition_of, families};
-use pktgen_analysis::placement::STUDIES;
+use pktgen_planning::STUDIES;
 
 fn succeeds(folder: &Path, args: &[&str]) -> String {
     let output = pktgen(folder, args);

@@ -7,11 +7,12 @@ use std::sync::atomic::AtomicBool;
 
 use pktgen_analysis::{Line, analyze_run};
 use pktgen_generator::config::Document;
-use pktgen_generator::plan::{Emission, FlowSource, PLAN_VERSION, Plan, PlanFlow, PlanLink, PlanNode, PlanRole, write};
+use pktgen_generator::plan::{FlowSource, PLAN_VERSION, Plan, PlanFlow, PlanLink, PlanNode, PlanRole};
 use pktgen_generator::record::{Manifest, RunState, Validity};
 use pktgen_generator::tree::ROOT;
 use pktgen_generator::tree::make::{Rates, binary};
 use pktgen_generator::units::Rate;
+use pktgen_planning::emit::{Emission, write};
 use pktgen_replay::run::Experiment;
 
 /// Carries `plan` out in `folder`: the lines of its metrics, and its manifest.

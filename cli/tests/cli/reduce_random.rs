@@ -6,10 +6,11 @@ use std::sync::atomic::AtomicBool;
 
 use pktgen_generator::Result;
 use pktgen_generator::config::Document;
-use pktgen_generator::plan::{Emission, Plan, write};
+use pktgen_generator::plan::Plan;
 use pktgen_generator::record::{Balance, Book, Received, Sent};
 use pktgen_generator::tree::{Switch, Tree};
 use pktgen_generator::units::Rate;
+use pktgen_planning::emit::{Emission, write};
 use pktgen_replay::driver::virtual_time::{Outcome, Simulation};
 use pktgen_replay::ledger::total;
 use pktgen_replay::recorder::Recorder;

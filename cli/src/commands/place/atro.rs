@@ -1,10 +1,10 @@
 //! `pktgen place atro`: the wiring and routes with the highest AllReduce rate.
 
-use pktgen_analysis::placement::atro::milp::{Form, Question, program};
-use pktgen_analysis::placement::atro::{Cluster, Wiring, wire};
 use pktgen_generator::Result;
 use pktgen_generator::plan::PlanRole;
 use pktgen_generator::units::Rate;
+use pktgen_planning::atro::milp::{Form, Question, program};
+use pktgen_planning::atro::{Cluster, Wiring, wire};
 use serde_json::json;
 
 use super::write;

@@ -3,10 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pktgen_analysis::placement::soar::loads::Loads;
-use pktgen_analysis::placement::soar::online::Online;
-use pktgen_analysis::placement::soar::strategy::STRATEGIES;
-use pktgen_analysis::placement::soar::{Alternative, Placement, explain};
 use pktgen_generator::registry::{Named, suggest};
 use pktgen_generator::regular::check_regular;
 use pktgen_generator::seed::Seed;
@@ -14,6 +10,10 @@ use pktgen_generator::tree::make::{Rates, binary};
 use pktgen_generator::tree::{Tree, file};
 use pktgen_generator::units::Rate;
 use pktgen_generator::{Error, Result};
+use pktgen_planning::soar::loads::Loads;
+use pktgen_planning::soar::online::Online;
+use pktgen_planning::soar::strategy::STRATEGIES;
+use pktgen_planning::soar::{Alternative, Placement, explain};
 use serde_json::{Value, json};
 
 use super::write;

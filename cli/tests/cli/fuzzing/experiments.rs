@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use pktgen_analysis::placement::STUDIES;
-use pktgen_analysis::verify::PROPERTIES;
 use pktgen_generator::config::{Document, Value};
+use pktgen_planning::STUDIES;
 use pktgen_replay::run::Experiment;
+use pktgen_verify::PROPERTIES;
 
 use super::mutate::Random;
 use super::{Samples, below};

@@ -144,8 +144,8 @@ fn sampled(setup: &Setup, wanted: impl Fn(&Run) -> bool) -> Option<Run> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify::setup::Cluster;
-    use crate::verify::tests::tiny;
+    use crate::setup::Cluster;
+    use crate::tests::tiny;
 
     #[test]
     fn candidates_stay_within_the_arrivals() {

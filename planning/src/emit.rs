@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use super::{Plan, PlanRole};
-use crate::time::SECOND;
-use crate::units::{Rate, Span};
-use crate::whole::write_whole;
-use crate::wire::frame::FRAME_MAX;
-use crate::wire::olaf::FRAME_MIN;
-use crate::{Error, Result};
+use pktgen_generator::plan::{Plan, PlanRole};
+use pktgen_generator::time::SECOND;
+use pktgen_generator::units::{Rate, Span};
+use pktgen_generator::whole::write_whole;
+use pktgen_generator::wire::frame::FRAME_MAX;
+use pktgen_generator::wire::olaf::FRAME_MIN;
+use pktgen_generator::{Error, Result};
 
 /// Bytes on an Ethernet link beside a frame: FCS, preamble, gap.
 const BESIDE: u64 = 24;
@@ -113,9 +113,10 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use pktgen_generator::config::Document;
+    use pktgen_generator::tree::make::{Rates, binary};
+
     use super::*;
-    use crate::config::Document;
-    use crate::tree::make::{Rates, binary};
 
     /// Three switches with four workers, of which the root aggregates.
     fn small() -> Plan {

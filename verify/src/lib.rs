@@ -7,6 +7,7 @@
 //! knows beforehand; [`solver`] runs a solver and reads its answer ([`sexpr`]); [`reference`](mod@reference) executes one
 //! behaviour exactly; [`candidates`] are behaviours worth a try; [`decide`] puts them together; [`rate`] searches the
 //! largest rate; [`witness`] writes a behaviour as an experiment.
+#![forbid(unsafe_code)]
 
 mod aom_fairness;
 pub mod bounds;

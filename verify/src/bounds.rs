@@ -114,10 +114,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::verify::candidates;
-    use crate::verify::reference::Run;
-    use crate::verify::setup::{Arrivals, Cluster};
-    use crate::verify::tests::tiny;
+    use crate::candidates;
+    use crate::reference::Run;
+    use crate::setup::{Arrivals, Cluster};
+    use crate::tests::tiny;
 
     #[test]
     fn what_cannot_happen_is_known() {

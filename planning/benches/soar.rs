@@ -3,11 +3,11 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use pktgen_analysis::placement::soar::gather::{MEMORY, solve};
-use pktgen_analysis::placement::soar::loads::Loads;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::tree::make::{Rates, binary};
 use pktgen_generator::tree::{Switch, Tree};
+use pktgen_planning::soar::gather::{MEMORY, solve};
+use pktgen_planning::soar::loads::Loads;
 
 fn loaded(tree: &Tree) -> Tree {
     tree.with_load(Loads::PowerLaw.draw(tree, Seed(1), 0).expect("loads"))

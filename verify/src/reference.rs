@@ -225,7 +225,7 @@ impl Machine<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify::tests::tiny;
+    use crate::tests::tiny;
 
     #[test]
     fn a_run_by_hand() {

@@ -3,8 +3,10 @@
 //! A placer is pure: a network in, a [`Plan`](pktgen_generator::plan::Plan) and what it promises out. Its study makes the
 //! figures of its paper. To add one: a new file here, its `mod` line and its entry in [`PLACERS`]. Called by the CLI's
 //! `place`, and by `replay` for experiments with a study.
+#![forbid(unsafe_code)]
 
 pub mod atro;
+pub mod emit;
 pub mod picture;
 pub mod soar;
 
