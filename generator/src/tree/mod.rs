@@ -1,7 +1,7 @@
 //! Weighted trees of switches: where SOAR decides which of them aggregate (SOAR §2).
 //!
 //! Every switch has a link to its parent, the root's leads to the destination. [`file`](mod@file) reads and writes trees as
-//! JSON, [`make`] builds those of the paper. Called by the placers in `pktgen-analysis`.
+//! JSON, [`make`] builds those of the paper. Called by the placers of `pktgen-planning`.
 
 pub mod file;
 pub mod make;
