@@ -1,4 +1,4 @@
-use pktgen_generator::lanes::{Ask, Detail, Form, Layout, Merge};
+use pktgen_generator::lanes::{Ask, Detail, Layout, Merge, Number};
 
 use super::*;
 use crate::run::{ReceivedColumns, SentColumns};
@@ -17,7 +17,7 @@ const RANKS: [u32; 3] = [0, 1, 0];
 impl Bed {
     fn new(detail: Detail, window: u32) -> Self {
         let ask = Ask { detail, merge: Merge::Sum, window };
-        let layout = Layout::plan(Form::of("olaf").unwrap(), ask, 2, 46).unwrap();
+        let layout = Layout::plan((Number::F32, false), ask, 2, 46).unwrap();
         Bed { layout, records: Records::default(), lanes: LaneColumns::default() }
     }
 

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Form, LANES_MAX};
+use super::LANES_MAX;
 use crate::seed::mix;
 
 /// What gradients are on the wire.
@@ -26,16 +26,18 @@ impl Number {
         }
     }
 
+    /// A word as it lies in a packet.
     #[inline]
-    pub(super) fn bytes(self, word: u32) -> [u8; 4] {
+    pub fn bytes(self, word: u32) -> [u8; 4] {
         match self {
             Number::F32 => word.to_le_bytes(),
             Number::I32 => word.to_be_bytes(),
         }
     }
 
+    /// A word of a packet.
     #[inline]
-    pub(super) fn word(self, bytes: [u8; 4]) -> u32 {
+    pub fn word(self, bytes: [u8; 4]) -> u32 {
         match self {
             Number::F32 => u32::from_le_bytes(bytes),
             Number::I32 => u32::from_be_bytes(bytes),
@@ -113,8 +115,8 @@ fn bits_of(n: u64) -> u32 {
 
 impl Layout {
     /// The layout for clusters of up to `workers` workers and packets of at least `elements` gradients, or why there is none.
-    pub fn plan(form: Form, ask: Ask, workers: u32, elements: usize) -> Result<Layout, String> {
-        let Form { number, shared, .. } = form;
+    /// The format says what gradients are, and whether all members of a sum have the same sequence number.
+    pub fn plan((number, shared): (Number, bool), ask: Ask, workers: u32, elements: usize) -> Result<Layout, String> {
         let Ask { detail, merge, window } = ask;
         if window == 0 {
             return Err("lanes_window: 0 updates cannot be told apart; use 1 or more".into());
@@ -185,7 +187,7 @@ impl Layout {
     }
 
     /// Lanes ahead of the marks.
-    pub(super) fn before_marks(&self) -> usize {
+    pub fn before_marks(&self) -> usize {
         match (self.detail, self.shared) {
             (Detail::Count | Detail::Who, _) => 1,
             (Detail::Which, false) => 2,
@@ -194,7 +196,7 @@ impl Layout {
     }
 
     /// Bits of a lane that may be used.
-    pub(super) fn bits(&self) -> u32 {
+    pub fn bits(&self) -> u32 {
         match (self.number, self.merge) {
             (Number::I32, _) => 31,
             // A mean is rounded: times the number of members it must still be nearest to the sum.
@@ -204,7 +206,7 @@ impl Layout {
     }
 
     /// Bits of a mark.
-    pub(super) fn digit_bits(&self) -> u32 {
+    pub fn digit_bits(&self) -> u32 {
         match (self.detail, self.merge) {
             (Detail::Who, _) if self.shared => 1,
             (Detail::Who, _) => bits_of(self.window.into()),
@@ -214,12 +216,12 @@ impl Layout {
     }
 
     /// Marks, or digits, of a lane.
-    pub(super) fn per_lane(&self) -> u32 {
+    pub fn per_lane(&self) -> u32 {
         self.bits() / self.digit_bits()
     }
 
     /// Marks in all.
-    pub(super) fn marks(&self) -> u64 {
+    pub fn marks(&self) -> u64 {
         match self.detail {
             Detail::Count => 0,
             Detail::Who => self.workers.into(),
@@ -240,20 +242,20 @@ impl Layout {
     }
 
     /// Bits of a sequence number that members share.
-    pub(super) fn number_bits(&self) -> u32 {
+    pub fn number_bits(&self) -> u32 {
         self.bits_beside_sum()
     }
 
     /// The hash of a member.
     #[inline]
-    pub(super) fn check(&self, rank: u32, seq: u32) -> u32 {
+    pub fn check(&self, rank: u32, seq: u32) -> u32 {
         let key = 0x6c61_6e65_0000_0000 ^ (u64::from(rank) << 32 | u64::from(seq));
         (mix(key) >> (64 - self.check_bits)) as u32
     }
 
     /// The mark of a member.
     #[inline]
-    pub(super) fn mark(&self, rank: u32, seq: u32) -> u32 {
+    pub fn mark(&self, rank: u32, seq: u32) -> u32 {
         if self.shared || self.detail == Detail::Who { rank } else { rank * self.window + seq % self.window }
     }
 
@@ -287,8 +289,8 @@ mod tests {
         (workers, window): (u32, u32),
         elements: usize,
     ) -> Result<usize, String> {
-        Layout::plan(Form::of(format).unwrap(), Ask { detail, merge, window }, workers, elements)
-            .map(|layout| layout.lanes())
+        let form = if format == "olaf" { (Number::F32, false) } else { (Number::I32, true) };
+        Layout::plan(form, Ask { detail, merge, window }, workers, elements).map(|layout| layout.lanes())
     }
 
     #[test]

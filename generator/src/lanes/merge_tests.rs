@@ -31,7 +31,8 @@ impl Log {
 }
 
 fn layout(format: &str, detail: Detail, merge: Merge, (workers, window): (u32, u32)) -> Layout {
-    Layout::plan(Form::of(format).unwrap(), Ask { detail, merge, window }, workers, 2000).unwrap()
+    let form = Form::of(format).unwrap();
+    Layout::plan((form.number, form.shared), Ask { detail, merge, window }, workers, 2000).unwrap()
 }
 
 /// The lanes of an update as they lie in its packet.
@@ -137,7 +138,7 @@ proptest! {
     fn sums_have_the_answer_that_all_explanations_give((size, check_bits, log, moves, _) in cases(), whole in any::<bool>()) {
         let form = if whole { Form { shared: false, ..Form::of("trio_ml").unwrap() } } else { Form::of("olaf").unwrap() };
         let ask = Ask { detail: Detail::Which, merge: Merge::Sum, window: size.1 };
-        let layout = Layout::plan(form, ask, size.0, 2000).unwrap();
+        let layout = Layout::plan((form.number, form.shared), ask, size.0, 2000).unwrap();
         let layout = Layout { check_bits: layout.check_bits.min(check_bits.max(1)), ..layout };
         for payload in device(&layout, &log.all(), &moves) {
             let found = explanations(&layout, &log, &payload.words);
@@ -255,7 +256,7 @@ proptest! {
         moves in prop::collection::vec((2u8..8, any::<usize>(), any::<usize>()), 900..1200),
     ) {
         let form = if whole { Form { shared: false, ..Form::of("trio_ml").unwrap() } } else { Form::of("olaf").unwrap() };
-        let layout = Layout::plan(form, Ask { detail: Detail::Which, merge: Merge::Sum, window: 20 }, 3, 2000).unwrap();
+        let layout = Layout::plan((form.number, form.shared), Ask { detail: Detail::Which, merge: Merge::Sum, window: 20 }, 3, 2000).unwrap();
         let updates: Vec<_> = updates.iter().map(|(rank, seq)| Member { rank: *rank, seq: *seq }).collect();
         for payload in device(&layout, &updates, &moves).into_iter().filter(|payload| payload.members.len() > 60) {
             let mut log = Log(vec![BTreeSet::new(); 3]);
@@ -309,7 +310,7 @@ proptest! {
         whole in any::<bool>(),
     ) {
         let form = Form { shared: false, ..Form::of(if whole { "trio_ml" } else { "olaf" }).unwrap() };
-        let layout = Layout::plan(form, Ask { detail: Detail::Who, merge: Merge::Sum, window }, 5, 2000).unwrap();
+        let layout = Layout::plan((form.number, form.shared), Ask { detail: Detail::Who, merge: Merge::Sum, window }, 5, 2000).unwrap();
         let updates: Vec<_> = updates.iter().map(|(rank, seq)| Member { rank: *rank, seq: *seq }).collect();
         let moves: Vec<_> = (0..updates.len()).map(|i| (7, i, i / 2)).collect();
         for payload in device(&layout, &updates, &moves) {

@@ -22,13 +22,11 @@ use crate::wire::frame::HEAD;
 use crate::wire::{olaf, switchml, trio_ml};
 use crate::workload::Source;
 
+pub use crate::record::LANES_MAX;
 pub use decode::{Candidates, Decoded, Known, Member, decode};
 pub use layout::{Ask, Detail, Layout, Merge, Number};
 pub use members::{Account, Answer, Arrived, Members, SentRows};
 pub use read::read;
-
-/// Most lanes of a packet: rows of records have room for so many.
-pub const LANES_MAX: usize = 64;
 
 /// How the lanes of a wire format lie in its frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,7 +178,7 @@ mod tests {
         let ask = Ask { detail: Detail::Which, merge: Merge::Sum, window: 48 };
         for format in ["olaf", "trio_ml", "switchml"] {
             let form = Form::of(format).unwrap();
-            let layout = Layout::plan(form, ask, 3, 46).unwrap();
+            let layout = Layout::plan((form.number, form.shared), ask, 3, 46).unwrap();
             let lanes = Lanes::new(layout, form, &workers);
             let mut frame = vec![0xff; form.offset + 46 * 4];
             lanes.write(4, 77, &mut frame[form.offset..]);

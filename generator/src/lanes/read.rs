@@ -70,7 +70,7 @@ pub fn read(section: &mut Section, format: &str, source: &dyn Source) -> Result<
     };
     let most = super::ranks(&workers.cluster_of).into_iter().filter(|rank| *rank != super::NOBODY).max();
     let most = most.map_or(1, |rank| rank + 1);
-    let layout = Layout::plan(form, Ask { detail, merge, window }, most, elements)
+    let layout = Layout::plan((form.number, form.shared), Ask { detail, merge, window }, most, elements)
         .map_err(|why| Error::config(format!("{place}: format.{why}")))?;
     Ok(Some(Arc::new(Lanes::new(layout, form, workers))))
 }

@@ -8,7 +8,6 @@ use crate::arrow::array::{
 use crate::arrow::buffer::OffsetBuffer;
 use crate::arrow::datatypes::{DataType, Field};
 use crate::column::Data;
-use crate::lanes::LANES_MAX;
 
 use super::code::{Action, Reason, SumOk};
 use super::row::PacketId;
@@ -23,6 +22,9 @@ pub trait Cell: Sized + 'static {
     /// A column of them.
     fn array<'a>(cells: impl Iterator<Item = &'a Self> + Clone) -> ArrayRef;
 }
+
+/// Most lanes of a packet: rows of records have room for so many.
+pub const LANES_MAX: usize = 64;
 
 macro_rules! cells {
     ($($value:ty: $data:ident in $array:ty = |$cell:ident| $stored:expr;)*) => {$(

@@ -13,7 +13,6 @@ use sha2::{Digest, Sha256};
 
 use super::verdict::Note;
 use crate::regular::check_regular;
-use crate::trace::hex;
 use crate::{Error, Result};
 
 /// Before the digest of a JSON file's own text, and after it.
@@ -38,6 +37,11 @@ pub struct FileDigest {
 
 /// The files of a folder by their names in it.
 pub type FileDigests = BTreeMap<String, FileDigest>;
+
+/// Bytes as lower-case hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
 
 /// Hashes what is written through it.
 pub struct Hashing<W> {

@@ -16,9 +16,9 @@ mod shard;
 mod stamps;
 mod verdict;
 
-pub use cell::{Cell, Words};
+pub use cell::{Cell, LANES_MAX, Words};
 pub use code::{Action, Reason, SumOk};
-pub use digest::{FileDigest, FileDigests, Hashing, Verified};
+pub use digest::{FileDigest, FileDigests, Hashing, Verified, hex};
 pub use interface::InterfaceCounts;
 pub use manifest::{
     Answers, Balance, Bound, Counters, Family, Group, LinkLoad, MANIFEST_VERSION, Manifest, Planned, Published,

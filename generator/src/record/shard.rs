@@ -6,8 +6,8 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::hex;
 use crate::shard::Shard;
-use crate::trace::hex;
 
 /// The file beside the `sweep.json` of a shard, with the `sweep.json` of the whole.
 pub const PLANNED: &str = "planned.json";

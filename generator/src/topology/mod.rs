@@ -20,7 +20,7 @@ use crate::registry::Named;
 use crate::time::Time;
 use crate::units::{Rate, Size};
 
-pub use model::{Link, Move, NO_PORT, Node, NodeId, Population, Role, Topology, open};
+pub use model::{FRAME_MAX, Link, Move, NO_PORT, Node, NodeId, Population, Role, Topology, open};
 
 /// Builds a topology from its section of an experiment file.
 pub trait Shape: Named + Sync {

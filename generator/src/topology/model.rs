@@ -9,7 +9,6 @@ use crate::plan::Plan;
 use crate::registry::find;
 use crate::time::{HORIZON, SECOND, Time, too_late};
 use crate::units::{Rate, Size};
-use crate::wire::frame::FRAME_MAX;
 use crate::{Error, Result};
 
 /// Reads `[topology]`, wires the network for these workers and checks it. Keys of the shapes that are not used stay
@@ -26,6 +25,9 @@ pub fn open(document: &mut Document, workers: &Population) -> Result<Topology> {
     topology.check(workers.len())?;
     Ok(topology)
 }
+
+/// Largest frame of a link: a jumbo frame (OLAF §12.1).
+pub const FRAME_MAX: usize = 9036;
 
 /// Index of a node.
 pub type NodeId = u16;

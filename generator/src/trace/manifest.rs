@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::record::hex;
 use crate::regular::check_regular;
 use crate::whole::write_whole;
 use crate::{Error, Result};
@@ -69,9 +70,4 @@ pub fn file_hash(path: &Path) -> Result<String> {
             n => hash.update(&buffer[..n]),
         }
     }
-}
-
-/// Bytes as lower-case hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }

@@ -16,7 +16,7 @@ mod write;
 
 pub use check::{Info, check, info};
 pub use import::{IMPORTERS, ImportOptions, Importer, convert};
-pub use manifest::{TraceManifest, file_hash, hex, manifest_path};
+pub use manifest::{TraceManifest, file_hash, manifest_path};
 pub use read::{Block, Reader};
 pub(crate) use rules::Rules;
 pub use scale::{Scaling, scale};

@@ -80,3 +80,41 @@ pub(super) fn accept(schema: &Schema, path: &Path) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::column::Data;
+    use crate::record::STREAMS;
+
+    #[test]
+    fn every_column_of_a_stream_says_what_it_is_and_in_what_unit() {
+        for stream in STREAMS.iter().chain([&TRACE]) {
+            let names: BTreeSet<_> = stream.columns.iter().map(|column| column.name).collect();
+            assert_eq!(names.len(), stream.columns.len(), "{}", stream.name);
+            for column in stream.columns {
+                let what = format!("{}.{}", stream.name, column.name);
+                let sentence = column.about.ends_with(['.', '?', '…']) || column.about.ends_with("`.");
+                assert!(sentence && !column.unit.is_empty(), "{what}: {}", column.about);
+                assert_eq!(column.name.ends_with("_ps"), column.unit == "ps", "{what}");
+                assert_eq!(column.data == Data::Boolean, column.unit == "yes or no", "{what}");
+            }
+        }
+    }
+
+    #[test]
+    fn schemas_are_those_of_the_columns() {
+        for stream in STREAMS.iter().chain([&TRACE]) {
+            let schema = stream.schema(7);
+            let all = schema.fields().iter().zip(stream.columns);
+            assert!(all.clone().all(|(field, column)| field.name() == column.name), "{}", stream.name);
+            assert!(all.clone().all(|(field, column)| field.is_nullable() == column.optional), "{}", stream.name);
+            assert_eq!(
+                (schema.metadata()["pktgen.kind"].as_str(), &schema.metadata()["pktgen.version"][..]),
+                (stream.name, "7")
+            );
+        }
+    }
+}

@@ -7,11 +7,10 @@
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 
 use crate::record::PacketId;
+pub use crate::topology::FRAME_MAX;
 
 /// Ethernet 14, IPv4 20, UDP 8 bytes. (OLAF §7 counts 304 bits for them; they are 336.)
 pub const HEAD: usize = 42;
-/// Largest jumbo frame (OLAF §12.1).
-pub const FRAME_MAX: usize = 9036;
 
 mod field {
     use std::ops::Range;

@@ -9,6 +9,7 @@ use super::survey::Traces;
 use super::tempo::{Scaled, Scaling};
 use super::{Source, WORKLOADS, Workload, background, edit};
 use crate::config::{Document, Section};
+use crate::record::hex;
 use crate::registry::find;
 use crate::schedule;
 use crate::seed::Seed;
@@ -78,7 +79,7 @@ pub fn open(document: &mut Document, seed: Seed) -> Result<Opened> {
             hash.update(document.resolved_section("workload"));
             hash.update(document.resolved_section("schedule"));
             hash.update(seed.0.to_le_bytes());
-            trace::hex(&hash.finalize())
+            hex(&hash.finalize())
         }
     };
     Ok(Opened { source, hash, endless: passes == 0 && stop_is_open })
@@ -113,7 +114,7 @@ fn trusted_hashes(traces: &Traces) -> Result<String> {
     for path in &traces.0 {
         all.update(trusted_hash(path)?);
     }
-    Ok(trace::hex(&all.finalize()))
+    Ok(hex(&all.finalize()))
 }
 
 /// The hash of a trace, which must be the one in its manifest if it has one.
