@@ -42,7 +42,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
     ("generator/src/workload", "WORKLOADS", &["edit", "held", "mix", "open", "repeat", "share", "survey", "tempo"]),
     ("generator/src/schedule", "SCHEDULES", &["merge", "open", "speed", "tempo"]),
     ("generator/src/learner", "TASKS", &["agent", "iteration", "net", "tests"]),
-    ("generator/src/study", "STUDIES", &[]),
+    ("generator/src/study", "STUDIES", &["kind"]),
     ("generator/src/topology", "SHAPES", &["model"]),
     ("planning/src", "PLACERS", &["emit", "picture"]),
     ("replay/src/target/program", "PROGRAMS", &[]),

@@ -1,85 +1,15 @@
-//! What is measured without a network: an experiment with a section `[study]` instead of a workload.
+//! Studies: what is measured without a network ([`Study`]).
 //!
-//! Sweeps, seeds, published values and reports work as for runs: every run of the sweep has one study, whose findings
-//! are kept in the manifest and become metrics. To add one: a new file here, its `mod` line and its entry in
-//! [`STUDIES`]. Called by `pktgen-replay` when an experiment with a study is run.
+//! To add one: a new file here, its `mod` line and its entry in [`STUDIES`]. Called by `pktgen-replay` when an experiment
+//! with a study is run.
 
 mod float_sum;
 mod hot_precision;
+mod kind;
 mod negotiation;
 mod recirculations;
 
-use std::collections::BTreeMap;
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
-
-use crate::Result;
-use crate::config::Section;
-use crate::definition::{Better, Definition};
-use crate::registry::Named;
-use crate::seed::Seed;
-
-/// Key of the metric of the time that a study took; whoever runs it measures it, for studies that name it.
-pub const TIME: &str = "study_time";
-
-/// Metrics of time on the wall, which no two runs have alike.
-pub const TIMES: [&str; 4] = [TIME, "gather_time", "colour_time", "colour_orders"];
-
-/// Reads nanoseconds on the wall, from any zero; whoever runs a study hands it in.
-pub type Watch<'a> = &'a dyn Fn() -> u64;
-
-/// The metric of the time that a study took.
-pub const TIME_TAKEN: Definition =
-    Definition::new(TIME, "ns", Better::Lower, "Time on the wall that the study took, on one core of this machine.");
-
-/// A number that a study found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Finding {
-    /// Name of the metric.
-    pub metric: String,
-    /// Its unit.
-    pub unit: String,
-    /// The number; none where it does not exist.
-    pub value: Option<f64>,
-    /// What tells it from others of its name.
-    #[serde(default)]
-    pub labels: BTreeMap<String, String>,
-}
-
-impl Finding {
-    /// A finding without labels.
-    pub fn new(metric: &str, unit: &str, value: f64) -> Self {
-        let labels = BTreeMap::new();
-        Finding { metric: metric.to_owned(), unit: unit.to_owned(), value: Some(value), labels }
-    }
-}
-
-/// One kind of study.
-pub trait Study: Named + Sync {
-    /// The keys of `[study]` that [`run`](Self::run) reads, `kind` apart.
-    fn keys(&self) -> &'static [&'static str];
-
-    /// The metrics that it finds. Their names are their keys: findings of tables have no labels.
-    fn metrics(&self) -> &'static [Definition];
-
-    /// Reads its keys; what it returns does it. So a resolved configuration can be shown without the work.
-    fn read(&self, section: &mut Section) -> Result<Task>;
-
-    /// Reads its keys and does it, with a watch that stands.
-    fn run(&self, section: &mut Section, seed: Seed) -> Result<Vec<Finding>> {
-        self.read(section)?(seed, &|| 0)
-    }
-}
-
-impl fmt::Debug for dyn Study {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// A study that has read its keys.
-pub type Task = Box<dyn FnOnce(Seed, Watch) -> Result<Vec<Finding>>>;
+pub use kind::{Finding, Study, TIME, TIME_TAKEN, TIMES, Task, Watch};
 
 /// Every study, by name.
 pub static STUDIES: &[&dyn Study] =
