@@ -7,7 +7,7 @@ use super::document::Origin;
 use super::value::{Entry, Table, Value};
 use crate::registry::suggest;
 use crate::time::Time;
-use crate::units::{Rate, Size, Span};
+use crate::units::{Decimal, PacketRate, Rate, Size, Span};
 use crate::{Error, Result};
 
 /// A section being read. Every `get` makes its key a valid one; the rest is refused at the end.
@@ -268,6 +268,24 @@ macro_rules! from_text {
     )*};
 }
 from_text!(Rate, Size, Span);
+
+macro_rules! from_number {
+    ($($type:ty),*) => {$(
+        /// A text, or a number: a float is the shortest decimal number that reads as it.
+        impl FromValue for $type {
+            fn from_value(value: &Value) -> Result<Self, String> {
+                let text = match value {
+                    Value::Text(text) => text.clone(),
+                    Value::Integer(n) => n.to_string(),
+                    Value::Float(x) => x.to_string(),
+                    other => return Err(format!("{} is {}; it must be a number", other.to_toml(), other.kind())),
+                };
+                text.parse().map_err(|e: crate::units::UnitError| e.to_string())
+            }
+        }
+    )*};
+}
+from_number!(Decimal, PacketRate);
 
 macro_rules! from_integer {
     ($($type:ty),*) => {$(

@@ -13,7 +13,7 @@
 //! them. Updates that are all at one time stay so; with `pps` or `offered`, the next pass begins as much later as the
 //! pass would last at that mean.
 
-use crate::config::{FromValue, Section, Value};
+use crate::config::Section;
 use crate::time::{SECOND, Time, too_late};
 use crate::trace::Stretch;
 use crate::units::{Decimal, PacketRate, Rate};
@@ -161,27 +161,10 @@ fn divided(span: u128, speed: Decimal) -> u128 {
     span.saturating_mul(denominator) / numerator.max(1)
 }
 
-macro_rules! from_number {
-    ($($type:ty),*) => {$(
-        /// A text, or a number: a float is the shortest decimal number that reads as it.
-        impl FromValue for $type {
-            fn from_value(value: &Value) -> Result<Self, String> {
-                let text = match value {
-                    Value::Text(text) => text.clone(),
-                    Value::Integer(n) => n.to_string(),
-                    Value::Float(x) => x.to_string(),
-                    other => return Err(format!("{} is {}; it must be a number", other.to_toml(), other.kind())),
-                };
-                text.parse().map_err(|e: crate::units::UnitError| e.to_string())
-            }
-        }
-    )*};
-}
-from_number!(Decimal, PacketRate);
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Value;
     use crate::time::HORIZON;
 
     fn section(values: &[(&str, Value)]) -> Section {
