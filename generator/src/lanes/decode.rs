@@ -4,7 +4,7 @@
 //! ambiguous; none contradicts what was assumed: that candidates are all there can be, and each at most as often as it was sent. What left the
 //! exact range of a lane is ambiguous too: it can no longer be told what it was.
 
-use super::layout::{Detail, Layout, Merge, Number};
+use super::{Detail, Layout, Merge, Number};
 
 /// An update, by the rank of its worker in the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::layout::{Ask, Detail, Layout, Merge, Number};
+use super::{Ask, Detail, Layout, Merge, Number};
 use super::{Candidates, Decoded, Form, Member, decode};
 
 /// Sequence numbers that may be, by rank.

@@ -6,7 +6,6 @@
 //! [`decode`] tells who is in a packet, or that it cannot know. docs/provenance.md has the rules and why they hold.
 
 mod decode;
-mod layout;
 mod log;
 mod members;
 #[cfg(test)]
@@ -23,8 +22,8 @@ use crate::wire::{olaf, switchml, trio_ml};
 use crate::workload::Source;
 
 pub use crate::record::LANES_MAX;
+pub use crate::record::lanes::{Ask, Detail, Layout, Merge, Number};
 pub use decode::{Candidates, Decoded, Known, Member, decode};
-pub use layout::{Ask, Detail, Layout, Merge, Number};
 pub use members::{Account, Answer, Arrived, Members, SentRows};
 pub use read::read;
 

@@ -5,11 +5,10 @@
 
 mod float_sum;
 mod hot_precision;
-mod kind;
 mod negotiation;
 mod recirculations;
 
-pub use kind::{Finding, Study, TIME, TIME_TAKEN, TIMES, Task, Watch};
+pub use pktgen_core::study::{Finding, Study, TIME, TIME_TAKEN, TIMES, Task, Watch};
 
 /// Every study, by name.
 pub static STUDIES: &[&dyn Study] =

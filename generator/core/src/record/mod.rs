@@ -10,6 +10,7 @@ mod cell;
 mod code;
 pub mod digest;
 mod interface;
+pub mod lanes;
 mod manifest;
 mod row;
 mod shard;

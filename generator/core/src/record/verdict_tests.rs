@@ -89,7 +89,7 @@ fn findings_come_back_from_files_as_they_were() {
 
 #[test]
 fn the_page_of_verdicts_lists_every_code_once() {
-    let page = include_str!("../../../docs/verdicts.md");
+    let page = include_str!("../../../../docs/verdicts.md");
     for code in Fault::CODES.iter().chain(Note::CODES) {
         let rows = page.lines().filter(|line| line.starts_with(&format!("| `{code}` |"))).count();
         let kinds = usize::from(Fault::CODES.contains(code)) + usize::from(Note::CODES.contains(code));

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::code::Reason;
 use super::digest::FileDigests;
 use super::interface::InterfaceCounts;
+use super::lanes::Layout;
 use super::shard::SweepShard;
 use super::stamps::StampClock;
 use super::verdict::{Incidents, Unseen, Validity};
-use crate::lanes::Layout;
 use crate::plan::Plan;
 use crate::study::Finding;
 

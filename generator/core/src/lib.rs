@@ -1,0 +1,37 @@
+//! The vocabulary of all stages: what an experiment, a record and a network are.
+//!
+//! This crate knows no wire format, no workload and no system. It never opens a socket, reads a clock, starts a thread or
+//! uses `unsafe`: time and randomness are arguments.
+//!
+//! Map: [`units`], [`time`] and [`seed`] are what numbers are in; [`config`] reads experiment files; [`record`] says what a
+//! run leaves behind, [`column`] and [`definition`] what columns and numbers mean; [`topology`] wires devices, [`tree`] and
+//! [`plan`] say which of them aggregate; [`study`] is what is measured without a network; [`registry`] looks names up, [`index`]
+//! numbers; [`arrow`] is what of arrow-rs is called; [`footer`] looks at Parquet files before decoders do; [`whole`] writes files
+//! that are whole or not there, [`regular`] refuses input without an end; [`shard`] divides work; [`quiet`] calls what may panic;
+//! [`age`] is the Age-of-Model accumulator; [`printable`] takes control characters out of text.
+#![forbid(unsafe_code)]
+
+pub mod age;
+pub mod arrow;
+pub mod column;
+pub mod config;
+pub mod definition;
+pub mod error;
+pub mod footer;
+pub mod index;
+pub mod plan;
+pub mod printable;
+pub mod quiet;
+pub mod record;
+pub mod registry;
+pub mod regular;
+pub mod seed;
+pub mod shard;
+pub mod study;
+pub mod time;
+pub mod topology;
+pub mod tree;
+pub mod units;
+pub mod whole;
+
+pub use error::{Error, Result};
