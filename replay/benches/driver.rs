@@ -54,7 +54,7 @@ fn driver(c: &mut Criterion) {
             b.iter_batched(
                 || {
                     let plan = experiment.plan(run).expect("valid");
-                    (Simulation::new(plan.parts), plan.spec.until)
+                    (Simulation::new(plan.parts), plan.spec.capture.until)
                 },
                 |(run, until)| run.run(until, &stop, &mut Nothing, &mut |_| {}).map(|o| o.counters),
                 BatchSize::PerIteration,
@@ -72,7 +72,8 @@ fn driver(c: &mut Criterion) {
                     (dir, plan, recorder)
                 },
                 |(dir, plan, mut recorder)| {
-                    let outcome = Simulation::new(plan.parts).run(plan.spec.until, &stop, &mut recorder, &mut |_| {});
+                    let outcome =
+                        Simulation::new(plan.parts).run(plan.spec.capture.until, &stop, &mut recorder, &mut |_| {});
                     (dir, recorder, outcome.map(|o| o.counters))
                 },
                 BatchSize::PerIteration,
@@ -106,7 +107,7 @@ fn multi_hop(c: &mut Criterion) {
             b.iter_batched(
                 || {
                     let plan = experiment.plan(run).expect("valid");
-                    (Simulation::new(plan.parts), plan.spec.until)
+                    (Simulation::new(plan.parts), plan.spec.capture.until)
                 },
                 |(run, until)| run.run(until, &stop, &mut Nothing, &mut |_| {}).map(|o| o.counters),
                 BatchSize::PerIteration,

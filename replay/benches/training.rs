@@ -42,7 +42,8 @@ fn iteration(c: &mut Criterion) {
                     (dir, plan, recorder)
                 },
                 |(dir, plan, mut recorder)| {
-                    let outcome = Simulation::new(plan.parts).run(plan.spec.until, &stop, &mut recorder, &mut |_| {});
+                    let outcome =
+                        Simulation::new(plan.parts).run(plan.spec.capture.until, &stop, &mut recorder, &mut |_| {});
                     (dir, recorder, outcome.map(|o| o.counters))
                 },
                 BatchSize::PerIteration,

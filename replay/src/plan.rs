@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use pktgen_generator::lanes::Lanes;
 use pktgen_generator::record::{Family, Note, Planned, Training};
-use pktgen_generator::time::Time;
 use pktgen_generator::topology::Population;
 
-use crate::capture::{Records, Wanted};
+use crate::capture::Wanted;
 use crate::external::Hardware;
 use crate::parts::Parts;
 use crate::transport::TransportPlan;
 
+pub use capture::Capture;
 pub(crate) use prepare::read_top;
 pub use prepare::{plan, prepare, prepare_share, source};
 
@@ -26,28 +26,20 @@ pub struct Spec {
     pub family: Family,
     /// How frames move.
     pub transport: TransportPlan,
+    /// What it keeps, and when it ends.
+    pub capture: Capture,
     /// What its reader must know beforehand.
     pub remarks: Vec<Note>,
-    /// When it is cut off.
-    pub until: Time,
-    /// Which rows are recorded.
-    pub records: Records,
-    /// Workers' states are recorded.
-    pub states: bool,
     /// What is trained, if workers aggregate in iterations.
     pub training: Option<Training>,
     /// The plan along which devices reduce, if they do.
     pub planned: Option<Planned>,
     /// What makes the lanes of updates, where they carry any.
     pub lanes: Option<Arc<Lanes>>,
-    /// The packets at the server are captured.
-    pub pcap: bool,
     /// Hash of the trace or of what it is made from.
     pub trace_hash: String,
     /// Workers and clusters.
     pub workers: Arc<Population>,
-    /// Updates that every worker must have represented at the server, if that ends the run.
-    pub goal: Option<u32>,
     /// Names of nodes.
     pub nodes: Vec<String>,
     /// The hardware that it is for, if it names any.
@@ -69,13 +61,24 @@ impl Spec {
     pub fn wanted(&self) -> Wanted {
         let (rounds, server) = (self.training.is_some(), self.transport.has_server);
         // In real time, transport.tap has what left.
-        let pcap_sent = self.pcap && !self.is_real_time();
+        let pcap_sent = self.capture.pcap && !self.is_real_time();
         let lanes = self.lanes.as_ref().map(|lanes| (lanes.form(), lanes.count()));
-        let (states, pcap) = (self.states, self.pcap);
+        let (states, pcap) = (self.capture.states, self.capture.pcap);
         let (stamps, departures) = self.transport.wants_stamps();
         // Where there are no books, sums are checked by the members that lanes prove.
         let payloads = self.is_external() && self.lanes.as_ref().is_some_and(|lanes| lanes.layout().proves_sums());
-        Wanted { records: self.records, states, rounds, server, pcap, pcap_sent, lanes, payloads, stamps, departures }
+        Wanted {
+            records: self.capture.records,
+            states,
+            rounds,
+            server,
+            pcap,
+            pcap_sent,
+            lanes,
+            payloads,
+            stamps,
+            departures,
+        }
     }
 
     /// Returns whether it runs in real time.

@@ -343,7 +343,7 @@ impl Experiment {
                 self.view.as_ref().map(|view| view.begin(run.folder(), plan.spec.workers.clusters(), expected));
             summary = Some(real::run(plan, opened, source, &mut manifest, recorder, task, watched)?);
         } else {
-            let until = plan.spec.until;
+            let until = plan.spec.capture.until;
             let simulation = Simulation::new(plan.parts);
             let mut told = |sent| (task.progress)(Progress { sent, ..Progress::default() });
             let outcome = simulation.run(until, task.stop, &mut recorder, &mut told)?;
@@ -403,7 +403,7 @@ impl Experiment {
             stamp_clocks: BTreeMap::new(),
             host: BTreeMap::new(),
             nodes: plan.spec.nodes.clone(),
-            records: plan.spec.records.to_string(),
+            records: plan.spec.capture.records.to_string(),
             clusters: plan.spec.workers.cluster_of.clone(),
             part: None,
             rank: None,
@@ -411,7 +411,7 @@ impl Experiment {
             training: plan.spec.training.clone(),
             planned: plan.spec.planned.clone(),
             lanes: plan.spec.lanes.as_ref().map(|lanes| *lanes.layout()),
-            goal: plan.spec.goal,
+            goal: plan.spec.capture.goal,
             study: None,
             findings: Vec::new(),
             queues: Vec::new(),

@@ -35,7 +35,9 @@ impl Recorder for Nothing {
 fn simulate(document: Document) -> Outcome {
     let experiment = Experiment::open(document).unwrap();
     let plan = experiment.plan(&experiment.runs[0]).unwrap();
-    Simulation::new(plan.parts).run(plan.spec.until, &AtomicBool::new(false), &mut Nothing, &mut |_| {}).unwrap()
+    Simulation::new(plan.parts)
+        .run(plan.spec.capture.until, &AtomicBool::new(false), &mut Nothing, &mut |_| {})
+        .unwrap()
 }
 
 /// What must hold of every run; returns where updates went.

@@ -203,7 +203,7 @@ impl Expected {
         let Parts { workers, frame_bytes, .. } = plan.parts;
         Ok(Expected {
             workers,
-            until: plan.spec.until,
+            until: plan.spec.capture.until,
             outward,
             pool: Pool::new(frame_bytes, 64),
             host: Host::default(),

@@ -117,7 +117,7 @@ pub(super) fn count(plan: &Plan, source: Box<dyn Source>, profile: Option<&Profi
     let workers = (0..plan.spec.workers.len()).map(worker).collect();
     match plan.spec.training {
         Some(_) => Ok(closed(plan, ports, workers, growth)),
-        None => open(source, ports, workers, growth, plan.spec.until),
+        None => open(source, ports, workers, growth, plan.spec.capture.until),
     }
 }
 

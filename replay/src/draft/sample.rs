@@ -47,7 +47,7 @@ pub(super) fn first(plan: &mut Plan, per_kind: usize) -> Result<Vec<Sample>> {
     let mut samples: Vec<Sample> = Vec::new();
     for _ in 0..ASKS {
         let wake = parts.workers.next_wake();
-        if wake == NEVER || wake > plan.spec.until {
+        if wake == NEVER || wake > plan.spec.capture.until {
             break;
         }
         parts.workers.pull(wake, &mut pool, &mut host);

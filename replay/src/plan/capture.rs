@@ -11,17 +11,22 @@ use crate::capture::Records;
 use crate::endpoint::WorkerKind;
 
 /// `[capture]`.
-pub(super) struct Capture {
+pub struct Capture {
+    /// Which rows are recorded.
     pub records: Records,
+    /// Workers' states are recorded.
     pub states: bool,
+    /// The packets at the server are captured.
     pub pcap: bool,
+    /// When the run is cut off.
     pub until: Time,
+    /// Updates that every worker must have represented at the server, if that ends the run.
     pub goal: Option<u32>,
 }
 
 impl Capture {
     /// Checks that the run can end, and reach its goal.
-    pub fn checked(self, endless: bool, workers: &Population, kind: &dyn WorkerKind) -> Result<Self> {
+    pub(super) fn checked(self, endless: bool, workers: &Population, kind: &dyn WorkerKind) -> Result<Self> {
         if self.goal.is_some() && kind.behaviour().synchronous {
             return Err(Error::config(format!(
                 "capture.goal counts updates at a server, and endpoint.workers = \"{}\" has none; use workload.iterations",

@@ -8,7 +8,7 @@ use pktgen_generator::registry::find;
 use pktgen_generator::topology::{Link, Node, NodeId, Population, Role, Topology};
 use pktgen_generator::{Error, Result};
 
-use crate::endpoint::{Facts, WorkerKind};
+use crate::endpoint::{Declaration, Facts, WorkerKind};
 use crate::groups::{GroupPorts, Groups, JobPlace, Regroup};
 use crate::target::device::Device;
 use crate::target::flows::Flows;
@@ -33,10 +33,10 @@ pub(super) fn read_devices(
     topology: &Topology,
     facts: &Facts,
     frame_bytes: usize,
-    sparse: Option<&SparsePlace>,
+    declared: &Declaration,
 ) -> Result<DeviceSet> {
     let mut target = document.section("target")?;
-    let devices = Devices::read(&mut target, topology, facts, frame_bytes, sparse)?;
+    let devices = Devices::read(&mut target, topology, facts, frame_bytes, declared.sparse.as_ref())?;
     let mut remarks = Vec::new();
     if facts.kind.behaviour().listens && !devices.tells_congestion(&target)? {
         let (program, queue) = (devices.program.clone(), devices.queue.clone());

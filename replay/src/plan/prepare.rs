@@ -86,10 +86,9 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
     let topology = topology::open(&mut document, &workers)?;
     let transport = read_transport(&mut document, kind, opened.source.as_ref(), &topology, hardware.as_ref())?;
     let capture = read_capture(&mut document)?.checked(opened.endless, &workers, kind)?;
-    let protocol = kind.protocol();
     let facts = Facts {
         kind,
-        protocol,
+        protocol: kind.protocol(),
         training: opened.source.dense().map_or((0, 0), |dense| (dense.workers_per_job(), dense.blocks())),
         host_of: Arc::new(topology.host_of(workers.len())),
         flows: reduction::flows(&document, &topology, &workers)?,
@@ -106,42 +105,29 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
         lanes: lanes.clone(),
         learning: opened.source.learning(),
     };
-    let (crew, receiver) = read_endpoints(&mut document, endpoint, &facts, laned(&lanes, opened.source))?;
-    let Crew { workers: crew, mut declared, payloads } = crew;
+    let (Crew { workers: crew, mut declared, payloads }, receiver) =
+        read_endpoints(&mut document, endpoint, &facts, laned(&lanes, opened.source))?;
     let frame_bytes = declared.frame_bytes.unwrap_or(frame_max + ACK_HEAD - UPDATE_HEAD);
     let DeviceSet { devices, changes, mut remarks } =
-        read_devices(&mut document, &topology, &facts, frame_bytes, declared.sparse.as_ref())?;
-    if capture.states && !kind.behaviour().listens {
-        remarks.push(Note::StatesUnused {});
-    }
+        read_devices(&mut document, &topology, &facts, frame_bytes, &declared)?;
+    remarks.extend((capture.states && !kind.behaviour().listens).then_some(Note::StatesUnused {}));
     remarks.extend(declared.training.as_mut().map_or(Ok(None), |training| check_room(training, &devices))?);
     let named = transport.dialect.is_none_or(|dialect| !dialect.headless);
-    let subject = match payloads {
-        Payloads::Updates => {
-            remarks.extend((!named).then_some(Note::Headless {}));
-            Subject::Updates { elements: elements_in(frame_max), goal: goal(capture.goal, &workers), named }
-        }
-        Payloads::Results(content) => Subject::Results(content),
-        Payloads::Pairs(pairs) => Subject::Pairs(pairs, adder(&devices)),
-    };
+    let updates = Subject::Updates { elements: elements_in(frame_max), goal: goal(capture.goal, &workers), named };
+    let subject = subject(payloads, updates, &devices, &mut remarks);
     document.finish(SECTIONS)?;
-    let config = document.resolved();
     let spec = Spec {
         family: subject.family(),
         nodes: topology.nodes.iter().map(|n| n.name.clone()).collect(),
         planned: reduction::planned(&facts, &topology, frame_max, receiver.answers_all),
         remarks,
-        until: capture.until,
-        goal: capture.goal,
-        records: capture.records,
-        states: capture.states,
+        capture,
         training: declared.training.clone(),
         lanes,
-        pcap: capture.pcap,
         trace_hash: opened.hash,
         workers: workers.clone(),
         hardware,
-        config,
+        config: document.resolved(),
         transport,
     };
     let parts = Parts {
@@ -163,6 +149,18 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
 /// Bytes of the largest frame: an ACK with the model has a longer header than the update it answers.
 fn frame_max(source: &dyn Source) -> usize {
     (source.frame_max() as usize).max(FRAME_MIN)
+}
+
+/// What a run accounts for: `updates`, with a note if they lose their names on the way to the server, or what workers can make again.
+fn subject(payloads: Payloads, updates: Subject, devices: &[Option<Device>], remarks: &mut Vec<Note>) -> Subject {
+    match payloads {
+        Payloads::Updates => {
+            remarks.extend(matches!(updates, Subject::Updates { named: false, .. }).then_some(Note::Headless {}));
+            updates
+        }
+        Payloads::Results(content) => Subject::Results(content),
+        Payloads::Pairs(pairs) => Subject::Pairs(pairs, adder(devices)),
+    }
 }
 
 /// What the account of a run rests on.

@@ -79,7 +79,7 @@ pub(super) fn check(plan: &Plan) -> Result<()> {
             Span::from_ps(quantum)
         )));
     }
-    if plan.spec.goal.is_some() {
+    if plan.spec.capture.goal.is_some() {
         return Err(Error::config("capture.goal is for virtual time; use capture.until"));
     }
     if plan.spec.workers.cluster_of.contains(&NO_CLUSTER) {
@@ -139,7 +139,7 @@ pub(super) fn run(
 ) -> Result<Summary> {
     let transport = plan.spec.transport.clone();
     let reacts = task.roles.workers && plan.parts.declared.reacts;
-    let (until, records) = (plan.spec.until, plan.spec.records);
+    let (until, records) = (plan.spec.capture.until, plan.spec.capture.records);
     let (stop, progress) = (task.stop, task.progress);
     let (about, path, began) = (manifest.clone(), dir.path().to_owned(), RefCell::new(Vec::new()));
     let meet = |meeting: &Meeting| {

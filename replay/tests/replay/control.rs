@@ -48,8 +48,9 @@ fn simulate(text: &str) -> (Rows, Outcome, Balance) {
     let experiment = Experiment::open(Document::parse(text, "test").unwrap()).unwrap();
     let plan = experiment.plan(&experiment.runs[0]).unwrap();
     let mut rows = Rows::default();
-    let mut outcome =
-        Simulation::new(plan.parts).run(plan.spec.until, &AtomicBool::new(false), &mut rows, &mut |_| {}).unwrap();
+    let mut outcome = Simulation::new(plan.parts)
+        .run(plan.spec.capture.until, &AtomicBool::new(false), &mut rows, &mut |_| {})
+        .unwrap();
     let balance = total(&outcome.ledger.close());
     assert_eq!((balance.unknown, outcome.ledger.strangers(), outcome.leaked), (0, 0, 0), "{balance:?}");
     assert_eq!(outcome.counters.sums_wrong, 0);

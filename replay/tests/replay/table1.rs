@@ -43,8 +43,9 @@ fn experiment(name: &str, seeds: &str) -> Experiment {
 fn run(experiment: &Experiment, run: &Run) -> Balance {
     let plan = experiment.plan(run).unwrap();
     let mut count = Count::default();
-    let mut outcome =
-        Simulation::new(plan.parts).run(plan.spec.until, &AtomicBool::new(false), &mut count, &mut |_| {}).unwrap();
+    let mut outcome = Simulation::new(plan.parts)
+        .run(plan.spec.capture.until, &AtomicBool::new(false), &mut count, &mut |_| {})
+        .unwrap();
     let balance = total(&outcome.ledger.close());
     assert_eq!(outcome.ledger.strangers(), 0);
     assert_eq!(outcome.leaked, 0);

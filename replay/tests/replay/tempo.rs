@@ -53,7 +53,7 @@ fn ten_hours_at_one_packet_per_second() {
     let experiment = Experiment::open(Document::parse(&text, "test").unwrap()).unwrap();
     let plan = experiment.plan(&experiment.runs[0]).unwrap();
     let mut times = Times::default();
-    Simulation::new(plan.parts).run(plan.spec.until, &AtomicBool::new(false), &mut times, &mut |_| {}).unwrap();
+    Simulation::new(plan.parts).run(plan.spec.capture.until, &AtomicBool::new(false), &mut times, &mut |_| {}).unwrap();
     assert_eq!((times.sent.len(), times.received.len()), (36_000, 36_000), "ten hours");
     for (i, row) in (0..).zip(&times.sent) {
         assert_eq!(*row, [Some(i * SECOND); 3], "update {i}");
