@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// The finaliser of SplitMix64: a bijection that mixes well. The ids' hash is this too.
+#[inline]
 pub const fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -24,6 +25,7 @@ pub const NOWHERE: u32 = u32::MAX;
 pub struct IdHasher(u64);
 
 impl Hasher for IdHasher {
+    #[inline]
     fn finish(&self) -> u64 {
         self.0
     }
@@ -34,6 +36,7 @@ impl Hasher for IdHasher {
         }
     }
 
+    #[inline]
     fn write_u64(&mut self, value: u64) {
         self.0 = mix(self.0 ^ value);
     }

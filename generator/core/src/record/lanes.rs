@@ -187,6 +187,7 @@ impl Layout {
     }
 
     /// Lanes ahead of the marks.
+    #[inline]
     pub fn before_marks(&self) -> usize {
         match (self.detail, self.shared) {
             (Detail::Count | Detail::Who, _) => 1,
@@ -196,6 +197,7 @@ impl Layout {
     }
 
     /// Bits of a lane that may be used.
+    #[inline]
     pub fn bits(&self) -> u32 {
         match (self.number, self.merge) {
             (Number::I32, _) => 31,
@@ -206,6 +208,7 @@ impl Layout {
     }
 
     /// Bits of a mark.
+    #[inline]
     pub fn digit_bits(&self) -> u32 {
         match (self.detail, self.merge) {
             (Detail::Who, _) if self.shared => 1,
@@ -216,6 +219,7 @@ impl Layout {
     }
 
     /// Marks, or digits, of a lane.
+    #[inline]
     pub fn per_lane(&self) -> u32 {
         self.bits() / self.digit_bits()
     }
@@ -236,12 +240,14 @@ impl Layout {
     }
 
     /// Bits of a number of which a lane holds the sum over all members.
+    #[inline]
     fn bits_beside_sum(&self) -> u32 {
         let of_sum = if self.merge == Merge::RunningMean { DEPTH_BITS } else { bits_of(self.members_max()) };
         self.bits().saturating_sub(of_sum)
     }
 
     /// Bits of a sequence number that members share.
+    #[inline]
     pub fn number_bits(&self) -> u32 {
         self.bits_beside_sum()
     }
