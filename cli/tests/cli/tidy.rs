@@ -43,7 +43,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
     ("generator/src/schedule", "SCHEDULES", &["merge", "open", "speed", "tempo"]),
     ("generator/src/learner", "TASKS", &["agent", "iteration", "net", "tests"]),
     ("generator/src/study", "STUDIES", &[]),
-    ("generator/core/src/topology", "SHAPES", &["model"]),
+    ("generator/core/src/topology", "SHAPES", &["model", "servers"]),
     ("planning/src", "PLACERS", &["emit", "picture"]),
     ("replay/src/target/program", "PROGRAMS", &[]),
     ("replay/src/target/queue", "QUEUES", &[]),

@@ -15,7 +15,7 @@ pub struct Layout {
     /// `2^64 / registers`, rounded up: a remainder by two multiplications, since divisions would be half of the time
     /// of packing (Lemire, Kaser and Kurz 2019; exact for 32-bit numbers).
     reciprocal: u64,
-    /// Register and slot of every index of a random layout; empty for the layout by heat.
+    /// Register and slot of every index of a random layout, or of one of some indices; empty for the layout by heat.
     places: Vec<(u32, u32)>,
 }
 
@@ -38,6 +38,15 @@ impl Layout {
             layout.places.swap(last, stream.random_range(0..=last));
         }
         layout
+    }
+
+    /// The same of these indices only, in the order of their heat: the first lies where index 0 lies here, and so on.
+    pub fn among(&self, indices: &[u32]) -> Self {
+        let mut places = vec![(0, 0); indices.iter().max().map_or(0, |last| *last as usize + 1)];
+        for (own, index) in (0..).zip(indices) {
+            places[*index as usize] = (self.register_of(own), self.slot_of(own));
+        }
+        Layout { places, ..*self }
     }
 
     /// Number of registers, at least one.
@@ -93,6 +102,18 @@ mod tests {
             prop_assert_eq!(all.len() as u32, registers * slots);
             prop_assert!(all.iter().all(|&(register, slot)| register < registers && slot < slots));
             prop_assert_eq!(layout, Layout::random(registers, slots, Seed(seed)));
+        }
+    }
+
+    #[test]
+    fn some_indices_lie_as_if_there_were_no_others() {
+        for layout in [Layout::heat(3), Layout::random(3, 4, Seed(1))] {
+            let some = [2, 5, 6, 9, 11];
+            let among = layout.among(&some);
+            for (own, index) in (0..).zip(some) {
+                let place = (layout.register_of(own), layout.slot_of(own));
+                assert_eq!((among.register_of(index), among.slot_of(index)), place);
+            }
         }
     }
 

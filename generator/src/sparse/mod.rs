@@ -3,7 +3,7 @@
 //! [`models`] says how many parameters there are and how many of them are hot, [`curve`] how often which is updated,
 //! [`fit`] how a curve follows from what is stated, [`hot`] which parameters are found to be hot, [`keys`] what they are
 //! called, `batch` what a worker pushes; [`recording`] has pairs that were recorded instead. [`layout`] says where hot parameters live in a switch, [`packaging`] how their
-//! gradients become packets, [`pipeline`] how often those must go through it. Made by the workload `sparse`; endpoints get it from
+//! gradients become packets, [`pipeline`] how often those must go through it, [`shards`] which of several servers has which parameters. Made by the workload `sparse`; endpoints get it from
 //! [`Source::sparse`](crate::workload::Source::sparse).
 
 mod batch;
@@ -19,6 +19,7 @@ pub mod pipeline;
 mod plan;
 pub mod read;
 pub mod recording;
+pub mod shards;
 
 use std::sync::Arc;
 
@@ -154,7 +155,7 @@ impl Sparse {
     }
 
     /// Keys of a job, where they are drawn.
-    pub fn keys_of(&self, job: u16) -> Keys {
+    pub(crate) fn keys_of(&self, job: u16) -> Keys {
         Keys::new(self.seed, job)
     }
 

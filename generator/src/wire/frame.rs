@@ -1,6 +1,6 @@
 //! Ethernet, IPv4 and UDP around a payload, and the addresses that we use (our choice).
 //!
-//! Workers have 10.0.0.0/8, devices 172.16.0.0/16, the parameter server 198.18.0.1, background traffic 198.19.0.0/16
+//! Workers have 10.0.0.0/8, devices 172.16.0.0/16, parameter servers 198.18.0.1 and up, background traffic 198.19.0.0/16
 //! (the ranges set aside for benchmarks), clusters the multicast groups 239.192.0.0/16. Headers are
 //! written from a [`Template`] made once per sender; the hot path copies 42 bytes.
 
@@ -31,8 +31,14 @@ mod field {
 /// An IPv4 address as a number.
 pub type Ip = u32;
 
-/// Address of the parameter server.
+/// Address of the parameter server, of several the first.
 pub const SERVER_IP: Ip = 0xc612_0001;
+
+/// Address of a parameter server, by its number; the first has [`SERVER_IP`].
+#[inline]
+pub const fn server_ip(server: u32) -> Ip {
+    SERVER_IP + server
+}
 
 /// Address of a worker. Ids are below 2²⁴ − 2.
 #[inline]

@@ -13,6 +13,7 @@
 //! bit set; which attempt it is (15 for all later ones) is for books.
 
 pub mod control;
+mod numbers;
 
 use control::{Control, PIECE_MAX};
 
@@ -23,6 +24,8 @@ use super::sight::{Datagram, Delivery, Sight, What};
 use super::{Format, Packet};
 use crate::record::PacketId;
 use crate::registry::Named;
+
+pub use numbers::Numbers;
 
 /// UDP port of switch and server.
 pub const PORT: u16 = 0x11b4;

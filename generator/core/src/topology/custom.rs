@@ -1,4 +1,5 @@
-//! Any network, written out: `nodes = ["SW1", ...]`, `links = ["host:0-26 SW1 100Gbps", ...]`.
+//! Any network, written out: `devices = ["SW1", ...]`, `hosts = ["h 0-26", ...]`, `links = ["h SW1 100Gbps", ...]`; `server` may
+//! name several.
 
 use super::{NodeId, Population, Role, Shape, Topology};
 use crate::config::Section;
@@ -34,7 +35,9 @@ impl Shape for Custom {
         for device in devices {
             t.add(device, Role::Device);
         }
-        t.add(server, Role::Server);
+        for name in server.split_whitespace() {
+            t.add(name, Role::Server);
+        }
         for host in &hosts {
             let (name, members) = parse_host(host, workers).ok_or_else(|| {
                 Error::config(format!(

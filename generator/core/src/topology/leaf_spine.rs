@@ -1,6 +1,6 @@
 //! Leaves with hosts, each connected to every spine (ATRO §IV-A).
 //!
-//! Workers are dealt to leaves one after the other, a host each; the server is on the last leaf. Routes take the first of
+//! Workers are dealt to leaves one after the other, a host each; the server is on the last leaf, each further one on the leaf before. Routes take the first of
 //! several shortest ways.
 
 use super::{Population, Role, Shape, Topology, hosts_of_racks};
@@ -23,20 +23,21 @@ impl Named for LeafSpine {
 
 impl Shape for LeafSpine {
     fn keys(&self) -> &'static [&'static str] {
-        &["leaves", "spines", "leaf_hosts", "rate", "delay", "overhead"]
+        &["leaves", "spines", "leaf_hosts", "servers", "rate", "delay", "overhead"]
     }
 
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology> {
         let leaves: u32 = section.get_in("leaves", 10u32, 1..=1000u32)?;
         let spines: u32 = section.get_in("spines", 10u32, 1..=1000u32)?;
         let leaf_hosts: u32 = section.get_in("leaf_hosts", 14u32, 1..=1000u32)?;
+        let servers: u32 = section.get_in("servers", 1u32, 1..=1000u32)?;
         let rate: Rate = section.get("rate", "100Gbps")?;
         let delay: Span = section.get("delay", "1us")?;
         let overhead: Size = section.get("overhead", "24B")?;
         let mut t = Topology::default();
         let racks: Vec<_> = (0..leaves).map(|i| t.add(format!("leaf{i}"), Role::Device)).collect();
         let above: Vec<_> = (0..spines).map(|i| t.add(format!("spine{i}"), Role::Device)).collect();
-        hosts_of_racks(&mut t, &racks, leaf_hosts, workers, (rate, delay.ps(), overhead))
+        hosts_of_racks(&mut t, &racks, leaf_hosts, servers, workers, (rate, delay.ps(), overhead))
             .map_err(|why| Error::config(format!("{}: {why}", section.place("leaf_hosts"))))?;
         for (leaf, spine) in cables(racks.len(), above.len()) {
             t.connect(racks[leaf], above[spine - racks.len()], rate, rate, delay.ps(), overhead);

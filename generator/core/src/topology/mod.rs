@@ -11,6 +11,7 @@ mod model;
 mod multi_hop;
 mod plan;
 mod rack;
+mod servers;
 mod star;
 mod tree;
 
@@ -21,6 +22,7 @@ use crate::time::Time;
 use crate::units::{Rate, Size};
 
 pub use model::{FRAME_MAX, Link, Move, NO_PORT, Node, NodeId, Population, Role, Topology, open};
+pub use servers::Racks;
 
 /// Builds a topology from its section of an experiment file.
 pub trait Shape: Named + Sync {
@@ -45,26 +47,31 @@ pub static SHAPES: &[&dyn Shape] = &[
     &plan::FromPlan,
 ];
 
-/// The server on the last rack, and a host for each worker, dealt to racks one after the other.
+/// Servers on racks from the last one backwards, and a host for each worker, dealt to racks one after the other.
 fn hosts_of_racks(
     t: &mut Topology,
     racks: &[NodeId],
     rack_hosts: u32,
+    servers: u32,
     workers: &Population,
     (rate, delay, overhead): (Rate, Time, Size),
 ) -> std::result::Result<(), String> {
-    let most = racks.len() * rack_hosts as usize - 1;
-    if workers.len() > most {
+    let room = racks.len() * rack_hosts as usize;
+    let most = room.saturating_sub(servers as usize);
+    if workers.len() + servers as usize > room {
         let (racks, workers) = (racks.len(), workers.len());
+        let beside = if servers == 1 { "the server".into() } else { format!("{servers} servers") };
         return Err(format!(
-            "{racks} racks of {rack_hosts} hosts have room for {most} workers beside the server, not for {workers}"
+            "{racks} racks of {rack_hosts} hosts have room for {most} workers beside {beside}, not for {workers}"
         ));
     }
     let mut left = vec![rack_hosts; racks.len()];
-    let Some(last) = racks.len().checked_sub(1) else { return Err("there is no rack".into()) };
-    let server = t.add("ps", Role::Server);
-    t.connect(racks[last], server, rate, rate, delay, overhead);
-    left[last] -= 1;
+    for server in 0..servers {
+        let rack = racks.len() - 1 - server as usize % racks.len();
+        let node = t.add(servers::name_of(server), Role::Server);
+        t.connect(racks[rack], node, rate, rate, delay, overhead);
+        left[rack] -= 1;
+    }
     let mut at = 0;
     for worker in 0..workers.len() as u32 {
         while left[at] == 0 {

@@ -178,9 +178,9 @@ impl Topology {
         self.nodes.iter().position(|n| n.name == name).map(|i| i as NodeId)
     }
 
-    /// All parameter servers.
-    pub fn servers(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.nodes.iter().enumerate().filter(|(_, n)| n.role == Role::Server).map(|(i, _)| i as NodeId)
+    /// All devices.
+    pub fn devices(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.nodes.iter().enumerate().filter(|(_, n)| n.role == Role::Device).map(|(i, _)| i as NodeId)
     }
 
     /// The controller, if there is one.
@@ -188,22 +188,7 @@ impl Topology {
         self.nodes.iter().position(|node| node.role == Role::Controller).map(|id| id as NodeId)
     }
 
-    /// The devices that sum for the parameter server (LIBRA §6: those of its rack): the one that it is connected to or,
-    /// where a controller watches several, those around that one, the first of them at the beginning.
-    pub fn aggregators(&self) -> Vec<NodeId> {
-        let Some((_, link)) = self.servers().next().and_then(|server| self.ports(server).next()) else {
-            return Vec::new();
-        };
-        match self.controller() {
-            None => vec![link.to],
-            Some(_) => {
-                let ends = self.ports(link.to).map(|(_, link)| link.to);
-                ends.filter(|node| self.nodes[usize::from(*node)].role == Role::Device).collect()
-            }
-        }
-    }
-
-    /// Where updates go: the server, or the device on top.
+    /// Where updates go: the server, of several the first, or the device on top.
     pub fn sink(&self) -> Option<NodeId> {
         self.servers().next().or(self.top)
     }
@@ -307,20 +292,25 @@ impl Topology {
     }
 
     fn check_reachable(&self) -> Result<()> {
-        let servers: Vec<_> = self.servers().chain(self.top).collect();
-        let [server] = servers[..] else {
+        let ends: Vec<_> = self.servers().chain(self.top).collect();
+        if ends.is_empty() {
+            return Err(Error::config("[topology]: there are 0 servers; give at least 1"));
+        }
+        if self.top.is_some() && ends.len() > 1 {
             return Err(Error::config(format!(
-                "[topology]: there are {} servers; this version needs exactly 1",
-                servers.len()
+                "[topology]: there are {} servers beside a device on top; give one of the two",
+                ends.len() - 1
             )));
-        };
+        }
         let routes = self.routes();
-        for (id, node) in self.nodes.iter().enumerate() {
-            let lost = routes[id][server as usize] == NO_PORT || routes[server as usize][id] == NO_PORT;
+        for (&server, (id, node)) in ends.iter().flat_map(|end| self.nodes.iter().enumerate().map(move |at| (end, at)))
+        {
+            let lost = routes[id][usize::from(server)] == NO_PORT || routes[usize::from(server)][id] == NO_PORT;
             if matches!(node.role, Role::Host(_)) && lost {
                 return Err(Error::config(format!(
                     "[topology]: there is no way between \"{}\" and \"{}\"; add links",
-                    node.name, self.nodes[server as usize].name
+                    node.name,
+                    self.nodes[usize::from(server)].name
                 )));
             }
         }
@@ -392,6 +382,11 @@ mod tests {
         let mut t = chain();
         t.add("ps2", Role::Server);
         t.connect(1, 3, Rate::from_bps(1), Rate::from_bps(1), 0, Size::default());
-        says(&t, 1, "2 servers");
+        t.check(1).unwrap();
+        t.top = Some(1);
+        says(&t, 1, "2 servers beside a device on top");
+        let mut t = chain();
+        t.nodes[2].role = Role::Controller;
+        says(&t, 1, "0 servers");
     }
 }

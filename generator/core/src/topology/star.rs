@@ -1,10 +1,11 @@
-//! Workers' hosts and the parameter server around one switch: Libra's testbed (LIBRA §5.1), with standby switches and
+//! Workers' hosts and parameter servers around one switch: Libra's testbed (LIBRA §5.1), with standby switches and
 //! their controller if it is asked for (§3.6).
 //!
 //! Without standby the one switch sums. With it, the switch in the middle only forwards: what it does for parameters is
 //! done by one of the switches beside it, and a controller on a port of its own watches them. (Our choice: the paper says
 //! that a standby switch takes over, not how they are wired.)
 
+use super::servers::name_of;
 use super::{Population, Role, Shape, Topology};
 use crate::config::Section;
 use crate::registry::Named;
@@ -19,13 +20,13 @@ impl Named for Star {
         "star"
     }
     fn about(&self) -> &'static str {
-        "hosts with some workers each and a parameter server around one switch, perhaps with standby switches"
+        "hosts with some workers each and parameter servers around one switch, perhaps with standby switches"
     }
 }
 
 impl Shape for Star {
     fn keys(&self) -> &'static [&'static str] {
-        &["hosts", "host_rate", "server_rate", "switch_rate", "delay", "overhead", "buffer_slots", "standby"]
+        &["hosts", "host_rate", "server_rate", "switch_rate", "delay", "overhead", "buffer_slots", "standby", "servers"]
     }
 
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology> {
@@ -44,6 +45,14 @@ impl Shape for Star {
                 section.place("standby")
             )));
         }
+        let servers = section.get_in("servers", 1u32, 1..=1000u32)?;
+        if standby > 0 && servers > 1 {
+            return Err(Error::config(format!(
+                "{}: {standby}; standby switches are for one server, and there are {servers}: give {} 1, or 0 standby switches",
+                section.place("standby"),
+                section.place("servers")
+            )));
+        }
         let mut t = Topology::default();
         let switch = t.add("switch", Role::Device);
         let all: Vec<u32> = (0..workers.len() as u32).collect();
@@ -51,8 +60,10 @@ impl Shape for Star {
             let host = t.add(format!("h{i}"), Role::Host(members.to_vec()));
             t.connect(host, switch, host_rate, host_rate, delay.ps(), overhead);
         }
-        let server = t.add("ps", Role::Server);
-        t.connect(switch, server, server_rate, server_rate, delay.ps(), overhead);
+        for server in 0..servers {
+            let node = t.add(name_of(server), Role::Server);
+            t.connect(switch, node, server_rate, server_rate, delay.ps(), overhead);
+        }
         if standby > 0 {
             for i in 0..=standby {
                 let beside = t.add(format!("libra{i}"), Role::Device);
@@ -87,6 +98,9 @@ mod tests {
         assert_eq!((t.nodes.len(), t.host_of(10)[9]), (5, 3));
         assert_eq!(t.aggregators(), [0]);
         assert!(t.controller().is_none());
+        let t = build(&[("servers", 3)], 2).unwrap();
+        t.check(2).unwrap();
+        assert_eq!((t.racks().devices, t.racks().rack_of), (vec![0], vec![0; 3]));
     }
 
     #[test]
@@ -100,5 +114,6 @@ mod tests {
         let (hub, ps) = (usize::from(named("switch")), named("ps"));
         assert_eq!(t.ports(hub as u16).nth(usize::from(routes[hub][usize::from(ps)])).unwrap().1.to, ps);
         assert!(build(&[("standby", 9)], 3).unwrap_err().to_string().contains("0 to 8"));
+        assert!(build(&[("standby", 1), ("servers", 2)], 3).unwrap_err().to_string().contains("topology.servers 1"));
     }
 }

@@ -1,0 +1,69 @@
+//! Sequence numbers of a worker that sends to several servers and the switches of their racks (our choice).
+//!
+//! Each receiver counts a worker's packets without gaps, and no two packets of a worker have the same number: receiver r of n
+//! has r, n + r, 2 n + r, … above the bit that says cold. With one server these are 0, 1, 2, …
+
+/// How numbers of a receiver and numbers of packets follow from each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Numbers {
+    receivers: u32,
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        Numbers::new(1)
+    }
+}
+
+impl Numbers {
+    /// For `receivers` servers; none is taken as one. There are at most as many switches.
+    pub const fn new(receivers: u32) -> Self {
+        Numbers { receivers: if receivers == 0 { 1 } else { receivers } }
+    }
+
+    /// The sequence number of the `number`-th packet to or from `receiver`; a switch's if it is not `cold`.
+    #[inline]
+    pub const fn seq(self, receiver: u32, number: u32, cold: bool) -> u32 {
+        number.wrapping_mul(self.receivers).wrapping_add(receiver) << 1 | cold as u32
+    }
+
+    /// Receiver and number of a sequence number.
+    #[inline]
+    pub const fn split(self, seq: u32) -> (u32, u32) {
+        let place = seq >> 1;
+        // Most runs have one server: no division.
+        if self.receivers == 1 { (0, place) } else { (place % self.receivers, place / self.receivers) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn one_server_counts_as_ever() {
+        let one = Numbers::default();
+        assert_eq!([0, 1, 2].map(|number| one.seq(0, number, false)), [0, 2, 4]);
+        assert_eq!((one.seq(0, 7, true), one.split(15)), (15, (0, 7)));
+        let three = Numbers::new(3);
+        assert_eq!([0, 1].map(|number| three.seq(2, number, true)), [5, 11]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_packet_has_a_number_of_its_own(receivers in 1u32..70) {
+            let numbers = Numbers::new(receivers);
+            let all = (0..receivers).flat_map(|r| (0..40).flat_map(move |n| [(r, n, false), (r, n, true)]));
+            let mut seen = HashSet::new();
+            for (receiver, number, cold) in all {
+                let seq = numbers.seq(receiver, number, cold);
+                prop_assert_eq!((numbers.split(seq), seq & 1 == 1), ((receiver, number), cold));
+                prop_assert!(seen.insert(seq));
+            }
+            // None is left out.
+            prop_assert!((0..receivers * 80).all(|seq| seen.contains(&seq)));
+        }
+    }
+}
