@@ -39,6 +39,7 @@ fn program(sparse: &Arc<Sparse>, add: &str) -> Box<dyn Program> {
     let known = SparsePlace {
         sparse: sparse.clone(),
         layout: Layout::heat(REGISTERS),
+        shards: Arc::default(),
         window: 512,
         asynchronous: false,
         max_recirculations: 1,

@@ -183,6 +183,7 @@ mod tests {
             host_of: Arc::new(topology.host_of(4)),
             workers: Arc::new(workers),
             server: device,
+            racks: Arc::default(),
             flows: None,
             standby: None,
             host_rate_bps: rate.bps(),

@@ -25,6 +25,7 @@ pub mod ledger;
 pub mod live;
 pub mod parts;
 pub mod plan;
+pub mod racks;
 pub mod recorder;
 mod reduction;
 pub mod run;

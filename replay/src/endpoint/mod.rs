@@ -29,7 +29,7 @@ use pktgen_generator::registry::Named;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::shard::Shard;
 use pktgen_generator::time::Time;
-use pktgen_generator::topology::{NodeId, Population};
+use pktgen_generator::topology::{NodeId, Population, Racks};
 use pktgen_generator::workload::Source;
 
 use crate::frame::{Frame, Heads, Kind, Pool};
@@ -217,8 +217,10 @@ pub struct Facts {
     pub workers: Arc<Population>,
     /// Host of each worker.
     pub host_of: Arc<Vec<NodeId>>,
-    /// The server's node.
+    /// The server's node, of several the first.
     pub server: NodeId,
+    /// The parameter servers, and their racks.
+    pub racks: Arc<Racks>,
     /// The flows of a plan, where devices go by one.
     pub flows: Option<Arc<Flows>>,
     /// Standby switches and their controller, where there are any.
@@ -264,6 +266,7 @@ impl Behaviour {
     pub(crate) const ASYNCHRONOUS: Self = Behaviour {
         synchronous: false,
         has_server: true,
+        several_servers: false,
         needs_results: false,
         listens: false,
         learns: false,
@@ -298,6 +301,8 @@ pub struct Behaviour {
     pub synchronous: bool,
     /// They send to a server.
     pub has_server: bool,
+    /// They divide their parameters among the servers, where there are several.
+    pub several_servers: bool,
     /// Results come from a device.
     pub needs_results: bool,
     /// They go by the state of queues that acknowledgements bring.

@@ -92,8 +92,15 @@ pub(super) trait RoundProtocol: Send {
 }
 
 /// Workers of synchronous training, without a server.
-pub(super) const BEHAVIOUR: Behaviour =
-    Behaviour { synchronous: true, has_server: false, needs_results: true, listens: false, learns: false, program: "" };
+pub(super) const BEHAVIOUR: Behaviour = Behaviour {
+    synchronous: true,
+    has_server: false,
+    several_servers: false,
+    needs_results: true,
+    listens: false,
+    learns: false,
+    program: "",
+};
 
 /// The workers of a run.
 pub(super) struct Rounds<P> {

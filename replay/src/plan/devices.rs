@@ -10,6 +10,7 @@ use pktgen_generator::{Error, Result};
 
 use crate::endpoint::{Declaration, Facts, WorkerKind};
 use crate::groups::{GroupPorts, Groups, JobPlace, Regroup};
+use crate::racks::{self, DeviceRacks};
 use crate::target::device::Device;
 use crate::target::flows::Flows;
 use crate::target::port::{Port, PortTiming};
@@ -111,7 +112,7 @@ struct Devices {
     jobs: Vec<Arc<Vec<JobPlace>>>,
     frame_bytes: usize,
     sparse: Option<SparsePlace>,
-    aggregators: Arc<Vec<NodeId>>,
+    racks: DeviceRacks,
     flows: Option<Arc<Flows>>,
     real_time: bool,
     udp_checksum: bool,
@@ -122,7 +123,13 @@ struct Devices {
     group_ports: Vec<Arc<GroupPorts>>,
     workers: Arc<Population>,
     server: NodeId,
+    servers: Vec<NodeId>,
+    /// Slots of queues of which neither the network nor the experiment says it, where that is not what a queue has by default.
+    slots: Option<u32>,
 }
+
+/// Frames that a port of a switch can hold where windows of all workers may meet: 20 MB and more, as shared buffers have.
+const DEEP_SLOTS: u32 = 65_536;
 
 impl Devices {
     fn read(
@@ -144,6 +151,7 @@ impl Devices {
         let chosen = find(PROGRAMS, "program", &program, &section.place("program"))?;
         let queue: String = section.get("queue", if synchronous { "fifo" } else { chosen.queue() })?;
         agree(facts.kind, chosen, topology)?;
+        racks::check(facts)?;
         // A window of results may wait for a worker's link: a router's packet memory holds them.
         let timing = PortTiming::read(section, if synchronous { 1 << 20 } else { 1024 })?;
         let routes: Vec<_> = topology.routes().into_iter().map(Arc::new).collect();
@@ -154,11 +162,12 @@ impl Devices {
             jobs.iter_mut().flatten().for_each(|job| job.ports.truncate(1));
         }
         let group_ports = groups.tables();
+        let deep = facts.kind.behaviour().several_servers && section.get_opt::<u32>("slots")?.is_none();
         Ok(Devices {
             jobs: jobs.into_iter().map(Arc::new).collect(),
             frame_bytes,
             sparse: sparse.cloned(),
-            aggregators: Arc::new(topology.aggregators()),
+            racks: DeviceRacks::new(topology, &routes, facts, sparse.is_some()),
             flows: facts.flows.clone(),
             real_time: facts.real_time,
             udp_checksum: facts.udp_checksum,
@@ -169,6 +178,8 @@ impl Devices {
             group_ports,
             workers: facts.workers.clone(),
             server: facts.server,
+            servers: topology.servers().chain(topology.top).collect(),
+            slots: deep.then_some(DEEP_SLOTS),
         })
     }
 
@@ -198,7 +209,8 @@ impl Devices {
             jobs: self.jobs[usize::from(node)].clone(),
             frame_bytes: self.frame_bytes,
             sparse: self.sparse.clone(),
-            aggregators: self.aggregators.clone(),
+            aggregators: self.racks.aggregators[usize::from(node)].clone(),
+            racks: self.racks.places[usize::from(node)].clone(),
             flows: self.flows.as_ref().map(|flows| flows.at(node)),
             real_time: self.real_time,
             udp_checksum: self.udp_checksum,
@@ -218,7 +230,8 @@ impl Devices {
         let plain_queue = find(QUEUES, "queue", "fifo", "downlink")?;
         let mut ports = Vec::with_capacity(links.len());
         for (index, link) in links {
-            let up = self.routes[usize::from(node)][usize::from(self.server)] == ports.len() as u16;
+            let is_way = |server: &NodeId| self.routes[usize::from(node)][usize::from(*server)] == ports.len() as u16;
+            let up = self.servers.iter().any(is_way);
             let line =
                 PortTiming { rate: link.rate, overhead: link.overhead, delay: link.delay, ..self.timing.clone() };
             let plain = PortTiming {
@@ -226,7 +239,7 @@ impl Devices {
                 ..PortTiming::link(link.rate, link.overhead, link.delay)
             };
             let (discipline, timing) = if up { (discipline, &line) } else { (plain_queue, &plain) };
-            let queue = discipline.open(section, self.workers.clusters_ever(), link.slots)?;
+            let queue = discipline.open(section, self.workers.clusters_ever(), link.slots.or(self.slots))?;
             ports.push(Port::new(*index, queue, timing));
         }
         Ok(Device::new(node, program, ports))

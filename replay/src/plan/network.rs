@@ -8,8 +8,7 @@ use crate::endpoint::Standby;
 /// Returns the controller of a network, and what it watches.
 pub(super) fn standby(topology: &Topology) -> Option<Standby> {
     let controller = topology.controller()?;
-    let beside = topology.servers().next().and_then(|server| topology.ports(server).next());
-    let switch = beside.map_or(0, |(_, link)| link.to);
+    let switch = topology.racks().devices.first().copied().unwrap_or(0);
     Some(Standby { controller, switch, aggregators: topology.aggregators().into() })
 }
 

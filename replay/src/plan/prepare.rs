@@ -94,6 +94,7 @@ pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<
         flows: reduction::flows(&document, &topology, &workers)?,
         workers: workers.clone(),
         server: topology.sink().unwrap_or_default(),
+        racks: Arc::new(topology.racks()),
         standby: standby(&topology),
         host_rate_bps: host_rate_bps(&topology),
         real_time: transport.kind.capabilities().real_time,

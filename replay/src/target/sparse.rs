@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use pktgen_generator::sparse::Sparse;
 use pktgen_generator::sparse::float::Tables;
 use pktgen_generator::sparse::layout::Layout;
+use pktgen_generator::sparse::shards::Shards;
 
 #[cfg(target_arch = "x86_64")]
 use super::lanes;
@@ -15,14 +16,29 @@ use super::lanes;
 pub struct SparsePlace {
     /// Jobs, workers, hot parameters.
     pub sparse: Arc<Sparse>,
-    /// In which register each hot parameter is.
+    /// In which register each hot parameter is, on a switch that has all of them.
     pub layout: Layout,
+    /// Which servers there are, and what the switches of their racks have.
+    pub shards: Arc<Shards>,
     /// Hot packets that a worker may have unacknowledged.
     pub window: u32,
     /// Do workers pull, instead of waiting for each other?
     pub asynchronous: bool,
     /// How often a packet may go through the pipeline again.
     pub max_recirculations: u32,
+}
+
+impl SparsePlace {
+    /// Hot parameters of a job that the switch of a rack has, of the job with most.
+    pub fn hot(&self, rack: u32) -> u32 {
+        self.shards.hot_most(rack).unwrap_or(self.sparse.hot().len())
+    }
+
+    /// In which register each hot parameter of a job is on the switch of a rack.
+    #[inline]
+    pub fn layout(&self, job: u16, rack: u32) -> &Layout {
+        self.shards.layout(job, rack).unwrap_or(&self.layout)
+    }
 }
 
 impl fmt::Debug for SparsePlace {

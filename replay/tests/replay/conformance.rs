@@ -42,6 +42,7 @@ fn place() -> Place {
         jobs: Arc::new(Vec::new()),
         sparse: Some(sparse()),
         aggregators: Arc::new(vec![1]),
+        racks: None,
         flows: Some(flows()),
         frame_bytes: 128,
         real_time: false,
@@ -70,6 +71,7 @@ fn sparse() -> SparsePlace {
     SparsePlace {
         sparse: Arc::new(Sparse::new(plan, Seed(1)).unwrap()),
         layout: Layout::heat(4),
+        shards: Arc::default(),
         window: 16,
         asynchronous: false,
         max_recirculations: 1,

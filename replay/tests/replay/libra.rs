@@ -19,6 +19,7 @@ use pktgen_generator::config::Document;
 use pktgen_generator::record::{Action, Balance, Book, PacketId, Received, Sent};
 use pktgen_generator::sparse::Sparse;
 use pktgen_generator::time::NEVER;
+use pktgen_generator::topology::Racks;
 use pktgen_generator::wire::libra::FRESH_SHIFT;
 use pktgen_replay::driver::virtual_time::{Outcome, Simulation};
 use pktgen_replay::ledger::total;
@@ -58,14 +59,16 @@ struct Over {
     seen: Seen,
     rows: Rows,
     sparse: Arc<Sparse>,
+    racks: Arc<Racks>,
 }
 
 fn run(case: &Case, target: &str, counting: bool) -> Over {
     let document = Document::parse(&case.text(target), "test").expect("it is TOML");
     let sparse = source(document.clone(), case.number).expect("a workload").sparse().expect("it is sparse");
     let mut plan = prepare(document, case.number).expect("a plan");
-    let seen = Arc::new(Mutex::new(Seen::default()));
     let (facts, case) = (plan.parts.facts.clone(), case.clone());
+    let racks = facts.racks.clone();
+    let seen = Arc::new(Mutex::new(Seen::of(&racks)));
     let inner = plan.parts.workers;
     plan.parts.workers = Box::new(Spy { inner, seen: seen.clone(), facts, counting, case });
     let mut rows = Rows::default();
@@ -73,7 +76,7 @@ fn run(case: &Case, target: &str, counting: bool) -> Over {
     let mut outcome = simulation.run(NEVER, &AtomicBool::new(false), &mut rows, &mut |_| {}).expect("it runs");
     let balance = total(&outcome.ledger.close());
     let seen = std::mem::take(&mut *seen.lock().expect("one thread"));
-    Over { outcome, balance, seen, rows, sparse }
+    Over { outcome, balance, seen, rows, sparse, racks }
 }
 
 /// How often each hot push was merged, whatever the attempt.
@@ -117,6 +120,7 @@ fn counts_exactly_once(case: &Case) {
         is_closed(&over, case, counting);
         is_delivered_once(&over);
         naive::check_pushes(&over.seen, &over.sparse, case);
+        naive::check_division(&over.seen, &over.sparse, case, &over.racks.rack_of);
         naive::check_results(&over.seen, &over.sparse, case, counting);
         if counting {
             naive::check_pulls(&over.seen, &over.sparse, case);
@@ -143,6 +147,21 @@ fn each(cases: impl Iterator<Item = Case>, mut check: impl FnMut(&Case)) {
 #[test]
 fn strict_switches_count_everything_exactly_once() {
     each((0..40).map(Case::of), counts_exactly_once);
+}
+
+/// LIBRA §2.1, §6: servers have parameters of their own, and the switch of each rack sums those of its servers.
+#[test]
+fn several_servers_and_their_racks_count_everything_exactly_once() {
+    let (mut around, mut racks) = (0, 0);
+    each((0..60).map(Case::of_servers), |case| {
+        counts_exactly_once(case);
+        let over = run(case, "add = \"exact\"\n", false);
+        let known = (over.racks.servers.len() as u64, counter(&over, "servers"));
+        assert_eq!(known.0, known.1);
+        around += u32::from(over.racks.devices.len() == 1);
+        racks += u32::from(over.racks.devices.len() > 1);
+    });
+    assert!(around > 10 && racks > 20, "{around} with one rack, {racks} with several");
 }
 
 /// By job and key: what came back in all iterations. Of the switch's results each is one sum; of the server's answers those to any
@@ -230,7 +249,7 @@ fn what_heartbeats_see_coming_counts_everything_exactly_once() {
 /// Sums that workers have, by opener: of the switches before one began anew, and of those after.
 fn had(over: &Over, case: &Case) -> BTreeMap<(PacketId, bool), Vec<(u8, u32)>> {
     let mut had = BTreeMap::new();
-    for ((worker, _), (first, opener)) in &over.seen.has {
+    for ((worker, ..), (first, opener)) in &over.seen.has {
         let job = (worker / case.workers) as u8;
         let Some(opener) = opener else { continue };
         let parts = (*first..).take(usize::from(over.seen.parts[&(job, *first)].head.parts));

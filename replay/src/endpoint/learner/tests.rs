@@ -32,6 +32,7 @@ fn facts(source: &dyn Source) -> Facts {
         workers: Arc::new(workers),
         server: 0,
         flows: None,
+        racks: Default::default(),
         standby: None,
         udp_checksum: false,
         seed: Seed(7),

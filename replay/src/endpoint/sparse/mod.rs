@@ -1,15 +1,17 @@
 //! Sparse training: workers that push pairs of key and value to a switch and a server, and get sums back (LIBRA §2.1, §3;
 //! `docs/libra.md`).
 //!
-//! One engine drives all workers of a run. [`packing`] says what they send, [`lane`] what is acknowledged, [`worker`] where
-//! each is in its iteration; [`server`] is the parameter server of these runs.
+//! One engine drives all workers of a run. [`packing`] says what they send, [`destinations`] whom to, [`lane`] what is acknowledged,
+//! [`worker`] where each is in its iteration; [`server`] is the parameter server of these runs, [`servers`] several.
 
 mod controller;
+mod destinations;
 mod lane;
 mod packing;
 mod reliable;
 mod seen;
 mod server;
+mod servers;
 mod settings;
 mod worker;
 
@@ -20,7 +22,7 @@ use pktgen_generator::record::{PacketId, Received, Sent};
 use pktgen_generator::registry::Named;
 use pktgen_generator::time::Time;
 use pktgen_generator::topology::NodeId;
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, set_udp_checksum, worker_ip};
+use pktgen_generator::wire::frame::{HEAD, Template, server_ip, set_udp_checksum, worker_ip};
 use pktgen_generator::wire::libra::{self, COLD_PAIR, HEADER, Header, PART_LAST, PORT, ResultHead, WORKER_PORT};
 use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
@@ -32,6 +34,7 @@ use super::{
 };
 use crate::frame::{BURST, Frame, Kind, Pool};
 use crate::target::sparse::SparsePlace;
+use destinations::{Destination, Destinations};
 use packing::{Contents, Heat, Item, Packing};
 use settings::Settings;
 use worker::{Due, Worker};
@@ -82,7 +85,8 @@ macro_rules! speaks_libra {
         }
 
         fn behaviour(&self) -> Behaviour {
-            Behaviour { synchronous: true, needs_results: $needs_results, program: $program, ..Behaviour::ASYNCHRONOUS }
+            let (needs_results, program) = ($needs_results, $program);
+            Behaviour { synchronous: true, several_servers: true, needs_results, program, ..Behaviour::ASYNCHRONOUS }
         }
 
         fn server_keys(&self) -> &'static [&'static str] {
@@ -91,8 +95,7 @@ macro_rules! speaks_libra {
 
         fn server(&self, section: &mut Section, facts: &Facts) -> Result<Option<Receiver>> {
             let asynchronous = settings::is_asynchronous(section)?;
-            let server = server::open(section, facts, asynchronous)?;
-            controller::open(section, facts, server).map(Some)
+            servers::open(section, facts, asynchronous).map(Some)
         }
     };
 }
@@ -136,7 +139,7 @@ fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     Some(Identity { cluster: u16::from(header.job), ..identity })
 }
 
-/// The sums of a job that were delivered last: copies of their parts are no further deliveries, and neither are those of
+/// The sums of a job and a switch that were delivered last: copies of their parts are no further deliveries, and neither are those of
 /// earlier sums.
 #[derive(Debug, Clone, Default)]
 struct Delivered {
@@ -172,20 +175,35 @@ struct SparseWorkers {
     packing: Packing,
     workers: Vec<Worker>,
     roster: Roster,
+    destinations: Destinations,
+    /// The server that packets to each destination are addressed to, and its node: a switch is met on the way there.
+    ends: Vec<(u32, NodeId)>,
+    /// By worker and server.
     templates: Vec<Template>,
+    /// By job and switch.
     delivered: Vec<Delivered>,
 }
 
 impl SparseWorkers {
     fn new(settings: Settings, facts: &Facts) -> Self {
         let mut packing = Packing::new(settings.rules.clone());
-        let count = settings.rules.sparse.workers();
-        let template = |worker| Template::new((worker_ip(worker), WORKER_PORT), (SERVER_IP, PORT), HEAD + HEADER);
+        let (count, shards) = (settings.rules.sparse.workers(), settings.rules.shards.clone());
+        let destinations = Destinations::of(&shards);
+        let end = |to: Destination| {
+            let server = if to.heat == Heat::Cold { to.number } else { shards.first_server(to.number) };
+            (server, facts.racks.servers.get(server as usize).copied().unwrap_or(facts.server))
+        };
+        let template = |(worker, server)| {
+            Template::new((worker_ip(worker), WORKER_PORT), (server_ip(server), PORT), HEAD + HEADER)
+        };
+        let pairs = (0..count).flat_map(|worker| (0..shards.servers()).map(move |server| (worker, server)));
         let mut workers = SparseWorkers {
             workers: (0..count).map(|worker| Worker::new(worker, &mut packing)).collect(),
-            templates: (0..count).map(template).collect(),
+            templates: pairs.map(template).collect(),
+            destinations,
+            ends: destinations.all().map(end).collect(),
             roster: Roster::new(facts, settings.rules.sparse.workers_per_job()),
-            delivered: vec![Delivered::default(); usize::from(settings.rules.sparse.jobs())],
+            delivered: vec![Delivered::default(); usize::from(settings.rules.sparse.jobs()) * shards.racks() as usize],
             packing,
             settings,
             facts: facts.clone(),
@@ -201,6 +219,7 @@ impl SparseWorkers {
         let place = || SparsePlace {
             sparse: rules.sparse.clone(),
             layout: rules.layout.clone(),
+            shards: rules.shards.clone(),
             window: self.settings.window(Heat::Hot),
             asynchronous: rules.pulls,
             max_recirculations: rules.max_recirculations,
@@ -242,8 +261,10 @@ impl SparseWorkers {
 
     fn send(&mut self, worker: u32, due: &Due, t: Time, pool: &mut Pool, host: &mut Host) {
         let own = &self.workers[worker as usize];
+        let at = self.destinations.place(due.to);
+        let part = &own.packed.parts[at];
         let rest = match due.item {
-            Item::Push(push) | Item::Pull(push) => own.packed.len(due.heat, push),
+            Item::Push(push) | Item::Pull(push) => part.len(push),
             Item::End => 4,
         };
         let kind = match due.item {
@@ -251,15 +272,16 @@ impl SparseWorkers {
             Item::Pull(_) => libra::Kind::Pull,
             Item::End => libra::Kind::End,
         };
-        let seq = due.number << 1 | u32::from(due.heat == Heat::Cold);
+        let seq = self.destinations.seq(due.to, due.number);
         let header = Header { kind, attempt: due.attempt, job: own.job as u8, seq };
-        let frame = frame(&mut self.templates[worker as usize], header, rest, t, pool);
+        let head = self.template(worker, at);
+        let frame = frame(&mut self.templates[head], header, rest, t, pool);
         let bytes = &mut pool.bytes_mut(frame.buffer)[HEAD + HEADER..usize::from(frame.len)];
         match due.item {
-            Item::Push(push) => own.packed.write(due.heat, push, bytes),
+            Item::Push(push) => part.write(push, bytes),
             Item::Pull(push) => {
-                own.packed.write(due.heat, push, bytes);
-                let size = if due.heat == Heat::Hot { libra::HOT_PAIR } else { COLD_PAIR };
+                part.write(push, bytes);
+                let size = if due.to.heat == Heat::Hot { libra::HOT_PAIR } else { COLD_PAIR };
                 bytes.chunks_mut(size).for_each(|pair| pair[size - 4..].fill(0));
             }
             Item::End => bytes.copy_from_slice(&own.iteration().to_be_bytes()),
@@ -279,16 +301,21 @@ impl SparseWorkers {
             reward: None,
         });
         let kind = if is_update { Kind::Update } else { Kind::Request };
-        let frame = Frame { packet, worker, cluster: own.job, kind, ..frame };
+        let frame = Frame { packet, worker, cluster: own.job, flow: self.ends[at].1, kind, ..frame };
         self.emit(frame, record, pool, host);
+    }
+
+    /// Which headers packets from a worker to the destination with this place have.
+    #[inline]
+    fn template(&self, worker: u32, place: usize) -> usize {
+        (worker * self.destinations.count(Heat::Cold) + self.ends[place].0) as usize
     }
 
     fn emit(&self, frame: Frame, record: Option<Sent>, pool: &mut Pool, host: &mut Host) {
         if self.facts.udp_checksum {
             set_udp_checksum(&mut pool.bytes_mut(frame.buffer)[..usize::from(frame.len)]);
         }
-        let (node, frame) = (self.facts.host_of[frame.worker as usize], Frame { flow: self.facts.server, ..frame });
-        host.outgoing.push(Outgoing { node, frame, record });
+        host.outgoing.push(Outgoing { node: self.facts.host_of[frame.worker as usize], frame, record });
     }
 
     /// Something arrived at `node`.
@@ -335,12 +362,14 @@ impl SparseWorkers {
                 false
             }
         };
-        if acknowledge {
+        if acknowledge && let Some((to, _)) = self.destinations.find(header.seq) {
+            let at = self.destinations.place(to);
             let ack = Header { kind: libra::Kind::Ack, attempt: 0, ..*header };
-            let answer = self::frame(&mut self.templates[worker as usize], ack, 0, t, pool);
+            let head = self.template(worker, at);
+            let answer = self::frame(&mut self.templates[head], ack, 0, t, pool);
             let packet = PacketId::new(worker, header.seq, 0);
-            let cluster = self.workers[worker as usize].job;
-            let answer = Frame { packet, worker, cluster, kind: Kind::Request, ..answer };
+            let (cluster, flow) = (self.workers[worker as usize].job, self.ends[at].1);
+            let answer = Frame { packet, worker, cluster, flow, kind: Kind::Request, ..answer };
             self.emit(answer, None, pool, host);
         }
         let SparseWorkers { workers, packing, .. } = self;
@@ -356,14 +385,15 @@ impl SparseWorkers {
     /// The first copy of a part of a sum is its delivery; the others are the same bytes. The sum is delivered with what
     /// makes it complete to a worker, if `all`.
     fn deliver(&mut self, node: NodeId, header: &Header, all: bool, frame: &Frame, pool: &mut Pool, host: &mut Host) {
-        let head = match (frame.kind, self.delivered.get_mut(usize::from(header.job))) {
-            (Kind::Result, Some(known)) => ResultHead::parse(pool.payload(frame)).zip(Some(known)),
-            _ => None,
-        };
-        let Some((head @ ResultHead { part, opener: Some(opener), .. }, known)) = head else {
+        let from =
+            self.destinations.find(header.seq).filter(|(from, _)| from.heat == Heat::Hot && frame.kind == Kind::Result);
+        let head = from.and_then(|(switch, number)| {
+            let sum = usize::from(header.job) * self.destinations.count(Heat::Hot) as usize + switch.number as usize;
+            Some((ResultHead::parse(pool.payload(frame))?, number, self.delivered.get_mut(sum)?))
+        });
+        let Some((head @ ResultHead { part, opener: Some(opener), .. }, number, known)) = head else {
             return pool.release(frame.buffer);
         };
-        let number = header.seq >> 1;
         let (accepted, last) = (known.is_new(number, &head), all && known.is_over(number, &head));
         if !(accepted || last) {
             return pool.release(frame.buffer);

@@ -1,16 +1,18 @@
 //! What a worker of sparse training sends in an iteration, packet by packet: a pure function of the run's seed.
 //!
-//! Workers send from it, and the ledger asks it what a packet held. Packets are numbered over the whole run; hot and cold
-//! ones apart (`docs/libra.md`).
+//! Workers send from it, and the ledger asks it what a packet held. Packets are numbered over the whole run, those to each
+//! destination apart (`docs/libra.md`): hot ones go to the switch of a rack, cold ones to a server.
 
 use std::sync::Arc;
 
 use pktgen_generator::record::PacketId;
 use pktgen_generator::sparse::layout::Layout;
 use pktgen_generator::sparse::packaging::{Estimate, Packaging, Packer};
+use pktgen_generator::sparse::shards::Shards;
 use pktgen_generator::sparse::{Batch, Sparse};
 use pktgen_generator::wire::libra::{COLD_PAIR, HOT_PAIR, HOT_PAIRS, emit_cold, emit_hot};
 
+use super::destinations::Destinations;
 use crate::endpoint::Pairs;
 
 /// How gradients become packets.
@@ -18,6 +20,8 @@ use crate::endpoint::Pairs;
 pub(super) struct Rules {
     pub sparse: Arc<Sparse>,
     pub layout: Layout,
+    /// Which server has which parameters.
+    pub shards: Arc<Shards>,
     pub packaging: Packaging,
     /// From what Algorithm 1 estimates how many packets there are.
     pub estimate: Estimate,
@@ -30,7 +34,7 @@ pub(super) struct Rules {
     pub pulls: bool,
 }
 
-/// The hot or the cold packets of one worker's iteration.
+/// What a switch sums, or a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Heat {
     Hot,
@@ -72,54 +76,55 @@ impl Shape {
     }
 }
 
-/// The packets of one worker in one iteration.
+/// What a worker sends to one destination in an iteration.
+#[derive(Debug, Default)]
+pub(super) struct Part {
+    hot: Vec<(u32, f32)>,
+    cold: Vec<(u64, f32)>,
+    /// Where packets begin in either; one longer than they are.
+    starts: Vec<u32>,
+    pub shape: Shape,
+}
+
+impl Part {
+    fn clear(&mut self) {
+        self.hot.clear();
+        self.cold.clear();
+        self.starts.clear();
+        self.starts.push(0);
+    }
+
+    fn range(&self, push: u32) -> std::ops::Range<usize> {
+        match self.starts.get(push as usize..) {
+            Some(&[from, to, ..]) => from as usize..to as usize,
+            _ => 0..0,
+        }
+    }
+
+    /// Bytes of the pairs of a push.
+    pub fn len(&self, push: u32) -> usize {
+        self.range(push).len() * if self.cold.is_empty() { HOT_PAIR } else { COLD_PAIR }
+    }
+
+    /// Writes the pairs of a push.
+    pub fn write(&self, push: u32, bytes: &mut [u8]) {
+        match self.cold.is_empty() {
+            true => emit_hot(&self.hot[self.range(push)], bytes),
+            false => emit_cold(&self.cold[self.range(push)], bytes),
+        }
+    }
+}
+
+/// The packets of one worker in one iteration, by the place of their destination.
 #[derive(Debug, Default)]
 pub(super) struct Packed {
-    hot: Vec<(u32, f32)>,
-    /// Where hot packets begin; one longer than they are.
-    starts: Vec<u32>,
-    cold: Vec<(u64, f32)>,
-    cold_pairs: usize,
-    pub shape: [Shape; 2],
+    pub parts: Vec<Part>,
 }
 
 impl Packed {
     /// All pairs.
     pub fn pairs(&self) -> u64 {
-        (self.hot.len() + self.cold.len()) as u64
-    }
-
-    pub fn shape(&self, heat: Heat) -> Shape {
-        self.shape[heat as usize]
-    }
-
-    fn hot_packet(&self, push: u32) -> &[(u32, f32)] {
-        let at = push as usize;
-        match (self.starts.get(at), self.starts.get(at + 1)) {
-            (Some(from), Some(to)) => &self.hot[*from as usize..*to as usize],
-            _ => &[],
-        }
-    }
-
-    fn cold_packet(&self, push: u32) -> &[(u64, f32)] {
-        let from = (push as usize * self.cold_pairs).min(self.cold.len());
-        &self.cold[from..(from + self.cold_pairs).min(self.cold.len())]
-    }
-
-    /// Bytes of the pairs of a push.
-    pub fn len(&self, heat: Heat, push: u32) -> usize {
-        match heat {
-            Heat::Hot => self.hot_packet(push).len() * HOT_PAIR,
-            Heat::Cold => self.cold_packet(push).len() * COLD_PAIR,
-        }
-    }
-
-    /// Writes the pairs of a push.
-    pub fn write(&self, heat: Heat, push: u32, bytes: &mut [u8]) {
-        match heat {
-            Heat::Hot => emit_hot(self.hot_packet(push), bytes),
-            Heat::Cold => emit_cold(self.cold_packet(push), bytes),
-        }
+        self.parts.iter().map(|part| (part.hot.len() + part.cold.len()) as u64).sum()
     }
 }
 
@@ -128,6 +133,8 @@ pub(super) struct Packing {
     pub rules: Rules,
     packer: Packer,
     batch: Batch,
+    /// Hot pairs by rack, where there are several.
+    by_rack: Vec<Vec<(u32, f32)>>,
 }
 
 impl Packing {
@@ -135,35 +142,55 @@ impl Packing {
         let packer = Packer::new(HOT_PAIRS, rules.layout.registers())
             .estimating(rules.estimate)
             .recirculating_at_most(rules.max_recirculations);
-        Packing { packer, rules, batch: Batch::default() }
+        let racks = rules.shards.racks() as usize;
+        let by_rack = vec![Vec::new(); if racks > 1 { racks } else { 0 }];
+        Packing { packer, rules, batch: Batch::default(), by_rack }
     }
 
     /// Packs an iteration of `worker` into `into`.
     pub fn pack(&mut self, worker: u32, iteration: u32, into: &mut Packed) {
-        let Rules { sparse, layout, packaging, hot, cold_pairs, pulls, .. } = &self.rules;
-        sparse.batch(worker, iteration, &mut self.batch);
-        into.hot.clear();
-        into.starts.clear();
-        into.cold.clear();
-        into.starts.push(0);
+        let Packing { rules, packer, batch, by_rack } = self;
+        let Rules { sparse, layout, shards, packaging, hot, cold_pairs, pulls, .. } = &*rules;
+        let (job, racks) = (sparse.job_of(worker), shards.racks() as usize);
+        sparse.batch(worker, iteration, batch);
+        into.parts.resize_with(racks + shards.servers() as usize, Part::default);
+        into.parts.iter_mut().for_each(Part::clear);
+        let (switches, servers) = into.parts.split_at_mut(racks);
         if *hot {
-            for packet in self.packer.pack(&self.batch.hot, layout, *packaging).iter() {
-                into.hot.extend_from_slice(packet);
-                into.starts.push(into.hot.len() as u32);
+            by_rack.iter_mut().for_each(Vec::clear);
+            if !by_rack.is_empty() {
+                batch.hot.iter().for_each(|pair| by_rack[shards.rack_of(job, pair.0) as usize].push(*pair));
+            }
+            for (rack, part) in (0u32..).zip(switches) {
+                let pairs = by_rack.get(rack as usize).unwrap_or(&batch.hot);
+                let layout = shards.layout(job, rack).unwrap_or(layout);
+                for packet in packer.pack(pairs, layout, *packaging).iter() {
+                    part.hot.extend_from_slice(packet);
+                    part.starts.push(part.hot.len() as u32);
+                }
             }
         } else {
-            let known = sparse.hot_of(sparse.job_of(worker));
-            into.cold.extend(self.batch.hot.iter().map(|(index, value)| (known.key_of(*index), *value)));
+            let known = sparse.hot_of(job);
+            for (index, value) in &batch.hot {
+                let key = known.key_of(*index);
+                servers[shards.server_of(key) as usize].cold.push((key, *value));
+            }
         }
-        into.cold.extend_from_slice(&self.batch.cold);
-        into.cold_pairs = *cold_pairs;
-        let pushes = [into.starts.len() - 1, into.cold.len().div_ceil(*cold_pairs)];
+        for pair in &batch.cold {
+            servers[shards.server_of(pair.0) as usize].cold.push(*pair);
+        }
+        for part in servers {
+            let len = part.cold.len() as u32;
+            part.starts.extend((0..len).step_by(*cold_pairs).skip(1).chain((len > 0).then_some(len)));
+        }
         let asks = *pulls && iteration > 0;
         let ends = !*pulls || iteration + 1 == sparse.iterations();
-        into.shape =
-            pushes.map(|n| Shape { pulls: if asks { n as u32 } else { 0 }, pushes: n as u32, ends: u32::from(ends) });
-        if !*hot {
-            into.shape[Heat::Hot as usize] = Shape::default();
+        for (at, part) in into.parts.iter_mut().enumerate() {
+            let pushes = part.starts.len() as u32 - 1;
+            part.shape = match at < racks && !*hot {
+                true => Shape::default(),
+                false => Shape { pulls: if asks { pushes } else { 0 }, pushes, ends: u32::from(ends) },
+            };
         }
     }
 }
@@ -171,11 +198,21 @@ impl Packing {
 /// One worker, as far as it was followed: the first numbers of its iterations, and the packets of one of them.
 #[derive(Default)]
 struct Followed {
-    /// Hot and cold numbers before each iteration that is known, and after the last.
-    before: Vec<[u32; 2]>,
+    /// Numbers of each destination before each iteration that is known, and after the last.
+    before: Vec<Vec<u32>>,
     /// Which iteration `packed` is.
     at: u32,
     packed: Packed,
+}
+
+impl Followed {
+    /// The iteration that was packed follows those that are known.
+    fn add(&mut self) {
+        if let Some(last) = self.before.last() {
+            let after = last.iter().zip(&self.packed.parts).map(|(before, part)| before + part.shape.total()).collect();
+            self.before.push(after);
+        }
+    }
 }
 
 /// What pushes hold, for the ledger.
@@ -191,53 +228,53 @@ impl Contents {
         Contents { packing: Packing::new(rules), workers, room: Vec::new() }
     }
 
-    /// The iteration and place of a packet; what is needed of the worker is packed.
-    fn find(&mut self, packet: PacketId) -> Option<(Heat, u32)> {
+    /// What the worker sends to the packet's destination in its iteration, and its place there.
+    fn find(&mut self, packet: PacketId) -> Option<(&Part, u32)> {
         let worker = packet.worker();
         let own = self.workers.get_mut(worker as usize)?;
-        let (number, heat) = (packet.seq() >> 1, if packet.seq() & 1 == 1 { Heat::Cold } else { Heat::Hot });
+        let destinations = Destinations::of(&self.packing.rules.shards);
+        let (to, number) = destinations.find(packet.seq())?;
+        let to = destinations.place(to);
         if own.before.is_empty() {
             self.packing.pack(worker, 0, &mut own.packed);
-            own.before = vec![[0; 2], own.packed.shape.map(Shape::total)];
+            own.before = vec![vec![0; own.packed.parts.len()]];
+            own.add();
         }
-        while own.before.last()?[heat as usize] <= number {
+        while own.before.last()?[to] <= number {
             let next = own.before.len() as u32 - 1;
             if next == self.packing.rules.sparse.iterations() {
                 return None;
             }
             self.packing.pack(worker, next, &mut own.packed);
             own.at = next;
-            let (before, shape) = (own.before.last()?, own.packed.shape);
-            let after = [before[0] + shape[0].total(), before[1] + shape[1].total()];
-            own.before.push(after);
+            own.add();
         }
-        let iteration = own.before.partition_point(|before| before[heat as usize] <= number) as u32 - 1;
+        let iteration = own.before.partition_point(|before| before[to] <= number) as u32 - 1;
         if own.at != iteration {
             self.packing.pack(worker, iteration, &mut own.packed);
             own.at = iteration;
         }
-        Some((heat, number - own.before[iteration as usize][heat as usize]))
+        Some((&own.packed.parts[to], number - own.before[iteration as usize][to]))
     }
 }
 
 impl Pairs for Contents {
     fn payload(&mut self, packet: PacketId) -> &[u8] {
-        self.room.clear();
-        if let Some((heat, place)) = self.find(packet) {
-            let packed = &self.workers[packet.worker() as usize].packed;
-            if let Some(Item::Push(push)) = packed.shape(heat).item(place) {
-                self.room.resize(packed.len(heat, push), 0);
-                packed.write(heat, push, &mut self.room);
-            }
+        let mut room = std::mem::take(&mut self.room);
+        room.clear();
+        if let Some((part, place)) = self.find(packet)
+            && let Some(Item::Push(push)) = part.shape.item(place)
+        {
+            room.resize(part.len(push), 0);
+            part.write(push, &mut room);
         }
+        self.room = room;
         &self.room
     }
 
     fn hot(&mut self, packet: PacketId) -> &[(u32, f32)] {
-        let Some((Heat::Hot, place)) = self.find(packet) else { return &[] };
-        let packed = &self.workers[packet.worker() as usize].packed;
-        match packed.shape(Heat::Hot).item(place) {
-            Some(Item::Push(push)) => packed.hot_packet(push),
+        match self.find(packet).map(|(part, place)| (part, part.shape.item(place))) {
+            Some((part, Some(Item::Push(push)))) if packet.seq() & 1 == 0 => &part.hot[part.range(push)],
             _ => &[],
         }
     }

@@ -31,6 +31,11 @@ use outbound::Outbound;
 use results::{Ready, Results};
 use service::Service;
 
+/// Counters that mean something else of several servers than their sum.
+pub(super) const BUSY: &str = "server.busy_ns";
+pub(super) const PAIRS: &str = "server.pairs";
+pub(super) const QUEUE_MAX: &str = "server.queue_max";
+
 /// The keys of `[endpoint]` that [`open`] reads.
 pub(in crate::endpoint) const KEYS: [&str; 4] = joined(&[&service::KEYS, &reliable::KEYS]);
 
@@ -46,7 +51,7 @@ pub(in crate::endpoint) fn open(section: &mut Section, facts: &Facts, asynchrono
         }
     }
     Ok(SparseServer {
-        outbound: Outbound::new(facts),
+        outbound: Outbound::new(facts, 0),
         asynchronous,
         service,
         due: VecDeque::new(),
@@ -100,20 +105,31 @@ pub(in crate::endpoint) struct SparseServer {
 }
 
 impl SparseServer {
+    /// It is the server with this number, of several.
+    pub(super) fn at(mut self, facts: &Facts, number: u32) -> Self {
+        self.outbound = Outbound::new(facts, number);
+        self
+    }
+
+    /// Its node.
+    pub(super) fn node(&self) -> NodeId {
+        self.outbound.node
+    }
+
     fn receive(&mut self, frame: &Frame, pool: &mut Pool, host: &mut Host) {
         let known = match self.known(pool.payload(frame), frame.worker) {
             None => false,
-            Some(header) => match header.kind {
+            Some((header, number)) => match header.kind {
                 libra::Kind::Push if frame.kind == Kind::Update => {
-                    return self.push(&header, frame, pool, host);
+                    return self.push(&header, number, frame, pool, host);
                 }
                 libra::Kind::Pull if self.asynchronous => {
-                    return self.pull_values(&header, frame, pool);
+                    return self.pull_values(&header, number, frame, pool);
                 }
-                libra::Kind::End => self.end(&header, frame, pool.payload(frame)),
+                libra::Kind::End => self.end(&header, number, frame, pool.payload(frame)),
                 libra::Kind::Ack => {
                     // One that comes again is nobody's fault.
-                    self.results.acknowledged(frame.worker, header.seq >> 1, &mut self.ready);
+                    self.results.acknowledged(frame.worker, number, &mut self.ready);
                     self.serve_ready(frame.t);
                     true
                 }
@@ -124,12 +140,13 @@ impl SparseServer {
         pool.release(frame.buffer);
     }
 
-    /// The header of a packet that a worker of its job may have sent.
-    fn known(&self, payload: &[u8], worker: u32) -> Option<Header> {
+    /// The header of a packet that a worker of its job may have sent here, and its number among those.
+    fn known(&self, payload: &[u8], worker: u32) -> Option<(Header, u32)> {
         let header = Header::parse(payload).filter(Header::is_cold)?;
+        let number = self.outbound.number_of(header.seq)?;
         let job = self.outbound.job_of(worker)?;
-        let can_be = header.kind == libra::Kind::Ack || self.seen[worker as usize].can_be(header.seq >> 1);
-        (job == u16::from(header.job) && usize::from(job) < self.jobs.len() && can_be).then_some(header)
+        let can_be = header.kind == libra::Kind::Ack || self.seen[worker as usize].can_be(number);
+        (job == u16::from(header.job) && usize::from(job) < self.jobs.len() && can_be).then_some((header, number))
     }
 
     /// Puts what is done `pairs` pairs later into the line.
@@ -147,8 +164,8 @@ impl SparseServer {
 
     /// Every push is acknowledged, and summed once (LIBRA §3.6). One that comes again is known by its number: its pairs
     /// take no time.
-    fn push(&mut self, header: &Header, frame: &Frame, pool: &Pool, host: &mut Host) {
-        let (worker, number) = (frame.worker as usize, header.seq >> 1);
+    fn push(&mut self, header: &Header, number: u32, frame: &Frame, pool: &Pool, host: &mut Host) {
+        let worker = frame.worker as usize;
         let pairs = &pool.payload(frame)[HEADER..];
         let accepted = self.seen[worker].first(number);
         let job = &mut self.jobs[usize::from(header.job)];
@@ -166,8 +183,8 @@ impl SparseServer {
     }
 
     /// Answers a pull with what the sums are now, which is what they are when its turn comes.
-    fn pull_values(&mut self, header: &Header, frame: &Frame, pool: &mut Pool) {
-        self.seen[frame.worker as usize].first(header.seq >> 1);
+    fn pull_values(&mut self, header: &Header, number: u32, frame: &Frame, pool: &mut Pool) {
+        self.seen[frame.worker as usize].first(number);
         let answer = Frame { buffer: pool.unshare(frame.buffer), ..self.outbound.back(frame) };
         let payload = pool.payload_mut(&answer);
         Header { kind: libra::Kind::Result, ..*header }.emit(payload);
@@ -178,12 +195,11 @@ impl SparseServer {
 
     /// A worker has pushed all of an iteration. When all of its job have, their pushes are answered with the sums. False
     /// if it cannot be.
-    fn end(&mut self, header: &Header, frame: &Frame, payload: &[u8]) -> bool {
+    fn end(&mut self, header: &Header, number: u32, frame: &Frame, payload: &[u8]) -> bool {
         let Some(iteration) = payload[HEADER..].first_chunk().map(|bytes| u32::from_be_bytes(*bytes)) else {
             return false;
         };
         let worker = frame.worker as usize;
-        let number = header.seq >> 1;
         let first = !self.seen[worker].has(number);
         if first && !self.asynchronous && iteration != self.ended[worker] {
             return false;
@@ -231,7 +247,7 @@ impl SparseServer {
                     let Some((attempt, pairs)) = self.results.leave(worker, number, t) else { continue };
                     self.counts.results += u64::from(attempt == 0);
                     self.counts.results_resent += u64::from(attempt > 0);
-                    let what = (attempt, number << 1 | 1);
+                    let what = (attempt, self.outbound.seq(number));
                     self.outbound.packet((t, worker), libra::Kind::Result, what, pairs, pool)
                 }
             };
@@ -288,13 +304,13 @@ impl Server for SparseServer {
         let Counts { packets, duplicates, results, results_resent, queue_max } = self.counts;
         let busy = self.service.busy() + worked.unwrap_or(0);
         let counters = vec![
-            ("server.busy_ns", (busy / NS).max(0) as u64),
+            (BUSY, (busy / NS).max(0) as u64),
             ("server.packets", packets),
-            ("server.pairs", self.service.pairs()),
+            (PAIRS, self.service.pairs()),
             ("server.duplicates", duplicates),
             ("server.results", results),
             ("server.results_resent", results_resent),
-            ("server.queue_max", queue_max),
+            (QUEUE_MAX, queue_max),
         ];
         ServerEnd { unfinished: self.unfinished(), counters, held: 0 }
     }

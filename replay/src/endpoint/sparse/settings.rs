@@ -7,6 +7,7 @@ use pktgen_generator::record::Training;
 use pktgen_generator::sparse::Sparse;
 use pktgen_generator::sparse::layout::Layout;
 use pktgen_generator::sparse::packaging::{Estimate, Packaging};
+use pktgen_generator::sparse::shards::{Partition, Shards};
 use pktgen_generator::time::{HORIZON, SECOND, Time};
 use pktgen_generator::wire::frame::{FRAME_MAX, HEAD};
 use pktgen_generator::wire::libra::{COLD_PAIR, HEADER, HOT_PAIRS};
@@ -18,9 +19,18 @@ use super::reliable::{self, Reliable};
 use crate::endpoint::{Facts, WorkerKind};
 
 /// The keys that are read.
-pub(super) const KEYS: &[&str] = &joined::<10>(&[OWN, &reliable::KEYS]);
-const OWN: &[&str] =
-    &["mode", "registers", "layout", "packaging", "estimate", "max_recirculations", "cold_bytes", "window"];
+pub(super) const KEYS: &[&str] = &joined::<11>(&[OWN, &reliable::KEYS]);
+const OWN: &[&str] = &[
+    "mode",
+    "registers",
+    "layout",
+    "packaging",
+    "estimate",
+    "max_recirculations",
+    "cold_bytes",
+    "window",
+    "partition",
+];
 
 /// Most packets that may be under way.
 const WINDOW_MAX: u32 = 1 << 16;
@@ -74,7 +84,10 @@ impl Settings {
         let reliable = Reliable::read(section)?;
         let pulls = is_asynchronous(section)?;
         let cold_pairs = (cold_bytes - head) as usize / COLD_PAIR;
-        let rules = Rules { sparse, layout, packaging, estimate, max_recirculations, hot, cold_pairs, pulls };
+        let partitions = [("hash", Partition::Hash), ("ranges", Partition::Ranges)];
+        let partition = section.choose("partition", "hash", &partitions)?;
+        let shards = Arc::new(Shards::new(&sparse, &layout, partition, &facts.racks.rack_of));
+        let rules = Rules { sparse, layout, shards, packaging, estimate, max_recirculations, hot, cold_pairs, pulls };
         let training = training(&rules, facts, window);
         let cold_bytes = HEAD + HEADER + cold_pairs * COLD_PAIR;
         let failover = hot && facts.standby.is_some();

@@ -4,6 +4,7 @@ use pktgen_generator::record::{Iteration, PacketId};
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::wire::libra::{ATTEMPT_MAX, FRESH_SHIFT, ResultHead};
 
+use super::destinations::{Destination, Destinations};
 use super::lane::Lane;
 use super::packing::{Heat, Item, Packed, Packing, Shape};
 use super::settings::Settings;
@@ -24,14 +25,14 @@ enum Phase {
 /// A transmission that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Due {
-    pub heat: Heat,
+    pub to: Destination,
     pub item: Item,
-    /// Over all iterations.
+    /// Of the packets to this destination, over all iterations.
     pub number: u32,
     pub attempt: u8,
 }
 
-/// The results of an iteration that come from a switch.
+/// The results of an iteration that come from one switch.
 #[derive(Debug, Default)]
 struct Results {
     /// Number of the first one, once one has come.
@@ -80,17 +81,25 @@ pub(super) struct Worker {
     t_start: Time,
     pub t_ready: Time,
     pub packed: Packed,
-    lanes: [Lane; 2],
-    results: Results,
-    /// Which pushes the server has answered.
-    answered: Vec<bool>,
-    answers: u32,
+    destinations: Destinations,
+    /// By the place of their destination.
+    lanes: Vec<Lane>,
+    /// Which destination is asked first whether something may be sent to it, of switches and of servers.
+    turns: [u32; 2],
+    /// Of each switch.
+    results: Vec<Results>,
+    /// By server: which pushes it has answered.
+    answered: Vec<Vec<bool>>,
+    /// Pushes without an answer.
+    unanswered: u32,
     /// When an end is sent again although it was acknowledged, and how often it was.
     nudge: (Time, u8),
 }
 
 impl Worker {
     pub fn new(id: u32, packing: &mut Packing) -> Self {
+        let destinations = Destinations::of(&packing.rules.shards);
+        let count = |heat| destinations.count(heat) as usize;
         let mut worker = Worker {
             id,
             job: packing.rules.sparse.job_of(id),
@@ -99,10 +108,13 @@ impl Worker {
             t_start: 0,
             t_ready: 0,
             packed: Packed::default(),
-            lanes: Default::default(),
-            results: Results::default(),
-            answered: Vec::new(),
-            answers: 0,
+            destinations,
+            lanes: destinations.all().map(|_| Lane::default()).collect(),
+            // Not all workers begin with the same one.
+            turns: [Heat::Hot, Heat::Cold].map(|heat| id % destinations.count(heat)),
+            results: (0..count(Heat::Hot)).map(|_| Results::default()).collect(),
+            answered: vec![Vec::new(); count(Heat::Cold)],
+            unanswered: 0,
             nudge: (NEVER, 0),
         };
         worker.begin(0, packing);
@@ -112,12 +124,15 @@ impl Worker {
     /// Begins the iteration that it is at.
     fn begin(&mut self, t: Time, packing: &mut Packing) {
         packing.pack(self.id, self.iteration, &mut self.packed);
-        for heat in [Heat::Hot, Heat::Cold] {
-            self.lanes[heat as usize].begin(self.packed.shape(heat));
+        for (lane, part) in self.lanes.iter_mut().zip(&self.packed.parts) {
+            lane.begin(part.shape);
         }
-        self.answered.clear();
-        self.answered.resize(self.packed.shape(Heat::Cold).pushes as usize, false);
-        self.answers = 0;
+        self.unanswered = 0;
+        for (answered, part) in self.answered.iter_mut().zip(&self.packed.parts[self.results.len()..]) {
+            answered.clear();
+            answered.resize(part.shape.pushes as usize, false);
+            self.unanswered += part.shape.pushes;
+        }
         self.t_start = t;
         self.phase = Phase::Pulling;
         self.pulled(t, packing);
@@ -132,8 +147,8 @@ impl Worker {
     }
 
     /// How far packets may be sent: an end follows when all pushes are acknowledged.
-    fn limit(&self, heat: Heat) -> u32 {
-        let lane = &self.lanes[heat as usize];
+    fn limit(&self, place: usize) -> u32 {
+        let lane = &self.lanes[place];
         let pushes = lane.shape.pulls + lane.shape.pushes;
         match self.phase {
             Phase::Pulling => lane.shape.pulls,
@@ -152,10 +167,11 @@ impl Worker {
             Phase::Pulling | Phase::Pushing | Phase::Leaving => {}
         }
         let mut wake = if settings.failover { self.nudge.0 } else { NEVER };
-        for heat in [Heat::Hot, Heat::Cold] {
-            let limit = self.limit(heat);
-            let lane = &mut self.lanes[heat as usize];
-            if lane.next(limit, settings.window(heat)).is_some() {
+        for to in self.destinations.all() {
+            let place = self.destinations.place(to);
+            let limit = self.limit(place);
+            let lane = &mut self.lanes[place];
+            if lane.next(limit, settings.window(to.heat)).is_some() {
                 return 0;
             }
             wake = wake.min(lane.wake(settings.reliable));
@@ -168,9 +184,34 @@ impl Worker {
         if self.phase == Phase::Computing && self.t_ready <= t {
             self.phase = Phase::Pushing;
         }
-        for heat in [Heat::Hot, Heat::Cold] {
-            let limit = self.limit(heat);
-            let lane = &mut self.lanes[heat as usize];
+        if let Some(due) = [Heat::Hot, Heat::Cold].into_iter().find_map(|heat| self.due_to(heat, t, settings)) {
+            return Some(due);
+        }
+        // With standby switches there is one rack.
+        if self.phase == Phase::Leaving && self.lanes[0].given_up() > 0 {
+            // It has all that it needs, whoever knows.
+            self.phase = Phase::Done;
+        }
+        if !settings.failover || t < self.nudge.0 {
+            return None;
+        }
+        // The switch that acknowledged the end may be gone, with it.
+        let lane = &self.lanes[0];
+        let attempt = (self.nudge.1 + 1).min(ATTEMPT_MAX);
+        self.nudge = (t.saturating_add(settings.reliable.after(attempt)), attempt);
+        let to = Destination { heat: Heat::Hot, number: 0 };
+        Some(Due { to, item: Item::End, number: lane.number(lane.shape.total() - 1), attempt })
+    }
+
+    /// What is to be sent to switches, or to servers, which take turns.
+    fn due_to(&mut self, heat: Heat, t: Time, settings: &Settings) -> Option<Due> {
+        let count = self.destinations.count(heat);
+        let first = self.turns[heat as usize];
+        for number in (first..count).chain(0..first) {
+            let to = Destination { heat, number };
+            let at = self.destinations.place(to);
+            let limit = self.limit(at);
+            let lane = &mut self.lanes[at];
             let (place, attempt) = match lane.expire(t, settings.reliable) {
                 Some(again) => again,
                 None => match lane.next(limit, settings.window(heat)) {
@@ -181,30 +222,20 @@ impl Worker {
                     None => continue,
                 },
             };
+            self.turns[heat as usize] = (number + 1) % count;
             let item = lane.shape.item(place)?;
-            return Some(Due { heat, item, number: lane.number(place), attempt });
+            return Some(Due { to, item, number: lane.number(place), attempt });
         }
-        if self.phase == Phase::Leaving && self.lanes[Heat::Hot as usize].given_up() > 0 {
-            // It has all that it needs, whoever knows.
-            self.phase = Phase::Done;
-        }
-        if !settings.failover || t < self.nudge.0 {
-            return None;
-        }
-        // The switch that acknowledged the end may be gone, with it.
-        let lane = &self.lanes[Heat::Hot as usize];
-        let attempt = (self.nudge.1 + 1).min(ATTEMPT_MAX);
-        self.nudge = (t.saturating_add(settings.reliable.after(attempt)), attempt);
-        Some(Due { heat: Heat::Hot, item: Item::End, number: lane.number(lane.shape.total() - 1), attempt })
+        None
     }
 
     /// The hot end is acknowledged: after a while without results it is sent again.
     pub fn waits(&mut self, t: Time, settings: &Settings) {
-        let lane = &self.lanes[Heat::Hot as usize];
+        let lane = &self.lanes[0];
         let waits = self.phase == Phase::Pushing
             && lane.shape.ends > 0
             && lane.has_all_before(lane.shape.total())
-            && !self.results.are_all();
+            && !self.results[0].are_all();
         match (waits, self.nudge.0) {
             (true, NEVER) => self.nudge = (t.saturating_add(settings.reliable.after(0)), 0),
             (true, _) => {}
@@ -214,12 +245,15 @@ impl Worker {
 
     /// A transmission left.
     pub fn left(&mut self, packet: PacketId, t: Time) {
-        self.lanes[(packet.seq() & 1) as usize].left(packet.seq() >> 1, packet.attempt(), t);
+        if let Some((to, number)) = self.destinations.find(packet.seq()) {
+            self.lanes[self.destinations.place(to)].left(number, packet.attempt(), t);
+        }
     }
 
     /// A packet was acknowledged, or a pull answered.
     pub fn acknowledged(&mut self, seq: u32, t: Time, packing: &Packing) {
-        if self.lanes[(seq & 1) as usize].acknowledge(seq >> 1) {
+        let Some((to, number)) = self.destinations.find(seq) else { return };
+        if self.lanes[self.destinations.place(to)].acknowledge(number) {
             self.pulled(t, packing);
             let left = self.lanes.iter().all(|lane| lane.has_all_before(lane.shape.total()));
             if self.phase == Phase::Leaving && left {
@@ -228,22 +262,28 @@ impl Worker {
         }
     }
 
-    /// A result of the switch. True if it is the last one that it missed of its iteration; those of others, which a switch
-    /// sends until they are acknowledged, or which come late from one that was replaced, say nothing.
+    /// A result of the switch. True if it is the last one that it missed of the switch's in its iteration; those of other
+    /// iterations, which a switch sends until they are acknowledged, or which come late from one that was replaced, say nothing.
     pub fn hot_result(&mut self, seq: u32, head: &ResultHead) -> bool {
-        head.iteration == self.iteration && self.phase == Phase::Pushing && self.results.add(seq >> 1, head)
+        let Some((Destination { heat: Heat::Hot, number: rack }, number)) = self.destinations.find(seq) else {
+            return false;
+        };
+        let results = &mut self.results[rack as usize];
+        head.iteration == self.iteration && self.phase == Phase::Pushing && results.add(number, head)
     }
 
     /// The server's answer to a push, or to a pull.
     pub fn cold_result(&mut self, seq: u32, t: Time, packing: &Packing) -> bool {
-        let lane = &self.lanes[Heat::Cold as usize];
-        let place = (seq >> 1).wrapping_sub(lane.number(0));
+        let Some((to, number)) = self.destinations.find(seq) else { return false };
+        let lane = &self.lanes[self.destinations.place(to)];
+        let place = number.wrapping_sub(lane.number(0));
         if place < lane.shape.pulls {
             self.acknowledged(seq, t, packing);
             return false;
         }
-        if let Some(answered) = self.answered.get_mut((place - lane.shape.pulls) as usize) {
-            self.answers += u32::from(!std::mem::replace(answered, true));
+        let answered = &mut self.answered[to.number as usize];
+        if let Some(answered) = answered.get_mut((place - lane.shape.pulls) as usize) {
+            self.unanswered -= u32::from(!std::mem::replace(answered, true));
         }
         // An answer to a push is to be acknowledged, however often it comes.
         true
@@ -257,16 +297,16 @@ impl Worker {
         }
         let rules = &packing.rules;
         let last = self.iteration + 1 == rules.sparse.iterations();
-        // Asynchronous workers hear of the switch's sums when all training is over.
-        let hot = !rules.hot || self.results.are_all() || (rules.pulls && !last);
-        let cold = rules.pulls || self.answers as usize == self.answered.len();
+        // Asynchronous workers hear of the switches' sums when all training is over.
+        let hot = !rules.hot || self.results.iter().all(Results::are_all) || (rules.pulls && !last);
+        let cold = rules.pulls || self.unanswered == 0;
         if !(hot && cold) {
             return None;
         }
         let sent = self.lanes.iter().map(|lane| lane.shape.pushes).sum();
         // What it pushed was added by a switch that is gone, with the sums.
-        let pushed = self.lanes[Heat::Hot as usize].shape.pushes > 0;
-        let missed = pushed && self.results.are_all() && self.results.empty;
+        let misses = |(lane, results): (&Lane, &Results)| lane.shape.pushes > 0 && results.are_all() && results.empty;
+        let missed = self.lanes.iter().zip(&self.results).any(misses);
         let row = Iteration {
             t_start: self.t_start,
             t_ready: self.t_ready,
@@ -283,12 +323,12 @@ impl Worker {
             elements: self.packed.pairs(),
             missed,
         };
-        self.results.begin();
+        self.results.iter_mut().for_each(Results::begin);
         self.iteration += 1;
         if last && failover {
             self.phase = Phase::Leaving;
-            self.lanes[Heat::Hot as usize].begin(Shape { ends: 1, ..Default::default() });
-            self.lanes[Heat::Cold as usize].begin(Shape::default());
+            self.lanes.iter_mut().for_each(|lane| lane.begin(Shape::default()));
+            self.lanes[0].shape.ends = 1;
         } else if last {
             self.phase = Phase::Done;
         } else {

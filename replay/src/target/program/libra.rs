@@ -30,7 +30,7 @@ use pktgen_generator::sparse::pipeline::{Passes, Scratch};
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::{NO_PORT, NodeId};
 use pktgen_generator::wire::frame::{HEAD, group_of, source_ip, target_ip, worker_of};
-use pktgen_generator::wire::libra::{Header, Kind as Wire};
+use pktgen_generator::wire::libra::{Header, Kind as Wire, Numbers};
 use pktgen_generator::{Error, Result};
 
 use super::{Expected, Limits, Place, Program, ProgramKind};
@@ -147,6 +147,9 @@ struct Libra {
     role: Role,
     /// The device that sums now.
     active: NodeId,
+    /// The rack that it sums for, and how packets to and from it are numbered.
+    rack: u32,
+    numbers: Numbers,
     hot: u32,
     members: Vec<Member>,
     jobs: Vec<Job>,
@@ -185,6 +188,8 @@ impl Libra {
         let again = Again::new(settings.recirculation_rate);
         Ok(Libra {
             hot: known.sparse.hot().len(),
+            rack: place.rack(),
+            numbers: Numbers::new(known.shards.servers()),
             place,
             settings,
             known,
@@ -210,6 +215,12 @@ impl Libra {
         }
     }
 
+    /// The sequence number of the packet with this number, to or from it.
+    #[inline]
+    fn seq(&self, number: u32) -> u32 {
+        self.numbers.seq(self.rack, number, false)
+    }
+
     fn route(&self, node: NodeId) -> u16 {
         self.place.routes.get(usize::from(node)).copied().unwrap_or(NO_PORT)
     }
@@ -226,7 +237,8 @@ impl Libra {
             return or_on(Reason::Malformed);
         }
         let Some(header) = Header::parse(pool.payload(frame)) else { return or_on(Reason::Malformed) };
-        if header.is_cold() {
+        let (rack, number) = self.numbers.split(header.seq);
+        if header.is_cold() || rack != self.rack {
             return Way::On;
         }
         match header.kind {
@@ -241,7 +253,8 @@ impl Libra {
             return Way::Drop(Reason::UnknownJob);
         }
         match self.members[worker as usize].job == u16::from(header.job) {
-            true => Way::Take(worker, header),
+            // From here on as if it were the only switch.
+            true => Way::Take(worker, Header { seq: number << 1, ..header }),
             false => Way::Drop(Reason::UnknownSource),
         }
     }
@@ -257,7 +270,7 @@ impl Libra {
         let (worker, header) = match self.identify(frame, context.pool) {
             Way::Take(worker, header) if self.role == Role::Sums => (worker, header),
             Way::Drop(reason) if self.role == Role::Sums => return context.drop(*frame, reason),
-            _ => return context.emit(self.route(frame.flow), *frame),
+            _ => return self.pass_on(frame, context),
         };
         if self.failover.duty != Duty::Active {
             self.failover.inactive += 1;
@@ -268,6 +281,22 @@ impl Libra {
             Wire::End => self.end(worker, &header, frame, context),
             Wire::Pull => self.pull(worker, &header, frame, context),
             _ => self.acknowledged(worker, &header, frame, context),
+        }
+    }
+
+    /// What is not for this device goes where it is addressed; results of a rack's switch for all workers of a job to every
+    /// port behind which there is one.
+    #[inline]
+    fn pass_on(&self, frame: &Frame, context: &mut Context) {
+        let racks = self.place.racks.as_ref().filter(|_| frame.goes_down());
+        let ports = racks.and_then(|racks| {
+            let bytes = context.pool.frame(frame);
+            let (job, header) = (group_of(target_ip(bytes))?, Header::parse(bytes.get(HEAD..)?)?);
+            racks.down.get(self.numbers.split(header.seq).0 as usize)?.get(usize::from(job))
+        });
+        match ports {
+            Some(ports) => multicast(ports, *frame, context),
+            None => context.emit(self.route(frame.flow), *frame),
         }
     }
 
@@ -385,6 +414,9 @@ impl Program for Libra {
         let c = &self.counts;
         let (sums, memory) = (self.role == Role::Sums, &self.settings.resources);
         let of = |bytes: u64| if sums { bytes } else { 0 };
+        // Of several racks' switches the shares of one are told, that with most parameters; bytes add up.
+        let most = (0..self.known.shards.racks()).rev().max_by_key(|rack| self.known.hot(*rack));
+        let of_one = |n: u64| if most == Some(self.rack) { of(n) } else { 0 };
         vec![
             ("packets", c.packets),
             ("added", c.added),
@@ -416,14 +448,14 @@ impl Program for Libra {
             ("memory_bytes", of(memory.total())),
             ("memory_registers_bytes", of(memory.registers)),
             ("memory_tables_bytes", of(memory.tables)),
-            ("memory_share_ppm", of(memory.share_ppm())),
+            ("memory_share_ppm", of_one(memory.share_ppm())),
             ("memory_filters_bytes", of(memory.filters)),
             ("memory_records_bytes", of(memory.records)),
             ("memory_positions_bytes", of(memory.positions)),
             ("memory_all_bytes", of(memory.all())),
-            ("memory_all_share_ppm", of(memory.all_share_ppm())),
-            ("stages_estimated", of(memory.stages.into())),
-            ("stages_published", of(PUBLISHED_STAGES.into())),
+            ("memory_all_share_ppm", of_one(memory.all_share_ppm())),
+            ("stages_estimated", of_one(memory.stages.into())),
+            ("stages_published", of_one(PUBLISHED_STAGES.into())),
         ]
     }
 }

@@ -20,6 +20,7 @@ use super::flows::NodeFlows;
 use super::sparse::{Adder, SparsePlace};
 use crate::frame::Frame;
 use crate::groups::{GroupPorts, JobPlace, Regroup};
+use crate::racks::RackPlace;
 
 /// A program on one device.
 pub trait Program: Send {
@@ -83,8 +84,11 @@ pub struct Place {
     pub jobs: Arc<Vec<JobPlace>>,
     /// What sparse training needs, where it is that.
     pub sparse: Option<SparsePlace>,
-    /// The devices that sum, the first of them at the beginning; each device of a network without standby.
+    /// The devices that sum for a server, the first of them at the beginning; of several racks' only the device itself, if it
+    /// is one.
     pub aggregators: Arc<Vec<NodeId>>,
+    /// Its place between racks, where sparse training goes through several devices.
+    pub racks: Option<RackPlace>,
     /// What it does with the flows of a plan, where there is one.
     pub flows: Option<Arc<NodeFlows>>,
     /// Bytes of the largest frame.
@@ -96,6 +100,11 @@ pub struct Place {
 }
 
 impl Place {
+    /// The rack whose device it is; 0 if it is the only one, or of no rack.
+    pub fn rack(&self) -> u32 {
+        self.racks.as_ref().and_then(|racks| racks.own).unwrap_or(0)
+    }
+
     /// A device without routes, for programs that need none: the parameter server is itself.
     pub fn bare(node: NodeId, workers: Population, jobs: Vec<JobPlace>, frame_bytes: usize) -> Self {
         Place {
@@ -107,6 +116,7 @@ impl Place {
             jobs: Arc::new(jobs),
             sparse: None,
             aggregators: Arc::default(),
+            racks: None,
             flows: None,
             frame_bytes,
             real_time: false,

@@ -18,6 +18,8 @@ pub struct Case {
     /// Does a switch sum what is hot? Else all goes to the server.
     pub hot: bool,
     pub workload: String,
+    /// Shape of the network.
+    pub shape: &'static str,
     pub topology: String,
     pub endpoint: String,
     pub target: String,
@@ -99,7 +101,42 @@ impl Case {
             one(stream, &["0ns", "400ns", "3us"]),
         );
         let faults = faults(stream);
-        Case { number, workers, jobs, iterations, asynchronous, hot, workload, topology, endpoint, target, faults }
+        let shape = "star";
+        Case {
+            number,
+            workers,
+            jobs,
+            iterations,
+            asynchronous,
+            hot,
+            workload,
+            shape,
+            topology,
+            endpoint,
+            target,
+            faults,
+        }
+    }
+
+    /// The case with this number, with several parameter servers: around one switch, or with some of the workers in racks.
+    pub fn of_servers(number: u64) -> Self {
+        let stream = &mut Seed(number).stream("test.libra.servers", 0, 0);
+        let mut case = Case::of(number);
+        let servers: u32 = stream.random_range(2..6);
+        case.topology += &format!("servers = {servers}\n");
+        case.endpoint += &format!("partition = \"{}\"\n", one(stream, &["hash", "ranges"]));
+        if stream.random_range(0..3) > 0 {
+            case.shape = "leaf_spine";
+            let leaves = stream.random_range(1..5);
+            let hosts = (case.workers * case.jobs + servers).div_ceil(leaves);
+            let spines = stream.random_range(1..4);
+            case.topology += &format!("leaves = {leaves}\nspines = {spines}\nleaf_hosts = {hosts}\n");
+            // Twice as many links on a way.
+            for loss in ["0.1", "0.2"] {
+                case.faults = case.faults.replace(&format!("fault_loss = {loss}\n"), "fault_loss = 0.05\n");
+            }
+        }
+        case
     }
 
     /// The case with this number, of a switch that fails under training: one of `fails`.
@@ -144,11 +181,11 @@ impl Case {
 
     /// The experiment; `target` has what is not chosen at random.
     pub fn text(&self, target: &str) -> String {
-        let Case { workers, jobs, iterations, workload, topology, endpoint, faults, .. } = self;
+        let Case { workers, jobs, iterations, workload, shape, topology, endpoint, faults, .. } = self;
         let target = if self.hot { format!("program = \"libra\"\n{}{target}", self.target) } else { String::new() };
         format!(
             "name = \"t\"\n[workload]\nkind = \"sparse\"\nmodel = \"custom\"\nworkers = {workers}\njobs = {jobs}\n\
-             iterations = {iterations}\n{workload}[topology]\nkind = \"star\"\n{topology}[endpoint]\n{endpoint}[target]\n{target}\n\
+             iterations = {iterations}\n{workload}[topology]\nkind = \"{shape}\"\n{topology}[endpoint]\n{endpoint}[target]\n{target}\n\
              [transport]\nkind = \"virtual\"\n{faults}"
         )
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pktgen_generator::sparse::shards::Partition;
 use pktgen_generator::sparse::{Batch, Sparse};
 
 use super::cases::Case;
@@ -65,15 +66,21 @@ fn check(found: f32, expected: &Expected, counting: bool, what: &str) {
 /// Every result that workers got, hot and cold, is what it must be.
 pub fn check_results(seen: &Seen, sparse: &Sparse, case: &Case, counting: bool) {
     for job in 0..case.jobs {
-        let results = seen.results_of(job as u8);
+        let racks = job as u8 * seen.racks..(job as u8 + 1) * seen.racks;
+        let results: Vec<_> = racks.clone().map(|sums| seen.results_of(sums)).collect();
         let expected_results = if case.asynchronous { 1 } else { case.iterations };
-        assert_eq!(results.len() as u32, if case.hot { expected_results } else { 0 }, "results of job {job}");
+        let each = if case.hot { expected_results } else { 0 };
+        assert!(results.iter().all(|results| results.len() as u32 == each), "results of job {job}");
         for iteration in 0..expected_results {
             let all = if case.asynchronous { 0..case.iterations } else { iteration..iteration + 1 };
             let [hot, cold] = sums(sparse, case, job, all);
-            if let Some(range) = results.get(iteration as usize) {
-                let parts = range.clone().map(|number| &seen.parts[&(job as u8, number)]);
-                check_hot(parts.flat_map(|part| &part.values).copied().collect(), &hot, counting);
+            if case.hot {
+                let ranges =
+                    racks.clone().zip(&results).map(|(sums, results)| (sums, results[iteration as usize].clone()));
+                let values = |(sums, range): (u8, std::ops::Range<u32>)| {
+                    range.flat_map(move |number| seen.parts[&(sums, number)].values.clone()).collect()
+                };
+                check_hot(ranges.map(values).collect(), &hot, counting);
             }
             if !case.asynchronous {
                 check_cold(seen, case, (job, iteration), &cold, counting);
@@ -82,9 +89,12 @@ pub fn check_results(seen: &Seen, sparse: &Sparse, case: &Case, counting: bool) 
     }
 }
 
-fn check_hot(found: Values, expected: &Sums, counting: bool) {
-    assert!(found.is_sorted_by(|a, b| a.0 < b.0), "each parameter once, by index");
-    let found: BTreeMap<_, _> = found.into_iter().collect();
+fn check_hot(by_rack: Vec<Values>, expected: &Sums, counting: bool) {
+    let in_order = by_rack.iter().all(|found| found.is_sorted_by(|a, b| a.0 < b.0));
+    assert!(in_order, "each parameter once, by index");
+    let count: usize = by_rack.iter().map(Vec::len).sum();
+    let found: BTreeMap<_, _> = by_rack.into_iter().flatten().collect();
+    assert_eq!(found.len(), count, "parameters of several racks");
     assert!(found.keys().all(|index| expected.contains_key(index)), "parameters that nobody updated");
     for (index, sum) in expected {
         check(found.get(index).copied().unwrap_or_default(), sum, counting, &format!("hot {index}"));
@@ -137,6 +147,20 @@ pub fn check_pushes(seen: &Seen, sparse: &Sparse, case: &Case) {
             }
             found.iter_mut().for_each(|values| values.sort_by_key(|(key, _)| *key));
             assert!(found == pairs(sparse, case, worker, iteration), "pushes of {worker} in {iteration}");
+        }
+    }
+}
+
+/// Each parameter of a job goes to one server, or to the switch of the rack of the server that has its key, whoever pushes it.
+pub fn check_division(seen: &Seen, sparse: &Sparse, case: &Case, rack_of: &[u16]) {
+    let partition = if case.endpoint.contains("ranges") { Partition::Ranges } else { Partition::Hash };
+    let server = |key| partition.server_of(key, rack_of.len() as u32);
+    for ((worker, seq), (_, values)) in &seen.pushes {
+        let (receiver, known) = ((seq >> 1) % rack_of.len() as u32, sparse.hot_of(sparse.job_of(*worker)));
+        for (at, _) in values {
+            let own =
+                if seq & 1 == 1 { server(*at) } else { rack_of[server(known.key_of(*at as u32)) as usize].into() };
+            assert_eq!(receiver, own, "{at} of {worker}, {seq}");
         }
     }
 }

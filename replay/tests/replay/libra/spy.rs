@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use pktgen_generator::record::{Iteration, PacketId};
 use pktgen_generator::time::Time;
-use pktgen_generator::topology::NodeId;
+use pktgen_generator::topology::{NodeId, Racks};
 use pktgen_generator::wire::frame::{group_of, target_ip, worker_of};
 use pktgen_generator::wire::libra::{
-    self, FRESH_SHIFT, HEADER, Header, Kind, ResultHead, cold_pairs, emit_cold, emit_hot, hot_pairs,
+    self, FRESH_SHIFT, HEADER, Header, Kind, Numbers, ResultHead, cold_pairs, emit_cold, emit_hot, hot_pairs,
 };
 use pktgen_replay::endpoint::{Facts, Host, Workers, WorkersEnd};
 use pktgen_replay::frame::{Frame, Pool};
@@ -28,16 +28,19 @@ pub struct Part {
 /// What was seen.
 #[derive(Debug, Default)]
 pub struct Seen {
+    /// Racks with a parameter server.
+    pub racks: u8,
+    pub servers: u32,
     /// By worker and sequence number: the iteration, and what was pushed.
     pub pushes: BTreeMap<(u32, u32), (u32, Values)>,
     /// By worker and sequence number: the iteration of a pull, and the first answer.
     pub pulls: BTreeMap<(u32, u32), (u32, Option<Values>)>,
-    /// The switch's results, by job and number.
+    /// The switches' results, by job and rack (`job · racks + rack`) and number.
     pub parts: BTreeMap<(u8, u32), Part>,
-    /// By worker and iteration: number of the first result, and who opened the sum, of which the worker has all parts.
-    pub has: BTreeMap<(u32, u32), (u32, Option<PacketId>)>,
-    /// By worker: parts of sums of its iteration, by the number of their first result.
-    parts_of: BTreeMap<u32, BTreeMap<u32, BTreeSet<u16>>>,
+    /// By worker, iteration and rack: number of the first result, and who opened the sum, of which the worker has all parts.
+    pub has: BTreeMap<(u32, u32, u8), (u32, Option<PacketId>)>,
+    /// By worker and rack: parts of sums of its iteration, by the number of their first result.
+    parts_of: BTreeMap<(u32, u8), BTreeMap<u32, BTreeSet<u16>>>,
     /// The server's results, by worker and sequence number.
     pub answers: BTreeMap<(u32, u32), Values>,
     pub ended: Vec<Iteration>,
@@ -111,7 +114,7 @@ impl Spy {
         for row in rows {
             seen.has_all_of(row, &self.case);
             seen.ended.push(*row);
-            seen.parts_of.remove(&row.worker);
+            seen.parts_of.retain(|(worker, _), _| *worker != row.worker);
         }
     }
 
@@ -133,13 +136,15 @@ impl Spy {
         match (header.kind, header.is_cold()) {
             (Kind::Result, false) => {
                 let head = ResultHead::parse(payload).expect("a result has a head");
-                let (part, number) = (Part { head, values }, header.seq >> 1);
+                let (rack, number) = Numbers::new(seen.servers).split(header.seq);
+                let (part, rack) = (Part { head, values }, u8::try_from(rack).expect("few racks"));
+                let sums = header.job * seen.racks + rack;
                 // A switch that began anew says to single workers, with any number, that it has no sums for them.
                 if head.opener.is_some() || number >> FRESH_SHIFT == 0 {
-                    let known = seen.parts.entry((header.job, number)).or_insert_with(|| part.clone());
+                    let known = seen.parts.entry((sums, number)).or_insert_with(|| part.clone());
                     assert_eq!(*known, part, "copies of result {number} of job {} differ", header.job);
                 }
-                hearers.iter().for_each(|worker| seen.hears_result(*worker, number, &head));
+                hearers.iter().for_each(|worker| seen.hears_result((*worker, rack), number, &head));
             }
             (Kind::Result | Kind::Pull, _) => {
                 let place = (hearers[0], header.seq);
@@ -192,7 +197,12 @@ impl Workers for Spy {
 }
 
 impl Seen {
-    /// Numbers of the results of each iteration of a job.
+    /// Nothing yet, of a network with these servers.
+    pub fn of(racks: &Racks) -> Self {
+        Seen { racks: racks.devices.len() as u8, servers: racks.servers.len() as u32, ..Seen::default() }
+    }
+
+    /// Numbers of the results of each iteration of a job, of one rack.
     pub fn results_of(&self, job: u8) -> Vec<std::ops::Range<u32>> {
         let (mut all, mut next) = (Vec::new(), 0);
         while let Some(first) = self.parts.get(&(job, next)) {
@@ -212,12 +222,12 @@ impl Seen {
 
     /// A worker collects the parts of one sum per iteration. One of a switch that began later puts an end to what it has of
     /// others.
-    fn hears_result(&mut self, worker: u32, number: u32, head: &ResultHead) {
+    fn hears_result(&mut self, (worker, rack): (u32, u8), number: u32, head: &ResultHead) {
         let iteration = self.ended.iter().filter(|row| row.worker == worker).count() as u32;
-        if head.iteration != iteration || self.has.contains_key(&(worker, iteration)) {
+        if head.iteration != iteration || self.has.contains_key(&(worker, iteration, rack)) {
             return;
         }
-        let (own, first) = (self.parts_of.entry(worker).or_default(), number - u32::from(head.part));
+        let (own, first) = (self.parts_of.entry((worker, rack)).or_default(), number - u32::from(head.part));
         if own.keys().any(|known| known >> FRESH_SHIFT > first >> FRESH_SHIFT) {
             return;
         }
@@ -225,7 +235,7 @@ impl Seen {
         let parts = own.entry(first).or_default();
         parts.insert(head.part);
         if parts.len() == usize::from(head.parts) {
-            self.has.insert((worker, iteration), (first, head.opener));
+            self.has.insert((worker, iteration, rack), (first, head.opener));
         }
     }
 
@@ -236,15 +246,18 @@ impl Seen {
         assert_eq!(before, iteration, "worker {worker} ends each iteration once, in order");
         // Asynchronous workers get those of all training, when it is over.
         let result = !case.asynchronous || iteration + 1 == case.iterations;
-        let mut pushed = 0;
+        let mut pushed = vec![0; usize::from(self.racks)];
         for (place, (of, _)) in self.pushes.range((worker, 0)..(worker + 1, 0)) {
-            pushed += u32::from(place.1 & 1 == 0 && *of == iteration);
+            if place.1 & 1 == 0 && *of == iteration {
+                pushed[Numbers::new(self.servers).split(place.1).0 as usize] += 1;
+            }
             let cold = place.1 & 1 == 1 && *of == iteration && !case.asynchronous;
             assert!(!cold || self.answers.contains_key(place), "{place:?} has no answer");
         }
         if result && case.hot {
-            let (_, opener) = self.has.get(&(worker, iteration)).expect("nobody ends an iteration without results");
-            let missed = opener.is_none() && pushed > 0;
+            let has =
+                |rack| self.has.get(&(worker, iteration, rack)).expect("nobody ends an iteration without results");
+            let missed = (0..self.racks).any(|rack| has(rack).1.is_none() && pushed[usize::from(rack)] > 0);
             assert_eq!((row.missed, row.sources == 0), (missed, missed || row.sent == 0), "{row:?}");
         } else {
             assert!(!row.missed);

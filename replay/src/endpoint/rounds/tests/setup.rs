@@ -156,6 +156,7 @@ pub(super) fn open(
         workers: Arc::new(source.population().clone()),
         host_of: Arc::new((0..dense.workers()).map(|w| (1 + w % hosts) as u16).collect()),
         server: 0,
+        racks: Arc::default(),
         flows: None,
         standby: None,
         udp_checksum,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use pktgen_generator::record::PacketId;
 use pktgen_generator::time::Time;
 use pktgen_generator::topology::{NodeId, Population};
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, set_udp_checksum, worker_ip};
-use pktgen_generator::wire::libra::{HEADER, Header, Kind as What, PORT, WORKER_PORT};
+use pktgen_generator::wire::frame::{HEAD, Template, server_ip, set_udp_checksum, worker_ip};
+use pktgen_generator::wire::libra::{HEADER, Header, Kind as What, Numbers, PORT, WORKER_PORT};
 
 use crate::endpoint::{Facts, Host, Outgoing};
 use crate::frame::{Frame, Kind, Pool};
@@ -14,6 +14,9 @@ use crate::frame::{Frame, Kind, Pool};
 /// What packets to workers are made with.
 pub(super) struct Outbound {
     pub(super) node: NodeId,
+    /// Number of the server.
+    server: u32,
+    numbers: Numbers,
     workers: Arc<Population>,
     host_of: Arc<Vec<NodeId>>,
     udp_checksum: bool,
@@ -22,14 +25,31 @@ pub(super) struct Outbound {
 }
 
 impl Outbound {
-    pub(super) fn new(facts: &Facts) -> Self {
+    /// Of the server with this number.
+    pub(super) fn new(facts: &Facts, server: u32) -> Self {
+        let servers = &facts.racks.servers;
         Outbound {
-            node: facts.server,
+            node: servers.get(server as usize).copied().unwrap_or(facts.server),
+            server,
+            numbers: Numbers::new(servers.len() as u32),
             workers: facts.workers.clone(),
             host_of: facts.host_of.clone(),
             udp_checksum: facts.udp_checksum,
             heads: vec![None; facts.workers.len()],
         }
+    }
+
+    /// The number of a cold packet among those of this server; none if it is for another one.
+    #[inline]
+    pub(super) fn number_of(&self, seq: u32) -> Option<u32> {
+        let (server, number) = self.numbers.split(seq);
+        (server == self.server).then_some(number)
+    }
+
+    /// The sequence number of the cold packet with this number.
+    #[inline]
+    pub(super) fn seq(&self, number: u32) -> u32 {
+        self.numbers.seq(self.server, number, true)
     }
 
     /// The job of a worker; none if there is no such worker.
@@ -77,8 +97,9 @@ impl Outbound {
     pub(super) fn send(&mut self, frame: Frame, pool: &mut Pool, host: &mut Host) {
         let len = usize::from(frame.len);
         let bytes = &mut pool.bytes_mut(frame.buffer)[..len];
-        let head = self.heads[frame.worker as usize]
-            .get_or_insert_with(|| Template::new((SERVER_IP, PORT), (worker_ip(frame.worker), WORKER_PORT), len));
+        let head = self.heads[frame.worker as usize].get_or_insert_with(|| {
+            Template::new((server_ip(self.server), PORT), (worker_ip(frame.worker), WORKER_PORT), len)
+        });
         head.emit_to_fit(bytes);
         if self.udp_checksum {
             set_udp_checksum(bytes);

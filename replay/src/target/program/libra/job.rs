@@ -1,8 +1,8 @@
 //! What a switch knows of a job and of a worker.
 
 use pktgen_generator::record::PacketId;
-use pktgen_generator::topology::NO_PORT;
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, group_ip, worker_ip};
+use pktgen_generator::topology::{NO_PORT, NodeId};
+use pktgen_generator::wire::frame::{HEAD, Ip, Template, group_ip, server_ip, worker_ip};
 use pktgen_generator::wire::libra::{HEADER, HOT_FRAME_MAX, Header, PORT, WORKER_PORT};
 
 use super::ranks::Ranks;
@@ -20,6 +20,8 @@ pub(super) struct Member {
     pub(super) rank: u32,
     /// Port towards it.
     pub(super) port: u16,
+    /// Its host, where there are other devices on the way.
+    pub(super) host: Option<NodeId>,
     /// Headers of ACKs to it.
     pub(super) alone: Template,
     pub(super) record: Record,
@@ -32,6 +34,8 @@ pub(super) struct Member {
 impl Member {
     pub(super) fn new(worker: u32, place: &Place, known: &SparsePlace, settings: &Settings) -> Self {
         let job = known.sparse.job_of(worker);
+        let host = place.racks.as_ref().and_then(|racks| racks.hosts.get(worker as usize)).copied();
+        let beyond = host.and_then(|host| place.routes.get(usize::from(host))).copied();
         let below = place.jobs.get(usize::from(job)).and_then(|at| {
             let source = at.sources.iter().position(|source| source.worker == Some(worker))?;
             at.port_of.get(source).copied()
@@ -39,14 +43,20 @@ impl Member {
         Member {
             job,
             rank: known.sparse.rank_of(worker),
-            port: below.unwrap_or_else(|| way_back(place)),
-            alone: Template::new((SERVER_IP, PORT), (worker_ip(worker), WORKER_PORT), HEAD + HEADER),
+            port: beyond.or(below).unwrap_or_else(|| way_back(place)),
+            host,
+            alone: Template::new((server(place, known), PORT), (worker_ip(worker), WORKER_PORT), HEAD + HEADER),
             // What only forwards remembers nothing.
             record: Record::new(if place.aggregators.contains(&place.node) { settings.records } else { 1 }),
             ended: None,
             missed: None,
         }
     }
+}
+
+/// Address of what a switch sends: that of the first server of its rack.
+fn server(place: &Place, known: &SparsePlace) -> Ip {
+    server_ip(known.shards.first_server(place.rack()))
 }
 
 /// The port towards all workers of a device that is not on their way to the server: it has but one neighbour.
@@ -99,7 +109,11 @@ impl Job {
         let bloom =
             || (settings.writes == Writes::Bloom).then(|| Bloom::new(settings.bloom_bits, settings.bloom_hashes));
         let one = |job: u16| {
-            let ports = place.jobs.get(usize::from(job)).map(|at| at.ports.clone()).unwrap_or_default();
+            let ports = match &place.racks {
+                Some(racks) => racks.down[place.rack() as usize].get(usize::from(job)).cloned(),
+                None => place.jobs.get(usize::from(job)).map(|at| at.ports.clone()),
+            };
+            let ports = ports.unwrap_or_default();
             Job {
                 registers: Registers::new(known.sparse.hot().len()),
                 opener: None,
@@ -109,7 +123,7 @@ impl Job {
                 bloom: bloom(),
                 workers: known.sparse.workers_per_job(),
                 ports: if ports.is_empty() { vec![way_back(place)] } else { ports },
-                all: Template::new((SERVER_IP, PORT), (group_ip(job), WORKER_PORT), HOT_FRAME_MAX),
+                all: Template::new((server(place, known), PORT), (group_ip(job), WORKER_PORT), HOT_FRAME_MAX),
             }
         };
         (0..count).map(one).collect()

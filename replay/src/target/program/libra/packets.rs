@@ -34,13 +34,16 @@ struct Sending {
 impl Libra {
     /// Reads the pairs of a packet into `self.pairs`: how often it goes through the pipeline, or none if it was dropped.
     #[inline]
-    fn read(&mut self, frame: &Frame, context: &mut Context) -> Option<Passes> {
-        if !self.pairs.read(&context.pool.payload(frame)[HEADER..], self.hot) {
+    fn read(&mut self, job: u8, frame: &Frame, context: &mut Context) -> Option<Passes> {
+        let (job, known, rack) = (u16::from(job), &self.known, self.rack);
+        let read = self.pairs.read(&context.pool.payload(frame)[HEADER..], self.hot);
+        let several = known.shards.racks() > 1;
+        if !read || (several && self.pairs.get().iter().any(|(index, _)| known.shards.rack_of(job, *index) != rack)) {
             context.drop(*frame, Reason::Malformed);
             return None;
         }
         // A register can be read and written once per pass (LIBRA §4).
-        let found = passes(self.pairs.get(), &self.known.layout, &mut self.scratch);
+        let found = passes(self.pairs.get(), known.layout(job, rack), &mut self.scratch);
         if found.recirculations() > self.known.max_recirculations {
             self.counts.too_many_passes += 1;
             context.drop(*frame, Reason::Malformed);
@@ -53,7 +56,7 @@ impl Libra {
     #[inline]
     pub(super) fn push(&mut self, worker: u32, header: &Header, frame: &Frame, context: &mut Context) {
         self.counts.packets += 1;
-        let Some(found) = self.read(frame, context) else { return };
+        let Some(found) = self.read(header.job, frame, context) else { return };
         let (Some(member), Some(job)) =
             (self.members.get_mut(worker as usize), self.jobs.get_mut(usize::from(header.job)))
         else {
@@ -98,7 +101,7 @@ impl Libra {
     #[inline]
     fn acknowledge(&mut self, worker: u32, header: &Header, frame: &Frame, context: &mut Context) {
         self.counts.acks += 1;
-        let ack = Header { kind: Wire::Ack, ..*header };
+        let ack = Header { kind: Wire::Ack, seq: self.seq(header.seq >> 1), ..*header };
         self.reply(worker, frame, HEAD + HEADER, context, |payload| ack.emit(payload));
     }
 
@@ -106,8 +109,8 @@ impl Libra {
     #[inline]
     fn reply(&mut self, worker: u32, frame: &Frame, len: usize, context: &mut Context, write: impl FnOnce(&mut [u8])) {
         let Some(member) = self.members.get_mut(worker as usize) else { return context.pool.release(frame.buffer) };
-        let answer =
-            Frame { worker, len: len as u16, cluster: member.job, kind: Kind::Control, ..context.unshare(frame) };
+        let (cluster, flow) = (member.job, member.host.unwrap_or(frame.flow));
+        let answer = Frame { worker, len: len as u16, cluster, flow, kind: Kind::Control, ..context.unshare(frame) };
         let bytes = &mut context.pool.bytes_mut(answer.buffer)[..len];
         member.alone.emit_to_fit(bytes);
         write(&mut bytes[HEAD..]);
@@ -207,7 +210,8 @@ impl Libra {
         if member.missed.replace(iteration) != Some(iteration) {
             self.counts.missed += 1;
         }
-        let seq = job.results.next().wrapping_sub(1).wrapping_mul(2);
+        let next = job.results.next();
+        let seq = self.seq(next.wrapping_sub(1));
         self.reply(worker, &asked, HEAD + HEADER + RESULT_HEAD, context, |payload| {
             Header { kind: Wire::Result, attempt: 0, job: number, seq }.emit(payload);
             ResultHead { part: 0, parts: 1, iteration, opener: None }.emit(payload);
@@ -260,6 +264,7 @@ impl Libra {
     /// Sends a result that is kept.
     fn send_result(&mut self, sending: Sending, to: To, context: &mut Context) {
         let Sending { t, job: number, alone, asked, flow, .. } = sending;
+        let seq = self.seq(sending.number);
         let Some(job) = self.jobs.get_mut(usize::from(number)) else { return };
         let Some(kept) = job.results.get(sending.number) else { return };
         let len = HEAD + HEADER + RESULT_HEAD + kept.pairs().len() * HOT_PAIR;
@@ -273,7 +278,6 @@ impl Libra {
             None => &mut job.all,
         };
         headers.emit_to_fit(bytes);
-        let seq = sending.number.wrapping_mul(2);
         Header { kind: Wire::Result, attempt: kept.attempt, job: number as u8, seq }.emit(&mut bytes[HEAD..]);
         let (part, parts) = kept.part;
         ResultHead { part, parts, iteration: kept.iteration, opener: kept.opener }.emit(&mut bytes[HEAD..]);
@@ -318,11 +322,13 @@ impl Libra {
         let before = u32::from(number) * self.known.sparse.workers_per_job();
         for rank in missing.iter() {
             let worker = before + rank;
-            let Some(port) = self.members.get(worker as usize).map(|member| member.port) else { continue };
+            let Some((port, host)) = self.members.get(worker as usize).map(|own| (own.port, own.host)) else {
+                continue;
+            };
             self.counts.resent += 1;
             let asked = PacketId::new(worker, 0, 0);
-            let sending =
-                Sending { t, job: number, number: result, alone: Some(worker), asked, flow: self.place.server };
+            let flow = host.unwrap_or(self.place.server);
+            let sending = Sending { t, job: number, number: result, alone: Some(worker), asked, flow };
             self.send_result(sending, To::Port(port), context);
         }
     }
@@ -348,7 +354,7 @@ impl Libra {
 
     /// A worker asks for registers: it gets its packet back with their values in it.
     pub(super) fn pull(&mut self, worker: u32, header: &Header, frame: &Frame, context: &mut Context) {
-        let Some(found) = self.read(frame, context) else { return };
+        let Some(found) = self.read(header.job, frame, context) else { return };
         let (Some(member), Some(job)) = (self.members.get_mut(worker as usize), self.jobs.get(usize::from(header.job)))
         else {
             return context.drop(*frame, Reason::UnknownJob);

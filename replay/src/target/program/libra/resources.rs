@@ -35,6 +35,8 @@ const INDEX_BYTES: u64 = 4;
 pub struct Layouts {
     /// Hot parameters of a job.
     pub hot: u32,
+    /// Tables of their positions: one where all jobs have the same indices, else one of each job.
+    pub position_tables: u32,
     /// Jobs.
     pub jobs: u32,
     /// Registers.
@@ -59,11 +61,12 @@ impl Layouts {
         1 + chain + self.registers.div_ceil(REGISTERS_PER_STAGE)
     }
 
-    /// An entry for every hot index (§3.5: "a hash table to map the index of one parameter into the position"): the index, and
+    /// An entry of each table for every hot index (§3.5: "a hash table to map the index of one parameter into the position"): the index, and
     /// a position in whole bytes.
     fn positions(&self) -> u64 {
         let bits = u64::from(self.hot.max(2) - 1).ilog2() + 1;
-        u64::from(self.hot) * (INDEX_BYTES + u64::from(bits.div_ceil(8)))
+        let entry = INDEX_BYTES + u64::from(bits.div_ceil(8));
+        u64::from(self.position_tables) * u64::from(self.hot) * entry
     }
 }
 
@@ -79,7 +82,7 @@ pub struct Resources {
     /// Exact records of packets that were taken, of all workers: a bit for each number of a window, all that can still come. The
     /// paper's are with the CPU.
     pub records: u64,
-    /// The table of positions, once for all jobs: they have the same indices.
+    /// The table of positions, once for all jobs where they have the same indices.
     pub positions: u64,
     /// Stages, estimated.
     pub stages: u32,
@@ -135,7 +138,18 @@ mod tests {
     fn layouts() -> Layouts {
         let tables = Tables::new().bytes() as u64;
         let writes = Writes::Paper;
-        Layouts { hot: 30_000, jobs: 1, registers: 9, tables, workers: 8, window: 512, writes, bloom_bits: 1 << 17 }
+        let position_tables = 1;
+        Layouts {
+            hot: 30_000,
+            position_tables,
+            jobs: 1,
+            registers: 9,
+            tables,
+            workers: 8,
+            window: 512,
+            writes,
+            bloom_bits: 1 << 17,
+        }
     }
 
     /// LIBRA §5.7: online advertising, 30,000 hot parameters, one job.

@@ -83,7 +83,8 @@ impl Settings {
                 Ranks::MAX
             )));
         }
-        let hot = fits(section, known)?;
+        let rack = place.rack();
+        let hot = fits(section, known, rack)?;
         let tables = section.choose("add", "tables", &[("tables", true), ("exact", false)])?;
         let adder = if tables { Adder::tables() } else { Adder::Exact };
         let choices = [("strict", Writes::Strict), ("paper", Writes::Paper), ("bloom", Writes::Bloom)];
@@ -109,6 +110,7 @@ impl Settings {
         let failing = Failing::read(section, place, known.sparse.seed())?;
         let resources = Resources::of(&Layouts {
             hot,
+            position_tables: if known.shards.racks() > 1 { known.sparse.jobs().into() } else { 1 },
             jobs: known.sparse.jobs().into(),
             registers: known.layout.registers(),
             tables: adder.bytes(),
@@ -164,15 +166,22 @@ fn has_stages(section: &mut Section, resources: &Resources, known: &SparsePlace)
 
 /// Hot parameters of a job, if they fit its part of the memory: equal parts (LIBRA §6, "Multi-tenant training"). 1 MiB is
 /// 5 % of a switch's 20 MiB, the most that the paper gives to registers (§5.1). `MB` is 10^6 and `MiB` 2^20 bytes.
-fn fits(section: &mut Section, known: &SparsePlace) -> Result<u32> {
+fn fits(section: &mut Section, known: &SparsePlace, rack: u32) -> Result<u32> {
     let memory: Size = section.get("memory", "1MiB")?;
-    let (jobs, hot) = (u64::from(known.sparse.jobs()).max(1), known.sparse.hot().len());
+    let (jobs, hot) = (u64::from(known.sparse.jobs()).max(1), known.hot(rack));
     let each = memory.bits() / 8 / jobs / PARAMETER_BYTES;
     if each < u64::from(hot) {
         return Err(Error::config(format!(
-            "{}: {memory} for {jobs} jobs holds {each} parameters of {PARAMETER_BYTES} B each, and workload.hot is {hot}; \
-             give {} B or more, fewer jobs or fewer hot parameters",
+            "{}: {memory} for {jobs} jobs holds {each} parameters of {PARAMETER_BYTES} B each, and {}; give {} B or more, fewer jobs \
+             or fewer hot parameters",
             section.place("memory"),
+            match known.shards.racks() {
+                1 => format!("workload.hot is {hot}"),
+                racks => format!(
+                    "of {} workload.hot the switch of rack {rack} of {racks} has {hot}",
+                    known.sparse.hot().len()
+                ),
+            },
             u64::from(hot) * jobs * PARAMETER_BYTES
         )));
     }

@@ -1,6 +1,7 @@
 //! The switch by hand, and against naive models over a network that loses, doubles and delays what it likes (`faults`).
 
 mod faults;
+mod racks;
 mod rig;
 mod state;
 

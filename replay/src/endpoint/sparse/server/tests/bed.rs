@@ -47,6 +47,7 @@ pub(super) fn open(
         host_of: Arc::new((1..=workers.len() as u16).collect()),
         workers: Arc::new(workers),
         server: 0,
+        racks: Arc::default(),
         flows: None,
         standby: None,
         udp_checksum: false,

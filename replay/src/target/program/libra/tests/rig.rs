@@ -59,11 +59,13 @@ pub fn place(jobs: u16, workers: u32) -> Place {
         sparse: Some(SparsePlace {
             sparse: Arc::new(Sparse::new(plan, Seed(1)).unwrap()),
             layout: Layout::heat(64),
+            shards: Arc::default(),
             window: 256,
             asynchronous: false,
             max_recirculations: 1,
         }),
         aggregators: Arc::new(vec![0]),
+        racks: None,
         flows: None,
         frame_bytes: HOT_FRAME_MAX,
         real_time: false,
