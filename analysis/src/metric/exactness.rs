@@ -16,7 +16,7 @@ const fn by_key(metric: &'static str, unit: &'static str, better: Better, defini
     Definition::new(metric, unit, better, definition).needs("sums by key")
 }
 
-const DEFINITIONS: [Definition; 10] = [
+const DEFINITIONS: [Definition; 11] = [
     by_key("counted_twice", UPDATES, Better::Lower, "Hot updates that are in several sums.").source("LIBRA §3.6"),
     by_key(
         "never_counted",
@@ -49,7 +49,14 @@ const DEFINITIONS: [Definition; 10] = [
     .source("LIBRA §3.4"),
     by_key("aggregated_share", SHARE, Better::Higher, "Pairs that switches added, by all pairs that workers pushed.")
         .source("LIBRA §3.1"),
-    by_key("server_busy_share", SHARE, Better::Lower, "Share of the run in which the parameter server served."),
+    by_key(
+        "server_busy_share",
+        SHARE,
+        Better::Lower,
+        "Share of the run in which the parameter server served, of several the mean.",
+    ),
+    by_key("server_busy_most_share", SHARE, Better::Lower, "The same of the busiest of several parameter servers.")
+        .source("LIBRA §2.1"),
     by_key("memory_share", SHARE, Better::Lower, "Share of a switch's 20 MB, as the paper counts.")
         .source("LIBRA §5.7"),
     by_key("memory_all_share", SHARE, Better::Lower, "Share of a switch's 20 MB, with all that it keeps."),
@@ -96,7 +103,11 @@ impl Metric for Exactness {
             out.push(Line::new("aggregated_share", SHARE, share(pairs, pushed)));
         }
         if let Some(busy) = of("server.busy_ns") {
-            out.push(Line::new("server_busy_share", SHARE, share(busy, counters.end_ps as f64 / NS as f64)));
+            let (time, servers) = (counters.end_ps as f64 / NS as f64, of("servers").unwrap_or(1.0));
+            out.push(Line::new("server_busy_share", SHARE, share(busy, time * servers)));
+            if let Some(most) = of("server.busy_most_ns") {
+                out.push(Line::new("server_busy_most_share", SHARE, share(most, time)));
+            }
         }
         // Of a run without a switch that sums: 0.
         if let Some(ppm) = of("memory_share_ppm") {
@@ -132,6 +143,8 @@ mod tests {
             ("register_conflicts", 4),
             ("pairs", 24),
             ("server.busy_ns", 25),
+            ("server.busy_most_ns", 20),
+            ("servers", 2),
             ("memory_share_ppm", 32_016),
             ("memory_all_share_ppm", 40_697),
         ];
@@ -140,6 +153,6 @@ mod tests {
             manifest.counters.end_ps = 100 * NS;
         });
         let values = DEFINITIONS.map(|known| value(&lines, known.metric).unwrap());
-        assert_eq!(values, [3.0, 0.0, 0.5, 0.25, 0.5, 3.0, 0.25, 0.25, 0.032_016, 0.040_697]);
+        assert_eq!(values, [3.0, 0.0, 0.5, 0.25, 0.5, 3.0, 0.25, 0.125, 0.2, 0.032_016, 0.040_697]);
     }
 }

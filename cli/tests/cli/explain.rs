@@ -136,7 +136,7 @@ workers = "learner"
 fn sparse(workers: &str) -> String {
     format!(
         "[workload]\nkind = \"sparse\"\nmodel = \"oa\"\npairs = 2000\nworkers = 5\niterations = 3\ncompute = \"20us\"\n\
-         [topology]\nkind = \"star\"\n[endpoint]\nworkers = \"{workers}\"\ntimeout = \"30us\"\n[transport]\nfault_loss = 0.03\n"
+         [topology]\nkind = \"star\"\nservers = 2\n[endpoint]\nworkers = \"{workers}\"\ntimeout = \"30us\"\n[transport]\nfault_loss = 0.03\n"
     )
 }
 

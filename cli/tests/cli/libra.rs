@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use pktgen_analysis::{Analysis, Options};
 use pktgen_generator::config::Document;
+use pktgen_replay::plan::prepare;
 use pktgen_replay::run::Experiment;
 
 /// A run with these keys; its analysis.
@@ -50,6 +51,57 @@ fn files_say_what_manifests_say() {
         assert_eq!(value("counted_twice") + value("never_counted"), wrong as f64);
         assert!(value("retransmitted_share") > 0.0 && value("server_busy_share") > 0.0, "{what}");
     }
+}
+
+/// Several parameter servers, around one switch and in racks of their own.
+#[test]
+fn files_say_what_several_servers_did() {
+    let folder = tempfile::tempdir().unwrap();
+    let shapes = ["kind = \"star\"", "kind = \"leaf_spine\"\nleaves = 3\nspines = 2\nleaf_hosts = 6"];
+    let modes = [
+        "workers = \"libra\"",
+        "workers = \"libra\"\nmode = \"async\"",
+        "workers = \"ps_lite\"\npartition = \"ranges\"",
+    ];
+    for (number, (shape, mode)) in shapes.iter().flat_map(|shape| modes.map(|mode| (shape, mode))).enumerate() {
+        let text = format!(
+            "name = \"t\"\n[workload]\nkind = \"sparse\"\nmodel = \"oa\"\npairs = 2000\nworkers = 5\njobs = 2\niterations = 3\n\
+             compute = \"20us\"\n[topology]\n{shape}\nservers = 3\n[endpoint]\n{mode}\ntimeout = \"60us\"\n[transport]\n{FAULTS}\n"
+        );
+        let dir = folder.path().join(number.to_string());
+        let experiment = Experiment::open(Document::parse(&text, "test").unwrap()).unwrap();
+        experiment.execute(&dir, 1, &AtomicBool::new(false), &|_, _| {}).unwrap();
+        let run = Analysis::open(&dir, Options::default()).unwrap();
+        let (manifest, what) = (&run.manifest, format!("{shape} {mode}"));
+        assert!(manifest.validity.is_valid(), "{what}: {:?}", manifest.validity);
+        assert_eq!(run.unknown(), 0.0, "{what}: {:?} is not {:?}", run.balance(), manifest.balance);
+        let count = |name: &str| manifest.counters.device[name];
+        assert_eq!((count("servers"), count("counted_twice"), count("never_counted")), (3, 0, 0), "{what}");
+        let lines = run.lines().unwrap();
+        let value = |name: &str| lines.iter().find(|line| line.metric == name).and_then(|line| line.value).unwrap();
+        let (mean, most) = (value("server_busy_share"), value("server_busy_most_share"));
+        assert!(0.0 < mean && mean <= most && most < 3.0 * mean, "{what}: {mean}, {most}");
+    }
+}
+
+/// What cannot be divided among several servers says so, and the way out.
+#[test]
+fn several_servers_are_refused_where_there_can_be_one() {
+    let says = |text: &str, parts: &[&str]| {
+        let document = Document::parse(&format!("name = \"t\"\n{text}"), "test").unwrap();
+        let message = prepare(document, 1).err().expect("refused").to_string();
+        assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+    };
+    let several = "[topology]\nkind = \"star\"\nservers = 3\n";
+    let updates = "[workload]\nclusters = 1\nworkers_per_cluster = 2\nupdates = 9\n[schedule]\noffered = \"1Gbps\"\n";
+    says(&format!("{updates}{several}"), &["topology.servers: 3", "open_loop", "ps_lite"]);
+    let sparse =
+        "[workload]\nkind = \"sparse\"\nmodel = \"oa\"\npairs = 200\nworkers = 2\n[endpoint]\nworkers = \"libra\"\n";
+    says(
+        &format!("{sparse}{several}[transport]\nkind = \"ring\"\n"),
+        &["topology.servers: 3", "transport.kind = \"virtual\""],
+    );
+    says(&format!("{sparse}{several}standby = 1\n"), &["topology.standby", "topology.servers"]);
 }
 
 /// What is lost with a switch is lost in the files too.
