@@ -87,6 +87,10 @@ pub const VIRTUAL: &[Case] = &[
         ],
     ),
     ("libra/repeat-writes", &["sweep.seeds=1", "workload.iterations=2", "workload.pairs=400", "workload.workers=4"]),
+    (
+        "libra/servers",
+        &["workload.iterations=1", "workload.scale=0.01", "workload.workers=4", "sweep.axes.topology.servers=[1, 3]"],
+    ),
     ("libra/table2", &["sweep.seeds=1", "study.pairs=1000"]),
     ("olaf/figure10", &["sweep.seeds=1", "workload.updates=5", "sweep.axes.topology.alpha=[0.4]"]),
     ("olaf/figure2", &["sweep.seeds=1", r#"capture.until="50ms""#]),
