@@ -21,20 +21,22 @@ pub struct Cluster {
 /// More switches or ports than this are a mistake, and would fill the memory.
 pub const SIZE_MAX: u64 = 1_000_000;
 
+/// Refuses a number out of its range.
+pub(super) fn within(name: &str, value: u64, least: u64, most: u64) -> Result<()> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    let direction = if value < least { "more" } else { "fewer" };
+    Err(Error::config(format!("{name}: {value} is not from {least} to {most}; give {direction}")))
+}
+
 impl Cluster {
     /// Refuses what is no cluster, naming what to change.
     pub fn check(&self) -> Result<()> {
-        let range = |name: &str, value: u64, least: u64, most: u64| {
-            if (least..=most).contains(&value) {
-                return Ok(());
-            }
-            let direction = if value < least { "more" } else { "fewer" };
-            Err(Error::config(format!("{name}: {value} is not from {least} to {most}; give {direction}")))
-        };
-        range("switches", self.switches, 1, SIZE_MAX)?;
-        range("ports", self.ports, 2, SIZE_MAX)?;
-        range("layers", self.layers, 1, SIZE_MAX)?;
-        range("capacity in bit/s", self.capacity_bps, 1, u64::MAX)?;
+        within("switches", self.switches, 1, SIZE_MAX)?;
+        within("ports", self.ports, 2, SIZE_MAX)?;
+        within("layers", self.layers, 1, SIZE_MAX)?;
+        within("capacity in bit/s", self.capacity_bps, 1, u64::MAX)?;
         if self.aggregators > self.switches {
             return Err(Error::config(format!(
                 "aggregators: {} is not from 0 to {}, the number of switches; give fewer aggregators or more switches",

@@ -1,11 +1,12 @@
 //! The paper's program, (1) to (21), as text in the LP format that HiGHS, CBC and GLPK read.
 //!
-//! The rate is fixed by the flows per link, which makes it linear. Three rules that the print lacks are added: each worker
+//! The rate is fixed, and with it the flows per link, which makes it linear. Three rules that the print lacks are added: each worker
 //! emits one flow (W), none enters a worker (K), none leaves the server (P); the last two by having no such variables.
 
 use std::fmt::Write;
 
-use super::cluster::Cluster;
+use super::capacities::Capacities;
+use super::inventory::Inventory;
 
 /// How workers are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,10 +26,10 @@ pub enum Question {
     Most,
 }
 
-/// The program with at most `m` flows per link. Counted, its objective is the number of workers; else nothing.
-pub fn program(cluster: &Cluster, m: u64, form: Form, question: Question) -> String {
-    let mut program = Program { cluster: *cluster, m, text: String::new(), bounds: String::new(), rows: 0 };
-    let (switches, workers) = (cluster.switches, named_workers(form, question));
+/// The program at one rate. Counted, its objective is the number of workers; else nothing.
+pub fn program(capacities: &Capacities, form: Form, question: Question) -> String {
+    let mut program = Program { capacities: *capacities, text: String::new(), bounds: String::new(), rows: 0 };
+    let (switches, workers) = (capacities.switches(), named_workers(form, question));
     let sum = joined((0..switches).map(|s| format!("w_{s}")));
     let objective = if form == Form::Counted { sum.clone() } else { "0 z_0".into() };
     program.comment(form);
@@ -63,24 +64,28 @@ fn joined(terms: impl Iterator<Item = String>) -> String {
 }
 
 /// The text so far. Switches come first by number, those that aggregate before the others.
-struct Program {
-    cluster: Cluster,
-    m: u64,
+struct Program<'a> {
+    capacities: Capacities<'a>,
     text: String,
     bounds: String,
     rows: u64,
 }
 
-impl Program {
+impl Program<'_> {
     fn comment(&mut self, form: Form) {
-        let Cluster { switches, aggregators, ports, layers, .. } = self.cluster;
+        let Inventory { switches, layers, .. } = self.capacities.inventory;
+        let (aggregators, rate) = (self.capacities.aggregators(), self.capacities.rate_bps);
         let _ = writeln!(
             self.text,
-            "\\ {switches} switches of {ports} ports, the first {aggregators} aggregate, L = {layers}, at most {} flows per link, \
-             workers {form:?}.\n\\ x: link, y: flows, a: whether there are any, l: layer, w: workers; of the server z: link, \
+            "\\ {} switches, the first {aggregators} aggregate, L = {layers}, {rate} bit/s for each worker, workers {form:?}.\n\
+             \\ x: link, y: flows, a: whether there are any, l: layer, w: workers; of the server z: link, \
              t: flows, b: whether any;\n\\ of a worker h: link, f: flow",
-            self.m
+            switches.len()
         );
+        for (number, switch) in switches.iter().enumerate() {
+            let (name, ports, flows) = (&switch.name, switch.ports, switch.rate_bps / rate);
+            let _ = writeln!(self.text, "\\ {number}: {name}, {ports} ports of {flows} flows");
+        }
     }
 
     fn row(&mut self, row: &str) {
@@ -88,14 +93,14 @@ impl Program {
         let _ = writeln!(self.text, " c{}: {row}", self.rows);
     }
 
-    fn others(&self, switch: u64) -> impl Iterator<Item = u64> + use<> {
-        (0..self.cluster.switches).filter(move |&other| other != switch)
+    fn others(&self, switch: usize) -> impl Iterator<Item = usize> + use<> {
+        (0..self.capacities.switches()).filter(move |&other| other != switch)
     }
 
     /// What concerns one switch: (7), (9), (10), (13), (18), (19), and its link to the server.
-    fn switch(&mut self, s: u64, workers: Option<u64>) {
-        let Cluster { ports, layers, .. } = self.cluster;
-        let m = self.m;
+    fn switch(&mut self, s: usize, workers: Option<u64>) {
+        let (ports, layers) = (self.capacities.ports(s), self.capacities.inventory.layers);
+        let to_server = self.capacities.flows(s, self.capacities.switches());
         let links = joined(self.others(s).map(|o| format!("x_{}_{}", s.min(o), s.max(o))).chain([format!("z_{s}")]));
         let (hosts, inputs) = match workers {
             None => (format!("w_{s}"), format!("w_{s}")),
@@ -105,27 +110,28 @@ impl Program {
         let out: Vec<String> = self.others(s).map(|o| format!("y_{s}_{o}")).chain([format!("t_{s}")]).collect();
         let minus = |factor: u64| out.iter().map(|y| format!(" - {factor} {y}")).collect::<String>();
         self.row(&format!("{links} + {hosts} <= {ports}"));
-        if s < self.cluster.aggregators {
+        if s < self.capacities.aggregators() {
+            let widest = self.others(s).map(|o| self.capacities.flows(s, o)).max().unwrap_or(0).max(1);
             self.row(&format!("{} <= 1", out.join(" + ")));
             self.row(&format!("{into}{} >= 0", minus(1)));
-            self.row(&format!("{into}{} <= 0", minus(m * (ports - 1))));
+            self.row(&format!("{into}{} <= 0", minus(widest * ports.max(2).saturating_sub(1))));
         } else {
             self.row(&format!("{into}{} = 0", minus(1)));
         }
         // The link to the server: flows only over a link, and then the layer is 1.
-        self.row(&format!("t_{s} - {m} b_{s} <= 0"));
+        self.row(&format!("t_{s} - {to_server} b_{s} <= 0"));
         self.row(&format!("b_{s} - t_{s} <= 0"));
         self.row(&format!("b_{s} - z_{s} <= 0"));
         self.row(&format!("l_{s} + {layers} b_{s} <= {}", 1 + layers));
-        let _ = writeln!(self.bounds, " 1 <= l_{s} <= {layers}\n 0 <= t_{s} <= {m}");
+        let _ = writeln!(self.bounds, " 1 <= l_{s} <= {layers}\n 0 <= t_{s} <= {to_server}");
         if workers.is_none() {
             let _ = writeln!(self.bounds, " 0 <= w_{s} <= {ports}");
         }
     }
 
     /// What concerns two switches: (14), (16), (17), (20).
-    fn pair(&mut self, u: u64, v: u64) {
-        let (m, layers) = (self.m, self.cluster.layers);
+    fn pair(&mut self, u: usize, v: usize) {
+        let (m, layers) = (self.capacities.flows(u, v), self.capacities.inventory.layers);
         self.row(&format!("y_{u}_{v} + y_{v}_{u} - {m} x_{u}_{v} <= 0"));
         for (from, to) in [(u, v), (v, u)] {
             self.row(&format!("a_{from}_{to} - y_{from}_{to} <= 0"));
@@ -138,7 +144,7 @@ impl Program {
 
     /// What concerns one worker: one link (8), one flow (W) and only on that link.
     fn worker(&mut self, w: u64) {
-        let switches = self.cluster.switches;
+        let switches = self.capacities.switches();
         self.row(&format!("{} = 1", joined((0..switches).map(|s| format!("h_{w}_{s}")))));
         self.row(&format!("{} = 1", joined((0..switches).map(|s| format!("f_{w}_{s}")))));
         for s in 0..switches {
@@ -147,7 +153,7 @@ impl Program {
     }
 
     fn end(self, workers: Option<u64>) -> String {
-        let switches = self.cluster.switches;
+        let switches = self.capacities.switches();
         let pairs = || (0..switches).flat_map(move |u| (0..switches).filter(move |&v| v != u).map(move |v| (u, v)));
         let mut text = format!("{}Bounds\n{}General\n", self.text, self.bounds);
         for s in 0..switches {

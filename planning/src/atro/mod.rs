@@ -2,6 +2,7 @@
 
 mod attach;
 pub mod baseline;
+mod capacities;
 mod cluster;
 mod criterion;
 #[cfg(test)]
@@ -9,6 +10,8 @@ mod criterion_tests;
 mod flow;
 mod heads;
 mod infeasible;
+mod inventory;
+mod inventory_input;
 pub mod milp;
 mod shapes;
 mod shared;
@@ -24,9 +27,12 @@ mod wiring;
 #[cfg(test)]
 mod wiring_tests;
 
+pub use capacities::Capacities;
 pub use cluster::{Cluster, SIZE_MAX};
 pub use criterion::{Reach, flows_per_link, most_workers};
-pub use validate::validate;
+pub use inventory::{Host, Inventory, Switch};
+pub use inventory_input::Flags;
+pub use validate::{validate, validate_inventory};
 pub use wiring::{CrossConnect, Port, Wiring, wire};
 
 use pktgen_generator::registry::Named;

@@ -15,6 +15,7 @@ pub(super) const FIRST: usize = 1;
 #[derive(Debug, Clone)]
 struct Switch {
     aggregates: bool,
+    ports: u64,
     /// Where its links lead.
     up: Vec<usize>,
     /// Links from below.
@@ -40,18 +41,24 @@ pub(super) struct Route {
 }
 
 impl Skeleton {
-    /// Nothing but the server, which has one port.
+    /// Nothing but the server, which has one port; switches have `ports` unless they are added with others.
     pub fn new(ports: u64) -> Self {
-        Skeleton { ports, switches: vec![Switch { aggregates: false, up: Vec::new(), down: 0, depth: 0 }] }
+        let server = Switch { aggregates: false, ports: 1, up: Vec::new(), down: 0, depth: 0 };
+        Skeleton { ports, switches: vec![server] }
     }
 
     /// Adds a switch below others and gives its number.
     pub fn add(&mut self, aggregates: bool, up: &[usize]) -> usize {
+        self.add_with(self.ports, aggregates, up)
+    }
+
+    /// Adds a switch of so many ports.
+    pub fn add_with(&mut self, ports: u64, aggregates: bool, up: &[usize]) -> usize {
         let depth = 1 + up.iter().map(|&above| self.switches[above].depth).max().unwrap_or(0);
         for &above in up {
             self.switches[above].down += 1;
         }
-        self.switches.push(Switch { aggregates, up: up.to_vec(), down: 0, depth });
+        self.switches.push(Switch { aggregates, ports, up: up.to_vec(), down: 0, depth });
         self.switches.len() - 1
     }
 
@@ -63,7 +70,7 @@ impl Skeleton {
     /// Ports without a link to a switch or the server.
     pub fn free(&self, switch: usize) -> u64 {
         let switch = &self.switches[switch];
-        self.ports - (switch.up.len() as u64 + switch.down).min(self.ports)
+        switch.ports - (switch.up.len() as u64 + switch.down).min(switch.ports)
     }
 
     /// Switches that aggregate.
@@ -82,7 +89,12 @@ impl Skeleton {
 
     /// The most workers with `m` flows per link; none if not even the aggregators' outputs fit.
     pub fn workers(&self, m: u64) -> Option<u64> {
-        let filled = self.fill(m)?;
+        self.workers_by(&|_, _| m)
+    }
+
+    /// The most workers with so many flows on the link from a switch to the one above it.
+    pub fn workers_by(&self, flows: &dyn Fn(usize, usize) -> u64) -> Option<u64> {
+        let filled = self.fill(flows)?;
         let on_commons = filled.inputs.iter().map(|&(_, edge, outputs)| filled.network.flow(edge) - outputs);
         let on_aggregators = self.aggregators().map(|switch| self.free(switch));
         Some(on_commons.sum::<u64>() + on_aggregators.sum::<u64>())
@@ -90,7 +102,12 @@ impl Skeleton {
 
     /// All routes with as many workers as fit, those of workers on aggregators first.
     pub fn routes(&self, m: u64) -> Option<Vec<Route>> {
-        let filled = self.fill(m)?;
+        self.routes_by(&|_, _| m)
+    }
+
+    /// The same with so many flows on each link.
+    pub fn routes_by(&self, flows: &dyn Fn(usize, usize) -> u64) -> Option<Vec<Route>> {
+        let filled = self.fill(flows)?;
         let mut left: Vec<Vec<(usize, u64)>> = vec![Vec::new(); self.switches.len()];
         for &(switch, above, edge) in &filled.links {
             left[switch].push((above, filled.network.flow(edge)));
@@ -124,14 +141,15 @@ impl Skeleton {
         }
     }
 
-    fn fill(&self, m: u64) -> Option<Filled> {
+    fn fill(&self, flows: &dyn Fn(usize, usize) -> u64) -> Option<Filled> {
         let (source, sink) = (self.switches.len(), self.switches.len() + 1);
         let mut network = Network::new(self.switches.len() + 2);
         let mut links = Vec::new();
         for switch in self.commons() {
             for &above in &self.switches[switch].up {
                 let takes = above == SERVER || self.switches[above].aggregates;
-                links.push((switch, above, network.add(switch, if takes { sink } else { above }, m)));
+                let edge = network.add(switch, if takes { sink } else { above }, flows(switch, above));
+                links.push((switch, above, edge));
             }
         }
         let mut outputs = vec![0; self.switches.len()];

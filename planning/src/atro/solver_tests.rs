@@ -8,7 +8,9 @@ use super::*;
 fn ask(cluster: &Cluster, m: u64, form: Form, question: Question) -> Reply {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("atro.lp");
-    std::fs::write(&file, program(cluster, m, form, question)).unwrap();
+    let inventory = Inventory::of_cluster(cluster, 1);
+    let capacities = Capacities::new(&inventory, cluster.capacity_bps / m);
+    std::fs::write(&file, program(&capacities, form, question)).unwrap();
     solve(DEFAULT, &file, 120).unwrap()
 }
 

@@ -8,15 +8,79 @@ use std::collections::BTreeMap;
 use pktgen_generator::plan::{FlowSource, Plan, PlanRole};
 
 use super::cluster::Cluster;
+use super::inventory::Inventory;
 
 /// Whether a plan is a wiring of the cluster with at most `m` flows on each link.
 pub fn validate(plan: &Plan, cluster: &Cluster, m: u64) -> Result<(), String> {
-    roles(plan, cluster)?;
-    links(plan, cluster)?;
+    roles(plan)?;
+    counts(plan, cluster)?;
+    links(plan, &|_| cluster.ports, &|_, _| cluster.capacity_bps)?;
+    flows(plan, m, cluster.layers)
+}
+
+/// Whether a plan is a wiring of the switches and hosts with these names, all hosts included.
+pub fn validate_inventory(plan: &Plan, inventory: &Inventory) -> Result<(), String> {
+    roles(plan)?;
+    let ends = ends(plan, inventory)?;
+    let ports = |node: usize| match ends[node] {
+        End::Switch(switch) => inventory.switches[switch].ports,
+        End::Host(_) => 1,
+    };
+    let rate = |a: usize, b: usize| match (ends[a], ends[b]) {
+        (End::Switch(a), End::Switch(b)) => inventory.link_bps(a, b),
+        (End::Host(host), End::Switch(switch)) | (End::Switch(switch), End::Host(host)) => {
+            if switch == inventory.server() { 0 } else { inventory.host_bps(host, switch) }
+        }
+        (End::Host(_), End::Host(_)) => 0,
+    };
+    links(plan, &ports, &rate)?;
+    flows(plan, u64::MAX, inventory.layers)
+}
+
+/// What concerns flows, whatever links there are.
+fn flows(plan: &Plan, m: u64, most_layers: u64) -> Result<(), String> {
     let loads = loads(plan)?;
     capacities(plan, &loads, m)?;
     balances(plan, &loads)?;
-    layers(plan, &loads, cluster.layers)
+    layers(plan, &loads, most_layers)
+}
+
+/// What a node of a plan is in an inventory; the server counts as the switch after the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum End {
+    Switch(usize),
+    Host(usize),
+}
+
+/// Each node by its name: every host once, no switch twice, and each as what it is.
+fn ends(plan: &Plan, inventory: &Inventory) -> Result<Vec<End>, String> {
+    let switches: BTreeMap<_, _> =
+        inventory.switches.iter().enumerate().map(|(number, switch)| (switch.name.as_str(), number)).collect();
+    let hosts: BTreeMap<_, _> =
+        inventory.hosts.iter().enumerate().map(|(number, host)| (host.name.as_str(), number)).collect();
+    let mut taken = std::collections::BTreeSet::new();
+    let mut ends = Vec::with_capacity(plan.nodes.len());
+    for (node, entry) in plan.nodes.iter().enumerate() {
+        let switch = |aggregates: bool| {
+            let number = switches.get(entry.name.as_str()).copied();
+            number.filter(|&number| inventory.switches[number].aggregates == aggregates).map(End::Switch)
+        };
+        let end = match entry.role {
+            PlanRole::Server => Some(End::Switch(inventory.server())),
+            PlanRole::Host => hosts.get(entry.name.as_str()).copied().map(End::Host),
+            PlanRole::Common => switch(false),
+            PlanRole::Aggregator => switch(true),
+        };
+        let end = end.ok_or_else(|| format!("{} is none of the cluster in that role", named(plan, node)))?;
+        if !taken.insert(end) {
+            return Err(format!("{} is there twice", named(plan, node)));
+        }
+        ends.push(end);
+    }
+    match (0..inventory.hosts.len()).find(|&host| !taken.contains(&End::Host(host))) {
+        Some(host) => Err(format!("the host \"{}\" is missing", inventory.hosts[host].name)),
+        None => Ok(ends),
+    }
 }
 
 /// Flows on each directed pair of nodes, y of equation 3.
@@ -26,19 +90,25 @@ fn named(plan: &Plan, node: usize) -> String {
     format!("node {node} \"{}\"", plan.nodes[node].name)
 }
 
-/// As many switches of a kind as there are; one server; one worker per host.
-fn roles(plan: &Plan, cluster: &Cluster) -> Result<(), String> {
+/// As many switches of a kind as there are.
+fn counts(plan: &Plan, cluster: &Cluster) -> Result<(), String> {
     let count = |role: PlanRole| plan.nodes.iter().filter(|node| node.role == role).count() as u64;
     let (aggregators, commons) = (count(PlanRole::Aggregator), count(PlanRole::Common));
-    if count(PlanRole::Server) != 1 {
-        return Err(format!("there are {} servers, not 1", count(PlanRole::Server)));
-    }
     if aggregators > cluster.aggregators || aggregators + commons > cluster.switches {
         return Err(format!(
             "{aggregators} aggregators and {commons} common switches are more than there are: {} switches, {} of which \
              aggregate",
             cluster.switches, cluster.aggregators
         ));
+    }
+    Ok(())
+}
+
+/// One server; one worker per host.
+fn roles(plan: &Plan) -> Result<(), String> {
+    let servers = plan.nodes.iter().filter(|node| node.role == PlanRole::Server).count();
+    if servers != 1 {
+        return Err(format!("there are {servers} servers, not 1"));
     }
     let mut workers = std::collections::BTreeSet::new();
     for (node, entry) in plan.nodes.iter().enumerate() {
@@ -54,7 +124,7 @@ fn roles(plan: &Plan, cluster: &Cluster) -> Result<(), String> {
 }
 
 /// Equations (2), (6), (7), (8): one link between two nodes, no more of them than ports, hosts and server on one switch.
-fn links(plan: &Plan, cluster: &Cluster) -> Result<(), String> {
+fn links(plan: &Plan, ports: &dyn Fn(usize) -> u64, rate_bps: &dyn Fn(usize, usize) -> u64) -> Result<(), String> {
     let mut degrees = vec![0u64; plan.nodes.len()];
     let mut pairs = std::collections::BTreeSet::new();
     let switch = |node: usize| matches!(plan.nodes[node].role, PlanRole::Common | PlanRole::Aggregator);
@@ -69,15 +139,16 @@ fn links(plan: &Plan, cluster: &Cluster) -> Result<(), String> {
         if !switch(a) && !switch(b) {
             return Err(format!("a link joins {} and {} without a switch", named(plan, a), named(plan, b)));
         }
-        if link.rate_bps > cluster.capacity_bps {
-            return Err(format!("a link carries {} bit/s, more than {}", link.rate_bps, cluster.capacity_bps));
+        let most_bps = rate_bps(a, b);
+        if link.rate_bps > most_bps {
+            return Err(format!("a link carries {} bit/s, more than {most_bps}", link.rate_bps));
         }
         degrees[a] += 1;
         degrees[b] += 1;
     }
     for (node, &degree) in degrees.iter().enumerate() {
-        if switch(node) && degree > cluster.ports {
-            return Err(format!("{} has {degree} links and {} ports", named(plan, node), cluster.ports));
+        if switch(node) && degree > ports(node) {
+            return Err(format!("{} has {degree} links and {} ports", named(plan, node), ports(node)));
         }
         if !switch(node) && degree != 1 {
             return Err(format!("{} has {degree} links, not 1", named(plan, node)));

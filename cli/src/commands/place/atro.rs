@@ -4,7 +4,7 @@ use pktgen_generator::Result;
 use pktgen_generator::plan::PlanRole;
 use pktgen_generator::units::Rate;
 use pktgen_planning::atro::milp::{Form, Question, program};
-use pktgen_planning::atro::{Cluster, Wiring, wire};
+use pktgen_planning::atro::{Capacities, Cluster, Inventory, Wiring, wire};
 use serde_json::json;
 
 use super::write;
@@ -23,7 +23,9 @@ pub(super) fn run(args: &PlaceAtro, ui: &Ui) -> Result<u8> {
     let rates: Vec<_> = args.rates.iter().map(|rate| rate.bps()).collect();
     let wiring = wire(&cluster, *workers, &rates)?;
     if let Some(path) = &args.milp {
-        write(path, &program(&cluster, wiring.flows_per_link, Form::Counted, Question::Fits(*workers)), ui)?;
+        let inventory = Inventory::of_cluster(&cluster, *workers);
+        let capacities = Capacities::new(&inventory, wiring.rate_bps);
+        write(path, &program(&capacities, Form::Counted, Question::Fits(*workers)), ui)?;
     }
     args.files.write(&wiring.plan, ui)?;
     let Wiring { plan, cross_connects, flows_per_link, rate_bps, bound_bps, optimal, proved } = &wiring;

@@ -1,0 +1,138 @@
+//! What there is where switches, ports and rates differ: η of each node (ATRO equation 7), b of each link (equation 14).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pktgen_generator::{Error, Result};
+
+use super::cluster::{Cluster, SIZE_MAX, within};
+
+/// The name of the parameter server in plans.
+pub const SERVER_NAME: &str = "ps";
+
+/// A switch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Switch {
+    /// Name in plans.
+    pub name: String,
+    /// Ports, η.
+    pub ports: u64,
+    /// Rate of each port.
+    pub rate_bps: u64,
+    /// Whether it aggregates.
+    pub aggregates: bool,
+}
+
+/// A host with one port and one worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// Name in plans.
+    pub name: String,
+    /// Rate of its port.
+    pub rate_bps: u64,
+}
+
+/// Switches, hosts, and the server, each with its ports and rates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inventory {
+    /// Switches, those that aggregate first.
+    pub switches: Vec<Switch>,
+    /// Hosts, one for each worker.
+    pub hosts: Vec<Host>,
+    /// Rate of the server's port.
+    pub server_bps: u64,
+    /// Pairs of switches, or a switch and the server (the number after the last switch), with a link slower than their ports.
+    pub links: BTreeMap<(usize, usize), u64>,
+    /// Layers, L of equation 18.
+    pub layers: u64,
+    /// Ports of the optical device, if they are limited.
+    pub device_ports: Option<u64>,
+}
+
+impl Inventory {
+    /// As many equal switches and hosts.
+    pub fn of_cluster(cluster: &Cluster, workers: u64) -> Self {
+        let Cluster { switches, aggregators, ports, layers, capacity_bps } = *cluster;
+        let switch = |number: u64| Switch {
+            name: switch_name(number, aggregators),
+            ports,
+            rate_bps: capacity_bps,
+            aggregates: number < aggregators,
+        };
+        let host = |number: u64| Host { name: format!("host{number}"), rate_bps: capacity_bps };
+        Inventory {
+            switches: (0..switches).map(switch).collect(),
+            hosts: (0..workers).map(host).collect(),
+            server_bps: capacity_bps,
+            links: BTreeMap::new(),
+            layers,
+            device_ports: None,
+        }
+    }
+
+    /// The number of the server among ends of links.
+    pub fn server(&self) -> usize {
+        self.switches.len()
+    }
+
+    /// The rate of a link between two switches, or a switch and the server: that of the slower port, or what the pair has.
+    pub fn link_bps(&self, a: usize, b: usize) -> u64 {
+        let port = |end: usize| self.switches.get(end).map_or(self.server_bps, |switch| switch.rate_bps);
+        let ports = port(a).min(port(b));
+        self.links.get(&(a.min(b), a.max(b))).map_or(ports, |own| ports.min(*own))
+    }
+
+    /// The rate of a link between a host and a switch.
+    pub fn host_bps(&self, host: usize, switch: usize) -> u64 {
+        self.hosts[host].rate_bps.min(self.switches[switch].rate_bps)
+    }
+
+    /// The rate of the slowest host, which no AllReduce exceeds: all workers send at one rate (ATRO §III-A).
+    pub fn slowest_host_bps(&self) -> u64 {
+        self.hosts.iter().map(|host| host.rate_bps).min().unwrap_or(0)
+    }
+
+    /// The cluster of equal switches and links that this is, if it is one; only hosts may be slower.
+    pub fn cluster(&self) -> Option<Cluster> {
+        let first = self.switches.first()?;
+        let alike = |switch: &Switch| (switch.ports, switch.rate_bps) == (first.ports, first.rate_bps);
+        let free = self.links.is_empty() && self.server_bps >= first.rate_bps;
+        (free && self.switches.iter().all(alike)).then(|| Cluster {
+            switches: self.switches.len() as u64,
+            aggregators: self.switches.iter().filter(|switch| switch.aggregates).count() as u64,
+            ports: first.ports,
+            layers: self.layers,
+            capacity_bps: first.rate_bps,
+        })
+    }
+
+    /// Ports of all switches, hosts, and the server: as many as an optical device has that every wiring is possible with.
+    pub fn ports(&self) -> u64 {
+        self.switches.iter().map(|switch| switch.ports).sum::<u64>() + self.hosts.len() as u64 + 1
+    }
+
+    /// Refuses what is no cluster, naming what to change.
+    pub fn check(&self) -> Result<()> {
+        within("switches", self.switches.len() as u64, 1, SIZE_MAX)?;
+        within("workers", self.hosts.len() as u64, 1, SIZE_MAX)?;
+        within("layers", self.layers, 1, SIZE_MAX)?;
+        within("rate of the server in bit/s", self.server_bps, 1, u64::MAX)?;
+        let mut names = BTreeSet::from([SERVER_NAME]);
+        for switch in &self.switches {
+            within(&format!("ports of {}", switch.name), switch.ports, 2, SIZE_MAX)?;
+            within(&format!("rate of {} in bit/s", switch.name), switch.rate_bps, 1, u64::MAX)?;
+        }
+        for host in &self.hosts {
+            within(&format!("rate of {} in bit/s", host.name), host.rate_bps, 1, u64::MAX)?;
+        }
+        let all = self.switches.iter().map(|switch| &switch.name).chain(self.hosts.iter().map(|host| &host.name));
+        match all.into_iter().find(|name| !names.insert(name)) {
+            Some(name) => Err(Error::config(format!("name: \"{name}\" is taken; give every switch and host its own"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The name of a switch that has none: by its number among all.
+pub(super) fn switch_name(number: u64, aggregators: u64) -> String {
+    format!("{}{number}", if number < aggregators { "agg" } else { "cs" })
+}
