@@ -13,6 +13,8 @@ mod infeasible;
 mod inventory;
 mod inventory_input;
 pub mod milp;
+mod mixed;
+mod optical;
 mod shapes;
 mod shared;
 mod skeleton;
@@ -32,6 +34,8 @@ pub use cluster::{Cluster, SIZE_MAX};
 pub use criterion::{Reach, flows_per_link, most_workers};
 pub use inventory::{Host, Inventory, Switch};
 pub use inventory_input::Flags;
+pub use mixed::{Ask, wire_inventory};
+pub use optical::{DevicePorts, MEMS_PORTS, PATCH_PANEL_PORTS};
 pub use validate::{validate, validate_inventory};
 pub use wiring::{CrossConnect, Port, Wiring, wire};
 

@@ -19,8 +19,20 @@ pub enum Reply {
     Unknown,
 }
 
+/// A link with flows from a switch, to a switch or else to the server.
+pub type SwitchLink = (usize, Option<usize>);
+
 /// Solves the program in `file`, in at most so many seconds; the answer is left in a file beside it.
 pub fn solve(command: &str, file: &Path, seconds: u32) -> Result<Reply> {
+    run(command, file, seconds).map(|(reply, _)| reply)
+}
+
+/// The same, with the links that carry flows.
+pub fn solve_flows(command: &str, file: &Path, seconds: u32) -> Result<(Reply, Vec<SwitchLink>)> {
+    run(command, file, seconds).map(|(reply, text)| (reply, flows(&text)))
+}
+
+fn run(command: &str, file: &Path, seconds: u32) -> Result<(Reply, String)> {
     let answer = file.with_extension("answer");
     let mut words = command.split_whitespace();
     let program = words.next().unwrap_or(DEFAULT);
@@ -37,12 +49,26 @@ pub fn solve(command: &str, file: &Path, seconds: u32) -> Result<Reply> {
         ))
     })?;
     let text = std::fs::read_to_string(&answer).map_err(Error::io("read", &answer))?;
-    read(&text).ok_or_else(|| {
+    let reply = read(&text).ok_or_else(|| {
         let shown: String = text.chars().take(200).collect();
         Error::Host(format!(
             "the solver \"{program}\" ended with {status} and an answer that is not understood: {shown}"
         ))
-    })
+    })?;
+    Ok((reply, text))
+}
+
+/// The variables y (flows between switches) and t (flows to the server) of an answer that are not 0: a name, then a value.
+fn flows(text: &str) -> Vec<SwitchLink> {
+    let link = |line: &str| {
+        let mut words = line.split_whitespace().skip_while(|word| !word.starts_with("y_") && !word.starts_with("t_"));
+        let (name, value) = (words.next()?, words.next()?.parse::<f64>().ok()?);
+        let mut numbers = name.split('_').skip(1).map(|number| number.parse::<usize>().ok());
+        let from = numbers.next()??;
+        let to = if name.starts_with("y_") { Some(numbers.next()??) } else { None };
+        (value > 0.5).then_some((from, to))
+    };
+    text.lines().filter_map(link).collect()
 }
 
 /// The first lines of CBC's answer, or of HiGHS's.
@@ -77,6 +103,9 @@ mod tests {
         let highs = "Model status\nOptimal\n\n# Primal solution values\nFeasible\nObjective 17\n";
         assert_eq!(read(highs), Some(Reply::Optimal(17.0)));
         assert_eq!(read("nonsense"), None);
+        let cbc = "Optimal - objective value 4\n  0 w_0  4  0\n  3 y_0_1  2  0\n  4 y_1_0  1e-9  0\n  9 t_1  3  0\n";
+        assert_eq!(flows(cbc), [(0, Some(1)), (1, None)]);
+        assert_eq!(flows("# Columns 2\ny_12_3 1\nt_3 0\n"), [(12, Some(3))]);
     }
 
     #[test]

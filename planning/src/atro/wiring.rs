@@ -52,15 +52,22 @@ pub struct Wiring {
 /// The best wiring for so many workers. With `rates`, the rate is the largest of them that is possible (QSR, ATRO §III-C);
 /// else ⌊capacity / m⌋.
 pub fn wire(cluster: &Cluster, workers: u64, rates: &[u64]) -> Result<Wiring> {
+    wire_hosts(cluster, workers, rates, u64::MAX)
+}
+
+/// The same with hosts that send no faster than `host_bps`.
+pub(super) fn wire_hosts(cluster: &Cluster, workers: u64, rates: &[u64], host_bps: u64) -> Result<Wiring> {
     infeasible::check(cluster, workers)?;
     let limit = bound_flows(cluster, workers, false);
     let proved = bound_flows(cluster, workers, true) == limit;
-    let bound_bps = rate_of(cluster, rates, limit)?;
+    let rate = |m: u64| rate_of(cluster, rates, m, host_bps);
+    let bound_bps = rate(limit)?;
     let mut m = limit;
     loop {
         if let Some(whole) = skeleton(cluster, workers, m) {
-            let rate_bps = rate_of(cluster, rates, m)?;
-            let (plan, cross_connects) = write(cluster, &whole, workers, m, rate_bps)?;
+            let rate_bps = rate(m)?;
+            let routes = whole.routes(m).unwrap_or_default();
+            let (plan, cross_connects, _) = write(&whole, routes, workers, cluster.capacity_bps, rate_bps)?;
             validate(&plan, cluster, m)
                 .map_err(|why| Error::Invalid(format!("the wiring for {workers} workers is wrong: {why}")))?;
             let optimal = rate_bps == bound_bps;
@@ -74,8 +81,8 @@ pub fn wire(cluster: &Cluster, workers: u64, rates: &[u64]) -> Result<Wiring> {
 }
 
 /// The rate with `m` flows per link.
-fn rate_of(cluster: &Cluster, rates: &[u64], m: u64) -> Result<u64> {
-    let most = cluster.capacity_bps / m;
+fn rate_of(cluster: &Cluster, rates: &[u64], m: u64, host_bps: u64) -> Result<u64> {
+    let most = (cluster.capacity_bps / m).min(host_bps);
     let rate = if rates.is_empty() { Some(most) } else { rates.iter().copied().filter(|rate| *rate <= most).max() };
     rate.filter(|rate| *rate > 0).ok_or_else(|| {
         let capacity = cluster.capacity_bps;
@@ -140,15 +147,22 @@ fn trim(mut routes: Vec<Route>, workers: u64) -> Vec<Route> {
     }
 }
 
-/// Writes the plan: the server, the switches in use, the hosts.
-fn write(cluster: &Cluster, whole: &Skeleton, workers: u64, m: u64, rate: u64) -> Result<(Plan, Vec<CrossConnect>)> {
-    let routes = whole.routes(m).map(|routes| trim(routes, workers)).unwrap_or_default();
+/// Writes the plan: the server, the switches in use, the hosts; links have one rate. The last is the number in the skeleton of
+/// each node of the plan that is a switch.
+pub(super) fn write(
+    whole: &Skeleton,
+    routes: Vec<Route>,
+    workers: u64,
+    capacity_bps: u64,
+    rate: u64,
+) -> Result<(Plan, Vec<CrossConnect>, Vec<usize>)> {
+    let routes = trim(routes, workers);
     let mut used: Vec<usize> = routes.iter().flat_map(|route| route.path.iter().copied()).collect();
     used.sort_by_key(|&switch| (switch != SERVER, !whole.aggregates(switch), switch));
     used.dedup();
     let mut number = std::collections::HashMap::new();
     let mut nodes = Vec::new();
-    for switch in used {
+    for &switch in &used {
         let (name, role) = match (switch, whole.aggregates(switch)) {
             (SERVER, _) => ("ps".to_owned(), PlanRole::Server),
             (_, true) => (format!("agg{}", nodes.len() - 1), PlanRole::Aggregator),
@@ -170,15 +184,15 @@ fn write(cluster: &Cluster, whole: &Skeleton, workers: u64, m: u64, rate: u64) -
         };
         flows.push(PlanFlow { source, path });
     }
-    let (links, cross_connects) = cables(cluster, &flows, nodes.len());
+    let (links, cross_connects) = cables(capacity_bps, &flows, nodes.len());
     let plan =
         Plan { version: PLAN_VERSION, placer: "atro".into(), nodes, links, flows, rate_bps: Some(rate), phi: None };
     plan.check().map_err(|why| Error::Invalid(format!("the wiring for {workers} workers is no plan: {why}")))?;
-    Ok((plan, cross_connects))
+    Ok((plan, cross_connects, used))
 }
 
 /// A cable for every pair of nodes that a flow passes, and the next free port at both ends.
-fn cables(cluster: &Cluster, flows: &[PlanFlow], nodes: usize) -> (Vec<PlanLink>, Vec<CrossConnect>) {
+fn cables(rate_bps: u64, flows: &[PlanFlow], nodes: usize) -> (Vec<PlanLink>, Vec<CrossConnect>) {
     let (mut links, mut cross_connects) = (Vec::new(), Vec::new());
     let mut ports = vec![0; nodes];
     let mut next = |node: usize| {
@@ -189,7 +203,7 @@ fn cables(cluster: &Cluster, flows: &[PlanFlow], nodes: usize) -> (Vec<PlanLink>
     for pair in flows.iter().flat_map(|flow| flow.path.windows(2)) {
         if seen.insert((pair[0], pair[1])) {
             let (from, to) = (pair[0], pair[1]);
-            links.push(PlanLink { from, to, rate_bps: cluster.capacity_bps, cost: None });
+            links.push(PlanLink { from, to, rate_bps, cost: None });
             cross_connects.push(CrossConnect { from: next(from), to: next(to) });
         }
     }

@@ -1,0 +1,154 @@
+//! Construction: aggregators in a tree, those with most ports on top; then each common switch on the heads that carry most for it.
+
+use super::super::capacities::Capacities;
+use super::bound::{potential, usable, worth};
+use super::graph::Graph;
+
+/// How an upper part is built.
+#[derive(Debug, Clone, Copy)]
+struct Recipe {
+    /// The switch next to the server.
+    root: usize,
+    /// Aggregators below a switch before another one gets some.
+    each: u64,
+    /// The lowest layer of switches with aggregators below them, while there is room elsewhere.
+    deepest: u64,
+    /// Common switches hang in a tree, one link up each: for links that carry more than a switch has ports.
+    deep: bool,
+}
+
+/// The graph with most workers of those that are built, or the first that holds `target`; with its workers.
+pub(super) fn best(capacities: &Capacities, target: u64) -> Option<(u64, Graph)> {
+    let usable = usable(capacities);
+    let mut best: Option<(u64, Graph)> = None;
+    for recipe in recipes(capacities, &usable) {
+        let graph = build(capacities, &usable, recipe);
+        let Some(workers) = graph.workers(capacities) else { continue };
+        if best.as_ref().is_none_or(|(most, _)| workers > *most) {
+            best = Some((workers, graph));
+        }
+        if workers >= target {
+            break;
+        }
+    }
+    best
+}
+
+fn recipes(capacities: &Capacities, usable: &[usize]) -> Vec<Recipe> {
+    let (inventory, server) = (capacities.inventory, capacities.switches());
+    let mut seen = std::collections::HashSet::new();
+    let roots = usable.iter().copied().filter(|&root| capacities.flows(root, server) > 0);
+    let roots: Vec<usize> = roots
+        .filter(|&root| {
+            let switch = &inventory.switches[root];
+            seen.insert((switch.aggregates, switch.ports, capacities.flows(root, server)))
+        })
+        .collect();
+    let full = usable.iter().map(|&switch| capacities.ports(switch)).max().unwrap_or(0);
+    let mut deepest: Vec<u64> = [1, 2, 3].map(|less| inventory.layers.saturating_sub(less).max(1)).into();
+    deepest.push(1);
+    deepest.sort_unstable();
+    deepest.dedup();
+    let mut recipes = Vec::new();
+    for root in roots {
+        for each in [full, 1, 2, 3, 4, 6, 8, 12].into_iter().filter(|&each| each <= full) {
+            let of = |deep: bool| deepest.iter().map(move |&deepest| Recipe { root, each, deepest, deep });
+            recipes.extend(of(false).chain(of(true)));
+        }
+    }
+    recipes
+}
+
+/// A graph under construction.
+struct Work<'a> {
+    capacities: &'a Capacities<'a>,
+    graph: Graph,
+    free: Vec<u64>,
+    depth: Vec<u64>,
+}
+
+impl Work<'_> {
+    fn place(&mut self, switch: usize, up: Vec<usize>) {
+        self.free[switch] -= up.len() as u64;
+        let server = self.depth.len();
+        for &above in up.iter().filter(|&&above| above < server) {
+            self.free[above] -= 1;
+            self.depth[switch] = self.depth[switch].max(self.depth[above]);
+        }
+        self.depth[switch] += 1;
+        self.graph.up[switch] = up;
+    }
+
+    /// Links a common switch to the heads that carry most for it, as long as one more adds workers.
+    fn attach(&mut self, switch: usize, heads: &mut [usize]) {
+        let ports = self.capacities.ports(switch);
+        heads.sort_by_key(|&head| {
+            let flows = self.capacities.flows(switch, head).min(ports);
+            (std::cmp::Reverse(flows), std::cmp::Reverse(self.free[head]), head)
+        });
+        let (mut up, mut sum, mut most) = (Vec::new(), 0u64, 0);
+        for &head in heads.iter().filter(|&&head| self.free[head] > 0) {
+            let flows = self.capacities.flows(switch, head);
+            let more = worth(ports, up.len() as u64 + 1, sum + flows);
+            if more <= most {
+                break;
+            }
+            (sum, most) = (sum + flows, more);
+            up.push(head);
+        }
+        if !up.is_empty() {
+            self.place(switch, up);
+        }
+    }
+}
+
+fn build(capacities: &Capacities, usable: &[usize], recipe: Recipe) -> Graph {
+    let switches = capacities.switches();
+    let aggregates = |switch: usize| capacities.inventory.switches[switch].aggregates;
+    let free = (0..switches).map(|switch| capacities.ports(switch)).collect();
+    let mut work = Work { capacities, graph: Graph::new(switches), free, depth: vec![0; switches] };
+    let (root, layers) = (recipe.root, capacities.inventory.layers);
+    work.place(root, vec![switches]);
+    let mut kids = vec![0u64; switches];
+    let most = |parent: usize, each: u64| match aggregates(parent) {
+        true => each,
+        // Below a common switch each takes a flow of its link.
+        false => each.min(capacities.flows(parent, switches)),
+    };
+    let mut more: Vec<usize> = usable.iter().copied().filter(|&switch| switch != root && aggregates(switch)).collect();
+    more.sort_by_key(|&switch| (std::cmp::Reverse(capacities.ports(switch)), switch));
+    let mut tree = vec![root];
+    for switch in more {
+        let room = |each: u64, deepest: u64| {
+            tree.iter().copied().find(|&parent| {
+                work.free[parent] > 0
+                    && work.depth[parent] < deepest.min(layers)
+                    && kids[parent] < most(parent, each)
+                    && capacities.flows(switch, parent) > 0
+            })
+        };
+        let Some(parent) = room(recipe.each, recipe.deepest + 1).or_else(|| room(u64::MAX, layers)) else { continue };
+        kids[parent] += 1;
+        work.place(switch, vec![parent]);
+        tree.push(switch);
+    }
+    let mut heads: Vec<usize> =
+        tree.iter().copied().filter(|&head| aggregates(head) && work.depth[head] < layers).collect();
+    let mut commons: Vec<usize> =
+        usable.iter().copied().filter(|&switch| switch != root && !aggregates(switch)).collect();
+    commons.sort_by_key(|&switch| (std::cmp::Reverse(potential(capacities, switch)), switch));
+    for switch in commons {
+        if !recipe.deep {
+            work.attach(switch, &mut heads);
+            continue;
+        }
+        let fits = |&parent: &usize| {
+            work.free[parent] > 0 && work.depth[parent] < layers && capacities.flows(switch, parent) > 0
+        };
+        if let Some(parent) = tree.iter().copied().find(fits) {
+            work.place(switch, vec![parent]);
+            tree.push(switch);
+        }
+    }
+    work.graph
+}

@@ -1,0 +1,246 @@
+//! The highest rate at which the workers fit, and the plan for it.
+
+use std::collections::BTreeSet;
+
+use pktgen_generator::plan::{Plan, PlanRole};
+use pktgen_generator::{Error, Result};
+
+use super::super::capacities::Capacities;
+use super::super::inventory::Inventory;
+use super::super::milp::{Form, Question, program};
+use super::super::solver::{Reply, solve_flows};
+use super::super::validate::validate_inventory;
+use super::super::wiring::{Wiring, wire_hosts, write};
+use super::bound::{upper, usable};
+use super::build;
+use super::graph::{Graph, Numbered};
+use super::improve::improve;
+use super::search::{Answer, search};
+
+/// A solver to ask where the search gives up.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// Its command.
+    pub command: String,
+    /// Seconds for one question.
+    pub seconds: u32,
+}
+
+/// The best wiring of an inventory. With `rates`, the rate is the largest of them that is possible (QSR, ATRO §III-C).
+pub fn wire_inventory(inventory: &Inventory, rates: &[u64], ask: Option<&Ask>) -> Result<Wiring> {
+    inventory.check()?;
+    let wiring = match inventory.cluster() {
+        Some(cluster) => {
+            let slowest = inventory.slowest_host_bps();
+            let mut wiring = wire_hosts(&cluster, inventory.hosts.len() as u64, rates, slowest)?;
+            let switches = in_order(&wiring.plan, inventory);
+            dress(&mut wiring.plan, &switches, inventory);
+            wiring
+        }
+        None => Mixed { inventory, rates: candidates(inventory, rates)?, ask }.wire()?,
+    };
+    let invalid =
+        |why: String| Error::Invalid(format!("the wiring for {} workers is wrong: {why}", inventory.hosts.len()));
+    wiring.plan.check().map_err(invalid)?;
+    validate_inventory(&wiring.plan, inventory).map_err(invalid)?;
+    Ok(wiring)
+}
+
+/// Every rate that may be the highest, in ascending order: ⌊b/k⌋ for a rate b of some link and k of the workers, no host being slower.
+fn candidates(inventory: &Inventory, rates: &[u64]) -> Result<Vec<u64>> {
+    let slowest = inventory.slowest_host_bps();
+    let ports = inventory.switches.iter().map(|switch| switch.rate_bps);
+    let links: BTreeSet<u64> =
+        ports.chain(inventory.links.values().copied()).chain([inventory.server_bps, slowest]).collect();
+    let shares = |rate: u64| (1..=inventory.hosts.len() as u64).map(move |flows| rate / flows);
+    let all: BTreeSet<u64> = match rates.is_empty() {
+        true => links.into_iter().flat_map(shares).collect(),
+        false => rates.iter().copied().collect(),
+    };
+    let kept: Vec<u64> = all.into_iter().filter(|rate| (1..=slowest).contains(rate)).collect();
+    match kept.is_empty() {
+        true => Err(Error::config(format!(
+            "rates: none is from 1 bit/s to the {slowest} bit/s of the slowest host; add one"
+        ))),
+        false => Ok(kept),
+    }
+}
+
+struct Mixed<'a> {
+    inventory: &'a Inventory,
+    /// Rates to choose from, in ascending order.
+    rates: Vec<u64>,
+    ask: Option<&'a Ask>,
+}
+
+impl Mixed<'_> {
+    fn workers(&self) -> u64 {
+        self.inventory.hosts.len() as u64
+    }
+
+    fn at(&self, number: usize) -> Capacities<'_> {
+        Capacities::new(self.inventory, self.rates[number])
+    }
+
+    fn wire(&self) -> Result<Wiring> {
+        // What is possible at a rate is possible at every lower one.
+        let possible = |&rate: &u64| upper(&Capacities::new(self.inventory, rate)) >= self.workers();
+        let mut above = self.rates.partition_point(possible);
+        if above == 0 {
+            return Err(self.too_many());
+        }
+        let mut best = self.constructed(above);
+        let from = best.as_ref().map_or(0, |(number, _)| number + 1);
+        for number in from..above {
+            match self.settle(number)? {
+                Answer::Found(graph) => best = Some((number, graph)),
+                Answer::Refuted => {
+                    above = number;
+                    break;
+                }
+                Answer::Unknown => break,
+            }
+        }
+        let Some((number, graph)) = best else { return Err(self.none(above)) };
+        self.written(&self.at(number), graph, self.rates[above - 1])
+    }
+
+    /// The highest rate below `above` at which a wiring is constructed, found by halving.
+    fn constructed(&self, above: usize) -> Option<(usize, Graph)> {
+        let holds = |number: usize| {
+            let capacities = self.at(number);
+            let start = build::best(&capacities, self.workers())?;
+            let (workers, graph) = improve(&capacities, start, self.workers());
+            (workers >= self.workers()).then_some((number, graph))
+        };
+        let mut best = holds(above - 1);
+        if best.is_some() {
+            return best;
+        }
+        let (mut low, mut high) = (0, above - 1);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match holds(middle) {
+                Some(found) => (best, low) = (Some(found), middle + 1),
+                None => high = middle,
+            }
+        }
+        best
+    }
+
+    /// Whether the workers fit at a rate: by exhaustive search, else by the solver.
+    fn settle(&self, number: usize) -> Result<Answer> {
+        let capacities = self.at(number);
+        let answer = search(&capacities, self.workers());
+        let (Answer::Unknown, Some(ask)) = (&answer, self.ask) else { return Ok(answer) };
+        let folder = tempfile::tempdir().map_err(Error::io("create", &std::env::temp_dir()))?;
+        let file = folder.path().join("atro.lp");
+        let text = program(&capacities, Form::Counted, Question::Fits(self.workers()));
+        std::fs::write(&file, text).map_err(Error::io("write", &file))?;
+        let (reply, flows) = solve_flows(&ask.command, &file, ask.seconds)?;
+        Ok(match reply {
+            Reply::Infeasible => Answer::Refuted,
+            Reply::Unknown => Answer::Unknown,
+            Reply::Optimal(_) => {
+                let mut graph = Graph::new(capacities.switches());
+                for (from, to) in flows {
+                    let to = to.unwrap_or(capacities.switches());
+                    if let Some(up) = graph.up.get_mut(from) {
+                        up.push(to);
+                    }
+                }
+                match graph.workers(&capacities).is_some_and(|workers| workers >= self.workers()) {
+                    true => Answer::Found(graph),
+                    false => Answer::Unknown,
+                }
+            }
+        })
+    }
+
+    fn written(&self, capacities: &Capacities, graph: Graph, bound_bps: u64) -> Result<Wiring> {
+        let graph = self.lean(capacities, graph);
+        let lost = || Error::Invalid(format!("no wiring was found for {} workers, although one was", self.workers()));
+        let Numbered { skeleton, of } = graph.numbered(capacities).ok_or_else(lost)?;
+        let routes = skeleton.routes_by(&|a, b| capacities.flows(of[a], of[b])).ok_or_else(lost)?;
+        let rate_bps = capacities.rate_bps;
+        let (mut plan, cross_connects, used) = write(&skeleton, routes, self.workers(), rate_bps, rate_bps)?;
+        let switches: Vec<usize> = used.iter().map(|&number| of[number]).collect();
+        dress(&mut plan, &switches, self.inventory);
+        let flows_per_link = plan.messages().iter().map(|[up, down]| up + down).max().unwrap_or(0);
+        let optimal = rate_bps == bound_bps;
+        Ok(Wiring { plan, cross_connects, flows_per_link, rate_bps, bound_bps, optimal, proved: true })
+    }
+
+    /// Without the switches that it holds the workers without, as long as none hangs below them.
+    fn lean(&self, capacities: &Capacities, mut graph: Graph) -> Graph {
+        for switch in usable(capacities).into_iter().rev() {
+            if !graph.uses(switch) || graph.feeds(switch) {
+                continue;
+            }
+            let up = std::mem::take(&mut graph.up[switch]);
+            if graph.workers(capacities).is_none_or(|workers| workers < self.workers()) {
+                graph.up[switch] = up;
+            }
+        }
+        graph
+    }
+
+    fn too_many(&self) -> Error {
+        let (workers, least) = (self.workers(), self.rates[0]);
+        let most = upper(&self.at(0));
+        Error::config(format!(
+            "workers: no ports or links left for {workers}: at most {most} fit, at {least} bit/s each; give fewer workers, or more \
+             switches, ports, or lower rates"
+        ))
+    }
+
+    fn none(&self, above: usize) -> Error {
+        let workers = self.workers();
+        match above {
+            0 => Error::config(format!(
+                "workers: {workers} do not fit at {} bit/s each, by exhaustive search; give fewer workers, or more switches, \
+                 ports or layers",
+                self.rates[0]
+            )),
+            _ => Error::Invalid(format!(
+                "no wiring was found for {workers} workers, although one may exist; give more layers, or a solver (--solver cbc)"
+            )),
+        }
+    }
+}
+
+/// The switches of a plan that has only their numbers: the first that aggregate, and the first of the others.
+fn in_order(plan: &Plan, inventory: &Inventory) -> Vec<usize> {
+    let of_kind = |aggregates: bool| {
+        (0..inventory.switches.len()).filter(move |&number| inventory.switches[number].aggregates == aggregates)
+    };
+    let (mut aggregators, mut commons) = (of_kind(true), of_kind(false));
+    let number = |role: PlanRole| match role {
+        PlanRole::Aggregator => aggregators.next(),
+        PlanRole::Common => commons.next(),
+        PlanRole::Host | PlanRole::Server => None,
+    };
+    plan.nodes.iter().map(|node| node.role).map(number).map(|number| number.unwrap_or(inventory.server())).collect()
+}
+
+/// Gives nodes the names of the inventory and links their rates; `switches` has the number of each node before the hosts.
+fn dress(plan: &mut Plan, switches: &[usize], inventory: &Inventory) {
+    let hosts: Vec<Option<usize>> =
+        plan.nodes.iter().map(|node| node.workers.first().map(|&worker| worker as usize)).collect();
+    for (node, entry) in plan.nodes.iter_mut().enumerate() {
+        match (entry.role, hosts[node]) {
+            (PlanRole::Host, Some(host)) => entry.name.clone_from(&inventory.hosts[host].name),
+            (PlanRole::Aggregator | PlanRole::Common, _) => {
+                entry.name.clone_from(&inventory.switches[switches[node]].name);
+            }
+            _ => {}
+        }
+    }
+    let number = |node: usize| switches.get(node).copied().unwrap_or(inventory.server());
+    for link in &mut plan.links {
+        link.rate_bps = match hosts[link.from] {
+            Some(host) => inventory.host_bps(host, number(link.to)),
+            None => inventory.link_bps(number(link.from), number(link.to)),
+        };
+    }
+}
