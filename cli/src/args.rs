@@ -509,28 +509,49 @@ pub(crate) struct PlaceSoar {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = PLACE_ATRO_EXITS)]
 pub(crate) struct PlaceAtro {
-    /// Workers of the AllReduce
-    #[arg(long)]
-    pub(crate) workers: u64,
+    /// Workers of the AllReduce, one per host
+    #[arg(long, required_unless_present = "cluster")]
+    pub(crate) workers: Option<u64>,
+    /// Switches, hosts and links with ports and rates of their own: a JSON file (docs/atro.md)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["switches", "ports", "aggregators", "capacity", "layers", "host_rate", "server_rate", "link", "device_ports"])]
+    pub(crate) cluster: Option<PathBuf>,
     /// Switches, those that aggregate included
-    #[arg(long)]
-    pub(crate) switches: u64,
-    /// Ports of each switch
-    #[arg(long)]
-    pub(crate) ports: u64,
-    /// Switches that aggregate
-    #[arg(long)]
-    pub(crate) aggregators: u64,
-    /// Rate of every link, as 100Gbps
+    #[arg(long, required_unless_present = "cluster")]
+    pub(crate) switches: Option<u64>,
+    /// Ports of each switch, as 24, or 4x32,16x24 for runs of them
+    #[arg(long, required_unless_present = "cluster")]
+    pub(crate) ports: Option<String>,
+    /// Switches that aggregate, the first ones
+    #[arg(long, required_unless_present = "cluster")]
+    pub(crate) aggregators: Option<u64>,
+    /// Rate of each switch's ports, as 100Gbps, or 4x100Gbps,16x40Gbps for runs; a link has the rate of its slower end
     #[arg(long, default_value = "100Gbps")]
-    pub(crate) capacity: Rate,
+    pub(crate) capacity: String,
+    /// Rate of each host's port [default: that of switches]
+    #[arg(long, value_name = "RATE")]
+    pub(crate) host_rate: Option<Rate>,
+    /// Rate of the server's port [default: that of switches]
+    #[arg(long, value_name = "RATE")]
+    pub(crate) server_rate: Option<Rate>,
+    /// A slower link, as agg0-cs4=10Gbps or agg0-ps=40Gbps (repeatable); 0bps forbids it
+    #[arg(long, value_name = "A-B=RATE")]
+    pub(crate) link: Vec<String>,
     /// Layers of switches, L
     #[arg(long, default_value_t = 5)]
     pub(crate) layers: u64,
+    /// Ports of the optical device; a wiring that takes more is refused
+    #[arg(long, value_name = "N")]
+    pub(crate) device_ports: Option<u64>,
     /// Rates to choose from, as 10Gbps,25Gbps [default: any]
     #[arg(long, value_name = "RATES", value_delimiter = ',')]
     pub(crate) rates: Vec<Rate>,
-    /// Write the paper's program for the answer's flows per link, for solvers that read the LP format
+    /// Solver to ask the paper's program where switches differ and the search gives up, as cbc or highs
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) solver: Option<String>,
+    /// Seconds for one question to the solver
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, requires = "solver")]
+    pub(crate) seconds: u32,
+    /// Write the paper's program for the answer's rate, for solvers that read the LP format
     #[arg(long, value_name = "FILE")]
     pub(crate) milp: Option<PathBuf>,
     #[command(flatten)]

@@ -94,6 +94,44 @@ fn atro_wires_the_papers_clusters() {
     assert_eq!(fs::read_to_string(at.join("a.svg")).expect("a picture").matches("class=\"aggregator\"").count(), 4);
 }
 
+const UNEQUAL: &str = r#"{"switches": [{"name": "agg", "count": 2, "ports": 12, "rate": "100Gbps", "aggregates": true},
+    {"name": "leaf", "count": 3, "ports": 8, "rate": "40Gbps"}], "hosts": [{"name": "gpu", "count": 30, "rate": "25Gbps"}],
+    "server": {"rate": "50Gbps"}, "links": [{"between": ["agg0", "leaf2"], "rate": "10Gbps"}], "device_ports": 384}"#;
+
+#[test]
+fn atro_wires_unequal_switches_from_a_file_or_flags() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = folder.path();
+    fs::write(at.join("cluster.json"), UNEQUAL).expect("writable");
+    let file = object(at, &["atro", "--cluster", "cluster.json", "--milp", "p.lp", "--plan", "plan.json"]);
+    let flags = ["atro", "--workers", "30", "--switches", "5", "--aggregators", "2", "--ports", "2x12,3x8"];
+    let rates = ["--capacity", "2x100Gbps,3x40Gbps", "--host-rate", "25Gbps", "--server-rate", "50Gbps"];
+    let link = ["--link", "agg0-cs4=10Gbps", "--device-ports", "384"];
+    let same = object(at, &[&flags[..], &rates, &link].concat());
+    assert_eq!((&file["rate_bps"], &file["bound_bps"]), (&same["rate_bps"], &same["bound_bps"]));
+    assert_eq!((&file["optimal"], &file["device_ports"]["limit"]), (&json!(true), &json!(384)));
+    assert_eq!(file["device_ports"]["all"], json!(2 * 12 + 3 * 8 + 30 + 1));
+    let plan = pktgen_generator::plan::Plan::read(&at.join("plan.json")).expect("a plan");
+    let names: Vec<_> = plan.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert!(names.contains(&"agg0") && names.contains(&"gpu29"), "{names:?}");
+    let mut hosts = plan.links.iter().filter(|link| plan.nodes[link.from].name.starts_with("gpu"));
+    assert!(hosts.all(|link| link.rate_bps == 25_000_000_000));
+    assert!(fs::read_to_string(at.join("p.lp")).expect("a program").contains("agg0, 12 ports of"));
+    let text = pktgen(at, &["place", "atro", "--cluster", "cluster.json"]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(
+        text.contains("the most that any wiring has") && text.contains("of 79 ports at the optical device"),
+        "{text}"
+    );
+    let small = [&flags[..], &rates, &["--device-ports", "40"]].concat();
+    refused(at, &small, &["device_ports: the wiring takes", "optical device of 40", "1008"]);
+    refused(at, &["atro", "--cluster", "cluster.json", "--workers", "3"], &["cluster.json", "leave --workers out"]);
+    refused(at, &["atro", "--cluster", "cluster.json", "--ports", "3"], &["--ports"]);
+    refused(at, &["atro", "--workers", "3"], &["--switches"]);
+    let runs = ["atro", "--workers", "9", "--switches", "3", "--ports", "2x8", "--aggregators", "1"];
+    refused(at, &runs, &["--ports 2x8", "--switches is 3"]);
+}
+
 /// What is promised is replayed: messages per link as whole numbers, φ, and the AllReduce rate on the wire.
 #[test]
 fn plans_are_carried_out() {
@@ -119,9 +157,13 @@ fn plans_are_carried_out() {
     assert!((found("phi") - phi).abs() <= 1e-12 * phi && (found("phi_planned") - phi).abs() <= 1e-12 * phi);
     let cluster =
         ["atro", "--workers", "20", "--switches", "6", "--ports", "8", "--aggregators", "2", "--capacity", "10Gbps"];
-    for (name, factor) in [("a", "1"), ("b", "1.02")] {
+    fs::write(at.join("cluster.json"), UNEQUAL).expect("writable");
+    let unequal = ["atro", "--cluster", "cluster.json"];
+    for (name, factor, cluster) in
+        [("a", "1", &cluster[..]), ("b", "1.02", &cluster[..]), ("c", "1", &unequal[..]), ("d", "1.02", &unequal[..])]
+    {
         let file = format!("{name}.toml");
-        let found = object(at, &[&cluster[..], &["--emit", &file, "--messages", "1000", "--factor", factor]].concat());
+        let found = object(at, &[cluster, &["--emit", &file, "--messages", "1000", "--factor", factor]].concat());
         let rate = found["rate_bps"].as_f64().expect("a number");
         let measured = measured(name);
         assert_eq!(measured("links_unlike_plan"), 0.0);

@@ -1,10 +1,10 @@
 //! `pktgen place atro`: the wiring and routes with the highest AllReduce rate.
 
 use pktgen_generator::Result;
-use pktgen_generator::plan::PlanRole;
+use pktgen_generator::plan::{Plan, PlanRole};
 use pktgen_generator::units::Rate;
 use pktgen_planning::atro::milp::{Form, Question, program};
-use pktgen_planning::atro::{Capacities, Cluster, Inventory, Wiring, wire};
+use pktgen_planning::atro::{Ask, Capacities, DevicePorts, Flags, Inventory, Wiring, wire_inventory};
 use serde_json::json;
 
 use super::write;
@@ -12,49 +12,88 @@ use crate::args::PlaceAtro;
 use crate::ui::Ui;
 
 pub(super) fn run(args: &PlaceAtro, ui: &Ui) -> Result<u8> {
-    let PlaceAtro { workers, switches, aggregators, ports, layers, capacity, .. } = args;
-    let cluster = Cluster {
-        switches: *switches,
-        aggregators: *aggregators,
-        ports: *ports,
-        layers: *layers,
-        capacity_bps: capacity.bps(),
-    };
+    let inventory = inventory(args)?;
     let rates: Vec<_> = args.rates.iter().map(|rate| rate.bps()).collect();
-    let wiring = wire(&cluster, *workers, &rates)?;
+    let spinner = ui.spinner("placing");
+    let workers = inventory.hosts.len() as u64;
+    let ask = args.solver.clone().map(|command| Ask { command, seconds: args.seconds });
+    let wiring = wire_inventory(&inventory, &rates, ask.as_ref())?;
+    spinner.finish_and_clear();
+    let ports = DevicePorts::count(&wiring.plan, &inventory)?;
     if let Some(path) = &args.milp {
-        let inventory = Inventory::of_cluster(&cluster, *workers);
         let capacities = Capacities::new(&inventory, wiring.rate_bps);
-        write(path, &program(&capacities, Form::Counted, Question::Fits(*workers)), ui)?;
+        write(path, &program(&capacities, Form::Counted, Question::Fits(workers)), ui)?;
     }
     args.files.write(&wiring.plan, ui)?;
     let Wiring { plan, cross_connects, flows_per_link, rate_bps, bound_bps, optimal, proved } = &wiring;
     if ui.json() {
         let object = json!({ "placer": "atro", "workers": workers, "rate_bps": rate_bps, "bound_bps": bound_bps,
             "optimal": optimal, "proved": proved, "flows_per_link": flows_per_link, "topology": plan,
-            "cross_connects": cross_connects });
+            "cross_connects": cross_connects, "device_ports": ports });
         ui.result(&object.to_string());
         return Ok(0);
     }
+    rows(&wiring, &inventory, ports).iter().for_each(|row| ui.result(row));
+    switches(plan).iter().for_each(|row| ui.result(row));
+    Ok(0)
+}
+
+/// What there is, by file or by flags, which clap has made sure of.
+fn inventory(args: &PlaceAtro) -> Result<Inventory> {
+    if let Some(path) = &args.cluster {
+        return Inventory::read(path, args.workers);
+    }
+    Inventory::of_flags(&Flags {
+        workers: args.workers.unwrap_or(0),
+        switches: args.switches.unwrap_or(0),
+        aggregators: args.aggregators.unwrap_or(0),
+        ports: args.ports.as_deref().unwrap_or(""),
+        capacity: &args.capacity,
+        host_rate: args.host_rate,
+        server_rate: args.server_rate,
+        links: &args.link,
+        layers: args.layers,
+        device_ports: args.device_ports,
+    })
+}
+
+fn rows(wiring: &Wiring, inventory: &Inventory, ports: DevicePorts) -> Vec<String> {
+    let Wiring { plan, flows_per_link, rate_bps, bound_bps, optimal, proved, .. } = wiring;
     let count = |role| plan.nodes.iter().filter(|node| node.role == role).count();
     let (sums, plain) = (count(PlanRole::Aggregator), count(PlanRole::Common));
-    let of_best = match (optimal, proved) {
-        (true, true) => "the most that any wiring has".to_owned(),
-        (true, false) => "the most of all shapes that are known".to_owned(),
-        (false, _) => format!("no wiring has more than {}", Rate::from_bps(*bound_bps)),
+    let of_best = match (optimal, proved, inventory.cluster()) {
+        (true, true, _) => "the most that any wiring has".to_owned(),
+        (true, false, _) => "the most of all shapes that are known".to_owned(),
+        (false, _, Some(_)) => format!("no wiring has more than {}", Rate::from_bps(*bound_bps)),
+        (false, _, None) => {
+            format!("best known; no wiring has more than {}; --solver may settle it", Rate::from_bps(*bound_bps))
+        }
     };
-    ui.result(&format!("rate {}, {of_best}", Rate::from_bps(*rate_bps)));
-    ui.result(&format!("{workers} workers, at most {flows_per_link} flows on a link of {capacity}, and as many back"));
-    ui.result(&format!("{sums} of {aggregators} aggregators and {plain} other switches, {} cables", plan.links.len()));
-    for (id, node) in plan.nodes.iter().enumerate().filter(|(_, node)| node.role != PlanRole::Host) {
+    let links = match inventory.cluster() {
+        Some(cluster) => format!("a link of {}", Rate::from_bps(cluster.capacity_bps)),
+        None => "a link".to_owned(),
+    };
+    let (workers, aggregators) =
+        (inventory.hosts.len(), inventory.switches.iter().filter(|switch| switch.aggregates).count());
+    vec![
+        format!("rate {}, {of_best}", Rate::from_bps(*rate_bps)),
+        format!("{workers} workers, at most {flows_per_link} flows on {links}, and as many back"),
+        format!("{sums} of {aggregators} aggregators and {plain} other switches, {} cables", plan.links.len()),
+        format!("{} of {} ports at the optical device; {}", ports.used, ports.all, ports.remark()),
+    ]
+}
+
+/// What hangs below each switch, of a plan that a screen holds.
+fn switches(plan: &Plan) -> Vec<String> {
+    let shown =
+        plan.nodes.iter().enumerate().filter(|(_, node)| node.role != PlanRole::Host && plan.nodes.len() <= 1000);
+    let row = |(id, node): (usize, &pktgen_generator::plan::PlanNode)| {
         let below = plan.links.iter().filter(|link| link.to == id);
         let (hosts, switches): (Vec<_>, Vec<_>) =
             below.map(|link| &plan.nodes[link.from]).partition(|node| node.role == PlanRole::Host);
         let names: Vec<_> = switches.iter().map(|node| node.name.as_str()).collect();
         let (workers, above) = (hosts.len(), if names.is_empty() { "no switch".into() } else { names.join(" ") });
-        if plan.nodes.len() <= 1000 {
-            ui.result(&format!("  {:<8} {workers:>3} workers, below it {above}", node.name));
-        }
-    }
-    Ok(0)
+        format!("  {:<8} {workers:>3} workers, below it {above}", node.name)
+    };
+    shown.map(row).collect()
 }
