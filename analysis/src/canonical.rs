@@ -5,14 +5,16 @@
 use std::cmp::Ordering;
 use std::io::{Write, sink};
 use std::path::Path;
+use std::sync::Arc;
 
-use pktgen_generator::arrow::array::RecordBatch;
+use pktgen_generator::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, RecordBatch};
 use pktgen_generator::arrow::compute::concat_batches;
+use pktgen_generator::arrow::datatypes::{Field, Schema, UInt16Type, UInt32Type};
 use pktgen_generator::arrow::error::ArrowError;
 use pktgen_generator::record::digest::{Hashing, verify_run};
 use pktgen_generator::record::{
-    Action, BOOKS, ITERATIONS, LANES, Manifest, NAMES, PAYLOADS, RECEIVED, RESULTS, Reason, SENT, STAMPS, STATES,
-    SumOk, Validity,
+    Action, BOOKS, Edition, Heat, ITERATIONS, LANES, Manifest, NAMES, PAYLOADS, RECEIVED, RESULTS, Reason, SENT,
+    STAMPS, STATES, SumOk, Validity,
 };
 use pktgen_generator::study::TIMES;
 use pktgen_generator::{Error, Result};
@@ -77,7 +79,17 @@ const LAYOUT: [(&str, &[&str]); 10] = [
 ];
 
 /// Columns that files name otherwise: stream, name in files, name in [`LAYOUT`].
-const RENAMED: [(&str, &str, &str); 0] = [];
+const RENAMED: [(&str, &str, &str); 2] = [(ITERATIONS, "job", "cluster"), (RESULTS, "job", "cluster")];
+
+/// Columns whose cells [`LAYOUT`] has in another one: stream, name in files, name there. A job is in place of the cluster; a part of a sum
+/// by key in place of the number of the newest member, with the highest bit set where it is the last.
+const MOVED: [(&str, &str, &str); 5] = [
+    (SENT, "job", "cluster"),
+    (RECEIVED, "job", "cluster"),
+    (LANES, "job", "cluster"),
+    (RECEIVED, "part", "newest_seq"),
+    (RECEIVED, "last", "newest_seq"),
+];
 
 /// Text of an empty cell.
 const EMPTY: &str = "-";
@@ -150,12 +162,16 @@ fn with_streams<const N: usize>(dir: &Path, others: [Part; N]) -> Result<Vec<Par
 
 fn stream(path: &Path, name: &str, known: &[&str]) -> Result<Part> {
     let mut batches = Batches::open(path)?;
-    let mut all = Vec::new();
-    while let Some(batch) = batches.next()? {
-        all.push(batch);
-    }
     let damaged = |fault: ArrowError| Error::data(path, format!("it cannot be tabulated: {fault}"));
-    let whole = concat_batches(&batches.schema(), &all).map_err(damaged)?;
+    let schema = batches.schema();
+    let edition = Edition::of(path, name, &schema).map_err(|fault| Error::data(path, fault))?;
+    let wanted = edition.columns(&schema);
+    let mut all = vec![edition.read(RecordBatch::new_empty(schema.clone()), &wanted).map_err(damaged)?];
+    while let Some(batch) = batches.next()? {
+        all.push(edition.read(batch, &wanted).map_err(damaged)?);
+    }
+    let whole =
+        concat_batches(&all[0].schema(), &all).and_then(|whole| laid_out(name, &whole, known)).map_err(damaged)?;
     let canonical = |found: &str| -> String {
         let renamed = RENAMED.iter().find(|(stream, from, _)| *stream == name && *from == found);
         renamed.map_or(found, |(_, _, to)| to).to_owned()
@@ -168,6 +184,44 @@ fn stream(path: &Path, name: &str, known: &[&str]) -> Result<Part> {
     let names: Vec<String> = columns.into_iter().map(|(_, name)| name).collect();
     let lines = rows(name, &names, &sorted).map_err(damaged)?;
     Ok(Part { name: name.to_owned(), head: format!("columns\t{name}\t{}", names.join("\t")), lines })
+}
+
+/// A stream with what [`MOVED`] names where it belongs, and without columns that [`LAYOUT`] lacks and that are empty.
+fn laid_out(stream: &str, batch: &RecordBatch, known: &[&str]) -> std::result::Result<RecordBatch, ArrowError> {
+    let (mut fields, mut columns) = (Vec::new(), Vec::new());
+    for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
+        let name = field.name().as_str();
+        let moved = MOVED.iter().any(|(of, from, _)| (*of, *from) == (stream, name));
+        let lacking = !known.contains(&name) && !RENAMED.iter().any(|(of, from, _)| (*of, *from) == (stream, name));
+        if moved || lacking && column.null_count() == batch.num_rows() {
+            continue;
+        }
+        let column = match (stream, name) {
+            (SENT | RECEIVED | LANES, "cluster") => joined::<UInt16Type>(batch, name, "job", |job, _| job),
+            (RECEIVED, "newest_seq") => joined::<UInt32Type>(batch, name, "part", |part, row| {
+                let last = batch.column_by_name("last").and_then(|last| last.as_boolean_opt());
+                part | u32::from(last.is_some_and(|last| last.is_valid(row) && last.value(row))) << 31
+            }),
+            _ => None,
+        }
+        .unwrap_or_else(|| column.clone());
+        fields.push(Field::new(name, column.data_type().clone(), true));
+        columns.push(column);
+    }
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+}
+
+/// The cells of a column, those of `other` in their place where it has any; none if they are of other types.
+fn joined<T: ArrowPrimitiveType>(
+    batch: &RecordBatch,
+    name: &str,
+    other: &str,
+    as_there: impl Fn(T::Native, usize) -> T::Native,
+) -> Option<ArrayRef> {
+    let of = |name: &str| batch.column_by_name(name)?.as_primitive_opt::<T>();
+    let rows = of(name)?.iter().zip(of(other)?).enumerate();
+    let cells = rows.map(|(row, (cell, other))| other.map(|other| as_there(other, row)).or(cell));
+    Some(Arc::new(cells.collect::<PrimitiveArray<T>>()))
 }
 
 /// The rows of a stream as lines, sorted by their cells.
@@ -195,6 +249,7 @@ fn code_name(stream: &str, column: &str, text: &str) -> Option<&'static str> {
     match (stream, column) {
         (BOOKS, "action") => Action::ALL.get(code).map(|action| action.name()),
         (BOOKS, "reason") => Reason::ALL.get(code).map(|reason| reason.name()),
+        (SENT | RECEIVED, "heat") => Heat::ALL.get(code).map(|heat| heat.name()),
         (RECEIVED, "sum_ok") => SumOk::ALL.get(code).map(|sum| sum.name()),
         _ => None,
     }

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
-use pktgen_generator::arrow::array::{ArrayRef, BooleanArray, Float32Array, Int64Array, ListArray, UInt8Array};
-use pktgen_generator::arrow::datatypes::{Field, Schema, UInt32Type};
+use pktgen_generator::arrow::array::{
+    BooleanArray, Float32Array, Int64Array, ListArray, UInt8Array, UInt16Array, UInt32Array,
+};
 use pktgen_generator::record::{Fault, Note, STREAMS};
 
 use super::*;
@@ -13,14 +14,24 @@ fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
         .unwrap()
 }
 
+/// Columns that came later, and stand at the end where a run has them.
+const NEW: [(&str, &str); 2] = [(SENT, "heat"), (RECEIVED, "heat")];
+
 #[test]
 fn the_layout_has_every_column_of_the_schema() {
     for stream in STREAMS {
         let (_, known) = LAYOUT.iter().find(|(name, _)| *name == stream.name).expect(stream.name);
         for column in stream.columns {
             let renamed = RENAMED.iter().find(|(of, from, _)| *of == stream.name && *from == column.name);
-            let name = renamed.map_or(column.name, |(_, _, to)| to);
-            assert!(known.contains(&name), "{}.{}: add it to LAYOUT or to RENAMED", stream.name, column.name);
+            let moved = MOVED.iter().find(|(of, from, _)| *of == stream.name && *from == column.name);
+            let name = renamed.or(moved).map_or(column.name, |(_, _, to)| to);
+            let new = NEW.contains(&(stream.name, name));
+            assert!(
+                new != known.contains(&name),
+                "{}.{}: add it to LAYOUT, RENAMED or MOVED",
+                stream.name,
+                column.name
+            );
         }
     }
 }
@@ -74,6 +85,30 @@ fn the_order_of_columns_and_rows_in_a_file_makes_no_difference() {
     assert_eq!(parts[0].head, "columns\tbooks\tt_ps\taction");
     assert_eq!(parts[0].lines, ["books\t1\tmerged", "books\t3\tqueued"]);
     assert_eq!(parts[0].digest(), parts[1].digest());
+}
+
+#[test]
+fn what_has_a_column_of_its_own_is_printed_where_it_was() {
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("cluster", Arc::new(UInt16Array::from(vec![None, None, Some(7)]))),
+        ("job", Arc::new(UInt16Array::from(vec![Some(3), Some(4), None]))),
+        ("newest_seq", Arc::new(UInt32Array::from(vec![10, 11, 12]))),
+        ("heat", Arc::new(UInt8Array::from(vec![None, Some(0), None]))),
+        ("part", Arc::new(UInt32Array::from(vec![None, Some(0), Some(5)]))),
+        ("last", Arc::new(BooleanArray::from(vec![None, Some(true), Some(false)]))),
+    ];
+    let known = ["cluster", "newest_seq"];
+    let whole = laid_out(RECEIVED, &batch(columns.clone()), &known).unwrap();
+    let names = ["cluster", "newest_seq", "heat"].map(str::to_owned);
+    assert!(whole.schema().fields().iter().map(|field| field.name()).eq(&names));
+    let lines = rows(RECEIVED, &names, &whole).unwrap();
+    assert_eq!(lines, ["received\t3\t10\t-", "received\t4\t2147483648\thot", "received\t7\t5\t-"]);
+    // A column of its own elsewhere stays, and an empty one that is new does not.
+    let columns = columns.into_iter().filter(|(name, _)| ["part", "heat"].contains(name)).collect();
+    let first = batch(columns).slice(0, 1);
+    let whole = laid_out(PAYLOADS, &first, &["part"]).unwrap();
+    assert_eq!(whole.schema().field(0).name(), "part");
+    assert_eq!(whole.num_columns(), 1);
 }
 
 #[test]

@@ -9,7 +9,6 @@ mod unseen;
 use std::collections::BTreeMap;
 
 use pktgen_generator::record::{Action, Balance, Family, NO_CLUSTER, PacketId, Reason};
-use pktgen_generator::wire::libra::PART_LAST;
 
 use crate::run::{NO_PACKET, Records};
 use keyed::Keyed;
@@ -411,7 +410,7 @@ impl Resolver {
                 Some(packet) if !self.keyed.is_opener(packet) => {
                     self.deliver(packet, received.count[row], is_update(received.cluster[row]));
                 }
-                Some(packet) if received.newest_seq[row] & PART_LAST != 0 => self.deliver_sum(packet),
+                Some(packet) if received.last[row] => self.deliver_sum(packet),
                 _ => {}
             }
             self.fates.member_start.push(self.fates.members.len());

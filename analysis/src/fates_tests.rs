@@ -134,7 +134,7 @@ fn only_sums_by_key_have_copies() {
     }
     // A sum that begins later says it of the packets before, too; what is no copy stays a contradiction.
     story.dropped(1, 0, 1, Reason::QueueFull).merged(2, 0, 1, 1).merged(3, 0, 2, 2).received(4, 1, 0, 0);
-    story.records.received.newest_seq = vec![PART_LAST];
+    story.records.received.last = vec![true];
     let fates = Fates::resolve(&story.records);
     assert_eq!((fates.fate, fates.contradictions), (vec![DeliveredAlone, InFlight], 0));
     story.dropped(5, 0, 2, Reason::NoRoute).merged(6, 0, 2, 2).received(7, 2, 0, 0);

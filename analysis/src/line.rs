@@ -143,6 +143,8 @@ pub struct Measured {
 
 #[cfg(test)]
 mod tests {
+    use pktgen_generator::record::Edition;
+
     use super::*;
 
     #[test]
@@ -179,7 +181,7 @@ mod tests {
         write_table(&lines, &path).unwrap();
         let columns = to_frame(&lines).unwrap().get_column_names_owned();
         let columns: Vec<_> = columns.iter().map(PlSmallStr::as_str).collect();
-        let back = table::decode(std::fs::File::open(&path).unwrap(), &columns).unwrap();
+        let back = table::decode(std::fs::File::open(&path).unwrap(), &columns, |_| Ok(Edition::CURRENT)).unwrap();
         assert_eq!(back.height(), 5);
         let text = |name: &str, row: usize| back.column(name).unwrap().str().unwrap().get(row).map(str::to_owned);
         assert_eq!(["side", "format", "kind"].map(|name| text(name, 3).unwrap()), ["server", "olaf", "ack"]);

@@ -9,7 +9,7 @@ use pktgen_generator::record::{Balance, Facts, Family, Fault, Manifest, Validity
 use pktgen_generator::study::Study;
 
 use crate::age::{AgeOf, Ages};
-use crate::fates::{self, Fates, has_sums_by_key, is_update};
+use crate::fates::{self, Fates, is_update};
 use crate::goal::Goal;
 use crate::provenance::Provenance;
 use crate::rounds::Rounds;
@@ -62,12 +62,6 @@ pub struct Analysis {
     pub verified: Verified,
 }
 
-/// What the account of a run with these records is of. Where a manifest of an older build does not say it, the books do.
-fn family(manifest: &Manifest, records: &Records) -> Family {
-    let by_books = manifest.family.is_none() && manifest.external.is_none() && has_sums_by_key(records);
-    if by_books { Family::Pairs } else { manifest.family() }
-}
-
 /// Are what was sent and what was received in the same time? Those who joined the parts of a run say if not.
 fn has_one_clock(manifest: &Manifest) -> bool {
     let domain = |column: &str| manifest.clocks.get(column);
@@ -79,7 +73,7 @@ impl Analysis {
     /// Resolves `run`.
     pub fn new(run: RunData, options: Options) -> Result<Analysis> {
         let resolve = |records: Records| -> Result<Resolved> {
-            let family = family(&run.manifest, &records);
+            let family = run.manifest.family();
             let fates = match &run.manifest.external {
                 Some(_) => Fates::resolve_unseen(&records, &run.manifest, family),
                 None => Fates::resolve_as(&records, family),
@@ -126,8 +120,7 @@ impl Analysis {
 
     /// Are pairs summed by key? The parts of such a sum do not say how many updates they represent.
     pub fn has_sums_by_key(&self) -> bool {
-        let family = self.resolved.as_ref().map_or_else(|| self.manifest.family(), |resolved| resolved.family);
-        family == Family::Pairs
+        self.manifest.family() == Family::Pairs
     }
 
     /// What records and counters disagree about results; none if they agree, or if only one of them speaks.

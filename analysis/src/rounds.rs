@@ -17,7 +17,7 @@ const ITERATION_NAMES: [&str; 12] = [
     "t_end_ps",
     "delay_ps",
     "worker",
-    "cluster",
+    "job",
     "sent",
     "skipped",
     "degraded",
@@ -42,7 +42,7 @@ pub struct IterationColumns {
     /// Workers.
     pub worker: Vec<u32>,
     /// Their jobs.
-    pub cluster: Vec<u16>,
+    pub job: Vec<u16>,
     /// Blocks that were sent.
     pub sent: Vec<u32>,
     /// Blocks that were not sent, since their result was there.
@@ -98,7 +98,7 @@ fn stream(dir: &Path, name: &str, columns: &[&str]) -> Result<Table> {
         );
         return Err(Error::data(&path, what));
     }
-    Table::read(&path, columns)
+    Table::read_stream(&path, name, columns)
 }
 
 fn read_iterations(dir: &Path) -> Result<IterationColumns> {
@@ -109,7 +109,7 @@ fn read_iterations(dir: &Path) -> Result<IterationColumns> {
         t_end_ps: table.i64("t_end_ps")?,
         delay_ps: table.i64("delay_ps")?,
         worker: table.u32("worker")?,
-        cluster: table.u16("cluster")?,
+        job: table.u16("job")?,
         sent: table.u32("sent")?,
         skipped: table.u32("skipped")?,
         degraded: table.u32("degraded")?,

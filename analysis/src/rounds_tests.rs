@@ -126,7 +126,7 @@ fn jobs_are_told_apart() {
     story.training.as_mut().unwrap().jobs = 2;
     story.sent_seq(2, 0, 0, Some(0), 1).sent_seq(3, 0, 0, Some(0), 1);
     // Job 1: a worker with an iteration of 2 us and all sources, one with none.
-    let row = Iteration { worker: 2, cluster: 1, t_start: 1, t_ready: 1, t_end: 2_000_001, delay: 0, ..job_row() };
+    let row = Iteration { worker: 2, job: 1, t_start: 1, t_ready: 1, t_end: 2_000_001, delay: 0, ..job_row() };
     story.iteration(row);
     let lines = lines_of(&story, |manifest| assert_eq!(manifest.clusters, [0, 0, 1, 1]));
     assert_eq!(value(&lines, "iteration_time_mean/0"), Some(14_000.0));
@@ -149,7 +149,7 @@ fn job_row() -> Iteration {
         t_end: 0,
         delay: 0,
         worker: 0,
-        cluster: 0,
+        job: 0,
         iteration: 0,
         sent: 1,
         skipped: 1,
@@ -247,13 +247,13 @@ fn what_is_read_is_what_runs_write() {
 fn any_row() -> impl Strategy<Value = Iteration> {
     let times = (0i64..1000, 0i64..50, 0i64..50, 0i64..3);
     (times, 0u32..4, 0u16..3, (0u32..5, 0u32..5, 0u32..5, 0u64..30), any::<bool>()).prop_map(
-        |((t_start, compute, wait, delay), worker, cluster, (sent, skipped, degraded, sources), missed)| Iteration {
+        |((t_start, compute, wait, delay), worker, job, (sent, skipped, degraded, sources), missed)| Iteration {
             t_start,
             t_ready: t_start + compute,
             t_end: t_start + compute + wait,
             delay,
             worker,
-            cluster,
+            job,
             iteration: 0,
             sent,
             skipped,
@@ -332,7 +332,7 @@ proptest! {
         let lines = analysis_of(&rows);
         let mut settings = vec![(String::new(), rows.clone())];
         for job in 0..3u16 {
-            let own = rows.iter().filter(|row| row.cluster == job).copied().collect();
+            let own = rows.iter().filter(|row| row.job == job).copied().collect();
             settings.push((format!("/{job}"), own));
         }
         for (job, rows) in settings {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use pktgen_generator::index;
 use pktgen_generator::record::digest::{is_sealed, unsealed, verify_run};
 use pktgen_generator::record::{
-    Action, BOOKS, LANES, MANIFEST_VERSION, Manifest, NAMES, PacketId, RECEIVED, Reason, RunState, SENT, STAMPS,
+    Action, BOOKS, Heat, LANES, MANIFEST_VERSION, Manifest, NAMES, PacketId, RECEIVED, Reason, RunState, SENT, STAMPS,
     STATES, Verified,
 };
 use pktgen_generator::regular::check_regular;
@@ -25,6 +25,9 @@ pub const NO_PACKET: u64 = u64::MAX;
 /// Stands for "no reason" in [`BookColumns::reason`].
 pub const NO_REASON: u8 = u8::MAX;
 
+/// Stands for "no heat" in [`ReceivedColumns::heat`].
+pub(crate) const NO_HEAT: u8 = u8::MAX;
+
 /// Columns of `sent`, one entry per transmission (or withheld update).
 #[derive(Debug, Clone, Default)]
 pub struct SentColumns {
@@ -32,7 +35,7 @@ pub struct SentColumns {
     pub t_gen_ps: Vec<i64>,
     /// Times of the first bit; none if withheld.
     pub t_sent_ps: Vec<Option<i64>>,
-    /// Clusters.
+    /// Clusters, or jobs.
     pub cluster: Vec<u16>,
     /// Workers.
     pub worker: Vec<u32>,
@@ -68,9 +71,9 @@ pub struct ReceivedColumns {
     pub t_recv_ps: Vec<i64>,
     /// Packets.
     pub packet: Vec<u64>,
-    /// Clusters.
+    /// Clusters, or jobs.
     pub cluster: Vec<u16>,
-    /// Sequence numbers of the newest members; of a sum by key, which part it is.
+    /// Sequence numbers of the newest members.
     pub newest_seq: Vec<u32>,
     /// Generation times of the newest members.
     pub newest_gen_ps: Vec<i64>,
@@ -80,6 +83,10 @@ pub struct ReceivedColumns {
     pub bytes: Vec<u32>,
     /// Did the server's reward gate accept them?
     pub accepted: Vec<bool>,
+    /// Codes of [`Heat`], checked, or [`NO_HEAT`].
+    pub heat: Vec<u8>,
+    /// Does a worker have all of a sum by key with it?
+    pub last: Vec<bool>,
 }
 
 /// Columns of `states`: one entry per ACK at a worker and per update that it generated.
@@ -325,16 +332,16 @@ fn stream(dir: &Path, name: &str, columns: &[&str]) -> Result<Table> {
         );
         return Err(Error::data(&path, what));
     }
-    Table::read(&path, columns)
+    Table::read_stream(&path, name, columns)
 }
 
 fn read_sent(dir: &Path) -> Result<SentColumns> {
-    let table = stream(dir, SENT, &["t_gen_ps", "t_sent_ps", "cluster", "worker", "seq", "attempt", "reward"])?;
+    let table = stream(dir, SENT, &["t_gen_ps", "t_sent_ps", "cluster", "job", "worker", "seq", "attempt", "reward"])?;
     Ok(SentColumns {
         reward: table.f32_or_none("reward")?,
         t_gen_ps: table.i64("t_gen_ps")?,
         t_sent_ps: table.i64_or_none("t_sent_ps")?,
-        cluster: table.u16("cluster")?,
+        cluster: table.tenants()?,
         worker: table.u32("worker")?,
         seq: table.u32("seq")?,
         attempt: table.u8("attempt")?,
@@ -382,19 +389,40 @@ fn check_books(path: &Path, books: &BookColumns) -> Result<()> {
 }
 
 fn read_received(dir: &Path) -> Result<ReceivedColumns> {
-    let columns = ["t_recv_ps", "packet", "cluster", "newest_seq", "newest_gen_ps", "count", "bytes", "accepted"];
+    let columns = [
+        "t_recv_ps",
+        "packet",
+        "cluster",
+        "job",
+        "newest_seq",
+        "newest_gen_ps",
+        "count",
+        "bytes",
+        "accepted",
+        "heat",
+        "last",
+    ];
     let table = stream(dir, RECEIVED, &columns)?;
     // An empty answer is none that was given.
-    let accepted = table.bool_or_none("accepted")?.into_iter().map(|accepted| accepted == Some(true));
+    let yes = |name: &str| -> Result<Vec<bool>> {
+        Ok(table.bool_or_none(name)?.into_iter().map(|answer| answer == Some(true)).collect())
+    };
+    let heat = table.u8_or("heat", NO_HEAT)?;
+    if let Some(row) = heat.iter().position(|code| *code != NO_HEAT && usize::from(*code) >= Heat::ALL.len()) {
+        let (code, last) = (heat[row], Heat::ALL.len() - 1);
+        return Err(Error::data(table.path(), format!("row {row}: heat {code} is not in 0..={last}; update pktgen")));
+    }
     Ok(ReceivedColumns {
         t_recv_ps: table.i64("t_recv_ps")?,
         packet: table.u64("packet")?,
-        cluster: table.u16("cluster")?,
+        cluster: table.tenants()?,
         newest_seq: table.u32("newest_seq")?,
         newest_gen_ps: table.i64("newest_gen_ps")?,
         count: table.u16("count")?,
         bytes: table.u32("bytes")?,
-        accepted: accepted.collect(),
+        accepted: yes("accepted")?,
+        heat,
+        last: yes("last")?,
     })
 }
 

@@ -11,6 +11,8 @@ use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use pktgen_generator::arrow::array::{RecordBatch, RecordBatchReader};
+use pktgen_generator::arrow::datatypes::Schema;
+use pktgen_generator::record::Edition;
 use pktgen_generator::regular::check_regular;
 use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result, footer, quiet};
@@ -30,13 +32,26 @@ pub(crate) struct Table {
 impl Table {
     /// Reads `columns` of `path`.
     pub(crate) fn read(path: &Path, columns: &[&str]) -> Result<Table> {
+        Table::read_with(path, columns, |_| Ok(Edition::CURRENT))
+    }
+
+    /// Reads `columns` of the file of a stream, whatever version of the schema it has.
+    pub(crate) fn read_stream(path: &Path, stream: &str, columns: &[&str]) -> Result<Table> {
+        Table::read_with(path, columns, |schema| Edition::of(path, stream, schema))
+    }
+
+    fn read_with(
+        path: &Path,
+        columns: &[&str],
+        edition: impl Fn(&Schema) -> std::result::Result<Edition, String>,
+    ) -> Result<Table> {
         check_regular(path)?;
         let file = File::open(path).map_err(Error::io("read", path))?;
         footer::check(&file, path, footer::OUR_ROWS)?;
         // The decoder asserts on some corrupt pages; a damaged file must not end the program.
         let gave_up =
             || Error::data(path, "the Parquet decoder gave up: the file is damaged; run the experiment again");
-        let decoded = quiet::attempt(|| decode(file, columns)).ok_or_else(gave_up)?;
+        let decoded = quiet::attempt(|| decode(file, columns, edition)).ok_or_else(gave_up)?;
         let frame = decoded.map_err(|fault| Error::data(path, fault))?;
         Ok(Table { path: path.to_owned(), frame })
     }
@@ -138,6 +153,17 @@ impl Table {
         answers.ok_or_else(|| Error::data(&self.path, format!("column \"{name}\" has empty values but must have none")))
     }
 
+    fn numbers(&self, name: &str) -> Result<&UInt16Chunked> {
+        self.column(name)?.u16().map_err(|_| self.wrong_type(name, "UInt16"))
+    }
+
+    /// The cluster or job of each row.
+    pub(crate) fn tenants(&self) -> Result<Vec<u16>> {
+        let (clusters, jobs) = (self.numbers("cluster")?, self.numbers("job")?);
+        let tenants: Option<_> = clusters.iter().zip(jobs.iter()).map(|(cluster, job)| cluster.or(job)).collect();
+        tenants.ok_or_else(|| Error::data(&self.path, "a row has neither cluster nor job"))
+    }
+
     /// Codes that may be absent; `absent` stands for those.
     pub(crate) fn u8_or(&self, name: &str, absent: u8) -> Result<Vec<u8>> {
         let chunked = self.column(name)?.u8().map_err(|_| self.wrong_type(name, "UInt8"))?;
@@ -145,8 +171,12 @@ impl Table {
     }
 }
 
-/// The rows of a Parquet file, of `columns`.
-pub(crate) fn decode(file: File, columns: &[&str]) -> std::result::Result<DataFrame, String> {
+/// The rows of a Parquet file, of `columns`; `edition` says how its schema is read.
+pub(crate) fn decode(
+    file: File,
+    columns: &[&str],
+    edition: impl FnOnce(&Schema) -> std::result::Result<Edition, String>,
+) -> std::result::Result<DataFrame, String> {
     let torn = |fault: &dyn std::fmt::Display| {
         format!("it is not a complete Parquet file ({fault}); was the run killed while writing it?")
     };
@@ -155,19 +185,25 @@ pub(crate) fn decode(file: File, columns: &[&str]) -> std::result::Result<DataFr
         let missing = |_| format!("a column is missing (\"{name}\"); is this a stream of a pktgen run?");
         builder.schema().index_of(name).map_err(missing)
     };
-    let places = columns.iter().map(place).collect::<std::result::Result<Vec<_>, _>>()?;
+    let edition = edition(builder.schema())?;
+    let sources = edition.sources(columns);
+    let places = sources.iter().map(place).collect::<std::result::Result<Vec<_>, _>>()?;
     let mask = ProjectionMask::roots(builder.parquet_schema(), places);
     let batches = builder.with_projection(mask).with_batch_size(ROWS).build().map_err(|fault| torn(&fault))?;
     let empty = batches.schema();
     let mut whole = None::<DataFrame>;
     for batch in batches {
-        let frame = frame::frame(batch.map_err(|fault| torn(&fault))?).map_err(|fault| fault.to_string())?;
+        let batch = edition.read(batch.map_err(|fault| torn(&fault))?, columns).map_err(|fault| fault.to_string())?;
+        let frame = frame::frame(batch).map_err(|fault| fault.to_string())?;
         match &mut whole {
             Some(whole) => whole.vstack_mut_owned(frame).map(drop).map_err(|fault| fault.to_string())?,
             None => whole = Some(frame),
         }
     }
-    let none = || frame::frame(RecordBatch::new_empty(empty)).map_err(|fault| fault.to_string());
+    let none = || {
+        let none = edition.read(RecordBatch::new_empty(empty), columns).map_err(|fault| fault.to_string())?;
+        frame::frame(none).map_err(|fault| fault.to_string())
+    };
     whole.map_or_else(none, Ok)
 }
 

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pktgen_generator::record::{Action, Manifest, NO_CLUSTER, PacketId, Reason, RunState, Training, Validity, digest};
+use pktgen_generator::record::{
+    Action, Family, Manifest, NO_CLUSTER, PacketId, Reason, RunState, Training, Validity, digest,
+};
 use polars::prelude::*;
 
-use crate::fates::Fates;
+use crate::fates::{Fates, has_sums_by_key};
 use crate::rounds::Rounds;
-use crate::run::{NO_PACKET, NO_REASON, Records, StateColumns};
+use crate::run::{NO_HEAT, NO_PACKET, NO_REASON, Records, StateColumns};
 use crate::testing_rounds;
 
 /// A run under construction. Packets are named by their worker; their sequence number is 0 unless
@@ -151,6 +153,8 @@ impl Story {
         received.count.push(count);
         received.bytes.push(256);
         received.accepted.push(true);
+        received.heat.push(NO_HEAT);
+        received.last.push(false);
         self
     }
 
@@ -172,6 +176,7 @@ impl Story {
         });
         let mut manifest: Manifest = serde_json::from_value(json).unwrap();
         manifest.state = RunState::Finished;
+        manifest.family = has_sums_by_key(&self.records).then_some(Family::Pairs);
         manifest.training = self.training.clone();
         manifest.counters.replies = self.rounds.results.as_ref().map_or(0, |results| results.t_recv_ps.len()) as u64;
         let received = &self.records.received;
@@ -224,6 +229,7 @@ impl Story {
             Column::new("t_due_ps".into(), &sent.t_gen_ps),
             Column::new("t_sent_ps".into(), &sent.t_sent_ps),
             Column::new("cluster".into(), &sent.cluster),
+            Column::new("job".into(), vec![None::<u16>; sent.cluster.len()]),
             Column::new("worker".into(), &sent.worker),
             Column::new("seq".into(), &sent.seq),
             Column::new("attempt".into(), &sent.attempt),
@@ -251,11 +257,14 @@ impl Story {
             Column::new("t_recv_ps".into(), &received.t_recv_ps),
             Column::new("packet".into(), &received.packet),
             Column::new("cluster".into(), &received.cluster),
+            Column::new("job".into(), vec![None::<u16>; received.cluster.len()]),
             Column::new("newest_seq".into(), &received.newest_seq),
             Column::new("newest_gen_ps".into(), &received.newest_gen_ps),
             Column::new("count".into(), &received.count),
             Column::new("bytes".into(), &received.bytes),
             Column::new("accepted".into(), &received.accepted),
+            Column::new("heat".into(), received.heat.iter().map(|&h| (h != NO_HEAT).then_some(h)).collect::<Vec<_>>()),
+            Column::new("last".into(), &received.last),
         ]
     }
 }

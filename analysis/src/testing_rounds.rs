@@ -53,14 +53,14 @@ impl Story {
     pub(crate) fn iterates(&mut self, worker: u32, times_us: [i64; 4], counts: [u32; 4]) -> &mut Story {
         let [t_start, t_ready, t_end, delay] = times_us.map(|t| t * US);
         let [sent, skipped, degraded, sources] = counts;
-        let (cluster, iteration, sources, missed) = (0, 0, u64::from(sources), false);
+        let (job, iteration, sources, missed) = (0, 0, u64::from(sources), false);
         self.iteration(Iteration {
             t_start,
             t_ready,
             t_end,
             delay,
             worker,
-            cluster,
+            job,
             iteration,
             sent,
             skipped,
@@ -79,7 +79,7 @@ impl Story {
         rows.t_end_ps.push(row.t_end);
         rows.delay_ps.push(row.delay);
         rows.worker.push(row.worker);
-        rows.cluster.push(row.cluster);
+        rows.job.push(row.job);
         rows.sent.push(row.sent);
         rows.skipped.push(row.skipped);
         rows.degraded.push(row.degraded);
@@ -107,7 +107,7 @@ pub(crate) fn iteration_columns(rows: &IterationColumns) -> Vec<Column> {
         Column::new("t_end_ps".into(), &rows.t_end_ps),
         Column::new("delay_ps".into(), &rows.delay_ps),
         Column::new("worker".into(), &rows.worker),
-        Column::new("cluster".into(), &rows.cluster),
+        Column::new("job".into(), &rows.job),
         Column::new("sent".into(), &rows.sent),
         Column::new("skipped".into(), &rows.skipped),
         Column::new("degraded".into(), &rows.degraded),

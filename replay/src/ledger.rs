@@ -16,7 +16,7 @@ mod table;
 mod unseen;
 mod updates;
 
-use pktgen_generator::record::{Balance, Book, Family, PacketId, Received, SumOk, Unseen};
+use pktgen_generator::record::{Balance, Book, Family, Heat, PacketId, Received, SumOk, Unseen};
 use pktgen_generator::topology::Population;
 use pktgen_generator::wire::{olaf, trio_ml};
 
@@ -87,8 +87,12 @@ pub struct Receipt<'a> {
     pub packet: PacketId,
     /// How many updates it says that it represents.
     pub count: u16,
+    /// Who sums what it carries, in sums by key.
+    pub heat: Option<Heat>,
     /// Which part of an aggregate of many packets it is.
-    pub part: u32,
+    pub part: Option<u32>,
+    /// Does a worker have all of that aggregate with it?
+    pub last: bool,
     /// What it carries.
     pub carried: Carried<'a>,
 }
@@ -97,7 +101,8 @@ impl<'a> Receipt<'a> {
     /// What a row says, and the values that its packet carries.
     #[inline]
     pub fn of(row: &Received, values: &'a [u8]) -> Self {
-        Receipt { packet: row.packet, count: row.count, part: row.newest_seq, carried: Carried::Bytes(values) }
+        let Received { packet, count, heat, part, last, .. } = *row;
+        Receipt { packet, count, heat, part, last: last == Some(true), carried: Carried::Bytes(values) }
     }
 }
 
@@ -199,9 +204,9 @@ impl Ledger {
         fates.withheld += 1;
     }
 
-    /// An update left its worker, with these gradients (little-endian f32s).
+    /// An update left its worker, with these gradients (little-endian f32s); `heat` says who sums it, in sums by key.
     #[inline]
-    pub fn sent(&mut self, packet: PacketId, gradients: &[u8]) {
+    pub fn sent(&mut self, packet: PacketId, heat: Option<Heat>, gradients: &[u8]) {
         let fates = self.counts.of(packet);
         let again = u64::from(packet.attempt() > 0);
         fates.generated += 1 - again;
@@ -216,7 +221,7 @@ impl Ledger {
                 }
             }
             Account::Results(own) => own.sent(packet, &mut self.counts),
-            Account::Pairs(own) => own.sent(packet, &mut self.counts),
+            Account::Pairs(own) => own.sent(packet, heat, &mut self.counts),
         }
     }
 
@@ -240,7 +245,7 @@ impl Ledger {
             (Account::Results(own), None) => own.received(receipt, counts),
             (Account::Results(own), Some(device)) => device.result(own, receipt, counts),
             // What is hot is summed, and nobody knows of whom.
-            (Account::Pairs(_), Some(_)) if receipt.packet.seq() & 1 == 0 => SumOk::Unknown,
+            (Account::Pairs(_), Some(_)) if receipt.heat == Some(Heat::Hot) => SumOk::Unknown,
             (Account::Pairs(own), _) => own.received(receipt, counts),
         }
     }
@@ -352,7 +357,7 @@ mod tests {
     }
 
     pub(super) fn whole(packet: PacketId, count: u16, bytes: &[u8]) -> Receipt<'_> {
-        Receipt { packet, count, part: 0, carried: Carried::Bytes(bytes) }
+        Receipt { packet, count, heat: None, part: None, last: false, carried: Carried::Bytes(bytes) }
     }
 
     fn bytes(values: &[f32]) -> Vec<u8> {
@@ -378,7 +383,7 @@ mod tests {
     fn members_inherit_the_fate_of_their_carrier() {
         let mut ledger = Ledger::open(4, updates(2), Evidence::Books);
         for worker in 0..4 {
-            ledger.sent(id(worker), &bytes(&[worker as f32, 1.0]));
+            ledger.sent(id(worker), None, &bytes(&[worker as f32, 1.0]));
         }
         ledger.book(&row(id(0), Action::Merged, Some(id(1))));
         ledger.book(&row(id(1), Action::Merged, Some(id(2))));
@@ -394,7 +399,7 @@ mod tests {
     fn a_wrong_sum_count_or_stranger_is_seen() {
         let mut ledger = Ledger::open(3, updates(1), Evidence::Books);
         for worker in 0..3 {
-            ledger.sent(id(worker), &bytes(&[1.0]));
+            ledger.sent(id(worker), None, &bytes(&[1.0]));
         }
         assert_eq!(ledger.received(&whole(id(0), 1, &bytes(&[1.0000001]))), SumOk::No);
         assert_eq!(ledger.received(&whole(id(1), 2, &bytes(&[1.0]))), SumOk::No);

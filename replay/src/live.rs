@@ -42,9 +42,9 @@ impl Delivered {
     /// What a row says, and how many updates its packet represents where its lanes tell it.
     #[inline]
     pub(crate) fn of(row: &Received, members: Option<u16>) -> Self {
-        let Received { t_recv: t, newest_gen: generation, bytes, cluster, count, .. } = *row;
+        let Received { t_recv: t, newest_gen: generation, bytes, count, .. } = *row;
         let count = members.unwrap_or(count);
-        Delivered { t, generation, bytes, cluster, count }
+        Delivered { t, generation, bytes, cluster: row.tenant(), count }
     }
 }
 

@@ -17,7 +17,7 @@ use pktgen_generator::arrow::datatypes::{
 };
 use pktgen_generator::lanes::Layout;
 use pktgen_generator::record::{
-    Action, BOOKS, Book, FileDigests, Name, PAYLOADS, PacketId, RECEIVED, RESULTS, Reason, SENT, SumOk,
+    Action, BOOKS, Book, FileDigests, Heat, Name, PAYLOADS, PacketId, RECEIVED, RESULTS, Reason, SENT, SumOk,
 };
 use pktgen_generator::time::Time;
 use pktgen_generator::wire::olaf::elements_in;
@@ -103,8 +103,9 @@ impl Settled {
         let (verdict, named) = match self.ledger.is_nameless() {
             true => self.ledger.received_unnamed(row.packet.worker(), row.digest),
             false => {
-                let ReceivedRow { packet, count, part, digest, .. } = *row;
-                (self.ledger.received(&Receipt { packet, count, part, carried: Carried::Digest(digest) }), None)
+                let ReceivedRow { packet, count, heat, part, last, digest, .. } = *row;
+                let carried = Carried::Digest(digest);
+                (self.ledger.received(&Receipt { packet, count, heat, part, last, carried }), None)
             }
         };
         match verdict {
@@ -143,7 +144,7 @@ impl Settled {
             return;
         };
         if row.left {
-            self.ledger.sent(packet, values);
+            self.ledger.sent(packet, row.heat, values);
         } else {
             match row.attempt {
                 0 => self.ledger.withheld(row.worker),
@@ -196,6 +197,7 @@ struct SentRow {
     worker: u32,
     seq: u32,
     attempt: u8,
+    heat: Option<Heat>,
     left: bool,
 }
 
@@ -271,9 +273,15 @@ fn sent_row(batch: &RecordBatch, row: usize) -> Option<(Time, SentRow)> {
         worker: value::<UInt32Type>(batch, "worker", row)??,
         seq: value::<UInt32Type>(batch, "seq", row)??,
         attempt: value::<UInt8Type>(batch, "attempt", row)??,
+        heat: heat(batch, row)?,
         left: left.is_some(),
     };
     Some((left.unwrap_or(due), sent))
+}
+
+fn heat(batch: &RecordBatch, row: usize) -> Option<Option<Heat>> {
+    let code = value::<UInt8Type>(batch, "heat", row)?;
+    code.map_or(Some(None), |code| Heat::ALL.get(usize::from(code)).copied().map(Some))
 }
 
 fn book_row(batch: &RecordBatch, row: usize) -> Option<(Time, Book)> {
@@ -294,17 +302,21 @@ struct ReceivedRow {
     t_recv: Time,
     packet: PacketId,
     count: u16,
-    part: u32,
+    heat: Option<Heat>,
+    part: Option<u32>,
+    last: bool,
     digest: u64,
 }
 
 fn received_row(batch: &RecordBatch, row: usize) -> Option<(Time, ReceivedRow)> {
     let packet = PacketId(value::<UInt64Type>(batch, "packet", row)??);
     let count = value::<UInt16Type>(batch, "count", row)??;
-    let part = value::<UInt32Type>(batch, "newest_seq", row)??;
+    let (heat, part) = (heat(batch, row)?, value::<UInt32Type>(batch, "part", row)?);
+    let last = batch.column_by_name("last")?.as_boolean_opt()?;
+    let last = last.is_valid(row) && last.value(row);
     let digest = value::<UInt64Type>(batch, "digest", row)?.unwrap_or_default();
     let t_recv = value::<Int64Type>(batch, "t_recv_ps", row)??;
-    Some((t_recv, ReceivedRow { t_recv, packet, count, part, digest }))
+    Some((t_recv, ReceivedRow { t_recv, packet, count, heat, part, last, digest }))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Fates where the device is hardware and keeps no books (design §2.6): the same rules as the ledger's (`replay/src/ledger`), from the
 //! records alone. What did not arrive under its own name is unaccounted for.
 
-use pktgen_generator::record::{Family, Manifest, PacketId};
+use pktgen_generator::record::{Family, Heat, Manifest, PacketId};
 
 use super::{Fate, Fates, Resolver, State};
 use crate::run::Records;
@@ -56,9 +56,9 @@ impl Resolver {
         if self.family == Family::Results {
             return self.result(id, count, unseen);
         }
-        // Sums by key are known by a hot packet, and have who knows whom in them.
+        // What is hot is a sum, and has who knows whom in it.
         let by_key = self.family == Family::Pairs;
-        if by_key && id.seq() & 1 == 0 {
+        if by_key && records.received.heat[row] == Heat::Hot as u8 {
             return;
         }
         match self.state[packet] {

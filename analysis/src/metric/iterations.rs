@@ -85,7 +85,7 @@ impl Metric for Iterations {
         jobs.sort_unstable();
         jobs.dedup();
         for &job in jobs.iter().filter(|_| jobs.len() > 1) {
-            let of_job: Vec<usize> = all.iter().copied().filter(|row| iterations.cluster[*row] == job).collect();
+            let of_job: Vec<usize> = all.iter().copied().filter(|row| iterations.job[*row] == job).collect();
             out.extend(lines(iterations, &of_job, training).map(|line| line.with("job", job)));
         }
         Ok(())

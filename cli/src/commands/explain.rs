@@ -8,7 +8,7 @@ use pktgen_analysis::capture::tables::TABLES;
 use pktgen_analysis::definitions::families;
 use pktgen_generator::column::{Column, Stream};
 use pktgen_generator::definition::{Better, Definition, Label};
-use pktgen_generator::record::{Action, Reason, STREAMS, SumOk};
+use pktgen_generator::record::{Action, Heat, Reason, STREAMS, SumOk};
 use pktgen_generator::registry::suggest;
 use pktgen_generator::trace::TRACE;
 use pktgen_generator::{Error, Result};
@@ -43,6 +43,7 @@ fn entries() -> Vec<Entry> {
     let codes = [
         ("action", Action::ALL.map(|action| (action.name(), action.about())).to_vec()),
         ("drop reason", Reason::ALL.map(|reason| (reason.name(), reason.about())).to_vec()),
+        ("heat", Heat::ALL.map(|heat| (heat.name(), heat.about())).to_vec()),
         ("sum_ok", SumOk::ALL.map(|sum| (sum.name(), sum.about())).to_vec()),
     ];
     for (list, codes) in codes {

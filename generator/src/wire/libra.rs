@@ -22,7 +22,7 @@ use super::header::{Group, header, values};
 use super::layout::{Count, Field, Layout, Message, PLAIN, Rest, Rule};
 use super::sight::{Datagram, Delivery, Sight, What};
 use super::{Format, Packet};
-use crate::record::PacketId;
+use crate::record::{Heat, PacketId};
 use crate::registry::Named;
 
 pub use numbers::Numbers;
@@ -49,10 +49,14 @@ pub const RESULT_PAIRS: usize = (HOT_FRAME_MAX - HEAD - HEADER - RESULT_HEAD) / 
 /// Bits of the number of a switch's result below those that say which switch began to count: one that takes over without
 /// what was before does.
 pub const FRESH_SHIFT: u32 = 27;
-/// In records, beside the number of the part of a sum that was received: with it a worker has all parts.
-pub const PART_LAST: u32 = 1 << 31;
 /// Largest attempt that the header tells apart.
 pub const ATTEMPT_MAX: u8 = 15;
+
+/// Which parameters the packet with this sequence number is about.
+#[inline]
+pub const fn heat_of(seq: u32) -> Heat {
+    if seq & 1 == 1 { Heat::Cold } else { Heat::Hot }
+}
 
 values! {
     /// What a packet is for.
@@ -142,7 +146,7 @@ impl Header {
     /// Is it about cold parameters, which the server sums?
     #[inline]
     pub const fn is_cold(&self) -> bool {
-        self.seq & 1 == 1
+        matches!(heat_of(self.seq), Heat::Cold)
     }
 
     /// Writes it.
@@ -178,7 +182,7 @@ impl Header {
 #[inline]
 pub fn pairs(payload: &[u8]) -> &[u8] {
     let from = match Header::parse(payload) {
-        Some(Header { kind: Kind::Result, seq, .. }) if seq & 1 == 0 => HEADER + RESULT_HEAD,
+        Some(Header { kind: Kind::Result, seq, .. }) if matches!(heat_of(seq), Heat::Hot) => HEADER + RESULT_HEAD,
         _ => HEADER,
     };
     payload.get(from..).unwrap_or_default()

@@ -74,6 +74,12 @@ impl Records {
             Records::None => false,
         }
     }
+
+    /// The same of what arrived; of sums by key, by the part.
+    #[inline]
+    fn keeps_received(self, row: &Received) -> bool {
+        self.keeps(row.part.unwrap_or(row.newest_seq))
+    }
 }
 
 /// What a run dir keeps.
@@ -136,9 +142,9 @@ impl LaneRows {
     /// The lanes of `frame`, which `row` is of.
     #[inline]
     fn push(&mut self, row: &Received, frame: &[u8]) -> Result<()> {
-        let room = if row.cluster == NO_CLUSTER { 0 } else { self.count.min(LANES_MAX) };
+        let room = if row.tenant() == NO_CLUSTER { 0 } else { self.count.min(LANES_MAX) };
         let words = Words::new(|words| self.form.words(frame, &mut words[..room]));
-        self.stream.push(&LaneWords { t_recv: row.t_recv, cluster: row.cluster, words })?;
+        self.stream.push(&LaneWords { t_recv: row.t_recv, cluster: row.cluster, job: row.job, words })?;
         let Some(payloads) = &mut self.payloads else { return Ok(()) };
         let values = if room == 0 { &[] } else { self.form.values(frame) };
         // One that is empty has a part all the same: parts are counted.
@@ -435,7 +441,7 @@ impl ServerRows<'_> {
     #[inline]
     pub fn stamped(&mut self, row: &Received, received_ns: Option<i64>) -> Result<()> {
         match &mut self.stamps {
-            Some(stamps) if self.records.keeps(row.newest_seq) => {
+            Some(stamps) if self.records.keeps_received(row) => {
                 stamps.push(&Stamp { t: row.t_recv, packet: Some(row.packet), received_ns, sent_ns: None })
             }
             _ => Ok(()),
@@ -445,7 +451,7 @@ impl ServerRows<'_> {
     /// A packet reached the server; `frame` is all of it, with our header.
     #[inline]
     pub fn received(&mut self, row: &Received, frame: &[u8]) -> Result<()> {
-        if !self.records.keeps(row.newest_seq) {
+        if !self.records.keeps_received(row) {
             return Ok(());
         }
         if let Some(lanes) = &mut self.lanes {
@@ -492,7 +498,7 @@ impl Recorder for RunDir {
         if let Some(pcap) = &mut self.pcap {
             pcap.packet(0, row.t_recv, frame, frame.len() as u32)?;
         }
-        if !self.records.keeps(row.newest_seq) {
+        if !self.records.keeps_received(row) {
             return Ok(());
         }
         if let Some(lanes) = &mut self.lanes {

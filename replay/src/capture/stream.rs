@@ -10,15 +10,16 @@ use std::thread::JoinHandle;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use pktgen_generator::arrow::array::{AsArray, Int64Array, RecordBatch};
 use pktgen_generator::arrow::compute::interleave_record_batch;
-use pktgen_generator::arrow::datatypes::Int64Type;
+use pktgen_generator::arrow::datatypes::{Int64Type, Schema};
 use pktgen_generator::arrow::error::ArrowError;
 use pktgen_generator::arrow::ipc::reader::StreamReader;
 use pktgen_generator::arrow::ipc::writer::StreamWriter;
 use pktgen_generator::quiet::attempt;
-use pktgen_generator::record::{FileDigests, Row};
+use pktgen_generator::record::{Edition, FileDigests, Row};
 use pktgen_generator::time::Time;
 use pktgen_generator::whole::WholeFile;
 use pktgen_generator::{Error, Result, footer};
@@ -171,11 +172,27 @@ fn running_batches<R: Row>(path: &Path) -> Result<impl Iterator<Item = RecordBat
     let mut reader = opened
         .ok_or_else(|| Error::data(path, "not an Arrow stream: its schema is damaged"))?
         .map_err(|e| Error::data(path, format!("not an Arrow stream: {e}")))?;
-    if reader.schema().fields() != R::schema().fields() {
-        return Err(Error::data(path, format!("its columns are not those of \"{}\"", R::STREAM.name)));
-    }
+    let current = as_current::<R>(path, &reader.schema())?;
+    let foreign = |_| Error::data(path, format!("its columns are not those of \"{}\"", R::STREAM.name));
+    current(RecordBatch::new_empty(reader.schema())).map_err(foreign)?;
     // A killed run ends in the middle of a batch: what is before it is whole.
-    Ok(std::iter::from_fn(move || attempt(|| reader.next()).flatten()?.ok()).fuse())
+    Ok(std::iter::from_fn(move || current(attempt(|| reader.next()).flatten()?.ok()?).ok()).fuse())
+}
+
+/// Makes batches of the file at `path` ones of the current schema; an error says that its columns are others.
+fn as_current<R: Row>(
+    path: &Path,
+    schema: &Schema,
+) -> Result<impl Fn(RecordBatch) -> std::result::Result<RecordBatch, ArrowError> + use<R>> {
+    let edition = Edition::of(path, R::STREAM.name, schema).map_err(|fault| Error::data(path, fault))?;
+    let names: Vec<_> = R::STREAM.columns.iter().map(|column| column.name).collect();
+    Ok(move |batch| {
+        let batch = edition.read(batch, &names)?;
+        match batch.schema().fields() == R::schema().fields() {
+            true => Ok(batch),
+            false => Err(ArrowError::SchemaError("its columns are others".into())),
+        }
+    })
 }
 
 /// Turns the IPC file of a stream and one beside it, called `other`, into one Parquet file by their first column, which is
@@ -277,15 +294,18 @@ fn shifted<R: Row>(from: &Path, shift: Time) -> Result<impl Iterator<Item = Resu
     let file = File::open(&path).map_err(Error::io("open", &path))?;
     footer::check(&file, &path, footer::OUR_ROWS)?;
     // The decoder panics on some damage.
-    let opened =
-        attempt(|| ParquetRecordBatchReaderBuilder::try_new(file).and_then(|b| b.with_batch_size(BATCH).build()));
-    let mut reader = opened
+    let opened = attempt(|| {
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
+        Ok::<_, ParquetError>((builder.schema().clone(), builder.with_batch_size(BATCH).build()?))
+    });
+    let (schema, mut reader) = opened
         .ok_or_else(|| Error::data(&path, "its footer is damaged"))?
         .map_err(|e| Error::data(&path, e.to_string()))?;
+    let current = as_current::<R>(&path, &schema)?;
     let damaged = move |e: &dyn std::fmt::Display| Error::data(&path, e.to_string());
     let batches = std::iter::from_fn(move || attempt(|| reader.next()).unwrap_or(Some(Err(broken()))));
     Ok(batches.map(move |batch| {
-        let batch = batch.map_err(|e| damaged(&e))?;
+        let batch = batch.and_then(&current).map_err(|e| damaged(&e))?;
         let times = batch.columns().first().and_then(|column| column.as_primitive_opt::<Int64Type>());
         let times = times.ok_or_else(|| damaged(&"its first column is no time"))?;
         let later = times.unary::<_, Int64Type>(|t| t.saturating_add(shift));

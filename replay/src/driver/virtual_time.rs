@@ -547,7 +547,7 @@ impl Simulation {
                 Some(row) => {
                     self.sent += 1;
                     self.generated_to = self.generated_to.max(row.t_gen);
-                    self.ledger.sent(frame.packet, self.protocol.values(self.pool.payload(&frame)));
+                    self.ledger.sent(frame.packet, row.heat, self.protocol.values(self.pool.payload(&frame)));
                     recorder.left(frame.t, leaves, self.pool.frame(&frame))?;
                     recorder.sent(&Sent { t_sent: Some(leaves), ..row })?;
                     if self.react {

@@ -113,12 +113,18 @@ impl Side {
     }
 }
 
+/// The row of a frame of training that arrived at `node`.
+pub(super) fn received_in_training(frame: &Frame, node: NodeId) -> Received {
+    Received { cluster: None, job: Some(frame.cluster), ..received(frame, node) }
+}
+
 /// The row of a frame that arrived at `node`, as far as its place in the run tells: one update, accepted.
 pub(super) fn received(frame: &Frame, node: NodeId) -> Received {
     Received {
         t_recv: frame.t,
         packet: frame.packet,
-        cluster: frame.cluster,
+        cluster: Some(frame.cluster),
+        job: None,
         newest_worker: frame.packet.worker(),
         newest_seq: frame.packet.seq(),
         newest_gen: 0,
@@ -129,5 +135,8 @@ pub(super) fn received(frame: &Frame, node: NodeId) -> Received {
         sum_ok: SumOk::Unknown,
         node: if node == ALL_WORKERS { 0 } else { node },
         digest: None,
+        heat: None,
+        part: None,
+        last: None,
     }
 }

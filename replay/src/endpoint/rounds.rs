@@ -230,13 +230,15 @@ impl<P: RoundProtocol> Rounds<P> {
             t_gen: own.t_ready,
             t_due: t,
             t_sent: None,
-            cluster: what.job,
+            cluster: None,
+            job: Some(what.job),
             worker,
             seq: what.seq,
             attempt,
             block: Some(block),
             bytes: bytes as u32,
             reward: None,
+            heat: None,
         };
         host.outgoing.push(Outgoing { node: self.facts.host_of[worker as usize], frame, record: Some(record) });
     }
@@ -281,7 +283,7 @@ impl<P: RoundProtocol> Rounds<P> {
             t_recv: t,
             t_sent,
             worker,
-            cluster: frame.cluster,
+            job: frame.cluster,
             seq: head.seq,
             packet: frame.packet,
             count: head.count,
@@ -301,7 +303,7 @@ impl<P: RoundProtocol> Rounds<P> {
         }
         *known = [frame.packet, known[0]];
         // A result does not say when its parts were made.
-        let row = Received { newest_seq: head.seq, count: head.count, ..roster::received(frame, node) };
+        let row = Received { newest_seq: head.seq, count: head.count, ..roster::received_in_training(frame, node) };
         host.deliveries.push(Delivery { row, frame: *frame });
     }
 }

@@ -125,13 +125,15 @@ pub(super) fn row(update: &Update, attempt: u8, t_due: Time) -> Sent {
         t_gen: update.t_gen,
         t_due,
         t_sent: None,
-        cluster: update.cluster,
+        cluster: Some(update.cluster),
+        job: None,
         worker: update.worker,
         seq: update.seq,
         attempt,
         block: update.iteration,
         bytes: update.bytes,
         reward: update.reward,
+        heat: None,
     }
 }
 

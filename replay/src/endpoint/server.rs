@@ -151,7 +151,7 @@ pub(super) fn row_of(frame: &Frame, pool: &Pool, node: NodeId) -> Option<Receive
 pub(super) fn update_row(frame: &Frame, header: &Header, node: NodeId) -> Received {
     Received {
         packet: header.packet(),
-        cluster: header.cluster,
+        cluster: Some(header.cluster),
         newest_worker: header.worker,
         newest_seq: header.seq,
         newest_gen: header.generation,
@@ -163,7 +163,7 @@ pub(super) fn update_row(frame: &Frame, header: &Header, node: NodeId) -> Receiv
 
 /// Plain traffic carries nothing that identifies it; in virtual time its metadata does.
 fn plain_row(frame: &Frame, node: NodeId) -> Received {
-    Received { cluster: NO_CLUSTER, ..received(frame, node) }
+    Received { cluster: Some(NO_CLUSTER), ..received(frame, node) }
 }
 
 impl Server for UpdateServer {

@@ -7,8 +7,8 @@
 //! is closed. What is cold travels alone. Networks make copies: a drop as a duplicate or by a fault says nothing of the
 //! original.
 
-use pktgen_generator::record::{Action, Book, PacketId, Reason, SumOk};
-use pktgen_generator::wire::libra::{self, HOT_PAIR, PART_LAST, RESULT_PAIRS};
+use pktgen_generator::record::{Action, Book, Heat, PacketId, Reason, SumOk};
+use pktgen_generator::wire::libra::{self, HOT_PAIR, RESULT_PAIRS};
 
 use super::fates::{Fate, FateCounts, Fates};
 use super::table::Table;
@@ -161,14 +161,14 @@ impl PairSums {
 // Every function that is told something returns false, or none, if that cannot be.
 impl PairSums {
     /// A packet left its worker.
-    pub(super) fn sent(&mut self, packet: PacketId, counts: &mut FateCounts) {
-        let fresh = self.under_way(packet);
+    pub(super) fn sent(&mut self, packet: PacketId, heat: Option<Heat>, counts: &mut FateCounts) {
+        let fresh = self.under_way(packet, heat);
         counts.stranger_if(!fresh);
     }
 
-    fn under_way(&mut self, packet: PacketId) -> bool {
+    fn under_way(&mut self, packet: PacketId, heat: Option<Heat>) -> bool {
         // Only what is hot is summed.
-        if packet.seq() & 1 == 0 {
+        if heat == Some(Heat::Hot) {
             self.counted.insert(update(packet), Counted::default());
         }
         self.states.insert(packet, State::UnderWay)
@@ -282,12 +282,12 @@ impl PairSums {
     }
 
     fn compared(&mut self, receipt: &Receipt, fates: &mut [Fates]) -> Option<SumOk> {
-        let Receipt { packet, part, carried, .. } = receipt;
+        let Receipt { packet, part, last, carried, .. } = receipt;
         let Some(Opened { first, .. }) = self.opened.get_mut(*packet).map(|opened| *opened) else {
             return self.received_alone(*packet, carried, fates);
         };
-        let (number, right) = self.compare(first, part & !PART_LAST, carried)?;
-        if part & PART_LAST != 0 {
+        let (number, right) = self.compare(first, (*part)?, carried)?;
+        if *last {
             let sum = &mut self.sums[number as usize];
             (sum.over, sum.set) = (true, Some(Vec::new()));
         }

@@ -143,7 +143,7 @@ mod tests {
 
     fn ledger(packets: &[PacketId], members: &[PacketId]) -> Ledger {
         let mut ledger = Ledger::open(3, Subject::Results(Box::new(Numbers)), Evidence::Books);
-        packets.iter().for_each(|packet| ledger.sent(*packet, &[]));
+        packets.iter().for_each(|packet| ledger.sent(*packet, None, &[]));
         for packet in &members[1..] {
             let (packet_in, packet_out) = (*packet, Some(members[0]));
             ledger.book(&Book { t: 0, node: 0, packet_in, action: Action::Merged, packet_out, reason: None });

@@ -182,7 +182,7 @@ mod tests {
         let workers = Population { cluster_of: vec![0, 0, 0], moves: Vec::new() };
         let mut ledger = Ledger::open(3, updates(1), Evidence::Nothing { workers: &workers, merges: true });
         for (worker, seq) in [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1)] {
-            ledger.sent(id(worker, seq), &bytes((worker + 10 * seq) as f32));
+            ledger.sent(id(worker, seq), None, &bytes((worker + 10 * seq) as f32));
         }
         ledger.withheld(2);
         assert_eq!(ledger.received(&whole(id(0, 0), 1, &bytes(0.0))), SumOk::Yes);
@@ -218,10 +218,10 @@ mod tests {
         let mut ledger =
             Ledger::open(3, Subject::Results(Box::new(Numbers)), Evidence::Nothing { workers: &workers, merges: true });
         for (worker, seq) in [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (0, 2), (1, 2)] {
-            ledger.sent(id(worker, seq), &[]);
+            ledger.sent(id(worker, seq), None, &[]);
         }
         // Sent again, and in flight still.
-        ledger.sent(PacketId::new(1, 0, 1), &[]);
+        ledger.sent(PacketId::new(1, 0, 1), None, &[]);
         assert_eq!(ledger.received(&whole(id(0, 0), 2, &3i32.to_be_bytes())), SumOk::Yes);
         assert_eq!(ledger.received(&whole(id(0, 1), 1, &1i32.to_be_bytes())), SumOk::Unknown, "of some");
         assert_eq!(ledger.received(&whole(id(2, 0), 1, &3i32.to_be_bytes())), SumOk::Yes, "a job of one worker");

@@ -195,7 +195,7 @@ mod tests {
         let subject = Subject::Updates { elements: 1, goal: None, named: false };
         let mut ledger = Ledger::open(2, subject, Evidence::Books);
         for (packet, value) in [(id(0, 0), 1.0), (id(0, 1), 2.0), (id(1, 0), 10.0), (id(0, 2), 3.0)] {
-            ledger.sent(packet, &bytes(value));
+            ledger.sent(packet, None, &bytes(value));
         }
         ledger.book(&book(id(0, 0), Action::Departed, None));
         ledger.book(&book(id(0, 1), Action::Merged, Some(id(1, 0))));

@@ -7,10 +7,10 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 
 use pktgen_generator::Result;
-use pktgen_generator::arrow::array::{Array, AsArray};
+use pktgen_generator::arrow::array::{Array, AsArray, RecordBatch};
 use pktgen_generator::arrow::datatypes::{Int64Type, UInt16Type, UInt32Type};
 use pktgen_generator::lanes::{Answer, Arrived, Layout, Members, SentRows};
-use pktgen_generator::record::{LANES, PAYLOADS, RECEIVED, SENT};
+use pktgen_generator::record::{LANES, NO_CLUSTER, PAYLOADS, RECEIVED, SENT};
 use pktgen_generator::wire::olaf::elements_in;
 use pktgen_generator::workload::Source;
 
@@ -48,20 +48,26 @@ struct Columns {
     starts: Vec<usize>,
 }
 
+/// The cluster or job of each row.
+fn tenants(batch: &RecordBatch) -> impl Iterator<Item = u16> {
+    let of = |name: &str| batch[name].as_primitive::<UInt16Type>().iter();
+    of("cluster").zip(of("job")).map(|(cluster, job)| cluster.or(job).unwrap_or(NO_CLUSTER))
+}
+
 impl Columns {
     fn read(dir: &Path) -> Result<Self> {
         let mut all = Columns { starts: vec![0], ..Columns::default() };
         for batch in batches(dir, SENT)? {
             let batch = batch?;
             all.t_sent_ps.extend(batch["t_sent_ps"].as_primitive::<Int64Type>().iter());
-            all.cluster.extend(batch["cluster"].as_primitive::<UInt16Type>().values());
+            all.cluster.extend(tenants(&batch));
             all.worker.extend(batch["worker"].as_primitive::<UInt32Type>().values());
             all.seq.extend(batch["seq"].as_primitive::<UInt32Type>().values());
         }
         for batch in batches(dir, RECEIVED)? {
             let batch = batch?;
             all.t_recv_ps.extend(batch["t_recv_ps"].as_primitive::<Int64Type>().values());
-            all.received_cluster.extend(batch["cluster"].as_primitive::<UInt16Type>().values());
+            all.received_cluster.extend(tenants(&batch));
         }
         for batch in batches(dir, LANES)? {
             let batch = batch?;

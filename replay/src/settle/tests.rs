@@ -3,7 +3,7 @@
 use pktgen_generator::config::Document;
 use pktgen_generator::record::{Received, Sent};
 use pktgen_generator::seed::Seed;
-use pktgen_generator::wire::libra::{COLD_PAIR, HOT_PAIR, PART_LAST, emit_cold, emit_hot};
+use pktgen_generator::wire::libra::{COLD_PAIR, HOT_PAIR, emit_cold, emit_hot, heat_of};
 use pktgen_generator::wire::olaf::digest;
 use pktgen_generator::workload;
 
@@ -47,9 +47,9 @@ struct Pushed(Vec<u8>, Vec<(u32, f32)>);
 
 impl Pairs for Pushed {
     fn payload(&mut self, packet: PacketId) -> &[u8] {
-        self.0 = match packet.seq() & 1 {
-            0 => hot(Pairs::hot(self, packet)),
-            _ => cold(packet.worker()),
+        self.0 = match heat_of(packet.seq()) {
+            Heat::Hot => hot(Pairs::hot(self, packet)),
+            Heat::Cold => cold(packet.worker()),
         };
         &self.0
     }
@@ -72,13 +72,15 @@ fn sent(sides: &mut Sides, t: Time, packet: PacketId) {
         t_gen: t,
         t_due: t,
         t_sent: Some(t),
-        cluster: 0,
+        cluster: None,
+        job: Some(0),
         worker: packet.worker(),
         seq: packet.seq(),
         attempt: packet.attempt(),
         block: Some(0),
         bytes: 100,
         reward: None,
+        heat: Some(heat_of(packet.seq())),
     };
     sides.workers.sent(&row).unwrap();
 }
@@ -88,13 +90,14 @@ fn book(sides: &mut Sides, t: Time, packet_in: PacketId, action: Action, packet_
     sides.device.book(&Book { t, node: 1, packet_in, action, packet_out, reason }).unwrap();
 }
 
-fn received(t_recv: Time, packet: PacketId, newest_seq: u32, values: &[u8]) -> Received {
+fn received(t_recv: Time, packet: PacketId, part: Option<u32>, values: &[u8]) -> Received {
     Received {
         t_recv,
         packet,
-        cluster: 0,
+        cluster: None,
+        job: Some(0),
         newest_worker: packet.worker(),
-        newest_seq,
+        newest_seq: packet.seq(),
         newest_gen: 0,
         count: 1,
         bytes: 100,
@@ -103,6 +106,9 @@ fn received(t_recv: Time, packet: PacketId, newest_seq: u32, values: &[u8]) -> R
         sum_ok: SumOk::Unknown,
         node: 0,
         digest: Some(digest(values)),
+        heat: Some(heat_of(packet.seq())),
+        part,
+        last: part.map(|_| true),
     }
 }
 
@@ -123,10 +129,10 @@ fn settled(sum: f32) -> Settled {
     book(&mut sides, 25, id(0, 0, 1), Action::Dropped, None);
     sent(&mut sides, 20, id(1, 1, 1));
     book(&mut sides, 30, opener, Action::Departed, None);
-    sides.workers.received(&received(40, opener, PART_LAST, &hot(&[(0, sum), (1, 2.0), (2, 1e-3)])), &[]).unwrap();
+    sides.workers.received(&received(40, opener, Some(0), &hot(&[(0, sum), (1, 2.0), (2, 1e-3)])), &[]).unwrap();
     let server = sides.server.as_mut().unwrap();
     for (t, packet) in [(15, id(0, 1, 0)), (16, id(1, 1, 0)), (35, id(1, 1, 1))] {
-        server.received(&received(t, packet, packet.seq(), &cold(packet.worker())), &[]).unwrap();
+        server.received(&received(t, packet, None, &cold(packet.worker())), &[]).unwrap();
     }
     run.close().unwrap();
     let ledger =

@@ -247,14 +247,14 @@ fn the_gate_decides_what_is_accepted_and_everything_is_answered() {
         let mut stored: BTreeMap<u16, f64> = BTreeMap::new();
         for row in &rows.received {
             let reward = f64::from(row.reward.unwrap());
-            let before = stored.get(&row.cluster).copied().unwrap_or(f64::NEG_INFINITY);
+            let before = stored.get(&row.tenant()).copied().unwrap_or(f64::NEG_INFINITY);
             assert_eq!(row.accepted, gate == "off" || reward > before, "{gate}");
             let next = match gate {
                 "max" => before.max(reward),
                 _ if before == f64::NEG_INFINITY => reward,
                 _ => before + 0.1 * (reward - before),
             };
-            stored.insert(row.cluster, next);
+            stored.insert(row.tenant(), next);
         }
         let accepted = rows.received.iter().filter(|row| row.accepted).count() as u64;
         assert_eq!((outcome.counters.accepted, outcome.counters.acks_sent), (accepted, rows.received.len() as u64));
@@ -276,7 +276,7 @@ fn a_worker_that_moves_is_of_its_new_cluster_from_then_on() {
         5 if t >= 2 * SECOND => 2,
         _ => worker as u16 / 3,
     };
-    assert!(rows.sent.iter().all(|row| row.cluster == cluster(row.worker, row.t_gen)));
+    assert!(rows.sent.iter().all(|row| row.cluster == Some(cluster(row.worker, row.t_gen))));
     // What the device merged is of one cluster: that of its members when they arrived.
     for row in rows.books.iter().filter(|row| row.action == Action::Merged) {
         let (a, b) = (row.packet_in.worker(), row.packet_out.unwrap().worker());
@@ -284,7 +284,7 @@ fn a_worker_that_moves_is_of_its_new_cluster_from_then_on() {
         assert!(old(b), "{row:?}");
     }
     let settled = |row: &&Received| row.newest_gen > 2 * SECOND + 100 * MS;
-    let seen: BTreeSet<_> = rows.received.iter().filter(settled).map(|row| (row.newest_worker, row.cluster)).collect();
+    let seen: BTreeSet<_> = rows.received.iter().filter(settled).map(|row| (row.newest_worker, row.tenant())).collect();
     assert!(seen.iter().all(|(worker, c)| *c == cluster(*worker, 3 * SECOND)), "{seen:?}");
     assert!(seen.iter().any(|(_, c)| *c == 2), "a new cluster forms: {seen:?}");
     // An ACK of its new cluster reaches the mover: it hears as often as its new neighbours.
@@ -329,9 +329,9 @@ fn an_aggregate_stays_of_the_cluster_under_which_it_was_merged() {
         assert_eq!(outcome.counters.sums_ok, rows.received.len() as u64);
         for (row, frame) in rows.received.iter().zip(&rows.frames) {
             // Only worker 0 ever moves: whatever is named after another is of that one's cluster.
-            assert!(row.newest_worker == 0 || row.cluster == row.newest_worker as u16 / 3, "{row:?}");
+            assert!(row.newest_worker == 0 || row.tenant() == row.newest_worker as u16 / 3, "{row:?}");
             let of_worker_0 = frame[26..30] == [10, 0, 0, 1];
-            under_way += u32::from(of_worker_0 && row.newest_worker != 0 && row.cluster == 0 && row.t_recv > at * MS);
+            under_way += u32::from(of_worker_0 && row.newest_worker != 0 && row.tenant() == 0 && row.t_recv > at * MS);
         }
     }
     assert!(under_way > 0, "an aggregate with the mover's address was under way at a move");
@@ -349,7 +349,7 @@ fn the_device_writes_the_cluster_whatever_its_queue() {
         let (rows, ..) = simulate(&text);
         let under_way =
             rows.received.iter().filter(|r| r.newest_worker == 0 && (180 * MS..200 * MS).contains(&r.newest_gen));
-        let clusters: Vec<_> = under_way.map(|row| row.cluster).collect();
+        let clusters: Vec<_> = under_way.map(Received::tenant).collect();
         assert!(clusters.contains(&1), "{queue}: generated before the move, at the device after it: {clusters:?}");
         for frame in &rows.frames {
             let mut fresh = frame.clone();

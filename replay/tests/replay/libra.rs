@@ -106,8 +106,8 @@ fn is_closed(over: &Over, case: &Case, counting: bool) {
 
 /// The first copy of each part of a sum is its delivery.
 fn is_delivered_once(over: &Over) {
-    let parts = over.rows.received.iter().filter(|row| row.count == 0).map(|row| (row.packet, row.newest_seq));
-    let mut parts: Vec<(PacketId, u32)> = parts.collect();
+    let parts = over.rows.received.iter().filter_map(|row| Some((row.packet, row.part?, row.last)));
+    let mut parts: Vec<(PacketId, u32, Option<bool>)> = parts.collect();
     let rows = parts.len();
     parts.sort_unstable();
     parts.dedup();

@@ -9,7 +9,7 @@ use crate::arrow::buffer::OffsetBuffer;
 use crate::arrow::datatypes::{DataType, Field};
 use crate::column::Data;
 
-use super::code::{Action, Reason, SumOk};
+use super::code::{Action, Heat, Reason, SumOk};
 use super::row::PacketId;
 
 /// A value in a column.
@@ -58,6 +58,7 @@ cells! {
     Action: UInt8 in UInt8Array = |cell| cell.to_owned() as u8;
     Reason: UInt8 in UInt8Array = |cell| cell.to_owned() as u8;
     SumOk: UInt8 in UInt8Array = |cell| cell.to_owned() as u8;
+    Heat: UInt8 in UInt8Array = |cell| cell.to_owned() as u8;
 }
 
 impl Cell for bool {

@@ -86,6 +86,14 @@ codes! {
     }
 }
 
+codes! {
+    /// Who sums the parameters of a packet of pairs.
+    Heat {
+        Hot = 0, "hot", "A device on the way.";
+        Cold = 1, "cold", "The parameter server.";
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,6 +102,7 @@ mod tests {
     fn codes_are_positions_in_the_lists() {
         assert!(Action::ALL.iter().enumerate().all(|(i, a)| *a as usize == i));
         assert!(Reason::ALL.iter().enumerate().all(|(i, r)| *r as usize == i));
+        assert!(Heat::ALL.iter().enumerate().all(|(i, heat)| *heat as usize == i));
         assert!(SumOk::ALL.iter().enumerate().all(|(i, s)| *s as usize == i));
         assert_eq!((Reason::CountFull.name(), Action::Merged.name()), ("count_full", "merged"));
     }

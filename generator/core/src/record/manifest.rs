@@ -444,12 +444,20 @@ pub enum Family {
 }
 
 impl Manifest {
-    /// What its account is of. Only runs of pairs count those that are in several sums, and only runs of pairs and of results
-    /// train without a server that takes single updates: that is how manifests of older builds tell.
+    /// What its account is of. Only runs of pairs have packets of cold ones, whose size is a setting, and only runs of pairs and of
+    /// results train: that is how manifests of older builds tell.
     pub fn family(&self) -> Family {
         match (self.family, &self.training) {
             (Some(family), _) => family,
-            (None, _) if self.counters.device.contains_key("counted_twice") => Family::Pairs,
+            (None, Some(_))
+                if self
+                    .config
+                    .lines()
+                    .filter_map(|line| line.split_once(" = "))
+                    .any(|(key, _)| key == "cold_bytes") =>
+            {
+                Family::Pairs
+            }
             (None, Some(_)) => Family::Results,
             (None, None) => Family::Updates,
         }

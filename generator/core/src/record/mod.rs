@@ -12,19 +12,21 @@ pub mod digest;
 mod interface;
 pub mod lanes;
 mod manifest;
+mod older;
 mod row;
 mod shard;
 mod stamps;
 mod verdict;
 
 pub use cell::{Cell, LANES_MAX, Words};
-pub use code::{Action, Reason, SumOk};
+pub use code::{Action, Heat, Reason, SumOk};
 pub use digest::{FileDigest, FileDigests, Hashing, Verified, hex};
 pub use interface::InterfaceCounts;
 pub use manifest::{
     Answers, Balance, Bound, Counters, Family, Group, LinkLoad, MANIFEST_VERSION, Manifest, Planned, Published,
     QueueCounts, Rank, ReportPlan, RunState, SweepManifest, SweepRun, Training,
 };
+pub use older::Edition;
 pub use row::{
     BOOKS, Book, ITERATIONS, Iteration, LANES, LaneWords, NAMES, NO_CLUSTER, Name, PAYLOADS, PacketId, PayloadPart,
     RECEIVED, RESULTS, Received, Reply, Row, SCHEMA_VERSION, SENT, STAMPS, STATES, STREAMS, Sent, Stamp, State,

@@ -6,7 +6,7 @@ use crate::column::{Column, Stream};
 use crate::time::Time;
 
 use super::cell::{Cell, Words};
-use super::code::{Action, Reason, SumOk};
+use super::code::{Action, Heat, Reason, SumOk};
 
 /// Names one attempt of one update everywhere: in books, captures and balances.
 ///
@@ -68,7 +68,7 @@ pub const LANES: &str = "lanes";
 /// Stream name of what the kernel or a card stamped, where it was asked for.
 pub const STAMPS: &str = "stamps";
 /// Version of all schemas; a reader refuses a newer one.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 const PS: &str = "ps";
 const NS: &str = "ns";
@@ -149,13 +149,16 @@ rows! {
         t_gen: Time as "t_gen_ps" in PS, "When the update was generated, since the run's anchor.";
         t_due: Time as "t_due_ps" in PS, "When the schedule wanted it out.";
         t_sent: Option<Time> as "t_sent_ps" in PS, "When its first bit left; empty where it was withheld or nobody can know.";
-        cluster: u16 as "cluster" in NUMBER, "The worker's cluster when it generated it; 65535 for traffic that belongs to none.";
+        cluster: Option<u16> as "cluster" in NUMBER,
+            "The worker's cluster when it generated it; 65535 for traffic that belongs to none. Empty in training.";
+        job: Option<u16> as "job" in NUMBER, "Job of the worker, in training.";
         worker: u32 as "worker" in NUMBER, "Worker.";
         seq: u32 as "seq" in NUMBER, "Number of the update at its worker.";
         attempt: u8 as "attempt" in NUMBER, "0 for the first transmission, then 1, 2 and so on.";
         block: Option<u32> as "block" in NUMBER, "Block or iteration, in synchronous systems.";
         bytes: u32 as "bytes" in BYTES, "Length of the frame.";
         reward: Option<f32> as "reward" in REWARD, "Reward of the update; empty for traffic that carries none.";
+        heat: Option<Heat> as "heat" in CODE, "Are its pairs summed on the way, or by the server? A code of `heat`; empty unless sums are by key.";
     }
 
     /// One line of a device's books.
@@ -173,11 +176,11 @@ rows! {
     Received = RECEIVED, "one packet at the parameter server", ordered by "t_recv_ps" {
         t_recv: Time as "t_recv_ps" in PS, "When its last bit arrived.";
         packet: PacketId as "packet" in NUMBER, "Which packet; an aggregate is known by its newest member.";
-        cluster: u16 as "cluster" in NUMBER, "The cluster whose age it refreshes; 65535 for traffic that belongs to none.";
+        cluster: Option<u16> as "cluster" in NUMBER,
+            "The cluster whose age it refreshes; 65535 for traffic that belongs to none. Empty in training.";
+        job: Option<u16> as "job" in NUMBER, "The job whose sum it is, or of whose worker, in training.";
         newest_worker: u32 as "newest_worker" in NUMBER, "Worker of the newest member.";
-        newest_seq: u32 as "newest_seq" in NUMBER,
-            "Sequence number of the newest member. Of a sum by key: which part it is, and its highest bit where the part \
-             makes the sum complete.";
+        newest_seq: u32 as "newest_seq" in NUMBER, "Sequence number of the newest member; of a part of a sum, that of `packet`.";
         newest_gen: Time as "newest_gen_ps" in PS, "When the newest member was generated.";
         count: u16 as "count" in "updates", "How many updates its content represents.";
         bytes: u32 as "bytes" in BYTES, "Length of the frame.";
@@ -186,6 +189,9 @@ rows! {
         sum_ok: SumOk as "sum_ok" in CODE, "Is the payload the sum of the members, bit for bit? A code of `sum_ok`.";
         node: u16 as "node" in NUMBER, "Who received it: index into `nodes` of the manifest.";
         digest: Option<u64> as "digest" in NUMBER, "Stands for the gradients, where sums are verified after the run (real time).";
+        heat: Option<Heat> as "heat" in CODE, "Were its pairs summed on the way? A code of `heat`; empty unless sums are by key.";
+        part: Option<u32> as "part" in NUMBER, "Which part of a sum by key it is, from 0; empty of packets that are no parts.";
+        last: Option<bool> as "last" in YES_NO, "Does a worker have all of the sum with it? Empty of packets that are no parts.";
     }
 
     /// What a worker under transmission control knew and did (OLAF §5): one row per ACK and per generated update.
@@ -207,7 +213,7 @@ rows! {
         t_end: Time as "t_end_ps" in PS, "When it had the results of all blocks.";
         delay: Time as "delay_ps" in PS, "For how long it was held up as a straggler.";
         worker: u32 as "worker" in NUMBER, "Worker.";
-        cluster: u16 as "cluster" in NUMBER, "Job of the worker.";
+        job: u16 as "job" in NUMBER, "Job of the worker.";
         iteration: u32 as "iteration" in NUMBER, "Which iteration, from 0.";
         sent: u32 as "sent" in COUNT, "Blocks that it sent.";
         skipped: u32 as "skipped" in COUNT, "Blocks that it did not send, since their result was there.";
@@ -222,7 +228,7 @@ rows! {
         t_recv: Time as "t_recv_ps" in PS, "When its last bit arrived.";
         t_sent: Option<Time> as "t_sent_ps" in PS, "When the worker sent its own contribution to the block; empty if it had not.";
         worker: u32 as "worker" in NUMBER, "Worker.";
-        cluster: u16 as "cluster" in NUMBER, "Job of the worker.";
+        job: u16 as "job" in NUMBER, "Job of the worker.";
         seq: u32 as "seq" in NUMBER, "The block, numbered over all iterations.";
         packet: PacketId as "packet" in NUMBER, "Which result: the packet under which the books know the aggregate.";
         count: u16 as "count" in COUNT, "Sources that it represents.";
@@ -233,7 +239,9 @@ rows! {
     /// The lanes of a packet that arrived.
     LaneWords = LANES, "with `format.lanes`: a packet of `received`, in the same order", ordered by "t_recv_ps" {
         t_recv: Time as "t_recv_ps" in PS, "When the packet's last bit arrived.";
-        cluster: u16 as "cluster" in NUMBER, "Its cluster, which its addresses tell; 65535 for traffic that belongs to none.";
+        cluster: Option<u16> as "cluster" in NUMBER,
+            "Its cluster, which its addresses tell; 65535 for traffic that belongs to none. Empty in training.";
+        job: Option<u16> as "job" in NUMBER, "The job whose sum it is, in training.";
         words: Words as "words" in NUMBER, "Its lanes as they lay in it: the bits of f32s, or integers.";
     }
 
@@ -261,6 +269,22 @@ rows! {
              not stamped, or was sent.";
         sent_ns: Option<i64> as "sent_ns" in NS,
             "When it left, by the clock that is named there; empty if it was not stamped, or was received.";
+    }
+}
+
+impl Sent {
+    /// The cluster or job that it belongs to.
+    #[inline]
+    pub fn tenant(&self) -> u16 {
+        self.cluster.or(self.job).unwrap_or(NO_CLUSTER)
+    }
+}
+
+impl Received {
+    /// The cluster or job that it belongs to.
+    #[inline]
+    pub fn tenant(&self) -> u16 {
+        self.cluster.or(self.job).unwrap_or(NO_CLUSTER)
     }
 }
 

@@ -3,6 +3,8 @@
 //! Each receiver counts a worker's packets without gaps, and no two packets of a worker have the same number: receiver r of n
 //! has r, n + r, 2 n + r, … above the bit that says cold. With one server these are 0, 1, 2, …
 
+use crate::record::Heat;
+
 /// How numbers of a receiver and numbers of packets follow from each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Numbers {
@@ -21,10 +23,10 @@ impl Numbers {
         Numbers { receivers: if receivers == 0 { 1 } else { receivers } }
     }
 
-    /// The sequence number of the `number`-th packet to or from `receiver`; a switch's if it is not `cold`.
+    /// The sequence number of the `number`-th packet to or from `receiver`; a switch's if it is hot.
     #[inline]
-    pub const fn seq(self, receiver: u32, number: u32, cold: bool) -> u32 {
-        number.wrapping_mul(self.receivers).wrapping_add(receiver) << 1 | cold as u32
+    pub const fn seq(self, receiver: u32, number: u32, heat: Heat) -> u32 {
+        number.wrapping_mul(self.receivers).wrapping_add(receiver) << 1 | heat as u32
     }
 
     /// Receiver and number of a sequence number.
@@ -45,21 +47,21 @@ mod tests {
     #[test]
     fn one_server_counts_as_ever() {
         let one = Numbers::default();
-        assert_eq!([0, 1, 2].map(|number| one.seq(0, number, false)), [0, 2, 4]);
-        assert_eq!((one.seq(0, 7, true), one.split(15)), (15, (0, 7)));
+        assert_eq!([0, 1, 2].map(|number| one.seq(0, number, Heat::Hot)), [0, 2, 4]);
+        assert_eq!((one.seq(0, 7, Heat::Cold), one.split(15)), (15, (0, 7)));
         let three = Numbers::new(3);
-        assert_eq!([0, 1].map(|number| three.seq(2, number, true)), [5, 11]);
+        assert_eq!([0, 1].map(|number| three.seq(2, number, Heat::Cold)), [5, 11]);
     }
 
     proptest! {
         #[test]
         fn every_packet_has_a_number_of_its_own(receivers in 1u32..70) {
             let numbers = Numbers::new(receivers);
-            let all = (0..receivers).flat_map(|r| (0..40).flat_map(move |n| [(r, n, false), (r, n, true)]));
+            let all = (0..receivers).flat_map(|r| (0..40).flat_map(move |n| [(r, n, Heat::Hot), (r, n, Heat::Cold)]));
             let mut seen = HashSet::new();
-            for (receiver, number, cold) in all {
-                let seq = numbers.seq(receiver, number, cold);
-                prop_assert_eq!((numbers.split(seq), seq & 1 == 1), ((receiver, number), cold));
+            for (receiver, number, heat) in all {
+                let seq = numbers.seq(receiver, number, heat);
+                prop_assert_eq!((numbers.split(seq), super::super::heat_of(seq)), ((receiver, number), heat));
                 prop_assert!(seen.insert(seq));
             }
             // None is left out.

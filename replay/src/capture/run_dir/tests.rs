@@ -59,7 +59,8 @@ fn row((t_recv, node, newest_seq): Row) -> Received {
     Received {
         t_recv,
         packet: PacketId::new(1, newest_seq, 0),
-        cluster: NO_CLUSTER,
+        cluster: Some(NO_CLUSTER),
+        job: None,
         newest_worker: 1,
         newest_seq,
         newest_gen: 0,
@@ -70,6 +71,9 @@ fn row((t_recv, node, newest_seq): Row) -> Received {
         sum_ok: SumOk::Unknown,
         node,
         digest: Some(7),
+        heat: None,
+        part: None,
+        last: None,
     }
 }
 

@@ -346,7 +346,7 @@ impl Feeder {
                         lane.lateness.saturating_record(late_ns);
                     }
                     if let Some(shown) = &self.shown {
-                        shown.count(row.cluster);
+                        shown.count(row.tenant());
                     }
                     self.latest = t_sent;
                     Some(t_sent)

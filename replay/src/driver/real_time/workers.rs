@@ -237,7 +237,7 @@ impl<'a> WorkersRole<'a> {
             let Some(row) = row else { return Ok(()) };
             updates += 1;
             if let Some(shown) = shown {
-                shown.count(row.cluster);
+                shown.count(row.tenant());
             }
             first_late.get_or_insert(t_sent - frame.t);
             *last_bytes = u64::from(frame.len);

@@ -337,7 +337,7 @@ impl World {
                     t_recv: self.now,
                     t_sent,
                     worker,
-                    cluster: made.job as u16,
+                    job: made.job as u16,
                     seq: made.seq,
                     packet: made.id,
                     count: made.count,
@@ -353,7 +353,8 @@ impl World {
             let row = delivery.row;
             assert!(self.delivered.insert(row.packet), "delivered twice: {row:?}");
             assert_eq!((row.t_recv, row.packet, row.count), (self.now, made.id, made.count));
-            assert_eq!((u32::from(row.cluster), row.newest_seq, row.accepted), (made.job, made.seq, true));
+            assert_eq!((row.cluster, row.job.map(u32::from)), (None, Some(made.job)));
+            assert_eq!((row.newest_seq, row.accepted), (made.seq, true));
             assert_eq!((row.bytes as usize, self.pool.frame(&delivery.frame)), (made.frame.len(), &made.frame[..]));
             self.pool.release(delivery.frame.buffer);
         }

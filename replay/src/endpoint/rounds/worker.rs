@@ -380,7 +380,7 @@ impl Worker {
             t_end,
             delay: self.delay,
             worker: self.id,
-            cluster: self.job,
+            job: self.job,
             iteration: self.iteration,
             sent: self.sent,
             skipped: packets - self.sent,

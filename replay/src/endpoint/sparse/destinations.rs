@@ -2,7 +2,7 @@
 //! §6; `docs/libra.md`).
 
 use pktgen_generator::sparse::shards::Shards;
-use pktgen_generator::wire::libra::Numbers;
+use pktgen_generator::wire::libra::{Numbers, heat_of};
 
 use super::packing::Heat;
 
@@ -53,14 +53,14 @@ impl Destinations {
     /// The sequence number of the `number`-th packet to a destination.
     #[inline]
     pub fn seq(self, to: Destination, number: u32) -> u32 {
-        Numbers::new(self.servers).seq(to.number, number, to.heat == Heat::Cold)
+        Numbers::new(self.servers).seq(to.number, number, to.heat)
     }
 
     /// The destination of a sequence number, and the number there; none if there is no such destination.
     #[inline]
     pub fn find(self, seq: u32) -> Option<(Destination, u32)> {
         let (number, of_it) = Numbers::new(self.servers).split(seq);
-        let to = Destination { heat: if seq & 1 == 1 { Heat::Cold } else { Heat::Hot }, number };
+        let to = Destination { heat: heat_of(seq), number };
         (number < self.count(to.heat)).then_some((to, of_it))
     }
 }

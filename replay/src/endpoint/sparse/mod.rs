@@ -23,7 +23,7 @@ use pktgen_generator::registry::Named;
 use pktgen_generator::time::Time;
 use pktgen_generator::topology::NodeId;
 use pktgen_generator::wire::frame::{HEAD, Template, server_ip, set_udp_checksum, worker_ip};
-use pktgen_generator::wire::libra::{self, COLD_PAIR, HEADER, Header, PART_LAST, PORT, ResultHead, WORKER_PORT};
+use pktgen_generator::wire::libra::{self, COLD_PAIR, HEADER, Header, PORT, ResultHead, WORKER_PORT};
 use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
@@ -69,7 +69,10 @@ static PROTOCOL: Protocol = Protocol {
     identify,
     values: libra::pairs,
     // A packet has the sequence number of its header.
-    element_bytes: |packet| if packet.seq() & 1 == 1 { COLD_PAIR } else { libra::HOT_PAIR },
+    element_bytes: |packet| match libra::heat_of(packet.seq()) {
+        Heat::Hot => libra::HOT_PAIR,
+        Heat::Cold => COLD_PAIR,
+    },
     heads: |_| None,
 };
 
@@ -292,13 +295,15 @@ impl SparseWorkers {
             t_gen: own.t_ready,
             t_due: t,
             t_sent: None,
-            cluster: own.job,
+            cluster: None,
+            job: Some(own.job),
             worker,
             seq,
             attempt: due.attempt,
             block: Some(own.iteration()),
             bytes: u32::from(frame.len),
             reward: None,
+            heat: Some(due.to.heat),
         });
         let kind = if is_update { Kind::Update } else { Kind::Request };
         let frame = Frame { packet, worker, cluster: own.job, flow: self.ends[at].1, kind, ..frame };
@@ -400,13 +405,16 @@ impl SparseWorkers {
         }
         let row = Received {
             packet: opener,
-            cluster: u16::from(header.job),
+            job: Some(u16::from(header.job)),
             newest_worker: opener.worker(),
-            newest_seq: u32::from(part) | if last { PART_LAST } else { 0 },
+            newest_seq: opener.seq(),
             // A part does not say how many updates it represents.
             count: 0,
             accepted,
-            ..roster::received(frame, node)
+            heat: Some(Heat::Hot),
+            part: Some(part.into()),
+            last: Some(last),
+            ..roster::received_in_training(frame, node)
         };
         host.deliveries.push(Delivery { row, frame: *frame });
     }

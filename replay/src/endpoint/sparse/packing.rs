@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+pub(super) use pktgen_generator::record::Heat;
 use pktgen_generator::record::PacketId;
 use pktgen_generator::sparse::layout::Layout;
 use pktgen_generator::sparse::packaging::{Estimate, Packaging, Packer};
@@ -32,13 +33,6 @@ pub(super) struct Rules {
     pub cold_pairs: usize,
     /// Do workers pull before each iteration but the first?
     pub pulls: bool,
-}
-
-/// What a switch sums, or a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heat {
-    Hot,
-    Cold,
 }
 
 /// What the packet with some place in an iteration is.

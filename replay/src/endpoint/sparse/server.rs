@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 
 use pktgen_generator::Result;
 use pktgen_generator::config::{Section, joined};
-use pktgen_generator::record::Received;
+use pktgen_generator::record::{Heat, Received};
 use pktgen_generator::time::{NEVER, NS, Time};
 use pktgen_generator::topology::NodeId;
 use pktgen_generator::wire::libra::{self, COLD_PAIR, HEADER, Header};
@@ -177,7 +177,11 @@ impl SparseServer {
         let taken = if accepted { pairs.len() / COLD_PAIR } else { 0 };
         self.serve_packet(frame.t, taken, Due::Ack(frame.worker, header.seq));
         host.deliveries.push(Delivery {
-            row: Received { accepted, ..roster::received(frame, self.outbound.node) },
+            row: Received {
+                accepted,
+                heat: Some(Heat::Cold),
+                ..roster::received_in_training(frame, self.outbound.node)
+            },
             frame: *frame,
         });
     }

@@ -313,7 +313,7 @@ impl Worker {
             t_end: t,
             delay: 0,
             worker: self.id,
-            cluster: self.job,
+            job: self.job,
             iteration: self.iteration,
             sent,
             skipped: 0,

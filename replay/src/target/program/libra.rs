@@ -24,7 +24,7 @@ mod state;
 mod tests;
 
 use pktgen_generator::config::Section;
-use pktgen_generator::record::{Action, Reason};
+use pktgen_generator::record::{Action, Heat, Reason};
 use pktgen_generator::registry::Named;
 use pktgen_generator::sparse::pipeline::{Passes, Scratch};
 use pktgen_generator::time::{NEVER, Time};
@@ -218,7 +218,7 @@ impl Libra {
     /// The sequence number of the packet with this number, to or from it.
     #[inline]
     fn seq(&self, number: u32) -> u32 {
-        self.numbers.seq(self.rack, number, false)
+        self.numbers.seq(self.rack, number, Heat::Hot)
     }
 
     fn route(&self, node: NodeId) -> u16 {

@@ -140,7 +140,7 @@ impl Model {
             t_end,
             delay: self.delay,
             worker: self.id,
-            cluster: self.job() as u16,
+            job: self.job() as u16,
             iteration: self.iteration,
             sent: 0,
             skipped: 0,

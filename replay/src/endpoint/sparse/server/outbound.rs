@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::record::PacketId;
+use pktgen_generator::record::{Heat, PacketId};
 use pktgen_generator::time::Time;
 use pktgen_generator::topology::{NodeId, Population};
 use pktgen_generator::wire::frame::{HEAD, Template, server_ip, set_udp_checksum, worker_ip};
@@ -49,7 +49,7 @@ impl Outbound {
     /// The sequence number of the cold packet with this number.
     #[inline]
     pub(super) fn seq(&self, number: u32) -> u32 {
-        self.numbers.seq(self.server, number, true)
+        self.numbers.seq(self.server, number, Heat::Cold)
     }
 
     /// The job of a worker; none if there is no such worker.

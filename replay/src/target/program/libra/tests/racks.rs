@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pktgen_generator::sparse::layout::Layout;
 use pktgen_generator::sparse::shards::{Partition, Shards};
+use pktgen_generator::record::Heat;
 use pktgen_generator::wire::frame::server_ip;
 
 use super::*;
@@ -29,7 +30,7 @@ fn of_rack(rack: u32) -> [u32; 2] {
 }
 
 fn push(number: u32, rack: u32) -> Header {
-    Header { kind: Wire::Push, attempt: 0, job: 0, seq: Numbers::new(2).seq(rack, number, false) }
+    Header { kind: Wire::Push, attempt: 0, job: 0, seq: Numbers::new(2).seq(rack, number, Heat::Hot) }
 }
 
 fn end(rack: u32) -> Header {
