@@ -7,7 +7,7 @@ use pktgen_generator::record::NO_CLUSTER;
 use pktgen_generator::time::{HORIZON, NS};
 use pktgen_generator::wire::frame::{Ip, group_of};
 use pktgen_generator::wire::sight::{Datagram, Delivery, Look, Sight, What, glance, look};
-use pktgen_generator::wire::{FORMATS, Format, olaf};
+use pktgen_generator::wire::{FORMATS, Format};
 use pktgen_generator::{Error, Result};
 
 use serde::{Deserialize, Serialize};
@@ -20,8 +20,6 @@ use super::{Event, Side};
 const NOBODY: u8 = u8::MAX;
 /// Says in [`Event::format`] that it is background traffic.
 pub const BACKGROUND: u8 = u8::MAX - 1;
-/// The place of OLAF's format in [`FORMATS`].
-const OLAF: u8 = 0;
 /// UDP port of background traffic, and where it comes from.
 const DISCARD: u16 = 9;
 const BACKGROUND_NET: u32 = 0xc613_0000;
@@ -246,12 +244,15 @@ impl Decoder {
     fn take(&mut self, packet: &Packet, events: &mut Vec<Event>) {
         self.tally.packets += 1;
         self.tally.bytes += u64::from(packet.len);
-        // What most packets are is found without a call, and without a copy.
-        if let Some(datagram) = glance(packet.link_type, packet.bytes)
-            && self.format(&datagram) == OLAF
-            && let Some(sight) = olaf::Olaf.sight(&datagram)
-        {
-            return self.keep(packet, OLAF, sight, events);
+        // What most packets are is found at a glance.
+        if let Some(datagram) = glance(packet.link_type, packet.bytes) {
+            let format = self.format(&datagram);
+            if let Some(sight) = FORMATS.get(usize::from(format)).and_then(|known| known.sight(&datagram)) {
+                if sight.what == What::Result {
+                    self.note_group(format, datagram.dst);
+                }
+                return self.keep(packet, format, sight, events);
+            }
         }
         match self.closely(packet) {
             Ok((format, sight)) => self.keep(packet, format, sight, events),

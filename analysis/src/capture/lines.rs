@@ -144,9 +144,9 @@ enum Deliveries {
     /// Which they are, and how many updates each represents.
     Counted,
     /// Which they are.
-    Uncounted(&'static str),
+    Uncounted(Unsaid),
     /// Nothing.
-    Unknown(&'static str),
+    Unknown(Unsaid),
 }
 
 impl Deliveries {
@@ -155,34 +155,76 @@ impl Deliveries {
         let mut groups: Vec<u16> = facts.inputs.iter().filter_map(|input| input.tally.group).collect();
         groups.dedup();
         if totals.at_server_by(Delivery::Unsaid) > 0 {
-            return Deliveries::Unknown(UNSAID);
+            return Deliveries::Unknown(Unsaid::Count);
         }
         if groups.len() > 1 || facts.inputs.iter().any(|input| input.tally.regrouped > 0) {
-            return Deliveries::Unknown(SEVERAL_JOBS);
+            return Deliveries::Unknown(Unsaid::Job);
         }
         if totals.ambiguous > 0 {
-            return Deliveries::Unknown(SENT_AGAIN);
+            return Deliveries::Unknown(Unsaid::Transmission);
         }
         if totals.uncounted_results > 0 {
-            return Deliveries::Uncounted(NO_CONTRIBUTORS);
+            return Deliveries::Uncounted(Unsaid::Contributors);
         }
         if totals.at_server_by(Delivery::UncountedUpdates) > 0 && !facts.forwards {
-            return Deliveries::Uncounted(NO_COUNT);
+            return Deliveries::Uncounted(Unsaid::Members);
         }
         Deliveries::Counted
     }
 }
 
-const UNSAID: &str = "results of libra and switchml_roce go to many workers and do not say how many updates they represent: what was \
-                      received, merged or is missing is not known from a capture; the run dir knows it";
-const SEVERAL_JOBS: &str = "results of switchml do not say of which of several jobs they are: what was received, merged or is missing is \
-                            not known; capture one job at a time";
-const SENT_AGAIN: &str = "packets of trio_ml do not say which transmission they are: of results to contributions that were sent again it is \
-                          not known which are copies, so neither what was received, merged or is missing";
-const NO_CONTRIBUTORS: &str = "results of switchml do not say how many updates they represent, and contributions of all workers to each \
-                               of them were not seen: what was merged or is missing is not known; --sent FILE adds the workers' side";
-const NO_COUNT: &str = "updates of olaf_strict do not say how many they represent: what was merged or is missing is not known; if the \
-                        device only forwards, --forwards says so";
+/// What packets do not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unsaid {
+    /// Of results to many workers, how many updates they represent.
+    Count,
+    /// Of results, of which of several jobs they are.
+    Job,
+    /// Of contributions, which transmission they are.
+    Transmission,
+    /// Of results, how many updates they represent, which contributions that were not seen would tell.
+    Contributors,
+    /// Of updates, how many they represent.
+    Members,
+}
+
+impl Unsaid {
+    fn text(self, totals: &Totals) -> String {
+        let (delivery, text) = match self {
+            Unsaid::Count => (
+                Delivery::Unsaid,
+                "go to many workers and do not say how many updates they represent: what was received, merged or is missing is not \
+                 known from a capture; the run dir knows it",
+            ),
+            Unsaid::Job => (
+                Delivery::ResultsOfAll,
+                "do not say of which of several jobs they are: what was received, merged or is missing is not known; capture one job \
+                 at a time",
+            ),
+            Unsaid::Transmission => (
+                Delivery::Results,
+                "do not say which transmission they are: of results to contributions that were sent again it is not known which are \
+                 copies, so neither what was received, merged or is missing",
+            ),
+            Unsaid::Contributors => (
+                Delivery::ResultsOfAll,
+                "do not say how many updates they represent, and contributions of all workers to each of them were not seen: what was \
+                 merged or is missing is not known; --sent FILE adds the workers' side",
+            ),
+            Unsaid::Members => (
+                Delivery::UncountedUpdates,
+                "do not say how many they represent: what was merged or is missing is not known; if the device only forwards, \
+                 --forwards says so",
+            ),
+        };
+        let what = match self {
+            Unsaid::Transmission => "packets",
+            Unsaid::Members => "updates",
+            Unsaid::Count | Unsaid::Job | Unsaid::Contributors => "results",
+        };
+        format!("{what} of {} {text}", totals.formats_at_server_by(delivery).join(" and "))
+    }
+}
 
 fn rates(totals: &Totals, deliveries: Deliveries, out: &mut Vec<Line>) {
     match deliveries {
@@ -365,7 +407,7 @@ fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
         say("age_of_model_not_defined", format!("no Age-of-Model: {why}"));
     }
     if let (true, Deliveries::Uncounted(why) | Deliveries::Unknown(why)) = (server, known.deliveries) {
-        say("deliveries_unknown", why.to_owned());
+        say("deliveries_unknown", why.text(totals));
     }
     if known.merged && known.aged {
         say("members_unknown", "packets do not name all updates in an aggregate: no Age-of-Model by worker".to_owned());

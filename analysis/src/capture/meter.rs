@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::hash::BuildHasherDefault;
 
 use pktgen_generator::record::PacketId;
-use pktgen_generator::wire::FORMATS;
 use pktgen_generator::wire::sight::{Delivery, What};
+use pktgen_generator::wire::{FORMATS, Format};
 use pktgen_generator::{Error, Result};
 
 use super::flow::FlowMeter;
@@ -157,9 +157,18 @@ impl Totals {
 
     /// Packets at the server that are or would be deliveries of formats that deliver by `delivery`.
     pub(super) fn at_server_by(&self, delivery: Delivery) -> u64 {
-        let kinds = &self.kinds[Side::Server as usize];
-        let of = FORMATS.iter().zip(kinds).filter(|(format, _)| format.delivery() == delivery);
-        of.map(|(_, kinds)| kinds[What::Update as usize] + kinds[What::Result as usize]).sum()
+        self.deliveries_by(delivery).map(|(_, packets)| packets).sum()
+    }
+
+    /// Names of the formats of these packets.
+    pub(super) fn formats_at_server_by(&self, delivery: Delivery) -> Vec<&'static str> {
+        self.deliveries_by(delivery).filter(|(_, packets)| *packets > 0).map(|(format, _)| format.name()).collect()
+    }
+
+    fn deliveries_by(&self, delivery: Delivery) -> impl Iterator<Item = (&'static dyn Format, u64)> {
+        let all = FORMATS.iter().zip(&self.kinds[Side::Server as usize]);
+        let of = all.filter(move |(format, _)| format.delivery() == delivery);
+        of.map(|(format, kinds)| (*format, kinds[What::Update as usize] + kinds[What::Result as usize]))
     }
 
     /// Packets by `side.format.kind`, for files.

@@ -236,7 +236,7 @@ const ROUND: Column = Column::new(
     "round",
     UInt16,
     "number",
-    "With cluster, number and format the sum that a packet is of: its iteration (Trio-ML) or slot (SwitchML); else 0.",
+    "With cluster, number and format the sum that a packet is of: its iteration, or the slot that the device reuses; else 0.",
 );
 const COUNT: Column = Column::new("count", UInt16, "updates", "How many updates its content represents.");
 const BYTES: Column = Column::new("bytes", UInt32, "bytes", "Length of the frame on the wire.");

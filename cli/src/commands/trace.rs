@@ -7,7 +7,7 @@ use pktgen_analysis::{human, trace as fidelity};
 use pktgen_generator::config::Value;
 use pktgen_generator::registry::find;
 use pktgen_generator::seed::Seed;
-use pktgen_generator::trace::{self, ImportOptions, Info, Scaling, TraceManifest};
+use pktgen_generator::trace::{self, FRAME_BYTES, ImportOptions, Info, Scaling, TraceManifest};
 use pktgen_generator::units::{Decimal, Rate, Size};
 use pktgen_generator::wire::FORMATS;
 use pktgen_generator::{Error, Result, workload};
@@ -62,10 +62,12 @@ fn zero_is_wrong(flags: &[(&str, Option<u32>)]) -> Result<()> {
 
 fn frame_bytes(name: &str, text: &str) -> Result<u32> {
     let size: Size = text.parse().map_err(|e| flag(name, e))?;
-    let range = pktgen_generator::wire::olaf::FRAME_MIN as u64..=pktgen_generator::wire::frame::FRAME_MAX as u64;
-    match size.bytes().filter(|b| range.contains(b)) {
-        Some(bytes) => Ok(bytes as u32),
-        None => Err(flag(name, format!("{size} is not a frame; frames have {} B to {} B", range.start(), range.end()))),
+    match size.bytes().and_then(|bytes| u32::try_from(bytes).ok()).filter(|bytes| FRAME_BYTES.contains(bytes)) {
+        Some(bytes) => Ok(bytes),
+        None => {
+            let (least, most) = FRAME_BYTES.into_inner();
+            Err(flag(name, format!("{size} is not a frame; frames have {least} B to {most} B")))
+        }
     }
 }
 

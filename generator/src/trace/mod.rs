@@ -18,6 +18,7 @@ pub use check::{Info, check, info};
 pub use import::{IMPORTERS, ImportOptions, Importer, convert};
 pub use manifest::{TraceManifest, file_hash, manifest_path};
 pub use read::{Block, Reader};
+pub use rules::FRAME_BYTES;
 pub(crate) use rules::Rules;
 pub use scale::{Scaling, scale};
 pub use schema::{TRACE, TRACE_VERSION, trace_schema};

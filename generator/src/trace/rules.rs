@@ -1,6 +1,7 @@
 //! What a trace must be: the one set of rules that checking, converting and replaying use.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use crate::record::{NO_CLUSTER, PacketId};
 use crate::time::Time;
@@ -8,6 +9,8 @@ use crate::wire::frame::{FRAME_MAX, HEAD};
 use crate::wire::olaf::FRAME_MIN;
 use crate::workload::Update;
 
+/// Bytes of the frame of an update.
+pub const FRAME_BYTES: RangeInclusive<u32> = FRAME_MIN as u32..=FRAME_MAX as u32;
 /// Problems that are kept; the rest only counts.
 const KEPT: usize = 20;
 
