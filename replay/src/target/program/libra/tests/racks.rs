@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use pktgen_generator::record::Heat;
 use pktgen_generator::sparse::layout::Layout;
 use pktgen_generator::sparse::shards::{Partition, Shards};
-use pktgen_generator::record::Heat;
 use pktgen_generator::wire::frame::server_ip;
 
 use super::*;
