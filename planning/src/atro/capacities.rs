@@ -39,7 +39,7 @@ impl<'a> Capacities<'a> {
     }
 
     /// Whether the hosts send that fast.
-    pub fn hosts_are_fast_enough(&self) -> bool {
+    pub(super) fn hosts_are_fast_enough(&self) -> bool {
         self.inventory.slowest_host_bps() >= self.rate_bps
     }
 }

@@ -7,7 +7,7 @@ use pktgen_generator::{Error, Result};
 use super::cluster::{Cluster, SIZE_MAX, within};
 
 /// The name of the parameter server in plans.
-pub const SERVER_NAME: &str = "ps";
+pub(super) const SERVER_NAME: &str = "ps";
 
 /// A switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,12 +82,12 @@ impl Inventory {
     }
 
     /// The rate of a link between a host and a switch.
-    pub fn host_bps(&self, host: usize, switch: usize) -> u64 {
+    pub(super) fn host_bps(&self, host: usize, switch: usize) -> u64 {
         self.hosts[host].rate_bps.min(self.switches[switch].rate_bps)
     }
 
     /// The rate of the slowest host, which no AllReduce exceeds: all workers send at one rate (ATRO §III-A).
-    pub fn slowest_host_bps(&self) -> u64 {
+    pub(super) fn slowest_host_bps(&self) -> u64 {
         self.hosts.iter().map(|host| host.rate_bps).min().unwrap_or(0)
     }
 

@@ -35,8 +35,8 @@ pub use criterion::{Reach, flows_per_link, most_workers};
 pub use inventory::{Host, Inventory, Switch};
 pub use inventory_input::Flags;
 pub use mixed::{Ask, wire_inventory};
-pub use optical::{DevicePorts, MEMS_PORTS, PATCH_PANEL_PORTS};
-pub use validate::{validate, validate_inventory};
+pub use optical::DevicePorts;
+pub use validate::validate;
 pub use wiring::{CrossConnect, Port, Wiring, wire};
 
 use pktgen_generator::registry::Named;

@@ -7,10 +7,10 @@ use serde::Serialize;
 use super::inventory::Inventory;
 
 /// Ports of an optical patch panel, which takes a couple of minutes to change (ATRO §II-C).
-pub const PATCH_PANEL_PORTS: u64 = 1008;
+const PATCH_PANEL_PORTS: u64 = 1008;
 
 /// Ports of a 3D MEMS device, which takes about 10 ms (ATRO §II-C).
-pub const MEMS_PORTS: u64 = 384;
+const MEMS_PORTS: u64 = 384;
 
 /// Ports of the optical device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

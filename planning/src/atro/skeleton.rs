@@ -53,7 +53,7 @@ impl Skeleton {
     }
 
     /// Adds a switch of so many ports.
-    pub fn add_with(&mut self, ports: u64, aggregates: bool, up: &[usize]) -> usize {
+    pub(super) fn add_with(&mut self, ports: u64, aggregates: bool, up: &[usize]) -> usize {
         let depth = 1 + up.iter().map(|&above| self.switches[above].depth).max().unwrap_or(0);
         for &above in up {
             self.switches[above].down += 1;
@@ -93,7 +93,7 @@ impl Skeleton {
     }
 
     /// The most workers with so many flows on the link from a switch to the one above it.
-    pub fn workers_by(&self, flows: &dyn Fn(usize, usize) -> u64) -> Option<u64> {
+    pub(super) fn workers_by(&self, flows: &dyn Fn(usize, usize) -> u64) -> Option<u64> {
         let filled = self.fill(flows)?;
         let on_commons = filled.inputs.iter().map(|&(_, edge, outputs)| filled.network.flow(edge) - outputs);
         let on_aggregators = self.aggregators().map(|switch| self.free(switch));
@@ -106,7 +106,7 @@ impl Skeleton {
     }
 
     /// The same with so many flows on each link.
-    pub fn routes_by(&self, flows: &dyn Fn(usize, usize) -> u64) -> Option<Vec<Route>> {
+    pub(super) fn routes_by(&self, flows: &dyn Fn(usize, usize) -> u64) -> Option<Vec<Route>> {
         let filled = self.fill(flows)?;
         let mut left: Vec<Vec<(usize, u64)>> = vec![Vec::new(); self.switches.len()];
         for &(switch, above, edge) in &filled.links {

@@ -20,7 +20,7 @@ pub enum Reply {
 }
 
 /// A link with flows from a switch, to a switch or else to the server.
-pub type SwitchLink = (usize, Option<usize>);
+pub(super) type SwitchLink = (usize, Option<usize>);
 
 /// Solves the program in `file`, in at most so many seconds; the answer is left in a file beside it.
 pub fn solve(command: &str, file: &Path, seconds: u32) -> Result<Reply> {
@@ -28,7 +28,7 @@ pub fn solve(command: &str, file: &Path, seconds: u32) -> Result<Reply> {
 }
 
 /// The same, with the links that carry flows.
-pub fn solve_flows(command: &str, file: &Path, seconds: u32) -> Result<(Reply, Vec<SwitchLink>)> {
+pub(super) fn solve_flows(command: &str, file: &Path, seconds: u32) -> Result<(Reply, Vec<SwitchLink>)> {
     run(command, file, seconds).map(|(reply, text)| (reply, flows(&text)))
 }
 

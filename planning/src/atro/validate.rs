@@ -19,7 +19,7 @@ pub fn validate(plan: &Plan, cluster: &Cluster, m: u64) -> Result<(), String> {
 }
 
 /// Whether a plan is a wiring of the switches and hosts with these names, all hosts included.
-pub fn validate_inventory(plan: &Plan, inventory: &Inventory) -> Result<(), String> {
+pub(super) fn validate_inventory(plan: &Plan, inventory: &Inventory) -> Result<(), String> {
     roles(plan)?;
     let ends = ends(plan, inventory)?;
     let ports = |node: usize| match ends[node] {

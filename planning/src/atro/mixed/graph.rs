@@ -30,7 +30,7 @@ impl Graph {
     }
 
     /// Whether a switch has links from below.
-    pub fn feeds(&self, switch: usize) -> bool {
+    pub(super) fn feeds(&self, switch: usize) -> bool {
         self.up.iter().any(|up| up.contains(&switch))
     }
 

@@ -6,6 +6,7 @@ use pktgen_generator::plan::{Plan, PlanRole};
 use proptest::prelude::*;
 
 use super::super::testing::{GBPS, arbitrary, cluster};
+use super::super::validate::validate_inventory;
 use super::super::*;
 use super::bound::upper;
 use super::search::{Answer, search};
