@@ -6,7 +6,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use pktgen_analysis::capture::{CapturePlan, analyze_captures};
 use pktgen_generator::pcap::{Form, Writer, WriterOptions};
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
-use pktgen_generator::wire::olaf::{Header, PORT, WORKER_PORT, elements_in};
+use pktgen_generator::wire::update::{Header, PORT, WORKER_PORT, elements_in};
 
 const BYTES: usize = 256;
 const WORKERS: u32 = 27;

@@ -8,7 +8,7 @@ use pktgen_generator::seed::Seed;
 use pktgen_generator::topology::Population;
 use pktgen_generator::wire::build::Builder;
 use pktgen_generator::wire::frame::HEAD;
-use pktgen_generator::wire::olaf::{UPDATE_HEAD, elements_in};
+use pktgen_generator::wire::update::{UPDATE_HEAD, elements_in};
 use pktgen_generator::workload::Update;
 
 const BYTES: usize = 256;

@@ -7,7 +7,7 @@ use pktgen_generator::time::SECOND;
 use pktgen_generator::units::{Rate, Span};
 use pktgen_generator::whole::write_whole;
 use pktgen_generator::wire::frame::FRAME_MAX;
-use pktgen_generator::wire::olaf::FRAME_MIN;
+use pktgen_generator::wire::update::FRAME_MIN;
 use pktgen_generator::{Error, Result};
 
 /// Bytes on an Ethernet link beside a frame: FCS, preamble, gap.

@@ -6,7 +6,7 @@
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pktgen_generator::record::PacketId;
 use pktgen_generator::wire::frame::HEAD;
-use pktgen_generator::wire::olaf::{Header, UPDATE_HEAD, elements_in};
+use pktgen_generator::wire::update::{Header, UPDATE_HEAD, elements_in};
 use pktgen_replay::frame::{BURST, Frame, Kind, Pool};
 use pktgen_replay::target::books::Books;
 use pktgen_replay::target::queue::{MergedReward, OlafQueue, OlafSettings, Queue};

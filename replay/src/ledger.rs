@@ -18,7 +18,7 @@ mod updates;
 
 use pktgen_generator::record::{Balance, Book, Family, Heat, PacketId, Received, SumOk, Unseen};
 use pktgen_generator::topology::Population;
-use pktgen_generator::wire::{olaf, trio_ml};
+use pktgen_generator::wire::{trio_ml, update};
 
 use crate::endpoint::{Content, Pairs};
 use crate::target::sparse::Adder;
@@ -135,7 +135,7 @@ impl Carried<'_> {
             }
             Carried::Digest(digest) => {
                 let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-                olaf::digest(&bytes) == *digest
+                update::digest(&bytes) == *digest
             }
         }
     }
@@ -154,7 +154,7 @@ impl Carried<'_> {
             Carried::Digest(digest) => {
                 let mut bytes = vec![0; sums.len() * 4];
                 trio_ml::emit_values(sums, &mut bytes);
-                olaf::digest(&bytes) == *digest
+                update::digest(&bytes) == *digest
             }
         }
     }
@@ -163,7 +163,7 @@ impl Carried<'_> {
     fn is_bytes(&self, own: &[u8]) -> bool {
         match self {
             Carried::Bytes(bytes) => *bytes == own,
-            Carried::Digest(digest) => olaf::digest(own) == *digest,
+            Carried::Digest(digest) => update::digest(own) == *digest,
         }
     }
 }

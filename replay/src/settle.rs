@@ -20,7 +20,7 @@ use pktgen_generator::record::{
     Action, BOOKS, Book, FileDigests, Heat, Name, PAYLOADS, PacketId, RECEIVED, RESULTS, Reason, SENT, SumOk,
 };
 use pktgen_generator::time::Time;
-use pktgen_generator::wire::olaf::elements_in;
+use pktgen_generator::wire::update::elements_in;
 use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 

@@ -7,7 +7,7 @@ use pktgen_generator::control::Rule;
 use pktgen_generator::time::US;
 use pktgen_generator::units::Span;
 use pktgen_generator::wire::frame::{FRAME_MAX, HEAD};
-use pktgen_generator::wire::olaf::{ACK_HEAD, FRAME_MIN};
+use pktgen_generator::wire::update::{ACK_HEAD, FRAME_MIN};
 use pktgen_generator::{Error, Result};
 
 /// A time or span in ticks of 1 µs.

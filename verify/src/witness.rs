@@ -10,7 +10,7 @@ use pktgen_generator::time::US;
 use pktgen_generator::trace::Writer;
 use pktgen_generator::whole::write_whole;
 use pktgen_generator::wire::frame::HEAD;
-use pktgen_generator::wire::olaf::ACK_HEAD;
+use pktgen_generator::wire::update::ACK_HEAD;
 use pktgen_generator::workload::Update;
 use pktgen_generator::{Error, Result};
 use serde_json::json;

@@ -3,7 +3,7 @@
 use pktgen_generator::pcap::{Form, Writer, WriterOptions};
 use pktgen_generator::record::PacketId;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
-use pktgen_generator::wire::olaf::{Header, PORT, UPDATE_HEAD, WORKER_PORT};
+use pktgen_generator::wire::update::{Header, PORT, UPDATE_HEAD, WORKER_PORT};
 use proptest::prelude::*;
 
 use super::replay::{analyze_tables, merge_tables};

@@ -9,7 +9,7 @@ use crate::support::wired::{is_whole, manifest};
 use crate::support::{peak_kib, pktgen, text};
 use pktgen_generator::pcap::{Form, Precision, Reader, Writer, WriterOptions};
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
-use pktgen_generator::wire::olaf::{Header, PORT, WORKER_PORT};
+use pktgen_generator::wire::update::{Header, PORT, WORKER_PORT};
 use pktgen_testing::undisturbed;
 
 /// Lines of `analyze --json` by metric and labels, as they were printed.

@@ -38,7 +38,7 @@ const FUNCTION_MAX: usize = 70;
 const REGISTRIES: &[(&str, &str, &[&str])] = &[
     ("generator/src/device/plan", "PLANNERS", &[]),
     ("generator/src/trace/import", "IMPORTERS", &["columns", "sink"]),
-    ("generator/src/wire", "FORMATS", &["build", "dissector", "frame", "header", "layout", "sight"]),
+    ("generator/src/wire", "FORMATS", &["build", "dissector", "frame", "header", "layout", "sight", "update"]),
     ("generator/src/workload", "WORKLOADS", &["edit", "held", "mix", "open", "repeat", "share", "survey", "tempo"]),
     ("generator/src/schedule", "SCHEDULES", &["merge", "open", "speed", "tempo"]),
     ("generator/src/learner", "TASKS", &["agent", "iteration", "net", "tests"]),

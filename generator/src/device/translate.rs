@@ -6,7 +6,7 @@
 //! this run passes as it is.
 
 use crate::wire::frame::{HEAD, Ip, SERVER_IP, group_ip, group_of, mac_of, worker_ip, worker_of};
-use crate::wire::{libra, olaf, olaf_strict, switchml, switchml_roce, trio_ml};
+use crate::wire::{libra, olaf_strict, switchml, switchml_roce, trio_ml, update};
 
 use super::addressing::{Addresses, Hop, Place, Station};
 
@@ -19,7 +19,7 @@ const TAG_TYPE: [u8; 2] = [0x81, 0x00];
 /// UDP ports of a wire format: the workers', and the one that they send to. None for a format that is not known here.
 fn own_ports(format: &str) -> Option<(u16, u16)> {
     match format {
-        "olaf" => Some((olaf::WORKER_PORT, olaf::PORT)),
+        "olaf" => Some((update::WORKER_PORT, update::PORT)),
         olaf_strict::NAME => Some((olaf_strict::WORKER_PORT, olaf_strict::PORT)),
         "trio_ml" => Some((trio_ml::PORT, trio_ml::PORT)),
         "switchml" => Some((switchml::WORKER_PORT, switchml::PORT)),

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use crate::record::NO_CLUSTER;
 use crate::topology::Population;
 use crate::wire::frame::HEAD;
-use crate::wire::{olaf, switchml, trio_ml};
+use crate::wire::{switchml, trio_ml, update};
 use crate::workload::Source;
 
 pub use crate::record::LANES_MAX;
@@ -40,7 +40,7 @@ pub struct Form {
 
 /// The formats whose packets can carry lanes.
 static FORMS: &[(&str, Form)] = &[
-    ("olaf", Form { number: Number::F32, offset: HEAD + olaf::UPDATE_HEAD, shared: false }),
+    ("olaf", Form { number: Number::F32, offset: HEAD + update::UPDATE_HEAD, shared: false }),
     ("trio_ml", Form { number: Number::I32, offset: HEAD + trio_ml::HEADER, shared: true }),
     ("switchml", Form { number: Number::I32, offset: HEAD + switchml::HEADER, shared: true }),
 ];

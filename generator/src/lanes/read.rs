@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Ask, Detail, Form, Lanes, Layout, Merge};
 use crate::config::{FromValue, Section, Value};
-use crate::wire::olaf::elements_in;
+use crate::wire::update::elements_in;
 use crate::workload::Source;
 use crate::{Error, Result};
 

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use crate::record::{NO_CLUSTER, PacketId};
 use crate::time::Time;
 use crate::wire::frame::{FRAME_MAX, HEAD};
-use crate::wire::olaf::FRAME_MIN;
+use crate::wire::update::FRAME_MIN;
 use crate::workload::Update;
 
 /// Bytes of the frame of an update.

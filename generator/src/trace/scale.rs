@@ -25,7 +25,7 @@ use crate::seed::Seed;
 use crate::time::{Time, too_late};
 use crate::units::{Decimal, Rate};
 use crate::wire::frame::FRAME_MAX;
-use crate::wire::olaf::{FRAME_MIN, elements_in};
+use crate::wire::update::{FRAME_MIN, elements_in};
 use crate::workload::Update;
 use crate::{Error, Result};
 

@@ -16,7 +16,7 @@ use parquet::file::properties::WriterProperties;
 
 use super::manifest::{TraceManifest, file_hash, manifest_path};
 use super::schema::trace_schema;
-use crate::wire::olaf;
+use crate::wire::update;
 use crate::workload::{Source, Update};
 use crate::{Error, Result};
 
@@ -230,7 +230,7 @@ pub fn synthesise(
     let mut rows = 0;
     while let Some(update) = source.peek().copied() {
         let plain = update.cluster == crate::record::NO_CLUSTER || !with_values;
-        bytes.resize(if plain { 0 } else { olaf::elements_in(update.bytes as usize) * 4 }, 0);
+        bytes.resize(if plain { 0 } else { update::elements_in(update.bytes as usize) * 4 }, 0);
         source.take(&mut bytes);
         values.clear();
         values.extend(bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)));

@@ -1,7 +1,7 @@
 //! Turning updates into frames: headers from a template per worker, then what differs.
 
 use super::frame::{HEAD, SERVER_IP, Template, background_ip, set_udp_checksum, worker_ip};
-use super::olaf::{Header, PORT, UPDATE_HEAD, WORKER_PORT, elements_in};
+use super::update::{Header, PORT, UPDATE_HEAD, WORKER_PORT, elements_in};
 use crate::record::NO_CLUSTER;
 use crate::topology::Population;
 use crate::workload::{Source, Update};

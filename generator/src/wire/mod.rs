@@ -20,6 +20,7 @@ pub mod sight;
 pub mod switchml;
 pub mod switchml_roce;
 pub mod trio_ml;
+pub mod update;
 
 use crate::registry::Named;
 

@@ -217,7 +217,7 @@ fn layer<'a>(sliced: &LaxSlicedPacket<'a>) -> Look<'a> {
 mod tests {
     use super::super::Format;
     use super::super::frame::{SERVER_IP, Template, worker_ip};
-    use super::super::olaf::{Header, PORT, UPDATE_HEAD, WORKER_PORT, elements_in};
+    use super::super::update::{Header, PORT, UPDATE_HEAD, WORKER_PORT, elements_in};
     use super::*;
     use proptest::prelude::*;
 

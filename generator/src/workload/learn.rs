@@ -16,7 +16,7 @@ use crate::seed::Seed;
 use crate::time::{HORIZON, SECOND, Time, too_late};
 use crate::topology::Population;
 use crate::wire::frame::{FRAME_MAX, HEAD};
-use crate::wire::olaf::{ACK_HEAD, UPDATE_HEAD};
+use crate::wire::update::{ACK_HEAD, UPDATE_HEAD};
 use crate::{Error, Result};
 
 /// Parameters that an acknowledgement has room for.

@@ -15,7 +15,7 @@ use crate::registry::{Named, suggest};
 use crate::schedule::{self, Pace, Timeline};
 use crate::seed::{Seed, Stream};
 use crate::topology::Population;
-use crate::wire::olaf::{FRAME_MIN, elements_in};
+use crate::wire::update::{FRAME_MIN, elements_in};
 use crate::{Error, Result};
 
 /// `kind = "rl"`.

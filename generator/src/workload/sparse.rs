@@ -23,7 +23,7 @@ use crate::time::{HORIZON, Time, too_late};
 use crate::topology::Population;
 use crate::units::Span;
 use crate::wire::frame::{FRAME_MAX, HEAD};
-use crate::wire::olaf::UPDATE_HEAD;
+use crate::wire::update::UPDATE_HEAD;
 use crate::{Error, Result};
 
 /// `kind = "sparse"`.

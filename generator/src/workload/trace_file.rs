@@ -11,7 +11,7 @@ use crate::seed::Seed;
 use crate::time::Time;
 use crate::topology::Population;
 use crate::trace::{Block, Reader, Stretch};
-use crate::wire::olaf::{FRAME_MIN, elements_in};
+use crate::wire::update::{FRAME_MIN, elements_in};
 use crate::{Error, Result};
 
 /// `kind = "trace"`.

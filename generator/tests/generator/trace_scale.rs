@@ -9,7 +9,7 @@ use pktgen_generator::seed::Seed;
 use pktgen_generator::time::{HORIZON, SECOND, Time};
 use pktgen_generator::trace::{Reader, Scaling, Writer, check, scale, synthesise};
 use pktgen_generator::units::Rate;
-use pktgen_generator::wire::olaf::elements_in;
+use pktgen_generator::wire::update::elements_in;
 use pktgen_generator::workload::{self, Update};
 
 /// 27 workers in 9 clusters whose gaps vary, are correlated and get longer: workers under a poisson schedule have no memory,

@@ -7,7 +7,7 @@ use pktgen_generator::record::Received;
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::NodeId;
 use pktgen_generator::wire::frame::{SERVER_IP, Template, set_udp_checksum, source_ip};
-use pktgen_generator::wire::olaf::{FLAG_RESULT, Header, PORT, WORKER_PORT};
+use pktgen_generator::wire::update::{FLAG_RESULT, Header, PORT, WORKER_PORT};
 use pktgen_generator::{Error, Result};
 
 use super::server::update_row;
@@ -166,7 +166,7 @@ mod tests {
     use pktgen_generator::topology::{Role, Topology};
     use pktgen_generator::units::{Rate, Size};
     use pktgen_generator::wire::frame::{HEAD, device_ip, has_udp_checksum, target_ip, worker_ip};
-    use pktgen_generator::wire::olaf::{UPDATE_HEAD, values};
+    use pktgen_generator::wire::update::{UPDATE_HEAD, values};
 
     use super::*;
     use crate::target::flows::Flows;

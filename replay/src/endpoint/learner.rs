@@ -17,7 +17,7 @@ use pktgen_generator::time::{HORIZON, NEVER, Time, too_late};
 use pktgen_generator::topology::NodeId;
 use pktgen_generator::wire::build::Builder;
 use pktgen_generator::wire::frame::{HEAD, set_udp_checksum};
-use pktgen_generator::wire::olaf::{ACK_HEAD, UPDATE_HEAD};
+use pktgen_generator::wire::update::{ACK_HEAD, UPDATE_HEAD};
 use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 

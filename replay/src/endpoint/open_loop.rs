@@ -7,7 +7,7 @@ use pktgen_generator::registry::Named;
 use pktgen_generator::time::Time;
 use pktgen_generator::topology::NodeId;
 use pktgen_generator::wire::frame::{target_ip, worker_of};
-use pktgen_generator::wire::olaf::{FLAG_RESULT, Header, digest, is_ack, values};
+use pktgen_generator::wire::update::{FLAG_RESULT, Header, digest, is_ack, values};
 use pktgen_generator::workload::Source;
 
 use super::all_reduce::AllReduce;

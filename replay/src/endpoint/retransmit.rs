@@ -14,7 +14,7 @@ use pktgen_generator::time::{HORIZON, NEVER, Time};
 use pktgen_generator::topology::NodeId;
 use pktgen_generator::units::Span;
 use pktgen_generator::wire::frame::{HEAD, has_udp_checksum, set_udp_checksum};
-use pktgen_generator::wire::olaf::{Ack, Header};
+use pktgen_generator::wire::update::{Ack, Header};
 use pktgen_generator::workload::{Source, Update};
 use pktgen_generator::{Error, Result};
 

@@ -11,7 +11,7 @@ use pktgen_generator::wire::build::Builder;
 use pktgen_generator::wire::frame::{
     HEAD, SERVER_IP, Template, device_of, group_ip, group_of, source_ip, target_ip, worker_ip, worker_of,
 };
-use pktgen_generator::wire::olaf::{self, Ack, FLAG_LANES, FLAG_STAMPED, Header, PORT, WORKER_PORT};
+use pktgen_generator::wire::update::{self, Ack, FLAG_LANES, FLAG_STAMPED, Header, PORT, WORKER_PORT};
 use pktgen_generator::workload::{Source, Update};
 
 use super::{Facts, Host, Identity, Outgoing, Protocol, WorkersEnd};
@@ -22,7 +22,7 @@ pub(super) static UPDATES: Protocol = Protocol {
     format: "olaf",
     smaller: "lower workload.bytes, set endpoint.ack_model = \"none\"",
     identify,
-    values: olaf::gradients,
+    values: update::gradients,
     element_bytes: |_| 4,
     heads: |_| Some(Arc::new(head_of)),
 };

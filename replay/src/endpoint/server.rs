@@ -11,7 +11,7 @@ use pktgen_generator::record::{NO_CLUSTER, Received};
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::{NodeId, Population};
 use pktgen_generator::wire::frame::{FRAME_MAX, HEAD, SERVER_IP, Template, set_udp_checksum, worker_ip};
-use pktgen_generator::wire::olaf::{self, ACK_HEAD, Ack, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT};
+use pktgen_generator::wire::update::{self, ACK_HEAD, Ack, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT};
 use pktgen_generator::{Error, Result};
 
 use super::gate::{Answer, Carries, Models};
@@ -72,7 +72,7 @@ impl UpdateServer {
             }
         };
         if let Some(header) = header {
-            let sum = olaf::values(pool.payload(frame), &header);
+            let sum = update::values(pool.payload(frame), &header);
             let (accepted, answer) = self.models.update(header.cluster, header.reward, header.count, sum);
             row.accepted = accepted;
             match answer {

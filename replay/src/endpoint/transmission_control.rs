@@ -14,7 +14,7 @@ use pktgen_generator::seed::{Stream, unit};
 use pktgen_generator::time::Time;
 use pktgen_generator::topology::NodeId;
 use pktgen_generator::units::Span;
-use pktgen_generator::wire::olaf::Status;
+use pktgen_generator::wire::update::Status;
 use pktgen_generator::workload::{Source, Update};
 use pktgen_generator::{Error, Result};
 

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use pktgen_generator::record::{Book, PacketId, SumOk};
-use pktgen_generator::wire::olaf;
+use pktgen_generator::wire::update;
 
 use super::chains::{Chains, Group, Step};
 use super::fates::{Fate, FateCounts};
@@ -131,7 +131,7 @@ impl Updates {
     fn digest_of(&mut self, packet: PacketId) -> Option<u64> {
         let group = self.chains.group(packet).filter(|group| !group.broken)?;
         let bytes: Vec<u8> = self.sum(group).iter().flat_map(|value| value.to_le_bytes()).collect();
-        Some(olaf::digest(&bytes))
+        Some(update::digest(&bytes))
     }
 
     /// A packet without its name arrived: the verdict, and which packet it is and how many updates it represents, if that is known.
@@ -205,7 +205,7 @@ mod tests {
     }
 
     fn receive(ledger: &mut Ledger, worker: u32, value: f32) -> SumOk {
-        ledger.received_unnamed(worker, olaf::digest(&bytes(value))).0
+        ledger.received_unnamed(worker, update::digest(&bytes(value))).0
     }
 
     #[test]

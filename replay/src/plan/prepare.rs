@@ -11,7 +11,7 @@ use pktgen_generator::seed::Seed;
 use pktgen_generator::shard::Shard;
 use pktgen_generator::topology::{self, Population, Topology};
 use pktgen_generator::wire::FORMATS;
-use pktgen_generator::wire::olaf::{ACK_HEAD, FRAME_MIN, UPDATE_HEAD, elements_in};
+use pktgen_generator::wire::update::{ACK_HEAD, FRAME_MIN, UPDATE_HEAD, elements_in};
 use pktgen_generator::workload::{self, Opened, Source};
 use pktgen_generator::{Error, Result};
 

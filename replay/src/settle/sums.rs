@@ -11,7 +11,7 @@ use pktgen_generator::arrow::array::{Array, AsArray, RecordBatch};
 use pktgen_generator::arrow::datatypes::{Int64Type, UInt16Type, UInt32Type};
 use pktgen_generator::lanes::{Answer, Arrived, Layout, Members, SentRows};
 use pktgen_generator::record::{LANES, NO_CLUSTER, PAYLOADS, RECEIVED, SENT};
-use pktgen_generator::wire::olaf::elements_in;
+use pktgen_generator::wire::update::elements_in;
 use pktgen_generator::workload::Source;
 
 use super::batches;

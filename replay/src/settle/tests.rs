@@ -4,7 +4,7 @@ use pktgen_generator::config::Document;
 use pktgen_generator::record::{Received, Sent};
 use pktgen_generator::seed::Seed;
 use pktgen_generator::wire::libra::{COLD_PAIR, HOT_PAIR, emit_cold, emit_hot, heat_of};
-use pktgen_generator::wire::olaf::digest;
+use pktgen_generator::wire::update::digest;
 use pktgen_generator::workload;
 
 use super::*;

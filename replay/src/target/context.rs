@@ -2,7 +2,7 @@
 
 use pktgen_generator::record::Reason;
 use pktgen_generator::time::Time;
-use pktgen_generator::wire::olaf::Status;
+use pktgen_generator::wire::update::Status;
 
 use super::books::Books;
 use super::port::Port;

@@ -11,7 +11,7 @@ use pktgen_generator::config::Section;
 use pktgen_generator::record::{Action, Reason};
 use pktgen_generator::time::{NEVER, SECOND, Serialiser, Time};
 use pktgen_generator::units::{Rate, Size, Span};
-use pktgen_generator::wire::olaf::Status;
+use pktgen_generator::wire::update::Status;
 use pktgen_generator::{Error, Result};
 
 use super::books::Books;

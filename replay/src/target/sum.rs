@@ -2,7 +2,7 @@
 
 use pktgen_generator::record::Reason;
 use pktgen_generator::wire::frame::HEAD;
-use pktgen_generator::wire::olaf::{FLAG_MERGED, FLAG_PARTIAL, Header, UPDATE_HEAD, add_values};
+use pktgen_generator::wire::update::{FLAG_MERGED, FLAG_PARTIAL, Header, UPDATE_HEAD, add_values};
 
 use crate::frame::{Frame, Pool};
 

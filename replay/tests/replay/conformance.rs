@@ -16,7 +16,7 @@ use pktgen_generator::units::{Rate, Size};
 use pktgen_generator::wire::frame::{
     HEAD, SERVER_IP, Template, background_ip, has_udp_checksum, set_udp_checksum, worker_ip,
 };
-use pktgen_generator::wire::olaf::{Ack, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT, elements_in};
+use pktgen_generator::wire::update::{Ack, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT, elements_in};
 use pktgen_replay::driver::virtual_time::{Outcome, Simulation};
 use pktgen_replay::frame::{Frame, Kind, Pool};
 use pktgen_replay::ledger::total;

@@ -8,7 +8,7 @@ use pktgen_generator::record::PacketId;
 use pktgen_generator::seed::{Seed, Stream};
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::wire::frame::HEAD;
-use pktgen_generator::wire::olaf::{Header, UPDATE_HEAD};
+use pktgen_generator::wire::update::{Header, UPDATE_HEAD};
 use pktgen_replay::frame::{Frame, Kind, Pool};
 use pktgen_replay::target::books::Books;
 use pktgen_replay::target::queue::{Fifo, MergedReward, OlafQueue, OlafSettings, Queue};

@@ -15,7 +15,7 @@ use super::{ImportOptions, Importer, Notes, counted, name_of, unpacked_name};
 use crate::registry::Named;
 use crate::time::{HORIZON, US};
 use crate::wire::frame::{FRAME_MAX, HEAD};
-use crate::wire::olaf::{FRAME_MIN, UPDATE_HEAD};
+use crate::wire::update::{FRAME_MIN, UPDATE_HEAD};
 use crate::workload::Update;
 use crate::{Error, Result};
 use file::{COLLECTIVE, Node, RECEIVE, SEND};

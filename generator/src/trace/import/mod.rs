@@ -26,7 +26,7 @@ use crate::registry::{Named, find};
 use crate::regular::check_regular;
 use crate::wire::Format;
 use crate::wire::frame::{FRAME_MAX, HEAD};
-use crate::wire::olaf::{FRAME_MIN, UPDATE_HEAD};
+use crate::wire::update::{FRAME_MIN, UPDATE_HEAD};
 use crate::{Error, Result};
 use sink::Sink;
 

@@ -15,7 +15,7 @@ use crate::pcap::{Packet, Reader};
 use crate::registry::Named;
 use crate::wire::frame::HEAD;
 use crate::wire::sight::{Datagram, Look, Sight, What, look};
-use crate::wire::{FORMATS, Format, olaf, olaf_strict, switchml, switchml_roce};
+use crate::wire::{FORMATS, Format, olaf, olaf_strict, switchml, switchml_roce, update};
 use crate::{Error, Result};
 
 /// Most updates, and most values of all: they are held in memory until they are in the order of time.
@@ -203,7 +203,7 @@ impl Gathered {
         };
         let of_olaf = format.name() == olaf::Olaf.name();
         let flags = if of_olaf { datagram.payload.get(1).copied().unwrap_or(0) } else { 0 };
-        if sight.count != 1 || flags & (olaf::FLAG_MERGED | olaf::FLAG_PARTIAL) != 0 {
+        if sight.count != 1 || flags & (update::FLAG_MERGED | update::FLAG_PARTIAL) != 0 {
             return Err(format!(
                 "an aggregate of {} updates, which does not name them; take a capture from before the device",
                 sight.count
@@ -220,8 +220,8 @@ impl Gathered {
             (None, None) => return Err(format!("{} carries no time, and the capture has none for it", format.name())),
         };
         let (reward, values) = self.content(format, datagram);
-        self.lanes += u64::from(flags & olaf::FLAG_LANES != 0);
-        self.headless += u64::from(flags & olaf::FLAG_HEADLESS != 0);
+        self.lanes += u64::from(flags & update::FLAG_LANES != 0);
+        self.headless += u64::from(flags & update::FLAG_HEADLESS != 0);
         let bytes = self.frame_bytes(format, packet, datagram, &sight);
         if self.found.len() >= UPDATES_MAX || self.values.len() > VALUES_MAX {
             return Err(format!(
@@ -241,8 +241,8 @@ impl Gathered {
         let captured = if datagram.dst_port == 0 { packet.len as usize } else { HEAD + datagram.whole };
         let wanted = match format.name() {
             // What is sent of such a frame when it is replayed with `on_wire = "strict"` is what was captured.
-            olaf_strict::NAME => HEAD + olaf::UPDATE_HEAD + usize::from(sight.elements) * 4,
-            _ => captured.max(olaf::FRAME_MIN),
+            olaf_strict::NAME => HEAD + update::UPDATE_HEAD + usize::from(sight.elements) * 4,
+            _ => captured.max(update::FRAME_MIN),
         };
         self.grown += u64::from(wanted != captured);
         wanted as u32
@@ -252,7 +252,7 @@ impl Gathered {
     fn content(&mut self, format: &dyn Format, datagram: &Datagram) -> (Option<f32>, Range<usize>) {
         let start = self.values.len();
         let head = match format.name() {
-            name if name == olaf::Olaf.name() => olaf::UPDATE_HEAD,
+            name if name == olaf::Olaf.name() => update::UPDATE_HEAD,
             olaf_strict::NAME => olaf_strict::UPDATE_HEAD,
             _ => return (None, start..start),
         };
@@ -261,8 +261,11 @@ impl Gathered {
         if datagram.payload.len() < datagram.whole {
             self.cut += 1;
         } else {
-            let gradients =
-                if head == olaf::UPDATE_HEAD { olaf::gradients(datagram.payload) } else { &datagram.payload[head..] };
+            let gradients = if head == update::UPDATE_HEAD {
+                update::gradients(datagram.payload)
+            } else {
+                &datagram.payload[head..]
+            };
             self.values.extend(gradients.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)));
         }
         (reward.map(f32::from_le_bytes), start..self.values.len())

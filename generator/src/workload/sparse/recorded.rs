@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(source.sparse().unwrap().iterations(), 4);
         let mut bytes = 0;
         while let Some(update) = source.peek() {
-            bytes += update.bytes as usize - crate::wire::frame::HEAD - crate::wire::olaf::UPDATE_HEAD;
+            bytes += update.bytes as usize - crate::wire::frame::HEAD - crate::wire::update::UPDATE_HEAD;
             source.take(&mut []);
         }
         assert_eq!(bytes, 4 * 12);

@@ -2,7 +2,7 @@
 
 use pktgen_generator::wire::layout::Value;
 use pktgen_generator::wire::libra::control::{Control, What};
-use pktgen_generator::wire::{FORMATS, atp_ml, libra, olaf, olaf_strict, switchml, switchml_roce, trio_ml};
+use pktgen_generator::wire::{FORMATS, atp_ml, libra, olaf_strict, switchml, switchml_roce, trio_ml, update};
 
 use super::Said;
 
@@ -38,9 +38,9 @@ fn float(value: f32) -> Value {
 }
 
 fn of_olaf(payload: &[u8]) -> Option<&[u8]> {
-    match olaf::Header::parse_update(payload) {
-        Some(header) => Some(olaf::values(payload, &header)),
-        None => payload[olaf::ACK_HEAD..].get(..usize::from(olaf::Ack::parse(payload)?.header.elements) * 4),
+    match update::Header::parse_update(payload) {
+        Some(header) => Some(update::values(payload, &header)),
+        None => payload[update::ACK_HEAD..].get(..usize::from(update::Ack::parse(payload)?.header.elements) * 4),
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pktgen_generator::record::{Fault, QueueCounts};
 use pktgen_generator::time::{NS, Time};
 use pktgen_generator::wire::frame::HEAD;
-use pktgen_generator::wire::olaf::is_ack;
+use pktgen_generator::wire::update::is_ack;
 use pktgen_generator::{Error, Result};
 
 use super::feed::{Chunk, Chunks, SKIPPED};

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use pktgen_generator::Result;
 use pktgen_generator::record::{Counters, Fault};
 use pktgen_generator::time::Time;
-use pktgen_generator::wire::olaf::digest;
+use pktgen_generator::wire::update::digest;
 
 use super::frames::{Noted, Waiting, take};
 use super::shared::PATIENCE;

@@ -9,7 +9,7 @@ use pktgen_generator::Result;
 use pktgen_generator::record::{Counters, Fault, Sent};
 use pktgen_generator::time::{NEVER, NS, Time};
 use pktgen_generator::wire::frame::HEAD;
-use pktgen_generator::wire::olaf::digest;
+use pktgen_generator::wire::update::digest;
 
 use super::frames::{Waiting, take};
 use super::shared::PATIENCE;

@@ -6,7 +6,7 @@ use pktgen_generator::config::{Document, Value};
 use pktgen_generator::seed::Seed;
 use pktgen_generator::shard::Shard;
 use pktgen_generator::wire::frame::FRAME_MAX;
-use pktgen_generator::wire::olaf::Ack;
+use pktgen_generator::wire::update::Ack;
 use pktgen_generator::workload;
 
 use super::*;

@@ -14,7 +14,7 @@ use pktgen_generator::record::NO_CLUSTER;
 use pktgen_generator::registry::Named;
 use pktgen_generator::topology::{Move, NO_PORT};
 use pktgen_generator::wire::frame::{SERVER_IP, group_ip, readdress, source_ip, worker_of};
-use pktgen_generator::wire::olaf::{Ack, FLAG_STAMPED, Header, Status, is_ack, stamp};
+use pktgen_generator::wire::update::{Ack, FLAG_STAMPED, Header, Status, is_ack, stamp};
 
 use super::{Expected, Place, Program, ProgramKind};
 use crate::frame::{Frame, Kind};

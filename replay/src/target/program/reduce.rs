@@ -16,7 +16,7 @@ use pktgen_generator::units::Span;
 use pktgen_generator::wire::frame::{
     SERVER_IP, Template, device_ip, device_of, readdress, set_udp_checksum, source_ip, target_ip, worker_of,
 };
-use pktgen_generator::wire::olaf::{FLAG_PARTIAL, Header, PORT, WORKER_PORT};
+use pktgen_generator::wire::update::{FLAG_PARTIAL, Header, PORT, WORKER_PORT};
 use pktgen_generator::{Error, Result};
 
 use super::{Expected, Limits, Place, Program, ProgramKind};

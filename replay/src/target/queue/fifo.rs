@@ -6,7 +6,7 @@ use pktgen_generator::config::Section;
 use pktgen_generator::record::{Action, Reason};
 use pktgen_generator::registry::Named;
 use pktgen_generator::time::Time;
-use pktgen_generator::wire::olaf::Status;
+use pktgen_generator::wire::update::Status;
 use pktgen_generator::{Error, Result};
 
 use super::{Discipline, Queue};

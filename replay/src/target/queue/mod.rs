@@ -12,7 +12,7 @@ use pktgen_generator::Result;
 use pktgen_generator::config::Section;
 use pktgen_generator::registry::Named;
 use pktgen_generator::time::Time;
-use pktgen_generator::wire::olaf::Status;
+use pktgen_generator::wire::update::Status;
 
 use super::books::Books;
 use crate::frame::{Frame, Pool};

@@ -18,7 +18,7 @@ use pktgen_generator::registry::Named;
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::units::Span;
 use pktgen_generator::wire::frame;
-use pktgen_generator::wire::olaf::{FLAG_MERGED, Header, Status, UPDATE_HEAD, add_values};
+use pktgen_generator::wire::update::{FLAG_MERGED, Header, Status, UPDATE_HEAD, add_values};
 use pktgen_generator::{Error, Result};
 
 use super::fifo::read_slots;

@@ -3,7 +3,7 @@
 use pktgen_generator::device;
 use pktgen_generator::topology::Population;
 use pktgen_generator::wire::frame::{Datagram, SERVER_IP, Template, group_ip, worker_ip};
-use pktgen_generator::wire::olaf::{PORT, WORKER_PORT};
+use pktgen_generator::wire::update::{PORT, WORKER_PORT};
 
 use super::super::testing::{Memory, site};
 use super::*;

@@ -8,7 +8,7 @@ use crate::registry::Named;
 use crate::time::{HORIZON, NS};
 use crate::trace::import::Notes;
 use crate::trace::import::sink::Sink;
-use crate::wire::olaf;
+use crate::wire::{olaf, update};
 use crate::workload::Update;
 use crate::{Error, Result};
 
@@ -84,7 +84,7 @@ fn note(all: &Gathered, numbered: bool, missing: u64, notes: &mut Notes) {
         say("values", format!("left out of {} updates whose packets were cut short", all.cut));
     }
     if all.grown > 0 {
-        let least = format!("those of a trace, which have a header of ours and at least {} bytes", olaf::FRAME_MIN);
+        let least = format!("those of a trace, which have a header of ours and at least {} bytes", update::FRAME_MIN);
         say("bytes", format!("of {} updates {least}", all.grown));
     }
     if all.lanes > 0 {

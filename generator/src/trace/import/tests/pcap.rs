@@ -5,7 +5,7 @@ use crate::pcap::{Form, Precision, Writer, WriterOptions};
 use crate::topology::Population;
 use crate::wire::build::Builder;
 use crate::wire::frame::{SERVER_IP, Template, worker_ip};
-use crate::wire::olaf::{Ack, FLAG_MERGED, Header, PORT, Status, WORKER_PORT, elements_in};
+use crate::wire::update::{Ack, FLAG_MERGED, Header, PORT, Status, WORKER_PORT, elements_in};
 use crate::wire::{olaf_strict, switchml, trio_ml};
 
 fn plain() -> ImportOptions {
@@ -43,7 +43,7 @@ pub(super) fn udp(from: (u32, u16), to: (u32, u16), payload: &[u8]) -> Vec<u8> {
 }
 
 fn ack(worker: u32) -> Vec<u8> {
-    let mut payload = vec![0; crate::wire::olaf::ACK_HEAD];
+    let mut payload = vec![0; crate::wire::update::ACK_HEAD];
     let header =
         Header { flags: 0, cluster: 0, count: 1, worker, seq: 0, generation: 0, attempt: 0, elements: 0, reward: 0.0 };
     Ack { header, status: Status::default() }.emit(&mut payload);

@@ -6,7 +6,7 @@ use pktgen_generator::time::US;
 use pktgen_generator::topology::{Population, Role, Topology};
 use pktgen_generator::units::{Rate, Size};
 use pktgen_generator::wire::frame::{HEAD, worker_ip};
-use pktgen_generator::wire::olaf::{FLAG_RESULT, UPDATE_HEAD, values};
+use pktgen_generator::wire::update::{FLAG_RESULT, UPDATE_HEAD, values};
 
 use super::*;
 use crate::frame::Pool;

@@ -2,7 +2,7 @@
 
 use pktgen_generator::record::{Book, PacketId};
 use pktgen_generator::wire::frame::HEAD;
-use pktgen_generator::wire::olaf::values;
+use pktgen_generator::wire::update::values;
 use proptest::prelude::*;
 
 use super::*;

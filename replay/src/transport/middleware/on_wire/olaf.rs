@@ -13,8 +13,8 @@ use pktgen_generator::topology::Population;
 use pktgen_generator::wire::frame::{
     HEAD, Ip, SERVER_IP, group_of, payload, refit, set_source, source_ip, target_ip, target_port, worker_ip, worker_of,
 };
-use pktgen_generator::wire::olaf::{self, FLAG_HEADLESS, FLAG_STAMPED, Header, Status};
 use pktgen_generator::wire::olaf_strict::{self as strict, Update};
+use pktgen_generator::wire::update::{self, FLAG_HEADLESS, FLAG_STAMPED, Header, Status};
 use pktgen_generator::{Error, Result};
 
 use super::{Dialect, DialectKind, Traffic};
@@ -71,7 +71,7 @@ impl OlafDialect {
         let worker = self.worker(source_ip(frame))?;
         let cluster = self.workers.cluster_of[worker as usize];
         let update = Update::parse(payload).filter(|_| cluster != NO_CLUSTER)?;
-        let len = HEAD + olaf::UPDATE_HEAD + usize::from(update.elements) * 4;
+        let len = HEAD + update::UPDATE_HEAD + usize::from(update.elements) * 4;
         let out = out.get_mut(..len)?;
         let seen = &mut self.seen[worker as usize];
         let header = Header {
@@ -88,8 +88,8 @@ impl OlafDialect {
         *seen = seen.wrapping_add(1);
         out[..HEAD].copy_from_slice(&frame[..HEAD]);
         header.emit_update(&mut out[HEAD..]);
-        out[HEAD + olaf::UPDATE_HEAD..].copy_from_slice(&payload[strict::UPDATE_HEAD..]);
-        refit(out, (olaf::WORKER_PORT, olaf::PORT));
+        out[HEAD + update::UPDATE_HEAD..].copy_from_slice(&payload[strict::UPDATE_HEAD..]);
+        refit(out, (update::WORKER_PORT, update::PORT));
         Some(len)
     }
 
@@ -103,7 +103,7 @@ impl OlafDialect {
             }
         };
         let ack = strict::Ack::parse(payload)?;
-        let len = HEAD + olaf::ACK_HEAD + usize::from(ack.elements) * 4;
+        let len = HEAD + update::ACK_HEAD + usize::from(ack.elements) * 4;
         let out = out.get_mut(..len)?;
         // A device addresses ACKs to the group when it stamps them.
         let stamped = FLAG_STAMPED * u8::from(group_of(target).is_some());
@@ -120,9 +120,9 @@ impl OlafDialect {
         };
         out[..HEAD].copy_from_slice(&frame[..HEAD]);
         let status = Status { occupancy: ack.occupancy, active: ack.active, capacity: 0 };
-        olaf::Ack { header, status }.emit(&mut out[HEAD..]);
-        out[HEAD + olaf::ACK_HEAD..].copy_from_slice(&payload[strict::ACK_HEAD..]);
-        refit(out, (olaf::PORT, olaf::WORKER_PORT));
+        update::Ack { header, status }.emit(&mut out[HEAD..]);
+        out[HEAD + update::ACK_HEAD..].copy_from_slice(&payload[strict::ACK_HEAD..]);
+        refit(out, (update::PORT, update::WORKER_PORT));
         Some(len)
     }
 }
@@ -132,7 +132,7 @@ impl Dialect for OlafDialect {
         let payload = payload(frame)?;
         if let Some(header) = Header::parse_update(payload) {
             let sender = self.worker(source_ip(frame))?;
-            let values = olaf::values(payload, &header);
+            let values = update::values(payload, &header);
             let len = HEAD + strict::UPDATE_HEAD + values.len();
             let out = out.get_mut(..len)?;
             out[..HEAD].copy_from_slice(&frame[..HEAD]);
@@ -145,8 +145,8 @@ impl Dialect for OlafDialect {
             refit(out, (strict::WORKER_PORT, strict::PORT));
             return Some(len);
         }
-        let olaf::Ack { header, status } = olaf::Ack::parse(payload)?;
-        let model = &payload[olaf::ACK_HEAD..][..usize::from(header.elements) * 4];
+        let update::Ack { header, status } = update::Ack::parse(payload)?;
+        let model = &payload[update::ACK_HEAD..][..usize::from(header.elements) * 4];
         let len = HEAD + strict::ACK_HEAD + model.len();
         let out = out.get_mut(..len)?;
         out[..HEAD].copy_from_slice(&frame[..HEAD]);
@@ -184,7 +184,7 @@ mod tests {
 
     fn header(worker: u32) -> Header {
         Header {
-            flags: olaf::FLAG_MERGED,
+            flags: update::FLAG_MERGED,
             cluster: 1,
             count: 3,
             worker,
@@ -200,20 +200,20 @@ mod tests {
 
     /// An update of which worker 5 is the newest member, and worker 4 the one whose frame carries it; with padding.
     fn update() -> Vec<u8> {
-        let mut frame = vec![0; HEAD + olaf::UPDATE_HEAD + 8 + 3];
-        Template::new((worker_ip(4), olaf::WORKER_PORT), (SERVER_IP, olaf::PORT), frame.len()).emit(&mut frame);
+        let mut frame = vec![0; HEAD + update::UPDATE_HEAD + 8 + 3];
+        Template::new((worker_ip(4), update::WORKER_PORT), (SERVER_IP, update::PORT), frame.len()).emit(&mut frame);
         header(5).emit_update(&mut frame[HEAD..]);
-        frame[HEAD + olaf::UPDATE_HEAD..][..8].copy_from_slice(&VALUES);
+        frame[HEAD + update::UPDATE_HEAD..][..8].copy_from_slice(&VALUES);
         set_udp_checksum(&mut frame);
         frame
     }
 
     fn ack(to: Ip) -> Vec<u8> {
-        let mut frame = vec![0; HEAD + olaf::ACK_HEAD + 8];
-        Template::new((SERVER_IP, olaf::PORT), (to, olaf::WORKER_PORT), frame.len()).emit(&mut frame);
+        let mut frame = vec![0; HEAD + update::ACK_HEAD + 8];
+        Template::new((SERVER_IP, update::PORT), (to, update::WORKER_PORT), frame.len()).emit(&mut frame);
         let status = Status { occupancy: 3, active: 2, capacity: 8 };
-        olaf::Ack { header: header(4), status }.emit(&mut frame[HEAD..]);
-        frame[HEAD + olaf::ACK_HEAD..].copy_from_slice(&VALUES);
+        update::Ack { header: header(4), status }.emit(&mut frame[HEAD..]);
+        frame[HEAD + update::ACK_HEAD..].copy_from_slice(&VALUES);
         frame
     }
 
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(checked, strict, "checksums are right");
         let found = Header::parse_update(payload(&back).unwrap()).unwrap();
         let expected = Header { flags: FLAG_HEADLESS, count: 1, seq: 0, generation: 123, attempt: 0, ..header(5) };
-        assert_eq!((found, olaf::values(payload(&back).unwrap(), &found)), (expected, &VALUES[..]));
+        assert_eq!((found, update::values(payload(&back).unwrap(), &found)), (expected, &VALUES[..]));
         // Frames of a worker are counted, each for itself.
         assert_eq!(Header::parse_update(payload(&through(&mut dialect, &update(), 200).1).unwrap()).unwrap().seq, 1);
         let mut other = strict;
@@ -260,10 +260,10 @@ mod tests {
         for (to, worker, flags) in [(group_ip(1), 3, FLAG_HEADLESS | FLAG_STAMPED), (worker_ip(4), 4, FLAG_HEADLESS)] {
             let (strict, back) = through(&mut dialect(), &ack(to), 50);
             assert_eq!(strict[HEAD..], [&[0, 0, 3, 0, 2][..], &VALUES].concat());
-            let found = olaf::Ack::parse(payload(&back).unwrap()).unwrap();
+            let found = update::Ack::parse(payload(&back).unwrap()).unwrap();
             assert_eq!((found.header.worker, found.header.cluster, found.header.flags), (worker, 1, flags));
             assert_eq!(found.status, Status { occupancy: 3, active: 2, capacity: 0 });
-            assert_eq!(payload(&back).unwrap()[olaf::ACK_HEAD..], VALUES);
+            assert_eq!(payload(&back).unwrap()[update::ACK_HEAD..], VALUES);
         }
     }
 
@@ -289,7 +289,7 @@ mod tests {
         // What Ethernet fills up to 60 bytes is no gradient.
         let mut padded = strict.clone();
         padded.resize(64, 0);
-        assert_eq!(dialect.inward(&padded, 0, &mut out), Some(HEAD + olaf::UPDATE_HEAD + 8));
+        assert_eq!(dialect.inward(&padded, 0, &mut out), Some(HEAD + update::UPDATE_HEAD + 8));
     }
 
     #[test]
