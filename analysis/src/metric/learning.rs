@@ -2,6 +2,8 @@
 //!
 //! Every update counts when it is generated, delivered or not: its reward is that of the model that its worker held.
 
+use std::collections::BTreeMap;
+
 use pktgen_generator::Result;
 use pktgen_generator::config::Document;
 use pktgen_generator::definition::{Better, Definition, Label};
@@ -116,11 +118,10 @@ fn generations(sent: &SentColumns) -> Vec<Generation> {
 }
 
 fn by_worker(seen: &[Generation]) -> Vec<Vec<(i64, f64)>> {
-    let workers = seen.iter().map(|(_, worker, _)| *worker as usize + 1).max().unwrap_or(0);
-    let mut all = vec![Vec::new(); workers];
-    seen.iter().for_each(|(t, worker, reward)| all[*worker as usize].push((*t, *reward)));
-    all.retain(|own| !own.is_empty());
-    all
+    // Not indexed by worker: a damaged row may name any.
+    let mut all = BTreeMap::<u32, Vec<_>>::new();
+    seen.iter().for_each(|(t, worker, reward)| all.entry(*worker).or_default().push((*t, *reward)));
+    all.into_values().collect()
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
@@ -151,10 +152,10 @@ fn by_time(workers: &[Vec<(i64, f64)>], last: i64) -> [Option<f64>; 10] {
 
 /// When the goal was reached, and after how many updates of each worker on the mean.
 fn reached(seen: &[Generation], workers: usize, goal: f64) -> Option<(i64, f64)> {
-    let mut recent: Vec<Vec<f64>> = vec![Vec::new(); seen.iter().map(|(_, w, _)| *w as usize + 1).max()?];
+    let mut recent = BTreeMap::<u32, Vec<f64>>::new();
     let (mut ready, mut sum) = (0, 0.0);
     for (number, (t, worker, reward)) in seen.iter().enumerate() {
-        let own = &mut recent[*worker as usize];
+        let own = recent.entry(*worker).or_default();
         own.push(*reward);
         let count = own.len();
         if count >= RECENT {

@@ -33,8 +33,11 @@ pub fn trace_schema() -> SchemaRef {
 
 /// Refuses a trace of a version that this tool does not know.
 pub(super) fn accept_version(schema: &Schema, path: &Path) -> Result<()> {
-    let version = schema.metadata().get("pktgen.version").and_then(|v| v.parse::<u32>().ok());
-    if version.is_some_and(|v| v > TRACE_VERSION) {
+    let fact = |key: &str| schema.metadata().get(key);
+    // Other streams have versions of their own.
+    let is_trace = fact("pktgen.kind").is_none_or(|kind| kind == TRACE.name);
+    let version = fact("pktgen.version").and_then(|v| v.parse::<u32>().ok());
+    if is_trace && version.is_some_and(|v| v > TRACE_VERSION) {
         return Err(Error::data(
             path,
             format!(
