@@ -447,17 +447,10 @@ impl Manifest {
     /// What its account is of. Only runs of pairs have packets of cold ones, whose size is a setting, and only runs of pairs and of
     /// results train: that is how manifests of older builds tell.
     pub fn family(&self) -> Family {
+        let is_cold = |line: &str| line.split_once(" = ").is_some_and(|(key, _)| key == "cold_bytes");
         match (self.family, &self.training) {
             (Some(family), _) => family,
-            (None, Some(_))
-                if self
-                    .config
-                    .lines()
-                    .filter_map(|line| line.split_once(" = "))
-                    .any(|(key, _)| key == "cold_bytes") =>
-            {
-                Family::Pairs
-            }
+            (None, Some(_)) if self.config.lines().any(is_cold) => Family::Pairs,
             (None, Some(_)) => Family::Results,
             (None, None) => Family::Updates,
         }

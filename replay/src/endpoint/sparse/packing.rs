@@ -11,7 +11,7 @@ use pktgen_generator::sparse::layout::Layout;
 use pktgen_generator::sparse::packaging::{Estimate, Packaging, Packer};
 use pktgen_generator::sparse::shards::Shards;
 use pktgen_generator::sparse::{Batch, Sparse};
-use pktgen_generator::wire::libra::{COLD_PAIR, HOT_PAIR, HOT_PAIRS, emit_cold, emit_hot};
+use pktgen_generator::wire::libra::{COLD_PAIR, HOT_PAIR, HOT_PAIRS, emit_cold, emit_hot, heat_of};
 
 use super::destinations::Destinations;
 use crate::endpoint::Pairs;
@@ -268,7 +268,7 @@ impl Pairs for Contents {
 
     fn hot(&mut self, packet: PacketId) -> &[(u32, f32)] {
         match self.find(packet).map(|(part, place)| (part, part.shape.item(place))) {
-            Some((part, Some(Item::Push(push)))) if packet.seq() & 1 == 0 => &part.hot[part.range(push)],
+            Some((part, Some(Item::Push(push)))) if heat_of(packet.seq()) == Heat::Hot => &part.hot[part.range(push)],
             _ => &[],
         }
     }
