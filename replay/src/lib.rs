@@ -14,6 +14,7 @@
 
 pub mod capture;
 pub mod clock;
+pub mod dialect;
 pub mod doctor;
 pub mod draft;
 pub mod driver;

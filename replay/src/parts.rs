@@ -2,11 +2,12 @@
 
 use pktgen_generator::topology::Topology;
 
+use crate::dialect::Traffic;
 use crate::endpoint::{Declaration, Facts, Receiver, Workers};
 use crate::groups::Regroup;
 use crate::ledger::Ledger;
 use crate::target::device::Device;
-use crate::transport::middleware::{Faults, Traffic};
+use crate::transport::middleware::Faults;
 
 /// What moves frames in a run, before a driver takes it.
 pub struct Parts {

@@ -8,9 +8,9 @@ use pktgen_generator::registry::find;
 use pktgen_generator::wire::frame::{Ip, worker_ip};
 use pktgen_generator::wire::{FORMATS, Format};
 
+use crate::dialect::Dialect;
 use crate::plan::Plan;
 use crate::transport::End;
-use crate::transport::middleware::Dialect;
 
 /// What stands between the workers and their cable.
 pub(super) struct Outward {

@@ -11,9 +11,10 @@ use pktgen_generator::time::{MS, NEVER, Time};
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
 
-use super::middleware::{DialectKind, Faults, MiddlewarePlan, Outer};
+use super::middleware::{Faults, MiddlewarePlan, Outer};
 use super::{Departures, End, Stamps, TRANSPORTS, Transport, queues as of_interface, safety};
 use crate::clock::FileClock;
+use crate::dialect::DialectKind;
 use crate::frame::Heads;
 
 /// What a thread does while nothing is due.

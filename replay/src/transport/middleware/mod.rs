@@ -30,31 +30,14 @@ use pktgen_generator::config::Section;
 use pktgen_generator::registry::Named;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::time::Time;
-use pktgen_generator::topology::Population;
 
 use super::{End, Wire};
 use crate::clock::RunClock;
+use crate::dialect::{DialectKind, Traffic};
 
 pub use fates::{Fate, Fates, Faults};
-pub(crate) use on_wire::Dialect;
-pub use on_wire::DialectKind;
 pub use plan::{MiddlewarePlan, wrap};
 pub use readdress::Outer;
-
-/// Who sends, and what.
-#[derive(Debug, Clone)]
-pub struct Traffic {
-    /// Workers and clusters.
-    pub workers: Arc<Population>,
-    /// The wire format.
-    pub format: &'static str,
-    /// Packets per worker and iteration, in synchronous training; else 0.
-    pub packets: u32,
-    /// Packets of a worker that may be under way there.
-    pub window: u32,
-    /// Does every worker send each of its updates once, in order, whatever comes back?
-    pub plain: bool,
-}
 
 /// A run, as far as a wrapper has to know it.
 #[derive(Debug, Clone)]

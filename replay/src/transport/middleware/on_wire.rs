@@ -2,11 +2,7 @@
 //!
 //! Inside a process frames keep our header, so that programs, endpoints and the ledger go by it. This wrapper stands between
 //! a role and everything else: outward it takes the header away, inward it makes one again from what somebody at this end
-//! can really know. What is known is the business of a [`Dialect`], one per file and a line in [`DIALECTS`].
-
-mod olaf;
-mod switchml;
-mod switchml_roce;
+//! can really know. What is known is the business of a [`Dialect`], one per file of [`crate::dialect`] and a line in [`DIALECTS`].
 
 use std::sync::Arc;
 
@@ -16,8 +12,9 @@ use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
 
 use super::filter::{Fetch, Filter, Filtered, Offer, Sent};
-use super::{Declared, Layer, Middleware, Site, Traffic};
+use super::{Declared, Layer, Middleware, Site};
 use crate::clock::RunClock;
+use crate::dialect::{Dialect, DialectKind, olaf, switchml, switchml_roce};
 use crate::frame::BURST;
 use crate::transport::{Arrival, End, Wire};
 
@@ -58,47 +55,6 @@ impl Middleware for OnWire {
         }
     }
 }
-
-/// Translates frames of one wire format at one end.
-pub(crate) trait Dialect: Send {
-    /// How many frames a device makes of one of ours: several where its receivers have to be addressed one by one. At most a burst.
-    fn copies(&self, _frame: &[u8]) -> usize {
-        1
-    }
-
-    /// A frame of ours as a device expects it, in `out`, which has room for the run's largest. Returns its length; none if
-    /// the frame goes as it is. A frame that was not taken is translated again.
-    fn outward(&mut self, frame: &[u8], out: &mut [u8]) -> Option<usize>;
-
-    /// One of several copies.
-    fn copy(&mut self, frame: &[u8], _copy: usize, out: &mut [u8]) -> Option<usize> {
-        self.outward(frame, out)
-    }
-
-    /// A frame of a device, which was found at `now`, with our header, in `out`. None if it is none of this format's.
-    fn inward(&mut self, frame: &[u8], now: Time, out: &mut [u8]) -> Option<usize>;
-}
-
-/// A dialect, as it is listed.
-pub struct DialectKind {
-    /// The value of the key.
-    pub(crate) word: &'static str,
-    /// Whose frames it translates.
-    format: &'static str,
-    /// The wire format of what lies on the cable.
-    pub(crate) on_wire: &'static str,
-    /// What profiles of devices call it.
-    pub(crate) device: &'static str,
-    /// By how many bytes a frame grows, at most.
-    pub(crate) growth: usize,
-    /// Nothing in a payload says which update it is: addresses say who sent it.
-    pub(crate) headless: bool,
-    /// Opens it at one end; none where our layout is what devices expect anyway.
-    pub(crate) open: fn(&Traffic) -> Opened,
-}
-
-/// A dialect at one end, if there is anything to translate.
-pub(crate) type Opened = Result<Option<Box<dyn Dialect>>>;
 
 /// Every dialect.
 static DIALECTS: &[&DialectKind] = &[&olaf::KIND, &switchml::KIND, &TRIO_ML, &switchml_roce::KIND];
@@ -247,6 +203,7 @@ mod tests {
 
     use super::super::testing::{Memory, site};
     use super::*;
+    use crate::dialect::Traffic;
 
     const STRICT: Written = Written("strict");
 

@@ -6,7 +6,8 @@ use pktgen_generator::Result;
 use pktgen_generator::config::Section;
 use pktgen_generator::time::Time;
 
-use super::{Declared, DialectKind, Layer, MIDDLEWARE, Middleware, Site};
+use super::{Declared, Layer, MIDDLEWARE, Middleware, Site};
+use crate::dialect::DialectKind;
 use crate::transport::{End, Wire};
 
 /// The middleware of `[transport]`, read.

@@ -8,8 +8,9 @@ use pktgen_generator::Result;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::topology::Population;
 
-use super::{Site, Traffic};
+use super::Site;
 use crate::clock::RunClock;
+use crate::dialect::Traffic;
 use crate::transport::{Arrival, Wire, WireCounters};
 
 /// What a test sees of the wire, and puts there.

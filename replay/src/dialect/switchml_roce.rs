@@ -19,7 +19,8 @@ use pktgen_generator::{Error, Result};
 
 use super::{Dialect, DialectKind, Traffic};
 
-pub(super) static KIND: DialectKind = DialectKind {
+/// How it is listed.
+pub static KIND: DialectKind = DialectKind {
     word: "roce",
     format: "switchml",
     on_wire: roce::NAME,

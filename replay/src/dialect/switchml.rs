@@ -15,7 +15,8 @@ use pktgen_generator::wire::switchml::Header;
 
 use super::{Dialect, DialectKind, Traffic};
 
-pub(super) static KIND: DialectKind = DialectKind {
+/// How it is listed.
+pub static KIND: DialectKind = DialectKind {
     word: "strict",
     format: "switchml",
     on_wire: "switchml",

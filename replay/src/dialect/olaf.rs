@@ -19,7 +19,8 @@ use pktgen_generator::{Error, Result};
 
 use super::{Dialect, DialectKind, Traffic};
 
-pub(super) static KIND: DialectKind = DialectKind {
+/// How it is listed.
+pub static KIND: DialectKind = DialectKind {
     word: "strict",
     format: "olaf",
     on_wire: strict::NAME,
