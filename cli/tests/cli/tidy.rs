@@ -9,7 +9,7 @@ const UNSAFE: &[&str] = &[
     "replay/src/clock.rs",
     "replay/src/clock/host.rs",
     "replay/src/driver/real_time/thread.rs",
-    "replay/src/target/lanes.rs",
+    "replay/simd/src/lanes.rs",
     "replay/src/transport/af_xdp.rs",
     "replay/src/transport/bpf.rs",
     "replay/src/transport/ethtool.rs",
@@ -27,7 +27,8 @@ const UNSAFE: &[&str] = &[
     "replay/tests/replay/support/kernel.rs",
 ];
 /// Our crates, those for tests apart.
-const CRATES: [&str; 7] = ["generator", "generator/core", "replay", "analysis", "planning", "verify", "cli"];
+const CRATES: [&str; 8] =
+    ["generator", "generator/core", "replay", "replay/simd", "analysis", "planning", "verify", "cli"];
 /// The one file that reads clocks.
 const CLOCK: &str = "replay/src/clock.rs";
 /// Longest file and longest function, in lines.

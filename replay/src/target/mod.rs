@@ -13,8 +13,6 @@ pub mod context;
 pub mod device;
 pub mod flows;
 pub mod gather;
-#[cfg(target_arch = "x86_64")]
-mod lanes;
 pub mod meter;
 pub mod port;
 pub mod program;

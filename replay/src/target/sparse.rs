@@ -8,9 +8,6 @@ use pktgen_generator::sparse::float::Tables;
 use pktgen_generator::sparse::layout::Layout;
 use pktgen_generator::sparse::shards::Shards;
 
-#[cfg(target_arch = "x86_64")]
-use super::lanes;
-
 /// What a switch that sums hot parameters is told.
 #[derive(Clone)]
 pub struct SparsePlace {
@@ -86,20 +83,8 @@ impl Adder {
     #[inline]
     pub fn add_all(&self, sums: &mut [f32], pairs: &[(u32, f32)]) {
         match self {
-            Adder::Exact => add_each(sums, pairs, |x, y| x + y),
-            #[cfg(target_arch = "x86_64")]
-            Adder::Tables(tables) if lanes::add_all(tables, sums, pairs) => {}
-            Adder::Tables(tables) => add_each(sums, pairs, |x, y| tables.add(x, y)),
-        }
-    }
-}
-
-/// Adds pairs to the sums at their indices by `add`.
-#[inline]
-pub(super) fn add_each(sums: &mut [f32], pairs: &[(u32, f32)], add: impl Fn(f32, f32) -> f32) {
-    for &(index, value) in pairs {
-        if let Some(sum) = sums.get_mut(index as usize) {
-            *sum = add(*sum, value);
+            Adder::Exact => pktgen_simd::add_each(sums, pairs, |x, y| x + y),
+            Adder::Tables(tables) => pktgen_simd::add_all(tables, sums, pairs),
         }
     }
 }

@@ -11,7 +11,7 @@ use pktgen_generator::sparse::float::{
     EXP_ROOM, EXPONENTS, INFINITY, LOW_BITS, MI_HALF, MISS, MISS_EXP, NOTHING, OFFSET, SHIFT, STEPS, Tables,
 };
 
-use super::sparse::add_each;
+use super::add_each;
 
 /// Lanes of a register.
 const LANES: usize = 8;
@@ -134,9 +134,13 @@ fn look_up(tables: &Tables, above: __m256i, below: __m256i, opposite: __m256i) -
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::target::sparse::Adder;
+    use std::sync::LazyLock;
+
     use proptest::prelude::*;
+
+    use super::*;
+
+    static TABLES: LazyLock<Tables> = LazyLock::new(Tables::new);
 
     /// Any bits, with numbers that have a logarithm, that are close to each other and that are special among them often.
     fn bits() -> impl Strategy<Value = f32> {
@@ -159,12 +163,11 @@ mod tests {
             pairs in prop::collection::vec((0u32..64, bits()), 0..40),
             far: bool,
         ) {
-            let Adder::Tables(tables) = Adder::tables() else { unreachable!("it looks up") };
             let pairs: Vec<_> =
                 pairs.into_iter().map(|(i, y)| (if far && i > 60 { u32::MAX - i } else { i }, y)).collect();
             let (mut ours, mut theirs) = (sums.clone(), sums);
-            if add_all(&tables, &mut ours, &pairs) {
-                add_each(&mut theirs, &pairs, |x, y| tables.add(x, y));
+            if add_all(&TABLES, &mut ours, &pairs) {
+                add_each(&mut theirs, &pairs, |x, y| TABLES.add(x, y));
             }
             let of = |sums: &[f32]| sums.iter().map(|x| if x.is_nan() { u32::MAX } else { x.to_bits() }).collect::<Vec<_>>();
             prop_assert_eq!(of(&ours), of(&theirs));
