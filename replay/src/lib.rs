@@ -14,22 +14,16 @@
 
 pub mod capture;
 pub mod clock;
-pub mod dialect;
 pub mod doctor;
 pub mod draft;
 pub mod driver;
-pub mod endpoint;
 pub mod external;
-pub mod frame;
-pub mod groups;
-pub mod ledger;
 pub mod live;
-pub mod parts;
 pub mod plan;
-pub mod racks;
-pub mod recorder;
-mod reduction;
 pub mod run;
 pub mod settle;
-pub mod target;
 pub mod transport;
+
+pub use pktgen_engine::{dialect, endpoint, frame, groups, ledger, parts, racks, recorder, target};
+
+use pktgen_engine::reduction;

@@ -1,4 +1,4 @@
-//! Fates where the device is hardware and keeps no books (design §2.6): the same rules as the ledger's (`replay/src/ledger`), from the
+//! Fates where the device is hardware and keeps no books (design §2.6): the same rules as the ledger's (`replay/engine/src/ledger`), from the
 //! records alone. What did not arrive under its own name is unaccounted for.
 
 use pktgen_generator::record::{Family, Heat, Manifest, PacketId};

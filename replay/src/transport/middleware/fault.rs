@@ -12,10 +12,10 @@ use pktgen_generator::registry::Named;
 use pktgen_generator::time::{NS, Time};
 use pktgen_generator::{Error, seed::Seed};
 
-use super::fates::{Fates, Faults};
 use super::filter::{Fetch, Filter, Filtered, Offer, Sent};
 use super::lane::Lane;
 use super::{Declared, Layer, Middleware, Site};
+use super::{Fates, Faults};
 use crate::clock::RunClock;
 use crate::frame::BURST;
 use crate::transport::{Arrival, End, Wire};

@@ -6,11 +6,11 @@ use pktgen_generator::config::Value;
 use pktgen_generator::time::SECOND;
 use proptest::prelude::*;
 
-use super::super::fates::{Burst, Fate};
 use super::super::testing::{Bench, Memory, frame, site};
 use super::super::{MIDDLEWARE, MiddlewarePlan, wrap};
 use super::*;
 use crate::transport::WireCounters;
+use pktgen_engine::driver::fates::{Burst, Fate};
 
 const NOTHING: Faults = Faults {
     loss: 0.0,

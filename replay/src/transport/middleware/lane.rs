@@ -5,7 +5,7 @@ use std::fmt;
 
 use pktgen_generator::time::Time;
 
-use super::fates::{Fate, Fates, Faults};
+use super::{Fate, Fates, Faults};
 use crate::frame::BURST;
 use crate::transport::Arrival;
 

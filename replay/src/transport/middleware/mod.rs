@@ -8,7 +8,6 @@
 //! that a fault lost on their way in; beside a tap of the other end it shows what happened between them. What gives frames
 //! other addresses, and what translates them into those of devices, comes last: all others, as the cable, see what a device sees.
 
-mod fates;
 mod fault;
 mod filter;
 mod lane;
@@ -35,7 +34,7 @@ use super::{End, Wire};
 use crate::clock::RunClock;
 use crate::dialect::{DialectKind, Traffic};
 
-pub use fates::{Fate, Fates, Faults};
+pub use pktgen_engine::driver::fates::{Fate, Fates, Faults};
 pub use plan::{MiddlewarePlan, wrap};
 pub use readdress::Outer;
 

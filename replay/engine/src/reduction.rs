@@ -13,7 +13,7 @@ use crate::target::flows::Flows;
 use crate::target::program::{AGGREGATORS, Names, PROGRAMS};
 
 /// The flows of a run whose devices go by a plan; none of any other.
-pub(crate) fn flows(document: &Document, topology: &Topology, workers: &Population) -> Result<Option<Arc<Flows>>> {
+pub fn flows(document: &Document, topology: &Topology, workers: &Population) -> Result<Option<Arc<Flows>>> {
     let Some(Value::Text(name)) = document.get("target.program") else { return Ok(None) };
     if !PROGRAMS.iter().any(|program| program.name() == name && program.needs_flows()) {
         return Ok(None);
@@ -52,7 +52,7 @@ fn of_network(topology: &Topology, workers: &Population, aggregators: Option<Nam
 }
 
 /// What the manifest says of the plan, if there is one: messages are frames of `bytes`.
-pub(crate) fn planned(facts: &Facts, topology: &Topology, bytes: usize, allreduce: bool) -> Option<Planned> {
+pub fn planned(facts: &Facts, topology: &Topology, bytes: usize, allreduce: bool) -> Option<Planned> {
     let plan = facts.flows.as_ref()?.plan.as_ref().clone();
     let overhead = topology.links.iter().map(|link| link.overhead.bits()).max().unwrap_or(0);
     Some(Planned { plan, allreduce, message_bits: bytes as u64 * 8 + overhead })

@@ -7,8 +7,8 @@ use pktgen_generator::seed::Seed;
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::{Link, NodeId, Role, Topology};
 
+use super::fates::{Fates, Faults};
 use crate::frame::Frame;
-use crate::transport::middleware::{Fates, Faults};
 
 /// A frame that is held back until so many others have passed, or until a time.
 struct Held {

@@ -56,7 +56,7 @@ impl Burst {
 
 impl Faults {
     /// The keys that are read.
-    pub(super) const KEYS: &'static [&'static str] = &[
+    pub const KEYS: &'static [&'static str] = &[
         "fault_loss",
         "fault_burst_p",
         "fault_burst_r",
@@ -71,7 +71,7 @@ impl Faults {
     ];
 
     /// None if nothing is to happen.
-    pub(crate) fn read(section: &mut Section, linger: Time) -> Result<Option<Self>> {
+    pub fn read(section: &mut Section, linger: Time) -> Result<Option<Self>> {
         let loss = probability(section, "fault_loss", 0.0)?;
         let burst = read_burst(section)?;
         let duplicate = probability(section, "fault_duplicate", 0.0)?;
@@ -175,7 +175,7 @@ pub struct Fate {
 impl Fate {
     /// Does nothing happen?
     #[inline]
-    pub(super) fn is_clean(&self) -> bool {
+    pub fn is_clean(&self) -> bool {
         !self.lost && !self.duplicated && !self.held && self.flip.is_none()
     }
 }

@@ -36,7 +36,7 @@ use crate::frame::{Frame, Heads, Kind, Pool};
 use crate::target::flows::Flows;
 use crate::target::sparse::SparsePlace;
 
-pub(crate) use server::UpdateServer;
+pub use server::UpdateServer;
 
 /// A frame that an endpoint sends from `node` at `frame.t`, with its row in `sent` if it is an update.
 #[derive(Debug, Clone, Copy)]

@@ -48,7 +48,7 @@ pub struct Regroup {
 }
 
 /// Who is in which cluster, and the way from the server to each.
-pub(crate) struct Groups {
+pub struct Groups {
     /// Of each worker: the nodes on the way down, and the port to take there. An ACK never turns back.
     ways: Vec<Vec<(NodeId, u16)>>,
     members: Vec<BTreeSet<u32>>,
@@ -56,7 +56,8 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    pub(crate) fn new(topology: &Topology, routes: &[Arc<Vec<u16>>], facts: &Facts) -> Self {
+    /// Of a network, and who is in it when the run begins.
+    pub fn new(topology: &Topology, routes: &[Arc<Vec<u16>>], facts: &Facts) -> Self {
         let nodes = topology.nodes.len();
         let ends: Vec<Vec<NodeId>> =
             (0..nodes).map(|node| topology.ports(node as NodeId).map(|(_, link)| link.to).collect()).collect();
@@ -91,7 +92,7 @@ impl Groups {
     }
 
     /// For each node and cluster, the ports that lead away from the server to workers of the cluster.
-    pub(crate) fn tables(&self) -> Vec<Arc<GroupPorts>> {
+    pub fn tables(&self) -> Vec<Arc<GroupPorts>> {
         let mut tables = vec![vec![Vec::new(); self.members.len()]; self.nodes];
         for cluster in 0..self.members.len() {
             for (table, ports) in tables.iter_mut().zip(self.ports_of(cluster)) {
@@ -102,7 +103,7 @@ impl Groups {
     }
 
     /// For each node, what it knows of each job, on the way from the workers to the top.
-    pub(crate) fn jobs(&self) -> Vec<Vec<JobPlace>> {
+    pub fn jobs(&self) -> Vec<Vec<JobPlace>> {
         let mut jobs = vec![vec![JobPlace::default(); self.members.len()]; self.nodes];
         for (job, members) in self.members.iter().enumerate() {
             for (index, &worker) in members.iter().enumerate() {
@@ -139,7 +140,7 @@ impl Groups {
     }
 
     /// What the control plane tells the devices at each move.
-    pub(crate) fn changes(mut self, facts: &Facts) -> Vec<Regroup> {
+    pub fn changes(mut self, facts: &Facts) -> Vec<Regroup> {
         let mut cluster_of = facts.workers.cluster_of.clone();
         let regroup = |change: &Move| {
             let from = std::mem::replace(&mut cluster_of[change.worker as usize], change.cluster);

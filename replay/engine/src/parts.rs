@@ -3,11 +3,11 @@
 use pktgen_generator::topology::Topology;
 
 use crate::dialect::Traffic;
+use crate::driver::fates::Faults;
 use crate::endpoint::{Declaration, Facts, Receiver, Workers};
 use crate::groups::Regroup;
 use crate::ledger::Ledger;
 use crate::target::device::Device;
-use crate::transport::middleware::Faults;
 
 /// What moves frames in a run, before a driver takes it.
 pub struct Parts {
@@ -37,7 +37,7 @@ pub struct Parts {
 
 impl Parts {
     /// Who sends, and what: for what stands around wires.
-    pub(crate) fn traffic(&self) -> Traffic {
+    pub fn traffic(&self) -> Traffic {
         Traffic {
             workers: self.facts.workers.clone(),
             format: self.facts.protocol.format,

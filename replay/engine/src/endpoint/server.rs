@@ -20,7 +20,7 @@ use super::{Delivery, Facts, Host, Outgoing, Server, ServerEnd};
 use crate::frame::{Frame, Kind, Pool};
 
 /// The server.
-pub(crate) struct UpdateServer {
+pub struct UpdateServer {
     node: NodeId,
     host_of: Arc<Vec<NodeId>>,
     workers: Arc<Population>,

@@ -14,7 +14,8 @@ pub struct Device {
     pub program: Box<dyn Program>,
     /// Its ports, in order.
     pub ports: Vec<Port>,
-    pub(crate) books: Books,
+    /// What happens in it.
+    pub books: Books,
     /// Event slot of its first port, in virtual time.
     pub(crate) first_slot: u32,
     /// Event slot of its timer, in virtual time.
@@ -28,7 +29,7 @@ impl Device {
     }
 
     /// Lets the program do something, with a context on this device.
-    pub(crate) fn call(
+    pub fn call(
         &mut self,
         pool: &mut Pool,
         out: &mut Outbox,

@@ -76,7 +76,7 @@ pub struct Buffer(u32);
 impl Buffer {
     /// Its number in its pool: those in use stay few.
     #[inline]
-    pub(crate) fn number(self) -> usize {
+    pub fn number(self) -> usize {
         self.0 as usize
     }
 }

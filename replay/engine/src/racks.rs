@@ -20,9 +20,10 @@ pub struct RackPlace {
 }
 
 /// What the devices of a run know, by node.
-pub(crate) struct DeviceRacks {
+pub struct DeviceRacks {
     /// The devices that sum in place of each other.
     pub aggregators: Vec<Arc<Vec<NodeId>>>,
+    /// The place of each between racks.
     pub places: Vec<Option<RackPlace>>,
 }
 
@@ -56,7 +57,7 @@ impl DeviceRacks {
 }
 
 /// Refuses several servers where workers, or the driver, know one only.
-pub(crate) fn check(facts: &Facts) -> Result<()> {
+pub fn check(facts: &Facts) -> Result<()> {
     let (servers, kind) = (facts.racks.servers.len(), facts.kind);
     if servers < 2 {
         return Ok(());
