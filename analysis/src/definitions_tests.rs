@@ -1,5 +1,4 @@
 use pktgen_generator::record::{Action, Reason};
-use pktgen_generator::wire::FORMATS;
 
 use super::*;
 use crate::line::NS;
@@ -31,7 +30,7 @@ fn labels_name_what_there_is() {
     let captured =
         families(&[]).into_iter().flat_map(|family| family.definitions).find(|known| known.metric == "captured");
     let format = captured.iter().flat_map(|known| known.labels).find(|label| label.name == "format");
-    assert!(format.is_some_and(|label| label.values.is_empty()) && !FORMATS.is_empty());
+    assert!(format.is_some_and(|label| label.values.is_empty()));
     assert!(Action::ALL.iter().all(|action| action.about().ends_with('.')));
     assert!(Reason::ALL.iter().all(|reason| reason.about().ends_with('.')));
 }

@@ -15,6 +15,7 @@ use pktgen_replay::capture::{RunDir, claim};
 use pktgen_replay::driver::virtual_time::Simulation;
 use pktgen_replay::recorder::Recorder;
 use pktgen_replay::run::Experiment;
+use pktgen_replay::systems::all;
 
 const PACKETS: u64 = 27 * 20_000;
 
@@ -23,7 +24,7 @@ fn experiment(queue: &str, program: &str) -> Experiment {
         "[workload]\nupdates = 20000\ncluster_sigma = 0.3\n[schedule]\nkind = \"constant\"\njitter = 0.3\noffered = \"60Gbps\"\n\
          [topology]\nrate = \"40Gbps\"\n[target]\nprogram = \"{program}\"\nqueue = \"{queue}\"\n"
     );
-    Experiment::open(Document::parse(&text, "bench").expect("valid")).expect("valid")
+    Experiment::open(all(), Document::parse(&text, "bench").expect("valid")).expect("valid")
 }
 
 struct Nothing;
@@ -101,7 +102,7 @@ fn multi_hop(c: &mut Criterion) {
              [target]\nprogram = \"{program}\"\nqueue = \"{queue}\"\nslot_in_transmission = false\n\
              [endpoint]\nworkers = \"{workers}\"\n"
         );
-        let experiment = Experiment::open(Document::parse(&text, "bench").expect("valid")).expect("valid");
+        let experiment = Experiment::open(all(), Document::parse(&text, "bench").expect("valid")).expect("valid");
         let run = &experiment.runs[0];
         group.bench_function(name, |b| {
             b.iter_batched(

@@ -22,11 +22,11 @@ use pktgen_generator::wire::libra::{
 use pktgen_replay::clock::Stopwatch;
 use pktgen_replay::frame::{BURST, Frame, Kind, Pool};
 use pktgen_replay::groups::{Contributor, JobPlace};
+use pktgen_replay::systems::all;
 use pktgen_replay::target::books::Books;
 use pktgen_replay::target::context::{Context, Outbox};
 use pktgen_replay::target::port::{Port, PortTiming};
-use pktgen_replay::target::program::{PROGRAMS, Place, Program};
-use pktgen_replay::target::queue::QUEUES;
+use pktgen_replay::target::program::{Place, Program};
 use pktgen_replay::target::sparse::{Adder, SparsePlace};
 
 const WORKERS: u32 = 8;
@@ -50,7 +50,7 @@ fn program(sparse: &Arc<Sparse>, add: &str) -> Box<dyn Program> {
         aggregators: Arc::new(vec![0]),
         ..Place::bare(0, Population::regular(1, WORKERS), vec![job], HOT_FRAME_MAX)
     };
-    let kind = PROGRAMS.iter().find(|kind| kind.name() == "libra").expect("registered");
+    let kind = all().programs.iter().find(|kind| kind.name() == "libra").expect("registered");
     kind.open(&mut Section::of("target", &[("add", add.into())]), place).expect("valid")
 }
 
@@ -98,7 +98,7 @@ fn switch(c: &mut Criterion) {
     for add in ["tables", "exact"] {
         let mut program = program(&sparse, add);
         let timing = PortTiming::link(Rate::from_bps(100_000_000_000), Size::default(), 0);
-        let fifo = QUEUES.iter().find(|queue| queue.name() == "fifo").expect("registered");
+        let fifo = all().queues.iter().find(|queue| queue.name() == "fifo").expect("registered");
         let mut section = Section::of("target", &[]);
         let slots = Some(1 << 16);
         let port = |i: u32| Port::new(i, fifo.open(&mut section, 1, slots).expect("valid"), &timing);

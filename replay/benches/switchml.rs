@@ -14,11 +14,11 @@ use pktgen_generator::wire::switchml::{HEADER, Header, PORT, WORKER_PORT, frame_
 use pktgen_replay::clock::Stopwatch;
 use pktgen_replay::frame::{Frame, Kind, Pool};
 use pktgen_replay::groups::{Contributor, JobPlace};
+use pktgen_replay::systems::all;
 use pktgen_replay::target::books::Books;
 use pktgen_replay::target::context::{Context, Outbox};
 use pktgen_replay::target::port::{Port, PortTiming};
-use pktgen_replay::target::program::{PROGRAMS, Place, Program};
-use pktgen_replay::target::queue::QUEUES;
+use pktgen_replay::target::program::{Place, Program};
 
 const WORKERS: u8 = 6;
 const VALUES: u16 = 256;
@@ -33,7 +33,7 @@ fn program() -> Box<dyn Program> {
     let job = JobPlace { sources: (0..WORKERS).map(source).collect(), own: None, ports: ports.clone(), port_of: ports };
     let workers = Population::regular(1, u32::from(WORKERS));
     let place = Place::bare(0, workers, vec![job], frame_bytes(VALUES));
-    let kind = PROGRAMS.iter().find(|kind| kind.name() == "switchml").expect("registered");
+    let kind = all().programs.iter().find(|kind| kind.name() == "switchml").expect("registered");
     kind.open(&mut Section::of("target", &[]), place).expect("valid")
 }
 
@@ -66,7 +66,7 @@ fn fill(pool: &mut Pool, burst: &mut Vec<Frame>, block: u32) {
 fn switch(c: &mut Criterion) {
     let mut program = program();
     let timing = PortTiming::link(Rate::from_bps(100_000_000_000), Size::default(), 0);
-    let fifo = QUEUES.iter().find(|queue| queue.name() == "fifo").expect("registered");
+    let fifo = all().queues.iter().find(|queue| queue.name() == "fifo").expect("registered");
     let mut section = Section::of("target", &[]);
     let port = |i: u8| Port::new(u32::from(i), fifo.open(&mut section, 1, None).expect("valid"), &timing);
     let mut ports: Vec<_> = (0..WORKERS).map(port).collect();

@@ -10,6 +10,7 @@ use pktgen_generator::config::Document;
 use pktgen_replay::capture::{RunDir, claim};
 use pktgen_replay::driver::virtual_time::Simulation;
 use pktgen_replay::run::Experiment;
+use pktgen_replay::systems::all;
 
 fn iteration(c: &mut Criterion) {
     let stop = AtomicBool::new(false);
@@ -26,7 +27,7 @@ fn iteration(c: &mut Criterion) {
              compute = \"100ms\"\n[topology]\nkind = \"rack\"\nengines = {engines}\n[endpoint]\nworkers = \"{workers}\"\n\
              [capture]\nrecords = \"{records}\"\n"
         );
-        let experiment = Experiment::open(Document::parse(&text, "bench").expect("valid")).expect("valid");
+        let experiment = Experiment::open(all(), Document::parse(&text, "bench").expect("valid")).expect("valid");
         let run = &experiment.runs[0];
         let packets = experiment.plan(run).expect("valid").spec.training.map_or(0, |t| u64::from(t.blocks * t.workers));
         group.throughput(Throughput::Elements(packets));

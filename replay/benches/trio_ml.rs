@@ -16,10 +16,11 @@ use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_generator::wire::trio_ml::{HEADER, Header, PORT, frame_bytes};
 use pktgen_replay::frame::{BURST, Frame, Kind, Pool};
 use pktgen_replay::groups::{Contributor, JobPlace};
+use pktgen_replay::systems::all;
 use pktgen_replay::target::books::Books;
 use pktgen_replay::target::context::{Context, Outbox};
 use pktgen_replay::target::port::{Port, PortTiming};
-use pktgen_replay::target::program::{PROGRAMS, Place, Program};
+use pktgen_replay::target::program::{Place, Program};
 use pktgen_replay::target::queue::Fifo;
 
 const SOURCES: u32 = 4;
@@ -32,7 +33,7 @@ fn program() -> Box<dyn Program> {
     let bare = Place::bare(0, Population::regular(1, SOURCES), vec![job], BYTES);
     let place = Place { routes: Arc::new(vec![NO_PORT]), ..bare };
     let mut section = Section::of("target", &[("chip", "none".into())]);
-    let kind = find(PROGRAMS, "program", "trio_ml", "target.program").expect("it is registered");
+    let kind = find(all().programs, "program", "trio_ml", "target.program").expect("it is registered");
     kind.open(&mut section, place).expect("the place is right")
 }
 

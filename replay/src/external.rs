@@ -11,6 +11,7 @@ use pktgen_generator::device::{self, HotParameter, Profile};
 use pktgen_generator::time::MS;
 use pktgen_generator::{Error, Result};
 
+use crate::catalogue::Catalogue;
 use crate::plan::Plan;
 use crate::transport::TRANSPORTS;
 
@@ -26,11 +27,11 @@ pub struct Hardware {
 
 impl Hardware {
     /// What `[target]` names. Frames get the profile's addresses on wires that carry them, unless the experiment says otherwise.
-    pub(crate) fn named(document: &mut Document) -> Result<Option<Self>> {
+    pub(crate) fn named(catalogue: &Catalogue, document: &mut Document) -> Result<Option<Self>> {
         let text = |document: &Document, key: &str| document.get(key).map(Value::to_label);
         let external = text(document, "target.kind").as_deref() == Some("external");
         let Some(name) = text(document, "target.profile") else { return Ok(None) };
-        let profile = Arc::new(device::open(&name, "target.profile")?);
+        let profile = Arc::new(device::open(&name, "target.profile", &catalogue.protocols)?);
         let kind = text(document, "transport.kind").unwrap_or_default();
         let known = TRANSPORTS.iter().find(|transport| transport.name() == kind);
         if document.get("transport.readdress").is_none() && known.is_some_and(|known| known.capabilities().heads) {

@@ -29,13 +29,13 @@ use pktgen_generator::workload::{Source, share};
 use pktgen_generator::{Error, Result};
 
 use crate::capture::{RunDir, claim};
+use crate::catalogue::Catalogue;
 use crate::clock;
 use crate::driver::real_time::{Progress, Roles, Serve};
 use crate::driver::virtual_time::Simulation;
-use crate::endpoint::ENDPOINTS;
 use crate::live::View;
 use crate::plan::{Plan, plan, prepare, prepare_share, source};
-use crate::target::program::{Expected, PROGRAMS};
+use crate::target::program::Expected;
 
 use conclude::conclude;
 pub use find_rate::{Attempt, Found, Limiter, Search, Trial};
@@ -47,6 +47,7 @@ pub use summary::Summary;
 
 /// An experiment with its sweep unfolded.
 pub struct Experiment {
+    catalogue: &'static Catalogue,
     document: Document,
     /// Name.
     pub name: String,
@@ -65,12 +66,16 @@ pub struct Experiment {
 
 impl Experiment {
     /// Reads the sweep, the report and the published values of a document.
-    pub fn open(document: Document) -> Result<Self> {
-        Self::open_with(document, STUDIES)
+    pub fn open(catalogue: &'static Catalogue, document: Document) -> Result<Self> {
+        Self::open_with(catalogue, document, STUDIES)
     }
 
     /// The same where there are other studies.
-    pub fn open_with(mut document: Document, studies: &'static [&'static dyn Study]) -> Result<Self> {
+    pub fn open_with(
+        catalogue: &'static Catalogue,
+        mut document: Document,
+        studies: &'static [&'static dyn Study],
+    ) -> Result<Self> {
         let name = text(&document, "name", "unnamed");
         let overrides = document.overrides();
         let about = text(&document, "about", "");
@@ -100,7 +105,7 @@ impl Experiment {
         let mut section = document.section("report")?;
         let metrics = match study::metrics(&document, &runs, studies)? {
             Some(metrics) => metrics,
-            None => default_metrics(&document).to_vec(),
+            None => default_metrics(catalogue, &document).to_vec(),
         };
         let report = read_report(&mut section, &metrics)?;
         // A single run of a sweep keeps its report's plan; there is nothing to compare it with.
@@ -121,7 +126,20 @@ impl Experiment {
         let paper = read_paper(&mut section)?;
         document.close(section)?;
         let command = Vec::new();
-        Ok(Experiment { document, name, about, runs, axes, report, paper, overrides, command, studies, view: None })
+        Ok(Experiment {
+            catalogue,
+            document,
+            name,
+            about,
+            runs,
+            axes,
+            report,
+            paper,
+            overrides,
+            command,
+            studies,
+            view: None,
+        })
     }
 
     /// The command line that asked for it, to be kept beside its runs.
@@ -144,7 +162,7 @@ impl Experiment {
     pub fn plan(&self, run: &Run) -> Result<Plan> {
         let document = self.resolve(run)?;
         study::refuse(&document)?;
-        plan(document, run.seed)
+        plan(self.catalogue, document, run.seed)
     }
 
     /// Plans one run for any driver.
@@ -156,7 +174,7 @@ impl Experiment {
     fn prepare_share(&self, run: &Run, share: Shard) -> Result<Plan> {
         let document = self.resolve(run)?;
         study::refuse(&document)?;
-        let plan = prepare_share(document, run.seed, share)?;
+        let plan = prepare_share(self.catalogue, document, run.seed, share)?;
         plan.check_external()?;
         if plan.spec.is_real_time() {
             real::check(&plan)?;
@@ -168,12 +186,12 @@ impl Experiment {
     pub fn draft(&self, run: &Run) -> Result<Plan> {
         let document = self.resolve(run)?;
         study::refuse(&document)?;
-        prepare(document, run.seed)
+        prepare(self.catalogue, document, run.seed)
     }
 
     /// The updates of a run, anew.
     pub fn updates(&self, run: &Run) -> Result<Box<dyn Source>> {
-        source(self.resolve(run)?, run.seed)
+        source(self.catalogue, self.resolve(run)?, run.seed)
     }
 
     /// Runs everything into `out`: a run dir, or a folder of them with `sweep.json`. `progress` is called with
@@ -333,7 +351,7 @@ impl Experiment {
         manifest.part = roles.part().map(str::to_owned);
         // An empty folder is no run dir: what the host refuses leaves nothing behind that would be in the way.
         let claim = claim(dir)?;
-        let source = || Ok(share(source(self.resolve(run)?, run.seed)?, task.share));
+        let source = || Ok(share(source(self.catalogue, self.resolve(run)?, run.seed)?, task.share));
         let opened = plan.spec.is_real_time().then(|| real::open(&plan, source, task.roles)).transpose()?;
         let mut recorder = RunDir::create(claim, &manifest, plan.spec.wanted())?;
         let mut summary = None;
@@ -462,7 +480,7 @@ fn expected(document: &Document, plan: &Plan, roles: Roles) -> Expected {
     }
     let program = text(document, "target.program", "forward");
     let workers = plan.spec.workers.len() / plan.spec.workers.clusters().max(1);
-    let kind = PROGRAMS.iter().find(|kind| kind.name() == program);
+    let kind = plan.parts.facts.catalogue.programs.iter().find(|kind| kind.name() == program);
     // Of updates in a layout without a head only lanes tell how many were merged.
     let counted = plan.spec.lanes.is_some() || plan.spec.transport.dialect.is_none_or(|dialect| !dialect.headless);
     let expected = kind.map(|kind| kind.expected(workers as u32));
@@ -555,18 +573,18 @@ fn text(document: &Document, key: &str, default: &str) -> String {
 }
 
 /// Do the workers, of the experiment or of a variant, train in iterations?
-fn is_synchronous(document: &Document) -> bool {
+fn is_synchronous(catalogue: &Catalogue, document: &Document) -> bool {
     let named = text(document, "endpoint.workers", "");
     named.is_empty() && text(document, "workload.kind", "") == "dense"
-        || ENDPOINTS.iter().any(|kind| kind.name() == named && kind.behaviour().synchronous)
+        || catalogue.workers.iter().any(|kind| kind.name() == named && kind.behaviour().synchronous)
 }
 
 /// What a report of runs shows where it is not said.
-fn default_metrics(document: &Document) -> &'static [&'static str] {
-    if text(document, "target.kind", "software") == "external" && !is_synchronous(document) {
+fn default_metrics(catalogue: &Catalogue, document: &Document) -> &'static [&'static str] {
+    if text(document, "target.kind", "software") == "external" && !is_synchronous(catalogue, document) {
         return &["sent", "received", "unaccounted", "loss", "duplicates", "damaged", "sums_wrong", "aom_mean/cluster"];
     }
-    match is_synchronous(document) {
+    match is_synchronous(catalogue, document) {
         true => &["iteration_time_mean", "over_ideal", "degraded_share", "sources_mean", "elements_per_s"],
         false => &["received", "absorbed", "loss", "aom_mean/cluster", "aom_mean/worker"],
     }

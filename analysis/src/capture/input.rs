@@ -7,7 +7,7 @@ use pktgen_generator::record::NO_CLUSTER;
 use pktgen_generator::time::{HORIZON, NS};
 use pktgen_generator::wire::frame::{Ip, group_of};
 use pktgen_generator::wire::sight::{Datagram, Delivery, Look, Sight, What, glance, look};
-use pktgen_generator::wire::{FORMATS, Format};
+use pktgen_generator::wire::{Format, Formats};
 use pktgen_generator::{Error, Result};
 
 use serde::{Deserialize, Serialize};
@@ -24,14 +24,14 @@ pub const BACKGROUND: u8 = u8::MAX - 1;
 const DISCARD: u16 = 9;
 const BACKGROUND_NET: u32 = 0xc613_0000;
 
-/// Which format a port belongs to, by its number in [`FORMATS`].
+/// Which format a port belongs to, by its number among those that there are.
 struct Ports(Box<[u8; 1 << 16]>);
 
 impl Ports {
-    fn new() -> Self {
+    fn new(formats: Formats) -> Self {
         let mut table = Box::new([NOBODY; 1 << 16]);
         for (port, of) in table.iter_mut().enumerate() {
-            if let Some(format) = FORMATS.iter().position(|format| format.has_port(port as u16)) {
+            if let Some(format) = formats.iter().position(|format| format.has_port(port as u16)) {
                 *of = format as u8;
             }
         }
@@ -109,6 +109,7 @@ pub struct Input {
 
 /// Packets become events.
 struct Decoder {
+    formats: Formats,
     side: Side,
     ports: Ports,
     /// The format that was given: then ports say nothing.
@@ -123,8 +124,8 @@ struct Decoder {
 
 impl Input {
     /// Opens a capture.
-    pub fn open(path: &Path, side: Side, format: Option<&'static dyn Format>) -> Result<Self> {
-        let named = |format: &dyn Format| FORMATS.iter().position(|other| other.name() == format.name());
+    pub fn open(path: &Path, side: Side, formats: Formats, format: Option<&'static dyn Format>) -> Result<Self> {
+        let named = |format: &dyn Format| formats.iter().position(|other| other.name() == format.name());
         let given = format.and_then(named).map(|index| index as u8);
         Ok(Input {
             reader: if path.is_dir() {
@@ -134,8 +135,9 @@ impl Input {
             },
             path: path.to_owned(),
             decoder: Decoder {
+                formats,
                 side,
-                ports: Ports::new(),
+                ports: Ports::new(formats),
                 given,
                 anchor_ps: 0,
                 error_ps: None,
@@ -206,7 +208,7 @@ impl Input {
                     let Some(time) = packet.time else { continue };
                     let found = match look(packet.link_type, packet.bytes) {
                         Look::Udp(datagram) => self.decoder.sight(&datagram),
-                        Look::Layer(kind, datagram) => layer(kind, &datagram),
+                        Look::Layer(kind, datagram) => self.decoder.layer(kind, &datagram).ok(),
                         _ => None,
                     };
                     return Some((time, found));
@@ -247,7 +249,7 @@ impl Decoder {
         // What most packets are is found at a glance.
         if let Some(datagram) = glance(packet.link_type, packet.bytes) {
             let format = self.format(&datagram);
-            if let Some(sight) = FORMATS.get(usize::from(format)).and_then(|known| known.sight(&datagram)) {
+            if let Some(sight) = self.formats.get(usize::from(format)).and_then(|known| known.sight(&datagram)) {
                 if sight.what == What::Result {
                     self.note_group(format, datagram.dst);
                 }
@@ -313,7 +315,7 @@ impl Decoder {
                 None if datagram.payload.len() < datagram.whole.min(CUT) => Err(Odd::Unreadable),
                 None => Err(Odd::Foreign),
             },
-            Look::Layer(kind, datagram) => layer(kind, &datagram).ok_or(Odd::Foreign),
+            Look::Layer(kind, datagram) => self.layer(kind, &datagram),
             Look::Other => Err(Odd::Other),
             Look::Fragment => Err(Odd::Fragment),
             Look::Unreadable => Err(Odd::Unreadable),
@@ -322,7 +324,8 @@ impl Decoder {
 
     /// A result went to `dst`: those of several jobs have the same numbers.
     fn note_group(&mut self, format: u8, dst: Ip) {
-        let of_all = FORMATS.get(usize::from(format)).is_some_and(|format| format.delivery() == Delivery::ResultsOfAll);
+        let of_all =
+            self.formats.get(usize::from(format)).is_some_and(|format| format.delivery() == Delivery::ResultsOfAll);
         if let Some(group) = group_of(dst).filter(|_| of_all) {
             let first = *self.tally.group.get_or_insert(group);
             self.tally.regrouped += u64::from(first != group);
@@ -338,7 +341,7 @@ impl Decoder {
     /// What a datagram is.
     fn sight(&self, datagram: &Datagram) -> Option<(u8, Sight)> {
         let format = self.format(datagram);
-        if let Some(known) = FORMATS.get(usize::from(format)) {
+        if let Some(known) = self.formats.get(usize::from(format)) {
             return known.sight(datagram).map(|sight| (format, sight));
         }
         let background = datagram.dst_port == DISCARD && datagram.src & 0xffff_0000 == BACKGROUND_NET;
@@ -355,6 +358,12 @@ impl Decoder {
         };
         background.then_some((BACKGROUND, nothing))
     }
+
+    /// What lies behind IPv4 in an Ethernet type of its own.
+    fn layer(&self, kind: u16, datagram: &Datagram) -> std::result::Result<(u8, Sight), Odd> {
+        let known = self.formats.iter().position(|format| format.ether_type() == Some(kind)).ok_or(Odd::Other)?;
+        self.formats[known].sight(datagram).map(|sight| (known as u8, sight)).ok_or(Odd::Foreign)
+    }
 }
 
 /// Why a packet is no event.
@@ -363,12 +372,6 @@ enum Odd {
     Foreign,
     Unreadable,
     Fragment,
-}
-
-/// What lies behind IPv4 in an Ethernet type of its own.
-fn layer(kind: u16, datagram: &Datagram) -> Option<(u8, Sight)> {
-    let format = FORMATS.iter().position(|format| format.ether_type() == Some(kind))?;
-    FORMATS[format].sight(datagram).map(|sight| (format as u8, sight))
 }
 
 /// Shorter payloads than this may lack a part of a header.

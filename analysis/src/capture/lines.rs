@@ -2,7 +2,6 @@
 
 use pktgen_generator::Result;
 use pktgen_generator::definition::{Better, Definition, Label};
-use pktgen_generator::wire::FORMATS;
 use pktgen_generator::wire::sight::{Delivery, What};
 
 use super::Side;
@@ -256,7 +255,7 @@ fn captured(totals: &Totals, inputs: &[InputFacts], out: &mut Vec<Line>) {
         out.push(line("captured_packets", PACKETS, sum(|tally| tally.packets)));
         out.push(line("captured_bytes", "bytes", sum(|tally| tally.bytes)));
         let kinds = &totals.kinds[side as usize];
-        for (format, kinds) in FORMATS.iter().zip(kinds) {
+        for (format, kinds) in totals.formats.iter().zip(kinds) {
             let named = |what: &What| {
                 line("captured", PACKETS, kinds[*what as usize]).with("format", format.name()).with("kind", what.name())
             };
@@ -382,7 +381,7 @@ fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
     let ours: u64 = totals.kinds.iter().flatten().flatten().sum();
     let found = ours + totals.background.iter().sum::<u64>();
     if found == 0 {
-        let names: Vec<_> = FORMATS.iter().map(|format| format.name()).collect();
+        let names: Vec<_> = totals.formats.iter().map(|format| format.name()).collect();
         say(
             "nothing_found",
             format!("no packet is of a known format; if ports are others, name it: --format {}", names.join("|")),

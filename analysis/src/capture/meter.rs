@@ -6,7 +6,7 @@ use std::hash::BuildHasherDefault;
 
 use pktgen_generator::record::PacketId;
 use pktgen_generator::wire::sight::{Delivery, What};
-use pktgen_generator::wire::{FORMATS, Format};
+use pktgen_generator::wire::{FORMATS_MAX, Format, Formats};
 use pktgen_generator::{Error, Result};
 
 use super::flow::FlowMeter;
@@ -26,8 +26,7 @@ const WORKERS_MAX: usize = 1 << 20;
 const PENDING: usize = 1 << 22;
 
 /// Packets by format and by what they are for.
-pub(super) type Kinds = [[u64; What::ALL.len()]; 8];
-const _: () = assert!(FORMATS.len() <= 8, "a row of Kinds for each");
+pub(super) type Kinds = [[u64; What::ALL.len()]; FORMATS_MAX];
 
 /// A cluster or a worker.
 #[derive(Default)]
@@ -70,10 +69,10 @@ impl Places {
 /// When packets were sent: the latest ones.
 type Pending = Recent<u64, i64, BuildHasherDefault<IdHasher>>;
 
-/// What each of [`FORMATS`] delivers updates by.
-fn deliveries() -> [Delivery; 8] {
-    let mut all = [Delivery::Updates; 8];
-    all.iter_mut().zip(FORMATS).for_each(|(delivery, format)| *delivery = format.delivery());
+/// What each format delivers updates by.
+fn deliveries(formats: Formats) -> [Delivery; FORMATS_MAX] {
+    let mut all = [Delivery::Updates; FORMATS_MAX];
+    all.iter_mut().zip(formats).for_each(|(delivery, format)| *delivery = format.delivery());
     all
 }
 
@@ -84,7 +83,7 @@ pub(super) struct Meter {
     workers: Vec<Worker>,
     worker_places: Places,
     pending: Option<Pending>,
-    deliveries: [Delivery; 8],
+    deliveries: [Delivery; FORMATS_MAX],
     sums: Sums,
     latency_ps: Column,
     file: Shared,
@@ -95,6 +94,8 @@ pub(super) struct Meter {
 
 /// What is counted whatever flows there are.
 pub(super) struct Totals {
+    /// The formats that there are.
+    pub(super) formats: Formats,
     /// By side.
     pub(super) kinds: [Kinds; 2],
     /// Background traffic, by side.
@@ -166,7 +167,7 @@ impl Totals {
     }
 
     fn deliveries_by(&self, delivery: Delivery) -> impl Iterator<Item = (&'static dyn Format, u64)> {
-        let all = FORMATS.iter().zip(&self.kinds[Side::Server as usize]);
+        let all = self.formats.iter().zip(&self.kinds[Side::Server as usize]);
         let of = all.filter(move |(format, _)| format.delivery() == delivery);
         of.map(|(format, kinds)| (*format, kinds[What::Update as usize] + kinds[What::Result as usize]))
     }
@@ -175,7 +176,7 @@ impl Totals {
     pub(super) fn named_kinds(&self) -> BTreeMap<String, u64> {
         let mut named = BTreeMap::new();
         for side in Side::ALL {
-            for (format, kinds) in FORMATS.iter().zip(&self.kinds[side as usize]) {
+            for (format, kinds) in self.formats.iter().zip(&self.kinds[side as usize]) {
                 for what in What::ALL.iter().filter(|what| kinds[**what as usize] > 0) {
                     let name = format!("{}.{}.{}", side.name(), format.name(), what.name());
                     named.insert(name, kinds[*what as usize]);
@@ -186,10 +187,10 @@ impl Totals {
     }
 
     /// The same back; what is not known here is left out.
-    pub(super) fn kinds_of(named: &BTreeMap<String, u64>) -> [Kinds; 2] {
+    pub(super) fn kinds_of(formats: Formats, named: &BTreeMap<String, u64>) -> [Kinds; 2] {
         let mut kinds = [Kinds::default(); 2];
         for side in Side::ALL {
-            for (format, row) in FORMATS.iter().zip(&mut kinds[side as usize]) {
+            for (format, row) in formats.iter().zip(&mut kinds[side as usize]) {
                 for what in What::ALL {
                     let name = format!("{}.{}.{}", side.name(), format.name(), what.name());
                     row[what as usize] = named.get(&name).copied().unwrap_or(0);
@@ -202,20 +203,21 @@ impl Totals {
 
 impl Meter {
     /// `sender`: what was sent is seen, too. Holds at most so many bytes of numbers.
-    pub(super) fn new(sender: bool, memory: usize) -> Self {
+    pub(super) fn new(formats: Formats, sender: bool, memory: usize) -> Self {
         Meter {
             clusters: Vec::new(),
             cluster_places: Places::default(),
             workers: Vec::new(),
             worker_places: Places::default(),
             pending: sender.then(|| Pending::new(PENDING)),
-            deliveries: deliveries(),
+            deliveries: deliveries(formats),
             sums: Sums::new(),
             latency_ps: Column::default(),
             file: Shared::default(),
             held: 0,
             held_max: memory / size_of::<i64>(),
             totals: Totals {
+                formats,
                 kinds: Default::default(),
                 background: [0; 2],
                 sent: 0,

@@ -27,8 +27,8 @@ use std::path::{Path, PathBuf};
 
 use pktgen_generator::record::digest::Verified;
 use pktgen_generator::shard::Shard;
-use pktgen_generator::wire::Format;
 use pktgen_generator::wire::sight::Sight;
+use pktgen_generator::wire::{Format, Formats};
 use pktgen_generator::{Error, Result};
 
 use serde::{Deserialize, Serialize};
@@ -74,7 +74,7 @@ pub struct Event {
     pub side: Side,
     /// Length of its frame.
     pub bytes: u32,
-    /// Which of `FORMATS`.
+    /// Which of the formats that there are.
     pub format: u8,
     /// What it says.
     pub sight: Sight,
@@ -83,6 +83,8 @@ pub struct Event {
 /// What to analyse, and how.
 #[derive(Clone)]
 pub struct CapturePlan {
+    /// The formats that there are.
+    pub formats: Formats,
     /// Captures at the parameter server.
     pub server: Vec<PathBuf>,
     /// Captures where workers send.
@@ -110,8 +112,9 @@ pub const MEMORY: usize = 256 << 20;
 
 impl CapturePlan {
     /// Everything at its default.
-    pub fn new(server: Vec<PathBuf>, sender: Vec<PathBuf>) -> Self {
+    pub fn new(formats: Formats, server: Vec<PathBuf>, sender: Vec<PathBuf>) -> Self {
         CapturePlan {
+            formats,
             server,
             sender,
             format: None,
@@ -140,7 +143,7 @@ impl CapturePlan {
     /// Opens all files of one side.
     fn open(&self, side: Side) -> Result<Vec<Input>> {
         let files = if side == Side::Sender { &self.sender } else { &self.server };
-        files.iter().map(|path| Input::open(path, side, self.format)).collect()
+        files.iter().map(|path| Input::open(path, side, self.formats, self.format)).collect()
     }
 }
 
@@ -167,8 +170,8 @@ pub fn analyze_captures(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) 
     inputs.iter_mut().for_each(|input| input.use_clocks(&clocks));
     let total: u64 = inputs.iter().filter_map(Input::file_bytes).sum();
     let mut merge = Merge::new(inputs);
-    let mut meter = Meter::new(!plan.sender.is_empty(), plan.memory);
-    let mut tables = plan.tables.as_ref().map(Tables::create).transpose()?;
+    let mut meter = Meter::new(plan.formats, !plan.sender.is_empty(), plan.memory);
+    let mut tables = plan.tables.as_ref().map(|tables| Tables::create(tables, plan.formats)).transpose()?;
     let (mut seen, mut told) = (0u64, 0);
     let mut batch = Vec::new();
     loop {

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use pktgen_generator::arrow::array::{Array, AsArray, RecordBatch};
 use pktgen_generator::arrow::datatypes::{Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use pktgen_generator::wire::Formats;
 use pktgen_generator::wire::sight::Sight;
 use pktgen_generator::{Error, Result};
 
@@ -20,12 +22,12 @@ pub fn is_tables(dir: &Path) -> bool {
     dir.join(INDEX).is_file()
 }
 
-/// Metrics of tables: those of the captures that they are of.
-pub fn analyze_tables(dir: &Path, forwards: bool) -> Result<Measured> {
+/// Metrics of tables: those of the captures that they are of. Their rows are of some of `formats`.
+pub fn analyze_tables(dir: &Path, formats: Formats, forwards: bool) -> Result<Measured> {
     let index = TablesIndex::read(dir)?;
-    let mut sources = Source::find(dir, &index)?;
+    let mut sources = Source::find(dir, &index, &Rc::new(Numbers::of(dir, &index, formats)?))?;
     let sides = Side::ALL.map(|side| index.inputs.iter().any(|input| input.side == side));
-    let mut meter = Meter::new(sides[Side::Sender as usize], MEMORY);
+    let mut meter = Meter::new(formats, sides[Side::Sender as usize], MEMORY);
     loop {
         let next = sources.iter().enumerate().filter_map(|(i, source)| Some((source.next.as_ref()?.0, i))).min();
         let Some((_, first)) = next else { break };
@@ -36,15 +38,36 @@ pub fn analyze_tables(dir: &Path, forwards: bool) -> Result<Measured> {
         source.advance()?;
     }
     // The tables hold updates; what else there was, the index says.
-    meter.totals.kinds = Totals::kinds_of(&index.kinds);
+    meter.totals.kinds = Totals::kinds_of(formats, &index.kinds);
     meter.totals.background = index.background;
     let shard = index.shard.map(|(index, of)| format!("{index}/{of}"));
     let facts = lines::Facts { sides, forwards, shard, clocks: &index.clocks, inputs: &index.inputs };
     lines::measured(&facts, meter)
 }
 
+/// What the numbers of formats in tables mean here.
+struct Numbers {
+    formats: Formats,
+    /// By the tables' number.
+    here: Vec<u8>,
+}
+
+impl Numbers {
+    fn of(dir: &Path, index: &TablesIndex, formats: Formats) -> Result<Self> {
+        let here = |name: &String| match formats.iter().position(|format| format.name() == name) {
+            Some(here) => Ok(here as u8),
+            None => Err(Error::data(
+                &dir.join(INDEX),
+                format!("it has rows of the format \"{name}\", which is not known here; a newer pktgen wrote them"),
+            )),
+        };
+        Ok(Numbers { formats, here: index.formats.iter().map(here).collect::<Result<_>>()? })
+    }
+}
+
 /// The parts of one cluster at one side, in order.
 struct Source {
+    numbers: Rc<Numbers>,
     side: Side,
     cluster: u16,
     parts: std::vec::IntoIter<PathBuf>,
@@ -55,7 +78,7 @@ struct Source {
 }
 
 impl Source {
-    fn find(dir: &Path, index: &TablesIndex) -> Result<Vec<Source>> {
+    fn find(dir: &Path, index: &TablesIndex, numbers: &Rc<Numbers>) -> Result<Vec<Source>> {
         let mut sources = Vec::new();
         for side in Side::ALL {
             let run = dir.join(side_folder(side)).join(format!("run={}", index.run));
@@ -65,6 +88,7 @@ impl Source {
                     return Err(Error::data(&folder, "a folder of tables has folders cluster=N only"));
                 };
                 let mut source = Source {
+                    numbers: numbers.clone(),
                     side,
                     cluster,
                     parts: parts(&folder, index.form)?.into_iter(),
@@ -120,9 +144,13 @@ impl Source {
         let (worker, seq, round) = (values!(3, UInt32Type), values!(4, UInt32Type), values!(5, UInt16Type));
         let (attempt, count, bytes) = (values!(6, UInt8Type), values!(7, UInt16Type), values!(8, UInt32Type));
         let (elements, format) = (values!(9, UInt16Type), values!(10, UInt8Type));
+        let Numbers { formats, here } = &*self.numbers;
         let row = |i: usize| {
+            let number = format.value(i);
+            let known = here.get(usize::from(number)).copied();
+            let format = known.ok_or_else(|| damaged(path, &format!("no format has the number {number}")))?;
             let sight = Sight {
-                what: kept(self.side, format.value(i)),
+                what: kept(formats, self.side, format),
                 cluster: self.cluster,
                 worker: worker.is_valid(i).then(|| worker.value(i)),
                 seq: seq.value(i),
@@ -132,11 +160,10 @@ impl Source {
                 count: count.value(i),
                 elements: elements.value(i),
             };
-            let event_of =
-                Event { t: t.value(i), side: self.side, bytes: bytes.value(i), format: format.value(i), sight };
-            (event.value(i), event_of)
+            let event_of = Event { t: t.value(i), side: self.side, bytes: bytes.value(i), format, sight };
+            Ok((event.value(i), event_of))
         };
-        Ok((0..batch.num_rows()).map(row).collect())
+        (0..batch.num_rows()).map(row).collect()
     }
 }
 
@@ -190,6 +217,7 @@ pub fn merge_tables(shards: &[PathBuf], out: &Path) -> Result<TablesIndex> {
             Some(first) => {
                 let same = all == of
                     && first.inputs == index.inputs
+                    && first.formats == index.formats
                     && (first.form, &first.run, &first.clocks) == (index.form, &index.run, &index.clocks);
                 if !same {
                     let what = format!(

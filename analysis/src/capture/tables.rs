@@ -20,7 +20,7 @@ use pktgen_generator::column::Data::{Int64, UInt8, UInt16, UInt32, UInt64};
 use pktgen_generator::column::{Column, Stream};
 use pktgen_generator::shard::Shard;
 use pktgen_generator::whole::{WholeFile, write_whole};
-use pktgen_generator::wire::FORMATS;
+use pktgen_generator::wire::Formats;
 use pktgen_generator::wire::sight::{Delivery, What};
 use pktgen_generator::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -87,10 +87,18 @@ pub struct TablesIndex {
     pub clocks: Clocks,
     /// The captures.
     pub inputs: Vec<InputFacts>,
+    /// The formats that the rows' numbers mean.
+    #[serde(default = "first_formats")]
+    pub formats: Vec<String>,
     /// Packets of these clusters by side, format and kind.
     pub kinds: BTreeMap<String, u64>,
     /// Background traffic by side.
     pub background: [u64; 2],
+}
+
+/// What the numbers meant before an index said it.
+fn first_formats() -> Vec<String> {
+    ["olaf", "trio_ml", "switchml", "libra", "olaf_strict", "switchml_roce", "atp_ml"].map(str::to_owned).into()
 }
 
 /// Rows of one cluster at one side.
@@ -111,6 +119,7 @@ struct Rows {
 
 /// Tables that are being written.
 pub(super) struct Tables {
+    formats: Formats,
     plan: TablesPlan,
     rows: BTreeMap<(Side, u16), (Rows, usize)>,
     held: usize,
@@ -118,7 +127,7 @@ pub(super) struct Tables {
 
 impl Tables {
     /// The folder must be new or empty.
-    pub(super) fn create(plan: &TablesPlan) -> Result<Self> {
+    pub(super) fn create(plan: &TablesPlan, formats: Formats) -> Result<Self> {
         let dir = &plan.dir;
         if plan.run.is_empty() || !plan.run.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_.".contains(&c)) {
             let run = &plan.run;
@@ -130,13 +139,16 @@ impl Tables {
         if fs::read_dir(dir).map_err(Error::io("read", dir))?.next().is_some() {
             return Err(Error::config(format!("--tables {}: the folder is not empty; name a new one", dir.display())));
         }
-        Ok(Tables { plan: plan.clone(), rows: BTreeMap::new(), held: 0 })
+        Ok(Tables { formats, plan: plan.clone(), rows: BTreeMap::new(), held: 0 })
     }
 
     /// Keeps what was sent, or what delivers updates; `number` counts all events.
     pub(super) fn add(&mut self, event: &Event, number: u64) -> Result<()> {
         let sight = &event.sight;
-        if !is_update(sight.cluster) || event.format == BACKGROUND || kept(event.side, event.format) != sight.what {
+        if !is_update(sight.cluster)
+            || event.format == BACKGROUND
+            || kept(self.formats, event.side, event.format) != sight.what
+        {
             return Ok(());
         }
         let (rows, _) = self.rows.entry((event.side, sight.cluster)).or_default();
@@ -186,6 +198,7 @@ impl Tables {
             shard: (shard != Shard::WHOLE).then(|| (shard.index(), shard.of())),
             clocks: clocks.clone(),
             inputs,
+            formats: self.formats.iter().map(|format| format.name().to_owned()).collect(),
             kinds: totals.named_kinds(),
             background: totals.background,
         };
@@ -208,8 +221,8 @@ impl TablesIndex {
 }
 
 /// What the rows of a format are at a side.
-pub(super) fn kept(side: Side, format: u8) -> What {
-    let delivery = FORMATS.get(usize::from(format)).map_or(Delivery::Updates, |format| format.delivery());
+pub(super) fn kept(formats: Formats, side: Side, format: u8) -> What {
+    let delivery = formats.get(usize::from(format)).map_or(Delivery::Updates, |format| format.delivery());
     match (side, delivery) {
         (Side::Server, Delivery::Results | Delivery::ResultsOfAll) => What::Result,
         _ => What::Update,
@@ -242,7 +255,7 @@ const COUNT: Column = Column::new("count", UInt16, "updates", "How many updates 
 const BYTES: Column = Column::new("bytes", UInt32, "bytes", "Length of the frame on the wire.");
 const ELEMENTS: Column = Column::new("elements", UInt16, "count", "Gradients in it.");
 const FORMAT: Column =
-    Column::new("format", UInt8, "number", "Its wire format: position in `pktgen list formats`, from 0.");
+    Column::new("format", UInt8, "number", "Its wire format: position in `formats` of `tables.json`, from 0.");
 
 static SENT: [Column; 11] = [
     EVENT,

@@ -4,6 +4,7 @@ use pktgen_generator::pcap::{Form, Writer, WriterOptions};
 use pktgen_generator::record::PacketId;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_generator::wire::update::{Header, PORT, UPDATE_HEAD, WORKER_PORT};
+use pktgen_generator::wire::{self, Formats};
 use proptest::prelude::*;
 
 use super::replay::{analyze_tables, merge_tables};
@@ -13,6 +14,17 @@ use crate::age::{AgeOf, Ages, FlowAge};
 use crate::fates::Fates;
 use crate::line::Line;
 use crate::run::{ReceivedColumns, Records, SentColumns};
+
+/// What packets of these tests are.
+static FORMATS: Formats = &[
+    &wire::olaf::Olaf,
+    &wire::trio_ml::TrioMl,
+    &wire::switchml::SwitchMl,
+    &wire::libra::Libra,
+    &wire::olaf_strict::OlafStrict,
+    &wire::switchml_roce::SwitchMlRoce,
+    &wire::atp_ml::AtpMl,
+];
 
 /// An update: its worker, when it was generated, when it left, when it arrived if it did.
 #[derive(Debug, Clone, Copy)]
@@ -100,7 +112,7 @@ fn records(updates: &[Sent]) -> Records {
 }
 
 fn both(names: &[PathBuf; 2]) -> CapturePlan {
-    CapturePlan::new(vec![names[1].clone()], vec![names[0].clone()])
+    CapturePlan::new(FORMATS, vec![names[1].clone()], vec![names[0].clone()])
 }
 
 fn analysed(plan: &CapturePlan) -> Measured {
@@ -169,7 +181,7 @@ proptest! {
             merge_tables(&folders, &out).unwrap();
             out
         };
-        let again = analyze_tables(&joined, false).unwrap();
+        let again = analyze_tables(&joined, FORMATS, false).unwrap();
         prop_assert_eq!(again.lines, whole.lines);
         prop_assert_eq!(again.notes, whole.notes);
         if of > 1 {
@@ -213,7 +225,7 @@ fn aggregates_hide_their_members_and_gaps_are_counted() {
     put(3_000, 1, 7, 1);
     put(4_000, 1, 7, 1);
     writer.finish().unwrap();
-    let measured = analysed(&CapturePlan::new(vec![path], Vec::new()));
+    let measured = analysed(&CapturePlan::new(FORMATS, vec![path], Vec::new()));
     let of = |metric| value(&measured.lines, metric).unwrap();
     assert_eq!((of("received"), of("merged"), of("represented"), of("duplicates")), (4.0, 2.0, 4.0, 1.0));
     assert_eq!((of("numbered"), of("numbers_missing"), of("numbers_missing_share")), (5.0, 1.0, 0.2));
@@ -231,7 +243,7 @@ fn damage_and_strangers_are_named() {
     // Two packets, the second cut.
     let packet = &whole[whole.len() - (32 + HEAD + UPDATE_HEAD + 8 + 16)..];
     std::fs::write(&names[1], [&whole[..], &packet[..packet.len() - 5]].concat()).unwrap();
-    let measured = analysed(&CapturePlan::new(vec![names[1].clone()], Vec::new()));
+    let measured = analysed(&CapturePlan::new(FORMATS, vec![names[1].clone()], Vec::new()));
     assert_eq!(value(&measured.lines, "received"), Some(1.0));
     let damage = measured.notes.iter().find(|note| note.note == "damaged").expect("a note");
     assert!(damage.text.contains(&format!("damaged at byte {}", whole.len())), "{}", damage.text);
@@ -242,10 +254,10 @@ fn damage_and_strangers_are_named() {
     frame[34..36].copy_from_slice(&[0, 80]);
     writer.packet(0, 1, &frame, frame.len() as u32).unwrap();
     writer.finish().unwrap();
-    let plan = CapturePlan::new(vec![names[1].clone()], Vec::new());
+    let plan = CapturePlan::new(FORMATS, vec![names[1].clone()], Vec::new());
     let measured = analysed(&plan);
     assert!(measured.notes.iter().any(|note| note.note == "nothing_found" && note.text.contains("--format olaf|")));
     // Unless it is said what it is.
-    let format = pktgen_generator::wire::FORMATS.iter().find(|format| format.name() == "olaf").copied();
+    let format = FORMATS.iter().find(|format| format.name() == "olaf").copied();
     assert_eq!(value(&analysed(&CapturePlan { format, ..plan }).lines, "received"), Some(1.0));
 }

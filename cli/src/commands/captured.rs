@@ -9,7 +9,8 @@ use pktgen_analysis::capture::tables::{TableForm, TablesPlan};
 use pktgen_analysis::capture::{CapturePlan, analyze_captures, is_capture};
 use pktgen_generator::shard::Shard;
 use pktgen_generator::units::Span;
-use pktgen_generator::{Error, Result, registry, wire};
+use pktgen_generator::{Error, Result, registry};
+use pktgen_registry::all;
 
 use crate::args::Analyze;
 use crate::commands::analyze::{print, say_notes};
@@ -35,7 +36,9 @@ pub(super) fn run(args: &Analyze, ui: &Ui) -> Result<u8> {
         ));
     }
     let measured = match args.runs.as_slice() {
-        [dir] if is_tables(dir) && args.capture.sent.is_empty() => analyze_tables(dir, args.capture.forwards)?,
+        [dir] if is_tables(dir) && args.capture.sent.is_empty() => {
+            analyze_tables(dir, all().protocols.formats, args.capture.forwards)?
+        }
         all if all.iter().any(|path| is_tables(path)) => {
             return Err(Error::config("one folder of tables at a time; pktgen merge joins those of shards"));
         }
@@ -62,7 +65,8 @@ pub(super) fn run(args: &Analyze, ui: &Ui) -> Result<u8> {
 
 fn plan(args: &Analyze) -> Result<CapturePlan> {
     let flags = &args.capture;
-    let format = flags.format.as_deref().map(|name| registry::find(wire::FORMATS, "format", name, "--format"));
+    let format =
+        flags.format.as_deref().map(|name| registry::find(all().protocols.formats, "format", name, "--format"));
     let tables = flags.tables.as_ref().map(|dir| {
         let first = args.runs.first().or(flags.sent.first());
         let stem = || first.and_then(|path| path.file_stem()).map_or("capture".into(), |stem| stem.to_string_lossy());
@@ -81,7 +85,7 @@ fn plan(args: &Analyze) -> Result<CapturePlan> {
         tables,
         memory: (flags.memory as usize) << 20,
         no_verify: args.no_verify,
-        ..CapturePlan::new(args.runs.clone(), flags.sent.clone())
+        ..CapturePlan::new(all().protocols.formats, args.runs.clone(), flags.sent.clone())
     })
 }
 

@@ -6,6 +6,7 @@ use pktgen_analysis::sweep::read_sweep;
 use pktgen_generator::config::Document;
 use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
+use pktgen_registry::all;
 use pktgen_replay::run::Experiment;
 
 use crate::args::{Demo, Looking};
@@ -45,7 +46,7 @@ fn open(seeds: &str) -> Result<Experiment> {
     };
     let mut document = Document::parse(TABLE1, "configs/olaf/table1.toml")?;
     document.overlay(std::iter::empty(), &[format!("sweep.seeds=\"{seeds}\"")]).map_err(wrong)?;
-    Ok(Experiment::open(document).map_err(wrong)?.asked_by(command()))
+    Ok(Experiment::open(all(), document).map_err(wrong)?.asked_by(command()))
 }
 
 /// Removes `out` if a demo made it; anything else is the user's.

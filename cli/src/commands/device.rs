@@ -9,6 +9,7 @@ use pktgen_generator::device::{Facts, LIMITS, Profile, open};
 use pktgen_generator::registry::suggest;
 use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
+use pktgen_registry::all;
 use pktgen_replay::capture::claim;
 use pktgen_replay::draft::{At, Compared, compare};
 use serde_json::{Value, json};
@@ -21,7 +22,7 @@ pub(super) fn run(args: Device, ui: &Ui) -> Result<u8> {
     match args {
         Device::Compare(of) => compared(&of, ui),
         Device::List => list(ui),
-        Device::Show { profile } => show(&open(&profile, "PROFILE")?, ui),
+        Device::Show { profile } => show(&open(&profile, "PROFILE", &all().protocols)?, ui),
         Device::Check(of) => of_experiment(&of, ui).and_then(|(profile, facts)| checked(&profile, &facts, ui)),
         Device::Plan { of, syntax, out } => {
             let (profile, facts) = of_experiment(&of, ui)?;
@@ -61,7 +62,7 @@ fn compared(of: &Captured, ui: &Ui) -> Result<u8> {
 
 fn list(ui: &Ui) -> Result<u8> {
     for (name, _) in SHIPPED {
-        let profile = open(name, "built in")?;
+        let profile = open(name, "built in", &all().protocols)?;
         ui.result(&match ui.json() {
             true => json!({ "kind": "devices", "name": name, "about": profile.about }).to_string(),
             false => format!("{name:<16} {}", profile.about),
@@ -127,7 +128,7 @@ fn described(profile: &Profile) -> Value {
 
 /// The profile, and what a run of the experiment asks of it.
 fn of_experiment(of: &DeviceOf, ui: &Ui) -> Result<(Profile, Facts)> {
-    let profile = open(&of.profile, "PROFILE")?;
+    let profile = open(&of.profile, "PROFILE", &all().protocols)?;
     let experiment = experiment::open(experiment::load(&of.experiment)?)?;
     let run = match &of.run {
         Some(name) => experiment.choose(Some(name))?,

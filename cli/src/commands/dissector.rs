@@ -2,12 +2,14 @@
 
 use pktgen_generator::Result;
 use pktgen_generator::wire::dissector;
+use pktgen_registry::all;
 
 use crate::args::Dissector;
 use crate::ui::Ui;
 
 pub(super) fn run(args: &Dissector, ui: &Ui) -> Result<u8> {
-    let text = if args.tables { dissector::tables() } else { dissector::lua() };
+    let formats = all().protocols.formats;
+    let text = if args.tables { dissector::tables(formats) } else { dissector::lua(formats) };
     ui.result(text.trim_end());
     Ok(0)
 }

@@ -8,6 +8,7 @@ use pktgen_generator::config::Document;
 use pktgen_generator::record::{Note, RunState};
 use pktgen_generator::{Error, Result};
 use pktgen_planning::STUDIES;
+use pktgen_registry::all;
 use pktgen_replay::run::{Experiment, Finished};
 
 use crate::args;
@@ -33,7 +34,7 @@ pub(super) fn load(experiment: &args::Experiment) -> Result<Document> {
 
 /// An experiment that may name any study.
 pub(super) fn open(document: Document) -> Result<Experiment> {
-    Ok(Experiment::open_with(document, &STUDIES)?.asked_by(command()))
+    Ok(Experiment::open_with(all(), document, &STUDIES)?.asked_by(command()))
 }
 
 /// The command line, which runs keep.

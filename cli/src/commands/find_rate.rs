@@ -7,6 +7,7 @@ use pktgen_generator::config::Document;
 use pktgen_generator::record::Fault;
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
+use pktgen_registry::all;
 use pktgen_replay::run::{Attempt, Experiment, Finished, Found, Limiter, Search, Task};
 
 use crate::args::FindRate;
@@ -36,7 +37,7 @@ pub(super) fn run(document: &Document, run: Option<&str>, out: &Path, args: &Fin
         bar.suspend(|| ui.detail(&format!("{}: {attempt:?}", finished.dir.display())));
         Ok(attempt)
     };
-    let found = Experiment::find_rate(document, run, out, &search, &args.trial, &task, &mut judge);
+    let found = Experiment::find_rate(all(), document, run, out, &search, &args.trial, &task, &mut judge);
     bar.finish_and_clear();
     let found = found?;
     tell(&found, ui);

@@ -1,9 +1,8 @@
 //! `pktgen list`: what the registries hold.
 
 use pktgen_generator::registry::{Named, suggest};
-use pktgen_generator::{Error, Result, schedule, topology, trace, wire, workload};
-use pktgen_replay::target::{program, queue};
-use pktgen_replay::{doctor, endpoint, transport};
+use pktgen_generator::{Error, Result, schedule, topology, trace, workload};
+use pktgen_replay::{doctor, transport};
 
 use crate::args::List;
 use crate::ui::Ui;
@@ -17,17 +16,18 @@ fn entries<T: Named + ?Sized>(list: &[&T]) -> Entries {
 
 /// Every registry, by the name of its kind.
 pub(super) fn registries() -> Vec<(&'static str, Entries)> {
+    let catalogue = pktgen_registry::all();
     vec![
-        ("formats", entries(wire::FORMATS)),
+        ("formats", entries(catalogue.protocols.formats)),
         ("importers", entries(trace::IMPORTERS)),
         ("workloads", entries(workload::WORKLOADS)),
         ("models", entries(pktgen_generator::dense::models::MODELS)),
         ("schedules", entries(schedule::SCHEDULES)),
         ("studies", entries(&pktgen_planning::STUDIES)),
         ("topologies", entries(topology::SHAPES)),
-        ("programs", entries(program::PROGRAMS)),
-        ("queues", entries(queue::QUEUES)),
-        ("endpoints", entries(endpoint::ENDPOINTS)),
+        ("programs", entries(catalogue.programs)),
+        ("queues", entries(catalogue.queues)),
+        ("endpoints", entries(catalogue.workers)),
         ("transports", entries(transport::TRANSPORTS)),
         ("middleware", entries(transport::middleware::MIDDLEWARE)),
         ("checks", entries(doctor::CHECKS)),

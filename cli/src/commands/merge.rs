@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use pktgen_analysis::capture::replay::{is_tables, merge_tables};
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
+use pktgen_registry::all;
 use pktgen_replay::run::{is_shard, join, merge};
 
 use crate::args::Merge;
@@ -42,7 +43,7 @@ pub(super) fn parts(dirs: &[PathBuf], out: &Path, clock_error: Option<Span>, no_
         }
         span => span.map(Span::ps),
     };
-    let merged = merge(dirs, out, clock_error, no_verify)?;
+    let merged = merge(all(), dirs, out, clock_error, no_verify)?;
     let balance = &merged.finished.balance;
     ui.note(&format!(
         "{}: {}: {} sent, {} delivered, {} unaccounted, {} dropped, {} in flight, {} unknown",

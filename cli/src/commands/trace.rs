@@ -9,8 +9,8 @@ use pktgen_generator::registry::find;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::trace::{self, FRAME_BYTES, ImportOptions, Info, Scaling, TraceManifest};
 use pktgen_generator::units::{Decimal, Rate, Size};
-use pktgen_generator::wire::FORMATS;
 use pktgen_generator::{Error, Result, workload};
+use pktgen_registry::all;
 
 use crate::args::{Convert, Experiment, Scale, Trace};
 use crate::commands::experiment::load;
@@ -108,8 +108,9 @@ fn made(out: &Path, manifest: &TraceManifest, ui: &Ui) {
 fn convert(args: &Convert, ui: &Ui) -> Result<()> {
     let bytes = frame_bytes("--bytes", &args.bytes)?;
     let split = args.split.as_ref().map(|size| frame_bytes("--split", size)).transpose()?;
-    let wire = args.wire.as_ref().map(|name| find(FORMATS, "wire format", name, "--wire")).transpose()?;
-    let options = ImportOptions { bytes, split, wire, by_group: args.by_group };
+    let wire =
+        args.wire.as_ref().map(|name| find(all().protocols.formats, "wire format", name, "--wire")).transpose()?;
+    let options = ImportOptions { bytes, split, wire, formats: all().protocols.formats, by_group: args.by_group };
     let manifest = trace::convert(&args.inputs, &args.out, args.format.as_deref(), &options, &args.licence)?;
     converted(&args.out, &manifest, ui);
     Ok(())

@@ -10,6 +10,7 @@ use pktgen_generator::registry::find;
 use pktgen_generator::time::US;
 use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
+use pktgen_registry::all;
 use pktgen_replay::capture::claim;
 use pktgen_replay::clock::Stopwatch;
 use pktgen_replay::run::Experiment;
@@ -199,7 +200,7 @@ fn replayed(folder: &Path, name: &str, setup: &Setup, run: &Run) -> Result<()> {
     let run = witness::write(folder, name, &about, setup, run)?;
     let path = folder.join(EXPERIMENT);
     let text = std::fs::read_to_string(&path).map_err(Error::io("read", &path))?;
-    let experiment = Experiment::open(Document::parse(&text, &path.display().to_string())?)?;
+    let experiment = Experiment::open(all(), Document::parse(&text, &path.display().to_string())?)?;
     let out = folder.join("run");
     let finished = experiment.execute(&out, 1, &AtomicBool::new(false), &|_, _| {})?;
     let differs = |what: String| {

@@ -9,9 +9,9 @@ use crate::support::packets::tshark::{compare, packets, show_all, tshark};
 use crate::support::tools;
 use pktgen_generator::pcap::Reader;
 use pktgen_generator::registry::find;
-use pktgen_generator::wire::FORMATS;
 use pktgen_generator::wire::frame::Datagram;
 use pktgen_generator::wire::layout::{Rest, Value};
+use pktgen_registry::all;
 
 fn dissector(args: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_pktgen")).arg("dissector").args(args).output().expect("it runs");
@@ -34,7 +34,7 @@ fn payloads(file: &Path, format: &str) -> Vec<Vec<u8>> {
 
 /// Fields, items and all, of the first packets.
 fn in_detail(folder: &Path, file: &Path, format: &'static str, payloads: &[Vec<u8>]) -> Option<()> {
-    let layout = find(FORMATS, "format", format, "here").expect("a format").layout();
+    let layout = find(all().protocols.formats, "format", format, "here").expect("a format").layout();
     let all = show_all(&[format]);
     let args: Vec<&str> = ["-c", "20", "-T", "pdml"].into_iter().chain(all.iter().map(String::as_str)).collect();
     let shown = packets(&tshark(folder, file, &args)?, format);
@@ -53,7 +53,7 @@ fn in_detail(folder: &Path, file: &Path, format: &'static str, payloads: &[Vec<u
 
 /// The fields before the items, of all packets.
 fn in_short(folder: &Path, file: &Path, format: &'static str, payloads: &[Vec<u8>]) -> Option<()> {
-    let head = find(FORMATS, "format", format, "here").expect("a format").layout().head;
+    let head = find(all().protocols.formats, "format", format, "here").expect("a format").layout().head;
     let said = parsed(format, &payloads[0]).expect("a message");
     let names: Vec<_> = head.iter().map(|f| f.name).filter(|n| said.fields.iter().any(|(name, _)| name == n)).collect();
     let fields: Vec<String> = names.iter().map(|name| format!("{format}.{name}")).collect();
@@ -92,7 +92,7 @@ fn tshark_shows_our_runs_as_our_readers_read_them() {
             in_short(folder.path(), &file, format, &payloads).expect("tshark is there");
             tools::is_clean(&file, folder.path()).expect("tshark is there");
         }
-        let layout = find(FORMATS, "format", format, "here").expect("a format").layout();
+        let layout = find(all().protocols.formats, "format", format, "here").expect("a format").layout();
         seen.extend(payloads.iter().map(|payload| layout.decode(payload).expect("a message").message.name));
     }
     for name in
@@ -105,7 +105,7 @@ fn tshark_shows_our_runs_as_our_readers_read_them() {
 #[test]
 fn every_format_is_in_the_tables() {
     let text = dissector(&["--tables"]);
-    for format in FORMATS {
+    for format in all().protocols.formats {
         assert!(text.contains(&format!("{}: {}", format.name(), pktgen_generator::registry::Named::about(*format))));
     }
 }

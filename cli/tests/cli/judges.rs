@@ -37,7 +37,8 @@ fn in_the_projects_folder(name: &str, body: fn()) {
 fn run(config: &Path, set: &[&str], out: &Path) -> PathBuf {
     let set: Vec<String> = set.iter().map(|set| (*set).to_owned()).collect();
     let document = Document::load(config, &set).unwrap_or_else(|e| panic!("{e}"));
-    let experiment = Experiment::open_with(document, &STUDIES).unwrap_or_else(|e| panic!("{e}"));
+    let experiment =
+        Experiment::open_with(pktgen_registry::all(), document, &STUDIES).unwrap_or_else(|e| panic!("{e}"));
     let (stop, ended) = (AtomicBool::new(false), AtomicBool::new(false));
     let dir = out.join("run");
     std::thread::scope(|scope| {

@@ -16,7 +16,7 @@ fn run(endpoint: &str, writes: &str, faults: &str, dir: &Path) -> Analysis {
          compute = \"20us\"\n[topology]\nkind = \"star\"\n[endpoint]\n{endpoint}\ntimeout = \"30us\"\n[target]\n{writes}\n\
          [transport]\n{faults}\n"
     );
-    let experiment = Experiment::open(Document::parse(&text, "test").unwrap()).unwrap();
+    let experiment = Experiment::open(pktgen_registry::all(), Document::parse(&text, "test").unwrap()).unwrap();
     experiment.execute(dir, 1, &AtomicBool::new(false), &|_, _| {}).unwrap();
     Analysis::open(dir, Options::default()).unwrap()
 }
@@ -69,7 +69,7 @@ fn files_say_what_several_servers_did() {
              compute = \"20us\"\n[topology]\n{shape}\nservers = 3\n[endpoint]\n{mode}\ntimeout = \"60us\"\n[transport]\n{FAULTS}\n"
         );
         let dir = folder.path().join(number.to_string());
-        let experiment = Experiment::open(Document::parse(&text, "test").unwrap()).unwrap();
+        let experiment = Experiment::open(pktgen_registry::all(), Document::parse(&text, "test").unwrap()).unwrap();
         experiment.execute(&dir, 1, &AtomicBool::new(false), &|_, _| {}).unwrap();
         let run = Analysis::open(&dir, Options::default()).unwrap();
         let (manifest, what) = (&run.manifest, format!("{shape} {mode}"));
@@ -89,7 +89,7 @@ fn files_say_what_several_servers_did() {
 fn several_servers_are_refused_where_there_can_be_one() {
     let says = |text: &str, parts: &[&str]| {
         let document = Document::parse(&format!("name = \"t\"\n{text}"), "test").unwrap();
-        let message = prepare(document, 1).err().expect("refused").to_string();
+        let message = prepare(pktgen_registry::all(), document, 1).err().expect("refused").to_string();
         assert!(parts.iter().all(|part| message.contains(part)), "{message}");
     };
     let several = "[topology]\nkind = \"star\"\nservers = 3\n";
@@ -120,7 +120,7 @@ fn files_say_what_died_with_a_switch() {
             230 + 60 * seed,
         );
         let dir = folder.path().join(seed.to_string());
-        let experiment = Experiment::open(Document::parse(&text, "test").unwrap()).unwrap();
+        let experiment = Experiment::open(pktgen_registry::all(), Document::parse(&text, "test").unwrap()).unwrap();
         experiment.execute(&dir, 1, &AtomicBool::new(false), &|_, _| {}).unwrap();
         let run = Analysis::open(&dir, Options::default()).unwrap();
         let manifest = &run.manifest;

@@ -22,7 +22,7 @@ fn runs(config: &str, flags: &[&str], out: &Path) -> Vec<RunData> {
     let mut document = Document::parse(&text, config).expect("it parses");
     let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
     document.overlay(std::iter::empty(), &flags).expect("flags fit");
-    let experiment = Experiment::open(document).expect("an experiment");
+    let experiment = Experiment::open(pktgen_registry::all(), document).expect("an experiment");
     let finished = experiment.execute(out, 1, &AtomicBool::new(false), &|_, _| {}).expect("it runs");
     finished.iter().map(|run| RunData::open(&run.dir).expect("readable")).collect()
 }

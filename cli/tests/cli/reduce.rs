@@ -19,7 +19,8 @@ use pktgen_replay::run::Experiment;
 fn run(folder: &Path, plan: &Plan, emission: &Emission) -> (Vec<Line>, Manifest) {
     let path = folder.join(format!("{}.toml", emission.name));
     write(plan, &path, emission).expect("writable");
-    let experiment = Experiment::open(Document::load(&path, &[]).expect("TOML")).expect("an experiment");
+    let experiment =
+        Experiment::open(pktgen_registry::all(), Document::load(&path, &[]).expect("TOML")).expect("an experiment");
     let out = folder.join(&emission.name);
     let finished = experiment.execute(&out, 1, &AtomicBool::new(false), &|_, _| {}).expect("it runs");
     assert_eq!((finished[0].state, &finished[0].validity), (RunState::Finished, &Validity::default()));

@@ -33,7 +33,7 @@ impl Recorder for Nothing {
 }
 
 fn simulate(document: Document) -> Outcome {
-    let experiment = Experiment::open(document).unwrap();
+    let experiment = Experiment::open(pktgen_registry::all(), document).unwrap();
     let plan = experiment.plan(&experiment.runs[0]).unwrap();
     Simulation::new(plan.parts)
         .run(plan.spec.capture.until, &AtomicBool::new(false), &mut Nothing, &mut |_| {})
@@ -215,7 +215,7 @@ fn what_is_lost_leaves_sums_open_or_partial_and_the_balance_closes() {
 #[test]
 fn experiments_that_cannot_reduce_are_refused() {
     let says = |text: &str, part: &str| {
-        let experiment = Experiment::open(Document::parse(text, "x.toml").unwrap()).unwrap();
+        let experiment = Experiment::open(pktgen_registry::all(), Document::parse(text, "x.toml").unwrap()).unwrap();
         let message = experiment.plan(&experiment.runs[0]).err().expect(part).to_string();
         assert!(message.contains(part), "{message}, not {part}");
     };
@@ -231,7 +231,8 @@ fn experiments_that_cannot_reduce_are_refused() {
     let moves = "[[workload.moves]]\nat = \"1us\"\nworker = 0\ncluster = 1\n";
     says(&format!("{}{moves}", on(TOPOLOGIES[0], "")), "workload.moves");
     let real = "[endpoint]\nallreduce = true\n[transport]\nkind = \"ring\"\n";
-    let experiment = Experiment::open(Document::parse(&on(TOPOLOGIES[0], real), "x.toml").unwrap()).unwrap();
+    let experiment =
+        Experiment::open(pktgen_registry::all(), Document::parse(&on(TOPOLOGIES[0], real), "x.toml").unwrap()).unwrap();
     let message = experiment.prepare(&experiment.runs[0]).err().expect("real time").to_string();
     assert!(message.contains("virtual time"), "{message}");
 }

@@ -22,3 +22,14 @@ pub use limit::{LIMITS, Limit, LimitKind};
 pub use profile::{Counter, FIELDS, Ports, Profile};
 pub use shipped::open;
 pub use translate::{GROWTH_MAX, Translator};
+
+use crate::wire::Formats;
+
+/// What is known of systems by those who run none: how their packets look, and what their devices are told.
+#[derive(Clone, Copy)]
+pub struct Protocols {
+    /// Wire formats.
+    pub formats: Formats,
+    /// What control planes are told, by kind of device.
+    pub planners: &'static [&'static dyn plan::Planner],
+}

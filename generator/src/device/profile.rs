@@ -3,12 +3,12 @@
 use crate::config::{Document, Section};
 use crate::registry::{find, suggest};
 use crate::units::Rate;
-use crate::wire::FORMATS;
 use crate::{Error, Result};
 
+use super::Protocols;
 use super::addressing::Addressing;
 use super::limit::Limit;
-use super::plan::{PLANNERS, Planner};
+use super::plan::Planner;
 
 /// Names of the parts of a frame that a device may rewrite or keep.
 pub const FIELDS: &[&str] = &[
@@ -132,22 +132,24 @@ pub struct Profile {
 
 impl Profile {
     /// Reads the text of a profile in a file called `file`.
-    pub fn parse(text: &str, file: &str) -> Result<Self> {
-        Self::read(Document::parse(text, file)?)
+    pub fn parse(text: &str, file: &str, known: &Protocols) -> Result<Self> {
+        Self::read(Document::parse(text, file)?, known)
     }
 
-    /// Reads a profile.
-    pub fn read(mut document: Document) -> Result<Self> {
+    /// Reads a profile that names what is `known`.
+    pub fn read(mut document: Document, known: &Protocols) -> Result<Self> {
         let name = document.top("name", "unnamed")?;
         let about = document.top("about", "")?;
         let plan = document.top("plan", "generic")?;
-        let planner = find(PLANNERS, "plan", &plan, &format!("{}: plan", document.name()))?;
+        let planner = find(known.planners, "plan", &plan, &format!("{}: plan", document.name()))?;
         let mut section = document.section("addressing")?;
         let addressing = Addressing::read(&mut section)?;
         document.close(section)?;
         let mut section = document.section("frames")?;
         let formats: Vec<String> = section.get_list("formats", &[])?;
-        formats.iter().try_for_each(|name| find(FORMATS, "wire format", name, &section.place("formats")).map(drop))?;
+        formats
+            .iter()
+            .try_for_each(|name| find(known.formats, "wire format", name, &section.place("formats")).map(drop))?;
         let rewrites = fields(&mut section, "rewrites")?;
         let keeps = fields(&mut section, "keeps")?;
         if let Some(both) = rewrites.iter().find(|field| keeps.contains(field)) {

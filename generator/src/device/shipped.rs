@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::Profile;
+use super::{Profile, Protocols};
 use crate::registry::suggest;
 use crate::regular::check_regular;
 use crate::{Error, Result};
@@ -17,7 +17,7 @@ pub static SHIPPED: &[(&str, &str)] = &[
 ];
 
 /// Opens the profile `name`: the path of a file, or one of these.
-pub fn open(name: &str, place: &str) -> Result<Profile> {
+pub fn open(name: &str, place: &str, known: &Protocols) -> Result<Profile> {
     if name.contains('/') || name.ends_with(".toml") {
         check_regular(Path::new(name))?;
         let text = std::fs::read_to_string(Path::new(name)).map_err(|e| {
@@ -26,10 +26,10 @@ pub fn open(name: &str, place: &str) -> Result<Profile> {
                 names()
             ))
         })?;
-        return Profile::parse(&text, name);
+        return Profile::parse(&text, name, known);
     }
     match SHIPPED.iter().find(|(known, _)| *known == name) {
-        Some((_, text)) => Profile::parse(text, &format!("configs/hardware/{name}.toml")),
+        Some((_, text)) => Profile::parse(text, &format!("configs/hardware/{name}.toml"), known),
         None => {
             let known: Vec<_> = SHIPPED.iter().map(|(name, _)| *name).collect();
             Err(Error::config(format!(

@@ -5,8 +5,8 @@
 //! are corrected by what changed (RFC 1624, equation 3), not made anew, but for RoCEv2's at the end of a frame. A frame that is not of
 //! this run passes as it is.
 
+use crate::wire::FormatFacts;
 use crate::wire::frame::{HEAD, Ip, SERVER_IP, group_ip, group_of, mac_of, worker_ip, worker_of};
-use crate::wire::{libra, olaf_strict, switchml, switchml_roce, trio_ml, update};
 
 use super::addressing::{Addresses, Hop, Place, Station};
 
@@ -15,18 +15,6 @@ pub const GROWTH_MAX: usize = TAG;
 /// Bytes of an 802.1Q tag.
 const TAG: usize = 4;
 const TAG_TYPE: [u8; 2] = [0x81, 0x00];
-
-/// UDP ports of a wire format: the workers', and the one that they send to. None for a format that is not known here.
-fn own_ports(format: &str) -> Option<(u16, u16)> {
-    match format {
-        "olaf" => Some((update::WORKER_PORT, update::PORT)),
-        olaf_strict::NAME => Some((olaf_strict::WORKER_PORT, olaf_strict::PORT)),
-        "trio_ml" => Some((trio_ml::PORT, trio_ml::PORT)),
-        "switchml" => Some((switchml::WORKER_PORT, switchml::PORT)),
-        "libra" => Some((libra::WORKER_PORT, libra::PORT)),
-        _ => None,
-    }
-}
 
 /// A port and what it becomes, where it changes.
 type Change = Option<(u16, u16)>;
@@ -46,13 +34,13 @@ pub struct Translator {
     /// Pairs of ports, ours and the profile's: the workers', and the one that they send to.
     worker_port: Change,
     port: Change,
-    /// Do frames end with a checksum that covers the addresses?
-    sealed: bool,
+    /// Writes the checksum that ends a frame and covers its addresses, where there is one.
+    seal: Option<fn(&mut [u8])>,
 }
 
 impl Translator {
     /// For frames of `format` at `place`.
-    pub fn new(addresses: &Addresses, format: &str, place: Place) -> Self {
+    pub fn new(addresses: &Addresses, format: &FormatFacts, place: Place) -> Self {
         let peer = addresses.peer(place);
         let mut back: Vec<_> = Vec::new();
         back.extend(addresses.workers.iter().zip(0u32..).map(|(own, worker)| (own.ip.0, worker_ip(worker))));
@@ -61,7 +49,7 @@ impl Translator {
         back.sort_unstable();
         let hop = addresses.device.filter(|_| addresses.hop == Hop::Device).map(|device| device.mac.0);
         let of_device = matches!(place, Place::DeviceDown | Place::DeviceUp);
-        let own = own_ports(format);
+        let own = format.ports;
         Translator {
             workers: addresses.workers.clone(),
             groups: addresses.groups.clone(),
@@ -72,7 +60,7 @@ impl Translator {
             vlan: addresses.vlan,
             worker_port: own.map(|own| own.0).zip(addresses.worker_port),
             port: own.map(|own| own.1).zip(addresses.port),
-            sealed: format == switchml_roce::NAME,
+            seal: format.seal,
         }
     }
 
@@ -115,9 +103,9 @@ impl Translator {
         out[6..12].copy_from_slice(&self.from_hop.unwrap_or(from.mac.0));
         let ports = if up { [self.worker_port, self.port] } else { [self.port, self.worker_port] };
         exchange(&mut out[grown..], (from.ip.0, to.ip.0), ports);
-        if self.sealed {
+        if let Some(seal) = self.seal {
             // It begins behind Ethernet's header, so a tag before that does not matter.
-            switchml_roce::set_icrc(&mut out[grown..]);
+            seal(&mut out[grown..]);
         }
         Some(len)
     }

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::device::{Address, Mac};
 use crate::wire::frame::{Template, set_udp_checksum};
+use crate::wire::{FORMATS, Format, FormatFacts, switchml, switchml_roce};
 
 /// Checksums, as `etherparse` makes them from the whole packet.
 fn checksums_are_right(frame: &[u8]) {
@@ -17,6 +18,12 @@ fn checksums_are_right(frame: &[u8]) {
         let computed = udp.to_header().calc_checksum_ipv4(&ip.header().to_header(), udp.payload()).expect("a sum");
         assert_eq!(if computed == 0 { 0xffff } else { computed }, udp.checksum());
     }
+}
+
+/// What holds for every format, and for one with nothing of its own.
+fn known() -> Vec<&'static FormatFacts> {
+    static UNKNOWN: FormatFacts = FormatFacts::new((0, 1500));
+    FORMATS.iter().map(|format| format.facts()).filter(|facts| facts.seal.is_none()).chain([&UNKNOWN]).collect()
 }
 
 fn station(ip: u32, mac: u64) -> Station {
@@ -54,13 +61,13 @@ prop_compose! {
 proptest! {
     #[test]
     fn there_and_back_is_the_same_and_checksums_are_right(
-        addresses in maps(), format in prop::sample::select(vec!["olaf", "trio_ml", "switchml", "libra", "unknown"]),
+        addresses in maps(), format in prop::sample::select(known()),
         which: u32, down: bool, group: bool, upper: bool, checksum: bool, payload in prop::collection::vec(any::<u8>(), 0..80),
     ) {
         let places = if upper { [Place::Server, Place::DeviceUp] } else { [Place::Workers, Place::DeviceDown] };
         // Down frames leave the server's and the device's lower end, and arrive at the workers' and its upper.
         let (sender, receiver) = if down == upper { (places[0], places[1]) } else { (places[1], places[0]) };
-        let (worker_port, port) = own_ports(format).unwrap_or((5, 6));
+        let (worker_port, port) = format.ports.unwrap_or((5, 6));
         let worker = (worker_ip(which % addresses.workers.len() as u32), worker_port);
         let many = (group_ip((which % addresses.groups.len() as u32) as u16), worker_port);
         let peer = (SERVER_IP, port);
@@ -80,7 +87,7 @@ proptest! {
         let outer = crate::wire::frame::Datagram::parse(&wire[..sent]).expect("a datagram");
         let expected = if src.0 == SERVER_IP { out.peer.expect("a peer") } else { addresses.workers[(src.0 - worker_ip(0)) as usize] };
         prop_assert_eq!(outer.src, expected.ip.0);
-        if own_ports(format).is_some() {
+        if format.ports.is_some() {
             let (from, to) = if down { (addresses.port, addresses.worker_port) } else { (addresses.worker_port, addresses.port) };
             prop_assert_eq!((outer.src_port, outer.dst_port), (from.unwrap_or(src.1), to.unwrap_or(dst.1)));
         }
@@ -99,7 +106,7 @@ proptest! {
             bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
             bytes[23] = 17;
         }
-        let translator = Translator::new(&addresses, "olaf", Place::Workers);
+        let translator = Translator::new(&addresses, FORMATS[0].facts(), Place::Workers);
         let mut out = vec![0; bytes.len() + GROWTH_MAX];
         let _ = translator.outward(&bytes, &mut out);
         let _ = translator.inward(&bytes, &mut out);
@@ -121,7 +128,7 @@ fn other_networks_frames_and_fragments_are_left_alone() {
         worker_port: None,
         port: None,
     };
-    let translator = Translator::new(&addresses, "olaf", Place::Workers);
+    let translator = Translator::new(&addresses, FORMATS[0].facts(), Place::Workers);
     let mut frame = vec![0; 60];
     Template::new((worker_ip(0), 1), (SERVER_IP, 2), 60).emit(&mut frame);
     let (mut wire, mut back) = ([0; 64], [0; 64]);
@@ -159,7 +166,7 @@ fn a_frame_of_rocev2_is_sealed_anew() {
             worker_port: Some(4000),
             port: Some(48864),
         };
-        let translator = Translator::new(&addresses, switchml_roce::NAME, Place::Workers);
+        let translator = Translator::new(&addresses, switchml_roce::SwitchMlRoce.facts(), Place::Workers);
         let header = switchml::Header { elements: 64, ..Default::default() };
         let packet = switchml_roce::session::packet(&header, 0, 0, 0, false);
         let mut frame = vec![0; HEAD + packet.payload_bytes()];

@@ -1,5 +1,6 @@
 //! Random merges, replacements and drops, against all sets of candidates one by one.
 
+use super::testing::{FLOATS, INTEGERS};
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
@@ -30,8 +31,7 @@ impl Log {
     }
 }
 
-fn layout(format: &str, detail: Detail, merge: Merge, (workers, window): (u32, u32)) -> Layout {
-    let form = Form::of(format).unwrap();
+fn layout(form: Form, detail: Detail, merge: Merge, (workers, window): (u32, u32)) -> Layout {
     Layout::plan((form.number, form.shared), Ask { detail, merge, window }, workers, 2000).unwrap()
 }
 
@@ -136,7 +136,7 @@ fn cases() -> impl Strategy<Value = Case> {
 proptest! {
     #[test]
     fn sums_have_the_answer_that_all_explanations_give((size, check_bits, log, moves, _) in cases(), whole in any::<bool>()) {
-        let form = if whole { Form { shared: false, ..Form::of("trio_ml").unwrap() } } else { Form::of("olaf").unwrap() };
+        let form = if whole { Form { shared: false, ..INTEGERS } } else { FLOATS };
         let ask = Ask { detail: Detail::Which, merge: Merge::Sum, window: size.1 };
         let layout = Layout::plan((form.number, form.shared), ask, size.0, 2000).unwrap();
         let layout = Layout { check_bits: layout.check_bits.min(check_bits.max(1)), ..layout };
@@ -164,7 +164,7 @@ proptest! {
 
     #[test]
     fn what_nobody_sent_is_explained_by_nothing((size, check_bits, log, _, noise) in cases(), lane in any::<usize>()) {
-        let layout = layout("olaf", Detail::Which, Merge::Sum, size);
+        let layout = layout(FLOATS, Detail::Which, Merge::Sum, size);
         let layout = Layout { check_bits: layout.check_bits.min(check_bits.max(1)), ..layout };
         let all = log.all();
         let mut arrived = words(&layout, all[noise as usize % all.len()]);
@@ -184,7 +184,7 @@ proptest! {
     /// Copies that a network made are in sums twice: never a wrong answer, where a mark has one candidate.
     #[test]
     fn copies_are_contradictions((size, _, log, mut moves, _) in cases(), copies in 1usize..4) {
-        let layout = layout("olaf", Detail::Which, Merge::Sum, (size.0, 24));
+        let layout = layout(FLOATS, Detail::Which, Merge::Sum, (size.0, 24));
         let mut updates = log.all();
         updates.extend(log.all().into_iter().take(copies));
         moves.iter_mut().for_each(|(what, ..)| *what = 7);
@@ -201,7 +201,7 @@ proptest! {
 
     #[test]
     fn means_are_told_right_or_not_at_all((size, _, log, moves, _) in cases(), twice in any::<bool>()) {
-        let layout = layout("olaf", Detail::Which, Merge::Mean, size);
+        let layout = layout(FLOATS, Detail::Which, Merge::Mean, size);
         for payload in device(&layout, &log.all(), &moves) {
             match decode(&layout, &mean(&payload, twice), &log) {
                 Decoded::Members(members) => prop_assert_eq!(members, payload.members),
@@ -216,7 +216,7 @@ proptest! {
     #[test]
     fn running_means_are_told_as_deep_as_digits_reach((size, _, log, moves, _) in cases()) {
         // A mark per update: what waits in a device is not that old.
-        let layout = layout("olaf", Detail::Which, Merge::RunningMean, (size.0, 24));
+        let layout = layout(FLOATS, Detail::Which, Merge::RunningMean, (size.0, 24));
         for payload in device(&layout, &log.all(), &moves) {
             match decode(&layout, &payload.words, &log) {
                 Decoded::Members(members) => prop_assert_eq!(members, payload.members),
@@ -238,7 +238,7 @@ proptest! {
     /// Two members at depth 8, of the same lane: their halves are a whole one in digits whose marks nobody has.
     #[test]
     fn what_is_too_deep_is_not_held_against_a_device(at in 0usize..10) {
-        let layout = layout("olaf", Detail::Which, Merge::RunningMean, (3, 24));
+        let layout = layout(FLOATS, Detail::Which, Merge::RunningMean, (3, 24));
         let members: Vec<_> = [0, 1, 5, 6, 8, 13, 14, 20, 23].map(|seq| Member { rank: 1, seq }).into();
         let log = Log(vec![BTreeSet::new(), members.iter().map(|own| own.seq).collect(), BTreeSet::new()]);
         // The first two are merged first; every other halves what is there.
@@ -255,7 +255,7 @@ proptest! {
         updates in prop::collection::vec((0u32..3, 0u32..4000), 200..1200),
         moves in prop::collection::vec((2u8..8, any::<usize>(), any::<usize>()), 900..1200),
     ) {
-        let form = if whole { Form { shared: false, ..Form::of("trio_ml").unwrap() } } else { Form::of("olaf").unwrap() };
+        let form = if whole { Form { shared: false, ..INTEGERS } } else { FLOATS };
         let layout = Layout::plan((form.number, form.shared), Ask { detail: Detail::Which, merge: Merge::Sum, window: 20 }, 3, 2000).unwrap();
         let updates: Vec<_> = updates.iter().map(|(rank, seq)| Member { rank: *rank, seq: *seq }).collect();
         for payload in device(&layout, &updates, &moves).into_iter().filter(|payload| payload.members.len() > 60) {
@@ -276,7 +276,7 @@ proptest! {
         other in any::<u32>(),
         wide in any::<bool>(),
     ) {
-        let layout = layout("switchml", Detail::Which, Merge::Sum, (workers, 64));
+        let layout = layout(INTEGERS, Detail::Which, Merge::Sum, (workers, 64));
         let seq = if wide { seq } else { seq % 100_000 };
         let ranks: Vec<u32> = (0..workers).filter(|rank| set >> rank & 1 == 1).collect();
         prop_assume!(!ranks.is_empty());
@@ -309,7 +309,7 @@ proptest! {
         window in 1u32..12,
         whole in any::<bool>(),
     ) {
-        let form = Form { shared: false, ..Form::of(if whole { "trio_ml" } else { "olaf" }).unwrap() };
+        let form = Form { shared: false, ..if whole { INTEGERS } else { FLOATS } };
         let layout = Layout::plan((form.number, form.shared), Ask { detail: Detail::Who, merge: Merge::Sum, window }, 5, 2000).unwrap();
         let updates: Vec<_> = updates.iter().map(|(rank, seq)| Member { rank: *rank, seq: *seq }).collect();
         let moves: Vec<_> = (0..updates.len()).map(|i| (7, i, i / 2)).collect();
@@ -329,7 +329,7 @@ proptest! {
 
 #[test]
 fn means_of_few_are_told_nearly_always() {
-    let layout = layout("olaf", Detail::Which, Merge::Mean, (3, 16));
+    let layout = layout(FLOATS, Detail::Which, Merge::Mean, (3, 16));
     let log = Log((0..3).map(|rank| (100..110 + rank).collect()).collect());
     let all = log.all();
     let (mut told, mut tried) = (0, 0);

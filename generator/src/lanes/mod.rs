@@ -17,57 +17,14 @@ use std::sync::Arc;
 
 use crate::record::NO_CLUSTER;
 use crate::topology::Population;
-use crate::wire::frame::HEAD;
-use crate::wire::{switchml, trio_ml, update};
 use crate::workload::Source;
 
 pub use crate::record::LANES_MAX;
 pub use crate::record::lanes::{Ask, Detail, Layout, Merge, Number};
+pub use crate::wire::lanes::Form;
 pub use decode::{Candidates, Decoded, Known, Member, decode};
 pub use members::{Account, Answer, Arrived, Members, SentRows};
 pub use read::read;
-
-/// How the lanes of a wire format lie in its frames.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Form {
-    /// What gradients are.
-    pub number: Number,
-    /// Where gradients begin in a frame.
-    pub offset: usize,
-    /// All members of a sum have the same sequence number, and a worker is in it once: what synchronous protocols sum.
-    pub shared: bool,
-}
-
-/// The formats whose packets can carry lanes.
-static FORMS: &[(&str, Form)] = &[
-    ("olaf", Form { number: Number::F32, offset: HEAD + update::UPDATE_HEAD, shared: false }),
-    ("trio_ml", Form { number: Number::I32, offset: HEAD + trio_ml::HEADER, shared: true }),
-    ("switchml", Form { number: Number::I32, offset: HEAD + switchml::HEADER, shared: true }),
-];
-
-impl Form {
-    /// The form of a format; none if it has no room for lanes.
-    pub fn of(format: &str) -> Option<Form> {
-        FORMS.iter().find(|(name, _)| *name == format).map(|(_, form)| *form)
-    }
-
-    /// All gradients of a frame as they lie there.
-    #[inline]
-    pub fn values<'a>(&self, frame: &'a [u8]) -> &'a [[u8; 4]] {
-        frame.get(self.offset..).unwrap_or_default().as_chunks::<4>().0
-    }
-
-    /// The first gradients of a frame as they lie there, as many as `out` has room for; returns how many there are.
-    #[inline]
-    pub fn words(&self, frame: &[u8], out: &mut [u32]) -> usize {
-        let values = self.values(frame);
-        let count = values.len().min(out.len());
-        for (word, bytes) in out.iter_mut().zip(values) {
-            *word = self.number.word(*bytes);
-        }
-        count
-    }
-}
 
 /// What makes the lanes of the updates of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -162,7 +119,18 @@ pub fn ranks(cluster_of: &[u16]) -> Vec<u32> {
 }
 
 #[cfg(test)]
+mod testing {
+    use super::{Form, Number};
+
+    /// Gradients that any two updates of a cluster may be added of.
+    pub const FLOATS: Form = Form { number: Number::F32, offset: 84, shared: false, filled: false };
+    /// Those of a synchronous protocol.
+    pub const INTEGERS: Form = Form { number: Number::I32, offset: 54, shared: true, filled: false };
+}
+
+#[cfg(test)]
 mod tests {
+    use super::testing::{FLOATS, INTEGERS};
     use super::*;
 
     #[test]
@@ -175,8 +143,7 @@ mod tests {
     fn lanes_lie_first_and_are_read_as_they_were_written() {
         let workers = Population::regular(2, 3);
         let ask = Ask { detail: Detail::Which, merge: Merge::Sum, window: 48 };
-        for format in ["olaf", "trio_ml", "switchml"] {
-            let form = Form::of(format).unwrap();
+        for form in [FLOATS, INTEGERS] {
             let layout = Layout::plan((form.number, form.shared), ask, 3, 46).unwrap();
             let lanes = Lanes::new(layout, form, &workers);
             let mut frame = vec![0xff; form.offset + 46 * 4];
@@ -193,6 +160,5 @@ mod tests {
             lanes.write(4, 77, &mut short);
             assert!(short.iter().all(|b| *b == 7), "no part of lanes");
         }
-        assert!(Form::of("libra").is_none());
     }
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Ask, Detail, Form, Lanes, Layout, Merge};
+use super::{Ask, Detail, Lanes, Layout, Merge};
 use crate::config::{FromValue, Section, Value};
 use crate::wire::update::elements_in;
+use crate::wire::{Format, Formats};
 use crate::workload::Source;
 use crate::{Error, Result};
 
@@ -34,7 +35,13 @@ impl FromValue for Wanted {
 }
 
 /// Reads `lanes`, `lanes_window` and `lanes_merge` for packets of `format` with what `source` makes; none if lanes are off.
-pub fn read(section: &mut Section, format: &str, source: &dyn Source) -> Result<Option<Arc<Lanes>>> {
+/// `all` are the formats that there are.
+pub fn read(
+    section: &mut Section,
+    format: &dyn Format,
+    all: Formats,
+    source: &dyn Source,
+) -> Result<Option<Arc<Lanes>>> {
     let wanted = section.get_opt::<Wanted>("lanes")?.and_then(|wanted| wanted.0);
     let window = section.get_opt::<u32>("lanes_window")?.unwrap_or(WINDOW);
     let merge = section.get_opt::<String>("lanes_merge")?;
@@ -52,9 +59,12 @@ pub fn read(section: &mut Section, format: &str, source: &dyn Source) -> Result<
     let Some(detail) = wanted else { return Ok(None) };
     let place = section.place("lanes");
     let workers = source.population();
-    let form = Form::of(format).ok_or_else(|| {
+    let form = format.facts().lanes.ok_or_else(|| {
+        let able: Vec<_> = all.iter().filter(|one| one.facts().lanes.is_some()).map(|one| one.name()).collect();
         Error::config(format!(
-            "{place}: packets of format \"{format}\" have no lanes; formats olaf, trio_ml and switchml do"
+            "{place}: packets of format \"{}\" have no lanes; formats that do: {}",
+            format.name(),
+            able.join(", ")
         ))
     })?;
     if !workers.moves.is_empty() {
@@ -63,8 +73,7 @@ pub fn read(section: &mut Section, format: &str, source: &dyn Source) -> Result<
         )));
     }
     let elements = match source.dense() {
-        // SwitchML fills its packets up; elsewhere the last of an iteration may be short.
-        Some(dense) if format == "switchml" => dense.elements_per_packet().into(),
+        Some(dense) if form.filled => dense.elements_per_packet().into(),
         Some(dense) => dense.elements_of(dense.blocks() - 1).into(),
         None => elements_in(source.frame_max() as usize),
     };

@@ -18,7 +18,7 @@ use super::frame::{Ip, any_worker};
 use super::header::{Group, header};
 use super::layout::{Count, Field, Layout, Message, PLAIN, Rest};
 use super::sight::{Datagram, Delivery, Sight, What};
-use super::{Format, Packet};
+use super::{Format, FormatFacts, Packet};
 use crate::registry::Named;
 
 /// Ethernet type of packets that the switch sums.
@@ -173,6 +173,15 @@ impl Format for AtpMl {
         &LAYOUT
     }
 
+    fn facts(&self) -> &'static FormatFacts {
+        const FACTS: FormatFacts = FormatFacts {
+            ether_type: Some(ETHER_TYPE),
+            delivery: Delivery::Results,
+            ..FormatFacts::new((FRAME_BYTES, FRAME_BYTES))
+        };
+        &FACTS
+    }
+
     fn read(&self, payload: &[u8]) -> Option<Packet> {
         let h = Header::parse(payload)?;
         let flags = [
@@ -196,10 +205,6 @@ impl Format for AtpMl {
         format!("not atp_ml: {} bytes", payload.len())
     }
 
-    fn ether_type(&self) -> Option<u16> {
-        Some(ETHER_TYPE)
-    }
-
     /// The bitmap says which host's a packet is, where it has one bit.
     fn sight(&self, datagram: &Datagram) -> Option<Sight> {
         let header = Header::get(datagram.payload)?;
@@ -216,14 +221,6 @@ impl Format for AtpMl {
             count: bits.max(1) as u16,
             elements: ELEMENTS as u16,
         })
-    }
-
-    fn delivery(&self) -> Delivery {
-        Delivery::Results
-    }
-
-    fn frame_bytes(&self) -> (usize, usize) {
-        (FRAME_BYTES, FRAME_BYTES)
     }
 }
 

@@ -21,7 +21,7 @@ use super::frame::{FRAME_MAX, HEAD, any_worker};
 use super::header::{Group, header, values};
 use super::layout::{Count, Field, Layout, Message, PLAIN, Rest, Rule};
 use super::sight::{Datagram, Delivery, Sight, What};
-use super::{Format, Packet};
+use super::{Format, FormatFacts, Packet};
 use crate::record::{Heat, PacketId};
 use crate::registry::Named;
 
@@ -323,6 +323,15 @@ impl Format for Libra {
         &LAYOUT
     }
 
+    fn facts(&self) -> &'static FormatFacts {
+        const FACTS: FormatFacts = FormatFacts {
+            delivery: Delivery::Unsaid,
+            ports: Some((WORKER_PORT, PORT)),
+            ..FormatFacts::new((HEAD + HEADER, FRAME_MAX))
+        };
+        &FACTS
+    }
+
     fn read(&self, payload: &[u8]) -> Option<Packet> {
         let h = Header::parse(payload)?;
         let rest = &payload[HEADER..];
@@ -379,14 +388,6 @@ impl Format for Libra {
             count: 1,
             elements: pairs.min(usize::from(u16::MAX)) as u16,
         })
-    }
-
-    fn delivery(&self) -> Delivery {
-        Delivery::Unsaid
-    }
-
-    fn frame_bytes(&self) -> (usize, usize) {
-        (HEAD + HEADER, FRAME_MAX)
     }
 }
 

@@ -12,6 +12,7 @@ pub mod build;
 pub mod dissector;
 pub mod frame;
 mod header;
+pub mod lanes;
 pub mod layout;
 pub mod libra;
 pub mod olaf;
@@ -55,23 +56,12 @@ pub trait Format: Named + Sync {
     /// cut behind its header.
     fn sight(&self, datagram: &sight::Datagram) -> Option<sight::Sight>;
 
-    /// Smallest and largest frame, in bytes without FCS.
-    fn frame_bytes(&self) -> (usize, usize);
+    /// What holds for all its packets.
+    fn facts(&self) -> &'static FormatFacts;
 
     /// Is this one of its UDP ports?
     fn has_port(&self, port: u16) -> bool {
         self.layout().ports.iter().any(|(first, last)| (*first..=*last).contains(&port))
-    }
-
-    /// The Ethernet type of its frames, where they have IPv4 but no UDP; what the methods here call a payload then begins
-    /// behind IPv4.
-    fn ether_type(&self) -> Option<u16> {
-        None
-    }
-
-    /// Which captured packets deliver updates.
-    fn delivery(&self) -> sight::Delivery {
-        sight::Delivery::Updates
     }
 
     /// The line of a payload that is not of this format.
@@ -80,7 +70,70 @@ pub trait Format: Named + Sync {
     }
 }
 
+/// What holds for all packets of a format.
+#[derive(Debug)]
+pub struct FormatFacts {
+    /// Smallest and largest frame, in bytes without FCS.
+    pub frame_bytes: (usize, usize),
+    /// The Ethernet type of its frames, where they have IPv4 but no UDP; a payload then begins behind IPv4.
+    pub ether_type: Option<u16>,
+    /// Which captured packets deliver updates.
+    pub delivery: sight::Delivery,
+    /// How lanes lie in its frames; none if they have no room for any.
+    pub lanes: Option<lanes::Form>,
+    /// What captured updates are to who makes a trace of them.
+    pub updates: Captured,
+    /// UDP port of the workers, and the one that they send to, where there are two fixed ones.
+    pub ports: Option<(u16, u16)>,
+    /// Writes the checksum that ends a frame and covers its addresses, where there is one; the frame begins with Ethernet's header.
+    pub seal: Option<fn(&mut [u8])>,
+}
+
+/// What captured updates of a format are to who makes a trace of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Captured {
+    /// With [our header](update): every one has a number of its own, its reward and its gradients.
+    Ours,
+    /// A reward ends so many bytes, and gradients as binary32 follow, little-endian; in a trace they are as long as with our header.
+    Headless(usize),
+    /// Of a cluster or job that sums; numbers begin again with every iteration.
+    OfJobs,
+    /// Its jobs are tensors of one job, one after the other.
+    OfTensors,
+}
+
+impl FormatFacts {
+    /// UDP packets that deliver updates one by one, without lanes.
+    pub const fn new(frame_bytes: (usize, usize)) -> Self {
+        FormatFacts {
+            frame_bytes,
+            ether_type: None,
+            delivery: sight::Delivery::Updates,
+            lanes: None,
+            updates: Captured::OfJobs,
+            ports: None,
+            seal: None,
+        }
+    }
+}
+
+/// Wire formats that somebody knows, in the order of lists.
+pub type Formats = &'static [&'static dyn Format];
+
+/// Most formats that a capture can be counted by.
+pub const FORMATS_MAX: usize = 16;
+
 impl<'a> dyn Format + 'a {
+    /// Returns the Ethernet type of its frames, where they have IPv4 but no UDP.
+    pub fn ether_type(&self) -> Option<u16> {
+        self.facts().ether_type
+    }
+
+    /// Returns which captured packets deliver updates.
+    pub fn delivery(&self) -> sight::Delivery {
+        self.facts().delivery
+    }
+
     /// Does this UDP payload look like ours? `port` is the destination or source port.
     pub fn recognises(&self, port: u16, payload: &[u8]) -> bool {
         (self.ether_type().is_some() || self.has_port(port)) && self.read(payload).is_some()
@@ -97,14 +150,15 @@ impl<'a> dyn Format + 'a {
     }
 }
 
-/// Every wire format, by name.
-pub static FORMATS: &[&dyn Format] = &[
+/// All of them, for tests.
+#[cfg(test)]
+pub(crate) static FORMATS: Formats = &[
     &olaf::Olaf,
+    &olaf_strict::OlafStrict,
     &trio_ml::TrioMl,
     &switchml::SwitchMl,
-    &libra::Libra,
-    &olaf_strict::OlafStrict,
     &switchml_roce::SwitchMlRoce,
+    &libra::Libra,
     &atp_ml::AtpMl,
 ];
 

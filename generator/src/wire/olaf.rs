@@ -1,14 +1,16 @@
 //! OLAF's format: the packets of `update` as its devices see them.
 
-use super::frame::FRAME_MAX;
+use super::frame::{FRAME_MAX, HEAD};
 use super::header::Group;
+use super::lanes::Form;
 use super::layout::{After, Count, Field, Layout, Message, PLAIN, Rest, Rule};
 use super::sight::{Datagram, Sight, What};
 use super::update::{
     ACK, ACK_HEAD, Ack, FLAG_RESULT, FRAME_MIN, Header, KIND_ACK, KIND_UPDATE, PARTS, PORT, Status, UPDATE,
     UPDATE_HEAD, VERSION, WORKER_PORT,
 };
-use super::{Format, Packet};
+use super::{Captured, Format, FormatFacts, Packet};
+use crate::record::lanes::Number;
 use crate::registry::Named;
 
 const fn floats(name: &'static str, fields: &'static [Field]) -> Rest {
@@ -60,6 +62,16 @@ impl Format for Olaf {
         &LAYOUT
     }
 
+    fn facts(&self) -> &'static FormatFacts {
+        const FACTS: FormatFacts = FormatFacts {
+            lanes: Some(Form { number: Number::F32, offset: HEAD + UPDATE_HEAD, shared: false, filled: false }),
+            updates: Captured::Ours,
+            ports: Some((WORKER_PORT, PORT)),
+            ..FormatFacts::new((FRAME_MIN, FRAME_MAX))
+        };
+        &FACTS
+    }
+
     fn read(&self, payload: &[u8]) -> Option<Packet> {
         if let Some(h) = Header::parse_update(payload) {
             let line = format!(
@@ -106,9 +118,5 @@ impl Format for Olaf {
             count,
             elements,
         })
-    }
-
-    fn frame_bytes(&self) -> (usize, usize) {
-        (FRAME_MIN, FRAME_MAX)
     }
 }

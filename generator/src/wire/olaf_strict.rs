@@ -20,7 +20,7 @@ use super::header::{Group, header};
 use super::layout::{Count, Field, Layout, Message, PLAIN, Rest};
 use super::sight::{Datagram, Delivery, Sight, What};
 use super::update::Status;
-use super::{Format, Packet};
+use super::{Captured, Format, FormatFacts, Packet};
 use crate::registry::Named;
 
 /// Its name.
@@ -136,6 +136,16 @@ impl Format for OlafStrict {
         &LAYOUT
     }
 
+    fn facts(&self) -> &'static FormatFacts {
+        const FACTS: FormatFacts = FormatFacts {
+            delivery: Delivery::UncountedUpdates,
+            updates: Captured::Headless(UPDATE_HEAD),
+            ports: Some((WORKER_PORT, PORT)),
+            ..FormatFacts::new((HEAD + UPDATE_HEAD + 4, FRAME_MAX))
+        };
+        &FACTS
+    }
+
     fn read(&self, payload: &[u8]) -> Option<Packet> {
         if let Some(h) = Update::parse(payload) {
             let line = format!("olaf_strict update reward {} elements {}", h.reward, h.elements);
@@ -161,14 +171,6 @@ impl Format for OlafStrict {
             _ => return None,
         };
         Some(Sight { what, cluster, worker, seq: 0, round: 0, attempt: 0, generation: None, count: 1, elements })
-    }
-
-    fn delivery(&self) -> Delivery {
-        Delivery::UncountedUpdates
-    }
-
-    fn frame_bytes(&self) -> (usize, usize) {
-        (HEAD + UPDATE_HEAD + 4, FRAME_MAX)
     }
 }
 

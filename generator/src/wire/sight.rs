@@ -6,7 +6,6 @@
 
 use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
 
-use super::FORMATS;
 use super::frame::{HEAD, Ip};
 use crate::time::Time;
 
@@ -199,13 +198,12 @@ fn look_closely(link_type: u16, bytes: &[u8]) -> Look<'_> {
     }
 }
 
-/// A format that has an Ethernet type of its own, and IPv4 there.
+/// IPv4 in an Ethernet type of its own: a format may have it.
 fn layer<'a>(sliced: &LaxSlicedPacket<'a>) -> Look<'a> {
     let Some(payload) = sliced.ether_payload() else { return Look::Other };
     let (kind, bytes) = (payload.ether_type.0, payload.payload);
-    let known = FORMATS.iter().any(|format| format.ether_type() == Some(kind));
     let head = bytes.first().map_or(0, |first| usize::from(first & 15) * 4);
-    if !known || head < IP_HEAD || bytes.len() < head || bytes[0] >> 4 != 4 {
+    if head < IP_HEAD || bytes.len() < head || bytes[0] >> 4 != 4 {
         return Look::Other;
     }
     let ip = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
@@ -344,7 +342,7 @@ mod tests {
             if agree || !matches!(short, Look::Udp(_)) {
                 prop_assert_eq!(short, long);
             }
-            for format in FORMATS {
+            for format in super::super::FORMATS {
                 if let Look::Udp(datagram) | Look::Layer(_, datagram) = short {
                     let _ = format.sight(&datagram);
                 }

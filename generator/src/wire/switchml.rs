@@ -14,9 +14,11 @@ pub mod tensor;
 
 use super::frame::{HEAD, any_worker};
 use super::header::{Group, header};
+use super::lanes::Form;
 use super::layout::{Count, Field, Layout, Message, PLAIN, Rest};
 use super::sight::{Datagram, Delivery, Sight, What};
-use super::{Format, Packet};
+use super::{Captured, Format, FormatFacts, Packet};
+use crate::record::lanes::Number;
 use crate::registry::Named;
 
 /// UDP port of the switch: 16 ports from here on; the client uses the first.
@@ -157,6 +159,17 @@ impl Format for SwitchMl {
         &LAYOUT
     }
 
+    fn facts(&self) -> &'static FormatFacts {
+        const FACTS: FormatFacts = FormatFacts {
+            delivery: Delivery::ResultsOfAll,
+            lanes: Some(Form { number: Number::I32, offset: HEAD + HEADER, shared: true, filled: true }),
+            updates: Captured::OfTensors,
+            ports: Some((WORKER_PORT, PORT)),
+            ..FormatFacts::new((frame_bytes(ELEMENTS[0]), frame_bytes(ELEMENTS[1])))
+        };
+        &FACTS
+    }
+
     fn read(&self, payload: &[u8]) -> Option<Packet> {
         let h = Header::parse(payload)?;
         let line = format!(
@@ -187,14 +200,6 @@ impl Format for SwitchMl {
             count: 1,
             elements: h.elements,
         })
-    }
-
-    fn delivery(&self) -> Delivery {
-        Delivery::ResultsOfAll
-    }
-
-    fn frame_bytes(&self) -> (usize, usize) {
-        (frame_bytes(ELEMENTS[0]), frame_bytes(ELEMENTS[1]))
     }
 }
 

@@ -23,7 +23,7 @@ use super::header::{Group, header, split, values};
 use super::layout::{Count, Field, Layout, PLAIN, Rest};
 use super::sight::{Datagram, Delivery, Sight, What};
 use super::switchml::ELEMENTS;
-use super::{Format, Packet, layout};
+use super::{Captured, Format, FormatFacts, Packet, layout};
 use crate::registry::Named;
 
 pub use icrc::{icrc, set_icrc};
@@ -60,7 +60,7 @@ values! {
 
 impl Part {
     /// Does a message begin with it?
-    pub fn is_first(self) -> bool {
+    pub const fn is_first(self) -> bool {
         matches!(self, Part::First | Part::Only | Part::OnlyImmediate)
     }
 
@@ -69,13 +69,13 @@ impl Part {
         !matches!(self, Part::First | Part::Middle)
     }
 
-    fn has_immediate(self) -> bool {
+    const fn has_immediate(self) -> bool {
         matches!(self, Part::LastImmediate | Part::OnlyImmediate)
     }
 
     /// Bytes before the values.
-    pub fn head(self) -> usize {
-        BTH + RETH * usize::from(self.is_first()) + IMMEDIATE * usize::from(self.has_immediate())
+    pub const fn head(self) -> usize {
+        BTH + RETH * self.is_first() as usize + IMMEDIATE * self.has_immediate() as usize
     }
 }
 
@@ -266,6 +266,19 @@ impl Format for SwitchMlRoce {
         &LAYOUT
     }
 
+    fn facts(&self) -> &'static FormatFacts {
+        const fn of(part: Part, elements: u16) -> usize {
+            HEAD + part.head() + elements as usize * 4 + ICRC
+        }
+        const FACTS: FormatFacts = FormatFacts {
+            delivery: Delivery::Unsaid,
+            updates: Captured::OfTensors,
+            seal: Some(|frame| set_icrc(frame)),
+            ..FormatFacts::new((of(Part::Middle, ELEMENTS[0]), of(Part::OnlyImmediate, ELEMENTS[1])))
+        };
+        &FACTS
+    }
+
     fn has_port(&self, port: u16) -> bool {
         port == PORT
     }
@@ -306,15 +319,6 @@ impl Format for SwitchMlRoce {
             elements: (values / 4) as u16,
         })
     }
-
-    fn delivery(&self) -> Delivery {
-        Delivery::Unsaid
-    }
-
-    fn frame_bytes(&self) -> (usize, usize) {
-        let of = |part: Part, elements: u16| HEAD + part.head() + usize::from(elements) * 4 + ICRC;
-        (of(Part::Middle, ELEMENTS[0]), of(Part::OnlyImmediate, ELEMENTS[1]))
-    }
 }
 
 #[cfg(test)]
@@ -339,7 +343,7 @@ mod tests {
             payload.resize(part.head() + 257 * 4 + ICRC, 0);
             assert_eq!(Header::parse(&payload), None, "more than a packet has");
         }
-        assert_eq!(SwitchMlRoce.frame_bytes(), (42 + 12 + 256 + 4, 42 + 32 + 1024 + 4));
+        assert_eq!(SwitchMlRoce.facts().frame_bytes, (42 + 12 + 256 + 4, 42 + 32 + 1024 + 4));
     }
 
     proptest! {

@@ -12,9 +12,11 @@
 
 use super::frame::{FRAME_MAX, HEAD, any_worker, group_of};
 use super::header::{Group, header};
+use super::lanes::Form;
 use super::layout::{After, Count, Field, Layout, Message, PLAIN, Rest};
 use super::sight::{Datagram, Delivery, Sight, What};
-use super::{Format, Packet};
+use super::{Format, FormatFacts, Packet};
+use crate::record::lanes::Number;
 use crate::registry::Named;
 
 /// UDP port of the router (§4, "e.g., 12000").
@@ -144,6 +146,16 @@ impl Format for TrioMl {
         &LAYOUT
     }
 
+    fn facts(&self) -> &'static FormatFacts {
+        const FACTS: FormatFacts = FormatFacts {
+            delivery: Delivery::Results,
+            lanes: Some(Form { number: Number::I32, offset: HEAD + HEADER, shared: true, filled: false }),
+            ports: Some((PORT, PORT)),
+            ..FormatFacts::new((frame_bytes(0), frame_bytes(ELEMENTS_MAX)))
+        };
+        &FACTS
+    }
+
     fn read(&self, payload: &[u8]) -> Option<Packet> {
         let h = Header::parse(payload)?;
         let line = format!(
@@ -185,14 +197,6 @@ impl Format for TrioMl {
             count: if what == What::Update { 1 } else { h.sources.into() },
             elements: h.elements,
         })
-    }
-
-    fn delivery(&self) -> Delivery {
-        Delivery::Results
-    }
-
-    fn frame_bytes(&self) -> (usize, usize) {
-        (frame_bytes(0), frame_bytes(ELEMENTS_MAX))
     }
 }
 

@@ -1,10 +1,5 @@
 //! The tests of workloads, layouts and traces as other crates use them; one module per subject.
 
 mod dense;
-mod device;
-mod dissector;
-mod golden;
-mod strict;
-mod support;
 mod tempo;
 mod trace_scale;

@@ -178,8 +178,9 @@ mod tests {
         }
         let workers = Population { cluster_of: vec![0, 1, 0, 0], moves: Vec::new() };
         let facts = Facts {
-            kind: crate::endpoint::ENDPOINTS[0],
-            protocol: crate::endpoint::ENDPOINTS[0].protocol(),
+            catalogue: &crate::catalogue::NOTHING,
+            kind: &crate::endpoint::open_loop::OpenLoopKind,
+            protocol: crate::endpoint::WorkerKind::protocol(&crate::endpoint::open_loop::OpenLoopKind),
             training: (0, 0),
             host_of: Arc::new(topology.host_of(4)),
             workers: Arc::new(workers),

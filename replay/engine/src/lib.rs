@@ -8,6 +8,7 @@
 //! driver takes it; [`groups`], [`racks`] and [`reduction`] say what a network means for its devices.
 #![forbid(unsafe_code)]
 
+pub mod catalogue;
 pub mod dialect;
 pub mod driver;
 pub mod endpoint;
@@ -18,4 +19,5 @@ pub mod parts;
 pub mod racks;
 pub mod recorder;
 pub mod reduction;
+pub mod systems;
 pub mod target;

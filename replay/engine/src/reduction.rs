@@ -8,14 +8,20 @@ use pktgen_generator::record::{NO_CLUSTER, Planned};
 use pktgen_generator::topology::{NO_PORT, Population, Topology};
 use pktgen_generator::{Error, Result};
 
+use crate::catalogue::Catalogue;
 use crate::endpoint::Facts;
 use crate::target::flows::Flows;
-use crate::target::program::{AGGREGATORS, Names, PROGRAMS};
+use crate::target::program::{AGGREGATORS, Names};
 
 /// The flows of a run whose devices go by a plan; none of any other.
-pub fn flows(document: &Document, topology: &Topology, workers: &Population) -> Result<Option<Arc<Flows>>> {
+pub fn flows(
+    catalogue: &Catalogue,
+    document: &Document,
+    topology: &Topology,
+    workers: &Population,
+) -> Result<Option<Arc<Flows>>> {
     let Some(Value::Text(name)) = document.get("target.program") else { return Ok(None) };
-    if !PROGRAMS.iter().any(|program| program.name() == name && program.needs_flows()) {
+    if !catalogue.programs.iter().any(|program| program.name() == name && program.needs_flows()) {
         return Ok(None);
     }
     if !workers.moves.is_empty() {

@@ -7,7 +7,8 @@ use crate::run::Experiment;
 const SMALL: &str = "[workload]\nclusters = 3\nworkers_per_cluster = 2\nupdates = 40\nbytes = \"256B\"\n[schedule]\noffered = \"1Gbps\"\n[transport]\nkind = \"af_packet\"\ninterfaces = [\"a\", \"b\", \"c\", \"d\"]\n";
 
 fn plan(more: &str) -> Plan {
-    let experiment = Experiment::open(Document::parse(&format!("{SMALL}{more}"), "small").unwrap()).unwrap();
+    let experiment =
+        Experiment::open(crate::systems::all(), Document::parse(&format!("{SMALL}{more}"), "small").unwrap()).unwrap();
     experiment.draft(&experiment.runs[0]).unwrap()
 }
 

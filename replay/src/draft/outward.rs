@@ -4,9 +4,8 @@ use std::collections::HashSet;
 
 use pktgen_generator::Result;
 use pktgen_generator::device::{GROWTH_MAX, Translator};
-use pktgen_generator::registry::find;
+use pktgen_generator::wire::Format;
 use pktgen_generator::wire::frame::{Ip, worker_ip};
-use pktgen_generator::wire::{FORMATS, Format};
 
 use crate::dialect::Dialect;
 use crate::plan::Plan;
@@ -38,7 +37,7 @@ impl Outward {
         Ok(Outward {
             dialect: kind.map_or(Ok(None), |kind| (kind.open)(&traffic))?,
             translator: plan.spec.transport.outer.as_ref().map(|outer| outer.translator(End::Workers)),
-            format: find(FORMATS, "wire format", name, "the experiment")?,
+            format: plan.parts.facts.catalogue.format(name, "the experiment")?,
             ours: kind.is_none() && traffic.format == "olaf",
             sources,
             rooms: [room.clone(), room],

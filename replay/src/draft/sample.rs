@@ -3,11 +3,10 @@
 use std::fmt::Write as _;
 
 use pktgen_generator::Result;
-use pktgen_generator::registry::find;
 use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::wire::Format;
 use pktgen_generator::wire::frame::Datagram;
 use pktgen_generator::wire::layout::Value;
-use pktgen_generator::wire::{FORMATS, Format};
 use serde::Serialize;
 
 use super::outward::Outward;
@@ -41,7 +40,7 @@ pub struct Sample {
 pub(super) fn first(plan: &mut Plan, per_kind: usize) -> Result<Vec<Sample>> {
     let mut outward = Outward::of(plan)?;
     let parts = &mut plan.parts;
-    let format = find(FORMATS, "wire format", parts.facts.protocol.format, "the experiment")?;
+    let format = parts.facts.catalogue.format(parts.facts.protocol.format, "the experiment")?;
     let mut pool = Pool::new(parts.frame_bytes, 64);
     let mut host = Host::default();
     let mut samples: Vec<Sample> = Vec::new();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pktgen_generator::config::{Document, Section};
 use pktgen_generator::record::{Note, Training};
-use pktgen_generator::registry::find;
+use pktgen_generator::registry::{Named, find};
 use pktgen_generator::topology::{Link, Node, NodeId, Population, Role, Topology};
 use pktgen_generator::{Error, Result};
 
@@ -14,8 +14,8 @@ use crate::racks::{self, DeviceRacks};
 use crate::target::device::Device;
 use crate::target::flows::Flows;
 use crate::target::port::{Port, PortTiming};
-use crate::target::program::{PROGRAMS, Place, ProgramKind};
-use crate::target::queue::QUEUES;
+use crate::target::program::{Place, ProgramKind};
+use crate::target::queue::{Discipline, fifo::FifoDiscipline};
 use crate::target::sparse::SparsePlace;
 
 /// The devices of a run.
@@ -39,16 +39,16 @@ pub(super) fn read_devices(
     let mut target = document.section("target")?;
     let devices = Devices::read(&mut target, topology, facts, frame_bytes, declared.sparse.as_ref())?;
     let mut remarks = Vec::new();
-    if facts.kind.behaviour().listens && !devices.tells_congestion(&target)? {
-        let (program, queue) = (devices.program.clone(), devices.queue.clone());
+    if facts.kind.behaviour().listens && !devices.tells_congestion() {
+        let (program, queue) = (devices.program.name().to_owned(), devices.queue.name().to_owned());
         remarks.push(Note::NoCongestionSignal { program, queue });
     }
     let changes = Groups::new(topology, &devices.routes, facts).changes(facts);
     let devices = devices.build_all(&mut target, topology)?;
-    for discipline in QUEUES {
+    for discipline in facts.catalogue.queues {
         target.allow(discipline.keys());
     }
-    for program in PROGRAMS {
+    for program in facts.catalogue.programs {
         target.allow(program.keys());
     }
     document.close(target)?;
@@ -116,8 +116,10 @@ struct Devices {
     flows: Option<Arc<Flows>>,
     real_time: bool,
     udp_checksum: bool,
-    program: String,
-    queue: String,
+    program: &'static dyn ProgramKind,
+    queue: &'static dyn Discipline,
+    /// Programs that look up the clusters of updates.
+    identifying: Vec<&'static str>,
     timing: PortTiming,
     routes: Vec<Arc<Vec<u16>>>,
     group_ports: Vec<Arc<GroupPorts>>,
@@ -147,10 +149,13 @@ impl Devices {
                 section.place("kind")
             )));
         }
-        let program: String = section.get("program", facts.kind.behaviour().program)?;
-        let chosen = find(PROGRAMS, "program", &program, &section.place("program"))?;
-        let queue: String = section.get("queue", if synchronous { "fifo" } else { chosen.queue() })?;
-        agree(facts.kind, chosen, topology)?;
+        let catalogue = facts.catalogue;
+        let program = section.get("program", facts.kind.behaviour().program.unwrap_or(catalogue.defaults.program))?;
+        let program: String = program;
+        let program = find(catalogue.programs, "program", &program, &section.place("program"))?;
+        let queue: String = section.get("queue", if synchronous { FifoDiscipline.name() } else { program.queue() })?;
+        let queue = find(catalogue.queues, "queue", &queue, &section.place("queue"))?;
+        agree(facts.kind, program, topology)?;
         racks::check(facts)?;
         // A window of results may wait for a worker's link: a router's packet memory holds them.
         let timing = PortTiming::read(section, if synchronous { 1 << 20 } else { 1024 })?;
@@ -173,6 +178,7 @@ impl Devices {
             udp_checksum: facts.udp_checksum,
             program,
             queue,
+            identifying: catalogue.programs.iter().filter(|one| one.identifies()).map(|one| one.name()).collect(),
             timing,
             routes,
             group_ports,
@@ -184,10 +190,8 @@ impl Devices {
     }
 
     /// Do devices stamp the number of active clusters into ACKs?
-    fn tells_congestion(&self, section: &Section) -> Result<bool> {
-        let program = find(PROGRAMS, "program", &self.program, &section.place("program"))?;
-        let discipline = find(QUEUES, "queue", &self.queue, &section.place("queue"))?;
-        Ok(program.identifies() && discipline.needs_identified())
+    fn tells_congestion(&self) -> bool {
+        self.program.identifies() && self.queue.needs_identified()
     }
 
     /// The devices of a topology, by node.
@@ -215,19 +219,20 @@ impl Devices {
             real_time: self.real_time,
             udp_checksum: self.udp_checksum,
         };
-        let program = find(PROGRAMS, "program", &self.program, &section.place("program"))?;
-        let discipline = find(QUEUES, "queue", &self.queue, &section.place("queue"))?;
+        let (program, discipline) = (self.program, self.queue);
         if discipline.needs_identified() && !program.identifies() {
             return Err(Error::config(format!(
-                "{}: the queue \"{}\" needs a program that identifies updates, and \"{}\" does not; choose program = \"olaf\", or queue = \"fifo\"",
+                "{}: the queue \"{}\" needs a program that identifies updates, and \"{}\" does not; choose program = \"{}\", or queue = \"{}\"",
                 section.place("queue"),
-                self.queue,
-                self.program
+                discipline.name(),
+                program.name(),
+                self.identifying.join("\" or \""),
+                FifoDiscipline.name()
             )));
         }
         let program = program.open(section, place)?;
         // What goes down to the workers is acknowledgements: a plain queue on a plain link.
-        let plain_queue = find(QUEUES, "queue", "fifo", "downlink")?;
+        let plain_queue: &dyn Discipline = &FifoDiscipline;
         let mut ports = Vec::with_capacity(links.len());
         for (index, link) in links {
             let is_way = |server: &NodeId| self.routes[usize::from(node)][usize::from(*server)] == ports.len() as u16;

@@ -10,7 +10,6 @@ use pktgen_generator::registry::find;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::shard::Shard;
 use pktgen_generator::topology::{self, Population, Topology};
-use pktgen_generator::wire::FORMATS;
 use pktgen_generator::wire::update::{ACK_HEAD, FRAME_MIN, UPDATE_HEAD, elements_in};
 use pktgen_generator::workload::{self, Opened, Source};
 use pktgen_generator::{Error, Result};
@@ -19,7 +18,8 @@ use super::capture::read_capture;
 use super::devices::{DeviceSet, check_room, read_devices};
 use super::network::{host_rate_bps, round_trip, standby};
 use super::{Plan, Spec};
-use crate::endpoint::{Crew, ENDPOINTS, Facts, Payloads, Receiver, UpdateServer, WorkerKind};
+use crate::catalogue::Catalogue;
+use crate::endpoint::{Crew, Facts, Payloads, Receiver, UpdateServer, WorkerKind};
 use crate::external::{Hardware, may_merge};
 use crate::ledger::{Evidence, Goal, Ledger, Subject};
 use crate::parts::Parts;
@@ -29,8 +29,8 @@ use crate::target::sparse::Adder;
 use crate::transport::{Frames, TransportPlan};
 
 /// Plans a run in virtual time.
-pub fn plan(document: Document, seed: u64) -> Result<Plan> {
-    let plan = prepare(document, seed)?;
+pub fn plan(catalogue: &'static Catalogue, document: Document, seed: u64) -> Result<Plan> {
+    let plan = prepare(catalogue, document, seed)?;
     if plan.spec.is_real_time() {
         return Err(Error::config(format!(
             "transport.kind = \"{}\" is in real time; use virtual here",
@@ -41,10 +41,10 @@ pub fn plan(document: Document, seed: u64) -> Result<Plan> {
 }
 
 /// The updates of a run, anew: to settle an account.
-pub fn source(mut document: Document, seed: u64) -> Result<Box<dyn Source>> {
+pub fn source(catalogue: &'static Catalogue, mut document: Document, seed: u64) -> Result<Box<dyn Source>> {
     let source = workload::open(&mut document, Seed(seed))?.source;
-    let (_, kind) = read_workers(&mut document)?;
-    let (_, lanes) = read_format(&mut document, kind, source.as_ref())?;
+    let (_, kind) = read_workers(catalogue, &mut document)?;
+    let (_, lanes) = read_format(catalogue, &mut document, kind, source.as_ref())?;
     Ok(laned(&lanes, source))
 }
 
@@ -71,27 +71,29 @@ fn open_share(document: &mut Document, seed: u64, share: Shard) -> Result<Opened
 }
 
 /// Reads all sections but `sweep`, `report` and `paper`, which belong to the sweep.
-pub fn prepare(document: Document, seed: u64) -> Result<Plan> {
-    prepare_share(document, seed, Shard::WHOLE)
+pub fn prepare(catalogue: &'static Catalogue, document: Document, seed: u64) -> Result<Plan> {
+    prepare_share(catalogue, document, seed, Shard::WHOLE)
 }
 
 /// The same where this process has a share of the workers.
-pub fn prepare_share(mut document: Document, seed: u64, share: Shard) -> Result<Plan> {
-    let hardware = Hardware::named(&mut document)?;
+pub fn prepare_share(catalogue: &'static Catalogue, mut document: Document, seed: u64, share: Shard) -> Result<Plan> {
+    let hardware = Hardware::named(catalogue, &mut document)?;
     let opened = open_share(&mut document, seed, share)?;
     let workers = Arc::new(opened.source.population().clone());
     let frame_max = frame_max(opened.source.as_ref());
-    let (endpoint, kind) = read_workers(&mut document)?;
-    let (udp_checksum, lanes) = read_format(&mut document, kind, opened.source.as_ref())?;
+    let (endpoint, kind) = read_workers(catalogue, &mut document)?;
+    let (udp_checksum, lanes) = read_format(catalogue, &mut document, kind, opened.source.as_ref())?;
     let topology = topology::open(&mut document, &workers)?;
-    let transport = read_transport(&mut document, kind, opened.source.as_ref(), &topology, hardware.as_ref())?;
+    let transport =
+        read_transport(catalogue, &mut document, kind, opened.source.as_ref(), &topology, hardware.as_ref())?;
     let capture = read_capture(&mut document)?.checked(opened.endless, &workers, kind)?;
     let facts = Facts {
+        catalogue,
         kind,
         protocol: kind.protocol(),
         training: opened.source.dense().map_or((0, 0), |dense| (dense.workers_per_job(), dense.blocks())),
         host_of: Arc::new(topology.host_of(workers.len())),
-        flows: reduction::flows(&document, &topology, &workers)?,
+        flows: reduction::flows(catalogue, &document, &topology, &workers)?,
         workers: workers.clone(),
         server: topology.sink().unwrap_or_default(),
         racks: Arc::new(topology.racks()),
@@ -183,10 +185,10 @@ fn adder(devices: &[Option<Device>]) -> Adder {
 }
 
 /// `[endpoint]`, and which workers it asks for.
-fn read_workers(document: &mut Document) -> Result<(Section, &'static dyn WorkerKind)> {
+fn read_workers(catalogue: &Catalogue, document: &mut Document) -> Result<(Section, &'static dyn WorkerKind)> {
     let mut endpoint = document.section("endpoint")?;
-    let name: String = endpoint.get("workers", "open_loop")?;
-    let kind = find(ENDPOINTS, "worker endpoint", &name, &endpoint.place("workers"))?;
+    let name: String = endpoint.get("workers", catalogue.defaults.workers)?;
+    let kind = find(catalogue.workers, "worker endpoint", &name, &endpoint.place("workers"))?;
     Ok((endpoint, kind))
 }
 
@@ -200,6 +202,7 @@ fn laned(lanes: &Option<Arc<Lanes>>, source: Box<dyn Source>) -> Box<dyn Source>
 
 /// `[transport]`, for the frames of these workers.
 fn read_transport(
+    catalogue: &'static Catalogue,
     document: &mut Document,
     kind: &dyn WorkerKind,
     source: &dyn Source,
@@ -208,6 +211,7 @@ fn read_transport(
 ) -> Result<TransportPlan> {
     let protocol = kind.protocol();
     let frames = Frames {
+        catalogue,
         format: protocol.format,
         heads: (protocol.heads)(source.dense().map_or(0, |dense| dense.workers_per_job())),
         smaller: protocol.smaller,
@@ -242,7 +246,7 @@ fn read_endpoints(
     // Its keys are read, and checked, whichever server there is.
     let answering = UpdateServer::open(&mut section, facts)?;
     let receiver = facts.kind.server(&mut section, facts)?.unwrap_or_else(|| Receiver::passive(answering));
-    for kind in ENDPOINTS {
+    for kind in facts.catalogue.workers {
         section.allow(kind.keys());
         section.allow(kind.server_keys());
     }
@@ -253,6 +257,7 @@ fn read_endpoints(
 /// The wire format, which is that of the workers unless the experiment names it; are UDP checksums filled in, and what makes
 /// the lanes of what `source` sends, if it has any?
 fn read_format(
+    catalogue: &Catalogue,
     document: &mut Document,
     kind: &dyn WorkerKind,
     source: &dyn Source,
@@ -260,7 +265,7 @@ fn read_format(
     let mut section = document.section("format")?;
     let spoken = kind.protocol().format;
     let name: String = section.get("kind", spoken)?;
-    let format = find(FORMATS, "wire format", &name, &section.place("kind"))?;
+    let format = catalogue.format(&name, &section.place("kind"))?;
     if format.name() != spoken {
         return Err(Error::config(format!(
             "{}: \"{name}\" is not what endpoint.workers = \"{}\" speaks, which is \"{}\"; leave format.kind out, or change one of them",
@@ -270,7 +275,7 @@ fn read_format(
         )));
     }
     let udp_checksum = section.get("udp_checksum", false)?;
-    let lanes = lanes::read(&mut section, format.name(), source)?;
+    let lanes = lanes::read(&mut section, format, catalogue.protocols.formats, source)?;
     document.close(section)?;
     Ok((udp_checksum, lanes))
 }

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::{Experiment, Finished, Task};
 use crate::capture::claim;
+use crate::catalogue::Catalogue;
 use crate::external::may_merge;
 
 /// What is searched, and how long.
@@ -179,6 +180,7 @@ impl Experiment {
     /// Searches the highest rate at which `judge` passes a run. Each trial lasts `span` (as "2s"), its workload repeated
     /// as often as that takes; run dirs of trials are in `out`, those that are not needed any more are removed.
     pub fn find_rate(
+        catalogue: &'static Catalogue,
         document: &Document,
         run: Option<&str>,
         out: &Path,
@@ -188,8 +190,8 @@ impl Experiment {
         judge: &mut dyn FnMut(&Finished) -> Result<Attempt>,
     ) -> Result<Found> {
         let length = trial_length(span)?;
-        check_axes(document, run)?;
-        check_knowable(document, run)?;
+        check_axes(catalogue, document, run)?;
+        check_knowable(catalogue, document, run)?;
         let _claim = claim(out)?;
         let mut kept: [Option<(f64, PathBuf)>; 2] = [None, None];
         let found = search(plan, |pps, number| {
@@ -197,7 +199,7 @@ impl Experiment {
             let set =
                 [format!("schedule.pps={pps:.6}"), "workload.repeat=0".to_owned(), format!("capture.until={span}")];
             document.overlay(std::iter::empty(), &set)?;
-            let experiment = Experiment::open(document)?;
+            let experiment = Experiment::open(catalogue, document)?;
             let run: &Run = experiment.choose(run)?;
             let dir = out.join(format!("trial-{number:02}"));
             let finished = match experiment.run_one(run, &dir, task) {
@@ -236,9 +238,9 @@ fn trial_length(span: &str) -> Result<Time> {
 }
 
 /// Refuses a sweep over what a trial sets: all trials would be the same.
-fn check_axes(document: &Document, run: Option<&str>) -> Result<()> {
+fn check_axes(catalogue: &'static Catalogue, document: &Document, run: Option<&str>) -> Result<()> {
     const OWN: [&str; 5] = ["schedule.pps", "schedule.speed", "workload.repeat", "capture.until", "transport.pacing"];
-    let experiment = Experiment::open(document.clone())?;
+    let experiment = Experiment::open(catalogue, document.clone())?;
     let run = experiment.choose(run)?;
     match run.set.iter().find(|(key, _)| OWN.contains(&key.as_str())) {
         Some((key, _)) => {
@@ -249,8 +251,8 @@ fn check_axes(document: &Document, run: Option<&str>) -> Result<()> {
 }
 
 /// Refuses a device of which nobody could say what it loses.
-fn check_knowable(document: &Document, run: Option<&str>) -> Result<()> {
-    let experiment = Experiment::open(document.clone())?;
+fn check_knowable(catalogue: &'static Catalogue, document: &Document, run: Option<&str>) -> Result<()> {
+    let experiment = Experiment::open(catalogue, document.clone())?;
     let plan = experiment.prepare(experiment.choose(run)?)?;
     let names = plan.spec.lanes.as_ref().is_some_and(|lanes| lanes.layout().detail == Detail::Which);
     // Results of synchronous training say whose they are.

@@ -18,6 +18,7 @@ use super::real::settle_into;
 use super::shard::read;
 use super::{Experiment, Finished, SWEEP, write_sweep};
 use crate::capture::{PartDirs, claim, join_records, write_manifest};
+use crate::catalogue::Catalogue;
 use crate::driver::real_time::RealOutcome;
 use crate::plan::source;
 use agreement::Agreement;
@@ -41,8 +42,14 @@ pub struct Merged {
 /// Joins the run dirs of workers, of one process or of several with a share each, of the device and, where there is one, of the
 /// server, in any order, into `out`. `clock_error` is how far the wall clocks of two hosts are apart at most, if somebody knows. `waived`: the files of
 /// the parts are read whatever their digests say.
-pub fn merge(dirs: &[PathBuf], out: &Path, clock_error: Option<Time>, waived: bool) -> Result<Merged> {
-    let parts = find_parts(dirs, out, waived)?;
+pub fn merge(
+    catalogue: &'static Catalogue,
+    dirs: &[PathBuf],
+    out: &Path,
+    clock_error: Option<Time>,
+    waived: bool,
+) -> Result<Merged> {
+    let parts = find_parts(catalogue, dirs, out, waived)?;
     let workers = &parts[0];
     for other in &parts[1..] {
         same_run(workers, other)?;
@@ -61,7 +68,7 @@ pub fn merge(dirs: &[PathBuf], out: &Path, clock_error: Option<Time>, waived: bo
     Agreement::of(&parts, clock_error).tell(&mut manifest);
     manifest.host.extend(skew.iter().flat_map(Skew::facts));
     let name = workers.dir.join("manifest.json").display().to_string();
-    let experiment = Experiment::open(Document::parse(&workers.manifest.config, &name)?)?;
+    let experiment = Experiment::open(catalogue, Document::parse(&workers.manifest.config, &name)?)?;
     let run = experiment.choose(None)?;
     let plan = experiment.prepare(run)?;
     let _claim = claim(out)?;
@@ -82,7 +89,7 @@ pub fn merge(dirs: &[PathBuf], out: &Path, clock_error: Option<Time>, waived: bo
         offered: None,
         frames: Vec::new(),
     };
-    let again = || source(experiment.resolve(run)?, run.seed);
+    let again = || source(catalogue, experiment.resolve(run)?, run.seed);
     settle_into(&mut manifest, out, &again, outcome, slack)?;
     write_manifest(out, &manifest)?;
     // Who was killed did not come to write one.

@@ -13,6 +13,7 @@ use pktgen_generator::{Error, Result};
 
 use super::middleware::{Faults, MiddlewarePlan, Outer};
 use super::{Departures, End, Stamps, TRANSPORTS, Transport, queues as of_interface, safety};
+use crate::catalogue::{Catalogue, NOTHING};
 use crate::clock::FileClock;
 use crate::dialect::DialectKind;
 use crate::frame::Heads;
@@ -63,8 +64,9 @@ impl Fanout {
 }
 
 /// What the frames of a run are, for the wires that carry them.
-#[derive(Default)]
 pub struct Frames {
+    /// The systems that there are.
+    pub catalogue: &'static Catalogue,
     /// Their wire format.
     pub format: &'static str,
     /// Rebuilds heads where only payloads travel; none where nothing in a payload says who sent it.
@@ -75,6 +77,12 @@ pub struct Frames {
     pub has_server: bool,
     /// Addresses of the profile, where there is one.
     pub addresses: Option<Addresses>,
+}
+
+impl Default for Frames {
+    fn default() -> Self {
+        Frames { catalogue: &NOTHING, format: "", heads: None, smaller: "", has_server: false, addresses: None }
+    }
 }
 
 /// `[transport]`, read.
@@ -184,9 +192,10 @@ impl TransportPlan {
 
     /// A kind with nothing configured, for these frames.
     fn carrying(kind: &'static dyn Transport, frames: Frames, dialect: Option<&'static DialectKind>) -> Self {
-        let Frames { format, heads, smaller, has_server, addresses } = frames;
+        let Frames { catalogue, format, heads, smaller, has_server, addresses } = frames;
         // A layout may have ports of its own.
-        let format = dialect.map_or(format, |dialect| dialect.on_wire);
+        let name = dialect.map_or(format, |dialect| dialect.on_wire);
+        let on_wire = catalogue.protocols.formats.iter().find(|format| format.name() == name);
         TransportPlan {
             kind,
             pacing: Pacing::Deadlines,
@@ -214,7 +223,9 @@ impl TransportPlan {
             middleware: MiddlewarePlan::default(),
             faults: None,
             dialect,
-            outer: addresses.map(|addresses| Arc::new(Outer { addresses, format })),
+            outer: addresses
+                .zip(on_wire)
+                .map(|(addresses, format)| Arc::new(Outer { addresses, format: format.facts() })),
         }
     }
 
@@ -226,7 +237,7 @@ impl TransportPlan {
         let plan = if kind.capabilities().real_time {
             let linger = span(&mut section, "linger", "200ms")?;
             let middleware = MiddlewarePlan::read(&mut section, linger)?;
-            let dialect = middleware.dialect(frames.format)?;
+            let dialect = middleware.dialect(frames.format, frames.catalogue.dialects)?;
             TransportPlan {
                 pacing: section.get("pacing", "deadlines")?,
                 wait: section.get("wait", "block")?,

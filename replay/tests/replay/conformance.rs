@@ -22,12 +22,13 @@ use pktgen_replay::frame::{Frame, Kind, Pool};
 use pktgen_replay::ledger::total;
 use pktgen_replay::recorder::Recorder;
 use pktgen_replay::run::Experiment;
+use pktgen_replay::systems::all;
 use pktgen_replay::target::books::Books;
 use pktgen_replay::target::context::{Context, Outbox};
 use pktgen_replay::target::flows::{Flows, NodeFlows};
 use pktgen_replay::target::port::{Port, PortTiming};
-use pktgen_replay::target::program::{PROGRAMS, Place, ProgramKind};
-use pktgen_replay::target::queue::{Discipline, QUEUES};
+use pktgen_replay::target::program::{Place, ProgramKind};
+use pktgen_replay::target::queue::Discipline;
 use pktgen_replay::target::sparse::SparsePlace;
 use proptest::prelude::*;
 
@@ -98,7 +99,7 @@ impl Recorder for Rows {
 }
 
 fn simulate(text: &str) -> (Rows, Outcome) {
-    let experiment = Experiment::open(Document::parse(text, "test").unwrap()).unwrap();
+    let experiment = Experiment::open(all(), Document::parse(text, "test").unwrap()).unwrap();
     let plan = experiment.plan(&experiment.runs[0]).unwrap();
     let mut rows = Rows::default();
     let outcome = Simulation::new(plan.parts)
@@ -109,9 +110,10 @@ fn simulate(text: &str) -> (Rows, Outcome) {
 
 /// Programs and queues that go together.
 fn pairs() -> Vec<(&'static dyn ProgramKind, &'static dyn Discipline)> {
-    PROGRAMS
+    all()
+        .programs
         .iter()
-        .flat_map(|program| QUEUES.iter().map(move |queue| (*program, *queue)))
+        .flat_map(|program| all().queues.iter().map(move |queue| (*program, *queue)))
         .filter(|(program, queue)| program.identifies() || !queue.needs_identified())
         .collect()
 }
@@ -321,7 +323,7 @@ impl Recorder for Checksums {
 #[test]
 fn checksums_are_right_where_they_are_asked_for() {
     let text = "[workload]\nupdates = 50\n[schedule]\nkind = \"poisson\"\noffered = \"60Gbps\"\n[topology]\nrate = \"20Gbps\"\n[format]\nudp_checksum = true\n";
-    let experiment = Experiment::open(Document::parse(text, "test").unwrap()).unwrap();
+    let experiment = Experiment::open(all(), Document::parse(text, "test").unwrap()).unwrap();
     let plan = experiment.plan(&experiment.runs[0]).unwrap();
     let mut checksums = Checksums(0);
     Simulation::new(plan.parts)
@@ -352,7 +354,7 @@ fn a_run_that_would_never_end_is_stopped_at_the_horizon() {
 #[test]
 fn a_cut_run_knows_nothing_of_what_comes_after() {
     let text = "[workload]\nupdates = 200\n[schedule]\nkind = \"constant\"\noffered = \"60Gbps\"\n[capture]\nuntil = \"500ns\"\n";
-    let experiment = Experiment::open(Document::parse(text, "test").unwrap()).unwrap();
+    let experiment = Experiment::open(all(), Document::parse(text, "test").unwrap()).unwrap();
     let plan = experiment.plan(&experiment.runs[0]).unwrap();
     let mut rows = Rows::default();
     let mut outcome = Simulation::new(plan.parts)
@@ -362,9 +364,11 @@ fn a_cut_run_knows_nothing_of_what_comes_after() {
     assert!(outcome.cut && (10..25).contains(&balance.sent), "about 15 updates exist by then: {}", balance.sent);
     assert_eq!(balance.unknown, 0);
     // A slow link at the host changes what arrives, not what was generated.
-    let experiment =
-        Experiment::open(Document::parse(&format!("{text}[topology]\ningress_rate = \"1Gbps\"\n"), "test").unwrap())
-            .unwrap();
+    let experiment = Experiment::open(
+        all(),
+        Document::parse(&format!("{text}[topology]\ningress_rate = \"1Gbps\"\n"), "test").unwrap(),
+    )
+    .unwrap();
     let plan = experiment.plan(&experiment.runs[0]).unwrap();
     let mut outcome = Simulation::new(plan.parts)
         .run(plan.spec.capture.until, &AtomicBool::new(false), &mut rows, &mut |_| {})

@@ -13,6 +13,7 @@ use pktgen_replay::driver::virtual_time::{Outcome, Simulation};
 use pktgen_replay::ledger::total;
 use pktgen_replay::recorder::Recorder;
 use pktgen_replay::run::Experiment;
+use pktgen_replay::systems::all;
 
 /// All rows of a run.
 #[derive(Default, Debug, PartialEq)]
@@ -45,7 +46,7 @@ impl Recorder for Rows {
 }
 
 fn simulate(text: &str) -> (Rows, Outcome, Balance) {
-    let experiment = Experiment::open(Document::parse(text, "test").unwrap()).unwrap();
+    let experiment = Experiment::open(all(), Document::parse(text, "test").unwrap()).unwrap();
     let plan = experiment.plan(&experiment.runs[0]).unwrap();
     let mut rows = Rows::default();
     let mut outcome = Simulation::new(plan.parts)
@@ -230,7 +231,7 @@ fn a_goal_ends_a_repeated_workload() {
 #[test]
 fn endless_workloads_need_an_end() {
     let text = RETRANSMIT.replace("updates = 200", "updates = 20\nrepeat = 0");
-    let experiment = Experiment::open(Document::parse(&text, "test").unwrap()).unwrap();
+    let experiment = Experiment::open(all(), Document::parse(&text, "test").unwrap()).unwrap();
     let message = experiment.plan(&experiment.runs[0]).err().unwrap().to_string();
     assert!(message.contains("capture.goal") && message.contains("workload.repeat"), "{message}");
 }
@@ -308,7 +309,7 @@ fn moves_are_checked() {
         )
     };
     for (worker, cluster, part) in [(6, 0, "worker 6"), (0, 3, "cluster 3 leaves a gap")] {
-        let experiment = Experiment::open(Document::parse(&text(worker, cluster), "test").unwrap()).unwrap();
+        let experiment = Experiment::open(all(), Document::parse(&text(worker, cluster), "test").unwrap()).unwrap();
         let message = experiment.plan(&experiment.runs[0]).err().unwrap().to_string();
         assert!(message.contains(part), "{message}");
     }
@@ -395,7 +396,7 @@ fn timeouts_and_goals_without_sense_are_refused() {
             "capture.goal",
         ),
     ] {
-        let experiment = Experiment::open(Document::parse(&text, "test").unwrap()).unwrap();
+        let experiment = Experiment::open(all(), Document::parse(&text, "test").unwrap()).unwrap();
         let message = experiment.plan(&experiment.runs[0]).err().unwrap().to_string();
         assert!(message.contains(part), "{message}");
     }

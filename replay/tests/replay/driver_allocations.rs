@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use crate::support::counting;
 use pktgen_generator::config::Document;
 use pktgen_replay::run::Experiment;
+use pktgen_replay::systems::all;
 use pktgen_testing::alone::in_own_process;
 
 /// All middleware that needs no profile.
@@ -19,7 +20,7 @@ fn allocations(updates: u32, (target, endpoint, keys): (&str, &str, &str), dir: 
          [topology]\nrate = \"100Mbps\"\ndownlink_rate = \"1Gbps\"\n[target]\n{target}\n[endpoint]\n{endpoint}\n\
          [transport]\nkind = \"ring\"\n{keys}\nlinger = \"50ms\"\n[capture]\nrecords = \"none\"\n"
     );
-    let experiment = Experiment::open(Document::parse(&text, "test").unwrap()).unwrap();
+    let experiment = Experiment::open(all(), Document::parse(&text, "test").unwrap()).unwrap();
     let before = counting::of_all_threads();
     let finished = experiment.execute(dir, 1, &AtomicBool::new(false), &|_, _| {}).unwrap();
     let after = counting::of_all_threads();

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use pktgen_generator::config::Document;
 use pktgen_generator::record::Manifest;
 use pktgen_replay::run::Experiment;
+use pktgen_replay::systems::all;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -47,7 +48,7 @@ fn text(case: &Case) -> String {
 fn run(case: &Case) -> Manifest {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("run");
-    let experiment = Experiment::open(Document::parse(&text(case), "test").unwrap()).unwrap();
+    let experiment = Experiment::open(all(), Document::parse(&text(case), "test").unwrap()).unwrap();
     experiment.execute(Path::new(&dir), 1, &AtomicBool::new(false), &|_, _| {}).unwrap();
     serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).unwrap()).unwrap()
 }
@@ -145,7 +146,7 @@ fn whatever_fails_whenever() {
 fn what_cannot_be_is_refused() {
     let said = |from: &str, to: &str| {
         let text = text(&case("crash", [0; 3])).replace(from, to);
-        let experiment = Experiment::open(Document::parse(&text, "test").unwrap()).unwrap();
+        let experiment = Experiment::open(all(), Document::parse(&text, "test").unwrap()).unwrap();
         experiment.plan(&experiment.runs[0]).err().map(|error| error.to_string()).unwrap_or_default()
     };
     assert!(said("standby = 2", "standby = 0").contains("target.fails"));

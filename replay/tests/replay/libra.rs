@@ -25,6 +25,7 @@ use pktgen_replay::driver::virtual_time::{Outcome, Simulation};
 use pktgen_replay::ledger::total;
 use pktgen_replay::plan::{prepare, source};
 use pktgen_replay::recorder::Recorder;
+use pktgen_replay::systems::all;
 
 use cases::Case;
 use spy::{Seen, Spy};
@@ -64,8 +65,8 @@ struct Over {
 
 fn run(case: &Case, target: &str, counting: bool) -> Over {
     let document = Document::parse(&case.text(target), "test").expect("it is TOML");
-    let sparse = source(document.clone(), case.number).expect("a workload").sparse().expect("it is sparse");
-    let mut plan = prepare(document, case.number).expect("a plan");
+    let sparse = source(all(), document.clone(), case.number).expect("a workload").sparse().expect("it is sparse");
+    let mut plan = prepare(all(), document, case.number).expect("a plan");
     let (facts, case) = (plan.parts.facts.clone(), case.clone());
     let racks = facts.racks.clone();
     let seen = Arc::new(Mutex::new(Seen::of(&racks)));

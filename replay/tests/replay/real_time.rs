@@ -22,6 +22,7 @@ use pktgen_replay::driver::real_time::Progress;
 use pktgen_replay::frame::{Frame, Kind, Pool};
 use pktgen_replay::plan::prepare;
 use pktgen_replay::run::Experiment;
+use pktgen_replay::systems::all;
 use pktgen_replay::target::books::Books;
 use pktgen_replay::target::context::{Context, Outbox};
 use pktgen_replay::target::device::Device;
@@ -40,7 +41,7 @@ static ONE: Mutex<()> = Mutex::new(());
 
 fn run(text: &str, dir: &Path) -> Manifest {
     let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let experiment = Experiment::open(Document::parse(text, "test").unwrap()).unwrap();
+    let experiment = Experiment::open(all(), Document::parse(text, "test").unwrap()).unwrap();
     experiment.execute(dir, 1, &AtomicBool::new(false), &|_, _| {}).unwrap();
     serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).unwrap()).unwrap()
 }
@@ -111,7 +112,7 @@ fn again(text: &str, dir: &Path) -> (Rows, Vec<Vec<u8>>) {
     }
     let mut document = Document::parse(text, "test").unwrap();
     let mut source = workload::open(&mut document, Seed(1)).unwrap().source;
-    let mut parts = prepare(Document::parse(text, "test").unwrap(), 1).unwrap().parts;
+    let mut parts = prepare(all(), Document::parse(text, "test").unwrap(), 1).unwrap().parts;
     let mut device: Device = parts.devices.iter_mut().find_map(Option::take).unwrap();
     let (mut pool, mut books, mut out, mut touched) =
         (Pool::new(parts.frame_bytes, 64), Books { node: 1, ..Default::default() }, Outbox::default(), Vec::new());
@@ -205,7 +206,7 @@ fn what_real_time_cannot_do_is_refused() {
         [("[capture]\ngoal = 3", "capture.goal"), ("[capture]\npcap = false\n[sweep]\nseeds = \"1\"", "")]
     {
         let text = base.replace("[capture]\nstates = true", change);
-        let experiment = Experiment::open(Document::parse(&text, "test").unwrap()).unwrap();
+        let experiment = Experiment::open(all(), Document::parse(&text, "test").unwrap()).unwrap();
         match experiment.prepare(&experiment.runs[0]) {
             Err(error) => assert!(!part.is_empty() && error.to_string().contains(part), "{error}"),
             Ok(_) => assert!(part.is_empty(), "{change}"),
@@ -221,19 +222,19 @@ fn what_real_time_cannot_do_is_refused() {
         let text = format!(
             "name = \"x\"\n[schedule]\noffered = \"60Mbps\"\n[topology]\nrate = \"30Mbps\"\n[transport]\nkind = \"{kind}\"\n{more}\n"
         );
-        let experiment = Experiment::open(Document::parse(&text, "test").unwrap()).unwrap();
+        let experiment = Experiment::open(all(), Document::parse(&text, "test").unwrap()).unwrap();
         match experiment.prepare(&experiment.runs[0]) {
             Err(error) => assert!(!part.is_empty() && error.to_string().contains(part), "{error}"),
             Ok(_) => assert!(part.is_empty(), "{kind}, {more}"),
         }
     }
     let multi = base.replace("[topology]\nrate = \"30Mbps\"", "[topology]\nkind = \"multi_hop\"");
-    let experiment = Experiment::open(Document::parse(&multi, "test").unwrap()).unwrap();
+    let experiment = Experiment::open(all(), Document::parse(&multi, "test").unwrap()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let error = experiment.execute(&folder.path().join("run"), 1, &AtomicBool::new(false), &|_, _| {}).unwrap_err();
     assert!(error.to_string().contains("one device"), "{error}");
     let files = text("pcap", "", "workers = \"transmission_control\"");
-    let experiment = Experiment::open(Document::parse(&files, "test").unwrap()).unwrap();
+    let experiment = Experiment::open(all(), Document::parse(&files, "test").unwrap()).unwrap();
     let error = experiment.execute(&folder.path().join("files"), 1, &AtomicBool::new(false), &|_, _| {}).unwrap_err();
     assert!(error.to_string().contains("nothing comes back from files"), "{error}");
 }
@@ -342,7 +343,7 @@ fn whoever_stops_a_run_need_not_wait_for_its_end() {
     for endpoint in ["workers = \"open_loop\"", "workers = \"retransmit\"\ntimeout = \"5ms\""] {
         let folder = tempfile::tempdir().unwrap();
         let text = text("ring", "", endpoint).replace("updates = 400", "updates = 400\nrepeat = 1000");
-        let experiment = Experiment::open(Document::parse(&text, "test").unwrap()).unwrap();
+        let experiment = Experiment::open(all(), Document::parse(&text, "test").unwrap()).unwrap();
         let stop = AtomicBool::new(false);
         // Asked for an end as soon as something was sent.
         let asked = |_: usize, progress: Progress| stop.store(progress.sent > 100, Ordering::Relaxed);

@@ -11,8 +11,8 @@ use pktgen_generator::arrow::array::{AsArray, RecordBatch};
 use pktgen_generator::arrow::datatypes::{Int64Type, UInt8Type, UInt32Type, UInt64Type};
 use pktgen_generator::config::Document;
 use pktgen_generator::record::{Manifest, PacketId, STAMPS_RECEIVED, STAMPS_SENT};
-use pktgen_replay::endpoint::ENDPOINTS;
 use pktgen_replay::run::Experiment;
+use pktgen_replay::systems::all;
 use pktgen_replay::transport::{End, Stamps, TRANSPORTS, TransportPlan};
 
 use crate::support::namespace::{FOUR, cables, in_namespace};
@@ -25,7 +25,8 @@ fn text(kind: &str, keys: &str) -> String {
 }
 
 fn try_run(text: &str, dir: &Path) -> Result<Manifest, String> {
-    let experiment = Document::parse(text, "test").and_then(Experiment::open).map_err(|e| e.to_string())?;
+    let experiment =
+        Document::parse(text, "test").and_then(|text| Experiment::open(all(), text)).map_err(|e| e.to_string())?;
     experiment.execute(dir, 1, &AtomicBool::new(false), &|_, _| {}).map_err(|e| e.to_string())?;
     Ok(serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).unwrap()).unwrap())
 }
@@ -162,7 +163,7 @@ fn what_has_no_card_and_who_has_no_server_is_refused() {
     assert!(why.contains("the driver of lo has no stamps of a card; use \"kernel\""), "{why}");
     let kind = TRANSPORTS.iter().find(|kind| kind.name() == "udp").copied().unwrap();
     let addresses = ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "203.0.113.7:4"].map(|text| text.parse().unwrap());
-    let heads = (ENDPOINTS[0].protocol().heads)(0);
+    let heads = (all().workers[0].protocol().heads)(0);
     let plan = TransportPlan { addresses: addresses.into(), stamps: Stamps::Card, heads, ..TransportPlan::of(kind) };
     let why = kind.open(&plan, &[End::Server], 1500).err().expect("nobody's address").to_string();
     assert!(why.contains("no interface of this host has the address of server"), "{why}");

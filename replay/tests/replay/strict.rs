@@ -13,9 +13,10 @@ use pktgen_generator::wire::olaf_strict::{Ack, UPDATE_HEAD, Update};
 use pktgen_generator::wire::switchml;
 use pktgen_generator::wire::switchml_roce::{self as roce, session};
 use pktgen_replay::run::Experiment;
+use pktgen_replay::systems::all;
 
 fn run(text: &str, dir: &Path) -> Result<Manifest, String> {
-    let experiment = Experiment::open(Document::parse(text, "test").unwrap()).unwrap();
+    let experiment = Experiment::open(all(), Document::parse(text, "test").unwrap()).unwrap();
     experiment.execute(dir, 1, &AtomicBool::new(false), &|_, _| {}).map_err(|e| e.to_string())?;
     Ok(serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).unwrap()).unwrap())
 }

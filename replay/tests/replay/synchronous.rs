@@ -9,6 +9,7 @@ use pktgen_generator::arrow::array::AsArray;
 use pktgen_generator::config::Document;
 use pktgen_generator::record::Manifest;
 use pktgen_replay::run::Experiment;
+use pktgen_replay::systems::all;
 
 const BLOCKS: u64 = 50;
 const ITERATIONS: u64 = 4;
@@ -65,7 +66,7 @@ fn text(case: &Case, kind: &str) -> String {
 
 /// Runs it; an error says why it does not.
 fn run(case: &Case, kind: &str, dir: &Path) -> Result<Manifest, String> {
-    let experiment = Experiment::open(Document::parse(&text(case, kind), "test").unwrap()).unwrap();
+    let experiment = Experiment::open(all(), Document::parse(&text(case, kind), "test").unwrap()).unwrap();
     experiment.execute(dir, 1, &AtomicBool::new(false), &|_, _| {}).map_err(|error| error.to_string())?;
     Ok(serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).unwrap()).unwrap())
 }

@@ -11,6 +11,7 @@ use pktgen_replay::driver::virtual_time::Simulation;
 use pktgen_replay::ledger::total;
 use pktgen_replay::recorder::Recorder;
 use pktgen_replay::run::Experiment;
+use pktgen_replay::systems::all;
 
 /// Counts rows and keeps none.
 #[derive(Default)]
@@ -37,7 +38,7 @@ impl Recorder for Count {
 
 fn experiment(name: &str, seeds: &str) -> Experiment {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/olaf").join(name);
-    Experiment::open(Document::load(&path, &[format!("sweep.seeds=\"{seeds}\"")]).unwrap()).unwrap()
+    Experiment::open(all(), Document::load(&path, &[format!("sweep.seeds=\"{seeds}\"")]).unwrap()).unwrap()
 }
 
 fn run(experiment: &Experiment, run: &Run) -> Balance {

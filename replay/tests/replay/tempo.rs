@@ -11,6 +11,7 @@ use pktgen_generator::workload::Update;
 use pktgen_replay::driver::virtual_time::Simulation;
 use pktgen_replay::recorder::Recorder;
 use pktgen_replay::run::Experiment;
+use pktgen_replay::systems::all;
 
 /// Times of what was sent (generated, due, out) and received.
 #[derive(Default)]
@@ -50,7 +51,7 @@ fn ten_hours_at_one_packet_per_second() {
         "[workload]\ntrace = [\"{0}\", \"{0}\"]\nrepeat = 2\n[schedule]\npps = 1\n[topology]\nrate = \"10Gbps\"\n",
         path.display()
     );
-    let experiment = Experiment::open(Document::parse(&text, "test").unwrap()).unwrap();
+    let experiment = Experiment::open(all(), Document::parse(&text, "test").unwrap()).unwrap();
     let plan = experiment.plan(&experiment.runs[0]).unwrap();
     let mut times = Times::default();
     Simulation::new(plan.parts).run(plan.spec.capture.until, &AtomicBool::new(false), &mut times, &mut |_| {}).unwrap();

@@ -16,6 +16,7 @@ use pktgen_generator::time::MS;
 use pktgen_generator::wire::frame::HEAD;
 use pktgen_generator::wire::trio_ml::{Header, values};
 use pktgen_replay::run::Experiment;
+use pktgen_replay::systems::all;
 
 /// Two jobs of six workers; stragglers as told.
 fn text(jobs: u32, workers: u32, engines: u32, more: &str) -> String {
@@ -27,7 +28,7 @@ fn text(jobs: u32, workers: u32, engines: u32, more: &str) -> String {
 }
 
 fn run(text: &str, dir: &Path) -> Manifest {
-    let experiment = Experiment::open(Document::parse(text, "test").unwrap()).unwrap();
+    let experiment = Experiment::open(all(), Document::parse(text, "test").unwrap()).unwrap();
     experiment.execute(dir, 1, &AtomicBool::new(false), &|_, _| {}).unwrap();
     serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).unwrap()).unwrap()
 }
@@ -90,7 +91,7 @@ fn two_hundred_and_fifty_five_sources() {
         is_sound(&run(&text(1, 255, engines, ""), &dir));
         assert_eq!(full_results(&dir, 255).len(), 3 * 200);
     }
-    let too_many = Experiment::open(Document::parse(&text(1, 256, 1, ""), "test").unwrap()).unwrap();
+    let too_many = Experiment::open(all(), Document::parse(&text(1, 256, 1, ""), "test").unwrap()).unwrap();
     let message = too_many.prepare(&too_many.runs[0]).err().unwrap().to_string();
     assert!(message.contains("workload.workers") && message.contains("255"), "{message}");
 }
@@ -121,7 +122,7 @@ fn servers_recover_within_twice_the_timeout() {
     let folder = tempfile::tempdir().unwrap();
     let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/trio/figure14.toml");
     let flags = ["sweep.seeds=1..5".to_owned()];
-    let experiment = Experiment::open(Document::load(&config, &flags).unwrap()).unwrap();
+    let experiment = Experiment::open(all(), Document::load(&config, &flags).unwrap()).unwrap();
     for finished in experiment.execute(&folder.path().join("out"), 2, &AtomicBool::new(false), &|_, _| {}).unwrap() {
         assert!(finished.validity.is_valid(), "{:?}", finished.validity);
         let timeout: i64 = finished.labels["target.timeout"].trim_end_matches("ms").parse::<i64>().unwrap() * MS;

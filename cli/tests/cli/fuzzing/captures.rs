@@ -5,8 +5,8 @@ use std::process::Command;
 
 use pktgen_analysis::capture::{CapturePlan, analyze_captures};
 use pktgen_generator::pcap::{Form, Precision, Reader, Writer, WriterOptions};
-use pktgen_generator::wire::FORMATS;
 use pktgen_generator::wire::frame::{Datagram, HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_registry::all;
 
 use super::Samples;
 use super::mutate::Random;
@@ -19,7 +19,7 @@ pub fn prepare(folder: &Path) -> Samples {
         let options = WriterOptions { precision, snap: 300, ..WriterOptions::new(form) };
         let mut writer = Writer::create(&folder.join(name), options).expect("writable");
         for i in 0..30u8 {
-            let layout = FORMATS[usize::from(i) % FORMATS.len()].layout();
+            let layout = all().protocols.formats[usize::from(i) % all().protocols.formats.len()].layout();
             let mut frame = vec![i; HEAD + 60 + usize::from(i) * 7];
             let (first, last) = layout.ports.first().copied().unwrap_or((4791, 4791));
             let ports = (last, first);
@@ -46,7 +46,7 @@ pub fn attempt(samples: &Samples, random: &mut Random) {
 
 /// Every entry point for captures.
 fn read(path: &Path) {
-    let plan = CapturePlan::new(vec![path.to_owned()], vec![path.to_owned()]);
+    let plan = CapturePlan::new(all().protocols.formats, vec![path.to_owned()], vec![path.to_owned()]);
     if let Ok(measured) = analyze_captures(&plan, &mut |_, _| ()) {
         assert!(!measured.lines.is_empty());
     }
@@ -54,7 +54,7 @@ fn read(path: &Path) {
     while let Ok(Some(packet)) = reader.next() {
         let time = packet.time.map(|stamp| (stamp.unix_ns(), stamp.since(0)));
         if let Some(datagram) = Datagram::parse(packet.bytes) {
-            for format in FORMATS {
+            for format in all().protocols.formats {
                 let _ = (format.print(datagram.payload), format.recognises(datagram.dst_port, datagram.payload));
                 let _ = (format.layout().decode(datagram.payload), format.round_trip(datagram.payload), time);
             }

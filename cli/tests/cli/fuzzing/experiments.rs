@@ -47,7 +47,7 @@ fn read(path: &Path) {
         let _ = property.open(document.clone()).map(|question| question.cases());
     }
     let modest = is_modest(&document);
-    let Ok(experiment) = Experiment::open_with(document, &STUDIES) else { return };
+    let Ok(experiment) = Experiment::open_with(pktgen_registry::all(), document, &STUDIES) else { return };
     if let Some(run) = experiment.runs.first().filter(|_| modest) {
         let _ = experiment.config(run);
     }

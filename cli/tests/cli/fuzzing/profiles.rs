@@ -25,7 +25,7 @@ pub fn prepare(folder: &Path) -> Samples {
 pub fn attempt(samples: &Samples, random: &mut Random) {
     let which = random.below(samples.groups.len());
     let path = samples.change(which, random);
-    if let Ok(profile) = open(&path.display().to_string(), "here") {
+    if let Ok(profile) = open(&path.display().to_string(), "here", &pktgen_registry::all().protocols) {
         let workers = Arc::new(Population::regular(2, 3));
         let facts = Facts { format: "olaf".into(), workers, window: Some(9), ..Facts::default() };
         let _ = check(&profile, &facts);

@@ -123,7 +123,7 @@ pub fn merge(samples: &Samples, random: &mut Random) {
     samples.change(0, random);
     let dirs: Vec<PathBuf> = ["a", "b", "c"].iter().map(|name| samples.folder.join("parts").join(name)).collect();
     let out = samples.folder.join("merged");
-    if merge_runs(&dirs, &out, None, true).is_ok() {
+    if merge_runs(pktgen_registry::all(), &dirs, &out, None, true).is_ok() {
         let _ = analyze_run_with(&out, ANY);
     }
     let _ = std::fs::remove_dir_all(&out);

@@ -6,7 +6,7 @@ pub mod decoded;
 pub mod figures;
 pub mod netns;
 /// Packets made by layout, and what tshark says of them.
-#[path = "../../../../generator/tests/generator/support/mod.rs"]
+#[path = "../../../../systems/registry/tests/registry/support/mod.rs"]
 pub mod packets;
 pub mod reported;
 pub mod serving;

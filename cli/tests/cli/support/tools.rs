@@ -50,7 +50,8 @@ pub fn is_clean(file: &Path, folder: &Path) -> Option<()> {
 pub fn dissector(folder: &Path) -> PathBuf {
     let path = folder.join("pktgen.lua");
     if !path.exists() {
-        std::fs::write(&path, pktgen_generator::wire::dissector::lua()).expect("writable");
+        std::fs::write(&path, pktgen_generator::wire::dissector::lua(pktgen_registry::all().protocols.formats))
+            .expect("writable");
     }
     path
 }

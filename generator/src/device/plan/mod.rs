@@ -2,11 +2,11 @@
 //!
 //! Always as JSON, in words of the papers; in a device's own syntax only where that is public.
 
-mod generic;
-mod libra;
-mod olaf;
-mod switchml;
-mod trio_ml;
+pub mod generic;
+pub mod libra;
+pub mod olaf;
+pub mod switchml;
+pub mod trio_ml;
 
 use serde_json::{Value, json};
 
@@ -53,10 +53,6 @@ pub trait Planner: Named + Sync {
         ""
     }
 }
-
-/// Every kind.
-pub static PLANNERS: &[&dyn Planner] =
-    &[&olaf::Olaf, &libra::Libra, &switchml::SwitchMl, &trio_ml::TrioMl, &generic::Generic];
 
 /// The whole plan: what is common to all devices, and the entries of this one.
 pub fn plan(job: &Job) -> Value {

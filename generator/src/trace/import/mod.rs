@@ -24,9 +24,9 @@ use super::manifest::{TraceManifest, file_hash};
 use super::write::refuse_same;
 use crate::registry::{Named, find};
 use crate::regular::check_regular;
-use crate::wire::Format;
 use crate::wire::frame::{FRAME_MAX, HEAD};
 use crate::wire::update::{FRAME_MIN, UPDATE_HEAD};
+use crate::wire::{Format, Formats};
 use crate::{Error, Result};
 use sink::Sink;
 
@@ -42,13 +42,15 @@ pub struct ImportOptions {
     pub split: Option<u32>,
     /// The wire format of captured packets; without, their ports say it.
     pub wire: Option<&'static dyn Format>,
+    /// The wire formats that there are.
+    pub formats: Formats,
     /// Clusters are process groups; without, all are in cluster 0.
     pub by_group: bool,
 }
 
 impl Default for ImportOptions {
     fn default() -> Self {
-        ImportOptions { bytes: 256, split: None, wire: None, by_group: false }
+        ImportOptions { bytes: 256, split: None, wire: None, formats: &[], by_group: false }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::pcap::{Packet, Reader};
 use crate::registry::Named;
 use crate::wire::frame::HEAD;
 use crate::wire::sight::{Datagram, Look, Sight, What, look};
-use crate::wire::{FORMATS, Format, olaf, olaf_strict, switchml, switchml_roce, update};
+use crate::wire::{Captured, Format, Formats, update};
 use crate::{Error, Result};
 
 /// Most updates, and most values of all: they are held in memory until they are in the order of time.
@@ -55,7 +55,7 @@ impl Importer for Pcap {
     }
 
     fn read(&self, inputs: &[PathBuf], options: &ImportOptions, sink: &mut Sink) -> Result<Notes> {
-        let mut gathered = Gathered::new(options.wire);
+        let mut gathered = Gathered::new(options.wire, options.formats);
         for (file, input) in inputs.iter().enumerate() {
             gathered.file = file;
             gathered.read(input)?;
@@ -91,6 +91,8 @@ struct Found {
 
 /// All updates of all files.
 struct Gathered {
+    /// Those that there are.
+    formats: Formats,
     /// Given, or that of the first update.
     format: Option<&'static dyn Format>,
     given: bool,
@@ -114,8 +116,9 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn new(format: Option<&'static dyn Format>) -> Self {
+    fn new(format: Option<&'static dyn Format>, formats: Formats) -> Self {
         Gathered {
+            formats,
             format,
             given: format.is_some(),
             file: 0,
@@ -156,7 +159,9 @@ impl Gathered {
         let (datagram, format) = match look(packet.link_type, packet.bytes) {
             Look::Udp(datagram) => (datagram, self.format_of(&datagram)),
             Look::Layer(kind, datagram) => {
-                (datagram, FORMATS.iter().find(|format| format.ether_type() == Some(kind)).copied())
+                let known = self.formats.iter().find(|format| format.ether_type() == Some(kind));
+                let Some(format) = known else { return self.pass("other") };
+                (datagram, Some(*format))
             }
             Look::Fragment => return self.pass("fragment"),
             Look::Unreadable => return self.pass("unreadable"),
@@ -176,7 +181,7 @@ impl Gathered {
         if self.given {
             return self.format;
         }
-        let of = |port: u16| FORMATS.iter().find(|format| format.has_port(port)).copied();
+        let of = |port: u16| self.formats.iter().find(|format| format.has_port(port)).copied();
         of(datagram.dst_port).or_else(|| of(datagram.src_port))
     }
 
@@ -201,8 +206,9 @@ impl Gathered {
             (None, 0) => return Err(format!("neither {} nor an IPv4 address says who sent it", format.name())),
             (None, ip) => BY_ADDRESS | u64::from(ip),
         };
-        let of_olaf = format.name() == olaf::Olaf.name();
-        let flags = if of_olaf { datagram.payload.get(1).copied().unwrap_or(0) } else { 0 };
+        let kind = format.facts().updates;
+        let ours = kind == Captured::Ours;
+        let flags = if ours { datagram.payload.get(1).copied().unwrap_or(0) } else { 0 };
         if sight.count != 1 || flags & (update::FLAG_MERGED | update::FLAG_PARTIAL) != 0 {
             return Err(format!(
                 "an aggregate of {} updates, which does not name them; take a capture from before the device",
@@ -210,8 +216,8 @@ impl Gathered {
             ));
         }
         // Numbers of other formats begin again with every iteration, or there are none.
-        let known = of_olaf && !self.seen.insert((sender, sight.seq));
-        if known || (!of_olaf && sight.attempt > 0) {
+        let known = ours && !self.seen.insert((sender, sight.seq));
+        if known || (!ours && sight.attempt > 0) {
             return self.pass(if sight.attempt > 0 { "retransmission" } else { "duplicate" });
         }
         let t = match (sight.generation, packet.time) {
@@ -229,9 +235,7 @@ impl Gathered {
                  split the capture by time"
             ));
         }
-        // SwitchML's jobs are tensors, one after the other, not who sums together.
-        let tensors = [switchml::SwitchMl.name(), switchml_roce::SwitchMlRoce.name()].contains(&format.name());
-        let (seq, cluster) = (sight.seq, if tensors { 0 } else { sight.cluster });
+        let (seq, cluster) = (sight.seq, if kind == Captured::OfTensors { 0 } else { sight.cluster });
         self.found.push(Found { t, file: self.file, packet: number, sender, seq, cluster, bytes, reward, values });
         Ok(())
     }
@@ -239,9 +243,9 @@ impl Gathered {
     /// How long the frame is in a trace: tags of networks are no part of it.
     fn frame_bytes(&mut self, format: &dyn Format, packet: &Packet, datagram: &Datagram, sight: &Sight) -> u32 {
         let captured = if datagram.dst_port == 0 { packet.len as usize } else { HEAD + datagram.whole };
-        let wanted = match format.name() {
+        let wanted = match format.facts().updates {
             // What is sent of such a frame when it is replayed with `on_wire = "strict"` is what was captured.
-            olaf_strict::NAME => HEAD + update::UPDATE_HEAD + usize::from(sight.elements) * 4,
+            Captured::Headless(_) => HEAD + update::UPDATE_HEAD + usize::from(sight.elements) * 4,
             _ => captured.max(update::FRAME_MIN),
         };
         self.grown += u64::from(wanted != captured);
@@ -251,21 +255,19 @@ impl Gathered {
     /// Reward and gradients, where the format has them as floats; the place of the gradients is given.
     fn content(&mut self, format: &dyn Format, datagram: &Datagram) -> (Option<f32>, Range<usize>) {
         let start = self.values.len();
-        let head = match format.name() {
-            name if name == olaf::Olaf.name() => update::UPDATE_HEAD,
-            olaf_strict::NAME => olaf_strict::UPDATE_HEAD,
-            _ => return (None, start..start),
+        let kind = format.facts().updates;
+        let head = match kind {
+            Captured::Ours => update::UPDATE_HEAD,
+            Captured::Headless(head) => head,
+            Captured::OfJobs | Captured::OfTensors => return (None, start..start),
         };
         // The reward ends the head of both.
         let reward = datagram.payload.get(head - 4..head).and_then(|bytes| bytes.first_chunk::<4>().copied());
         if datagram.payload.len() < datagram.whole {
             self.cut += 1;
         } else {
-            let gradients = if head == update::UPDATE_HEAD {
-                update::gradients(datagram.payload)
-            } else {
-                &datagram.payload[head..]
-            };
+            let gradients =
+                if kind == Captured::Ours { update::gradients(datagram.payload) } else { &datagram.payload[head..] };
             self.values.extend(gradients.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)));
         }
         (reward.map(f32::from_le_bytes), start..self.values.len())
@@ -275,7 +277,7 @@ impl Gathered {
     fn nothing(&self) -> String {
         let passed =
             counted(self.passed.iter().map(|(what, n)| (*what, *n))).unwrap_or_else(|| "no packets".to_owned());
-        let names: Vec<_> = FORMATS.iter().map(|format| format.name()).collect();
+        let names: Vec<_> = self.formats.iter().map(|format| format.name()).collect();
         format!(
             "no updates of a format that is known, but {passed}; formats are known by their ports, or given by --wire: {}",
             names.join(", ")

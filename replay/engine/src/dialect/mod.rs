@@ -49,6 +49,7 @@ pub trait Dialect: Send {
 }
 
 /// A dialect, as it is listed.
+#[derive(Debug)]
 pub struct DialectKind {
     /// The value of the key.
     pub word: &'static str,
@@ -68,3 +69,17 @@ pub struct DialectKind {
 
 /// A dialect at one end, if there is anything to translate.
 pub type Opened = Result<Option<Box<dyn Dialect>>>;
+
+/// Ways to write frames for devices of others.
+pub type Dialects = &'static [&'static DialectKind];
+
+/// Trio-ML's frames are those of the device already.
+pub static TRIO_ML: DialectKind = DialectKind {
+    word: "strict",
+    format: "trio_ml",
+    on_wire: "trio_ml",
+    device: "trio_ml",
+    growth: 0,
+    headless: false,
+    open: |_| Ok(None),
+};

@@ -5,18 +5,18 @@
 
 mod all_reduce;
 mod gate;
-mod learner;
-mod open_loop;
-mod retransmit;
+pub(crate) mod learner;
+pub(crate) mod open_loop;
+pub(crate) mod retransmit;
 mod roster;
 pub(crate) mod rounds;
 mod sender;
 pub mod server;
-mod sparse;
+pub(crate) mod sparse;
 mod step;
-mod switchml;
-mod transmission_control;
-mod trio_ml;
+pub(crate) mod switchml;
+pub(crate) mod transmission_control;
+pub(crate) mod trio_ml;
 
 use std::sync::Arc;
 
@@ -32,6 +32,7 @@ use pktgen_generator::time::Time;
 use pktgen_generator::topology::{NodeId, Population, Racks};
 use pktgen_generator::workload::Source;
 
+use crate::catalogue::Catalogue;
 use crate::frame::{Frame, Heads, Kind, Pool};
 use crate::target::flows::Flows;
 use crate::target::sparse::SparsePlace;
@@ -207,6 +208,8 @@ pub struct Standby {
 /// What an endpoint knows of the run.
 #[derive(Clone)]
 pub struct Facts {
+    /// The systems that there are.
+    pub catalogue: &'static Catalogue,
     /// The workers' kind.
     pub kind: &'static dyn WorkerKind,
     /// What frames are.
@@ -270,7 +273,7 @@ impl Behaviour {
         needs_results: false,
         listens: false,
         learns: false,
-        program: "olaf",
+        program: None,
     };
 }
 
@@ -309,8 +312,8 @@ pub struct Behaviour {
     pub listens: bool,
     /// They take up the models that acknowledgements bring.
     pub learns: bool,
-    /// The program that devices run by default.
-    pub program: &'static str,
+    /// The program that devices run where the experiment does not say; none if the catalogue's default will do.
+    pub program: Option<&'static str>,
 }
 
 /// What is known of workers before they send.
@@ -401,15 +404,3 @@ pub trait WorkerKind: Named + Sync {
         Ok(None)
     }
 }
-
-/// Every worker endpoint, by name.
-pub static ENDPOINTS: &[&dyn WorkerKind] = &[
-    &open_loop::OpenLoopKind,
-    &transmission_control::TransmissionControlKind,
-    &retransmit::RetransmitKind,
-    &trio_ml::TrioMlKind,
-    &switchml::SwitchMlKind,
-    &sparse::LibraKind,
-    &sparse::PsLiteKind,
-    &learner::LearnerKind,
-];

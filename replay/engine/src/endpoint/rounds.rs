@@ -99,7 +99,7 @@ pub(super) const BEHAVIOUR: Behaviour = Behaviour {
     needs_results: true,
     listens: false,
     learns: false,
-    program: "",
+    program: None,
 };
 
 /// The workers of a run.

@@ -62,7 +62,7 @@ impl WorkerKind for SwitchMlKind {
     }
 
     fn behaviour(&self) -> Behaviour {
-        Behaviour { program: "switchml", ..BEHAVIOUR }
+        Behaviour { program: Some("switchml"), ..BEHAVIOUR }
     }
 
     fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {

@@ -76,7 +76,7 @@ impl WorkerKind for TrioMlKind {
     }
 
     fn behaviour(&self) -> Behaviour {
-        Behaviour { program: "trio_ml", ..BEHAVIOUR }
+        Behaviour { program: Some("trio_ml"), ..BEHAVIOUR }
     }
 
     fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {

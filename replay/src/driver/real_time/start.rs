@@ -220,8 +220,10 @@ impl<'a> RunRoles<'a> {
             (false, _) => (None, None),
         };
         let clock = start_clock(order, dir)?;
-        let (frame_max, outer) = (order.plan.wire_bytes(frame_bytes), order.plan.outer.clone());
-        let site = Site { clock: clock.clone(), seed: facts.seed, frame_max, folder: dir.path(), traffic, outer };
+        let (frame_max, outer, dialect) =
+            (order.plan.wire_bytes(frame_bytes), order.plan.outer.clone(), order.plan.dialect);
+        let site =
+            Site { clock: clock.clone(), seed: facts.seed, frame_max, folder: dir.path(), traffic, outer, dialect };
         let wires = Wrapped::new(
             &ends,
             wires,

@@ -13,7 +13,7 @@ use pktgen_generator::{Error, Result};
 use super::super::ranks::lives;
 use super::super::text;
 use crate::capture::recover;
-use crate::endpoint::ENDPOINTS;
+use crate::catalogue::Catalogue;
 
 /// The parts, in the order of the way.
 pub(super) const PARTS: [&str; 3] = ["workers", "device", "server"];
@@ -158,9 +158,9 @@ impl Part {
     }
 
     /// Is it of a run with a server? Without one the results go back to the workers.
-    fn has_server(&self) -> Result<bool> {
-        let workers = text(&self.document()?, "endpoint.workers", "open_loop");
-        Ok(ENDPOINTS.iter().find(|kind| kind.name() == workers).is_none_or(|kind| kind.behaviour().has_server))
+    fn has_server(&self, catalogue: &Catalogue) -> Result<bool> {
+        let workers = text(&self.document()?, "endpoint.workers", catalogue.defaults.workers);
+        Ok(catalogue.workers.iter().find(|kind| kind.name() == workers).is_none_or(|kind| kind.behaviour().has_server))
     }
 
     /// Did time begin for it?
@@ -193,7 +193,7 @@ pub(in super::super) fn shared_config(config: &str) -> String {
 
 /// The parts of one run in the order of the way: workers, by their shares, device, server. A run without a server has
 /// none, and one through a device that keeps no books has no device.
-pub(super) fn find_parts(dirs: &[PathBuf], out: &Path, waived: bool) -> Result<Vec<Part>> {
+pub(super) fn find_parts(catalogue: &Catalogue, dirs: &[PathBuf], out: &Path, waived: bool) -> Result<Vec<Part>> {
     let mut parts = Vec::new();
     for dir in dirs {
         let part = Part::read(dir, out, waived)?;
@@ -218,7 +218,7 @@ pub(super) fn find_parts(dirs: &[PathBuf], out: &Path, waived: bool) -> Result<V
     }
     let (mut has_server, mut has_books) = (true, true);
     for part in &parts {
-        has_server &= part.has_server()?;
+        has_server &= part.has_server(catalogue)?;
         has_books &= text(&part.document()?, "target.kind", "") != "external";
     }
     let needed = [true, has_books, has_server];

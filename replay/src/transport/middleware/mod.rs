@@ -11,7 +11,7 @@
 mod fault;
 mod filter;
 mod lane;
-mod on_wire;
+pub(crate) mod on_wire;
 mod plan;
 mod rate_limit;
 mod readdress;
@@ -32,7 +32,7 @@ use pktgen_generator::time::Time;
 
 use super::{End, Wire};
 use crate::clock::RunClock;
-use crate::dialect::{DialectKind, Traffic};
+use crate::dialect::{DialectKind, Dialects, Traffic};
 
 pub use pktgen_engine::driver::fates::{Fate, Fates, Faults};
 pub use plan::{MiddlewarePlan, wrap};
@@ -53,6 +53,8 @@ pub struct Site<'a> {
     pub traffic: Traffic,
     /// Addresses on the wire, where they are not ours.
     pub outer: Option<Arc<Outer>>,
+    /// How frames are written there, where that is not as in the process.
+    pub dialect: Option<&'static DialectKind>,
 }
 
 /// A kind of middleware, as it is listed and configured.
@@ -82,8 +84,8 @@ pub struct Declared {
 
 /// A configured middleware, ready to go around the wires of a run.
 pub trait Layer: Send + Sync {
-    /// How it writes frames of `format` on the wire; none where it leaves their layout.
-    fn dialect(&self, _format: &str) -> Result<Option<&'static DialectKind>> {
+    /// Which of `all` ways to write frames of `format` on the wire it asks for; none where it leaves their layout.
+    fn dialect(&self, _format: &str, _all: Dialects) -> Result<Option<&'static DialectKind>> {
         Ok(None)
     }
 

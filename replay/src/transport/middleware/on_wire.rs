@@ -2,7 +2,7 @@
 //!
 //! Inside a process frames keep our header, so that programs, endpoints and the ledger go by it. This wrapper stands between
 //! a role and everything else: outward it takes the header away, inward it makes one again from what somebody at this end
-//! can really know. What is known is the business of a [`Dialect`], one per file of [`crate::dialect`] and a line in [`DIALECTS`].
+//! can really know. What is known is the business of a [`Dialect`], one per file of [`crate::dialect`] and a line of its system.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use pktgen_generator::{Error, Result};
 use super::filter::{Fetch, Filter, Filtered, Offer, Sent};
 use super::{Declared, Layer, Middleware, Site};
 use crate::clock::RunClock;
-use crate::dialect::{Dialect, DialectKind, olaf, switchml, switchml_roce};
+use crate::dialect::{Dialect, DialectKind, Dialects};
 use crate::frame::BURST;
 use crate::transport::{Arrival, End, Wire};
 
@@ -45,52 +45,48 @@ impl Middleware for OnWire {
     fn read(&self, section: &mut Section, _linger: Time) -> Result<Option<Arc<dyn Layer>>> {
         let word: Option<String> = section.get_opt(ON_WIRE)?;
         let Some(word) = word.filter(|word| word != "ours") else { return Ok(None) };
-        match DIALECTS.iter().find(|kind| kind.word == word) {
-            Some(kind) => Ok(Some(Arc::new(Written(kind.word)))),
-            None => Err(Error::config(format!(
-                "{}: \"{word}\" is no way to write frames; there are: ours (with the header that books go by), strict (as devices \
-                 expect them), roce (the same over RoCEv2): docs/strict.md",
-                section.place(ON_WIRE)
-            ))),
-        }
+        Ok(Some(Arc::new(Written { word, place: section.place(ON_WIRE) })))
     }
-}
-
-/// Every dialect.
-static DIALECTS: &[&DialectKind] = &[&olaf::KIND, &switchml::KIND, &TRIO_ML, &switchml_roce::KIND];
-
-static TRIO_ML: DialectKind = DialectKind {
-    word: "strict",
-    format: "trio_ml",
-    on_wire: "trio_ml",
-    device: "trio_ml",
-    growth: 0,
-    headless: false,
-    open: |_| Ok(None),
-};
-
-/// The dialect of `format` that the key's value names.
-fn dialect(word: &str, format: &str) -> Result<&'static DialectKind> {
-    let own = || DIALECTS.iter().filter(|kind| kind.word == word);
-    own().find(|kind| kind.format == format).copied().ok_or_else(|| {
-        Error::config(format!(
-            "transport.on_wire = \"{word}\": no layout is published for {format} that could be meant, so there is nothing that a \
-             device expects; leave the key out, or use workers that speak {}",
-            own().map(|kind| kind.format).collect::<Vec<_>>().join(" or ")
-        ))
-    })
 }
 
 /// The layouts that a value of the key names.
-struct Written(&'static str);
+struct Written {
+    word: String,
+    place: String,
+}
+
+impl Written {
+    /// Those of `all` that the key's value may mean.
+    fn meant(&self, all: Dialects) -> impl Iterator<Item = &'static DialectKind> {
+        all.iter().copied().filter(|kind| kind.word == self.word)
+    }
+}
 
 impl Layer for Written {
-    fn dialect(&self, format: &str) -> Result<Option<&'static DialectKind>> {
-        dialect(self.0, format).map(Some)
+    fn dialect(&self, format: &str, all: Dialects) -> Result<Option<&'static DialectKind>> {
+        if let Some(kind) = self.meant(all).find(|kind| kind.format == format) {
+            return Ok(Some(kind));
+        }
+        let others: Vec<_> = self.meant(all).map(|kind| kind.format).collect();
+        Err(Error::config(match others[..] {
+            [] => format!(
+                "{}: \"{}\" is no way to write frames; there are: ours (with the header that books go by), strict (as devices \
+                 expect them), roce (the same over RoCEv2): docs/strict.md",
+                self.place, self.word
+            ),
+            _ => format!(
+                "{} = \"{}\": no layout is published for {format} that could be meant, so there is nothing that a \
+                 device expects; leave the key out, or use workers that speak {}",
+                self.place,
+                self.word,
+                others.join(" or ")
+            ),
+        }))
     }
 
     fn wrap(&self, end: End, site: &Site, wire: Box<dyn Wire>) -> Result<Box<dyn Wire>> {
-        let Some(dialect) = (dialect(self.0, site.traffic.format)?.open)(&site.traffic)? else { return Ok(wire) };
+        let Some(kind) = site.dialect else { return Ok(wire) };
+        let Some(dialect) = (kind.open)(&site.traffic)? else { return Ok(wire) };
         let stride = site.frame_max;
         let filter = Translated {
             clock: site.clock.clone(),
@@ -100,7 +96,7 @@ impl Layer for Written {
             outgoing: vec![0; BURST * stride],
             incoming: vec![0; stride],
             ahead: 0,
-            word: self.0,
+            word: kind.word,
             translated: 0,
             others: 0,
         };
@@ -205,7 +201,12 @@ mod tests {
     use super::*;
     use crate::dialect::Traffic;
 
-    const STRICT: Written = Written("strict");
+    /// The wire of `end` where the key has this value.
+    fn wrapped(word: &str, end: End, site: &Site, wire: Box<dyn Wire>) -> Result<Box<dyn Wire>> {
+        let written = Written { word: word.to_owned(), place: "transport.on_wire".to_owned() };
+        let dialect = written.dialect(site.traffic.format, crate::systems::all().dialects)?;
+        written.wrap(end, &Site { dialect, ..site.clone() }, wire)
+    }
 
     fn update(worker: u32) -> Vec<u8> {
         let mut frame = vec![0; HEAD + UPDATE_HEAD + 8];
@@ -228,7 +229,7 @@ mod tests {
     #[test]
     fn what_leaves_has_no_header_and_what_arrives_has_one_again() {
         let (memory, bench) = Memory::new();
-        let mut wire = STRICT.wrap(End::DeviceDown, &site(), Box::new(memory)).unwrap();
+        let mut wire = wrapped("strict", End::DeviceDown, &site(), Box::new(memory)).unwrap();
         let (one, other) = (update(1), vec![7; 60]);
         bench.lock().unwrap().room = 2;
         assert_eq!(wire.send(&[&one, &other, &one]).unwrap(), 2, "as many as the wire took");
@@ -256,7 +257,7 @@ mod tests {
         let mut site = site();
         site.frame_max = 334;
         site.traffic = Traffic { format: "switchml", packets: 100, window: 8, plain: false, ..site.traffic };
-        let mut wire = Written("roce").wrap(End::DeviceDown, &site, Box::new(memory)).unwrap();
+        let mut wire = wrapped("roce", End::DeviceDown, &site, Box::new(memory)).unwrap();
         let result = |to: u32, slot: u16| {
             let mut frame = vec![0; switchml_frame(64)];
             Template::new((SERVER_IP, 0xbee0), (to, 4000), frame.len()).emit(&mut frame);
@@ -287,18 +288,17 @@ mod tests {
     fn what_cannot_be_strict_is_refused() {
         let read = |word: &str| OnWire.read(&mut Section::of("transport", &[(ON_WIRE, word.into())]), 0);
         assert!(read("strict").unwrap().is_some() && read("ours").unwrap().is_none());
-        let error = read("stict").err().unwrap().to_string();
-        assert!(error.contains("transport.on_wire") && error.contains("strict"), "{error}");
         assert!(OnWire.read(&mut Section::of("transport", &[]), 0).unwrap().is_none());
         assert!(read("roce").unwrap().is_some());
         let of = |word, format, plain| {
             let mut site = site();
             (site.traffic.format, site.traffic.plain, site.traffic.window) = (format, plain, 513);
-            Written(word)
-                .wrap(End::Workers, &site, Box::new(Memory::new().0))
+            wrapped(word, End::Workers, &site, Box::new(Memory::new().0))
                 .map(|wire| wire.mode())
                 .map_err(|e| e.to_string())
         };
+        let error = of("stict", "olaf", true).unwrap_err();
+        assert!(error.contains("transport.on_wire") && error.contains("strict"), "{error}");
         assert!(of("strict", "libra", true).unwrap_err().contains("no layout is published for libra"));
         assert!(of("strict", "olaf", false).unwrap_err().contains("open_loop"));
         assert_eq!(of("strict", "trio_ml", false).unwrap(), "memory", "its layout is the device's already");

@@ -7,7 +7,7 @@ use pktgen_generator::config::Section;
 use pktgen_generator::time::Time;
 
 use super::{Declared, Layer, MIDDLEWARE, Middleware, Site};
-use crate::dialect::DialectKind;
+use crate::dialect::{DialectKind, Dialects};
 use crate::transport::{End, Wire};
 
 /// The middleware of `[transport]`, read.
@@ -36,8 +36,8 @@ impl MiddlewarePlan {
     }
 
     /// How frames of `format` are written on the wire, where that is asked for.
-    pub(crate) fn dialect(&self, format: &str) -> Result<Option<&'static DialectKind>> {
-        self.layers.iter().find_map(|(_, layer)| layer.dialect(format).transpose()).transpose()
+    pub(crate) fn dialect(&self, format: &str, all: Dialects) -> Result<Option<&'static DialectKind>> {
+        self.layers.iter().find_map(|(_, layer)| layer.dialect(format, all).transpose()).transpose()
     }
 }
 

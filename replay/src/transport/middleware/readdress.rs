@@ -6,6 +6,7 @@ use pktgen_generator::config::Section;
 use pktgen_generator::device::{Addresses, GROWTH_MAX, Place, Translator};
 use pktgen_generator::registry::Named;
 use pktgen_generator::time::Time;
+use pktgen_generator::wire::FormatFacts;
 use pktgen_generator::{Error, Result};
 
 use super::filter::{Fetch, Filter, Filtered, Offer, Sent};
@@ -45,8 +46,8 @@ impl Middleware for Readdress {
 pub struct Outer {
     /// Of the profile, for the run's workers.
     pub addresses: Addresses,
-    /// The run's wire format.
-    pub format: &'static str,
+    /// Of the wire format there.
+    pub format: &'static FormatFacts,
 }
 
 impl Outer {

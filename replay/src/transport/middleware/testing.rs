@@ -123,5 +123,5 @@ pub(super) fn site() -> Site<'static> {
 pub(super) fn within(folder: &Path) -> Site<'_> {
     let workers = Arc::new(Population::regular(2, 3));
     let traffic = Traffic { workers, format: "olaf", packets: 0, window: 0, plain: true };
-    Site { clock: RunClock::start(), seed: Seed(1), frame_max: 128, folder, traffic, outer: None }
+    Site { clock: RunClock::start(), seed: Seed(1), frame_max: 128, folder, traffic, outer: None, dialect: None }
 }

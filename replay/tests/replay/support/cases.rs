@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pktgen_generator::{Error, Result};
 use pktgen_replay::clock::Stopwatch;
-use pktgen_replay::endpoint::ENDPOINTS;
 use pktgen_replay::transport::{End, TRANSPORTS, TransportPlan, Wire};
 
 use super::frames::{fill, length};
@@ -38,7 +37,7 @@ impl Case {
         plan.interfaces = FOUR.map(str::to_owned).to_vec();
         plan.receive_ring = self.receive_ring;
         // Frames are updates of OLAF.
-        plan.heads = (ENDPOINTS[0].protocol().heads)(0);
+        plan.heads = (pktgen_replay::systems::all().workers[0].protocol().heads)(0);
         change(&mut plan);
         kind.open(&plan, &End::ALL, frame_max)
     }

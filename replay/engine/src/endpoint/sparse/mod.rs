@@ -89,7 +89,13 @@ macro_rules! speaks_libra {
 
         fn behaviour(&self) -> Behaviour {
             let (needs_results, program) = ($needs_results, $program);
-            Behaviour { synchronous: true, several_servers: true, needs_results, program, ..Behaviour::ASYNCHRONOUS }
+            Behaviour {
+                synchronous: true,
+                several_servers: true,
+                needs_results,
+                program: Some(program),
+                ..Behaviour::ASYNCHRONOUS
+            }
         }
 
         fn server_keys(&self) -> &'static [&'static str] {

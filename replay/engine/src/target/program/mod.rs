@@ -1,11 +1,11 @@
 //! Device programs: what happens to a packet.
 
-mod forward;
-mod libra;
-mod olaf;
-mod reduce;
-mod switchml;
-mod trio_ml;
+pub(crate) mod forward;
+pub(crate) mod libra;
+pub(crate) mod olaf;
+pub(crate) mod reduce;
+pub(crate) mod switchml;
+pub(crate) mod trio_ml;
 
 use std::sync::Arc;
 
@@ -175,13 +175,3 @@ pub trait ProgramKind: Named + Sync {
 }
 
 pub use reduce::{AGGREGATORS, Names};
-
-/// Every program, by name.
-pub static PROGRAMS: &[&dyn ProgramKind] = &[
-    &forward::ForwardKind,
-    &libra::LibraKind,
-    &olaf::OlafKind,
-    &reduce::ReduceKind,
-    &switchml::SwitchMlKind,
-    &trio_ml::TrioMlKind,
-];

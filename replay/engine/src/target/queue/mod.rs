@@ -5,8 +5,8 @@
 //! [`Queue::release`]; whether it holds its slot meanwhile is a parameter of every discipline
 //! (on OLAF's card it does, §12.1; in ns-3, where the device is apart from the queue, it does not).
 
-mod fifo;
-mod olaf;
+pub mod fifo;
+pub(crate) mod olaf;
 
 use pktgen_generator::Result;
 use pktgen_generator::config::Section;
@@ -55,16 +55,13 @@ pub trait Discipline: Named + Sync {
     fn open(&self, section: &mut Section, clusters: usize, slots: Option<u32>) -> Result<Box<dyn Queue>>;
 }
 
-/// Every queue discipline, by name.
-pub static QUEUES: &[&dyn Discipline] = &[&fifo::FifoDiscipline, &olaf::OlafDiscipline];
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn disciplines_name_the_keys_that_they_read() {
-        for discipline in QUEUES {
+        for discipline in crate::systems::all().queues {
             let mut section = Section::of("target", &[]);
             discipline.open(&mut section, 3, None).unwrap();
             let mut asked: Vec<_> = section.asked().iter().map(String::as_str).collect();

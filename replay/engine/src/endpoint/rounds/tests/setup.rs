@@ -150,6 +150,7 @@ pub(super) fn open(
     let source = workload::open(&mut Document::parse(text, "test").unwrap(), Seed(7)).unwrap().source;
     let dense = source.dense().unwrap();
     let facts = Facts {
+        catalogue: &crate::catalogue::NOTHING,
         kind,
         protocol: kind.protocol(),
         training: (dense.workers_per_job(), dense.blocks()),

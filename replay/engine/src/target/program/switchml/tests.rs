@@ -17,8 +17,8 @@ use crate::groups::Contributor;
 use crate::target::books::Books;
 use crate::target::context::Outbox;
 use crate::target::port::{Port, PortTiming};
-use crate::target::program::PROGRAMS;
-use crate::target::queue::QUEUES;
+use crate::target::queue::Discipline;
+use crate::target::queue::fifo::FifoDiscipline;
 
 const N: u16 = 64;
 const LATENCY: Time = 1_000_000;
@@ -62,7 +62,7 @@ fn place(jobs: &[u8]) -> Place {
 }
 
 fn open(place: Place, values: &[(&str, Value)]) -> Result<Box<dyn Program>> {
-    let kind = PROGRAMS.iter().find(|kind| kind.name() == "switchml").unwrap();
+    let kind = &SwitchMlKind;
     kind.open(&mut Section::of("target", values), place)
 }
 
@@ -77,7 +77,7 @@ impl Rig {
         let program = open(place, values).unwrap();
         let timing = PortTiming::link(Rate::from_bps(1 << 60), Size::default(), 0);
         let mut section = Section::of("target", &[]);
-        let fifo = QUEUES.iter().find(|queue| queue.name() == "fifo").unwrap();
+        let fifo = &FifoDiscipline;
         let ports =
             (0..count).map(|i| Port::new(i as u32, fifo.open(&mut section, 1, None).unwrap(), &timing)).collect();
         let pool = Pool::new(frame_bytes(256), 8);

@@ -11,7 +11,9 @@ use pktgen_generator::wire::frame::{FRAME_MAX, HEAD};
 use pktgen_generator::wire::libra::{self, COLD_PAIR, HEADER, Header, Kind as What};
 
 use super::super::SparseServer;
-use crate::endpoint::{ENDPOINTS, Facts, Host, Server};
+use crate::catalogue::NOTHING;
+use crate::endpoint::open_loop::OpenLoopKind;
+use crate::endpoint::{Facts, Host, Server, WorkerKind};
 use crate::frame::{Frame, Kind, Pool};
 
 pub(super) const US: Time = 1_000_000;
@@ -41,8 +43,9 @@ pub(super) fn open(
 ) -> pktgen_generator::Result<SparseServer> {
     let workers = Population::regular(jobs, per_job);
     let facts = Facts {
-        kind: ENDPOINTS[0],
-        protocol: ENDPOINTS[0].protocol(),
+        catalogue: &NOTHING,
+        kind: &OpenLoopKind,
+        protocol: OpenLoopKind.protocol(),
         training: (0, 0),
         host_of: Arc::new((1..=workers.len() as u16).collect()),
         workers: Arc::new(workers),

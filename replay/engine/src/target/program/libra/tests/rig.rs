@@ -22,7 +22,8 @@ use crate::target::books::Books;
 use crate::target::context::{Context, Outbox};
 use crate::target::port::{Port, PortTiming};
 use crate::target::program::{Place, Program};
-use crate::target::queue::QUEUES;
+use crate::target::queue::Discipline;
+use crate::target::queue::fifo::FifoDiscipline;
 use crate::target::sparse::SparsePlace;
 
 /// Hot parameters, in 64 registers.
@@ -108,7 +109,7 @@ impl Rig {
     pub fn new(place: Place, values: &[(&str, Value)]) -> Self {
         let timing = PortTiming::link(Rate::from_bps(1 << 60), Size::default(), 0);
         let mut section = Section::of("target", &[]);
-        let fifo = QUEUES.iter().find(|queue| queue.name() == "fifo").unwrap();
+        let fifo = &FifoDiscipline;
         let mut port = |i| Port::new(i, fifo.open(&mut section, 1, Some(1 << 16)).unwrap(), &timing);
         Rig {
             program: open(place, values).unwrap(),

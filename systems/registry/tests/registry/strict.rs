@@ -13,7 +13,8 @@ use pktgen_generator::wire::layout::{Kind, Placed, place};
 use pktgen_generator::wire::olaf_strict::{ACK_HEAD, Ack, UPDATE_HEAD, Update};
 use pktgen_generator::wire::sight::{Look, What, look};
 use pktgen_generator::wire::switchml_roce::{self as roce, Immediate, Message, Way, key_of, pair_of};
-use pktgen_generator::wire::{FORMATS, Format, atp_ml, dissector, olaf_strict, switchml, trio_ml};
+use pktgen_generator::wire::{Format, atp_ml, dissector, olaf_strict, switchml, trio_ml};
+use pktgen_registry::all;
 use pktgen_testing::{Need, skip};
 
 const WORKER: Ip = worker_ip(2);
@@ -198,7 +199,7 @@ fn decoders_read_them_and_a_change_of_any_bit_is_seen() {
     for golden in FRAMES {
         let frame = golden.frame();
         let right = said(golden.format, &frame).unwrap_or_else(|| panic!("{} is not read", golden.name));
-        let format = find(FORMATS, "format", golden.format, "here").unwrap();
+        let format = find(all().protocols.formats, "format", golden.format, "here").unwrap();
         let (head, payload) = payload(&frame);
         assert_eq!(format.round_trip(payload).as_deref(), Some(payload), "{}", golden.name);
         assert!(!format.print(payload).starts_with("not "), "{}", golden.name);
@@ -255,7 +256,7 @@ fn a_message_of_the_frames_has_three_slots() {
 #[test]
 fn addresses_say_who_sent_it() {
     for golden in FRAMES {
-        let format = find(FORMATS, "format", golden.format, "here").unwrap();
+        let format = find(all().protocols.formats, "format", golden.format, "here").unwrap();
         let frame = golden.frame();
         let (Look::Udp(datagram) | Look::Layer(_, datagram)) = look(1, &frame) else { panic!("{}", golden.name) };
         let sight = format.sight(&datagram).unwrap_or_else(|| panic!("{}", golden.name));
@@ -283,7 +284,7 @@ fn write(path: &Path, frames: &[Vec<u8>]) {
 #[test]
 fn tshark_agrees_on_lengths_and_checksums() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("pktgen.lua"), dissector::lua()).unwrap();
+    std::fs::write(folder.path().join("pktgen.lua"), dissector::lua(all().protocols.formats)).unwrap();
     let capture = folder.path().join("golden.pcap");
     write(&capture, &FRAMES.iter().map(Golden::frame).collect::<Vec<_>>());
     let fields = ["frame.len", "ip.len", "ip.checksum.status", "udp.length", "udp.checksum.status", "_ws.malformed"];

@@ -11,7 +11,8 @@ use pktgen_generator::pcap::{Form, Writer, WriterOptions};
 use pktgen_generator::wire::dissector;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_generator::wire::layout::Rest;
-use pktgen_generator::wire::{FORMATS, Format, atp_ml};
+use pktgen_generator::wire::{Format, atp_ml};
+use pktgen_registry::all;
 use proptest::prelude::*;
 
 /// The layout and the reader accept the same payloads, and say the same of them.
@@ -28,7 +29,7 @@ proptest! {
     #[test]
     fn layouts_agree_with_readers_on_every_message(seed: u64) {
         let mut random = Random(seed);
-        for format in FORMATS {
+        for format in all().protocols.formats {
             for message in format.layout().messages {
                 let mut payload = payload(format.layout(), message, 300, &mut random);
                 let decoded = format.layout().decode(&payload);
@@ -44,7 +45,7 @@ proptest! {
 
     #[test]
     fn layouts_agree_with_readers_on_arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
-        for format in FORMATS {
+        for format in all().protocols.formats {
             agree(*format, &bytes);
         }
     }
@@ -69,7 +70,7 @@ fn framed(format: &dyn Format, payload: &[u8]) -> Vec<u8> {
 
 /// A capture of frames, of which at most `snap` bytes are kept, beside the dissector.
 fn write(folder: &Path, frames: &[Vec<u8>], snap: impl Fn(usize) -> usize) -> PathBuf {
-    std::fs::write(folder.join("pktgen.lua"), dissector::lua()).unwrap();
+    std::fs::write(folder.join("pktgen.lua"), dissector::lua(all().protocols.formats)).unwrap();
     let path = folder.join("x.pcapng");
     let mut writer = Writer::create(&path, WriterOptions::new(Form::Pcapng)).unwrap();
     for (i, frame) in frames.iter().enumerate() {
@@ -92,7 +93,7 @@ fn ports(format: &dyn Format) -> (u16, u16) {
 const OTHER: u16 = 40_002;
 
 fn names() -> Vec<&'static str> {
-    FORMATS.iter().map(|format| format.name()).collect()
+    all().protocols.formats.iter().map(|format| format.name()).collect()
 }
 
 /// What tshark shows of frames by `format`, told which has a port that it shares; none if it is not installed.
@@ -129,7 +130,7 @@ fn item_names(format: &dyn Format, payload: &[u8]) -> Vec<&'static str> {
 
 #[test]
 fn tshark_shows_every_field_of_every_message() {
-    for format in FORMATS {
+    for format in all().protocols.formats {
         let mut random = Random(1);
         let messages = format.layout().messages.iter();
         let payloads: Vec<_> = messages
@@ -149,7 +150,7 @@ fn tshark_shows_every_field_of_every_message() {
 
 #[test]
 fn tshark_marks_what_the_reader_refuses_and_nothing_else() {
-    for format in FORMATS {
+    for format in all().protocols.formats {
         let mut random = Random(2);
         let mut payloads = vec![vec![0]];
         for message in format.layout().messages {
@@ -176,7 +177,7 @@ fn tshark_marks_what_the_reader_refuses_and_nothing_else() {
 
 #[test]
 fn snapped_packets_are_shown_as_far_as_they_go() {
-    for format in FORMATS {
+    for format in all().protocols.formats {
         let mut random = Random(3);
         let messages = format.layout().messages.iter().enumerate();
         let payloads: Vec<_> = messages
@@ -213,7 +214,7 @@ fn snapped_packets_are_shown_as_far_as_they_go() {
 #[test]
 fn packets_are_found_on_other_ports_and_others_are_left_alone() {
     let mut random = Random(4);
-    for format in FORMATS {
+    for format in all().protocols.formats {
         let layout = format.layout();
         let payload = payload(layout, &layout.messages[0], 40, &mut random);
         let mut exact = payload.clone();
@@ -237,7 +238,7 @@ fn packets_are_found_on_other_ports_and_others_are_left_alone() {
 /// Tags and IPv6 are Wireshark's own business: the dissector is found behind them.
 #[test]
 fn packets_are_found_behind_tags_and_ipv6() {
-    let format = FORMATS[0];
+    let format = all().protocols.formats[0];
     let mut random = Random(5);
     let payload = payload(format.layout(), &format.layout().messages[0], 40, &mut random);
     let plain = frame(&payload, ports(format));
@@ -257,7 +258,7 @@ fn packets_are_found_behind_tags_and_ipv6() {
 
 #[test]
 fn the_number_of_items_is_a_preference_and_the_summary_is_short() {
-    let format = FORMATS[0];
+    let format = all().protocols.formats[0];
     let mut random = Random(6);
     let message = &format.layout().messages[0];
     let payload = std::iter::repeat_with(|| payload(format.layout(), message, 100, &mut random))

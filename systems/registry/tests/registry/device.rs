@@ -8,6 +8,7 @@ use pktgen_generator::device::plan::{Job, plan};
 use pktgen_generator::device::shipped::SHIPPED;
 use pktgen_generator::device::{Facts, HotParameter, LIMITS, Profile, open};
 use pktgen_generator::topology::Population;
+use pktgen_registry::all;
 use proptest::prelude::*;
 
 /// A profile that refuses nothing of [`facts`], every limit in it.
@@ -74,7 +75,8 @@ fn facts() -> Facts {
 
 fn profile(change: (&str, &str)) -> Profile {
     assert!(change.0.is_empty() || BASE.contains(change.0), "{}", change.0);
-    Profile::parse(&BASE.replacen(change.0, change.1, usize::from(!change.0.is_empty())), "base.toml").unwrap()
+    Profile::parse(&BASE.replacen(change.0, change.1, usize::from(!change.0.is_empty())), "base.toml", &all().protocols)
+        .unwrap()
 }
 
 fn refusals(profile: &Profile, facts: &Facts) -> Vec<String> {
@@ -218,7 +220,9 @@ fn wrong_profiles_are_refused_with_place_and_neighbour() {
         ("is = \"frames_sent\"", "is = \"frames\"", &["counters.of.is", "frames_to_server"]),
     ] {
         assert!(BASE.contains(from), "{from}");
-        let why = Profile::parse(&BASE.replacen(from, to, 1), "base.toml").err().unwrap_or_else(|| panic!("{to}"));
+        let why = Profile::parse(&BASE.replacen(from, to, 1), "base.toml", &all().protocols)
+            .err()
+            .unwrap_or_else(|| panic!("{to}"));
         assert_eq!(why.exit_code(), 2);
         words.iter().for_each(|word| assert!(why.to_string().contains(word), "{to}: {why} does not say {word}"));
     }
@@ -226,7 +230,7 @@ fn wrong_profiles_are_refused_with_place_and_neighbour() {
         ("tofino-switchmm", &["test: there is no profile", "did you mean \"tofino-switchml\"", "generic"][..]),
         ("nowhere/x.toml", &["test: the profile nowhere/x.toml cannot be read", "give a path"]),
     ] {
-        let why = open(name, "test").err().expect("no such profile").to_string();
+        let why = open(name, "test", &all().protocols).err().expect("no such profile").to_string();
         words.iter().for_each(|word| assert!(why.contains(word), "{why} does not say {word}"));
     }
 }
@@ -241,7 +245,7 @@ fn what_is_shipped_is_sound_and_all_of_the_folder() {
     let found: Vec<_> = files.iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect();
     assert_eq!(found, names);
     for (name, _) in SHIPPED {
-        let profile = open(name, "test").unwrap();
+        let profile = open(name, "test", &all().protocols).unwrap();
         assert_eq!(profile.name, *name);
         assert!(profile.limits.iter().all(|limit| limit.source.len() > 5), "{name}");
         // Two workers are no problem for any of them, but for the format.
@@ -263,7 +267,7 @@ fn what_is_shipped_is_sound_and_all_of_the_folder() {
         assert!(own.is_empty() != profile.planner.unpublished().is_empty(), "{name} has a syntax, or says why not");
         // A profile given as a file is the same.
         let text = std::fs::read_to_string(format!("{folder}/{name}.toml")).unwrap();
-        assert_eq!(Profile::parse(&text, name).unwrap().addressing, profile.addressing);
+        assert_eq!(Profile::parse(&text, name, &all().protocols).unwrap().addressing, profile.addressing);
     }
 }
 
@@ -282,7 +286,7 @@ proptest! {
             text.insert_str(at, &insert);
         }
         for text in [text, String::from_utf8_lossy(&raw).into_owned()] {
-            if let Ok(profile) = Profile::parse(&text, "x") {
+            if let Ok(profile) = Profile::parse(&text, "x", &all().protocols) {
                 let facts = facts();
                 let _ = check(&profile, &facts);
                 if let Ok(addresses) = profile.addressing.resolve(&facts.workers) {

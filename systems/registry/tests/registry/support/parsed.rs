@@ -2,13 +2,14 @@
 
 use pktgen_generator::wire::layout::Value;
 use pktgen_generator::wire::libra::control::{Control, What};
-use pktgen_generator::wire::{FORMATS, atp_ml, libra, olaf_strict, switchml, switchml_roce, trio_ml, update};
+use pktgen_generator::wire::{atp_ml, libra, olaf_strict, switchml, switchml_roce, trio_ml, update};
+use pktgen_registry::all;
 
 use super::Said;
 
 /// What the reader of `format` says; none if it refuses the payload.
 pub fn parsed(format: &str, payload: &[u8]) -> Option<Said> {
-    let of = FORMATS.iter().find(|of| of.name() == format).expect("a format");
+    let of = all().protocols.formats.iter().find(|of| of.name() == format).expect("a format");
     let mut fields = of.read(payload)?.fields;
     let (items, bytes) = match format {
         "olaf" => (floats_little(of_olaf(payload)?), Vec::new()),

@@ -1,0 +1,7 @@
+//! What must hold for every system, over the catalogue; one module per subject.
+
+mod device;
+mod dissector;
+mod golden;
+mod strict;
+mod support;
