@@ -6,8 +6,10 @@ mod busy;
 mod need;
 mod patience;
 mod skip;
+mod stopwatch;
 
 pub use busy::undisturbed;
 pub use need::Need;
 pub use patience::{HANG, eventually, happens};
 pub use skip::{installed, skip};
+pub use stopwatch::Stopwatch;

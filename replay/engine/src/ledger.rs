@@ -18,7 +18,7 @@ mod updates;
 
 use pktgen_generator::record::{Balance, Book, Family, Heat, PacketId, Received, SumOk, Unseen};
 use pktgen_generator::topology::Population;
-use pktgen_generator::wire::{trio_ml, update};
+use pktgen_generator::wire::update;
 
 use crate::endpoint::{Content, Pairs};
 use crate::target::sparse::Adder;
@@ -152,8 +152,7 @@ impl Carried<'_> {
                 differ == 0 && rest.is_empty() && values.len() == sums.len()
             }
             Carried::Digest(digest) => {
-                let mut bytes = vec![0; sums.len() * 4];
-                trio_ml::emit_values(sums, &mut bytes);
+                let bytes: Vec<u8> = sums.iter().flat_map(|sum| sum.to_be_bytes()).collect();
                 update::digest(&bytes) == *digest
             }
         }

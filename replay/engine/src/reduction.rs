@@ -11,7 +11,23 @@ use pktgen_generator::{Error, Result};
 use crate::catalogue::Catalogue;
 use crate::endpoint::Facts;
 use crate::target::flows::Flows;
-use crate::target::program::{AGGREGATORS, Names};
+
+/// The key that names the devices which aggregate, where no plan does.
+pub const AGGREGATORS: &str = "aggregators";
+
+/// Names of devices.
+pub struct Names(Vec<String>);
+
+impl FromValue for Names {
+    fn from_value(value: &Value) -> Result<Self, String> {
+        let Value::List(items) = value else { return Err(format!("{} is no list of devices", value.to_toml())) };
+        let name = |value: &Value| match value {
+            Value::Text(name) => Ok(name.clone()),
+            other => Err(format!("{} is no name of a device", other.to_toml())),
+        };
+        items.iter().map(|item| name(&item.value)).collect::<Result<_, _>>().map(Names)
+    }
+}
 
 /// The flows of a run whose devices go by a plan; none of any other.
 pub fn flows(

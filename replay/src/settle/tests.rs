@@ -65,6 +65,12 @@ impl Pairs for Pushed {
     fn slots(&self) -> usize {
         3
     }
+    fn part(&self) -> usize {
+        18
+    }
+    fn write(&self, pairs: &[(u32, f32)], out: &mut Vec<u8>) {
+        out.extend(hot(pairs));
+    }
 }
 
 fn sent(sides: &mut Sides, t: Time, packet: PacketId) {

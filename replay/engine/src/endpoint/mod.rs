@@ -177,6 +177,10 @@ pub trait Pairs: Send {
     fn hot(&mut self, packet: PacketId) -> &[(u32, f32)];
     /// Hot parameters of a job.
     fn slots(&self) -> usize;
+    /// Most pairs in a packet of a result.
+    fn part(&self) -> usize;
+    /// Appends pairs of a result as they lie in its packets.
+    fn write(&self, pairs: &[(u32, f32)], out: &mut Vec<u8>);
 }
 
 /// What a frame off a wire is.

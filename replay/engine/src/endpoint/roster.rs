@@ -15,7 +15,7 @@ use crate::driver::calendar::Calendar;
 use crate::frame::{BURST, Frame, Kind};
 
 /// The workers of a run. Job `j` has the ids from `j · workers_per_job` on.
-pub(super) struct Roster {
+pub struct Roster {
     workers_per_job: u32,
     host_of: Arc<Vec<NodeId>>,
     /// Workers of each node.
@@ -27,6 +27,7 @@ pub(super) struct Roster {
 }
 
 impl Roster {
+    /// Of jobs with so many workers each.
     pub fn new(facts: &Facts, workers_per_job: u32) -> Self {
         let mut at_node: Vec<Vec<u32>> = Vec::new();
         for (worker, node) in facts.host_of.iter().enumerate() {
@@ -69,7 +70,7 @@ impl Roster {
 
 /// Which way a frame goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub enum Side {
     /// From a worker.
     From(u32),
     /// To a worker.
@@ -114,12 +115,12 @@ impl Side {
 }
 
 /// The row of a frame of training that arrived at `node`.
-pub(super) fn received_in_training(frame: &Frame, node: NodeId) -> Received {
+pub fn received_in_training(frame: &Frame, node: NodeId) -> Received {
     Received { cluster: None, job: Some(frame.cluster), ..received(frame, node) }
 }
 
 /// The row of a frame that arrived at `node`, as far as its place in the run tells: one update, accepted.
-pub(super) fn received(frame: &Frame, node: NodeId) -> Received {
+pub fn received(frame: &Frame, node: NodeId) -> Received {
     Received {
         t_recv: frame.t,
         packet: frame.packet,

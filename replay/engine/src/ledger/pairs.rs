@@ -8,7 +8,6 @@
 //! original.
 
 use pktgen_generator::record::{Action, Book, Heat, PacketId, Reason, SumOk};
-use pktgen_generator::wire::libra::{self, HOT_PAIR, RESULT_PAIRS};
 
 use super::fates::{Fate, FateCounts, Fates};
 use super::table::Table;
@@ -51,17 +50,17 @@ impl Sum {
     }
 
     /// Is its part number `part` made of these bytes?
-    fn has(&mut self, part: u32, carried: &Carried) -> bool {
+    fn has(&mut self, part: u32, pairs: &dyn Pairs, room: &mut Vec<u8>, carried: &Carried) -> bool {
         let values = &mut self.values;
         let set = self
             .set
             .get_or_insert_with(|| (0u32..).zip(std::mem::take(values)).filter(|(_, value)| *value != 0.0).collect());
-        let from = (part as usize).saturating_mul(RESULT_PAIRS);
-        (part as usize) < parts(set.len()) && {
-            let mut bytes = [0; RESULT_PAIRS * HOT_PAIR];
-            let pairs = &set[from..set.len().min(from + RESULT_PAIRS)];
-            libra::emit_hot(pairs, &mut bytes);
-            carried.is_bytes(&bytes[..pairs.len() * HOT_PAIR])
+        let most = pairs.part();
+        let from = (part as usize).saturating_mul(most);
+        (part as usize) < parts(set.len(), most) && {
+            room.clear();
+            pairs.write(&set[from..set.len().min(from + most)], room);
+            carried.is_bytes(room)
         }
     }
 }
@@ -94,6 +93,8 @@ struct Counted {
 /// The account of pairs.
 pub(super) struct PairSums {
     pairs: Box<dyn Pairs>,
+    /// Room for a packet's pairs.
+    room: Vec<u8>,
     adder: Adder,
     states: Table<State>,
     counted: Table<Counted>,
@@ -114,6 +115,7 @@ impl PairSums {
     pub(super) fn new(workers: usize, pairs: Box<dyn Pairs>, adder: Adder) -> Self {
         PairSums {
             pairs,
+            room: Vec::new(),
             adder,
             states: Table::new(workers),
             counted: Table::new(workers),
@@ -308,7 +310,7 @@ impl PairSums {
                 if sum.over || !wanted(sum) {
                     continue;
                 }
-                if sum.has(part, carried) {
+                if sum.has(part, self.pairs.as_ref(), &mut self.room, carried) {
                     return Some((number, true));
                 }
                 likely = likely.or(Some(number));
@@ -388,6 +390,6 @@ fn verdict(yes: bool) -> SumOk {
 
 /// In how many packets the registers depart of which so many are not 0 (`docs/libra.md`): as many per packet as fit, by index;
 /// one packet without pairs if all are 0.
-fn parts(set: usize) -> usize {
-    set.div_ceil(RESULT_PAIRS).max(1)
+fn parts(set: usize, most: usize) -> usize {
+    set.div_ceil(most).max(1)
 }

@@ -7,7 +7,7 @@ use super::Layout;
 use crate::endpoint::{Content, Error};
 
 /// Contributions of the dense workload, scaled to integers.
-pub(in crate::endpoint) struct Contributions {
+pub struct Contributions {
     layout: Layout,
     /// Packets always have the same number of elements: the model's end is filled up with zeros.
     whole: bool,
@@ -17,7 +17,8 @@ pub(in crate::endpoint) struct Contributions {
 }
 
 impl Contributions {
-    pub(in crate::endpoint) fn new(layout: Layout, whole: bool) -> Self {
+    /// Of this layout; `whole` if all elements of a packet are summed.
+    pub fn new(layout: Layout, whole: bool) -> Self {
         let elements = usize::from(layout.dense.elements_per_packet());
         Contributions {
             layout,

@@ -14,7 +14,7 @@ use pktgen_generator::{Error, Result};
 
 /// By what gradients are multiplied.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::endpoint) enum Scaling {
+pub enum Scaling {
     /// The same number for all.
     Fixed(f32),
     /// What makes the most of 32 bits, by the largest exponent of a block among all workers.
@@ -23,7 +23,8 @@ pub(in crate::endpoint) enum Scaling {
 
 /// The packets of an iteration.
 #[derive(Clone)]
-pub(in crate::endpoint) struct Layout {
+pub struct Layout {
+    /// What is trained.
     pub dense: Arc<Dense>,
     scaling: Scaling,
     /// Packets ahead of the model.
@@ -91,7 +92,7 @@ impl Layout {
 }
 
 /// Reads the factor of fixed scaling.
-pub(in crate::endpoint) fn read_scale(section: &mut Section) -> Result<f32> {
+pub fn read_scale(section: &mut Section) -> Result<f32> {
     let scale: f64 = section.get("scale", f64::from(fixed::ATP_SCALE))?;
     if scale > 0.0 && scale <= f64::from(i32::MAX) {
         return Ok(scale as f32);
@@ -103,7 +104,7 @@ pub(in crate::endpoint) fn read_scale(section: &mut Section) -> Result<f32> {
 }
 
 /// Reads how gradients are scaled.
-pub(in crate::endpoint) fn read_scaling(section: &mut Section) -> Result<Scaling> {
+pub fn read_scaling(section: &mut Section) -> Result<Scaling> {
     let scale = read_scale(section)?;
     let word: String = section.get("scaling", "exponents")?;
     match word.as_str() {

@@ -14,7 +14,7 @@ use crate::endpoint::Facts;
 
 /// What a worker does about iterations that went on without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::endpoint) enum Missed {
+pub enum Missed {
     /// It computes every iteration, and is late for ever after, unless the others wait for it.
     Compute,
     /// An iteration of which it has all results when it would begin is passed over.
@@ -27,7 +27,7 @@ pub(in crate::endpoint) enum Missed {
 
 /// The rules of all workers of a run.
 #[derive(Debug, Clone)]
-pub(in crate::endpoint) struct Settings {
+pub struct Settings {
     /// Blocks that may be outstanding.
     pub window: u32,
     /// Does a block wait for the result of the one `window` before it?
@@ -105,7 +105,7 @@ fn ideal(dense: &Dense, rate_bps: u64) -> Time {
 }
 
 /// The dense workload that synchronous workers need.
-pub(in crate::endpoint) fn dense_of(source: &dyn Source, who: &str) -> Result<Arc<Dense>> {
+pub fn dense_of(source: &dyn Source, who: &str) -> Result<Arc<Dense>> {
     source.dense().ok_or_else(|| {
         Error::config(format!(
             "endpoint.workers = \"{who}\" sends the blocks of a model in iterations: it needs workload.kind = \"dense\", once and unedited \
@@ -115,7 +115,7 @@ pub(in crate::endpoint) fn dense_of(source: &dyn Source, who: &str) -> Result<Ar
 }
 
 /// Reads an optional span above 0.
-pub(in crate::endpoint) fn read_span(section: &mut Section, key: &str) -> Result<Option<Time>> {
+pub fn read_span(section: &mut Section, key: &str) -> Result<Option<Time>> {
     match section.get_opt::<Span>(key)? {
         Some(span) if span.ps() <= 0 => Err(Error::config(format!("{}: {span} is not above 0", section.place(key)))),
         span => Ok(span.map(Span::ps)),

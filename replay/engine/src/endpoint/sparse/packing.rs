@@ -11,7 +11,7 @@ use pktgen_generator::sparse::layout::Layout;
 use pktgen_generator::sparse::packaging::{Estimate, Packaging, Packer};
 use pktgen_generator::sparse::shards::Shards;
 use pktgen_generator::sparse::{Batch, Sparse};
-use pktgen_generator::wire::libra::{COLD_PAIR, HOT_PAIR, HOT_PAIRS, emit_cold, emit_hot, heat_of};
+use pktgen_generator::wire::libra::{COLD_PAIR, HOT_PAIR, HOT_PAIRS, RESULT_PAIRS, emit_cold, emit_hot, heat_of};
 
 use super::destinations::Destinations;
 use crate::endpoint::Pairs;
@@ -271,6 +271,16 @@ impl Pairs for Contents {
             Some((part, Some(Item::Push(push)))) if heat_of(packet.seq()) == Heat::Hot => &part.hot[part.range(push)],
             _ => &[],
         }
+    }
+
+    fn part(&self) -> usize {
+        RESULT_PAIRS
+    }
+
+    fn write(&self, pairs: &[(u32, f32)], out: &mut Vec<u8>) {
+        let from = out.len();
+        out.resize(from + pairs.len() * HOT_PAIR, 0);
+        emit_hot(pairs, &mut out[from..]);
     }
 
     fn slots(&self) -> usize {

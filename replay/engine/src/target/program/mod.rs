@@ -173,5 +173,3 @@ pub trait ProgramKind: Named + Sync {
     /// Reads its keys from `[target]` and makes the program of one device.
     fn open(&self, section: &mut Section, place: Place) -> Result<Box<dyn Program>>;
 }
-
-pub use reduce::{AGGREGATORS, Names};

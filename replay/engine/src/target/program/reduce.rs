@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use pktgen_generator::config::{FromValue, Section, Value};
+use pktgen_generator::config::Section;
 use pktgen_generator::record::{Action, Reason};
 use pktgen_generator::registry::Named;
 use pktgen_generator::time::{NEVER, Time};
@@ -21,6 +21,7 @@ use pktgen_generator::{Error, Result};
 
 use super::{Expected, Limits, Place, Program, ProgramKind};
 use crate::frame::{Frame, Kind};
+use crate::reduction::{AGGREGATORS, Names};
 use crate::target::context::Context;
 use crate::target::flows::NodeFlows;
 use crate::target::gather::{Gather, Verdict};
@@ -28,23 +29,6 @@ use crate::target::sum::Sum;
 
 /// `program = "reduce"`.
 pub struct ReduceKind;
-
-/// The key that names the devices which aggregate, where no plan does.
-pub const AGGREGATORS: &str = "aggregators";
-
-/// Names of devices.
-pub struct Names(pub Vec<String>);
-
-impl FromValue for Names {
-    fn from_value(value: &Value) -> Result<Self, String> {
-        let Value::List(items) = value else { return Err(format!("{} is no list of devices", value.to_toml())) };
-        let name = |value: &Value| match value {
-            Value::Text(name) => Ok(name.clone()),
-            other => Err(format!("{} is no name of a device", other.to_toml())),
-        };
-        items.iter().map(|item| name(&item.value)).collect::<Result<_, _>>().map(Names)
-    }
-}
 
 impl Named for ReduceKind {
     fn name(&self) -> &'static str {

@@ -37,7 +37,7 @@ impl Discipline for FifoDiscipline {
 }
 
 /// Reads `slots` and `slot_in_transmission`, which all disciplines share.
-pub(super) fn read_slots(section: &mut Section, own: Option<u32>) -> Result<(u32, bool)> {
+pub fn read_slots(section: &mut Section, own: Option<u32>) -> Result<(u32, bool)> {
     let slots: u32 = section.get("slots", 8u32)?;
     let hold: bool = section.get("slot_in_transmission", true)?;
     let slots = own.unwrap_or(slots);
