@@ -11,11 +11,11 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use pktgen_generator::Result;
 use pktgen_generator::config::Document;
 use pktgen_generator::record::{Book, Received, Sent};
+use pktgen_registry::all;
 use pktgen_replay::capture::{RunDir, claim};
 use pktgen_replay::driver::virtual_time::Simulation;
 use pktgen_replay::recorder::Recorder;
 use pktgen_replay::run::Experiment;
-use pktgen_replay::systems::all;
 
 const PACKETS: u64 = 27 * 20_000;
 

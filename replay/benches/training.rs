@@ -7,10 +7,10 @@ use std::sync::atomic::AtomicBool;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use pktgen_generator::config::Document;
+use pktgen_registry::all;
 use pktgen_replay::capture::{RunDir, claim};
 use pktgen_replay::driver::virtual_time::Simulation;
 use pktgen_replay::run::Experiment;
-use pktgen_replay::systems::all;
 
 fn iteration(c: &mut Criterion) {
     let stop = AtomicBool::new(false);

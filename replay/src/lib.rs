@@ -24,6 +24,6 @@ pub mod run;
 pub mod settle;
 pub mod transport;
 
-pub use pktgen_engine::{catalogue, dialect, endpoint, frame, groups, ledger, parts, racks, recorder, systems, target};
+pub use pktgen_engine::{catalogue, dialect, endpoint, frame, groups, ledger, parts, racks, recorder, target};
 
 use pktgen_engine::reduction;

@@ -82,7 +82,7 @@ fn experiment(set: &[&str]) -> Experiment {
     let path = folder.path().join("small.toml");
     std::fs::write(&path, SMALL).expect("writable");
     let set: Vec<_> = set.iter().map(|set| (*set).to_owned()).collect();
-    Experiment::open(crate::systems::all(), Document::load(&path, &set).expect("an experiment")).expect("a sweep")
+    Experiment::open(pktgen_registry::all(), Document::load(&path, &set).expect("an experiment")).expect("a sweep")
 }
 
 const FOUR: &str = "transport.interfaces=[\"eth1\",\"eth1\",\"eth1\",\"eth1\"]";

@@ -8,7 +8,7 @@ const SMALL: &str = "[workload]\nclusters = 3\nworkers_per_cluster = 2\nupdates 
 
 fn plan(more: &str) -> Plan {
     let experiment =
-        Experiment::open(crate::systems::all(), Document::parse(&format!("{SMALL}{more}"), "small").unwrap()).unwrap();
+        Experiment::open(pktgen_registry::all(), Document::parse(&format!("{SMALL}{more}"), "small").unwrap()).unwrap();
     experiment.draft(&experiment.runs[0]).unwrap()
 }
 

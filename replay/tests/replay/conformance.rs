@@ -17,12 +17,12 @@ use pktgen_generator::wire::frame::{
     HEAD, SERVER_IP, Template, background_ip, has_udp_checksum, set_udp_checksum, worker_ip,
 };
 use pktgen_generator::wire::update::{Ack, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT, elements_in};
+use pktgen_registry::all;
 use pktgen_replay::driver::virtual_time::{Outcome, Simulation};
 use pktgen_replay::frame::{Frame, Kind, Pool};
 use pktgen_replay::ledger::total;
 use pktgen_replay::recorder::Recorder;
 use pktgen_replay::run::Experiment;
-use pktgen_replay::systems::all;
 use pktgen_replay::target::books::Books;
 use pktgen_replay::target::context::{Context, Outbox};
 use pktgen_replay::target::flows::{Flows, NodeFlows};

@@ -9,11 +9,11 @@ use pktgen_generator::config::Document;
 use pktgen_generator::control::Rule;
 use pktgen_generator::record::{Action, Balance, Book, Received, Sent, State};
 use pktgen_generator::time::{MS, SECOND, Time, US};
+use pktgen_registry::all;
 use pktgen_replay::driver::virtual_time::{Outcome, Simulation};
 use pktgen_replay::ledger::total;
 use pktgen_replay::recorder::Recorder;
 use pktgen_replay::run::Experiment;
-use pktgen_replay::systems::all;
 
 /// All rows of a run.
 #[derive(Default, Debug, PartialEq)]

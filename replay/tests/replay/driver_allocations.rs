@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use crate::support::counting;
 use pktgen_generator::config::Document;
+use pktgen_registry::all;
 use pktgen_replay::run::Experiment;
-use pktgen_replay::systems::all;
 use pktgen_testing::alone::in_own_process;
 
 /// All middleware that needs no profile.

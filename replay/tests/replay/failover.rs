@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use pktgen_generator::config::Document;
 use pktgen_generator::record::Manifest;
+use pktgen_registry::all;
 use pktgen_replay::run::Experiment;
-use pktgen_replay::systems::all;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 

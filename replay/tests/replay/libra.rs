@@ -21,11 +21,11 @@ use pktgen_generator::sparse::Sparse;
 use pktgen_generator::time::NEVER;
 use pktgen_generator::topology::Racks;
 use pktgen_generator::wire::libra::FRESH_SHIFT;
+use pktgen_registry::all;
 use pktgen_replay::driver::virtual_time::{Outcome, Simulation};
 use pktgen_replay::ledger::total;
 use pktgen_replay::plan::{prepare, source};
 use pktgen_replay::recorder::Recorder;
-use pktgen_replay::systems::all;
 
 use cases::Case;
 use spy::{Seen, Spy};

@@ -13,7 +13,6 @@ mod support;
 mod synchronous;
 mod table1;
 mod tempo;
-mod theory;
 mod transport_allocations;
 mod transports;
 mod transports_xdp;

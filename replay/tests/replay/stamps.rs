@@ -11,8 +11,8 @@ use pktgen_generator::arrow::array::{AsArray, RecordBatch};
 use pktgen_generator::arrow::datatypes::{Int64Type, UInt8Type, UInt32Type, UInt64Type};
 use pktgen_generator::config::Document;
 use pktgen_generator::record::{Manifest, PacketId, STAMPS_RECEIVED, STAMPS_SENT};
+use pktgen_registry::all;
 use pktgen_replay::run::Experiment;
-use pktgen_replay::systems::all;
 use pktgen_replay::transport::{End, Stamps, TRANSPORTS, TransportPlan};
 
 use crate::support::namespace::{FOUR, cables, in_namespace};

@@ -12,8 +12,8 @@ use pktgen_generator::wire::frame::{HEAD, SERVER_IP, source_ip, target_ip, worke
 use pktgen_generator::wire::olaf_strict::{Ack, UPDATE_HEAD, Update};
 use pktgen_generator::wire::switchml;
 use pktgen_generator::wire::switchml_roce::{self as roce, session};
+use pktgen_registry::all;
 use pktgen_replay::run::Experiment;
-use pktgen_replay::systems::all;
 
 fn run(text: &str, dir: &Path) -> Result<Manifest, String> {
     let experiment = Experiment::open(all(), Document::parse(text, "test").unwrap()).unwrap();

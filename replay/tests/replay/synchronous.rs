@@ -8,8 +8,8 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pktgen_generator::arrow::array::AsArray;
 use pktgen_generator::config::Document;
 use pktgen_generator::record::Manifest;
+use pktgen_registry::all;
 use pktgen_replay::run::Experiment;
-use pktgen_replay::systems::all;
 
 const BLOCKS: u64 = 50;
 const ITERATIONS: u64 = 4;

@@ -7,11 +7,11 @@ use std::sync::atomic::AtomicBool;
 use pktgen_generator::Result;
 use pktgen_generator::config::{Document, Run};
 use pktgen_generator::record::{Balance, Book, Received, Sent};
+use pktgen_registry::all;
 use pktgen_replay::driver::virtual_time::Simulation;
 use pktgen_replay::ledger::total;
 use pktgen_replay::recorder::Recorder;
 use pktgen_replay::run::Experiment;
-use pktgen_replay::systems::all;
 
 /// Counts rows and keeps none.
 #[derive(Default)]

@@ -8,10 +8,10 @@ use pktgen_generator::record::{Book, Received, Sent};
 use pktgen_generator::time::{SECOND, Time};
 use pktgen_generator::trace::Writer;
 use pktgen_generator::workload::Update;
+use pktgen_registry::all;
 use pktgen_replay::driver::virtual_time::Simulation;
 use pktgen_replay::recorder::Recorder;
 use pktgen_replay::run::Experiment;
-use pktgen_replay::systems::all;
 
 /// Times of what was sent (generated, due, out) and received.
 #[derive(Default)]

@@ -15,8 +15,8 @@ use pktgen_generator::record::Manifest;
 use pktgen_generator::time::MS;
 use pktgen_generator::wire::frame::HEAD;
 use pktgen_generator::wire::trio_ml::{Header, values};
+use pktgen_registry::all;
 use pktgen_replay::run::Experiment;
-use pktgen_replay::systems::all;
 
 /// Two jobs of six workers; stragglers as told.
 fn text(jobs: u32, workers: u32, engines: u32, more: &str) -> String {

@@ -1,4 +1,25 @@
-//! The list of all systems.
+//! The list of all systems: whoever adds one adds its crate to `Cargo.toml` and a line here.
 #![forbid(unsafe_code)]
 
-pub use pktgen_engine::systems::all;
+use std::sync::LazyLock;
+
+use pktgen_engine::catalogue::{Catalogue, Defaults, System};
+
+/// In the order of lists.
+static SYSTEMS: &[&System] = &[
+    &pktgen_engine::plain::SYSTEM,
+    &pktgen_olaf::SYSTEM,
+    &pktgen_trio_ml::SYSTEM,
+    &pktgen_switchml::SYSTEM,
+    &pktgen_libra::SYSTEM,
+    &pktgen_reduce::SYSTEM,
+    &pktgen_atp::SYSTEM,
+];
+
+static ALL: LazyLock<Catalogue> =
+    LazyLock::new(|| Catalogue::of(SYSTEMS, Defaults { workers: "open_loop", program: "olaf" }));
+
+/// All systems, for whoever must choose among them.
+pub fn all() -> &'static Catalogue {
+    &ALL
+}

@@ -1,11 +1,7 @@
-//! Ways to write frames as devices expect them, without a header of ours (docs/strict.md): one per file.
+//! Ways to write frames as devices expect them, without a header of ours (docs/strict.md): one per file of a system.
 //!
 //! A dialect makes of a frame of ours that of a device, and of a device's frame one with our header again, from what somebody at
 //! that end can really know. It sees frames only, no wires.
-
-pub mod olaf;
-pub mod switchml;
-pub mod switchml_roce;
 
 use std::sync::Arc;
 
@@ -72,14 +68,3 @@ pub type Opened = Result<Option<Box<dyn Dialect>>>;
 
 /// Ways to write frames for devices of others.
 pub type Dialects = &'static [&'static DialectKind];
-
-/// Trio-ML's frames are those of the device already.
-pub static TRIO_ML: DialectKind = DialectKind {
-    word: "strict",
-    format: "trio_ml",
-    on_wire: "trio_ml",
-    device: "trio_ml",
-    growth: 0,
-    headless: false,
-    open: |_| Ok(None),
-};

@@ -4,19 +4,15 @@
 //! they answer through [`Host`].
 
 mod all_reduce;
-mod gate;
+pub mod gate;
 pub(crate) mod learner;
-pub(crate) mod open_loop;
+pub mod open_loop;
 pub(crate) mod retransmit;
-mod roster;
-pub(crate) mod rounds;
-mod sender;
+pub mod roster;
+pub mod rounds;
+pub mod sender;
 pub mod server;
-pub(crate) mod sparse;
 mod step;
-pub(crate) mod switchml;
-pub(crate) mod transmission_control;
-pub(crate) mod trio_ml;
 
 use std::sync::Arc;
 
@@ -270,7 +266,7 @@ pub struct Protocol {
 
 impl Behaviour {
     /// Workers that send updates to a server and wait for nothing.
-    pub(crate) const ASYNCHRONOUS: Self = Behaviour {
+    pub const ASYNCHRONOUS: Self = Behaviour {
         synchronous: false,
         has_server: true,
         several_servers: false,
@@ -371,7 +367,7 @@ pub struct Receiver {
 
 impl Crew {
     /// Workers that send updates one by one.
-    pub(crate) fn of_updates(workers: impl Workers + 'static, reacts: bool) -> Self {
+    pub fn of_updates(workers: impl Workers + 'static, reacts: bool) -> Self {
         let declared = Declaration { reacts, ..Declaration::default() };
         Crew { workers: Box::new(workers), declared, payloads: Payloads::Updates }
     }

@@ -8,8 +8,6 @@
 mod content;
 mod layout;
 mod settings;
-#[cfg(test)]
-mod tests;
 mod worker;
 
 use pktgen_generator::dense::Dense;
@@ -24,9 +22,9 @@ use super::{
 };
 use crate::frame::{BURST, Frame, Kind, Pool};
 
-pub(super) use content::Contributions;
-pub(super) use layout::{Layout, Scaling, read_scale, read_scaling};
-pub(super) use settings::{Settings, dense_of, read_span};
+pub use content::Contributions;
+pub use layout::{Layout, Scaling, read_scale, read_scaling};
+pub use settings::{Settings, dense_of, read_span};
 use worker::{Arrived, Worker};
 
 /// The node of a frame that is for all workers of its job.
@@ -37,7 +35,7 @@ const UNSENT_MAX: u32 = 8;
 
 /// What a result says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ResultHead {
+pub struct ResultHead {
     /// Job; none if the protocol does not name it.
     pub job: Option<u16>,
     /// Block, numbered over all iterations.
@@ -52,7 +50,7 @@ pub(super) struct ResultHead {
 
 /// What a worker sends.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Contribution {
+pub struct Contribution {
     /// Who.
     pub worker: u32,
     /// Its job.
@@ -72,7 +70,7 @@ pub(super) struct Contribution {
 }
 
 /// What the protocols do differently.
-pub(super) trait RoundProtocol: Send {
+pub trait RoundProtocol: Send {
     /// Headers of a worker's frames of so many bytes.
     fn template(&self, worker: u32, frame_bytes: usize) -> Template;
     /// Length of the frame of a block.
@@ -92,7 +90,7 @@ pub(super) trait RoundProtocol: Send {
 }
 
 /// Workers of synchronous training, without a server.
-pub(super) const BEHAVIOUR: Behaviour = Behaviour {
+pub const BEHAVIOUR: Behaviour = Behaviour {
     synchronous: true,
     has_server: false,
     several_servers: false,
@@ -103,7 +101,7 @@ pub(super) const BEHAVIOUR: Behaviour = Behaviour {
 };
 
 /// The workers of a run.
-pub(super) struct Rounds<P> {
+pub struct Rounds<P> {
     protocol: P,
     settings: Settings,
     layout: Layout,
@@ -120,11 +118,7 @@ pub(super) struct Rounds<P> {
 
 /// What a frame of a synchronous protocol is, by its addresses: a contribution of a worker, or a result for a job or one
 /// worker. `packet` says which packet it is, of the worker that sent it or, for results, of none, and the first of its job.
-pub(super) fn direction(
-    bytes: &[u8],
-    facts: &Facts,
-    packet: impl FnOnce(Option<u32>, u32) -> PacketId,
-) -> Option<Identity> {
+pub fn direction(bytes: &[u8], facts: &Facts, packet: impl FnOnce(Option<u32>, u32) -> PacketId) -> Option<Identity> {
     let side = Side::of(bytes, facts)?;
     let (worker, kind) = match side {
         Side::From(worker) => (Some(worker), Kind::Update),
@@ -138,7 +132,8 @@ pub(super) fn direction(
 const NOBODY: PacketId = PacketId(u64::MAX);
 
 impl<P: RoundProtocol> Rounds<P> {
-    pub(super) fn new(protocol: P, layout: Layout, settings: Settings, facts: &Facts) -> Self {
+    /// Workers that speak `protocol`.
+    pub fn new(protocol: P, layout: Layout, settings: Settings, facts: &Facts) -> Self {
         let dense = layout.dense.clone();
         let count = dense.workers();
         let mut rounds = Rounds {
@@ -161,7 +156,7 @@ impl<P: RoundProtocol> Rounds<P> {
     }
 
     /// The workers, ready to run.
-    pub(super) fn crew(self) -> Crew
+    pub fn crew(self) -> Crew
     where
         P: 'static,
     {

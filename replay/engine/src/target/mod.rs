@@ -2,13 +2,11 @@
 //!
 //! A device is a program (what happens to a packet) and, per output port, a queue discipline and a
 //! link. Programs and queues are registered in [`program`] and [`queue`]; [`port`] has the timing of a link in
-//! virtual time, [`books`] what a device writes down, [`chip`] how long a
-//! Trio chip takes, [`context`] what a program may do; [`flows`], [`gather`] and [`sum`] are reducing along a plan, and
+//! virtual time, [`books`] what a device writes down, [`context`] what a program may do; [`flows`], [`gather`] and [`sum`] are reducing along a plan, and
 //! [`meter`] what links carried.
 
 pub mod activity;
 pub mod books;
-pub mod chip;
 pub mod context;
 pub mod device;
 pub mod flows;

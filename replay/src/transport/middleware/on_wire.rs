@@ -204,7 +204,7 @@ mod tests {
     /// The wire of `end` where the key has this value.
     fn wrapped(word: &str, end: End, site: &Site, wire: Box<dyn Wire>) -> Result<Box<dyn Wire>> {
         let written = Written { word: word.to_owned(), place: "transport.on_wire".to_owned() };
-        let dialect = written.dialect(site.traffic.format, crate::systems::all().dialects)?;
+        let dialect = written.dialect(site.traffic.format, pktgen_registry::all().dialects)?;
         written.wrap(end, &Site { dialect, ..site.clone() }, wire)
     }
 

@@ -18,9 +18,9 @@ fn heads() -> Arc<Outer> {
 fn heads_with(more: &str) -> Arc<Outer> {
     let text = "[addressing]\nworkers = \"10.9.0.1\"\nserver = \"10.9.9.9\"\nserver_mac = \"02:00:00:00:09:09\"\n\
                 groups = \"239.9.0.0\"\nvlan = 77\nport = 7000\n";
-    let profile = device::Profile::parse(&format!("{text}{more}"), "test", &crate::systems::all().protocols).unwrap();
+    let profile = device::Profile::parse(&format!("{text}{more}"), "test", &pktgen_registry::all().protocols).unwrap();
     let addresses = profile.addressing.resolve(&Population::regular(1, 3)).unwrap();
-    Arc::new(Outer { addresses, format: crate::systems::all().protocols.formats[0].facts() })
+    Arc::new(Outer { addresses, format: pktgen_registry::all().protocols.formats[0].facts() })
 }
 
 fn update(worker: u32, len: usize) -> Vec<u8> {

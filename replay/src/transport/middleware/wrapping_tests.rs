@@ -40,12 +40,12 @@ fn wrappers_pass_every_method_on() {
         let folder = tempfile::tempdir().unwrap();
         let profile = "[addressing]\nworkers = \"10.9.0.1\"\nserver = \"10.9.9.9\"\nserver_mac = \"02:00:00:00:09:09\"\ngroups = \"239.9.0.0\"";
         let mut site = within(folder.path());
-        let addresses = Profile::parse(profile, "test", &crate::systems::all().protocols)
+        let addresses = Profile::parse(profile, "test", &pktgen_registry::all().protocols)
             .unwrap()
             .addressing
             .resolve(&site.traffic.workers)
             .unwrap();
-        site.outer = Some(Arc::new(Outer { addresses, format: crate::systems::all().protocols.formats[0].facts() }));
+        site.outer = Some(Arc::new(Outer { addresses, format: pktgen_registry::all().protocols.formats[0].facts() }));
         let mut section = Section::of("transport", &values(name));
         let layer = kind.read(&mut section, MS).unwrap().unwrap_or_else(|| panic!("{name} was not asked for"));
         let (memory, bench) = Memory::new();

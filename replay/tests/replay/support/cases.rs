@@ -37,7 +37,7 @@ impl Case {
         plan.interfaces = FOUR.map(str::to_owned).to_vec();
         plan.receive_ring = self.receive_ring;
         // Frames are updates of OLAF.
-        plan.heads = (pktgen_replay::systems::all().workers[0].protocol().heads)(0);
+        plan.heads = (pktgen_registry::all().workers[0].protocol().heads)(0);
         change(&mut plan);
         kind.open(&plan, &End::ALL, frame_max)
     }

@@ -3,5 +3,7 @@
 mod device;
 mod dissector;
 mod golden;
+mod rounds;
 mod strict;
 mod support;
+mod theory;

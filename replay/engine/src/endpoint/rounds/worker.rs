@@ -20,7 +20,7 @@ enum Phase {
 
 /// What a result was to a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arrived {
+pub enum Arrived {
     First,
     Again,
 }
@@ -70,17 +70,17 @@ impl Round {
 }
 
 /// A worker.
-pub(super) struct Worker {
+pub struct Worker {
     id: u32,
-    pub(super) job: u16,
-    pub(super) source: u8,
-    pub(super) iteration: u32,
+    pub job: u16,
+    pub source: u8,
+    pub iteration: u32,
     phase: Phase,
     t_start: Time,
     /// When all results of the iteration before were there: from then on the others are in this one.
     t_others: Time,
     /// When it had computed, or will have.
-    pub(super) t_ready: Time,
+    pub t_ready: Time,
     delay: Time,
     /// The shortest iteration in which nobody was missing and it was not held up; [`NEVER`] before there is one.
     shortest: Time,
@@ -118,7 +118,7 @@ const THRESHOLD: u32 = 100;
 const ATTEMPT_MAX: u8 = i8::MAX as u8;
 
 impl Worker {
-    pub(super) fn new(id: u32, layout: &Layout) -> Self {
+    pub fn new(id: u32, layout: &Layout) -> Self {
         let dense = &layout.dense;
         let job = (id / dense.workers_per_job()) as u16;
         Worker {
@@ -156,7 +156,7 @@ impl Worker {
     }
 
     /// Begins the iteration that it is at, at `t`; iterations that went on without it are passed over, if it may.
-    pub(super) fn begin(&mut self, t: Time, layout: &Layout, settings: &Settings, host: &mut Host) {
+    pub fn begin(&mut self, t: Time, layout: &Layout, settings: &Settings, host: &mut Host) {
         let dense = &layout.dense;
         self.now = t;
         while self.iteration < dense.iterations() {
@@ -196,17 +196,17 @@ impl Worker {
     }
 
     /// The exponent that it was told for what packet `index` carries.
-    pub(super) fn told(&self, layout: &Layout, index: u32) -> i8 {
+    pub fn told(&self, layout: &Layout, index: u32) -> i8 {
         layout.block_of(index).and_then(|block| self.exponents.get(block as usize)).copied().unwrap_or(0)
     }
 
     /// Has it ended its last iteration?
-    pub(super) fn is_done(&self) -> bool {
+    pub fn is_done(&self) -> bool {
         self.phase == Phase::Done
     }
 
     /// When it has something to do.
-    pub(super) fn wake(&self, settings: &Settings) -> Time {
+    pub fn wake(&self, settings: &Settings) -> Time {
         match self.phase {
             Phase::Done => NEVER,
             Phase::Computing => self.t_ready.max(self.now),
@@ -230,7 +230,7 @@ impl Worker {
     }
 
     /// The next block to send at `t`, and which attempt that is.
-    pub(super) fn next(&mut self, t: Time, settings: &Settings) -> Option<(u32, u8)> {
+    pub fn next(&mut self, t: Time, settings: &Settings) -> Option<(u32, u8)> {
         self.now = self.now.max(t);
         if self.phase == Phase::Computing && t >= self.t_ready {
             self.phase = Phase::Sending;
@@ -296,7 +296,7 @@ impl Worker {
     }
 
     /// A frame left the host at `t`.
-    pub(super) fn left(&mut self, packet: PacketId, blocks: u32, t: Time, settings: &Settings) {
+    pub fn left(&mut self, packet: PacketId, blocks: u32, t: Time, settings: &Settings) {
         let seq = packet.seq();
         self.unsent = self.unsent.saturating_sub(1);
         self.link_free = self.link_free.max(t);
@@ -313,18 +313,18 @@ impl Worker {
 
     /// When it had sent its contribution to a block, at `t`; none if it had not, or no longer knows. A frame that waits for
     /// its link may already know when it will leave.
-    pub(super) fn sent_at(&self, iteration: u32, block: u32, t: Time) -> Option<Time> {
+    pub fn sent_at(&self, iteration: u32, block: u32, t: Time) -> Option<Time> {
         let at = self.left_at[block as usize];
         (iteration == self.iteration && at <= t).then_some(at)
     }
 
     /// Has it contributed to a block, or passed its iteration?
-    pub(super) fn contributed(&self, iteration: u32, block: u32) -> bool {
+    pub fn contributed(&self, iteration: u32, block: u32) -> bool {
         iteration < self.iteration || (iteration == self.iteration && self.left_at[block as usize] != NEVER)
     }
 
     /// A result arrived at `t`.
-    pub(super) fn arrived(&mut self, head: &ResultHead, t: Time, blocks: u32, settings: &Settings) -> Arrived {
+    pub fn arrived(&mut self, head: &ResultHead, t: Time, blocks: u32, settings: &Settings) -> Arrived {
         self.now = self.now.max(t);
         let (iteration, block) = (head.seq / blocks, head.seq % blocks);
         let Some(ahead) = iteration.checked_sub(self.iteration).filter(|_| self.phase != Phase::Done) else {
@@ -359,7 +359,7 @@ impl Worker {
     }
 
     /// Ends the iteration at `t` if all results are there and the worker has nothing else to do.
-    pub(super) fn end_if_all(&mut self, t: Time, layout: &Layout, settings: &Settings, host: &mut Host) {
+    pub fn end_if_all(&mut self, t: Time, layout: &Layout, settings: &Settings, host: &mut Host) {
         if self.phase != Phase::Sending || self.rounds[0].count < layout.packets() {
             return;
         }

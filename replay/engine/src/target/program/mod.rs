@@ -1,11 +1,6 @@
 //! Device programs: what happens to a packet.
 
 pub(crate) mod forward;
-pub(crate) mod libra;
-pub(crate) mod olaf;
-pub(crate) mod reduce;
-pub(crate) mod switchml;
-pub(crate) mod trio_ml;
 
 use std::sync::Arc;
 

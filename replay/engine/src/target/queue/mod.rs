@@ -6,7 +6,6 @@
 //! (on OLAF's card it does, §12.1; in ns-3, where the device is apart from the queue, it does not).
 
 pub mod fifo;
-pub(crate) mod olaf;
 
 use pktgen_generator::Result;
 use pktgen_generator::config::Section;
@@ -18,7 +17,6 @@ use super::books::Books;
 use crate::frame::{Frame, Pool};
 
 pub use fifo::Fifo;
-pub use olaf::{MergedReward, OlafQueue, OlafSettings, relabel};
 
 /// A queue in front of one link.
 pub trait Queue: Send {
@@ -61,7 +59,7 @@ mod tests {
 
     #[test]
     fn disciplines_name_the_keys_that_they_read() {
-        for discipline in crate::systems::all().queues {
+        for discipline in crate::plain::SYSTEM.queues {
             let mut section = Section::of("target", &[]);
             discipline.open(&mut section, 3, None).unwrap();
             let mut asked: Vec<_> = section.asked().iter().map(String::as_str).collect();

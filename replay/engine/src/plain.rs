@@ -1,0 +1,16 @@
+//! What is no system's own: updates that are sent, forwarded and received one by one.
+
+use pktgen_generator::device::plan;
+
+use crate::catalogue::System;
+use crate::endpoint::{learner, open_loop, retransmit};
+use crate::target::{program, queue};
+
+/// It, as a system.
+pub static SYSTEM: System = System {
+    planners: &[&plan::generic::Generic],
+    workers: &[&open_loop::OpenLoopKind, &retransmit::RetransmitKind, &learner::LearnerKind],
+    programs: &[&program::forward::ForwardKind],
+    queues: &[&queue::fifo::FifoDiscipline],
+    ..System::new("plain")
+};

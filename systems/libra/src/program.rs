@@ -1,0 +1,461 @@
+//! Libra's switch (LIBRA §3.4 to §3.6): it sums hot parameters, acknowledges every packet that it takes, and sends the sums
+//! to the workers when an iteration is over.
+//!
+//! Who sent a packet is told by its source address, as for SwitchML. `docs/libra.md` is the protocol. `packets` has what the
+//! switch does with each kind, `job` what it knows of a job and of a worker, `registers` the sums, `records` what keeps them from being added to twice, `results` the copies
+//! that its CPU sends again, `state` how all of it moves to a standby switch. What is not for the switch goes where it
+//! is addressed. Beside standby switches the device in the middle sums nothing: it sends what workers have for the switch
+//! to the active one, and what comes from there to the workers.
+
+mod again;
+mod failing;
+mod failover;
+mod job;
+mod line;
+mod packets;
+mod ranks;
+mod records;
+mod registers;
+mod resources;
+mod results;
+mod settings;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use pktgen_generator::config::Section;
+use pktgen_generator::record::{Action, Heat, Reason};
+use pktgen_generator::registry::Named;
+use pktgen_generator::sparse::pipeline::{Passes, Scratch};
+use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::topology::{NO_PORT, NodeId};
+use pktgen_generator::wire::frame::{HEAD, group_of, source_ip, target_ip, worker_of};
+use pktgen_generator::wire::libra::{Header, Kind as Wire, Numbers};
+use pktgen_generator::{Error, Result};
+
+use again::Again;
+use failover::{Duty, Failover};
+use job::{Job, Member};
+use line::{Line, To};
+use pktgen_engine::frame::{Frame, Kind, Pool};
+use pktgen_engine::target::context::Context;
+use pktgen_engine::target::program::{Expected, Limits, Place, Program, ProgramKind};
+use pktgen_engine::target::sparse::SparsePlace;
+use registers::Pairs;
+use resources::PUBLISHED_STAGES;
+use results::Timers;
+use settings::{KEYS, Settings};
+
+/// `program = "libra"`.
+pub struct LibraKind;
+
+impl Named for LibraKind {
+    fn name(&self) -> &'static str {
+        "libra"
+    }
+    fn about(&self) -> &'static str {
+        "sums hot parameters of sparse training in registers, sends what is cold on to the parameter server"
+    }
+}
+
+impl ProgramKind for LibraKind {
+    fn keys(&self) -> &'static [&'static str] {
+        KEYS
+    }
+
+    fn format(&self) -> Option<&'static str> {
+        Some("libra")
+    }
+
+    fn expected(&self, _per_cluster: u32) -> Expected {
+        Expected::Unknown
+    }
+
+    fn queue(&self) -> &'static str {
+        "fifo"
+    }
+
+    fn open(&self, section: &mut Section, place: Place) -> Result<Box<dyn Program>> {
+        Ok(Box::new(Libra::open(section, place)?))
+    }
+}
+
+/// What a device does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// It sums.
+    Sums,
+    /// It is between workers and the devices that sum.
+    Steers,
+    /// It is anywhere else.
+    Forwards,
+}
+
+/// What becomes of a frame.
+enum Way {
+    /// It goes where it is addressed.
+    On,
+    /// It is dropped.
+    Drop(Reason),
+    /// It is for the switch.
+    Take(u32, Header),
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Counts {
+    packets: u64,
+    added: u64,
+    pairs: u64,
+    acks: u64,
+    duplicates: u64,
+    copies: u64,
+    /// Packets that are in a sum once more, and packets that are in none although they were acknowledged.
+    repeated: u64,
+    mistaken: u64,
+    beyond: u64,
+    too_many_passes: u64,
+    recirculations: u64,
+    conflicts: u64,
+    passes_max: u64,
+    ends: u64,
+    sums: u64,
+    results: u64,
+    resent: u64,
+    given_up: u64,
+    missed: u64,
+    confirmed: u64,
+    pulls: u64,
+    no_room: u64,
+}
+
+impl Counts {
+    /// A packet with so many pairs was added.
+    #[inline]
+    fn add(&mut self, passes: Passes, pairs: usize) {
+        self.added += 1;
+        self.pairs += pairs as u64;
+        self.recirculations += u64::from(passes.recirculations());
+        self.conflicts += u64::from(passes.extra);
+        self.passes_max = self.passes_max.max(u64::from(passes.max));
+    }
+}
+
+struct Libra {
+    place: Place,
+    settings: Settings,
+    known: SparsePlace,
+    role: Role,
+    /// The device that sums now.
+    active: NodeId,
+    /// The rack that it sums for, and how packets to and from it are numbered.
+    rack: u32,
+    numbers: Numbers,
+    hot: u32,
+    members: Vec<Member>,
+    jobs: Vec<Job>,
+    line: Line,
+    again: Again,
+    timers: Timers,
+    scratch: Scratch,
+    pairs: Pairs,
+    failover: Failover,
+    now: Time,
+    counts: Counts,
+}
+
+impl Libra {
+    fn open(section: &mut Section, place: Place) -> Result<Self> {
+        let Some(known) = place.sparse.clone() else {
+            return Err(Error::config(format!(
+                "{}: \"libra\" sums what workers of sparse training push; give endpoint.workers = \"libra\"",
+                section.place("program")
+            )));
+        };
+        let settings = Settings::read(section, &place, &known)?;
+        let several = place.aggregators.len() > 1;
+        let role = match place.aggregators.contains(&place.node) {
+            true => Role::Sums,
+            false if several => Role::Steers,
+            false => Role::Forwards,
+        };
+        let active = place.aggregators.first().copied().unwrap_or(place.node);
+        let first = active == place.node;
+        let members =
+            (0..known.sparse.workers()).map(|worker| Member::new(worker, &place, &known, &settings)).collect();
+        // Only what sums needs registers.
+        let served = if role == Role::Sums { known.sparse.jobs() } else { 0 };
+        let jobs = Job::all(served, &place, &known, &settings);
+        let again = Again::new(settings.recirculation_rate);
+        Ok(Libra {
+            hot: known.sparse.hot().len(),
+            rack: place.rack(),
+            numbers: Numbers::new(known.shards.servers()),
+            place,
+            settings,
+            known,
+            role,
+            active,
+            members,
+            jobs,
+            line: Line::default(),
+            again,
+            timers: Timers::default(),
+            scratch: Scratch::default(),
+            pairs: Pairs::default(),
+            failover: Failover::new(first),
+            now: 0,
+            counts: Counts::default(),
+        })
+    }
+
+    /// From now on this device sums: the control plane says so. Any other than one that can is ignored.
+    fn activate(&mut self, node: NodeId) {
+        if self.place.aggregators.contains(&node) {
+            self.active = node;
+        }
+    }
+
+    /// The sequence number of the packet with this number, to or from it.
+    #[inline]
+    fn seq(&self, number: u32) -> u32 {
+        self.numbers.seq(self.rack, number, Heat::Hot)
+    }
+
+    fn route(&self, node: NodeId) -> u16 {
+        self.place.routes.get(usize::from(node)).copied().unwrap_or(NO_PORT)
+    }
+
+    /// What becomes of a frame.
+    #[inline]
+    fn identify(&self, frame: &Frame, pool: &Pool) -> Way {
+        if matches!(frame.kind, Kind::Plain | Kind::Result) {
+            return Way::On;
+        }
+        let update = frame.kind == Kind::Update;
+        let or_on = |reason| if update { Way::Drop(reason) } else { Way::On };
+        if usize::from(frame.head) != HEAD || usize::from(frame.len) < HEAD {
+            return or_on(Reason::Malformed);
+        }
+        let Some(header) = Header::parse(pool.payload(frame)) else { return or_on(Reason::Malformed) };
+        let (rack, number) = self.numbers.split(header.seq);
+        if header.is_cold() || rack != self.rack {
+            return Way::On;
+        }
+        match header.kind {
+            Wire::Result | Wire::Control => return or_on(Reason::Malformed),
+            kind if update != (kind == Wire::Push) => return or_on(Reason::Malformed),
+            _ => {}
+        }
+        let Some(worker) = worker_of(source_ip(pool.frame(frame)), self.members.len()) else {
+            return or_on(Reason::UnknownSource);
+        };
+        if u16::from(header.job) >= self.known.sparse.jobs() {
+            return Way::Drop(Reason::UnknownJob);
+        }
+        match self.members[worker as usize].job == u16::from(header.job) {
+            // From here on as if it were the only switch.
+            true => Way::Take(worker, Header { seq: number << 1, ..header }),
+            false => Way::Drop(Reason::UnknownSource),
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, frame: &Frame, context: &mut Context) {
+        if self.is_control(frame, context) {
+            return self.control(frame, context);
+        }
+        if self.role == Role::Steers {
+            return self.steer(frame, context);
+        }
+        let (worker, header) = match self.identify(frame, context.pool) {
+            Way::Take(worker, header) if self.role == Role::Sums => (worker, header),
+            Way::Drop(reason) if self.role == Role::Sums => return context.drop(*frame, reason),
+            _ => return self.pass_on(frame, context),
+        };
+        if self.failover.duty != Duty::Active {
+            self.failover.inactive += 1;
+            return context.drop(*frame, Reason::Inactive);
+        }
+        match header.kind {
+            Wire::Push => self.push(worker, &header, frame, context),
+            Wire::End => self.end(worker, &header, frame, context),
+            Wire::Pull => self.pull(worker, &header, frame, context),
+            _ => self.acknowledged(worker, &header, frame, context),
+        }
+    }
+
+    /// What is not for this device goes where it is addressed; results of a rack's switch for all workers of a job to every
+    /// port behind which there is one.
+    #[inline]
+    fn pass_on(&self, frame: &Frame, context: &mut Context) {
+        let racks = self.place.racks.as_ref().filter(|_| frame.goes_down());
+        let ports = racks.and_then(|racks| {
+            let bytes = context.pool.frame(frame);
+            let (job, header) = (group_of(target_ip(bytes))?, Header::parse(bytes.get(HEAD..)?)?);
+            racks.down.get(self.numbers.split(header.seq).0 as usize)?.get(usize::from(job))
+        });
+        match ports {
+            Some(ports) => multicast(ports, *frame, context),
+            None => context.emit(self.route(frame.flow), *frame),
+        }
+    }
+
+    /// Between workers and several switches: what is hot goes to the active one, and from there to workers.
+    fn steer(&self, frame: &Frame, context: &mut Context) {
+        let bytes = context.pool.frame(frame);
+        let hot = usize::from(frame.head) == HEAD
+            && frame.kind != Kind::Plain
+            && bytes.get(HEAD..).and_then(Header::parse).is_some_and(|h| !h.is_cold() && h.kind != Wire::Control);
+        let target = target_ip(bytes);
+        if hot && worker_of(source_ip(bytes), self.members.len()).is_some() {
+            return context.emit(self.route(self.active), *frame);
+        }
+        match (group_of(target), worker_of(target, self.members.len())) {
+            (Some(job), _) if hot => {
+                let ports = self.place.jobs.get(usize::from(job)).map_or(&[][..], |job| &job.ports);
+                multicast(ports, *frame, context);
+            }
+            (_, Some(worker)) if hot => context.emit(self.members[worker as usize].port, *frame),
+            _ => context.emit(self.route(frame.flow), *frame),
+        }
+    }
+
+    /// A frame leaves the pipeline after its last pass, which begins at `frame.t`.
+    #[inline]
+    fn send(&mut self, frame: Frame, to: To) {
+        let t = frame.t.saturating_add(self.settings.latency);
+        let t = t.saturating_add(self.settings.failing.delay(self.now));
+        self.line.push(Frame { t, ..frame }, to);
+    }
+
+    /// Everything that is due by `t` happens, in the order of time.
+    #[inline]
+    fn advance(&mut self, t: Time, context: &mut Context) {
+        if self.settings.failing.is_gone(t) && self.role == Role::Sums && self.failover.duty != Duty::Dead {
+            self.now = self.now.max(t);
+            self.die(context);
+        }
+        loop {
+            let (leaves, due) = (self.line.next(), self.next_timer());
+            if leaves.min(due) > t {
+                break;
+            }
+            // Rows are in the order of time, however late it is called.
+            self.now = self.now.max(leaves.min(due));
+            if leaves <= due {
+                if let Some((frame, to)) = self.line.pop(leaves) {
+                    self.leave(frame, to, context);
+                }
+            } else if let Some((job, number)) = self.timers.pop(due) {
+                self.resend(job, number, context);
+            }
+        }
+        self.now = self.now.max(t);
+    }
+
+    /// When a result is to be sent again; only the one that sums does.
+    #[inline]
+    fn next_timer(&self) -> Time {
+        if self.failover.duty == Duty::Active { self.timers.next() } else { NEVER }
+    }
+
+    #[inline]
+    fn leave(&mut self, frame: Frame, to: To, context: &mut Context) {
+        let frame = Frame { t: self.now, ..frame };
+        match to {
+            To::Port(port) => context.emit(port, frame),
+            To::Everyone { first } => {
+                if first && frame.kind == Kind::Result {
+                    context.books.passes(frame.t, &Frame { kind: Kind::Update, ..frame }, Action::Departed);
+                }
+                let ports = self.jobs.get(usize::from(frame.cluster)).map_or(&[][..], |job| &job.ports);
+                multicast(ports, frame, context);
+            }
+        }
+    }
+}
+
+/// One frame to several ports.
+fn multicast(ports: &[u16], frame: Frame, context: &mut Context) {
+    let Some((last, others)) = ports.split_last() else { return context.drop(frame, Reason::NoRoute) };
+    for &port in others {
+        let copy = context.share(&frame);
+        context.emit(port, copy);
+    }
+    context.emit(*last, frame);
+}
+
+impl Program for Libra {
+    fn on_burst(&mut self, burst: &[Frame], context: &mut Context) {
+        for frame in burst {
+            self.advance(frame.t.max(self.now), context);
+            let frame = Frame { t: self.now, ..*frame };
+            if !self.fails(&frame, context) {
+                self.take(&frame, context);
+            }
+        }
+        self.advance(self.now, context);
+    }
+
+    fn next_wake(&self) -> Time {
+        self.line.next().min(self.next_timer())
+    }
+
+    fn on_timer(&mut self, t: Time, context: &mut Context) {
+        self.advance(t.max(self.now), context);
+    }
+
+    fn limits(&self) -> Limits {
+        let room = Some((self.settings.records, "target.records"));
+        Limits { room, adder: Some(self.settings.adder.clone()), ..Limits::default() }
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let c = &self.counts;
+        let (sums, memory) = (self.role == Role::Sums, &self.settings.resources);
+        let of = |bytes: u64| if sums { bytes } else { 0 };
+        // Of several racks' switches the shares of one are told, that with most parameters; bytes add up.
+        let most = (0..self.known.shards.racks()).rev().max_by_key(|rack| self.known.hot(*rack));
+        let of_one = |n: u64| if most == Some(self.rack) { of(n) } else { 0 };
+        vec![
+            ("packets", c.packets),
+            ("added", c.added),
+            ("pairs", c.pairs),
+            ("acks", c.acks),
+            ("duplicates", c.duplicates),
+            ("copies", c.copies),
+            ("repeated", c.repeated),
+            ("mistaken", c.mistaken),
+            ("beyond_window", c.beyond),
+            ("too_many_passes", c.too_many_passes),
+            ("recirculations", c.recirculations),
+            ("recirculated_bytes", self.again.bytes),
+            ("recirculation_wait_max_ns", (self.again.wait_max / 1000) as u64),
+            ("register_conflicts", c.conflicts),
+            ("passes_max", c.passes_max),
+            ("ends", c.ends),
+            ("sums", c.sums),
+            ("results", c.results),
+            ("results_resent", c.resent),
+            ("results_given_up", c.given_up),
+            ("results_missed", c.missed),
+            ("results_acknowledged", c.confirmed),
+            ("pulls", c.pulls),
+            ("no_room", c.no_room),
+            ("inactive", self.failover.inactive),
+            ("failing_lost", self.failover.lost),
+            ("sums_lost", self.failover.sums_lost),
+            ("memory_bytes", of(memory.total())),
+            ("memory_registers_bytes", of(memory.registers)),
+            ("memory_tables_bytes", of(memory.tables)),
+            ("memory_share_ppm", of_one(memory.share_ppm())),
+            ("memory_filters_bytes", of(memory.filters)),
+            ("memory_records_bytes", of(memory.records)),
+            ("memory_positions_bytes", of(memory.positions)),
+            ("memory_all_bytes", of(memory.all())),
+            ("memory_all_share_ppm", of_one(memory.all_share_ppm())),
+            ("stages_estimated", of_one(memory.stages.into())),
+            ("stages_published", of_one(PUBLISHED_STAGES.into())),
+        ]
+    }
+}

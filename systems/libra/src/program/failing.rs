@@ -1,0 +1,138 @@
+//! How a switch fails, where an experiment wants to study it (LIBRA §3.6, "Failover mechanism": "high packet loss rates,
+//! high on-chip memory usage"; the response delay).
+
+use pktgen_generator::config::Section;
+use pktgen_generator::seed::{Draws, Seed};
+use pktgen_generator::time::{NEVER, SECOND, Time};
+use pktgen_generator::units::Span;
+use pktgen_generator::{Error, Result};
+
+use pktgen_engine::target::program::Place;
+
+/// What goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Failure {
+    /// Nothing.
+    None,
+    /// It is gone.
+    Crash,
+    /// It loses this share of the packets that come.
+    Loss(f64),
+    /// So much of its memory is in use, in millionths.
+    Memory(u32),
+    /// Everything takes so much longer.
+    Slow(Time),
+}
+
+/// What goes wrong with one switch, and when: one thing after the other.
+#[derive(Debug, Clone)]
+pub(super) struct Failing {
+    failures: Vec<(Time, Failure)>,
+    draws: Draws,
+}
+
+/// How bad each kind of failure is.
+struct Measures {
+    loss: f64,
+    memory: f64,
+    delay: Time,
+}
+
+impl Measures {
+    /// The failure that `key` names.
+    fn failure(&self, section: &mut Section, key: &str) -> Result<Failure> {
+        let kinds = [
+            ("none", Failure::None),
+            ("crash", Failure::Crash),
+            ("loss", Failure::Loss(self.loss)),
+            ("memory", Failure::Memory((self.memory * 1e6) as u32)),
+            ("slow", Failure::Slow(self.delay)),
+        ];
+        section.choose(key, "none", &kinds)
+    }
+}
+
+impl Failing {
+    /// Reads it for the device at `place`, in a run with this seed.
+    pub(super) fn read(section: &mut Section, place: &Place, seed: Seed) -> Result<Self> {
+        let device: u32 = section.get("fails_device", 0u32)?;
+        let loss = section.get_in("fails_loss", 0.05, 0.0..=1.0)?;
+        let memory = section.get_in("fails_memory", 0.95, 0.0..=1.0)?;
+        let delay = section.get_span_in("fails_delay", "1ms", 0..=SECOND)?;
+        let measures = Measures { loss, memory, delay };
+        let mut failures = Self::failures(section, &measures)?;
+        let several = place.aggregators.len();
+        if !failures.is_empty() && several < 2 {
+            return Err(Error::config(format!(
+                "{}: a switch that fails needs one that takes over; give topology.standby 1 or more, or \"none\"",
+                section.place("fails")
+            )));
+        }
+        if device as usize >= several.max(1) {
+            return Err(Error::config(format!(
+                "{}: {device}; the switches that can sum are 0 to {}",
+                section.place("fails_device"),
+                several.max(1) - 1
+            )));
+        }
+        if place.aggregators.get(device as usize) != Some(&place.node) {
+            failures.clear();
+        }
+        Ok(Failing { failures, draws: seed.draws("libra_fails") })
+    }
+
+    /// One failure, or a second one that takes the place of the first.
+    fn failures(section: &mut Section, measures: &Measures) -> Result<Vec<(Time, Failure)>> {
+        let (first, second) = (measures.failure(section, "fails")?, measures.failure(section, "fails_then")?);
+        let (at, then): (Span, Span) = (section.get("fails_at", "1ms")?, section.get("fails_then_at", "2ms")?);
+        if second != Failure::None && matches!(first, Failure::None | Failure::Crash) {
+            return Err(Error::config(format!(
+                "{}: what fails a second time has failed before, and was not gone; give target.fails \"loss\", \"memory\" or \"slow\"",
+                section.place("fails_then")
+            )));
+        }
+        if second != Failure::None && then.ps() <= at.ps() {
+            return Err(Error::config(format!(
+                "{}: {then} is not after target.fails_at, {at}",
+                section.place("fails_then_at")
+            )));
+        }
+        let all = [(at.ps(), first), (then.ps(), second)];
+        Ok(all.into_iter().filter(|(_, failure)| *failure != Failure::None).collect())
+    }
+
+    fn by(&self, t: Time) -> Failure {
+        self.failures.iter().rfind(|(at, _)| t >= *at).map_or(Failure::None, |(_, failure)| *failure)
+    }
+
+    /// When something goes wrong; [`NEVER`] if nothing does.
+    pub(super) fn begins(&self) -> Time {
+        self.failures.first().map_or(NEVER, |(at, _)| *at)
+    }
+
+    /// Is it gone at `t`?
+    #[inline]
+    pub(super) fn is_gone(&self, t: Time) -> bool {
+        self.by(t) == Failure::Crash
+    }
+
+    /// Does it lose packet number `number`, which comes at `t`?
+    #[inline]
+    pub(super) fn loses(&self, t: Time, number: u64) -> bool {
+        match self.by(t) {
+            Failure::Loss(share) => self.draws.unit(number as u32, (number >> 32) as u32, 0) < share,
+            _ => false,
+        }
+    }
+
+    /// How much longer everything takes at `t`.
+    #[inline]
+    pub(super) fn delay(&self, t: Time) -> Time {
+        if let Failure::Slow(delay) = self.by(t) { delay } else { 0 }
+    }
+
+    /// The share of its memory that is in use at `t`, where `usual` is in use before.
+    pub(super) fn memory_ppm(&self, t: Time, usual: u32) -> u32 {
+        if let Failure::Memory(ppm) = self.by(t) { usual.max(ppm) } else { usual }
+    }
+}

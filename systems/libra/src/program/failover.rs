@@ -1,0 +1,243 @@
+//! What a switch does for the controller that watches it, and how it comes to sum or no longer to (LIBRA §3.6, "Failover
+//! mechanism"; `docs/libra.md`).
+//!
+//! Requests carry the number of the change of switches that they belong to. What is older than the last one that was acted
+//! upon changes nothing, so messages may come twice, and late.
+
+use pktgen_generator::record::{Action, Reason};
+use pktgen_generator::time::NEVER;
+use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, set_udp_checksum};
+use pktgen_generator::wire::libra::control::{Control, What};
+use pktgen_generator::wire::libra::{HEADER, Header, Kind as Wire, PORT};
+
+use super::line::To;
+use super::{Libra, Role};
+use pktgen_engine::frame::{Frame, Kind};
+use pktgen_engine::target::books::Books;
+use pktgen_engine::target::context::Context;
+
+/// What a switch that can sum does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Duty {
+    /// It waits until it is needed.
+    Standby,
+    /// It is given another one's state.
+    Restoring,
+    /// It sums.
+    Active,
+    /// It keeps its state for the controller.
+    Frozen,
+    /// Another sums. What this one had moved there, or is lost.
+    Retired,
+    /// It is gone.
+    Dead,
+}
+
+/// What a switch knows of its part in failovers.
+#[derive(Debug)]
+pub(super) struct Failover {
+    pub(super) duty: Duty,
+    /// The last change of switches that it took part in; 0 for none.
+    session: u32,
+    /// Its state since it was frozen.
+    pieces: Vec<Vec<u8>>,
+    /// Packets that arrived, and those of them that it lost.
+    arrived: u64,
+    pub(super) lost: u64,
+    /// Packets for a switch that sums, which it does not.
+    pub(super) inactive: u64,
+    /// Sums that died with it: of which it knows neither that a worker has all, nor that another switch does.
+    pub(super) sums_lost: u64,
+}
+
+impl Failover {
+    pub(super) fn new(active: bool) -> Self {
+        let duty = if active { Duty::Active } else { Duty::Standby };
+        Failover { duty, session: 0, pieces: Vec::new(), arrived: 0, lost: 0, inactive: 0, sums_lost: 0 }
+    }
+}
+
+impl Libra {
+    /// A frame arrives at a switch that can sum: true if a failure ends it.
+    #[inline]
+    pub(super) fn fails(&mut self, frame: &Frame, context: &mut Context) -> bool {
+        if self.role != Role::Sums {
+            return false;
+        }
+        self.failover.arrived += 1;
+        if self.settings.failing.begins() > self.now {
+            return false;
+        }
+        if self.failover.duty == Duty::Dead {
+            context.drop(*frame, Reason::Inactive);
+            return true;
+        }
+        let lost = self.settings.failing.loses(self.now, self.failover.arrived);
+        if lost {
+            self.failover.lost += 1;
+            context.drop(*frame, Reason::Fault);
+        }
+        lost
+    }
+
+    /// It is gone from now on, with all that it had.
+    pub(super) fn die(&mut self, context: &mut Context) {
+        // What moved lives on once the controller has said so: it may have been asked for, and not have arrived.
+        if matches!(self.failover.duty, Duty::Active | Duty::Frozen) {
+            self.lose(context.books);
+        }
+        while let Some((frame, _)) = self.line.pop(NEVER - 1) {
+            context.drop(Frame { t: self.now, ..frame }, Reason::Inactive);
+        }
+        self.forget();
+        self.failover.duty = Duty::Dead;
+    }
+
+    /// The sums that are open end here, and those that no worker is known to have. What is on its way to workers may still
+    /// be enough for one: then it is delivered, whatever the books say here.
+    fn lose(&mut self, books: &mut Books) {
+        for job in &mut self.jobs {
+            let kept = job.results.sums(job.workers).into_iter().filter(|(_, known)| !known).map(|(opener, _)| opener);
+            for opener in kept.chain(job.opener.take()) {
+                self.failover.sums_lost += 1;
+                books.lost(self.now, opener, Reason::DeviceLost);
+            }
+        }
+    }
+
+    /// The sums that another switch had are here.
+    fn take_over(&mut self, books: &mut Books) {
+        for job in &self.jobs {
+            let kept = job.results.sums(job.workers).into_iter().map(|(opener, _)| opener);
+            kept.chain(job.opener).for_each(|opener| books.yields(self.now, opener, Action::Arrived, opener));
+        }
+    }
+
+    /// Is it a message of the controller for this device?
+    #[inline]
+    pub(super) fn is_control(&self, frame: &Frame, context: &Context) -> bool {
+        frame.flow == self.place.node
+            && frame.kind == Kind::Request
+            && usize::from(frame.head) == HEAD
+            && Header::parse(context.pool.payload(frame)).is_some_and(|header| header.kind == Wire::Control)
+    }
+
+    /// Does what the controller asks for, and answers.
+    pub(super) fn control(&mut self, frame: &Frame, context: &mut Context) {
+        let payload = context.pool.payload(frame);
+        let Some(control) = payload.get(HEADER..).and_then(Control::parse).filter(|c| c.to == self.place.node) else {
+            return context.drop(*frame, Reason::Malformed);
+        };
+        let (back, session) = (control.from, control.session);
+        let answer =
+            if self.role == Role::Steers { self.steered(&control) } else { self.asked(&control, context.books) };
+        let Some(answer) = answer else { return context.drop(*frame, Reason::Inactive) };
+        let pieces = std::mem::take(&mut self.failover.pieces);
+        let what = match answer {
+            What::Piece(number, _) => What::Piece(number, pieces.get(number as usize).map_or(&[], Vec::as_slice)),
+            other => other,
+        };
+        let answer = Control { from: self.place.node, to: back, session, what };
+        self.answer(frame, &answer, context);
+        self.failover.pieces = pieces;
+    }
+
+    /// What the controller tells the switch in the middle.
+    fn steered(&mut self, control: &Control) -> Option<What<'static>> {
+        let What::Activate(node) = control.what else { return None };
+        if control.session > self.failover.session {
+            self.failover.session = control.session;
+            self.activate(node);
+        }
+        (control.session == self.failover.session).then_some(What::Activated)
+    }
+
+    /// What it asks of a switch that can sum. The bytes of a piece are filled in later.
+    fn asked(&mut self, control: &Control, books: &mut Books) -> Option<What<'static>> {
+        let (newer, same) = (control.session > self.failover.session, control.session == self.failover.session);
+        let duty = self.failover.duty;
+        match control.what {
+            What::Heartbeat => Some(self.status()),
+            What::Freeze if newer && matches!(duty, Duty::Active | Duty::Frozen) => {
+                (self.failover.session, self.failover.duty) = (control.session, Duty::Frozen);
+                if duty == Duty::Active {
+                    self.failover.pieces = self.state();
+                }
+                Some(What::Frozen(self.failover.pieces.len() as u32))
+            }
+            What::Freeze if same && duty == Duty::Frozen => Some(What::Frozen(self.failover.pieces.len() as u32)),
+            What::Fetch(number) if same && duty == Duty::Frozen => {
+                self.failover.pieces.get(number as usize)?;
+                Some(What::Piece(number, &[]))
+            }
+            What::Prepare { fresh } if newer && matches!(duty, Duty::Standby | Duty::Restoring) => {
+                (self.failover.session, self.failover.duty) = (control.session, Duty::Restoring);
+                self.forget();
+                if fresh {
+                    self.begin_fresh(control.session);
+                }
+                Some(What::Prepared)
+            }
+            What::Prepare { .. } if same => Some(What::Prepared),
+            What::Restore(number, piece) if same => {
+                (duty != Duty::Restoring || self.restore(piece)).then_some(What::Restored(number))
+            }
+            What::Begin if same && matches!(duty, Duty::Restoring | Duty::Active) => {
+                if duty == Duty::Restoring {
+                    self.take_over(books);
+                }
+                self.failover.duty = Duty::Active;
+                Some(What::Begun)
+            }
+            // All that it was asked for is there.
+            What::Retire if same && duty == Duty::Frozen => {
+                self.failover.duty = Duty::Retired;
+                Some(What::Retired)
+            }
+            What::Retire if newer && matches!(duty, Duty::Active | Duty::Frozen) => {
+                (self.failover.session, self.failover.duty) = (control.session, Duty::Retired);
+                self.lose(books);
+                Some(What::Retired)
+            }
+            What::Retire if same && duty == Duty::Retired => Some(What::Retired),
+            _ => None,
+        }
+    }
+
+    /// Nothing is known of what workers have sent: their numbers begin anywhere, and results of this switch must not be
+    /// taken for those of another.
+    fn begin_fresh(&mut self, session: u32) {
+        self.members.iter_mut().for_each(|member| member.record.open(self.known.window));
+        let first = super::results::fresh_number(session);
+        for job in &mut self.jobs {
+            job.results.span(first, first);
+        }
+    }
+
+    fn status(&self) -> What<'static> {
+        let usual = self.settings.resources.share_ppm().min(u64::from(u32::MAX)) as u32;
+        What::Status {
+            packets: self.failover.arrived,
+            dropped: self.failover.lost,
+            memory_ppm: self.settings.failing.memory_ppm(self.now, usual),
+        }
+    }
+
+    /// The frame becomes the answer to what was in it.
+    fn answer(&mut self, frame: &Frame, control: &Control, context: &mut Context) {
+        let frame = context.unshare(frame);
+        let len = HEAD + HEADER + control.len();
+        let Some(bytes) = context.pool.bytes_mut(frame.buffer).get_mut(..len) else {
+            self.counts.no_room += 1;
+            return context.drop(frame, Reason::Malformed);
+        };
+        Template::new((SERVER_IP, PORT), (SERVER_IP, PORT), len).emit(bytes);
+        Header { kind: Wire::Control, attempt: 0, job: 0, seq: 0 }.emit(&mut bytes[HEAD..]);
+        control.emit(&mut bytes[HEAD + HEADER..]);
+        if self.place.udp_checksum {
+            set_udp_checksum(bytes);
+        }
+        let to = To::Port(self.route(control.to));
+        self.send(Frame { len: len as u16, flow: control.to, ..frame }, to);
+    }
+}

@@ -1,0 +1,151 @@
+//! What a switch knows of a job and of a worker.
+
+use pktgen_generator::record::PacketId;
+use pktgen_generator::topology::{NO_PORT, NodeId};
+use pktgen_generator::wire::frame::{HEAD, Ip, Template, group_ip, server_ip, worker_ip};
+use pktgen_generator::wire::libra::{HEADER, HOT_FRAME_MAX, Header, PORT, WORKER_PORT};
+
+use super::ranks::Ranks;
+use super::records::{Bloom, Record, Seen};
+use super::registers::Registers;
+use super::results::Results;
+use super::settings::{Settings, Writes};
+use pktgen_engine::target::program::Place;
+use pktgen_engine::target::sparse::SparsePlace;
+
+/// A worker.
+pub(super) struct Member {
+    pub(super) job: u16,
+    /// Number in the job.
+    pub(super) rank: u32,
+    /// Port towards it.
+    pub(super) port: u16,
+    /// Its host, where there are other devices on the way.
+    pub(super) host: Option<NodeId>,
+    /// Headers of ACKs to it.
+    pub(super) alone: Template,
+    pub(super) record: Record,
+    /// The last iteration that it ended.
+    pub(super) ended: Option<u32>,
+    /// The last iteration of which it was told that its results are no more.
+    pub(super) missed: Option<u32>,
+}
+
+impl Member {
+    pub(super) fn new(worker: u32, place: &Place, known: &SparsePlace, settings: &Settings) -> Self {
+        let job = known.sparse.job_of(worker);
+        let host = place.racks.as_ref().and_then(|racks| racks.hosts.get(worker as usize)).copied();
+        let beyond = host.and_then(|host| place.routes.get(usize::from(host))).copied();
+        let below = place.jobs.get(usize::from(job)).and_then(|at| {
+            let source = at.sources.iter().position(|source| source.worker == Some(worker))?;
+            at.port_of.get(source).copied()
+        });
+        Member {
+            job,
+            rank: known.sparse.rank_of(worker),
+            port: beyond.or(below).unwrap_or_else(|| way_back(place)),
+            host,
+            alone: Template::new((server(place, known), PORT), (worker_ip(worker), WORKER_PORT), HEAD + HEADER),
+            // What only forwards remembers nothing.
+            record: Record::new(if place.aggregators.contains(&place.node) { settings.records } else { 1 }),
+            ended: None,
+            missed: None,
+        }
+    }
+}
+
+/// Address of what a switch sends: that of the first server of its rack.
+fn server(place: &Place, known: &SparsePlace) -> Ip {
+    server_ip(known.shards.first_server(place.rack()))
+}
+
+/// The port towards all workers of a device that is not on their way to the server: it has but one neighbour.
+fn way_back(place: &Place) -> u16 {
+    let beside = place.aggregators.len() > 1;
+    place.routes.get(usize::from(place.server)).copied().filter(|_| beside).unwrap_or(NO_PORT)
+}
+
+/// What becomes of a packet that may have been added before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is added. It was before, if `again`.
+    Take {
+        /// Does only the exact record, which is not asked, know it?
+        again: bool,
+    },
+    /// The network made a copy of a packet that was added.
+    Copy,
+    /// A further attempt of a packet that was added, or that is taken for one.
+    Duplicate {
+        /// Was it in fact never added?
+        mistaken: bool,
+    },
+    /// Beyond its worker's window.
+    Beyond,
+}
+
+/// A job.
+pub(super) struct Job {
+    pub(super) registers: Registers,
+    /// The packet that was the first to be added to the registers.
+    pub(super) opener: Option<PacketId>,
+    /// Who ended the iteration.
+    pub(super) ended: Ranks,
+    /// The last iteration whose sums were sent.
+    pub(super) finished: Option<u32>,
+    pub(super) results: Results,
+    /// Packets of the iteration, if a filter knows them.
+    pub(super) bloom: Option<Bloom>,
+    pub(super) workers: u32,
+    /// Ports towards its workers.
+    pub(super) ports: Vec<u16>,
+    /// Headers of what is sent to all workers.
+    pub(super) all: Template,
+}
+
+impl Job {
+    /// The first `count` jobs.
+    pub(super) fn all(count: u16, place: &Place, known: &SparsePlace, settings: &Settings) -> Vec<Self> {
+        let bloom =
+            || (settings.writes == Writes::Bloom).then(|| Bloom::new(settings.bloom_bits, settings.bloom_hashes));
+        let one = |job: u16| {
+            let ports = match &place.racks {
+                Some(racks) => racks.down[place.rack() as usize].get(usize::from(job)).cloned(),
+                None => place.jobs.get(usize::from(job)).map(|at| at.ports.clone()),
+            };
+            let ports = ports.unwrap_or_default();
+            Job {
+                registers: Registers::new(known.sparse.hot().len()),
+                opener: None,
+                ended: Ranks::default(),
+                finished: None,
+                results: Results::default(),
+                bloom: bloom(),
+                workers: known.sparse.workers_per_job(),
+                ports: if ports.is_empty() { vec![way_back(place)] } else { ports },
+                all: Template::new((server(place, known), PORT), (group_ip(job), WORKER_PORT), HOT_FRAME_MAX),
+            }
+        };
+        (0..count).map(one).collect()
+    }
+
+    /// What becomes of a worker's packet with this number (LIBRA §3.6). The exact record is right in any case: where the
+    /// switch does not ask it, it says how often the switch was wrong.
+    #[inline]
+    pub(super) fn judge(&self, writes: Writes, worker: u32, header: &Header, record: &Record) -> Verdict {
+        let truth = record.look(header.seq >> 1);
+        let known = match (writes, truth) {
+            (_, Seen::Beyond) => return Verdict::Beyond,
+            (Writes::Strict, _) => truth != Seen::New,
+            (Writes::Paper, _) => header.attempt > 0 && truth != Seen::New,
+            (Writes::Bloom, _) => {
+                header.attempt > 0 && self.bloom.as_ref().is_some_and(|bloom| bloom.contains(worker, header.seq))
+            }
+        };
+        match truth {
+            _ if !known => Verdict::Take { again: truth != Seen::New },
+            Seen::Taken(Some(attempt)) if attempt == header.attempt => Verdict::Copy,
+            _ => Verdict::Duplicate { mistaken: truth == Seen::New },
+        }
+    }
+}

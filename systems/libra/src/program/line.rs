@@ -1,0 +1,67 @@
+//! Frames on their way through the pipeline, in the order in which they leave.
+//!
+//! One that goes around again leaves after others that came later, so the line is sorted by time; at equal times the one
+//! that came first leaves first.
+
+use std::collections::VecDeque;
+
+use pktgen_generator::time::{NEVER, Time};
+
+use pktgen_engine::frame::Frame;
+
+/// Where a frame goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum To {
+    /// To one worker.
+    Port(u16),
+    /// To all workers of its job.
+    Everyone {
+        /// Is it the first result of its sum?
+        first: bool,
+    },
+}
+
+/// The line.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    frames: VecDeque<(Frame, To)>,
+}
+
+impl Line {
+    /// A frame that leaves at `frame.t`.
+    #[inline]
+    pub(super) fn push(&mut self, frame: Frame, to: To) {
+        insert(&mut self.frames, (frame, to), |(frame, _)| frame.t);
+    }
+
+    /// When the next one leaves.
+    #[inline]
+    pub(super) fn next(&self) -> Time {
+        self.frames.front().map_or(NEVER, |(frame, _)| frame.t)
+    }
+
+    /// When the last one leaves.
+    #[cfg(test)]
+    pub(super) fn last(&self) -> Time {
+        self.frames.back().map_or(0, |(frame, _)| frame.t)
+    }
+
+    /// The next one that leaves by `t`.
+    #[inline]
+    pub(super) fn pop(&mut self, t: Time) -> Option<(Frame, To)> {
+        self.frames.pop_front_if(|(frame, _)| frame.t <= t)
+    }
+}
+
+/// Inserts into a queue that is sorted by `key`, behind what has the same. It mostly comes last.
+#[inline]
+pub(super) fn insert<T, K: Ord>(queue: &mut VecDeque<T>, item: T, key: impl Fn(&T) -> K) {
+    let at = key(&item);
+    match queue.back() {
+        Some(last) if key(last) > at => {
+            let place = queue.iter().rposition(|other| key(other) <= at).map_or(0, |place| place + 1);
+            queue.insert(place, item);
+        }
+        _ => queue.push_back(item),
+    }
+}

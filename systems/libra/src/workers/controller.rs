@@ -1,0 +1,426 @@
+//! The controller of switches (LIBRA §3.6, "Failover mechanism"; `docs/libra.md`): it asks switches how they are, and moves
+//! the work of one that is about to fail, with its state, to a standby switch. One that does not answer any more is
+//! replaced without.
+//!
+//! It has a node of its own but shares the endpoint of the parameter server: [`open`] puts both behind one. [`watch`] has
+//! what it concludes from heartbeats.
+
+mod watch;
+
+use pktgen_generator::config::{Section, joined};
+use pktgen_generator::record::PacketId;
+use pktgen_generator::time::{NEVER, NS, Time};
+use pktgen_generator::topology::NodeId;
+use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, set_udp_checksum};
+use pktgen_generator::wire::libra::control::{Control, What};
+use pktgen_generator::wire::libra::{self, HEADER, Header, PORT};
+use pktgen_generator::{Error, Result};
+
+use super::server::{self, SparseServer};
+use pktgen_engine::endpoint::{Facts, Host, Outgoing, Receiver, Server, ServerEnd, Standby};
+use pktgen_engine::frame::{Frame, Kind, Pool};
+use watch::{Settings, Verdict, Watch};
+
+/// The keys of `[endpoint]` that are read for the server and the controller.
+pub(super) const SERVER_KEYS: &[&str] = &joined::<9>(&[&server::KEYS, &watch::KEYS]);
+
+/// Pieces of a state that are under way at once.
+const WINDOW: usize = 64;
+
+/// The server, with a controller if there are standby switches.
+pub(super) fn open(section: &mut Section, facts: &Facts, server: SparseServer) -> Result<Receiver> {
+    let ready = |server: Box<dyn Server>| Receiver { server, timers: true, answers_all: false };
+    let Some(standby) = &facts.standby else { return Ok(ready(Box::new(server))) };
+    if facts.real_time {
+        return Err(Error::config(
+            "topology.standby: standby switches are for transport.kind = \"virtual\" only; give 0 or that",
+        ));
+    }
+    let settings = Settings::read(section)?;
+    let controller = Controller::new(standby.clone(), settings, facts.udp_checksum);
+    Ok(ready(Box::new(PsAndController { server, controller })))
+}
+
+/// What was asked for, and not yet answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ask {
+    Freeze,
+    Fetch(u32),
+    Prepare { fresh: bool },
+    Restore(u32),
+    Begin,
+    Activate(NodeId),
+    Retire,
+}
+
+/// A request that is sent again until it is answered.
+#[derive(Debug, Clone, Copy)]
+struct Request {
+    to: NodeId,
+    session: u32,
+    ask: Ask,
+    due: Time,
+}
+
+/// Where a piece of the state is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    Wanted,
+    Fetching,
+    Here(Vec<u8>),
+    Moved,
+}
+
+/// The change of switches that is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Change {
+    /// Which of the switches takes over.
+    to: usize,
+    /// The state died with its switch.
+    fresh: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    migrations: u64,
+    takeovers: u64,
+    no_standby: u64,
+    pieces: u64,
+    moved_bytes: u64,
+    resent: u64,
+    detected: Time,
+    resumed: Time,
+}
+
+/// The controller.
+struct Controller {
+    known: Standby,
+    settings: Settings,
+    udp_checksum: bool,
+    watch: Watch,
+    /// Which of the switches sums.
+    active: usize,
+    session: u32,
+    change: Option<Change>,
+    requests: Vec<Request>,
+    pieces: Vec<Piece>,
+    /// What arrived last.
+    payload: Vec<u8>,
+    counts: Counts,
+}
+
+impl Controller {
+    fn new(known: Standby, settings: Settings, udp_checksum: bool) -> Self {
+        Controller {
+            watch: Watch::new(known.aggregators.len()),
+            known,
+            settings,
+            udp_checksum,
+            active: 0,
+            session: 0,
+            change: None,
+            requests: Vec::new(),
+            pieces: Vec::new(),
+            payload: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    fn node(&self, switch: usize) -> NodeId {
+        self.known.aggregators[switch]
+    }
+
+    /// When it has something to do.
+    fn next(&self) -> Time {
+        self.requests.iter().map(|request| request.due).fold(self.watch.next_beat(), Time::min)
+    }
+
+    /// Does what is due at `t`.
+    fn tick(&mut self, t: Time, pool: &mut Pool, host: &mut Host) {
+        if self.watch.next_beat() <= t {
+            self.look(t, pool, host);
+            let beat = self.watch.beat(t, &self.settings);
+            for switch in 0..self.known.aggregators.len() {
+                let to = self.node(switch);
+                self.say(t, to, beat, What::Heartbeat, pool, host);
+            }
+        }
+        for i in 0..self.requests.len() {
+            if self.requests[i].due <= t {
+                self.requests[i].due = t.saturating_add(self.settings.heartbeat);
+                self.counts.resent += 1;
+                self.send(self.requests[i], t, pool, host);
+            }
+        }
+    }
+
+    /// Who has not answered for too long is gone.
+    fn look(&mut self, t: Time, pool: &mut Pool, host: &mut Host) {
+        let silent = |switch| self.watch.is_silent(switch, t, &self.settings);
+        let gone = match self.change {
+            None => silent(self.active),
+            Some(change) => silent(change.to) || (!change.fresh && self.misses_pieces() && silent(self.active)),
+        };
+        if gone {
+            let fresh = silent(self.active);
+            self.change(fresh, t, pool, host);
+        }
+    }
+
+    /// Is there anything that only the switch that sums has?
+    fn misses_pieces(&self) -> bool {
+        let frozen = !self.requests.iter().any(|request| request.ask == Ask::Freeze);
+        !frozen || self.pieces.iter().any(|piece| matches!(piece, Piece::Wanted | Piece::Fetching))
+    }
+
+    /// Begins to replace the switch that sums.
+    fn change(&mut self, fresh: bool, t: Time, pool: &mut Pool, host: &mut Host) {
+        let healthy = |switch: &usize| self.watch.is_healthy(*switch, t, &self.settings);
+        let Some(to) = (0..self.known.aggregators.len()).filter(|switch| *switch != self.active).find(healthy) else {
+            self.counts.no_standby += 1;
+            return;
+        };
+        if self.change.is_none() {
+            self.counts.detected = t;
+        }
+        self.session += 1;
+        self.change = Some(Change { to, fresh });
+        self.requests.retain(|request| request.ask == Ask::Retire);
+        self.pieces.clear();
+        match fresh {
+            true => self.ask(self.node(to), Ask::Prepare { fresh }, t, pool, host),
+            false => self.ask(self.node(self.active), Ask::Freeze, t, pool, host),
+        }
+    }
+
+    fn ask(&mut self, to: NodeId, ask: Ask, t: Time, pool: &mut Pool, host: &mut Host) {
+        let due = t.saturating_add(self.settings.heartbeat);
+        let request = Request { to, session: self.session, ask, due };
+        self.requests.push(request);
+        self.send(request, t, pool, host);
+    }
+
+    fn send(&self, request: Request, t: Time, pool: &mut Pool, host: &mut Host) {
+        let what = match request.ask {
+            Ask::Freeze => What::Freeze,
+            Ask::Fetch(number) => What::Fetch(number),
+            Ask::Prepare { fresh } => What::Prepare { fresh },
+            Ask::Restore(number) => match self.pieces.get(number as usize) {
+                Some(Piece::Here(bytes)) => What::Restore(number, bytes),
+                _ => return,
+            },
+            Ask::Begin => What::Begin,
+            Ask::Activate(node) => What::Activate(node),
+            Ask::Retire => What::Retire,
+        };
+        self.say(t, request.to, request.session, what, pool, host);
+    }
+
+    fn say(&self, t: Time, to: NodeId, session: u32, what: What, pool: &mut Pool, host: &mut Host) {
+        let control = Control { from: self.known.controller, to, session, what };
+        let len = HEAD + HEADER + control.len();
+        let buffer = pool.take();
+        let bytes = &mut pool.bytes_mut(buffer)[..len];
+        Template::new((SERVER_IP, PORT), (SERVER_IP, PORT), len).emit(bytes);
+        Header { kind: libra::Kind::Control, attempt: 0, job: 0, seq: 0 }.emit(&mut bytes[HEAD..]);
+        control.emit(&mut bytes[HEAD + HEADER..]);
+        if self.udp_checksum {
+            set_udp_checksum(bytes);
+        }
+        let frame = Frame {
+            t,
+            packet: PacketId(0),
+            buffer,
+            worker: 0,
+            len: len as u16,
+            cluster: 0,
+            flow: to,
+            head: HEAD as u8,
+            kind: Kind::Request,
+        };
+        host.outgoing.push(Outgoing { node: self.known.controller, frame, record: None });
+    }
+
+    /// Something arrived.
+    fn receive(&mut self, frame: &Frame, pool: &mut Pool, host: &mut Host) {
+        let mut payload = std::mem::take(&mut self.payload);
+        payload.clear();
+        payload.extend_from_slice(pool.payload(frame));
+        pool.release(frame.buffer);
+        let known = Header::parse(&payload).filter(|header| header.kind == libra::Kind::Control);
+        let control = known.and_then(|_| Control::parse(&payload[HEADER..]));
+        match control.filter(|control| control.to == self.known.controller) {
+            Some(control) => self.hear(&control, frame.t, pool, host),
+            None => host.foreign += 1,
+        }
+        self.payload = payload;
+    }
+
+    fn hear(&mut self, control: &Control, t: Time, pool: &mut Pool, host: &mut Host) {
+        let switch = self.known.aggregators.iter().position(|node| *node == control.from);
+        if let Some(switch) = switch {
+            self.watch.heard(switch, t);
+        }
+        match (control.what, switch) {
+            (What::Status { packets, dropped, memory_ppm }, Some(switch)) => {
+                let status = (packets, dropped, memory_ppm);
+                let verdict = self.watch.judge(switch, t, control.session, status, &self.settings);
+                self.conclude(switch, verdict, t, pool, host);
+            }
+            _ => self.answered(control, t, pool, host),
+        }
+    }
+
+    /// A switch has said how it is.
+    fn conclude(&mut self, switch: usize, verdict: Verdict, t: Time, pool: &mut Pool, host: &mut Host) {
+        if switch == self.active && self.change.is_none() && verdict == Verdict::Failing {
+            return self.change(false, t, pool, host);
+        }
+        // It was taken for dead, and is not: what it has counts no more.
+        let to = self.node(switch);
+        let asked = self.requests.iter().any(|request| request.to == to && request.ask == Ask::Retire);
+        if self.watch.is_gone(switch) && !asked {
+            self.ask(to, Ask::Retire, t, pool, host);
+        }
+    }
+
+    /// Takes the request that this answers off the list; false if there is none.
+    fn settle(&mut self, from: NodeId, session: u32, which: impl Fn(Ask) -> bool) -> bool {
+        let at = |request: &Request| request.to == from && request.session == session && which(request.ask);
+        self.requests.iter().position(at).map(|at| self.requests.swap_remove(at)).is_some()
+    }
+
+    /// A request was answered.
+    fn answered(&mut self, control: &Control, t: Time, pool: &mut Pool, host: &mut Host) {
+        let Control { from, session, what, .. } = *control;
+        if let What::Retired = what
+            && self.settle(from, session, |ask| ask == Ask::Retire)
+            && let Some(switch) = self.known.aggregators.iter().position(|node| *node == from)
+        {
+            return self.watch.retired(switch);
+        }
+        let Some(change) = self.change.filter(|_| session == self.session) else { return };
+        let heir = self.node(change.to);
+        match what {
+            What::Frozen(pieces) if self.settle(from, session, |ask| ask == Ask::Freeze) => {
+                self.pieces = vec![Piece::Wanted; pieces.min(1 << 22) as usize];
+                self.ask(heir, Ask::Prepare { fresh: false }, t, pool, host);
+            }
+            What::Prepared if self.settle(from, session, |ask| matches!(ask, Ask::Prepare { .. })) => {
+                self.go_on(change, t, pool, host);
+            }
+            What::Piece(number, piece) if self.settle(from, session, |ask| ask == Ask::Fetch(number)) => {
+                if let Some(place) = self.pieces.get_mut(number as usize) {
+                    self.counts.pieces += 1;
+                    self.counts.moved_bytes += piece.len() as u64;
+                    *place = Piece::Here(piece.to_vec());
+                    self.ask(heir, Ask::Restore(number), t, pool, host);
+                }
+            }
+            What::Restored(number) if self.settle(from, session, |ask| ask == Ask::Restore(number)) => {
+                if let Some(place) = self.pieces.get_mut(number as usize) {
+                    *place = Piece::Moved;
+                }
+                self.go_on(change, t, pool, host);
+            }
+            What::Begun if self.settle(from, session, |ask| ask == Ask::Begin) => {
+                self.ask(self.known.switch, Ask::Activate(heir), t, pool, host);
+            }
+            What::Activated if self.settle(from, session, |ask| matches!(ask, Ask::Activate(_))) => {
+                let from = self.node(self.active);
+                self.done(change, t);
+                if !change.fresh {
+                    // It may forget what it had.
+                    self.ask(from, Ask::Retire, t, pool, host);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Asks for further pieces, or lets the switch begin that has all of them.
+    fn go_on(&mut self, change: Change, t: Time, pool: &mut Pool, host: &mut Host) {
+        let from = self.node(self.active);
+        let mut number = 0;
+        while self.requests.len() < WINDOW && number < self.pieces.len() {
+            if self.pieces[number] == Piece::Wanted {
+                self.pieces[number] = Piece::Fetching;
+                self.ask(from, Ask::Fetch(number as u32), t, pool, host);
+            }
+            number += 1;
+        }
+        if self.pieces.iter().all(|piece| *piece == Piece::Moved) {
+            self.ask(self.node(change.to), Ask::Begin, t, pool, host);
+        }
+    }
+
+    /// The other switch sums.
+    fn done(&mut self, change: Change, t: Time) {
+        self.watch.leaves(self.active, change.fresh);
+        self.active = change.to;
+        self.change = None;
+        self.pieces.clear();
+        match change.fresh {
+            true => self.counts.takeovers += 1,
+            false => self.counts.migrations += 1,
+        }
+        self.counts.resumed = t;
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let ns = |t: Time| (t / NS) as u64;
+        vec![
+            ("controller.heartbeats", self.watch.beats()),
+            ("controller.migrations", self.counts.migrations),
+            ("controller.takeovers", self.counts.takeovers),
+            ("controller.no_standby", self.counts.no_standby),
+            ("controller.pieces", self.counts.pieces),
+            ("controller.moved_bytes", self.counts.moved_bytes),
+            ("controller.requests_resent", self.counts.resent),
+            ("controller.detected_ns", ns(self.counts.detected)),
+            ("controller.resumed_ns", ns(self.counts.resumed)),
+        ]
+    }
+}
+
+/// The parameter server and the controller.
+struct PsAndController {
+    server: SparseServer,
+    controller: Controller,
+}
+
+impl Server for PsAndController {
+    fn next_wake(&self) -> Time {
+        self.server.next_wake()
+    }
+
+    fn watches(&self) -> Time {
+        self.controller.next()
+    }
+
+    fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
+        if self.controller.next() <= until && self.controller.next() != NEVER {
+            self.controller.tick(until, pool, host);
+        }
+        self.server.pull(until, pool, host);
+    }
+
+    fn on_burst(&mut self, node: NodeId, burst: &[Frame], pool: &mut Pool, host: &mut Host) {
+        if node != self.controller.known.controller {
+            return self.server.on_burst(node, burst, pool, host);
+        }
+        for frame in burst {
+            self.controller.receive(frame, pool, host);
+        }
+    }
+
+    fn end(&self, worked: Option<Time>) -> ServerEnd {
+        let none = self.controller.counts.no_standby > 0 && self.controller.change.is_some();
+        let none = none
+            .then(|| "a switch was to be replaced and no standby switch was well; raise topology.standby".to_owned());
+        let mut end = self.server.end(worked);
+        end.unfinished = end.unfinished.or(none);
+        end.counters.extend(self.controller.counters());
+        end
+    }
+}

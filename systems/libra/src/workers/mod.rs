@@ -1,0 +1,488 @@
+//! Sparse training: workers that push pairs of key and value to a switch and a server, and get sums back (LIBRA §2.1, §3;
+//! `docs/libra.md`).
+//!
+//! One engine drives all workers of a run. [`packing`] says what they send, [`destinations`] whom to, [`lane`] what is acknowledged,
+//! [`worker`] where each is in its iteration; [`server`] is the parameter server of these runs, [`servers`] several.
+
+mod controller;
+mod destinations;
+mod lane;
+mod packing;
+mod reliable;
+mod seen;
+mod server;
+mod servers;
+mod settings;
+mod worker;
+
+use std::collections::BTreeSet;
+
+use pktgen_generator::config::Section;
+use pktgen_generator::record::{PacketId, Received, Sent};
+use pktgen_generator::registry::Named;
+use pktgen_generator::time::Time;
+use pktgen_generator::topology::NodeId;
+use pktgen_generator::wire::frame::{HEAD, Template, server_ip, set_udp_checksum, worker_ip};
+use pktgen_generator::wire::libra::{self, COLD_PAIR, HEADER, Header, PORT, ResultHead, WORKER_PORT};
+use pktgen_generator::workload::Source;
+use pktgen_generator::{Error, Result};
+
+use destinations::{Destination, Destinations};
+use packing::{Contents, Heat, Item, Packing};
+use pktgen_engine::endpoint::roster::{self, Roster, Side};
+use pktgen_engine::endpoint::{
+    Behaviour, Crew, Declaration, Delivery, Facts, Host, Identity, Outgoing, Payloads, Protocol, Receiver, WorkerKind,
+    Workers, WorkersEnd,
+};
+use pktgen_engine::frame::{BURST, Frame, Kind, Pool};
+use pktgen_engine::target::sparse::SparsePlace;
+use settings::Settings;
+use worker::{Due, Worker};
+
+/// `workers = "libra"`.
+pub struct LibraKind;
+
+/// `workers = "ps_lite"`.
+pub struct PsLiteKind;
+
+impl Named for LibraKind {
+    fn name(&self) -> &'static str {
+        "libra"
+    }
+    fn about(&self) -> &'static str {
+        "sparse training: hot parameters are summed by a switch, cold ones by the server"
+    }
+}
+
+impl Named for PsLiteKind {
+    fn name(&self) -> &'static str {
+        "ps_lite"
+    }
+    fn about(&self) -> &'static str {
+        "sparse training: all parameters are summed by the server"
+    }
+}
+
+static PROTOCOL: Protocol = Protocol {
+    format: "libra",
+    smaller: "lower endpoint.cold_bytes",
+    identify,
+    values: libra::pairs,
+    // A packet has the sequence number of its header.
+    element_bytes: |packet| match libra::heat_of(packet.seq()) {
+        Heat::Hot => libra::HOT_PAIR,
+        Heat::Cold => COLD_PAIR,
+    },
+    heads: |_| None,
+};
+
+/// What both kinds have in common.
+macro_rules! speaks_libra {
+    ($needs_results:expr, $program:expr) => {
+        fn keys(&self) -> &'static [&'static str] {
+            settings::KEYS
+        }
+
+        fn protocol(&self) -> &'static Protocol {
+            &PROTOCOL
+        }
+
+        fn behaviour(&self) -> Behaviour {
+            let (needs_results, program) = ($needs_results, $program);
+            Behaviour {
+                synchronous: true,
+                several_servers: true,
+                needs_results,
+                program: Some(program),
+                ..Behaviour::ASYNCHRONOUS
+            }
+        }
+
+        fn server_keys(&self) -> &'static [&'static str] {
+            controller::SERVER_KEYS
+        }
+
+        fn server(&self, section: &mut Section, facts: &Facts) -> Result<Option<Receiver>> {
+            let asynchronous = settings::is_asynchronous(section)?;
+            servers::open(section, facts, asynchronous).map(Some)
+        }
+    };
+}
+
+impl WorkerKind for LibraKind {
+    speaks_libra!(true, "libra");
+
+    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {
+        let settings = Settings::read(section, facts, source.as_ref(), self, true)?;
+        if settings.rules.sparse.jobs() > u16::from(u8::MAX) {
+            return Err(Error::config("workload.jobs: a packet has 8 bits for the job; give at most 255"));
+        }
+        Ok(SparseWorkers::new(settings, facts).crew())
+    }
+}
+
+impl WorkerKind for PsLiteKind {
+    speaks_libra!(false, "forward");
+
+    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {
+        let settings = Settings::read(section, facts, source.as_ref(), self, false)?;
+        Ok(SparseWorkers::new(settings, facts).crew())
+    }
+}
+
+/// What a frame off a wire is.
+fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
+    let payload = &bytes[HEAD..];
+    let header = Header::parse(payload)?;
+    let side = Side::of(bytes, facts)?;
+    let own = |worker| PacketId::new(worker, header.seq, header.attempt);
+    if let Side::From(worker) = side {
+        let kind = if header.kind == libra::Kind::Push { Kind::Update } else { Kind::Request };
+        return Some(side.identity(kind, own(worker), facts));
+    }
+    let is_result = header.kind == libra::Kind::Result && !header.is_cold();
+    let opener = if is_result { ResultHead::parse(payload)?.opener } else { None };
+    let kind = if opener.is_some() { Kind::Result } else { Kind::Control };
+    let worker = if let Side::To(worker) = side { worker } else { 0 };
+    let identity = side.identity(kind, opener.unwrap_or_else(|| own(worker)), facts);
+    Some(Identity { cluster: u16::from(header.job), ..identity })
+}
+
+/// The sums of a job and a switch that were delivered last: copies of their parts are no further deliveries, and neither are those of
+/// earlier sums.
+#[derive(Debug, Clone, Default)]
+struct Delivered {
+    /// Number of their first result.
+    first: u32,
+    parts: Vec<bool>,
+    /// Numbers of the first results of all sums that a worker has all of.
+    over: BTreeSet<u32>,
+}
+
+impl Delivered {
+    /// Is this the first copy of a result?
+    fn is_new(&mut self, number: u32, head: &ResultHead) -> bool {
+        let first = number.wrapping_sub(head.part.into());
+        if self.parts.is_empty() || first > self.first {
+            self.first = first;
+            self.parts = vec![false; usize::from(head.parts)];
+        }
+        let part = self.parts.get_mut(usize::from(head.part)).filter(|_| first == self.first);
+        part.is_some_and(|part| !std::mem::replace(part, true))
+    }
+
+    /// A worker has all of a sum: is it the first one?
+    fn is_over(&mut self, number: u32, head: &ResultHead) -> bool {
+        self.over.insert(number.wrapping_sub(head.part.into()))
+    }
+}
+
+/// The workers of a run.
+struct SparseWorkers {
+    settings: Settings,
+    facts: Facts,
+    packing: Packing,
+    workers: Vec<Worker>,
+    roster: Roster,
+    destinations: Destinations,
+    /// The server that packets to each destination are addressed to, and its node: a switch is met on the way there.
+    ends: Vec<(u32, NodeId)>,
+    /// By worker and server.
+    templates: Vec<Template>,
+    /// By job and switch.
+    delivered: Vec<Delivered>,
+}
+
+impl SparseWorkers {
+    fn new(settings: Settings, facts: &Facts) -> Self {
+        let mut packing = Packing::new(settings.rules.clone());
+        let (count, shards) = (settings.rules.sparse.workers(), settings.rules.shards.clone());
+        let destinations = Destinations::of(&shards);
+        let end = |to: Destination| {
+            let server = if to.heat == Heat::Cold { to.number } else { shards.first_server(to.number) };
+            (server, facts.racks.servers.get(server as usize).copied().unwrap_or(facts.server))
+        };
+        let template = |(worker, server)| {
+            Template::new((worker_ip(worker), WORKER_PORT), (server_ip(server), PORT), HEAD + HEADER)
+        };
+        let pairs = (0..count).flat_map(|worker| (0..shards.servers()).map(move |server| (worker, server)));
+        let mut workers = SparseWorkers {
+            workers: (0..count).map(|worker| Worker::new(worker, &mut packing)).collect(),
+            templates: pairs.map(template).collect(),
+            destinations,
+            ends: destinations.all().map(end).collect(),
+            roster: Roster::new(facts, settings.rules.sparse.workers_per_job()),
+            delivered: vec![Delivered::default(); usize::from(settings.rules.sparse.jobs()) * shards.racks() as usize],
+            packing,
+            settings,
+            facts: facts.clone(),
+        };
+        (0..count).for_each(|worker| workers.reschedule(worker, 0));
+        workers
+    }
+
+    /// The workers, ready to run.
+    fn crew(self) -> Crew {
+        let rules = &self.settings.rules;
+        let control = if self.facts.standby.is_some() { HEAD + HEADER + libra::control::CONTROL_MAX } else { 0 };
+        let place = || SparsePlace {
+            sparse: rules.sparse.clone(),
+            layout: rules.layout.clone(),
+            shards: rules.shards.clone(),
+            window: self.settings.window(Heat::Hot),
+            asynchronous: rules.pulls,
+            max_recirculations: rules.max_recirculations,
+        };
+        let declared = Declaration {
+            reacts: true,
+            training: Some(self.settings.training.clone()),
+            elements: rules.hot.then_some(libra::HOT_PAIRS),
+            summed_bytes: rules.hot.then_some(libra::HOT_FRAME_MAX),
+            frame_bytes: Some(self.settings.cold_bytes.max(libra::HOT_FRAME_MAX).max(control)),
+            sparse: rules.hot.then(place),
+            ..Declaration::default()
+        };
+        let pairs = Contents::new(rules.clone());
+        Crew { workers: Box::new(self), declared, payloads: Payloads::Pairs(Box::new(pairs)) }
+    }
+
+    /// Sets a worker's timer; what is due is due at `now` at the earliest.
+    fn reschedule(&mut self, worker: u32, now: Time) {
+        let wake = self.workers[worker as usize].wake(&self.settings);
+        self.roster.calendar.set(worker, wake.max(now));
+    }
+
+    /// Sends what `worker` may send at `t`.
+    fn act(&mut self, worker: u32, t: Time, pool: &mut Pool, host: &mut Host) {
+        while host.outgoing.len() < BURST {
+            if let Some(due) = self.workers[worker as usize].due(t, &self.settings) {
+                self.send(worker, &due, t, pool, host);
+                continue;
+            }
+            // One in which it has nothing to send and waits for nobody is over at once.
+            let SparseWorkers { workers, packing, settings, .. } = self;
+            let own = &mut workers[worker as usize];
+            let Some(row) = own.end_if_all(t, packing, settings.failover) else { break };
+            host.iterations.push(row);
+        }
+        self.reschedule(worker, t);
+    }
+
+    fn send(&mut self, worker: u32, due: &Due, t: Time, pool: &mut Pool, host: &mut Host) {
+        let own = &self.workers[worker as usize];
+        let at = self.destinations.place(due.to);
+        let part = &own.packed.parts[at];
+        let rest = match due.item {
+            Item::Push(push) | Item::Pull(push) => part.len(push),
+            Item::End => 4,
+        };
+        let kind = match due.item {
+            Item::Push(_) => libra::Kind::Push,
+            Item::Pull(_) => libra::Kind::Pull,
+            Item::End => libra::Kind::End,
+        };
+        let seq = self.destinations.seq(due.to, due.number);
+        let header = Header { kind, attempt: due.attempt, job: own.job as u8, seq };
+        let head = self.template(worker, at);
+        let frame = frame(&mut self.templates[head], header, rest, t, pool);
+        let bytes = &mut pool.bytes_mut(frame.buffer)[HEAD + HEADER..usize::from(frame.len)];
+        match due.item {
+            Item::Push(push) => part.write(push, bytes),
+            Item::Pull(push) => {
+                part.write(push, bytes);
+                let size = if due.to.heat == Heat::Hot { libra::HOT_PAIR } else { COLD_PAIR };
+                bytes.chunks_mut(size).for_each(|pair| pair[size - 4..].fill(0));
+            }
+            Item::End => bytes.copy_from_slice(&own.iteration().to_be_bytes()),
+        }
+        let packet = PacketId::new(worker, seq, due.attempt);
+        let is_update = matches!(due.item, Item::Push(_));
+        let record = is_update.then_some(Sent {
+            t_gen: own.t_ready,
+            t_due: t,
+            t_sent: None,
+            cluster: None,
+            job: Some(own.job),
+            worker,
+            seq,
+            attempt: due.attempt,
+            block: Some(own.iteration()),
+            bytes: u32::from(frame.len),
+            reward: None,
+            heat: Some(due.to.heat),
+        });
+        let kind = if is_update { Kind::Update } else { Kind::Request };
+        let frame = Frame { packet, worker, cluster: own.job, flow: self.ends[at].1, kind, ..frame };
+        self.emit(frame, record, pool, host);
+    }
+
+    /// Which headers packets from a worker to the destination with this place have.
+    #[inline]
+    fn template(&self, worker: u32, place: usize) -> usize {
+        (worker * self.destinations.count(Heat::Cold) + self.ends[place].0) as usize
+    }
+
+    fn emit(&self, frame: Frame, record: Option<Sent>, pool: &mut Pool, host: &mut Host) {
+        if self.facts.udp_checksum {
+            set_udp_checksum(&mut pool.bytes_mut(frame.buffer)[..usize::from(frame.len)]);
+        }
+        host.outgoing.push(Outgoing { node: self.facts.host_of[frame.worker as usize], frame, record });
+    }
+
+    /// Something arrived at `node`.
+    fn receive(&mut self, node: NodeId, frame: &Frame, pool: &mut Pool, host: &mut Host) {
+        let header = Header::parse(pool.payload(frame));
+        let Some(header) = header.filter(|_| matches!(frame.kind, Kind::Result | Kind::Control)) else {
+            host.foreign += 1;
+            return pool.release(frame.buffer);
+        };
+        self.roster.find_hearers(node, u16::from(header.job), pool.frame(frame));
+        let mut all = false;
+        for i in 0..self.roster.hearers.len() {
+            all |= self.hear(self.roster.hearers[i], &header, frame, pool, host);
+        }
+        self.deliver(node, &header, all, frame, pool, host);
+    }
+
+    /// True if a worker has all of a sum with it.
+    fn hear(&mut self, worker: u32, header: &Header, frame: &Frame, pool: &mut Pool, host: &mut Host) -> bool {
+        let (t, mut all) = (frame.t, false);
+        let SparseWorkers { workers, packing, .. } = self;
+        let own = &mut workers[worker as usize];
+        let acknowledge = match header.kind {
+            libra::Kind::Ack => {
+                host.acks_received += 1;
+                own.acknowledged(header.seq, t, packing);
+                false
+            }
+            libra::Kind::Result if header.is_cold() => own.cold_result(header.seq, t, packing),
+            // The switch turns pulls around.
+            libra::Kind::Pull => {
+                own.acknowledged(header.seq, t, packing);
+                false
+            }
+            libra::Kind::Result => match ResultHead::parse(pool.payload(frame)) {
+                Some(head) => {
+                    all = own.hot_result(header.seq, &head);
+                    true
+                }
+                None => false,
+            },
+            _ => {
+                host.foreign += 1;
+                false
+            }
+        };
+        if acknowledge && let Some((to, _)) = self.destinations.find(header.seq) {
+            let at = self.destinations.place(to);
+            let ack = Header { kind: libra::Kind::Ack, attempt: 0, ..*header };
+            let head = self.template(worker, at);
+            let answer = self::frame(&mut self.templates[head], ack, 0, t, pool);
+            let packet = PacketId::new(worker, header.seq, 0);
+            let (cluster, flow) = (self.workers[worker as usize].job, self.ends[at].1);
+            let answer = Frame { packet, worker, cluster, flow, kind: Kind::Request, ..answer };
+            self.emit(answer, None, pool, host);
+        }
+        let SparseWorkers { workers, packing, .. } = self;
+        let own = &mut workers[worker as usize];
+        host.iterations.extend(own.end_if_all(t, packing, self.settings.failover));
+        if self.settings.failover {
+            own.waits(t, &self.settings);
+        }
+        self.reschedule(worker, t);
+        all
+    }
+
+    /// The first copy of a part of a sum is its delivery; the others are the same bytes. The sum is delivered with what
+    /// makes it complete to a worker, if `all`.
+    fn deliver(&mut self, node: NodeId, header: &Header, all: bool, frame: &Frame, pool: &mut Pool, host: &mut Host) {
+        let from =
+            self.destinations.find(header.seq).filter(|(from, _)| from.heat == Heat::Hot && frame.kind == Kind::Result);
+        let head = from.and_then(|(switch, number)| {
+            let sum = usize::from(header.job) * self.destinations.count(Heat::Hot) as usize + switch.number as usize;
+            Some((ResultHead::parse(pool.payload(frame))?, number, self.delivered.get_mut(sum)?))
+        });
+        let Some((head @ ResultHead { part, opener: Some(opener), .. }, number, known)) = head else {
+            return pool.release(frame.buffer);
+        };
+        let (accepted, last) = (known.is_new(number, &head), all && known.is_over(number, &head));
+        if !(accepted || last) {
+            return pool.release(frame.buffer);
+        }
+        let row = Received {
+            packet: opener,
+            job: Some(u16::from(header.job)),
+            newest_worker: opener.worker(),
+            newest_seq: opener.seq(),
+            // A part does not say how many updates it represents.
+            count: 0,
+            accepted,
+            heat: Some(Heat::Hot),
+            part: Some(part.into()),
+            last: Some(last),
+            ..roster::received_in_training(frame, node)
+        };
+        host.deliveries.push(Delivery { row, frame: *frame });
+    }
+}
+
+/// A frame with a header of ours and room for `rest` more bytes; who it is from and what it is are still open.
+fn frame(template: &mut Template, header: Header, rest: usize, t: Time, pool: &mut Pool) -> Frame {
+    let (buffer, len) = (pool.take(), HEAD + HEADER + rest);
+    let bytes = &mut pool.bytes_mut(buffer)[..len];
+    template.emit_to_fit(bytes);
+    header.emit(&mut bytes[HEAD..]);
+    Frame {
+        t,
+        packet: PacketId(0),
+        buffer,
+        worker: 0,
+        len: len as u16,
+        cluster: 0,
+        flow: 0,
+        head: HEAD as u8,
+        kind: Kind::Control,
+    }
+}
+
+impl Workers for SparseWorkers {
+    fn next_wake(&self) -> Time {
+        self.roster.calendar.first().0
+    }
+
+    fn waits(&self) -> bool {
+        !self.workers.iter().all(Worker::is_done)
+    }
+
+    fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
+        while let Some((t, worker)) = self.roster.due(until, host) {
+            self.act(worker, t, pool, host);
+        }
+    }
+
+    fn on_burst(&mut self, node: NodeId, burst: &[Frame], pool: &mut Pool, host: &mut Host) {
+        for frame in burst {
+            self.receive(node, frame, pool, host);
+        }
+    }
+
+    fn left(&mut self, packet: PacketId, t: Time) {
+        if let Some(worker) = self.workers.get_mut(packet.worker() as usize) {
+            worker.left(packet, t);
+        }
+    }
+
+    fn end(&self) -> WorkersEnd {
+        let waiting = self.workers.iter().filter(|worker| !worker.is_done());
+        let given_up: u32 = self.workers.iter().map(Worker::given_up).sum();
+        let (count, least) = waiting.fold((0, u32::MAX), |(n, least), worker| (n + 1, least.min(worker.iteration())));
+        let unfinished = (count > 0).then(|| {
+            format!(
+                "{count} workers did not finish, the first in iteration {least} of {}: {given_up} packets were sent in vain as often as they \
+                 may be, or results did not come (the drops by reason tell which; raise endpoint.timeout where nothing was lost)",
+                self.settings.rules.sparse.iterations()
+            )
+        });
+        WorkersEnd { unfinished, ..WorkersEnd::default() }
+    }
+}

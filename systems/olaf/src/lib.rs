@@ -1,0 +1,25 @@
+//! OLAF: opportunistic aggregation of updates that wait for the same link (OLAF §4 to §7).
+//!
+//! [`queue`] is its queue, [`program`] what its card does around that, [`workers`] its transmission control, and [`dialect`] its frames
+//! as they are published, without our header. docs/olaf.md says what the paper says and what is chosen here.
+#![forbid(unsafe_code)]
+
+mod dialect;
+mod program;
+pub mod queue;
+mod workers;
+
+use pktgen_engine::catalogue::System;
+use pktgen_generator::device::plan;
+use pktgen_generator::wire;
+
+/// The system.
+pub static SYSTEM: System = System {
+    formats: &[&wire::olaf::Olaf, &wire::olaf_strict::OlafStrict],
+    planners: &[&plan::olaf::Olaf],
+    workers: &[&workers::TransmissionControlKind],
+    programs: &[&program::OlafKind],
+    queues: &[&queue::OlafDiscipline],
+    dialects: &[&dialect::KIND],
+    ..System::new("olaf")
+};

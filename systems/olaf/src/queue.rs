@@ -1,0 +1,328 @@
+//! OLAF's queue: opportunistic aggregation while updates wait (§3, §4, Algorithm 1).
+//!
+//! At most one update per cluster waits; with the one in transmission, which is locked, up to two are
+//! active (§12.1). An arrival that finds its cluster waiting
+//! 1. takes the place of an unmerged update of the same worker, whatever the rewards (§3: the newer
+//!    one subsumes it; Algorithm 1, lines 7–9);
+//! 2. else is compared by reward (§3): comparable rewards merge (lines 10–15), a reward higher by more
+//!    than the threshold takes the place of what waits, a lower one is dropped.
+//!
+//! Otherwise it is appended if there is a slot (lines 16–19), else dropped (line 22). Positions are
+//! kept (§4, "Dequeue Process"). The paper leaves open: the order of rules 1 and 2 (ours), whether
+//! a merge is a sum or a mean (a sum; the count travels along), and its reward (the mean weighted
+//! by counts; the maximum on request).
+
+use pktgen_generator::config::Section;
+use pktgen_generator::record::{Action, Reason};
+use pktgen_generator::registry::Named;
+use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::units::Span;
+use pktgen_generator::wire::frame;
+use pktgen_generator::wire::update::{FLAG_MERGED, Header, Status, UPDATE_HEAD, add_values};
+use pktgen_generator::{Error, Result};
+
+use pktgen_engine::frame::{Frame, Pool};
+use pktgen_engine::target::activity::Activity;
+use pktgen_engine::target::books::Books;
+use pktgen_engine::target::queue::fifo::read_slots;
+use pktgen_engine::target::queue::{Discipline, Queue};
+
+/// `queue = "olaf"`.
+pub struct OlafDiscipline;
+
+impl Named for OlafDiscipline {
+    fn name(&self) -> &'static str {
+        "olaf"
+    }
+    fn about(&self) -> &'static str {
+        "one waiting update per cluster: newer replace, others merge, low rewards drop"
+    }
+}
+
+impl Discipline for OlafDiscipline {
+    fn keys(&self) -> &'static [&'static str] {
+        &["slots", "slot_in_transmission", "reward_filter", "reward_threshold", "merged_reward", "active_window"]
+    }
+
+    fn needs_identified(&self) -> bool {
+        true
+    }
+
+    fn open(&self, section: &mut Section, clusters: usize, slots: Option<u32>) -> Result<Box<dyn Queue>> {
+        let (slots, hold_slot) = read_slots(section, slots)?;
+        let filter: bool = section.get("reward_filter", true)?;
+        let threshold: f64 = section.get("reward_threshold", 1.5)?;
+        let window = read_window(section)?;
+        let merged = [("mean", MergedReward::Mean), ("max", MergedReward::Max)];
+        let merged_reward = section.choose("merged_reward", "mean", &merged)?;
+        if threshold < 0.0 {
+            return Err(Error::config(format!(
+                "{}: {threshold} is negative; a threshold is 0 or more",
+                section.place("reward_threshold")
+            )));
+        }
+        let settings = OlafSettings {
+            slots,
+            hold_slot,
+            threshold: filter.then_some(threshold as f32),
+            merged_reward,
+            active_window: window,
+        };
+        Ok(Box::new(OlafQueue::new(settings, clusters)))
+    }
+}
+
+/// A cluster counts as active for so long after an arrival. §5 says "currently" and has no figure: a second is a hundred times
+/// the longest interval between updates of the paper's testbed.
+fn read_window(section: &mut Section) -> Result<Time> {
+    if matches!(section.get::<String>("active_window", "1s"), Ok(text) if text == "ever") {
+        return Ok(NEVER);
+    }
+    let window: Span = section.get("active_window", "1s")?;
+    if window.ps() <= 0 {
+        let place = section.place("active_window");
+        return Err(Error::config(format!("{place}: a window of 0 holds no arrival; \"ever\" has no end")));
+    }
+    Ok(window.ps())
+}
+
+/// Which reward a merged update carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MergedReward {
+    /// The mean, weighted by counts.
+    Mean,
+    /// The maximum.
+    Max,
+}
+
+/// Parameters of the queue.
+#[derive(Debug, Clone, Copy)]
+pub struct OlafSettings {
+    /// Segments of memory, one update each.
+    pub slots: u32,
+    /// Does the update in transmission hold its slot?
+    pub hold_slot: bool,
+    /// Rewards further apart than this are not comparable; none switches the filter off.
+    pub threshold: Option<f32>,
+    /// Reward of a merge.
+    pub merged_reward: MergedReward,
+    /// A cluster is active if it had an arrival this recently.
+    pub active_window: Time,
+}
+
+/// An update that waits.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    frame: Frame,
+    header: Header,
+    /// Algorithm 1's `R[u].flag`: unmerged, so that its own worker may replace it.
+    replaceable: bool,
+    /// The header in memory is behind `header`.
+    dirty: bool,
+}
+
+/// The queue.
+pub struct OlafQueue {
+    settings: OlafSettings,
+    /// Ring of waiting updates, oldest at `head`; positions only ever grow.
+    ring: Vec<Option<Waiting>>,
+    mask: u64,
+    head: u64,
+    tail: u64,
+    locked: bool,
+    /// Algorithm 1's `S`: 1 + position of the cluster's waiting update, 0 for none.
+    position: Vec<u64>,
+    activity: Activity,
+}
+
+impl OlafQueue {
+    /// A queue for clusters below `clusters`.
+    pub fn new(settings: OlafSettings, clusters: usize) -> Self {
+        let size = (settings.slots as usize).next_power_of_two();
+        OlafQueue {
+            ring: vec![None; size],
+            mask: size as u64 - 1,
+            head: 0,
+            tail: 0,
+            locked: false,
+            position: vec![0; clusters],
+            activity: Activity::new(clusters, settings.active_window),
+            settings,
+        }
+    }
+
+    fn occupancy(&self) -> u64 {
+        self.tail - self.head + u64::from(self.locked && self.settings.hold_slot)
+    }
+
+    /// Appends at the tail, or drops where there is no slot.
+    #[inline]
+    fn append(&mut self, frame: &Frame, header: Header, pool: &mut Pool, books: &mut Books) {
+        if self.occupancy() >= u64::from(self.settings.slots) {
+            books.dropped(frame.t, frame, Reason::QueueFull, None);
+            pool.release(frame.buffer);
+            return;
+        }
+        books.passes(frame.t, frame, Action::Queued);
+        let waiting = Waiting { frame: *frame, header, replaceable: header.count == 1, dirty: false };
+        self.ring[(self.tail & self.mask) as usize] = Some(waiting);
+        self.tail += 1;
+        self.position[usize::from(frame.cluster)] = self.tail;
+    }
+
+    #[inline]
+    fn offer(&mut self, frame: &Frame, pool: &mut Pool, books: &mut Books) {
+        let Some(header) = Header::parse_update(pool.payload(frame)) else {
+            books.dropped(frame.t, frame, Reason::Malformed, None);
+            pool.release(frame.buffer);
+            return;
+        };
+        // The cluster is the one that the device looked up, not the one that the packet claims (§7).
+        let Some(&position) = self.position.get(usize::from(frame.cluster)) else {
+            books.dropped(frame.t, frame, Reason::Malformed, None);
+            pool.release(frame.buffer);
+            return;
+        };
+        self.activity.arrival(frame.t, frame.cluster);
+        if position == 0 {
+            return self.append(frame, header, pool, books);
+        }
+        let slot = ((position - 1) & self.mask) as usize;
+        let Some(waiting) = self.ring[slot].as_mut() else { unreachable!("positions point at waiting updates") };
+        meet(waiting, frame, header, &self.settings, pool, books);
+    }
+}
+
+/// Writes `header` into an update, and its checksum anew if it has one.
+pub fn relabel(header: &Header, frame: &Frame, pool: &mut Pool) {
+    header.emit_update(pool.payload_mut(frame));
+    let bytes = pool.bytes_mut(frame.buffer);
+    if usize::from(frame.head) >= frame::HEAD && frame::has_udp_checksum(bytes) {
+        frame::set_udp_checksum(&mut bytes[..usize::from(frame.len)]);
+    }
+}
+
+/// An arrival finds `waiting`, an update of its own cluster.
+#[inline]
+fn meet(
+    waiting: &mut Waiting,
+    frame: &Frame,
+    header: Header,
+    settings: &OlafSettings,
+    pool: &mut Pool,
+    books: &mut Books,
+) {
+    let same_worker = waiting.replaceable && header.count == 1 && waiting.header.worker == header.worker;
+    if same_worker {
+        if header.generation >= waiting.header.generation {
+            take_place(waiting, frame, header, Action::Subsumed, pool, books);
+        } else {
+            // It was overtaken on the way here: the waiting one is newer.
+            books.yields(frame.t, frame.packet, Action::Subsumed, waiting.frame.packet);
+            pool.release(frame.buffer);
+        }
+        return;
+    }
+    if let Some(threshold) = settings.threshold {
+        let difference = header.reward - waiting.header.reward;
+        if difference > threshold {
+            return take_place(waiting, frame, header, Action::Outranked, pool, books);
+        }
+        if difference < -threshold {
+            books.dropped(frame.t, frame, Reason::RewardLow, Some(waiting.frame.packet));
+            pool.release(frame.buffer);
+            return;
+        }
+    }
+    merge(waiting, frame, header, settings.merged_reward, pool, books);
+}
+
+/// The arrival's bytes take the place of what waited; the position stays.
+#[inline]
+fn take_place(
+    waiting: &mut Waiting,
+    frame: &Frame,
+    header: Header,
+    action: Action,
+    pool: &mut Pool,
+    books: &mut Books,
+) {
+    books.yields(frame.t, waiting.frame.packet, action, frame.packet);
+    pool.release(waiting.frame.buffer);
+    *waiting = Waiting { frame: *frame, header, replaceable: header.count == 1, dirty: false };
+}
+
+/// Adds the arrival's gradients to what waits. The result is known by its newest member.
+#[inline]
+fn merge(waiting: &mut Waiting, frame: &Frame, new: Header, reward: MergedReward, pool: &mut Pool, books: &mut Books) {
+    let old = waiting.header;
+    let Some(count) = old.count.checked_add(new.count) else {
+        books.dropped(frame.t, frame, Reason::CountFull, Some(waiting.frame.packet));
+        pool.release(frame.buffer);
+        return;
+    };
+    if old.elements != new.elements {
+        books.dropped(frame.t, frame, Reason::Malformed, Some(waiting.frame.packet));
+        pool.release(frame.buffer);
+        return;
+    }
+    let bytes = usize::from(new.elements) * 4;
+    let (sum, part) = pool.payload_pair(&waiting.frame, frame);
+    add_values(&mut sum[UPDATE_HEAD..UPDATE_HEAD + bytes], &part[UPDATE_HEAD..UPDATE_HEAD + bytes]);
+    let newest = if new.generation >= old.generation {
+        books.yields(frame.t, waiting.frame.packet, Action::Merged, frame.packet);
+        waiting.frame.packet = frame.packet;
+        waiting.frame.worker = frame.worker;
+        new
+    } else {
+        books.yields(frame.t, frame.packet, Action::Merged, waiting.frame.packet);
+        old
+    };
+    let mean = (old.reward * f32::from(old.count) + new.reward * f32::from(new.count)) / f32::from(count);
+    waiting.header = Header {
+        flags: old.flags | new.flags | FLAG_MERGED,
+        count,
+        reward: if reward == MergedReward::Mean { mean } else { old.reward.max(new.reward) },
+        ..newest
+    };
+    waiting.replaceable = false;
+    waiting.dirty = true;
+    pool.release(frame.buffer);
+}
+
+impl Queue for OlafQueue {
+    fn enqueue(&mut self, burst: &[Frame], pool: &mut Pool, books: &mut Books) {
+        for frame in burst {
+            self.offer(frame, pool, books);
+        }
+    }
+
+    fn dequeue(&mut self, _t: Time, pool: &mut Pool) -> Option<Frame> {
+        if self.head == self.tail {
+            return None;
+        }
+        let waiting = self.ring[(self.head & self.mask) as usize].take()?;
+        self.head += 1;
+        self.position[usize::from(waiting.frame.cluster)] = 0;
+        self.locked = true;
+        if waiting.dirty {
+            relabel(&waiting.header, &waiting.frame, pool);
+        }
+        Some(waiting.frame)
+    }
+
+    fn release(&mut self) {
+        self.locked = false;
+    }
+
+    fn status(&mut self, t: Time) -> Status {
+        Status { occupancy: self.occupancy() as u32, active: self.activity.active(t), capacity: self.settings.slots }
+    }
+
+    fn waiting(&self) -> usize {
+        (self.tail - self.head) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests;

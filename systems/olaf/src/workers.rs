@@ -1,0 +1,230 @@
+//! OLAF's transmission control (§5): workers that hold updates back while the queue on the way is congested.
+//!
+//! A worker knows what the last ACK said (N, Qmax, Qn) and how long ago that was. It sends freely before the first
+//! ACK and while Qmax ≥ N; else with probability P_s ([`Rule`]). An update that it holds back is subsumed by its
+//! next one, so it is never sent.
+
+use std::sync::Arc;
+
+use pktgen_generator::config::{FromValue, Section, Value};
+use pktgen_generator::control::Rule;
+use pktgen_generator::record::{NO_CLUSTER, State};
+use pktgen_generator::registry::Named;
+use pktgen_generator::seed::{Stream, unit};
+use pktgen_generator::time::Time;
+use pktgen_generator::topology::NodeId;
+use pktgen_generator::units::Span;
+use pktgen_generator::wire::update::Status;
+use pktgen_generator::workload::{Source, Update};
+use pktgen_generator::{Error, Result};
+
+use pktgen_engine::endpoint::sender::{Audience, Sender, UPDATES};
+use pktgen_engine::endpoint::{Behaviour, Crew, Facts, Host, Protocol, WorkerKind, Workers, WorkersEnd};
+use pktgen_engine::frame::{BURST, Frame, Pool};
+
+/// `workers = "transmission_control"`.
+pub struct TransmissionControlKind;
+
+impl Named for TransmissionControlKind {
+    fn name(&self) -> &'static str {
+        "transmission_control"
+    }
+    fn about(&self) -> &'static str {
+        "OLAF's rule: in congestion a worker sends with probability min(Qmax/N + f(age of the last ACK), 1)"
+    }
+}
+
+impl WorkerKind for TransmissionControlKind {
+    fn keys(&self) -> &'static [&'static str] {
+        &["delta_t", "slope", "choices"]
+    }
+
+    fn protocol(&self) -> &'static Protocol {
+        &UPDATES
+    }
+
+    fn behaviour(&self) -> Behaviour {
+        Behaviour { listens: true, ..Behaviour::ASYNCHRONOUS }
+    }
+
+    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {
+        let rule = read_rule(section)?;
+        let workers = facts.workers.len();
+        let decisions = match read_choices(section, workers)? {
+            Some(choices) => Decisions::Written { choices, at: vec![0; workers], missing: None },
+            None => Decisions::Drawn(
+                (0..workers).map(|w| facts.seed.stream("endpoint.transmission_control", w as u64, 0)).collect(),
+            ),
+        };
+        let workers = TransmissionControl {
+            sender: Sender::new(facts, source),
+            audience: Audience::new(facts),
+            rule,
+            feedback: vec![None; workers],
+            decisions,
+            states: facts.states,
+        };
+        Ok(Crew::of_updates(workers, true))
+    }
+}
+
+/// `slope`: one of the paper's two, or a number.
+enum Slope {
+    Urgent,
+    Fair,
+    PerSecond(f64),
+}
+
+impl FromValue for Slope {
+    fn from_value(value: &Value) -> Result<Self, String> {
+        let number = f64::from_value(value).ok().filter(|x| *x >= 0.0);
+        match (value, number) {
+            (Value::Text(text), _) if text == "1/delta_t" => Ok(Slope::Urgent),
+            (Value::Text(text), _) if text == "delta_t" => Ok(Slope::Fair),
+            (_, Some(slope)) => Ok(Slope::PerSecond(slope)),
+            _ => Err(format!(
+                "{} is not a slope; write \"1/delta_t\" (urgent), \"delta_t\" (fair), or a number per second from 0 on",
+                value.to_toml()
+            )),
+        }
+    }
+}
+
+/// Reads `delta_t` and `slope`.
+fn read_rule(section: &mut Section) -> Result<Rule> {
+    let threshold: Span = section.get("delta_t", "400ms")?;
+    if threshold.ps() <= 0 {
+        return Err(Error::config(format!("{}: {threshold} is not above 0", section.place("delta_t"))));
+    }
+    Ok(match section.get("slope", "1/delta_t")? {
+        Slope::Urgent => Rule::urgent(threshold.ps()),
+        Slope::Fair => Rule::fair(threshold.ps()),
+        Slope::PerSecond(slope) => Rule { threshold: threshold.ps(), slope },
+    })
+}
+
+/// Reads `choices`: for each worker a text of 1 (send) and 0 (hold back), used instead of chance.
+fn read_choices(section: &mut Section, workers: usize) -> Result<Option<Arc<Vec<String>>>> {
+    let choices: Vec<String> = section.get_list("choices", &[])?;
+    if choices.is_empty() {
+        return Ok(None);
+    }
+    let place = section.place("choices");
+    if choices.len() != workers {
+        let n = choices.len();
+        return Err(Error::config(format!("{place}: {n} texts for {workers} workers; give one per worker, or none")));
+    }
+    if let Some(text) = choices.iter().find(|c| c.bytes().any(|b| b != b'0' && b != b'1')) {
+        return Err(Error::config(format!("{place}: \"{text}\" is not made of 1 (send) and 0 (hold back)")));
+    }
+    Ok(Some(Arc::new(choices)))
+}
+
+/// How a worker decides where the rule leaves it open.
+enum Decisions {
+    /// By chance.
+    Drawn(Vec<Stream>),
+    /// As written: what a verified behaviour did is done again.
+    Written { choices: Arc<Vec<String>>, at: Vec<usize>, missing: Option<u32> },
+}
+
+impl Decisions {
+    fn send(&mut self, worker: usize, probability: f64) -> bool {
+        match self {
+            Decisions::Drawn(streams) => unit(&mut streams[worker]) < probability,
+            Decisions::Written { choices, at, missing } => {
+                let choice = choices[worker].as_bytes().get(at[worker]);
+                at[worker] += 1;
+                if choice.is_none() {
+                    missing.get_or_insert(worker as u32);
+                }
+                choice == Some(&b'1')
+            }
+        }
+    }
+}
+
+/// What the last ACK said, and when.
+#[derive(Clone, Copy)]
+struct Feedback {
+    t: Time,
+    status: Status,
+}
+
+struct TransmissionControl {
+    sender: Sender,
+    audience: Audience,
+    rule: Rule,
+    feedback: Vec<Option<Feedback>>,
+    decisions: Decisions,
+    states: bool,
+}
+
+impl TransmissionControl {
+    fn decide(&mut self, update: &Update, host: &mut Host) -> bool {
+        let worker = update.worker as usize;
+        let feedback = self.feedback[worker];
+        let probability =
+            feedback.map_or(1.0, |f| self.rule.probability(f.status.active, f.status.capacity, update.t_gen - f.t));
+        let sends = probability >= 1.0 || self.decisions.send(worker, probability);
+        if self.states {
+            let state = state(update.t_gen, update.worker, feedback);
+            host.states.push(State { p_send: Some(probability as f32), sent: Some(sends), ..state });
+        }
+        sends
+    }
+}
+
+fn state(t: Time, worker: u32, feedback: Option<Feedback>) -> State {
+    let status = feedback.map_or(Status::default(), |f| f.status);
+    State {
+        t,
+        worker,
+        active: status.active,
+        capacity: status.capacity,
+        occupancy: status.occupancy,
+        ack_age: feedback.map(|f| t - f.t),
+        p_send: None,
+        sent: None,
+    }
+}
+
+impl Workers for TransmissionControl {
+    fn next_wake(&self) -> Time {
+        self.sender.next_wake()
+    }
+
+    fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
+        for _ in 0..BURST {
+            let Some(update) = self.sender.due(until) else { break };
+            // Traffic of no cluster has nobody who would answer.
+            if update.cluster == NO_CLUSTER || self.decide(&update, host) {
+                self.sender.send(&update, pool, host);
+            } else {
+                self.sender.withhold(&update, host);
+            }
+        }
+    }
+
+    fn on_burst(&mut self, node: NodeId, burst: &[Frame], pool: &mut Pool, host: &mut Host) {
+        for frame in burst {
+            let (feedback, states, log) = (&mut self.feedback, self.states, &mut host.states);
+            let known = self.audience.hear(node, frame, pool, |worker, ack| {
+                let new = Some(Feedback { t: frame.t, status: ack.status });
+                feedback[worker as usize] = new;
+                if states {
+                    log.push(state(frame.t, worker, new));
+                }
+            });
+            host.acks_received += u64::from(known);
+            host.foreign += u64::from(!known);
+            pool.release(frame.buffer);
+        }
+    }
+
+    fn end(&self) -> WorkersEnd {
+        let end = self.sender.end();
+        let Decisions::Written { missing: Some(worker), .. } = &self.decisions else { return end };
+        WorkersEnd { failure: Some(format!("endpoint.choices of worker {worker} ended before the run did")), ..end }
+    }
+}

@@ -1,0 +1,295 @@
+//! Reduce along a plan: every message is summed where the plan says, and sent once (SOAR §2, Algorithm 1; ATRO §III-A).
+//!
+//! An aggregator (a "blue" switch) keeps a sum per message and emits it when all flows that end there have brought their
+//! part; one that nothing comes to sends nothing. Every other switch forwards each flow along its path. Answers take the
+//! reversed paths: aggregators copy them to each of their inputs. See `docs/reduce.md`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use pktgen_generator::config::Section;
+use pktgen_generator::record::{Action, Reason};
+use pktgen_generator::registry::Named;
+use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::topology::NO_PORT;
+use pktgen_generator::units::Span;
+use pktgen_generator::wire::frame::{
+    SERVER_IP, Template, device_ip, device_of, readdress, set_udp_checksum, source_ip, target_ip, worker_of,
+};
+use pktgen_generator::wire::update::{FLAG_PARTIAL, Header, PORT, WORKER_PORT};
+use pktgen_generator::{Error, Result};
+
+use pktgen_engine::frame::{Frame, Kind};
+use pktgen_engine::reduction::{AGGREGATORS, Names};
+use pktgen_engine::target::context::Context;
+use pktgen_engine::target::flows::NodeFlows;
+use pktgen_engine::target::gather::{Gather, Verdict};
+use pktgen_engine::target::program::{Expected, Limits, Place, Program, ProgramKind};
+use pktgen_engine::target::sum::Sum;
+
+/// `program = "reduce"`.
+pub struct ReduceKind;
+
+impl Named for ReduceKind {
+    fn name(&self) -> &'static str {
+        "reduce"
+    }
+    fn about(&self) -> &'static str {
+        "sums each message where a plan says, once all its inputs have come"
+    }
+}
+
+impl ProgramKind for ReduceKind {
+    fn keys(&self) -> &'static [&'static str] {
+        &["open_messages", "timeout", AGGREGATORS]
+    }
+
+    fn format(&self) -> Option<&'static str> {
+        Some("olaf")
+    }
+
+    fn queue(&self) -> &'static str {
+        "fifo"
+    }
+
+    fn needs_flows(&self) -> bool {
+        true
+    }
+
+    fn expected(&self, _per_cluster: u32) -> Expected {
+        Expected::Unknown
+    }
+
+    fn open(&self, section: &mut Section, place: Place) -> Result<Box<dyn Program>> {
+        Ok(Box::new(Reduce::open(section, place)?))
+    }
+}
+
+/// What one device counted.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    sums: u64,
+    partial: u64,
+    duplicates: u64,
+    late: u64,
+    full: u64,
+}
+
+/// One device.
+struct Reduce {
+    place: Place,
+    flows: Arc<NodeFlows>,
+    /// Messages by cluster, made when the first of a cluster comes.
+    gathers: Vec<Option<Gather<Sum>>>,
+    room: u32,
+    timeout: Option<Time>,
+    /// When messages are given up, in order; some have left since.
+    deadlines: VecDeque<(Time, u16, u32)>,
+    /// Headers of what it emits.
+    head: Template,
+    open: usize,
+    counts: Counts,
+}
+
+impl Reduce {
+    fn open(section: &mut Section, place: Place) -> Result<Self> {
+        let room: u32 = section.get_in("open_messages", 1024u32, 1..=1 << 20)?;
+        let timeout: Option<Span> = section.get_opt("timeout")?;
+        if timeout.is_some_and(|timeout| timeout.ps() <= 0) {
+            return Err(Error::config(format!("{}: it must be above 0", section.place("timeout"))));
+        }
+        // Who aggregates was read with the network.
+        let _: Option<Names> = section.get_opt(AGGREGATORS)?;
+        let head = Template::new((device_ip(place.node), WORKER_PORT), (SERVER_IP, PORT), 64);
+        Ok(Reduce {
+            flows: place.flows.clone().unwrap_or_default(),
+            gathers: vec![None; place.workers.clusters_ever()],
+            room,
+            timeout: timeout.map(Span::ps),
+            deadlines: VecDeque::new(),
+            head,
+            open: 0,
+            counts: Counts::default(),
+            place,
+        })
+    }
+
+    /// An update goes on, or into its sum.
+    #[inline]
+    fn up(&mut self, frame: &Frame, context: &mut Context) {
+        let source = source_ip(context.pool.frame(frame));
+        let Some(input) = self.flows.taken(source) else {
+            return context.emit(self.flows.up(source), *frame);
+        };
+        let Some(header) = Sum::header_of(frame, context.pool) else {
+            return context.drop(*frame, Reason::Malformed);
+        };
+        let expected = self.flows.members(header.cluster).len();
+        // A worker speaks for its own cluster.
+        let own = worker_of(source, self.place.workers.len()).map(|w| self.place.workers.cluster_of[w as usize]);
+        if expected == 0 || own.is_some_and(|own| own != header.cluster) {
+            return context.drop(*frame, Reason::UnknownJob);
+        }
+        let inputs = self.flows.inputs().len();
+        let gather = self.gathers[usize::from(header.cluster)]
+            .get_or_insert_with(|| Gather::new(self.room, inputs, expected as u32));
+        match gather.take(header.seq, input, header.attempt) {
+            Verdict::Opens => {
+                gather.keep(header.seq, Sum { frame: *frame, header });
+                self.open += 1;
+                context.books.passes(frame.t, frame, Action::Arrived);
+                if let Some(timeout) = self.timeout.filter(|_| expected > 1) {
+                    self.deadlines.push_back((frame.t.saturating_add(timeout), header.cluster, header.seq));
+                }
+            }
+            Verdict::Joins => {
+                if let Some(sum) = gather.kept(header.seq) {
+                    join(sum, frame, header, context);
+                }
+            }
+            Verdict::Useless(reason) => {
+                self.refused(reason);
+                context.drop(*frame, reason);
+            }
+            Verdict::Copy => {
+                // What the packet is has been booked when it came first.
+                self.counts.duplicates += 1;
+                context.pool.release(frame.buffer);
+            }
+        }
+        if self.gathers[usize::from(header.cluster)].as_ref().is_some_and(|gather| gather.is_whole(header.seq)) {
+            self.emit(frame.t, header.cluster, header.seq, 0, context);
+            self.forget_deadlines();
+        }
+    }
+
+    fn refused(&mut self, reason: Reason) {
+        match reason {
+            Reason::Duplicate => self.counts.duplicates += 1,
+            Reason::TableFull => self.counts.full += 1,
+            _ => self.counts.late += 1,
+        }
+    }
+
+    /// Sends the sum of a message, if it is open.
+    fn emit(&mut self, t: Time, cluster: u16, seq: u32, flags: u8, context: &mut Context) {
+        let gather = self.gathers[usize::from(cluster)].as_mut();
+        let Some(Sum { frame, header }) = gather.and_then(|gather| gather.close(seq)) else { return };
+        self.open -= 1;
+        self.counts.sums += 1;
+        let header = Header { flags: header.flags | flags, ..header };
+        self.counts.partial += u64::from(header.flags & FLAG_PARTIAL != 0);
+        let frame = Frame { t, flow: self.place.server, ..frame };
+        let bytes = &mut context.pool.bytes_mut(frame.buffer)[..usize::from(frame.len)];
+        self.head.emit_to_fit(bytes);
+        header.emit_update(&mut bytes[usize::from(frame.head)..]);
+        if self.place.udp_checksum {
+            set_udp_checksum(bytes);
+        }
+        context.emit(self.flows.output(), frame);
+    }
+
+    /// Sends what was to be complete by `t` and is not.
+    #[inline]
+    fn give_up(&mut self, t: Time, context: &mut Context) {
+        while let Some((deadline, cluster, seq)) = self.deadlines.pop_front_if(|(deadline, ..)| *deadline <= t) {
+            self.emit(deadline, cluster, seq, FLAG_PARTIAL, context);
+        }
+        self.forget_deadlines();
+    }
+
+    /// The first deadline is that of a message that is open.
+    #[inline]
+    fn forget_deadlines(&mut self) {
+        let gathers = &mut self.gathers;
+        let mut gone = |(_, cluster, seq): &mut (Time, u16, u32)| {
+            gathers[usize::from(*cluster)].as_mut().is_none_or(|gather| gather.kept(*seq).is_none())
+        };
+        while self.deadlines.pop_front_if(&mut gone).is_some() {}
+    }
+
+    /// An answer goes on, or to each input.
+    fn down(&mut self, frame: &Frame, context: &mut Context) {
+        let target = target_ip(context.pool.frame(frame));
+        if device_of(target) != Some(self.place.node) {
+            return context.emit(self.flows.down(target), *frame);
+        }
+        let cluster = Sum::header_of(frame, context.pool).map(|header| header.cluster);
+        let members = cluster.map_or(&[][..], |cluster| self.flows.members(cluster));
+        let Some((last, others)) = members.split_last() else {
+            return context.drop(*frame, Reason::NoRoute);
+        };
+        let inputs = self.flows.inputs();
+        for input in others {
+            let input = inputs[*input as usize];
+            let shared = context.share(frame);
+            let copy = context.unshare(&shared);
+            let len = usize::from(copy.len);
+            readdress(&mut context.pool.bytes_mut(copy.buffer)[..len], input.source);
+            context.emit(input.port, copy);
+        }
+        let (input, own) = (inputs[*last as usize], context.unshare(frame));
+        let len = usize::from(own.len);
+        readdress(&mut context.pool.bytes_mut(own.buffer)[..len], input.source);
+        context.emit(input.port, own);
+    }
+}
+
+/// Adds `frame` to `sum`, and books who became part of whom.
+#[inline]
+fn join(sum: &mut Sum, frame: &Frame, header: Header, context: &mut Context) {
+    let before = sum.frame.packet;
+    match sum.add(frame, header, context.pool) {
+        Ok(true) => context.books.yields(frame.t, before, Action::Merged, frame.packet),
+        Ok(false) => context.books.yields(frame.t, frame.packet, Action::Merged, before),
+        Err(reason) => context.books.dropped(frame.t, frame, reason, Some(before)),
+    }
+    context.pool.release(frame.buffer);
+}
+
+impl Program for Reduce {
+    fn on_burst(&mut self, burst: &[Frame], context: &mut Context) {
+        for frame in burst {
+            self.give_up(frame.t, context);
+            match frame.kind {
+                Kind::Update => self.up(frame, context),
+                Kind::Result => self.down(frame, context),
+                Kind::Plain | Kind::Control | Kind::Request => {
+                    let port = self.place.routes.get(usize::from(frame.flow)).copied().unwrap_or(NO_PORT);
+                    context.emit(port, *frame);
+                }
+            }
+        }
+    }
+
+    fn next_wake(&self) -> Time {
+        self.deadlines.front().map_or(NEVER, |(deadline, ..)| *deadline)
+    }
+
+    fn on_timer(&mut self, t: Time, context: &mut Context) {
+        self.give_up(t, context);
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { timeout: self.timeout, ..Limits::default() }
+    }
+
+    fn held(&self) -> usize {
+        self.open
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let counts = &self.counts;
+        vec![
+            ("sums", counts.sums),
+            ("sums_partial", counts.partial),
+            ("duplicates", counts.duplicates),
+            ("late", counts.late),
+            ("no_room", counts.full),
+            ("open_at_end", self.open as u64),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests;

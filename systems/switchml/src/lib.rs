@@ -1,0 +1,23 @@
+//! SwitchML: synchronous aggregation in the slots of a programmable switch, over UDP and RoCEv2.
+//!
+//! [`program`] is what the switch does, `workers` what hosts do, `dialect` how the public client writes frames. docs/switchml.md says
+//! what is published and what is chosen here.
+#![forbid(unsafe_code)]
+
+mod dialect;
+pub mod program;
+mod workers;
+
+use pktgen_engine::catalogue::System;
+use pktgen_generator::device::plan;
+use pktgen_generator::wire;
+
+/// The system.
+pub static SYSTEM: System = System {
+    formats: &[&wire::switchml::SwitchMl, &wire::switchml_roce::SwitchMlRoce],
+    planners: &[&plan::switchml::SwitchMl],
+    workers: &[&workers::SwitchMlKind],
+    programs: &[&program::SwitchMlKind],
+    dialects: &[&dialect::KIND, &dialect::roce::KIND],
+    ..System::new("switchml")
+};

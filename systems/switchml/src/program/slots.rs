@@ -1,0 +1,218 @@
+//! The registers of one job: slots in two sets, as the public P4 program has them. The program calls it for every packet
+//! whose sender it knows.
+//!
+//! A packet for one set sets its worker's bit there and clears it in the other set: that a worker uses a slot again says
+//! that it has the result of the time before. That is all there is of versions; the packet's number is only echoed. A
+//! duplicate so late that its worker has moved on is therefore summed as if it were new, takes back the worker's bit in
+//! the set that is being summed, and the sums of both sets are wrong. Clients whose windows are clocked by results, on
+//! links that keep the order, never send one. `check` (ours) refuses what could do this, on any network.
+
+use pktgen_generator::record::{Action, PacketId, Reason};
+use pktgen_generator::wire::switchml::Header;
+use pktgen_generator::wire::trio_ml::{add_values, set_values};
+
+use pktgen_engine::frame::Frame;
+use pktgen_engine::target::books::Books;
+
+/// Workers that a bitmap holds.
+pub(super) const WORKERS_MAX: usize = 32;
+
+/// What happens to a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is in the sum.
+    Kept,
+    /// It is in the sum and was the last one: the result goes to every worker.
+    Last,
+    /// It was in the sum already, which is complete: the result goes to its worker once more.
+    Answer,
+    /// It was in the sum already, which is not complete.
+    Duplicate,
+    /// Its worker has been answered, or cannot be there yet.
+    Stale,
+}
+
+/// One slot of one set.
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    /// Workers whose last packet for the slot was for this set.
+    bitmap: u32,
+    /// Sources with a packet in `members`.
+    held: u32,
+    /// Packet number of the sum; meaningless before the first.
+    number: u32,
+    /// Packets that are missing; 0 before the first one and when the sum is complete.
+    left: u8,
+    used: bool,
+    exponents: [i8; 2],
+    /// The packet that stands for the last result.
+    result: PacketId,
+}
+
+const EMPTY: Cell =
+    Cell { bitmap: 0, held: 0, number: 0, left: 0, used: false, exponents: [0; 2], result: PacketId(0) };
+
+/// The slots of one job.
+pub(super) struct Slots {
+    workers: u8,
+    elements: usize,
+    check: bool,
+    /// By slot and set.
+    cells: Vec<Cell>,
+    sums: Vec<i32>,
+    /// By cell and source: the packet that is in the sum.
+    members: Vec<PacketId>,
+    in_use: u64,
+    /// Most sums that were begun and not complete at once.
+    pub(super) in_use_max: u64,
+    /// Packets whose sum was overwritten: never with `check`.
+    pub(super) overwritten: u64,
+}
+
+/// Where a packet's cell is.
+#[inline]
+fn index(header: &Header) -> usize {
+    usize::from(header.slot) * 2 + usize::from(header.set)
+}
+
+impl Slots {
+    /// `pool` slots in each set for `workers` workers, at most [`WORKERS_MAX`].
+    pub(super) fn new(pool: u16, elements: u16, workers: u8, check: bool) -> Self {
+        let cells = usize::from(pool) * 2;
+        Slots {
+            workers,
+            elements: usize::from(elements),
+            check,
+            cells: vec![EMPTY; cells],
+            sums: vec![0; cells * usize::from(elements)],
+            members: vec![PacketId(0); cells * usize::from(workers)],
+            in_use: 0,
+            in_use_max: 0,
+            overwritten: 0,
+        }
+    }
+
+    /// A packet of the source with this number in the job, for one of the slots there are. Rows are at `frame.t`; what
+    /// is not in a sum gets none here.
+    pub(super) fn offer(
+        &mut self,
+        source: u8,
+        header: &Header,
+        frame: &Frame,
+        values: &[u8],
+        books: &mut Books,
+    ) -> Verdict {
+        let (at, bit) = (index(header), 1u32 << source);
+        if self.check && self.is_stale(at, bit, header.packet) {
+            return Verdict::Stale;
+        }
+        // One access to the pair of bitmaps (bitmap_checker.p4).
+        let before = self.cells[at].bitmap;
+        self.cells[at].bitmap |= bit;
+        self.cells[at ^ 1].bitmap &= !bit;
+        if before & bit != 0 {
+            return if self.cells[at].left == 0 { Verdict::Answer } else { Verdict::Duplicate };
+        }
+        let last = self.count(at);
+        books.passes(frame.t, frame, Action::Queued);
+        self.add(at, before == 0, header, values, frame, books);
+        self.remember(at, source, frame, books);
+        if last {
+            self.close(at, frame, books);
+            return Verdict::Last;
+        }
+        Verdict::Kept
+    }
+
+    /// With `check`: would the packet take part in another sum than its own?
+    ///
+    /// Numbers grow along a slot, so that a sum is known by its number. Refused are another number than that of the sum
+    /// under way; a number that is not newer than a complete one's, or is the same although its worker has moved on; a
+    /// newer one while a worker may still ask for the complete sum; and what would take back a contribution to a sum
+    /// under way in the other set.
+    fn is_stale(&self, at: usize, bit: u32, number: u32) -> bool {
+        let (cell, other) = (&self.cells[at], &self.cells[at ^ 1]);
+        let refused = match (cell.left != 0, cell.number == number) {
+            _ if !cell.used => false,
+            (true, same) => !same,
+            (false, true) => cell.bitmap & bit == 0,
+            (false, false) => cell.bitmap != 0 || number.wrapping_sub(cell.number) > i32::MAX as u32,
+        };
+        refused || (other.left != 0 && other.bitmap & bit != 0)
+    }
+
+    /// Counts down for a new packet; true if it is the last one (workers_counter.p4, a job of one worker included).
+    fn count(&mut self, at: usize) -> bool {
+        let cell = &mut self.cells[at];
+        let before = cell.left;
+        cell.left = if before == 0 { self.workers - 1 } else { before - 1 };
+        let last = before == 1 || self.workers == 1;
+        if before == 0 && !last {
+            self.in_use += 1;
+            self.in_use_max = self.in_use_max.max(self.in_use);
+        } else if before == 1 {
+            self.in_use -= 1;
+        }
+        last
+    }
+
+    /// The first packet overwrites the registers, the others add to them, with wrap-around.
+    fn add(&mut self, at: usize, first: bool, header: &Header, values: &[u8], frame: &Frame, books: &mut Books) {
+        let sums = &mut self.sums[at * self.elements..][..self.elements];
+        let cell = &mut self.cells[at];
+        let [e0, e1] = &mut cell.exponents;
+        (cell.number, cell.used) = (header.packet, true);
+        if !first {
+            add_values(sums, values);
+            (*e0, *e1) = ((*e0).max(header.exponent), (*e1).max(header.attempt));
+            return;
+        }
+        set_values(sums, values);
+        (*e0, *e1) = (header.exponent, header.attempt);
+        // Whoever was in the sum took its bit back: its contribution is gone.
+        let members = &self.members[at * usize::from(self.workers)..];
+        for source in bits(std::mem::take(&mut cell.held)) {
+            books.dropped(frame.t, &Frame { packet: members[source], ..*frame }, Reason::Stale, None);
+            self.overwritten += 1;
+        }
+    }
+
+    fn remember(&mut self, at: usize, source: u8, frame: &Frame, books: &mut Books) {
+        let cell = &mut self.cells[at];
+        let member = &mut self.members[at * usize::from(self.workers) + usize::from(source)];
+        if cell.held & (1 << source) != 0 {
+            // Without `check`: both are in the sum.
+            books.yields(frame.t, *member, Action::Merged, frame.packet);
+        }
+        *member = frame.packet;
+        cell.held |= 1 << source;
+    }
+
+    /// The sum is complete: the packet of the lowest source stands for all.
+    fn close(&mut self, at: usize, frame: &Frame, books: &mut Books) {
+        let members = &self.members[at * usize::from(self.workers)..];
+        let cell = &mut self.cells[at];
+        let mut sources = bits(std::mem::take(&mut cell.held));
+        if let Some(lowest) = sources.next() {
+            cell.result = members[lowest];
+        }
+        sources.for_each(|source| books.yields(frame.t, members[source], Action::Merged, cell.result));
+    }
+
+    /// What answers a packet: the packet that stands for the result, its header, and the sum.
+    pub(super) fn answer(&self, asked: &Header) -> (PacketId, Header, &[i32]) {
+        let at = index(asked);
+        let cell = &self.cells[at];
+        let [exponent, attempt] = cell.exponents;
+        (cell.result, Header { exponent, attempt, ..*asked }, &self.sums[at * self.elements..][..self.elements])
+    }
+}
+
+/// The numbers of the bits that are set, from the lowest.
+fn bits(mut set: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = (set != 0).then(|| set.trailing_zeros() as usize)?;
+        set &= set - 1;
+        Some(lowest)
+    })
+}

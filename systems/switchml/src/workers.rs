@@ -1,0 +1,172 @@
+//! Workers of SwitchML: every packet has a slot of the switch, and goes out when the result of the packet that had the slot
+//! before is there (the public client; `docs/switchml.md`).
+
+use pktgen_generator::config::Section;
+use pktgen_generator::dense::Dense;
+use pktgen_generator::record::PacketId;
+use pktgen_generator::registry::Named;
+use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_generator::wire::switchml::{self, ELEMENTS, HEADER, Header, PORT, WORKER_PORT};
+use pktgen_generator::workload::Source;
+use pktgen_generator::{Error, Result};
+
+use pktgen_engine::endpoint::rounds::{
+    BEHAVIOUR, Contribution, Layout, ResultHead, RoundProtocol, Rounds, Settings, dense_of, direction, read_scaling,
+    read_span,
+};
+use pktgen_engine::endpoint::{Behaviour, Crew, Facts, Identity, Protocol, WorkerKind};
+
+/// The bitmaps of a slot have 32 bits.
+const WORKERS_MAX: u32 = 32;
+/// Slots of one set: 16,384 registers per pair of sets.
+const POOL_MAX: u32 = 8192;
+
+static PROTOCOL: Protocol = Protocol {
+    format: "switchml",
+    smaller: "lower workload.elements",
+    identify,
+    values: |payload| Header::parse(payload).map_or(&[], |header| switchml::values(payload, &header)),
+    element_bytes: |_| 4,
+    heads: |_| None,
+};
+
+/// What a frame off a wire is.
+fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
+    let header = Header::parse(&bytes[HEAD..])?;
+    // A result has all workers in it, and is known by the packet of the first.
+    direction(bytes, facts, |worker, first| {
+        let attempt = if worker.is_some() { header.attempt.unsigned_abs() } else { 0 };
+        PacketId::new(worker.unwrap_or(first), header.packet, attempt)
+    })
+}
+
+/// `workers = "switchml"`.
+pub struct SwitchMlKind;
+
+impl Named for SwitchMlKind {
+    fn name(&self) -> &'static str {
+        "switchml"
+    }
+    fn about(&self) -> &'static str {
+        "synchronous training: packets in slots of a switch that waits for all workers"
+    }
+}
+
+impl WorkerKind for SwitchMlKind {
+    fn keys(&self) -> &'static [&'static str] {
+        &["pool", "scaling", "scale", "missed", "retransmit", "typical", "iterations_to_target"]
+    }
+
+    fn protocol(&self) -> &'static Protocol {
+        &PROTOCOL
+    }
+
+    fn behaviour(&self) -> Behaviour {
+        Behaviour { program: Some("switchml"), ..BEHAVIOUR }
+    }
+
+    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {
+        let dense = dense_of(source.as_ref(), self.name())?;
+        // Trio §6.1: SwitchML-256 with pool size 512, retransmission off.
+        let pool = section.get_in("pool", 512u32, 1..=POOL_MAX)?;
+        let scaling = read_scaling(section)?;
+        let retransmit = read_span(section, "retransmit")?;
+        let layout = Layout::new(dense.clone(), scaling, pool).with_lanes(&facts.lanes);
+        // The exponent of what a packet carries comes with the result of the packet a window before.
+        let window = if layout.lead() > 0 { layout.lead() } else { pool };
+        let mut settings = Settings { retransmit, ..Settings::read(section, facts, &dense, window, true)? };
+        // Slots are numbered over the whole pool.
+        settings.training.window = pool;
+        let elements = dense.elements_per_packet();
+        if !ELEMENTS.contains(&elements) {
+            return Err(Error::config(format!(
+                "workload.elements: {elements} is no size of a SwitchML packet; use one of {ELEMENTS:?}"
+            )));
+        }
+        if dense.workers_per_job() > WORKERS_MAX {
+            return Err(Error::config(format!(
+                "workload.workers: {} are more than the {WORKERS_MAX} bits of a slot's bitmap; use at most {WORKERS_MAX} per job",
+                dense.workers_per_job()
+            )));
+        }
+        if dense.iterations().checked_mul(layout.packets()).is_none() {
+            return Err(Error::config(format!(
+                "workload.iterations: {} iterations of {} packets are more than the 32 bits of packet numbers tell apart",
+                dense.iterations(),
+                layout.packets()
+            )));
+        }
+        let workers = dense.workers_per_job() as u16;
+        Ok(Rounds::new(SwitchMl { workers, pool }, layout, settings, facts).crew())
+    }
+}
+
+struct SwitchMl {
+    /// Workers of a job: a result has all of them.
+    workers: u16,
+    pool: u32,
+}
+
+impl RoundProtocol for SwitchMl {
+    fn template(&self, worker: u32, frame_bytes: usize) -> Template {
+        Template::new((worker_ip(worker), WORKER_PORT), (SERVER_IP, PORT), frame_bytes)
+    }
+
+    fn frame_bytes(&self, dense: &Dense, _block: u32) -> usize {
+        switchml::frame_bytes(dense.elements_per_packet())
+    }
+
+    fn emit(&self, layout: &Layout, what: &Contribution, payload: &mut [u8]) -> u32 {
+        let dense = &layout.dense;
+        let elements = dense.elements_per_packet();
+        // Slots and sets go on over iterations: nobody may begin anew at 0 while others are a set behind.
+        let header = Header {
+            job: what.iteration as u8,
+            packet: what.seq,
+            set: what.seq / self.pool % 2 == 1,
+            slot: (what.seq % self.pool) as u16,
+            exponent: layout.exponent(what.worker, what.iteration, what.block),
+            attempt: what.attempt.min(i8::MAX as u8) as i8,
+            elements,
+        };
+        header.emit(payload);
+        let room = &mut payload[HEADER..HEADER + usize::from(elements) * 4];
+        let clipped = match layout.block_of(what.block) {
+            None => {
+                room.fill(0);
+                0
+            }
+            Some(block) => {
+                let (values, rest) = room.split_at_mut(usize::from(dense.elements_of(block)) * 4);
+                rest.fill(0);
+                dense.fixed_be(what.worker, what.iteration, block, layout.scale_told(what.told), values)
+            }
+        };
+        if let Some(lanes) = &layout.lanes {
+            lanes.write(what.worker, what.seq, room);
+        }
+        clipped
+    }
+
+    fn parse(&self, layout: &Layout, payload: &[u8]) -> Option<ResultHead> {
+        let dense = &layout.dense;
+        let header = Header::parse(payload)?;
+        let fits = header.elements == dense.elements_per_packet();
+        let known = header.packet / layout.packets() < dense.iterations();
+        (fits && known).then_some(ResultHead {
+            job: None,
+            seq: header.packet,
+            count: self.workers,
+            degraded: false,
+            exponent: header.exponent,
+        })
+    }
+
+    fn delays(&self) -> &'static str {
+        "a worker of the job does not send"
+    }
+
+    fn has_slots(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,196 @@
+//! One device with ports, fed by hand.
+
+use std::sync::Arc;
+
+use pktgen_generator::config::{Section, Value};
+use pktgen_generator::record::{Action, Book, PacketId, Reason};
+use pktgen_generator::time::{NEVER, Time};
+use pktgen_generator::topology::{NO_PORT, Population};
+use pktgen_generator::units::{Rate, Size};
+use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_generator::wire::trio_ml::{Header, PORT, frame_bytes, values};
+
+use super::super::TrioMlKind;
+use pktgen_engine::frame::{Frame, Kind, Pool};
+use pktgen_engine::groups::{Contributor, JobPlace};
+use pktgen_engine::target::books::Books;
+use pktgen_engine::target::context::{Context, Outbox};
+use pktgen_engine::target::port::{Port, PortTiming};
+use pktgen_engine::target::program::{Place, Program, ProgramKind};
+use pktgen_engine::target::queue::{Fifo, Queue};
+
+/// Room for this many gradients.
+pub const ROOM: u16 = 32;
+
+/// A frame as tests think of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Plain {
+    pub header: [u32; 9],
+    pub values: Vec<i32>,
+}
+
+/// A header as something that can be ordered.
+pub fn key(h: &Header) -> [u32; 9] {
+    [
+        h.job.into(),
+        h.block,
+        h.generation.into(),
+        h.source.into(),
+        h.sources.into(),
+        h.elements.into(),
+        h.age_op.into(),
+        h.last.into(),
+        h.degraded.into(),
+    ]
+}
+
+/// A row without its node.
+pub type Row = (Time, PacketId, Action, Option<PacketId>, Option<Reason>);
+
+pub fn row(book: &Book) -> Row {
+    (book.t, book.packet_in, book.action, book.packet_out, book.reason)
+}
+
+/// A contribution: when, what its header says, its gradients, its id.
+#[derive(Debug, Clone)]
+pub struct Input {
+    pub t: Time,
+    pub header: Header,
+    pub values: Vec<i32>,
+    pub packet: PacketId,
+}
+
+/// A job at a device: its sources as (id, workers); a source that stands for several is a device.
+pub fn job(sources: &[(u8, u8)], own: Option<u8>, ports: &[u16]) -> JobPlace {
+    let sources = sources.iter().map(|&(id, workers)| Contributor {
+        id,
+        worker: (workers == 1).then_some(u32::from(id)),
+        workers,
+    });
+    // Trio-ML answers nobody alone.
+    JobPlace { sources: sources.collect(), own, ports: ports.to_vec(), port_of: Vec::new() }
+}
+
+/// The device is node 0, the top of the network node 0 or, with `own`, node 1, to which port 0 leads.
+pub fn place(jobs: Vec<JobPlace>) -> Place {
+    let below = jobs.iter().any(|job| job.own.is_some());
+    let routes = Arc::new(if below { vec![NO_PORT, 0] } else { vec![NO_PORT] });
+    let bare = Place::bare(0, Population::regular(1, 6), jobs, frame_bytes(ROOM));
+    Place { routes, server: u16::from(below), ..bare }
+}
+
+pub struct Rig {
+    pub program: Box<dyn Program>,
+    pub ports: Vec<Port>,
+    pub pool: Pool,
+    pub books: Books,
+    pub out: Outbox,
+    pub touched: Vec<u16>,
+}
+
+impl Rig {
+    pub fn new(jobs: Vec<JobPlace>, keys: &[(&str, Value)]) -> Self {
+        let ports = 1 + jobs.iter().flat_map(|job| job.ports.iter().copied()).max().unwrap_or(0);
+        let program = TrioMlKind.open(&mut Section::of("target", keys), place(jobs)).unwrap();
+        let timing =
+            PortTiming { bypass_slots: 1 << 20, ..PortTiming::link(Rate::from_bps(1 << 40), Size::default(), 0) };
+        let queue = || Box::new(Fifo::new(1 << 20, true)) as Box<dyn Queue>;
+        Rig {
+            program,
+            ports: (0..ports).map(|link| Port::new(u32::from(link), queue(), &timing)).collect(),
+            pool: Pool::new(frame_bytes(ROOM), 4),
+            books: Books::default(),
+            out: Outbox::default(),
+            touched: Vec::new(),
+        }
+    }
+
+    pub fn frame(&mut self, input: &Input) -> Frame {
+        let len = frame_bytes(input.values.len() as u16).max(60);
+        let buffer = self.pool.take();
+        let bytes = &mut self.pool.bytes_mut(buffer)[..len];
+        bytes.fill(0);
+        Template::new((worker_ip(0), PORT), (SERVER_IP, PORT), len).emit(bytes);
+        Header { elements: input.values.len() as u16, ..input.header }.emit(&mut bytes[HEAD..]);
+        for (out, value) in bytes[HEAD + 12..].as_chunks_mut::<4>().0.iter_mut().zip(&input.values) {
+            *out = value.to_be_bytes();
+        }
+        Frame {
+            t: input.t,
+            packet: input.packet,
+            buffer,
+            worker: 0,
+            len: len as u16,
+            cluster: u16::from(input.header.job),
+            flow: 0,
+            head: HEAD as u8,
+            kind: Kind::Update,
+        }
+    }
+
+    pub fn burst(&mut self, frames: &[Frame]) {
+        let mut context =
+            Context::new(&mut self.pool, &mut self.books, &mut self.ports, &mut self.out, &mut self.touched);
+        self.program.on_burst(frames, &mut context);
+    }
+
+    pub fn offer(&mut self, input: &Input) {
+        let frame = self.frame(input);
+        self.burst(&[frame]);
+    }
+
+    /// Calls the program whenever it wants to be called, up to and including `t`.
+    pub fn pass(&mut self, t: Time) {
+        while self.program.next_wake() <= t && self.program.next_wake() != NEVER {
+            let wake = self.program.next_wake();
+            let mut context =
+                Context::new(&mut self.pool, &mut self.books, &mut self.ports, &mut self.out, &mut self.touched);
+            self.program.on_timer(wake, &mut context);
+        }
+    }
+
+    /// Everything that is left, until nobody wants to be called.
+    pub fn finish(&mut self) {
+        self.pass(NEVER);
+        assert_eq!(self.program.next_wake(), NEVER);
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        for port in &mut self.ports {
+            port.advance(NEVER - 1, &mut self.pool, &mut self.books, &mut self.out);
+        }
+    }
+
+    /// Frames that left so far, by link, in order; their buffers are released.
+    pub fn sent(&mut self) -> Vec<(u32, Plain)> {
+        self.flush();
+        let mut sent = Vec::new();
+        for (link, frame) in self.out.frames.drain(..) {
+            sent.push((link, plain(&self.pool, &frame)));
+            self.pool.release(frame.buffer);
+        }
+        sent.sort_by_key(|(link, _)| *link);
+        sent
+    }
+
+    pub fn rows(&self) -> Vec<Row> {
+        self.books.rows.iter().map(row).collect()
+    }
+
+    /// Reasons of the packets that were dropped, in order.
+    pub fn drops(&self) -> Vec<Reason> {
+        self.books.rows.iter().filter_map(|row| row.reason).collect()
+    }
+
+    pub fn counter(&self, name: &str) -> u64 {
+        self.program.counters().into_iter().find(|(n, _)| *n == name).unwrap().1
+    }
+}
+
+pub fn plain(pool: &Pool, frame: &Frame) -> Plain {
+    let payload = pool.payload(frame);
+    let header = Header::parse(payload).unwrap();
+    let values = values(payload, &header).as_chunks::<4>().0.iter().map(|b| i32::from_be_bytes(*b)).collect();
+    Plain { header: key(&header), values }
+}

@@ -1,0 +1,171 @@
+//! Workers of Trio-ML: a sliding window of blocks (Trio §4), degraded results averaged over who is in them (§5).
+
+use std::sync::Arc;
+
+use pktgen_generator::config::Section;
+use pktgen_generator::dense::Dense;
+use pktgen_generator::record::PacketId;
+use pktgen_generator::registry::Named;
+use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, group_ip, worker_ip};
+use pktgen_generator::wire::trio_ml::{self, HEADER, Header, PORT};
+use pktgen_generator::workload::Source;
+use pktgen_generator::{Error, Result};
+
+use pktgen_engine::endpoint::rounds::{
+    BEHAVIOUR, Contribution, Layout, ResultHead, RoundProtocol, Rounds, Scaling, Settings, dense_of, direction,
+    read_scale, read_span,
+};
+use pktgen_engine::endpoint::{Behaviour, Crew, Facts, Identity, Protocol, WorkerKind};
+use pktgen_engine::frame::Heads;
+
+/// Largest window (§5). The paper's own choice is 4096 (§6.1), one more than `block_cnt_max` holds in print (Figure 17) and than the
+/// default, which earlier versions had as the most.
+pub(super) const WINDOW_MAX: u32 = 65_535;
+const WINDOW: u32 = 4095;
+
+static PROTOCOL: Protocol = Protocol {
+    format: "trio_ml",
+    smaller: "lower workload.elements",
+    identify,
+    values: |payload| Header::parse(payload).map_or(&[], |header| trio_ml::values(payload, &header)),
+    element_bytes: |_| 4,
+    heads: |per_job| Some(heads(per_job)),
+};
+
+/// What a frame off a wire is.
+fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
+    let header = Header::parse(&bytes[HEAD..])?;
+    let blocks = facts.training.1;
+    let seq = u32::from(header.generation).checked_mul(blocks)?.checked_add(header.block)?;
+    // A result is known by the packet that opened its record, whose source it names.
+    direction(bytes, facts, |worker, first| PacketId::new(worker.unwrap_or(first + u32::from(header.source)), seq, 0))
+}
+
+/// Heads of contributions, which name their sources, and of results, which are for all workers of their jobs.
+fn heads(per_job: u32) -> Heads {
+    Arc::new(move |payload: &[u8], len: usize, down: bool, head: &mut [u8; HEAD]| {
+        let Some(header) = Header::parse(payload) else { return false };
+        let (from, to) = match down {
+            false => (worker_ip(u32::from(header.job) * per_job + u32::from(header.source)), SERVER_IP),
+            true => (SERVER_IP, group_ip(u16::from(header.job))),
+        };
+        Template::new((from, PORT), (to, PORT), HEAD + len).emit(head);
+        true
+    })
+}
+
+/// `workers = "trio_ml"`.
+pub struct TrioMlKind;
+
+impl Named for TrioMlKind {
+    fn name(&self) -> &'static str {
+        "trio_ml"
+    }
+    fn about(&self) -> &'static str {
+        "synchronous training: a window of blocks to a router that aggregates, partial results too"
+    }
+}
+
+impl WorkerKind for TrioMlKind {
+    fn keys(&self) -> &'static [&'static str] {
+        &["window", "scale", "missed", "retransmit", "typical", "iterations_to_target"]
+    }
+
+    fn protocol(&self) -> &'static Protocol {
+        &PROTOCOL
+    }
+
+    fn behaviour(&self) -> Behaviour {
+        Behaviour { program: Some("trio_ml"), ..BEHAVIOUR }
+    }
+
+    fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {
+        let dense = dense_of(source.as_ref(), self.name())?;
+        let window = section.get_in("window", WINDOW, 1..=WINDOW_MAX)?;
+        let scale = read_scale(section)?;
+        let retransmit = read_span(section, "retransmit")?;
+        if retransmit.is_some() && facts.real_time {
+            return Err(Error::config(format!(
+                "{}: a Trio-ML packet does not say which transmission it is, so on wires the books could not tell them apart; leave it \
+                 out, or use transport.kind = \"virtual\"",
+                section.place("retransmit")
+            )));
+        }
+        let settings = Settings { retransmit, ..Settings::read(section, facts, &dense, window, false)? };
+        if dense.iterations() > 1 << 16 {
+            return Err(Error::config(format!(
+                "workload.iterations: {} are more than the 16 bits of gen_id tell apart (65536)",
+                dense.iterations()
+            )));
+        }
+        let workers = dense.workers_per_job() as u16;
+        let layout = Layout::new(dense, Scaling::Fixed(scale), window).with_lanes(&facts.lanes);
+        Ok(Rounds::new(TrioMl { workers }, layout, settings, facts).crew())
+    }
+}
+
+struct TrioMl {
+    /// Workers of a job.
+    workers: u16,
+}
+
+impl RoundProtocol for TrioMl {
+    fn template(&self, worker: u32, frame_bytes: usize) -> Template {
+        Template::new((worker_ip(worker), PORT), (SERVER_IP, PORT), frame_bytes)
+    }
+
+    fn frame_bytes(&self, dense: &Dense, block: u32) -> usize {
+        trio_ml::frame_bytes(dense.elements_of(block))
+    }
+
+    fn emit(&self, layout: &Layout, what: &Contribution, payload: &mut [u8]) -> u32 {
+        let dense = &layout.dense;
+        let elements = dense.elements_of(what.block);
+        let header = Header {
+            job: what.job as u8,
+            block: what.block,
+            age_op: trio_ml::AGE_NONE,
+            last: what.block + 1 == dense.blocks(),
+            degraded: false,
+            source: what.source,
+            sources: 1,
+            generation: what.iteration as u16,
+            elements,
+        };
+        header.emit(payload);
+        let values = &mut payload[HEADER..HEADER + usize::from(elements) * 4];
+        let clipped = dense.fixed_be(what.worker, what.iteration, what.block, layout.scale_told(what.told), values);
+        if let Some(lanes) = &layout.lanes {
+            lanes.write(what.worker, what.seq, values);
+        }
+        clipped
+    }
+
+    fn parse(&self, layout: &Layout, payload: &[u8]) -> Option<ResultHead> {
+        let dense = &layout.dense;
+        let header = Header::parse(payload)?;
+        let fits = header.block < dense.blocks() && header.elements == dense.elements_of(header.block);
+        let known = header.age_op != trio_ml::STRAGGLER && u32::from(header.generation) < dense.iterations();
+        (fits && known).then(|| ResultHead {
+            job: Some(u16::from(header.job)),
+            seq: u32::from(header.generation) * dense.blocks() + header.block,
+            count: u16::from(header.sources),
+            exponent: 0,
+            degraded: header.degraded || u16::from(header.sources) < self.workers,
+        })
+    }
+
+    /// Of a permanent straggler (§5 "Advanced straggler mitigation"): workers go on as before.
+    fn is_notice(&self, payload: &[u8]) -> bool {
+        Header::parse(payload).is_some_and(|header| header.age_op == trio_ml::STRAGGLER)
+    }
+
+    fn delays(&self) -> &'static str {
+        "the device has no room for more blocks (drops as table_full: raise target.block_cnt_max or lower endpoint.window) or waits for \
+         others (target.mitigation = false)"
+    }
+
+    fn has_slots(&self) -> bool {
+        false
+    }
+}
