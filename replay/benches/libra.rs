@@ -124,7 +124,7 @@ fn switch(c: &mut Criterion) {
             spent
         };
         group.bench_function(format!("packets, {add}"), |b| b.iter_custom(&mut turn));
-        let taken = program.counters().iter().find(|(name, _)| *name == "packets").map_or(0, |(_, n)| *n);
+        let taken = program.counters().iter().find(|own| own.name == "packets").map_or(0, |own| own.value);
         assert_eq!(taken, u64::from(number) * u64::from(WORKERS), "every packet was summed");
     }
     group.finish();

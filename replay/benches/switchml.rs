@@ -96,7 +96,7 @@ fn switch(c: &mut Criterion) {
     group.throughput(Throughput::Elements(u64::from(BURST) * u64::from(VALUES)));
     group.bench_function("additions", |b| b.iter_custom(&mut turn));
     group.finish();
-    let results = program.counters().iter().any(|(name, n)| *name == "results" && *n == u64::from(block));
+    let results = program.counters().iter().any(|own| own.name == "results" && own.value == u64::from(block));
     assert!(results, "every block made a result");
 }
 

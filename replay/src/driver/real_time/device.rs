@@ -214,9 +214,9 @@ impl<'a> DeviceRole<'a> {
     }
 
     pub(super) fn count(&mut self, outcome: &mut RealOutcome) {
-        outcome.counters.acks_dropped = self.device.books.control_dropped;
+        outcome.counters.acks_dropped += self.device.books.control_dropped;
         outcome.counters.downlink_bytes += self.downlink_bytes;
-        outcome.counters.device = self.device.program.counters().into_iter().map(|(k, n)| (k.to_owned(), n)).collect();
+        self.device.program.counters().iter().for_each(|own| outcome.counters.count(own));
         outcome.counters.foreign += self.foreign;
         for (name, wire) in ["device.down", "device.up"].into_iter().zip(&mut self.wires) {
             lost(name, wire.as_mut(), outcome);

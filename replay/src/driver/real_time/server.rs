@@ -151,9 +151,7 @@ impl<'a> ServerRole<'a> {
         self.counters.acks_sent = self.host.acks_sent;
         self.counters.foreign = self.host.foreign;
         let end = self.server.end(Some(self.busy));
-        for (name, n) in end.counters {
-            *self.counters.device.entry(name.to_owned()).or_default() += n;
-        }
+        end.counters.iter().for_each(|own| self.counters.count(own));
         outcome.counters.add(&self.counters);
         if !outcome.cut && !outcome.interrupted {
             outcome.faults.extend(end.unfinished.map(|why| Fault::Unfinished { why }));

@@ -289,7 +289,7 @@ impl<'a> WorkersRole<'a> {
         let end = self.workers.end();
         self.counters.clipped = end.clipped;
         outcome.counters.add(&self.counters);
-        outcome.counters.acks_received = self.host.acks_received;
+        outcome.counters.acks_received += self.host.acks_received;
         outcome.counters.foreign += self.host.foreign;
         outcome.lateness = self.lateness.clone();
         outcome.skipped = self.skipped;
