@@ -62,11 +62,11 @@ pub fn read(section: &mut Section, format: &str, source: &dyn Source) -> Result<
             "{place}: lanes tell workers apart within their cluster, and workload.moves changes it; leave one of them out"
         )));
     }
-    let elements = match source.dense() {
+    let elements = match source.known().dense() {
         // SwitchML fills its packets up; elsewhere the last of an iteration may be short.
         Some(dense) if format == "switchml" => dense.elements_per_packet().into(),
         Some(dense) => dense.elements_of(dense.blocks() - 1).into(),
-        None => elements_in(source.frame_max() as usize),
+        None => elements_in(source.known().frame_max as usize),
     };
     let most = super::ranks(&workers.cluster_of).into_iter().filter(|rank| *rank != super::NOBODY).max();
     let most = most.map_or(1, |rank| rank + 1);

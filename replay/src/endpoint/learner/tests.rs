@@ -42,7 +42,7 @@ fn facts(source: &dyn Source) -> Facts {
         states: false,
         share: Shard::WHOLE,
         lanes: None,
-        learning: source.learning(),
+        learning: source.known().learning(),
     }
 }
 
