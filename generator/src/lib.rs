@@ -25,5 +25,5 @@ pub mod workload;
 
 pub use pktgen_core::{
     Error, Result, age, arrow, column, config, definition, error, footer, index, plan, printable, quiet, record,
-    registry, regular, seed, shard, time, topology, tree, units, whole,
+    registry, regular, rows, seed, shard, time, topology, tree, units, whole,
 };

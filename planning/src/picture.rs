@@ -3,19 +3,15 @@
 //! Nodes stand in rows by their distance from the server, each above what it hears; switches that aggregate are filled,
 //! and every cable says how many messages of a round it carries.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use pktgen_generator::plan::{Plan, PlanRole};
 use pktgen_generator::printable::{escape, printable};
+use pktgen_generator::rows::{Placed, Spacing};
 
-/// Distance of rows, and of nodes in a row.
-const ROW: f64 = 90.0;
-const GAP: f64 = 46.0;
-/// Room at the edges.
-const EDGE: f64 = 40.0;
-/// Narrower than this is hard to read.
-const WIDTH_MIN: f64 = 320.0;
+/// Narrower than 320 is hard to read.
+const SPACING: Spacing = Spacing { row: 90.0, gap: 46.0, edge: 40.0, least: 320.0 };
 
 const STYLE: &str = "\
 text{font:11px sans-serif;text-anchor:middle;fill:#222}line{stroke:#999}.common{fill:#f6d5d0;stroke:#b3402e}\
@@ -70,47 +66,10 @@ impl View {
     }
 }
 
-/// The nodes of each row, the server's first, each row in the order of what it hangs on.
-fn rows(view: &View) -> Vec<Vec<usize>> {
-    let mut near: Vec<Vec<usize>> = vec![Vec::new(); view.nodes.len()];
-    for &(from, to, _) in &view.cables {
-        near[from].push(to);
-        near[to].push(from);
-    }
-    let mut row = vec![usize::MAX; view.nodes.len()];
-    let servers = (0..view.nodes.len()).filter(|node| view.nodes[*node].role == PlanRole::Server);
-    let mut open: VecDeque<_> = servers.map(|node| (node, 0)).collect();
-    open.iter().for_each(|(node, _)| row[*node] = 0);
-    let mut rows: Vec<Vec<usize>> = Vec::new();
-    while let Some((node, at)) = open.pop_front() {
-        rows.resize(rows.len().max(at + 1), Vec::new());
-        rows[at].push(node);
-        for &next in &near[node] {
-            if row[next] == usize::MAX {
-                row[next] = at + 1;
-                open.push_back((next, at + 1));
-            }
-        }
-    }
-    let lost: Vec<_> = (0..view.nodes.len()).filter(|node| row[*node] == usize::MAX).collect();
-    if !lost.is_empty() {
-        rows.push(lost);
-    }
-    rows
-}
-
-/// Where nodes stand: each in the middle of its share of the row.
-fn places(rows: &[Vec<usize>], nodes: usize) -> (Vec<(f64, f64)>, f64, f64) {
-    let widest = rows.iter().map(Vec::len).max().unwrap_or(1) as f64;
-    let width = (widest * GAP).max(WIDTH_MIN);
-    let mut at = vec![(0.0, 0.0); nodes];
-    for (number, row) in rows.iter().enumerate() {
-        let share = width / row.len() as f64;
-        for (place, &node) in row.iter().enumerate() {
-            at[node] = (EDGE + share * (place as f64 + 0.5), EDGE + ROW * number as f64);
-        }
-    }
-    (at, width + 2.0 * EDGE, EDGE * 2.0 + ROW * (rows.len().max(1) - 1) as f64)
+/// Where nodes stand, the servers above.
+fn places(view: &View) -> Placed {
+    let servers: Vec<_> = (0..view.nodes.len()).filter(|node| view.nodes[*node].role == PlanRole::Server).collect();
+    SPACING.place(view.nodes.len(), view.cables.iter().map(|&(from, to, _)| (from, to)), &servers)
 }
 
 /// The class of a node in either picture.
@@ -126,7 +85,7 @@ fn class(role: PlanRole) -> &'static str {
 /// As a picture.
 pub fn svg(plan: &Plan) -> String {
     let view = View::of(plan);
-    let (at, width, height) = places(&rows(&view), view.nodes.len());
+    let Placed { at, width, height } = places(&view);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
          height=\"{height:.0}\" role=\"img\"><title>Plan of {}</title><style>{STYLE}</style>\
@@ -208,8 +167,9 @@ mod tests {
         assert!(svg.contains("<title>s4</title>") && svg.contains("6 ×"));
         assert!(dot.contains("n0 -> n7 [label=\"4\"];") && dot.contains("n4 -> n1 [label=\"1\"];"), "{dot}");
         // The row of the leaves is below that of their parents.
-        let rows = rows(&View::of(&plan));
-        assert_eq!(rows.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 2, 4, 4]);
+        let mut rows = BTreeMap::<u64, usize>::new();
+        places(&View::of(&plan)).at.iter().for_each(|(_, y)| *rows.entry(*y as u64).or_default() += 1);
+        assert_eq!(rows.into_values().collect::<Vec<_>>(), [1, 1, 2, 4, 4]);
         let mut split = plan.clone();
         split.nodes[11].workers.truncate(1);
         split.nodes.push(PlanNode { name: "h7".into(), workers: vec![9], ..split.nodes[11].clone() });

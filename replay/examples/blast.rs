@@ -37,8 +37,8 @@ pub fn blast(args: &[String]) -> Result<String> {
         interfaces: vec![interface.clone()],
         ..TransportPlan::of(find(TRANSPORTS, "transport", kind, "KIND")?)
     };
-    let mut wires = plan.kind.open(&plan, &[End::Workers], size)?;
-    let wire = wires[0].as_mut();
+    let mut wire = plan.kind.open(&plan, &[End::Workers], size)?.remove(0).whole();
+    let wire = wire.as_mut();
     let (sent, seconds) = send(wire, size, count, pps)?;
     wire.flush(100_000_000)?;
     let dropped = wire.counters().send_dropped;
@@ -71,7 +71,7 @@ fn send(wire: &mut dyn Wire, size: usize, count: u64, pps: u64) -> Result<(u64, 
         numbered = numbered.max(sent + take as u64);
         let mut offered: [&[u8]; FRAMES / 2] = [&[]; FRAMES / 2];
         offered.iter_mut().zip(&frames[first..first + take]).for_each(|(to, frame)| *to = frame);
-        sent += wire.send(&offered[..take])? as u64;
+        sent += wire.send(&offered[..take])?.taken as u64;
     }
     Ok((sent, watch.elapsed().as_secs_f64()))
 }

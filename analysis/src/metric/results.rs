@@ -78,7 +78,10 @@ const COUNTERS: [Definition; 7] = [
         .source("TRIO §6.3, Figure 15"),
     counted("aggregation_rate", "elements/s", Better::Higher, "Gradients of a packet by `aggregation_latency_mean`.")
         .source("TRIO §6.3, Figure 15"),
-    device("count", "What the programs of devices counted, summed over devices."),
+    device(
+        "count",
+        "What devices, servers and controllers counted: of several the sum, or the largest (docs/records.md, Counters).",
+    ),
     device("ps", "Times that the programs of devices summed up; their names end in `_ps`."),
 ];
 

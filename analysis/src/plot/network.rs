@@ -1,17 +1,16 @@
 //! Nodes in rows by their distance from the server, and cables as thick as what they carried.
 
-use std::collections::VecDeque;
 use std::fmt::Write;
+
+use pktgen_generator::rows::{Placed, Spacing};
 
 use super::{WIDTH, cut, escape};
 use crate::chart::{Cable, Chart, Network};
 use crate::human::scale_for;
 
-/// Distance of rows, and of nodes in a row.
-const ROW: f64 = 84.0;
-const GAP: f64 = 70.0;
-/// Room at the edges.
+/// Room at each edge.
 const EDGE: f64 = 26.0;
+const SPACING: Spacing = Spacing { row: 84.0, gap: 70.0, edge: EDGE, least: WIDTH - 2.0 * EDGE };
 /// Cables whose ends are nearer to each other than this, sideways, stand upright.
 const UPRIGHT: f64 = 20.0;
 /// Half the size of a node.
@@ -21,7 +20,7 @@ const HALF: (f64, f64) = (24.0, 12.0);
 pub(super) fn draw(chart: &Chart) -> (String, f64, f64) {
     let empty = Network::default();
     let network = chart.network.as_ref().unwrap_or(&empty);
-    let (at, width, height) = places(&rows(network), network.nodes.len());
+    let Placed { at, width, height } = places(network);
     let mut out = String::new();
     let most = network.cables.iter().filter_map(load).fold(0.0, f64::max);
     for cable in &network.cables {
@@ -100,51 +99,12 @@ fn label(cable: &Cable, (x1, y1): (f64, f64), (x2, y2): (f64, f64), out: &mut St
     }
 }
 
-/// The nodes of each row, the server's first, each row in the order of what it hangs on.
-fn rows(network: &Network) -> Vec<Vec<usize>> {
+/// Where nodes stand, the servers above; without a server the aggregator that no cable leaves upwards.
+fn places(network: &Network) -> Placed {
     let count = network.nodes.len();
-    let mut near: Vec<Vec<usize>> = vec![Vec::new(); count];
-    for cable in &network.cables {
-        near[cable.from].push(cable.to);
-        near[cable.to].push(cable.from);
-    }
-    let is_top = |node: &usize| network.nodes[*node].role == "server";
-    let mut tops: Vec<usize> = (0..count).filter(is_top).collect();
+    let mut tops: Vec<usize> = (0..count).filter(|node| network.nodes[*node].role == "server").collect();
     if tops.is_empty() {
-        // Without a server: the aggregator that no cable leaves upwards.
         tops.extend((0..count).find(|node| !network.cables.iter().any(|cable| cable.from == *node)));
     }
-    let mut row = vec![usize::MAX; count];
-    tops.iter().for_each(|node| row[*node] = 0);
-    let mut open: VecDeque<(usize, usize)> = tops.into_iter().map(|node| (node, 0)).collect();
-    let mut rows: Vec<Vec<usize>> = Vec::new();
-    while let Some((node, at)) = open.pop_front() {
-        rows.resize(rows.len().max(at + 1), Vec::new());
-        rows[at].push(node);
-        for &next in &near[node] {
-            if row[next] == usize::MAX {
-                row[next] = at + 1;
-                open.push_back((next, at + 1));
-            }
-        }
-    }
-    let lost: Vec<_> = (0..count).filter(|node| row[*node] == usize::MAX).collect();
-    if !lost.is_empty() {
-        rows.push(lost);
-    }
-    rows
-}
-
-/// Where nodes stand: each in the middle of its share of the row.
-fn places(rows: &[Vec<usize>], nodes: usize) -> (Vec<(f64, f64)>, f64, f64) {
-    let widest = rows.iter().map(Vec::len).max().unwrap_or(1) as f64;
-    let width = (widest * GAP + 2.0 * EDGE).max(WIDTH);
-    let mut at = vec![(0.0, 0.0); nodes];
-    for (number, row) in rows.iter().enumerate() {
-        let share = (width - 2.0 * EDGE) / row.len() as f64;
-        for (place, &node) in row.iter().enumerate() {
-            at[node] = (EDGE + share * (place as f64 + 0.5), EDGE + ROW * number as f64);
-        }
-    }
-    (at, width, EDGE * 2.0 + ROW * (rows.len().max(1) - 1) as f64)
+    SPACING.place(count, network.cables.iter().map(|cable| (cable.from, cable.to)), &tops)
 }

@@ -5,6 +5,7 @@
 //! --release --workspace --test cli docs::` writes the blocks anew.
 
 use pktgen_testing::{Need, skip};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -67,6 +68,33 @@ fn shown_outputs_are_what_the_commands_print() {
         }
     }
     assert!(blocks >= 2, "there are outputs to check");
+}
+
+/// The counters that are not sums are those that docs/records.md lists.
+#[test]
+fn counters_with_another_rule_than_sums_are_listed() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let page = fs::read_to_string(root.join("docs/records.md")).expect("the document");
+    let section = page.split("### Counters").nth(1).expect("a section");
+    let rows = section.lines().skip_while(|line| !line.starts_with("| ---")).take_while(|line| line.starts_with('|'));
+    let cells = rows.filter_map(|row| row.split('|').nth(1)).flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    let listed: BTreeSet<String> = cells.map(str::to_owned).collect();
+    let mut declared = BTreeSet::new();
+    let mut folders = vec![root.join("replay/src")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let text = fs::read_to_string(&path).expect("a source file");
+                let names = text.split("Counter::largest(\"").skip(1).filter_map(|rest| rest.split('"').next());
+                declared.extend(names.map(str::to_owned));
+            }
+        }
+    }
+    assert!(declared.len() > 5, "there are such counters: {declared:?}");
+    assert_eq!(declared, listed, "declared in replay/src; listed in docs/records.md");
 }
 
 /// A document with sessions: in blocks of `console`, lines after `$ ` run one after the other, in one folder, and what

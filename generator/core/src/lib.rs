@@ -25,6 +25,7 @@ pub mod quiet;
 pub mod record;
 pub mod registry;
 pub mod regular;
+pub mod rows;
 pub mod seed;
 pub mod shard;
 pub mod study;

@@ -72,10 +72,10 @@ pub fn read(
             "{place}: lanes tell workers apart within their cluster, and workload.moves changes it; leave one of them out"
         )));
     }
-    let elements = match source.dense() {
+    let elements = match source.known().dense() {
         Some(dense) if form.filled => dense.elements_per_packet().into(),
         Some(dense) => dense.elements_of(dense.blocks() - 1).into(),
-        None => elements_in(source.frame_max() as usize),
+        None => elements_in(source.known().frame_max as usize),
     };
     let most = super::ranks(&workers.cluster_of).into_iter().filter(|rank| *rank != super::NOBODY).max();
     let most = most.map_or(1, |rank| rank + 1);

@@ -3,11 +3,8 @@
 use std::sync::Arc;
 
 use super::Lanes;
-use crate::dense::Dense;
-use crate::sparse::Sparse;
-use crate::time::Time;
 use crate::topology::Population;
-use crate::workload::{Source, Update};
+use crate::workload::{Known, Source, Update};
 
 /// The updates of `inner`, lanes over their first gradients.
 pub(super) struct Laned {
@@ -26,8 +23,8 @@ impl Source for Laned {
         self.inner.population()
     }
 
-    fn frame_max(&self) -> u32 {
-        self.inner.frame_max()
+    fn known(&self) -> Known {
+        self.inner.known().without_learning()
     }
 
     fn peek(&self) -> Option<&Update> {
@@ -39,18 +36,6 @@ impl Source for Laned {
         let Some((worker, seq)) = self.inner.peek().map(|update| (update.worker, update.seq)) else { return };
         self.inner.take(values);
         self.lanes.write(worker, seq, values);
-    }
-
-    fn rest(&self) -> Option<Time> {
-        self.inner.rest()
-    }
-
-    fn dense(&self) -> Option<Arc<Dense>> {
-        self.inner.dense()
-    }
-
-    fn sparse(&self) -> Option<Arc<Sparse>> {
-        self.inner.sparse()
     }
 
     fn failure(&self) -> Option<&str> {

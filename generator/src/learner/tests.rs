@@ -7,7 +7,7 @@ use crate::workload;
 fn learning(keys: &str) -> std::sync::Arc<Learning> {
     let text = format!("[workload]\nkind = \"learn\"\n{keys}\n");
     let mut document = Document::parse(&text, "test").unwrap();
-    workload::open(&mut document, Seed(3)).unwrap().source.learning().unwrap()
+    workload::open(&mut document, Seed(3)).unwrap().source.known().learning().unwrap()
 }
 
 /// The published equations, by hand: from rest at an angle of 0, a push to the right moves the cart by

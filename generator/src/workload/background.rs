@@ -1,7 +1,7 @@
 //! Plain traffic: frames that belong to no cluster and go around the aggregation queue (OLAF §7:
 //! packets of unknown sources bypass all model-related processing).
 
-use super::{Source, Update, Workload};
+use super::{Known, Source, Update, Workload};
 use crate::config::Section;
 use crate::record::{NO_CLUSTER, PacketId};
 use crate::registry::Named;
@@ -163,8 +163,8 @@ impl Source for Plain {
         &self.population
     }
 
-    fn frame_max(&self) -> u32 {
-        self.bytes
+    fn known(&self) -> Known {
+        Known::pulled(self.bytes)
     }
 
     fn peek(&self) -> Option<&Update> {

@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
 
-use super::{Source, Update, Workload};
+use super::{Driven, Known, Source, Update, Workload};
 use crate::config::{Entry, FromValue, Origin, Section, Value};
 use crate::dense::models::MODELS;
 use crate::dense::straggler::{PATTERNS, Slowness};
@@ -226,8 +226,9 @@ impl Source for Rounds {
         &self.population
     }
 
-    fn frame_max(&self) -> u32 {
-        frame_bytes(self.dense.elements_of(0))
+    fn known(&self) -> Known {
+        let driven = Some(Driven::Dense(self.dense.clone()));
+        Known { driven, ..Known::pulled(frame_bytes(self.dense.elements_of(0))) }
     }
 
     fn peek(&self) -> Option<&Update> {
@@ -238,10 +239,6 @@ impl Source for Rounds {
         let Some(Update { worker, iteration: Some(iteration), .. }) = self.head else { return };
         self.dense.floats_le(worker, iteration, self.block, values);
         self.advance();
-    }
-
-    fn dense(&self) -> Option<Arc<dense::Dense>> {
-        Some(self.dense.clone())
     }
 
     fn failure(&self) -> Option<&str> {

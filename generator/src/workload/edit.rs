@@ -1,6 +1,6 @@
 //! What an experiment changes about any source: where it stops, and workers that move to another cluster.
 
-use super::{Source, Update};
+use super::{Known, Source, Update};
 use crate::config::{FromValue, Section, Value};
 use crate::record::NO_CLUSTER;
 use crate::time::Time;
@@ -107,8 +107,8 @@ impl Source for Edited {
         &self.population
     }
 
-    fn frame_max(&self) -> u32 {
-        self.source.frame_max()
+    fn known(&self) -> Known {
+        Known::pulled(self.source.known().frame_max)
     }
 
     fn peek(&self) -> Option<&Update> {

@@ -2,7 +2,7 @@
 //! held so ([`super::trace_file`]): replaying them decodes nothing, also when they repeat.
 
 use super::repeat::{beyond_time, shift, used_up};
-use super::{Source, Update};
+use super::{Known, Source, Update};
 use crate::gradient::{Pool, tile};
 use crate::time::{HORIZON, Time};
 use crate::topology::Population;
@@ -145,8 +145,8 @@ impl Source for Held {
         &self.facts.population
     }
 
-    fn frame_max(&self) -> u32 {
-        self.facts.frame_max
+    fn known(&self) -> Known {
+        Known { rest: self.facts.rest, ..Known::pulled(self.facts.frame_max) }
     }
 
     #[inline]
@@ -178,10 +178,6 @@ impl Source for Held {
             *step = self.counts[update.worker as usize];
         }
         true
-    }
-
-    fn rest(&self) -> Option<Time> {
-        self.facts.rest
     }
 
     fn failure(&self) -> Option<&str> {

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use super::{Source, Update, Workload, rl};
+use super::{Driven, Known, Source, Update, Workload, rl};
 use crate::config::{Entry, FromValue, Origin, Section, Value};
 use crate::learner::{Agent, Learning, Net, TASKS};
 use crate::record::PacketId;
@@ -170,8 +170,9 @@ impl Source for Alone {
         &self.population
     }
 
-    fn frame_max(&self) -> u32 {
-        (HEAD + UPDATE_HEAD + 4 * self.learning.parameters()) as u32
+    fn known(&self) -> Known {
+        let frame_max = (HEAD + UPDATE_HEAD + 4 * self.learning.parameters()) as u32;
+        Known { driven: Some(Driven::Learning(self.learning.clone())), ..Known::pulled(frame_max) }
     }
 
     fn peek(&self) -> Option<&Update> {
@@ -189,10 +190,6 @@ impl Source for Alone {
         self.load();
     }
 
-    fn learning(&self) -> Option<Arc<Learning>> {
-        Some(self.learning.clone())
-    }
-
     fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
@@ -207,7 +204,7 @@ mod tests {
         let keys = [("clusters", 2u32.into()), ("updates", 4u32.into()), ("step_time", "1us".into())];
         let mut source =
             Learn.open(&mut Section::of("workload", &keys), &mut Section::of("schedule", &[]), Seed(5)).unwrap();
-        let learning = source.learning().unwrap();
+        let learning = source.known().learning().unwrap();
         let (mut values, mut gradient) = (vec![0; 4 * learning.parameters()], vec![0.0; learning.parameters()]);
         let (mut seen, mut last) = ([0; 6], 0);
         while let Some(update) = source.peek().copied() {

@@ -1,11 +1,6 @@
 //! Two sources as one, in the order of time. The second ends with the first.
 
-use std::sync::Arc;
-
-use super::{Source, Update};
-use crate::dense::Dense;
-use crate::sparse::Sparse;
-use crate::time::Time;
+use super::{Known, Source, Update};
 use crate::topology::Population;
 
 /// Updates of `main`, with `extra` traffic beside them until `main` ends.
@@ -37,8 +32,10 @@ impl Source for Mix {
         &self.population
     }
 
-    fn frame_max(&self) -> u32 {
-        self.main.frame_max().max(self.extra.frame_max())
+    /// Times and ids of the main source are as they were; what is beside it has ids of its own.
+    fn known(&self) -> Known {
+        let main = self.main.known().without_learning();
+        Known { frame_max: main.frame_max.max(self.extra.known().frame_max), ..main }
     }
 
     fn peek(&self) -> Option<&Update> {
@@ -47,19 +44,6 @@ impl Source for Mix {
 
     fn take(&mut self, values: &mut [u8]) {
         if self.extra_is_next() { self.extra.take(values) } else { self.main.take(values) }
-    }
-
-    fn rest(&self) -> Option<Time> {
-        self.main.rest()
-    }
-
-    /// Times and ids of the main source are as they were; what is beside it has ids of its own.
-    fn dense(&self) -> Option<Arc<Dense>> {
-        self.main.dense()
-    }
-
-    fn sparse(&self) -> Option<Arc<Sparse>> {
-        self.main.sparse()
     }
 
     fn failure(&self) -> Option<&str> {

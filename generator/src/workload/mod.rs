@@ -22,9 +22,11 @@ use std::sync::Arc;
 
 use crate::Result;
 use crate::config::Section;
-
+use crate::dense::Dense;
+use crate::learner::Learning;
 use crate::registry::Named;
 use crate::seed::Seed;
+use crate::sparse::Sparse;
 use crate::time::Time;
 use crate::topology::Population;
 
@@ -55,8 +57,8 @@ pub trait Source: Send {
     /// Who works.
     fn population(&self) -> &Population;
 
-    /// Largest frame that it has.
-    fn frame_max(&self) -> u32;
+    /// Returns what is known before the first update.
+    fn known(&self) -> Known;
 
     /// The next update; none at the end.
     fn peek(&self) -> Option<&Update>;
@@ -70,32 +72,68 @@ pub trait Source: Send {
         false
     }
 
-    /// What lies between two passes of the source if all its updates are at one time; none if nothing says so.
-    fn rest(&self) -> Option<Time> {
-        None
-    }
-
-    /// What closed-loop synchronous endpoints drive instead of pulling updates: workers that compute, send their
-    /// blocks as results come back, and wait for each other. None for everything else, and where something changes
-    /// the times or members of the workload, which the endpoints would not see.
-    fn dense(&self) -> Option<Arc<crate::dense::Dense>> {
-        None
-    }
-
-    /// The same for sparse training: workers that push pairs of keys and gradients.
-    fn sparse(&self) -> Option<Arc<crate::sparse::Sparse>> {
-        None
-    }
-
-    /// The same for agents that learn in the loop: what they send hangs on the model that they were answered with.
-    fn learning(&self) -> Option<Arc<crate::learner::Learning>> {
-        None
-    }
-
     /// Why the source ended early, if it did: a damaged trace, an update later than time reaches. Asked once at
     /// the end of a run.
-    fn failure(&self) -> Option<&str> {
-        None
+    fn failure(&self) -> Option<&str>;
+}
+
+/// What is known of a source before its first update.
+#[derive(Clone, Default)]
+pub struct Known {
+    /// Bytes of its largest frame.
+    pub frame_max: u32,
+    /// What lies between two passes of the source if all its updates are at one time; none if nothing says so.
+    pub(crate) rest: Option<Time>,
+    /// What endpoints in a closed loop drive instead of pulling updates. None where something changes the times or members of the
+    /// workload, which the endpoints would not see.
+    driven: Option<Driven>,
+}
+
+/// What endpoints in a closed loop drive.
+#[derive(Clone)]
+enum Driven {
+    /// Workers that compute, send their blocks as results come back, and wait for each other.
+    Dense(Arc<Dense>),
+    /// Workers that push pairs of keys and gradients.
+    Sparse(Arc<Sparse>),
+    /// Agents that learn: what they send depends on the model that they were answered with.
+    Learning(Arc<Learning>),
+}
+
+impl Known {
+    /// A source that is only pulled, of frames up to so many bytes.
+    pub(crate) fn pulled(frame_max: u32) -> Self {
+        Known { frame_max, ..Known::default() }
+    }
+
+    /// The same without what endpoints could drive.
+    pub(crate) fn only_pulled(self) -> Self {
+        Known { driven: None, ..self }
+    }
+
+    /// The same where gradients or traffic are changed as agents that learn would not see.
+    pub(crate) fn without_learning(self) -> Self {
+        Known { driven: self.driven.filter(|driven| !matches!(driven, Driven::Learning(_))), ..self }
+    }
+
+    /// Returns whether endpoints drive it in a closed loop.
+    pub fn is_driven(&self) -> bool {
+        self.driven.is_some()
+    }
+
+    /// Synchronous training, if it is that.
+    pub fn dense(&self) -> Option<Arc<Dense>> {
+        if let Some(Driven::Dense(dense)) = &self.driven { Some(dense.clone()) } else { None }
+    }
+
+    /// Sparse training, if it is that.
+    pub fn sparse(&self) -> Option<Arc<Sparse>> {
+        if let Some(Driven::Sparse(sparse)) = &self.driven { Some(sparse.clone()) } else { None }
+    }
+
+    /// Learning in the loop, if it is that.
+    pub fn learning(&self) -> Option<Arc<Learning>> {
+        if let Some(Driven::Learning(learning)) = &self.driven { Some(learning.clone()) } else { None }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A source again and again: a trace that loops until a run has what it wants.
 
-use super::{Source, Update};
+use super::{Known, Source, Update};
 use crate::Result;
 use crate::schedule::Pass;
 use crate::time::{HORIZON, Time, too_late};
@@ -75,7 +75,7 @@ impl Repeat {
             Some(left) => *left -= 1,
             None => {}
         }
-        let rest = self.source.rest();
+        let rest = self.source.known().rest;
         match (self.reopen)() {
             Ok(source) => self.source = source,
             Err(error) => {
@@ -112,14 +112,14 @@ pub(super) fn beyond_time() -> String {
     too_late("the next update of a repeated workload", HORIZON as f64, FEWER)
 }
 
-// No `dense`, no `sparse`: passes shift times and numbers, and their count is in nothing that they say.
+// Only pulled: passes shift times and numbers, and their count is in nothing that they say.
 impl Source for Repeat {
     fn population(&self) -> &Population {
         &self.population
     }
 
-    fn frame_max(&self) -> u32 {
-        self.source.frame_max()
+    fn known(&self) -> Known {
+        Known::pulled(self.source.known().frame_max)
     }
 
     fn peek(&self) -> Option<&Update> {

@@ -7,7 +7,7 @@
 use rand_distr::{Distribution, StandardNormal};
 
 use super::background::frame_bytes;
-use super::{Source, Update, Workload};
+use super::{Known, Source, Update, Workload};
 use crate::config::Section;
 use crate::gradient::Pool;
 use crate::record::PacketId;
@@ -197,8 +197,8 @@ impl Source for Synthetic {
         &self.population
     }
 
-    fn frame_max(&self) -> u32 {
-        self.bytes
+    fn known(&self) -> Known {
+        Known::pulled(self.bytes)
     }
 
     fn peek(&self) -> Option<&Update> {

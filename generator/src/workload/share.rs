@@ -3,9 +3,8 @@
 //! Updates are dealt by worker: worker w belongs to share w mod n + 1 of n, so that what a worker knows is never split,
 //! whatever cluster it moves to. Everything else is the whole source's: times, sequence numbers, rewards, gradients.
 
-use super::{Source, Update};
+use super::{Known, Source, Update};
 use crate::shard::Shard;
-use crate::time::Time;
 use crate::topology::Population;
 
 /// The updates of those workers of `source` that belong to `share`.
@@ -39,8 +38,8 @@ impl Source for Shared {
         self.source.population()
     }
 
-    fn frame_max(&self) -> u32 {
-        self.source.frame_max()
+    fn known(&self) -> Known {
+        self.source.known().only_pulled()
     }
 
     fn peek(&self) -> Option<&Update> {
@@ -50,10 +49,6 @@ impl Source for Shared {
     fn take(&mut self, values: &mut [u8]) {
         self.source.take(values);
         self.pass_over();
-    }
-
-    fn rest(&self) -> Option<Time> {
-        self.source.rest()
     }
 
     fn failure(&self) -> Option<&str> {

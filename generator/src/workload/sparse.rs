@@ -12,7 +12,7 @@ use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
 
 use super::survey::Traces;
-use super::{Source, Update, Workload};
+use super::{Driven, Known, Source, Update, Workload};
 use crate::config::{Section, joined};
 use crate::registry::Named;
 use crate::seed::Seed;
@@ -112,7 +112,7 @@ fn plan(section: &mut Section, seed: Seed) -> Result<Plan> {
         training_updates: section.get("training_updates", 1e8)?,
         ..Plan::of_shape(shape.clone())
     };
-    let known = Known { hot: shape.hot, is_told: shape.hot_is_told, dense, proportion: None };
+    let known = HotKnown { hot: shape.hot, is_told: shape.hot_is_told, dense, proportion: None };
     let (rate, updates) = (plan.sample_rate, plan.training_updates);
     let hot = hot(section, &known, |p, memory| match hot_from {
         HotFrom::Exact => principle(&shape.curve, p, memory),
@@ -123,7 +123,7 @@ fn plan(section: &mut Section, seed: Seed) -> Result<Plan> {
 }
 
 /// What is known of the number of hot parameters.
-struct Known {
+struct HotKnown {
     hot: u32,
     /// Is it written?
     is_told: bool,
@@ -135,7 +135,11 @@ struct Known {
 
 /// How many parameters are hot, before scaling: what is written or known of the model, or what `proportion` takes; by
 /// Principle 1 (LIBRA §3.3) within `memory_share` of the memory. Where a sample says which they are, it says how many, too.
-fn hot(section: &mut Section, known: &Known, principle: impl FnOnce(f64, f64) -> Result<u64, String>) -> Result<u32> {
+fn hot(
+    section: &mut Section,
+    known: &HotKnown,
+    principle: impl FnOnce(f64, f64) -> Result<u64, String>,
+) -> Result<u32> {
     let proportion: Option<f64> = match known.proportion {
         Some(default) => Some(section.get("proportion", default)?),
         None => section.get_opt("proportion")?,
@@ -265,10 +269,11 @@ impl Source for Rounds {
         &self.population
     }
 
-    fn frame_max(&self) -> u32 {
+    fn known(&self) -> Known {
         // Batches vary; none has more than all parameters.
         let most = self.sparse.parameters().saturating_add(self.sparse.dense().into());
-        frame_bytes(usize::try_from(most).unwrap_or(ELEMENTS).min(ELEMENTS))
+        let frame_max = frame_bytes(usize::try_from(most).unwrap_or(ELEMENTS).min(ELEMENTS));
+        Known { driven: Some(Driven::Sparse(self.sparse.clone())), ..Known::pulled(frame_max) }
     }
 
     fn peek(&self) -> Option<&Update> {
@@ -302,10 +307,6 @@ impl Source for Rounds {
         self.load();
     }
 
-    fn sparse(&self) -> Option<Arc<sparse::Sparse>> {
-        Some(self.sparse.clone())
-    }
-
     fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
@@ -326,13 +327,13 @@ mod tests {
         let keys =
             [("scale", 0.2.into()), ("jobs", 2u32.into()), ("workers", 3u32.into()), ("iterations", 4u32.into())];
         let mut source = open(&[keys.as_slice(), &[("compute_jitter", 0.3.into())]].concat()).unwrap();
-        let sparse = source.sparse().unwrap();
-        assert!(source.dense().is_none());
+        let sparse = source.known().sparse().unwrap();
+        assert!(source.known().dense().is_none());
         let mut got = vec![Vec::new(); 6 * 4];
         let (mut last, mut next) = (0, [0; 6]);
         while let Some(update) = source.peek().copied() {
             let worker = update.worker as usize;
-            assert!(update.t_gen >= last && update.bytes <= source.frame_max());
+            assert!(update.t_gen >= last && update.bytes <= source.known().frame_max);
             assert_eq!((update.seq, update.cluster), (next[worker], sparse.job_of(update.worker)));
             (last, next[worker]) = (update.t_gen, next[worker] + 1);
             let mut values = vec![0; update.bytes as usize - HEAD - UPDATE_HEAD];
@@ -352,7 +353,7 @@ mod tests {
 
     #[test]
     fn hot_parameters_obey_principle_1() {
-        let hot = |values: &[(&str, Value)]| open(values).map(|source| source.sparse().unwrap().hot().len());
+        let hot = |values: &[(&str, Value)]| open(values).map(|source| source.known().sparse().unwrap().hot().len());
         assert_eq!(hot(&[]).unwrap(), 30_000);
         assert_eq!(hot(&[("hot", 60_000u32.into()), ("scale", 0.1.into())]).unwrap(), 6000);
         // 60 % of the updates and 120 dense parameters.
@@ -388,7 +389,8 @@ mod tests {
             ("hot", 10_000u32.into()),
             ("hot_share", 0.5.into()),
         ];
-        let with = |more: &[(&'static str, Value)]| open(&[&custom[..], more].concat()).map(|s| s.sparse().unwrap());
+        let with =
+            |more: &[(&'static str, Value)]| open(&[&custom[..], more].concat()).map(|s| s.known().sparse().unwrap());
         for more in [
             &[][..],
             &[("curve", "zipf".into())],

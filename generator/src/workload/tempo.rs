@@ -1,7 +1,7 @@
 //! A source with other times: `schedule.speed` and `schedule.pps` for whatever a schedule has made. Traces are
 //! scaled where they are read. What speeds and means are is defined with [`Tempo`].
 
-use super::{Source, Update, Workload};
+use super::{Known, Source, Update, Workload};
 use crate::config::Section;
 use crate::schedule::{Pass, Tempo};
 use crate::seed::Seed;
@@ -76,14 +76,14 @@ impl Scaled {
     }
 }
 
-// No `dense`, no `sparse`: their compute times are those before scaling.
+// Only pulled: compute times of endpoints in a loop would be those before scaling.
 impl Source for Scaled {
     fn population(&self) -> &Population {
         self.source.population()
     }
 
-    fn frame_max(&self) -> u32 {
-        self.source.frame_max()
+    fn known(&self) -> Known {
+        Known { rest: self.scaling.rest, ..Known::pulled(self.source.known().frame_max) }
     }
 
     fn peek(&self) -> Option<&Update> {
@@ -95,10 +95,6 @@ impl Source for Scaled {
             self.source.take(values);
             self.load();
         }
-    }
-
-    fn rest(&self) -> Option<Time> {
-        self.scaling.rest
     }
 
     fn failure(&self) -> Option<&str> {

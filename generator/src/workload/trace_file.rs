@@ -2,7 +2,7 @@
 
 use super::held::{self, Held};
 use super::survey::{Leg, Survey, Traces};
-use super::{Source, Update, Workload};
+use super::{Known, Source, Update, Workload};
 use crate::config::Section;
 use crate::gradient::{Pool, tile};
 use crate::registry::{Named, find};
@@ -166,8 +166,8 @@ impl Source for Recorded {
         &self.population
     }
 
-    fn frame_max(&self) -> u32 {
-        self.frame_max
+    fn known(&self) -> Known {
+        Known { rest: self.rest, ..Known::pulled(self.frame_max) }
     }
 
     fn peek(&self) -> Option<&Update> {
@@ -184,10 +184,6 @@ impl Source for Recorded {
         }
         self.at += 1;
         self.load();
-    }
-
-    fn rest(&self) -> Option<Time> {
-        self.rest
     }
 
     fn failure(&self) -> Option<&str> {

@@ -20,7 +20,7 @@ fn open(workload: &str, rest: &str) -> Result<Box<dyn Source>> {
 }
 
 fn dense(workload: &str) -> Arc<Dense> {
-    open(workload, "").unwrap().dense().expect("what endpoints drive")
+    open(workload, "").unwrap().known().dense().expect("what endpoints drive")
 }
 
 fn refusal(workload: &str) -> String {
@@ -78,7 +78,10 @@ fn defaults_are_six_workers_on_resnet50() {
     assert_eq!((dense.elements_total(), dense.compute(), dense.typical()), (25_557_032, 100 * MS, None));
     assert!(dense.stragglers().is_none());
     let source = open("", "").unwrap();
-    assert_eq!((source.frame_max(), source.population().len(), source.population().clusters()), (72 + 4096, 6, 1));
+    assert_eq!(
+        (source.known().frame_max, source.population().len(), source.population().clusters()),
+        (72 + 4096, 6, 1)
+    );
 }
 
 #[test]
@@ -129,7 +132,7 @@ fn bad_values_are_named_with_their_place() {
 #[test]
 fn what_changes_times_or_members_hides_the_closed_loop() {
     let small = "scale = 0.0001\niterations = 2\ncompute = \"1us\"\n";
-    let driven = |keys: &str, rest: &str| open(&format!("{small}{keys}"), rest).unwrap().dense().is_some();
+    let driven = |keys: &str, rest: &str| open(&format!("{small}{keys}"), rest).unwrap().known().dense().is_some();
     assert!(driven("", ""));
     assert!(driven("background_rate = \"1Gbps\"", ""), "beside it, not instead");
     assert!(!driven("repeat = 2", ""));
@@ -137,14 +140,14 @@ fn what_changes_times_or_members_hides_the_closed_loop() {
     assert!(!driven("", "[schedule]\nstop = \"1us\""));
     assert!(!driven("moves = [{ at = \"1us\", worker = 0, cluster = 1 }]", ""));
     let mut document = Document::parse("[workload]\n[schedule]\noffered = \"1Gbps\"\n", "x.toml").unwrap();
-    assert!(workload::open(&mut document, Seed(1)).unwrap().source.dense().is_none(), "others have none");
+    assert!(workload::open(&mut document, Seed(1)).unwrap().source.known().dense().is_none(), "others have none");
 }
 
 #[test]
 fn a_background_keeps_the_workers() {
     let text = "scale = 0.001\niterations = 2\ncompute = \"10us\"\nbackground_rate = \"1Gbps\"";
     let mut source = open(text, "").unwrap();
-    let dense = source.dense().unwrap();
+    let dense = source.known().dense().unwrap();
     assert_eq!(source.population().cluster_of, [0, 0, 0, 0, 0, 0, NO_CLUSTER, NO_CLUSTER, NO_CLUSTER, NO_CLUSTER]);
     let own: Vec<_> = drain(source.as_mut()).into_iter().filter(|(u, _)| u.cluster != NO_CLUSTER).collect();
     assert!(own == naive(&dense));
@@ -164,7 +167,7 @@ fn the_end_of_time_is_a_reason() {
 #[test]
 fn packets_beyond_an_olaf_frame_end_with_it() {
     let mut source = open("model = \"custom\"\nparameters = 3000\nelements = 2245\niterations = 1", "").unwrap();
-    assert_eq!((source.frame_max(), source.dense().unwrap().elements_of(0)), (9036, 2245));
+    assert_eq!((source.known().frame_max, source.known().dense().unwrap().elements_of(0)), (9036, 2245));
     let bytes: Vec<_> = drain(source.as_mut()).iter().map(|(u, _)| u.bytes).collect();
     assert_eq!(bytes[..2], [9036, 72 + 4 * 755]);
 }
@@ -175,7 +178,7 @@ fn a_trace_of_it_has_iterations_and_gradients() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("dense.parquet");
     let mut source = open(text, "").unwrap();
-    let expected = naive(&source.dense().unwrap());
+    let expected = naive(&source.known().dense().unwrap());
     assert_eq!(expected.len(), 6 * 4 * 5);
     synthesise(source.as_mut(), &path, true, Default::default(), &mut |_| {}).unwrap();
     assert_eq!(check(&path).unwrap().problems, [""; 0]);
@@ -190,7 +193,7 @@ fn a_trace_of_it_has_iterations_and_gradients() {
     assert_eq!(rows.iter().filter(|(u, _)| u.iteration == Some(3)).count(), 30);
     // And back: the trace can be replayed in the place of the workload.
     let replayed = open(&format!("trace = \"{}\"", path.display()), "").unwrap();
-    assert!(replayed.dense().is_none(), "a trace says nothing of computing");
+    assert!(replayed.known().dense().is_none(), "a trace says nothing of computing");
 }
 
 proptest! {
@@ -215,10 +218,10 @@ proptest! {
              stragglers = \"{pattern}\"\nstraggler_probability = 0.4"
         );
         let mut source = open(&text, "").unwrap();
-        let dense = source.dense().unwrap();
+        let dense = source.known().dense().unwrap();
         let all = drain(source.as_mut());
         prop_assert!(all == naive(&dense));
-        prop_assert!(all.iter().all(|(u, _)| u.bytes <= source.frame_max()));
+        prop_assert!(all.iter().all(|(u, _)| u.bytes <= source.known().frame_max));
         prop_assert!(all.is_sorted_by_key(|(u, _)| u.t_gen));
         prop_assert_eq!(source.failure(), None);
     }

@@ -56,7 +56,7 @@ fn open_share(document: &mut Document, seed: u64, share: Shard) -> Result<Opened
         return Ok(opened);
     }
     let (source, workers) = (&opened.source, opened.source.population().len());
-    if source.dense().is_some() || source.sparse().is_some() || source.learning().is_some() {
+    if source.known().is_driven() {
         return Err(Error::config(format!(
             "share {share} of the workers: those that train in iterations wait for each other's results and are all in one process; \
              use one sender, or workers that do not (endpoint.workers = \"open_loop\", \"transmission_control\", \"retransmit\")"
@@ -91,7 +91,7 @@ pub fn prepare_share(catalogue: &'static Catalogue, mut document: Document, seed
         catalogue,
         kind,
         protocol: kind.protocol(),
-        training: opened.source.dense().map_or((0, 0), |dense| (dense.workers_per_job(), dense.blocks())),
+        training: opened.source.known().dense().map_or((0, 0), |dense| (dense.workers_per_job(), dense.blocks())),
         host_of: Arc::new(topology.host_of(workers.len())),
         flows: reduction::flows(catalogue, &document, &topology, &workers)?,
         workers: workers.clone(),
@@ -106,7 +106,7 @@ pub fn prepare_share(catalogue: &'static Catalogue, mut document: Document, seed
         states: capture.states,
         share,
         lanes: lanes.clone(),
-        learning: opened.source.learning(),
+        learning: opened.source.known().learning(),
     };
     let (Crew { workers: crew, mut declared, payloads }, receiver) =
         read_endpoints(&mut document, endpoint, &facts, laned(&lanes, opened.source))?;
@@ -151,7 +151,7 @@ pub fn prepare_share(catalogue: &'static Catalogue, mut document: Document, seed
 
 /// Bytes of the largest frame: an ACK with the model has a longer header than the update it answers.
 fn frame_max(source: &dyn Source) -> usize {
-    (source.frame_max() as usize).max(FRAME_MIN)
+    (source.known().frame_max as usize).max(FRAME_MIN)
 }
 
 /// What a run accounts for: `updates`, with a note if they lose their names on the way to the server, or what workers can make again.
@@ -213,7 +213,7 @@ fn read_transport(
     let frames = Frames {
         catalogue,
         format: protocol.format,
-        heads: (protocol.heads)(source.dense().map_or(0, |dense| dense.workers_per_job())),
+        heads: (protocol.heads)(source.known().dense().map_or(0, |dense| dense.workers_per_job())),
         smaller: protocol.smaller,
         has_server: topology.servers().next().is_some(),
         // Addresses that cannot be are refused with all else that does not fit the profile.

@@ -14,12 +14,14 @@ use super::departures::Sampler;
 use super::link::Interface;
 use super::packet_ring::{Geometry, PacketRing, TAG};
 use super::packet_socket as open;
-use super::queues::{self, Queues};
+use super::queues;
 use super::receive_batch::ReceiveBatch;
 use super::send_ring::{self, SendRing};
 use super::socket::{self, Buffer, SendBatch};
 use super::stall::{Card, Stall};
-use super::{Arrival, Capabilities, End, Fanout, Stamps, Transport, TransportPlan, Wire, WireCounters};
+use super::{
+    Arrival, Capabilities, End, Fanout, Found, Ports, Stamps, Submitted, Transport, TransportPlan, Wire, WireCounters,
+};
 use pktgen_generator::registry::Named;
 use pktgen_generator::{Error, Result};
 
@@ -49,8 +51,8 @@ impl Transport for PacketSockets {
         CAPABILITIES
     }
 
-    fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
-        let open = |end: &End| -> Result<Box<dyn Wire>> {
+    fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Ports>> {
+        let open = |end: &End| -> Result<Ports> {
             let interface = plan.interface(*end)?;
             queues::check_enough(Path::new("/sys/class/net"), interface, "transport.queues", plan.queues)?;
             plan.check_stamps(*end)?;
@@ -65,7 +67,8 @@ impl Transport for PacketSockets {
                 open_queues(interface, AfPacketOptions { send_slots, ..options }, plan.queues, plan.fanout)?;
             ports.iter_mut().try_for_each(|port| port.mark_with(Sampler::of(plan, *end)))?;
             plan.check_fit(frame_max, interface, ports[0].frame_max())?;
-            Ok(Queues::over(ports.into_iter().map(|port| Box::new(port) as Box<dyn Wire>).collect(), *end))
+            let waitable = |port: AfPacket| (port.descriptor(), Box::new(port) as Box<dyn Wire>);
+            Ok(Ports::waitable(*end, ports.into_iter().map(waitable)))
         };
         ends.iter().map(open).collect()
     }
@@ -384,12 +387,27 @@ fn open_calls(
     Ok(socket)
 }
 
+impl AfPacket {
+    /// What becomes readable when something arrives.
+    fn descriptor(&self) -> Option<RawFd> {
+        match &self.receiver {
+            Receiver::Nothing => None,
+            Receiver::Ring(_, socket) | Receiver::Calls(_, socket) => Some(socket.as_raw_fd()),
+        }
+    }
+
+    /// So many frames were taken; does the card refuse more?
+    fn submitted(&self, taken: usize) -> Submitted {
+        Submitted { taken, lost: 0, refused: self.stall.refuses() }
+    }
+}
+
 impl Wire for AfPacket {
-    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted> {
         // A frame that cannot be sent is at fault only when it is its turn, as for the kernel's errors.
         let good = frames.iter().position(|frame| !self.fits(frame)).unwrap_or(frames.len());
         if good == 0 {
-            return frames.first().map_or(Ok(0), |frame| Err(self.misfit(frame)));
+            return frames.first().map_or(Ok(self.submitted(0)), |frame| Err(self.misfit(frame)));
         }
         let result = match &mut self.sender {
             Sender::Ring(ring, socket) => ring.send(&frames[..good], &mut || send_ring::kick(socket.as_fd())),
@@ -402,23 +420,20 @@ impl Wire for AfPacket {
                 result
             }
         };
-        match result {
+        let taken = match result {
             // Every slot is with the card.
-            Ok(0) if good > 0 => self.refused(&io::ErrorKind::WouldBlock.into(), frames[0]),
+            Ok(0) if good > 0 => self.refused(&io::ErrorKind::WouldBlock.into(), frames[0])?,
             Ok(count) => {
                 self.stall.taken();
                 self.counters.sent += count as u64;
-                Ok(count)
+                count
             }
-            Err(error) => self.refused(&error, frames[0]),
-        }
+            Err(error) => self.refused(&error, frames[0])?,
+        };
+        Ok(self.submitted(taken))
     }
 
-    fn refuses(&self) -> bool {
-        self.stall.refuses()
-    }
-
-    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
         let count = match &mut self.receiver {
             Receiver::Nothing => 0,
             Receiver::Ring(ring, _) => ring.receive(most, each),
@@ -436,7 +451,7 @@ impl Wire for AfPacket {
             },
         };
         self.counters.received += count as u64;
-        Ok(count)
+        Ok(Found::some(count))
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {
@@ -477,13 +492,6 @@ impl Wire for AfPacket {
         };
         self.counters.receive_dropped += u64::from(drops.unwrap_or(0));
         self.counters
-    }
-
-    fn descriptor(&self) -> Option<RawFd> {
-        match &self.receiver {
-            Receiver::Nothing => None,
-            Receiver::Ring(_, socket) | Receiver::Calls(_, socket) => Some(socket.as_raw_fd()),
-        }
     }
 
     fn mode(&self) -> String {

@@ -16,11 +16,10 @@
 use super::bpf::{Attach, host_error};
 use super::link::Interface;
 use super::prefetch::{AHEAD, prefetch};
-use super::queues::Queues;
 use super::redirect::Redirect;
 use super::stall::{Card, Stall};
 use super::xsk;
-use super::{Arrival, Capabilities, End, Transport, TransportPlan, Wire, WireCounters};
+use super::{Arrival, Capabilities, End, Found, Ports, Submitted, Transport, TransportPlan, Wire, WireCounters};
 use crate::clock::Stopwatch;
 use afxdp::slab::Slab;
 use afxdp::socket::{SocketError, XdpSocket, XdpSocketBuilder};
@@ -347,8 +346,8 @@ impl Transport for XdpSockets {
         Options::new("").capabilities()
     }
 
-    fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
-        ends.iter().map(|at| Ok(Queues::over(ports(plan, *at, frame_max)?, *at))).collect()
+    fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Ports>> {
+        ends.iter().map(|at| ports(plan, *at, frame_max)).collect()
     }
 
     fn has_queues(&self) -> bool {
@@ -356,8 +355,15 @@ impl Transport for XdpSockets {
     }
 }
 
+impl AfXdp {
+    /// What becomes readable when something arrives.
+    fn descriptor(&self) -> RawFd {
+        self.socket.raw_fd()
+    }
+}
+
 impl Wire for AfXdp {
-    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted> {
         if let Some(frame) = frames.first().filter(|f| f.len() > self.frame_max) {
             return Err(Error::config(format!(
                 "a frame of {} B on {} over af_xdp: at most {} B (chunk {} less {HEADROOM}, MTU and header {}); \
@@ -380,14 +386,10 @@ impl Wire for AfXdp {
         if let Some(first) = frames.first() {
             self.look(refused, taken, first.len())?;
         }
-        Ok(taken)
+        Ok(Submitted { taken, lost: 0, refused: self.stall.refuses() })
     }
 
-    fn refuses(&self) -> bool {
-        self.stall.refuses()
-    }
-
-    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
         if self.pending {
             self.wake()?;
         }
@@ -413,7 +415,7 @@ impl Wire for AfXdp {
             total += got;
         }
         self.received += total as u64;
-        Ok(total)
+        Ok(Found::some(total))
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {
@@ -443,10 +445,6 @@ impl Wire for AfXdp {
             // In copy mode a missing chunk counts in `rx_dropped` too, so the fill ring's own count is left out.
             receive_dropped: kernel.map_or(0, |k| k.rx_dropped + k.rx_ring_full),
         }
-    }
-
-    fn descriptor(&self) -> Option<RawFd> {
-        Some(self.socket.raw_fd())
     }
 
     fn mode(&self) -> String {

@@ -8,7 +8,6 @@
 //! found, as far as the rings show it at that moment. Nothing is allocated, locked or asked of the clock per frame.
 
 use std::collections::BTreeSet;
-use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,7 +17,7 @@ use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use super::{Arrival, Wait, Wire, WireCounters};
+use super::{Arrival, Found, Submitted, Wait, Wire, WireCounters};
 use crate::clock::RunClock;
 
 /// Most frames of a batch: what a look at a queue finds.
@@ -169,7 +168,7 @@ impl Receiver {
             hungry = false;
             let stride = self.stride;
             let found = self.wire.receive(BURST, &mut |arrival| batch.push(&arrival, stride))?;
-            if found == 0 {
+            if found.frames == 0 {
                 spare = Some(batch);
                 match wait {
                     Wait::Spin => std::hint::spin_loop(),
@@ -311,11 +310,11 @@ impl Told {
 }
 
 impl Wire for Gathered {
-    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted> {
         self.own.send(frames)
     }
 
-    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
         // A share is left for the own queue, which would starve behind busy others.
         let share = most - most / (self.lanes.len() + 1);
         let mut total = 0;
@@ -324,7 +323,8 @@ impl Wire for Gathered {
             let Some((_, lane)) = earliest else { break };
             total += lane.take(share - total, self.stride, each);
         }
-        Ok(total + self.own.receive(most - total, each)?)
+        let own = self.own.receive(most - total, each)?;
+        Ok(Found { frames: total + own.frames, ..own })
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {
@@ -336,18 +336,6 @@ impl Wire for Gathered {
 
     fn flush(&mut self, timeout_ns: u64) -> Result<()> {
         self.own.flush(timeout_ns)
-    }
-
-    fn ended(&self) -> bool {
-        self.own.ended()
-    }
-
-    fn refuses(&self) -> bool {
-        self.own.refuses()
-    }
-
-    fn descriptor(&self) -> Option<RawFd> {
-        None
     }
 
     fn counters(&mut self) -> WireCounters {
@@ -382,16 +370,16 @@ mod tests {
     struct Has(VecDeque<Vec<u8>>, u64);
 
     impl Wire for Has {
-        fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
-            Ok(frames.len())
+        fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted> {
+            Ok(Submitted::all(frames.len()))
         }
-        fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+        fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
             let count = most.min(7).min(self.0.len());
             for frame in self.0.drain(..count) {
                 each(Arrival { bytes: &frame, len: frame.len() + 100, stamp_ns: Some(self.1), lost: false });
                 self.1 += 1;
             }
-            Ok(count)
+            Ok(Found::some(count))
         }
         fn wait(&mut self, _timeout_ns: u64) -> Result<()> {
             std::thread::yield_now();
@@ -431,7 +419,7 @@ mod tests {
                     assert_eq!((arrival.bytes.len(), arrival.len), (8 + queue * 30, 108 + queue * 30));
                     next[queue] += 1;
                 });
-                assert!(found.unwrap() <= 64);
+                assert!(found.unwrap().frames <= 64);
             }
             drop(over);
         });
@@ -458,7 +446,7 @@ mod tests {
             while told.full_waits.load(Ordering::Relaxed) == 0 {
                 std::thread::yield_now();
             }
-            assert_eq!(gathered.receive(64, &mut |_| ()).unwrap(), 32);
+            assert_eq!(gathered.receive(64, &mut |_| ()).unwrap().frames, 32);
             drop(over);
         });
         let counts = &gathered.tally().queues()[1];

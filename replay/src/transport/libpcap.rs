@@ -16,7 +16,7 @@ use pktgen_generator::{Error, Result};
 
 use super::grown::Grown;
 use super::listen::{RETIRE_MS, Told};
-use super::{Arrival, Wire, WireCounters, socket};
+use super::{Arrival, Found, Submitted, Wire, WireCounters, socket};
 
 /// Only receives.
 pub(super) struct Libpcap {
@@ -75,19 +75,19 @@ impl Libpcap {
 }
 
 impl Wire for Libpcap {
-    fn send(&mut self, _frames: &[&[u8]]) -> Result<usize> {
+    fn send(&mut self, _frames: &[&[u8]]) -> Result<Submitted> {
         let name = &self.interface;
         Err(Error::Host(format!(
             "libpcap only listens on {name}; frames are sent by the transports: pktgen list transports"
         )))
     }
 
-    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
         let taken = self.capture.dispatch(Some(most), |packet| each(arrival(&packet)));
         match taken {
             Ok(taken) => {
                 self.received += taken as u64;
-                Ok(taken)
+                Ok(Found::some(taken))
             }
             Err(error) => {
                 Err(Error::io("receive by libpcap from", Path::new(&self.interface))(io::Error::other(error)))

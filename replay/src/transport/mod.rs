@@ -41,8 +41,6 @@ mod virtual_time;
 mod xdp_live;
 mod xsk;
 
-use std::os::fd::RawFd;
-
 use pktgen_generator::Result;
 use pktgen_generator::registry::Named;
 use pktgen_generator::wire::frame::FRAME_MAX;
@@ -55,6 +53,7 @@ pub use listen::{Listen, ListenKind, Listener, RETIRE_MS};
 pub use nowhere::Nowhere;
 pub(crate) use plan::QUEUES_MAX;
 pub use plan::{Fanout, Frames, Late, Pacing, TransportPlan, Wait};
+pub use queues::Ports;
 pub use sink::Sink;
 pub use stamps::Stamps;
 
@@ -147,14 +146,48 @@ pub struct Arrival<'a> {
     pub lost: bool,
 }
 
+/// What became of frames that were submitted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Submitted {
+    /// Frames that were taken, from the first on.
+    pub taken: usize,
+    /// Those of them that a fault took: bit i is the i-th. Where faults are configured a call takes at most 64.
+    pub lost: u64,
+    /// The kernel or the card refused what was offered last.
+    pub refused: bool,
+}
+
+impl Submitted {
+    /// So many were taken, none was lost and none refused.
+    pub const fn all(taken: usize) -> Self {
+        Submitted { taken, lost: 0, refused: false }
+    }
+}
+
+/// What was found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Frames that were handed over.
+    pub frames: usize,
+    /// The file that this end reads has no more. Never where frames come from elsewhere, or from no file.
+    pub ended: bool,
+}
+
+impl Found {
+    /// So many, and more may come.
+    pub const fn some(frames: usize) -> Self {
+        Found { frames, ended: false }
+    }
+}
+
 /// One end of a cable.
 pub trait Wire: Send {
-    /// Submits frames in order, without waiting. Returns how many were taken, from the first on; the caller offers the
-    /// rest again. Allocates nothing.
-    fn send(&mut self, frames: &[&[u8]]) -> Result<usize>;
+    /// Submits frames in order, without waiting. Returns what became of them; the caller offers again what was not taken. A wire
+    /// that takes nothing for about a second returns an error. Allocates nothing.
+    fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted>;
 
-    /// Hands over what has arrived, at most `most` frames, without waiting. Returns how many. Allocates nothing.
-    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize>;
+    /// Hands over what has arrived, at most `most` frames, without waiting. Allocates nothing.
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found>;
 
     /// Waits until something may be received, at most `timeout_ns`.
     fn wait(&mut self, timeout_ns: u64) -> Result<()>;
@@ -164,37 +197,9 @@ pub trait Wire: Send {
         Ok(())
     }
 
-    /// Has the file that this end reads no more frames? Never where frames come from elsewhere, or from no file.
-    fn ended(&self) -> bool {
-        false
-    }
-
-    /// Which frames of the last call of [`send`](Self::send) were taken and then lost by a fault: bit i is the i-th. Where
-    /// faults are configured a call takes at most 64.
-    fn lost(&self) -> u64 {
-        0
-    }
-
-    /// Did the kernel or the card refuse what was offered last? One that takes nothing for about a second returns an error from
-    /// [`send`](Self::send).
-    fn refuses(&self) -> bool {
-        false
-    }
-
     /// A received frame as it lay on the cable, for captures of a role. Wrappers undo their own translation and pass it on.
     fn on_cable<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
         frame
-    }
-
-    /// What becomes readable when something arrives, if the kernel can be asked to wait for that.
-    fn descriptor(&self) -> Option<RawFd> {
-        None
-    }
-
-    /// A wire for each of its queues, for a thread each, if it has several; then nothing is left of this one. The first of
-    /// them counts what is of the interface as a whole.
-    fn take_apart(&mut self) -> Vec<Box<dyn Wire>> {
-        Vec::new()
     }
 
     /// Totals since it was opened.
@@ -261,7 +266,7 @@ pub trait Transport: Named + Sync {
 
     /// Opens these ends, in their order, for frames up to `frame_max` bytes. The others are another process's, or
     /// hardware.
-    fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>>;
+    fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Ports>>;
 }
 
 /// Every transport, by name.

@@ -2,18 +2,18 @@
 
 use pktgen_generator::Result;
 
-use super::{Arrival, Wire, WireCounters};
+use super::{Arrival, Found, Submitted, Wire, WireCounters};
 
 /// Takes nothing, brings nothing.
 pub struct Nowhere;
 
 impl Wire for Nowhere {
-    fn send(&mut self, _frames: &[&[u8]]) -> Result<usize> {
-        Ok(0)
+    fn send(&mut self, _frames: &[&[u8]]) -> Result<Submitted> {
+        Ok(Submitted::default())
     }
 
-    fn receive(&mut self, _most: usize, _each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
-        Ok(0)
+    fn receive(&mut self, _most: usize, _each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
+        Ok(Found::default())
     }
 
     fn wait(&mut self, _timeout_ns: u64) -> Result<()> {

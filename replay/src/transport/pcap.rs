@@ -17,7 +17,7 @@ use pktgen_generator::registry::Named;
 use pktgen_generator::time::{HORIZON, NEVER, NS, Time};
 use pktgen_generator::{Error, Result};
 
-use super::{Arrival, Capabilities, End, Transport, TransportPlan, Wire, WireCounters};
+use super::{Arrival, Capabilities, End, Found, Ports, Submitted, Transport, TransportPlan, Wire, WireCounters};
 use crate::clock::FileClock;
 
 /// `kind = "pcap"`.
@@ -37,7 +37,7 @@ impl Transport for CaptureFiles {
         Capabilities { own_time: true, ..Capabilities::CABLES }
     }
 
-    fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
+    fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Ports>> {
         let role = |end: &End| [0, 1, 1, 2][*end as usize];
         if ends.iter().any(|end| role(end) != role(&ends[0])) {
             return Err(Error::config(
@@ -62,7 +62,7 @@ impl Transport for CaptureFiles {
                 };
             }
         }
-        Ok(wires.into_iter().flatten().collect())
+        Ok(wires.into_iter().zip(ends).filter_map(|(wire, end)| Some(Ports::one(*end, wire?))).collect())
     }
 }
 
@@ -108,17 +108,17 @@ impl Outgoing {
 }
 
 impl Wire for Outgoing {
-    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted> {
         let now = self.clock.now();
         for frame in frames {
             self.writer.packet(0, now, frame, frame.len() as u32)?;
         }
         self.counters.sent += frames.len() as u64;
-        Ok(frames.len())
+        Ok(Submitted::all(frames.len()))
     }
 
-    fn receive(&mut self, _most: usize, _each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
-        Ok(0)
+    fn receive(&mut self, _most: usize, _each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
+        Ok(Found::default())
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {
@@ -228,14 +228,21 @@ impl Incoming {
     }
 }
 
+impl Incoming {
+    /// So many frames were handed over; is there another, or damage to tell?
+    fn found(&self, frames: usize) -> Found {
+        Found { frames, ended: self.t == NEVER && self.damage.is_none() }
+    }
+}
+
 impl Wire for Incoming {
-    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted> {
         self.dropped += frames.len() as u64;
         self.counters.sent += frames.len() as u64;
-        Ok(frames.len())
+        Ok(Submitted::all(frames.len()))
     }
 
-    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
         let now = self.clock.now();
         for taken in 0..most {
             if self.t > now {
@@ -247,7 +254,7 @@ impl Wire for Incoming {
                     }
                     damage => {
                         self.damage = damage;
-                        Ok(taken)
+                        Ok(self.found(taken))
                     }
                 };
             }
@@ -256,16 +263,12 @@ impl Wire for Incoming {
             let next = self.load();
             self.reached(next);
         }
-        Ok(most)
+        Ok(self.found(most))
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {
         wait(&self.clock, timeout_ns);
         Ok(())
-    }
-
-    fn ended(&self) -> bool {
-        self.t == NEVER && self.damage.is_none()
     }
 
     fn counters(&mut self) -> WireCounters {

@@ -2,15 +2,16 @@
 //!
 //! A card spreads what arrives over its receive queues by flow, and sends from each queue by itself, so a thread can have a
 //! queue to itself, from the core to the cable. An end is opened as one wire over all of its queues. Who wants a thread for
-//! each takes it [apart](Wire::take_apart); for one thread it receives from all in turn, and sends on the first only: frames
+//! each takes it [apart](Ports::apart); for one thread it receives from all in turn, and sends on the first only: frames
 //! of different queues may overtake each other.
 
 use std::fs;
+use std::os::fd::RawFd;
 use std::path::Path;
 
 use pktgen_generator::{Error, Result};
 
-use super::{Arrival, End, Wire, WireCounters, socket};
+use super::{Arrival, End, Found, Submitted, Wire, WireCounters, socket};
 
 /// A queue that cannot be waited for is looked at so often.
 const LOOK_NS: u64 = 50_000;
@@ -24,23 +25,58 @@ pub(super) struct Queues {
     at: End,
 }
 
-impl Queues {
-    /// One wire over all of them; a single one stays what it is.
-    pub fn over(mut ports: Vec<Box<dyn Wire>>, at: End) -> Box<dyn Wire> {
-        if ports.len() == 1 {
-            return ports.remove(0);
+/// An end that was opened: a wire for each of its queues. The first of them counts what is of the interface as a whole.
+pub struct Ports {
+    at: End,
+    wires: Vec<Box<dyn Wire>>,
+    /// What becomes readable when something arrives at each, if the kernel can be asked to wait for all.
+    descriptors: Option<Vec<RawFd>>,
+}
+
+impl Ports {
+    /// An end with one queue.
+    pub(super) fn one(at: End, wire: Box<dyn Wire>) -> Self {
+        Ports::new(at, vec![wire])
+    }
+
+    /// An end with these queues, which nothing waits for together.
+    pub(super) fn new(at: End, wires: Vec<Box<dyn Wire>>) -> Self {
+        Ports { at, wires, descriptors: None }
+    }
+
+    /// An end with these queues, each with what becomes readable.
+    pub(super) fn waitable(at: End, ports: impl Iterator<Item = (Option<RawFd>, Box<dyn Wire>)>) -> Self {
+        let (descriptors, wires): (Vec<_>, _) = ports.unzip();
+        Ports { at, wires, descriptors: descriptors.into_iter().collect() }
+    }
+
+    /// The same with a wire around that of each queue, by its number.
+    pub(super) fn around(self, wrap: impl Fn(usize, Box<dyn Wire>) -> Result<Box<dyn Wire>>) -> Result<Self> {
+        let wires = self.wires.into_iter().enumerate().map(|(queue, wire)| wrap(queue, wire));
+        Ok(Ports { wires: wires.collect::<Result<_>>()?, ..self })
+    }
+
+    /// One wire over all queues; a single one stays what it is.
+    pub fn whole(mut self) -> Box<dyn Wire> {
+        if self.wires.len() == 1 {
+            return self.wires.remove(0);
         }
-        let descriptors: Option<Vec<_>> = ports.iter().map(|port| port.descriptor()).collect();
-        Box::new(Queues { ports, first: 0, waiting: descriptors.map(socket::Waiting::on), at })
+        let waiting = self.descriptors.map(socket::Waiting::on);
+        Box::new(Queues { ports: self.wires, first: 0, waiting, at: self.at })
+    }
+
+    /// A wire for each queue, for a thread each.
+    pub fn apart(self) -> Vec<Box<dyn Wire>> {
+        self.wires
     }
 }
 
 impl Wire for Queues {
-    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted> {
         self.ports[0].send(frames)
     }
 
-    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
         let (first, count) = (self.first, self.ports.len());
         self.first = (first + 1) % count;
         let mut total = 0;
@@ -48,9 +84,9 @@ impl Wire for Queues {
             if total == most {
                 break;
             }
-            total += self.ports[(first + turn) % count].receive(most - total, each)?;
+            total += self.ports[(first + turn) % count].receive(most - total, each)?.frames;
         }
-        Ok(total)
+        Ok(Found::some(total))
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {
@@ -66,10 +102,6 @@ impl Wire for Queues {
         self.ports[0].flush(timeout_ns)
     }
 
-    fn refuses(&self) -> bool {
-        self.ports[0].refuses()
-    }
-
     fn counters(&mut self) -> WireCounters {
         self.ports.iter_mut().map(|port| port.counters()).fold(WireCounters::default(), WireCounters::plus)
     }
@@ -81,10 +113,6 @@ impl Wire for Queues {
     fn notes(&mut self) -> Vec<(String, String)> {
         let counts: Vec<_> = self.ports.iter_mut().map(|port| port.counters().received.to_string()).collect();
         vec![(format!("queues.{}", self.at.name()), format!("received {}", counts.join(", ")))]
-    }
-
-    fn take_apart(&mut self) -> Vec<Box<dyn Wire>> {
-        std::mem::take(&mut self.ports)
     }
 }
 

@@ -7,8 +7,7 @@ use pktgen_generator::registry::Named;
 use pktgen_generator::{Error, Result};
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use super::queues::Queues;
-use super::{Arrival, Capabilities, End, Transport, TransportPlan, Wire, WireCounters};
+use super::{Arrival, Capabilities, End, Found, Ports, Submitted, Transport, TransportPlan, Wire, WireCounters};
 
 /// `kind = "ring"`.
 pub struct Ring;
@@ -36,11 +35,11 @@ impl Transport for Ring {
         true
     }
 
-    fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
+    fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Ports>> {
         let cables = |[a, b]: [End; 2]| {
             let queues = (0..plan.queues).map(|_| cable(RING_BYTES, frame_max));
             let (at_a, at_b): (Vec<_>, Vec<_>) = queues.unzip();
-            (Queues::over(at_a, a), Queues::over(at_b, b))
+            (Ports::new(a, at_a), Ports::new(b, at_b))
         };
         let (workers, down) = cables([End::Workers, End::DeviceDown]);
         if ends == End::LOWER {
@@ -74,21 +73,21 @@ struct RingEnd {
 }
 
 impl Wire for RingEnd {
-    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted> {
         for (taken, frame) in frames.iter().enumerate() {
-            let Ok(mut room) = self.out.write_chunk(HEAD + frame.len()) else { return Ok(taken) };
+            let Ok(mut room) = self.out.write_chunk(HEAD + frame.len()) else { return Ok(Submitted::all(taken)) };
             let (first, second) = room.as_mut_slices();
             let room_left = scatter(&(frame.len() as u32).to_le_bytes(), (first, second));
             scatter(frame, room_left);
             room.commit_all();
             self.counters.sent += 1;
         }
-        Ok(frames.len())
+        Ok(Submitted::all(frames.len()))
     }
 
-    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
         for taken in 0..most {
-            let Ok(head) = self.incoming.read_chunk(HEAD) else { return Ok(taken) };
+            let Ok(head) = self.incoming.read_chunk(HEAD) else { return Ok(Found::some(taken)) };
             let mut len = [0; HEAD];
             gather(head.as_slices(), &mut len);
             head.commit_all();
@@ -100,7 +99,7 @@ impl Wire for RingEnd {
             self.counters.received += 1;
             each(Arrival { bytes: &self.frame[..len], len, stamp_ns: None, lost: false });
         }
-        Ok(most)
+        Ok(Found::some(most))
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {
@@ -150,7 +149,7 @@ mod tests {
             for (send, len, fill) in steps {
                 if send {
                     let frame = vec![fill; len];
-                    let taken = a.send(&[&frame]).unwrap();
+                    let taken = a.send(&[&frame]).unwrap().taken;
                     let room = 256 - under_way.iter().map(|f| f.len() + HEAD).sum::<usize>();
                     prop_assert_eq!(taken, usize::from(room >= len + HEAD));
                     if taken == 1 {
@@ -158,7 +157,7 @@ mod tests {
                     }
                 } else {
                     let mut got = Vec::new();
-                    let n = b.receive(2, &mut |arrival| got.push(arrival.bytes.to_vec())).unwrap();
+                    let n = b.receive(2, &mut |arrival| got.push(arrival.bytes.to_vec())).unwrap().frames;
                     prop_assert_eq!(n, under_way.len().min(2));
                     let expected: Vec<_> = under_way.drain(..n).collect();
                     prop_assert_eq!(got, expected);

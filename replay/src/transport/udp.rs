@@ -13,7 +13,9 @@ use super::departures::Sampler;
 use super::receive_batch::ReceiveBatch;
 use super::socket::{self, BATCH, Buffer, SendBatch};
 use super::stall::Stall;
-use super::{Arrival, Capabilities, End, Stamps, Transport, TransportPlan, Wire, WireCounters};
+use super::{
+    Arrival, Capabilities, End, Found, Ports, Stamps, Submitted, Transport, TransportPlan, Wire, WireCounters,
+};
 use crate::frame::Heads;
 use pktgen_generator::registry::Named;
 use pktgen_generator::wire::frame::HEAD;
@@ -48,12 +50,12 @@ impl Transport for UdpSockets {
         CAPABILITIES
     }
 
-    fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
+    fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Ports>> {
         let chosen = plan.addresses.is_empty() && (ends == End::ALL || ends == End::LOWER);
         let mut tries = if chosen { TRIES } else { 0 };
         loop {
             let four = if chosen { free_on_loopback()? } else { written(plan)? };
-            match ends.iter().map(|end| open_end(plan, four, *end, frame_max)).collect() {
+            match ends.iter().map(|end| Ok(Ports::one(*end, open_end(plan, four, *end, frame_max)?))).collect() {
                 // What was free a moment ago has been taken by another program since.
                 Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::AddrInUse && tries > 0 => tries -= 1,
                 opened => return opened,
@@ -275,8 +277,16 @@ impl Udp {
     }
 }
 
+impl Udp {
+    /// So many frames were taken; does the kernel or the other side refuse more?
+    fn submitted(&self, taken: usize) -> Submitted {
+        let refused = self.stall.refuses() || self.answers.as_ref().is_some_and(Stall::refuses);
+        Submitted { taken, lost: 0, refused }
+    }
+}
+
 impl Wire for Udp {
-    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted> {
         // A frame without a payload of its own is at fault only when it is its turn, as for every other error.
         let whole = frames.iter().position(|frame| frame.len() < HEAD).unwrap_or(frames.len());
         if whole == 0 && !frames.is_empty() {
@@ -286,7 +296,7 @@ impl Wire for Udp {
         let mark = self.sampler.as_mut().and_then(|sampler| sampler.mark(self.socket.as_fd(), whole));
         loop {
             match self.outgoing.send(self.socket.as_fd(), &frames[..whole], HEAD, mark) {
-                Ok(0) => return Ok(0),
+                Ok(0) => return Ok(self.submitted(0)),
                 Ok(count) => {
                     self.stall.taken();
                     self.counters.sent += count as u64;
@@ -297,21 +307,17 @@ impl Wire for Udp {
                     if count == 1 && whole > 1 && self.is_drained() {
                         self.suspect()?;
                     }
-                    return Ok(count);
+                    return Ok(self.submitted(count));
                 }
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => self.answered()?,
                 Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => return Err(self.too_long(frames[0])),
                 Err(error) if self.stall.refused() => return Err(self.stall.of_path(self.peer, &error)),
-                Err(_) => return Ok(0),
+                Err(_) => return Ok(self.submitted(0)),
             }
         }
     }
 
-    fn refuses(&self) -> bool {
-        self.stall.refuses() || self.answers.as_ref().is_some_and(Stall::refuses)
-    }
-
-    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
         let mut count = 0;
         while count < most {
             let wanted = (most - count).min(BATCH);
@@ -349,7 +355,7 @@ impl Wire for Udp {
             answers.taken();
         }
         self.counters.received += count as u64;
-        Ok(count)
+        Ok(Found::some(count))
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {

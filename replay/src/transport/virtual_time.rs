@@ -3,7 +3,7 @@
 use pktgen_generator::registry::Named;
 use pktgen_generator::{Error, Result};
 
-use super::{Capabilities, End, Transport, TransportPlan, Wire};
+use super::{Capabilities, End, Ports, Transport, TransportPlan};
 
 /// `kind = "virtual"`.
 pub struct VirtualTime;
@@ -22,7 +22,7 @@ impl Transport for VirtualTime {
         Capabilities { real_time: false, stamps_received: true, zero_copy: true, heads: false, ..Capabilities::CABLES }
     }
 
-    fn open(&self, _plan: &TransportPlan, _ends: &[End], _frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
+    fn open(&self, _plan: &TransportPlan, _ends: &[End], _frame_max: usize) -> Result<Vec<Ports>> {
         Err(Error::config("transport.kind = \"virtual\" has no wires: the driver carries frames"))
     }
 }

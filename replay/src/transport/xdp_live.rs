@@ -15,14 +15,13 @@ use super::bpf::{Attach, Link, Map, Memory, Program, host_error};
 use super::insn::*;
 use super::link::Interface;
 use super::prefetch::{AHEAD, prefetch};
-use super::queues::Queues;
 use super::stall::{Card, Stall};
-use super::{Arrival, Capabilities, End, Transport, TransportPlan, Wire, WireCounters};
+use super::{Arrival, Capabilities, End, Found, Ports, Submitted, Transport, TransportPlan, Wire, WireCounters};
 use crate::clock::Stopwatch;
 use pktgen_generator::registry::Named;
 use pktgen_generator::{Error, Result};
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -293,20 +292,19 @@ impl Transport for LiveFrames {
         &[12, 38, 39]
     }
 
-    fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
-        let open = |end: &End| -> Result<Box<dyn Wire>> {
+    fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Ports>> {
+        let open = |end: &End| -> Result<Ports> {
             let interface = plan.interface(*end)?;
-            let mut ports = af_xdp::ports(plan, *end, frame_max)?;
-            if *end == End::Workers {
-                // Calls of several threads run side by side, each with a program and frames of its own.
-                let live = |(queue, back)| -> Result<Box<dyn Wire>> {
-                    let out = XdpLive::open(&Options { tells_interface: queue == 0, ..Options::new(interface) })?;
-                    plan.check_fit(frame_max, interface, out.frame_max())?;
-                    Ok(Box::new(Live { out, back }))
-                };
-                ports = ports.into_iter().enumerate().map(live).collect::<Result<_>>()?;
+            let ports = af_xdp::ports(plan, *end, frame_max)?;
+            if *end != End::Workers {
+                return Ok(ports);
             }
-            Ok(Queues::over(ports, *end))
+            // Calls of several threads run side by side, each with a program and frames of its own.
+            ports.around(|queue, back| -> Result<Box<dyn Wire>> {
+                let out = XdpLive::open(&Options { tells_interface: queue == 0, ..Options::new(interface) })?;
+                plan.check_fit(frame_max, interface, out.frame_max())?;
+                Ok(Box::new(Live { out, back }))
+            })
         };
         // The device's end first: a veth passes live frames on only to a peer with a program.
         let mut wires: Vec<_> = ends.iter().rev().map(open).collect::<Result<_>>()?;
@@ -322,15 +320,11 @@ struct Live {
 }
 
 impl Wire for Live {
-    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted> {
         self.out.send(frames)
     }
 
-    fn refuses(&self) -> bool {
-        self.out.refuses()
-    }
-
-    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
         self.back.receive(most, each)
     }
 
@@ -350,15 +344,12 @@ impl Wire for Live {
     fn notes(&mut self) -> Vec<(String, String)> {
         self.back.notes()
     }
-
-    fn descriptor(&self) -> Option<RawFd> {
-        self.back.descriptor()
-    }
 }
 
 impl Wire for XdpLive {
-    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
-        let Some(first) = frames.first() else { return Ok(0) };
+    fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted> {
+        let submitted = |own: &Self, taken| Submitted { taken, lost: 0, refused: own.stall.refuses() };
+        let Some(first) = frames.first() else { return Ok(submitted(self, 0)) };
         if first.len() > self.frame_max || first.len() < FRAME_MIN {
             return Err(Error::config(format!(
                 "a frame of {} B on {} over xdp_live: {FRAME_MIN} to {} B are possible (one page less the kernel's \
@@ -379,19 +370,15 @@ impl Wire for XdpLive {
         self.sent += taken;
         self.failed += self.shared.get(FAILED);
         match run {
-            Ok(()) => self.look(first.len()).map(|()| taken as usize),
+            Ok(()) => self.look(first.len()).map(|()| submitted(self, taken as usize)),
             // A signal ends a call early; the caller offers the rest again.
-            Err(e) if e.raw_os_error() == Some(libc::EINTR) => Ok(taken as usize),
+            Err(e) if e.raw_os_error() == Some(libc::EINTR) => Ok(submitted(self, taken as usize)),
             Err(e) => Err(host_error(&format!("send live frames on {}", self.options.interface), &e)),
         }
     }
 
-    fn refuses(&self) -> bool {
-        self.stall.refuses()
-    }
-
-    fn receive(&mut self, _most: usize, _each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
-        Ok(0)
+    fn receive(&mut self, _most: usize, _each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
+        Ok(Found::default())
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {

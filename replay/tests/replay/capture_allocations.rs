@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::support::counting;
 use pktgen_generator::Result;
 use pktgen_replay::capture::frames::{CapturePlan, Limits, capture_from};
-use pktgen_replay::transport::{Arrival, Listen, ListenKind, Listener, Wait, Wire, WireCounters};
+use pktgen_replay::transport::{Arrival, Found, Listen, ListenKind, Listener, Submitted, Wait, Wire, WireCounters};
 
 /// Frames after which counting begins: the first blocks are on their way by then.
 const WARM: u64 = 50_000;
@@ -21,11 +21,11 @@ struct Endless {
 }
 
 impl Wire for Endless {
-    fn send(&mut self, _frames: &[&[u8]]) -> Result<usize> {
-        Ok(0)
+    fn send(&mut self, _frames: &[&[u8]]) -> Result<Submitted> {
+        Ok(Submitted::default())
     }
 
-    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
         for _ in 0..most {
             self.frame[..8].copy_from_slice(&self.handed.to_le_bytes());
             let len = 60 + (self.handed % 240) as usize;
@@ -36,7 +36,7 @@ impl Wire for Endless {
             }
             self.marks[1].store(counting::of_this_thread(), Ordering::Relaxed);
         }
-        Ok(most)
+        Ok(Found::some(most))
     }
 
     fn wait(&mut self, _timeout_ns: u64) -> Result<()> {

@@ -65,7 +65,8 @@ struct Over {
 
 fn run(case: &Case, target: &str, counting: bool) -> Over {
     let document = Document::parse(&case.text(target), "test").expect("it is TOML");
-    let sparse = source(all(), document.clone(), case.number).expect("a workload").sparse().expect("it is sparse");
+    let sparse =
+        source(all(), document.clone(), case.number).expect("a workload").known().sparse().expect("it is sparse");
     let mut plan = prepare(all(), document, case.number).expect("a plan");
     let (facts, case) = (plan.parts.facts.clone(), case.clone());
     let racks = facts.racks.clone();

@@ -16,10 +16,10 @@ fn exchange(from: &mut dyn Wire, to: &mut dyn Wire) -> u64 {
     for _ in 0..100 {
         let (mut sent, mut received, mut idle) = (0, 0, 0);
         while sent < BURST {
-            sent += from.send(&frames[sent..]).expect("sends");
+            sent += from.send(&frames[sent..]).expect("sends").taken;
         }
         while received < BURST && idle < 200 {
-            let more = to.receive(BURST, &mut |arrival| assert_eq!(arrival.len, 700)).expect("receives");
+            let more = to.receive(BURST, &mut |arrival| assert_eq!(arrival.len, 700)).expect("receives").frames;
             received += more;
             idle += usize::from(more == 0);
             if more == 0 {

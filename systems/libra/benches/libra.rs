@@ -13,6 +13,7 @@ use pktgen_engine::target::books::Books;
 use pktgen_engine::target::context::{Context, Outbox};
 use pktgen_engine::target::port::{Port, PortTiming};
 use pktgen_engine::target::program::{Place, Program};
+use pktgen_engine::target::queue::Discipline;
 use pktgen_engine::target::queue::fifo::FifoDiscipline;
 use pktgen_engine::target::sparse::{Adder, SparsePlace};
 use pktgen_generator::config::Section;
@@ -125,7 +126,7 @@ fn switch(c: &mut Criterion) {
             spent
         };
         group.bench_function(format!("packets, {add}"), |b| b.iter_custom(&mut turn));
-        let taken = program.counters().iter().find(|(name, _)| *name == "packets").map_or(0, |(_, n)| *n);
+        let taken = program.counters().iter().find(|own| own.name == "packets").map_or(0, |own| own.value);
         assert_eq!(taken, u64::from(number) * u64::from(WORKERS), "every packet was summed");
     }
     group.finish();

@@ -24,7 +24,7 @@ mod state;
 mod tests;
 
 use pktgen_generator::config::Section;
-use pktgen_generator::record::{Action, Heat, Reason};
+use pktgen_generator::record::{Action, Counter, Heat, Reason};
 use pktgen_generator::registry::Named;
 use pktgen_generator::sparse::pipeline::{Passes, Scratch};
 use pktgen_generator::time::{NEVER, Time};
@@ -410,52 +410,49 @@ impl Program for Libra {
         Limits { room, adder: Some(self.settings.adder.clone()), ..Limits::default() }
     }
 
-    fn counters(&self) -> Vec<(&'static str, u64)> {
+    fn counters(&self) -> Vec<Counter> {
         let c = &self.counts;
         let (sums, memory) = (self.role == Role::Sums, &self.settings.resources);
         let of = |bytes: u64| if sums { bytes } else { 0 };
-        // Of several racks' switches the shares of one are told, that with most parameters; bytes add up.
-        let most = (0..self.known.shards.racks()).rev().max_by_key(|rack| self.known.hot(*rack));
-        let of_one = |n: u64| if most == Some(self.rack) { of(n) } else { 0 };
         vec![
-            ("packets", c.packets),
-            ("added", c.added),
-            ("pairs", c.pairs),
-            ("acks", c.acks),
-            ("duplicates", c.duplicates),
-            ("copies", c.copies),
-            ("repeated", c.repeated),
-            ("mistaken", c.mistaken),
-            ("beyond_window", c.beyond),
-            ("too_many_passes", c.too_many_passes),
-            ("recirculations", c.recirculations),
-            ("recirculated_bytes", self.again.bytes),
-            ("recirculation_wait_max_ns", (self.again.wait_max / 1000) as u64),
-            ("register_conflicts", c.conflicts),
-            ("passes_max", c.passes_max),
-            ("ends", c.ends),
-            ("sums", c.sums),
-            ("results", c.results),
-            ("results_resent", c.resent),
-            ("results_given_up", c.given_up),
-            ("results_missed", c.missed),
-            ("results_acknowledged", c.confirmed),
-            ("pulls", c.pulls),
-            ("no_room", c.no_room),
-            ("inactive", self.failover.inactive),
-            ("failing_lost", self.failover.lost),
-            ("sums_lost", self.failover.sums_lost),
-            ("memory_bytes", of(memory.total())),
-            ("memory_registers_bytes", of(memory.registers)),
-            ("memory_tables_bytes", of(memory.tables)),
-            ("memory_share_ppm", of_one(memory.share_ppm())),
-            ("memory_filters_bytes", of(memory.filters)),
-            ("memory_records_bytes", of(memory.records)),
-            ("memory_positions_bytes", of(memory.positions)),
-            ("memory_all_bytes", of(memory.all())),
-            ("memory_all_share_ppm", of_one(memory.all_share_ppm())),
-            ("stages_estimated", of_one(memory.stages.into())),
-            ("stages_published", of_one(PUBLISHED_STAGES.into())),
+            Counter::sum("packets", c.packets),
+            Counter::sum("added", c.added),
+            Counter::sum("pairs", c.pairs),
+            Counter::sum("acks", c.acks),
+            Counter::sum("duplicates", c.duplicates),
+            Counter::sum("copies", c.copies),
+            Counter::sum("repeated", c.repeated),
+            Counter::sum("mistaken", c.mistaken),
+            Counter::sum("beyond_window", c.beyond),
+            Counter::sum("too_many_passes", c.too_many_passes),
+            Counter::sum("recirculations", c.recirculations),
+            Counter::sum("recirculated_bytes", self.again.bytes),
+            Counter::largest("recirculation_wait_max_ns", (self.again.wait_max / 1000) as u64),
+            Counter::sum("register_conflicts", c.conflicts),
+            Counter::largest("passes_max", c.passes_max),
+            Counter::sum("ends", c.ends),
+            Counter::sum("sums", c.sums),
+            Counter::sum("results", c.results),
+            Counter::sum("results_resent", c.resent),
+            Counter::sum("results_given_up", c.given_up),
+            Counter::sum("results_missed", c.missed),
+            Counter::sum("results_acknowledged", c.confirmed),
+            Counter::sum("pulls", c.pulls),
+            Counter::sum("no_room", c.no_room),
+            Counter::sum("inactive", self.failover.inactive),
+            Counter::sum("failing_lost", self.failover.lost),
+            Counter::sum("sums_lost", self.failover.sums_lost),
+            Counter::sum("memory_bytes", of(memory.total())),
+            Counter::sum("memory_registers_bytes", of(memory.registers)),
+            Counter::sum("memory_tables_bytes", of(memory.tables)),
+            Counter::largest("memory_share_ppm", of(memory.share_ppm())),
+            Counter::sum("memory_filters_bytes", of(memory.filters)),
+            Counter::sum("memory_records_bytes", of(memory.records)),
+            Counter::sum("memory_positions_bytes", of(memory.positions)),
+            Counter::sum("memory_all_bytes", of(memory.all())),
+            Counter::largest("memory_all_share_ppm", of(memory.all_share_ppm())),
+            Counter::largest("stages_estimated", of(memory.stages.into())),
+            Counter::largest("stages_published", of(PUBLISHED_STAGES.into())),
         ]
     }
 }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use pktgen_generator::config::Section;
-use pktgen_generator::record::{Action, Reason};
+use pktgen_generator::record::{Action, Counter, Reason};
 use pktgen_generator::registry::Named;
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::NO_PORT;
@@ -278,15 +278,15 @@ impl Program for Reduce {
         self.open
     }
 
-    fn counters(&self) -> Vec<(&'static str, u64)> {
+    fn counters(&self) -> Vec<Counter> {
         let counts = &self.counts;
         vec![
-            ("sums", counts.sums),
-            ("sums_partial", counts.partial),
-            ("duplicates", counts.duplicates),
-            ("late", counts.late),
-            ("no_room", counts.full),
-            ("open_at_end", self.open as u64),
+            Counter::sum("sums", counts.sums),
+            Counter::sum("sums_partial", counts.partial),
+            Counter::sum("duplicates", counts.duplicates),
+            Counter::sum("late", counts.late),
+            Counter::sum("no_room", counts.full),
+            Counter::sum("open_at_end", self.open as u64),
         ]
     }
 }

@@ -11,6 +11,7 @@ use pktgen_engine::target::books::Books;
 use pktgen_engine::target::context::{Context, Outbox};
 use pktgen_engine::target::port::{Port, PortTiming};
 use pktgen_engine::target::program::{Place, Program};
+use pktgen_engine::target::queue::Discipline;
 use pktgen_engine::target::queue::fifo::FifoDiscipline;
 use pktgen_generator::config::Section;
 use pktgen_generator::record::PacketId;
@@ -97,7 +98,7 @@ fn switch(c: &mut Criterion) {
     group.throughput(Throughput::Elements(u64::from(BURST) * u64::from(VALUES)));
     group.bench_function("additions", |b| b.iter_custom(&mut turn));
     group.finish();
-    let results = program.counters().iter().any(|(name, n)| *name == "results" && *n == u64::from(block));
+    let results = program.counters().iter().any(|own| own.name == "results" && own.value == u64::from(block));
     assert!(results, "every block made a result");
 }
 

@@ -12,7 +12,7 @@ mod tests;
 use std::collections::VecDeque;
 
 use pktgen_generator::config::Section;
-use pktgen_generator::record::{Action, Reason};
+use pktgen_generator::record::{Action, Counter, Reason};
 use pktgen_generator::registry::Named;
 use pktgen_generator::time::{NEVER, SECOND, Time};
 use pktgen_generator::topology::NO_PORT;
@@ -335,16 +335,16 @@ impl Program for SwitchMl {
         Limits { room: Some((u32::from(self.settings.pool), "target.pool")), jobs, ..Limits::default() }
     }
 
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        let of = |count: fn(&Slots) -> u64| self.jobs.iter().flatten().map(|job| count(&job.slots)).sum();
+    fn counters(&self) -> Vec<Counter> {
+        let slots = || self.jobs.iter().flatten().map(|job| &job.slots);
         vec![
-            ("packets", self.counts.packets),
-            ("results", self.counts.results),
-            ("duplicates_answered", self.counts.answered),
-            ("duplicates_dropped", self.counts.dropped),
-            ("stale", self.counts.stale),
-            ("overwritten", of(|slots| slots.overwritten)),
-            ("slots_max", of(|slots| slots.in_use_max)),
+            Counter::sum("packets", self.counts.packets),
+            Counter::sum("results", self.counts.results),
+            Counter::sum("duplicates_answered", self.counts.answered),
+            Counter::sum("duplicates_dropped", self.counts.dropped),
+            Counter::sum("stale", self.counts.stale),
+            Counter::sum("overwritten", slots().map(|own| own.overwritten).sum()),
+            Counter::largest("slots_max", slots().map(|own| own.in_use_max).max().unwrap_or(0)),
         ]
     }
 }

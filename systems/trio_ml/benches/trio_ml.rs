@@ -14,8 +14,7 @@ use pktgen_engine::target::port::{Port, PortTiming};
 use pktgen_engine::target::program::{Place, Program};
 use pktgen_engine::target::queue::Fifo;
 use pktgen_generator::config::Section;
-use pktgen_generator::record::PacketId;
-use pktgen_generator::registry::find;
+use pktgen_generator::record::{Counter, PacketId};
 use pktgen_generator::time::NEVER;
 use pktgen_generator::topology::{NO_PORT, Population};
 use pktgen_generator::units::{Rate, Size};
@@ -91,7 +90,10 @@ fn trio_ml(c: &mut Criterion) {
             spent
         });
     });
-    assert!(program.counters().contains(&("degraded", 0)) && program.next_wake() == NEVER, "all blocks were complete");
+    assert!(
+        program.counters().contains(&Counter::sum("degraded", 0)) && program.next_wake() == NEVER,
+        "all blocks were complete"
+    );
     group.finish();
 }
 

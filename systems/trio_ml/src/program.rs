@@ -21,7 +21,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use pktgen_generator::config::{Section, joined};
-use pktgen_generator::record::{Action, Reason};
+use pktgen_generator::record::{Action, Counter, Reason};
 use pktgen_generator::registry::Named;
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::wire::trio_ml::{AGED, Header, add_values, set_values, values};
@@ -476,26 +476,26 @@ impl Program for TrioMl {
         Limits { timeout: self.scanners.iter().map(Scanner::period).min(), room, ..Limits::default() }
     }
 
-    fn counters(&self) -> Vec<(&'static str, u64)> {
+    fn counters(&self) -> Vec<Counter> {
         let counts = &self.counts;
         vec![
-            ("blocks", self.jobs.iter().flatten().map(|job| job.block_total_cnt).sum()),
-            ("results", counts.results),
-            ("degraded", counts.degraded),
-            ("aged", counts.aged),
-            ("aged_after_ps", counts.aged_after_ps),
-            ("evicted", counts.evicted),
-            ("late", counts.late),
-            ("duplicates", counts.duplicates),
-            ("packets", counts.packets),
-            ("packet_time_ps", counts.packet_time_ps),
-            ("records_max", counts.records_max),
-            ("notifications", counts.notifications),
-            ("late_evicted", counts.late_evicted),
-            ("permanent_stragglers", counts.permanent_stragglers),
-            ("temporary_stragglers", counts.temporary_stragglers),
-            ("removed_stragglers", counts.removed_stragglers),
-            ("readmitted_stragglers", counts.readmitted_stragglers),
+            Counter::sum("blocks", self.jobs.iter().flatten().map(|job| job.block_total_cnt).sum()),
+            Counter::sum("results", counts.results),
+            Counter::sum("degraded", counts.degraded),
+            Counter::sum("aged", counts.aged),
+            Counter::sum("aged_after_ps", counts.aged_after_ps),
+            Counter::sum("evicted", counts.evicted),
+            Counter::sum("late", counts.late),
+            Counter::sum("duplicates", counts.duplicates),
+            Counter::sum("packets", counts.packets),
+            Counter::sum("packet_time_ps", counts.packet_time_ps),
+            Counter::largest("records_max", counts.records_max),
+            Counter::sum("notifications", counts.notifications),
+            Counter::sum("late_evicted", counts.late_evicted),
+            Counter::sum("permanent_stragglers", counts.permanent_stragglers),
+            Counter::sum("temporary_stragglers", counts.temporary_stragglers),
+            Counter::sum("removed_stragglers", counts.removed_stragglers),
+            Counter::sum("readmitted_stragglers", counts.readmitted_stragglers),
         ]
     }
 }

@@ -1,10 +1,12 @@
 //! `manifest.json`: everything needed to repeat or distrust a run.
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::code::Reason;
+use super::counter::{Counter, Rule, count};
 use super::digest::FileDigests;
 use super::interface::InterfaceCounts;
 use super::lanes::Layout;
@@ -120,9 +122,12 @@ pub struct Counters {
     /// Workers that reached the goal.
     #[serde(default)]
     pub workers_at_goal: u32,
-    /// What the programs of devices counted, summed over devices.
+    /// What programs of devices, servers and controllers counted; values of several became one by the counter's rule.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub device: BTreeMap<String, u64>,
+    /// Names in `device` whose rule is the largest value; all others are sums.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub device_largest: BTreeSet<String>,
     /// Results that arrived at workers of synchronous training.
     #[serde(default)]
     pub replies: u64,
@@ -209,7 +214,13 @@ impl Counters {
         }
     }
 
-    /// Adds the counts of another part of the same run.
+    /// Adds what a device, a server or a controller counted.
+    pub fn count(&mut self, counter: &Counter) {
+        let Counter { name, rule, value } = *counter;
+        count(&mut self.device, &mut self.device_largest, name, rule, value);
+    }
+
+    /// Adds the counts of another part of the same run; the order of parts does not matter.
     pub fn add(&mut self, other: &Counters) {
         let pairs = [
             (&mut self.packets_received, other.packets_received),
@@ -226,14 +237,19 @@ impl Counters {
             (&mut self.replies, other.replies),
             (&mut self.clipped, other.clipped),
         ];
-        for (name, n) in &other.device {
-            *self.device.entry(name.clone()).or_default() += n;
-        }
         pairs.into_iter().for_each(|(sum, more)| *sum += more);
+        for (name, value) in &other.device {
+            let largest = [&self.device_largest, &other.device_largest].iter().any(|names| names.contains(name));
+            let rule = if largest { Rule::Largest } else { Rule::Sum };
+            count(&mut self.device, &mut self.device_largest, name, rule, *value);
+        }
         match (&mut self.received_ps, other.received_ps) {
             (Some((first, last)), Some((others_first, others_last))) => {
-                if others_first < *first {
-                    (*first, self.first_elements) = (others_first, other.first_elements);
+                match others_first.cmp(first) {
+                    Ordering::Less => (*first, self.first_elements) = (others_first, other.first_elements),
+                    // Of two at the same time the one with more elements is the first.
+                    Ordering::Equal => self.first_elements = self.first_elements.max(other.first_elements),
+                    Ordering::Greater => {}
                 }
                 *last = (*last).max(others_last);
             }

@@ -8,6 +8,7 @@
 
 mod cell;
 mod code;
+mod counter;
 pub mod digest;
 mod interface;
 pub mod lanes;
@@ -20,6 +21,7 @@ mod verdict;
 
 pub use cell::{Cell, LANES_MAX, Words};
 pub use code::{Action, Heat, Reason, SumOk};
+pub use counter::{Counter, Rule};
 pub use digest::{FileDigest, FileDigests, Hashing, Verified, hex};
 pub use interface::InterfaceCounts;
 pub use manifest::{

@@ -3,7 +3,7 @@
 //! Each worker sends in its iteration i what the recorded worker sent in its iteration i, and again from the first one on when
 //! the trace is over. Which parameters are hot is counted over the trace, or over a part of it (LIBRA §3.1, §3.3).
 
-use super::{Known, hot};
+use super::{HotKnown, hot};
 use crate::config::Section;
 use crate::seed::Seed;
 use crate::sparse::hot::principle_of_counts;
@@ -134,8 +134,12 @@ fn hottest(recording: &Recording, section: &mut Section) -> Result<Vec<u64>> {
             recording.iterations()
         )));
     }
-    let known =
-        Known { hot: told.unwrap_or(0), is_told: told.is_some(), dense: 0, proportion: told.is_none().then_some(0.5) };
+    let known = HotKnown {
+        hot: told.unwrap_or(0),
+        is_told: told.is_some(),
+        dense: 0,
+        proportion: told.is_none().then_some(0.5),
+    };
     let count = hot(section, &known, |p, c| principle_of_counts(&counted.counts, p, c))?;
     fewer(&counted, count, section)
 }
@@ -200,7 +204,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("small.parquet");
         write(&path, &ROWS);
-        let sparse = open(&path, &[("iterations", 5u32.into())]).unwrap().sparse().unwrap();
+        let sparse = open(&path, &[("iterations", 5u32.into())]).unwrap().known().sparse().unwrap();
         assert_eq!((sparse.model(), sparse.parameters(), sparse.iterations(), sparse.workers()), ("small", 5, 5, 2));
         assert_eq!((sparse.dense(), sparse.pairs(), sparse.jobs()), (0, 2, 1));
         // Three of six updates are of key 1: half of all, so it alone is hot.
@@ -221,7 +225,7 @@ mod tests {
         let mut section = Section::of("workload", &[("trace", list)]);
         let mut source =
             workload::sparse::Sparse.open(&mut section, &mut Section::of("schedule", &[]), Seed(1)).unwrap();
-        assert_eq!(source.sparse().unwrap().iterations(), 4);
+        assert_eq!(source.known().sparse().unwrap().iterations(), 4);
         let mut bytes = 0;
         while let Some(update) = source.peek() {
             bytes += update.bytes as usize - crate::wire::frame::HEAD - crate::wire::update::UPDATE_HEAD;
@@ -239,7 +243,7 @@ mod tests {
             (0..10).map(|i| (0, 0, Some(i), if i == 9 { &[1, 3][..] } else { &[2, 1][..] }, &[1.0, 1.0][..])).collect();
         write(&path, &rows);
         let hot = |keys: &[(&str, Value)]| {
-            let sparse = open(&path, keys).map(|source| source.sparse().unwrap())?;
+            let sparse = open(&path, keys).map(|source| source.known().sparse().unwrap())?;
             Ok::<Vec<u64>, Error>((0..sparse.hot().len()).map(|index| sparse.hot().key_of(index)).collect())
         };
         assert_eq!(hot(&[("hot", 2u32.into())]).unwrap(), [1, 2]);
@@ -267,7 +271,7 @@ mod tests {
         let path = folder.path().join("t.parquet");
         let rows: Vec<Row> = (0..4).map(|i| ((i / 2) as u16, i, None, &[5][..], &[1.0][..])).collect();
         write(&path, &rows);
-        let sparse = open(&path, &[("workers", 2u32.into())]).unwrap().sparse().unwrap();
+        let sparse = open(&path, &[("workers", 2u32.into())]).unwrap().known().sparse().unwrap();
         assert_eq!((sparse.jobs(), sparse.workers_per_job(), sparse.hot_of(1).key_of(0)), (2, 2, 5));
         write(&path, &rows[..3]);
         let message = open(&path, &[]).map(|_| ()).unwrap_err().to_string();
@@ -314,7 +318,7 @@ mod tests {
             let text = format!("[workload]\nkind = \"{kind}\"\ntrace = \"{}\"\nmodel = \"se\"\n", path.display());
             let mut document = Document::parse(&text, "x.toml").unwrap();
             let opened = workload::open(&mut document, Seed(1)).unwrap();
-            assert_eq!(opened.source.sparse().is_some(), is_sparse, "{kind}");
+            assert_eq!(opened.source.known().sparse().is_some(), is_sparse, "{kind}");
             assert_eq!(opened.hash, crate::trace::file_hash(&path).unwrap());
             let resolved = document.resolved();
             let says = if is_sparse { "kind = \"sparse\"" } else { "kind = \"trace\"" };

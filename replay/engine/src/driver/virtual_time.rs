@@ -304,14 +304,10 @@ impl Simulation {
             if let Place::Device(device) = place {
                 held += device.program.held();
                 self.counters.acks_dropped += device.books.control_dropped;
-                for (name, n) in device.program.counters() {
-                    *self.counters.device.entry(name.to_owned()).or_default() += n;
-                }
+                device.program.counters().iter().for_each(|own| self.counters.count(own));
             }
         }
-        for (name, n) in server.counters {
-            *self.counters.device.entry(name.to_owned()).or_default() += n;
-        }
+        server.counters.iter().for_each(|own| self.counters.count(own));
         self.counters.acks_sent = self.host.acks_sent;
         self.counters.acks_received = self.host.acks_received;
         self.counters.foreign = self.host.foreign;

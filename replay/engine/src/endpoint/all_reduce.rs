@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::record::Received;
+use pktgen_generator::record::{Counter, Received};
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::NodeId;
 use pktgen_generator::wire::frame::{SERVER_IP, Template, set_udp_checksum, source_ip};
@@ -153,8 +153,11 @@ impl Server for AllReduce {
     }
 
     fn end(&self, _worked: Option<Time>) -> ServerEnd {
-        let counters =
-            vec![("answered", self.answered), ("server_duplicates", self.duplicates), ("server_unused", self.unused)];
+        let counters = vec![
+            Counter::sum("answered", self.answered),
+            Counter::sum("server_duplicates", self.duplicates),
+            Counter::sum("server_unused", self.unused),
+        ];
         ServerEnd { unfinished: None, counters, held: self.open }
     }
 }
@@ -240,7 +243,10 @@ mod tests {
         let answers: Vec<_> = host.outgoing.iter().map(told).collect();
         let expected = |to| (to, SERVER_IP, 3, vec![11.0, 22.0], 3);
         assert_eq!(answers, [expected(worker_ip(0)), expected(device_ip(2))]);
-        assert_eq!(server.end(None).counters, [("answered", 1), ("server_duplicates", 1), ("server_unused", 0)]);
+        assert_eq!(
+            server.end(None).counters,
+            [("answered", 1), ("server_duplicates", 1), ("server_unused", 0)].map(|(name, n)| Counter::sum(name, n))
+        );
         // What is delivered is what came, not the sum that the server makes of it.
         assert_eq!(&pool.payload(&host.deliveries[0].frame)[UPDATE_HEAD..][..4], 10.0f32.to_le_bytes());
     }

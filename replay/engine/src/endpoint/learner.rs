@@ -78,7 +78,7 @@ struct Learners {
 impl Learners {
     fn open(section: &mut Section, facts: &Facts, source: &dyn Source) -> Result<Self> {
         let place = section.place("workers");
-        let Some(learning) = source.learning() else {
+        let Some(learning) = source.known().learning() else {
             return Err(Error::config(format!(
                 "{place}: \"learner\" needs updates that are made while it runs; use workload.kind = \"learn\", without a trace, lanes, \
                  passes, moves, schedule.stop, another speed or traffic beside it"

@@ -20,7 +20,7 @@ use pktgen_generator::Result;
 use pktgen_generator::config::Section;
 use pktgen_generator::lanes::Lanes;
 use pktgen_generator::learner::Learning;
-use pktgen_generator::record::{Answers, Iteration, PacketId, Received, Reply, Sent, State, Training};
+use pktgen_generator::record::{Answers, Counter, Iteration, PacketId, Received, Reply, Sent, State, Training};
 use pktgen_generator::registry::Named;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::shard::Shard;
@@ -137,8 +137,8 @@ pub trait Server: Send {
 pub struct ServerEnd {
     /// What it still waits for although nothing is due, if anything.
     pub unfinished: Option<String>,
-    /// What it counted, by name in the manifest.
-    pub counters: Vec<(&'static str, u64)>,
+    /// What it counted; several values of a name become one by its rule.
+    pub counters: Vec<Counter>,
     /// Frames that it keeps.
     pub held: usize,
 }

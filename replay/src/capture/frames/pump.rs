@@ -172,7 +172,7 @@ fn burst(wire: &mut dyn Wire, clock: &RunClock, limits: &Limits, blocks: &mut Bl
     let left = limits.count.map_or(u64::MAX, |count| count.saturating_sub(blocks.counts.captured));
     blocks.ready();
     blocks.now = None;
-    wire.receive(left.min(BURST as u64) as usize, &mut |arrival| blocks.take(&arrival, clock))
+    wire.receive(left.min(BURST as u64) as usize, &mut |arrival| blocks.take(&arrival, clock)).map(|found| found.frames)
 }
 
 /// Takes what had arrived when the end came: a ring's last block takes a moment to be handed over.

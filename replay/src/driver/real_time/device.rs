@@ -17,7 +17,7 @@ use crate::frame::{BURST, Frame, Pool};
 use crate::groups::Regroup;
 use crate::target::context::Outbox;
 use crate::target::device::Device;
-use crate::transport::Wire;
+use crate::transport::{Found, Wire};
 
 /// Towards the workers, and towards the server.
 const DOWN: usize = 0;
@@ -31,6 +31,8 @@ pub(super) struct DeviceRole<'a> {
     device: Device,
     node: usize,
     wires: [Box<dyn Wire>; 2],
+    /// Which of them have no more frames.
+    ended: [bool; 2],
     /// Wire of each link that leaves the device.
     wire_of: Vec<usize>,
     waiting: [Waiting<()>; 2],
@@ -73,6 +75,7 @@ impl<'a> DeviceRole<'a> {
             device,
             node: usize::from(node),
             wires: [cables.down, cables.up],
+            ended: [false; 2],
             wire_of,
             waiting: [Waiting::new(), Waiting::new()],
             pool: Pool::new(frame_bytes, 1024),
@@ -112,7 +115,7 @@ impl<'a> DeviceRole<'a> {
                     }
                     Ok(())
                 };
-                busy += self.waiting[side].send_due(now, self.wires[side].as_mut(), &mut self.pool, each)?;
+                busy += self.waiting[side].send_due(now, self.wires[side].as_mut(), &mut self.pool, each)?.taken;
             }
             let ports = self.device.ports.iter().map(|port| port.wake());
             let next = ports.chain(self.waiting.iter().map(Waiting::next)).min().unwrap_or(NEVER);
@@ -127,7 +130,7 @@ impl<'a> DeviceRole<'a> {
             if busy > 0 || (next != NEVER && now - moved < PATIENCE) {
                 quiet_since = now;
                 self.look(shared, now);
-            } else if shared.over(quiet_since) || self.wires[DOWN].ended() {
+            } else if shared.over(quiet_since) || self.ended[DOWN] {
                 return self.flush();
             }
             if busy == 0 {
@@ -156,11 +159,13 @@ impl<'a> DeviceRole<'a> {
     fn receive(&mut self, side: usize, shared: &Shared) -> Result<usize> {
         let (pool, batch, foreign, facts) = (&mut self.pool, &mut self.batch, &mut self.foreign, &self.facts);
         let faulted = &mut self.faulted;
-        let found = self.wires[side].receive(BURST, &mut |arrival| match take(&arrival, pool, facts) {
-            Some(frame) if arrival.lost => faulted.push(frame),
-            Some(frame) => batch.push(frame),
-            None => *foreign += 1,
-        })?;
+        let Found { frames: found, ended } =
+            self.wires[side].receive(BURST, &mut |arrival| match take(&arrival, pool, facts) {
+                Some(frame) if arrival.lost => faulted.push(frame),
+                Some(frame) => batch.push(frame),
+                None => *foreign += 1,
+            })?;
+        self.ended[side] = ended;
         if shared.device_only {
             shared.live.received.fetch_add(found as u64, Ordering::Relaxed);
         }
@@ -214,9 +219,9 @@ impl<'a> DeviceRole<'a> {
     }
 
     pub(super) fn count(&mut self, outcome: &mut RealOutcome) {
-        outcome.counters.acks_dropped = self.device.books.control_dropped;
+        outcome.counters.acks_dropped += self.device.books.control_dropped;
         outcome.counters.downlink_bytes += self.downlink_bytes;
-        outcome.counters.device = self.device.program.counters().into_iter().map(|(k, n)| (k.to_owned(), n)).collect();
+        self.device.program.counters().iter().for_each(|own| outcome.counters.count(own));
         outcome.counters.foreign += self.foreign;
         for (name, wire) in ["device.down", "device.up"].into_iter().zip(&mut self.wires) {
             lost(name, wire.as_mut(), outcome);

@@ -8,7 +8,7 @@ use pktgen_generator::wire::frame::HEAD;
 
 use crate::endpoint::{Facts, Identity};
 use crate::frame::{BURST, Buffer, Frame, Pool};
-use crate::transport::{Arrival, Wire};
+use crate::transport::{Arrival, Submitted, Wire};
 
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
@@ -93,22 +93,21 @@ impl<T> Waiting<T> {
         wire: &mut dyn Wire,
         pool: &mut Pool,
         mut each: impl FnMut(Frame, T, bool) -> Result<()>,
-    ) -> Result<usize> {
+    ) -> Result<Submitted> {
         let due = self.frames.iter().take(BURST).take_while(|(frame, _)| frame.t <= now).count();
         if due == 0 {
-            return Ok(0);
+            return Ok(Submitted::default());
         }
         let mut slices: [&[u8]; BURST] = [&[]; BURST];
         for (slice, (frame, _)) in slices.iter_mut().zip(&self.frames).take(due) {
             *slice = pool.frame(frame);
         }
-        let taken = wire.send(&slices[..due])?;
-        let lost = wire.lost();
-        for (i, (frame, tag)) in self.frames.drain(..taken).enumerate() {
-            each(frame, tag, lost >> i & 1 == 1)?;
+        let sent = wire.send(&slices[..due])?;
+        for (i, (frame, tag)) in self.frames.drain(..sent.taken).enumerate() {
+            each(frame, tag, sent.lost >> i & 1 == 1)?;
             pool.release(frame.buffer);
         }
-        Ok(taken)
+        Ok(sent)
     }
 }
 

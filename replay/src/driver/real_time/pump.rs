@@ -14,7 +14,7 @@ use super::feed::{Chunk, Chunks, SKIPPED};
 use super::{RealOutcome, Shared, first_late, tell_lost};
 use crate::frame::{BURST, Frame};
 use crate::transport::gather::counts;
-use crate::transport::{Late, Pacing, Wait, Wire, WireCounters};
+use crate::transport::{Late, Pacing, Submitted, Wait, Wire, WireCounters};
 
 /// Frames that are submitted in one call when so many are due: few enough to stay in the cache on their way, but where a
 /// call is dear many.
@@ -168,13 +168,14 @@ impl Pump {
                 false => (chunk.frames.len() - at).min(most),
             };
             let wire = self.wire.as_mut();
-            let taken = if due <= BURST {
+            let sent = if due <= BURST {
                 submit::<BURST>(wire, chunk, at, due)?
             } else if due <= BURST_MORE {
                 submit::<BURST_MORE>(wire, chunk, at, due)?
             } else {
                 submit::<BURST_MAX>(wire, chunk, at, due)?
             };
+            let taken = sent.taken;
             chunk.sent[at..at + taken].fill(now);
             self.bytes += chunk.frames[at..at + taken].iter().map(|frame| u64::from(frame.len)).sum::<u64>();
             if self.first.is_none() && taken > 0 && paced {
@@ -184,7 +185,7 @@ impl Pump {
             self.note(taken, &chunk.frames[at.max(1) - 1], now, shared);
             if taken == 0 {
                 self.full_waits += 1;
-                shared.live.refused.fetch_add(u64::from(self.wire.refuses()), Ordering::Relaxed);
+                shared.live.refused.fetch_add(u64::from(sent.refused), Ordering::Relaxed);
                 if shared.ending() {
                     return Ok(());
                 }
@@ -226,8 +227,8 @@ impl Pump {
                     true => *acks += 1,
                     false => *foreign += 1,
                 })?;
-            heard += found;
-            if found < BURST {
+            heard += found.frames;
+            if found.frames < BURST {
                 break;
             }
         }
@@ -271,15 +272,15 @@ pub(super) fn count(pumps: &mut [Pump], late_ns: impl Fn(usize) -> Option<[u64; 
 
 /// Submits `due` frames from `at` on; at most `N` fit.
 #[inline]
-fn submit<const N: usize>(wire: &mut dyn Wire, chunk: &Chunk, at: usize, due: usize) -> Result<usize> {
-    let Some(pool) = &chunk.pool else { return Ok(0) };
+fn submit<const N: usize>(wire: &mut dyn Wire, chunk: &Chunk, at: usize, due: usize) -> Result<Submitted> {
+    let Some(pool) = &chunk.pool else { return Ok(Submitted::default()) };
     let mut slices: [&[u8]; N] = [&[]; N];
     for (slice, frame) in slices.iter_mut().zip(&chunk.frames[at..at + due]) {
         *slice = pool.frame(frame);
     }
-    let taken = wire.send(&slices[..due])?;
-    if taken > due {
+    let sent = wire.send(&slices[..due])?;
+    if sent.taken > due {
         return Err(Error::Invalid("a wire took more than it was offered; please report this".into()));
     }
-    Ok(taken)
+    Ok(sent)
 }

@@ -14,7 +14,7 @@ use crate::capture::ServerRows;
 use crate::endpoint::{Facts, Host, Server};
 use crate::frame::{BURST, Frame, Pool};
 use crate::live::{Delivered, Feed};
-use crate::transport::Wire;
+use crate::transport::{Found, Wire};
 
 /// The server.
 pub(super) struct ServerRole<'a> {
@@ -72,15 +72,16 @@ impl<'a> ServerRole<'a> {
             let now = shared.clock.now();
             let (pool, batch, foreign, facts) = (&mut self.pool, &mut self.batch, &mut self.host.foreign, &self.facts);
             let noted = &mut self.noted;
-            let found = self.wire.receive(BURST, &mut |arrival| match take(&arrival, pool, facts) {
-                Some(frame) => {
-                    if let Some(noted) = noted {
-                        noted.keep(frame.buffer, arrival.stamp_ns);
+            let Found { frames: found, ended } =
+                self.wire.receive(BURST, &mut |arrival| match take(&arrival, pool, facts) {
+                    Some(frame) => {
+                        if let Some(noted) = noted {
+                            noted.keep(frame.buffer, arrival.stamp_ns);
+                        }
+                        batch.push(frame);
                     }
-                    batch.push(frame);
-                }
-                None => *foreign += 1,
-            })?;
+                    None => *foreign += 1,
+                })?;
             if found > 0 {
                 let now = shared.clock.now();
                 self.batch.iter_mut().for_each(|frame| frame.t = now);
@@ -96,7 +97,7 @@ impl<'a> ServerRole<'a> {
                 self.busy += shared.clock.now() - from;
                 self.record()?;
             }
-            let sent = self.waiting.send_due(now, self.wire.as_mut(), &mut self.pool, |_, (), _| Ok(()))?;
+            let sent = self.waiting.send_due(now, self.wire.as_mut(), &mut self.pool, |_, (), _| Ok(()))?.taken;
             if shared.is_cut_off(now) {
                 return Ok(());
             }
@@ -106,7 +107,7 @@ impl<'a> ServerRole<'a> {
             // What is due and not taken for long waits for somebody who is gone.
             if found + sent > 0 || (self.waiting.len() > 0 && now - moved < PATIENCE) {
                 quiet_since = now;
-            } else if shared.over(quiet_since) || self.wire.ended() {
+            } else if shared.over(quiet_since) || ended {
                 return Ok(());
             } else {
                 shared.idle(self.wire.as_mut(), self.server.next_wake())?;
@@ -151,9 +152,7 @@ impl<'a> ServerRole<'a> {
         self.counters.acks_sent = self.host.acks_sent;
         self.counters.foreign = self.host.foreign;
         let end = self.server.end(Some(self.busy));
-        for (name, n) in end.counters {
-            *self.counters.device.entry(name.to_owned()).or_default() += n;
-        }
+        end.counters.iter().for_each(|own| self.counters.count(own));
         outcome.counters.add(&self.counters);
         if !outcome.cut && !outcome.interrupted {
             outcome.faults.extend(end.unfinished.map(|why| Fault::Unfinished { why }));

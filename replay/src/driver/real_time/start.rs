@@ -23,7 +23,7 @@ use crate::live::Ends;
 use crate::parts::Parts;
 use crate::transport::gather::{Over, Receiver, Tally, gather, imbalance};
 use crate::transport::middleware::{self, Site};
-use crate::transport::{End, Nowhere, Pacing, TransportPlan, Wire};
+use crate::transport::{End, Nowhere, Pacing, Ports, TransportPlan, Wire};
 
 /// How often progress is told.
 const TELL: Duration = Duration::from_millis(100);
@@ -52,11 +52,11 @@ pub struct Order<'a> {
 pub struct Opened {
     node: NodeId,
     placement: Placement,
-    wires: Vec<Ports>,
+    wires: Vec<Wires>,
 }
 
 /// An end, as its role uses it: one wire for each queue that it has a thread for.
-type Ports = Vec<Box<dyn Wire>>;
+type Wires = Vec<Box<dyn Wire>>;
 
 /// Opens the wires of `roles`.
 pub fn open(parts: &Parts, plan: &TransportPlan, roles: Roles) -> Result<Opened> {
@@ -70,9 +70,9 @@ pub fn open(parts: &Parts, plan: &TransportPlan, roles: Roles) -> Result<Opened>
     let lanes = if apart(End::Workers) { plan.queues } else { 1 };
     let placement = Placement::new(plan, &roles.threads(lanes as usize, plan.queues as usize))?;
     let ends = roles.ends(has_server(parts));
-    let wires = plan.kind.open(plan, &ends, plan.wire_bytes(parts.frame_bytes))?;
-    let ports = |(end, mut wire): (&End, Box<dyn Wire>)| if apart(*end) { wire.take_apart() } else { vec![wire] };
-    Ok(Opened { node, placement, wires: ends.iter().zip(wires).map(ports).collect() })
+    let opened = plan.kind.open(plan, &ends, plan.wire_bytes(parts.frame_bytes))?;
+    let used = |(end, ports): (&End, Ports)| if apart(*end) { ports.apart() } else { vec![ports.whole()] };
+    Ok(Opened { node, placement, wires: ends.iter().zip(opened).map(used).collect() })
 }
 
 /// May each queue of the workers have a thread that sends? Workers that react are one endpoint, some middleware is of one wire, and an
@@ -151,7 +151,7 @@ struct Others {
 
 impl Others {
     /// The one wire of a role that has these ports, and what it has beside.
-    fn of(mut ports: Ports, end: End, longest: usize) -> Result<(Box<dyn Wire>, Self)> {
+    fn of(mut ports: Wires, end: End, longest: usize) -> Result<(Box<dyn Wire>, Self)> {
         if ports.len() == 1 {
             return Ok((ports.remove(0), Others::default()));
         }
@@ -199,7 +199,7 @@ impl<'a> RunRoles<'a> {
     fn new(
         parts: Parts,
         node: NodeId,
-        wires: Vec<Ports>,
+        wires: Vec<Wires>,
         order: &Order,
         dir: &'a mut RunDir,
     ) -> Result<(Self, Ledger)> {
@@ -367,7 +367,7 @@ impl<'a> RunRoles<'a> {
 /// The wires of a process, with what goes around them.
 struct Wrapped {
     /// The workers', one for each queue that has a thread.
-    lanes: Ports,
+    lanes: Wires,
     /// What they really are, for the manifest.
     modes: Vec<(String, String)>,
     /// The others', in order.
@@ -377,7 +377,7 @@ struct Wrapped {
 impl Wrapped {
     fn new(
         ends: &[End],
-        wires: Vec<Ports>,
+        wires: Vec<Wires>,
         around: impl Fn(End, Box<dyn Wire>) -> Result<Box<dyn Wire>>,
         longest: usize,
     ) -> Result<Self> {

@@ -18,7 +18,7 @@ use crate::capture::WorkerRows;
 use crate::endpoint::{Delivery, Facts, Host, Workers};
 use crate::frame::{BURST, Frame, Pool};
 use crate::live::{Delivered, Feed, SentBy};
-use crate::transport::{Late, Wire};
+use crate::transport::{Found, Late, Wire};
 
 /// Longest time between two looks at the endpoint.
 const AHEAD: Time = 10_000_000 * NS;
@@ -245,25 +245,26 @@ impl<'a> WorkersRole<'a> {
             workers.left(frame.packet, t_sent);
             rows.sent(&Sent { t_sent: Some(t_sent), ..row })
         })?;
-        if sent > 0 {
+        if sent.taken > 0 {
             self.last = t_sent;
         } else if self.waiting.next() <= t_sent {
-            shared.live.refused.fetch_add(u64::from(self.wire.refuses()), Ordering::Relaxed);
+            shared.live.refused.fetch_add(u64::from(sent.refused), Ordering::Relaxed);
         }
         if updates > 0 {
             self.sent += updates;
             self.first = self.first.min(t_sent);
             self.last_update = t_sent;
         }
-        Ok(sent)
+        Ok(sent.taken)
     }
 
     fn hear(&mut self, shared: &Shared, stopped: bool) -> Result<usize> {
         let (pool, batch, host, facts) = (&mut self.pool, &mut self.batch, &mut self.host, &self.facts);
-        let heard = self.wire.receive(BURST, &mut |arrival| match take(&arrival, pool, facts) {
-            Some(frame) => batch.push(frame),
-            None => host.foreign += 1,
-        })?;
+        let Found { frames: heard, .. } =
+            self.wire.receive(BURST, &mut |arrival| match take(&arrival, pool, facts) {
+                Some(frame) => batch.push(frame),
+                None => host.foreign += 1,
+            })?;
         if heard > 0 {
             // Read after they were found, so that nothing is heard before it was sent; and what was due before they were
             // heard is decided without them.
@@ -289,7 +290,7 @@ impl<'a> WorkersRole<'a> {
         let end = self.workers.end();
         self.counters.clipped = end.clipped;
         outcome.counters.add(&self.counters);
-        outcome.counters.acks_received = self.host.acks_received;
+        outcome.counters.acks_received += self.host.acks_received;
         outcome.counters.foreign += self.host.foreign;
         outcome.lateness = self.lateness.clone();
         outcome.skipped = self.skipped;

@@ -11,19 +11,21 @@ use std::sync::Arc;
 use pktgen_generator::{Error, Result};
 
 use super::super::link::Interface;
+use super::super::queues::{self, Ports};
 use super::super::redirect::Redirect;
-use super::super::{End, TransportPlan, Wire, queues};
+use super::super::{End, TransportPlan, Wire};
 use super::{AfXdp, HEADROOM, Options};
 
 /// An end that sends and receives frames of up to `frame_max` bytes: a port for each queue.
-pub fn ports(plan: &TransportPlan, at: End, frame_max: usize) -> Result<Vec<Box<dyn Wire>>> {
+pub fn ports(plan: &TransportPlan, at: End, frame_max: usize) -> Result<Ports> {
     let interface = plan.interface(at)?;
     check_queues(Path::new("/sys/class/net"), interface, plan.queues)?;
     let options = Options { zero_copy: plan.zero_copy, ..Options::new(interface).for_frames(frame_max) };
     check_chunk(&options, frame_max)?;
     let ports = open(&options, plan.queues)?;
     plan.check_fit(frame_max, interface, ports[0].frame_max())?;
-    Ok(ports.into_iter().map(|port| Box::new(port) as Box<dyn Wire>).collect())
+    let waitable = |port: AfXdp| (Some(port.descriptor()), Box::new(port) as Box<dyn Wire>);
+    Ok(Ports::waitable(at, ports.into_iter().map(waitable)))
 }
 
 /// Opens the first `queues` queues, with one program for all.

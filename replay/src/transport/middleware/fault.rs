@@ -12,12 +12,13 @@ use pktgen_generator::registry::Named;
 use pktgen_generator::time::{NS, Time};
 use pktgen_generator::{Error, seed::Seed};
 
-use super::filter::{Fetch, Filter, Filtered, Offer, Sent};
+use super::filter::{Fetch, Filter, Filtered, Offer};
 use super::lane::Lane;
 use super::{Declared, Layer, Middleware, Site};
 use super::{Fates, Faults};
 use crate::clock::RunClock;
 use crate::frame::BURST;
+use crate::transport::Submitted;
 use crate::transport::{Arrival, End, Wire};
 
 /// `fault_loss = 0.01` and its like.
@@ -100,7 +101,7 @@ fn drain(lane: &mut Lane, offer: &mut Offer<'_>) -> Result<bool> {
 }
 
 impl Filter for Faulty {
-    fn outward(&mut self, frames: &[&[u8]], offer: &mut Offer<'_>) -> Result<Sent> {
+    fn outward(&mut self, frames: &[&[u8]], offer: &mut Offer<'_>) -> Result<Submitted> {
         let Some(lane) = &mut self.outgoing else { return offer(frames) };
         let frames = &frames[..frames.len().min(BURST)];
         let (mut taken, mut lost) = (0, 0);
@@ -138,7 +139,7 @@ impl Filter for Faulty {
         if taken > 0 && lane.holds() {
             lane.touch(self.clock.now());
         }
-        Ok(Sent { taken, lost })
+        Ok(Submitted { taken, lost, refused: false })
     }
 
     fn inward(&mut self, most: usize, fetch: &mut Fetch<'_>, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::super::testing::{Bench, Memory, frame, site};
 use super::super::{MIDDLEWARE, MiddlewarePlan, wrap};
 use super::*;
-use crate::transport::WireCounters;
+use crate::transport::{Submitted, WireCounters};
 use pktgen_engine::driver::fates::{Burst, Fate};
 
 const NOTHING: Faults = Faults {
@@ -39,11 +39,11 @@ fn received(faults: Faults, seed: u64, frames: &[Vec<u8>], calls: &[usize]) -> (
     let (mut out, mut sizes) = (Out::new(), calls.iter().cycle());
     while !bench.lock().unwrap().incoming.is_empty() || Faulty::has_ready(&wire.filter.incoming) {
         let (most, before) = (*sizes.next().unwrap(), out.len());
-        let found = wire.receive(most, &mut |a| out.push((a.bytes.to_vec(), a.lost))).unwrap();
+        let found = wire.receive(most, &mut |a| out.push((a.bytes.to_vec(), a.lost))).unwrap().frames;
         assert!(found <= most && found == out.len() - before);
     }
     wire.filter.incoming.as_mut().unwrap().release_all();
-    while wire.receive(64, &mut |a| out.push((a.bytes.to_vec(), a.lost))).unwrap() > 0 {}
+    while wire.receive(64, &mut |a| out.push((a.bytes.to_vec(), a.lost))).unwrap().frames > 0 {}
     (out, wire)
 }
 
@@ -55,10 +55,10 @@ fn sent(faults: Faults, seed: u64, frames: &[Vec<u8>], calls: &[usize], rooms: &
     while at < frames.len() || Faulty::has_ready(&wire.filter.outgoing) {
         let slices: Vec<_> = frames[at..].iter().take(*sizes.next().unwrap()).map(Vec::as_slice).collect();
         bench.lock().unwrap().room = *rooms.next().unwrap();
-        let taken = wire.send(&slices).unwrap();
+        let Submitted { taken, lost: marks, .. } = wire.send(&slices).unwrap();
         assert!(taken <= slices.len());
-        assert_eq!(wire.lost().checked_shr(taken as u32).unwrap_or(0), 0, "only frames that were taken are lost");
-        lost.extend((0..taken).filter(|i| wire.lost() >> i & 1 == 1).map(|i| (frames[at + i].clone(), true)));
+        assert_eq!(marks.checked_shr(taken as u32).unwrap_or(0), 0, "only frames that were taken are lost");
+        lost.extend((0..taken).filter(|i| marks >> i & 1 == 1).map(|i| (frames[at + i].clone(), true)));
         at += taken;
     }
     bench.lock().unwrap().room = usize::MAX;
@@ -271,8 +271,8 @@ fn nothing_is_held_forever() {
     let (mut wire, bench) = faulty(faults, End::DeviceUp, 1);
     bench.lock().unwrap().incoming.push_back(frame(5, 60));
     let mut heard = 0;
-    assert_eq!(wire.send(&[&frame(1, 60), &frame(2, 60)]).unwrap(), 2);
-    assert_eq!(wire.receive(64, &mut |_| heard += 1).unwrap(), 0);
+    assert_eq!(wire.send(&[&frame(1, 60), &frame(2, 60)]).unwrap().taken, 2);
+    assert_eq!(wire.receive(64, &mut |_| heard += 1).unwrap().frames, 0);
     assert!(bench.lock().unwrap().sent.is_empty());
     assert!(wire.notes()[2].1.ends_with("2 were still held back"), "{:?}", wire.notes());
     let begin = wire.filter.clock.now();
@@ -345,17 +345,17 @@ fn all_kinds_together_are_still_the_wire() {
         let mut wire = wrap(&plan, end, &site, Box::new(memory)).unwrap();
         let all = frames(64);
         let slices: Vec<_> = all.iter().map(Vec::as_slice).collect();
-        assert_eq!(wire.send(&slices).unwrap(), 64);
+        let at_device = matches!(end, End::DeviceDown | End::DeviceUp);
+        let lost = if at_device { 0 } else { 0b101 };
+        assert_eq!(wire.send(&slices).unwrap(), Submitted { taken: 64, lost, refused: false });
         bench.lock().unwrap().incoming.extend(all.iter().cloned());
         let mut heard = Vec::new();
-        assert_eq!(wire.receive(64, &mut |a| heard.push(a.bytes.to_vec())).unwrap(), 64);
+        assert_eq!(wire.receive(64, &mut |a| heard.push(a.bytes.to_vec())).unwrap().frames, 64);
         assert_eq!((&heard, &bench.lock().unwrap().sent), (&all, &all));
         wire.wait(5).unwrap();
         wire.flush(6).unwrap();
         assert_eq!(bench.lock().unwrap().calls, [("wait", 5), ("flush", 6)]);
         assert_eq!(wire.counters(), WireCounters { sent: 64, send_dropped: 3, received: 5, receive_dropped: 9 });
-        let at_device = matches!(end, End::DeviceDown | End::DeviceUp);
-        assert_eq!(wire.lost(), if at_device { 0 } else { 0b101 });
         assert!(wire.mode().starts_with("memory; ") && wire.mode().contains("; tap to "), "{}", wire.mode());
         let keys: Vec<_> = wire.notes().into_iter().map(|(key, _)| key).collect();
         assert!(keys.contains(&"memory".to_owned()) && keys.contains(&format!("tap.{}", end.name())), "{keys:?}");

@@ -2,26 +2,17 @@
 
 use pktgen_generator::Result;
 
-use crate::transport::{Arrival, Wire, WireCounters};
-
-/// What became of a burst that was offered.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Sent {
-    /// Frames taken, from the first on.
-    pub(super) taken: usize,
-    /// Those of them that a fault took: bit i is the i-th.
-    pub(super) lost: u64,
-}
+use crate::transport::{Arrival, Found, Submitted, Wire, WireCounters};
 
 /// Offers a burst to what is nearer to the cable.
-pub(super) type Offer<'a> = dyn FnMut(&[&[u8]]) -> Result<Sent> + 'a;
+pub(super) type Offer<'a> = dyn FnMut(&[&[u8]]) -> Result<Submitted> + 'a;
 /// Hands over at most so many frames that have arrived there, and returns how many.
 pub(super) type Fetch<'a> = dyn FnMut(usize, &mut dyn FnMut(Arrival<'_>)) -> Result<usize> + 'a;
 
 /// Changes frames, or when they go. By default they go as they are.
 pub(super) trait Filter: Send {
-    /// A burst on its way out, as in [`Wire::send`].
-    fn outward(&mut self, frames: &[&[u8]], offer: &mut Offer<'_>) -> Result<Sent> {
+    /// A burst on its way out, as in [`Wire::send`]. Whether more is refused is what the wire says that it was offered to.
+    fn outward(&mut self, frames: &[&[u8]], offer: &mut Offer<'_>) -> Result<Submitted> {
         offer(frames)
     }
 
@@ -52,52 +43,50 @@ pub(super) trait Filter: Send {
     fn notes(&mut self) -> Vec<(String, String)>;
 }
 
-/// A wire behind a filter. It has neither a descriptor nor queues that can be taken apart: these would bypass the filter.
+/// A wire behind a filter.
 pub(super) struct Filtered<F> {
     pub(super) filter: F,
     wire: Box<dyn Wire>,
-    /// Frames of the last burst that a fault took.
-    lost: u64,
-    /// The last burst reached the wire.
-    offered: bool,
 }
 
 impl<F: Filter> Filtered<F> {
     pub(super) fn new(wire: Box<dyn Wire>, filter: F) -> Self {
-        Filtered { filter, wire, lost: 0, offered: true }
+        Filtered { filter, wire }
     }
 
     fn release(&mut self, all: bool) -> Result<bool> {
-        let Filtered { filter, wire, .. } = self;
-        filter.release(all, &mut |frames| submit(wire.as_mut(), frames))
+        let Filtered { filter, wire } = self;
+        filter.release(all, &mut |frames| wire.send(frames))
     }
-}
-
-fn submit(wire: &mut dyn Wire, frames: &[&[u8]]) -> Result<Sent> {
-    let taken = wire.send(frames)?;
-    Ok(Sent { taken, lost: wire.lost() })
 }
 
 impl<F: Filter> Wire for Filtered<F> {
-    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
-        let Filtered { filter, wire, lost, offered } = self;
-        (*lost, *offered) = (0, false);
+    fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted> {
+        let Filtered { filter, wire } = self;
+        let mut refused = false;
         let mut offer = |frames: &[&[u8]]| {
-            *offered = true;
-            submit(wire.as_mut(), frames)
+            let below = wire.send(frames)?;
+            refused = below.refused;
+            Ok(below)
         };
-        if !filter.release(false, &mut offer)? {
-            return Ok(0);
-        }
-        let sent = filter.outward(frames, &mut offer)?;
-        *lost = sent.lost;
-        Ok(sent.taken)
+        let sent = match filter.release(false, &mut offer)? {
+            true => filter.outward(frames, &mut offer)?,
+            false => Submitted::default(),
+        };
+        Ok(Submitted { refused, ..sent })
     }
 
-    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
         self.release(false)?;
-        let Filtered { filter, wire, .. } = self;
-        filter.inward(most, &mut |most, each| wire.receive(most, each), each)
+        let Filtered { filter, wire } = self;
+        let mut ended = false;
+        let mut fetch = |most: usize, each: &mut dyn FnMut(Arrival<'_>)| {
+            let below = wire.receive(most, each)?;
+            ended = below.ended;
+            Ok(below.frames)
+        };
+        let frames = filter.inward(most, &mut fetch, each)?;
+        Ok(Found { frames, ended: ended && filter.due_ns().is_none() })
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {
@@ -111,18 +100,6 @@ impl<F: Filter> Wire for Filtered<F> {
             self.release(true)?;
         }
         self.wire.flush(timeout_ns)
-    }
-
-    fn ended(&self) -> bool {
-        self.filter.due_ns().is_none() && self.wire.ended()
-    }
-
-    fn lost(&self) -> u64 {
-        self.lost
-    }
-
-    fn refuses(&self) -> bool {
-        self.offered && self.wire.refuses()
     }
 
     fn on_cable<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {

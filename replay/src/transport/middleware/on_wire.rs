@@ -11,11 +11,12 @@ use pktgen_generator::registry::Named;
 use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
 
-use super::filter::{Fetch, Filter, Filtered, Offer, Sent};
+use super::filter::{Fetch, Filter, Filtered, Offer};
 use super::{Declared, Layer, Middleware, Site};
 use crate::clock::RunClock;
 use crate::dialect::{Dialect, DialectKind, Dialects};
 use crate::frame::BURST;
+use crate::transport::Submitted;
 use crate::transport::{Arrival, End, Wire};
 
 /// `on_wire = "strict"` and its like.
@@ -124,7 +125,7 @@ struct Translated {
 }
 
 impl Filter for Translated {
-    fn outward(&mut self, frames: &[&[u8]], offer: &mut Offer<'_>) -> Result<Sent> {
+    fn outward(&mut self, frames: &[&[u8]], offer: &mut Offer<'_>) -> Result<Submitted> {
         let Translated { dialect, outgoing, stride, ahead, .. } = self;
         let mut slices: [&[u8]; BURST] = [&[]; BURST];
         // Is it the last copy of its frame?
@@ -145,7 +146,7 @@ impl Filter for Translated {
         }
         let below = offer(&slices[..filled])?;
         // A frame is lost if all its copies are.
-        let (mut sent, mut gone) = (Sent::default(), *ahead == 0);
+        let (mut sent, mut gone) = (Submitted::default(), *ahead == 0);
         for (i, last) in last[..below.taken].iter().enumerate() {
             gone &= below.lost >> i & 1 == 1;
             *ahead += 1;
@@ -232,18 +233,18 @@ mod tests {
         let mut wire = wrapped("strict", End::DeviceDown, &site(), Box::new(memory)).unwrap();
         let (one, other) = (update(1), vec![7; 60]);
         bench.lock().unwrap().room = 2;
-        assert_eq!(wire.send(&[&one, &other, &one]).unwrap(), 2, "as many as the wire took");
+        assert_eq!(wire.send(&[&one, &other, &one]).unwrap().taken, 2, "as many as the wire took");
         let sent = bench.lock().unwrap().sent.clone();
         assert_eq!((sent[0].len(), &sent[1]), (HEAD + 12, &other), "what is nobody's goes as it is");
         assert_eq!(wire.on_cable(&one), sent[0]);
         let many = [one.as_slice(); 99];
         bench.lock().unwrap().room = 99;
-        assert_eq!(wire.send(&many).unwrap(), BURST);
+        assert_eq!(wire.send(&many).unwrap().taken, BURST);
         bench.lock().unwrap().incoming.extend([sent[0].clone(), other.clone()]);
         bench.lock().unwrap().marks = 0b01;
         let mut heard = Vec::new();
         let each = &mut |arrival: Arrival| heard.push((arrival.bytes.to_vec(), arrival.len, arrival.lost));
-        assert_eq!(wire.receive(9, each).unwrap(), 2);
+        assert_eq!(wire.receive(9, each).unwrap().frames, 2);
         assert_eq!((heard[0].0.len(), heard[0].1, heard[0].2), (one.len(), one.len(), true));
         assert_eq!(heard[1], (other, 60, false));
         assert_eq!(wire.mode(), "memory; strict layouts");
@@ -271,15 +272,17 @@ mod tests {
         };
         let (three, four, five) = ((worker_ip(3), 334), (worker_ip(4), 334), (worker_ip(5), 334));
         bench.lock().unwrap().room = 3;
-        assert_eq!(wire.send(&[&one, &all, &one]).unwrap(), 1, "what is not wholly taken is not taken");
-        assert_eq!((targets(0), wire.lost()), (vec![four, three, four], 1), "one of its copies is not lost");
-        assert_eq!(wire.send(&[&all, &one]).unwrap(), 0, "the wire takes nothing");
+        let sent = wire.send(&[&one, &all, &one]).unwrap();
+        assert_eq!(sent.taken, 1, "what is not wholly taken is not taken");
+        assert_eq!((targets(0), sent.lost), (vec![four, three, four], 1), "one of its copies is not lost");
+        assert_eq!(wire.send(&[&all, &one]).unwrap().taken, 0, "the wire takes nothing");
         bench.lock().unwrap().room = 99;
-        assert_eq!(wire.send(&[&all, &one]).unwrap(), 2);
-        assert_eq!((targets(3), wire.lost()), (vec![five, four], 0), "the rest, and no copy twice");
+        let sent = wire.send(&[&all, &one]).unwrap();
+        assert_eq!(sent.taken, 2);
+        assert_eq!((targets(3), sent.lost), (vec![five, four], 0), "the rest, and no copy twice");
         // As many as fit into a burst: 21 of 3 copies, and one that is begun.
-        assert_eq!(wire.send(&[all.as_slice(); 30]).unwrap(), 21);
-        assert_eq!(wire.send(&[all.as_slice(); 9]).unwrap(), 9);
+        assert_eq!(wire.send(&[all.as_slice(); 30]).unwrap().taken, 21);
+        assert_eq!(wire.send(&[all.as_slice(); 9]).unwrap().taken, 9);
         assert_eq!(targets(5), [[three, four, five]; 30].concat());
         assert_eq!(wire.mode(), "memory; roce layouts");
     }

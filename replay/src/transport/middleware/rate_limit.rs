@@ -8,9 +8,10 @@ use pktgen_generator::time::{SECOND, Time};
 use pktgen_generator::units::{Rate, Size};
 use pktgen_generator::{Error, Result};
 
-use super::filter::{Filter, Filtered, Offer, Sent};
+use super::filter::{Filter, Filtered, Offer};
 use super::{Declared, Layer, Middleware, Site};
 use crate::clock::RunClock;
+use crate::transport::Submitted;
 use crate::transport::{End, Wire};
 
 /// `limit = "1Gbps"`.
@@ -131,12 +132,12 @@ impl Limited {
 }
 
 impl Filter for Limited {
-    fn outward(&mut self, frames: &[&[u8]], offer: &mut Offer<'_>) -> Result<Sent> {
+    fn outward(&mut self, frames: &[&[u8]], offer: &mut Offer<'_>) -> Result<Submitted> {
         self.bucket.fill(self.clock.now());
         let allowed = self.bucket.allows(frames.iter().map(|frame| self.bits(frame)));
         self.cut += u64::from(allowed < frames.len());
         if allowed == 0 {
-            return Ok(Sent::default());
+            return Ok(Submitted::default());
         }
         let sent = offer(&frames[..allowed])?;
         for frame in &frames[..sent.taken] {
@@ -218,7 +219,7 @@ mod tests {
         while last - begin < SECOND / 1000 * 60 {
             let before = last;
             last = site.clock.now();
-            while wire.send(&backlog).map(|taken| (sent += taken, taken)).unwrap().1 == 64 {}
+            while wire.send(&backlog).map(|own| (sent += own.taken, own.taken)).unwrap().1 == 64 {}
             cut += 1;
             // While this thread was kept away the bucket may have run over: that is gone.
             spilt += (brings(before, site.clock.now()) + 1024.0 - depth).max(0.0);
@@ -239,17 +240,16 @@ mod tests {
         let mut wire = limit.wrap(End::Workers, &site(), Box::new(memory)).unwrap();
         let one = frame(1, 100);
         bench.lock().unwrap().room = 1;
-        assert_eq!(wire.send(&[&one, &one, &one, &one]).unwrap(), 1);
-        assert_eq!(wire.lost(), 0b101);
+        assert_eq!(wire.send(&[&one, &one, &one, &one]).unwrap(), Submitted { taken: 1, lost: 0b101, refused: false });
         bench.lock().unwrap().room = 9;
-        assert_eq!(wire.send(&[&one, &one, &one, &one]).unwrap(), 2, "300 bytes in all");
-        assert_eq!((wire.send(&[&one]).unwrap(), wire.lost()), (0, 0), "the bucket is empty");
+        assert_eq!(wire.send(&[&one, &one, &one, &one]).unwrap().taken, 2, "300 bytes in all");
         bench.lock().unwrap().refuses = true;
-        assert!(!wire.refuses(), "the wire was offered nothing");
+        let nothing = Submitted::default();
+        assert_eq!(wire.send(&[&one]).unwrap(), nothing, "the bucket is empty, and the wire was offered nothing");
         assert!(wire.mode().starts_with("memory; limit 1bps, burst 300B"), "{}", wire.mode());
         for end in [End::DeviceDown, End::DeviceUp, End::Server] {
             let mut wire = limit.wrap(end, &site(), Box::new(Memory::new().0)).unwrap();
-            assert_eq!((wire.send(&[one.as_slice(); 60]).unwrap(), wire.mode().as_str()), (60, "memory"));
+            assert_eq!((wire.send(&[one.as_slice(); 60]).unwrap().taken, wire.mode().as_str()), (60, "memory"));
         }
     }
 

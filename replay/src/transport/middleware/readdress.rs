@@ -9,9 +9,10 @@ use pktgen_generator::time::Time;
 use pktgen_generator::wire::FormatFacts;
 use pktgen_generator::{Error, Result};
 
-use super::filter::{Fetch, Filter, Filtered, Offer, Sent};
+use super::filter::{Fetch, Filter, Filtered, Offer};
 use super::{Declared, Layer, Middleware, Site};
 use crate::frame::BURST;
+use crate::transport::Submitted;
 use crate::transport::{Arrival, End, Wire};
 
 /// `readdress = true`.
@@ -94,7 +95,7 @@ struct Readdressed {
 }
 
 impl Filter for Readdressed {
-    fn outward(&mut self, frames: &[&[u8]], offer: &mut Offer<'_>) -> Result<Sent> {
+    fn outward(&mut self, frames: &[&[u8]], offer: &mut Offer<'_>) -> Result<Submitted> {
         let mut lengths = [0; BURST];
         let mut slices: [&[u8]; BURST] = [&[]; BURST];
         let count = frames.len().min(BURST);

@@ -40,9 +40,10 @@ fn a_burst_has_the_profiles_addresses_and_what_was_not_taken_is_offered_again() 
     frames[3] = update(1, 128);
     let slices: Vec<_> = frames.iter().map(Vec::as_slice).collect();
     bench.lock().unwrap().room = 5;
-    assert_eq!(wire.send(&slices).unwrap(), 5);
+    assert_eq!(wire.send(&slices).unwrap().taken, 5);
     bench.lock().unwrap().room = 100;
-    assert_eq!(wire.send(&slices[5..]).unwrap(), BURST, "a burst at most");
+    let burst = wire.send(&slices[5..]).unwrap();
+    assert_eq!((burst.taken, burst.lost), (BURST, 0b101), "a burst at most");
     let sent = bench.lock().unwrap().sent.clone();
     assert_eq!(sent[2], frames[2], "what is not of this run passes as it is");
     for (sent, frame) in sent.iter().zip(&frames).filter(|(_, frame)| frame.len() != 50) {
@@ -51,7 +52,6 @@ fn a_burst_has_the_profiles_addresses_and_what_was_not_taken_is_offered_again() 
         assert_eq!((outer.src - 0x0a09_0001, outer.dst), (inner.src - worker_ip(0), 0x0a09_0909));
         assert_eq!((outer.src_port, outer.dst_port, outer.payload), (WORKER_PORT, 7000, inner.payload));
     }
-    assert_eq!(wire.lost(), 0b101);
     assert!(wire.mode().ends_with("addresses of the profile"));
     let notes = wire.notes();
     assert_eq!((notes[1].0.as_str(), notes[1].1.starts_with("1 frames left and 0 came")), ("readdress.workers", true));
@@ -71,7 +71,7 @@ fn what_arrives_has_our_addresses_again() {
     bench.lock().unwrap().marks = 0b01;
     let mut heard = Vec::new();
     let found = wire.receive(64, &mut |a| heard.push((a.bytes.to_vec(), a.len, a.lost, a.stamp_ns))).unwrap();
-    assert_eq!(found, 2);
+    assert_eq!(found.frames, 2);
     assert_eq!(heard, [(ack, 64, true, Some(7)), (vec![1; 70], 70, false, Some(7))]);
     assert!(wire.notes()[1].1.contains("1 came"));
 }

@@ -9,9 +9,10 @@ use pktgen_generator::registry::Named;
 use pktgen_generator::time::Time;
 use pktgen_generator::{Error, Result};
 
-use super::filter::{Fetch, Filter, Filtered, Offer, Sent};
+use super::filter::{Fetch, Filter, Filtered, Offer};
 use super::{Declared, Layer, Middleware, Site};
 use crate::clock::RunClock;
+use crate::transport::Submitted;
 use crate::transport::{Arrival, End, Wire};
 
 /// `tap = "FILE.pcapng"`.
@@ -91,7 +92,7 @@ struct Tapped {
 }
 
 impl Filter for Tapped {
-    fn outward(&mut self, frames: &[&[u8]], offer: &mut Offer<'_>) -> Result<Sent> {
+    fn outward(&mut self, frames: &[&[u8]], offer: &mut Offer<'_>) -> Result<Submitted> {
         // Before the call that submits, as the workers' own time of sending.
         let t = self.clock.now();
         let sent = offer(frames)?;
@@ -162,10 +163,10 @@ mod tests {
         let frames: Vec<_> = (0..5).map(|i| frame(i, 60 + i as usize)).collect();
         let slices: Vec<_> = frames.iter().map(Vec::as_slice).collect();
         bench.lock().unwrap().room = 3;
-        assert_eq!(wire.send(&slices).unwrap(), 3, "two were not taken, so they are not in the file");
+        assert_eq!(wire.send(&slices).unwrap().taken, 3, "two were not taken, so they are not in the file");
         bench.lock().unwrap().incoming.extend([frame(10, 70), frame(11, 71)]);
         let mut heard = Vec::new();
-        assert_eq!(wire.receive(64, &mut |arrival| heard.push(arrival.bytes.to_vec())).unwrap(), 2);
+        assert_eq!(wire.receive(64, &mut |arrival| heard.push(arrival.bytes.to_vec())).unwrap().frames, 2);
         assert_eq!(heard, [frame(10, 70), frame(11, 71)]);
         let path = folder.path().join("taps-device-down.pcapng");
         let notes = wire.notes();

@@ -11,7 +11,7 @@ use pktgen_generator::topology::Population;
 use super::Site;
 use crate::clock::RunClock;
 use crate::dialect::Traffic;
-use crate::transport::{Arrival, Wire, WireCounters};
+use crate::transport::{Arrival, Found, Submitted, Wire, WireCounters};
 
 /// What a test sees of the wire, and puts there.
 pub(super) struct Bench {
@@ -47,22 +47,24 @@ impl Memory {
 }
 
 impl Wire for Memory {
-    fn send(&mut self, frames: &[&[u8]]) -> Result<usize> {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted> {
         let mut bench = self.0.lock().unwrap();
         let taken = frames.len().min(bench.room);
         bench.room -= taken;
         bench.sent.extend(frames[..taken].iter().map(|frame| frame.to_vec()));
-        Ok(taken)
+        Ok(Submitted { taken, lost: 0b101, refused: bench.refuses })
     }
 
-    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
         let mut bench = self.0.lock().unwrap();
         for taken in 0..most {
-            let Some(bytes) = bench.incoming.pop_front() else { return Ok(taken) };
+            let Some(bytes) = bench.incoming.pop_front() else {
+                return Ok(Found { frames: taken, ended: bench.ended });
+            };
             each(Arrival { bytes: &bytes, len: bytes.len(), stamp_ns: Some(7), lost: bench.marks & 1 == 1 });
             bench.marks >>= 1;
         }
-        Ok(most)
+        Ok(Found { frames: most, ended: bench.ended })
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {
@@ -75,22 +77,10 @@ impl Wire for Memory {
         Ok(())
     }
 
-    fn ended(&self) -> bool {
-        self.0.lock().unwrap().ended
-    }
-
-    fn refuses(&self) -> bool {
-        self.0.lock().unwrap().refuses
-    }
-
     fn on_cable<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
         let Some(prefix) = self.0.lock().unwrap().prefix else { return frame };
         self.1 = [&[prefix], frame].concat();
         &self.1
-    }
-
-    fn lost(&self) -> u64 {
-        0b101
     }
 
     fn counters(&mut self) -> WireCounters {

@@ -10,7 +10,7 @@ use pktgen_generator::wire::update::{Header, PORT, WORKER_PORT};
 
 use super::testing::{Memory, within};
 use super::*;
-use crate::transport::WireCounters;
+use crate::transport::{Found, Submitted, WireCounters};
 
 /// A value for each kind that makes it wrap an end without changing what an idle wire does.
 fn values(name: &str) -> Vec<(&'static str, Value)> {
@@ -54,21 +54,19 @@ fn wrappers_pass_every_method_on() {
         let mut wire = layer.wrap(end, &site, Box::new(memory)).unwrap();
         assert!(wire.mode().starts_with("memory; "), "{name} wraps: {}", wire.mode());
 
-        assert_eq!((wire.ended(), wire.descriptor()), (false, None), "{name}");
-        bench.lock().unwrap().ended = true;
-        assert!(wire.ended(), "{name}: ended");
         wire.wait(7).unwrap();
         wire.flush(9).unwrap();
         assert_eq!(bench.lock().unwrap().calls, [("wait", 7), ("flush", 9)], "{name}");
         let frame = update(1);
-        assert_eq!(wire.send(&[&frame]).unwrap(), 1, "{name}");
         bench.lock().unwrap().refuses = true;
-        assert!(wire.refuses(), "{name}: refuses");
-        assert_eq!(wire.lost() & 1, u64::from(name != "fault"), "{name}: lost");
+        let Submitted { taken, lost, refused } = wire.send(&[&frame]).unwrap();
+        assert_eq!((taken, lost & 1, refused), (1, u64::from(name != "fault"), true), "{name}: send");
         let sent = bench.lock().unwrap().sent.clone();
         assert_eq!(sent.len(), 1, "{name}: send");
         bench.lock().unwrap().incoming.push_back(sent[0].clone());
-        assert_eq!(wire.receive(1, &mut |_| {}).unwrap(), 1, "{name}: receive");
+        assert_eq!(wire.receive(1, &mut |_| {}).unwrap(), Found::some(1), "{name}: receive");
+        bench.lock().unwrap().ended = true;
+        assert_eq!(wire.receive(1, &mut |_| {}).unwrap(), Found { frames: 0, ended: true }, "{name}: receive");
         let counters = WireCounters { sent: 1, send_dropped: 3, received: 5, receive_dropped: 9 };
         assert_eq!(wire.counters(), counters, "{name}: counters");
         // Its own translation, and then that of what it wraps.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pktgen_generator::{Error, Result};
 use pktgen_replay::clock::Stopwatch;
-use pktgen_replay::transport::{End, TRANSPORTS, TransportPlan, Wire};
+use pktgen_replay::transport::{End, Ports, TRANSPORTS, TransportPlan, Wire};
 
 use super::frames::{fill, length};
 use super::namespace::FOUR;
@@ -39,7 +39,7 @@ impl Case {
         // Frames are updates of OLAF.
         plan.heads = (pktgen_registry::all().workers[0].protocol().heads)(0);
         change(&mut plan);
-        kind.open(&plan, &End::ALL, frame_max)
+        Ok(kind.open(&plan, &End::ALL, frame_max)?.into_iter().map(Ports::whole).collect())
     }
 
     /// The same with all as it is by default; none, and a line that says why, where this host cannot.
@@ -82,7 +82,7 @@ pub fn two(wires: &mut [Box<dyn Wire>], from: End, to: End) -> (&mut dyn Wire, &
 pub fn send_all(wire: &mut dyn Wire, frames: &[&[u8]]) {
     let (mut sent, watch) = (0, Stopwatch::start());
     while sent < frames.len() {
-        sent += wire.send(&frames[sent..]).expect("sends");
+        sent += wire.send(&frames[sent..]).expect("sends").taken;
         assert!(watch.elapsed() < HANG, "hang guard: {}: {sent} of {} were taken", wire.mode(), frames.len());
     }
 }
@@ -155,7 +155,7 @@ pub fn drain(to: &mut dyn Wire, each: &mut dyn FnMut(&[u8])) -> u64 {
     let (mut got, mut idle) = (0, 0);
     while idle < 5 {
         to.wait(20_000_000).expect("waits");
-        let more = to.receive(64, &mut |arrival| each(arrival.bytes)).expect("receives");
+        let more = to.receive(64, &mut |arrival| each(arrival.bytes)).expect("receives").frames;
         idle = if more == 0 { idle + 1 } else { 0 };
         got += more as u64;
     }

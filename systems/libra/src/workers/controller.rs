@@ -8,7 +8,7 @@
 mod watch;
 
 use pktgen_generator::config::{Section, joined};
-use pktgen_generator::record::PacketId;
+use pktgen_generator::record::{Counter, PacketId};
 use pktgen_generator::time::{NEVER, NS, Time};
 use pktgen_generator::topology::NodeId;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, set_udp_checksum};
@@ -367,18 +367,18 @@ impl Controller {
         self.counts.resumed = t;
     }
 
-    fn counters(&self) -> Vec<(&'static str, u64)> {
+    fn counters(&self) -> Vec<Counter> {
         let ns = |t: Time| (t / NS) as u64;
         vec![
-            ("controller.heartbeats", self.watch.beats()),
-            ("controller.migrations", self.counts.migrations),
-            ("controller.takeovers", self.counts.takeovers),
-            ("controller.no_standby", self.counts.no_standby),
-            ("controller.pieces", self.counts.pieces),
-            ("controller.moved_bytes", self.counts.moved_bytes),
-            ("controller.requests_resent", self.counts.resent),
-            ("controller.detected_ns", ns(self.counts.detected)),
-            ("controller.resumed_ns", ns(self.counts.resumed)),
+            Counter::sum("controller.heartbeats", self.watch.beats()),
+            Counter::sum("controller.migrations", self.counts.migrations),
+            Counter::sum("controller.takeovers", self.counts.takeovers),
+            Counter::sum("controller.no_standby", self.counts.no_standby),
+            Counter::sum("controller.pieces", self.counts.pieces),
+            Counter::sum("controller.moved_bytes", self.counts.moved_bytes),
+            Counter::sum("controller.requests_resent", self.counts.resent),
+            Counter::largest("controller.detected_ns", ns(self.counts.detected)),
+            Counter::largest("controller.resumed_ns", ns(self.counts.resumed)),
         ]
     }
 }

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 
 use pktgen_generator::Result;
 use pktgen_generator::config::{Section, joined};
-use pktgen_generator::record::{Heat, Received};
+use pktgen_generator::record::{Counter, Heat, Received};
 use pktgen_generator::time::{NEVER, NS, Time};
 use pktgen_generator::topology::NodeId;
 use pktgen_generator::wire::libra::{self, COLD_PAIR, HEADER, Header};
@@ -31,10 +31,9 @@ use pktgen_engine::frame::{BURST, Frame, Kind, Pool};
 use results::{Ready, Results};
 use service::Service;
 
-/// Counters that mean something else of several servers than their sum.
+/// Counters of which several servers also tell the largest.
 pub(super) const BUSY: &str = "server.busy_ns";
 pub(super) const PAIRS: &str = "server.pairs";
-pub(super) const QUEUE_MAX: &str = "server.queue_max";
 
 /// The keys of `[endpoint]` that [`open`] reads.
 pub(crate) const KEYS: [&str; 4] = joined(&[&service::KEYS, &reliable::KEYS]);
@@ -308,13 +307,13 @@ impl Server for SparseServer {
         let Counts { packets, duplicates, results, results_resent, queue_max } = self.counts;
         let busy = self.service.busy() + worked.unwrap_or(0);
         let counters = vec![
-            (BUSY, (busy / NS).max(0) as u64),
-            ("server.packets", packets),
-            (PAIRS, self.service.pairs()),
-            ("server.duplicates", duplicates),
-            ("server.results", results),
-            ("server.results_resent", results_resent),
-            (QUEUE_MAX, queue_max),
+            Counter::sum(BUSY, (busy / NS).max(0) as u64),
+            Counter::sum("server.packets", packets),
+            Counter::sum(PAIRS, self.service.pairs()),
+            Counter::sum("server.duplicates", duplicates),
+            Counter::sum("server.results", results),
+            Counter::sum("server.results_resent", results_resent),
+            Counter::largest("server.queue_max", queue_max),
         ];
         ServerEnd { unfinished: self.unfinished(), counters, held: 0 }
     }

@@ -2,6 +2,7 @@
 
 use pktgen_generator::Result;
 use pktgen_generator::config::Section;
+use pktgen_generator::record::Counter;
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::NodeId;
 
@@ -53,22 +54,20 @@ impl Server for Servers {
         }
     }
 
-    /// Counters are sums over servers, but for the longest queue; beside them what the busiest server did.
+    /// The counters of every server, and beside them what the busiest one did.
     fn end(&self, worked: Option<Time>) -> ServerEnd {
-        let ends: Vec<_> = self.all.iter().map(|server| server.end(worked)).collect();
-        let each = || ends.iter().flat_map(|end| end.counters.iter().copied());
-        let most = |wanted| each().filter(|(name, _)| *name == wanted).map(|(_, n)| n).max().unwrap_or(0);
-        let mut counters: Vec<(&'static str, u64)> = Vec::new();
-        for (name, n) in each() {
-            match counters.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, total)) => *total += n,
-                None => counters.push((name, n)),
-            }
+        let mut whole = ServerEnd::default();
+        for end in self.all.iter().map(|server| server.end(worked)) {
+            let most = |own: &Counter| match own.name {
+                server::BUSY => Some(Counter::largest("server.busy_most_ns", own.value)),
+                server::PAIRS => Some(Counter::largest("server.pairs_most", own.value)),
+                _ => None,
+            };
+            whole.counters.extend(end.counters.iter().filter_map(most));
+            whole.counters.push(Counter::sum("servers", 1));
+            whole.counters.extend(end.counters);
+            whole.unfinished = whole.unfinished.or(end.unfinished);
         }
-        counters.iter_mut().filter(|(name, _)| *name == server::QUEUE_MAX).for_each(|(name, n)| *n = most(*name));
-        counters.push(("servers", self.all.len() as u64));
-        counters.push(("server.busy_most_ns", most(server::BUSY)));
-        counters.push(("server.pairs_most", most(server::PAIRS)));
-        ServerEnd { unfinished: ends.into_iter().find_map(|end| end.unfinished), counters, held: 0 }
+        whole
     }
 }

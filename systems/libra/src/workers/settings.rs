@@ -108,7 +108,7 @@ pub(super) fn is_asynchronous(section: &mut Section) -> Result<bool> {
 }
 
 fn sparse_of(source: &dyn Source, who: &str) -> Result<Arc<Sparse>> {
-    source.sparse().ok_or_else(|| {
+    source.known().sparse().ok_or_else(|| {
         Error::config(format!(
             "endpoint.workers = \"{who}\" sends the pairs of a sparse model in iterations: it needs workload.kind = \"sparse\", once and \
              unedited (no repeat, moves, stop, speed or background traffic)"

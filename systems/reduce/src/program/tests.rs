@@ -128,7 +128,7 @@ impl Rig {
     }
 
     fn counter(&self, name: &str) -> u64 {
-        self.program.counters().into_iter().find(|(known, _)| *known == name).unwrap().1
+        self.program.counters().iter().find(|own| own.name == name).unwrap().value
     }
 
     /// Why packets were dropped.

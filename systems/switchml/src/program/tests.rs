@@ -142,7 +142,7 @@ impl Rig {
     }
 
     fn counter(&self, name: &str) -> u64 {
-        self.program.counters().into_iter().find(|(key, _)| *key == name).unwrap().1
+        self.program.counters().iter().find(|own| own.name == name).unwrap().value
     }
 
     fn reasons(&self) -> Vec<Option<Reason>> {

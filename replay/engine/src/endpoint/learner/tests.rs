@@ -43,7 +43,7 @@ fn facts(source: &dyn Source) -> Facts {
         states: false,
         share: Shard::WHOLE,
         lanes: None,
-        learning: source.learning(),
+        learning: source.known().learning(),
     }
 }
 

@@ -106,7 +106,7 @@ fn ideal(dense: &Dense, rate_bps: u64) -> Time {
 
 /// The dense workload that synchronous workers need.
 pub fn dense_of(source: &dyn Source, who: &str) -> Result<Arc<Dense>> {
-    source.dense().ok_or_else(|| {
+    source.known().dense().ok_or_else(|| {
         Error::config(format!(
             "endpoint.workers = \"{who}\" sends the blocks of a model in iterations: it needs workload.kind = \"dense\", once and unedited \
              (no trace, repeat, moves, stop, speed or background traffic)"

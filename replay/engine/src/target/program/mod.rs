@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use pktgen_generator::Result;
 use pktgen_generator::config::Section;
+use pktgen_generator::record::Counter;
 use pktgen_generator::registry::Named;
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::{NodeId, Population};
@@ -41,7 +42,7 @@ pub trait Program: Send {
     }
 
     /// What it counted, for the manifest.
-    fn counters(&self) -> Vec<(&'static str, u64)> {
+    fn counters(&self) -> Vec<Counter> {
         Vec::new()
     }
 

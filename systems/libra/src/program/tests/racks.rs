@@ -86,8 +86,9 @@ fn each_has_memory_for_its_own_parameters_only() {
     let rigs = [0, 1].map(|rack| Rig::new(at(rack), &[]));
     let counters = |name| rigs.each_ref().map(|rig| rig.counter(name));
     assert_eq!(counters("memory_registers_bytes"), [0, 1].map(|rack| u64::from(held(rack)) * 4));
-    // Shares are told once: by the one that has most.
-    assert_eq!(counters("stages_published").iter().filter(|n| **n > 0).count(), 1);
+    // Each tells its own share; of several the largest counts (docs/records.md).
+    assert!(counters("memory_share_ppm").iter().all(|share| *share > 0));
+    assert!(counters("stages_published").iter().all(|stages| *stages > 0));
     let tight = format!("{}B", held(0) * 4 - 1);
     let message = open(at(0), &[("memory", tight.into())]).err().unwrap().to_string();
     assert!(message.contains("rack 0 of 2") && message.contains(&held(0).to_string()), "{message}");

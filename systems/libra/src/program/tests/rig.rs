@@ -126,7 +126,7 @@ impl Rig {
     }
 
     pub fn counter(&self, name: &str) -> u64 {
-        self.program.counters().iter().find(|(known, _)| *known == name).unwrap().1
+        self.program.counters().iter().find(|own| own.name == name).unwrap().value
     }
 
     pub fn frame(&mut self, worker: u32, header: Header, content: &[u8], t: Time) -> Frame {

@@ -146,7 +146,7 @@ pub(super) fn open(
     udp_checksum: bool,
 ) -> (Crew, Arc<Dense>, Facts) {
     let source = workload::open(&mut Document::parse(text, "test").unwrap(), Seed(7)).unwrap().source;
-    let dense = source.dense().unwrap();
+    let dense = source.known().dense().unwrap();
     let facts = Facts {
         catalogue: &pktgen_engine::catalogue::NOTHING,
         kind,

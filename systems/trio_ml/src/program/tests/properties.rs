@@ -100,7 +100,7 @@ fn random_contributions_reach_every_rule() {
         inputs.iter().for_each(|input| rig.offer(input));
         rig.finish();
         reasons.extend(rig.drops().iter().map(|reason| reason.name()));
-        rig.program.counters().into_iter().for_each(|(name, n)| *counters.entry(name).or_insert(0) += n);
+        rig.program.counters().iter().for_each(|own| *counters.entry(own.name).or_insert(0) += own.value);
     }
     use Reason::*;
     for reason in [Malformed, UnknownJob, UnknownSource, WrongCount, Duplicate, Stale, TableFull, Late] {

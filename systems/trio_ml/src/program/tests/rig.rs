@@ -184,7 +184,7 @@ impl Rig {
     }
 
     pub fn counter(&self, name: &str) -> u64 {
-        self.program.counters().into_iter().find(|(n, _)| *n == name).unwrap().1
+        self.program.counters().iter().find(|own| own.name == name).unwrap().value
     }
 }
 

@@ -160,7 +160,8 @@ impl Bed {
     }
 
     pub(super) fn counter(&self, name: &str) -> u64 {
-        self.server.end(None).counters.into_iter().find(|(own, _)| own.strip_prefix("server.") == Some(name)).unwrap().1
+        let counters = self.server.end(None).counters;
+        counters.iter().find(|own| own.name.strip_prefix("server.") == Some(name)).unwrap().value
     }
 
     /// Nothing keeps the run alive, and no buffer is held.

@@ -1,0 +1,149 @@
+//! Counters of devices, servers and controllers, and the rule by which several values of a counter become one.
+//!
+//! A counter is declared with its rule where it is reported. Devices of a run in virtual time, several servers, roles of a run in
+//! real time and parts of a run that are merged all go through [`Rule::join`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How several values of a counter become one. The order of the values does not matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// Their sum: counts, bytes, times that were spent.
+    Sum,
+    /// The largest of them: maxima, shares of one device, instants.
+    Largest,
+}
+
+impl Rule {
+    /// Returns what two values come to.
+    pub fn join(self, one: u64, other: u64) -> u64 {
+        match self {
+            Rule::Sum => one.saturating_add(other),
+            Rule::Largest => one.max(other),
+        }
+    }
+}
+
+/// The value of a counter, with its name in the manifest and its rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counter {
+    /// Its name.
+    pub name: &'static str,
+    /// How several of them become one.
+    pub rule: Rule,
+    /// Its value.
+    pub value: u64,
+}
+
+impl Counter {
+    /// A counter of which several add up.
+    pub const fn sum(name: &'static str, value: u64) -> Counter {
+        Counter { name, rule: Rule::Sum, value }
+    }
+
+    /// A counter of which the largest stands for several.
+    pub const fn largest(name: &'static str, value: u64) -> Counter {
+        Counter { name, rule: Rule::Largest, value }
+    }
+}
+
+/// Adds a value under `name` to `values`; `largest` has the names that are not sums.
+pub(super) fn count(
+    values: &mut BTreeMap<String, u64>,
+    largest: &mut BTreeSet<String>,
+    name: &str,
+    rule: Rule,
+    value: u64,
+) {
+    if rule == Rule::Largest && !largest.contains(name) {
+        largest.insert(name.to_owned());
+    }
+    match values.get_mut(name) {
+        Some(own) => *own = rule.join(*own, value),
+        None => drop(values.insert(name.to_owned(), value)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::Counters;
+    use super::*;
+
+    const NAMES: [(&str, Rule); 4] =
+        [("packets", Rule::Sum), ("passes_max", Rule::Largest), ("bytes", Rule::Sum), ("share_ppm", Rule::Largest)];
+
+    /// What one device, server or part counted; not every one has every counter.
+    fn part() -> impl Strategy<Value = Counters> {
+        let value = prop_oneof![0u64..5, Just(u64::MAX / 3)];
+        let times = prop::option::of((0i64..4, 0i64..4).prop_map(|(first, more)| (first, first + more)));
+        let totals = prop::collection::vec(0u64..100, 14);
+        (prop::collection::vec((0..NAMES.len(), value), 0..8), times, totals, 0i64..10).prop_map(
+            |(counts, received_ps, n, end_ps)| {
+                let mut own = Counters {
+                    packets_received: n[0],
+                    bytes_received: n[1],
+                    acks_sent: n[2],
+                    acks_received: n[3],
+                    downlink_bytes: n[4],
+                    acks_dropped: n[5],
+                    sums_ok: n[6],
+                    sums_wrong: n[7],
+                    foreign: n[8],
+                    elements_delivered: n[9],
+                    accepted: n[10],
+                    replies: n[11],
+                    clipped: n[12],
+                    first_elements: received_ps.map_or(0, |_| n[13]),
+                    received_ps,
+                    end_ps,
+                    ..Counters::default()
+                };
+                for (which, value) in counts {
+                    let (name, rule) = NAMES[which];
+                    own.count(&Counter { name, rule, value });
+                }
+                own
+            },
+        )
+    }
+
+    fn joined<'a>(parts: impl IntoIterator<Item = &'a Counters>) -> Counters {
+        let mut whole = Counters::default();
+        parts.into_iter().for_each(|part| whole.add(part));
+        whole
+    }
+
+    proptest! {
+        /// Parts may come in any order and in groups that are joined before.
+        #[test]
+        fn joining_knows_no_order(
+            (parts, shuffled) in prop::collection::vec(part(), 0..6)
+                .prop_flat_map(|parts| (Just(parts.clone()), Just(parts).prop_shuffle())),
+            split in 0usize..6,
+        ) {
+            let whole = joined(&parts);
+            prop_assert_eq!(&whole, &joined(&shuffled));
+            let (one, other) = shuffled.split_at(split.min(shuffled.len()));
+            prop_assert_eq!(&whole, &joined([&joined(one), &joined(other)]));
+        }
+
+        /// A maximum is that of a part, a sum is that of all parts, and files keep the rules.
+        #[test]
+        fn every_counter_follows_its_rule(parts in prop::collection::vec(part(), 1..6)) {
+            let whole = joined(&parts);
+            for (name, rule) in NAMES {
+                let own: Vec<u64> = parts.iter().filter_map(|part| part.device.get(name).copied()).collect();
+                let expected = match rule {
+                    Rule::Sum => own.iter().copied().reduce(u64::saturating_add),
+                    Rule::Largest => own.iter().copied().max(),
+                };
+                prop_assert_eq!(whole.device.get(name).copied(), expected);
+            }
+            let read: Vec<Counters> =
+                parts.iter().map(|part| serde_json::from_value(serde_json::to_value(part).unwrap()).unwrap()).collect();
+            prop_assert_eq!(joined(&read), whole);
+        }
+    }
+}
