@@ -23,8 +23,8 @@ use serde_json::Value;
 
 mod cells;
 
+use crate::batches::Batches;
 use crate::canonical::cells::cells;
-use crate::capture::batches::Batches;
 use crate::line::Line;
 use crate::resolved::{Analysis, Options};
 use crate::run::read_json;

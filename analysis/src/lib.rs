@@ -4,7 +4,7 @@
 //! packet, computes metrics, compares sweeps and renders reports. It must not compute a number from
 //! printed text, print anything, or use `unsafe`. Bad input gives a message, never a panic.
 //!
-//! Map: [`capture`] analyses what was recorded on wires (with [`quantile`] and `column` for more numbers than fit memory); [`run`] reads a run dir ([`rounds`] its synchronous training); [`fates`] resolves packets ([`provenance`] by their lanes alone); [`age`] is the Age-of-Model of all flows;
+//! Map: [`capture`] analyses what was recorded on wires (with [`quantile`] for more numbers than fit memory); [`run`] reads a run dir ([`rounds`] its synchronous training); [`fates`] resolves packets ([`provenance`] by their lanes alone); [`age`] is the Age-of-Model of all flows;
 //! [`goal`] how far a run to a goal came; [`resolved`] has all of it together; [`metric`] turns it into [`Line`]s ([`analyze`] drives it); [`stats`]
 //! has medians and intervals; [`sweep`] analyses all runs of a folder (`baseline` compares them, `group` speaks of
 //! clusters together, `headings` are columns of tables); [`model`] is what a report says ([`picture`] makes its [`chart`]s, [`human`] has its units, [`check`]
@@ -17,11 +17,11 @@ pub mod age;
 pub mod analyze;
 mod answer;
 mod baseline;
+mod batches;
 pub mod canonical;
 pub mod capture;
 pub mod chart;
 pub mod check;
-mod column;
 pub mod compare;
 pub mod definitions;
 pub mod fates;

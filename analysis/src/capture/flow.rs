@@ -5,8 +5,8 @@
 
 use pktgen_generator::Result;
 
+use super::column::{Column, Shared};
 use crate::age::{FlowAge, Sums};
-use crate::column::{Column, Shared};
 use crate::over_time::{Segment, Segments};
 use crate::quantile::Values;
 

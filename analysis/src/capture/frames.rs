@@ -10,7 +10,7 @@ use pktgen_generator::record::digest::{Verified, verify_dir};
 use pktgen_generator::time::NS;
 use pktgen_generator::{Error, Result};
 
-use super::batches::Batches;
+use crate::batches::Batches;
 use crate::run::read_json;
 
 /// Names of the stream, the finished one last.

@@ -7,9 +7,9 @@ use pktgen_generator::wire::sight::{Delivery, What};
 
 use super::Side;
 use super::clock::Clocks;
+use super::column::Column;
 use super::input::{InputFacts, Tally};
 use super::meter::{Meter, Totals};
-use crate::column::Column;
 use crate::human::show;
 use crate::line::{Line, NS, PACKETS, SHARE, UPDATES};
 use crate::line::{Measured, Note};

@@ -9,13 +9,13 @@ use pktgen_generator::wire::sight::{Delivery, What};
 use pktgen_generator::wire::{FORMATS, Format};
 use pktgen_generator::{Error, Result};
 
+use super::column::{Column, Shared};
 use super::flow::FlowMeter;
 use super::input::BACKGROUND;
 use super::sums::{Recent, Sums};
 use super::window::{Known, Window};
 use super::{Event, Side};
 use crate::age::FlowAge;
-use crate::column::{Column, Shared};
 use crate::fates::is_update;
 use crate::metric::throughput::AtServer;
 use pktgen_generator::index::{IdHasher, NOWHERE};

@@ -6,8 +6,8 @@
 //! compared, and [`tables`] keeps the updates for others, which [`replay`] reads again. Numbers are made where those of run dirs are made: [`crate::age::Sums`],
 //! [`crate::quantile`] and the metrics' own functions. docs/analyze.md has the definitions.
 
-pub(crate) mod batches;
 pub mod clock;
+mod column;
 mod flow;
 mod frames;
 pub mod input;

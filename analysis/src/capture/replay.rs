@@ -9,10 +9,10 @@ use pktgen_generator::arrow::datatypes::{Int64Type, UInt8Type, UInt16Type, UInt3
 use pktgen_generator::wire::sight::Sight;
 use pktgen_generator::{Error, Result};
 
-use super::batches::Batches;
 use super::meter::{Meter, Totals};
 use super::tables::{INDEX, TableForm, TablesIndex, columns, kept, side_folder};
 use super::{Event, MEMORY, Side, lines};
+use crate::batches::Batches;
 use crate::line::Measured;
 
 /// Is it a folder of tables?

@@ -1,6 +1,6 @@
 //! A list of numbers that may be longer than memory: what is too much goes to a file without a name.
 //!
-//! Called by [`crate::capture`]. Lists share a [`Spill`]; when all of them together hold too much, [`Column::spill`] moves
+//! Called by [`super`]. Lists share a [`Spill`]; when all of them together hold too much, [`Column::spill`] moves
 //! what they hold to its end.
 
 use std::cell::RefCell;
