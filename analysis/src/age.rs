@@ -316,7 +316,7 @@ fn segments(frame: DataFrame) -> PolarsResult<LazyFrame> {
 
 /// What is added up of a flow's sawtooth, in picoseconds and exactly: no number is rounded before the last step.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Sums {
+pub struct Sums {
     /// Twice the area under it.
     pub(crate) twice_area: i128,
     /// How long it is.
@@ -330,7 +330,7 @@ pub(crate) struct Sums {
 impl Sums {
     /// Adds a segment in which the age grows from `a` to `b`, where it was lowered if `lower`.
     #[inline]
-    pub(crate) fn add(&mut self, a: i64, b: i64, lower: bool) {
+    pub fn add(&mut self, a: i64, b: i64, lower: bool) {
         let (from, to) = (i128::from(a), i128::from(b));
         self.twice_area += to * to - from * from;
         self.window += to - from;
@@ -342,7 +342,7 @@ impl Sums {
     }
 
     /// The age of flow `id` from the ends of all segments: the last one ends with the window, all others where it was lowered.
-    pub(crate) fn age(&self, id: u32, delivered: bool, segments: &(impl Ends + ?Sized)) -> Result<FlowAge> {
+    pub fn age(&self, id: u32, delivered: bool, segments: &(impl Ends + ?Sized)) -> Result<FlowAge> {
         let ns = |ps: f64| ps / PS_PER_NS;
         let some = self.peaks > 0;
         let found = over_time::quantiles(segments, &QUANTILES, 0.99)?;

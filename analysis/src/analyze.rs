@@ -38,7 +38,7 @@ impl Analysis {
     }
 
     /// What the lines themselves ask for: metrics that could not be computed, and why.
-    pub(crate) fn remarks(&self) -> Vec<Note> {
+    pub fn remarks(&self) -> Vec<Note> {
         let mut notes = Vec::new();
         if let Some(goal) = self.goal.as_ref().filter(|goal| goal.t_ps.is_none()) {
             let (updates, short, workers) = (goal.updates, goal.short(), goal.workers);

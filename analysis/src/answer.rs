@@ -20,7 +20,7 @@ const _: () = assert!(SEEDS_MIN == 5, "FEWER says how many");
 pub(crate) type At<'a> = (&'a Labels, Estimate);
 
 /// The settings of a point but its variant, in words; empty where there is nothing else.
-pub(crate) fn setting(labels: &Labels) -> String {
+pub fn setting(labels: &Labels) -> String {
     let others = labels.iter().filter(|(axis, _)| *axis != VARIANT);
     others.map(|(axis, value)| human::setting(axis, value)).collect::<Vec<_>>().join(", ")
 }

@@ -18,14 +18,14 @@ const ROWS: usize = 1 << 12;
 type Decoder = Box<dyn RecordBatchReader>;
 
 /// A table that is being read.
-pub(crate) struct Batches {
+pub struct Batches {
     path: PathBuf,
     decoder: Decoder,
 }
 
 impl Batches {
     /// Opens a table, whose form its name's ending says.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
+    pub fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(Error::io("open", path))?;
         let form = path.extension().unwrap_or_default();
         if form == "parquet" {
@@ -47,17 +47,17 @@ impl Batches {
     }
 
     /// The columns, which a table without rows has, too.
-    pub(crate) fn schema(&self) -> SchemaRef {
+    pub fn schema(&self) -> SchemaRef {
         self.decoder.schema()
     }
 
     /// The file.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The next batch; none at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<RecordBatch>> {
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let decoder = &mut self.decoder;
         let gave_up = || Some(Err(ArrowError::IpcError("the decoder gave up".to_owned())));
         let next = quiet::attempt(|| decoder.next()).unwrap_or_else(gave_up);

@@ -167,7 +167,7 @@ fn stream(path: &Path, name: &str, known: &[&str]) -> Result<Part> {
     let edition = Edition::of(path, name, &schema).map_err(|fault| Error::data(path, fault))?;
     let wanted = edition.columns(&schema);
     let mut all = vec![edition.read(RecordBatch::new_empty(schema.clone()), &wanted).map_err(damaged)?];
-    while let Some(batch) = batches.next()? {
+    while let Some(batch) = batches.next_batch()? {
         all.push(edition.read(batch, &wanted).map_err(damaged)?);
     }
     let whole =

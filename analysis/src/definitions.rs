@@ -9,7 +9,7 @@ use pktgen_generator::study::Study;
 use crate::line::Line;
 use crate::metric::METRICS;
 use crate::metric::findings::{self, Findings};
-use crate::{baseline, capture, group};
+use crate::{baseline, group};
 
 /// Metrics that are made together.
 #[derive(Debug, Clone)]
@@ -22,12 +22,12 @@ pub struct Family {
     pub definitions: Vec<Definition>,
 }
 
-/// All families: those of [`METRICS`], and what `studies`, captures and reports add.
-pub fn families(studies: &[&dyn Study]) -> Vec<Family> {
+/// All families: those of [`METRICS`], and what `studies`, `captures` and reports add.
+pub fn families(studies: &[&dyn Study], captures: &[Definition]) -> Vec<Family> {
     let of = |name, about, definitions: &[Definition]| Family { name, about, definitions: definitions.to_vec() };
     let own = METRICS.iter().map(|metric| of(metric.name(), metric.about(), &metric.definitions()));
     let more = [
-        of("captures", "captures: what is in them, and what a capture alone can say", &capture::DEFINITIONS),
+        of("captures", "captures: what is in them, and what a capture alone can say", captures),
         of("groups", "reports: the groups of clusters of [[report.groups]]", &group::DEFINITIONS),
         of(
             "comparison",
@@ -40,18 +40,9 @@ pub fn families(studies: &[&dyn Study]) -> Vec<Family> {
     own.chain(added).chain(more).collect()
 }
 
-/// What a line is; none if nobody defined it. The label `run` is that of several runs and says nothing of the metric.
-pub fn definition_of(line: &Line, studies: &[&dyn Study]) -> Option<Definition> {
-    let text = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let labels: Vec<(&str, String)> = line
-        .labels
-        .iter()
-        .filter(|(name, _)| *name != "run")
-        .map(|(name, value)| (name.as_str(), text(value)))
-        .collect();
-    let labels: Vec<(&str, &str)> = labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let all = families(studies).into_iter().flat_map(|family| family.definitions);
-    all.into_iter().find(|definition| definition.covers(&line.metric, &line.unit, &labels))
+/// What a line is, of these families; none if nobody defined it.
+pub fn definition_of(line: &Line, families: &[Family]) -> Option<Definition> {
+    families.iter().flat_map(|family| &family.definitions).find(|definition| line.is_of(definition)).copied()
 }
 
 #[cfg(test)]

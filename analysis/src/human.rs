@@ -141,7 +141,7 @@ fn decimals_of(value: f64) -> usize {
 }
 
 /// The day of a time in ns since 1970 (Gregorian, UTC).
-pub(crate) fn day(unix_ns: u64) -> String {
+pub fn day(unix_ns: u64) -> String {
     let days = (unix_ns / 86_400_000_000_000) as i64 + 719_468;
     let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;

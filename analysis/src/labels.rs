@@ -6,7 +6,7 @@ use pktgen_generator::definition::Label;
 use pktgen_generator::record::Reason;
 
 /// Whose age it is.
-pub(crate) const FLOW: Label = Label::one_of("flow", &["cluster", "worker"], "of clusters, or of workers");
+pub const FLOW: Label = Label::one_of("flow", &["cluster", "worker"], "of clusters, or of workers");
 /// Of workers alone.
 pub(crate) const WORKER: Label = Label::one_of("flow", &["worker"], "of workers");
 /// Which flow.
@@ -15,7 +15,7 @@ pub(crate) const ONE: Label = Label::new("id", "number of the flow");
 pub(crate) const ONE_OR_MEAN: Label =
     Label::new("id", "number of the flow; without it, the mean over flows").optional();
 /// Which bin.
-pub(crate) const COUNT: Label = Label::new("n", "number of updates");
+pub const COUNT: Label = Label::new("n", "number of updates");
 /// Why.
 pub(crate) const REASON: Label = Label::one_of("reason", &Reason::NAMES, "drop reason; without it, all").optional();
 /// Of what traffic.
@@ -25,7 +25,7 @@ pub(crate) const JOB: Label =
     Label::new("job", "number of the job, where there are several; without it, all").optional();
 
 /// What a run must have recorded.
-pub(crate) const FULL: &str = "capture.records = \"full\"";
+pub const FULL: &str = "capture.records = \"full\"";
 /// Where a device keeps no books.
 pub(crate) const BLACK_BOX: &str = "target.kind = \"external\"";
 /// What it must be.

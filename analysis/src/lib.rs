@@ -15,9 +15,9 @@
 
 pub mod age;
 pub mod analyze;
-mod answer;
+pub mod answer;
 mod baseline;
-mod batches;
+pub mod batches;
 pub mod canonical;
 pub mod capture;
 pub mod chart;
@@ -30,7 +30,7 @@ pub mod goal;
 mod group;
 mod headings;
 pub mod human;
-mod labels;
+pub mod labels;
 pub mod line;
 pub mod made;
 pub mod metric;
@@ -48,20 +48,20 @@ pub mod run;
 pub mod stats;
 pub mod summary;
 pub mod sweep;
-mod table;
+pub mod table;
+pub mod testing;
+pub mod testing_rounds;
 pub mod trace;
 mod verdict;
 
+#[cfg(test)]
+mod form_tests;
 #[cfg(test)]
 mod metric_tests;
 #[cfg(test)]
 mod move_tests;
 #[cfg(test)]
 mod registry_tests;
-#[cfg(test)]
-mod testing;
-#[cfg(test)]
-mod testing_rounds;
 #[cfg(test)]
 mod training_tests;
 

@@ -69,6 +69,15 @@ impl Line {
         Some(key)
     }
 
+    /// Is it what `definition` defines? The label `run` is that of several runs and says nothing of the metric.
+    pub fn is_of(&self, definition: &Definition) -> bool {
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let labels = self.labels.iter().filter(|(name, _)| *name != "run");
+        let labels: Vec<(&str, String)> = labels.map(|(name, value)| (name.as_str(), text(value))).collect();
+        let labels: Vec<(&str, &str)> = labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        definition.covers(&self.metric, &self.unit, &labels)
+    }
+
     /// The line as one JSON object.
     pub fn to_json(&self) -> String {
         // Strings, numbers and a map with string keys: serialising cannot fail.

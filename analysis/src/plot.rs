@@ -14,7 +14,7 @@ pub mod png;
 #[cfg(not(feature = "png"))]
 pub use no_png as png;
 mod rows;
-pub(crate) mod ticks;
+pub mod ticks;
 
 use std::fmt::Write;
 

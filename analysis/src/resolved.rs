@@ -181,7 +181,7 @@ impl Analysis {
     }
 
     /// The balance of the workers that `wanted` chooses; none if the run was killed and kept no records.
-    pub(crate) fn balance_of_workers(&self, wanted: &dyn Fn(u32) -> bool) -> Option<Balance> {
+    pub fn balance_of_workers(&self, wanted: &dyn Fn(u32) -> bool) -> Option<Balance> {
         if let Some(resolved) = &self.resolved {
             return Some(resolved.fates.balance_of(|packet| wanted(resolved.records.sent.worker[packet])));
         }

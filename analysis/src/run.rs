@@ -253,18 +253,13 @@ pub fn is_unfinished(dir: &Path) -> Result<bool> {
 }
 
 /// Reads JSON that has a `version`, and refuses newer ones before looking at anything else.
-pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, what: &str) -> Result<T> {
+pub fn read_json<T: DeserializeOwned>(path: &Path, what: &str) -> Result<T> {
     parse_json(path, &read_text(path, what)?, what)
 }
 
 /// The same with a digest of its own, which it must have if `sealed` finds that it was written with one; with `no_verify`
 /// whatever the digest says.
-pub(crate) fn read_sealed<T: DeserializeOwned>(
-    path: &Path,
-    what: &str,
-    no_verify: bool,
-    sealed: fn(&T) -> bool,
-) -> Result<T> {
+pub fn read_sealed<T: DeserializeOwned>(path: &Path, what: &str, no_verify: bool, sealed: fn(&T) -> bool) -> Result<T> {
     let text = read_text(path, what)?;
     let value = parse_json(path, &text, what)?;
     if !no_verify && !is_sealed(path, text.as_bytes())? && sealed(&value) {

@@ -57,20 +57,22 @@ pub fn too_few(n: usize) -> String {
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, and the same everywhere.
 #[derive(Debug, Clone)]
-pub(crate) struct SplitMix(u64);
+pub struct SplitMix(u64);
 
 impl SplitMix {
-    pub(crate) fn new(seed: u64) -> SplitMix {
+    /// The same seed gives the same numbers.
+    pub fn new(seed: u64) -> SplitMix {
         SplitMix(seed)
     }
 
-    pub(crate) fn next_u64(&mut self) -> u64 {
+    /// The next number.
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix(self.0)
     }
 
     /// Uniform in `0..n`; the bias of the multiplication is below 2⁻³² for the sizes here.
-    pub(crate) fn below(&mut self, n: usize) -> usize {
+    pub fn below(&mut self, n: usize) -> usize {
         (((self.next_u64() >> 32) * n as u64) >> 32) as usize
     }
 }
@@ -138,7 +140,7 @@ pub fn jain(values: &[f64]) -> Option<f64> {
 
 /// Does our interval hold the published value, or, where that is a bound, is our median on the right side? None of
 /// too few seeds.
-pub(crate) fn agrees(ours: &Estimate, value: f64, bound: Option<Bound>) -> Option<bool> {
+pub fn agrees(ours: &Estimate, value: f64, bound: Option<Bound>) -> Option<bool> {
     let holds = ours.holds(value)?;
     Some(match bound {
         None => holds,

@@ -176,7 +176,7 @@ fn read_manifest(dir: &Path, no_verify: bool) -> Result<SweepManifest> {
 }
 
 /// Runs `job` on every item, on all cores; results come in the order of the items.
-pub(crate) fn in_parallel<T: Sync, R: Send>(
+pub fn in_parallel<T: Sync, R: Send>(
     items: &[T],
     job: &(dyn Fn(&T) -> R + Sync),
     progress: &mut dyn FnMut(usize, usize),

@@ -1,4 +1,4 @@
-//! Hand-made runs for tests: a story told event by event, in memory or as a run dir.
+//! Hand-made runs for tests, of this crate and of those that stand on it: a story told event by event, in memory or as a run dir.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,6 +6,7 @@ use std::path::Path;
 use pktgen_generator::record::{
     Action, Family, Manifest, NO_CLUSTER, PacketId, Reason, RunState, Training, Validity, digest,
 };
+use pktgen_generator::registry::Named;
 use polars::prelude::*;
 
 use crate::fates::{Fates, has_sums_by_key};
@@ -16,30 +17,30 @@ use crate::testing_rounds;
 /// A run under construction. Packets are named by their worker; their sequence number is 0 unless
 /// the `_seq` form says otherwise; cluster = the one given to `sent`.
 #[derive(Clone, Default)]
-pub(crate) struct Story {
-    pub(crate) records: Records,
-    pub(crate) states: Option<StateColumns>,
-    pub(crate) training: Option<Training>,
-    pub(crate) rounds: Rounds,
+pub struct Story {
+    /// What devices and the server recorded.
+    pub records: Records,
+    /// What workers knew and did.
+    pub states: Option<StateColumns>,
+    /// The synchronous training, if it is one.
+    pub training: Option<Training>,
+    /// Its iterations and results.
+    pub rounds: Rounds,
 }
 
 impl Story {
-    pub(crate) fn new() -> Story {
+    /// Nothing has happened yet.
+    pub fn new() -> Story {
         Story::default()
     }
 
-    pub(crate) fn sent(&mut self, worker: u32, t_gen: i64, t_sent: Option<i64>, cluster: u16) -> &mut Story {
+    /// A worker generated an update at `t_gen` and sent it at `t_sent`, if it did.
+    pub fn sent(&mut self, worker: u32, t_gen: i64, t_sent: Option<i64>, cluster: u16) -> &mut Story {
         self.sent_seq(worker, 0, t_gen, t_sent, cluster)
     }
 
-    pub(crate) fn sent_seq(
-        &mut self,
-        worker: u32,
-        seq: u32,
-        t_gen: i64,
-        t_sent: Option<i64>,
-        cluster: u16,
-    ) -> &mut Story {
+    /// The same, of a sequence number.
+    pub fn sent_seq(&mut self, worker: u32, seq: u32, t_gen: i64, t_sent: Option<i64>, cluster: u16) -> &mut Story {
         let sent = &mut self.records.sent;
         sent.t_gen_ps.push(t_gen);
         sent.t_sent_ps.push(t_sent);
@@ -51,14 +52,14 @@ impl Story {
     }
 
     /// A later attempt of an update; what happens to it is told with `attempt_…`.
-    pub(crate) fn sent_again(&mut self, worker: u32, seq: u32, attempt: u8, t: i64, cluster: u16) -> &mut Story {
+    pub fn sent_again(&mut self, worker: u32, seq: u32, attempt: u8, t: i64, cluster: u16) -> &mut Story {
         self.sent_seq(worker, seq, t, Some(t), cluster);
         *self.records.sent.attempt.last_mut().unwrap() = attempt;
         self
     }
 
     /// An attempt is received alone, in `cluster`, and refused by the reward gate unless `accepted`.
-    pub(crate) fn attempt_received(&mut self, t: i64, packet: PacketId, cluster: u16, accepted: bool) -> &mut Story {
+    pub fn attempt_received(&mut self, t: i64, packet: PacketId, cluster: u16, accepted: bool) -> &mut Story {
         let sent = &self.records.sent;
         let is_it = |row: &usize| PacketId::new(sent.worker[*row], sent.seq[*row], sent.attempt[*row]) == packet;
         let t_gen = (0..sent.seq.len()).find(is_it).map_or(0, |row| sent.t_gen_ps[row]);
@@ -71,13 +72,7 @@ impl Story {
     }
 
     /// What a worker knew and did: N, Qmax and, about an update, the ACK's age in ps, P_s and whether it was sent.
-    pub(crate) fn state(
-        &mut self,
-        t: i64,
-        worker: u32,
-        queue: (u16, u32),
-        did: Option<(i64, f32, bool)>,
-    ) -> &mut Story {
+    pub fn state(&mut self, t: i64, worker: u32, queue: (u16, u32), did: Option<(i64, f32, bool)>) -> &mut Story {
         let states = self.states.get_or_insert_default();
         states.t_ps.push(t);
         states.worker.push(worker);
@@ -100,48 +95,58 @@ impl Story {
         self
     }
 
-    pub(crate) fn queued(&mut self, t: i64, node: u16, packet: u32) -> &mut Story {
+    /// A worker's update is put into the queue of a node.
+    pub fn queued(&mut self, t: i64, node: u16, packet: u32) -> &mut Story {
         self.book(t, node, id(packet, 0), Action::Queued, NO_PACKET, NO_REASON)
     }
 
-    pub(crate) fn departed(&mut self, t: i64, node: u16, packet: u32) -> &mut Story {
+    /// It leaves the queue.
+    pub fn departed(&mut self, t: i64, node: u16, packet: u32) -> &mut Story {
         self.book(t, node, id(packet, 0), Action::Departed, NO_PACKET, NO_REASON)
     }
 
-    pub(crate) fn merged(&mut self, t: i64, node: u16, packet: u32, out: u32) -> &mut Story {
+    /// It is merged into another worker's.
+    pub fn merged(&mut self, t: i64, node: u16, packet: u32, out: u32) -> &mut Story {
         self.book(t, node, id(packet, 0), Action::Merged, id(out, 0), NO_REASON)
     }
 
-    pub(crate) fn subsumed(&mut self, t: i64, node: u16, packet: u32, out: u32) -> &mut Story {
+    /// A newer one takes its place.
+    pub fn subsumed(&mut self, t: i64, node: u16, packet: u32, out: u32) -> &mut Story {
         self.book(t, node, id(packet, 0), Action::Subsumed, id(out, 0), NO_REASON)
     }
 
-    pub(crate) fn outranked(&mut self, t: i64, node: u16, packet: u32, out: u32) -> &mut Story {
+    /// Another one takes its place because of a higher reward.
+    pub fn outranked(&mut self, t: i64, node: u16, packet: u32, out: u32) -> &mut Story {
         self.book(t, node, id(packet, 0), Action::Outranked, id(out, 0), NO_REASON)
     }
 
-    pub(crate) fn dropped(&mut self, t: i64, node: u16, packet: u32, reason: Reason) -> &mut Story {
+    /// It is dropped.
+    pub fn dropped(&mut self, t: i64, node: u16, packet: u32, reason: Reason) -> &mut Story {
         self.book(t, node, id(packet, 0), Action::Dropped, NO_PACKET, reason as u8)
     }
 
-    pub(crate) fn dropped_seq(&mut self, t: i64, packet: u32, seq: u32) -> &mut Story {
+    /// The update of that sequence number finds the queue of the first node full.
+    pub fn dropped_seq(&mut self, t: i64, packet: u32, seq: u32) -> &mut Story {
         self.book(t, 0, id(packet, seq), Action::Dropped, NO_PACKET, Reason::QueueFull as u8)
     }
 
-    pub(crate) fn merged_seq(&mut self, t: i64, packet: u32, out: u32, seq: u32) -> &mut Story {
+    /// The update of that sequence number is merged into another worker's.
+    pub fn merged_seq(&mut self, t: i64, packet: u32, out: u32, seq: u32) -> &mut Story {
         self.book(t, 0, id(packet, seq), Action::Merged, id(out, seq), NO_REASON)
     }
 
-    pub(crate) fn merged_into(&mut self, t: i64, packet: PacketId, out: PacketId) -> &mut Story {
+    /// A packet is merged into another one.
+    pub fn merged_into(&mut self, t: i64, packet: PacketId, out: PacketId) -> &mut Story {
         self.book(t, 0, packet.0, Action::Merged, out.0, NO_REASON)
     }
 
     /// Received with the cluster and generation time of its `sent` row, or `t_gen` where it has none.
-    pub(crate) fn received(&mut self, t: i64, packet: u32, t_gen: i64, count: u16) -> &mut Story {
+    pub fn received(&mut self, t: i64, packet: u32, t_gen: i64, count: u16) -> &mut Story {
         self.received_seq(t, packet, 0, t_gen, count)
     }
 
-    pub(crate) fn received_seq(&mut self, t: i64, packet: u32, seq: u32, t_gen: i64, count: u16) -> &mut Story {
+    /// The same, of a sequence number.
+    pub fn received_seq(&mut self, t: i64, packet: u32, seq: u32, t_gen: i64, count: u16) -> &mut Story {
         let cluster = self.records.sent.worker.iter().position(|worker| *worker == packet);
         let cluster = cluster.map_or(NO_CLUSTER, |row| self.records.sent.cluster[row]);
         let received = &mut self.records.received;
@@ -159,7 +164,7 @@ impl Story {
     }
 
     /// A manifest that agrees with the records.
-    pub(crate) fn manifest(&self) -> Manifest {
+    pub fn manifest(&self) -> Manifest {
         let fates = Fates::resolve(&self.records);
         let sent = &self.records.sent;
         let workers = 0..sent.worker.iter().max().map_or(0, |last| last + 1);
@@ -189,19 +194,20 @@ impl Story {
     }
 
     /// Writes a run dir.
-    pub(crate) fn write(&self, dir: &Path) {
+    pub fn write(&self, dir: &Path) {
         self.write_with(dir, &self.manifest());
     }
 
     /// Writes a run dir with the labels and the seed of a sweep's run.
-    pub(crate) fn write_labelled(&self, dir: &Path, labels: &BTreeMap<String, String>, seed: u64) {
+    pub fn write_labelled(&self, dir: &Path, labels: &BTreeMap<String, String>, seed: u64) {
         let mut manifest = self.manifest();
         manifest.labels = labels.clone();
         manifest.seed = seed;
         self.write_with(dir, &manifest);
     }
 
-    pub(crate) fn write_with(&self, dir: &Path, manifest: &Manifest) {
+    /// Writes a run dir with this manifest.
+    pub fn write_with(&self, dir: &Path, manifest: &Manifest) {
         std::fs::create_dir_all(dir).unwrap();
         let text = digest::seal(&serde_json::to_string(manifest).unwrap());
         std::fs::write(dir.join("manifest.json"), text).unwrap();
@@ -289,21 +295,39 @@ pub(crate) fn write(path: &Path, columns: Vec<Column>) {
     crate::table::write(path, &DataFrame::new_infer_height(columns).unwrap()).unwrap();
 }
 
+/// Names of the Rust files in a folder but `mod.rs`, sorted: what a registry must hold.
+pub fn files(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let rust = entries.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    let names = rust.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned());
+    let mut names: Vec<String> = names.filter(|name| name != "mod").collect();
+    names.sort();
+    names
+}
+
+/// Names of the entries of a registry, sorted.
+pub fn names<T: Named + ?Sized>(list: &[&T]) -> Vec<String> {
+    let mut names: Vec<String> = list.iter().map(|entry| entry.name().to_owned()).collect();
+    names.sort();
+    names
+}
+
 /// A small deterministic stream of random numbers for tests.
-pub(crate) struct Dice(pub(crate) crate::stats::SplitMix);
+pub struct Dice(crate::stats::SplitMix);
 
 impl Dice {
-    pub(crate) fn new(seed: u64) -> Dice {
+    /// The same seed gives the same numbers.
+    pub fn new(seed: u64) -> Dice {
         Dice(crate::stats::SplitMix::new(seed))
     }
 
     /// Uniform in (0, 1).
-    pub(crate) fn uniform(&mut self) -> f64 {
+    pub fn uniform(&mut self) -> f64 {
         ((self.0.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 
     /// Exponential with mean 1.
-    pub(crate) fn exponential(&mut self) -> f64 {
+    pub fn exponential(&mut self) -> f64 {
         -self.uniform().ln()
     }
 }
@@ -311,7 +335,7 @@ impl Dice {
 /// A sweep folder: variants fifo (baseline) and olaf, `rate` 20 and 40, seeds 1 to `seeds`. Olaf
 /// delivers twice as often as FIFO, aggregated in pairs; a published row for (olaf, 40) and one for
 /// all of rate 20.
-pub(crate) fn write_sweep(dir: &Path, seeds: u64) {
+pub fn write_sweep(dir: &Path, seeds: u64) {
     let mut runs = Vec::new();
     for (variant, rate) in [("fifo", "20"), ("fifo", "40"), ("olaf", "20"), ("olaf", "40")] {
         for seed in 1..=seeds {
@@ -342,7 +366,7 @@ pub(crate) fn write_sweep(dir: &Path, seeds: u64) {
 
 /// 40 updates of each of two workers (clusters 0 and 1 have two each), one per `period`. FIFO drops
 /// every second update of a worker; with `aggregate` worker pairs merge and all are delivered.
-pub(crate) fn small_run(aggregate: bool, period: i64) -> Story {
+pub fn small_run(aggregate: bool, period: i64) -> Story {
     let mut story = Story::new();
     for seq in 0..40u32 {
         let t = i64::from(seq) * period;

@@ -10,7 +10,7 @@ const US: i64 = 1_000_000;
 
 /// Two workers of one job, two iterations of two blocks. Worker 1 is too late for a block in each, and misses the
 /// second altogether, beginning it long after its first. Times in rows are in microseconds.
-pub(crate) fn training() -> Story {
+pub fn training() -> Story {
     let mut story = Story::new();
     story.training = Some(Training {
         model: "by hand".to_owned(),
@@ -50,7 +50,7 @@ pub(crate) fn training() -> Story {
 impl Story {
     /// An iteration of a worker of job 0: start, ready, end and delay in microseconds; blocks sent and skipped,
     /// degraded results, and sources.
-    pub(crate) fn iterates(&mut self, worker: u32, times_us: [i64; 4], counts: [u32; 4]) -> &mut Story {
+    pub fn iterates(&mut self, worker: u32, times_us: [i64; 4], counts: [u32; 4]) -> &mut Story {
         let [t_start, t_ready, t_end, delay] = times_us.map(|t| t * US);
         let [sent, skipped, degraded, sources] = counts;
         let (job, iteration, sources, missed) = (0, 0, u64::from(sources), false);
@@ -72,7 +72,7 @@ impl Story {
     }
 
     /// An iteration of synchronous training ended.
-    pub(crate) fn iteration(&mut self, row: Iteration) -> &mut Story {
+    pub fn iteration(&mut self, row: Iteration) -> &mut Story {
         let rows = &mut self.rounds.iterations;
         rows.t_start_ps.push(row.t_start);
         rows.t_ready_ps.push(row.t_ready);
@@ -90,7 +90,7 @@ impl Story {
     }
 
     /// A worker that had sent at `sent` gets a result: degraded? a further one of its block?
-    pub(crate) fn result(&mut self, t: i64, sent: Option<i64>, degraded: bool, again: bool) -> &mut Story {
+    pub fn result(&mut self, t: i64, sent: Option<i64>, degraded: bool, again: bool) -> &mut Story {
         let results = self.rounds.results.get_or_insert_default();
         results.t_recv_ps.push(t);
         results.t_sent_ps.push(sent);

@@ -49,7 +49,7 @@ impl Frames {
     /// The next frame, at the time of the kernel's stamp, where there is one.
     pub(super) fn next(&mut self) -> Result<Option<Packet<'_>>> {
         while self.batch.as_ref().is_none_or(|batch| self.row >= batch.num_rows()) {
-            let Some(batch) = self.batches.next()? else { return Ok(None) };
+            let Some(batch) = self.batches.next_batch()? else { return Ok(None) };
             self.read += batch.get_array_memory_size() as u64;
             (self.batch, self.row) = (Some(batch), 0);
         }

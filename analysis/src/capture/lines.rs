@@ -51,7 +51,7 @@ const SERVER: &str = "a capture at the server";
 const BOTH: &str = "captures of both sides";
 
 /// Metrics that only captures have.
-pub(crate) const DEFINITIONS: [Definition; 10] = [
+pub const DEFINITIONS: [Definition; 10] = [
     of_captures("captured_packets", PACKETS, Better::Neither, "Packets in the captures.").labels(&[SIDE]),
     of_captures("captured_bytes", "bytes", Better::Neither, "Bytes of those packets on the wire.").labels(&[SIDE]),
     of_captures("captured", PACKETS, Better::Neither, "Packets in the captures, by what they are.").labels(&[

@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 use crate::line::{Measured, Note};
 use clock::{Anchor, Clocks, Offset};
 use input::{Input, InputFacts};
-pub(crate) use lines::DEFINITIONS;
+pub use lines::DEFINITIONS;
 use lines::Facts;
 use merge::Merge;
 use meter::Meter;

@@ -88,7 +88,7 @@ impl Source {
                 return Ok(());
             }
             match &mut self.open {
-                Some(batches) => match batches.next()? {
+                Some(batches) => match batches.next_batch()? {
                     Some(batch) => {
                         let path = batches.path().to_owned();
                         self.rows = self.read(&path, &batch)?;

@@ -249,3 +249,21 @@ fn damage_and_strangers_are_named() {
     let format = pktgen_generator::wire::FORMATS.iter().find(|format| format.name() == "olaf").copied();
     assert_eq!(value(&analysed(&CapturePlan { format, ..plan }).lines, "received"), Some(1.0));
 }
+
+#[test]
+fn formats_are_those_that_there_are() {
+    let captured = DEFINITIONS.iter().find(|known| known.metric == "captured").expect("captured packets");
+    let format = captured.labels.iter().find(|label| label.name == "format").expect("a format");
+    assert!(format.values.is_empty());
+}
+
+#[test]
+fn columns_of_tables_say_what_they_are() {
+    for stream in tables::TABLES {
+        for column in stream.columns {
+            let what = format!("{}.{}", stream.name, column.name);
+            assert!(column.about.ends_with('.') && !column.unit.is_empty(), "{what}");
+            assert_eq!(column.name.ends_with("_ps"), column.unit == "ps", "{what}");
+        }
+    }
+}

@@ -9,10 +9,10 @@ use pktgen_generator::printable::escape;
 use super::forest::forests;
 use super::text::{HEADS, cells, ranking_cells, ranking_heads};
 use super::{Comparison, Outcome};
-use crate::report::{SCROLLS, html_provenance};
+use crate::report::{SCROLLS, STYLE, html_provenance};
 
 /// What the style of reports lacks.
-const STYLE: &str = "\
+const OWN_STYLE: &str = "\
 .zone { fill: var(--rule); opacity: 0.45; }
 .dot { fill: var(--text); } .dot.worse { fill: var(--worse); } .dot.better { fill: var(--fine); }
 .whisker.worse { stroke: var(--worse); } .whisker.better { stroke: var(--fine); }
@@ -26,9 +26,8 @@ pub(super) fn framed(title: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{}{STYLE}</style>\n</head>\n\
-         <body>\n<main>\n<h1>{title}</h1>\n{body}</main>\n</body>\n</html>\n",
-        include_str!("../style.css")
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}{OWN_STYLE}</style>\n</head>\n\
+         <body>\n<main>\n<h1>{title}</h1>\n{body}</main>\n</body>\n</html>\n"
     )
 }
 

@@ -67,7 +67,7 @@ impl Metric for Aggregation {
 }
 
 /// The lines of so many packets (`bins[n]`) of n updates each.
-pub(crate) fn lines(bins: &[u64], out: &mut Vec<Line>) {
+pub fn lines(bins: &[u64], out: &mut Vec<Line>) {
     let packets: u64 = bins.iter().sum();
     let updates: u64 = bins.iter().zip(0u64..).map(|(packets, count)| packets * count).sum();
     let used = || bins.iter().enumerate().filter(|(_, packets)| **packets > 0);

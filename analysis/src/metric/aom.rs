@@ -79,7 +79,7 @@ impl Metric for Aom {
 }
 
 /// The lines of all flows of a kind.
-pub(crate) fn lines(flow: &'static str, ages: &[FlowAge], out: &mut Vec<Line>) {
+pub fn lines(flow: &'static str, ages: &[FlowAge], out: &mut Vec<Line>) {
     for (metric, value) in &PARTS {
         // The mean over the flows that have a value; design §4 gives it no id.
         let values: Vec<f64> = ages.iter().filter_map(value).collect();

@@ -51,7 +51,7 @@ impl Metric for Fairness {
 }
 
 /// The line of all flows of a kind.
-pub(crate) fn line(flow: &'static str, ages: &[FlowAge]) -> Line {
+pub fn line(flow: &'static str, ages: &[FlowAge]) -> Line {
     let means: Vec<f64> = ages.iter().filter_map(|age| age.mean_ns).collect();
     Line::of(&FAIRNESS, stats::jain(&means)).with("flow", flow)
 }

@@ -14,7 +14,7 @@ use crate::line::Line;
 use crate::resolved::Analysis;
 
 /// See the module.
-pub(crate) struct Findings;
+pub struct Findings;
 
 /// Labels that are numbers in lines.
 const NUMBERS: [&str; 3] = ["id", "n", "job"];
@@ -52,7 +52,7 @@ fn declared(studies: &[&dyn Study]) -> Vec<Definition> {
 }
 
 /// The metrics that `studies` add to those of the stages.
-pub(crate) fn added(studies: &[&dyn Study]) -> Vec<Definition> {
+pub fn added(studies: &[&dyn Study]) -> Vec<Definition> {
     let own = Findings.definitions();
     declared(studies).into_iter().filter(|definition| !own.contains(definition)).collect()
 }
@@ -63,7 +63,7 @@ pub(crate) fn lines(manifest: &Manifest) -> impl Iterator<Item = Line> {
 }
 
 /// Columns of a study's table where no metric is chosen: the metrics that it declares, or of an unknown study those that it found.
-pub(crate) fn default_keys(manifest: &Manifest, studies: &[&'static dyn Study]) -> Vec<String> {
+pub fn default_keys(manifest: &Manifest, studies: &[&'static dyn Study]) -> Vec<String> {
     let Some(kind) = &manifest.study else { return Vec::new() };
     match STUDIES.iter().chain(studies).find(|study| study.name() == kind) {
         Some(study) => study.metrics().iter().map(|definition| definition.metric.to_owned()).collect(),

@@ -13,7 +13,7 @@ use crate::resolved::Analysis;
 pub(super) struct Goal;
 
 /// The metric that speedup is the ratio of.
-pub(crate) const TIME_TO_GOAL: &str = "time_to_goal";
+pub const TIME_TO_GOAL: &str = "time_to_goal";
 
 const DEFINITIONS: [Definition; 4] = [
     Definition::new(

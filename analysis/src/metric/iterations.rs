@@ -25,15 +25,15 @@ use crate::stats;
 pub(super) struct Iterations;
 
 /// What iteration_speedup is the ratio of.
-pub(crate) const ITERATION_TIME: &str = "iteration_time_mean";
+pub const ITERATION_TIME: &str = "iteration_time_mean";
 /// What target_speedup is the ratio of.
-pub(crate) const EFFECTIVE_TIME: &str = "effective_iteration_time";
+pub const EFFECTIVE_TIME: &str = "effective_iteration_time";
 /// An iteration without stragglers over an ideal network.
-pub(crate) const IDEAL_TIME: &str = "ideal_iteration_time";
+pub const IDEAL_TIME: &str = "ideal_iteration_time";
 /// What aggregation throughput is the ratio of, where sparse training is compared.
-pub(crate) const USEFUL_RATE: &str = "useful_elements_per_s";
+pub const USEFUL_RATE: &str = "useful_elements_per_s";
 /// How many there are; every synchronous run has it, if only 0.
-pub(crate) const ITERATIONS: &str = "iterations";
+pub const ITERATIONS: &str = "iterations";
 
 const fn of(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
     Definition::new(metric, unit, better, definition).labels(&[JOB]).needs(SYNCHRONOUS)

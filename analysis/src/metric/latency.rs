@@ -49,7 +49,7 @@ const DEVICE: [Definition; 4] = [
     device("device_latency_max", "Largest of the same."),
 ];
 /// Lines about hosts.
-pub(crate) const HOST: [Definition; 4] = [
+pub const HOST: [Definition; 4] = [
     host("host_latency_mean", "From sending to reception of the newest member of a packet, mean over packets."),
     host("host_latency_p50", "Median of the same."),
     host("host_latency_p99", "99th percentile of the same."),
@@ -68,7 +68,8 @@ impl Metric for Latency {
     }
 }
 
-pub(crate) fn host_latency_ps(resolved: &Resolved) -> Vec<i64> {
+/// From a worker to the server, in picoseconds, of every received packet whose departure is known; none without a common clock.
+pub fn host_latency_ps(resolved: &Resolved) -> Vec<i64> {
     if !resolved.one_clock {
         return Vec::new();
     }
@@ -80,7 +81,7 @@ pub(crate) fn host_latency_ps(resolved: &Resolved) -> Vec<i64> {
 }
 
 /// Mean, p50, p99 and max of spans, as lines of these four.
-pub(crate) fn describe(four: &[Definition; 4], spans_ps: &dyn Values, out: &mut Vec<Line>) -> Result<()> {
+pub fn describe(four: &[Definition; 4], spans_ps: &dyn Values, out: &mut Vec<Line>) -> Result<()> {
     let ns = |ps: i64| ps as f64 / 1000.0;
     let mut total = 0i128;
     spans_ps.scan(&mut |part| total += part.iter().map(|span| i128::from(*span)).sum::<i128>())?;

@@ -22,7 +22,7 @@ pub(super) struct Learning;
 const REWARD: &str = "reward";
 
 /// The metric that gains are of.
-pub(crate) const REWARD_END: &str = "reward_end";
+pub const REWARD_END: &str = "reward_end";
 
 const TENTHS: [&str; 10] = ["10%", "20%", "30%", "40%", "50%", "60%", "70%", "80%", "90%", "100%"];
 const TENTH: Label = Label::one_of("tenth", &TENTHS, "where the tenth ends");

@@ -3,23 +3,23 @@
 //! To add one: a new file here, its `mod` line and its entry in [`METRICS`]. Called by
 //! [`crate::analyze`].
 
-pub(crate) mod aggregation;
-pub(crate) mod aom;
+pub mod aggregation;
+pub mod aom;
 mod counts;
 mod exactness;
-pub(crate) mod fairness;
-pub(crate) mod findings;
-pub(crate) mod goal;
-pub(crate) mod iterations;
+pub mod fairness;
+pub mod findings;
+pub mod goal;
+pub mod iterations;
 mod lanes;
-pub(crate) mod latency;
-pub(crate) mod learning;
+pub mod latency;
+pub mod learning;
 mod plan;
 mod queues;
 pub(crate) mod results;
 pub(crate) mod stamps;
 mod states;
-pub(crate) mod throughput;
+pub mod throughput;
 
 use pktgen_generator::Result;
 use pktgen_generator::definition::Definition;

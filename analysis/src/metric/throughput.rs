@@ -82,14 +82,14 @@ impl Metric for Throughput {
 }
 
 /// Elements per second: `rest` are those that came after the first packet.
-pub(crate) fn elements((first, last): (i64, i64), rest: u64) -> Line {
+pub fn elements((first, last): (i64, i64), rest: u64) -> Line {
     let seconds = positive((last - first) as f64 * 1e-12);
     Line::new("elements_per_s", "elements/s", seconds.map(|s| rest as f64 / s))
 }
 
 /// What arrived at the server.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct AtServer {
+pub struct AtServer {
     /// Time, bits and updates of the first packet.
     first: Option<(i64, u64, u64)>,
     last: i64,
@@ -100,7 +100,7 @@ pub(crate) struct AtServer {
 impl AtServer {
     /// A packet with updates arrived.
     #[inline]
-    pub(crate) fn add(&mut self, t: i64, bytes: u32, count: u16) {
+    pub fn add(&mut self, t: i64, bytes: u32, count: u16) {
         let (bits, updates) = (u64::from(bytes) * 8, u64::from(count));
         match self.first {
             Some((first, ..)) if first <= t => self.last = self.last.max(t),
@@ -112,7 +112,7 @@ impl AtServer {
     }
 
     /// Every packet represents `n` updates, and was added as one.
-    pub(crate) fn multiply(&mut self, n: u16) {
+    pub fn multiply(&mut self, n: u16) {
         self.updates *= u64::from(n);
         if let Some((_, _, updates)) = &mut self.first {
             *updates *= u64::from(n);
@@ -120,7 +120,7 @@ impl AtServer {
     }
 
     /// Rates between the first packet and the last.
-    pub(crate) fn lines(&self, out: &mut Vec<Line>) {
+    pub fn lines(&self, out: &mut Vec<Line>) {
         let rate = |all: u64, of_first: fn((i64, u64, u64)) -> u64| {
             let first = self.first?;
             let seconds = positive(self.last.saturating_sub(first.0) as f64 * 1e-12)?;

@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn colours_are_those_of_the_page() {
-        let page = include_str!("../style.css");
+        let page = crate::report::STYLE;
         for (i, colour) in COLOURS.iter().enumerate() {
             assert!(page.contains(&format!("--s{i}: {colour};")), "{i}");
         }

@@ -6,12 +6,13 @@ use crate::human::Scale;
 /// From here on numbers are written with an exponent.
 const LONG: f64 = 1e6;
 
-pub(crate) fn axis_name(name: &str, scale: &Scale) -> String {
+/// What stands beside an axis: a name with the unit of its numbers.
+pub fn axis_name(name: &str, scale: &Scale) -> String {
     if scale.unit.is_empty() { escape(name) } else { format!("{} ({})", escape(name), scale.unit) }
 }
 
 /// A round value as it is: without the digits that columns of numbers keep.
-pub(crate) fn tick_text(scale: &Scale, value: f64) -> String {
+pub fn tick_text(scale: &Scale, value: f64) -> String {
     let shown = value * scale.factor;
     // Longer numbers leave no room for the plot; the script writes them alike.
     if shown.abs() >= LONG {
@@ -24,7 +25,7 @@ pub(crate) fn tick_text(scale: &Scale, value: f64) -> String {
 }
 
 /// Round values inside `range`, round in the shown unit, about `wanted` of them.
-pub(crate) fn ticks(range: (f64, f64), factor: f64, wanted: usize) -> Vec<f64> {
+pub fn ticks(range: (f64, f64), factor: f64, wanted: usize) -> Vec<f64> {
     let (from, to) = (range.0 * factor, range.1 * factor);
     let raw = (to - from) / wanted as f64;
     if !raw.is_finite() || raw <= 0.0 {

@@ -6,7 +6,7 @@ use pktgen_generator::Result;
 use pktgen_generator::printable::escape;
 use pktgen_generator::registry::Named;
 
-use super::Report;
+use super::{Report, STYLE};
 use crate::CHARTS;
 use crate::headings::Heading;
 use crate::made::Provenance;
@@ -42,7 +42,7 @@ impl Report for Html {
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
              <style>\n{}</style>\n</head>\n<body>\n<nav class=\"toc\" aria-label=\"Contents\"><ul>",
-            include_str!("../style.css")
+            STYLE
         );
         for (id, name, _) in &sections {
             let _ = write!(out, "<li><a href=\"#{id}\">{name}</a></li>");
@@ -94,7 +94,7 @@ fn fitted(model: &Model) -> String {
 }
 
 /// What made the runs: what a reader of an archived page asks first, folded.
-pub(crate) fn provenance(made: &Provenance, out: &mut String) {
+pub fn provenance(made: &Provenance, out: &mut String) {
     let line = format!("pktgen {} ({}), {}, seeds: {}", made.version, made.commit, made.date, made.seeds);
     let over = if made.overrides.is_empty() { String::new() } else { format!("; {}", made.overrides.join(", ")) };
     let _ = writeln!(out, "<details class=\"made\"><summary>{}</summary>\n<dl>", escape(&format!("{line}{over}")));
@@ -152,7 +152,7 @@ fn charts(model: &Model, paper: bool, budget: &mut usize) -> String {
 }
 
 /// Stands above tables that are wider than a phone, and is shown there.
-pub(crate) const SCROLLS: &str = "<p class=\"note scrolls\">The table goes on to the right: swipe it sideways.</p>\n";
+pub const SCROLLS: &str = "<p class=\"note scrolls\">The table goes on to the right: swipe it sideways.</p>\n";
 
 /// The verdict, and how much it rests on.
 fn summary(model: &Model) -> String {

@@ -57,7 +57,7 @@ impl Report for Markdown {
 }
 
 /// What made the runs, a line each.
-pub(crate) fn provenance(made: &Provenance) -> Vec<String> {
+pub fn provenance(made: &Provenance) -> Vec<String> {
     made.lines().into_iter().map(|(name, value)| format!("{name}: {value}")).collect()
 }
 
@@ -126,7 +126,7 @@ fn notes(title: &str, notes: &[RunNote], out: &mut String) {
 }
 
 /// Text that must not become markup or end a table cell.
-pub(crate) fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in printable(text).chars() {
         match c {

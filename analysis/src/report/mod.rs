@@ -11,8 +11,11 @@ use pktgen_generator::registry::Named;
 
 use crate::model::Model;
 
-pub(crate) use html::{SCROLLS, provenance as html_provenance};
-pub(crate) use markdown::{plain, provenance as markdown_provenance};
+pub use html::{SCROLLS, provenance as html_provenance};
+pub use markdown::{plain, provenance as markdown_provenance};
+
+/// The style of a page.
+pub const STYLE: &str = include_str!("../style.css");
 
 /// A form of report.
 pub trait Report: Named + Sync {

@@ -109,13 +109,14 @@ pub(crate) fn without_variant(labels: &Labels) -> Labels {
     rest
 }
 
-pub(crate) fn name_of(run: &RunSummary) -> String {
+/// A run in messages: its folder, labels and seed.
+pub fn name_of(run: &RunSummary) -> String {
     let dir = if ["", "."].contains(&run.dir.as_str()) { "run" } else { &run.dir };
     format!("{dir} ({}, seed {})", describe(&run.labels), run.seed)
 }
 
 /// `axis=value, …` for sentences.
-pub(crate) fn describe(labels: &Labels) -> String {
+pub fn describe(labels: &Labels) -> String {
     let parts: Vec<String> = labels.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
     if parts.is_empty() { "all defaults".to_owned() } else { parts.join(", ") }
 }
@@ -126,6 +127,6 @@ pub(crate) fn matches(published: &Published, point: &PointSummary) -> bool {
 }
 
 /// Why its numbers may not be used.
-pub(crate) fn why_invalid(run: &RunSummary) -> Vec<String> {
+pub fn why_invalid(run: &RunSummary) -> Vec<String> {
     run.validity.faults.iter().map(|fault| fault.to_string()).collect()
 }
