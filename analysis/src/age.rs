@@ -113,6 +113,41 @@ pub struct Sawtooth {
     pub teeth: Vec<Tooth>,
 }
 
+impl Sawtooth {
+    /// The age at `t`, after what was delivered then.
+    pub fn age_ps(&self, t: i64) -> f64 {
+        let next = self.teeth.partition_point(|tooth| tooth.t_ps <= t);
+        let (since, age) =
+            next.checked_sub(1).map_or(self.start, |last| (self.teeth[last].t_ps, self.teeth[last].after_ps));
+        age as f64 + (t as f64 - since as f64)
+    }
+
+    /// The teeth after `from` and up to `to`.
+    pub fn inside(&self, from: i64, to: i64) -> &[Tooth] {
+        let start = self.teeth.partition_point(|tooth| tooth.t_ps <= from);
+        let end = self.teeth.partition_point(|tooth| tooth.t_ps <= to);
+        &self.teeth[start..end.max(start)]
+    }
+
+    /// The mean age between `from` and `to`, as far as the window goes, in ns; none if that is no time at all.
+    pub fn mean_ns(&self, from: i64, to: i64) -> Option<f64> {
+        let (from, to) = (from.max(self.start.0), to.min(self.end_ps));
+        if from >= to {
+            return None;
+        }
+        // Exact in whole numbers: twice the area is the sum of (end − begin) · (end + begin) of the pieces.
+        let begin = self.inside(i64::MIN, from).last().map_or(self.start, |tooth| (tooth.t_ps, tooth.after_ps));
+        let mut twice = 0i128;
+        let (mut t, mut age) = (i128::from(from), i128::from(begin.1) + i128::from(from) - i128::from(begin.0));
+        let teeth = self.inside(from, to).iter().map(|tooth| (i128::from(tooth.t_ps), i128::from(tooth.after_ps)));
+        for (at, after) in teeth.chain([(i128::from(to), 0)]) {
+            twice = twice.saturating_add((at - t).saturating_mul(2 * age + (at - t)));
+            (t, age) = (at, after);
+        }
+        Some(twice as f64 / 2.0 / (to as f64 - from as f64) / 1000.0)
+    }
+}
+
 /// Ages of all flows of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Ages {

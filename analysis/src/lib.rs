@@ -48,7 +48,7 @@ pub mod run;
 pub mod stats;
 pub mod summary;
 pub mod sweep;
-pub mod table;
+mod table;
 pub mod testing;
 pub mod testing_rounds;
 pub mod trace;

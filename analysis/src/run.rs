@@ -252,6 +252,11 @@ pub fn is_unfinished(dir: &Path) -> Result<bool> {
     Ok(manifest.state == RunState::Running)
 }
 
+/// Lengths of all packets that were sent, row by row: of what metrics need they are no part.
+pub fn sent_lengths(dir: &Path) -> Result<Vec<u32>> {
+    Table::read(&dir.join("sent.parquet"), &["bytes"])?.u32("bytes")
+}
+
 /// Reads JSON that has a `version`, and refuses newer ones before looking at anything else.
 pub fn read_json<T: DeserializeOwned>(path: &Path, what: &str) -> Result<T> {
     parse_json(path, &read_text(path, what)?, what)

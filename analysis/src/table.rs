@@ -24,14 +24,14 @@ use crate::frame;
 const ROWS: usize = 1 << 16;
 
 /// The projected columns of one Parquet file.
-pub struct Table {
+pub(crate) struct Table {
     path: PathBuf,
     frame: DataFrame,
 }
 
 impl Table {
     /// Reads `columns` of `path`.
-    pub fn read(path: &Path, columns: &[&str]) -> Result<Table> {
+    pub(crate) fn read(path: &Path, columns: &[&str]) -> Result<Table> {
         Table::read_with(path, columns, |_| Ok(Edition::CURRENT))
     }
 

@@ -5,6 +5,7 @@
 //! length with which it arrived or, if it never did, with which it was sent. Acknowledgements and results are recorded
 //! by no link.
 
+use crate::run::sent_lengths;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
@@ -19,7 +20,6 @@ use crate::chart::{CHARTS_MAX, Cable, Chart, Kind, Network, Place};
 use crate::resolved::{Analysis, Resolved};
 use crate::sweep::data::SweepData;
 use crate::sweep::settings::point_name;
-use crate::table::Table;
 
 /// Larger networks are not drawn.
 const NODES_MAX: usize = 600;
@@ -179,7 +179,7 @@ fn hops(topology: &Topology) -> Vec<u32> {
 
 /// Bits that each directed link carried towards the server, overhead included; none for the others.
 fn carried(run: &Analysis, resolved: &Resolved, topology: &Topology, dir: &Path) -> Option<Vec<Option<f64>>> {
-    let lengths = Table::read(&dir.join("sent.parquet"), &["bytes"]).and_then(|table| table.u32("bytes")).ok()?;
+    let lengths = sent_lengths(dir).ok()?;
     let (sent, received) = (&resolved.records.sent, &resolved.records.received);
     let (routes, sink) = (topology.routes(), topology.sink()?);
     let hosts = topology.host_of(run.manifest.clusters.len());

@@ -6,7 +6,7 @@
 use pktgen_generator::registry::Named;
 
 use super::Picture;
-use crate::age::{Sawtooth, Tooth};
+use crate::age::Sawtooth;
 use crate::chart::{CHARTS_MAX, Chart, Kind, Series};
 use crate::human::show;
 use crate::sweep::data::{Labels, RunSummary, SweepData};
@@ -69,7 +69,7 @@ fn draw(rest: &Labels, runs: &[&RunSummary], baseline: Option<&str>, cluster: us
     let exact = sawteeth.iter().all(|own| own.teeth.len() <= EXACT_MAX);
     let series = runs.iter().zip(&sawteeth).map(|(run, own)| Series {
         name: variant(run).to_owned(),
-        points: if exact { own.points(own.start.0, own.end_ps) } else { own.thinned(from, to) },
+        points: if exact { points(own, own.start.0, own.end_ps) } else { thinned(own, from, to) },
         ..Default::default()
     });
     Some(Chart {
@@ -127,90 +127,55 @@ fn ns(t: i64, age_ps: f64) -> (f64, f64) {
     (t as f64 / 1000.0, age_ps.max(0.0) / 1000.0)
 }
 
-impl Sawtooth {
-    /// The age at `t`, after what was delivered then.
-    fn age_ps(&self, t: i64) -> f64 {
-        let next = self.teeth.partition_point(|tooth| tooth.t_ps <= t);
-        let (since, age) =
-            next.checked_sub(1).map_or(self.start, |last| (self.teeth[last].t_ps, self.teeth[last].after_ps));
-        age as f64 + (t as f64 - since as f64)
+/// The age between `from` and `to` as a line, cut at both ends and at those of the window.
+fn points(own: &Sawtooth, from: i64, to: i64) -> Vec<(f64, f64)> {
+    let (from, to) = (from.max(own.start.0), to.min(own.end_ps));
+    if from > to {
+        return Vec::new();
     }
+    let teeth = own.inside(from, to);
+    let mut line = Vec::with_capacity(2 * teeth.len() + 2);
+    line.push(ns(from, own.age_ps(from)));
+    for tooth in teeth {
+        line.push(ns(tooth.t_ps, tooth.before_ps as f64));
+        line.push(ns(tooth.t_ps, tooth.after_ps as f64));
+    }
+    line.push(ns(to, own.age_ps(to)));
+    line.dedup();
+    line
+}
 
-    /// The teeth after `from` and up to `to`.
-    fn inside(&self, from: i64, to: i64) -> &[Tooth] {
-        let start = self.teeth.partition_point(|tooth| tooth.t_ps <= from);
-        let end = self.teeth.partition_point(|tooth| tooth.t_ps <= to);
-        &self.teeth[start..end.max(start)]
+/// Exact between `from` and `to`; before and after, the smallest and the largest age of each of [`BUCKETS`] equal
+/// spans of the whole window, in the order in which they come.
+fn thinned(own: &Sawtooth, from: i64, to: i64) -> Vec<(f64, f64)> {
+    let whole = own.end_ps as f64 - own.start.0 as f64;
+    let edge = |i: usize| own.start.0 + (whole / BUCKETS as f64 * i as f64) as i64;
+    let mut line = Vec::with_capacity(2 * BUCKETS + 2 * TEETH_MAX);
+    let mut done = false;
+    for i in 0..BUCKETS {
+        let (start, end) = (edge(i), if i + 1 == BUCKETS { own.end_ps } else { edge(i + 1) });
+        extremes(own, start, end.min(from), &mut line);
+        if end >= from && !done {
+            line.extend(points(own, from, to));
+            done = true;
+        }
+        extremes(own, start.max(to), end, &mut line);
     }
+    line.dedup();
+    line
+}
 
-    /// The age between `from` and `to` as a line, cut at both ends and at those of the window.
-    fn points(&self, from: i64, to: i64) -> Vec<(f64, f64)> {
-        let (from, to) = (from.max(self.start.0), to.min(self.end_ps));
-        if from > to {
-            return Vec::new();
-        }
-        let teeth = self.inside(from, to);
-        let mut points = Vec::with_capacity(2 * teeth.len() + 2);
-        points.push(ns(from, self.age_ps(from)));
-        for tooth in teeth {
-            points.push(ns(tooth.t_ps, tooth.before_ps as f64));
-            points.push(ns(tooth.t_ps, tooth.after_ps as f64));
-        }
-        points.push(ns(to, self.age_ps(to)));
-        points.dedup();
-        points
+/// The smallest and the largest age between `from` and `to`.
+fn extremes(own: &Sawtooth, from: i64, to: i64, found: &mut Vec<(f64, f64)>) {
+    if from >= to {
+        return;
     }
-
-    /// Exact between `from` and `to`; before and after, the smallest and the largest age of each of [`BUCKETS`] equal
-    /// spans of the whole window, in the order in which they come.
-    fn thinned(&self, from: i64, to: i64) -> Vec<(f64, f64)> {
-        let whole = self.end_ps as f64 - self.start.0 as f64;
-        let edge = |i: usize| self.start.0 + (whole / BUCKETS as f64 * i as f64) as i64;
-        let mut points = Vec::with_capacity(2 * BUCKETS + 2 * TEETH_MAX);
-        let mut done = false;
-        for i in 0..BUCKETS {
-            let (start, end) = (edge(i), if i + 1 == BUCKETS { self.end_ps } else { edge(i + 1) });
-            self.extremes(start, end.min(from), &mut points);
-            if end >= from && !done {
-                points.extend(self.points(from, to));
-                done = true;
-            }
-            self.extremes(start.max(to), end, &mut points);
-        }
-        points.dedup();
-        points
-    }
-
-    /// The smallest and the largest age between `from` and `to`.
-    fn extremes(&self, from: i64, to: i64, points: &mut Vec<(f64, f64)>) {
-        if from >= to {
-            return;
-        }
-        let own = self.points(from, to);
-        let least = own.iter().enumerate().min_by(|a, b| a.1.1.total_cmp(&b.1.1));
-        let most = own.iter().enumerate().max_by(|a, b| a.1.1.total_cmp(&b.1.1));
-        let (Some(least), Some(most)) = (least, most) else { return };
-        let (first, second) = if least.0 <= most.0 { (least.1, most.1) } else { (most.1, least.1) };
-        points.extend([*first, *second]);
-    }
-
-    /// The mean age between `from` and `to`, as far as the window goes, in ns; none if that is no time at all.
-    pub(crate) fn mean_ns(&self, from: i64, to: i64) -> Option<f64> {
-        let (from, to) = (from.max(self.start.0), to.min(self.end_ps));
-        if from >= to {
-            return None;
-        }
-        // Exact in whole numbers: twice the area is the sum of (end − begin) · (end + begin) of the pieces.
-        let begin = self.inside(i64::MIN, from).last().map_or(self.start, |tooth| (tooth.t_ps, tooth.after_ps));
-        let mut twice = 0i128;
-        let (mut t, mut age) = (i128::from(from), i128::from(begin.1) + i128::from(from) - i128::from(begin.0));
-        let teeth = self.inside(from, to).iter().map(|tooth| (i128::from(tooth.t_ps), i128::from(tooth.after_ps)));
-        for (at, after) in teeth.chain([(i128::from(to), 0)]) {
-            twice = twice.saturating_add((at - t).saturating_mul(2 * age + (at - t)));
-            (t, age) = (at, after);
-        }
-        Some(twice as f64 / 2.0 / (to as f64 - from as f64) / 1000.0)
-    }
+    let line = points(own, from, to);
+    let least = line.iter().enumerate().min_by(|a, b| a.1.1.total_cmp(&b.1.1));
+    let most = line.iter().enumerate().max_by(|a, b| a.1.1.total_cmp(&b.1.1));
+    let (Some(least), Some(most)) = (least, most) else { return };
+    let (first, second) = if least.0 <= most.0 { (least.1, most.1) } else { (most.1, least.1) };
+    found.extend([*first, *second]);
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Tests of [`super`]: what is drawn is what was measured.
 
 use super::*;
+use crate::age::Tooth;
 use crate::testing::{Dice, Story};
 use crate::{Analysis, Options};
 
@@ -47,7 +48,7 @@ fn the_line_integrates_to_the_reported_mean() {
     assert_eq!(ages.sawteeth.len(), 2);
     for (own, age) in ages.sawteeth.iter().zip(&ages.clusters) {
         assert_eq!(own.id, age.id);
-        let points = own.points(i64::MIN, i64::MAX);
+        let points = points(own, i64::MIN, i64::MAX);
         assert!(near(mean(&points), age.mean_ns.unwrap()), "{} {:?}", mean(&points), age.mean_ns);
         assert!(near(own.mean_ns(i64::MIN, i64::MAX).unwrap(), age.mean_ns.unwrap()));
         let highest = points.iter().map(|point| point.1).fold(0.0, f64::max);
@@ -61,10 +62,10 @@ fn thinned_lines_keep_every_peak_and_are_exact_inside() {
     let ages = analysis.resolved.as_ref().unwrap().ages.as_ref().unwrap();
     let own = &ages.sawteeth[1];
     let (from, to) = window(&[own]).unwrap();
-    let thinned = own.thinned(from, to);
+    let thinned = thinned(own, from, to);
     assert!(own.teeth.len() > 2000 && thinned.len() < 2 * BUCKETS + 3 * TEETH_WANTED, "{}", thinned.len());
     let highest = |points: &[(f64, f64)]| points.iter().map(|point| point.1).fold(0.0, f64::max);
-    let all = own.points(i64::MIN, i64::MAX);
+    let all = points(own, i64::MIN, i64::MAX);
     assert_eq!(highest(&thinned), highest(&all));
     assert!(thinned.windows(2).all(|pair| pair[0].0 <= pair[1].0), "in the order of time");
     // Each span's extremes, found by looking at every point of the whole line.
@@ -78,7 +79,7 @@ fn thinned_lines_keep_every_peak_and_are_exact_inside() {
         };
         assert!(highest(&inside(&thinned, -0.002)) >= highest(&inside(&all, 0.002)) - 1e-6, "span {i}");
     }
-    let exact = own.points(from, to);
+    let exact = points(own, from, to);
     let start = thinned.iter().position(|point| *point == exact[0]).unwrap();
     assert_eq!(&thinned[start..start + exact.len()], exact.as_slice());
 }
@@ -126,7 +127,7 @@ fn a_sawtooth_shows_the_baseline_and_two_others() {
 
 #[test]
 fn a_line_is_cut_at_both_ends() {
-    let points = regular(10_000, 5).points(15_000, 25_000);
+    let points = points(&regular(10_000, 5), 15_000, 25_000);
     // 5 ns after the tooth at 10 ns the age is 5.007 ns; the tooth at 20 ns; 5 ns after it.
     assert_eq!(points, [(15.0, 5.007), (20.0, 10.007), (20.0, 0.007), (25.0, 5.007)]);
 }
