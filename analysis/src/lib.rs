@@ -13,65 +13,38 @@
 //! another's.
 #![forbid(unsafe_code)]
 
-pub mod age;
-pub mod analyze;
 pub mod answer;
 mod baseline;
-pub mod batches;
-pub mod canonical;
 pub mod capture;
 pub mod chart;
 pub mod check;
 pub mod compare;
 pub mod definitions;
-pub mod fates;
-mod frame;
-pub mod goal;
 mod group;
 mod headings;
-pub mod human;
-pub mod labels;
-pub mod line;
 pub mod made;
-pub mod metric;
 pub mod model;
-pub mod over_time;
 pub mod picture;
-mod plausible;
 pub mod plot;
-pub mod provenance;
-pub mod quantile;
 pub mod report;
-pub mod resolved;
-pub mod rounds;
-pub mod run;
-pub mod stats;
 pub mod summary;
 pub mod sweep;
-mod table;
-pub mod testing;
-pub mod testing_rounds;
 pub mod trace;
 mod verdict;
 
 #[cfg(test)]
 mod form_tests;
 #[cfg(test)]
-mod metric_tests;
-#[cfg(test)]
-mod move_tests;
-#[cfg(test)]
-mod registry_tests;
-#[cfg(test)]
 mod training_tests;
 
-pub use analyze::{analyze_run, analyze_run_with};
-pub use line::{Line, Measured, Note};
-pub use metric::METRICS;
 pub use model::Model;
 pub use picture::CHARTS;
+pub use pktgen_records::{
+    Analysis, Line, METRICS, Measured, Note, Options, age, analyze, analyze_run, analyze_run_with, batches, canonical,
+    fates, goal, human, labels, line, metric, over_time, provenance, quantile, resolved, rounds, run, stats, testing,
+    testing_rounds,
+};
 pub use report::REPORTS;
-pub use resolved::{Analysis, Options};
 pub use summary::summary;
 pub use sweep::data::SweepData;
 pub use sweep::run_dirs;

@@ -91,7 +91,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
         "CHECKS",
         &["answers", "examine", "experiment", "finding", "host", "needs", "testing", "tests", "text"],
     ),
-    ("analysis/src/metric", "METRICS", &[]),
+    ("analysis/records/src/metric", "METRICS", &[]),
     ("analysis/src/report", "REPORTS", &[]),
     ("analysis/src/trace", "FAITHFUL", &["sample", "text"]),
     (

@@ -1,6 +1,6 @@
 //! Units for people: nanoseconds become microseconds, shares percent, bits per second Gbit/s.
 //!
-//! Called by [`crate::model`] (verdicts), [`crate::plot`] (axes) and the reports (tables), so that all
+//! Called by `pktgen_report::model` (verdicts), `pktgen_report::plot` (axes) and the reports (tables), so that all
 //! of them say the same. One scale per column or axis, so that its values can be compared at a glance.
 
 use serde::Serialize;

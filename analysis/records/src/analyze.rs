@@ -1,6 +1,6 @@
 //! From a run dir to lines: asks every metric, and says what a reader of the lines must know.
 //!
-//! Called by the CLI's `analyze` and by [`crate::sweep`].
+//! Called by the CLI's `analyze` and by `pktgen_report::sweep`.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! Medians, bootstrap intervals over enough seeds, quantiles and Jain's index.
 //!
-//! Called by [`crate::sweep`] and the metrics. Deterministic: the bootstrap's seed is a constant.
+//! Called by `pktgen_report::sweep` and the metrics. Deterministic: the bootstrap's seed is a constant.
 
 use pktgen_generator::index::mix;
 use pktgen_generator::record::Bound;

@@ -3,7 +3,7 @@
 //! Called by [`crate::analyze`]; the definition is design §4. Every flow's sawtooth is the list of the
 //! deliveries that lowered its age; between them the age grows by one second per second, so the time
 //! average is an exact sum of trapezia, in integers, and a quantile over time an exact sweep over their ends.
-//! [`crate::capture`] finds the same segments in a stream and takes its numbers from the same [`Sums`].
+//! `pktgen_capture` finds the same segments in a stream and takes its numbers from the same [`Sums`].
 //! `pktgen_generator::age::Sawtooth` is the oracle that the tests compare with.
 //!
 //! A worker may move to another cluster during a run. An update then belongs to the cluster in which it was
