@@ -15,7 +15,6 @@
 
 pub mod answer;
 mod baseline;
-pub mod capture;
 pub mod chart;
 pub mod check;
 pub mod compare;
@@ -39,6 +38,7 @@ mod training_tests;
 
 pub use model::Model;
 pub use picture::CHARTS;
+pub use pktgen_capture as capture;
 pub use pktgen_records::{
     Analysis, Line, METRICS, Measured, Note, Options, age, analyze, analyze_run, analyze_run_with, batches, canonical,
     fates, goal, human, labels, line, metric, over_time, provenance, quantile, resolved, rounds, run, stats, testing,

@@ -8,12 +8,12 @@ use pktgen_generator::arrow::array::{Array, AsArray, RecordBatch};
 use pktgen_generator::arrow::datatypes::{Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use pktgen_generator::wire::sight::Sight;
 use pktgen_generator::{Error, Result};
+use pktgen_records::batches::Batches;
+use pktgen_records::line::Measured;
 
 use super::meter::{Meter, Totals};
 use super::tables::{INDEX, TableForm, TablesIndex, columns, kept, side_folder};
 use super::{Event, MEMORY, Side, lines};
-use crate::batches::Batches;
-use crate::line::Measured;
 
 /// Is it a folder of tables?
 pub fn is_tables(dir: &Path) -> bool {

@@ -10,8 +10,8 @@ use pktgen_generator::record::digest::{Verified, verify_dir};
 use pktgen_generator::time::NS;
 use pktgen_generator::{Error, Result};
 
-use crate::batches::Batches;
-use crate::run::read_json;
+use pktgen_records::batches::Batches;
+use pktgen_records::run::read_json;
 
 /// Names of the stream, the finished one last.
 pub(super) const FILES: [&str; 2] = ["frames.arrows", "frames.parquet"];

@@ -4,17 +4,17 @@ use pktgen_generator::Result;
 use pktgen_generator::definition::{Better, Definition, Label};
 use pktgen_generator::wire::FORMATS;
 use pktgen_generator::wire::sight::{Delivery, What};
+use pktgen_records::human::show;
+use pktgen_records::line::{Line, NS, PACKETS, SHARE, UPDATES};
+use pktgen_records::line::{Measured, Note};
+use pktgen_records::metric::{aggregation, aom, fairness, latency, throughput};
+use pktgen_records::quantile::Values;
 
 use super::Side;
 use super::clock::Clocks;
 use super::column::Column;
 use super::input::{InputFacts, Tally};
 use super::meter::{Meter, Totals};
-use crate::human::show;
-use crate::line::{Line, NS, PACKETS, SHARE, UPDATES};
-use crate::line::{Measured, Note};
-use crate::metric::{aggregation, aom, fairness, latency, throughput};
-use crate::quantile::Values;
 
 /// Packets that were no events: metric and number.
 type Oddity = (&'static str, fn(&Tally) -> u64);

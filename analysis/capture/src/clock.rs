@@ -13,12 +13,12 @@ use pktgen_generator::Result;
 use pktgen_generator::pcap::Stamp;
 use pktgen_generator::record::Manifest;
 use pktgen_generator::wire::sight::What;
+use pktgen_records::human::show;
+use pktgen_records::run::read_json;
 
 use serde::{Deserialize, Serialize};
 
 use super::{CapturePlan, Side};
-use crate::human::show;
-use crate::run::read_json;
 
 /// From when generation times count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,15 +4,15 @@ use pktgen_generator::pcap::{Form, Writer, WriterOptions};
 use pktgen_generator::record::PacketId;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_generator::wire::update::{Header, PORT, UPDATE_HEAD, WORKER_PORT};
+use pktgen_records::age::{AgeOf, Ages, FlowAge};
+use pktgen_records::fates::Fates;
+use pktgen_records::line::Line;
+use pktgen_records::run::{ReceivedColumns, Records, SentColumns};
 use proptest::prelude::*;
 
 use super::replay::{analyze_tables, merge_tables};
 use super::tables::TableForm;
 use super::*;
-use crate::age::{AgeOf, Ages, FlowAge};
-use crate::fates::Fates;
-use crate::line::Line;
-use crate::run::{ReceivedColumns, Records, SentColumns};
 
 /// An update: its worker, when it was generated, when it left, when it arrived if it did.
 #[derive(Debug, Clone, Copy)]

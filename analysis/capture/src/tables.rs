@@ -23,13 +23,13 @@ use pktgen_generator::whole::{WholeFile, write_whole};
 use pktgen_generator::wire::FORMATS;
 use pktgen_generator::wire::sight::{Delivery, What};
 use pktgen_generator::{Error, Result};
+use pktgen_records::fates::is_update;
 use serde::{Deserialize, Serialize};
 
 use super::clock::Clocks;
 use super::input::{BACKGROUND, InputFacts};
 use super::meter::Totals;
 use super::{Event, Side};
-use crate::fates::is_update;
 
 /// Version of the tables; a reader refuses a newer one.
 pub const VERSION: u32 = 1;
@@ -203,7 +203,7 @@ impl TablesIndex {
 
     /// Reads that of `dir`.
     pub fn read(dir: &Path) -> Result<TablesIndex> {
-        crate::run::read_json(&dir.join(INDEX), "a folder of tables")
+        pktgen_records::run::read_json(&dir.join(INDEX), "a folder of tables")
     }
 }
 

@@ -1,14 +1,14 @@
 //! The Age-of-Model of one flow, from a stream of generations and deliveries.
 //!
-//! Finds the segments that [`crate::age`] finds in tables. What it must not know before the end is when the flow began:
+//! Finds the segments that [`pktgen_records::age`] finds in tables. What it must not know before the end is when the flow began:
 //! updates that were generated first need not be the first that are seen.
 
 use pktgen_generator::Result;
+use pktgen_records::age::{FlowAge, Sums};
+use pktgen_records::over_time::{Segment, Segments};
+use pktgen_records::quantile::Values;
 
 use super::column::{Column, Shared};
-use crate::age::{FlowAge, Sums};
-use crate::over_time::{Segment, Segments};
-use crate::quantile::Values;
 
 /// No time: those of captures are far from it.
 const NEVER: i64 = i64::MIN;

@@ -15,10 +15,10 @@ use super::input::BACKGROUND;
 use super::sums::{Recent, Sums};
 use super::window::{Known, Window};
 use super::{Event, Side};
-use crate::age::FlowAge;
-use crate::fates::is_update;
-use crate::metric::throughput::AtServer;
 use pktgen_generator::index::{IdHasher, NOWHERE};
+use pktgen_records::age::FlowAge;
+use pktgen_records::fates::is_update;
+use pktgen_records::metric::throughput::AtServer;
 
 /// Most workers of a capture: more are damage, or another format.
 const WORKERS_MAX: usize = 1 << 20;

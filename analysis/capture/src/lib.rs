@@ -3,8 +3,9 @@
 //! Called by the CLI's `analyze`. [`input`] turns the packets of a file into [`Event`]s, [`merge`] those of several files into one
 //! stream in the order of time, [`meter`] adds them up in flat memory, [`lines`] gives what a run dir would give, as far as a
 //! capture can know it, and says what it cannot. [`clock`] finds out whether times at the two sides may be
-//! compared, and [`tables`] keeps the updates for others, which [`replay`] reads again. Numbers are made where those of run dirs are made: [`crate::age::Sums`],
-//! [`crate::quantile`] and the metrics' own functions. docs/analyze.md has the definitions.
+//! compared, and [`tables`] keeps the updates for others, which [`replay`] reads again. Numbers are made where those of run dirs are made: [`pktgen_records::age::Sums`],
+//! [`pktgen_records::quantile`] and the metrics' own functions. docs/analyze.md has the definitions.
+#![forbid(unsafe_code)]
 
 pub mod clock;
 mod column;
@@ -33,13 +34,13 @@ use pktgen_generator::{Error, Result};
 
 use serde::{Deserialize, Serialize};
 
-use crate::line::{Measured, Note};
 use clock::{Anchor, Clocks, Offset};
 use input::{Input, InputFacts};
 pub use lines::DEFINITIONS;
 use lines::Facts;
 use merge::Merge;
 use meter::Meter;
+use pktgen_records::line::{Measured, Note};
 use tables::{Tables, TablesPlan};
 
 /// Where a capture was made.

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use pktgen_generator::{Error, Result};
 
-use crate::quantile::Values;
+use pktgen_records::quantile::Values;
 
 /// Numbers that are read back at a time: pairs stay whole.
 const PART: usize = 1 << 14;

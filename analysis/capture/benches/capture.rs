@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use pktgen_analysis::capture::{CapturePlan, analyze_captures};
+use pktgen_capture::{CapturePlan, analyze_captures};
 use pktgen_generator::pcap::{Form, Writer, WriterOptions};
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_generator::wire::update::{Header, PORT, WORKER_PORT, elements_in};
