@@ -13,38 +13,16 @@
 //! another's.
 #![forbid(unsafe_code)]
 
-pub mod answer;
-mod baseline;
-pub mod chart;
-pub mod check;
 pub mod compare;
-pub mod definitions;
-mod group;
-mod headings;
-pub mod made;
-pub mod model;
-pub mod picture;
-pub mod plot;
-pub mod report;
-pub mod summary;
-pub mod sweep;
 pub mod trace;
-mod verdict;
 
-#[cfg(test)]
-mod form_tests;
-#[cfg(test)]
-mod training_tests;
-
-pub use model::Model;
-pub use picture::CHARTS;
 pub use pktgen_capture as capture;
 pub use pktgen_records::{
     Analysis, Line, METRICS, Measured, Note, Options, age, analyze, analyze_run, analyze_run_with, batches, canonical,
     fates, goal, human, labels, line, metric, over_time, provenance, quantile, resolved, rounds, run, stats, testing,
     testing_rounds,
 };
-pub use report::REPORTS;
-pub use summary::summary;
-pub use sweep::data::SweepData;
-pub use sweep::run_dirs;
+pub use pktgen_report::{
+    CHARTS, Model, REPORTS, SweepData, answer, chart, check, definitions, made, model, picture, plot, report, run_dirs,
+    summary, sweep,
+};

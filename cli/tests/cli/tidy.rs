@@ -92,10 +92,10 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
         &["answers", "examine", "experiment", "finding", "host", "needs", "testing", "tests", "text"],
     ),
     ("analysis/records/src/metric", "METRICS", &[]),
-    ("analysis/src/report", "REPORTS", &[]),
+    ("analysis/report/src/report", "REPORTS", &[]),
     ("analysis/src/trace", "FAITHFUL", &["sample", "text"]),
     (
-        "analysis/src/picture",
+        "analysis/report/src/picture",
         "CHARTS",
         &["against_tests", "keep", "keep_tests", "network_tests", "sawtooth_tests", "states_tests"],
     ),
