@@ -4,9 +4,8 @@
 
 mod markdown;
 
-use pktgen_analysis::capture::DEFINITIONS;
-use pktgen_analysis::capture::tables::TABLES;
-use pktgen_analysis::definitions::families;
+use pktgen_capture::DEFINITIONS;
+use pktgen_capture::tables::TABLES;
 use pktgen_generator::column::{Column, Stream};
 use pktgen_generator::definition::{Better, Definition, Label};
 use pktgen_generator::record::{Action, Heat, Reason, STREAMS, SumOk};
@@ -15,6 +14,7 @@ use pktgen_generator::trace::TRACE;
 use pktgen_generator::{Error, Result};
 use pktgen_planning::STUDIES;
 use pktgen_replay::capture::frames;
+use pktgen_report::definitions::families;
 use serde_json::{Value, json};
 
 use super::list::registries;

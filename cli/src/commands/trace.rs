@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pktgen_analysis::{human, trace as fidelity};
+use pktgen_compare::trace as fidelity;
 use pktgen_generator::config::Value;
 use pktgen_generator::registry::find;
 use pktgen_generator::seed::Seed;
@@ -11,6 +11,7 @@ use pktgen_generator::trace::{self, FRAME_BYTES, ImportOptions, Info, Scaling, T
 use pktgen_generator::units::{Decimal, Rate, Size};
 use pktgen_generator::wire::FORMATS;
 use pktgen_generator::{Error, Result, workload};
+use pktgen_records::human;
 
 use crate::args::{Convert, Experiment, Scale, Trace};
 use crate::commands::experiment::load;

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::process::Output;
 
 use crate::support::{pktgen, text};
-use pktgen_analysis::compare::{Comparison, Outcome, Rules, Side};
-use pktgen_analysis::{Options, SweepData};
+use pktgen_compare::{Comparison, Outcome, Rules, Side};
+use pktgen_records::Options;
+use pktgen_report::SweepData;
 use tempfile::TempDir;
 
 /// A small experiment: 6 workers in 2 clusters, 40 updates each.

@@ -6,10 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::support::pktgen;
-use pktgen_analysis::Line;
-use pktgen_analysis::capture::DEFINITIONS;
-use pktgen_analysis::definitions::{definition_of, families};
+use pktgen_capture::DEFINITIONS;
 use pktgen_planning::STUDIES;
+use pktgen_records::Line;
+use pktgen_report::definitions::{definition_of, families};
 
 fn succeeds(folder: &Path, args: &[&str]) -> String {
     let output = pktgen(folder, args);

@@ -27,7 +27,18 @@ const UNSAFE: &[&str] = &[
     "replay/tests/replay/support/kernel.rs",
 ];
 /// Our crates, those for tests apart.
-const CRATES: [&str; 7] = ["generator", "generator/core", "replay", "analysis", "planning", "verify", "cli"];
+const CRATES: [&str; 10] = [
+    "generator",
+    "generator/core",
+    "replay",
+    "analysis/records",
+    "analysis/capture",
+    "analysis/report",
+    "analysis/compare",
+    "planning",
+    "verify",
+    "cli",
+];
 /// The one file that reads clocks.
 const CLOCK: &str = "replay/src/clock.rs";
 /// Longest file and longest function, in lines.
@@ -93,7 +104,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
     ),
     ("analysis/records/src/metric", "METRICS", &[]),
     ("analysis/report/src/report", "REPORTS", &[]),
-    ("analysis/src/trace", "FAITHFUL", &["sample", "text"]),
+    ("analysis/compare/src/trace", "FAITHFUL", &["sample", "text"]),
     (
         "analysis/report/src/picture",
         "CHARTS",
@@ -124,28 +135,61 @@ const BANS: &[(&str, &[&str], &str)] = &[
     ("generator/core/src", &["pktgen_"], "core imports none of ours"),
     (
         "generator/src",
-        &["pktgen_replay", "pktgen_analysis", "pktgen_planning", "pktgen_verify", "pktgen_cli"],
+        &[
+            "pktgen_replay",
+            "pktgen_records",
+            "pktgen_capture",
+            "pktgen_report",
+            "pktgen_compare",
+            "pktgen_planning",
+            "pktgen_verify",
+            "pktgen_cli",
+        ],
         "generator imports none of the others",
     ),
     ("generator/src", &["std::net", "std::thread", "std::os::fd"], "generator opens no socket and starts no thread"),
     (
         "replay/src",
-        &["pktgen_analysis", "pktgen_planning", "pktgen_verify", "pktgen_cli"],
+        &[
+            "pktgen_records",
+            "pktgen_capture",
+            "pktgen_report",
+            "pktgen_compare",
+            "pktgen_planning",
+            "pktgen_verify",
+            "pktgen_cli",
+        ],
         "replay imports generator only",
     ),
     (
-        "analysis/src",
+        "analysis",
         &["pktgen_replay", "pktgen_planning", "pktgen_verify", "pktgen_cli"],
         "analysis imports generator only",
     ),
     (
         "planning/src",
-        &["pktgen_replay", "pktgen_analysis", "pktgen_verify", "pktgen_cli"],
+        &[
+            "pktgen_replay",
+            "pktgen_records",
+            "pktgen_capture",
+            "pktgen_report",
+            "pktgen_compare",
+            "pktgen_verify",
+            "pktgen_cli",
+        ],
         "planning imports generator only",
     ),
     (
         "verify/src",
-        &["pktgen_replay", "pktgen_analysis", "pktgen_planning", "pktgen_cli"],
+        &[
+            "pktgen_replay",
+            "pktgen_records",
+            "pktgen_capture",
+            "pktgen_report",
+            "pktgen_compare",
+            "pktgen_planning",
+            "pktgen_cli",
+        ],
         "verify imports generator only",
     ),
     ("replay/src/target", &["crate::transport", "crate::driver"], "targets know no transport and no driver"),
@@ -325,7 +369,16 @@ fn unsafe_stays_in_its_corral() {
     let offenders =
         all_sources().into_iter().filter(|(name, text)| name != own && says(text) && !UNSAFE.contains(&name.as_str()));
     fail_if(offenders.map(|(name, _)| format!("{name} is unsafe and not in the corral")).collect());
-    for krate in ["generator", "generator/core", "analysis", "planning", "verify"] {
+    for krate in [
+        "generator",
+        "generator/core",
+        "analysis/records",
+        "analysis/capture",
+        "analysis/report",
+        "analysis/compare",
+        "planning",
+        "verify",
+    ] {
         let text = fs::read_to_string(root().join(krate).join("src/lib.rs")).expect("a lib.rs");
         assert!(text.contains("#![forbid(unsafe_code)]"), "{krate} forbids unsafe");
     }
