@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use pktgen_generator::definition::{Better, Definition};
+use pktgen_core::definition::{Better, Definition};
 use pktgen_records::labels::FLOW;
 use pktgen_records::metric::goal::TIME_TO_GOAL;
 use pktgen_records::metric::iterations::{EFFECTIVE_TIME, ITERATION_TIME, USEFUL_RATE};

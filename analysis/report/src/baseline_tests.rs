@@ -97,7 +97,7 @@ fn the_verdict_says_the_speedup_and_what_is_missing() {
 
 #[test]
 fn what_comparing_adds_is_defined() {
-    let defined: Vec<String> = DEFINITIONS.iter().flat_map(pktgen_generator::definition::Definition::keys).collect();
+    let defined: Vec<String> = DEFINITIONS.iter().flat_map(pktgen_core::definition::Definition::keys).collect();
     assert_eq!(keys().collect::<Vec<_>>(), defined);
     for (key, unit, ..) in DERIVED {
         assert!(DEFINITIONS.iter().any(|known| known.has_key(key) && known.unit == unit), "{key} in {unit}");

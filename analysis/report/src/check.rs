@@ -4,9 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use pktgen_generator::definition::Definition;
-use pktgen_generator::registry::suggest;
-use pktgen_generator::study::Study;
+use pktgen_core::definition::Definition;
+use pktgen_core::registry::suggest;
+use pktgen_core::study::Study;
 use pktgen_records::metric::{METRICS, findings};
 
 use crate::sweep::data::{SweepData, VARIANT};

@@ -2,9 +2,9 @@
 //!
 //! Called by `pktgen explain`, which docs/schema.md is written by, and by tests: a line that nobody defined is a mistake.
 
-use pktgen_generator::definition::Definition;
-use pktgen_generator::registry::Named;
-use pktgen_generator::study::Study;
+use pktgen_core::definition::Definition;
+use pktgen_core::registry::Named;
+use pktgen_core::study::Study;
 use pktgen_records::line::Line;
 use pktgen_records::metric::METRICS;
 use pktgen_records::metric::findings::{self, Findings};

@@ -1,4 +1,4 @@
-use pktgen_generator::record::{Action, Reason};
+use pktgen_core::record::{Action, Reason};
 use pktgen_records::line::NS;
 
 use super::*;

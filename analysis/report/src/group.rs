@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use pktgen_generator::definition::{Better, Definition, Label};
-use pktgen_generator::record::{Group, ReportPlan};
+use pktgen_core::definition::{Better, Definition, Label};
+use pktgen_core::record::{Group, ReportPlan};
 
 use pktgen_records::age::FlowAge;
 use pktgen_records::labels::{FLOW, FULL};

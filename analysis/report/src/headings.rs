@@ -1,10 +1,10 @@
 //! What the main table of a sweep shows: its axes and its columns.
 
+use pktgen_records::human::{Scale, scale_for};
+use pktgen_records::metric::iterations::{EFFECTIVE_TIME, ITERATION_TIME, ITERATIONS};
 use serde::Serialize;
 
 use crate::sweep::data::SweepData;
-use pktgen_records::human::{Scale, scale_for};
-use pktgen_records::metric::iterations::{EFFECTIVE_TIME, ITERATION_TIME, ITERATIONS};
 
 /// Metrics of the main table where the experiment names none.
 const DEFAULT_METRICS: [&str; 8] =

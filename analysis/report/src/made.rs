@@ -66,7 +66,7 @@ impl Provenance {
     }
 
     /// What stands before a text of the experiment file that may speak of what was changed; none if nothing was.
-    pub fn before_overrides(&self) -> Option<String> {
+    pub(crate) fn before_overrides(&self) -> Option<String> {
         let changed = self.changed();
         (!changed.is_empty()).then(|| format!("Of the experiment file, before the overrides {}", changed.join(", ")))
     }

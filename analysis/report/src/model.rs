@@ -3,7 +3,7 @@
 //! Called by the CLI's `report`. The order is the reader's: may I use this (validity), what is the
 //! answer (verdict), the numbers beside the published ones, then what was fitted and what differs.
 
-use pktgen_generator::record::Bound;
+use pktgen_core::record::Bound;
 use pktgen_records::age::AgeOf;
 use pktgen_records::stats::{Estimate, agrees};
 use serde::Serialize;

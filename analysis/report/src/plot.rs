@@ -20,7 +20,7 @@ use std::fmt::Write;
 
 pub use file::{file_name, standalone};
 
-use pktgen_generator::printable::escape;
+use pktgen_core::printable::escape;
 use pktgen_records::human::scale_for;
 
 use crate::chart::{Chart, Kind};

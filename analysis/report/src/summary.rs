@@ -69,7 +69,7 @@ fn wrapped(text: &str, out: &mut String) {
 /// The main table of `model` in lines of at most [`WIDTH`] columns, the rows of a variant below its name; what
 /// does not fit beside is put below, with the points repeated. Medians only; a published value follows in
 /// parentheses.
-pub fn summary_table(model: &Model) -> String {
+pub(crate) fn summary_table(model: &Model) -> String {
     let groups = groups(model);
     let order: Vec<usize> = groups.iter().flat_map(|(_, rows)| rows.iter().copied()).collect();
     let names = names(model, &order);

@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use pktgen_generator::record::digest::manifest_digest;
-use pktgen_generator::record::{Fault, MANIFEST_VERSION, Manifest, ReportPlan, SweepManifest, SweepRun, Validity};
-use pktgen_generator::study::TIME;
-use pktgen_generator::{Error, Result};
+use pktgen_core::record::digest::manifest_digest;
+use pktgen_core::record::{Fault, MANIFEST_VERSION, Manifest, ReportPlan, SweepManifest, SweepRun, Validity};
+use pktgen_core::study::TIME;
+use pktgen_core::{Error, Result};
 use pktgen_records::fates::is_update;
 use pktgen_records::line::Line;
 use pktgen_records::metric::findings;

@@ -1,6 +1,6 @@
 //! Tests of [`super`] on sweeps written by hand, of what reports make of them, and of their speed.
 
-use pktgen_generator::record::Note;
+use pktgen_core::record::Note;
 use pktgen_records::age::AgeOf;
 use pktgen_records::testing::{small_run, write_sweep};
 

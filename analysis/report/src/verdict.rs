@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use pktgen_generator::record::{Bound, Published};
+use pktgen_core::record::{Bound, Published};
 use pktgen_records::human::scale_for;
 use pktgen_records::stats::agrees;
 use pktgen_records::stats::too_few;

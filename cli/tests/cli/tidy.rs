@@ -164,8 +164,11 @@ const BANS: &[(&str, &[&str], &str)] = &[
     (
         "analysis",
         &["pktgen_replay", "pktgen_planning", "pktgen_verify", "pktgen_cli"],
-        "analysis imports generator only",
+        "records, capture, report and compare import generator only",
     ),
+    ("analysis/capture", &["pktgen_report", "pktgen_compare"], "capture stands on records alone"),
+    ("analysis/report", &["pktgen_generator", "pktgen_capture", "pktgen_compare"], "report stands on records and core"),
+    ("analysis/compare", &["pktgen_capture"], "compare stands on records and report"),
     (
         "planning/src",
         &[

@@ -6,8 +6,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use pktgen_generator::registry::Named;
-use pktgen_generator::units::{Rate, Size, Span};
+use pktgen_core::registry::Named;
+use pktgen_core::units::{Rate, Size, Span};
 use pktgen_records::human;
 use pktgen_records::metric::iterations::{EFFECTIVE_TIME, IDEAL_TIME, ITERATION_TIME};
 use pktgen_records::stats::Interval;

@@ -1,6 +1,6 @@
 //! How the age of models is spread: over time, and at its peaks.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::Picture;
 use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::Picture;
 use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series};

@@ -1,6 +1,6 @@
 //! Average age of each cluster as bars, the variants side by side.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 use pktgen_records::stats;
 
 use super::Picture;

@@ -1,6 +1,6 @@
 //! Heat maps of mean ages: cluster by point of the sweep, and cluster by time in the first run.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 use pktgen_records::human::show;
 use pktgen_records::stats;
 

@@ -1,6 +1,6 @@
 //! Latencies as cumulative shares: in devices, from worker to server, and of results.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::Picture;
 use super::age_cdf::{curves, of};

@@ -5,7 +5,7 @@ use std::path::Path;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::Picture;
 use super::age_cdf::{curves, of};

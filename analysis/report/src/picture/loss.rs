@@ -1,7 +1,7 @@
 //! Lost updates by reason, one bar per point of the sweep.
 
-use pktgen_generator::record::Reason;
-use pktgen_generator::registry::Named;
+use pktgen_core::record::Reason;
+use pktgen_core::registry::Named;
 use pktgen_records::stats;
 
 use super::Picture;

@@ -18,7 +18,7 @@ mod paper;
 mod sawtooth;
 pub(crate) mod states;
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 use pktgen_records::stats::{Estimate, SEEDS_MIN};
 
 use crate::chart::Chart;

@@ -5,16 +5,16 @@
 //! length with which it arrived or, if it never did, with which it was sent. Acknowledgements and results are recorded
 //! by no link.
 
-use pktgen_records::run::sent_lengths;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use pktgen_generator::config::Document;
-use pktgen_generator::plan::PlanRole;
-use pktgen_generator::record::{Action, PacketId, Planned};
-use pktgen_generator::registry::Named;
-use pktgen_generator::topology::{self, NO_PORT, Population, Role, Topology};
+use pktgen_core::config::Document;
+use pktgen_core::plan::PlanRole;
+use pktgen_core::record::{Action, PacketId, Planned};
+use pktgen_core::registry::Named;
+use pktgen_core::topology::{self, NO_PORT, Population, Role, Topology};
 use pktgen_records::resolved::{Analysis, Resolved};
+use pktgen_records::run::sent_lengths;
 
 use super::Picture;
 use crate::chart::{CHARTS_MAX, Cable, Chart, Kind, Network, Place};
@@ -95,7 +95,7 @@ pub(super) fn of(run: &Analysis, dir: &Path) -> Option<Network> {
 /// Names, classes and workers of nodes.
 type Nodes = Vec<(String, &'static str, usize)>;
 
-fn planned_network(planned: &Planned, loads: &[[pktgen_generator::record::LinkLoad; 2]]) -> (Nodes, Vec<Wire>) {
+fn planned_network(planned: &Planned, loads: &[[pktgen_core::record::LinkLoad; 2]]) -> (Nodes, Vec<Wire>) {
     let class = |role| match role {
         PlanRole::Host => "host",
         PlanRole::Common => "common",

@@ -1,7 +1,7 @@
 //! Published values beside ours, one picture per metric that the paper has.
 
-use pktgen_generator::record::{Bound, Published};
-use pktgen_generator::registry::Named;
+use pktgen_core::record::{Bound, Published};
+use pktgen_core::registry::Named;
 use pktgen_records::human;
 use pktgen_records::stats::Interval;
 

@@ -3,7 +3,7 @@
 //! A run may have more teeth than a picture has pixels. Outside the part that is shown first, the smallest and the
 //! largest age of each of [`BUCKETS`] spans stand for all: no peak is lost, and the page says so.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 use pktgen_records::age::Sawtooth;
 use pktgen_records::human::show;
 

@@ -3,7 +3,7 @@
 //!
 //! [`crate::sweep`] keeps of each run what a picture needs.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 use pktgen_records::fates::is_update;
 use pktgen_records::resolved::Analysis;
 use pktgen_records::run::StateColumns;

@@ -39,7 +39,7 @@ fn the_first_workers_of_clusters_all_over_are_shown() {
     assert_eq!(who, [(1, 0), (6, 3), (12, 6), (18, 9)]);
     // Workers that the manifest does not know are left out, background too.
     assert!(thinned(&open(&told(2, 3), &[])).is_empty());
-    assert!(thinned(&open(&told(1, 3), &[pktgen_generator::record::NO_CLUSTER])).is_empty());
+    assert!(thinned(&open(&told(1, 3), &[pktgen_core::record::NO_CLUSTER])).is_empty());
     assert!(thinned(&open(&Story::new(), &[0])).is_empty());
 }
 

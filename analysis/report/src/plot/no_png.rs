@@ -1,6 +1,6 @@
 //! In place of PNG pictures, in a build without them.
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 
 use crate::chart::Chart;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::fontdb::Database;
 use resvg::usvg::{Options, Tree};

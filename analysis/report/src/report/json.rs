@@ -1,7 +1,7 @@
 //! The model as JSON: for notebooks and pipelines. Values are in the metrics' units, not rounded.
 
-use pktgen_generator::registry::Named;
-use pktgen_generator::{Error, Result};
+use pktgen_core::registry::Named;
+use pktgen_core::{Error, Result};
 
 use super::Report;
 use crate::model::Model;

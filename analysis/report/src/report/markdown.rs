@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use pktgen_generator::Result;
-use pktgen_generator::printable::printable;
-use pktgen_generator::registry::Named;
+use pktgen_core::Result;
+use pktgen_core::printable::printable;
+use pktgen_core::registry::Named;
 use pktgen_records::stats::Interval;
 
 use super::Report;

@@ -6,8 +6,8 @@ mod html;
 mod json;
 mod markdown;
 
-use pktgen_generator::Result;
-use pktgen_generator::registry::Named;
+use pktgen_core::Result;
+use pktgen_core::registry::Named;
 
 use crate::model::Model;
 

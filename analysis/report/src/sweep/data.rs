@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pktgen_generator::record::{Published, SweepManifest, Validity};
+use pktgen_core::record::{Published, SweepManifest, Validity};
 use pktgen_records::resolved::Options;
 use pktgen_records::stats::Estimate;
 
