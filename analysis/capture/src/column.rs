@@ -19,13 +19,13 @@ const PART: usize = 1 << 14;
 
 /// The file that lists spill into. It has no name, so that nothing of it stays behind.
 #[derive(Debug, Default)]
-pub struct Spill {
+pub(crate) struct Spill {
     file: Option<File>,
     end: u64,
 }
 
 /// A shared [`Spill`].
-pub type Shared = Rc<RefCell<Spill>>;
+pub(crate) type Shared = Rc<RefCell<Spill>>;
 
 /// The name that messages give it.
 fn place() -> std::path::PathBuf {
@@ -67,7 +67,7 @@ fn failed(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Er
 
 /// The list.
 #[derive(Debug, Default)]
-pub struct Column {
+pub(crate) struct Column {
     held: Vec<i64>,
     spilled: Vec<(u64, usize)>,
     file: Option<Shared>,
@@ -76,18 +76,18 @@ pub struct Column {
 impl Column {
     /// Appends a number.
     #[inline]
-    pub fn push(&mut self, value: i64) {
+    pub(crate) fn push(&mut self, value: i64) {
         self.held.push(value);
     }
 
     /// Appends two numbers, which stay beside each other.
     #[inline]
-    pub fn push_pair(&mut self, pair: [i64; 2]) {
+    pub(crate) fn push_pair(&mut self, pair: [i64; 2]) {
         self.held.extend_from_slice(&pair);
     }
 
     /// Moves what it holds to the file; returns how many numbers that were.
-    pub fn spill(&mut self, file: &Shared) -> Result<usize> {
+    pub(crate) fn spill(&mut self, file: &Shared) -> Result<usize> {
         let n = self.held.len();
         if n > 0 {
             let begin = file.borrow_mut().append(&self.held)?;

@@ -19,7 +19,7 @@ use super::{Event, Side};
 /// Says in [`Ports`] that no format has a port.
 const NOBODY: u8 = u8::MAX;
 /// Says in [`Event::format`] that it is background traffic.
-pub const BACKGROUND: u8 = u8::MAX - 1;
+pub(crate) const BACKGROUND: u8 = u8::MAX - 1;
 /// UDP port of background traffic, and where it comes from.
 const DISCARD: u16 = 9;
 const BACKGROUND_NET: u32 = 0xc613_0000;
@@ -99,7 +99,7 @@ enum Source {
 }
 
 /// An open capture.
-pub struct Input {
+pub(crate) struct Input {
     reader: Source,
     path: PathBuf,
     decoder: Decoder,
@@ -123,7 +123,7 @@ struct Decoder {
 
 impl Input {
     /// Opens a capture.
-    pub fn open(path: &Path, side: Side, format: Option<&'static dyn Format>) -> Result<Self> {
+    pub(crate) fn open(path: &Path, side: Side, format: Option<&'static dyn Format>) -> Result<Self> {
         let named = |format: &dyn Format| FORMATS.iter().position(|other| other.name() == format.name());
         let given = format.and_then(named).map(|index| index as u8);
         Ok(Input {
@@ -147,7 +147,7 @@ impl Input {
     }
 
     /// Times count from the clocks' anchor, and those at the server are set to the sender's clock.
-    pub fn use_clocks(&mut self, clocks: &Clocks) {
+    pub(crate) fn use_clocks(&mut self, clocks: &Clocks) {
         let shift_ps = if self.decoder.side == Side::Server { -clocks.offset_ps() } else { 0 };
         let error = clocks.measured_offset().map_or(0, |(_, error)| error);
         self.decoder.error_ps = clocks.comparable().then_some(error);
@@ -155,14 +155,14 @@ impl Input {
     }
 
     /// What was in it.
-    pub fn into_facts(self) -> InputFacts {
+    pub(crate) fn into_facts(self) -> InputFacts {
         let damage = self.damage.map(|error| error.to_string());
         let Decoder { side, tally, .. } = self.decoder;
         InputFacts { path: self.path.display().to_string(), side, tally, damage }
     }
 
     /// The anchor that our own writer noted.
-    pub fn noted_anchor_unix_ns(&self) -> Option<u64> {
+    pub(crate) fn noted_anchor_unix_ns(&self) -> Option<u64> {
         match &self.reader {
             Source::File(reader) => reader.noted_anchor_unix_ns(),
             // Those who sent have an anchor of their own.
@@ -171,7 +171,7 @@ impl Input {
     }
 
     /// From when times would count, `first` being the first packet's: see [`Reader::anchor_unix_ns`].
-    pub fn anchor_for(&self, first: Stamp) -> u64 {
+    pub(crate) fn anchor_for(&self, first: Stamp) -> u64 {
         match &self.reader {
             Source::File(reader) => reader.anchor_unix_ns(first),
             Source::Frames(_) => u64::try_from(first.unix_ns()).unwrap_or(0),
@@ -179,7 +179,7 @@ impl Input {
     }
 
     /// Bytes read so far.
-    pub fn bytes_read(&self) -> u64 {
+    pub(crate) fn bytes_read(&self) -> u64 {
         match &self.reader {
             Source::File(reader) => reader.bytes_read(),
             Source::Frames(frames) => frames.bytes_read(),
@@ -187,7 +187,7 @@ impl Input {
     }
 
     /// Length of the file; none for pipes.
-    pub fn file_bytes(&self) -> Option<u64> {
+    pub(crate) fn file_bytes(&self) -> Option<u64> {
         match &self.reader {
             Source::File(reader) => reader.file_bytes(),
             Source::Frames(frames) => Some(frames.file_bytes()),
@@ -195,7 +195,7 @@ impl Input {
     }
 
     /// The next packet that has a time, as captured: for whoever looks for clocks.
-    pub fn next_stamped(&mut self) -> Option<(Stamp, Option<(u8, Sight)>)> {
+    pub(crate) fn next_stamped(&mut self) -> Option<(Stamp, Option<(u8, Sight)>)> {
         loop {
             let packet = match &mut self.reader {
                 Source::File(reader) => reader.next(),
@@ -217,7 +217,7 @@ impl Input {
     }
 
     /// Appends the next events until there are `most`; fewer at the end, or where the file is damaged.
-    pub fn fill(&mut self, events: &mut Vec<Event>, most: usize) {
+    pub(crate) fn fill(&mut self, events: &mut Vec<Event>, most: usize) {
         let Input { reader, decoder, damage, .. } = self;
         while events.len() < most && damage.is_none() {
             // Each for itself: a packet that comes from either of two is copied once more.

@@ -1,4 +1,8 @@
-//! Captures: metrics of what somebody recorded on a wire, without a run dir.
+//! CAPTURES: metrics of what somebody recorded on a wire, without a run dir.
+//!
+//! Here live the reading of captures, what can be known from them, in flat memory, and their updates as tables. Here must not live the
+//! definition of a number that run dirs have too (`pktgen-records`), nor a report. It must not print, or use `unsafe`; bad input gives a
+//! message, never a panic.
 //!
 //! Called by the CLI's `analyze`. [`input`] turns the packets of a file into [`Event`]s, [`merge`] those of several files into one
 //! stream in the order of time, [`meter`] adds them up in flat memory, [`lines`] gives what a run dir would give, as far as a
@@ -107,7 +111,7 @@ pub struct CapturePlan {
 }
 
 /// Bytes of numbers held in memory, unless told otherwise.
-pub const MEMORY: usize = 256 << 20;
+pub(crate) const MEMORY: usize = 256 << 20;
 
 impl CapturePlan {
     /// Everything at its default.

@@ -34,7 +34,7 @@ use super::{Event, Side};
 /// Version of the tables; a reader refuses a newer one.
 pub const VERSION: u32 = 1;
 /// Name of what says what the tables are of.
-pub const INDEX: &str = "tables.json";
+pub(crate) const INDEX: &str = "tables.json";
 /// Rows of all clusters that are held before they are written.
 const HELD: usize = 1 << 20;
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use pktgen_records::stats::{self, SplitMix};
 
 /// Chance that a series without a change is told to have one.
-pub const ALPHA: f64 = 0.01;
+pub(crate) const ALPHA: f64 = 0.01;
 /// Orders that a series is compared with.
 const PERMUTATIONS: usize = 1999;
 /// Fewest values on a side of a change.
@@ -16,7 +16,7 @@ const SIDE_MIN: usize = 2;
 
 /// Fewest values in which a change can be told from chance: a step in the middle of fewer has its like in more than
 /// [`ALPHA`] of all orders.
-pub const RUNS_MIN: usize = 10;
+pub(crate) const RUNS_MIN: usize = 10;
 
 /// A change of the mean.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

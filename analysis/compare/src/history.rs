@@ -254,7 +254,7 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 const DRAWN_MAX: usize = 60;
 
 /// The values as a line of small bars, from the least to the largest.
-pub fn sparkline(values: &[f64]) -> String {
+pub(crate) fn sparkline(values: &[f64]) -> String {
     let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
     let height = |value: &f64| {
         let share = if most > least { (value - least) / (most - least) } else { 0.5 };

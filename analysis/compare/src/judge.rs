@@ -297,21 +297,21 @@ pub(crate) fn holm(chances: &[Option<f64>], alpha: f64) -> Vec<f64> {
 
 /// What the required judgements come to: worse if any is; else cannot tell if any cannot, or there are none; else better
 /// if any is; else same.
-pub fn overall<'a>(judgements: impl IntoIterator<Item = &'a Judgement>) -> Outcome {
+pub(crate) fn overall<'a>(judgements: impl IntoIterator<Item = &'a Judgement>) -> Outcome {
     let required = judgements.into_iter().filter(|judgement| judgement.required);
     required.map(|judgement| judgement.outcome).min().unwrap_or(Outcome::CannotTell)
 }
 
 impl Judgement {
     /// The effect with its interval, for people.
-    pub fn shown_effect(&self) -> String {
+    pub(crate) fn shown_effect(&self) -> String {
         let Some(effect) = &self.effect else { return "–".to_owned() };
         let (value, lo, hi) = (self.amount(effect.value), self.number(effect.lo), self.number(effect.hi));
         if effect.lo == effect.hi { value } else { format!("{value} [{lo}, {hi}]") }
     }
 
     /// An effect with its unit.
-    pub fn amount(&self, value: f64) -> String {
+    pub(crate) fn amount(&self, value: f64) -> String {
         match self.kind {
             Kind::Ratio => format!("{} %", self.number(value)),
             Kind::Difference => self.scale().difference(value),
@@ -336,7 +336,7 @@ impl Judgement {
     }
 
     /// The verdict with why and what would help.
-    pub fn shown_outcome(&self) -> String {
+    pub(crate) fn shown_outcome(&self) -> String {
         let further = match self.further {
             None => String::new(),
             Some(Further::Seeds(n)) if self.effect.is_none() => format!("; at least {n} more {}", seeds(n)),

@@ -1,10 +1,14 @@
-//! Comparing implementations: runs of one against runs of another, paired by labels and seed.
+//! COMPARISON: runs of one implementation against runs of another, paired by labels and seed; a scaled trace against its original.
+//!
+//! Here live what differs, how sure that is, verdicts and their forms, and what becomes of medians over time. Here must not live a metric
+//! (`pktgen-records`) or what a report of one sweep says (`pktgen-report`). It must not compute a number from printed text, print
+//! anything, or use `unsafe`.
 //!
 //! Called by the CLI's `report --baseline`. `docs/compare.md` defines every number and verdict.
 //!
 //! [`pairs`] finds the pairs, [`settings`] what differs between their configurations, [`rules`] say what counts, [`effect`] how large a difference is and how sure ([`student`] is
 //! its distribution), [`judge`] gives verdicts, [`rank`] orders several implementations; [`text`], [`markdown`], [`html`] and
-//! [`junit`] are the forms. [`history`] keeps medians of runs over time, [`changes`] finds where they moved.
+//! [`junit`] are the forms. [`history`] keeps medians of runs over time, [`changes`] finds where they moved. [`trace`] measures two traces, one property per file.
 #![forbid(unsafe_code)]
 
 pub mod changes;
@@ -32,11 +36,12 @@ use pktgen_generator::{Error, Result};
 use serde::Serialize;
 
 pub use effect::Kind;
-pub use judge::{Effect, FURTHER_MAX, Further, Judgement, Outcome, overall};
+pub use judge::{Effect, FURTHER_MAX, Further, Judgement, Outcome};
 pub use pairs::{Pairing, Unpaired};
 pub use rank::{Place, Ranking};
 pub use rules::{Direction, Rule, Rules};
 
+use judge::overall;
 use pktgen_report::check::known_keys;
 use pktgen_report::made::Provenance;
 use pktgen_report::sweep::data::SweepData;

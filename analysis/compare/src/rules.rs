@@ -98,7 +98,7 @@ pub struct Rules {
 
 impl Rule {
     /// The tolerance as written.
-    pub fn tolerance(&self) -> &str {
+    pub(crate) fn tolerance(&self) -> &str {
         &self.tolerance.text
     }
 

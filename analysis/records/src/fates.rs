@@ -63,7 +63,7 @@ impl Fates {
     }
 
     /// The same of a run of which it is known what its account is of.
-    pub fn resolve_as(records: &Records, family: Family) -> Fates {
+    pub(crate) fn resolve_as(records: &Records, family: Family) -> Fates {
         let mut resolver = Resolver::new(records, family);
         resolver.read_books(records);
         resolver.read_received(records);
@@ -71,7 +71,7 @@ impl Fates {
     }
 
     /// The members of row `row` of `received`.
-    pub fn members_of(&self, row: usize) -> &[u32] {
+    pub(crate) fn members_of(&self, row: usize) -> &[u32] {
         &self.members[self.member_start[row]..self.member_start[row + 1]]
     }
 
@@ -81,7 +81,7 @@ impl Fates {
     }
 
     /// The balance over the packets that `wanted` chooses.
-    pub fn balance_of(&self, wanted: impl Fn(usize) -> bool) -> Balance {
+    pub(crate) fn balance_of(&self, wanted: impl Fn(usize) -> bool) -> Balance {
         let mut tally = Tally::default();
         for (packet, fate) in self.fate.iter().enumerate().filter(|(packet, _)| wanted(*packet)) {
             tally.add(*fate, self.repeated[packet]);
@@ -92,7 +92,7 @@ impl Fates {
     }
 
     /// The balances of the first `count` workers, and the packets of others; `worker` says whose each packet is.
-    pub fn balances(&self, worker: &[u32], count: usize) -> (Vec<Balance>, u64) {
+    pub(crate) fn balances(&self, worker: &[u32], count: usize) -> (Vec<Balance>, u64) {
         let (mut tallies, mut others) = (vec![Tally::default(); count], 0);
         for (packet, fate) in self.fate.iter().enumerate() {
             match tallies.get_mut(worker[packet] as usize) {

@@ -66,7 +66,7 @@ impl Goal {
     }
 
     /// When every worker was there, in ns.
-    pub fn time_ns(&self) -> Option<f64> {
+    pub(crate) fn time_ns(&self) -> Option<f64> {
         self.t_ps.map(|t| t as f64 / PS_PER_NS)
     }
 }

@@ -1,7 +1,7 @@
 //! NUMBERS from run dirs: what replay left behind (never replay itself), read, resolved and measured.
 //!
 //! Here live the reading of records, what became of every packet, ages, metrics by family of account, and statistics. Here must not live
-//! a form that somebody reads (a table, a chart, a verdict in words), a capture, or a comparison of runs: those crates stand on this one.
+//! a form that somebody reads (a table, a chart, a verdict in words), a capture, or a comparison of implementations: those crates stand on this one.
 //! It must not compute a number from printed text, print anything, or use `unsafe`. Bad input gives a message, never a panic.
 //!
 //! Map: [`run`] reads a run dir ([`rounds`] its synchronous training, [`batches`] a file batch by batch); [`fates`] resolves packets

@@ -98,7 +98,7 @@ fn others(line: &Line) -> Option<String> {
 }
 
 /// The lines as a table: metric, unit, value, one column per label, and `other` for labels of studies.
-pub fn to_frame(lines: &[Line]) -> Result<DataFrame> {
+pub(crate) fn to_frame(lines: &[Line]) -> Result<DataFrame> {
     let text = |name: &str, cell: &dyn Fn(&Line) -> Option<String>| -> Column {
         Column::new(name.into(), lines.iter().map(cell).collect::<Vec<_>>())
     };

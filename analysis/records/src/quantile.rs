@@ -29,7 +29,7 @@ pub trait Values {
 }
 
 /// Numbers in memory.
-pub struct Slice<'a>(pub &'a [i64]);
+pub(crate) struct Slice<'a>(pub &'a [i64]);
 
 impl Values for Slice<'_> {
     fn len(&self) -> usize {
@@ -87,7 +87,7 @@ fn all(values: &dyn Values) -> Result<Vec<i64>> {
 }
 
 /// The values at quantiles `q` by nearest rank; none of no values.
-pub fn nearest_ranks<const N: usize>(values: &dyn Values, q: [f64; N]) -> Result<Option<[i64; N]>> {
+pub(crate) fn nearest_ranks<const N: usize>(values: &dyn Values, q: [f64; N]) -> Result<Option<[i64; N]>> {
     let len = values.len();
     let rank = |q: f64| ((q * len as f64).ceil() as usize).clamp(1, len.max(1)) - 1;
     if len <= SHORT {

@@ -126,7 +126,7 @@ pub struct LaneColumns {
 
 impl LaneColumns {
     /// The lanes of row `row` of `received`.
-    pub fn words_of(&self, row: usize) -> &[u32] {
+    pub(crate) fn words_of(&self, row: usize) -> &[u32] {
         match (self.starts.get(row), self.starts.get(row + 1)) {
             (Some(from), Some(to)) => &self.words[*from..*to],
             _ => &[],

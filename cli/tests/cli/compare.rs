@@ -385,7 +385,7 @@ fn two_samples_of_the_same_thing_are_hardly_ever_called_different() {
     assert!(different <= 5 && worse <= 5, "{different} called different, {worse} of them worse");
 }
 
-/// 100 points of 5 seeds on each side, five metrics each; `analysis/benches/compare.rs` says how long it takes.
+/// 100 points of 5 seeds on each side, five metrics each; `analysis/compare/benches/compare.rs` says how long it takes.
 #[test]
 fn a_thousand_runs_are_compared() {
     let folder = folder();

@@ -28,7 +28,7 @@ pub struct Own {
 
 impl Own {
     /// Its mean gap; none if it has fewer than two updates or all are at once.
-    pub fn mean_gap(&self) -> Option<f64> {
+    pub(crate) fn mean_gap(&self) -> Option<f64> {
         let (first, last) = (self.times.first()?, self.times.last()?);
         (last > first).then(|| (last - first) as f64 / (self.times.len() - 1) as f64)
     }

@@ -1,3 +1,3 @@
-//! The tests of the analysis as other crates use it; one module per subject.
+//! The tests of comparison as other crates use it; one module per subject.
 
 mod fidelity;

@@ -29,7 +29,7 @@ impl Unseen {
 
 impl Fates {
     /// Resolves the fates of a run whose device was hardware.
-    pub fn resolve_unseen(records: &Records, manifest: &Manifest, family: Family) -> Fates {
+    pub(crate) fn resolve_unseen(records: &Records, manifest: &Manifest, family: Family) -> Fates {
         let mut resolver = Resolver::new(records, family);
         let unseen = Unseen::of(manifest);
         resolver.fates.member_start.push(0);

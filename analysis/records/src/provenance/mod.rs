@@ -63,7 +63,7 @@ impl Provenance {
     }
 
     /// The members of row `row` of `received` that are known, as rows of `sent`.
-    pub fn members_of(&self, row: usize) -> &[u32] {
+    pub(crate) fn members_of(&self, row: usize) -> &[u32] {
         self.found.of(row)
     }
 
