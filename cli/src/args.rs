@@ -12,9 +12,9 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand};
-use pktgen_analysis::age::AgeOf;
 use pktgen_generator::shard::Shard;
 use pktgen_generator::units::{Rate, Size, Span};
+use pktgen_records::age::AgeOf;
 
 pub(crate) use convert::Convert;
 pub(crate) use device::{Captured, Device, DeviceOf};

@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
-use pktgen_analysis::human::scale_for;
-use pktgen_analysis::line::write_table;
-use pktgen_analysis::run::is_unfinished;
-use pktgen_analysis::sweep::Listed;
-use pktgen_analysis::{Line, Measured, Options, analyze_run_with, run_dirs};
 use pktgen_generator::{Error, Result};
+use pktgen_records::human::scale_for;
+use pktgen_records::line::write_table;
+use pktgen_records::run::is_unfinished;
+use pktgen_records::{Line, Measured, Options, analyze_run_with};
 use pktgen_replay::capture::recover;
 use pktgen_replay::run::refresh_sweep;
+use pktgen_report::run_dirs;
+use pktgen_report::sweep::Listed;
 
 use crate::args::Analyze;
 use crate::commands::captured;

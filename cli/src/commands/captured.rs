@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use pktgen_analysis::capture::clock::{Anchor, Offset};
-use pktgen_analysis::capture::replay::{analyze_tables, is_tables};
-use pktgen_analysis::capture::spool::Spool;
-use pktgen_analysis::capture::tables::{TableForm, TablesPlan};
-use pktgen_analysis::capture::{CapturePlan, analyze_captures, is_capture};
+use pktgen_capture::clock::{Anchor, Offset};
+use pktgen_capture::replay::{analyze_tables, is_tables};
+use pktgen_capture::spool::Spool;
+use pktgen_capture::tables::{TableForm, TablesPlan};
+use pktgen_capture::{CapturePlan, analyze_captures, is_capture};
 use pktgen_generator::shard::Shard;
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result, registry};

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use pktgen_analysis::Options;
-use pktgen_analysis::compare::{Comparison, Rules, Side, extensions};
+use pktgen_compare::{Comparison, Rules, Side, extensions};
 use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
+use pktgen_records::Options;
 
 use crate::args::Report;
 use crate::commands::report::{analysed, one_line, remember};

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use pktgen_analysis::sweep::read_sweep;
 use pktgen_generator::config::Document;
 use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
 use pktgen_registry::all;
 use pktgen_replay::run::Experiment;
+use pktgen_report::sweep::read_sweep;
 
 use crate::args::{Demo, Looking};
 use crate::commands::experiment::{command, execute};

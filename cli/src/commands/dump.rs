@@ -1,9 +1,10 @@
 //! `pktgen dump`: runs in canonical form.
 
-use pktgen_analysis::canonical::{Canonical, Part};
-use pktgen_analysis::{Options, run_dirs};
 use pktgen_generator::Result;
 use pktgen_generator::whole::write_whole;
+use pktgen_records::Options;
+use pktgen_records::canonical::{Canonical, Part};
+use pktgen_report::run_dirs;
 
 use crate::args::Dump;
 use crate::ui::Ui;

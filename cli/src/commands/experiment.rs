@@ -3,11 +3,11 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use pktgen_analysis::Options;
 use pktgen_generator::config::Document;
 use pktgen_generator::record::{Note, RunState};
 use pktgen_generator::{Error, Result};
 use pktgen_planning::STUDIES;
+use pktgen_records::Options;
 use pktgen_registry::all;
 use pktgen_replay::run::{Experiment, Finished};
 

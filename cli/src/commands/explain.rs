@@ -4,8 +4,8 @@
 
 mod markdown;
 
-use pktgen_analysis::capture::tables::TABLES;
-use pktgen_analysis::definitions::families;
+use pktgen_capture::DEFINITIONS;
+use pktgen_capture::tables::TABLES;
 use pktgen_generator::column::{Column, Stream};
 use pktgen_generator::definition::{Better, Definition, Label};
 use pktgen_generator::record::{Action, Heat, Reason, STREAMS, SumOk};
@@ -14,6 +14,7 @@ use pktgen_generator::trace::TRACE;
 use pktgen_generator::{Error, Result};
 use pktgen_planning::STUDIES;
 use pktgen_replay::capture::frames;
+use pktgen_report::definitions::families;
 use serde_json::{Value, json};
 
 use super::list::registries;
@@ -33,7 +34,7 @@ enum Entry {
 
 fn entries() -> Vec<Entry> {
     let mut all = Vec::new();
-    for family in families(&STUDIES) {
+    for family in families(&STUDIES, &DEFINITIONS) {
         let (family, about, definitions) = (family.name, family.about, family.definitions);
         all.extend(definitions.into_iter().map(|definition| Entry::Metric { family, about, definition }));
     }
@@ -119,7 +120,7 @@ impl Entry {
             }
             Entry::Code { code, .. } => vec![("code", code.to_string())],
             Entry::Named { list: "metrics", name, .. } => {
-                let of = families(&STUDIES).into_iter().filter(|family| family.name == *name);
+                let of = families(&STUDIES, &DEFINITIONS).into_iter().filter(|family| family.name == *name);
                 let mut metrics: Vec<_> = of.flat_map(|family| family.definitions).map(|known| known.metric).collect();
                 metrics.dedup();
                 vec![("metrics", metrics.join(", "))]

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use pktgen_analysis::analyze_run;
 use pktgen_generator::config::Document;
 use pktgen_generator::record::Fault;
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
+use pktgen_records::analyze_run;
 use pktgen_registry::all;
 use pktgen_replay::run::{Attempt, Experiment, Finished, Found, Limiter, Search, Task};
 
@@ -80,7 +80,7 @@ fn judge(finished: &Finished, limits: &Limits) -> Result<Attempt> {
     let mut told = format!("loss {loss:.6} of {sent} sent");
     if let Some(limit) = limits.aom_ns {
         let measured = analyze_run(&finished.dir)?;
-        let mean = |line: &&pktgen_analysis::Line| {
+        let mean = |line: &&pktgen_records::Line| {
             line.metric == "aom_mean"
                 && line.labels.get("flow").is_some_and(|flow| flow == "cluster")
                 && !line.labels.contains_key("id")

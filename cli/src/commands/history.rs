@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pktgen_analysis::compare::{Rules, history};
+use pktgen_compare::{Rules, history};
 use pktgen_generator::registry::suggest;
 use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};

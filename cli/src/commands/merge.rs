@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pktgen_analysis::capture::replay::{is_tables, merge_tables};
+use pktgen_capture::replay::{is_tables, merge_tables};
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
 use pktgen_registry::all;

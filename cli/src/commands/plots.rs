@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::PathBuf;
 
-use pktgen_analysis::Model;
-use pktgen_analysis::plot::png::Painter;
-use pktgen_analysis::plot::{file_name, standalone};
 use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
+use pktgen_report::Model;
+use pktgen_report::plot::png::Painter;
+use pktgen_report::plot::{file_name, standalone};
 
 use crate::ui::Ui;
 

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use pktgen_analysis::compare::history::Entry;
-use pktgen_analysis::report::Report as Format;
-use pktgen_analysis::{Model, Options, REPORTS, SweepData, summary};
+use pktgen_compare::history::Entry;
 use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
 use pktgen_planning::STUDIES;
+use pktgen_records::Options;
+use pktgen_report::report::Report as Format;
+use pktgen_report::{Model, REPORTS, SweepData, summary};
 
 use super::plots::Plots;
 use crate::args::{History, Report};

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pktgen_analysis::{human, trace as fidelity};
+use pktgen_compare::trace as fidelity;
 use pktgen_generator::config::Value;
 use pktgen_generator::registry::find;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::trace::{self, FRAME_BYTES, ImportOptions, Info, Scaling, TraceManifest};
 use pktgen_generator::units::{Decimal, Rate, Size};
 use pktgen_generator::{Error, Result, workload};
+use pktgen_records::human;
 use pktgen_registry::all;
 
 use crate::args::{Convert, Experiment, Scale, Trace};

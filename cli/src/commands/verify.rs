@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use pktgen_analysis::{Analysis, Options};
 use pktgen_generator::config::Document;
 use pktgen_generator::registry::find;
 use pktgen_generator::time::US;
 use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
+use pktgen_records::{Analysis, Options};
 use pktgen_registry::all;
 use pktgen_replay::capture::claim;
 use pktgen_replay::clock::Stopwatch;
@@ -225,7 +225,7 @@ fn replayed(folder: &Path, name: &str, setup: &Setup, run: &Run) -> Result<()> {
                 "deliveries of cluster {v}, (time, generation) in ps: {expected:?} became {measured:?}"
             )));
         }
-        let own = |line: &&pktgen_analysis::Line| {
+        let own = |line: &&pktgen_records::Line| {
             line.metric == "aom_peak_mean"
                 && line.labels.get("flow") == Some(&json!("cluster"))
                 && line.labels.get("id") == Some(&json!(v))

@@ -8,8 +8,8 @@ use crate::support::netns::Net;
 use crate::support::serving::Serving;
 use crate::support::wired;
 use crate::support::wired::{is_whole, manifest, number, pktgen, said, serving};
-use pktgen_analysis::provenance::{Answer, Provenance};
-use pktgen_analysis::run::RunData;
+use pktgen_records::provenance::{Answer, Provenance};
+use pktgen_records::run::RunData;
 use pktgen_testing::{Need, skip, undisturbed};
 
 const STRICT: &str = "transport.on_wire=strict";

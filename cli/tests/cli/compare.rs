@@ -5,8 +5,9 @@ use std::path::Path;
 use std::process::Output;
 
 use crate::support::{pktgen, text};
-use pktgen_analysis::compare::{Comparison, Outcome, Rules, Side};
-use pktgen_analysis::{Options, SweepData};
+use pktgen_compare::{Comparison, Outcome, Rules, Side};
+use pktgen_records::Options;
+use pktgen_report::SweepData;
 use tempfile::TempDir;
 
 /// A small experiment: 6 workers in 2 clusters, 40 updates each.
@@ -384,7 +385,7 @@ fn two_samples_of_the_same_thing_are_hardly_ever_called_different() {
     assert!(different <= 5 && worse <= 5, "{different} called different, {worse} of them worse");
 }
 
-/// 100 points of 5 seeds on each side, five metrics each; `analysis/benches/compare.rs` says how long it takes.
+/// 100 points of 5 seeds on each side, five metrics each; `analysis/compare/benches/compare.rs` says how long it takes.
 #[test]
 fn a_thousand_runs_are_compared() {
     let folder = folder();

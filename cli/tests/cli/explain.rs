@@ -6,9 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::support::pktgen;
-use pktgen_analysis::Line;
-use pktgen_analysis::definitions::{definition_of, families};
+use pktgen_capture::DEFINITIONS;
 use pktgen_planning::STUDIES;
+use pktgen_records::Line;
+use pktgen_report::definitions::{definition_of, families};
 
 fn succeeds(folder: &Path, args: &[&str]) -> String {
     let output = pktgen(folder, args);
@@ -196,7 +197,7 @@ const OF_REPORTS: [&str; 2] = ["groups", "comparison"];
 #[test]
 fn definitions_are_sentences_and_no_two_are_of_the_same_lines() {
     let mut told = BTreeSet::new();
-    for family in families(&STUDIES) {
+    for family in families(&STUDIES, &DEFINITIONS) {
         assert!(!family.definitions.is_empty() && !family.about.is_empty(), "{}", family.name);
         for known in family.definitions {
             let what = format!("{} in {}", known.metric, known.unit);
@@ -216,14 +217,15 @@ fn every_line_of_every_system_is_defined_and_every_definition_has_lines() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let lines = everything(folder.path());
     let (mut undefined, mut used) = (BTreeSet::new(), BTreeSet::new());
+    let families = families(&STUDIES, &DEFINITIONS);
     for line in &lines {
-        match definition_of(line, &STUDIES) {
+        match definition_of(line, &families) {
             Some(known) => _ = used.insert((known.metric, known.unit, known.definition)),
             None => _ = undefined.insert(line.to_json()),
         }
     }
     assert!(undefined.is_empty(), "nobody defines {undefined:#?}");
-    let families = families(&STUDIES).into_iter().filter(|family| !OF_REPORTS.contains(&family.name));
+    let families = families.into_iter().filter(|family| !OF_REPORTS.contains(&family.name));
     let all = families.flat_map(|family| family.definitions);
     let all = all.map(|known| (known.metric, known.unit, known.definition));
     let unused: Vec<_> = all.filter(|known| !used.contains(known) && !ELSEWHERE.contains(&known.0)).collect();
@@ -245,7 +247,7 @@ fn what_reports_add_is_defined() {
     assert!(columns.len() >= 6, "{columns:?}");
     for column in columns {
         let key = column["key"].as_str().expect("a key");
-        let mut all = families(&STUDIES).into_iter().flat_map(|family| family.definitions);
+        let mut all = families(&STUDIES, &DEFINITIONS).into_iter().flat_map(|family| family.definitions);
         assert!(all.any(|known| known.has_key(key)), "nobody defines {key}");
     }
 }

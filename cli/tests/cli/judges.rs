@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pktgen_analysis::{Analysis, Options};
 use pktgen_generator::config::Document;
 use pktgen_generator::record::{Facts, Manifest, judge};
 use pktgen_planning::STUDIES;
+use pktgen_records::{Analysis, Options};
 use pktgen_replay::run::{Experiment, Task};
 use pktgen_testing::alone::in_own_process;
 

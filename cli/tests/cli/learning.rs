@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::support::figures::{Medians, report, values};
 use crate::support::pktgen;
-use pktgen_analysis::run::RunData;
+use pktgen_records::run::RunData;
 
 fn get(all: &Medians, parts: &[&str], metric: &str) -> f64 {
     let found = values(all, parts, metric);

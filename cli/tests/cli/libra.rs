@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use pktgen_analysis::{Analysis, Options};
 use pktgen_generator::config::Document;
+use pktgen_records::{Analysis, Options};
 use pktgen_replay::plan::prepare;
 use pktgen_replay::run::Experiment;
 

@@ -8,10 +8,10 @@ use std::sync::atomic::AtomicBool;
 
 use crate::support::decoded::agrees;
 use crate::support::netns::Net;
-use pktgen_analysis::fates::Fates;
-use pktgen_analysis::provenance::{Answer, Provenance};
-use pktgen_analysis::run::RunData;
 use pktgen_generator::config::Document;
+use pktgen_records::fates::Fates;
+use pktgen_records::provenance::{Answer, Provenance};
+use pktgen_records::run::RunData;
 use pktgen_replay::run::Experiment;
 use pktgen_testing::{Need, skip, undisturbed};
 

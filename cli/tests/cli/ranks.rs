@@ -10,7 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use crate::support::netns::Net;
 use crate::support::pktgen;
 use crate::support::serving::Serving;
-use pktgen_analysis::run::RunData;
+use pktgen_records::run::RunData;
 use pktgen_testing::{Need, eventually, skip, undisturbed};
 use serde_json::Value;
 

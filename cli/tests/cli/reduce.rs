@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use pktgen_analysis::{Line, analyze_run};
 use pktgen_generator::config::Document;
 use pktgen_generator::plan::{FlowSource, PLAN_VERSION, Plan, PlanFlow, PlanLink, PlanNode, PlanRole};
 use pktgen_generator::record::{Manifest, RunState, Validity};
@@ -13,6 +12,7 @@ use pktgen_generator::tree::ROOT;
 use pktgen_generator::tree::make::{Rates, binary};
 use pktgen_generator::units::Rate;
 use pktgen_planning::emit::{Emission, write};
+use pktgen_records::{Line, analyze_run};
 use pktgen_replay::run::Experiment;
 
 /// Carries `plan` out in `folder`: the lines of its metrics, and its manifest.

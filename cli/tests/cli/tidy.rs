@@ -2,7 +2,9 @@
 //! where `unsafe` is, how long things are.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::support::{crates, root};
 
 /// Files that may hold `unsafe`: the corral, which talks to sockets, rings and vector registers.
 const UNSAFE: &[&str] = &[
@@ -26,9 +28,6 @@ const UNSAFE: &[&str] = &[
     "replay/tests/replay/support/counting.rs",
     "replay/tests/replay/support/kernel.rs",
 ];
-/// Our crates, those for tests apart.
-const CRATES: [&str; 9] =
-    ["generator", "generator/core", "replay", "replay/simd", "replay/engine", "analysis", "planning", "verify", "cli"];
 /// The one file that reads clocks.
 const CLOCK: &str = "replay/src/clock.rs";
 /// Longest file and longest function, in lines.
@@ -37,22 +36,13 @@ const FUNCTION_MAX: usize = 70;
 
 /// Folders with a registry: folder, list, and files beside it that are no entries.
 const REGISTRIES: &[(&str, &str, &[&str])] = &[
-    ("generator/src/device/plan", "PLANNERS", &[]),
     ("generator/src/trace/import", "IMPORTERS", &["columns", "sink"]),
-    ("generator/src/wire", "FORMATS", &["build", "dissector", "frame", "header", "layout", "sight", "update"]),
     ("generator/src/workload", "WORKLOADS", &["edit", "held", "mix", "open", "repeat", "share", "survey", "tempo"]),
     ("generator/src/schedule", "SCHEDULES", &["merge", "open", "speed", "tempo"]),
     ("generator/src/learner", "TASKS", &["agent", "iteration", "net", "tests"]),
     ("generator/src/study", "STUDIES", &[]),
     ("generator/core/src/topology", "SHAPES", &["model", "servers"]),
     ("planning/src", "PLACERS", &["emit", "picture"]),
-    ("replay/engine/src/target/program", "PROGRAMS", &[]),
-    ("replay/engine/src/target/queue", "QUEUES", &[]),
-    (
-        "replay/engine/src/endpoint",
-        "ENDPOINTS",
-        &["all_reduce", "gate", "roster", "rounds", "sender", "server", "step"],
-    ),
     (
         "replay/src/transport",
         "TRANSPORTS",
@@ -96,11 +86,11 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
         "CHECKS",
         &["answers", "examine", "experiment", "finding", "host", "needs", "testing", "tests", "text"],
     ),
-    ("analysis/src/metric", "METRICS", &[]),
-    ("analysis/src/report", "REPORTS", &[]),
-    ("analysis/src/trace", "FAITHFUL", &["sample", "text"]),
+    ("analysis/records/src/metric", "METRICS", &[]),
+    ("analysis/report/src/report", "REPORTS", &[]),
+    ("analysis/compare/src/trace", "FAITHFUL", &["sample", "text"]),
     (
-        "analysis/src/picture",
+        "analysis/report/src/picture",
         "CHARTS",
         &["against_tests", "keep", "keep_tests", "network_tests", "sawtooth_tests", "states_tests"],
     ),
@@ -129,13 +119,22 @@ const BANS: &[(&str, &[&str], &str)] = &[
     ("generator/core/src", &["pktgen_"], "core imports none of ours"),
     (
         "generator/src",
-        &["pktgen_replay", "pktgen_analysis", "pktgen_planning", "pktgen_verify", "pktgen_cli"],
+        &[
+            "pktgen_replay",
+            "pktgen_records",
+            "pktgen_capture",
+            "pktgen_report",
+            "pktgen_compare",
+            "pktgen_planning",
+            "pktgen_verify",
+            "pktgen_cli",
+        ],
         "generator imports none of the others",
     ),
     ("generator/src", &["std::net", "std::thread", "std::os::fd"], "generator opens no socket and starts no thread"),
     (
         "replay/engine/src",
-        &["pktgen_replay", "pktgen_analysis", "pktgen_planning", "pktgen_verify", "pktgen_cli"],
+        &["pktgen_replay", "pktgen_planning", "pktgen_verify", "pktgen_cli"],
         "engine imports generator and simd only",
     ),
     (
@@ -146,22 +145,49 @@ const BANS: &[(&str, &[&str], &str)] = &[
     ("replay/simd/src", &["pktgen_engine", "pktgen_replay"], "simd imports generator only"),
     (
         "replay/src",
-        &["pktgen_analysis", "pktgen_planning", "pktgen_verify", "pktgen_cli"],
+        &[
+            "pktgen_records",
+            "pktgen_capture",
+            "pktgen_report",
+            "pktgen_compare",
+            "pktgen_planning",
+            "pktgen_verify",
+            "pktgen_cli",
+        ],
         "replay imports generator and engine only",
     ),
     (
-        "analysis/src",
+        "analysis",
         &["pktgen_replay", "pktgen_planning", "pktgen_verify", "pktgen_cli"],
-        "analysis imports generator only",
+        "records, capture, report and compare import generator only",
     ),
+    ("analysis/capture", &["pktgen_report", "pktgen_compare"], "capture stands on records alone"),
+    ("analysis/report", &["pktgen_generator", "pktgen_capture", "pktgen_compare"], "report stands on records and core"),
+    ("analysis/compare", &["pktgen_capture"], "compare stands on records and report"),
     (
         "planning/src",
-        &["pktgen_replay", "pktgen_analysis", "pktgen_verify", "pktgen_cli"],
+        &[
+            "pktgen_replay",
+            "pktgen_records",
+            "pktgen_capture",
+            "pktgen_report",
+            "pktgen_compare",
+            "pktgen_verify",
+            "pktgen_cli",
+        ],
         "planning imports generator only",
     ),
     (
         "verify/src",
-        &["pktgen_replay", "pktgen_analysis", "pktgen_planning", "pktgen_cli"],
+        &[
+            "pktgen_replay",
+            "pktgen_records",
+            "pktgen_capture",
+            "pktgen_report",
+            "pktgen_compare",
+            "pktgen_planning",
+            "pktgen_cli",
+        ],
         "verify imports generator only",
     ),
     ("replay/engine/src/target", &["crate::transport", "crate::driver"], "targets know no transport and no driver"),
@@ -180,10 +206,6 @@ const BANS: &[(&str, &[&str], &str)] = &[
     ),
     ("replay/engine/src/endpoint", &["crate::transport"], "endpoints know no transport"),
 ];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
-}
 
 /// Every Rust file below `folder`, with its text, by path from the root.
 fn sources(folder: &str) -> Vec<(String, String)> {
@@ -207,9 +229,10 @@ fn sources(folder: &str) -> Vec<(String, String)> {
 }
 
 fn all_sources() -> Vec<(String, String)> {
-    CRATES
+    crates()
         .iter()
-        .chain(&["testing"])
+        .map(String::as_str)
+        .chain(["testing"])
         .flat_map(|c| ["src", "tests", "benches"].iter().map(move |d| format!("{c}/{d}")))
         .filter(|folder| root().join(folder).exists())
         .flat_map(|folder| sources(&folder))
@@ -262,7 +285,7 @@ fn every_file_of_a_registry_is_listed() {
 fn every_file_is_a_module() {
     let mut problems = Vec::new();
     // Tests are the modules of one binary per crate: what its main.rs does not declare never runs.
-    let folders = CRATES.map(|krate| [format!("{krate}/src"), format!("{krate}/tests")]);
+    let folders: Vec<_> = crates().iter().map(|krate| [format!("{krate}/src"), format!("{krate}/tests")]).collect();
     let folders = folders.iter().flatten().filter(|folder| root().join(folder).exists());
     for folder in folders.chain(["testing/src".to_owned()].iter()) {
         let all = sources(folder);
@@ -299,10 +322,12 @@ fn every_file_is_a_module() {
 #[test]
 fn tests_are_one_binary_per_crate_and_hide_nothing() {
     let mut problems = Vec::new();
-    for krate in CRATES {
+    for krate in &crates() {
         for entry in fs::read_dir(root().join(krate).join("tests")).into_iter().flatten() {
             let path = entry.expect("an entry").path();
-            if path.extension().is_some_and(|e| e == "rs") || path.join("main.rs").exists() && !path.ends_with(krate) {
+            if path.extension().is_some_and(|e| e == "rs")
+                || path.join("main.rs").exists() && path.file_name() != Path::new(krate).file_name()
+            {
                 problems.push(format!("{} is a test binary of its own; be a module of {krate}", path.display()));
             }
         }
@@ -341,7 +366,7 @@ fn unsafe_stays_in_its_corral() {
     let offenders =
         all_sources().into_iter().filter(|(name, text)| name != own && says(text) && !UNSAFE.contains(&name.as_str()));
     fail_if(offenders.map(|(name, _)| format!("{name} is unsafe and not in the corral")).collect());
-    for krate in ["generator", "generator/core", "replay/engine", "analysis", "planning", "verify"] {
+    for krate in crates().iter().filter(|name| !["replay", "replay/simd", "cli"].contains(&name.as_str())) {
         let text = fs::read_to_string(root().join(krate).join("src/lib.rs")).expect("a lib.rs");
         assert!(text.contains("#![forbid(unsafe_code)]"), "{krate} forbids unsafe");
     }

@@ -1,7 +1,7 @@
 //! What a glance says, as text: for the screen.
 
-use pktgen_analysis::human;
 use pktgen_generator::time::SECOND;
+use pktgen_records::human;
 use pktgen_replay::live::{Glance, Seen};
 use pktgen_replay::target::program::Expected;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use pktgen_analysis::capture::{CapturePlan, analyze_captures};
+use pktgen_capture::{CapturePlan, analyze_captures};
 use pktgen_generator::pcap::{Form, Precision, Reader, Writer, WriterOptions};
 use pktgen_generator::wire::frame::{Datagram, HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_registry::all;

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use pktgen_analysis::age::AgeOf;
-use pktgen_analysis::{Model, Options, REPORTS, SweepData, analyze_run_with, run_dirs};
 use pktgen_generator::arrow::ipc::reader::StreamReader;
 use pktgen_generator::arrow::ipc::writer::StreamWriter;
+use pktgen_records::age::AgeOf;
+use pktgen_records::{Options, analyze_run_with};
 use pktgen_replay::capture::recover as recover_run;
 use pktgen_replay::run::merge as merge_runs;
+use pktgen_report::{Model, REPORTS, SweepData, run_dirs};
 
 use super::mutate::Random;
 use super::{Samples, pktgen};
@@ -49,7 +50,7 @@ pub fn attempt(samples: &Samples, random: &mut Random) {
         for report in REPORTS {
             let _ = report.render(&model);
         }
-        let _ = pktgen_analysis::summary(&model, "here");
+        let _ = pktgen_report::summary(&model, "here");
     }
     samples.restore(which);
 }

@@ -1,10 +1,10 @@
 //! Runs decoded from payloads and the sender's log alone, compared with the books, which are kept aside.
 
-use pktgen_analysis::age::Ages;
-use pktgen_analysis::fates::Fates;
-use pktgen_analysis::provenance::{Answer, Provenance};
-use pktgen_analysis::run::{ReceivedColumns, Records, RunData};
-use pktgen_analysis::{Analysis, Options};
+use pktgen_records::age::Ages;
+use pktgen_records::fates::Fates;
+use pktgen_records::provenance::{Answer, Provenance};
+use pktgen_records::run::{ReceivedColumns, Records, RunData};
+use pktgen_records::{Analysis, Options};
 
 /// What a black box leaves: the sender's log, and of what arrived the time and the cluster.
 pub fn without_books(records: &Records) -> Records {

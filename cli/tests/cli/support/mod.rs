@@ -14,8 +14,22 @@ pub mod sharded;
 pub mod tools;
 pub mod wired;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
+
+/// The checkout.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
+}
+
+/// The folders of our crates, those for tests apart.
+pub fn crates() -> Vec<String> {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("a manifest");
+    let (_, members) = manifest.split_once("members = [").expect("members");
+    let members = members.split(']').next().unwrap_or_default();
+    let names = members.split(',').map(|name| name.trim().trim_matches('"').to_owned());
+    names.filter(|name| !name.is_empty() && name != "testing").collect()
+}
 
 /// Runs the binary in `folder`.
 pub fn pktgen(folder: &Path, args: &[&str]) -> Output {

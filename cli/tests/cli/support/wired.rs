@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use pktgen_analysis::{Analysis, Options};
 use pktgen_generator::pcap::Reader;
 use pktgen_generator::wire::sight::{Datagram, Look, look};
+use pktgen_records::{Analysis, Options};
 use pktgen_testing::undisturbed;
 use serde_json::Value;
 

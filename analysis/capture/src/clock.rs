@@ -1,0 +1,267 @@
+//! May times at the two sides be compared?
+//!
+//! Generation times and the senders' captures are in the senders' clock, a server's capture is in its own. They are the
+//! same clock in virtual time and within one process; two hosts agree as far as somebody says (PTP: `--offset 0s`), or as packets
+//! prove: an update takes no negative time to the server, and an acknowledgement none back, so the offset lies
+//! between the largest of one difference and the smallest of the other. Its middle is the estimate, half of its width
+//! the uncertainty. Otherwise one-way times are not told.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use pktgen_generator::Result;
+use pktgen_generator::pcap::Stamp;
+use pktgen_generator::record::Manifest;
+use pktgen_generator::wire::sight::What;
+use pktgen_records::human::show;
+use pktgen_records::run::read_json;
+
+use serde::{Deserialize, Serialize};
+
+use super::{CapturePlan, Side};
+
+/// From when generation times count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Anchor(pub u64);
+
+impl Anchor {
+    /// The anchor of the run in `dir`.
+    pub fn of_run(dir: &Path) -> Result<Anchor> {
+        let manifest: Manifest = read_json(&dir.join("manifest.json"), "a run dir")?;
+        Ok(Anchor(manifest.anchor_unix_ns))
+    }
+}
+
+/// What the server's clock shows more than the senders', and how far that may be wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offset {
+    /// Server minus sender, in ps.
+    pub ps: i64,
+    /// Up to so much more or less.
+    pub error_ps: i64,
+}
+
+/// How the two clocks belong together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Relation {
+    /// One clock.
+    Same,
+    /// Somebody said so.
+    Given(Offset),
+    /// From acknowledgements, so many updates and so many acknowledgements.
+    Estimated(Offset, usize, usize),
+    /// Not known, and why.
+    Unknown(String),
+}
+
+/// Where the anchor is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Origin {
+    Given,
+    Noted,
+    /// Times begin with 1970: virtual time.
+    Virtual,
+    /// The first packet: then generation times mean nothing.
+    FirstPacket,
+}
+
+/// What is known of the clocks of captures.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clocks {
+    /// From when times count, ns since 1970, in the senders' clock.
+    pub anchor_unix_ns: u64,
+    origin: Origin,
+    relation: Relation,
+}
+
+/// Packets of each side that an estimate looks at.
+const LOOKED_AT: usize = 2_000_000;
+
+impl Clocks {
+    /// Finds out what the plan says, what files note, and what packets prove.
+    pub(super) fn find(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) -> Result<Clocks> {
+        let firsts = [first_of(plan, Side::Sender)?, first_of(plan, Side::Server)?];
+        let noted = firsts.each_ref().map(|first| first.as_ref().and_then(|first| first.noted));
+        let earliest = firsts.iter().flatten().filter_map(|first| first.anchor).min();
+        let (anchor_unix_ns, origin) = match (plan.anchor, noted[0].or(noted[1])) {
+            (Some(Anchor(given)), _) => (given, Origin::Given),
+            (None, Some(noted)) => (noted, Origin::Noted),
+            (None, None) if earliest == Some(0) => (0, Origin::Virtual),
+            (None, None) => (earliest.unwrap_or(0), Origin::FirstPacket),
+        };
+        let both = firsts.iter().all(Option::is_some);
+        let relation = match plan.offset {
+            Some(offset) => Relation::Given(offset),
+            None if !both => Relation::Same,
+            None if noted[0].is_some() && noted[0] == noted[1] => Relation::Same,
+            None if origin == Origin::Virtual => Relation::Same,
+            None => estimate(plan, progress)?,
+        };
+        Ok(Clocks { anchor_unix_ns, origin, relation })
+    }
+
+    /// What the server's times are too late by.
+    pub(super) fn offset_ps(&self) -> i64 {
+        self.measured_offset().map_or(0, |(offset, _)| offset)
+    }
+
+    /// The offset that is taken away, and how far it may be wrong; none of one clock.
+    pub(super) fn measured_offset(&self) -> Option<(i64, i64)> {
+        match &self.relation {
+            Relation::Given(offset) | Relation::Estimated(offset, ..) => Some((offset.ps, offset.error_ps)),
+            Relation::Same | Relation::Unknown(_) => None,
+        }
+    }
+
+    /// May a time at the server be compared with one at a sender?
+    pub fn comparable(&self) -> bool {
+        !matches!(self.relation, Relation::Unknown(_)) && self.origin != Origin::FirstPacket
+    }
+
+    /// One sentence.
+    pub(super) fn about(&self) -> String {
+        if self.origin == Origin::FirstPacket {
+            return "no file notes from when the run's times count: one-way times are not told; --anchor RUN (the senders' run \
+                    dir) or --anchor NS (since 1970) says it"
+                .to_owned();
+        }
+        let ns = |ps: i64| show("ns", ps as f64 / 1000.0);
+        match &self.relation {
+            Relation::Same if self.anchor_unix_ns == 0 => "times are virtual: one clock".to_owned(),
+            Relation::Same => "senders and server are taken to have one clock; --offset says otherwise".to_owned(),
+            Relation::Given(offset) => {
+                format!("the server's clock is set back by {}, as --offset says", ns(offset.ps))
+            }
+            Relation::Estimated(offset, updates, acks) => format!(
+                "the server's clock is {} ahead of the senders', give or take {}: {updates} updates and {acks} \
+                 acknowledgements were seen at both sides; ages are wrong by as much",
+                ns(offset.ps),
+                ns(offset.error_ps)
+            ),
+            Relation::Unknown(why) => {
+                format!("one-way times are not told: {why}; --offset says how far clocks are apart")
+            }
+        }
+    }
+}
+
+/// What the first file of a side says of time.
+struct First {
+    noted: Option<u64>,
+    anchor: Option<u64>,
+}
+
+fn first_of(plan: &CapturePlan, side: Side) -> Result<Option<First>> {
+    let mut inputs = plan.open(side)?;
+    if inputs.is_empty() {
+        return Ok(None);
+    }
+    let mut first: Option<Stamp> = None;
+    let mut noted = None;
+    for input in &mut inputs {
+        if let Some((stamp, _)) = input.next_stamped() {
+            first = Some(first.map_or(stamp, |first| first.min(stamp)));
+        }
+        noted = noted.or(input.noted_anchor_unix_ns());
+    }
+    Ok(Some(First { noted, anchor: first.map(|first| inputs[0].anchor_for(first)) }))
+}
+
+/// Updates and acknowledgements by worker and number, with the time at which a side had them.
+#[derive(Default)]
+struct Seen {
+    updates: HashMap<(u32, u32, u8), i128>,
+    acks: HashMap<(u32, u32, u8), i128>,
+}
+
+fn look_at(plan: &CapturePlan, side: Side) -> Result<Seen> {
+    let mut seen = Seen::default();
+    for mut input in plan.open(side)? {
+        for _ in 0..LOOKED_AT {
+            let Some((stamp, found)) = input.next_stamped() else { break };
+            let Some((_, sight)) = found else { continue };
+            let Some(worker) = sight.worker else { continue };
+            let map = match sight.what {
+                What::Update if sight.count == 1 => &mut seen.updates,
+                What::Ack => &mut seen.acks,
+                _ => continue,
+            };
+            // Copies prove less than the first one.
+            map.entry((worker, sight.seq, sight.attempt)).or_insert(stamp.unix_ps());
+        }
+    }
+    Ok(seen)
+}
+
+/// Bounds of the offset from what both sides saw.
+fn estimate(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) -> Result<Relation> {
+    progress(0, 0);
+    let [sender, server] = [look_at(plan, Side::Sender)?, look_at(plan, Side::Server)?];
+    Ok(bounded(&sender, &server))
+}
+
+fn bounded(sender: &Seen, server: &Seen) -> Relation {
+    let differences = |a: &HashMap<(u32, u32, u8), i128>, b: &HashMap<(u32, u32, u8), i128>| -> Vec<i128> {
+        a.iter().filter_map(|(id, at)| b.get(id).map(|other| other - at)).collect()
+    };
+    let up = differences(&sender.updates, &server.updates);
+    let down = differences(&sender.acks, &server.acks);
+    let (Some(most), Some(least)) = (up.iter().min(), down.iter().max()) else {
+        let what = if up.is_empty() { "updates" } else { "acknowledgements" };
+        return Relation::Unknown(format!(
+            "the sides are captures of different clocks, and no {what} were seen at both"
+        ));
+    };
+    if least > most {
+        return Relation::Unknown(
+            "updates and acknowledgements prove different offsets: the clocks run at different speeds, or one was set"
+                .to_owned(),
+        );
+    }
+    let fits = |ps: i128| i64::try_from(ps).ok();
+    match (fits((most + least).div_euclid(2)), fits((most - least + 1) / 2)) {
+        (Some(ps), Some(error_ps)) => Relation::Estimated(Offset { ps, error_ps }, up.len(), down.len()),
+        _ => Relation::Unknown("the clocks are more than 106 days apart".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_offset_is_within_its_bounds(offset in -1i64 << 60..1 << 60, ways in prop::collection::vec((0i64..1 << 40, 0i64..1 << 40, 0i128..1 << 70), 1..50)) {
+            let (mut sender, mut server) = (Seen::default(), Seen::default());
+            for (i, (there, back, at)) in ways.iter().enumerate() {
+                let id = (1, i as u32, 0);
+                sender.updates.insert(id, *at);
+                server.updates.insert(id, at + i128::from(offset) + i128::from(*there));
+                server.acks.insert(id, at + i128::from(offset));
+                sender.acks.insert(id, at + i128::from(*back));
+            }
+            let Relation::Estimated(found, ups, downs) = bounded(&sender, &server) else { panic!("no estimate") };
+            prop_assert!((found.ps - offset).abs() <= found.error_ps, "{:?} {}", found, offset);
+            let least = |way: fn(&(i64, i64, i128)) -> i64| ways.iter().map(way).min().unwrap();
+            let width = least(|w| w.0) + least(|w| w.1);
+            prop_assert!(found.error_ps <= width / 2 + 1);
+            prop_assert_eq!((ups, downs), (ways.len(), ways.len()));
+        }
+    }
+
+    #[test]
+    fn clocks_that_drift_or_say_nothing_give_no_offset() {
+        let (mut sender, mut server) = (Seen::default(), Seen::default());
+        assert!(matches!(bounded(&sender, &server), Relation::Unknown(why) if why.contains("no updates")));
+        sender.updates.insert((1, 1, 0), 0);
+        server.updates.insert((1, 1, 0), 5);
+        assert!(matches!(bounded(&sender, &server), Relation::Unknown(why) if why.contains("no acknowledgements")));
+        // The acknowledgement proves an offset of at least 9.
+        server.acks.insert((1, 1, 0), 109);
+        sender.acks.insert((1, 1, 0), 100);
+        assert!(matches!(bounded(&sender, &server), Relation::Unknown(why) if why.contains("different speeds")));
+    }
+}

@@ -1,0 +1,88 @@
+//! The frames that `pktgen capture --iface` recorded, as packets of a capture.
+
+use std::path::Path;
+
+use pktgen_generator::arrow::array::{Array, AsArray, RecordBatch};
+use pktgen_generator::arrow::datatypes::{Int64Type, UInt32Type};
+use pktgen_generator::pcap::{ETHERNET, Packet, Stamp};
+use pktgen_generator::record::Manifest;
+use pktgen_generator::record::digest::{Verified, verify_dir};
+use pktgen_generator::time::NS;
+use pktgen_generator::{Error, Result};
+
+use pktgen_records::batches::Batches;
+use pktgen_records::run::read_json;
+
+/// Names of the stream, the finished one last.
+pub(super) const FILES: [&str; 2] = ["frames.arrows", "frames.parquet"];
+
+/// Compares a run dir of frames with its digests; one that was killed, or that an older version wrote, has none of its frames.
+pub(super) fn verify(dir: &Path) -> Result<Verified> {
+    let manifest: Manifest = read_json(&dir.join("manifest.json"), "a run dir of frames")?;
+    let listed = FILES.iter().any(|name| manifest.files.contains_key(*name));
+    let verified = verify_dir(dir)?;
+    Ok(if listed { verified } else { Verified::NoDigests })
+}
+
+/// A run dir of frames that is being read.
+pub(super) struct Frames {
+    batches: Batches,
+    batch: Option<RecordBatch>,
+    row: usize,
+    read: u64,
+    file_bytes: u64,
+    anchor_unix_ns: u64,
+}
+
+impl Frames {
+    /// Opens the stream in `dir`, also that of a capture that is not finished.
+    pub(super) fn open(dir: &Path) -> Result<Self> {
+        let manifest: Manifest = read_json(&dir.join("manifest.json"), "a run dir of frames")?;
+        let path = FILES.map(|name| dir.join(name)).into_iter().find(|path| path.is_file());
+        let path = path.ok_or_else(|| Error::data(dir, format!("it has neither {} nor {}", FILES[0], FILES[1])))?;
+        let file_bytes = std::fs::metadata(&path).map_err(Error::io("read", &path))?.len();
+        let batches = Batches::open(&path)?;
+        let anchor_unix_ns = manifest.anchor_unix_ns;
+        Ok(Frames { batches, batch: None, row: 0, read: 0, file_bytes, anchor_unix_ns })
+    }
+
+    /// The next frame, at the time of the kernel's stamp, where there is one.
+    pub(super) fn next(&mut self) -> Result<Option<Packet<'_>>> {
+        while self.batch.as_ref().is_none_or(|batch| self.row >= batch.num_rows()) {
+            let Some(batch) = self.batches.next_batch()? else { return Ok(None) };
+            self.read += batch.get_array_memory_size() as u64;
+            (self.batch, self.row) = (Some(batch), 0);
+        }
+        let row = self.row;
+        self.row += 1;
+        let anchor_ps = i128::from(self.anchor_unix_ns) * 1000;
+        let missing = || {
+            Error::data(
+                self.batches.path(),
+                "a column of t_recv_ps, stamp_ns, len, bytes is missing or of another type",
+            )
+        };
+        let Some(batch) = &self.batch else { return Ok(None) };
+        let column = |name: &str| batch.column_by_name(name).ok_or_else(missing);
+        let t = column("t_recv_ps")?.as_primitive_opt::<Int64Type>().ok_or_else(missing)?;
+        let stamp = column("stamp_ns")?.as_primitive_opt::<Int64Type>().ok_or_else(missing)?;
+        let len = column("len")?.as_primitive_opt::<UInt32Type>().ok_or_else(missing)?;
+        let bytes = column("bytes")?.as_binary_opt::<i32>().ok_or_else(missing)?.value(row);
+        let ps = if stamp.is_valid(row) {
+            i128::from(stamp.value(row)) * 1000
+        } else {
+            anchor_ps + i128::from(t.value(row))
+        };
+        let len = len.value(row).max(bytes.len() as u32);
+        let (time, resolution_ps) = (Some(Stamp::from_unix_ps(ps)), NS as u64);
+        Ok(Some(Packet { section: 0, interface: 0, link_type: ETHERNET, time, resolution_ps, len, bytes }))
+    }
+
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.read.min(self.file_bytes)
+    }
+
+    pub(super) fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+}

@@ -1,0 +1,217 @@
+//! CAPTURES: metrics of what somebody recorded on a wire, without a run dir.
+//!
+//! Here live the reading of captures, what can be known from them, in flat memory, and their updates as tables. Here must not live the
+//! definition of a number that run dirs have too (`pktgen-records`), nor a report. It must not print, or use `unsafe`; bad input gives a
+//! message, never a panic.
+//!
+//! Called by the CLI's `analyze`. [`input`] turns the packets of a file into [`Event`]s, [`merge`] those of several files into one
+//! stream in the order of time, [`meter`] adds them up in flat memory, [`lines`] gives what a run dir would give, as far as a
+//! capture can know it, and says what it cannot. [`clock`] finds out whether times at the two sides may be
+//! compared, and [`tables`] keeps the updates for others, which [`replay`] reads again. Numbers are made where those of run dirs are made: [`pktgen_records::age::Sums`],
+//! [`pktgen_records::quantile`] and the metrics' own functions. docs/analyze.md has the definitions.
+#![forbid(unsafe_code)]
+
+pub mod clock;
+mod column;
+mod flow;
+mod frames;
+pub mod input;
+mod lines;
+mod merge;
+mod meter;
+pub mod replay;
+pub mod spool;
+mod sums;
+pub mod tables;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use pktgen_generator::record::digest::Verified;
+use pktgen_generator::shard::Shard;
+use pktgen_generator::wire::sight::Sight;
+use pktgen_generator::wire::{Format, Formats};
+use pktgen_generator::{Error, Result};
+
+use serde::{Deserialize, Serialize};
+
+use clock::{Anchor, Clocks, Offset};
+use input::{Input, InputFacts};
+pub use lines::DEFINITIONS;
+use lines::Facts;
+use merge::Merge;
+use meter::Meter;
+use pktgen_records::line::{Measured, Note};
+use tables::{Tables, TablesPlan};
+
+/// Where a capture was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// Where workers send.
+    Sender,
+    /// Where the parameter server receives.
+    Server,
+}
+
+impl Side {
+    /// Both.
+    pub const ALL: [Side; 2] = [Side::Sender, Side::Server];
+
+    /// Name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Side::Sender => "sender",
+            Side::Server => "server",
+        }
+    }
+}
+
+/// A packet of a protocol that is known, or of background traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// When, in ps since the anchor, in the sender's clock.
+    pub t: i64,
+    /// Where.
+    pub side: Side,
+    /// Length of its frame.
+    pub bytes: u32,
+    /// Which of the formats that there are.
+    pub format: u8,
+    /// What it says.
+    pub sight: Sight,
+}
+
+/// What to analyse, and how.
+#[derive(Clone)]
+pub struct CapturePlan {
+    /// The formats that there are.
+    pub formats: Formats,
+    /// Captures at the parameter server.
+    pub server: Vec<PathBuf>,
+    /// Captures where workers send.
+    pub sender: Vec<PathBuf>,
+    /// The format of everything; none for what ports and headers say.
+    pub format: Option<&'static dyn Format>,
+    /// From when generation times count.
+    pub anchor: Option<Anchor>,
+    /// What the server's clock shows more than the sender's.
+    pub offset: Option<Offset>,
+    /// The device forwards and drops, and does nothing else: so what is missing was lost.
+    pub forwards: bool,
+    /// Only the clusters of this part.
+    pub shard: Shard,
+    /// Keep the updates as tables.
+    pub tables: Option<TablesPlan>,
+    /// Bytes of numbers that may be held in memory; more go to a temporary file.
+    pub memory: usize,
+    /// Run dirs of recorded interfaces are read whatever the digests of their files say.
+    pub no_verify: bool,
+}
+
+/// Bytes of numbers held in memory, unless told otherwise.
+pub(crate) const MEMORY: usize = 256 << 20;
+
+impl CapturePlan {
+    /// Everything at its default.
+    pub fn new(formats: Formats, server: Vec<PathBuf>, sender: Vec<PathBuf>) -> Self {
+        CapturePlan {
+            formats,
+            server,
+            sender,
+            format: None,
+            anchor: None,
+            offset: None,
+            forwards: false,
+            shard: Shard::WHOLE,
+            tables: None,
+            memory: MEMORY,
+            no_verify: false,
+        }
+    }
+
+    /// Compares the files of run dirs with their digests; what a reader must know of them.
+    fn verify(&self) -> Result<Vec<Note>> {
+        let mut notes = Vec::new();
+        for dir in self.server.iter().chain(&self.sender).filter(|path| path.is_dir()) {
+            let verified = if self.no_verify { Verified::Waived } else { frames::verify(dir)? };
+            notes.extend(
+                verified.note().map(|note| Note { note: note.code(), text: format!("{}: {note}", dir.display()) }),
+            );
+        }
+        Ok(notes)
+    }
+
+    /// Opens all files of one side.
+    fn open(&self, side: Side) -> Result<Vec<Input>> {
+        let files = if side == Side::Sender { &self.sender } else { &self.server };
+        files.iter().map(|path| Input::open(path, side, self.formats, self.format)).collect()
+    }
+}
+
+/// Is `path` one: a file, a pipe, or the run dir of a recorded interface?
+pub fn is_capture(path: &Path) -> bool {
+    path.is_file()
+        || spool::is_stream(path)
+        || path.join(frames::FILES[0]).is_file()
+        || path.join(frames::FILES[1]).is_file()
+}
+
+/// Packets between two calls of `progress`.
+const TELL_EVERY: u64 = 1 << 18;
+
+/// Analyses captures. `progress` hears how many bytes of all files were read, and of how many.
+pub fn analyze_captures(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) -> Result<Measured> {
+    if plan.server.is_empty() && plan.sender.is_empty() {
+        return Err(Error::config("no capture was given"));
+    }
+    let notes = plan.verify()?;
+    let clocks = Clocks::find(plan, progress)?;
+    let mut inputs = plan.open(Side::Server)?;
+    inputs.extend(plan.open(Side::Sender)?);
+    inputs.iter_mut().for_each(|input| input.use_clocks(&clocks));
+    let total: u64 = inputs.iter().filter_map(Input::file_bytes).sum();
+    let mut merge = Merge::new(inputs);
+    let mut meter = Meter::new(plan.formats, !plan.sender.is_empty(), plan.memory);
+    let mut tables = plan.tables.as_ref().map(|tables| Tables::create(tables, plan.formats)).transpose()?;
+    let (mut seen, mut told) = (0u64, 0);
+    let mut batch = Vec::new();
+    loop {
+        merge.next(&mut batch);
+        if batch.is_empty() {
+            break;
+        }
+        for event in &batch {
+            seen += 1;
+            if plan.shard != Shard::WHOLE && !plan.shard.takes(event.sight.cluster.into()) {
+                continue;
+            }
+            meter.add(event)?;
+            if let Some(tables) = &mut tables {
+                tables.add(event, seen)?;
+            }
+        }
+        if seen - told >= TELL_EVERY {
+            told = seen;
+            progress(merge.bytes_read(), total);
+        }
+    }
+    progress(total, total);
+    let inputs: Vec<InputFacts> = merge.into_inputs().into_iter().map(Input::into_facts).collect();
+    if let Some(tables) = tables {
+        tables.finish(plan.shard, &clocks, inputs.clone(), &meter.totals)?;
+    }
+    let facts = Facts {
+        sides: [!plan.sender.is_empty(), !plan.server.is_empty()],
+        forwards: plan.forwards,
+        shard: (plan.shard != Shard::WHOLE).then(|| plan.shard.to_string()),
+        clocks: &clocks,
+        inputs: &inputs,
+    };
+    let mut measured = lines::measured(&facts, meter)?;
+    measured.notes.extend(notes);
+    Ok(measured)
+}

@@ -1,0 +1,427 @@
+//! What a capture tells, as lines: those of a run dir, as far as they can be known, and those of captures alone.
+
+use pktgen_generator::Result;
+use pktgen_generator::definition::{Better, Definition, Label};
+use pktgen_generator::wire::sight::{Delivery, What};
+use pktgen_records::human::show;
+use pktgen_records::line::{Line, NS, PACKETS, SHARE, UPDATES};
+use pktgen_records::line::{Measured, Note};
+use pktgen_records::metric::{aggregation, aom, fairness, latency, throughput};
+use pktgen_records::quantile::Values;
+
+use super::Side;
+use super::clock::Clocks;
+use super::column::Column;
+use super::input::{InputFacts, Tally};
+use super::meter::{Meter, Totals};
+
+/// Packets that were no events: metric and number.
+type Oddity = (&'static str, fn(&Tally) -> u64);
+
+const ODDITIES: [Oddity; 7] = [
+    ("other", |tally| tally.other),
+    ("foreign", |tally| tally.foreign),
+    ("unreadable", |tally| tally.unreadable),
+    ("fragment", |tally| tally.fragments),
+    ("timeless", |tally| tally.timeless),
+    ("absurd", |tally| tally.absurd),
+    ("unordered", |tally| tally.unordered),
+];
+
+/// Kinds of captured packets: of formats, then of [`ODDITIES`].
+const KINDS: [&str; What::ALL.len() + ODDITIES.len()] = {
+    let mut names = [""; What::ALL.len() + ODDITIES.len()];
+    let mut i = 0;
+    while i < names.len() {
+        let own = i < What::ALL.len();
+        names[i] = if own { What::ALL[i].name() } else { ODDITIES[i - What::ALL.len()].0 };
+        i += 1;
+    }
+    names
+};
+const SIDES: [&str; 2] = [Side::ALL[0].name(), Side::ALL[1].name()];
+const SIDE: Label = Label::one_of("side", &SIDES, "where the capture was made");
+
+const fn of_captures(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
+    Definition::new(metric, unit, better, definition).needs("captures")
+}
+
+const SERVER: &str = "a capture at the server";
+const BOTH: &str = "captures of both sides";
+
+/// Metrics that only captures have.
+pub const DEFINITIONS: [Definition; 10] = [
+    of_captures("captured_packets", PACKETS, Better::Neither, "Packets in the captures.").labels(&[SIDE]),
+    of_captures("captured_bytes", "bytes", Better::Neither, "Bytes of those packets on the wire.").labels(&[SIDE]),
+    of_captures("captured", PACKETS, Better::Neither, "Packets in the captures, by what they are.").labels(&[
+        Label::new("format", "wire format; none for what is of no format").optional(),
+        Label::one_of("kind", &KINDS, "what they are"),
+        SIDE,
+    ]),
+    of_captures(
+        "numbered",
+        UPDATES,
+        Better::Neither,
+        "Numbers from each worker's lowest to its highest in what arrived.",
+    )
+    .needs(SERVER),
+    of_captures("numbers_missing", UPDATES, Better::Lower, "Those of these numbers that are in nothing that arrived.")
+        .needs(SERVER),
+    of_captures("numbers_missing_share", SHARE, Better::Lower, "`numbers_missing` by `numbered`.").needs(SERVER),
+    of_captures(
+        "missing",
+        UPDATES,
+        Better::Lower,
+        "Updates that were sent and are in nothing that arrived: dropped, replaced by a newer one, or under way.",
+    )
+    .needs(BOTH),
+    of_captures("missing_share", SHARE, Better::Lower, "`missing` by `sent`.").needs(BOTH),
+    of_captures(
+        "clock_offset",
+        NS,
+        Better::Neither,
+        "What the server's clock shows more than the senders', as estimated.",
+    )
+    .needs(BOTH),
+    of_captures("clock_offset_error", NS, Better::Lower, "How far that may be wrong.").needs(BOTH),
+];
+
+/// What was read, besides the numbers.
+pub(super) struct Facts<'a> {
+    /// Was there a capture of the senders, and of the server?
+    pub(super) sides: [bool; 2],
+    /// The device only forwards.
+    pub(super) forwards: bool,
+    /// Which part of the clusters, if not all.
+    pub(super) shard: Option<String>,
+    /// How times belong together.
+    pub(super) clocks: &'a Clocks,
+    /// The files.
+    pub(super) inputs: &'a [InputFacts],
+}
+
+/// Lines and notes of all that was read.
+pub(super) fn measured(facts: &Facts, mut meter: Meter) -> Result<Measured> {
+    let [sender, seen] = facts.sides;
+    let clocks = facts.clocks;
+    meter.count_contributors();
+    let (merged, numbered) = (meter.has_merged(), meter.numbered());
+    let (totals, latency_ps, [clusters, workers]) = meter.finish()?;
+    let mut lines = Vec::new();
+    captured(&totals, facts.inputs, &mut lines);
+    let deliveries = Deliveries::of(facts, &totals);
+    counts(facts, &totals, deliveries, numbered, &mut lines);
+    let aged = seen && clocks.comparable() && !(clusters.is_empty() && workers.is_empty());
+    if aged {
+        aom::lines("cluster", &clusters, &mut lines);
+        if !merged {
+            aom::lines("worker", &workers, &mut lines);
+        }
+        lines.push(fairness::line("cluster", &clusters));
+        if !merged {
+            lines.push(fairness::line("worker", &workers));
+        }
+    }
+    if seen {
+        rates(&totals, deliveries, &mut lines);
+    }
+    if seen
+        && sender
+        && clocks.comparable()
+        && !(latency_ps.is_empty() && (totals.ageless > 0 || deliveries != Deliveries::Counted))
+    {
+        latency::describe(&latency::HOST, &latency_ps, &mut lines)?;
+    }
+    clock_lines(clocks, &mut lines);
+    let notes = notes(facts, &totals, Known { merged, aged, deliveries, latency: &latency_ps });
+    Ok(Measured { lines, notes })
+}
+
+/// What is known of packets that deliver updates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Deliveries {
+    /// Which they are, and how many updates each represents.
+    Counted,
+    /// Which they are.
+    Uncounted(Unsaid),
+    /// Nothing.
+    Unknown(Unsaid),
+}
+
+impl Deliveries {
+    fn of(facts: &Facts, totals: &Totals) -> Self {
+        // Results to several groups, in one file or in several.
+        let mut groups: Vec<u16> = facts.inputs.iter().filter_map(|input| input.tally.group).collect();
+        groups.dedup();
+        if totals.at_server_by(Delivery::Unsaid) > 0 {
+            return Deliveries::Unknown(Unsaid::Count);
+        }
+        if groups.len() > 1 || facts.inputs.iter().any(|input| input.tally.regrouped > 0) {
+            return Deliveries::Unknown(Unsaid::Job);
+        }
+        if totals.ambiguous > 0 {
+            return Deliveries::Unknown(Unsaid::Transmission);
+        }
+        if totals.uncounted_results > 0 {
+            return Deliveries::Uncounted(Unsaid::Contributors);
+        }
+        if totals.at_server_by(Delivery::UncountedUpdates) > 0 && !facts.forwards {
+            return Deliveries::Uncounted(Unsaid::Members);
+        }
+        Deliveries::Counted
+    }
+}
+
+/// What packets do not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unsaid {
+    /// Of results to many workers, how many updates they represent.
+    Count,
+    /// Of results, of which of several jobs they are.
+    Job,
+    /// Of contributions, which transmission they are.
+    Transmission,
+    /// Of results, how many updates they represent, which contributions that were not seen would tell.
+    Contributors,
+    /// Of updates, how many they represent.
+    Members,
+}
+
+impl Unsaid {
+    fn text(self, totals: &Totals) -> String {
+        let (delivery, text) = match self {
+            Unsaid::Count => (
+                Delivery::Unsaid,
+                "go to many workers and do not say how many updates they represent: what was received, merged or is missing is not \
+                 known from a capture; the run dir knows it",
+            ),
+            Unsaid::Job => (
+                Delivery::ResultsOfAll,
+                "do not say of which of several jobs they are: what was received, merged or is missing is not known; capture one job \
+                 at a time",
+            ),
+            Unsaid::Transmission => (
+                Delivery::Results,
+                "do not say which transmission they are: of results to contributions that were sent again it is not known which are \
+                 copies, so neither what was received, merged or is missing",
+            ),
+            Unsaid::Contributors => (
+                Delivery::ResultsOfAll,
+                "do not say how many updates they represent, and contributions of all workers to each of them were not seen: what was \
+                 merged or is missing is not known; --sent FILE adds the workers' side",
+            ),
+            Unsaid::Members => (
+                Delivery::UncountedUpdates,
+                "do not say how many they represent: what was merged or is missing is not known; if the device only forwards, \
+                 --forwards says so",
+            ),
+        };
+        let what = match self {
+            Unsaid::Transmission => "packets",
+            Unsaid::Members => "updates",
+            Unsaid::Count | Unsaid::Job | Unsaid::Contributors => "results",
+        };
+        format!("{what} of {} {text}", totals.formats_at_server_by(delivery).join(" and "))
+    }
+}
+
+fn rates(totals: &Totals, deliveries: Deliveries, out: &mut Vec<Line>) {
+    match deliveries {
+        Deliveries::Counted => {
+            aggregation::lines(&totals.bins, out);
+            totals.at_server.lines(out);
+            let rest = totals.elements - totals.first_elements;
+            out.push(throughput::elements(totals.received_ps.unwrap_or((0, 0)), rest));
+        }
+        Deliveries::Uncounted(_) => {
+            let mut both = Vec::new();
+            totals.at_server.lines(&mut both);
+            out.extend(both.into_iter().filter(|line| line.metric == "throughput_bps"));
+        }
+        Deliveries::Unknown(_) => {}
+    }
+}
+
+/// Every packet of every side, by what it was.
+fn captured(totals: &Totals, inputs: &[InputFacts], out: &mut Vec<Line>) {
+    for side in Side::ALL {
+        let line = |metric, unit, n: u64| Line::new(metric, unit, n as f64).with("side", side.name());
+        let sum = |of: fn(&Tally) -> u64| -> u64 {
+            inputs.iter().filter(|input| input.side == side).map(|input| of(&input.tally)).sum()
+        };
+        if !inputs.iter().any(|input| input.side == side) {
+            continue;
+        }
+        out.push(line("captured_packets", PACKETS, sum(|tally| tally.packets)));
+        out.push(line("captured_bytes", "bytes", sum(|tally| tally.bytes)));
+        let kinds = &totals.kinds[side as usize];
+        for (format, kinds) in totals.formats.iter().zip(kinds) {
+            let named = |what: &What| {
+                line("captured", PACKETS, kinds[*what as usize]).with("format", format.name()).with("kind", what.name())
+            };
+            out.extend(What::ALL.iter().filter(|what| kinds[**what as usize] > 0).map(named));
+        }
+        let odd = |(name, of): &Oddity| (sum(*of) > 0).then(|| line("captured", PACKETS, sum(*of)).with("kind", *name));
+        out.extend(ODDITIES.iter().filter_map(odd));
+    }
+}
+
+fn counts(facts: &Facts, totals: &Totals, deliveries: Deliveries, numbered: u64, out: &mut Vec<Line>) {
+    let updates = |metric, n: f64| Line::new(metric, UPDATES, n);
+    let share = |part: f64, whole: u64| (whole > 0).then(|| part / whole as f64);
+    let [sender, server] = facts.sides;
+    let missing = totals.sent as f64 - totals.represented as f64;
+    if sender {
+        out.push(updates("sent", totals.sent as f64));
+        out.push(updates("retransmissions", totals.resent as f64));
+    }
+    if server && !matches!(deliveries, Deliveries::Unknown(_)) {
+        out.push(Line::new("received", PACKETS, totals.received as f64));
+    }
+    let counted = deliveries == Deliveries::Counted;
+    if server && counted {
+        let merged: u64 = totals.bins.iter().zip(0u64..).skip(2).map(|(packets, n)| packets * n).sum();
+        out.push(updates("merged", merged as f64));
+        out.push(updates("represented", totals.represented as f64));
+        // Without numbers copies are not told apart, and copies of results are meant.
+        if totals.ageless == 0 {
+            out.push(Line::new("duplicates", PACKETS, totals.duplicates as f64));
+        }
+        if numbered > 0 {
+            out.push(updates("numbered", numbered as f64));
+            let gaps = numbered as f64 - totals.represented as f64;
+            out.push(updates("numbers_missing", gaps));
+            out.push(Line::new("numbers_missing_share", SHARE, share(gaps, numbered)));
+        }
+    }
+    if sender && server && counted {
+        out.push(updates("missing", missing));
+        out.push(Line::new("missing_share", SHARE, share(missing, totals.sent)));
+        if facts.forwards {
+            out.push(Line::new("loss", SHARE, share(missing, totals.sent)));
+            out.push(updates("dropped", missing));
+        }
+    }
+    for side in Side::ALL {
+        let n = totals.background[side as usize];
+        let metric = if side == Side::Sender { "sent" } else { "received" };
+        if n > 0 {
+            out.push(Line::new(metric, PACKETS, n as f64).with("traffic", "background"));
+        }
+    }
+}
+
+fn clock_lines(clocks: &Clocks, out: &mut Vec<Line>) {
+    if let Some((offset, error)) = clocks.measured_offset() {
+        out.push(Line::new("clock_offset", NS, offset as f64 / 1000.0));
+        out.push(Line::new("clock_offset_error", NS, error as f64 / 1000.0));
+    }
+}
+
+/// What could be known.
+struct Known<'a> {
+    merged: bool,
+    aged: bool,
+    deliveries: Deliveries,
+    latency: &'a Column,
+}
+
+const NO_SENDER: &str = "what was sent is not known: \"numbers_missing\" counts gaps in the numbers of what arrived, and ages \
+                         begin with the first generation that arrived; --sent FILE adds the senders' side";
+const NOTHING_SENT: &str = "what was sent is not known; --sent FILE adds the senders' side";
+const NO_FATES: &str = "\"missing\" was sent and is in nothing that arrived: dropped, replaced or under way; if the device only \
+                        forwards, --forwards calls it loss";
+
+/// What is wrong with files.
+fn notes_of_files(inputs: &[InputFacts]) -> Vec<Note> {
+    let mut notes = Vec::new();
+    let mut say = |note, text: String| notes.push(Note { note, text });
+    for input in inputs {
+        let (path, tally) = (&input.path, &input.tally);
+        if let Some(error) = &input.damage {
+            say("damaged", format!("{error}; what stands before it was analysed"));
+        }
+        if tally.unordered > 0 {
+            let n = tally.unordered;
+            let text =
+                format!("{path}: {n} packets are earlier than the one before, which bends ages; sort it: reordercap");
+            say("unordered", text);
+        }
+        if tally.resolution_ps > 1000 {
+            let resolution = show("ns", tally.resolution_ps as f64 / 1000.0);
+            let text =
+                format!("{path}: the file has {resolution} stamps: latencies and ages are exact to {resolution}");
+            say("resolution", text);
+        }
+        if tally.early > 0 {
+            let n = tally.early;
+            let text = format!(
+                "{path}: {n} packets were received before they were generated: the clocks do not agree (--offset, --anchor)"
+            );
+            say("invalid", text);
+        }
+        for (n, what) in [
+            (tally.unreadable, "are cut within their headers"),
+            (tally.fragments, "are fragments"),
+            (tally.timeless, "have no time"),
+            (tally.absurd, "have a time or generation that no run has"),
+        ] {
+            if n > 0 {
+                say("not_counted", format!("{path}: {n} packets {what}, and are not counted as updates"));
+            }
+        }
+    }
+    notes
+}
+
+fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
+    let [sender, server] = facts.sides;
+    let mut notes = notes_of_files(facts.inputs);
+    let mut say = |note, text: String| notes.push(Note { note, text });
+    let ours: u64 = totals.kinds.iter().flatten().flatten().sum();
+    let found = ours + totals.background.iter().sum::<u64>();
+    if found == 0 {
+        let names: Vec<_> = totals.formats.iter().map(|format| format.name()).collect();
+        say(
+            "nothing_found",
+            format!("no packet is of a known format; if ports are others, name it: --format {}", names.join("|")),
+        );
+    }
+    if let Some(shard) = &facts.shard {
+        say(
+            "shard",
+            format!("this is shard {shard} of the clusters: merge the tables of all (--tables, pktgen merge)"),
+        );
+    }
+    if found > 0 {
+        say("clocks", facts.clocks.about());
+    }
+    if ours > 0 && server && !known.aged {
+        let comparable = facts.clocks.comparable();
+        let why = match (totals.ageless > 0 || known.deliveries != Deliveries::Counted, comparable) {
+            (true, _) => "these formats carry no generation time",
+            (false, true) => "no update arrived",
+            (false, false) => "the clocks are not known to agree",
+        };
+        say("age_of_model_not_defined", format!("no Age-of-Model: {why}"));
+    }
+    if let (true, Deliveries::Uncounted(why) | Deliveries::Unknown(why)) = (server, known.deliveries) {
+        say("deliveries_unknown", why.text(totals));
+    }
+    if known.merged && known.aged {
+        say("members_unknown", "packets do not name all updates in an aggregate: no Age-of-Model by worker".to_owned());
+    }
+    if totals.late > 0 {
+        say("late", format!("{} packets came so late that duplicates among them are counted as new", totals.late));
+    }
+    if ours > 0 && server && !sender {
+        let numbered = totals.ageless == 0 && known.deliveries == Deliveries::Counted;
+        say("sender_not_seen", if numbered { NO_SENDER } else { NOTHING_SENT }.to_owned());
+    } else if ours > 0 && server && known.deliveries == Deliveries::Counted && !facts.forwards {
+        say("fates_unknown", NO_FATES.to_owned());
+    }
+    if totals.unseen > 0 && !known.latency.is_empty() {
+        say("unseen", format!("{} packets arrived whose sending was not captured", totals.unseen));
+    }
+    notes
+}

@@ -1,0 +1,432 @@
+//! Adds up events: counts, Age-of-Model, rates, latency. Memory does not grow with the capture: what grows are lists of numbers
+//! for quantiles, which go to a temporary file ([`crate::column`]), and what a worker or cluster needs.
+
+use std::collections::BTreeMap;
+use std::hash::BuildHasherDefault;
+
+use pktgen_generator::record::PacketId;
+use pktgen_generator::wire::sight::{Delivery, What};
+use pktgen_generator::wire::{FORMATS_MAX, Format, Formats};
+use pktgen_generator::{Error, Result};
+
+use super::column::{Column, Shared};
+use super::flow::FlowMeter;
+use super::input::BACKGROUND;
+use super::sums::{Recent, Sums};
+use super::window::{Known, Window};
+use super::{Event, Side};
+use pktgen_generator::index::{IdHasher, NOWHERE};
+use pktgen_records::age::FlowAge;
+use pktgen_records::fates::is_update;
+use pktgen_records::metric::throughput::AtServer;
+
+/// Most workers of a capture: more are damage, or another format.
+const WORKERS_MAX: usize = 1 << 20;
+/// Sent packets of which it is remembered when they were sent: so many up to twice as many.
+const PENDING: usize = 1 << 22;
+
+/// Packets by format and by what they are for.
+pub(super) type Kinds = [[u64; What::ALL.len()]; FORMATS_MAX];
+
+/// A cluster or a worker.
+#[derive(Default)]
+struct Flow {
+    id: u32,
+    age: FlowMeter,
+}
+
+#[derive(Default)]
+struct Worker {
+    flow: Flow,
+    /// First transmissions that were received.
+    first: Window,
+    /// Later ones, by attempt.
+    later: Vec<(u8, Window)>,
+    /// Lowest and highest number that was received.
+    seqs: Option<(u32, u32)>,
+}
+
+/// Dense places of numbers that name things.
+#[derive(Default)]
+struct Places(Vec<u32>);
+
+impl Places {
+    /// The place of `id`; `next`, if it is new.
+    #[inline]
+    fn of(&mut self, id: u32, next: usize) -> usize {
+        let id = id as usize;
+        if id >= self.0.len() {
+            self.0.resize((id + 1).next_power_of_two(), NOWHERE);
+        }
+        let place = &mut self.0[id];
+        if *place == NOWHERE {
+            *place = next as u32;
+        }
+        *place as usize
+    }
+}
+
+/// When packets were sent: the latest ones.
+type Pending = Recent<u64, i64, BuildHasherDefault<IdHasher>>;
+
+/// What each format delivers updates by.
+fn deliveries(formats: Formats) -> [Delivery; FORMATS_MAX] {
+    let mut all = [Delivery::Updates; FORMATS_MAX];
+    all.iter_mut().zip(formats).for_each(|(delivery, format)| *delivery = format.delivery());
+    all
+}
+
+/// Everything that is counted.
+pub(super) struct Meter {
+    clusters: Vec<Flow>,
+    cluster_places: Places,
+    workers: Vec<Worker>,
+    worker_places: Places,
+    pending: Option<Pending>,
+    deliveries: [Delivery; FORMATS_MAX],
+    sums: Sums,
+    latency_ps: Column,
+    file: Shared,
+    held: usize,
+    held_max: usize,
+    pub(super) totals: Totals,
+}
+
+/// What is counted whatever flows there are.
+pub(super) struct Totals {
+    /// The formats that there are.
+    pub(super) formats: Formats,
+    /// By side.
+    pub(super) kinds: [Kinds; 2],
+    /// Background traffic, by side.
+    pub(super) background: [u64; 2],
+    /// Transmissions of updates, and those of them that were not the first.
+    pub(super) sent: u64,
+    pub(super) resent: u64,
+    /// Packets with updates at the server.
+    pub(super) received: u64,
+    /// By how many updates they represent.
+    pub(super) bins: Vec<u64>,
+    /// Updates that packets represent that were not there before.
+    pub(super) represented: u64,
+    /// Packets that had been there before; those of which nobody knows.
+    pub(super) duplicates: u64,
+    pub(super) late: u64,
+    /// First copies of results; those of them of which only their contributors tell how many updates they represent.
+    pub(super) results: u64,
+    pub(super) results_of_all: u64,
+    /// Results that may be copies or not.
+    pub(super) ambiguous: u64,
+    /// Results of which it is not known how many contributed.
+    pub(super) uncounted_results: u64,
+    /// Packets of formats that carry no generation time or no worker.
+    pub(super) ageless: u64,
+    /// Received packets whose sending was not seen.
+    pub(super) unseen: u64,
+    /// Rates.
+    pub(super) at_server: AtServer,
+    /// Elements, those of the first packet, and when the first and last came.
+    pub(super) elements: u64,
+    pub(super) first_elements: u64,
+    pub(super) received_ps: Option<(i64, i64)>,
+}
+
+impl Totals {
+    /// A packet delivered updates.
+    #[inline]
+    fn delivered(&mut self, event: &Event) {
+        let (sight, t) = (&event.sight, event.t);
+        self.received += 1;
+        self.bins[usize::from(sight.count)] += 1;
+        self.at_server.add(t, event.bytes, sight.count);
+        let elements = u64::from(sight.elements) * u64::from(sight.count);
+        self.elements += elements;
+        match &mut self.received_ps {
+            Some((_, last)) => *last = t,
+            None => (self.received_ps, self.first_elements) = (Some((t, t)), elements),
+        }
+    }
+
+    /// Every packet represents `n` updates, and was counted as one.
+    fn multiply(&mut self, n: u16) {
+        self.bins.swap(1, n.into());
+        self.represented *= u64::from(n);
+        self.elements *= u64::from(n);
+        self.first_elements *= u64::from(n);
+        self.at_server.multiply(n);
+    }
+
+    /// Packets at the server that are or would be deliveries of formats that deliver by `delivery`.
+    pub(super) fn at_server_by(&self, delivery: Delivery) -> u64 {
+        self.deliveries_by(delivery).map(|(_, packets)| packets).sum()
+    }
+
+    /// Names of the formats of these packets.
+    pub(super) fn formats_at_server_by(&self, delivery: Delivery) -> Vec<&'static str> {
+        self.deliveries_by(delivery).filter(|(_, packets)| *packets > 0).map(|(format, _)| format.name()).collect()
+    }
+
+    fn deliveries_by(&self, delivery: Delivery) -> impl Iterator<Item = (&'static dyn Format, u64)> {
+        let all = self.formats.iter().zip(&self.kinds[Side::Server as usize]);
+        let of = all.filter(move |(format, _)| format.delivery() == delivery);
+        of.map(|(format, kinds)| (*format, kinds[What::Update as usize] + kinds[What::Result as usize]))
+    }
+
+    /// Packets by `side.format.kind`, for files.
+    pub(super) fn named_kinds(&self) -> BTreeMap<String, u64> {
+        let mut named = BTreeMap::new();
+        for side in Side::ALL {
+            for (format, kinds) in self.formats.iter().zip(&self.kinds[side as usize]) {
+                for what in What::ALL.iter().filter(|what| kinds[**what as usize] > 0) {
+                    let name = format!("{}.{}.{}", side.name(), format.name(), what.name());
+                    named.insert(name, kinds[*what as usize]);
+                }
+            }
+        }
+        named
+    }
+
+    /// The same back; what is not known here is left out.
+    pub(super) fn kinds_of(formats: Formats, named: &BTreeMap<String, u64>) -> [Kinds; 2] {
+        let mut kinds = [Kinds::default(); 2];
+        for side in Side::ALL {
+            for (format, row) in formats.iter().zip(&mut kinds[side as usize]) {
+                for what in What::ALL {
+                    let name = format!("{}.{}.{}", side.name(), format.name(), what.name());
+                    row[what as usize] = named.get(&name).copied().unwrap_or(0);
+                }
+            }
+        }
+        kinds
+    }
+}
+
+impl Meter {
+    /// `sender`: what was sent is seen, too. Holds at most so many bytes of numbers.
+    pub(super) fn new(formats: Formats, sender: bool, memory: usize) -> Self {
+        Meter {
+            clusters: Vec::new(),
+            cluster_places: Places::default(),
+            workers: Vec::new(),
+            worker_places: Places::default(),
+            pending: sender.then(|| Pending::new(PENDING)),
+            deliveries: deliveries(formats),
+            sums: Sums::new(),
+            latency_ps: Column::default(),
+            file: Shared::default(),
+            held: 0,
+            held_max: memory / size_of::<i64>(),
+            totals: Totals {
+                formats,
+                kinds: Default::default(),
+                background: [0; 2],
+                sent: 0,
+                resent: 0,
+                received: 0,
+                bins: vec![0; usize::from(u16::MAX) + 1],
+                represented: 0,
+                duplicates: 0,
+                late: 0,
+                results: 0,
+                results_of_all: 0,
+                ambiguous: 0,
+                uncounted_results: 0,
+                ageless: 0,
+                unseen: 0,
+                at_server: AtServer::default(),
+                elements: 0,
+                first_elements: 0,
+                received_ps: None,
+            },
+        }
+    }
+
+    /// Adds an event. Those of a worker and of a cluster come in the order of time.
+    #[inline]
+    pub(super) fn add(&mut self, event: &Event) -> Result<()> {
+        let sight = &event.sight;
+        if event.format != BACKGROUND {
+            self.totals.kinds[event.side as usize][usize::from(event.format) & 7][sight.what as usize] += 1;
+        }
+        if !matches!(sight.what, What::Update | What::Result) {
+            return Ok(());
+        }
+        if !is_update(sight.cluster) {
+            self.totals.background[event.side as usize] += u64::from(sight.what == What::Update);
+            return Ok(());
+        }
+        let delivery = self.deliveries[usize::from(event.format) & 7];
+        match (event.side, sight.what, delivery) {
+            (Side::Sender, What::Update, _) => self.sent(event, delivery)?,
+            (Side::Server, What::Update, Delivery::Updates | Delivery::UncountedUpdates) => self.received(event)?,
+            (Side::Server, What::Result, Delivery::Results | Delivery::ResultsOfAll) => self.result(event, delivery),
+            _ => {}
+        }
+        if self.held > self.held_max { self.spill() } else { Ok(()) }
+    }
+
+    fn sent(&mut self, event: &Event, delivery: Delivery) -> Result<()> {
+        let sight = &event.sight;
+        self.totals.sent += 1;
+        // Contributions need not say which transmission they are.
+        let again = matches!(delivery, Delivery::Results | Delivery::ResultsOfAll) && self.sums.contribution(event);
+        self.totals.resent += u64::from(again || sight.attempt > 0);
+        let (Some(generation), Some(worker)) = (sight.generation, sight.worker) else { return Ok(()) };
+        if let Some(pending) = &mut self.pending {
+            pending.put(PacketId::new(worker, sight.seq, sight.attempt).0, event.t);
+        }
+        self.cluster(sight.cluster).age.generated(generation);
+        self.worker(worker)?.flow.age.generated(generation);
+        Ok(())
+    }
+
+    /// A result at the workers: its first copy delivers the sum.
+    fn result(&mut self, event: &Event, delivery: Delivery) {
+        let of_all = delivery == Delivery::ResultsOfAll;
+        if self.sums.result(event, of_all) {
+            let totals = &mut self.totals;
+            totals.delivered(event);
+            totals.results += 1;
+            totals.results_of_all += u64::from(of_all);
+            totals.ageless += 1;
+            totals.represented += u64::from(event.sight.count);
+        }
+    }
+
+    #[inline]
+    fn received(&mut self, event: &Event) -> Result<()> {
+        let (sight, t) = (&event.sight, event.t);
+        let totals = &mut self.totals;
+        totals.delivered(event);
+        let (Some(generation), Some(worker)) = (sight.generation, sight.worker) else {
+            totals.ageless += 1;
+            totals.represented += u64::from(sight.count);
+            return Ok(());
+        };
+        let packet = PacketId::new(worker, sight.seq, sight.attempt);
+        if let Some(pending) = &self.pending {
+            match pending.get(&packet.0) {
+                Some(sent) => {
+                    self.latency_ps.push(t - sent);
+                    self.held += 1;
+                }
+                None => self.totals.unseen += 1,
+            }
+        }
+        let flow = self.cluster(sight.cluster);
+        flow.age.generated(generation);
+        let kept = flow.age.delivered(t, generation);
+        self.held += kept;
+        let kept = self.received_of(worker, event, generation)?;
+        self.held += kept;
+        Ok(())
+    }
+
+    #[inline]
+    fn received_of(&mut self, id: u32, event: &Event, generation: i64) -> Result<usize> {
+        let sight = &event.sight;
+        let worker = self.worker(id)?;
+        worker.seqs = Some(match worker.seqs {
+            Some((low, high)) => (low.min(sight.seq), high.max(sight.seq)),
+            None => (sight.seq, sight.seq),
+        });
+        let known = worker.window(sight.attempt).see(sight.seq);
+        worker.flow.age.generated(generation);
+        let kept = worker.flow.age.delivered(event.t, generation);
+        match known {
+            Known::New => self.totals.represented += u64::from(sight.count),
+            Known::Again => self.totals.duplicates += 1,
+            Known::Late => {
+                self.totals.late += 1;
+                self.totals.represented += u64::from(sight.count);
+            }
+        }
+        Ok(kept)
+    }
+
+    #[inline]
+    fn cluster(&mut self, cluster: u16) -> &mut Flow {
+        let place = self.cluster_places.of(cluster.into(), self.clusters.len());
+        if place == self.clusters.len() {
+            self.clusters.push(Flow { id: cluster.into(), ..Flow::default() });
+        }
+        &mut self.clusters[place]
+    }
+
+    #[inline]
+    fn worker(&mut self, worker: u32) -> Result<&mut Worker> {
+        if worker >= PacketId::WORKERS_MAX || self.workers.len() >= WORKERS_MAX {
+            return Err(Error::config(format!(
+                "worker {worker}, after {} others: a capture has at most {WORKERS_MAX} workers, numbered below {}; is it of \
+                 this format? (--format)",
+                self.workers.len(),
+                PacketId::WORKERS_MAX
+            )));
+        }
+        let place = self.worker_places.of(worker, self.workers.len());
+        if place == self.workers.len() {
+            let flow = Flow { id: worker, ..Flow::default() };
+            self.workers.push(Worker { flow, ..Worker::default() });
+        }
+        Ok(&mut self.workers[place])
+    }
+
+    #[cold]
+    fn spill(&mut self) -> Result<()> {
+        let workers = self.workers.iter_mut().map(|worker| &mut worker.flow);
+        for flow in self.clusters.iter_mut().chain(workers) {
+            flow.age.spill(&self.file)?;
+        }
+        self.latency_ps.spill(&self.file)?;
+        self.held = 0;
+        Ok(())
+    }
+
+    /// Did any packet represent several updates?
+    pub(super) fn has_merged(&self) -> bool {
+        self.totals.bins.iter().skip(2).any(|packets| *packets > 0)
+    }
+
+    /// Updates that the numbers of those that were received say there were: from each worker's lowest to its highest.
+    pub(super) fn numbered(&self) -> u64 {
+        self.workers.iter().filter_map(|worker| worker.seqs).map(|(low, high)| u64::from(high - low) + 1).sum()
+    }
+
+    /// Multiplies what results that have all workers represent by how many those are; without that, it is not known.
+    pub(super) fn count_contributors(&mut self) {
+        let totals = &mut self.totals;
+        totals.ambiguous = self.sums.ambiguous;
+        if totals.results_of_all == 0 {
+            return;
+        }
+        match self.sums.workers().filter(|_| totals.results_of_all == totals.received) {
+            Some(workers) => totals.multiply(workers),
+            None => totals.uncounted_results = totals.results_of_all,
+        }
+    }
+
+    /// Latencies from host to host, and the ages of clusters and workers, by number.
+    pub(super) fn finish(self) -> Result<(Totals, Column, [Vec<FlowAge>; 2])> {
+        let ages = |mut flows: Vec<Flow>| -> Result<Vec<FlowAge>> {
+            flows.sort_unstable_by_key(|flow| flow.id);
+            flows.into_iter().filter_map(|flow| flow.age.age(flow.id).transpose()).collect()
+        };
+        let workers = self.workers.into_iter().map(|worker| worker.flow).collect();
+        Ok((self.totals, self.latency_ps, [ages(self.clusters)?, ages(workers)?]))
+    }
+}
+
+impl Worker {
+    #[inline]
+    fn window(&mut self, attempt: u8) -> &mut Window {
+        if attempt == 0 {
+            return &mut self.first;
+        }
+        let place = self.later.iter().position(|(of, _)| *of == attempt);
+        let place = place.unwrap_or_else(|| {
+            self.later.push((attempt, Window::default()));
+            self.later.len() - 1
+        });
+        &mut self.later[place].1
+    }
+}

@@ -1,0 +1,350 @@
+//! The updates of captures as tables that others read: `sent/run=NAME/cluster=3/part-0.parquet`, and beside them
+//! `tables.json`, which says what they are of.
+//!
+//! A part has the rows of one cluster in the order of time. `event` numbers the packets of the whole capture, so that tables of
+//! several shards join to exactly what one would have been: [`super::replay`] reads them back.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+use pktgen_generator::arrow::array::{
+    ArrayRef, Int64Array, RecordBatch, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+};
+use pktgen_generator::arrow::ipc::writer::FileWriter;
+use pktgen_generator::column::Data::{Int64, UInt8, UInt16, UInt32, UInt64};
+use pktgen_generator::column::{Column, Stream};
+use pktgen_generator::shard::Shard;
+use pktgen_generator::whole::{WholeFile, write_whole};
+use pktgen_generator::wire::Formats;
+use pktgen_generator::wire::sight::{Delivery, What};
+use pktgen_generator::{Error, Result};
+use pktgen_records::fates::is_update;
+use serde::{Deserialize, Serialize};
+
+use super::clock::Clocks;
+use super::input::{BACKGROUND, InputFacts};
+use super::meter::Totals;
+use super::{Event, Side};
+
+/// Version of the tables; a reader refuses a newer one.
+pub const VERSION: u32 = 1;
+/// Name of what says what the tables are of.
+pub(crate) const INDEX: &str = "tables.json";
+/// Rows of all clusters that are held before they are written.
+const HELD: usize = 1 << 20;
+
+/// Form of the tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TableForm {
+    /// Parquet, packed with Zstandard.
+    Parquet,
+    /// Arrow IPC files.
+    Arrow,
+}
+
+impl TableForm {
+    /// All.
+    pub const ALL: [TableForm; 2] = [TableForm::Parquet, TableForm::Arrow];
+
+    /// Name and ending of files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TableForm::Parquet => "parquet",
+            TableForm::Arrow => "arrow",
+        }
+    }
+}
+
+/// Where tables go.
+#[derive(Debug, Clone)]
+pub struct TablesPlan {
+    /// The folder; must be new or empty.
+    pub dir: PathBuf,
+    /// Name of the run in the tables.
+    pub run: String,
+    /// Their form.
+    pub form: TableForm,
+}
+
+/// What tables are of.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TablesIndex {
+    /// [`VERSION`].
+    pub version: u32,
+    /// Name of the run.
+    pub run: String,
+    /// Their form.
+    pub form: TableForm,
+    /// Which part of the clusters, and of how many; none for all.
+    pub shard: Option<(u64, u64)>,
+    /// How times belong together.
+    pub clocks: Clocks,
+    /// The captures.
+    pub inputs: Vec<InputFacts>,
+    /// The formats that the rows' numbers mean.
+    #[serde(default = "first_formats")]
+    pub formats: Vec<String>,
+    /// Packets of these clusters by side, format and kind.
+    pub kinds: BTreeMap<String, u64>,
+    /// Background traffic by side.
+    pub background: [u64; 2],
+}
+
+/// What the numbers meant before an index said it.
+fn first_formats() -> Vec<String> {
+    ["olaf", "trio_ml", "switchml", "libra", "olaf_strict", "switchml_roce", "atp_ml"].map(str::to_owned).into()
+}
+
+/// Rows of one cluster at one side.
+#[derive(Default)]
+struct Rows {
+    event: Vec<u64>,
+    t_ps: Vec<i64>,
+    gen_ps: Vec<Option<i64>>,
+    worker: Vec<Option<u32>>,
+    seq: Vec<u32>,
+    round: Vec<u16>,
+    attempt: Vec<u8>,
+    count: Vec<u16>,
+    bytes: Vec<u32>,
+    elements: Vec<u16>,
+    format: Vec<u8>,
+}
+
+/// Tables that are being written.
+pub(super) struct Tables {
+    formats: Formats,
+    plan: TablesPlan,
+    rows: BTreeMap<(Side, u16), (Rows, usize)>,
+    held: usize,
+}
+
+impl Tables {
+    /// The folder must be new or empty.
+    pub(super) fn create(plan: &TablesPlan, formats: Formats) -> Result<Self> {
+        let dir = &plan.dir;
+        if plan.run.is_empty() || !plan.run.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_.".contains(&c)) {
+            let run = &plan.run;
+            return Err(Error::config(format!(
+                "--run \"{run}\": letters, digits, \"-\", \"_\" and \".\" are a folder's name everywhere"
+            )));
+        }
+        fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
+        if fs::read_dir(dir).map_err(Error::io("read", dir))?.next().is_some() {
+            return Err(Error::config(format!("--tables {}: the folder is not empty; name a new one", dir.display())));
+        }
+        Ok(Tables { formats, plan: plan.clone(), rows: BTreeMap::new(), held: 0 })
+    }
+
+    /// Keeps what was sent, or what delivers updates; `number` counts all events.
+    pub(super) fn add(&mut self, event: &Event, number: u64) -> Result<()> {
+        let sight = &event.sight;
+        if !is_update(sight.cluster)
+            || event.format == BACKGROUND
+            || kept(self.formats, event.side, event.format) != sight.what
+        {
+            return Ok(());
+        }
+        let (rows, _) = self.rows.entry((event.side, sight.cluster)).or_default();
+        rows.event.push(number);
+        rows.t_ps.push(event.t);
+        rows.gen_ps.push(sight.generation);
+        rows.worker.push(sight.worker);
+        rows.seq.push(sight.seq);
+        rows.round.push(sight.round);
+        rows.attempt.push(sight.attempt);
+        rows.count.push(sight.count);
+        rows.bytes.push(event.bytes);
+        rows.elements.push(sight.elements);
+        rows.format.push(event.format);
+        self.held += 1;
+        if self.held >= HELD { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> Result<()> {
+        self.held = 0;
+        for (&(side, cluster), (rows, parts)) in &mut self.rows {
+            if rows.event.is_empty() {
+                continue;
+            }
+            let dir = folder(&self.plan.dir, side, &self.plan.run, cluster);
+            fs::create_dir_all(&dir).map_err(Error::io("create", &dir))?;
+            let path = dir.join(format!("part-{parts}.{}", self.plan.form.name()));
+            write_part(&path, self.plan.form, side, std::mem::take(rows))?;
+            *parts += 1;
+        }
+        Ok(())
+    }
+
+    /// Writes the rest, and last of all the index: a folder without one is not whole.
+    pub(super) fn finish(
+        mut self,
+        shard: Shard,
+        clocks: &Clocks,
+        inputs: Vec<InputFacts>,
+        totals: &Totals,
+    ) -> Result<()> {
+        self.write()?;
+        let index = TablesIndex {
+            version: VERSION,
+            run: self.plan.run.clone(),
+            form: self.plan.form,
+            shard: (shard != Shard::WHOLE).then(|| (shard.index(), shard.of())),
+            clocks: clocks.clone(),
+            inputs,
+            formats: self.formats.iter().map(|format| format.name().to_owned()).collect(),
+            kinds: totals.named_kinds(),
+            background: totals.background,
+        };
+        index.write(&self.plan.dir)
+    }
+}
+
+impl TablesIndex {
+    /// Writes it into `dir`.
+    pub(super) fn write(&self, dir: &Path) -> Result<()> {
+        let path = dir.join(INDEX);
+        let text = serde_json::to_string_pretty(self).map_err(|e| Error::data(&path, e.to_string()))?;
+        write_whole(&path, text + "\n").map(drop)
+    }
+
+    /// Reads that of `dir`.
+    pub fn read(dir: &Path) -> Result<TablesIndex> {
+        pktgen_records::run::read_json(&dir.join(INDEX), "a folder of tables")
+    }
+}
+
+/// What the rows of a format are at a side.
+pub(super) fn kept(formats: Formats, side: Side, format: u8) -> What {
+    let delivery = formats.get(usize::from(format)).map_or(Delivery::Updates, |format| format.delivery());
+    match (side, delivery) {
+        (Side::Server, Delivery::Results | Delivery::ResultsOfAll) => What::Result,
+        _ => What::Update,
+    }
+}
+
+/// Names of the folders of the two sides.
+pub(super) const fn side_folder(side: Side) -> &'static str {
+    match side {
+        Side::Sender => "sent",
+        Side::Server => "received",
+    }
+}
+
+/// The folder of a cluster, named as engines that know partitions expect.
+pub(super) fn folder(dir: &Path, side: Side, run: &str, cluster: u16) -> PathBuf {
+    dir.join(side_folder(side)).join(format!("run={run}")).join(format!("cluster={cluster}"))
+}
+
+const EVENT: Column =
+    Column::new("event", UInt64, "number", "Number of the packet in the whole capture, in the order of time.");
+const ATTEMPT: Column = Column::new("attempt", UInt8, "number", "0 for the first transmission, then 1, 2 and so on.");
+const ROUND: Column = Column::new(
+    "round",
+    UInt16,
+    "number",
+    "With cluster, number and format the sum that a packet is of: its iteration, or the slot that the device reuses; else 0.",
+);
+const COUNT: Column = Column::new("count", UInt16, "updates", "How many updates its content represents.");
+const BYTES: Column = Column::new("bytes", UInt32, "bytes", "Length of the frame on the wire.");
+const ELEMENTS: Column = Column::new("elements", UInt16, "count", "Gradients in it.");
+const FORMAT: Column =
+    Column::new("format", UInt8, "number", "Its wire format: position in `formats` of `tables.json`, from 0.");
+
+static SENT: [Column; 11] = [
+    EVENT,
+    Column::new("t_sent_ps", Int64, "ps", "When it was captured, since the anchor, in the senders' clock."),
+    Column::maybe("t_gen_ps", Int64, "ps", "When the update was generated; empty if the format does not carry it."),
+    Column::maybe("worker", UInt32, "number", "Worker; empty if neither payload nor address says."),
+    Column::new("seq", UInt32, "number", "Number of the update at its worker."),
+    ROUND,
+    ATTEMPT,
+    COUNT,
+    BYTES,
+    ELEMENTS,
+    FORMAT,
+];
+
+static RECEIVED: [Column; 11] = [
+    EVENT,
+    Column::new("t_recv_ps", Int64, "ps", "When it was captured, since the anchor, in the senders' clock."),
+    Column::maybe(
+        "newest_gen_ps",
+        Int64,
+        "ps",
+        "When the newest member was generated; empty if the format does not carry it.",
+    ),
+    Column::maybe(
+        "newest_worker",
+        UInt32,
+        "number",
+        "Worker of the newest member; empty if neither payload nor address says.",
+    ),
+    Column::new("newest_seq", UInt32, "number", "Number of the newest member at its worker."),
+    ROUND,
+    ATTEMPT,
+    COUNT,
+    BYTES,
+    ELEMENTS,
+    FORMAT,
+];
+
+/// The tables with their columns; folders add `run` and `cluster`.
+pub static TABLES: [Stream; 2] = [
+    Stream { name: "tables/sent", row: "an update where workers send (`pktgen analyze --tables`)", columns: &SENT },
+    Stream {
+        name: "tables/received",
+        row: "a packet with updates at the server (`pktgen analyze --tables`)",
+        columns: &RECEIVED,
+    },
+];
+
+/// The columns of a side: named as those of the run dir's streams where there are such.
+pub(super) fn columns(side: Side) -> &'static [Column; 11] {
+    match side {
+        Side::Sender => &SENT,
+        Side::Server => &RECEIVED,
+    }
+}
+
+fn write_part(path: &Path, form: TableForm, side: Side, rows: Rows) -> Result<()> {
+    let arrays: [ArrayRef; 11] = [
+        Arc::new(UInt64Array::from(rows.event)),
+        Arc::new(Int64Array::from(rows.t_ps)),
+        Arc::new(Int64Array::from(rows.gen_ps)),
+        Arc::new(UInt32Array::from(rows.worker)),
+        Arc::new(UInt32Array::from(rows.seq)),
+        Arc::new(UInt16Array::from(rows.round)),
+        Arc::new(UInt8Array::from(rows.attempt)),
+        Arc::new(UInt16Array::from(rows.count)),
+        Arc::new(UInt32Array::from(rows.bytes)),
+        Arc::new(UInt16Array::from(rows.elements)),
+        Arc::new(UInt8Array::from(rows.format)),
+    ];
+    let named = columns(side).iter().zip(arrays).map(|(column, array)| (column.name, array, column.optional));
+    let failed = |error: String| Error::data(path, format!("it could not be written: {error}"));
+    let batch = RecordBatch::try_from_iter_with_nullable(named).map_err(|e| failed(e.to_string()))?;
+    let file = WholeFile::create(path)?;
+    let file = match form {
+        TableForm::Parquet => {
+            let zstd = ZstdLevel::try_new(1).map_err(|e| failed(e.to_string()))?;
+            let properties = WriterProperties::builder().set_compression(Compression::ZSTD(zstd)).build();
+            let mut writer =
+                ArrowWriter::try_new(file, batch.schema(), Some(properties)).map_err(|e| failed(e.to_string()))?;
+            writer.write(&batch).map_err(|e| failed(e.to_string()))?;
+            writer.into_inner().map_err(|e| failed(e.to_string()))?
+        }
+        TableForm::Arrow => {
+            let mut writer = FileWriter::try_new(file, &batch.schema()).map_err(|e| failed(e.to_string()))?;
+            writer.write(&batch).map_err(|e| failed(e.to_string()))?;
+            writer.into_inner().map_err(|e| failed(e.to_string()))?
+        }
+    };
+    file.finish().map(drop)
+}

@@ -1,0 +1,281 @@
+//! The meter against the tables of a run dir, computed the plain way, on random input.
+
+use pktgen_generator::pcap::{Form, Writer, WriterOptions};
+use pktgen_generator::record::PacketId;
+use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_generator::wire::update::{Header, PORT, UPDATE_HEAD, WORKER_PORT};
+use pktgen_generator::wire::{self, Formats};
+use pktgen_records::age::{AgeOf, Ages, FlowAge};
+use pktgen_records::fates::Fates;
+use pktgen_records::line::Line;
+use pktgen_records::run::{ReceivedColumns, Records, SentColumns};
+use proptest::prelude::*;
+
+use super::replay::{analyze_tables, merge_tables};
+use super::tables::TableForm;
+use super::*;
+
+/// What packets of these tests are.
+static FORMATS: Formats = &[
+    &wire::olaf::Olaf,
+    &wire::trio_ml::TrioMl,
+    &wire::switchml::SwitchMl,
+    &wire::libra::Libra,
+    &wire::olaf_strict::OlafStrict,
+    &wire::switchml_roce::SwitchMlRoce,
+    &wire::atp_ml::AtpMl,
+];
+
+/// An update: its worker, when it was generated, when it left, when it arrived if it did.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    worker: u32,
+    seq: u32,
+    t_gen: i64,
+    t_sent: i64,
+    arrives: Option<i64>,
+}
+
+const CLUSTERS: u32 = 3;
+
+/// Some workers that generate at random times, of whose updates some arrive, in any order.
+fn story() -> impl Strategy<Value = Vec<Sent>> {
+    let update = (0u32..7, 0i64..5000, 0i64..50, prop::option::weighted(0.8, 0i64..3000));
+    prop::collection::vec(update, 1..120).prop_map(|mut updates| {
+        updates.sort_by_key(|(_, t_gen, ..)| *t_gen);
+        let mut next = [0u32; 7];
+        let to_sent = |(worker, t_gen, wait, way): (u32, i64, i64, Option<i64>)| {
+            let seq = next[worker as usize];
+            next[worker as usize] += 1;
+            let t_sent = t_gen + wait;
+            Sent { worker, seq, t_gen, t_sent, arrives: way.map(|way| t_sent + way) }
+        };
+        updates.into_iter().map(to_sent).collect()
+    })
+}
+
+fn frame_of(update: &Sent, count: u16) -> Vec<u8> {
+    let mut frame = vec![0; HEAD + UPDATE_HEAD + 8];
+    Template::new((worker_ip(update.worker), WORKER_PORT), (SERVER_IP, PORT), frame.len()).emit(&mut frame);
+    let Sent { worker, seq, t_gen, .. } = *update;
+    let cluster = (worker % CLUSTERS) as u16;
+    let header =
+        Header { flags: 0, cluster, count, worker, seq, generation: t_gen, attempt: 0, elements: 2, reward: 0.0 };
+    header.emit_update(&mut frame[HEAD..]);
+    frame
+}
+
+/// Writes what was sent and what arrived; returns the files.
+fn captures(dir: &Path, updates: &[Sent], anchors: [u64; 2], server_ahead: i64) -> [PathBuf; 2] {
+    let names = ["sent.pcapng", "received.pcapng"].map(|name| dir.join(name));
+    let of = |side: usize, mut rows: Vec<(i64, Vec<u8>)>| {
+        rows.sort_by_key(|row| row.0);
+        let options =
+            WriterOptions { remainders: true, anchor_unix_ns: anchors[side], ..WriterOptions::new(Form::Pcapng) };
+        let mut writer = Writer::create(&names[side], options).unwrap();
+        for (t, frame) in rows {
+            writer.packet(0, t, &frame, frame.len() as u32).unwrap();
+        }
+        writer.finish().unwrap();
+    };
+    of(0, updates.iter().map(|update| (update.t_sent, frame_of(update, 1))).collect());
+    let arrived = updates.iter().filter_map(|update| Some((update.arrives? + server_ahead, frame_of(update, 1))));
+    of(1, arrived.collect());
+    names
+}
+
+/// The same as the tables of a run.
+fn records(updates: &[Sent]) -> Records {
+    let mut sent = SentColumns::default();
+    for update in updates {
+        sent.t_gen_ps.push(update.t_gen);
+        sent.t_sent_ps.push(Some(update.t_sent));
+        sent.cluster.push((update.worker % CLUSTERS) as u16);
+        sent.worker.push(update.worker);
+        sent.seq.push(update.seq);
+        sent.attempt.push(0);
+    }
+    let mut arrived: Vec<&Sent> = updates.iter().filter(|update| update.arrives.is_some()).collect();
+    arrived.sort_by_key(|update| update.arrives);
+    let mut received = ReceivedColumns::default();
+    for update in arrived {
+        received.t_recv_ps.extend(update.arrives);
+        received.packet.push(PacketId::new(update.worker, update.seq, 0).0);
+        received.cluster.push((update.worker % CLUSTERS) as u16);
+        received.newest_seq.push(update.seq);
+        received.newest_gen_ps.push(update.t_gen);
+        received.count.push(1);
+        received.bytes.push(0);
+        received.accepted.push(true);
+    }
+    Records { sent, received, ..Records::default() }
+}
+
+fn both(names: &[PathBuf; 2]) -> CapturePlan {
+    CapturePlan::new(FORMATS, vec![names[1].clone()], vec![names[0].clone()])
+}
+
+fn analysed(plan: &CapturePlan) -> Measured {
+    analyze_captures(plan, &mut |_, _| ()).unwrap()
+}
+
+fn value(lines: &[Line], metric: &str) -> Option<f64> {
+    let found = lines.iter().find(|line| line.metric == metric && line.labels.is_empty());
+    found.unwrap_or_else(|| panic!("no {metric}")).value
+}
+
+/// Ages of one kind of flow, back from lines.
+fn aom_of(lines: &[Line], flow: &str, id: u32) -> Vec<Option<f64>> {
+    let of = |line: &&Line| {
+        line.metric.starts_with("aom_")
+            && line.labels.get("flow").is_some_and(|it| it == flow)
+            && line.labels.get("id").is_some_and(|it| *it == id)
+    };
+    lines.iter().filter(of).map(|line| line.value).collect()
+}
+
+fn expected(age: &FlowAge) -> Vec<Option<f64>> {
+    let quantile = |i: usize| age.quantiles_ns.map(|q| q[i]);
+    vec![age.mean_ns, age.peak_mean_ns, age.peak_p99_ns, age.peak_max_ns, quantile(0), quantile(1), quantile(2)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(150)))]
+
+    #[test]
+    fn two_captures_say_what_the_tables_of_a_run_say(updates in story(), memory in prop_oneof![Just(0usize), Just(MEMORY)]) {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = CapturePlan { memory, forwards: true, ..both(&captures(dir.path(), &updates, [0, 0], 0)) };
+        let lines = analysed(&plan).lines;
+        let records = records(&updates);
+        let fates = Fates::resolve(&records);
+        let ages = Ages::compute(&records, &fates, AgeOf::Newest).unwrap();
+        // Bit for bit, and whether numbers are in memory or in a file.
+        for (flow, ages) in [("cluster", &ages.clusters), ("worker", &ages.workers)] {
+            for age in ages {
+                prop_assert_eq!(aom_of(&lines, flow, age.id), expected(age), "{} {}", flow, age.id);
+            }
+        }
+        let arrived = records.received.packet.len() as f64;
+        prop_assert_eq!(value(&lines, "received"), Some(arrived));
+        prop_assert_eq!(value(&lines, "dropped"), Some(updates.len() as f64 - arrived));
+        let mut ways: Vec<i64> = updates.iter().filter_map(|update| Some(update.arrives? - update.t_sent)).collect();
+        ways.sort_unstable();
+        prop_assert_eq!(value(&lines, "host_latency_max"), ways.last().map(|way| *way as f64 / 1000.0));
+    }
+
+    #[test]
+    fn shards_join_to_what_one_would_have_been(updates in story(), of in 1u64..5, form in prop_oneof![Just(TableForm::Parquet), Just(TableForm::Arrow)]) {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = both(&captures(dir.path(), &updates, [0, 0], 0));
+        let whole = analysed(&plan);
+        let mut folders = Vec::new();
+        for i in 1..=of {
+            let folder = dir.path().join(format!("shard-{i}"));
+            let tables = TablesPlan { dir: folder.clone(), run: "x".into(), form };
+            analysed(&CapturePlan { tables: Some(tables), shard: Shard::new(i, of).unwrap(), ..plan.clone() });
+            folders.push(folder);
+        }
+        let joined = if of == 1 { folders[0].clone() } else {
+            let out = dir.path().join("joined");
+            merge_tables(&folders, &out).unwrap();
+            out
+        };
+        let again = analyze_tables(&joined, FORMATS, false).unwrap();
+        prop_assert_eq!(again.lines, whole.lines);
+        prop_assert_eq!(again.notes, whole.notes);
+        if of > 1 {
+            let missing = merge_tables(&folders[1..], &dir.path().join("less")).unwrap_err().to_string();
+            prop_assert!(missing.contains("shards are missing: 1/"), "{}", missing);
+        }
+    }
+
+    #[test]
+    fn a_given_offset_is_taken_away(updates in story(), ahead in -1i64 << 40..1 << 40) {
+        let dir = tempfile::tempdir().unwrap();
+        let names = captures(dir.path(), &updates, [1 << 60, 1 << 60], 0);
+        let straight = analysed(&both(&names)).lines;
+        // Another anchor, so that the two are not taken for one clock.
+        let anchors = [1 << 60, (1 << 60) + 1];
+        let names = captures(dir.path(), &updates, anchors, ahead - 1000);
+        let offset = Some(Offset { ps: ahead, error_ps: 0 });
+        let bent = analysed(&CapturePlan { offset, ..both(&names) }).lines;
+        let bent: Vec<_> = bent.into_iter().filter(|line| !line.metric.starts_with("clock_")).collect();
+        prop_assert_eq!(bent, straight);
+        // Nobody said it, and no acknowledgement shows it: no times.
+        let refused = analysed(&both(&names));
+        prop_assert!(!refused.lines.iter().any(|line| line.metric.starts_with("aom") || line.metric.starts_with("host_latency")));
+        prop_assert!(refused.notes.iter().any(|note| note.note == "clocks" && note.text.contains("not told")));
+    }
+}
+
+#[test]
+fn aggregates_hide_their_members_and_gaps_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("c.pcapng");
+    let mut writer = Writer::create(&path, WriterOptions::new(Form::Pcapng)).unwrap();
+    let mut put = |t: i64, worker: u32, seq: u32, count: u16| {
+        let update = Sent { worker, seq, t_gen: t - 500, t_sent: 0, arrives: None };
+        let frame = frame_of(&update, count);
+        writer.packet(0, t, &frame, frame.len() as u32).unwrap();
+    };
+    // Worker 1: numbers 3 to 7, of which 5 is in an aggregate of two and 7 comes twice.
+    put(1_000, 1, 3, 1);
+    put(2_000, 1, 5, 2);
+    put(3_000, 1, 7, 1);
+    put(4_000, 1, 7, 1);
+    writer.finish().unwrap();
+    let measured = analysed(&CapturePlan::new(FORMATS, vec![path], Vec::new()));
+    let of = |metric| value(&measured.lines, metric).unwrap();
+    assert_eq!((of("received"), of("merged"), of("represented"), of("duplicates")), (4.0, 2.0, 4.0, 1.0));
+    assert_eq!((of("numbered"), of("numbers_missing"), of("numbers_missing_share")), (5.0, 1.0, 0.2));
+    assert!(aom_of(&measured.lines, "worker", 1).is_empty() && !aom_of(&measured.lines, "cluster", 1).is_empty());
+    assert!(measured.notes.iter().any(|note| note.note == "members_unknown"));
+    assert!(!measured.lines.iter().any(|line| ["sent", "loss", "missing"].contains(&&*line.metric)));
+}
+
+#[test]
+fn damage_and_strangers_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let updates = [Sent { worker: 1, seq: 0, t_gen: 0, t_sent: 5, arrives: Some(90) }; 1];
+    let names = captures(dir.path(), &updates, [0, 0], 0);
+    let whole = std::fs::read(&names[1]).unwrap();
+    // Two packets, the second cut.
+    let packet = &whole[whole.len() - (32 + HEAD + UPDATE_HEAD + 8 + 16)..];
+    std::fs::write(&names[1], [&whole[..], &packet[..packet.len() - 5]].concat()).unwrap();
+    let measured = analysed(&CapturePlan::new(FORMATS, vec![names[1].clone()], Vec::new()));
+    assert_eq!(value(&measured.lines, "received"), Some(1.0));
+    let damage = measured.notes.iter().find(|note| note.note == "damaged").expect("a note");
+    assert!(damage.text.contains(&format!("damaged at byte {}", whole.len())), "{}", damage.text);
+    // A packet of another port.
+    let mut writer = Writer::create(&names[1], WriterOptions::new(Form::Pcap)).unwrap();
+    let mut frame = frame_of(&updates[0], 1);
+    frame[36..38].copy_from_slice(&[0, 80]);
+    frame[34..36].copy_from_slice(&[0, 80]);
+    writer.packet(0, 1, &frame, frame.len() as u32).unwrap();
+    writer.finish().unwrap();
+    let plan = CapturePlan::new(FORMATS, vec![names[1].clone()], Vec::new());
+    let measured = analysed(&plan);
+    assert!(measured.notes.iter().any(|note| note.note == "nothing_found" && note.text.contains("--format olaf|")));
+    // Unless it is said what it is.
+    let format = FORMATS.iter().find(|format| format.name() == "olaf").copied();
+    assert_eq!(value(&analysed(&CapturePlan { format, ..plan }).lines, "received"), Some(1.0));
+}
+
+#[test]
+fn formats_are_those_that_there_are() {
+    let captured = DEFINITIONS.iter().find(|known| known.metric == "captured").expect("captured packets");
+    let format = captured.labels.iter().find(|label| label.name == "format").expect("a format");
+    assert!(format.values.is_empty());
+}
+
+#[test]
+fn columns_of_tables_say_what_they_are() {
+    for stream in tables::TABLES {
+        for column in stream.columns {
+            let what = format!("{}.{}", stream.name, column.name);
+            assert!(column.about.ends_with('.') && !column.unit.is_empty(), "{what}");
+            assert_eq!(column.name.ends_with("_ps"), column.unit == "ps", "{what}");
+        }
+    }
+}

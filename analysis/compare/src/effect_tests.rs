@@ -1,0 +1,100 @@
+//! Tests of [`super`]: by hand, and that chances and intervals say the same.
+
+use pktgen_records::testing::Dice;
+
+use super::*;
+
+fn of(values: &[f64]) -> Differences {
+    let pairs: Vec<(f64, f64)> = values.iter().map(|value| (100.0, 100.0 + value)).collect();
+    Differences::of(&pairs, Band::Absolute(1.0))
+}
+
+#[test]
+fn ratios_where_they_exist_and_differences_elsewhere() {
+    let ratio = Differences::of(&[(2.0, 4.0), (4.0, 2.0), (0.0, 0.0)], Band::Relative(0.02));
+    assert_eq!((ratio.kind, ratio.band), (Kind::Ratio, 0.02f64.ln_1p()));
+    assert_eq!(ratio.values, [2f64.ln(), -(2f64.ln()), 0.0]);
+    assert!((ratio.shown(ratio.values[0]) - 1.0).abs() < 1e-12 && (ratio.shown(ratio.band) - 0.02).abs() < 1e-12);
+    // One pair without a ratio: all are compared by difference, with 2 % of the mean size of the old ones.
+    let difference = Differences::of(&[(2.0, 4.0), (0.0, 1.0)], Band::Relative(0.02));
+    assert_eq!(
+        (difference.kind, difference.values.as_slice(), difference.band),
+        (Kind::Difference, &[2.0, 1.0][..], 0.02)
+    );
+    let absolute = Differences::of(&[(2.0, 4.0)], Band::Absolute(0.5));
+    assert_eq!((absolute.kind, absolute.band, absolute.shown(0.25)), (Kind::Difference, 0.5, 0.25));
+}
+
+#[test]
+fn the_same_in_every_pair_is_certain_and_rounding_is_nothing() {
+    let sample = Sample::of(&of(&[5.0; 4]), 99).unwrap();
+    assert_eq!((sample.interval(0.05), sample.above(4.9), sample.above(5.0)), ((5.0, 5.0), 0.0, 1.0));
+    let third = 0.1 + 0.2 - 0.3;
+    let nothing = Sample::of(&of(&[third, 0.0, -third]), 99).unwrap();
+    assert!(nothing.is_nothing() && nothing.is_judged());
+    // One pair without a difference is judged; one with a difference is not.
+    assert!(Sample::of(&of(&[0.0]), 99).unwrap().is_judged());
+    assert!(
+        !Sample::of(&of(&[1.0; 4]), 99).unwrap().is_judged() && Sample::of(&of(&[1.0; 5]), 99).unwrap().is_judged()
+    );
+    // Unless nothing was left to chance, and every pair says the same.
+    assert!(Sample::of(&of(&[1.0]).exactly(true), 99).unwrap().is_judged());
+    assert!(!Sample::of(&of(&[1.0, 2.0]).exactly(true), 99).unwrap().is_judged());
+    assert!(Sample::of(&of(&[]), 99).is_none());
+}
+
+#[test]
+fn the_interval_is_never_narrower_than_students_and_longer_where_values_lean() {
+    let mut dice = Dice::new(3);
+    for _ in 0..50 {
+        let values: Vec<f64> = (0..8).map(|_| dice.exponential()).collect();
+        let sample = Sample::of(&of(&values), 1999).unwrap();
+        let (lo, hi) = sample.interval(0.05);
+        let half = student::quantile(0.025, 7.0) * sample.deviation / 8f64.sqrt();
+        assert!(lo <= sample.mean - half + 1e-12 && hi >= sample.mean + half - 1e-12);
+        assert_eq!(Sample::of(&of(&values), 1999).unwrap().interval(0.05), (lo, hi), "deterministic");
+    }
+    let values = [0.0, 0.1, 0.1, 0.2, 0.2, 0.3, 0.4, 6.0];
+    let sample = Sample::of(&of(&values), 9999).unwrap();
+    let (lo, hi) = sample.interval(0.05);
+    assert!(hi - sample.mean > 1.5 * (sample.mean - lo), "{lo} {} {hi}", sample.mean);
+}
+
+#[test]
+fn nearly_equal_values_have_an_interval_with_an_end() {
+    // Nine of ten resamples of these have hardly any spread of their own.
+    let mut values = vec![-10.0, -10.0, -10.001, -10.0, -9.999, -10.0, -10.0, -10.001, -10.0, -9.5];
+    let sample = Sample::of(&of(&values), 9999).unwrap();
+    let (lo, hi) = sample.interval(0.001);
+    assert!(lo > -11.0 && hi < -9.0, "{lo} {hi}");
+    values[9] = -10.0;
+    assert!(Sample::of(&of(&values), 9999).unwrap().interval(0.05).1 < -9.99);
+}
+
+#[test]
+fn chances_and_intervals_say_the_same() {
+    let mut dice = Dice::new(8);
+    for n in [3, 5, 9, 20] {
+        for _ in 0..40 {
+            let values: Vec<f64> = (0..n).map(|_| dice.exponential() - 0.7).collect();
+            let sample = Sample::of(&of(&values), 1999).unwrap();
+            let x = 2.0 * dice.uniform() - 1.0;
+            for alpha in [0.1, 0.05, 0.01] {
+                let (lo, hi) = sample.interval(alpha);
+                assert_eq!(sample.above(x) <= alpha / 2.0, lo > x, "{n} {alpha} {x} {lo}");
+                assert_eq!(sample.below(x) <= alpha / 2.0, hi < x, "{n} {alpha} {x} {hi}");
+            }
+        }
+    }
+}
+
+#[test]
+fn further_seeds_are_as_many_as_the_formula_needs() {
+    let sample = Sample { n: 5, mean: 0.0, deviation: 1.0, exact: false, studentised: Vec::new() };
+    // About ((1.96 + 0.84)/0.5)² = 31.4 pairs in all, a little more for t.
+    let more = sample.further(0.5, 0.05, 1000).unwrap();
+    assert!((27..=30).contains(&more), "{more}");
+    assert_eq!(sample.further(0.01, 0.05, 1000), None);
+    assert_eq!(sample.further(50.0, 0.05, 1000), Some(1));
+    assert_eq!(sample.further(0.0, 0.05, 1000), None);
+}

@@ -1,0 +1,457 @@
+//! The history of a benchmark: one JSON line per run, and where its metrics moved.
+//!
+//! Called by the CLI's `report --history` and `history`. A line is written in one piece behind all others, under a lock; a
+//! run that is there is not written again; what is no whole line is reported and left alone.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::Path;
+
+use pktgen_generator::index::mix;
+use pktgen_generator::printable::escape;
+use pktgen_generator::record::Manifest;
+use pktgen_generator::regular::check_regular;
+use pktgen_generator::{Error, Result};
+use pktgen_records::human::{self, day, title};
+use pktgen_records::run::read_json;
+use pktgen_records::stats::SEEDS_MIN;
+use pktgen_report::made::Provenance;
+use pktgen_report::plot::ticks::ticks;
+use pktgen_report::sweep::data::{Labels, SweepData};
+use pktgen_report::sweep::run_dirs;
+use serde::{Deserialize, Serialize};
+
+use super::changes::{self, Change, RUNS_MIN};
+use super::text::point;
+use super::{html, settings};
+
+/// Version of the lines; others are not read.
+pub const VERSION: u32 = 1;
+
+/// One line: a run dir or a sweep.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// [`VERSION`].
+    pub version: u32,
+    /// What identifies the run: a hash of its manifests.
+    pub run: String,
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Tool version and commit.
+    pub tool: String,
+    /// When the first of its runs was made, ns since 1970.
+    pub created_unix_ns: u64,
+    /// Are all runs valid?
+    pub valid: bool,
+    /// What was set beside the experiment file, seeds apart, as `key=value`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<String>,
+    /// Unit of each metric.
+    pub units: BTreeMap<String, String>,
+    /// Its points.
+    pub points: Vec<Point>,
+}
+
+/// A point of an entry.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Axis → value.
+    pub labels: Labels,
+    /// Seeds.
+    pub seeds: Vec<u64>,
+    /// What identifies its configuration, seeds apart; empty in lines of builds that did not record it.
+    #[serde(default)]
+    pub settings: String,
+    /// Median over them, by metric.
+    pub medians: BTreeMap<String, f64>,
+}
+
+/// A history file, read.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    /// Its entries, by date.
+    pub entries: Vec<Entry>,
+    /// What could not be read, a sentence each.
+    pub damaged: Vec<String>,
+}
+
+/// A metric at a point over time.
+#[derive(Debug, Clone, Serialize)]
+pub struct Series {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Key of the metric.
+    pub metric: String,
+    /// Unit of its values.
+    pub unit: String,
+    /// The point.
+    pub labels: Labels,
+    /// Its values, by date.
+    pub values: Vec<Value>,
+    /// Where its mean moved.
+    pub changes: Vec<Change>,
+}
+
+/// A value of a series.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Value {
+    /// Day, as 2026-05-17.
+    pub day: String,
+    /// Tool version and commit.
+    pub tool: String,
+    /// Hash of the run.
+    pub run: String,
+    /// The median over the seeds.
+    pub value: f64,
+    /// The seeds.
+    pub seeds: Vec<u64>,
+    /// What identifies its configuration.
+    pub settings: String,
+    /// What was set beside the experiment file.
+    pub overrides: Vec<String>,
+}
+
+impl Entry {
+    /// The line of the runs in `dir`, which `sweep` analyses.
+    pub fn of(dir: &Path, sweep: &SweepData) -> Result<Entry> {
+        let mut hash = [0x6c62_272e_07bb_0142u64, 0x62b8_2175_6295_c58d];
+        let mut first: Option<Manifest> = None;
+        for run in run_dirs(dir, sweep.options.no_verify)? {
+            let path = run.dir.join("manifest.json");
+            let bytes = std::fs::read(&path).map_err(Error::io("read", &path))?;
+            for byte in bytes {
+                hash[0] = (hash[0] ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+                hash[1] = mix(hash[1] ^ u64::from(byte));
+            }
+            if first.is_none() {
+                first = Some(read_json(&path, "a run dir")?);
+            }
+        }
+        let first = first.ok_or_else(|| Error::data(dir, "there is no run to remember"))?;
+        let point = |point: &pktgen_report::sweep::data::PointSummary| Point {
+            labels: point.labels.clone(),
+            seeds: point.runs.iter().map(|run| sweep.runs[*run].seed).collect(),
+            settings: point.runs.first().map_or(String::new(), |run| settings::identity(&sweep.runs[*run].config)),
+            medians: point.cells.iter().map(|(key, cell)| (key.clone(), cell.median)).collect(),
+        };
+        Ok(Entry {
+            version: VERSION,
+            run: format!("{:016x}{:016x}", mix(hash[0]), hash[1]),
+            experiment: sweep.manifest.experiment.clone(),
+            tool: first.tool,
+            created_unix_ns: first.created_unix_ns,
+            valid: sweep.runs.iter().all(|run| run.validity.is_valid()),
+            overrides: Provenance::of(sweep).changed().into_iter().map(str::to_owned).collect(),
+            units: sweep.units.clone(),
+            points: sweep.points.iter().map(point).collect(),
+        })
+    }
+
+    /// Writes it behind the other lines of `path`, unless it is there: then the answer is no. Also says what is damaged.
+    pub fn append(&self, path: &Path) -> Result<(bool, Vec<String>)> {
+        check_regular(path)?;
+        let open = OpenOptions::new().read(true).append(true).create(true).open(path);
+        let mut file: File = open.map_err(Error::io("open history", path))?;
+        // Others who append wait until we have.
+        file.lock().map_err(Error::io("lock history", path))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(Error::io("read history", path))?;
+        let history = parse(&bytes, path);
+        if history.entries.iter().any(|entry| entry.run == self.run) {
+            return Ok((false, history.damaged));
+        }
+        let fault = |fault| Error::Invalid(format!("the history's line could not be written: {fault}"));
+        let mut line = serde_json::to_vec(self).map_err(fault)?;
+        line.push(b'\n');
+        // A line that was torn must not become part of ours.
+        if bytes.last().is_some_and(|last| *last != b'\n') {
+            line.insert(0, b'\n');
+        }
+        file.write_all(&line).map_err(Error::io("append to history", path))?;
+        Ok((true, history.damaged))
+    }
+}
+
+/// Reads the history in `path`.
+pub fn read(path: &Path) -> Result<History> {
+    check_regular(path)?;
+    Ok(parse(&std::fs::read(path).map_err(Error::io("read history", path))?, path))
+}
+
+fn parse(bytes: &[u8], path: &Path) -> History {
+    let mut history = History::default();
+    for (i, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let mut damaged = |what: String| {
+            history.damaged.push(format!("{}:{}: skipped: {what}", path.display(), i + 1));
+        };
+        match serde_json::from_slice::<Entry>(line) {
+            Ok(entry) if entry.version == VERSION => history.entries.push(entry),
+            Ok(entry) => damaged(format!("version {} is not {VERSION}, which is known here", entry.version)),
+            Err(fault) => damaged(format!("it is no whole line of a history ({fault})")),
+        }
+    }
+    history.entries.sort_by_key(|entry| entry.created_unix_ns);
+    history
+}
+
+impl History {
+    /// The series of these metrics, or of all.
+    pub fn series(&self, metrics: &[String]) -> Vec<Series> {
+        let mut all: BTreeMap<(&str, &Labels, &str), Series> = BTreeMap::new();
+        for entry in self.entries.iter().filter(|entry| entry.valid) {
+            for point in &entry.points {
+                for (metric, value) in &point.medians {
+                    if !metrics.is_empty() && !metrics.contains(metric) {
+                        continue;
+                    }
+                    let key = (entry.experiment.as_str(), &point.labels, metric.as_str());
+                    let series = all.entry(key).or_insert_with(|| Series {
+                        experiment: entry.experiment.clone(),
+                        metric: metric.clone(),
+                        unit: entry.units.get(metric).cloned().unwrap_or_default(),
+                        labels: point.labels.clone(),
+                        values: Vec::new(),
+                        changes: Vec::new(),
+                    });
+                    let (tool, run, day) = (entry.tool.clone(), entry.run.clone(), day(entry.created_unix_ns));
+                    let (seeds, settings) = (point.seeds.clone(), point.settings.clone());
+                    let overrides = entry.overrides.clone();
+                    series.values.push(Value { day, tool, run, value: *value, seeds, settings, overrides });
+                }
+            }
+        }
+        let with_changes = |mut series: Series| {
+            let values: Vec<f64> = series.values.iter().map(|value| value.value).collect();
+            series.changes = changes::changes(&values);
+            series
+        };
+        all.into_values().map(with_changes).collect()
+    }
+
+    /// Metrics that any entry has.
+    pub fn metrics(&self) -> Vec<String> {
+        let points = self.entries.iter().flat_map(|entry| &entry.points);
+        let mut metrics: Vec<String> = points.flat_map(|point| point.medians.keys().cloned()).collect();
+        metrics.sort_unstable();
+        metrics.dedup();
+        metrics
+    }
+
+    /// Entries that are left out of series.
+    pub fn invalid(&self) -> usize {
+        self.entries.iter().filter(|entry| !entry.valid).count()
+    }
+}
+
+/// Eight heights.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Most values that a line of the terminal draws.
+const DRAWN_MAX: usize = 60;
+
+/// The values as a line of small bars, from the least to the largest.
+pub(crate) fn sparkline(values: &[f64]) -> String {
+    let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
+    let height = |value: &f64| {
+        let share = if most > least { (value - least) / (most - least) } else { 0.5 };
+        BARS[((share * 8.0) as usize).min(7)]
+    };
+    values.iter().map(height).collect()
+}
+
+impl Series {
+    /// The change in words.
+    fn told(&self, change: &Change) -> String {
+        let (show, value) = (|value| human::show(&self.unit, value), &self.values[change.at]);
+        let by = 100.0 * (change.after / change.before - 1.0);
+        let by = if by.is_finite() { format!(" ({by:+.1} %)").replace('-', "−") } else { String::new() };
+        let (before, after) = (show(change.before), show(change.after));
+        format!("change at {} ({}): {before} → {after}{by}, p = {:.4}", value.day, value.tool, change.p)
+    }
+
+    fn name(&self) -> String {
+        format!("{}: {} at {}", self.experiment, title(&self.metric), point(&self.labels))
+    }
+
+    /// Are there too few runs for a change to be told from chance?
+    fn is_short(&self) -> bool {
+        self.values.len() < RUNS_MIN
+    }
+
+    /// What a reader must know: too few runs; runs of other settings, or of other seeds, than the last one.
+    fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        let (n, Some(last)) = (self.values.len(), self.values.last()) else { return remarks };
+        if self.is_short() {
+            remarks.push(format!("{}: too few to detect a change ({RUNS_MIN} are needed)", counted(n)));
+        }
+        let others = |differs: &dyn Fn(&Value) -> bool| self.values.iter().filter(|value| differs(value)).count();
+        let settings = others(&|value| value.settings != last.settings || value.overrides != last.overrides);
+        if settings > 0 {
+            let mut sets: Vec<String> = Vec::new();
+            for value in &self.values {
+                let set = if value.overrides.is_empty() { "none".to_owned() } else { value.overrides.join(", ") };
+                if !sets.contains(&set) {
+                    sets.push(set);
+                }
+            }
+            let which = if sets.len() > 1 { format!(" (overrides: {})", sets.join("; ")) } else { String::new() };
+            remarks.push(format!("{settings} of {} of other settings than the last{which}", counted(n)));
+        }
+        let seeds = others(&|value| value.seeds != last.seeds);
+        if seeds > 0 {
+            remarks.push(format!("{seeds} of {} of other seeds than the last", counted(n)));
+        }
+        let few = others(&|value| value.seeds.len() < SEEDS_MIN);
+        if few > 0 {
+            remarks.push(format!("{few} of {} of fewer than {SEEDS_MIN} seeds", counted(n)));
+        }
+        remarks
+    }
+}
+
+/// Series for the terminal.
+pub fn text(series: &[Series]) -> String {
+    let mut out = String::new();
+    for one in series {
+        let values: Vec<f64> = one.values.iter().map(|value| value.value).collect();
+        let drawn = &values[values.len().saturating_sub(DRAWN_MAX)..];
+        let last = one.values.last().map(|value| human::show(&one.unit, value.value)).unwrap_or_default();
+        // Writing to a String cannot fail.
+        let (runs, from, to) = (counted(values.len()), extreme(&values, f64::min), extreme(&values, f64::max));
+        let axis = axis_labels(&one.unit, &[from, to]).join(" to ");
+        let _ = writeln!(out, "{} ({runs})\n  {}  {last} ({axis})", one.name(), sparkline(drawn));
+        one.remarks().iter().for_each(|remark| out.push_str(&format!("  {remark}\n")));
+        one.changes.iter().for_each(|change| out.push_str(&format!("  {}\n", one.told(change))));
+    }
+    out
+}
+
+fn counted(runs: usize) -> String {
+    format!("{runs} run{}", if runs == 1 { "" } else { "s" })
+}
+
+fn extreme(values: &[f64], pick: fn(f64, f64) -> f64) -> f64 {
+    values.iter().copied().reduce(pick).unwrap_or(0.0)
+}
+
+/// Values of an axis in one unit, with as many digits as tell them apart.
+fn axis_labels(unit: &str, values: &[f64]) -> Vec<String> {
+    let scale = human::scale_for(unit, values.iter().fold(0.0, |most, value| f64::max(most, value.abs())));
+    let differ = |decimals: usize| {
+        let texts: Vec<String> = values.iter().map(|value| format!("{:.decimals$}", value * scale.factor)).collect();
+        let apart = (0..values.len()).all(|i| (0..i).all(|j| values[i] == values[j] || texts[i] != texts[j]));
+        apart.then_some(texts)
+    };
+    let texts = (0..=12).find_map(differ).unwrap_or_default();
+    let unit = if scale.unit.is_empty() { String::new() } else { format!(" {}", scale.unit) };
+    texts.into_iter().map(|text| format!("{}{unit}", text.replace('-', "−"))).collect()
+}
+
+/// Series as one self-contained page.
+pub fn page(series: &[Series]) -> String {
+    let changed = series.iter().filter(|one| !one.changes.is_empty()).count();
+    let short: Vec<&Series> = series.iter().filter(|one| one.is_short()).collect();
+    let all = series.len();
+    let (class, said) = match (changed, short.len()) {
+        (0, n) if n == all => {
+            let most = short.iter().map(|one| one.values.len()).max().unwrap_or(0);
+            ("open", format!("{}: too few to detect a change ({RUNS_MIN} are needed).", counted(most)))
+        }
+        (_, 0) => ("fine", format!("{changed} of {all} series have a change.")),
+        (_, n) => (
+            "open",
+            format!("{changed} of {} series have a change; {n} more have too few runs to detect one.", all - n),
+        ),
+    };
+    let mut out = format!(
+        "<section class=\"verdict {class}\" aria-label=\"Verdict\">\n<p>{said}</p>\n<p>A series without one is told to have \
+         one with a chance of {} %; a change needs {RUNS_MIN} runs.</p>\n</section>\n<div class=\"charts\">\n",
+        100.0 * changes::ALPHA
+    );
+    series.iter().for_each(|one| out.push_str(&figure(one)));
+    out.push_str("</div>\n");
+    html::framed("History", &out)
+}
+
+/// Size of a series, in the units of other charts.
+const SIZE: (f64, f64) = (520.0, 176.0);
+const LEFT: f64 = 96.0;
+const BOTTOM: f64 = 140.0;
+
+/// A series as a line, changes as vertical lines, with the means between them. The axis begins at 0 unless all values are
+/// far from it; then its ends are marked.
+fn figure(series: &Series) -> String {
+    let values: Vec<f64> = series.values.iter().map(|value| value.value).collect();
+    let (lowest, highest) = (extreme(&values, f64::min), extreme(&values, f64::max));
+    let from_zero = lowest >= 0.0 && (lowest < 0.7 * highest || highest == lowest);
+    let least = if from_zero { 0.0 } else { lowest - 0.25 * (highest - lowest).max(lowest.abs() * 0.02) };
+    let most = highest + 0.25 * (highest - lowest).max(highest.abs() * 0.02);
+    let (least, most) = if most > least { (least, most) } else { (least, least + 1.0) };
+    let x = |i: usize| LEFT + 10.0 + (i as f64 + 0.5) / values.len() as f64 * (SIZE.0 - LEFT - 20.0);
+    let y = |value: f64| BOTTOM - (value - least) / (most - least) * (BOTTOM - 10.0);
+    let name = escape(&series.name());
+    let remarks = series.remarks();
+    let mut out = format!(
+        "<figure>\n<figcaption>{name}</figcaption>\n<svg class=\"plot\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{name}\" \
+         xmlns=\"http://www.w3.org/2000/svg\">\n<desc>{} from {} to {}.</desc>\n",
+        SIZE.0,
+        SIZE.1,
+        counted(values.len()),
+        escape(&human::show(&series.unit, lowest)),
+        escape(&human::show(&series.unit, highest))
+    );
+    let factor = human::scale_for(&series.unit, most).factor;
+    let marks = ticks((least, most), factor, 5);
+    for (mark, text) in marks.iter().zip(axis_labels(&series.unit, &marks)) {
+        let (at, right) = (y(*mark), SIZE.0 - 10.0);
+        let _ = writeln!(out, "<line class=\"grid\" x1=\"{LEFT}\" y1=\"{at:.1}\" x2=\"{right}\" y2=\"{at:.1}\"/>");
+        let text = escape(&text);
+        let _ = writeln!(out, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>", LEFT - 8.0, at + 4.0);
+    }
+    let points: Vec<String> =
+        values.iter().enumerate().map(|(i, value)| format!("{:.1},{:.1}", x(i), y(*value))).collect();
+    let _ = writeln!(out, "<polyline class=\"line s0\" points=\"{}\"/>", points.join(" "));
+    for (i, value) in series.values.iter().enumerate() {
+        let tip = escape(&format!("{} ({}): {}", value.day, value.tool, human::show(&series.unit, value.value)));
+        let (cx, cy) = (x(i), y(value.value));
+        let _ = writeln!(
+            out,
+            "<circle class=\"bar s0\" cx=\"{cx:.1}\" cy=\"{cy:.1}\" r=\"3\"><title>{tip}</title></circle>"
+        );
+    }
+    for (i, change) in series.changes.iter().enumerate() {
+        let at = (x(change.at) + x(change.at - 1)) / 2.0;
+        let end = series.changes.get(i + 1).map_or(values.len(), |next| next.at);
+        let _ = writeln!(out, "<line class=\"axis\" x1=\"{at:.1}\" y1=\"10\" x2=\"{at:.1}\" y2=\"{BOTTOM}\"/>");
+        let (from, to, level) = (x(change.at), x(end - 1), y(change.after));
+        let _ = writeln!(
+            out,
+            "<line class=\"line s1\" x1=\"{from:.1}\" y1=\"{level:.1}\" x2=\"{to:.1}\" y2=\"{level:.1}\"/>"
+        );
+    }
+    let below = BOTTOM + 24.0;
+    if let (Some(first), Some(last)) = (series.values.first(), series.values.last()) {
+        let _ = writeln!(out, "<text x=\"{LEFT}\" y=\"{below}\">{}</text>", escape(&first.day));
+        if last.day != first.day {
+            let (day, right) = (escape(&last.day), SIZE.0 - 10.0);
+            let _ = writeln!(out, "<text x=\"{right}\" y=\"{below}\" text-anchor=\"end\">{day}</text>");
+        }
+    }
+    out.push_str("</svg>\n");
+    let from = if from_zero { None } else { Some("The axis does not begin at 0.".to_owned()) };
+    for remark in from.into_iter().chain(remarks) {
+        let _ = writeln!(out, "<p class=\"note\">{}</p>", escape(&remark));
+    }
+    series.changes.iter().for_each(|change| out.push_str(&format!("<p>{}</p>\n", escape(&series.told(change)))));
+    out.push_str("</figure>\n");
+    out
+}
+
+#[cfg(test)]
+#[path = "history_tests.rs"]
+mod tests;

@@ -1,0 +1,149 @@
+//! Tests of [`super`]: what is written, what survives damage, series and days.
+
+use std::fs;
+
+use pktgen_records::testing::write_sweep;
+
+use super::*;
+
+fn entry(i: u64, value: f64) -> Entry {
+    Entry {
+        version: VERSION,
+        run: format!("{i:032x}"),
+        experiment: "x".into(),
+        tool: format!("pktgen 0.1.{i}"),
+        created_unix_ns: i * 86_400_000_000_000,
+        valid: true,
+        overrides: Vec::new(),
+        units: [("aom_mean/cluster".to_owned(), "ns".to_owned())].into(),
+        points: vec![Point {
+            labels: [("rate".to_owned(), "20".to_owned())].into(),
+            seeds: vec![1, 2, 3, 4, 5],
+            settings: "a".into(),
+            medians: [("aom_mean/cluster".to_owned(), value), ("loss".to_owned(), 0.5)].into(),
+        }],
+    }
+}
+
+#[test]
+fn a_run_is_remembered_once() {
+    let dir = tempfile::tempdir().unwrap();
+    write_sweep(dir.path(), 2);
+    let sweep = SweepData::open(dir.path(), &mut |_, _| {}).unwrap();
+    let file = dir.path().join("history.jsonl");
+    let entry = Entry::of(dir.path(), &sweep).unwrap();
+    assert_eq!(entry.points.len(), 4);
+    assert_eq!((entry.points[0].seeds.as_slice(), entry.points[0].medians["loss"]), ([1, 2].as_slice(), 0.5));
+    assert_eq!(entry.append(&file).unwrap(), (true, Vec::new()));
+    assert_eq!(entry.append(&file).unwrap(), (false, Vec::new()));
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.ends_with('\n') && text.lines().count() == 1);
+    let back = &read(&file).unwrap().entries[0];
+    assert_eq!((&back.run, &back.tool, &back.units), (&entry.run, &entry.tool, &entry.units));
+    // Numbers that were text may differ in their last bit.
+    for (a, b) in back.points.iter().zip(&entry.points) {
+        assert_eq!((&a.labels, &a.seeds, a.medians.len()), (&b.labels, &b.seeds, b.medians.len()));
+        assert!(a.medians.iter().all(|(key, value)| (value - b.medians[key]).abs() <= 1e-12 * value.abs()));
+    }
+    // Another run is another entry.
+    let manifest = dir.path().join("fifo-20-1/manifest.json");
+    let changed = fs::read_to_string(&manifest).unwrap().replacen("\"seed\":1", "\"seed\":9", 1);
+    fs::write(&manifest, changed).unwrap();
+    let other = Entry::of(dir.path(), &sweep).unwrap();
+    assert_ne!(other.run, entry.run);
+    assert!(other.append(&file).unwrap().0);
+    assert_eq!(read(&file).unwrap().entries.len(), 2);
+}
+
+#[test]
+fn torn_lines_are_reported_skipped_and_never_joined() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("history.jsonl");
+    entry(1, 1.0).append(&file).unwrap();
+    let whole = fs::read(&file).unwrap();
+    // Killed while the second line was written, anywhere in it.
+    let second = serde_json::to_vec(&entry(2, 2.0)).unwrap();
+    for cut in [1, second.len() / 2, second.len() - 1] {
+        fs::write(&file, [&whole[..], &second[..cut]].concat()).unwrap();
+        let history = read(&file).unwrap();
+        assert_eq!((history.entries.len(), history.damaged.len()), (1, 1));
+        assert!(history.damaged[0].contains("history.jsonl:2: skipped"), "{}", history.damaged[0]);
+        let (written, damaged) = entry(3, 3.0).append(&file).unwrap();
+        assert!(written && damaged.len() == 1);
+        let history = read(&file).unwrap();
+        assert_eq!((history.entries.len(), history.damaged.len()), (2, 1), "cut at {cut}");
+        assert!(fs::read(&file).unwrap().starts_with(&whole), "nothing before is touched");
+    }
+    // Whole but for its end: it is an entry, and the next is a line of its own.
+    fs::write(&file, &second).unwrap();
+    entry(3, 3.0).append(&file).unwrap();
+    assert_eq!(read(&file).unwrap().entries.len(), 2);
+    fs::write(&file, "{\"version\":1}\nrubbish\n\n\u{0}\n").unwrap();
+    assert_eq!(read(&file).unwrap().damaged.len(), 3);
+    let newer = Entry { version: 9, ..entry(4, 1.0) };
+    fs::write(&file, serde_json::to_vec(&newer).unwrap()).unwrap();
+    assert!(read(&file).unwrap().damaged[0].contains("version 9"));
+}
+
+#[test]
+fn series_are_by_date_and_say_where_they_changed() {
+    let mut entries: Vec<Entry> =
+        (0..30).map(|i| entry(i, if i < 18 { 100.0 } else { 110.0 } + (i * 7 % 5) as f64)).collect();
+    entries.reverse();
+    entries.push(Entry { valid: false, ..entry(40, 1e9) });
+    let mut bytes = Vec::new();
+    for entry in &entries {
+        bytes.extend(serde_json::to_vec(entry).unwrap());
+        bytes.push(b'\n');
+    }
+    let history = parse(&bytes, Path::new("h"));
+    assert_eq!((history.metrics(), history.invalid()), (vec!["aom_mean/cluster".to_owned(), "loss".to_owned()], 1));
+    assert_eq!(history.series(&[]).len(), 2);
+    let series = history.series(&["aom_mean/cluster".to_owned()]);
+    assert_eq!((series.len(), series[0].values.len()), (1, 30));
+    assert_eq!(series[0].values[3].day, "1970-01-04");
+    assert_eq!(series[0].changes.iter().map(|change| change.at).collect::<Vec<_>>(), [18]);
+    let text = text(&series);
+    assert!(text.contains("x: AoM mean, cluster at rate 20 (30 runs)\n"), "{text}");
+    assert!(text.contains("change at 1970-01-19 (pktgen 0.1.18): 102 ns → 112 ns (+9.8 %)"), "{text}");
+    let page = page(&history.series(&[]));
+    assert!(
+        page.contains("1 of 2 series have a change") && page.matches("<polyline").count() == 2 && !page.contains("NaN")
+    );
+}
+
+#[test]
+fn three_runs_show_no_change_and_say_that_they_cannot() {
+    let mut entries: Vec<Entry> = (1..=3).map(|i| entry(i, 0.7581 + 0.0001 * i as f64)).collect();
+    entries[1].overrides.push("target.slots=6".to_owned());
+    entries[1].points[0].settings = "b".into();
+    entries[2].points[0].seeds = (11..=20).collect();
+    let units: BTreeMap<String, String> = [("loss".to_owned(), "share".to_owned())].into();
+    for (i, entry) in entries.iter_mut().enumerate() {
+        entry.units.extend(units.clone());
+        entry.points[0].medians.insert("loss".into(), 0.7581 + 0.0001 * i as f64);
+    }
+    let history = History { entries, damaged: Vec::new() };
+    let series = history.series(&["loss".to_owned()]);
+    let (text, page) = (text(&series), page(&series));
+    for said in [
+        "3 runs: too few to detect a change (10 are needed)",
+        "1 of 3 runs of other settings than the last (overrides: none; target.slots=6)",
+        "2 of 3 runs of other seeds than the last",
+    ] {
+        assert!(text.contains(said) && page.contains(said), "{said} is not in\n{text}");
+    }
+    assert!(!page.contains("verdict fine") && page.contains("class=\"plot\""), "nothing was found to be fine");
+    assert!(text.contains("(75.81 % to 75.83 %)"), "the ends of the line can be told apart: {text}");
+}
+
+#[test]
+fn days_and_sparklines() {
+    for (seconds, text) in
+        [(0, "1970-01-01"), (951_782_400, "2000-02-29"), (951_868_800, "2000-03-01"), (1_798_761_599, "2026-12-31")]
+    {
+        assert_eq!(day(seconds * 1_000_000_000), text);
+    }
+    assert_eq!(sparkline(&[0.0, 1.0, 0.5]), "▁█▅");
+    assert_eq!((sparkline(&[2.0, 2.0]), sparkline(&[])), ("▅▅".to_owned(), String::new()));
+}

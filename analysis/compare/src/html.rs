@@ -1,0 +1,110 @@
+//! A comparison as one self-contained page: verdict first, a plot per metric ([`super::forest`]), then the tables.
+//!
+//! Called by [`super`] and [`super::history`]. The style is that of reports; what only comparisons need is below it.
+
+use std::fmt::Write;
+
+use pktgen_generator::printable::escape;
+use pktgen_report::report::{SCROLLS, STYLE, html_provenance};
+
+use super::forest::forests;
+use super::text::{HEADS, cells, ranking_cells, ranking_heads};
+use super::{Comparison, Outcome};
+
+/// What the style of reports lacks.
+const OWN_STYLE: &str = "\
+.zone { fill: var(--rule); opacity: 0.45; }
+.dot { fill: var(--text); } .dot.worse { fill: var(--worse); } .dot.better { fill: var(--fine); }
+.whisker.worse { stroke: var(--worse); } .whisker.better { stroke: var(--fine); }
+.worse-text { color: var(--worse); font-weight: 600; } .better-text { color: var(--fine); font-weight: 600; }
+.verdict.worse p:first-child { color: var(--worse); }
+.verdict.open { border-color: var(--soft); } .verdict.open p:first-child { color: var(--soft); }
+";
+/// A page with this title and body, style inside.
+pub(super) fn framed(title: &str, body: &str) -> String {
+    let title = escape(title);
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}{OWN_STYLE}</style>\n</head>\n\
+         <body>\n<main>\n<h1>{title}</h1>\n{body}</main>\n</body>\n</html>\n"
+    )
+}
+
+/// The whole page.
+pub(super) fn page(comparison: &Comparison) -> String {
+    let mut out = String::new();
+    let class = match (comparison.valid, comparison.outcome) {
+        (false, _) => "invalid",
+        (true, Some(Outcome::Worse)) => "worse",
+        (true, Some(Outcome::CannotTell) | None) => "open",
+        _ => "fine",
+    };
+    // Writing to a String cannot fail.
+    let _ = writeln!(out, "<section class=\"verdict {class}\" aria-label=\"Verdict\">");
+    let _ = writeln!(out, "<p>{}</p>", escape(&comparison.verdict().to_uppercase()));
+    comparison.lines.iter().for_each(|line| out.push_str(&format!("<p>{}</p>\n", escape(line))));
+    out.push_str("</section>\n");
+    for one in &comparison.implementations {
+        let _ = writeln!(out, "<p class=\"about\">{}: {}</p>", escape(&one.name), escape(&one.experiment));
+        html_provenance(&one.made, &mut out);
+        list(&format!("Invalid runs of {}", one.name), &one.invalid, &mut out);
+    }
+    for versus in comparison.versus.iter().filter(|versus| !versus.judgements.is_empty()) {
+        let _ = writeln!(out, "<h2>{} against {}</h2>", escape(&versus.new), escape(&versus.old));
+        forests(versus, &mut out);
+        let rows = versus.judgements.iter().map(|one| (cells(one).to_vec(), one.outcome));
+        table(&HEADS.map(str::to_owned), rows, true, &mut out);
+    }
+    if !comparison.rankings.is_empty() {
+        out.push_str(
+            "<h2>Places</h2>\n<p>Place and median over the seeds that all have, with its 95&nbsp;% interval from 5 seeds on.</p>\n",
+        );
+        let rows = comparison.rankings.iter().map(|ranking| (ranking_cells(comparison, ranking), Outcome::Same));
+        table(&ranking_heads(comparison), rows, false, &mut out);
+    }
+    list("How it was compared", &comparison.notes, &mut out);
+    for versus in &comparison.versus {
+        let unpaired = versus.pairing.unpaired.iter();
+        let lines: Vec<String> =
+            unpaired.map(|one| format!("{} of {}: {}", one.run, one.implementation, one.why)).collect();
+        list(&format!("Runs in no pair: {} against {}", versus.new, versus.old), &lines, &mut out);
+    }
+    framed(&comparison.title, &out)
+}
+
+/// A table with words in its first two columns, and in the last one if `last_is_words`.
+fn table(heads: &[String], rows: impl Iterator<Item = (Vec<String>, Outcome)>, last_is_words: bool, out: &mut String) {
+    let _ = writeln!(out, "{SCROLLS}<div class=\"scroll\"><table>\n<thead><tr>");
+    for (i, head) in heads.iter().enumerate() {
+        let class = if i < 2 || last_is_words && i + 1 == heads.len() { "" } else { " class=\"n\"" };
+        let _ = write!(out, "<th scope=\"col\"{class}>{}</th>", escape(head));
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for (cells, outcome) in rows {
+        let class = match outcome {
+            Outcome::Worse => " class=\"worse-text\"",
+            Outcome::Better => " class=\"better-text\"",
+            _ => "",
+        };
+        out.push_str("<tr>");
+        for (i, cell) in cells.iter().enumerate() {
+            let cell = escape(cell);
+            let _ = match i {
+                0 | 1 => write!(out, "<th scope=\"row\">{cell}</th>"),
+                _ if last_is_words && i + 1 == cells.len() => write!(out, "<td{class}>{cell}</td>"),
+                _ => write!(out, "<td class=\"n\">{cell}</td>"),
+            };
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+}
+
+fn list(title: &str, lines: &[String], out: &mut String) {
+    if !lines.is_empty() {
+        let _ = writeln!(out, "<h2>{}</h2>\n<ul>", escape(title));
+        lines.iter().for_each(|line| out.push_str(&format!("<li>{}</li>\n", escape(line))));
+        out.push_str("</ul>\n");
+    }
+}

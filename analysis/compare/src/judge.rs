@@ -1,0 +1,379 @@
+//! One judgement per metric and point: better, worse, same or cannot tell, corrected for their number.
+//!
+//! Called by [`super`]. `docs/compare.md` defines the verdicts. The verdict follows from the interval that is shown, so
+//! that no reader sees one that contradicts it.
+
+use pktgen_generator::Result;
+use pktgen_generator::study::TIME;
+use pktgen_records::human::scale_for;
+use pktgen_records::stats::{self, Estimate, SEEDS_MIN, too_few};
+use pktgen_report::sweep::data::Labels;
+use pktgen_report::sweep::in_parallel;
+use serde::Serialize;
+
+use super::Side;
+use super::effect::{Differences, Kind, Sample, resamples};
+use super::pairs::{Pair, Paired};
+use super::rules::{Direction, Rule, Rules};
+
+/// Most further seeds that are asked for.
+pub const FURTHER_MAX: usize = 1000;
+
+/// A verdict on a metric at a point, or on all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Beyond the tolerance on the bad side.
+    Worse,
+    /// The interval lies on both sides of an end of the tolerance.
+    CannotTell,
+    /// Beyond the tolerance on the good side.
+    Better,
+    /// Within the tolerance.
+    Same,
+}
+
+impl Outcome {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Worse => "worse",
+            Outcome::CannotTell => "cannot tell",
+            Outcome::Better => "better",
+            Outcome::Same => "same",
+        }
+    }
+}
+
+/// The effect, as a share of the old value or in the metric's unit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Effect {
+    /// The effect: of ratios their geometric mean − 1, of differences their mean.
+    pub value: f64,
+    /// The interval that it was judged by.
+    pub lo: f64,
+    /// Its upper end.
+    pub hi: f64,
+    /// The level of that interval: 0.95 for a single judgement, more where many are made at once.
+    pub level: f64,
+    /// The interval for this effect alone (95 % unless the rules say another alpha).
+    pub alone: [f64; 2],
+    /// The median over the pairs.
+    pub median: f64,
+}
+
+/// How many further seeds would tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Further {
+    /// About so many.
+    Seeds(usize),
+    /// More than so many.
+    MoreThan(usize),
+}
+
+/// The judgement of one metric at one point.
+#[derive(Debug, Clone, Serialize)]
+pub struct Judgement {
+    /// Key of the metric.
+    pub metric: String,
+    /// Unit of its values.
+    pub unit: String,
+    /// The point.
+    pub labels: Labels,
+    /// Which way is better.
+    pub direction: Direction,
+    /// How much does not matter, as written.
+    pub tolerance: String,
+    /// Does it count for the overall verdict?
+    pub required: bool,
+    /// Is the effect a share of the old value, or a difference?
+    pub kind: Kind,
+    /// The tolerance as an effect: from −… to …
+    pub band: [f64; 2],
+    /// Pairs that have both values.
+    pub pairs: usize,
+    /// Pairs in which only the old run has a value.
+    pub new_lacks: usize,
+    /// Pairs in which only the new run has a value.
+    pub old_lacks: usize,
+    /// Median of the old runs in pairs.
+    pub old: Option<Estimate>,
+    /// Median of the new runs in pairs.
+    pub new: Option<Estimate>,
+    /// The effect; none of fewer than [`SEEDS_MIN`] pairs that differ, unless it is exact.
+    pub effect: Option<Effect>,
+    /// Nothing was left to chance in these runs: the effect is no estimate.
+    pub exact: bool,
+    /// The verdict.
+    pub outcome: Outcome,
+    /// Why it cannot tell; empty otherwise.
+    pub why: String,
+    /// How many further seeds would tell, where it cannot.
+    pub further: Option<Further>,
+}
+
+/// A judgement before its level is known.
+pub(crate) struct Draft {
+    judgement: Judgement,
+    differences: Differences,
+    sample: Option<Sample>,
+}
+
+/// What `rules` ask of the pairs.
+pub(crate) fn drafts(old: &Side, new: &Side, paired: &Paired, rules: &Rules) -> Result<Vec<Draft>> {
+    let mut drafts = Vec::new();
+    for rule in &rules.rules {
+        let unit = new.sweep.units.get(&rule.metric).or_else(|| old.sweep.units.get(&rule.metric));
+        let has = |pair: &&Pair| [pair.0, pair.1].iter().any(|run| run.scalars.contains_key(&rule.metric));
+        let present: Vec<_> = paired.points.iter().filter(|(_, pairs)| pairs.iter().any(|pair| has(&pair))).collect();
+        if present.is_empty() && !rules.built_in {
+            drafts.push(Draft::absent(rule));
+        }
+        for (labels, pairs) in present {
+            drafts.push(Draft::new(rule, unit.map_or("", String::as_str), labels, pairs)?);
+        }
+    }
+    Ok(drafts)
+}
+
+impl Draft {
+    /// Of a metric that no run has.
+    fn absent(rule: &Rule) -> Draft {
+        let differences = Differences::of(&[], super::rules::Band::Absolute(0.0));
+        let mut judgement = blank(rule, "", &Labels::new(), &differences);
+        judgement.why = "no run has this metric".to_owned();
+        Draft { judgement, differences, sample: None }
+    }
+
+    fn new(rule: &Rule, unit: &str, labels: &Labels, pairs: &[Pair]) -> Result<Draft> {
+        let band = rule.band(unit)?;
+        let value = |run: &pktgen_report::sweep::data::RunSummary| run.scalars.get(&rule.metric).copied();
+        let both: Vec<(f64, f64)> = pairs.iter().filter_map(|(old, new)| value(old).zip(value(new))).collect();
+        let exact = rule.metric != TIME && pairs.iter().all(|(old, new)| old.exact && new.exact);
+        let differences = Differences::of(&both, band).exactly(exact);
+        let mut judgement = blank(rule, unit, labels, &differences);
+        judgement.pairs = both.len();
+        judgement.new_lacks = pairs.iter().filter(|(old, new)| value(old).is_some() && value(new).is_none()).count();
+        judgement.old_lacks = pairs.iter().filter(|(old, new)| value(old).is_none() && value(new).is_some()).count();
+        let median = |pick: fn(&(f64, f64)) -> f64| stats::estimate(&both.iter().map(pick).collect::<Vec<_>>(), exact);
+        (judgement.old, judgement.new) = (median(|pair| pair.0), median(|pair| pair.1));
+        Ok(Draft { judgement, differences, sample: None })
+    }
+
+    /// How probable the data are if the verdict that they suggest is wrong; none if nothing can be judged.
+    fn chance(&self) -> Option<f64> {
+        let sample = self.sample.as_ref().filter(|sample| sample.is_judged())?;
+        let band = self.differences.band;
+        if sample.is_nothing() {
+            return Some(0.0);
+        }
+        let outside = sample.above(band).min(sample.below(-band));
+        let inside = sample.below(band).max(sample.above(-band));
+        Some((2.0 * outside.min(inside)).min(1.0))
+    }
+
+    /// The judgement at `level`, given as the chance to be wrong; `alpha` is that of the shown interval for it alone.
+    fn judged(self, level: f64, alpha: f64) -> Judgement {
+        let Draft { mut judgement, differences, sample } = self;
+        let Some(sample) = sample else { return judgement };
+        if !sample.is_judged() {
+            judgement.why = too_few(sample.n);
+            judgement.further = Some(Further::Seeds(SEEDS_MIN - sample.n));
+            return judgement;
+        }
+        judgement.exact = sample.exact;
+        let ((lo, hi), alone) = (sample.interval(level), sample.interval(alpha));
+        let shown = |value: f64| differences.shown(value);
+        judgement.effect = Some(Effect {
+            value: shown(sample.mean),
+            lo: shown(lo),
+            hi: shown(hi),
+            level: 1.0 - level,
+            alone: [shown(alone.0), shown(alone.1)],
+            median: shown(stats::median(&differences.values).unwrap_or(sample.mean)),
+        });
+        let band = differences.band;
+        judgement.outcome = zone(lo, hi, band, judgement.direction);
+        if judgement.new_lacks > 0 && judgement.outcome != Outcome::Worse {
+            judgement.outcome = Outcome::CannotTell;
+            judgement.why = lacking(&judgement);
+        } else if judgement.outcome == Outcome::CannotTell {
+            judgement.why = "the interval crosses an end of the tolerance".to_owned();
+            let end = if sample.mean < 0.0 { -band } else { band };
+            let more = sample.further(end, level, FURTHER_MAX);
+            judgement.further = Some(more.map_or(Further::MoreThan(FURTHER_MAX), Further::Seeds));
+        }
+        judgement
+    }
+}
+
+/// A judgement that nothing is known of yet.
+fn blank(rule: &Rule, unit: &str, labels: &Labels, differences: &Differences) -> Judgement {
+    Judgement {
+        metric: rule.metric.clone(),
+        unit: unit.to_owned(),
+        labels: labels.clone(),
+        direction: rule.direction,
+        tolerance: rule.tolerance().to_owned(),
+        required: rule.required,
+        kind: differences.kind,
+        band: [differences.shown(-differences.band), differences.shown(differences.band)],
+        pairs: 0,
+        new_lacks: 0,
+        old_lacks: 0,
+        old: None,
+        new: None,
+        effect: None,
+        exact: false,
+        outcome: Outcome::CannotTell,
+        why: String::new(),
+        further: None,
+    }
+}
+
+/// Runs that have no value, such as no time to a goal that they missed, may be the worst: those that have one do not
+/// speak for them.
+fn lacking(judgement: &Judgement) -> String {
+    let Judgement { pairs, new_lacks, old_lacks, .. } = judgement;
+    let all = pairs + new_lacks + old_lacks;
+    match new_lacks {
+        0 => format!("in {old_lacks} of {all} pairs only the new run has a value"),
+        _ => format!("in {new_lacks} of {all} pairs only the old run has a value"),
+    }
+}
+
+/// Where an interval lies: below, within or above the tolerance.
+fn zone(lo: f64, hi: f64, band: f64, direction: Direction) -> Outcome {
+    if -band <= lo && hi <= band {
+        return Outcome::Same;
+    }
+    let (up, down) = match direction {
+        Direction::Lower => (Outcome::Worse, Outcome::Better),
+        Direction::Higher => (Outcome::Better, Outcome::Worse),
+        Direction::Equal => (Outcome::Worse, Outcome::Worse),
+    };
+    if lo > band {
+        up
+    } else if hi < -band {
+        down
+    } else {
+        Outcome::CannotTell
+    }
+}
+
+/// Judges all drafts of a report together.
+pub(crate) fn judge(mut drafts: Vec<Draft>, alpha: f64) -> Vec<Judgement> {
+    let resamples = resamples(drafts.len());
+    let sample = |draft: &Draft| Sample::of(&draft.differences, resamples);
+    let samples = in_parallel(&drafts, &sample, &mut |_, _| {});
+    for (draft, sample) in drafts.iter_mut().zip(samples) {
+        draft.sample = sample;
+        if draft.sample.is_none() && draft.judgement.why.is_empty() {
+            draft.judgement.why = lacking(&draft.judgement);
+        }
+    }
+    let chances: Vec<Option<f64>> = drafts.iter().map(Draft::chance).collect();
+    let levels = holm(&chances, alpha);
+    drafts.into_iter().zip(levels).map(|(draft, level)| draft.judged(level, alpha)).collect()
+}
+
+/// The level at which Holm's procedure judges each: the least chance at `alpha` by how many there are, the next at
+/// `alpha` by one less, until one fails; that one and all after it are judged at its level.
+pub(crate) fn holm(chances: &[Option<f64>], alpha: f64) -> Vec<f64> {
+    let mut order: Vec<(f64, usize)> = chances.iter().enumerate().filter_map(|(i, p)| Some(((*p)?, i))).collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut levels = vec![alpha; chances.len()];
+    let (mut left, mut failed) = (order.len(), false);
+    for (chance, i) in order {
+        levels[i] = alpha / left as f64;
+        failed |= chance > levels[i];
+        if !failed {
+            left -= 1;
+        }
+    }
+    levels
+}
+
+/// What the required judgements come to: worse if any is; else cannot tell if any cannot, or there are none; else better
+/// if any is; else same.
+pub(crate) fn overall<'a>(judgements: impl IntoIterator<Item = &'a Judgement>) -> Outcome {
+    let required = judgements.into_iter().filter(|judgement| judgement.required);
+    required.map(|judgement| judgement.outcome).min().unwrap_or(Outcome::CannotTell)
+}
+
+impl Judgement {
+    /// The effect with its interval, for people.
+    pub(crate) fn shown_effect(&self) -> String {
+        let Some(effect) = &self.effect else { return "–".to_owned() };
+        let (value, lo, hi) = (self.amount(effect.value), self.number(effect.lo), self.number(effect.hi));
+        if effect.lo == effect.hi { value } else { format!("{value} [{lo}, {hi}]") }
+    }
+
+    /// An effect with its unit.
+    pub(crate) fn amount(&self, value: f64) -> String {
+        match self.kind {
+            Kind::Ratio => format!("{} %", self.number(value)),
+            Kind::Difference => self.scale().difference(value),
+        }
+    }
+
+    /// An effect without its unit, signed.
+    fn number(&self, value: f64) -> String {
+        if self.kind == Kind::Difference {
+            return self.scale().number(value);
+        }
+        // Intervals that are small beside a percent need another digit.
+        let width = self.effect.map_or(1.0, |effect| effect.hi - effect.lo);
+        let text = if width < 0.01 { format!("{:+.2}", value * 100.0) } else { format!("{:+.1}", value * 100.0) };
+        text.replace('-', "−")
+    }
+
+    /// How the values are shown.
+    pub fn scale(&self) -> pktgen_records::human::Scale {
+        let sizes = [self.old, self.new].into_iter().flatten().map(|interval| interval.median.abs());
+        scale_for(&self.unit, sizes.fold(0.0, f64::max))
+    }
+
+    /// The verdict with why and what would help.
+    pub(crate) fn shown_outcome(&self) -> String {
+        let further = match self.further {
+            None => String::new(),
+            Some(Further::Seeds(n)) if self.effect.is_none() => format!("; at least {n} more {}", seeds(n)),
+            Some(Further::Seeds(n)) => format!("; about {n} more {} would tell", seeds(n)),
+            Some(Further::MoreThan(n)) => format!("; more than {n} more seeds would be needed"),
+        };
+        match self.outcome {
+            Outcome::CannotTell if self.is_of_too_few() => format!("{}{further}", self.why),
+            Outcome::CannotTell => format!("cannot tell: {}{further}", self.why),
+            outcome if self.exact => format!("{} (exact)", outcome.name()),
+            outcome if self.pairs == 1 => format!("{}: equal in the one pair", outcome.name()),
+            outcome if self.pairs < SEEDS_MIN => format!("{}: equal in all {} pairs", outcome.name(), self.pairs),
+            outcome => outcome.name().to_owned(),
+        }
+    }
+
+    /// Is it not judged since its pairs are too few?
+    pub(super) fn is_of_too_few(&self) -> bool {
+        self.effect.is_none() && (1..SEEDS_MIN).contains(&self.pairs)
+    }
+}
+
+fn seeds(n: usize) -> &'static str {
+    if n == 1 { "seed" } else { "seeds" }
+}
+
+/// Verdicts of a report that asks `rule` of several sets of pairs, for simulations.
+#[cfg(test)]
+pub(crate) fn judged_together(rule: &Rule, pairs: &[Vec<(f64, f64)>]) -> Vec<Outcome> {
+    let draft = |pairs: &Vec<(f64, f64)>| {
+        let differences = Differences::of(pairs, rule.band("ns").unwrap());
+        let judgement = blank(rule, "ns", &Labels::new(), &differences);
+        Draft { judgement, differences, sample: None }
+    };
+    judge(pairs.iter().map(draft).collect(), 0.05).into_iter().map(|judgement| judgement.outcome).collect()
+}
+
+#[cfg(test)]
+#[path = "judge_tests.rs"]
+mod tests;

@@ -1,0 +1,135 @@
+//! Tests of [`super`]: zones, Holm's procedure by hand, verdicts of samples.
+
+use super::*;
+use crate::rules::Band;
+
+#[test]
+fn holm_by_hand() {
+    // 0.01 ≤ 0.05/4; 0.02 > 0.05/3, so it and all after it are judged at 0.05/3.
+    let levels = holm(&[Some(0.03), Some(0.01), None, Some(0.02), Some(0.5)], 0.05);
+    let third = 0.05 / 3.0;
+    assert_eq!(levels, [third, 0.0125, 0.05, third, third]);
+    // All pass: the last is judged at alpha.
+    assert_eq!(holm(&[Some(0.04), Some(0.001), Some(0.02)], 0.05), [0.05, 0.05 / 3.0, 0.025]);
+    assert!(holm(&[], 0.05).is_empty());
+}
+
+#[test]
+fn an_interval_lies_in_one_zone_or_cannot_tell() {
+    use Direction::{Equal, Higher, Lower};
+    use Outcome::{Better, CannotTell, Same, Worse};
+    for (lo, hi, direction, outcome) in [
+        (-0.9, 0.9, Lower, Same),
+        (0.2, 0.9, Lower, Same),
+        (-1.0, 1.0, Higher, Same),
+        (1.1, 2.0, Lower, Worse),
+        (1.1, 2.0, Higher, Better),
+        (-2.0, -1.1, Lower, Better),
+        (-2.0, -1.1, Higher, Worse),
+        (-2.0, -1.1, Equal, Worse),
+        (1.1, 2.0, Equal, Worse),
+        (0.5, 2.0, Lower, CannotTell),
+        (1.0, 2.0, Lower, CannotTell),
+        (-3.0, 3.0, Equal, CannotTell),
+    ] {
+        assert_eq!(zone(lo, hi, 1.0, direction), outcome, "[{lo}, {hi}] {direction:?}");
+    }
+    assert_eq!(zone(0.0, 0.0, 0.0, Lower), Same);
+    assert_eq!(zone(1e-9, 1e-9, 0.0, Lower), Worse);
+}
+
+fn draft(pairs: &[(f64, f64)]) -> Draft {
+    let rules = Rules::built_in();
+    let rule = &rules.rules[0];
+    let differences = Differences::of(pairs, Band::Relative(0.02));
+    let mut judgement = blank(rule, "ns", &Labels::new(), &differences);
+    judgement.pairs = pairs.len();
+    Draft { judgement, differences, sample: None }
+}
+
+fn judged(pairs: &[(f64, f64)]) -> Judgement {
+    judge(vec![draft(pairs)], 0.05).remove(0)
+}
+
+/// Pairs whose ratios are `by`, give or take up to `spread`.
+fn around(by: f64, spread: f64, n: usize) -> Vec<(f64, f64)> {
+    (0..n)
+        .map(|i| {
+            let old = 1e6 + 1e5 * i as f64;
+            (old, old * by * (1.0 + spread * [0.0, 1.0, -1.0, 0.5, -0.5][i % 5]))
+        })
+        .collect()
+}
+
+#[test]
+fn samples_are_judged_as_people_would() {
+    for (pairs, outcome) in [
+        (around(1.05, 0.005, 10), Outcome::Worse),
+        (around(1.05, 0.005, 5), Outcome::Worse),
+        (around(1.05, 0.0, 5), Outcome::Worse),
+        (around(0.95, 0.005, 10), Outcome::Better),
+        (around(1.0, 0.005, 10), Outcome::Same),
+        (around(1.01, 0.001, 10), Outcome::Same),
+        (around(1.0, 0.0, 1), Outcome::Same),
+        (around(1.02, 0.005, 10), Outcome::CannotTell),
+        (around(1.0, 0.2, 10), Outcome::CannotTell),
+        (around(1.05, 0.0, 4), Outcome::CannotTell),
+        (around(1.05, 0.001, 4), Outcome::CannotTell),
+        (around(1.5, 0.1, 2), Outcome::CannotTell),
+    ] {
+        let judgement = judged(&pairs);
+        assert_eq!(judgement.outcome, outcome, "{pairs:?}: {judgement:?}");
+        assert_eq!(judgement.why.is_empty(), outcome != Outcome::CannotTell, "{judgement:?}");
+    }
+    let effect = judged(&around(1.05, 0.0, 5)).effect.unwrap();
+    assert!((effect.value - 0.05).abs() < 1e-12 && effect.lo == effect.hi && effect.level == 0.95, "{effect:?}");
+}
+
+#[test]
+fn what_cannot_be_told_says_how_many_seeds_would() {
+    let close = judged(&around(1.0, 0.05, 5));
+    let Some(Further::Seeds(more)) = close.further else { panic!("{close:?}") };
+    assert!((5..100).contains(&more), "{more}");
+    // So many more of the same kind do tell.
+    assert_eq!(judged(&around(1.0, 0.05, 5 + more)).outcome, Outcome::Same);
+    assert!(close.shown_outcome().contains(&format!("about {more} more seeds")), "{}", close.shown_outcome());
+    let far: Vec<(f64, f64)> = [1.0, 100.0, 0.01, 30.0, 0.03].map(|ratio| (7.0, 7.0 * ratio)).to_vec();
+    assert_eq!(judged(&far).further, Some(Further::MoreThan(FURTHER_MAX)));
+    let few = judged(&around(1.5, 0.1, 2));
+    assert_eq!(few.further, Some(Further::Seeds(3)));
+    assert_eq!(few.shown_outcome(), "2 seeds: not compared, 5 are needed; at least 3 more seeds");
+    assert_eq!(judged(&around(1.0, 0.0, 2)).shown_outcome(), "same: equal in all 2 pairs");
+}
+
+#[test]
+fn many_judgements_at_once_need_more_and_show_it() {
+    let alone = judged(&around(1.03, 0.012, 8));
+    assert_eq!(alone.outcome, Outcome::Worse);
+    let mut drafts = vec![draft(&around(1.03, 0.012, 8))];
+    drafts.extend((0..60).map(|_| draft(&around(1.0, 0.2, 8))));
+    let among = judge(drafts, 0.05).remove(0);
+    assert_eq!(among.outcome, Outcome::CannotTell, "{among:?}");
+    let (one, many) = (alone.effect.unwrap(), among.effect.unwrap());
+    assert!(many.lo < one.lo && one.hi < many.hi && many.level > 0.999, "{many:?}");
+    // Alone it would be told; that interval is given too.
+    assert_eq!(many.alone.map(|end| end.signum()), [1.0, 1.0]);
+    assert!((many.alone[0] - one.lo).abs() < 2e-3, "{many:?} {one:?}");
+}
+
+#[test]
+fn the_overall_verdict_is_by_required_judgements() {
+    let of = |outcomes: &[(Outcome, bool)]| {
+        let one = |(outcome, required): &(Outcome, bool)| {
+            let mut judgement = judged(&around(1.0, 0.0, 3));
+            (judgement.outcome, judgement.required) = (*outcome, *required);
+            judgement
+        };
+        overall(&outcomes.iter().map(one).collect::<Vec<_>>())
+    };
+    use Outcome::{Better, CannotTell, Same, Worse};
+    assert_eq!(of(&[(Same, true), (Better, true), (Worse, true), (CannotTell, true)]), Worse);
+    assert_eq!(of(&[(Same, true), (Better, true), (CannotTell, true)]), CannotTell);
+    assert_eq!(of(&[(Same, true), (Better, true), (Worse, false), (CannotTell, false)]), Better);
+    assert_eq!(of(&[(Same, true), (Better, false)]), Same);
+    assert_eq!(of(&[]), CannotTell);
+}

@@ -1,0 +1,83 @@
+//! A comparison as JUnit XML, which continuous integration shows: a case per metric and point.
+//!
+//! Called by [`super`].
+
+use std::fmt::Write;
+
+use pktgen_generator::printable::printable;
+use pktgen_records::human::title;
+
+use super::{Comparison, Judgement, Outcome};
+
+/// The whole document.
+pub(super) fn page(comparison: &Comparison) -> String {
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let cases = || comparison.versus.iter().flat_map(|versus| &versus.judgements);
+    let failures = cases().filter(|one| fails(one)).count() + usize::from(!comparison.valid);
+    let skipped = cases().filter(|one| one.outcome == Outcome::CannotTell).count();
+    let counts =
+        format!("tests=\"{}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\"", cases().count() + 1);
+    let name = escape(&comparison.title);
+    // Writing to a String cannot fail.
+    let _ = writeln!(out, "<testsuites name=\"pktgen\" {counts}>\n<testsuite name=\"{name}\" {counts} time=\"0\">");
+    let invalid: Vec<&str> =
+        comparison.implementations.iter().flat_map(|one| one.invalid.iter().map(String::as_str)).collect();
+    let fault = (!invalid.is_empty()).then(|| ("failure", "runs are invalid".to_owned(), invalid.join("\n")));
+    case("pktgen", "every run is valid", fault, &mut out);
+    for versus in &comparison.versus {
+        let class = format!("{} against {}", versus.new, versus.old);
+        for one in &versus.judgements {
+            let name = format!("{} ({}) at {}", title(&one.metric), one.metric, super::text::point(&one.labels));
+            case(&class, &name, said(one), &mut out);
+        }
+    }
+    out.push_str("</testsuite>\n</testsuites>\n");
+    out
+}
+
+/// Only what counts for the verdict fails.
+fn fails(judgement: &Judgement) -> bool {
+    judgement.required && judgement.outcome == Outcome::Worse
+}
+
+/// The element inside of a case, its message and its text; none if it passed.
+fn said(judgement: &Judgement) -> Option<(&'static str, String, String)> {
+    let effect = format!("effect {}, tolerance {}", judgement.shown_effect(), judgement.tolerance);
+    match judgement.outcome {
+        Outcome::Worse if judgement.required => {
+            let values = super::text::cells(judgement);
+            let text = format!("old {}, new {}, {} pairs", values[2], values[3], values[6]);
+            Some(("failure", format!("worse: {effect}"), text))
+        }
+        Outcome::CannotTell => Some(("skipped", format!("{} ({effect})", judgement.shown_outcome()), String::new())),
+        _ => None,
+    }
+}
+
+fn case(class: &str, name: &str, inside: Option<(&str, String, String)>, out: &mut String) {
+    let head = format!("<testcase classname=\"{}\" name=\"{}\" time=\"0\"", escape(class), escape(name));
+    let _ = match inside {
+        None => writeln!(out, "{head}/>"),
+        Some((element, message, text)) => {
+            let (message, text) = (escape(&message), escape(&text));
+            writeln!(out, "{head}><{element} message=\"{message}\">{text}</{element}></testcase>")
+        }
+    };
+}
+
+/// `text` inside XML.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in printable(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&apos;"),
+            '\n' | '\t' => out.push_str(if c == '\n' { "&#10;" } else { "&#9;" }),
+            c => out.push(c),
+        }
+    }
+    out
+}

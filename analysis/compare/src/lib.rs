@@ -1,0 +1,269 @@
+//! COMPARISON: runs of one implementation against runs of another, paired by labels and seed; a scaled trace against its original.
+//!
+//! Here live what differs, how sure that is, verdicts and their forms, and what becomes of medians over time. Here must not live a metric
+//! (`pktgen-records`) or what a report of one sweep says (`pktgen-report`). It must not compute a number from printed text, print
+//! anything, or use `unsafe`.
+//!
+//! Called by the CLI's `report --baseline`. `docs/compare.md` defines every number and verdict.
+//!
+//! [`pairs`] finds the pairs, [`settings`] what differs between their configurations, [`rules`] say what counts, [`effect`] how large a difference is and how sure ([`student`] is
+//! its distribution), [`judge`] gives verdicts, [`rank`] orders several implementations; [`text`], [`markdown`], [`html`] and
+//! [`junit`] are the forms. [`history`] keeps medians of runs over time, [`changes`] finds where they moved. [`trace`] measures two traces, one property per file.
+#![forbid(unsafe_code)]
+
+pub mod changes;
+mod effect;
+mod forest;
+pub mod history;
+mod html;
+mod judge;
+mod junit;
+mod markdown;
+mod pairs;
+mod rank;
+mod rules;
+mod settings;
+mod student;
+mod text;
+pub mod trace;
+
+#[cfg(test)]
+mod simulation_tests;
+#[cfg(test)]
+mod tests;
+
+use pktgen_generator::{Error, Result};
+use serde::Serialize;
+
+pub use effect::Kind;
+pub use judge::{Effect, FURTHER_MAX, Further, Judgement, Outcome};
+pub use pairs::{Pairing, Unpaired};
+pub use rank::{Place, Ranking};
+pub use rules::{Direction, Rule, Rules};
+
+use judge::overall;
+use pktgen_report::check::known_keys;
+use pktgen_report::made::Provenance;
+use pktgen_report::sweep::data::SweepData;
+use pktgen_report::sweep::data::{name_of, why_invalid};
+
+/// Version of the JSON form.
+const VERSION: u32 = 1;
+/// Most runs that a sentence names.
+const NAMED_MAX: usize = 3;
+
+/// The runs of one implementation.
+#[derive(Debug, Clone)]
+pub struct Side {
+    /// What it is called.
+    pub name: String,
+    /// Its runs, analysed.
+    pub sweep: SweepData,
+}
+
+/// One implementation, in few words.
+#[derive(Debug, Clone, Serialize)]
+pub struct Implementation {
+    /// What it is called.
+    pub name: String,
+    /// Name of its experiment.
+    pub experiment: String,
+    /// Its runs.
+    pub runs: usize,
+    /// Those of them that are invalid, with their reasons.
+    pub invalid: Vec<String>,
+    /// What made them, when, where and how.
+    pub made: Provenance,
+}
+
+/// A new implementation against the old one.
+#[derive(Debug, Clone, Serialize)]
+pub struct Versus {
+    /// The baseline's name.
+    pub old: String,
+    /// The other's.
+    pub new: String,
+    /// What differs between their configurations, such as `target.slots: 8 → 6`; none if they were not recorded.
+    pub differences: Option<Vec<String>>,
+    /// What the required judgements come to.
+    pub outcome: Outcome,
+    /// Which runs were compared.
+    pub pairing: Pairing,
+    /// One per rule and point.
+    pub judgements: Vec<Judgement>,
+}
+
+/// What a comparison says, before it has a form.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// What made the runs of the new side: version and commit.
+    pub tool: String,
+    /// Version of this form.
+    pub version: u32,
+    /// What was compared.
+    pub title: String,
+    /// Are all runs valid?
+    pub valid: bool,
+    /// The verdict; none without a baseline.
+    pub outcome: Option<Outcome>,
+    /// The answer in sentences, validity first.
+    pub lines: Vec<String>,
+    /// Chance that any judgement is wrong.
+    pub alpha: f64,
+    /// What was compared.
+    pub implementations: Vec<Implementation>,
+    /// Each of the others against the baseline.
+    pub versus: Vec<Versus>,
+    /// Orders by metric and point, where there are more than two or no baseline.
+    pub rankings: Vec<Ranking>,
+    /// What a reader must know besides.
+    pub notes: Vec<String>,
+}
+
+/// A form of a comparison: extension, and how it is made.
+type Form = (&'static str, fn(&Comparison) -> Result<String>);
+
+/// All forms.
+const FORMS: [Form; 4] = [
+    ("html", |it| Ok(html::page(it))),
+    ("md", |it| Ok(markdown::page(it))),
+    ("json", json),
+    ("xml", |it| Ok(junit::page(it))),
+];
+
+/// Extensions of the forms, the main one first.
+pub fn extensions() -> impl Iterator<Item = &'static str> {
+    FORMS.iter().map(|(extension, _)| *extension)
+}
+
+fn json(comparison: &Comparison) -> Result<String> {
+    let text = serde_json::to_string_pretty(comparison);
+    text.map_err(|fault| Error::Invalid(format!("the comparison could not be written as JSON: {fault}")))
+}
+
+impl Comparison {
+    /// Compares all others with `sides[baseline]`, if there is one, and ranks them if there are more than two or none
+    /// is the baseline.
+    pub fn of(sides: &[Side], baseline: Option<usize>, rules: &Rules) -> Result<Comparison> {
+        let first = baseline.unwrap_or(0);
+        let (Some(old), true) = (sides.get(first), sides.len() > 1) else {
+            return Err(Error::config("a comparison needs two implementations: pktgen report NEW --baseline OLD"));
+        };
+        let present: Vec<&str> = sides.iter().flat_map(|side| side.sweep.units.keys().map(String::as_str)).collect();
+        let known = known_keys(old.sweep.options.studies);
+        let known: Vec<&str> = known.iter().map(String::as_str).chain(present.iter().copied()).collect();
+        rules.rules.iter().try_for_each(|rule| rule.check(&known))?;
+        if !rules.rules.iter().any(|rule| present.contains(&rule.metric.as_str())) {
+            return Err(Error::config(nothing_to_compare(rules)));
+        }
+        let others: Vec<&Side> = sides.iter().enumerate().filter(|(i, _)| *i != first).map(|(_, side)| side).collect();
+        let paired = others.iter().map(|new| pairs::pair(old, new)).collect::<Result<Vec<_>>>()?;
+        let mut drafts = Vec::new();
+        let mut counts = Vec::new();
+        for (new, paired) in others.iter().zip(&paired) {
+            let its = if baseline.is_some() { judge::drafts(old, new, paired, rules)? } else { Vec::new() };
+            counts.push(its.len());
+            drafts.extend(its);
+        }
+        let mut judgements = judge::judge(drafts, rules.alpha).into_iter();
+        let versus = others.iter().zip(paired).zip(counts).map(|((new, paired), count)| {
+            let judgements: Vec<Judgement> = judgements.by_ref().take(count).collect();
+            let outcome = overall(&judgements);
+            let differences = settings::of_pairs(&paired);
+            Versus {
+                differences,
+                old: old.name.clone(),
+                new: new.name.clone(),
+                outcome,
+                pairing: paired.said,
+                judgements,
+            }
+        });
+        let versus: Vec<Versus> = versus.collect();
+        let ranked = sides.len() > 2 || baseline.is_none();
+        let rankings = if ranked { rank::rank(sides, rules) } else { Vec::new() };
+        Ok(Comparison::told(sides, old, baseline.is_some(), versus, rankings, rules.alpha))
+    }
+
+    /// Puts what was found into sentences.
+    fn told(
+        sides: &[Side],
+        old: &Side,
+        judged: bool,
+        versus: Vec<Versus>,
+        rankings: Vec<Ranking>,
+        alpha: f64,
+    ) -> Comparison {
+        let implementations: Vec<Implementation> = sides.iter().map(Implementation::of).collect();
+        let names: Vec<&str> = versus.iter().map(|versus| versus.new.as_str()).collect();
+        let made = sides.last().map(|side| Provenance::of(&side.sweep)).unwrap_or_default();
+        let mut comparison = Comparison {
+            tool: format!("pktgen {} ({})", made.version, made.commit),
+            version: VERSION,
+            title: match judged {
+                true => format!("{} against {}", names.join(", "), old.name),
+                false => format!("{} and {} ranked", old.name, names.join(", ")),
+            },
+            valid: implementations.iter().all(|one| one.invalid.is_empty()),
+            outcome: versus.iter().map(|versus| versus.outcome).min().filter(|_| judged),
+            lines: Vec::new(),
+            alpha,
+            implementations,
+            versus,
+            rankings,
+            notes: Vec::new(),
+        };
+        comparison.lines = text::lines(&comparison);
+        comparison.notes = text::notes(&comparison);
+        comparison
+    }
+
+    /// Does it fail: worse or invalid, or, if `strict`, unable to tell?
+    pub fn fails(&self, strict: bool) -> bool {
+        let undecided = strict && self.outcome == Some(Outcome::CannotTell);
+        !self.valid || self.outcome == Some(Outcome::Worse) || undecided
+    }
+
+    /// The verdict in a word or two.
+    pub fn verdict(&self) -> &'static str {
+        match (self.valid, self.outcome) {
+            (false, _) => "invalid",
+            (true, Some(outcome)) => outcome.name(),
+            (true, None) => "no baseline",
+        }
+    }
+
+    /// The form for files with this extension; none if there is none.
+    pub fn render(&self, extension: &str) -> Option<Result<String>> {
+        FORMS.iter().find(|(known, _)| *known == extension).map(|(_, form)| form(self))
+    }
+
+    /// What the terminal shows; `see` is where to read on.
+    pub fn summary(&self, see: &str) -> String {
+        text::summary(self, see)
+    }
+}
+
+impl Implementation {
+    fn of(side: &Side) -> Implementation {
+        let runs = &side.sweep.runs;
+        let said =
+            |run: &pktgen_report::sweep::data::RunSummary| format!("{}: {}", name_of(run), why_invalid(run).join("; "));
+        Implementation {
+            name: side.name.clone(),
+            experiment: side.sweep.manifest.experiment.clone(),
+            runs: runs.len(),
+            invalid: runs.iter().filter(|run| !run.validity.is_valid()).map(said).collect(),
+            made: Provenance::of(&side.sweep),
+        }
+    }
+}
+
+fn nothing_to_compare(rules: &Rules) -> String {
+    let metrics: Vec<&str> = rules.rules.iter().map(|rule| rule.metric.as_str()).collect();
+    format!(
+        "no run has any of the metrics {}; give rules for those that they have (--rules FILE; pktgen report --print-rules \
+         shows how they look)",
+        metrics.join(", ")
+    )
+}

@@ -1,0 +1,102 @@
+//! A comparison as GitHub-flavoured Markdown, for pull requests: the verdict, what matters, and the rest folded away.
+//!
+//! Called by [`super`].
+
+use std::fmt::Write;
+
+use pktgen_report::report::{markdown_provenance, plain};
+
+use super::text::{HEADS, by_severity, cells, ranking_cells, ranking_heads};
+use super::{Comparison, Judgement, Outcome, Versus};
+
+/// Up to so many judgements are all shown at once.
+const SHORT: usize = 8;
+
+/// The whole page.
+pub(super) fn page(comparison: &Comparison) -> String {
+    let verdict = comparison.verdict();
+    // Writing to a String cannot fail.
+    let mut out = format!("**{}**: {}\n\n", verdict.to_uppercase(), plain(&comparison.title));
+    list(&comparison.lines, &mut out);
+    for one in &comparison.implementations {
+        let invalid: Vec<String> = one.invalid.iter().map(|run| format!("invalid, of {}: {run}", one.name)).collect();
+        if !invalid.is_empty() {
+            list(&invalid, &mut out);
+        }
+    }
+    for versus in comparison.versus.iter().filter(|versus| !versus.judgements.is_empty()) {
+        judgements(versus, &mut out);
+    }
+    if !comparison.rankings.is_empty() {
+        out.push_str("Places, and medians over the seeds that all have, with 95 % intervals from 5 seeds on:\n\n");
+        let rows = comparison.rankings.iter().map(|ranking| ranking_cells(comparison, ranking));
+        table(&ranking_heads(comparison), rows, &mut out);
+    }
+    out.push_str("<details><summary>What was run</summary>\n\n");
+    for one in &comparison.implementations {
+        let _ = writeln!(out, "{}: {}\n", plain(&one.name), plain(&one.experiment));
+        list(&markdown_provenance(&one.made), &mut out);
+    }
+    out.push_str("</details>\n\n<details><summary>How it was compared</summary>\n\n");
+    list(&comparison.notes, &mut out);
+    for versus in &comparison.versus {
+        let pairing = &versus.pairing;
+        let _ = writeln!(
+            out,
+            "{} against {}: pairs: {}, points: {}, runs in no pair: {}.\n",
+            plain(&versus.new),
+            plain(&versus.old),
+            pairing.pairs,
+            pairing.points,
+            pairing.unpaired.len()
+        );
+        let unpaired: Vec<String> =
+            pairing.unpaired.iter().map(|one| format!("{} of {}: {}", one.run, one.implementation, one.why)).collect();
+        list(&unpaired, &mut out);
+    }
+    out.push_str("</details>\n");
+    out
+}
+
+/// What is not the same first; all of it folded away if that is not all.
+fn judgements(versus: &Versus, out: &mut String) {
+    let heads = HEADS.map(str::to_owned);
+    let rows = |all: Vec<&Judgement>| all.into_iter().map(|one| cells(one).to_vec()).collect::<Vec<_>>();
+    let all: Vec<&Judgement> = versus.judgements.iter().collect();
+    if all.len() <= SHORT {
+        table(&heads, rows(all).into_iter(), out);
+        return;
+    }
+    let mut telling: Vec<&Judgement> = all.iter().filter(|one| one.outcome != Outcome::Same).copied().collect();
+    telling.sort_by(|a, b| by_severity(a, b));
+    let n = telling.len();
+    if n > SHORT {
+        let _ = writeln!(out, "{SHORT} of {n} that are not the same, the worst first:\n");
+        telling.truncate(SHORT);
+    }
+    if !telling.is_empty() {
+        table(&heads, rows(telling).into_iter(), out);
+    }
+    let _ = writeln!(out, "<details><summary>All {} judgements</summary>\n", all.len());
+    table(&heads, rows(all).into_iter(), out);
+    out.push_str("</details>\n\n");
+}
+
+fn table(heads: &[String], rows: impl Iterator<Item = Vec<String>>, out: &mut String) {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    out.push_str(&line(heads.iter().map(|head| plain(head)).collect()));
+    out.push_str(&line(heads.iter().map(|_| "---".to_owned()).collect()));
+    for row in rows {
+        out.push_str(&line(row.iter().map(|cell| plain(cell)).collect()));
+    }
+    out.push('\n');
+}
+
+fn list(lines: &[String], out: &mut String) {
+    for line in lines {
+        let _ = writeln!(out, "- {}", plain(line));
+    }
+    if !lines.is_empty() {
+        out.push('\n');
+    }
+}

@@ -1,0 +1,154 @@
+//! Which run of one implementation is compared with which of another: the one of the same labels and seed.
+//!
+//! Called by [`super::judge`] and [`super::rank`]. What has no partner is named, never dropped in silence.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pktgen_generator::{Error, Result};
+use pktgen_report::sweep::data::name_of;
+use pktgen_report::sweep::data::{Labels, RunSummary, VARIANT};
+use serde::Serialize;
+
+use super::Side;
+
+/// A run that is in no pair.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unpaired {
+    /// Whose.
+    pub implementation: String,
+    /// Folder, labels and seed.
+    pub run: String,
+    /// Why not.
+    pub why: String,
+}
+
+/// What was paired.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Pairing {
+    /// Pairs.
+    pub pairs: usize,
+    /// Points that have pairs.
+    pub points: usize,
+    /// Runs in no pair.
+    pub unpaired: Vec<Unpaired>,
+    /// Names of the variants, old and new, where these are what is compared.
+    pub across: Option<[String; 2]>,
+    /// Pairs whose workload was not the same.
+    pub other_workload: usize,
+}
+
+/// Old and new run.
+pub(crate) type Pair<'a> = (&'a RunSummary, &'a RunSummary);
+
+/// Pairs by point, in the order of the new runs.
+pub(crate) struct Paired<'a> {
+    pub(crate) points: Vec<(Labels, Vec<Pair<'a>>)>,
+    pub(crate) said: Pairing,
+}
+
+/// The variant that all runs have (or lack); none if they differ.
+fn only_variant(side: &Side) -> Option<Option<&str>> {
+    let variants: BTreeSet<Option<&str>> =
+        side.sweep.runs.iter().map(|run| run.labels.get(VARIANT).map(String::as_str)).collect();
+    if variants.len() == 1 { variants.into_iter().next() } else { None }
+}
+
+/// The two variants, where each side has one throughout and they differ: then they are what is compared.
+fn across(old: &Side, new: &Side) -> Option<[String; 2]> {
+    let (old, new) = (only_variant(old)?, only_variant(new)?);
+    let shown = |variant: Option<&str>| variant.unwrap_or("without a variant").to_owned();
+    (old != new).then(|| [shown(old), shown(new)])
+}
+
+/// Where a run belongs: its labels, without the variant where that is what is compared.
+pub(crate) fn place(run: &RunSummary, across: bool) -> Labels {
+    let labels = run.labels.iter().filter(|(axis, _)| !across || axis.as_str() != VARIANT);
+    labels.map(|(axis, value)| (axis.clone(), value.clone())).collect()
+}
+
+/// Runs of `side` by labels and seed; invalid ones and second ones go to `unpaired`.
+fn by_place<'a>(side: &'a Side, across: bool, unpaired: &mut Vec<Unpaired>) -> BTreeMap<(Labels, u64), &'a RunSummary> {
+    let mut runs: BTreeMap<(Labels, u64), &RunSummary> = BTreeMap::new();
+    for run in &side.sweep.runs {
+        let mut leave = |why: String| {
+            unpaired.push(Unpaired { implementation: side.name.clone(), run: name_of(run), why });
+        };
+        if !run.validity.is_valid() {
+            leave("it is invalid".to_owned());
+            continue;
+        }
+        let key = (place(run, across), run.seed);
+        match runs.get(&key) {
+            Some(first) => leave(format!("{} has the same labels and seed", name_of(first))),
+            None => drop(runs.insert(key, run)),
+        }
+    }
+    runs
+}
+
+/// Pairs the runs of `new` with those of `old`; refuses if no two belong together.
+pub(crate) fn pair<'a>(old: &'a Side, new: &'a Side) -> Result<Paired<'a>> {
+    let across = across(old, new);
+    let mut said = Pairing { across: across.clone(), ..Pairing::default() };
+    let across = across.is_some();
+    let mut olds = by_place(old, across, &mut said.unpaired);
+    let news = by_place(new, across, &mut said.unpaired);
+    let mut points: Vec<(Labels, Vec<Pair>)> = Vec::new();
+    for run in &new.sweep.runs {
+        let key = (place(run, across), run.seed);
+        if !news.get(&key).is_some_and(|known| std::ptr::eq(*known, run)) {
+            continue;
+        }
+        let Some(partner) = olds.remove(&key) else {
+            said.unpaired.push(lonely(new, run, old));
+            continue;
+        };
+        said.other_workload += usize::from(partner.workload != run.workload);
+        said.pairs += 1;
+        match points.iter_mut().find(|(labels, _)| *labels == key.0) {
+            Some((_, pairs)) => pairs.push((partner, run)),
+            None => points.push((key.0, vec![(partner, run)])),
+        }
+    }
+    said.unpaired.extend(olds.values().map(|run| lonely(old, run, new)));
+    said.points = points.len();
+    let invalid = [old, new].iter().any(|side| side.sweep.runs.iter().any(|run| !run.validity.is_valid()));
+    if points.is_empty() && !invalid {
+        return Err(Error::config(refusal(old, new)));
+    }
+    Ok(Paired { points, said })
+}
+
+fn lonely(side: &Side, run: &RunSummary, other: &Side) -> Unpaired {
+    let why = format!("{} has no run with its labels and seed", other.name);
+    Unpaired { implementation: side.name.clone(), run: name_of(run), why }
+}
+
+/// Why two sets of runs have no pair.
+fn refusal(old: &Side, new: &Side) -> String {
+    let seeds = |side: &Side| side.sweep.runs.iter().map(|run| run.seed).collect::<BTreeSet<u64>>();
+    let points = |side: &Side| side.sweep.points.iter().map(|point| point.labels.clone()).collect::<BTreeSet<Labels>>();
+    let (old_seeds, new_seeds) = (seeds(old), seeds(new));
+    let why = if old_seeds.is_disjoint(&new_seeds) {
+        format!("they have no seed in common ({} and {})", listed(&old_seeds), listed(&new_seeds))
+    } else if points(old).is_disjoint(&points(new)) {
+        let first =
+            |side: &Side| points(side).iter().next().map(pktgen_report::sweep::data::describe).unwrap_or_default();
+        format!("they have no point in common (the first are {} and {})", first(old), first(new))
+    } else {
+        "no point has a seed in common".to_owned()
+    };
+    format!(
+        "{} and {} cannot be compared: {why}; runs are paired by labels and seed, so run the same points with the same \
+         seeds (--set sweep.seeds=1..10)",
+        old.name, new.name
+    )
+}
+
+/// Seeds in a few words.
+fn listed(seeds: &BTreeSet<u64>) -> String {
+    match (seeds.first(), seeds.last()) {
+        (Some(first), Some(last)) if seeds.len() > 2 => format!("{} seeds from {first} to {last}", seeds.len()),
+        _ => seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
+    }
+}

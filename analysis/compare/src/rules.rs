@@ -1,0 +1,290 @@
+//! Rules: which metrics decide, which way is better, how much change does not matter.
+//!
+//! Read by the CLI from a TOML file, or the built-in ones; used by [`super::judge`]. `docs/compare.md` describes the file.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use pktgen_generator::config::{Document, Entry, FromValue, Origin, Table, Value};
+use pktgen_generator::registry::suggest;
+use pktgen_generator::regular::check_regular;
+use pktgen_generator::units::{Rate, Size, Span};
+use pktgen_generator::{Error, Result};
+use serde::Serialize;
+
+/// Keys of a rule, and those beside the rules.
+const KEYS: [&str; 4] = ["metric", "direction", "tolerance", "required"];
+const TOP: [&str; 2] = ["alpha", "rule"];
+/// The chance of a wrong verdict where the file does not say it.
+const ALPHA: f64 = 0.05;
+
+/// The built-in rules: metric, direction, tolerance.
+const BUILT_IN: [(&str, Direction, &str); 5] = [
+    ("aom_mean/cluster", Direction::Lower, "2%"),
+    ("loss", Direction::Lower, "0.5pp"),
+    ("elements_per_s", Direction::Higher, "2%"),
+    ("time_to_goal", Direction::Lower, "2%"),
+    ("iteration_time_mean", Direction::Lower, "2%"),
+];
+
+/// Which way a metric should move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Less is better.
+    Lower,
+    /// More is better.
+    Higher,
+    /// Any change is worse.
+    Equal,
+}
+
+impl Direction {
+    const ALL: [Direction; 3] = [Direction::Lower, Direction::Higher, Direction::Equal];
+
+    /// Its name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Direction::Lower => "lower",
+            Direction::Higher => "higher",
+            Direction::Equal => "equal",
+        }
+    }
+}
+
+/// How much change does not matter, in the unit of the metric or as a share.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Band {
+    /// Of the old value.
+    Relative(f64),
+    /// In the metric's unit.
+    Absolute(f64),
+}
+
+/// A tolerance as written: a share, or an amount in a unit.
+#[derive(Debug, Clone, PartialEq)]
+struct Tolerance {
+    text: String,
+    amount: f64,
+    /// Units of metrics that it fits: all, if empty and relative or without a unit.
+    units: &'static [&'static str],
+    relative: bool,
+}
+
+/// One rule.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rule {
+    /// Key of the metric, such as `aom_mean/cluster`.
+    pub metric: String,
+    /// Which way is better.
+    pub direction: Direction,
+    /// Does it count for the overall verdict?
+    pub required: bool,
+    tolerance: Tolerance,
+    /// Where it was written, for messages.
+    place: String,
+}
+
+/// All rules of a comparison.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rules {
+    /// Chance that any of the verdicts on metrics and points is wrong.
+    pub alpha: f64,
+    /// The rules.
+    pub rules: Vec<Rule>,
+    /// Are they the built-in ones? Then a metric that no run has is none of our business.
+    pub built_in: bool,
+}
+
+impl Rule {
+    /// The tolerance as written.
+    pub(crate) fn tolerance(&self) -> &str {
+        &self.tolerance.text
+    }
+
+    /// The tolerance for a metric in `unit`.
+    pub(crate) fn band(&self, unit: &str) -> Result<Band> {
+        let Tolerance { amount, units, relative, text } = &self.tolerance;
+        if *relative {
+            return Ok(Band::Relative(*amount));
+        }
+        if units.is_empty() || units.contains(&unit) {
+            return Ok(Band::Absolute(*amount));
+        }
+        Err(Error::config(format!(
+            "{}: the tolerance \"{text}\" does not fit {}, which is in {unit}; write a share such as 2%, or an amount in \
+             that unit",
+            self.place, self.metric
+        )))
+    }
+
+    /// Refuses a metric that is not among the `known` keys.
+    pub(crate) fn check(&self, known: &[&str]) -> Result<()> {
+        if known.contains(&self.metric.as_str()) {
+            return Ok(());
+        }
+        let near = suggest(&self.metric, known);
+        Err(Error::config(format!(
+            "{}: there is no metric \"{}\"{near}; pktgen analyze RUN --json shows those of a run",
+            self.place, self.metric
+        )))
+    }
+}
+
+impl Rules {
+    /// The built-in rules.
+    pub fn built_in() -> Rules {
+        let rule = |(metric, direction, text): (&str, Direction, &str)| {
+            let tolerance = tolerance(text).unwrap_or_else(|_| Tolerance::none());
+            Rule { metric: metric.to_owned(), direction, required: true, tolerance, place: "built-in rules".to_owned() }
+        };
+        Rules { alpha: ALPHA, rules: BUILT_IN.map(rule).to_vec(), built_in: true }
+    }
+
+    /// Reads the rules in `path`.
+    pub fn load(path: &Path) -> Result<Rules> {
+        check_regular(path)?;
+        let text = std::fs::read_to_string(path).map_err(Error::io("read rules", path))?;
+        Rules::parse(&text, &path.display().to_string())
+    }
+
+    /// Reads the rules in the text of a file called `name`.
+    pub fn parse(text: &str, name: &str) -> Result<Rules> {
+        let mut document = Document::parse(text, name)?;
+        let (alpha, written) = (document.get("alpha").cloned(), document.get("rule").cloned());
+        TOP.iter().for_each(|key| document.unset(key));
+        document.finish(&TOP)?;
+        let alpha = match alpha {
+            None => ALPHA,
+            Some(value) => f64::from_value(&value).map_err(|why| Error::config(format!("{name}: alpha: {why}")))?,
+        };
+        if !(alpha > 0.0 && alpha <= 0.5) {
+            return Err(Error::config(format!("{name}: alpha = {alpha} is not above 0 and up to 0.5; usual is 0.05")));
+        }
+        let none =
+            || Error::config(format!("{name}: there is no rule; write [[rule]] with metric, direction, tolerance"));
+        let Value::List(items) = written.ok_or_else(none)? else {
+            return Err(Error::config(format!("{name}: \"rule\" must be a list of tables: write [[rule]]")));
+        };
+        let rules = items.iter().map(read).collect::<Result<Vec<Rule>>>()?;
+        for (i, rule) in rules.iter().enumerate() {
+            if rules[..i].iter().any(|other| other.metric == rule.metric) {
+                return Err(Error::config(format!("{}: {} has a rule already", rule.place, rule.metric)));
+            }
+        }
+        if rules.iter().all(|rule| !rule.required) {
+            return Err(Error::config(format!(
+                "{name}: no rule is required, so none decides; leave out required = false"
+            )));
+        }
+        Ok(Rules { alpha, rules, built_in: false })
+    }
+
+    /// The rules as a file that says the same.
+    pub fn to_toml(&self) -> String {
+        let mut out = format!("alpha = {}\n", self.alpha);
+        for rule in &self.rules {
+            let text = |text: &str| Value::Text(text.to_owned()).to_toml();
+            // Writing to a String cannot fail.
+            let _ = write!(
+                out,
+                "\n[[rule]]\nmetric = {}\ndirection = {}\ntolerance = {}\n",
+                text(&rule.metric),
+                text(rule.direction.name()),
+                text(rule.tolerance())
+            );
+            if !rule.required {
+                out.push_str("required = false\n");
+            }
+        }
+        out
+    }
+}
+
+/// A rule from its table.
+fn read(item: &Entry) -> Result<Rule> {
+    let Value::Table(table) = &item.value else {
+        return Err(Error::config(format!("{}: a rule is {}; it must be a table", item.origin, item.value.kind())));
+    };
+    if let Some((key, entry)) = table.iter().find(|(key, _)| !KEYS.contains(&key.as_str())) {
+        let near = suggest(key, &KEYS);
+        let keys = KEYS.join(", ");
+        return Err(Error::config(format!("{}: unknown key \"rule.{key}\"{near}; keys here: {keys}", entry.origin)));
+    }
+    let (metric, _): (String, _) = needed(table, item, "metric")?;
+    let (direction, at): (String, _) = needed(table, item, "direction")?;
+    let direction = Direction::ALL.into_iter().find(|known| known.name() == direction).ok_or_else(|| {
+        let names = Direction::ALL.map(Direction::name);
+        let near = suggest(&direction, &names);
+        let all = names.join(", ");
+        Error::config(format!("{at}: rule.direction: \"{direction}\" is not known{near}; there are: {all}"))
+    })?;
+    let (Text(written), at) = needed(table, item, "tolerance")?;
+    let tolerance = tolerance(&written).map_err(|why| Error::config(format!("{at}: rule.tolerance: {why}")))?;
+    let required = match table.get("required") {
+        None => true,
+        Some(entry) => bool::from_value(&entry.value)
+            .map_err(|why| Error::config(format!("{}: rule.required: {why}", entry.origin)))?,
+    };
+    Ok(Rule { metric, direction, required, tolerance, place: item.origin.to_string() })
+}
+
+/// A text, or a number as a text.
+struct Text(String);
+
+impl FromValue for Text {
+    fn from_value(value: &Value) -> Result<Self, String> {
+        match value {
+            Value::Text(_) | Value::Integer(_) | Value::Float(_) => Ok(Text(value.to_label())),
+            other => Err(format!("{} is {}; it must be a text such as \"2%\"", other.to_toml(), other.kind())),
+        }
+    }
+}
+
+fn needed<T: FromValue>(table: &Table, item: &Entry, key: &str) -> Result<(T, Origin)> {
+    let entry = table.get(key).ok_or_else(|| {
+        Error::config(format!("{}: the rule has no \"{key}\"; it needs metric, direction and tolerance", item.origin))
+    })?;
+    let value =
+        T::from_value(&entry.value).map_err(|why| Error::config(format!("{}: rule.{key}: {why}", entry.origin)))?;
+    Ok((value, entry.origin.clone()))
+}
+
+impl Tolerance {
+    fn none() -> Tolerance {
+        Tolerance { text: "0".to_owned(), amount: 0.0, units: &[], relative: false }
+    }
+}
+
+fn tolerance(text: &str) -> Result<Tolerance, String> {
+    let trimmed = text.trim();
+    let (amount, units, relative): (f64, &'static [&'static str], bool) =
+        if let Some(number) = trimmed.strip_suffix('%') {
+            (number_of(number)? / 100.0, &[], true)
+        } else if let Some(number) = trimmed.strip_suffix("pp") {
+            (number_of(number)? / 100.0, &["share", "precision"], false)
+        } else if let Ok(span) = trimmed.parse::<Span>() {
+            (span.ps() as f64 / 1000.0, &["ns"], false)
+        } else if let Ok(rate) = trimmed.parse::<Rate>() {
+            (rate.bps() as f64, &["bps"], false)
+        } else if let Ok(size) = trimmed.parse::<Size>() {
+            (size.bits() as f64 / 8.0, &["bytes"], false)
+        } else {
+            (number_of(trimmed)?, &[], false)
+        };
+    Ok(Tolerance { text: trimmed.to_owned(), amount, units, relative })
+}
+
+fn number_of(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.trim().parse().ok();
+    number.filter(|number| number.is_finite() && *number >= 0.0).ok_or_else(|| {
+        format!(
+            "\"{text}\" is no amount of zero or more; write a share (2%), points of a share (0.5pp), a time (1us), a rate \
+             (10Mbps), a size (8B) or a number in the metric's unit"
+        )
+    })
+}
+
+#[cfg(test)]
+#[path = "rules_tests.rs"]
+mod tests;

@@ -1,0 +1,391 @@
+//! Tests of whole comparisons, made of runs written by hand.
+
+use pktgen_generator::record::{Fault, MANIFEST_VERSION, ReportPlan, SweepManifest, Validity};
+use pktgen_records::Options;
+use pktgen_report::sweep::data::{Labels, PointSummary, RunSummary};
+
+use super::*;
+
+const AOM: &str = "aom_mean/cluster";
+
+fn labels(text: &str) -> Labels {
+    let parts = text.split(',').filter_map(|part| part.split_once('='));
+    parts.map(|(axis, value)| (axis.to_owned(), value.to_owned())).collect()
+}
+
+fn run(at: &str, seed: u64, scalars: &[(&str, f64)]) -> RunSummary {
+    RunSummary {
+        dir: format!("{at}-{seed}"),
+        labels: labels(at),
+        seed,
+        validity: Validity::default(),
+        scalars: scalars.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect(),
+        ..Default::default()
+    }
+}
+
+fn side(name: &str, runs: Vec<RunSummary>) -> Side {
+    let manifest = SweepManifest {
+        shard: None,
+        version: MANIFEST_VERSION,
+        experiment: "x".to_owned(),
+        about: String::new(),
+        overrides: Vec::new(),
+        axes: Vec::new(),
+        runs: Vec::new(),
+        report: ReportPlan::default(),
+        paper: Vec::new(),
+    };
+    let mut points: Vec<PointSummary> = Vec::new();
+    for run in &runs {
+        if !points.iter().any(|point| point.labels == run.labels) {
+            points.push(PointSummary { labels: run.labels.clone(), ..Default::default() });
+        }
+    }
+    let unit = |key: &str| match key {
+        AOM => "ns",
+        "loss" => "share",
+        _ => "updates",
+    };
+    let keys = runs.iter().flat_map(|run| run.scalars.keys());
+    let units = keys.map(|key| (key.clone(), unit(key).to_owned())).collect();
+    Side { name: name.to_owned(), sweep: SweepData { manifest, options: Options::default(), units, runs, points } }
+}
+
+/// Runs at two rates with seeds 1 to `seeds`, ages times `by` give or take half a percent.
+fn sweep(name: &str, by: f64, seeds: u64) -> Side {
+    let one = |rate: u64, seed: u64| {
+        let shake = 1.0 + 0.005 * ((seed * 7 + rate + name.len() as u64) % 5) as f64 / 4.0;
+        let at = format!("rate={rate}");
+        run(&at, seed, &[(AOM, 1e4 * (rate + seed) as f64 * by * shake), ("loss", 0.25)])
+    };
+    side(name, [20, 40].into_iter().flat_map(|rate| (1..=seeds).map(move |seed| one(rate, seed))).collect())
+}
+
+fn against(old: &Side, new: &Side) -> Comparison {
+    Comparison::of(&[old.clone(), new.clone()], Some(0), &Rules::built_in()).unwrap()
+}
+
+#[test]
+fn the_same_runs_are_the_same_and_scaled_ones_are_not() {
+    let old = sweep("old", 1.0, 10);
+    let same = against(&old, &old);
+    assert_eq!((same.outcome, same.fails(true)), (Some(Outcome::Same), false));
+    assert!(same.versus[0].judgements.iter().all(|one| one.effect.is_some_and(|effect| effect.value == 0.0)));
+    assert_eq!(same.versus[0].judgements.len(), 4, "two metrics at two points; the other rules have nothing");
+    let worse = against(&old, &sweep("new", 1.05, 10));
+    assert_eq!((worse.outcome, worse.fails(false)), (Some(Outcome::Worse), true));
+    let better = against(&old, &sweep("new", 0.95, 10));
+    assert_eq!((better.outcome, better.fails(true)), (Some(Outcome::Better), false));
+    assert!(better.lines[2].contains("new against old: BETTER; 0 worse, 2 better, 2 same"), "{:?}", better.lines);
+    let few = against(&old, &sweep("new", 1.05, 2));
+    assert_eq!((few.outcome, few.fails(false), few.fails(true)), (Some(Outcome::CannotTell), false, true));
+    assert!(few.lines[2].ends_with("cannot tell. 2 seeds: not compared, 5 are needed."), "{:?}", few.lines);
+}
+
+#[test]
+fn few_pairs_claim_nothing_in_any_form_and_runs_without_chance_are_exact() {
+    let old = sweep("old", 1.0, 4);
+    for seeds in 1..5 {
+        let few = against(&old, &sweep("new", 1.5, seeds));
+        assert!(few.versus[0].judgements.iter().filter(|one| one.metric == AOM).all(|one| one.effect.is_none()));
+        let said = pktgen_records::stats::too_few(seeds as usize);
+        for form in extensions() {
+            let text = few.render(form).unwrap().unwrap();
+            assert!(text.contains(&said), "{form}: {text}");
+            assert!(
+                !text.contains("<failure") && !text.contains("\"better\"") && !text.contains("\"worse\""),
+                "{form}"
+            );
+        }
+        let order = Comparison::of(&[old.clone(), sweep("n", 1.5, seeds)], None, &Rules::built_in()).unwrap();
+        assert!(
+            order.rankings.iter().all(|one| !one.compared && one.places.iter().all(|place| place.shown() == "1–2"))
+        );
+        assert!(order.lines.iter().any(|line| line.contains(&format!("at all points: {said}."))), "{:?}", order.lines);
+    }
+    let exact = |name: &str, by: f64| {
+        let mut side = sweep(name, by, 1);
+        side.sweep.runs.iter_mut().for_each(|run| run.exact = true);
+        side
+    };
+    let worse = against(&exact("old", 1.0), &exact("new", 1.5));
+    assert_eq!(worse.outcome, Some(Outcome::Worse));
+    let judgement = &worse.versus[0].judgements[0];
+    assert_eq!((judgement.exact, judgement.shown_outcome().as_str()), (true, "worse (exact)"));
+    // One side alone is not enough.
+    assert_eq!(against(&sweep("old", 1.0, 1), &exact("new", 1.5)).outcome, Some(Outcome::CannotTell));
+    let order = Comparison::of(&[exact("a", 1.0), exact("b", 1.5)], None, &Rules::built_in()).unwrap();
+    assert_eq!(order.rankings[0].places.iter().map(Place::shown).collect::<Vec<_>>(), ["1", "2"]);
+}
+
+#[test]
+fn what_differs_between_configurations_comes_first() {
+    let of = |name: &str, slots: u32| {
+        let mut side = sweep(name, 1.0, 5);
+        side.sweep.runs.iter_mut().for_each(|run| run.config = format!("[target]\nslots = {slots}\n"));
+        side
+    };
+    let differ = against(&of("old", 8), &of("new", 6));
+    assert_eq!(differ.lines[1], "Configurations of old and new: target.slots: 8 → 6.");
+    for form in ["html", "md", "json"] {
+        let text = differ.render(form).unwrap().unwrap();
+        assert!(text.contains("target.slots: 8 → 6"), "{form}");
+    }
+    assert_eq!(against(&of("old", 8), &of("new", 8)).lines[1], "Configurations of old and new: the same.");
+    assert_eq!(against(&sweep("old", 1.0, 5), &of("new", 8)).lines[1], "Configurations of old and new: not recorded.");
+}
+
+#[test]
+fn what_has_no_partner_is_counted_and_named() {
+    let (old, mut new) = (sweep("old", 1.0, 5), sweep("new", 1.0, 6));
+    new.sweep.runs.push(run("rate=99", 1, &[(AOM, 1.0)]));
+    new.sweep.runs.push(run("rate=20", 3, &[(AOM, 1.0)]));
+    new.sweep.runs.retain(|run| run.dir != "rate=40-2");
+    let comparison = against(&old, &new);
+    let pairing = &comparison.versus[0].pairing;
+    assert_eq!((pairing.pairs, pairing.points), (9, 2));
+    let mut named: Vec<(&str, &str)> =
+        pairing.unpaired.iter().map(|one| (one.implementation.as_str(), one.run.split(' ').next().unwrap())).collect();
+    named.sort_unstable();
+    let wanted =
+        [("new", "rate=20-3"), ("new", "rate=20-6"), ("new", "rate=40-6"), ("new", "rate=99-1"), ("old", "rate=40-2")];
+    assert_eq!(named, wanted);
+    let line = comparison.lines.iter().find(|line| line.contains("in none")).unwrap();
+    assert!(line.starts_with("9 pairs; 5 runs are in none") && line.contains("and 2 more"), "{line}");
+    let twice = pairing.unpaired.iter().find(|one| one.run.starts_with("rate=20-3")).unwrap();
+    assert!(twice.why.contains("has the same labels and seed"), "{}", twice.why);
+    for form in extensions() {
+        let text = comparison.render(form).unwrap().unwrap();
+        // JUnit has cases of metrics only.
+        assert!(form == "xml" || text.contains("rate=99"), "{form}");
+    }
+}
+
+#[test]
+fn nothing_in_common_is_refused_with_the_reason() {
+    let old = sweep("old", 1.0, 3);
+    let refused =
+        |new: &Side| Comparison::of(&[old.clone(), new.clone()], Some(0), &Rules::built_in()).unwrap_err().to_string();
+    let mut seeds = sweep("new", 1.0, 3);
+    seeds.sweep.runs.iter_mut().for_each(|run| run.seed += 10);
+    assert!(
+        refused(&seeds).contains("no seed in common (3 seeds from 1 to 3 and 3 seeds from 11 to 13)"),
+        "{}",
+        refused(&seeds)
+    );
+    let elsewhere = side("new", vec![run("rate=30", 1, &[(AOM, 1.0)])]);
+    assert!(
+        refused(&elsewhere).contains("no point in common (the first are rate=20 and rate=30)"),
+        "{}",
+        refused(&elsewhere)
+    );
+    let crossed = side("new", vec![run("rate=20", 9, &[(AOM, 1.0)]), run("rate=30", 1, &[(AOM, 1.0)])]);
+    assert!(refused(&crossed).contains("no point has a seed in common"), "{}", refused(&crossed));
+    let rules =
+        Rules::parse("[[rule]]\nmetric = \"received\"\ndirection = \"lower\"\ntolerance = 0", "r.toml").unwrap();
+    let message = Comparison::of(&[old.clone(), old.clone()], Some(0), &rules).unwrap_err().to_string();
+    assert!(message.contains("no run has any of the metrics received"), "{message}");
+}
+
+#[test]
+fn invalid_runs_come_first_and_are_left_out() {
+    let (old, mut new) = (sweep("old", 1.0, 5), sweep("new", 1.0, 5));
+    new.sweep.runs[1].validity = invalid("its balance misses <3> updates");
+    new.sweep.runs[1].scalars.insert(AOM.to_owned(), 1e12);
+    let comparison = against(&old, &new);
+    assert!(!comparison.valid && comparison.fails(false) && comparison.verdict() == "invalid");
+    assert!(comparison.lines[0].starts_with("INVALID: 1 of 20 runs"), "{:?}", comparison.lines);
+    assert_eq!(comparison.versus[0].pairing.pairs, 9);
+    assert_eq!(comparison.versus[0].pairing.unpaired.len(), 2, "and its partner");
+    for form in extensions() {
+        let text = comparison.render(form).unwrap().unwrap();
+        assert!(text.contains("its balance misses"), "{form}");
+        assert!(!["html", "xml"].contains(&form) || text.contains("&lt;3&gt;"), "{form}");
+    }
+    // If all are, there is still an answer.
+    new.sweep.runs.iter_mut().for_each(|run| run.validity = invalid(""));
+    assert_eq!(against(&old, &new).verdict(), "invalid");
+}
+
+#[test]
+fn a_value_that_only_the_old_run_has_is_no_success() {
+    let goal = |name: &str, missed: u64| {
+        let one = |seed: u64| {
+            let scalars: &[(&str, f64)] = if seed <= missed { &[] } else { &[("time_to_goal", 5.0)] };
+            run("", seed, scalars)
+        };
+        side(name, (1..=8).map(one).collect())
+    };
+    let judgement = |old, new| against(&goal("old", old), &goal("new", new)).versus[0].judgements[0].clone();
+    assert_eq!(judgement(0, 0).outcome, Outcome::Same);
+    let missing = judgement(0, 2);
+    assert_eq!((missing.outcome, missing.pairs, missing.new_lacks), (Outcome::CannotTell, 6, 2));
+    assert!(missing.why.contains("in 2 of 8 pairs only the old run has a value"), "{}", missing.why);
+    assert_eq!(judgement(0, 8).outcome, Outcome::CannotTell);
+    let won = judgement(3, 0);
+    assert_eq!((won.outcome, won.old_lacks), (Outcome::Same, 3));
+    assert_eq!(text::cells(&won)[6], "5 of 8");
+}
+
+#[test]
+fn metrics_that_nobody_has_cannot_be_told() {
+    let rules = "[[rule]]\nmetric = \"received\"\ndirection = \"higher\"\ntolerance = \"1%\"\n\
+                 [[rule]]\nmetric = \"loss\"\ndirection = \"lower\"\ntolerance = \"1pp\"";
+    let old = sweep("old", 1.0, 4);
+    let rules = Rules::parse(rules, "r.toml").unwrap();
+    let comparison = Comparison::of(&[old.clone(), old], Some(0), &rules).unwrap();
+    assert_eq!(comparison.outcome, Some(Outcome::CannotTell));
+    let judgement = &comparison.versus[0].judgements[0];
+    assert_eq!((judgement.metric.as_str(), judgement.why.as_str()), ("received", "no run has this metric"));
+}
+
+#[test]
+fn variants_may_be_what_is_compared() {
+    let named = |name: &str, variant: &str, by: f64| {
+        let mut side = sweep(name, by, 5);
+        side.sweep.runs.iter_mut().for_each(|run| drop(run.labels.insert("variant".into(), variant.into())));
+        side
+    };
+    let comparison = against(&named("a", "fifo", 1.0), &named("b", "olaf", 0.9));
+    assert_eq!(comparison.outcome, Some(Outcome::Better));
+    assert!(comparison.notes.iter().any(|note| note.contains("fifo (old) and olaf (new)")), "{:?}", comparison.notes);
+    // With the same variant on both sides it is a label as any other.
+    assert_eq!(against(&named("a", "fifo", 1.0), &named("b", "fifo", 0.9)).versus[0].pairing.across, None);
+    let mut other = named("b", "olaf", 0.9);
+    other.sweep.runs.iter_mut().for_each(|run| run.workload = "another".into());
+    assert!(
+        against(&named("a", "fifo", 1.0), &other)
+            .notes
+            .iter()
+            .any(|note| note.contains("in 10 of 10 pairs the workload"))
+    );
+}
+
+#[test]
+fn several_are_ranked_and_share_places_if_nobody_can_tell() {
+    let sides = [sweep("a", 1.0, 10), sweep("b2", 1.001, 10), sweep("c", 0.9, 10), sweep("d", 1.2, 10)];
+    let comparison = Comparison::of(&sides, Some(0), &Rules::built_in()).unwrap();
+    assert_eq!(comparison.versus.len(), 3);
+    assert_eq!(comparison.outcome, Some(Outcome::Worse), "one of them is");
+    let all = &comparison.rankings[0];
+    assert_eq!((all.metric.as_str(), &all.labels, all.seeds), (AOM, &None, 10));
+    let places: Vec<(&str, String)> =
+        all.places.iter().map(|place| (place.implementation.as_str(), place.shown())).collect();
+    assert_eq!(places[0], ("c", "1".to_owned()));
+    assert_eq!(places[3], ("d", "4".to_owned()));
+    assert!(places[1].1 == "2–3" && places[2].1 == "2–3", "{places:?}");
+    // Loss is the same everywhere: everybody may be anywhere.
+    let loss = comparison.rankings.iter().find(|ranking| ranking.metric == "loss").unwrap();
+    assert!(loss.places.iter().all(|place| (place.best, place.worst) == (1, 4)));
+    assert!(comparison.lines.iter().any(|line| line.contains("at all points: 1 c, 2–3")), "{:?}", comparison.lines);
+    // Without a baseline there is an order and no verdict.
+    let order = Comparison::of(&sides, None, &Rules::built_in()).unwrap();
+    assert_eq!((order.outcome, order.fails(true), order.verdict()), (None, false, "no baseline"));
+    assert!(order.versus.iter().all(|versus| versus.judgements.is_empty()) && order.rankings.len() == 6);
+    for form in extensions() {
+        assert!(!order.render(form).unwrap().unwrap().is_empty());
+    }
+    assert!(Comparison::of(&sides[..1], None, &Rules::built_in()).is_err());
+}
+
+#[test]
+fn markdown_says_the_verdict_first_and_tables_are_whole() {
+    let comparison = against(&sweep("old|x", 1.0, 10), &sweep("new", 1.05, 10));
+    let text = comparison.render("md").unwrap().unwrap();
+    assert!(text.starts_with("**WORSE**: new against old\\|x\n"), "{text}");
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
+    assert_eq!(rows.len(), 2 + 4);
+    assert!(rows.iter().all(|row| row.replace("\\|", "").matches('|').count() == 9), "{text}");
+    assert!(text.contains("AoM mean, cluster | rate 20 |") && text.contains("| 2%, lower | 10 | worse |"), "{text}");
+    assert_eq!(text.matches("<details>").count(), text.matches("</details>").count());
+    // Many judgements: what tells is outside, all are inside.
+    let many = |name: &str, by: f64| {
+        let runs = (0..20).flat_map(|at| (1..=5).map(move |seed| (at, seed)));
+        let one = |(at, seed): (u64, u64)| {
+            run(&format!("rate={at}"), seed, &[(AOM, if at == 7 { by } else { 1.0 } * seed as f64)])
+        };
+        side(name, runs.map(one).collect())
+    };
+    let text = against(&many("old", 1.0), &many("new", 1.5)).render("md").unwrap().unwrap();
+    let (outside, inside) = text.split_once("<details>").unwrap();
+    assert_eq!(outside.matches("rate 7 |").count(), 1);
+    assert_eq!((outside.matches("| same |").count(), inside.matches("| same |").count()), (0, 19));
+    // More than are shown outside: the worst come first, and how many there are is said.
+    let many = |name: &str, by: &dyn Fn(u64) -> f64| {
+        let runs = (0..20).flat_map(|at| (1..=5).map(move |seed| (at, seed)));
+        side(name, runs.map(|(at, seed)| run(&format!("rate={at}"), seed, &[(AOM, by(at) * seed as f64)])).collect())
+    };
+    let slower = |at: u64| if at < 10 { 0.5 } else { 1.0 + 0.1 * at as f64 };
+    let text = against(&many("old", &|_| 1.0), &many("new", &slower)).render("md").unwrap().unwrap();
+    let (outside, _) = text.split_once("<details>").unwrap();
+    assert!(outside.contains("8 of 20 that are not the same, the worst first:"), "{outside}");
+    let rows: Vec<&str> = outside.lines().filter(|line| line.starts_with("| AoM")).collect();
+    assert!(rows.len() == 8 && rows.iter().all(|row| row.ends_with("| worse |")), "{outside}");
+    assert!(rows[0].contains("rate 19") && rows[7].contains("rate 12"), "{outside}");
+}
+
+#[test]
+fn pages_fetch_nothing_and_draw_every_judgement() {
+    let comparison = against(&sweep("old", 1.0, 10), &sweep("n<w", 1.05, 10));
+    let page = comparison.render("html").unwrap().unwrap();
+    let without_namespace = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    for scheme in ["http://", "https://", "url(", "@import", "src=", "href="] {
+        assert!(!without_namespace.contains(scheme), "{scheme}");
+    }
+    assert!(page.contains("n&lt;w") && !page.contains("n<w"));
+    assert_eq!((page.matches("<figure>").count(), page.matches("class=\"zone\"").count()), (2, 4));
+    assert_eq!((page.matches("class=\"dot worse\"").count(), page.matches("class=\"dot same\"").count()), (2, 2));
+    assert!(!page.contains("NaN") && !page.contains("inf"));
+    assert!(page.find("class=\"verdict worse\"").unwrap() < page.find("<figure>").unwrap());
+}
+
+#[test]
+fn junit_has_a_case_per_judgement_and_escapes() {
+    let comparison = against(&sweep("o&d", 1.0, 2), &sweep("<n\"w>\u{1}", 1.05, 2));
+    let text = comparison.render("xml").unwrap().unwrap();
+    assert_eq!((text.matches("<testcase ").count(), text.matches("<skipped ").count()), (5, 2), "{text}");
+    assert!(text.contains("&lt;n&quot;w&gt;\\u0001 against o&amp;d") && !text.contains('\u{1}'), "{text}");
+    let worse = against(&sweep("old", 1.0, 10), &sweep("new", 1.05, 10)).render("xml").unwrap().unwrap();
+    assert!(worse.contains("tests=\"5\" failures=\"2\" errors=\"0\" skipped=\"0\""), "{worse}");
+    assert!(
+        worse.contains("name=\"AoM mean, cluster (aom_mean/cluster) at rate 20\"")
+            && worse.contains("<failure message=\"worse: effect +")
+    );
+    // A rule that does not count fails nothing.
+    let rules = "[[rule]]\nmetric = \"aom_mean/cluster\"\ndirection = \"lower\"\ntolerance = \"2%\"\nrequired = false\n\
+                 [[rule]]\nmetric = \"loss\"\ndirection = \"lower\"\ntolerance = \"1pp\"";
+    let sides = [sweep("old", 1.0, 10), sweep("new", 1.05, 10)];
+    let comparison = Comparison::of(&sides, Some(0), &Rules::parse(rules, "r.toml").unwrap()).unwrap();
+    assert_eq!(comparison.outcome, Some(Outcome::Same));
+    assert!(comparison.render("xml").unwrap().unwrap().contains("failures=\"0\""));
+}
+
+#[test]
+fn json_holds_it_all() {
+    let comparison = against(&sweep("old", 1.0, 10), &sweep("new", 1.05, 10));
+    let value: serde_json::Value = serde_json::from_str(&comparison.render("json").unwrap().unwrap()).unwrap();
+    assert_eq!((&value["version"], &value["outcome"], &value["valid"]), (&1.into(), &"worse".into(), &true.into()));
+    let first = &value["versus"][0]["judgements"][0];
+    assert_eq!((&first["metric"], &first["outcome"], &first["kind"]), (&AOM.into(), &"worse".into(), &"ratio".into()));
+    let effect = first["effect"]["value"].as_f64().unwrap();
+    assert!((effect - 0.05).abs() < 0.01, "{effect}");
+    assert!(comparison.render("pdf").is_none());
+}
+
+#[test]
+fn the_terminal_lists_the_worst_first() {
+    let mut new = sweep("new", 1.0, 10);
+    for run in new.sweep.runs.iter_mut().filter(|run| run.dir.starts_with("rate=40")) {
+        *run.scalars.get_mut(AOM).unwrap() *= 1.1;
+    }
+    let text = against(&sweep("old", 1.0, 10), &new).summary("x.html");
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("Valid") && lines[2].contains("WORSE") && lines[2].contains("at rate 40"), "{text}");
+    let heads = lines.iter().position(|line| line.starts_with("metric ")).unwrap();
+    assert!(lines[heads + 1].contains("rate 40") && lines[heads + 1].ends_with("worse"), "{text}");
+}
+
+fn invalid(why: &str) -> Validity {
+    Validity { faults: vec![Fault::Told { said: why.into() }], notes: Vec::new() }
+}

@@ -1,0 +1,232 @@
+//! A comparison in sentences, and what the terminal shows of it.
+//!
+//! Called by [`super`]; the sentences are those of every form.
+
+use std::cmp::Ordering;
+use std::fmt::Write;
+
+use pktgen_records::human::{scale_for, title};
+use pktgen_records::stats::{Estimate, Interval, too_few};
+use pktgen_report::answer::setting;
+use pktgen_report::sweep::data::{Labels, VARIANT};
+
+use super::{Comparison, Judgement, NAMED_MAX, Outcome, Pairing, Ranking, Versus, settings};
+
+/// Most judgements that the terminal lists.
+const LISTED_MAX: usize = 40;
+
+/// The answer: validity, then each verdict and what was paired.
+pub(super) fn lines(comparison: &Comparison) -> Vec<String> {
+    let invalid: usize = comparison.implementations.iter().map(|one| one.invalid.len()).sum();
+    let all: usize = comparison.implementations.iter().map(|one| one.runs).sum();
+    let mut lines = vec![match invalid {
+        0 => format!("Valid: all {all} runs."),
+        _ => format!(
+            "INVALID: {invalid} of {all} runs are invalid and were left out; do not rely on what follows before reading why."
+        ),
+    }];
+    let differences = |one: &Versus| settings::sentence(&one.old, &one.new, one.differences.as_deref());
+    lines.extend(comparison.versus.iter().map(differences));
+    if comparison.outcome.is_some() {
+        lines.extend(comparison.versus.iter().map(verdict));
+    }
+    lines.extend(comparison.versus.iter().filter_map(|versus| partners(&versus.pairing)));
+    lines.extend(overall_rankings(comparison).map(ranked));
+    lines
+}
+
+/// The rankings over all points, or all where no metric has one.
+fn overall_rankings(comparison: &Comparison) -> impl Iterator<Item = &Ranking> {
+    let any = comparison.rankings.iter().any(|ranking| ranking.labels.is_none());
+    comparison.rankings.iter().filter(move |ranking| ranking.labels.is_none() || !any)
+}
+
+fn verdict(versus: &Versus) -> String {
+    let count = |outcome| versus.judgements.iter().filter(|one| one.outcome == outcome).count();
+    let (worse, better) = (count(Outcome::Worse), count(Outcome::Better));
+    let (same, unknown) = (count(Outcome::Same), count(Outcome::CannotTell));
+    let mut text = format!(
+        "{} against {}: {}; {worse} worse, {better} better, {same} same, {unknown} cannot tell.",
+        versus.new,
+        versus.old,
+        versus.outcome.name().to_uppercase()
+    );
+    let telling = versus.judgements.iter().filter(|one| one.outcome == versus.outcome && one.required);
+    // The largest says most; a verdict of "same" needs no example.
+    let size = |one: &Judgement| one.effect.map_or(0.0, |effect| effect.value.abs());
+    let few =
+        telling.clone().all(Judgement::is_of_too_few).then(|| telling.clone().map(|one| one.pairs).min()).flatten();
+    if let Some(pairs) = few {
+        let _ = write!(text, " {}.", too_few(pairs));
+    } else if let Some(most) = telling.max_by(|a, b| size(a).total_cmp(&size(b)))
+        && versus.outcome != Outcome::Same
+    {
+        let (what, at) = (title(&most.metric), point(&most.labels));
+        let _ = match versus.outcome {
+            Outcome::CannotTell => write!(text, " {what} at {at}: {}.", most.shown_outcome()),
+            _ => write!(text, " Largest difference: {what} {} at {at}.", most.shown_effect()),
+        };
+    }
+    text
+}
+
+/// What has no partner; none if everything has one.
+fn partners(pairing: &Pairing) -> Option<String> {
+    let all = pairing.unpaired.len();
+    let first = pairing.unpaired.first()?;
+    let named: Vec<String> =
+        pairing.unpaired.iter().take(NAMED_MAX).map(|one| format!("{} of {}", one.run, one.implementation)).collect();
+    let more = if all > NAMED_MAX { format!(" and {} more", all - NAMED_MAX) } else { String::new() };
+    let (runs, pairs) = (if all == 1 { "run is" } else { "runs are" }, pairing.pairs);
+    Some(format!("{pairs} pairs; {all} {runs} in none: {}{more} (the first: {}).", named.join(", "), first.why))
+}
+
+fn ranked(ranking: &Ranking) -> String {
+    let at = ranking.labels.as_ref().map_or("all points".to_owned(), point);
+    let places = ranking.places.iter().map(|one| format!("{} {}", one.shown(), one.implementation));
+    let order = if ranking.compared { places.collect::<Vec<_>>().join(", ") } else { too_few(ranking.seeds) };
+    format!("{} ({} is better) at {at}: {order}.", title(&ranking.metric), ranking.direction.name())
+}
+
+/// A point in words, its variant first.
+pub(super) fn point(labels: &Labels) -> String {
+    let variant = labels.get(VARIANT).cloned();
+    let rest = Some(setting(labels)).filter(|rest| !rest.is_empty());
+    let parts: Vec<String> = variant.into_iter().chain(rest).collect();
+    if parts.is_empty() { "all defaults".to_owned() } else { parts.join(", ") }
+}
+
+/// What a reader must know besides.
+pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
+    let mut notes = Vec::new();
+    for versus in &comparison.versus {
+        let Pairing { across, other_workload, pairs, .. } = &versus.pairing;
+        if let Some([old, new]) = across {
+            notes.push(format!("The variants are what is compared: {old} (old) and {new} (new)."));
+        }
+        if *other_workload > 0 {
+            notes.push(format!(
+                "{} against {}: in {other_workload} of {pairs} pairs the workload or schedule was not the same, so the \
+                 seeds of a pair do not stand for the same updates.",
+                versus.new, versus.old
+            ));
+        }
+    }
+    let judged: usize = comparison.versus.iter().map(|versus| versus.judgements.len()).sum();
+    let level = 100.0 * (1.0 - comparison.alpha);
+    if judged > 1 {
+        notes.push(format!(
+            "{judged} judgements are made at once. Each interval is the one that its judgement was made by: {level} % or \
+             more, by Holm's procedure, so that all of them together are right with a chance of {level} %."
+        ));
+    } else if judged == 1 {
+        notes.push(format!("The interval is at {level} %."));
+    }
+    if !comparison.rankings.is_empty() {
+        notes.push(format!(
+            "Places are from 1 + those that are surely better to all − those that are surely worse ({level} % for all \
+             places together); implementations that share a place cannot be told apart."
+        ));
+    }
+    notes
+}
+
+/// Rows of a table of judgements, heads first: metric, point, old, new, effect, tolerance, pairs, verdict.
+pub(super) const HEADS: [&str; 8] = ["metric", "at", "old", "new", "effect", "tolerance", "pairs", "verdict"];
+
+/// Worse comes first, then what cannot be told, better and the same; the required and the larger effect first of each.
+pub(super) fn by_severity(a: &Judgement, b: &Judgement) -> Ordering {
+    let size = |one: &Judgement| one.effect.map_or(0.0, |effect| effect.value.abs());
+    let kind = |one: &Judgement| (one.outcome, !one.required);
+    // A share of the old value and an amount have no common size.
+    let by_size = if a.kind == b.kind && a.metric == b.metric { size(b).total_cmp(&size(a)) } else { Ordering::Equal };
+    kind(a).cmp(&kind(b)).then(by_size)
+}
+
+/// The cells of a judgement's row.
+pub(super) fn cells(judgement: &Judgement) -> [String; 8] {
+    let scale = judgement.scale();
+    let shown = |value: Option<Estimate>| value.map_or("–".to_owned(), |one| scale.show(one.median));
+    let lacking = judgement.new_lacks + judgement.old_lacks;
+    let pairs = if lacking == 0 {
+        judgement.pairs.to_string()
+    } else {
+        format!("{} of {}", judgement.pairs, judgement.pairs + lacking)
+    };
+    let optional = if judgement.required { "" } else { " (does not count)" };
+    [
+        title(&judgement.metric),
+        point(&judgement.labels),
+        shown(judgement.old),
+        shown(judgement.new),
+        judgement.shown_effect(),
+        format!("{}, {}", judgement.tolerance, judgement.direction.name()),
+        pairs,
+        format!("{}{optional}", judgement.shown_outcome()),
+    ]
+}
+
+/// The cells of a ranking's row, and their heads: metric, point, seeds, then place and median of each implementation.
+pub(super) fn ranking_heads(comparison: &Comparison) -> Vec<String> {
+    let names = comparison.implementations.iter().map(|one| one.name.clone());
+    ["metric", "at", "seeds"].map(str::to_owned).into_iter().chain(names).collect()
+}
+
+/// See [`ranking_heads`].
+pub(super) fn ranking_cells(comparison: &Comparison, ranking: &Ranking) -> Vec<String> {
+    let largest = ranking.places.iter().map(|one| one.value.median.abs()).fold(0.0, f64::max);
+    let scale = scale_for(&ranking.unit, largest);
+    let cell = |name: &str| {
+        let place = ranking.places.iter().find(|one| one.implementation == name)?;
+        let value = place.value;
+        let interval = value
+            .spread()
+            .map_or(String::new(), |Interval { lo, hi }| format!(" [{}, {}]", scale.number(lo), scale.number(hi)));
+        let place = if ranking.compared { format!("{}: ", place.shown()) } else { String::new() };
+        Some(format!("{place}{}{interval}", scale.show(value.median)))
+    };
+    let at = ranking.labels.as_ref().map_or("all points".to_owned(), point);
+    let seeds = if ranking.compared { ranking.seeds.to_string() } else { too_few(ranking.seeds) };
+    let cells = comparison.implementations.iter().map(|one| cell(&one.name).unwrap_or_else(|| "–".to_owned()));
+    [title(&ranking.metric), at, seeds].into_iter().chain(cells).collect()
+}
+
+/// What the terminal shows.
+pub(super) fn summary(comparison: &Comparison, see: &str) -> String {
+    let mut out = comparison.lines.join("\n");
+    out.push('\n');
+    for one in comparison.implementations.iter().flat_map(|one| &one.invalid).take(NAMED_MAX) {
+        let _ = writeln!(out, "invalid: {one}");
+    }
+    for versus in comparison.versus.iter().filter(|versus| !versus.judgements.is_empty()) {
+        let mut judgements: Vec<&Judgement> = versus.judgements.iter().collect();
+        judgements.sort_by(|a, b| by_severity(a, b));
+        if comparison.versus.len() > 1 {
+            let _ = write!(out, "\n{} against {}", versus.new, versus.old);
+        }
+        out.push('\n');
+        let rows: Vec<Vec<String>> = judgements.iter().take(LISTED_MAX).map(|one| cells(one).to_vec()).collect();
+        table(&HEADS.map(str::to_owned), &rows, &mut out);
+        if judgements.len() > LISTED_MAX {
+            let _ = writeln!(out, "{} more: see {see}", judgements.len() - LISTED_MAX);
+        }
+    }
+    if !comparison.rankings.is_empty() {
+        out.push('\n');
+        let rows: Vec<Vec<String>> =
+            comparison.rankings.iter().map(|ranking| ranking_cells(comparison, ranking)).collect();
+        table(&ranking_heads(comparison), &rows, &mut out);
+    }
+    out
+}
+
+/// Columns beside each other, the last one as wide as it is.
+fn table(heads: &[String], rows: &[Vec<String>], out: &mut String) {
+    let length = |text: &String| text.chars().count();
+    let width = |i: usize| rows.iter().map(|row| length(&row[i])).max().unwrap_or(0).max(length(&heads[i]));
+    for row in std::iter::once(heads).chain(rows.iter().map(Vec::as_slice)) {
+        let cell = |(i, text): (usize, &String)| format!("{text}{}", " ".repeat(width(i) - length(text)));
+        let line = row.iter().enumerate().map(cell).collect::<Vec<_>>().join("  ");
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+}

@@ -1,0 +1,68 @@
+//! How gaps change in the course of the run: their mean in each tenth of a worker's updates.
+
+use pktgen_generator::registry::Named;
+use pktgen_records::stats::mean;
+
+use super::sample::Sample;
+use super::{Finding, Property};
+
+/// A ratio that does not matter is within e to the power of this: about a tenth.
+const TOLERANCE: f64 = 0.1;
+/// A worker needs this many gaps: two in each tenth.
+const LEAST: usize = 20;
+/// Means of n gaps with a variation of v have one of v/√n; gaps of a tenth are alike, so fewer of them count.
+const CHANCE: f64 = 4.0;
+
+pub(super) struct Pace;
+
+impl Named for Pace {
+    fn name(&self) -> &'static str {
+        "pace"
+    }
+    fn about(&self) -> &'static str {
+        "how gaps lengthen or shorten in the course of the run, by tenths"
+    }
+}
+
+impl Property for Pace {
+    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<Finding> {
+        let [one, other] = [original, scaled].map(|sample| tenths(&sample.gaps()));
+        vec![match (one, other) {
+            (None, _) => Finding::not_applicable(self, "no worker of the original has 20 gaps"),
+            (_, None) => Finding::lost(self, "no worker of the scaled trace has 20 gaps"),
+            (Some((one, error)), Some((other, _))) => {
+                let most = one.iter().zip(&other).map(|(a, b)| (a / b).ln().abs()).fold(0.0, f64::max);
+                Finding::judged(self, "log ratio of mean gaps, largest of tenths", most, TOLERANCE + CHANCE * error)
+            }
+        }]
+    }
+}
+
+/// Mean gap of each tenth over all workers, and its relative error by chance.
+fn tenths(gaps: &[Vec<f64>]) -> Option<([f64; 10], f64)> {
+    let mut all: [Vec<f64>; 10] = Default::default();
+    for own in gaps.iter().filter(|own| own.len() >= LEAST) {
+        own.iter().enumerate().for_each(|(i, gap)| all[i * 10 / own.len()].push(*gap));
+    }
+    let means = all.each_ref().map(|gaps| mean(gaps).unwrap_or(0.0));
+    let error = |(gaps, mean): (&Vec<f64>, &f64)| {
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        variance.sqrt() / mean / (gaps.len() as f64).sqrt()
+    };
+    // A tenth in which nothing passes has no ratio.
+    means.iter().all(|mean| *mean > 0.0).then(|| (means, all.iter().zip(&means).map(error).fold(0.0, f64::max)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tenths_are_of_each_worker() {
+        let slower: Vec<f64> = (0..100).map(|i| f64::from(i / 10 + 1)).collect();
+        let (means, error) = tenths(&[slower.clone(), slower[..19].to_vec(), slower.repeat(1)]).unwrap();
+        assert_eq!(means, std::array::from_fn(|i| i as f64 + 1.0));
+        assert_eq!(error, 0.0);
+        assert!(tenths(&[slower[..19].to_vec()]).is_none());
+    }
+}

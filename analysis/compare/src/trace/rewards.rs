@@ -1,0 +1,70 @@
+//! How rewards change in the course of the run: their mean in each tenth of a worker's updates, in deviations of all rewards; and
+//! how many updates have one.
+
+use pktgen_generator::registry::Named;
+use pktgen_records::stats::mean;
+
+use super::sample::Sample;
+use super::{Finding, Property};
+
+/// A difference that does not matter, in standard deviations.
+const TOLERANCE: f64 = 0.15;
+/// Means of n rewards have an error of 1/√n deviations; rewards of a tenth are alike, so fewer of them count.
+const CHANCE: f64 = 4.0;
+
+/// Updates with a reward that do not matter, as a share of all.
+const SHARE: f64 = 0.02;
+
+pub(super) struct Rewards;
+
+impl Named for Rewards {
+    fn name(&self) -> &'static str {
+        "rewards"
+    }
+    fn about(&self) -> &'static str {
+        "how rewards change in the course of the run, by tenths; share of updates with one"
+    }
+}
+
+impl Property for Rewards {
+    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<Finding> {
+        let [one, other] = [original, scaled].map(tenths);
+        let all: Vec<f64> = one.concat();
+        let Some(middle) = mean(&all) else {
+            return vec![Finding::not_applicable(self, "the original has no rewards")];
+        };
+        if other.iter().all(Vec::is_empty) {
+            return vec![Finding::lost(self, "the scaled trace has no rewards")];
+        }
+        let share = |tenths: &[Vec<f64>], sample: &Sample| tenths.concat().len() as f64 / sample.updates() as f64;
+        let moved = (share(&one, original) - share(&other, scaled)).abs();
+        let shares = Finding::judged(self, "difference of the share of updates with a reward", moved, SHARE);
+        let deviation = (all.iter().map(|r| (r - middle).powi(2)).sum::<f64>() / all.len() as f64).sqrt();
+        if deviation == 0.0 {
+            return vec![Finding::not_applicable(self, "all rewards of the original are equal"), shares];
+        }
+        // Of few updates, some tenths have none.
+        let both = one.iter().zip(&other).filter_map(|(a, b)| Some((mean(a)?, mean(b)?, a.len().min(b.len()))));
+        let (mut most, mut fewest) = (0.0f64, usize::MAX);
+        for (was, is, n) in both {
+            most = most.max((was - is).abs() / deviation);
+            fewest = fewest.min(n);
+        }
+        if fewest == usize::MAX {
+            return vec![Finding::lost(self, "no tenth of the run has rewards in both traces"), shares];
+        }
+        let limit = TOLERANCE + CHANCE / (fewest as f64).sqrt();
+        vec![Finding::judged(self, "deviations between means, largest of tenths", most, limit), shares]
+    }
+}
+
+/// Rewards by tenths of each worker's updates.
+fn tenths(sample: &Sample) -> [Vec<f64>; 10] {
+    let mut tenths: [Vec<f64>; 10] = Default::default();
+    for own in &sample.workers {
+        for (i, reward) in own.rewards.iter().enumerate().filter(|(_, reward)| !reward.is_nan()) {
+            tenths[i * 10 / own.rewards.len()].push(f64::from(*reward));
+        }
+    }
+    tenths
+}

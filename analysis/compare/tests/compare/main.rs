@@ -1,0 +1,3 @@
+//! The tests of comparison as other crates use it; one module per subject.
+
+mod fidelity;

@@ -1,0 +1,122 @@
+//! From a run dir to lines: asks every metric, and says what a reader of the lines must know.
+//!
+//! Called by the CLI's `analyze` and by `pktgen_report::sweep`.
+
+use std::path::Path;
+
+use pktgen_generator::Result;
+
+use crate::line::{Line, Measured, Note};
+use crate::metric::{METRICS, findings, stamps};
+use crate::provenance::{Answer, Provenance};
+use crate::resolved::{Analysis, Options};
+use crate::rounds::Rounds;
+
+impl Analysis {
+    /// All lines of all metrics, in the order of [`METRICS`].
+    pub fn lines(&self) -> Result<Vec<Line>> {
+        if self.manifest.study.is_some() {
+            return Ok(findings::lines(&self.manifest).collect());
+        }
+        let mut out = Vec::new();
+        for metric in METRICS {
+            metric.compute(self, &mut out)?;
+        }
+        Ok(out)
+    }
+
+    /// What a reader of the lines must know: the verdict first.
+    pub fn notes(&self) -> Vec<Note> {
+        let mut notes = Vec::new();
+        let validity = self.validity();
+        if !validity.is_valid() {
+            notes.push(Note { note: "invalid", text: format!("the run is invalid: {}", validity.why()) });
+        }
+        notes.extend(validity.notes.iter().map(|note| Note { note: note.code(), text: note.to_string() }));
+        notes.append(&mut self.remarks());
+        notes
+    }
+
+    /// What the lines themselves ask for: metrics that could not be computed, and why.
+    pub fn remarks(&self) -> Vec<Note> {
+        let mut notes = Vec::new();
+        if let Some(goal) = self.goal.as_ref().filter(|goal| goal.t_ps.is_none()) {
+            let (updates, short, workers) = (goal.updates, goal.short(), goal.workers);
+            let text = format!(
+                "the goal of {updates} updates per worker was not reached: {short} of {workers} workers were short of it"
+            );
+            notes.push(Note { note: "goal_missed", text });
+        }
+        let contradicts = |found: &Provenance| found.packets(|answer| *answer == Answer::Contradiction);
+        if let Some(packets) = self.provenance.as_ref().map(contradicts).filter(|packets| *packets > 0) {
+            let text = format!(
+                "the lanes of {packets} packets are explained by no set of updates: a device does other than format.lanes_merge \
+                 says, updates wait longer than format.lanes_window, or packets were copied or damaged (docs/provenance.md)"
+            );
+            notes.push(Note { note: "lanes_contradict", text });
+        }
+        if self.resolved.as_ref().is_some_and(|resolved| !resolved.one_clock) {
+            let text = "workers and server are on different hosts, and nobody knows how far their clocks are apart: one-way ages and \
+                        latencies are withheld; see docs/ranks.md, and pktgen merge --clock-error"
+                .to_owned();
+            notes.push(Note { note: "clocks_not_comparable", text });
+        }
+        if let Some(why) = stamps::refusal(self) {
+            let text = format!("delays by stamps are withheld: {why}; see docs/real-time.md");
+            notes.push(Note { note: "stamps_not_comparable", text });
+        }
+        if let Some(rounds) = &self.rounds {
+            notes.extend(self.notes_of_training(rounds));
+        } else if self.resolved.is_none() && self.manifest.study.is_none() {
+            let text = format!(
+                "only the counters were read, since capture.records = \"{}\": Age-of-Model, latency and aggregation need \
+                 capture.records = \"full\"",
+                self.manifest.records
+            );
+            notes.push(Note { note: "records_not_full", text });
+        }
+        notes
+    }
+
+    /// The same for synchronous training.
+    fn notes_of_training(&self, rounds: &Rounds) -> Vec<Note> {
+        let text = "synchronous training has no Age-of-Model: its results carry no generation time".to_owned();
+        let mut notes = vec![Note { note: "age_of_model_not_defined", text }];
+        let training = self.manifest.training.iter();
+        let planned = training
+            .map(|training| [u64::from(training.jobs), u64::from(training.workers), u64::from(training.iterations)])
+            .fold(0, |_, parts| parts.into_iter().fold(1, u64::saturating_mul));
+        let ended = rounds.iterations.worker.len() as u64;
+        if ended < planned {
+            let text = format!(
+                "{ended} of {planned} iterations of workers ended: times and shares are theirs, and say nothing of those \
+                 that were still waiting"
+            );
+            notes.push(Note { note: "iterations_short", text });
+        }
+        if self.resolved.is_none() {
+            let results = match &rounds.results {
+                Some(_) => "latencies of results and recovery times are of the recorded blocks alone",
+                None => "latencies of results and recovery times need at least \"every:N\"",
+            };
+            let text = format!(
+                "only counters and iterations are complete, since capture.records = \"{}\": {results}; latency in \
+                 devices and aggregation need capture.records = \"full\"",
+                self.manifest.records
+            );
+            notes.push(Note { note: "records_not_full", text });
+        }
+        notes
+    }
+}
+
+/// All metrics of the run in `dir`, with default options.
+pub fn analyze_run(dir: &Path) -> Result<Measured> {
+    analyze_run_with(dir, Options::default())
+}
+
+/// All metrics of the run in `dir`.
+pub fn analyze_run_with(dir: &Path, options: Options) -> Result<Measured> {
+    let analysis = Analysis::open(dir, options)?;
+    Ok(Measured { lines: analysis.lines()?, notes: analysis.notes() })
+}

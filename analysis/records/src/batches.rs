@@ -1,0 +1,67 @@
+//! Tables of any form, one batch after the other: Parquet, Arrow files and Arrow streams. Damage is an error, whatever the
+//! decoder makes of it.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use pktgen_generator::arrow::array::{RecordBatch, RecordBatchReader};
+use pktgen_generator::arrow::datatypes::SchemaRef;
+use pktgen_generator::arrow::error::ArrowError;
+use pktgen_generator::arrow::ipc::reader::{FileReader, StreamReader};
+use pktgen_generator::{Error, Result, footer, quiet};
+
+/// Rows that are held at a time.
+const ROWS: usize = 1 << 12;
+
+type Decoder = Box<dyn RecordBatchReader>;
+
+/// A table that is being read.
+pub struct Batches {
+    path: PathBuf,
+    decoder: Decoder,
+}
+
+impl Batches {
+    /// Opens a table, whose form its name's ending says.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(Error::io("open", path))?;
+        let form = path.extension().unwrap_or_default();
+        if form == "parquet" {
+            footer::check(&file, path, footer::OUR_ROWS)?;
+        }
+        let open = || -> std::result::Result<Decoder, String> {
+            if form == "parquet" {
+                let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| e.to_string())?;
+                Ok(Box::new(builder.with_batch_size(ROWS).build().map_err(|e| e.to_string())?))
+            } else if form == "arrow" {
+                Ok(Box::new(FileReader::try_new(file, None).map_err(|e| e.to_string())?))
+            } else {
+                Ok(Box::new(StreamReader::try_new(BufReader::new(file), None).map_err(|e| e.to_string())?))
+            }
+        };
+        let decoder = quiet::attempt(open).unwrap_or_else(|| Err("the decoder gave up".to_owned()));
+        let decoder = decoder.map_err(|error| Error::data(path, format!("it is no whole table: {error}")))?;
+        Ok(Batches { path: path.to_owned(), decoder })
+    }
+
+    /// The columns, which a table without rows has, too.
+    pub fn schema(&self) -> SchemaRef {
+        self.decoder.schema()
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The next batch; none at the end.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let decoder = &mut self.decoder;
+        let gave_up = || Some(Err(ArrowError::IpcError("the decoder gave up".to_owned())));
+        let next = quiet::attempt(|| decoder.next()).unwrap_or_else(gave_up);
+        next.transpose()
+            .map_err(|error| Error::data(&self.path, format!("damaged behind its last whole batch: {error}")))
+    }
+}

@@ -1,0 +1,209 @@
+//! One measured value, and lines as a table.
+//!
+//! The form is design §5: `{"metric":"aom_mean","unit":"ns","value":…,"labels":{"flow":"cluster","id":3}}`.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pktgen_generator::Result;
+use pktgen_generator::definition::Definition;
+use polars::prelude::*;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::table;
+
+/// A unit of lines: nanoseconds.
+pub const NS: &str = "ns";
+/// A unit of lines: a share from 0 to 1.
+pub const SHARE: &str = "share";
+/// A unit of lines: updates (attempts).
+pub const UPDATES: &str = "updates";
+/// A unit of lines: packets on the last link.
+pub const PACKETS: &str = "packets";
+
+/// One measured value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// What was measured.
+    pub metric: Cow<'static, str>,
+    /// In what.
+    pub unit: Cow<'static, str>,
+    /// How much; none if it cannot be said, such as the mean of nothing.
+    pub value: Option<f64>,
+    /// Of what: `flow`, `id`, `reason`, `n`, `traffic`, `job`, `counter`; `run` where there are several.
+    pub labels: BTreeMap<String, Value>,
+}
+
+impl Line {
+    /// A line without labels.
+    pub fn new(metric: &'static str, unit: &'static str, value: impl Into<Option<f64>>) -> Line {
+        // JSON has no infinities; a value that is none says "cannot be said".
+        let value = value.into().filter(|value: &f64| value.is_finite());
+        Line { metric: Cow::Borrowed(metric), unit: Cow::Borrowed(unit), value, labels: BTreeMap::new() }
+    }
+
+    /// A line of this metric, without labels.
+    pub fn of(definition: &Definition, value: impl Into<Option<f64>>) -> Line {
+        Line::new(definition.metric, definition.unit, value)
+    }
+
+    /// With one more label.
+    pub fn with(mut self, label: &str, value: impl Into<Value>) -> Line {
+        self.labels.insert(label.to_owned(), value.into());
+        self
+    }
+
+    /// The key of the line in reports: the metric with its `flow`, `reason`, `traffic`, `job` or `counter` after a slash.
+    /// None for lines about one flow or one bin of a histogram, which reports do not tabulate.
+    pub fn key(&self) -> Option<String> {
+        let mut key = self.metric.to_string();
+        for (label, value) in &self.labels {
+            match (label.as_str(), value) {
+                ("id" | "n", _) => return None,
+                (_, Value::String(text)) => key = format!("{key}/{text}"),
+                (_, other) => key = format!("{key}/{other}"),
+            }
+        }
+        Some(key)
+    }
+
+    /// Is it what `definition` defines? The label `run` is that of several runs and says nothing of the metric.
+    pub fn is_of(&self, definition: &Definition) -> bool {
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let labels = self.labels.iter().filter(|(name, _)| *name != "run");
+        let labels: Vec<(&str, String)> = labels.map(|(name, value)| (name.as_str(), text(value))).collect();
+        let labels: Vec<(&str, &str)> = labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        definition.covers(&self.metric, &self.unit, &labels)
+    }
+
+    /// The line as one JSON object.
+    pub fn to_json(&self) -> String {
+        // Strings, numbers and a map with string keys: serialising cannot fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// Labels with a column of their own.
+const COLUMNS: [&str; 11] = ["flow", "id", "n", "reason", "traffic", "job", "counter", "side", "format", "kind", "run"];
+
+/// The labels without a column, as `name=value`s; none if there are none.
+fn others(line: &Line) -> Option<String> {
+    let others = line.labels.iter().filter(|(name, _)| !COLUMNS.contains(&name.as_str()));
+    let texts: Vec<_> = others
+        .map(|(name, value)| format!("{name}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+        .collect();
+    (!texts.is_empty()).then(|| texts.join(" "))
+}
+
+/// The lines as a table: metric, unit, value, one column per label, and `other` for labels of studies.
+pub(crate) fn to_frame(lines: &[Line]) -> Result<DataFrame> {
+    let text = |name: &str, cell: &dyn Fn(&Line) -> Option<String>| -> Column {
+        Column::new(name.into(), lines.iter().map(cell).collect::<Vec<_>>())
+    };
+    let number = |name: &str| -> Column {
+        let cell = |line: &Line| line.labels.get(name).and_then(Value::as_u64);
+        Column::new(name.into(), lines.iter().map(cell).collect::<Vec<_>>())
+    };
+    let label = |line: &Line, name: &str| line.labels.get(name).and_then(Value::as_str).map(str::to_owned);
+    let columns = vec![
+        text("metric", &|line| Some(line.metric.to_string())),
+        text("unit", &|line| Some(line.unit.to_string())),
+        Column::new("value".into(), lines.iter().map(|line| line.value).collect::<Vec<_>>()),
+        text("flow", &|line| label(line, "flow")),
+        number("id"),
+        number("n"),
+        text("reason", &|line| label(line, "reason")),
+        text("traffic", &|line| label(line, "traffic")),
+        number("job"),
+        text("counter", &|line| label(line, "counter")),
+        text("side", &|line| label(line, "side")),
+        text("format", &|line| label(line, "format")),
+        text("kind", &|line| label(line, "kind")),
+        text("run", &|line| label(line, "run")),
+        text("other", &others),
+    ];
+    DataFrame::new(lines.len(), columns).map_err(table::polars_fault("tabulating metrics"))
+}
+
+/// Writes the lines as a Parquet table.
+pub fn write_table(lines: &[Line], path: &Path) -> Result<()> {
+    table::write(path, &to_frame(lines)?)
+}
+
+/// What a reader of the lines must know, beside them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// For programs: a fixed word.
+    pub note: &'static str,
+    /// For people.
+    pub text: String,
+}
+
+/// The lines of a run, and what to know about them.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// All metrics.
+    pub lines: Vec<Line>,
+    /// Such as metrics that could not be computed, and why.
+    pub notes: Vec<Note>,
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_generator::record::Edition;
+
+    use super::*;
+
+    #[test]
+    fn a_line_is_written_as_the_design_says() {
+        let line = Line::new("aom_mean", NS, 1.5).with("flow", "cluster").with("id", 3);
+        assert_eq!(
+            line.to_json(),
+            r#"{"metric":"aom_mean","unit":"ns","value":1.5,"labels":{"flow":"cluster","id":3}}"#
+        );
+        assert_eq!(Line::new("x", NS, None).to_json(), r#"{"metric":"x","unit":"ns","value":null,"labels":{}}"#);
+        assert_eq!(Line::new("x", NS, f64::NAN).value, None);
+        assert_eq!(serde_json::from_str::<Line>(&line.to_json()).unwrap(), line);
+    }
+
+    #[test]
+    fn keys_name_what_reports_tabulate() {
+        let line = Line::new("aom_mean", NS, 1.0).with("flow", "worker");
+        assert_eq!(line.key().as_deref(), Some("aom_mean/worker"));
+        assert_eq!(line.with("id", 1).key(), None);
+        assert_eq!(Line::new("dropped", UPDATES, 1.0).with("reason", "no_route").key().unwrap(), "dropped/no_route");
+    }
+
+    #[test]
+    fn the_table_holds_every_line_and_label() {
+        let lines = [
+            Line::new("aom_mean", NS, 2.5).with("flow", "cluster").with("id", 7),
+            Line::new("aom_mean", NS, None).with("flow", "cluster"),
+            Line::new("aggregation_count", PACKETS, 4.0).with("n", 3).with("run", "a/b"),
+            Line::new("captured", PACKETS, 9.0).with("side", "server").with("format", "olaf").with("kind", "ack"),
+            Line::new("link_load", SHARE, 0.5).with("link", "SW1"),
+        ];
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("metrics.parquet");
+        write_table(&lines, &path).unwrap();
+        let columns = to_frame(&lines).unwrap().get_column_names_owned();
+        let columns: Vec<_> = columns.iter().map(PlSmallStr::as_str).collect();
+        let back = table::decode(std::fs::File::open(&path).unwrap(), &columns, |_| Ok(Edition::CURRENT)).unwrap();
+        assert_eq!(back.height(), 5);
+        let text = |name: &str, row: usize| back.column(name).unwrap().str().unwrap().get(row).map(str::to_owned);
+        assert_eq!(["side", "format", "kind"].map(|name| text(name, 3).unwrap()), ["server", "olaf", "ack"]);
+        assert_eq!((text("other", 3), text("other", 4).unwrap()), (None, "link=SW1".to_owned()));
+        assert_eq!(back.column("id").unwrap().u64().unwrap().get(0), Some(7));
+        assert_eq!(
+            back.column("value").unwrap().f64().unwrap().iter().collect::<Vec<_>>(),
+            [Some(2.5), None, Some(4.0), Some(9.0), Some(0.5)]
+        );
+        assert_eq!(back.column("n").unwrap().u64().unwrap().get(2), Some(3));
+        assert_eq!(
+            back.column("run").unwrap().str().unwrap().iter().collect::<Vec<_>>(),
+            [None, None, Some("a/b"), None, None]
+        );
+    }
+}

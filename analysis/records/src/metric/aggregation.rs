@@ -1,0 +1,82 @@
+//! How many updates the packets at the parameter server represent.
+
+use pktgen_generator::Result;
+use pktgen_generator::definition::{Better, Definition};
+use pktgen_generator::record::Family;
+use pktgen_generator::registry::Named;
+
+use super::Metric;
+use crate::fates::is_update;
+use crate::labels::{COUNT, FULL};
+use crate::line::{Line, PACKETS, SHARE};
+use crate::resolved::Analysis;
+use crate::run::NO_PACKET;
+
+/// See the module.
+pub(super) struct Aggregation;
+
+const fn counts(metric: &'static str, unit: &'static str, definition: &'static str) -> Definition {
+    Definition::new(metric, unit, Better::Neither, definition).source("design §4").needs(FULL)
+}
+
+const DEFINITIONS: [Definition; 3] = [
+    counts(
+        "aggregation_count",
+        PACKETS,
+        "Received packets that represent n updates; not of sums by key, whose results do not say it.",
+    )
+    .labels(&[COUNT]),
+    counts("aggregation_cdf", SHARE, "Share of received packets that represent at most n updates.").labels(&[COUNT]),
+    counts(
+        "aggregation_mean",
+        "updates per packet",
+        "Updates that a received packet represents, mean over packets; no value for sums by key, whose results do not say it.",
+    ),
+];
+
+impl Named for Aggregation {
+    fn name(&self) -> &'static str {
+        "aggregation"
+    }
+
+    fn about(&self) -> &'static str {
+        "histogram, cumulative shares and mean of the number of updates per received packet"
+    }
+}
+
+impl Metric for Aggregation {
+    fn definitions(&self) -> Vec<Definition> {
+        DEFINITIONS.to_vec()
+    }
+
+    fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
+        let Some(resolved) = &run.resolved else { return Ok(()) };
+        if resolved.family == Family::Pairs {
+            out.push(Line::of(&DEFINITIONS[2], None));
+            return Ok(());
+        }
+        let received = &resolved.records.received;
+        let mut bins = vec![0u64; usize::from(u16::MAX) + 1];
+        let named = received.packet.iter().map(|packet| *packet != NO_PACKET);
+        for ((&count, &cluster), named) in received.count.iter().zip(&received.cluster).zip(named) {
+            bins[usize::from(count)] += u64::from(named && is_update(cluster));
+        }
+        lines(&bins, out);
+        Ok(())
+    }
+}
+
+/// The lines of so many packets (`bins[n]`) of n updates each.
+pub fn lines(bins: &[u64], out: &mut Vec<Line>) {
+    let packets: u64 = bins.iter().sum();
+    let updates: u64 = bins.iter().zip(0u64..).map(|(packets, count)| packets * count).sum();
+    let used = || bins.iter().enumerate().filter(|(_, packets)| **packets > 0);
+    out.extend(used().map(|(n, packets)| Line::new("aggregation_count", PACKETS, *packets as f64).with("n", n)));
+    let mut below = 0;
+    for (n, in_bin) in used() {
+        below += in_bin;
+        out.push(Line::new("aggregation_cdf", SHARE, below as f64 / packets as f64).with("n", n));
+    }
+    let mean = (packets > 0).then(|| updates as f64 / packets as f64);
+    out.push(Line::new("aggregation_mean", "updates per packet", mean));
+}

@@ -1,0 +1,93 @@
+//! Age-of-Model of clusters and workers: time average, peaks, quantiles over time.
+
+use pktgen_generator::Result;
+use pktgen_generator::definition::{Better, Definition};
+use pktgen_generator::registry::Named;
+
+use super::Metric;
+use crate::age::FlowAge;
+use crate::labels::{FLOW, FULL, ONE, ONE_OR_MEAN};
+use crate::line::{Line, NS};
+use crate::resolved::Analysis;
+use crate::stats;
+
+/// See the module.
+pub(super) struct Aom;
+
+impl Named for Aom {
+    fn name(&self) -> &'static str {
+        "aom"
+    }
+
+    fn about(&self) -> &'static str {
+        "Age-of-Model per cluster and worker: exact time average, peaks, quantiles over time, starved flows"
+    }
+}
+
+/// A metric and where its value is.
+type Part = (Definition, fn(&FlowAge) -> Option<f64>);
+
+const fn age(metric: &'static str, definition: &'static str) -> Definition {
+    Definition::new(metric, NS, Better::Lower, definition).labels(&[FLOW, ONE_OR_MEAN]).source("design §4").needs(FULL)
+}
+
+const PARTS: [Part; 7] = [
+    (
+        age(
+            "aom_mean",
+            "Age-of-Model averaged over time: the exact integral of the sawtooth by its window, from the flow's first generation to its last delivery or generation.",
+        ),
+        |age| age.mean_ns,
+    ),
+    (age("aom_peak_mean", "Mean of the ages just before each delivery that lowers them."), |age| age.peak_mean_ns),
+    (age("aom_peak_p99", "99th percentile of the ages just before each delivery that lowers them."), |age| {
+        age.peak_p99_ns
+    }),
+    (age("aom_peak_max", "Largest of the ages just before each delivery that lowers them."), |age| age.peak_max_ns),
+    (age("aom_p50", "Age that the flow stays below for half of the time."), |age| age.quantiles_ns.map(|q| q[0])),
+    (age("aom_p90", "Age that the flow stays below for 90 % of the time."), |age| age.quantiles_ns.map(|q| q[1])),
+    (age("aom_p99", "Age that the flow stays below for 99 % of the time."), |age| age.quantiles_ns.map(|q| q[2])),
+];
+
+const STARVED: [Definition; 2] = [
+    Definition::new(
+        "flows_never_delivered",
+        "flows",
+        Better::Lower,
+        "Flows that generated updates of which none arrived.",
+    )
+    .labels(&[FLOW])
+    .source("design §4")
+    .needs(FULL),
+    Definition::new("flow_never_delivered", "flows", Better::Neither, "1 for each of those flows: which they are.")
+        .labels(&[FLOW, ONE])
+        .source("design §4")
+        .needs(FULL),
+];
+
+impl Metric for Aom {
+    fn definitions(&self) -> Vec<Definition> {
+        PARTS.iter().map(|(definition, _)| *definition).chain(STARVED).collect()
+    }
+
+    fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
+        let Some(ages) = run.resolved.as_ref().and_then(|resolved| resolved.ages.as_ref()) else { return Ok(()) };
+        lines("cluster", &ages.clusters, out);
+        lines("worker", &ages.workers, out);
+        Ok(())
+    }
+}
+
+/// The lines of all flows of a kind.
+pub fn lines(flow: &'static str, ages: &[FlowAge], out: &mut Vec<Line>) {
+    for (metric, value) in &PARTS {
+        // The mean over the flows that have a value; design §4 gives it no id.
+        let values: Vec<f64> = ages.iter().filter_map(value).collect();
+        out.push(Line::of(metric, stats::mean(&values)).with("flow", flow));
+        out.extend(ages.iter().map(|age| Line::of(metric, value(age)).with("flow", flow).with("id", age.id)));
+    }
+    let starved: Vec<_> = ages.iter().filter(|age| !age.delivered).collect();
+    out.push(Line::new("flows_never_delivered", "flows", starved.len() as f64).with("flow", flow));
+    let named = |age: &&FlowAge| Line::new("flow_never_delivered", "flows", 1.0).with("flow", flow).with("id", age.id);
+    out.extend(starved.iter().map(named));
+}

@@ -1,0 +1,57 @@
+//! AoM fairness: Jain's index over the flows' time averages (design §4).
+//!
+//! A flow that never delivered is in it with the average of its ever growing age, half of its window, so that
+//! starving a flow cannot make a run look fair. Only flows without a window have no average and are left out:
+//! those that generated once (or all at one time) and never delivered. `flows_never_delivered` counts both.
+
+use pktgen_generator::Result;
+use pktgen_generator::definition::{Better, Definition};
+use pktgen_generator::registry::Named;
+
+use super::Metric;
+use crate::age::FlowAge;
+use crate::labels::{FLOW, FULL};
+use crate::line::Line;
+use crate::resolved::Analysis;
+use crate::stats;
+
+/// See the module.
+pub(super) struct Fairness;
+
+const FAIRNESS: Definition = Definition::new(
+    "aom_fairness",
+    "index",
+    Better::Higher,
+    "Jain's index over the flows' average Age-of-Model, μ² / (μ² + σ²): 1 if all are equal, 1/n if one has all of it.",
+)
+.labels(&[FLOW])
+.source("design §4")
+.needs(FULL);
+
+impl Named for Fairness {
+    fn name(&self) -> &'static str {
+        "fairness"
+    }
+
+    fn about(&self) -> &'static str {
+        "Jain's index over the average Age-of-Model of the flows: 1 if all are equal"
+    }
+}
+
+impl Metric for Fairness {
+    fn definitions(&self) -> Vec<Definition> {
+        vec![FAIRNESS]
+    }
+
+    fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
+        let Some(ages) = run.resolved.as_ref().and_then(|resolved| resolved.ages.as_ref()) else { return Ok(()) };
+        out.extend([line("cluster", &ages.clusters), line("worker", &ages.workers)]);
+        Ok(())
+    }
+}
+
+/// The line of all flows of a kind.
+pub fn line(flow: &'static str, ages: &[FlowAge]) -> Line {
+    let means: Vec<f64> = ages.iter().filter_map(|age| age.mean_ns).collect();
+    Line::of(&FAIRNESS, stats::jain(&means)).with("flow", flow)
+}

@@ -1,0 +1,85 @@
+//! What a study found (`[study]` instead of a workload): the findings in its manifest, as lines.
+
+use std::borrow::Cow;
+
+use pktgen_generator::Result;
+use pktgen_generator::definition::Definition;
+use pktgen_generator::record::Manifest;
+use pktgen_generator::registry::Named;
+use pktgen_generator::study::{Finding, STUDIES, Study};
+use serde_json::Value;
+
+use super::Metric;
+use crate::line::Line;
+use crate::resolved::Analysis;
+
+/// See the module.
+pub struct Findings;
+
+/// Labels that are numbers in lines.
+const NUMBERS: [&str; 3] = ["id", "n", "job"];
+
+impl Named for Findings {
+    fn name(&self) -> &'static str {
+        "findings"
+    }
+
+    fn about(&self) -> &'static str {
+        "studies: what was found without a network"
+    }
+}
+
+impl Metric for Findings {
+    fn definitions(&self) -> Vec<Definition> {
+        declared(STUDIES)
+    }
+
+    fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
+        out.extend(lines(&run.manifest));
+        Ok(())
+    }
+}
+
+/// The metrics of `studies`, each once.
+fn declared(studies: &[&dyn Study]) -> Vec<Definition> {
+    let mut all: Vec<Definition> = Vec::new();
+    for definition in studies.iter().flat_map(|study| study.metrics()) {
+        if !all.contains(definition) {
+            all.push(*definition);
+        }
+    }
+    all
+}
+
+/// The metrics that `studies` add to those of the stages.
+pub fn added(studies: &[&dyn Study]) -> Vec<Definition> {
+    let own = Findings.definitions();
+    declared(studies).into_iter().filter(|definition| !own.contains(definition)).collect()
+}
+
+/// All lines of a study: it has no updates to count, so no other metric has any.
+pub(crate) fn lines(manifest: &Manifest) -> impl Iterator<Item = Line> {
+    manifest.findings.iter().map(line)
+}
+
+/// Columns of a study's table where no metric is chosen: the metrics that it declares, or of an unknown study those that it found.
+pub fn default_keys(manifest: &Manifest, studies: &[&'static dyn Study]) -> Vec<String> {
+    let Some(kind) = &manifest.study else { return Vec::new() };
+    match STUDIES.iter().chain(studies).find(|study| study.name() == kind) {
+        Some(study) => study.metrics().iter().map(|definition| definition.metric.to_owned()).collect(),
+        None => lines(manifest).filter_map(|line| line.key()).collect(),
+    }
+}
+
+fn line(finding: &Finding) -> Line {
+    let labels = finding.labels.iter().map(|(name, text)| {
+        let number = NUMBERS.contains(&name.as_str()).then(|| text.parse::<u64>().ok()).flatten();
+        (name.clone(), number.map_or_else(|| Value::from(text.as_str()), Value::from))
+    });
+    Line {
+        metric: Cow::Owned(finding.metric.clone()),
+        unit: Cow::Owned(finding.unit.clone()),
+        value: finding.value.filter(|value| value.is_finite()),
+        labels: labels.collect(),
+    }
+}

@@ -1,0 +1,173 @@
+//! Iterations of synchronous training (TRIO §6.2): how long they take, against the ideal, and what their results hold.
+//!
+//! An iteration's time is that of a worker, from the beginning of its computation to the last result. A result that
+//! lacks sources ends an iteration earlier and brings the training less far (§5): `sources_mean` is the share of all
+//! contributions that are in results, and `effective_iteration_time` the time per iteration's worth of samples. That
+//! is our model of Figure 12, whose curves come from real trainings: accuracy depends on how many contributions were
+//! averaged so far, whatever the results they came in.
+
+use std::collections::BTreeMap;
+
+use pktgen_generator::Result;
+use pktgen_generator::definition::{Better, Definition};
+use pktgen_generator::record::Training;
+use pktgen_generator::registry::Named;
+
+use super::Metric;
+use crate::fates::is_update;
+use crate::labels::{JOB, SYNCHRONOUS};
+use crate::line::{Line, NS, SHARE};
+use crate::resolved::Analysis;
+use crate::rounds::IterationColumns;
+use crate::stats;
+
+/// See the module.
+pub(super) struct Iterations;
+
+/// What iteration_speedup is the ratio of.
+pub const ITERATION_TIME: &str = "iteration_time_mean";
+/// What target_speedup is the ratio of.
+pub const EFFECTIVE_TIME: &str = "effective_iteration_time";
+/// An iteration without stragglers over an ideal network.
+pub const IDEAL_TIME: &str = "ideal_iteration_time";
+/// What aggregation throughput is the ratio of, where sparse training is compared.
+pub const USEFUL_RATE: &str = "useful_elements_per_s";
+/// How many there are; every synchronous run has it, if only 0.
+pub const ITERATIONS: &str = "iterations";
+
+const fn of(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
+    Definition::new(metric, unit, better, definition).labels(&[JOB]).needs(SYNCHRONOUS)
+}
+
+/// In the order of their lines.
+const DEFINITIONS: [Definition; 18] = [
+    of(ITERATION_TIME, NS, Better::Lower, "Time of an iteration: per worker from the beginning of its first to the end of its last, by their number; the mean over workers.").source("TRIO §6.2"),
+    of("over_ideal", "ratio", Better::Lower, "`iteration_time_mean` by `ideal_iteration_time`.").source("TRIO §6.2"),
+    of("degraded_share", SHARE, Better::Lower, "Share of results that lack sources.").source("TRIO §5"),
+    of("sources_mean", SHARE, Better::Higher, "Share of all contributions that are in results: 1 if all are.").source("TRIO §5"),
+    of(EFFECTIVE_TIME, NS, Better::Lower, "Time of an iteration's worth of samples: `iteration_time_mean` by `sources_mean`. A model: accuracy depends on the number of contributions averaged so far.").source("TRIO §6.2, Figure 12"),
+    of("time_to_target", NS, Better::Lower, "`effective_iteration_time` times the iterations to the wanted accuracy that the experiment states; none if it states none.").source("TRIO §6.2, Figure 12"),
+    of(USEFUL_RATE, "elements/s", Better::Higher, "Gradients other than 0 of all workers by the time from the beginning of the first iteration to the end of the last.").source("LIBRA §5.2"),
+    of(IDEAL_TIME, NS, Better::Neither, "An iteration without stragglers over an ideal network: its computation and a ring over links without loss.").source("TRIO §6.1"),
+    of("waiting_bound", NS, Better::Neither, "What an iteration loses at least that lacks a straggler throughout: one timeout per window of blocks.").source("TRIO §5"),
+    of("iteration_time_p50", NS, Better::Lower, "Median over iterations and workers of the time from beginning to end.").source("TRIO §6.2"),
+    of("iteration_time_p99", NS, Better::Lower, "99th percentile of the same.").source("TRIO §6.2"),
+    of("iteration_time_max", NS, Better::Lower, "Largest of the same.").source("TRIO §6.2"),
+    of("communication_time_mean", NS, Better::Lower, "From computed gradients to the last result, mean over iterations; missed ones left out."),
+    of("delay_mean", NS, Better::Neither, "For how long an iteration was held up as a straggler, mean.").source("TRIO §6.1"),
+    of("straggled_share", SHARE, Better::Neither, "Share of iterations that were held up.").source("TRIO §6.1"),
+    of("skipped_share", SHARE, Better::Lower, "Share of blocks that were not sent, since their result was there."),
+    of("missed_share", SHARE, Better::Lower, "Share of iterations without a computation, since all results were there."),
+    of(ITERATIONS, "iterations", Better::Neither, "Iterations that ended, of all workers."),
+];
+
+impl Named for Iterations {
+    fn name(&self) -> &'static str {
+        "iterations"
+    }
+
+    fn about(&self) -> &'static str {
+        "synchronous training: time of iterations against the ideal, delays, and what results lack"
+    }
+}
+
+impl Metric for Iterations {
+    fn definitions(&self) -> Vec<Definition> {
+        DEFINITIONS.to_vec()
+    }
+
+    fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
+        let (Some(rounds), Some(training)) = (&run.rounds, &run.manifest.training) else { return Ok(()) };
+        let iterations = &rounds.iterations;
+        let all: Vec<usize> = (0..iterations.worker.len()).collect();
+        out.extend(lines(iterations, &all, training));
+        let mut jobs: Vec<u16> = run.manifest.clusters.iter().copied().filter(|job| is_update(*job)).collect();
+        jobs.sort_unstable();
+        jobs.dedup();
+        for &job in jobs.iter().filter(|_| jobs.len() > 1) {
+            let of_job: Vec<usize> = all.iter().copied().filter(|row| iterations.job[*row] == job).collect();
+            out.extend(lines(iterations, &of_job, training).map(|line| line.with("job", job)));
+        }
+        Ok(())
+    }
+}
+
+/// All lines over `rows`, in the order of [`DEFINITIONS`].
+fn lines(iterations: &IterationColumns, rows: &[usize], training: &Training) -> impl Iterator<Item = Line> {
+    let sum = |of: &dyn Fn(usize) -> u64| rows.iter().map(|row| u128::from(of(*row))).sum::<u128>() as f64;
+    let count = |of: &dyn Fn(usize) -> bool| rows.iter().filter(|row| of(**row)).count() as f64;
+    let share = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
+    // Every block has one result that counts, whether or not the worker had sent to it.
+    let results = sum(&|row| u64::from(iterations.sent[row]) + u64::from(iterations.skipped[row]));
+    let mean = mean_time_ns(iterations, rows);
+    let ideal = training.ideal_ps as f64 / 1000.0;
+    let sources = share(sum(&|row| iterations.sources[row]), results * f64::from(training.workers));
+    let effective = mean.zip(sources).and_then(|(mean, sources)| share(mean, sources));
+    let to_target = |n: u64| effective.map(|effective| effective * n as f64);
+    let mut times: Vec<f64> = rows.iter().map(|row| took_ns(iterations, *row)).collect();
+    times.sort_unstable_by(f64::total_cmp);
+    let took_part = rows.iter().filter(|row| !iterations.missed[**row]);
+    let communication: Vec<f64> =
+        took_part.map(|row| span_ns(iterations.t_ready_ps[*row], iterations.t_end_ps[*row])).collect();
+    let delays: Vec<f64> = rows.iter().map(|row| iterations.delay_ps[*row] as f64 / 1000.0).collect();
+    let n = rows.len() as f64;
+    let values = [
+        mean,
+        mean.and_then(|mean| share(mean, ideal)),
+        share(sum(&|row| u64::from(iterations.degraded[row])), results),
+        sources,
+        effective,
+        training.iterations_to_target.and_then(to_target),
+        useful_per_s(iterations, rows),
+        Some(ideal),
+        waiting_bound_ns(training),
+        stats::quantile_of_sorted(&times, 0.5),
+        stats::quantile_of_sorted(&times, 0.99),
+        times.last().copied(),
+        stats::mean(&communication),
+        stats::mean(&delays),
+        share(count(&|row| iterations.delay_ps[row] > 0), n),
+        share(sum(&|row| u64::from(iterations.skipped[row])), results),
+        share(count(&|row| iterations.missed[row]), n),
+        Some(n),
+    ];
+    DEFINITIONS.iter().zip(values).map(|(definition, value)| Line::of(definition, value))
+}
+
+/// Gradients other than 0 of all workers per second, from the beginning of the first iteration to the end of the last
+/// (LIBRA §5.2: what is sent beside them is not counted).
+fn useful_per_s(iterations: &IterationColumns, rows: &[usize]) -> Option<f64> {
+    let start = rows.iter().map(|row| iterations.t_start_ps[*row]).min()?;
+    let end = rows.iter().map(|row| iterations.t_end_ps[*row]).max()?;
+    let elements: u128 = rows.iter().map(|row| u128::from(iterations.elements[*row])).sum();
+    let seconds = span_ns(start, end) / 1e9;
+    (seconds > 0.0 && elements > 0).then(|| elements as f64 / seconds)
+}
+
+/// What an iteration loses at least that lacks a straggler throughout: each window of blocks waits for one timeout (§5).
+fn waiting_bound_ns(training: &Training) -> Option<f64> {
+    let windows = training.blocks.div_ceil(training.window.max(1));
+    training.timeout_ps.map(|timeout| f64::from(windows) * timeout as f64 / 1000.0)
+}
+
+fn span_ns(from_ps: i64, to_ps: i64) -> f64 {
+    // In f64: damaged times may be anything.
+    (to_ps as f64 - from_ps as f64) / 1000.0
+}
+
+fn took_ns(iterations: &IterationColumns, row: usize) -> f64 {
+    span_ns(iterations.t_start_ps[row], iterations.t_end_ps[row])
+}
+
+/// The mean over the workers of each one's mean: from the beginning of its first iteration to the end of its last, so
+/// that time between iterations is not lost.
+fn mean_time_ns(iterations: &IterationColumns, rows: &[usize]) -> Option<f64> {
+    let mut workers: BTreeMap<u32, (u64, i64, i64)> = BTreeMap::new();
+    for &row in rows {
+        let (start, end) = (iterations.t_start_ps[row], iterations.t_end_ps[row]);
+        let (n, first, last) = workers.entry(iterations.worker[row]).or_insert((0, start, end));
+        (*n, *first, *last) = (*n + 1, start.min(*first), end.max(*last));
+    }
+    let means: Vec<f64> = workers.values().map(|(n, first, last)| span_ns(*first, *last) / *n as f64).collect();
+    stats::mean(&means)
+}

@@ -1,0 +1,93 @@
+//! Latency in devices and from host to host (design §4).
+//!
+//! Device: from the last bit of a packet in to its first bit out, over all packets that departed
+//! themselves, at every device they passed. Host: from send to reception of the newest member.
+
+use pktgen_generator::Result;
+use pktgen_generator::definition::{Better, Definition};
+use pktgen_generator::registry::Named;
+
+use super::Metric;
+use crate::fates::is_update;
+use crate::labels::FULL;
+use crate::line::{Line, NS};
+use crate::quantile::{Slice, Values, nearest_ranks};
+use crate::resolved::{Analysis, Resolved};
+use pktgen_generator::index::NOWHERE;
+
+/// See the module.
+pub(super) struct Latency;
+
+impl Named for Latency {
+    fn name(&self) -> &'static str {
+        "latency"
+    }
+
+    fn about(&self) -> &'static str {
+        "time in devices and from worker to server: mean, p50, p99, max"
+    }
+}
+
+const fn device(metric: &'static str, definition: &'static str) -> Definition {
+    Definition::new(metric, NS, Better::Lower, definition).source("design §4").needs(FULL)
+}
+
+const fn host(metric: &'static str, definition: &'static str) -> Definition {
+    Definition::new(metric, NS, Better::Lower, definition).source("design §4").needs(HOST_NEEDS)
+}
+
+const HOST_NEEDS: &str = "capture.records = \"full\"; or captures of both sides";
+
+/// Lines about devices.
+const DEVICE: [Definition; 4] = [
+    device(
+        "device_latency_mean",
+        "From the last bit of a packet in to its first bit out at a device, mean over packets and devices.",
+    ),
+    device("device_latency_p50", "Median of the same."),
+    device("device_latency_p99", "99th percentile of the same."),
+    device("device_latency_max", "Largest of the same."),
+];
+/// Lines about hosts.
+pub const HOST: [Definition; 4] = [
+    host("host_latency_mean", "From sending to reception of the newest member of a packet, mean over packets."),
+    host("host_latency_p50", "Median of the same."),
+    host("host_latency_p99", "99th percentile of the same."),
+    host("host_latency_max", "Largest of the same."),
+];
+
+impl Metric for Latency {
+    fn definitions(&self) -> Vec<Definition> {
+        [DEVICE, HOST].concat()
+    }
+
+    fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
+        let Some(resolved) = &run.resolved else { return Ok(()) };
+        describe(&DEVICE, &Slice(&resolved.fates.device_latency_ps), out)?;
+        describe(&HOST, &Slice(&host_latency_ps(resolved)), out)
+    }
+}
+
+/// From a worker to the server, in picoseconds, of every received packet whose departure is known; none without a common clock.
+pub fn host_latency_ps(resolved: &Resolved) -> Vec<i64> {
+    if !resolved.one_clock {
+        return Vec::new();
+    }
+    let (sent, received) = (&resolved.records.sent, &resolved.records.received);
+    let rows = resolved.fates.received_packet.iter().enumerate();
+    rows.filter(|(row, packet)| **packet != NOWHERE && is_update(received.cluster[*row]))
+        .filter_map(|(row, packet)| Some(received.t_recv_ps[row].saturating_sub(sent.t_sent_ps[*packet as usize]?)))
+        .collect()
+}
+
+/// Mean, p50, p99 and max of spans, as lines of these four.
+pub fn describe(four: &[Definition; 4], spans_ps: &dyn Values, out: &mut Vec<Line>) -> Result<()> {
+    let ns = |ps: i64| ps as f64 / 1000.0;
+    let mut total = 0i128;
+    spans_ps.scan(&mut |part| total += part.iter().map(|span| i128::from(*span)).sum::<i128>())?;
+    let mean = (!spans_ps.is_empty()).then(|| total as f64 / spans_ps.len() as f64 / 1000.0);
+    let ranks = nearest_ranks(spans_ps, [0.5, 0.99, 1.0])?.map(|ranks| ranks.map(ns));
+    let values = [mean, ranks.map(|r| r[0]), ranks.map(|r| r[1]), ranks.map(|r| r[2])];
+    out.extend(four.iter().zip(values).map(|(definition, value)| Line::of(definition, value)));
+    Ok(())
+}

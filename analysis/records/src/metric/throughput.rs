@@ -1,0 +1,136 @@
+//! Rates at the parameter server, and what answers cost on the way down.
+//!
+//! Rates over receptions run from the first to the last one, so what came with the first one is not
+//! counted: n packets are n − 1 gaps. Elements are counted over the whole run, by counters alone, so that
+//! they mean the same whatever was recorded.
+
+use pktgen_generator::Result;
+use pktgen_generator::definition::{Better, Definition};
+use pktgen_generator::registry::Named;
+
+use super::Metric;
+use crate::fates::is_update;
+use crate::labels::FULL;
+use crate::line::Line;
+use crate::resolved::Analysis;
+
+/// See the module.
+pub(super) struct Throughput;
+
+const DEFINITIONS: [Definition; 4] = [
+    Definition::new("throughput_bps", "bps", Better::Higher, "Bits of frames per second at the parameter server, from the first packet to the last.")
+        .needs(FULL),
+    Definition::new("updates_per_s", "updates/s", Better::Higher, "Represented updates per second at the parameter server, over the same time; no value for sums by key.")
+        .needs(FULL),
+    Definition::new(
+        "elements_per_s",
+        "elements/s",
+        Better::Higher,
+        "Gradients per second at the parameter server, counted once per represented update; without a server, of results at \
+         their first arrival.",
+    )
+    .source("design §4"),
+    Definition::new(
+        "downlink_bytes_per_delivered_update",
+        "bytes",
+        Better::Lower,
+        "Bytes of acknowledgements over all links, by delivered updates.",
+    ),
+];
+
+impl Named for Throughput {
+    fn name(&self) -> &'static str {
+        "throughput"
+    }
+
+    fn about(&self) -> &'static str {
+        "bits, updates and gradient elements per second at the parameter server; downlink bytes per update"
+    }
+}
+
+impl Metric for Throughput {
+    fn definitions(&self) -> Vec<Definition> {
+        DEFINITIONS.to_vec()
+    }
+
+    fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
+        let counters = &run.manifest.counters;
+        if let Some(resolved) = &run.resolved {
+            let received = &resolved.records.received;
+            let mut seen = AtServer::default();
+            for row in (0..received.t_recv_ps.len()).filter(|row| is_update(received.cluster[*row])) {
+                seen.add(received.t_recv_ps[row], received.bytes[row], received.count[row]);
+            }
+            let mut lines = Vec::new();
+            seen.lines(&mut lines);
+            out.append(&mut lines);
+        }
+        // Counters know it whatever was recorded.
+        let rest = counters.elements_delivered - counters.first_elements;
+        out.push(elements(counters.received_ps.unwrap_or((0, 0)), rest));
+        // A part of a sum by key does not say how many updates it represents.
+        if run.has_sums_by_key() {
+            let of_updates = ["updates_per_s", "elements_per_s"];
+            out.iter_mut().filter(|line| of_updates.contains(&&*line.metric)).for_each(|line| line.value = None);
+        }
+        let balance = run.balance();
+        let delivered = balance.delivered_alone + balance.delivered_merged;
+        let downlink = (delivered > 0).then(|| counters.downlink_bytes as f64 / delivered as f64);
+        out.push(Line::new("downlink_bytes_per_delivered_update", "bytes", downlink));
+        Ok(())
+    }
+}
+
+/// Elements per second: `rest` are those that came after the first packet.
+pub fn elements((first, last): (i64, i64), rest: u64) -> Line {
+    let seconds = positive((last - first) as f64 * 1e-12);
+    Line::new("elements_per_s", "elements/s", seconds.map(|s| rest as f64 / s))
+}
+
+/// What arrived at the server.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AtServer {
+    /// Time, bits and updates of the first packet.
+    first: Option<(i64, u64, u64)>,
+    last: i64,
+    bits: u64,
+    updates: u64,
+}
+
+impl AtServer {
+    /// A packet with updates arrived.
+    #[inline]
+    pub fn add(&mut self, t: i64, bytes: u32, count: u16) {
+        let (bits, updates) = (u64::from(bytes) * 8, u64::from(count));
+        match self.first {
+            Some((first, ..)) if first <= t => self.last = self.last.max(t),
+            Some(_) => self.first = Some((t, bits, updates)),
+            None => (self.first, self.last) = (Some((t, bits, updates)), t),
+        }
+        self.bits += bits;
+        self.updates += updates;
+    }
+
+    /// Every packet represents `n` updates, and was added as one.
+    pub fn multiply(&mut self, n: u16) {
+        self.updates *= u64::from(n);
+        if let Some((_, _, updates)) = &mut self.first {
+            *updates *= u64::from(n);
+        }
+    }
+
+    /// Rates between the first packet and the last.
+    pub fn lines(&self, out: &mut Vec<Line>) {
+        let rate = |all: u64, of_first: fn((i64, u64, u64)) -> u64| {
+            let first = self.first?;
+            let seconds = positive(self.last.saturating_sub(first.0) as f64 * 1e-12)?;
+            Some((all - of_first(first)) as f64 / seconds)
+        };
+        out.push(Line::new("throughput_bps", "bps", rate(self.bits, |first| first.1)));
+        out.push(Line::new("updates_per_s", "updates/s", rate(self.updates, |first| first.2)));
+    }
+}
+
+fn positive(seconds: f64) -> Option<f64> {
+    (seconds > 0.0).then_some(seconds)
+}

@@ -1,0 +1,355 @@
+//! Tests of the metrics on hand-made runs.
+
+use pktgen_generator::plan::Plan;
+use pktgen_generator::record::{Answers, Balance, LinkLoad, Manifest, NO_CLUSTER, Planned, Reason, Unseen};
+use pktgen_generator::study::{Finding, STUDIES};
+use pktgen_generator::tree::{Switch, Tree};
+use pktgen_generator::units::Rate;
+
+use crate::testing::{Story, small_run};
+use crate::{Line, METRICS, Measured, analyze_run};
+
+pub(crate) fn lines_of(story: &Story, change: impl Fn(&mut Manifest)) -> Vec<Line> {
+    measured(story, change).lines
+}
+
+pub(crate) fn measured(story: &Story, change: impl Fn(&mut Manifest)) -> Measured {
+    let dir = tempfile::tempdir().unwrap();
+    let mut manifest = story.manifest();
+    change(&mut manifest);
+    story.write_with(dir.path(), &manifest);
+    analyze_run(dir.path()).unwrap()
+}
+
+pub(crate) fn value(lines: &[Line], key: &str) -> Option<f64> {
+    let mut found = lines.iter().filter(|line| line.key().as_deref() == Some(key));
+    let line = found.next().unwrap_or_else(|| panic!("no line {key}"));
+    assert!(found.next().is_none(), "{key} twice");
+    line.value
+}
+
+fn binned(lines: &[Line], metric: &str, label: &str) -> Vec<(u64, f64)> {
+    let of = lines.iter().filter(|line| line.metric == metric);
+    of.filter_map(|line| Some((line.labels.get(label)?.as_u64()?, line.value?))).collect()
+}
+
+/// Two updates merged and delivered, one alone, one dropped, one subsumed by the one alone, one
+/// withheld, one in flight, and two background packets of which one is dropped.
+fn every_fate() -> Story {
+    let mut story = Story::new();
+    for worker in 1..=7 {
+        story.sent(worker, 0, (worker != 6).then_some(1_000), 2);
+    }
+    story.sent(20, 0, Some(0), NO_CLUSTER).sent(21, 0, Some(0), NO_CLUSTER);
+    story.queued(2_000, 0, 1).merged(3_000, 0, 1, 2).departed(5_000, 0, 2).received(11_000, 2, 0, 2);
+    story.queued(4_000, 0, 5).subsumed(5_000, 0, 5, 3).departed(9_000, 0, 3).received(21_000, 3, 0, 1);
+    story.dropped(6_000, 0, 4, Reason::QueueFull).queued(7_000, 0, 7);
+    story.dropped(7_000, 0, 20, Reason::QueueFull).received(30_000, 21, 0, 0);
+    story
+}
+
+#[test]
+fn counts_by_fate() {
+    let lines = lines_of(&every_fate(), |manifest| manifest.counters.sums_ok = 2);
+    for (key, expected) in [
+        ("sent", 6.0),
+        ("received", 2.0),
+        ("loss", 1.0 / 6.0),
+        ("dropped", 1.0),
+        ("dropped/queue_full", 1.0),
+        ("merged", 2.0),
+        // 6 sent − 2 packets − 1 dropped − 1 in flight: the merged one and the subsumed one.
+        ("absorbed", 2.0),
+        // Three represented by two packets; of six, what was dropped and what was subsumed is not.
+        ("aggregated", 1.0),
+        ("unrepresented", 2.0 / 6.0),
+        ("subsumed", 1.0),
+        ("outranked", 0.0),
+        ("in_flight", 1.0),
+        ("withheld", 1.0),
+        ("withheld_share", 1.0 / 7.0),
+        ("accepted", 1.0),
+        ("retransmissions", 0.0),
+        ("balance_unknown", 0.0),
+        ("sums_ok", 2.0),
+        ("sums_wrong", 0.0),
+        ("duplicates", 0.0),
+        ("sent/background", 2.0),
+        ("received/background", 1.0),
+        ("dropped/background", 1.0),
+    ] {
+        assert_eq!(value(&lines, key), Some(expected), "{key}");
+    }
+}
+
+#[test]
+fn counters_that_disagree_are_unknown() {
+    let lines = lines_of(&every_fate(), |manifest| {
+        manifest.balance.sent += 4;
+        manifest.balance.dropped.insert("no_route".into(), 3);
+    });
+    assert_eq!(value(&lines, "balance_unknown"), Some(7.0));
+}
+
+#[test]
+fn without_records_only_the_counters_speak() {
+    let Measured { lines, notes } = measured(&every_fate(), |manifest| {
+        manifest.records = "every:8".into();
+        manifest.counters.packets_received = 2;
+        manifest.counters.elements_delivered = 500;
+        manifest.counters.received_ps = Some((500_000_000_000, 2_500_000_000_000));
+        manifest.counters.first_elements = 100;
+    });
+    assert_eq!((value(&lines, "received"), value(&lines, "dropped/queue_full")), (Some(2.0), Some(1.0)));
+    assert_eq!(value(&lines, "elements_per_s"), Some(200.0));
+    assert_eq!(notes.len(), 1);
+    assert_eq!(notes[0].note, "records_not_full");
+    for word in ["\"every:8\"", "Age-of-Model, latency and aggregation", "capture.records = \"full\""] {
+        assert!(notes[0].text.contains(word), "{word}: {}", notes[0].text);
+    }
+    for metric in ["aom_mean", "aom_fairness", "aggregation_count", "throughput_bps", "host_latency_mean", "duplicates"]
+    {
+        assert!(lines.iter().all(|line| line.metric != metric), "{metric}");
+    }
+}
+
+#[test]
+fn counts_mean_the_same_whatever_was_recorded() {
+    let counters = |manifest: &mut Manifest| {
+        manifest.counters.packets_received = 2;
+        manifest.counters.elements_delivered = 58;
+        manifest.counters.received_ps = Some((11_000, 21_000));
+        manifest.counters.downlink_bytes = 300;
+    };
+    let full = measured(&every_fate(), counters);
+    assert!(full.notes.is_empty());
+    let counted = lines_of(&every_fate(), |manifest| {
+        counters(manifest);
+        manifest.records = "none".into();
+    });
+    assert!(counted.len() >= 18, "{counted:?}");
+    for line in &counted {
+        let key = line.key().unwrap();
+        assert_eq!(value(&full.lines, &key), line.value, "{key}");
+    }
+    // Without the workers' balances (the run was killed) the total stands for the updates.
+    let killed = lines_of(&every_fate(), |manifest| {
+        manifest.records = "none".into();
+        manifest.balance_by_worker.clear();
+    });
+    assert_eq!((value(&killed, "sent"), value(&killed, "balance_unknown")), (Some(8.0), Some(0.0)));
+    assert!(killed.iter().all(|line| line.key().as_deref() != Some("sent/background")));
+    // Workers whose balances are not the total.
+    let odd = lines_of(&every_fate(), |manifest| {
+        manifest.records = "none".into();
+        manifest.balance_by_worker[1].generated = u64::MAX;
+        manifest.balance_by_worker[2].generated = u64::MAX;
+    });
+    assert!(value(&odd, "balance_unknown") > Some(0.0));
+}
+
+#[test]
+fn metrics_name_all_keys_of_their_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut story = every_fate();
+    story.state(0, 1, (3, 2), Some((500, 0.5, true)));
+    let mut manifest = story.manifest();
+    manifest.goal = Some(1);
+    let declared = STUDIES.iter().flat_map(|study| study.metrics());
+    manifest.findings = declared.map(|known| Finding::new(known.metric, known.unit, 0.5)).collect();
+    story.write_with(dir.path(), &manifest);
+    let synchronous = tempfile::tempdir().unwrap();
+    crate::testing_rounds::training().write(synchronous.path());
+    let open = |dir: &tempfile::TempDir| crate::Analysis::open(dir.path(), crate::Options::default()).unwrap();
+    let along_a_plan = tempfile::tempdir().unwrap();
+    let mut manifest = every_fate().manifest();
+    plan_of_three_workers(&mut manifest);
+    every_fate().write_with(along_a_plan.path(), &manifest);
+    let black_box = tempfile::tempdir().unwrap();
+    let mut manifest = every_fate().manifest();
+    (manifest.external, manifest.unseen) = (Some("generic".into()), Some(Unseen::default()));
+    every_fate().write_with(black_box.path(), &manifest);
+    let analyses = [open(&dir), open(&synchronous), open(&along_a_plan), open(&black_box)];
+    let defined: Vec<_> = METRICS.iter().flat_map(|metric| metric.definitions()).collect();
+    for metric in METRICS {
+        let mut lines = Vec::new();
+        analyses.iter().for_each(|analysis| metric.compute(analysis, &mut lines).unwrap());
+        let found: Vec<String> = lines.iter().filter_map(Line::key).collect();
+        let keys = metric.keys();
+        for key in &found {
+            assert!(keys.contains(key), "{} does not name {key}", metric.name());
+        }
+        for line in &lines {
+            assert!(defined.iter().any(|known| line.is_of(known)), "{} does not define {line:?}", metric.name());
+        }
+        // Only runs that sum by key, whose packets have lanes or stamps, or whose updates have rewards of iterations, have these; tests of
+        // their own give them some.
+        if ["exactness", "lanes", "learning", "stamps"].contains(&metric.name()) {
+            continue;
+        }
+        // Of the reasons to drop, not all occur.
+        for key in keys.iter().filter(|key| !key.starts_with("dropped/")) {
+            assert!(found.contains(key), "{} names {key}, which it never gives", metric.name());
+        }
+    }
+}
+
+/// Two rounds along a plan with answers: a worker at a switch that aggregates, and two at one below it that does not.
+fn plan_of_three_workers(manifest: &mut Manifest) {
+    let switch = |id, parent, load, rate| Switch { id, parent, rate, load, available: true };
+    let tree = Tree::new(&[switch(0, None, 1, 2.0), switch(1, Some(0), 2, 0.5)]).unwrap();
+    let plan = tree.plan("hand", &[true, false], Rate::from_bps(2_000_000_000));
+    let plan = Plan { rate_bps: Some(7), phi: None, ..plan };
+    manifest.planned = Some(Planned { plan, allreduce: true, message_bits: 1000 });
+    manifest.clusters = vec![0; 3];
+    manifest.balance_by_worker = vec![Balance { generated: 2, ..Default::default() }; 3];
+    let both = |messages| [LinkLoad { messages, ..Default::default() }; 2];
+    manifest.counters.links = [2, 4, 2, 4].map(both).to_vec();
+    manifest.counters.links[1][0] =
+        LinkLoad { bits: 3000, first_bits: 1000, offered_ps: Some((5, 1_000_005)), queue_max: 3, messages: 4 };
+    let came = |messages, last_ps| Answers { messages, first_ps: 0, last_ps };
+    manifest.counters.answers = vec![came(3, 2_000_000), came(2, 4_000_000), came(3, 2_000_000)];
+}
+
+#[test]
+fn what_links_carried_is_compared_with_the_plan() {
+    let kept = lines_of(&every_fate(), plan_of_three_workers);
+    for (key, expected) in [
+        ("links_unlike_plan", 0.0),
+        // Of a round and both ways: 2 · 0.5 + 4 · 2.
+        ("phi", 9.0),
+        ("phi_planned", 9.0),
+        // The slowest worker: one message of 1000 bits in 4 µs.
+        ("allreduce_rate", 2.5e8),
+        ("rate_planned", 7.0),
+        // 2000 bits in 1 µs on a link of 1 Gbit/s.
+        ("link_load_max", 2.0),
+        ("queue_max", 3.0),
+    ] {
+        assert_eq!(value(&kept, key), Some(expected), "{key}");
+    }
+    let broken = lines_of(&every_fate(), |manifest| {
+        plan_of_three_workers(manifest);
+        manifest.counters.links[1][1].messages = 3;
+        manifest.counters.answers[2] = Answers::default();
+    });
+    assert_eq!((value(&broken, "links_unlike_plan"), value(&broken, "phi")), (Some(1.0), Some(8.0)));
+    assert_eq!(value(&broken, "allreduce_rate"), None, "a worker that got nothing has no rate");
+    let uneven = lines_of(&every_fate(), |manifest| {
+        plan_of_three_workers(manifest);
+        manifest.balance_by_worker[0].generated = 1;
+    });
+    assert_eq!(value(&uneven, "links_unlike_plan"), Some(4.0), "one round is what all workers have");
+    let unmeasured = lines_of(&every_fate(), |manifest| {
+        plan_of_three_workers(manifest);
+        manifest.counters.links.clear();
+    });
+    assert!(unmeasured.iter().all(|line| line.metric != "links_unlike_plan"));
+}
+
+#[test]
+fn aggregation_counts_updates_per_packet() {
+    let lines = lines_of(&every_fate(), |_| {});
+    assert_eq!(binned(&lines, "aggregation_count", "n"), [(1, 1.0), (2, 1.0)]);
+    assert_eq!(binned(&lines, "aggregation_cdf", "n"), [(1, 0.5), (2, 1.0)]);
+    assert_eq!(value(&lines, "aggregation_mean"), Some(1.5));
+}
+
+#[test]
+fn latencies_and_rates_by_hand() {
+    let lines = lines_of(&every_fate(), |manifest| {
+        manifest.counters.downlink_bytes = 300;
+        manifest.counters.elements_delivered = 58;
+        manifest.counters.first_elements = 29;
+        manifest.counters.received_ps = Some((11_000, 21_000));
+    });
+    // In the device: packet 2 from 3 to 5 ns, packet 3 from 5 to 9 ns.
+    assert_eq!(value(&lines, "device_latency_mean"), Some(3.0));
+    assert_eq!((value(&lines, "device_latency_p50"), value(&lines, "device_latency_max")), (Some(2.0), Some(4.0)));
+    // From host to host: 11 − 1 and 21 − 1 ns; background is not counted.
+    assert_eq!((value(&lines, "host_latency_mean"), value(&lines, "host_latency_p99")), (Some(15.0), Some(20.0)));
+    // After the first, one packet of 256 bytes with one update in 10 ns, with 29 elements; 3 delivered.
+    assert_eq!(value(&lines, "throughput_bps").map(f64::round), Some(2048.0 / 10e-9));
+    assert_eq!(value(&lines, "updates_per_s").map(f64::round), Some(1e8));
+    assert_eq!(value(&lines, "elements_per_s").map(f64::round), Some((29.0f64 / 10e-9).round()));
+    assert_eq!(value(&lines, "downlink_bytes_per_delivered_update"), Some(100.0));
+}
+
+#[test]
+fn ages_of_flows_their_mean_and_fairness() {
+    // Cluster 0 and worker 0: delivered at 10 us, age 0 → 10 us; cluster 5: starved, 0 → 20 us.
+    let mut story = Story::new();
+    story.sent(0, 0, Some(0), 0).sent(1, 0, Some(0), 5).sent_seq(1, 1, 20_000_000, Some(20_000_000), 5);
+    story.received(10_000_000, 0, 0, 1);
+    let lines = lines_of(&story, |_| {});
+    assert_eq!(binned(&lines, "aom_mean", "id"), [(0, 5000.0), (5, 10_000.0), (0, 5000.0), (1, 10_000.0)]);
+    assert_eq!((value(&lines, "aom_mean/cluster"), value(&lines, "aom_mean/worker")), (Some(7500.0), Some(7500.0)));
+    // (5 + 10)² / (2 · (25 + 100)) = 0.9.
+    assert!((value(&lines, "aom_fairness/cluster").unwrap() - 0.9).abs() < 1e-12);
+    assert_eq!(value(&lines, "flows_never_delivered/cluster"), Some(1.0));
+    assert_eq!(binned(&lines, "flow_never_delivered", "id"), [(5, 1.0), (1, 1.0)]);
+    // A delivery of the first generation lowers nothing, so there are no peaks to speak of.
+    assert_eq!(value(&lines, "aom_peak_mean/cluster"), None);
+    assert_eq!(value(&lines, "aom_p50/cluster"), Some(7500.0));
+}
+
+#[test]
+fn states_of_workers_under_transmission_control() {
+    let mut story = every_fate();
+    // Before the first ACK; an ACK that tells of 4 clusters and 2 slots; two decisions in congestion; all clear.
+    story.state(0, 1, (0, 0), Some((-1, 1.0, true))).state(1_000, 1, (4, 2), None);
+    story.state(3_000, 1, (4, 2), Some((2_000, 0.5, false))).state(5_000, 1, (4, 2), Some((4_000, 0.75, true)));
+    story.state(6_000, 1, (2, 2), None).state(7_000, 1, (2, 2), Some((1_500, 1.0, true)));
+    let lines = lines_of(&story, |_| {});
+    assert_eq!((value(&lines, "p_send_mean"), value(&lines, "congested_share")), (Some(0.8125), Some(0.5)));
+    assert_eq!(value(&lines, "ack_age_mean"), Some(2.5));
+    // They are read whatever else was recorded, and absent where nobody asked for them.
+    let counted = lines_of(&story, |manifest| manifest.records = "none".into());
+    assert_eq!(value(&counted, "p_send_mean"), Some(0.8125));
+    assert!(lines_of(&every_fate(), |_| {}).iter().all(|line| line.metric != "p_send_mean"));
+}
+
+#[test]
+fn damaged_states_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    every_fate().write(dir.path());
+    std::fs::copy(dir.path().join("sent.parquet"), dir.path().join("states.parquet")).unwrap();
+    let fault = analyze_run(dir.path()).unwrap_err().to_string();
+    assert!(fault.contains("states.parquet") && fault.contains("is this a stream of a pktgen run?"), "{fault}");
+}
+
+#[test]
+fn an_empty_run_has_lines_without_values() {
+    let lines = lines_of(&Story::new(), |_| {});
+    assert_eq!(
+        (value(&lines, "sent"), value(&lines, "loss"), value(&lines, "aom_mean/cluster")),
+        (Some(0.0), None, None)
+    );
+    let dir = tempfile::tempdir().unwrap();
+    crate::line::write_table(&lines, &dir.path().join("lines.parquet")).unwrap();
+    assert!(lines_of(&small_run(true, 1000), |_| {}).len() > 80);
+}
+
+/// OLAF's Table 3 prints 0.86 for FIFO beside mean ages of 1381 and 5382 ms of five clusters each: whatever the ages within a group are,
+/// Jain's index is at most that of the means.
+#[test]
+fn the_published_fairness_of_table_3_cannot_be() {
+    let groups = [1381.0, 5382.0];
+    let even: Vec<f64> = groups.iter().flat_map(|mean| [*mean; 5]).collect();
+    let most = crate::stats::jain(&even).unwrap();
+    assert!((0.740..0.742).contains(&most), "{most}");
+    let mut state = 1u64;
+    let mut unit = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1u64 << 53) as f64
+    };
+    for _ in 0..10_000 {
+        let mut ages = Vec::new();
+        for mean in groups {
+            let shares: Vec<f64> = (0..5).map(|_| unit()).collect();
+            let whole: f64 = shares.iter().sum();
+            ages.extend(shares.iter().map(|share| share / whole * 5.0 * mean));
+        }
+        assert!(crate::stats::jain(&ages).unwrap() <= most + 1e-12);
+    }
+}

@@ -1,0 +1,100 @@
+//! Provenance without the device's help: who was in each packet, from its lanes and the sender's log alone.
+//!
+//! Called by [`crate::analyze`] where a run has lanes. It reads what workers sent, and of what arrived the time, the
+//! cluster and the lanes: no packet ids and no books, which a device that is a black box does not have. docs/provenance.md
+//! says what can be known. Where there are books, [`Provenance::wrong`] compares.
+
+use pktgen_generator::Result;
+pub use pktgen_generator::lanes::Answer;
+use pktgen_generator::lanes::{Account, Arrived, Layout, Members, SentRows};
+use pktgen_generator::record::{Manifest, NO_CLUSTER};
+
+use crate::age::{AgeOf, Ages};
+use crate::fates::Fates;
+use crate::run::{LaneColumns, ReceivedColumns, Records};
+
+/// The answer for a whole run.
+#[derive(Debug, Clone)]
+pub struct Provenance {
+    found: Members,
+    /// Where every update went.
+    pub account: Account,
+    /// Ages of all flows, by the members that are known; none in synchronous training.
+    pub ages: Option<Ages>,
+}
+
+impl Provenance {
+    /// Reads the lanes of a run.
+    pub fn resolve(manifest: &Manifest, layout: &Layout, records: &Records, lanes: &LaneColumns) -> Result<Provenance> {
+        let (sent, received) = (&records.sent, &records.received);
+        let by_itself = manifest.clocks.get("sent.t_sent_ps").is_some_and(|clock| clock != "virtual");
+        let sent =
+            SentRows { t_sent_ps: &sent.t_sent_ps, cluster: &sent.cluster, worker: &sent.worker, seq: &sent.seq };
+        let arrived = |row: usize| Arrived {
+            t_recv_ps: received.t_recv_ps[row],
+            cluster: received.cluster[row],
+            words: lanes.words_of(row),
+        };
+        let arrived = (0..received.cluster.len()).map(arrived);
+        let found = Members::resolve(layout, &manifest.clusters, sent, arrived, by_itself);
+        let mut found = Provenance { account: found.account, found, ages: None };
+        if manifest.training.is_none() {
+            found.ages = Some(found.ages_of(records)?);
+        }
+        Ok(found)
+    }
+
+    /// Ages by the members that are known; other packets refresh nobody.
+    fn ages_of(&self, records: &Records) -> Result<Ages> {
+        let received = &records.received;
+        let newest = |row| self.members_of(row).iter().map(|member| records.sent.t_gen_ps[*member as usize]).max();
+        let newest: Vec<Option<i64>> = (0..self.found.answers.len()).map(newest).collect();
+        let cluster = received.cluster.iter().zip(&newest);
+        let told = ReceivedColumns {
+            t_recv_ps: received.t_recv_ps.clone(),
+            cluster: cluster.map(|(cluster, newest)| if newest.is_some() { *cluster } else { NO_CLUSTER }).collect(),
+            newest_gen_ps: newest.iter().map(|newest| newest.unwrap_or(0)).collect(),
+            ..ReceivedColumns::default()
+        };
+        let told = Records { sent: records.sent.clone(), received: told, ..Records::default() };
+        let fates =
+            Fates { member_start: self.found.starts.clone(), members: self.found.members.clone(), ..Fates::default() };
+        Ages::compute(&told, &fates, AgeOf::Newest)
+    }
+
+    /// The members of row `row` of `received` that are known, as rows of `sent`.
+    pub(crate) fn members_of(&self, row: usize) -> &[u32] {
+        self.found.of(row)
+    }
+
+    /// Packets with this answer.
+    pub fn packets(&self, wanted: impl Fn(&Answer) -> bool) -> u64 {
+        self.found.answers.iter().filter(|answer| wanted(answer)).count() as u64
+    }
+
+    /// Updates that are known to be in packets whose members are not known.
+    pub fn unidentified(&self) -> u64 {
+        let of = |answer: &Answer| match answer {
+            Answer::Ambiguous(count) => u64::from(count.unwrap_or(0)),
+            _ => 0,
+        };
+        self.found.answers.iter().map(of).sum()
+    }
+
+    /// Packets whose members are not those that the books name.
+    pub fn wrong(&self, records: &Records, fates: &Fates) -> u64 {
+        // Which attempt of an update arrived lanes do not say.
+        let named = |rows: &[u32]| {
+            let mut named: Vec<_> =
+                rows.iter().map(|row| (records.sent.worker[*row as usize], records.sent.seq[*row as usize])).collect();
+            named.sort_unstable();
+            named
+        };
+        let known = |row: &usize| self.found.answers[*row] == Answer::Known;
+        let rows = (0..self.found.answers.len()).filter(known);
+        rows.filter(|row| named(self.members_of(*row)) != named(fates.members_of(*row))).count() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,213 @@
+//! Exact quantiles of many numbers, without sorting all of them and without holding them in memory.
+//!
+//! Called by [`crate::metric`]; [`crate::over_time`] does the same for ages over time. A pass counts how many numbers fall into each of a few thousand ranges; that
+//! says in which ranges the quantiles are, and a second pass takes out those alone. What comes out depends on
+//! the numbers only, not on their order or on where they are kept.
+
+use pktgen_generator::Result;
+
+/// Numbers that can be gone through again and again.
+pub trait Values {
+    /// How many.
+    fn len(&self) -> usize;
+    /// Calls `each` with all of them, some at a time.
+    fn scan(&self, each: &mut dyn FnMut(&[i64])) -> Result<()>;
+    /// The smallest and the largest; none of none.
+    fn ends(&self) -> Result<Option<(i64, i64)>> {
+        let (mut low, mut high) = (i64::MAX, i64::MIN);
+        self.scan(&mut |values| {
+            for &value in values {
+                (low, high) = (low.min(value), high.max(value));
+            }
+        })?;
+        Ok((low <= high).then_some((low, high)))
+    }
+    /// Are there none?
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Numbers in memory.
+pub(crate) struct Slice<'a>(pub &'a [i64]);
+
+impl Values for Slice<'_> {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn scan(&self, each: &mut dyn FnMut(&[i64])) -> Result<()> {
+        each(self.0);
+        Ok(())
+    }
+}
+
+/// Ranges of a pass, as a power of two.
+const RANGES_LOG: u32 = 10;
+pub(crate) const RANGES: usize = 1 << RANGES_LOG;
+/// So few are sorted at once.
+pub(crate) const SHORT: usize = 1 << 11;
+/// So many numbers of a range are sorted.
+pub(crate) const FEW: usize = 1 << 15;
+
+/// Equal ranges from `low` on, which hold all up to the largest number.
+#[derive(Clone, Copy)]
+pub(crate) struct Ruler {
+    pub(crate) low: i64,
+    pub(crate) shift: u32,
+}
+
+impl Ruler {
+    pub(crate) fn over(low: i64, high: i64) -> Self {
+        let span = high.wrapping_sub(low) as u64;
+        Ruler { low, shift: (u64::BITS - span.leading_zeros()).saturating_sub(RANGES_LOG) }
+    }
+
+    #[inline]
+    pub(crate) fn range_of(self, value: i64) -> usize {
+        (value.wrapping_sub(self.low) as u64 >> self.shift) as usize
+    }
+
+    /// Where range `index` begins.
+    pub(crate) fn begin(self, index: usize) -> i128 {
+        i128::from(self.low) + ((index as i128) << self.shift)
+    }
+
+    /// The numbers of a range, as a ruler of their own.
+    pub(crate) fn within(self, index: usize) -> Ruler {
+        Ruler { low: self.begin(index) as i64, shift: self.shift.saturating_sub(RANGES_LOG) }
+    }
+}
+
+/// All of them.
+fn all(values: &dyn Values) -> Result<Vec<i64>> {
+    let mut all = Vec::with_capacity(values.len());
+    values.scan(&mut |part| all.extend(part))?;
+    Ok(all)
+}
+
+/// The values at quantiles `q` by nearest rank; none of no values.
+pub(crate) fn nearest_ranks<const N: usize>(values: &dyn Values, q: [f64; N]) -> Result<Option<[i64; N]>> {
+    let len = values.len();
+    let rank = |q: f64| ((q * len as f64).ceil() as usize).clamp(1, len.max(1)) - 1;
+    if len <= SHORT {
+        let mut sorted = all(values)?;
+        sorted.sort_unstable();
+        return Ok((len > 0).then(|| q.map(|q| sorted[rank(q)])));
+    }
+    let Some((low, high)) = values.ends()? else { return Ok(None) };
+    let ruler = Ruler::over(low, high);
+    let mut counts = vec![0u64; RANGES];
+    values.scan(&mut |part| part.iter().for_each(|value| counts[ruler.range_of(*value)] += 1))?;
+    let mut found = [0; N];
+    let places = q.map(|q| place(&counts, rank(q) as u64));
+    let taken = take_out(values, ruler, &places.map(|(range, _)| range), &counts)?;
+    for ((found, (range, before)), taken) in found.iter_mut().zip(places).zip(taken) {
+        *found = match taken {
+            Some(mut taken) => *taken.select_nth_unstable((before) as usize).1,
+            None => ranked(values, ruler.within(range), before)?,
+        };
+    }
+    Ok(Some(found))
+}
+
+/// The range with the value of this rank, and its rank there.
+pub(crate) fn place(counts: &[u64], mut rank: u64) -> (usize, u64) {
+    for (range, count) in counts.iter().enumerate() {
+        if rank < *count {
+            return (range, rank);
+        }
+        rank -= count;
+    }
+    (counts.len() - 1, 0)
+}
+
+/// The numbers in each of `ranges`; none where they are too many.
+fn take_out(values: &dyn Values, ruler: Ruler, ranges: &[usize], counts: &[u64]) -> Result<Vec<Option<Vec<i64>>>> {
+    /// Says that nobody wants a range.
+    const NOBODY: u32 = u32::MAX;
+    let mut places = vec![NOBODY; RANGES];
+    let mut taken: Vec<Vec<i64>> = Vec::new();
+    for &range in ranges {
+        if counts[range] as usize <= FEW && places[range] == NOBODY {
+            places[range] = taken.len() as u32;
+            taken.push(Vec::with_capacity(counts[range] as usize));
+        }
+    }
+    if !taken.is_empty() {
+        values.scan(&mut |part| {
+            for &value in part {
+                let place = places[ruler.range_of(value)];
+                if place != NOBODY {
+                    taken[place as usize].push(value);
+                }
+            }
+        })?;
+    }
+    let of = |range: &usize| taken.get(places[*range] as usize).cloned();
+    Ok(ranges.iter().map(of).collect())
+}
+
+/// The number of rank `rank` among those that `ruler` measures: further passes, each a few thousand times finer.
+fn ranked(values: &dyn Values, mut ruler: Ruler, mut rank: u64) -> Result<i64> {
+    // What is here spans less than the ranges of the pass before did.
+    let mut last = ruler.begin(RANGES);
+    loop {
+        let mut counts = vec![0u64; RANGES];
+        values.scan(&mut |part| {
+            for &value in part {
+                if value >= ruler.low && i128::from(value) < last {
+                    counts[ruler.range_of(value).min(RANGES - 1)] += 1;
+                }
+            }
+        })?;
+        let (range, rest) = place(&counts, rank);
+        if ruler.shift == 0 {
+            return Ok(ruler.begin(range) as i64);
+        }
+        last = ruler.begin(range + 1);
+        (ruler, rank) = (ruler.within(range), rest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::quantile_of_sorted;
+    use proptest::prelude::*;
+
+    fn spread() -> impl Strategy<Value = Vec<i64>> {
+        prop_oneof![
+            prop::collection::vec(0i64..50, 1..5000),
+            prop::collection::vec(-1i64 << 40..1 << 40, 1..5000),
+            prop::collection::vec(prop_oneof![Just(7i64), 0i64..1 << 50], 1..5000),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn ranks_are_those_of_sorting(values in spread()) {
+            let mut sorted = values.clone();
+            sorted.sort_unstable();
+            let q = [0.0, 0.5, 0.9, 0.99, 1.0];
+            let found = nearest_ranks(&Slice(&values), q).unwrap().unwrap();
+            prop_assert_eq!(found, q.map(|q| quantile_of_sorted(&sorted, q).unwrap()));
+        }
+    }
+
+    #[test]
+    fn many_numbers_of_few_values_are_narrowed_down() {
+        // More than are ever sorted, in one range of the first pass.
+        let mut values: Vec<i64> = (0..200_000).map(|i| 1_000_000 + i % 7).collect();
+        values.push(1 << 60);
+        let mut sorted = values.clone();
+        sorted.sort_unstable();
+        let q = [0.1, 0.5, 0.99];
+        assert_eq!(
+            nearest_ranks(&Slice(&values), q).unwrap(),
+            Some(q.map(|q| quantile_of_sorted(&sorted, q).unwrap()))
+        );
+        assert_eq!(nearest_ranks::<1>(&Slice(&[]), [0.5]).unwrap(), None);
+        assert_eq!(nearest_ranks(&Slice(&[i64::MIN, i64::MAX]), [0.5, 0.99]).unwrap(), Some([i64::MIN, i64::MAX]));
+    }
+}

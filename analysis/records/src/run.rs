@@ -1,0 +1,495 @@
+//! A run dir in memory: the manifest and, where everything was recorded, the three streams; the workers' states,
+//! where the run asked for them; and the rounds of synchronous training.
+//!
+//! Called by [`crate::analyze`]. Only the columns that metrics need are read.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pktgen_generator::index;
+use pktgen_generator::record::digest::{is_sealed, unsealed, verify_run};
+use pktgen_generator::record::{
+    Action, BOOKS, Heat, LANES, MANIFEST_VERSION, Manifest, NAMES, PacketId, RECEIVED, Reason, RunState, SENT, STAMPS,
+    STATES, Verified,
+};
+use pktgen_generator::regular::check_regular;
+use pktgen_generator::{Error, Result};
+use serde::de::DeserializeOwned;
+
+use crate::plausible;
+use crate::rounds::Rounds;
+use crate::table::Table;
+
+/// Stands for "no packet" in [`BookColumns::packet_out`].
+pub const NO_PACKET: u64 = u64::MAX;
+/// Stands for "no reason" in [`BookColumns::reason`].
+pub const NO_REASON: u8 = u8::MAX;
+
+/// Stands for "no heat" in [`ReceivedColumns::heat`].
+pub(crate) const NO_HEAT: u8 = u8::MAX;
+
+/// Columns of `sent`, one entry per transmission (or withheld update).
+#[derive(Debug, Clone, Default)]
+pub struct SentColumns {
+    /// Generation times.
+    pub t_gen_ps: Vec<i64>,
+    /// Times of the first bit; none if withheld.
+    pub t_sent_ps: Vec<Option<i64>>,
+    /// Clusters, or jobs.
+    pub cluster: Vec<u16>,
+    /// Workers.
+    pub worker: Vec<u32>,
+    /// Sequence numbers.
+    pub seq: Vec<u32>,
+    /// Attempts.
+    pub attempt: Vec<u8>,
+    /// Rewards, where updates have any.
+    pub reward: Vec<Option<f32>>,
+}
+
+/// Columns of `books`, in the order in which things happened.
+#[derive(Debug, Clone, Default)]
+pub struct BookColumns {
+    /// Times.
+    pub t_ps: Vec<i64>,
+    /// Devices.
+    pub node: Vec<u16>,
+    /// The packets whose fate the rows tell.
+    pub packet_in: Vec<u64>,
+    /// Codes of [`Action`], checked.
+    pub action: Vec<u8>,
+    /// The packets that stand in their place, or [`NO_PACKET`].
+    pub packet_out: Vec<u64>,
+    /// Codes of [`Reason`], checked, or [`NO_REASON`].
+    pub reason: Vec<u8>,
+}
+
+/// Columns of `received`.
+#[derive(Debug, Clone, Default)]
+pub struct ReceivedColumns {
+    /// Times of the last bit.
+    pub t_recv_ps: Vec<i64>,
+    /// Packets.
+    pub packet: Vec<u64>,
+    /// Clusters, or jobs.
+    pub cluster: Vec<u16>,
+    /// Sequence numbers of the newest members.
+    pub newest_seq: Vec<u32>,
+    /// Generation times of the newest members.
+    pub newest_gen_ps: Vec<i64>,
+    /// Represented updates.
+    pub count: Vec<u16>,
+    /// Frame lengths.
+    pub bytes: Vec<u32>,
+    /// Did the server's reward gate accept them?
+    pub accepted: Vec<bool>,
+    /// Codes of [`Heat`], checked, or [`NO_HEAT`].
+    pub heat: Vec<u8>,
+    /// Does a worker have all of a sum by key with it?
+    pub last: Vec<bool>,
+}
+
+/// Columns of `states`: one entry per ACK at a worker and per update that it generated.
+#[derive(Debug, Clone, Default)]
+pub struct StateColumns {
+    /// Times.
+    pub t_ps: Vec<i64>,
+    /// Workers.
+    pub worker: Vec<u32>,
+    /// Active clusters (N) as the last ACK said; 0 before the first.
+    pub active: Vec<u16>,
+    /// Slots of that queue (Qmax).
+    pub capacity: Vec<u32>,
+    /// Ages of the last ACK; none before the first.
+    pub ack_age_ps: Vec<Option<i64>>,
+    /// Probabilities of sending; none in entries about ACKs.
+    pub p_send: Vec<Option<f32>>,
+    /// Was it sent? None in entries about ACKs.
+    pub sent: Vec<Option<bool>>,
+}
+
+/// What the content of each row of `received` says it is, where layouts carry no names.
+#[derive(Debug, Clone, Default)]
+pub struct NameColumns {
+    /// Packets, or [`NO_PACKET`].
+    pub packet: Vec<u64>,
+    /// Represented updates; 0 where that is not known.
+    pub count: Vec<u16>,
+}
+
+/// The lanes of each row of `received`.
+#[derive(Debug, Clone, Default)]
+pub struct LaneColumns {
+    words: Vec<u32>,
+    starts: Vec<usize>,
+}
+
+impl LaneColumns {
+    /// The lanes of row `row` of `received`.
+    pub(crate) fn words_of(&self, row: usize) -> &[u32] {
+        match (self.starts.get(row), self.starts.get(row + 1)) {
+            (Some(from), Some(to)) => &self.words[*from..*to],
+            _ => &[],
+        }
+    }
+
+    /// The lanes of one more row.
+    #[cfg(test)]
+    pub(crate) fn push(&mut self, words: &[u32]) {
+        if self.starts.is_empty() {
+            self.starts.push(0);
+        }
+        self.words.extend_from_slice(words);
+        self.starts.push(self.words.len());
+    }
+}
+
+/// What was stamped.
+#[derive(Debug, Clone, Default)]
+pub struct StampColumns {
+    /// Packets at the server that were to be stamped.
+    pub packets: u64,
+    /// Those that were: when they had been read in ps of the run's clock, and when they had arrived in ns of the stamps'.
+    pub received: Vec<(i64, i64)>,
+    /// Frames of the workers that were marked.
+    pub frames: u64,
+    /// Those that were stamped: just before the call that sent them, and when they left.
+    pub sent: Vec<(i64, i64)>,
+}
+
+/// The three streams.
+#[derive(Debug, Clone, Default)]
+pub struct Records {
+    /// What workers sent.
+    pub sent: SentColumns,
+    /// What devices did.
+    pub books: BookColumns,
+    /// What reached the parameter server.
+    pub received: ReceivedColumns,
+}
+
+/// A run dir.
+#[derive(Debug, Clone)]
+pub struct RunData {
+    /// Where it is.
+    pub dir: PathBuf,
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// Its streams; none unless every transmission was recorded (`records = "full"`).
+    pub records: Option<Records>,
+    /// What workers under transmission control knew and did; none unless the run asked for it.
+    pub states: Option<StateColumns>,
+    /// Iterations and results; none unless it is synchronous training.
+    pub rounds: Option<Rounds>,
+    /// The lanes of what arrived; none unless updates carried any and everything was recorded.
+    pub lanes: Option<LaneColumns>,
+    /// Names of what arrived without any; none where layouts carry them.
+    pub names: Option<NameColumns>,
+    /// What the kernel or a card stamped; none unless the run asked for it.
+    pub stamps: Option<StampColumns>,
+    /// Were its files compared with their digests?
+    pub verified: Verified,
+}
+
+impl RunData {
+    /// Reads the run in `dir`, whose files must be what was written.
+    pub fn open(dir: &Path) -> Result<RunData> {
+        RunData::open_with(dir, false)
+    }
+
+    /// The same; with `no_verify` whatever the files' digests say.
+    pub fn open_with(dir: &Path, no_verify: bool) -> Result<RunData> {
+        let path = dir.join("manifest.json");
+        let text = read_text(&path, "a run dir")?;
+        let manifest: Manifest = parse_json(&path, &text, "a run dir")?;
+        // A killed part, too, is first of all a part.
+        match manifest.part.as_deref() {
+            Some("frames") => {
+                let what = "it holds the frames of an interface, which are a capture and no run: pktgen analyze DIR, by itself";
+                return Err(Error::data(dir, what));
+            }
+            Some(part) => {
+                let what = format!(
+                    "it is the {part} part of a run; join the parts: pktgen merge WORKERS DEVICE SERVER -o WHOLE"
+                );
+                return Err(Error::data(dir, what));
+            }
+            None => {}
+        }
+        if manifest.state == RunState::Running {
+            return Err(Error::data(
+                dir,
+                format!(
+                    "the run was killed, or is still under way: its state is \"running\" and its streams are Arrow \
+                     IPC; if it was killed, `pktgen analyze --recover {}` keeps all up to the last whole batch",
+                    dir.display()
+                ),
+            ));
+        }
+        let verified = if no_verify { Verified::Waived } else { verify_run(dir, text.as_bytes(), &manifest.files)? };
+        let records = if manifest.records == "full" { Some(Records::read(dir)?) } else { None };
+        let (states, rounds) = (read_states(dir)?, Rounds::read(dir, &manifest)?);
+        let names = read_names(dir, records.as_ref())?;
+        if let Some(records) = records.as_ref().filter(|_| !no_verify) {
+            // Where packets carry no names, generation times are the server's guess until they are named.
+            plausible::check(dir, &manifest, records, rounds.is_none() && names.is_none())?;
+        }
+        let lanes = read_lanes(dir, &manifest, records.as_ref())?;
+        let stamps = read_stamps(dir)?;
+        Ok(RunData { dir: dir.to_owned(), manifest, records, states, rounds, lanes, names, stamps, verified })
+    }
+}
+
+/// Was the run in `dir` left unfinished: a stream is still Arrow IPC, or the manifest says that it is running?
+/// Such a run is recovered before it is read.
+pub fn is_unfinished(dir: &Path) -> Result<bool> {
+    let entries = fs::read_dir(dir).map_err(Error::io("read", dir))?;
+    let mut names = entries.filter_map(|entry| Some(PathBuf::from(entry.ok()?.file_name())));
+    if names.any(|name| name.extension().is_some_and(|extension| extension == "arrows")) {
+        return Ok(true);
+    }
+    let manifest: Manifest = read_json(&dir.join("manifest.json"), "a run dir")?;
+    Ok(manifest.state == RunState::Running)
+}
+
+/// Lengths of all packets that were sent, row by row: of what metrics need they are no part.
+pub fn sent_lengths(dir: &Path) -> Result<Vec<u32>> {
+    Table::read(&dir.join("sent.parquet"), &["bytes"])?.u32("bytes")
+}
+
+/// Reads JSON that has a `version`, and refuses newer ones before looking at anything else.
+pub fn read_json<T: DeserializeOwned>(path: &Path, what: &str) -> Result<T> {
+    parse_json(path, &read_text(path, what)?, what)
+}
+
+/// The same with a digest of its own, which it must have if `sealed` finds that it was written with one; with `no_verify`
+/// whatever the digest says.
+pub fn read_sealed<T: DeserializeOwned>(path: &Path, what: &str, no_verify: bool, sealed: fn(&T) -> bool) -> Result<T> {
+    let text = read_text(path, what)?;
+    let value = parse_json(path, &text, what)?;
+    if !no_verify && !is_sealed(path, text.as_bytes())? && sealed(&value) {
+        return Err(unsealed(path));
+    }
+    Ok(value)
+}
+
+fn read_text(path: &Path, what: &str) -> Result<String> {
+    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty() && !dir.exists()) {
+        return Err(Error::config(format!("no such file or folder: {}", dir.display())));
+    }
+    check_regular(path)?;
+    let bytes = fs::read(path).map_err(|fault| match fault.kind() {
+        std::io::ErrorKind::NotFound => Error::data(path, format!("it is missing: the folder is not {what}")),
+        _ => Error::io("read", path)(fault),
+    })?;
+    String::from_utf8(bytes).map_err(|fault| Error::data(path, format!("it is not JSON: {fault}; was it damaged?")))
+}
+
+fn parse_json<T: DeserializeOwned>(path: &Path, text: &str, what: &str) -> Result<T> {
+    let value: serde_json::Value = serde_json::from_str(text)
+        .map_err(|fault| Error::data(path, format!("it is not JSON: {fault}; was it cut short?")))?;
+    let version = value.get("version").and_then(serde_json::Value::as_u64);
+    match version {
+        None => return Err(Error::data(path, "it has no \"version\"; is it from pktgen?")),
+        Some(version) if version > u64::from(MANIFEST_VERSION) => {
+            let text =
+                format!("version {version} is newer than {MANIFEST_VERSION}, the newest known here; update pktgen");
+            return Err(Error::data(path, text));
+        }
+        Some(_) => {}
+    }
+    serde_json::from_value(value).map_err(|fault| Error::data(path, format!("it does not describe {what}: {fault}")))
+}
+
+impl Records {
+    /// Gives what was received the names that its content has; numbers and generations are those of the named packets.
+    pub(crate) fn name(&mut self, names: NameColumns) {
+        let SentColumns { t_gen_ps, worker, seq, attempt, .. } = &self.sent;
+        let mut rows = index::with_room(worker.len());
+        for (row, worker) in worker.iter().enumerate() {
+            rows.insert(PacketId::new(*worker, seq[row], attempt[row]).0, row as u32);
+        }
+        let received = &mut self.received;
+        for (row, packet) in names.packet.iter().enumerate() {
+            if let Some(known) = rows.get(packet) {
+                received.newest_seq[row] = seq[*known as usize];
+                received.newest_gen_ps[row] = t_gen_ps[*known as usize];
+            }
+        }
+        (received.packet, received.count) = (names.packet, names.count);
+    }
+
+    fn read(dir: &Path) -> Result<Records> {
+        Ok(Records { sent: read_sent(dir)?, books: read_books(dir)?, received: read_received(dir)? })
+    }
+}
+
+fn stream(dir: &Path, name: &str, columns: &[&str]) -> Result<Table> {
+    let path = dir.join(format!("{name}.parquet"));
+    if !path.exists() {
+        let what = format!(
+            "it is missing although the manifest says records = \"full\"; copy the whole run dir, {name} included"
+        );
+        return Err(Error::data(&path, what));
+    }
+    Table::read_stream(&path, name, columns)
+}
+
+fn read_sent(dir: &Path) -> Result<SentColumns> {
+    let table = stream(dir, SENT, &["t_gen_ps", "t_sent_ps", "cluster", "job", "worker", "seq", "attempt", "reward"])?;
+    Ok(SentColumns {
+        reward: table.f32_or_none("reward")?,
+        t_gen_ps: table.i64("t_gen_ps")?,
+        t_sent_ps: table.i64_or_none("t_sent_ps")?,
+        cluster: table.tenants()?,
+        worker: table.u32("worker")?,
+        seq: table.u32("seq")?,
+        attempt: table.u8("attempt")?,
+    })
+}
+
+fn read_books(dir: &Path) -> Result<BookColumns> {
+    let table = stream(dir, BOOKS, &["t_ps", "node", "packet_in", "action", "packet_out", "reason"])?;
+    let books = BookColumns {
+        t_ps: table.i64("t_ps")?,
+        node: table.u16("node")?,
+        packet_in: table.u64("packet_in")?,
+        action: table.u8("action")?,
+        packet_out: table.u64_or("packet_out", NO_PACKET)?,
+        reason: table.u8_or("reason", NO_REASON)?,
+    };
+    check_books(table.path(), &books)?;
+    Ok(books)
+}
+
+/// Codes that we do not know, drops without a reason and replacements without a successor.
+fn check_books(path: &Path, books: &BookColumns) -> Result<()> {
+    for (row, (&action, &reason)) in books.action.iter().zip(&books.reason).enumerate() {
+        let Some(&known) = Action::ALL.get(usize::from(action)) else {
+            let last = Action::ALL.len() - 1;
+            return Err(Error::data(path, format!("row {row}: action {action} is not in 0..={last}; update pktgen")));
+        };
+        if reason != NO_REASON && usize::from(reason) >= Reason::ALL.len() {
+            let last = Reason::ALL.len() - 1;
+            return Err(Error::data(path, format!("row {row}: reason {reason} is not in 0..={last}; update pktgen")));
+        }
+        if known == Action::Dropped && reason == NO_REASON {
+            return Err(Error::data(path, format!("row {row}: a packet was dropped without a reason")));
+        }
+        let replaced = matches!(known, Action::Merged | Action::Subsumed | Action::Outranked);
+        if replaced && books.packet_out[row] == NO_PACKET {
+            let name = known.name();
+            return Err(Error::data(
+                path,
+                format!("row {row}: a packet was {name} without saying by which (packet_out)"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn read_received(dir: &Path) -> Result<ReceivedColumns> {
+    let columns = [
+        "t_recv_ps",
+        "packet",
+        "cluster",
+        "job",
+        "newest_seq",
+        "newest_gen_ps",
+        "count",
+        "bytes",
+        "accepted",
+        "heat",
+        "last",
+    ];
+    let table = stream(dir, RECEIVED, &columns)?;
+    // An empty answer is none that was given.
+    let yes = |name: &str| -> Result<Vec<bool>> {
+        Ok(table.bool_or_none(name)?.into_iter().map(|answer| answer == Some(true)).collect())
+    };
+    let heat = table.u8_or("heat", NO_HEAT)?;
+    if let Some(row) = heat.iter().position(|code| *code != NO_HEAT && usize::from(*code) >= Heat::ALL.len()) {
+        let (code, last) = (heat[row], Heat::ALL.len() - 1);
+        return Err(Error::data(table.path(), format!("row {row}: heat {code} is not in 0..={last}; update pktgen")));
+    }
+    Ok(ReceivedColumns {
+        t_recv_ps: table.i64("t_recv_ps")?,
+        packet: table.u64("packet")?,
+        cluster: table.tenants()?,
+        newest_seq: table.u32("newest_seq")?,
+        newest_gen_ps: table.i64("newest_gen_ps")?,
+        count: table.u16("count")?,
+        bytes: table.u32("bytes")?,
+        accepted: yes("accepted")?,
+        heat,
+        last: yes("last")?,
+    })
+}
+
+/// The stream is there only if updates carried lanes.
+fn read_lanes(dir: &Path, manifest: &Manifest, records: Option<&Records>) -> Result<Option<LaneColumns>> {
+    let (Some(layout), Some(records)) = (&manifest.lanes, records) else { return Ok(None) };
+    if !layout.is_sound() {
+        return Err(Error::data(&dir.join("manifest.json"), "its lanes are such as no run has; was it changed?"));
+    }
+    let table = stream(dir, LANES, &["words"])?;
+    let (words, starts) = table.u32_lists("words")?;
+    let (lanes, packets) = (starts.len() - 1, records.received.packet.len());
+    if lanes != packets {
+        let what = format!("it has the lanes of {lanes} packets, and {packets} were received; copy the whole run dir");
+        return Err(Error::data(table.path(), what));
+    }
+    Ok(Some(LaneColumns { words, starts }))
+}
+
+/// The stream is there only if packets arrived without their names.
+fn read_names(dir: &Path, records: Option<&Records>) -> Result<Option<NameColumns>> {
+    let Some(records) = records.filter(|_| dir.join(format!("{NAMES}.parquet")).exists()) else { return Ok(None) };
+    let table = stream(dir, NAMES, &["packet", "count"])?;
+    let names = NameColumns { packet: table.u64_or("packet", NO_PACKET)?, count: table.u16("count")? };
+    let (named, packets) = (names.packet.len(), records.received.packet.len());
+    if named != packets {
+        let what = format!("it has the names of {named} packets, and {packets} were received; copy the whole run dir");
+        return Err(Error::data(table.path(), what));
+    }
+    Ok(Some(names))
+}
+
+/// The stream is there only if the run asked for it (`capture.states`).
+fn read_states(dir: &Path) -> Result<Option<StateColumns>> {
+    let path = dir.join(format!("{STATES}.parquet"));
+    if !path.exists() {
+        return Ok(None);
+    }
+    let table = Table::read(&path, &["t_ps", "worker", "active", "capacity", "ack_age_ps", "p_send", "sent"])?;
+    Ok(Some(StateColumns {
+        t_ps: table.i64("t_ps")?,
+        worker: table.u32("worker")?,
+        active: table.u16("active")?,
+        capacity: table.u32("capacity")?,
+        ack_age_ps: table.i64_or_none("ack_age_ps")?,
+        p_send: table.f32_or_none("p_send")?,
+        sent: table.bool_or_none("sent")?,
+    }))
+}
+
+/// The stream is there only if the run asked for it (`transport.stamps`, `transport.sent_stamps_every`).
+fn read_stamps(dir: &Path) -> Result<Option<StampColumns>> {
+    let path = dir.join(format!("{STAMPS}.parquet"));
+    if !path.exists() {
+        return Ok(None);
+    }
+    let table = Table::read(&path, &["t_ps", "packet", "received_ns", "sent_ns"])?;
+    let t_ps = table.i64("t_ps")?;
+    let packets = table.u64_or("packet", NO_PACKET)?.iter().filter(|packet| **packet != NO_PACKET).count() as u64;
+    let stamped = |column: &str| -> Result<Vec<(i64, i64)>> {
+        let stamps = table.i64_or_none(column)?;
+        Ok(t_ps.iter().zip(stamps).filter_map(|(t, stamp)| Some((*t, stamp?))).collect())
+    };
+    let (received, sent) = (stamped("received_ns")?, stamped("sent_ns")?);
+    Ok(Some(StampColumns { packets, received, frames: t_ps.len() as u64 - packets, sent }))
+}
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -1,0 +1,199 @@
+//! Sentences about values at several points: each with its interval, and at how many points they are better or worse.
+//!
+//! Called by [`crate::verdict`].
+
+use pktgen_records::human::{self, Scale, scale_for};
+use pktgen_records::stats::{Estimate, Interval, SEEDS_MIN, too_few};
+
+use crate::headings::{heading, metric_keys};
+use crate::sweep::data::{Labels, SweepData, VARIANT};
+
+/// Most points whose values a sentence has; of more it has the least and the largest.
+const NAMED_MAX: usize = 4;
+/// Most variants that a sentence about what was measured names.
+const VARIANTS_MAX: usize = 8;
+
+/// Why some points are not compared.
+const FEWER: &str = " (fewer than 5 seeds)";
+const _: () = assert!(SEEDS_MIN == 5, "FEWER says how many");
+
+/// A value at a point.
+pub(crate) type At<'a> = (&'a Labels, Estimate);
+
+/// The settings of a point but its variant, in words; empty where there is nothing else.
+pub fn setting(labels: &Labels) -> String {
+    let others = labels.iter().filter(|(axis, _)| *axis != VARIANT);
+    others.map(|(axis, value)| human::setting(axis, value)).collect::<Vec<_>>().join(", ")
+}
+
+/// Each value with its interval and its point; of many points the least and the largest.
+pub(crate) fn each(values: &[At], scale: &Scale) -> String {
+    let one = |(labels, value): &At| {
+        let at = setting(labels);
+        let at = if at.is_empty() { at } else { format!(" at {at}") };
+        format!("{}{at}", with_interval(value, scale))
+    };
+    if values.len() <= NAMED_MAX {
+        return values.iter().map(one).collect::<Vec<_>>().join(", ");
+    }
+    let by_size = |a: &&At, b: &&At| a.1.median.total_cmp(&b.1.median);
+    let (least, most) = (values.iter().min_by(by_size), values.iter().max_by(by_size));
+    let (Some(least), Some(most)) = (least, most) else { return String::new() };
+    format!("{} (least) to {} (largest)", one(least), one(most))
+}
+
+fn with_interval(value: &Estimate, scale: &Scale) -> String {
+    let median = scale.show(value.median);
+    match value.spread() {
+        Some(Interval { lo, hi }) => format!("{median} [{}, {}]", scale.number(lo), scale.number(hi)),
+        None => median,
+    }
+}
+
+/// What the values are: "medians, 95 % intervals", "exact", or "medians".
+pub(crate) fn kind(values: &[At]) -> &'static str {
+    if values.iter().all(|(_, value)| value.exact) {
+        "exact"
+    } else if values.iter().all(|(_, value)| value.spread().is_none()) {
+        "medians"
+    } else {
+        "medians, 95 % intervals"
+    }
+}
+
+/// At how many points the interval is above `zero`, below it, or holds it; none of this where there are too few seeds.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) above: usize,
+    pub(crate) below: usize,
+    pub(crate) undecided: usize,
+    /// Points of too few seeds, and the fewest seeds of them.
+    pub(crate) few: Option<(usize, usize)>,
+}
+
+impl Tally {
+    pub(crate) fn of(values: &[At], zero: f64) -> Tally {
+        let mut tally = Tally::default();
+        for (_, value) in values {
+            match value.interval {
+                None => {
+                    let (points, least) = tally.few.unwrap_or((0, usize::MAX));
+                    tally.few = Some((points + 1, least.min(value.n)));
+                }
+                Some(interval) if interval.lo > zero => tally.above += 1,
+                Some(interval) if interval.hi < zero => tally.below += 1,
+                Some(_) => tally.undecided += 1,
+            }
+        }
+        tally
+    }
+
+    /// In words, with those for above and below.
+    pub(crate) fn told(&self, above: &str, below: &str) -> String {
+        let few = self.few.map_or(0, |(points, _)| points);
+        let all = self.above + self.below + self.undecided + few;
+        if let Some((_, least)) = self.few.filter(|(points, _)| *points == all) {
+            return too_few(least);
+        }
+        let mut parts: Vec<String> = Vec::new();
+        for (n, word) in
+            [(self.above, above), (self.below, below), (self.undecided, "undecided"), (few, "not compared")]
+        {
+            match n {
+                0 => {}
+                n if n == all && all == 1 => return word.to_owned(),
+                n if n == all => return format!("{word} at all {all} points"),
+                n => parts.push(format!("{word} at {n}")),
+            }
+        }
+        let more = if few > 0 {
+            FEWER
+        } else if self.undecided == 0 {
+            ", no undecided points"
+        } else {
+            ""
+        };
+        format!("{} of {all} points{more}", parts.join(", "))
+    }
+}
+
+/// What was measured, of an experiment that compares nothing: the first metric of its table, by variant.
+pub(crate) fn measured(sweep: &SweepData) -> Option<String> {
+    let key =
+        metric_keys(sweep).into_iter().find(|key| sweep.points.iter().any(|point| point.cells.contains_key(key)))?;
+    let scale = heading(sweep, &key).scale;
+    let mut variants: Vec<(&str, Vec<At>)> = Vec::new();
+    for point in &sweep.points {
+        let Some(cell) = point.cells.get(&key) else { continue };
+        let variant = point.labels.get(VARIANT).map_or("", String::as_str);
+        match variants.iter_mut().find(|(name, _)| *name == variant) {
+            Some((_, values)) => values.push((&point.labels, *cell)),
+            None => variants.push((variant, vec![(&point.labels, *cell)])),
+        }
+    }
+    let all: Vec<At> = variants.iter().flat_map(|(_, values)| values.iter().copied()).collect();
+    let more = variants.len().saturating_sub(VARIANTS_MAX);
+    let told = variants.iter().take(VARIANTS_MAX).map(|(variant, values)| match *variant {
+        "" => range(values, &scale),
+        name => format!("{name} {}", range(values, &scale)),
+    });
+    let mut told: Vec<String> = told.collect();
+    if more > 0 {
+        told.push(format!("{more} more variants"));
+    }
+    Some(format!("Measured: {}: {} ({}).", human::title(&key), told.join("; "), kind(&all)))
+}
+
+/// The values of a few points, or from the least to the largest of many.
+fn range(values: &[At], scale: &Scale) -> String {
+    if values.len() <= NAMED_MAX {
+        return each(values, scale);
+    }
+    let medians = || values.iter().map(|(_, value)| value.median);
+    let (least, most) = (medians().fold(f64::INFINITY, f64::min), medians().fold(f64::NEG_INFINITY, f64::max));
+    format!("{} to {} at {} points", scale.show(least), scale.show(most), values.len())
+}
+
+/// A percent scale.
+pub(crate) fn percent() -> Scale {
+    scale_for("share", 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pktgen_records::stats::estimate;
+
+    fn at(rate: &str) -> Labels {
+        [(VARIANT.to_owned(), "Olaf".to_owned()), ("topology.rate".to_owned(), rate.to_owned())].into()
+    }
+
+    #[test]
+    fn every_point_has_its_value_and_few_seeds_no_verdict() {
+        let (five, forty) = (at("5Gbps"), at("40Gbps"));
+        let cut = |middle: f64, n: usize| {
+            let values: Vec<f64> = (0..n).map(|i| middle + 0.01 * i as f64).collect();
+            estimate(&values, false).unwrap()
+        };
+        let enough = [(&five, cut(0.50, SEEDS_MIN)), (&forty, cut(0.60, SEEDS_MIN))];
+        let said = each(&enough, &percent());
+        assert_eq!(said, "52.0 % [50.0, 54.0] at rate 5 Gbit/s, 62.0 % [60.0, 64.0] at rate 40 Gbit/s");
+        assert_eq!(Tally::of(&enough, 0.0).told("better", "worse"), "better at all 2 points");
+        assert_eq!(
+            Tally::of(&enough, 0.55).told("better", "worse"),
+            "better at 1, worse at 1 of 2 points, no undecided points"
+        );
+        for n in 1..SEEDS_MIN {
+            let few = [(&five, cut(0.5, n)), (&forty, cut(0.6, n))];
+            let tally = Tally::of(&few, 0.0);
+            assert_eq!((tally.above, tally.below, tally.undecided), (0, 0, 0));
+            assert_eq!(tally.told("better", "worse"), too_few(n));
+            assert!(!each(&few, &percent()).contains('['));
+        }
+        let mixed = [(&five, cut(0.5, 5)), (&forty, cut(0.6, 3))];
+        let said = Tally::of(&mixed, 0.0).told("better", "worse");
+        assert_eq!(said, "better at 1, not compared at 1 of 2 points (fewer than 5 seeds)");
+        let exact = [(&five, estimate(&[0.5], true).unwrap())];
+        assert_eq!((Tally::of(&exact, 0.0).told("better", "worse").as_str(), kind(&exact)), ("better", "exact"));
+    }
+}

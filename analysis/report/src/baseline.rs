@@ -1,0 +1,142 @@
+//! Comparing every run with the baseline's run of the same seed at the same point.
+//!
+//! Called by [`crate::sweep`]. Where one of a pair has no value, the comparison has none: nothing is extrapolated.
+
+use std::collections::{BTreeMap, HashMap};
+
+use pktgen_core::definition::{Better, Definition};
+use pktgen_records::labels::FLOW;
+use pktgen_records::metric::goal::TIME_TO_GOAL;
+use pktgen_records::metric::iterations::{EFFECTIVE_TIME, ITERATION_TIME, USEFUL_RATE};
+use pktgen_records::metric::learning::REWARD_END;
+
+use crate::sweep::data::{Labels, RunSummary, VARIANT};
+
+/// What comparing adds to the metrics of a run, its unit, and how: value of ours and of the baseline's.
+type Derived = (&'static str, &'static str, &'static str, fn(f64, f64) -> f64);
+
+/// The ratio of the baseline's time to the goal and ours (OLAF §8.2).
+pub(crate) const SPEEDUP: &str = "speedup";
+
+/// The ratio of the baseline's iteration time and ours (TRIO §6.2, Figure 13).
+pub(crate) const ITERATION_SPEEDUP: &str = "iteration_speedup";
+/// The same for an iteration's worth of samples: the ratio of the times to any target (TRIO §6.2, Figure 12).
+pub(crate) const TARGET_SPEEDUP: &str = "target_speedup";
+
+/// The ratio of our useful gradients per second and the baseline's (LIBRA §5.2, Figure 12).
+pub(crate) const THROUGHPUT_RATIO: &str = "throughput_ratio";
+
+const DERIVED: [Derived; 8] = [
+    ("aom_cut/cluster", "share", "aom_mean/cluster", |ours, theirs| 1.0 - ours / theirs),
+    ("aom_cut/worker", "share", "aom_mean/worker", |ours, theirs| 1.0 - ours / theirs),
+    ("received_ratio", "ratio", "received", |ours, theirs| ours / theirs),
+    (SPEEDUP, "ratio", TIME_TO_GOAL, |ours, theirs| theirs / ours),
+    (ITERATION_SPEEDUP, "ratio", ITERATION_TIME, |ours, theirs| theirs / ours),
+    (TARGET_SPEEDUP, "ratio", EFFECTIVE_TIME, |ours, theirs| theirs / ours),
+    (THROUGHPUT_RATIO, "ratio", USEFUL_RATE, |ours, theirs| ours / theirs),
+    ("reward_gain", "share", REWARD_END, |ours, theirs| ours / theirs - 1.0),
+];
+
+const fn derived(metric: &'static str, unit: &'static str, definition: &'static str) -> Definition {
+    Definition::new(metric, unit, Better::Higher, definition).needs("report.baseline")
+}
+
+/// What comparing adds; [`DERIVED`] says how.
+pub(crate) const DEFINITIONS: [Definition; 7] = [
+    derived("aom_cut", "share", "How much lower `aom_mean` is than the baseline's: 1 − ours / theirs.").labels(&[FLOW]),
+    Definition { better: Better::Neither, ..derived("received_ratio", "ratio", "`received` by the baseline's.") },
+    derived(SPEEDUP, "ratio", "The baseline's `time_to_goal` by ours.").source("design §4, OLAF §8.2"),
+    derived(ITERATION_SPEEDUP, "ratio", "The baseline's `iteration_time_mean` by ours.").source("TRIO §6.2, Figure 13"),
+    derived(
+        TARGET_SPEEDUP,
+        "ratio",
+        "The baseline's `effective_iteration_time` by ours: the ratio of the times to any target.",
+    )
+    .source("TRIO §6.2, Figure 12"),
+    derived(THROUGHPUT_RATIO, "ratio", "`useful_elements_per_s` by the baseline's.").source("LIBRA §5.2, Figure 12"),
+    derived("reward_gain", "share", "How much higher `reward_end` is than the baseline's: ours / theirs − 1.")
+        .source("OLAF §8.2"),
+];
+
+/// Most points that a sentence names.
+const POINTS_MAX: usize = 6;
+
+/// Keys of what comparing adds.
+pub(crate) fn keys() -> impl Iterator<Item = String> {
+    DERIVED.iter().map(|(key, ..)| (*key).to_owned())
+}
+
+/// Is `run` one of the variant called `baseline`?
+fn is_of(run: &RunSummary, baseline: &str) -> bool {
+    run.labels.get(VARIANT).is_some_and(|variant| variant == baseline)
+}
+
+/// What identifies a run's partners: its labels but the variant, and the seed.
+fn pairing(run: &RunSummary) -> (Labels, u64) {
+    let labels = run.labels.iter().filter(|(axis, _)| *axis != VARIANT);
+    (labels.map(|(axis, value)| (axis.clone(), value.clone())).collect(), run.seed)
+}
+
+/// Adds the comparisons with `baseline` to the other runs, paired by seed and all axes but the variant.
+pub(crate) fn compare(runs: &mut [RunSummary], units: &mut BTreeMap<String, String>, baseline: &str) {
+    let base: HashMap<_, _> =
+        runs.iter().filter(|run| is_of(run, baseline)).map(|run| (pairing(run), run.scalars.clone())).collect();
+    for run in runs.iter_mut().filter(|run| !is_of(run, baseline)) {
+        let Some(theirs) = base.get(&pairing(run)) else { continue };
+        for (key, unit, of, compared) in DERIVED {
+            let (Some(&ours), Some(&theirs)) = (run.scalars.get(of), theirs.get(of)) else { continue };
+            let value = compared(ours, theirs);
+            // A baseline of 0 cannot be compared with.
+            if theirs > 0.0 && value.is_finite() {
+                run.scalars.insert(key.to_owned(), value);
+                units.insert(key.to_owned(), unit.to_owned());
+            }
+        }
+    }
+}
+
+/// One sentence per variant of whose runs some missed the goal: which, by how much, and what follows.
+pub(crate) fn missed_goals(runs: &[RunSummary]) -> Vec<String> {
+    let mut variants: Vec<(&str, Vec<&RunSummary>)> = Vec::new();
+    for run in runs.iter().filter(|run| run.goal.is_some()) {
+        let name = run.labels.get(VARIANT).map_or("", String::as_str);
+        match variants.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, runs)) => runs.push(run),
+            None => variants.push((name, vec![run])),
+        }
+    }
+    variants.into_iter().filter_map(|(name, runs)| missed(name, &runs)).collect()
+}
+
+fn missed(variant: &str, runs: &[&RunSummary]) -> Option<String> {
+    let missing: Vec<_> = runs.iter().filter(|run| run.goal.is_some_and(|goal| goal.short > 0)).collect();
+    let goals = || missing.iter().filter_map(|run| run.goal);
+    let (least, most) = (goals().map(|goal| goal.short).min()?, goals().map(|goal| goal.short).max()?);
+    let goal = goals().next()?;
+    let mut points: Vec<String> = Vec::new();
+    for run in &missing {
+        let rest: Labels =
+            run.labels.iter().filter(|(axis, _)| *axis != VARIANT).map(|(a, v)| (a.clone(), v.clone())).collect();
+        let point = crate::sweep::data::describe(&rest);
+        if !points.contains(&point) {
+            points.push(point);
+        }
+    }
+    let more = points.len().saturating_sub(POINTS_MAX);
+    points.truncate(POINTS_MAX);
+    if more > 0 {
+        points.push(format!("{more} more"));
+    }
+    let short = if least == most { least.to_string() } else { format!("{least} to {most}") };
+    let who = if variant.is_empty() { "The goal" } else { variant };
+    let (updates, workers, n, all) = (goal.updates, goal.workers, missing.len(), runs.len());
+    Some(format!(
+        "{who}: {n} of {all} runs did not reach {updates} updates of every worker ({short} of {workers} workers were \
+         short), at {}; they have no time to goal and no speedup, since nothing is extrapolated.",
+        points.join("; ")
+    ))
+}
+
+#[cfg(test)]
+#[path = "baseline_tests.rs"]
+mod tests;

@@ -1,0 +1,105 @@
+//! Tests of [`super`]: pairs, and runs that missed their goal.
+
+use super::*;
+use crate::sweep::data::GoalSummary;
+
+/// A run of `variant` at `rate` with a time to the goal, or with so many workers short of it.
+fn run(variant: &str, rate: &str, seed: u64, time: Result<f64, usize>) -> RunSummary {
+    let mut run = RunSummary { dir: format!("{variant}-{rate}-{seed}"), seed, ..Default::default() };
+    run.labels = [(VARIANT.to_owned(), variant.to_owned()), ("rate".to_owned(), rate.to_owned())].into();
+    run.goal = Some(GoalSummary { updates: 200, workers: 30, short: time.err().unwrap_or(0) });
+    if let Ok(time) = time {
+        run.scalars.insert(TIME_TO_GOAL.to_owned(), time);
+    }
+    run
+}
+
+fn speedups(runs: &[RunSummary]) -> Vec<Option<f64>> {
+    runs.iter().map(|run| run.scalars.get(SPEEDUP).copied()).collect()
+}
+
+#[test]
+fn speedup_is_paired_and_never_extrapolated() {
+    let mut runs = [
+        run("FIFO", "5", 1, Ok(900.0)),
+        run("FIFO", "5", 2, Err(3)),
+        run("FIFO", "40", 1, Ok(500.0)),
+        run("FIFO", "40", 2, Ok(0.0)),
+        run("Olaf", "5", 1, Ok(300.0)),
+        run("Olaf", "5", 2, Ok(200.0)),
+        run("Olaf", "40", 1, Err(1)),
+        run("Olaf", "40", 2, Ok(1.0)),
+        run("Olaf", "40", 3, Ok(1.0)),
+    ];
+    let mut units = BTreeMap::new();
+    compare(&mut runs, &mut units, "FIFO");
+    // A missed goal on either side, a time of 0 and a missing partner leave no value.
+    assert_eq!(speedups(&runs), [None, None, None, None, Some(3.0), None, None, None, None]);
+    assert_eq!(units[SPEEDUP], "ratio");
+    let missed = missed_goals(&runs);
+    assert_eq!(missed.len(), 2, "{missed:?}");
+    assert!(
+        missed[0].starts_with(
+            "FIFO: 1 of 4 runs did not reach 200 updates of every worker (3 of 30 workers were short), at rate=5;"
+        ),
+        "{missed:?}"
+    );
+    assert!(missed[1].starts_with("Olaf: 1 of 5 runs") && missed[1].contains("nothing is extrapolated"), "{missed:?}");
+}
+
+#[test]
+fn runs_without_a_goal_say_nothing_about_it() {
+    let mut runs = [run("FIFO", "5", 1, Ok(9.0)), run("Olaf", "5", 1, Ok(3.0))];
+    assert!(missed_goals(&runs).is_empty());
+    runs.iter_mut().for_each(|run| run.goal = None);
+    assert!(missed_goals(&runs).is_empty());
+    let many: Vec<_> = (1..=9).map(|rate| run("FIFO", &rate.to_string(), 1, Err(rate))).collect();
+    let sentence = &missed_goals(&many)[0];
+    assert!(
+        sentence.contains("(1 to 9 of 30 workers were short), at rate=1; ") && sentence.contains("rate=6; 3 more;")
+    );
+    let mut alone = run("", "5", 1, Err(30));
+    alone.labels.clear();
+    assert!(missed_goals(&[alone])[0].starts_with("The goal: 1 of 1 runs"));
+}
+
+#[test]
+fn the_verdict_says_the_speedup_and_what_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    pktgen_records::testing::write_sweep(dir.path(), 2);
+    let mut sweep = crate::SweepData::open(dir.path(), &mut |_, _| {}).unwrap();
+    sweep.manifest.report.metrics.push(SPEEDUP.to_owned());
+    for point in &mut sweep.points {
+        point.cells.remove("aom_cut/cluster");
+    }
+    let ends = Some(pktgen_records::stats::Interval { lo: 2.0, hi: 3.0 });
+    let interval = pktgen_records::stats::Estimate { median: 2.5, interval: ends, n: 5, exact: false };
+    sweep.points[2].cells.insert(SPEEDUP.to_owned(), interval);
+    sweep.runs[0].goal = Some(GoalSummary { updates: 200, workers: 4, short: 2 });
+    let model = crate::Model::build(&sweep);
+    let all = model.verdict.lines.join("\n");
+    assert!(
+        all.contains(
+            "olaf against fifo: speedup to the goal 2.500 [2, 3] at rate 20 (medians, 95 % intervals); faster."
+        ),
+        "{all}"
+    );
+    assert!(!all.contains("no run could be paired"), "{all}");
+    assert!(all.contains("fifo: 1 of 1 runs did not reach 200 updates"), "{all}");
+    let chart = model.charts.iter().find(|chart| chart.title.starts_with("Speedup over the baseline")).unwrap();
+    assert_eq!((chart.series.len(), chart.series[0].points.as_slice()), (1, [(20.0, 2.5)].as_slice()));
+    assert_eq!((chart.series[0].spans[0].lo, chart.series[0].spans[0].hi), (2.0, 3.0));
+    for report in crate::REPORTS {
+        let text = report.render(&model).unwrap();
+        assert!(text.contains("nothing is extrapolated"), "{}", report.name());
+    }
+}
+
+#[test]
+fn what_comparing_adds_is_defined() {
+    let defined: Vec<String> = DEFINITIONS.iter().flat_map(pktgen_core::definition::Definition::keys).collect();
+    assert_eq!(keys().collect::<Vec<_>>(), defined);
+    for (key, unit, ..) in DERIVED {
+        assert!(DEFINITIONS.iter().any(|known| known.has_key(key) && known.unit == unit), "{key} in {unit}");
+    }
+}

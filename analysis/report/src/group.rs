@@ -1,0 +1,113 @@
+//! Groups of clusters that a report speaks of together (`[[report.groups]]`), such as OLAF's S1 and S2.
+//!
+//! Called by [`crate::sweep`] per run and by [`crate::check`]. Groups are the report's, not the run's, so these
+//! lines are in reports only.
+
+use std::collections::BTreeMap;
+
+use pktgen_core::definition::{Better, Definition, Label};
+use pktgen_core::record::{Group, ReportPlan};
+
+use pktgen_records::age::FlowAge;
+use pktgen_records::labels::{FLOW, FULL};
+use pktgen_records::line::{Line, NS, SHARE};
+use pktgen_records::resolved::Analysis;
+use pktgen_records::stats;
+
+const GROUP: Label = Label::new("group", "name of the group");
+const GROUPS: &str = "report.groups";
+
+/// What the lines below are.
+pub(crate) const DEFINITIONS: [Definition; 3] = [
+    Definition::new(
+        "aom_mean",
+        NS,
+        Better::Lower,
+        "Mean over the average ages of the group's clusters, or of their workers.",
+    )
+    .labels(&[FLOW, GROUP])
+    .source("design §4")
+    .needs(FULL),
+    Definition::new("loss", SHARE, Better::Lower, "Share of the updates of the group's workers that were dropped.")
+        .labels(&[GROUP])
+        .source("design §4")
+        .needs(GROUPS),
+    Definition::new("aom_fairness", "index", Better::Higher, "Jain's index over the groups' mean ages of clusters.")
+        .labels(&[Label::one_of("flow", &["groups"], "of groups")])
+        .source("design §4")
+        .needs(FULL),
+];
+
+/// Keys of the lines below.
+pub(crate) fn keys(plan: &ReportPlan) -> Vec<String> {
+    if plan.groups.is_empty() {
+        return Vec::new();
+    }
+    let of = |group: &Group| {
+        let name = &group.name;
+        [format!("aom_mean/cluster/{name}"), format!("aom_mean/worker/{name}"), format!("loss/{name}")]
+    };
+    plan.groups.iter().flat_map(of).chain(["aom_fairness/groups".to_owned()]).collect()
+}
+
+/// Per group: the mean over its clusters' ages, that over its workers' ages, and the loss of its workers; and
+/// Jain's index over the groups' mean ages of clusters, if each of them has one. A worker is in the group of the
+/// cluster in which it began, whether or not it moved: so loss means the same whatever was recorded.
+pub(crate) fn lines(run: &Analysis, plan: &ReportPlan) -> Vec<Line> {
+    let mut out = Vec::new();
+    let mut means = Vec::new();
+    for group in &plan.groups {
+        let has = |cluster: u16| group.clusters.contains(&cluster);
+        let began = |worker: u32| run.manifest.clusters.get(worker as usize).is_some_and(|cluster| has(*cluster));
+        if let Some(ages) = run.resolved.as_ref().and_then(|resolved| resolved.ages.as_ref()) {
+            let clusters = mean(&ages.clusters, &|id| u16::try_from(id).is_ok_and(has));
+            means.push(clusters);
+            out.push(named(Line::new("aom_mean", NS, clusters).with("flow", "cluster"), group));
+            let workers = mean(&ages.workers, &began);
+            out.push(named(Line::new("aom_mean", NS, workers).with("flow", "worker"), group));
+        }
+        let balance = run.balance_of_workers(&began).filter(|balance| balance.sent > 0);
+        let loss = balance.map(|balance| balance.dropped_total() as f64 / balance.sent as f64);
+        out.push(named(Line::new("loss", SHARE, loss), group));
+    }
+    // An index over some of the groups would look like one over all.
+    let all: Option<Vec<f64>> = means.into_iter().collect();
+    if let Some(means) = all.filter(|means| !means.is_empty()) {
+        out.push(Line::new("aom_fairness", "index", stats::jain(&means)).with("flow", "groups"));
+    }
+    out
+}
+
+fn named(line: Line, group: &Group) -> Line {
+    line.with("group", group.name.as_str())
+}
+
+fn mean(ages: &[FlowAge], wanted: &dyn Fn(u32) -> bool) -> Option<f64> {
+    let of_group: Vec<f64> = ages.iter().filter(|age| wanted(age.id)).filter_map(|age| age.mean_ns).collect();
+    stats::mean(&of_group)
+}
+
+/// One sentence per mistake in `[[report.groups]]`; `seen` are the clusters that any run has.
+pub(crate) fn mistakes(plan: &ReportPlan, seen: &[u32]) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+    for group in &plan.groups {
+        *names.entry(&group.name).or_default() += 1;
+        let absent: Vec<String> =
+            group.clusters.iter().filter(|id| !seen.contains(&u32::from(**id))).map(u16::to_string).collect();
+        let name = &group.name;
+        // No run could be read: then nothing is known of clusters.
+        if !seen.is_empty() && !absent.is_empty() {
+            let range = format!("{} to {}", seen[0], seen[seen.len() - 1]);
+            let which = absent.join(", ");
+            out.push(format!("report.groups \"{name}\": no run has cluster {which}; there are: {range}"));
+        }
+    }
+    let twice = names.into_iter().filter(|(_, times)| *times > 1);
+    out.extend(twice.map(|(name, _)| format!("report.groups: two groups are called \"{name}\"; rename one")));
+    out
+}
+
+#[cfg(test)]
+#[path = "group_tests.rs"]
+mod tests;

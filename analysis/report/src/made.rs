@@ -1,0 +1,172 @@
+//! What made the runs of a report, when, where and how: its provenance, for every form.
+//!
+//! Called by [`crate::model`] and [`crate::compare`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pktgen_records::human::day;
+use serde::Serialize;
+
+use crate::sweep::data::SweepData;
+
+/// Most facts of a host that are shown.
+const FACTS_MAX: usize = 12;
+
+/// Provenance of the runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Provenance {
+    /// Version of the tool that made the runs.
+    pub version: String,
+    /// Its commit.
+    pub commit: String,
+    /// Tools that made some of the runs, if there are others: version and commit.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<String>,
+    /// When the first run was made, UTC.
+    pub date: String,
+    /// What is known of the host; "virtual time" where none has a part in the results.
+    pub host: String,
+    /// Seeds, in words.
+    pub seeds: String,
+    /// The command line; none if it was not recorded.
+    pub command: Option<String>,
+    /// What was set beside the experiment file, as `key=value`.
+    pub overrides: Vec<String>,
+}
+
+impl Provenance {
+    /// Of the runs of `sweep`.
+    pub fn of(sweep: &SweepData) -> Provenance {
+        let mut tools: Vec<&str> = Vec::new();
+        for run in sweep.runs.iter().filter(|run| !run.made.tool.is_empty()) {
+            if !tools.contains(&run.made.tool.as_str()) {
+                tools.push(&run.made.tool);
+            }
+        }
+        let (version, commit) = tools.first().map_or(("unknown", "unknown"), |tool| parts(tool));
+        let first = sweep.runs.iter().map(|run| run.made.unix_ns).filter(|time| *time > 0).min();
+        let mut commands = sweep.runs.iter().map(|run| &run.made.command).filter(|command| !command.is_empty());
+        Provenance {
+            version: version.to_owned(),
+            commit: commit.to_owned(),
+            others: tools.iter().skip(1).map(|tool| (*tool).to_owned()).collect(),
+            date: first.map_or("unknown".to_owned(), date),
+            host: host(sweep),
+            seeds: seeds(&sweep.runs.iter().map(|run| run.seed).collect()),
+            command: commands.next().map(|words| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")),
+            overrides: sweep.manifest.overrides.clone(),
+        }
+    }
+
+    /// Overrides that the experiment file's own text does not know of: all but seeds.
+    pub fn changed(&self) -> Vec<&str> {
+        let seeds = ["seed=", "sweep.seeds="];
+        let all = self.overrides.iter().map(String::as_str);
+        all.filter(|one| !seeds.iter().any(|key| one.starts_with(key))).collect()
+    }
+
+    /// What stands before a text of the experiment file that may speak of what was changed; none if nothing was.
+    pub(crate) fn before_overrides(&self) -> Option<String> {
+        let changed = self.changed();
+        (!changed.is_empty()).then(|| format!("Of the experiment file, before the overrides {}", changed.join(", ")))
+    }
+
+    /// Names and values, for tables.
+    pub fn lines(&self) -> Vec<(&'static str, String)> {
+        let others = self.others.iter().map(|tool| format!("; also {tool}")).collect::<String>();
+        let overrides = if self.overrides.is_empty() { "none".to_owned() } else { self.overrides.join(", ") };
+        vec![
+            ("version", format!("pktgen {}{others}", self.version)),
+            ("commit", self.commit.clone()),
+            ("date", self.date.clone()),
+            ("host", self.host.clone()),
+            ("seeds", self.seeds.clone()),
+            ("command", self.command.clone().unwrap_or_else(|| "not recorded".to_owned())),
+            ("overrides", overrides),
+        ]
+    }
+
+    /// The same in a line for terminals.
+    pub fn line(&self) -> String {
+        let said = self.lines().into_iter().map(|(name, value)| format!("{name}: {value}"));
+        said.collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// Version and commit of `pktgen 0.1.0 (0123abc)`.
+fn parts(tool: &str) -> (&str, &str) {
+    let rest = tool.strip_prefix("pktgen ").unwrap_or(tool);
+    rest.split_once(" (").map_or((rest, "unknown"), |(version, commit)| (version, commit.trim_end_matches(')')))
+}
+
+/// Day and minute of a time in ns since 1970.
+fn date(unix_ns: u64) -> String {
+    let minutes = unix_ns / 60_000_000_000;
+    format!("{} {:02}:{:02} UTC", day(unix_ns), minutes / 60 % 24, minutes % 60)
+}
+
+fn host(sweep: &SweepData) -> String {
+    let mut facts: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (name, value) in sweep.runs.iter().flat_map(|run| &run.made.host) {
+        facts.entry(name).or_default().insert(value);
+    }
+    if facts.is_empty() {
+        return "none: virtual time".to_owned();
+    }
+    let said = |(name, values): (&&str, &BTreeSet<&str>)| {
+        format!("{name} {}", values.iter().copied().collect::<Vec<_>>().join(" / "))
+    };
+    let mut shown: Vec<String> = facts.iter().take(FACTS_MAX).map(said).collect();
+    let more = facts.len().saturating_sub(FACTS_MAX);
+    if more > 0 {
+        shown.push(format!("{more} more facts in manifest.json"));
+    }
+    shown.join(", ")
+}
+
+/// "10 (1 to 10)", "3 (1, 4, 9)".
+fn seeds(seeds: &BTreeSet<u64>) -> String {
+    let (Some(first), Some(last)) = (seeds.first(), seeds.last()) else { return "none".to_owned() };
+    let n = seeds.len();
+    if n > 2 && last - first == n as u64 - 1 {
+        return format!("{n} ({first} to {last})");
+    }
+    let named: Vec<String> = seeds.iter().take(10).map(u64::to_string).collect();
+    let more = if n > 10 { format!(" and {} more", n - 10) } else { String::new() };
+    format!("{n} ({}{more})", named.join(", "))
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=,:+@%^".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_for_people() {
+        assert_eq!(parts("pktgen 0.1.0 (7799c96)"), ("0.1.0", "7799c96"));
+        assert_eq!(parts("test"), ("test", "unknown"));
+        assert_eq!(date(1_795_433_400_000_000_000), "2026-11-23 11:30 UTC");
+        assert_eq!(seeds(&(1..=10).collect()), "10 (1 to 10)");
+        assert_eq!(seeds(&[4, 9].into()), "2 (4, 9)");
+        assert_eq!((quoted("a=1"), quoted("x y"), quoted("it's")), ("a=1".into(), "'x y'".into(), "'it'\\''s'".into()));
+    }
+
+    #[test]
+    fn seeds_change_nothing_that_a_text_states() {
+        let of = |overrides: &[&str]| Provenance {
+            overrides: overrides.iter().map(|one| (*one).to_owned()).collect(),
+            ..Provenance::default()
+        };
+        assert_eq!(of(&["sweep.seeds=1..3", "seed=4"]).before_overrides(), None);
+        let changed = of(&["sweep.seeds=1..3", "target.slots=6"]).before_overrides().unwrap();
+        assert_eq!(changed, "Of the experiment file, before the overrides target.slots=6");
+    }
+}

@@ -1,0 +1,207 @@
+//! What a report says, before it has a form: built once from a sweep, rendered by every report.
+//!
+//! Called by the CLI's `report`. The order is the reader's: may I use this (validity), what is the
+//! answer (verdict), the numbers beside the published ones, then what was fitted and what differs.
+
+use pktgen_core::record::Bound;
+use pktgen_records::age::AgeOf;
+use pktgen_records::stats::{Estimate, agrees};
+use serde::Serialize;
+
+use crate::chart::Chart;
+use crate::headings::{Heading, axes, heading, metric_keys};
+use crate::made::Provenance;
+use crate::sweep::data::{Labels, PointSummary, RunSummary, SweepData, matches, name_of, why_invalid};
+use crate::verdict::{Verdict, compare, verdict};
+use crate::{check, picture};
+
+/// Version of the JSON form.
+const VERSION: u32 = 1;
+
+/// A report's content.
+#[derive(Debug, Clone, Serialize)]
+pub struct Model {
+    /// What made the runs: version and commit.
+    pub tool: String,
+    /// Version of this form.
+    pub version: u32,
+    /// Name of the experiment.
+    pub title: String,
+    /// What it shows, by the experiment file.
+    pub about: String,
+    /// What made the runs, when, where and how.
+    pub made: Provenance,
+    /// May the numbers be used, and what do they say?
+    pub verdict: Verdict,
+    /// Names in the experiment's `[report]` and `[paper]` that nothing has, one sentence each.
+    pub warnings: Vec<String>,
+    /// Invalid runs, with their reasons.
+    pub invalid: Vec<RunNote>,
+    /// Remarks of runs that do not invalidate them.
+    pub remarks: Vec<RunNote>,
+    /// Label columns of the main table.
+    pub axes: Vec<String>,
+    /// Value columns of the main table.
+    pub columns: Vec<Heading>,
+    /// One row per point.
+    pub rows: Vec<Row>,
+    /// What the values in the table are.
+    pub legend: String,
+    /// Published values outside our intervals, or that cannot be compared, one sentence each.
+    pub disagreements: Vec<String>,
+    /// How many of them are outside.
+    pub outside: usize,
+    /// Parameters fitted to reach published values.
+    pub fitted: Vec<String>,
+    /// Notes of the experiment.
+    pub notes: Vec<String>,
+    /// Pictures.
+    pub charts: Vec<Chart>,
+}
+
+/// What is said about one run, or about several alike.
+#[derive(Debug, Clone, Serialize)]
+pub struct RunNote {
+    /// Which: the folder, labels and seed of the first, and how many more.
+    pub run: String,
+    /// What.
+    pub reasons: Vec<String>,
+}
+
+/// A row of the main table.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// Labels of the point.
+    pub labels: Labels,
+    /// How many runs.
+    pub runs: usize,
+    /// One cell per column.
+    pub cells: Vec<Cell>,
+}
+
+/// A cell of the main table.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Cell {
+    /// Median and interval of our runs.
+    pub ours: Option<Estimate>,
+    /// The published value.
+    pub paper: Option<Paper>,
+}
+
+/// A published value beside ours.
+#[derive(Debug, Clone, Serialize)]
+pub struct Paper {
+    /// The value, in the metric's unit.
+    pub value: f64,
+    /// What stands before it where it is a bound.
+    pub sign: &'static str,
+    /// Ours − paper.
+    pub difference: Option<f64>,
+    /// Does our interval hold it, or is ours on its side? None where it is not compared, of too few seeds.
+    pub inside: Option<bool>,
+    /// Table or section.
+    pub source: String,
+}
+
+impl Model {
+    /// Builds the model of `sweep`.
+    pub fn build(sweep: &SweepData) -> Model {
+        let keys = metric_keys(sweep);
+        let columns: Vec<Heading> = keys.iter().map(|key| heading(sweep, key)).collect();
+        let row = |point: &PointSummary| Row {
+            labels: point.labels.clone(),
+            runs: point.runs.len(),
+            cells: columns.iter().map(|column| cell(sweep, point, &column.key)).collect(),
+        };
+        let rows: Vec<Row> = sweep.points.iter().map(row).collect();
+        let comparison = compare(sweep);
+        let made = Provenance::of(sweep);
+        Model {
+            tool: format!("pktgen {} ({})", made.version, made.commit),
+            version: VERSION,
+            title: sweep.manifest.experiment.clone(),
+            about: sweep.manifest.about.clone(),
+            made,
+            verdict: verdict(sweep, &comparison),
+            warnings: check::warnings(sweep),
+            invalid: noted(&sweep.runs, why_invalid),
+            remarks: noted(&sweep.runs, remarks_of),
+            axes: axes(sweep),
+            legend: legend(&rows),
+            columns,
+            rows,
+            outside: comparison.outside,
+            disagreements: comparison.lines,
+            fitted: sweep.manifest.report.fitted.clone(),
+            notes: notes(sweep),
+            charts: picture::all(sweep),
+        }
+    }
+}
+
+/// What the values of the main table are.
+fn legend(rows: &[Row]) -> String {
+    let shown: Vec<&Estimate> = rows.iter().flat_map(|row| &row.cells).filter_map(|cell| cell.ours.as_ref()).collect();
+    let paper = if rows.iter().flat_map(|row| &row.cells).any(|cell| cell.paper.is_some()) {
+        "; published values below ours"
+    } else {
+        ""
+    };
+    let values = picture::medians(shown.iter().copied());
+    let exact = match shown.iter().any(|one| one.exact) {
+        true => " Exact: no random number was drawn, so every seed gives the same.",
+        false => "",
+    };
+    format!("{}{paper}.{exact}", first_upper(&values))
+}
+
+fn first_upper(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// What `wanted` says about the runs; those of which it says the same share a note.
+fn noted(runs: &[RunSummary], wanted: fn(&RunSummary) -> Vec<String>) -> Vec<RunNote> {
+    let mut notes: Vec<(RunNote, usize)> = Vec::new();
+    for run in runs {
+        let reasons = wanted(run);
+        match notes.iter_mut().find(|(note, _)| note.reasons == reasons) {
+            _ if reasons.is_empty() => {}
+            Some((_, more)) => *more += 1,
+            None => notes.push((RunNote { run: name_of(run), reasons }, 0)),
+        }
+    }
+    let with_count = |(note, more): (RunNote, usize)| match more {
+        0 => note,
+        _ => RunNote { run: format!("{} and {more} more", note.run), ..note },
+    };
+    notes.into_iter().map(with_count).collect()
+}
+
+fn remarks_of(run: &RunSummary) -> Vec<String> {
+    let own = run.validity.notes.iter().map(|note| note.to_string());
+    own.chain(run.notes.iter().cloned()).collect()
+}
+
+/// The experiment's notes, and how ages were counted if not as usual.
+fn notes(sweep: &SweepData) -> Vec<String> {
+    let mut notes = sweep.manifest.report.notes.clone();
+    let age_of = sweep.options.age_of;
+    if age_of != AgeOf::default() {
+        notes.push(format!("Age-of-Model counted with --age {}: {}.", age_of.name(), age_of.about()));
+    }
+    notes
+}
+
+fn cell(sweep: &SweepData, point: &PointSummary, key: &str) -> Cell {
+    let ours = point.cells.get(key).copied();
+    let published = sweep.manifest.paper.iter().filter(|published| matches(published, point));
+    let paper = published.into_iter().find_map(|published| {
+        let value = *published.values.get(key)?;
+        let difference = ours.map(|ours| ours.median - value);
+        let inside = ours.and_then(|ours| agrees(&ours, value, published.bound));
+        let sign = Bound::sign(published.bound);
+        Some(Paper { value, sign, difference, inside, source: published.source.clone() })
+    });
+    Cell { ours, paper }
+}

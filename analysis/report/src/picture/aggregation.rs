@@ -1,0 +1,100 @@
+//! How many updates received packets represent: cumulative shares, one picture per variant that aggregates.
+
+use std::collections::BTreeMap;
+
+use pktgen_core::registry::Named;
+
+use super::Picture;
+use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series};
+use crate::sweep::data::describe;
+use crate::sweep::data::without_variant;
+use crate::sweep::data::{Labels, RunSummary, SweepData};
+use crate::sweep::settings::variants;
+
+/// See the module.
+pub(super) struct Aggregation;
+
+impl Named for Aggregation {
+    fn name(&self) -> &'static str {
+        "aggregation"
+    }
+
+    fn about(&self) -> &'static str {
+        "CDF of updates per received packet, one line per setting"
+    }
+}
+
+impl Picture for Aggregation {
+    fn heading(&self) -> &'static str {
+        "Aggregation"
+    }
+
+    fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
+        charts(sweep).into_iter().take(CHARTS_MAX).collect()
+    }
+}
+
+/// Per variant that aggregates: cumulative shares of the aggregation count, one line per other setting.
+fn charts(sweep: &SweepData) -> Vec<Chart> {
+    let runs: Vec<_> = sweep.runs.iter().collect();
+    let mut charts = Vec::new();
+    for (name, runs) in variants(&runs) {
+        let mut groups: Vec<(Labels, Vec<&RunSummary>)> = Vec::new();
+        for run in runs {
+            match groups.iter_mut().find(|(labels, _)| *labels == run.labels) {
+                Some((_, runs)) => runs.push(run),
+                None => groups.push((run.labels.clone(), vec![run])),
+            }
+        }
+        let series: Vec<Series> = groups.iter().map(|(labels, runs)| cumulative(labels, runs)).collect();
+        let aggregates = series.iter().any(|series| series.points.iter().any(|(n, _)| *n > 1.0));
+        if aggregates {
+            charts.push(Chart {
+                kind: Kind::Step,
+                title: format!("Updates per received packet (CDF), {name}, all seeds{}", cut_note(series.len())),
+                x: ("updates in a packet, at most".to_owned(), ""),
+                y: ("share of packets".to_owned(), "share"),
+                series: series.into_iter().take(SERIES_MAX).collect(),
+                ..Default::default()
+            });
+        }
+    }
+    charts
+}
+
+fn cut_note(series: usize) -> String {
+    if series > SERIES_MAX { format!(" (first {SERIES_MAX} of {series} settings)") } else { String::new() }
+}
+
+/// The mean over the seeds of the cumulative shares, as corners of a step line.
+fn cumulative(labels: &Labels, runs: &[&RunSummary]) -> Series {
+    let rest = without_variant(labels);
+    let mut mass: BTreeMap<u64, f64> = BTreeMap::new();
+    for run in runs {
+        let mut below = 0.0;
+        for (n, share) in &run.aggregation_cdf {
+            *mass.entry(*n).or_default() += (share - below) / runs.len() as f64;
+            below = *share;
+        }
+    }
+    let mut share = 0.0;
+    let points = mass.into_iter().map(|(n, mass)| {
+        share += mass;
+        (n as f64, share)
+    });
+    let name = if rest.is_empty() { "all".to_owned() } else { describe(&rest) };
+    Series { name, points: points.collect(), ..Default::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cumulative_shares_are_means_over_seeds() {
+        let run = |cdf: &[(u64, f64)]| RunSummary { aggregation_cdf: cdf.to_vec(), ..Default::default() };
+        let (a, b) = (run(&[(1, 0.5), (2, 1.0)]), run(&[(1, 0.25), (4, 1.0)]));
+        let series = cumulative(&Labels::new(), &[&a, &b]);
+        assert_eq!(series.points, [(1.0, 0.375), (2.0, 0.625), (4.0, 1.0)]);
+    }
+}

@@ -1,0 +1,64 @@
+//! Average age of each cluster as bars, the variants side by side.
+
+use pktgen_core::registry::Named;
+use pktgen_records::stats;
+
+use super::Picture;
+use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series};
+use crate::sweep::data::{Labels, RunSummary, SweepData};
+use crate::sweep::settings::{at, settings, variants};
+
+/// See the module.
+pub(super) struct Clusters;
+
+impl Named for Clusters {
+    fn name(&self) -> &'static str {
+        "clusters"
+    }
+
+    fn about(&self) -> &'static str {
+        "average Age-of-Model per cluster as bars, the variants side by side"
+    }
+}
+
+impl Picture for Clusters {
+    fn heading(&self) -> &'static str {
+        "Age-of-Model per cluster"
+    }
+
+    fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
+        settings(sweep).iter().filter_map(|(rest, runs)| bars(rest, runs)).take(CHARTS_MAX).collect()
+    }
+}
+
+/// Average age of each cluster, the variants side by side, medians over the seeds.
+fn bars(rest: &Labels, runs: &[&RunSummary]) -> Option<Chart> {
+    let mut ids: Vec<u64> = runs.iter().flat_map(|run| run.cluster_aom_ns.iter().map(|(id, _)| *id)).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    // More bars than this are a texture; the table has the mean.
+    ids.truncate(40);
+    if ids.is_empty() {
+        return None;
+    }
+    let of = |runs: &[&RunSummary]| {
+        let value = |id: &u64| {
+            let of_id =
+                |run: &&RunSummary| run.cluster_aom_ns.iter().find(|(other, _)| other == id).map(|(_, age)| *age);
+            stats::median(&runs.iter().filter_map(of_id).collect::<Vec<_>>())
+        };
+        ids.iter().enumerate().filter_map(|(x, id)| Some((x as f64, value(id)?))).collect()
+    };
+    let series = variants(runs).into_iter().take(SERIES_MAX);
+    Some(Chart {
+        kind: Kind::Bars,
+        title: format!("Average Age-of-Model per cluster{}, median over seeds", at(rest)),
+        x: ("cluster".to_owned(), ""),
+        y: ("average age".to_owned(), "ns"),
+        categories: ids.iter().map(u64::to_string).collect(),
+        series: series
+            .map(|(name, runs)| Series { name: name.to_owned(), points: of(&runs), ..Default::default() })
+            .collect(),
+        ..Default::default()
+    })
+}

@@ -1,0 +1,96 @@
+//! Heat maps of mean ages: cluster by point of the sweep, and cluster by time in the first run.
+
+use pktgen_core::registry::Named;
+use pktgen_records::human::show;
+use pktgen_records::stats;
+
+use super::Picture;
+use crate::chart::{Chart, Kind, ROWS_MAX, Series, rows_note};
+use crate::sweep::data::{PointSummary, RunSummary, SweepData};
+use crate::sweep::kept::OverTime;
+use crate::sweep::settings::point_name;
+
+/// Most columns: narrower cells cannot be seen.
+const COLUMNS_MAX: usize = 40;
+
+/// See the module.
+pub(super) struct Heat;
+
+impl Named for Heat {
+    fn name(&self) -> &'static str {
+        "heat"
+    }
+
+    fn about(&self) -> &'static str {
+        "heat maps of the mean Age-of-Model: cluster by point of the sweep, cluster by time in the first run"
+    }
+}
+
+impl Picture for Heat {
+    fn heading(&self) -> &'static str {
+        "Clusters at a glance"
+    }
+
+    fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
+        let by_point = if sweep.points.len() > 1 { by_point(sweep) } else { None };
+        let first = sweep.runs.iter().find_map(|run| Some((run, run.kept.over_time.as_ref()?)));
+        by_point.into_iter().chain(first.and_then(|(run, over)| by_time(run, over))).collect()
+    }
+}
+
+/// The median over the seeds of each cluster's mean age, a row per point.
+fn by_point(sweep: &SweepData) -> Option<Chart> {
+    let mut ids: Vec<u64> = sweep.runs.iter().flat_map(|run| run.cluster_aom_ns.iter().map(|(id, _)| *id)).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let more = ids.len().saturating_sub(COLUMNS_MAX);
+    ids.truncate(COLUMNS_MAX);
+    let row = |point: &PointSummary| {
+        let of = |id: u64| {
+            let runs = point.runs.iter().flat_map(|run| &sweep.runs[*run].cluster_aom_ns);
+            stats::median(&runs.filter(|(other, _)| *other == id).map(|(_, age)| *age).collect::<Vec<_>>())
+        };
+        let points = ids.iter().enumerate().filter_map(|(x, id)| Some((x as f64, of(*id)?))).collect();
+        Series { name: point_name(&point.labels), points, ..Default::default() }
+    };
+    let rows: Vec<Series> = sweep.points.iter().map(row).filter(|row| !row.points.is_empty()).collect();
+    let mut note = rows_note(rows.len());
+    if more > 0 {
+        note.push_str(&format!(" {more} further clusters are not drawn."));
+    }
+    (!rows.is_empty()).then(|| Chart {
+        kind: Kind::Heat,
+        title: "Mean Age-of-Model of each cluster at each point, median over seeds".to_owned(),
+        note: note.trim().to_owned(),
+        x: ("cluster".to_owned(), ""),
+        y: ("mean age".to_owned(), "ns"),
+        categories: ids.iter().map(u64::to_string).collect(),
+        series: rows.into_iter().take(ROWS_MAX).collect(),
+        ..Default::default()
+    })
+}
+
+fn more_clusters(all: usize) -> String {
+    rows_note(all).replace("points", "clusters")
+}
+
+/// A row per cluster of `run`.
+fn by_time(run: &RunSummary, over: &OverTime) -> Option<Chart> {
+    let row = |(id, means): &(u32, Vec<Option<f64>>)| Series {
+        name: format!("cluster {id}"),
+        points: means.iter().enumerate().filter_map(|(x, mean)| Some((x as f64, (*mean)?))).collect(),
+        ..Default::default()
+    };
+    let columns = over.clusters.first()?.1.len();
+    let begins = (0..columns).map(|i| show("ns", over.from_ns + over.step_ns * i as f64));
+    Some(Chart {
+        kind: Kind::Heat,
+        title: format!("Mean Age-of-Model of each cluster over time, {}, seed {}", point_name(&run.labels), run.seed),
+        note: format!("A cell is {} long. {}", show("ns", over.step_ns), more_clusters(over.clusters.len())),
+        x: ("time in the run".to_owned(), ""),
+        y: ("mean age".to_owned(), "ns"),
+        categories: begins.collect(),
+        series: over.clusters.iter().map(row).take(ROWS_MAX).collect(),
+        ..Default::default()
+    })
+}

@@ -1,0 +1,104 @@
+//! What pictures need of a run's records: kept in small while the run is analysed, since the records of all runs of a
+//! sweep do not fit in memory together.
+//!
+//! Called by [`crate::sweep`] for the runs of the first seed.
+
+use std::path::Path;
+
+use pktgen_records::age::Sawtooth;
+use pktgen_records::metric::latency;
+use pktgen_records::over_time::{Segment, quantiles};
+use pktgen_records::resolved::{Analysis, Resolved};
+use pktgen_records::stats::quantile_of_sorted;
+
+use super::{lateness, network};
+use crate::sweep::kept::{Cdf, Depth, Kept, OverTime};
+
+/// Points of a curve of cumulative shares.
+const POINTS: u32 = 200;
+/// Spans of time in a heat map.
+pub(crate) const BINS: usize = 40;
+/// Most clusters of a run whose sawteeth are drawn, and in a heat map over time.
+pub(crate) const CLUSTERS_MAX: usize = 40;
+
+/// Keeps what pictures need of `run`, which is in `dir`.
+pub fn of(run: &Analysis, dir: &Path, depth: Depth) -> Kept {
+    let mut kept = Kept::default();
+    if depth == Depth::Values {
+        return kept;
+    }
+    kept.lateness_cdf = lateness::read(dir).unwrap_or_default();
+    let results = run.rounds.as_ref().and_then(|rounds| rounds.results.as_ref());
+    if let Some(results) = results {
+        let spans = results.t_recv_ps.iter().zip(&results.t_sent_ps).zip(&results.again);
+        let own =
+            spans.filter(|(_, again)| !**again).filter_map(|((recv, sent), _)| Some(recv.saturating_sub((*sent)?)));
+        kept.result_cdf = cdf(own.collect());
+    }
+    if let Some(resolved) = &run.resolved {
+        kept.device_cdf = cdf(resolved.fates.device_latency_ps.clone());
+        kept.host_cdf = cdf(latency::host_latency_ps(resolved));
+        keep_ages(resolved, depth, &mut kept);
+    }
+    if depth == Depth::All {
+        kept.network = network::of(run, dir);
+    }
+    kept
+}
+
+fn keep_ages(resolved: &Resolved, depth: Depth, kept: &mut Kept) {
+    let Some(ages) = &resolved.ages else { return };
+    let segments: Vec<Segment> = ages.sawteeth.iter().flat_map(segments).collect();
+    let shares: Vec<f64> = shares().collect();
+    // In memory nothing fails.
+    let found = quantiles(segments.as_slice(), &shares, 1.0).ok().and_then(|found| found.over_time).unwrap_or_default();
+    kept.age_cdf = found.into_iter().map(|ps| ps / 1000.0).zip(shares).collect();
+    kept.peak_cdf = cdf(ages.sawteeth.iter().flat_map(|own| &own.teeth).map(|tooth| tooth.before_ps).collect());
+    let most = if depth == Depth::All { CLUSTERS_MAX } else { 1 };
+    kept.sawteeth = ages.sawteeth.iter().take(most).cloned().collect();
+    kept.over_time = (depth == Depth::All).then(|| over_time(&kept.sawteeth)).flatten();
+}
+
+/// Age at the beginning and the end of each piece of a sawtooth.
+fn segments(own: &Sawtooth) -> impl Iterator<Item = Segment> {
+    let begins = std::iter::once(own.start.1).chain(own.teeth.iter().map(|tooth| tooth.after_ps));
+    let last = own.teeth.last().map_or(own.start, |tooth| (tooth.t_ps, tooth.after_ps));
+    let end = last.1.saturating_add(own.end_ps.saturating_sub(last.0));
+    begins.zip(own.teeth.iter().map(|tooth| tooth.before_ps).chain([end])).map(Segment::from)
+}
+
+fn shares() -> impl Iterator<Item = f64> {
+    (1..=POINTS).map(|i| f64::from(i) / f64::from(POINTS))
+}
+
+/// The cumulative shares of `spans_ps` in ns: every value if there are few, else those at every half percent, by nearest
+/// rank.
+pub(crate) fn cdf(mut spans_ps: Vec<i64>) -> Cdf {
+    spans_ps.sort_unstable();
+    let n = spans_ps.len();
+    let least = spans_ps.first().map(|least| (*least as f64 / 1000.0, 0.0));
+    if n <= POINTS as usize {
+        let points = spans_ps.iter().enumerate().map(|(i, span)| (*span as f64 / 1000.0, (i + 1) as f64 / n as f64));
+        return least.into_iter().chain(points).collect();
+    }
+    let points = shares().filter_map(|share| Some((quantile_of_sorted(&spans_ps, share)? as f64 / 1000.0, share)));
+    least.into_iter().chain(points).collect()
+}
+
+/// Mean ages in equal spans from the first beginning to the last end.
+fn over_time(sawteeth: &[Sawtooth]) -> Option<OverTime> {
+    let from = sawteeth.iter().map(|own| own.start.0).min()?;
+    let to = sawteeth.iter().map(|own| own.end_ps).max().filter(|to| *to > from)?;
+    let step = (i128::from(to) - i128::from(from)) as f64 / BINS as f64;
+    let edge = |i: usize| if i == BINS { to } else { from + (step * i as f64) as i64 };
+    let of = |own: &Sawtooth| (own.id, (0..BINS).map(|i| own.mean_ns(edge(i), edge(i + 1))).collect());
+    Some(OverTime {
+        from_ns: from as f64 / 1000.0,
+        step_ns: step / 1000.0,
+        clusters: sawteeth.iter().map(of).collect(),
+    })
+}
+
+#[cfg(test)]
+#[path = "keep_tests.rs"]
+mod tests;

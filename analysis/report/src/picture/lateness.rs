@@ -1,0 +1,146 @@
+//! How late frames left in real time, from the run's `lateness.hlog` (an HdrHistogram interval log).
+
+use std::path::Path;
+
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+use pktgen_core::registry::Named;
+
+use super::Picture;
+use super::age_cdf::{curves, of};
+use crate::chart::Chart;
+use crate::sweep::data::SweepData;
+use crate::sweep::kept::Cdf;
+
+/// The share shown first: beyond it there are few frames, very late.
+const SHOWN_FIRST: f64 = 0.999;
+
+/// See the module.
+pub(super) struct Lateness;
+
+impl Named for Lateness {
+    fn name(&self) -> &'static str {
+        "lateness"
+    }
+
+    fn about(&self) -> &'static str {
+        "CDF of how late frames left in real time"
+    }
+}
+
+impl Picture for Lateness {
+    fn heading(&self) -> &'static str {
+        "Lateness"
+    }
+
+    fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
+        let words = of("How late frames left (CDF)", "time after the deadline", "share of frames");
+        let mut charts = curves(sweep, &words, |kept| &kept.lateness_cdf);
+        for chart in &mut charts {
+            let at = |series: &crate::chart::Series| {
+                series.points.iter().find(|point| point.1 >= SHOWN_FIRST).map_or(0.0, |point| point.0)
+            };
+            let end = chart.series.iter().map(at).fold(0.0, f64::max);
+            if end > 0.0 {
+                chart.zoom = Some((0.0, end));
+                chart.note = format!("The first view ends where {:.1} % of the frames had left.", SHOWN_FIRST * 100.0);
+            }
+        }
+        charts
+    }
+}
+
+/// The cumulative shares of the lateness of the run in `dir`; none without such a file, or if it is damaged.
+pub(super) fn read(dir: &Path) -> Option<Cdf> {
+    let text = std::fs::read(dir.join("lateness.hlog")).ok()?;
+    let mut all: Option<Histogram<u64>> = None;
+    for entry in IntervalLogIterator::new(&text) {
+        let LogEntry::Interval(interval) = entry.ok()? else { continue };
+        let bytes = base64(interval.encoded_histogram())?;
+        let own: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).ok()?;
+        match &mut all {
+            Some(all) => all.add(own).ok()?,
+            None => all = Some(own),
+        }
+    }
+    all.map(|all| cdf(&all))
+}
+
+/// A point at each value that frames had, thinned to every half percent below 99 %.
+fn cdf(lateness: &Histogram<u64>) -> Cdf {
+    let all = lateness.len();
+    let mut points: Cdf = Vec::new();
+    let mut below = 0u64;
+    for step in lateness.iter_recorded() {
+        below += step.count_since_last_iteration();
+        let share = below as f64 / all as f64;
+        let last = points.last().map_or(-1.0, |point| point.1);
+        if share - last >= 0.005 || share >= 0.99 && share - last >= 0.000_1 || below == all {
+            points.push((step.value_iterated_to() as f64, share));
+        }
+    }
+    points
+}
+
+/// Decodes the alphabet of RFC 4648 §4; none if a character is not of it.
+fn base64(text: &str) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len() * 3 / 4);
+    let (mut bits, mut held) = (0u32, 0);
+    for c in text.trim_end_matches('=').bytes() {
+        let value = match c {
+            b'A'..=b'Z' => c - b'A',
+            b'a'..=b'z' => c - b'a' + 26,
+            b'0'..=b'9' => c - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        (bits, held) = (bits << 6 | u32::from(value), held + 6);
+        if held >= 8 {
+            held -= 8;
+            out.push((bits >> held) as u8);
+            bits &= (1 << held) - 1;
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hdrhistogram::serialization::V2Serializer;
+    use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
+    use std::time::Duration;
+
+    #[test]
+    fn a_log_is_read_back_as_what_was_recorded() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(read(dir.path()).is_none());
+        let mut lateness = Histogram::<u64>::new(3).unwrap();
+        let values: Vec<u64> = (0..1000u64).map(|i| i * i % 1999).collect();
+        values.iter().for_each(|value| lateness.record(*value).unwrap());
+        let mut out = Vec::new();
+        let mut serializer = V2Serializer::new();
+        let mut log = IntervalLogWriterBuilder::new().begin_log_with(&mut out, &mut serializer).unwrap();
+        log.write_histogram(&lateness, Duration::ZERO, Duration::from_secs(1), None).unwrap();
+        std::fs::write(dir.path().join("lateness.hlog"), &out).unwrap();
+        let cdf = read(dir.path()).unwrap();
+        assert_eq!(cdf.last().unwrap().1, 1.0);
+        assert_eq!(cdf.last().unwrap().0, *values.iter().max().unwrap() as f64);
+        for (value, share) in cdf {
+            let naive = values.iter().filter(|own| **own as f64 <= value).count() as f64 / 1000.0;
+            assert_eq!(naive, share, "at {value}");
+        }
+        std::fs::write(dir.path().join("lateness.hlog"), &out[..out.len() / 2]).unwrap();
+        assert!(read(dir.path()).is_none_or(|cdf| cdf.iter().all(|point| point.1 <= 1.0)));
+    }
+
+    #[test]
+    fn base64_of_the_rfc() {
+        for (text, bytes) in [("", ""), ("Zg==", "f"), ("Zm8=", "fo"), ("Zm9v", "foo"), ("Zm9vYmFy", "foobar")] {
+            assert_eq!(base64(text).unwrap(), bytes.as_bytes());
+        }
+        assert!(base64("Zm 9").is_none());
+    }
+}

@@ -1,0 +1,81 @@
+//! Pictures: one file per kind of chart, each making its data from an analysed sweep.
+//!
+//! To add one: a new file here, its `mod` line and its entry in [`CHARTS`]; a picture of a kind that [`crate::plot`]
+//! draws already needs nothing else. What a picture needs of a run's records is kept by `keep` while the run is
+//! analysed. Called by [`crate::model`].
+
+mod against;
+mod age_cdf;
+mod aggregation;
+mod clusters;
+mod heat;
+pub mod keep;
+mod latency;
+mod lateness;
+mod loss;
+mod network;
+mod paper;
+mod sawtooth;
+pub(crate) mod states;
+
+use pktgen_core::registry::Named;
+use pktgen_records::stats::{Estimate, SEEDS_MIN};
+
+use crate::chart::Chart;
+use crate::sweep::data::{SweepData, VARIANT};
+
+/// One kind of picture.
+pub trait Picture: Named + Sync {
+    /// What stands above its charts on a page.
+    fn heading(&self) -> &'static str;
+    /// Its charts of a sweep, or of a single run; none if there is nothing to show.
+    fn charts(&self, sweep: &SweepData) -> Vec<Chart>;
+}
+
+/// All pictures, in the order of a page.
+pub static CHARTS: &[&dyn Picture] = &[
+    &against::Against,
+    &sawtooth::Sawteeth,
+    &age_cdf::AgeCdf,
+    &heat::Heat,
+    &clusters::Clusters,
+    &loss::Loss,
+    &aggregation::Aggregation,
+    &latency::Latency,
+    &lateness::Lateness,
+    &network::NetworkLoad,
+    &states::States,
+    &paper::Paper,
+];
+
+/// What stands behind a title: which values are shown, and whether they have intervals.
+pub(crate) fn medians<'a>(shown: impl Iterator<Item = &'a Estimate>) -> String {
+    let shown: Vec<&Estimate> = shown.collect();
+    let least = shown.iter().filter(|one| one.interval.is_none()).map(|one| one.n).min();
+    let few = |n: usize| if n == 1 { "one seed".to_owned() } else { format!("median over {n} seeds") };
+    match least {
+        None if shown.iter().all(|one| one.exact) => "exact".to_owned(),
+        None => "median over seeds with 95 % intervals".to_owned(),
+        Some(n) if shown.iter().all(|one| one.interval.is_none()) => {
+            format!("{} (no intervals: {SEEDS_MIN} are needed)", few(n))
+        }
+        Some(_) => format!("median over seeds, with 95 % intervals where there are {SEEDS_MIN} of them"),
+    }
+}
+
+/// All charts of a sweep.
+pub fn all(sweep: &SweepData) -> Vec<Chart> {
+    let of = |picture: &&'static dyn Picture| {
+        let name = picture.name();
+        picture.charts(sweep).into_iter().map(move |chart| Chart { picture: name, ..chart })
+    };
+    let mut charts: Vec<Chart> = CHARTS.iter().flat_map(of).collect();
+    let mut variants: Vec<&str> = Vec::new();
+    for variant in sweep.points.iter().filter_map(|point| point.labels.get(VARIANT)) {
+        if !variants.contains(&variant.as_str()) {
+            variants.push(variant);
+        }
+    }
+    charts.iter_mut().for_each(|chart| chart.colour(&variants));
+    charts
+}

@@ -1,0 +1,266 @@
+//! The network of a run with what its links carried.
+//!
+//! Runs along a plan counted it. Of the others, the records say it for the way towards the server: what workers sent
+//! crossed their hosts' links, and a packet that departed from a device crossed the next link on its way; it had the
+//! length with which it arrived or, if it never did, with which it was sent. Acknowledgements and results are recorded
+//! by no link.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use pktgen_core::config::Document;
+use pktgen_core::plan::PlanRole;
+use pktgen_core::record::{Action, PacketId, Planned};
+use pktgen_core::registry::Named;
+use pktgen_core::topology::{self, NO_PORT, Population, Role, Topology};
+use pktgen_records::resolved::{Analysis, Resolved};
+use pktgen_records::run::sent_lengths;
+
+use super::Picture;
+use crate::chart::{CHARTS_MAX, Cable, Chart, Kind, Network, Place};
+use crate::sweep::data::SweepData;
+use crate::sweep::settings::point_name;
+
+/// Larger networks are not drawn.
+const NODES_MAX: usize = 600;
+
+/// See the module.
+pub(super) struct NetworkLoad;
+
+impl Named for NetworkLoad {
+    fn name(&self) -> &'static str {
+        "network"
+    }
+
+    fn about(&self) -> &'static str {
+        "the network with the share of its rate that each link carried, where counters or records tell it"
+    }
+}
+
+impl Picture for NetworkLoad {
+    fn heading(&self) -> &'static str {
+        "Network and link loads"
+    }
+
+    fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
+        let with = sweep.runs.iter().filter_map(|run| Some((run, run.kept.network.as_ref()?)));
+        let chart = |(run, network): (&crate::sweep::data::RunSummary, &Network)| Chart {
+            kind: Kind::Network,
+            title: format!("Network and load of its links, {}, seed {}", point_name(&run.labels), run.seed),
+            note: note(network),
+            network: Some(network.clone()),
+            ..Default::default()
+        };
+        with.map(chart).take(CHARTS_MAX).collect()
+    }
+}
+
+/// Why a link that lost much may have carried less than it could.
+const IDLE: &str =
+    "Workers end at different times, so a link that loses while all send may be below 100 % over the run.";
+
+fn note(network: &Network) -> String {
+    let known = |way: fn(&Cable) -> Option<f64>| network.cables.iter().any(|cable| way(cable).is_some());
+    let what = "bits on the wire that came to the link, by its rate and the length of the run; above 100 % they had to wait or were lost";
+    match (known(|cable| cable.up), known(|cable| cable.down)) {
+        (false, false) => "The records do not tell what its links carried.".to_owned(),
+        (_, false) => {
+            format!("Shares are of the way towards the server: {what}. Of the way back nothing is recorded. {IDLE}")
+        }
+        (_, true) => format!("Shares are of the way towards the server (↑) and away from it (↓): {what}. {IDLE}"),
+    }
+}
+
+/// A link before hosts are put together.
+#[derive(Debug, Clone, Copy, Default)]
+struct Wire {
+    from: usize,
+    to: usize,
+    /// Rates of both directions, up first, in bit/s.
+    rates: [f64; 2],
+    /// Bits that they carried; none if nobody knows.
+    bits: [Option<f64>; 2],
+}
+
+/// The network of `run`, which is in `dir`; none if its configuration describes none that can be drawn.
+pub(super) fn of(run: &Analysis, dir: &Path) -> Option<Network> {
+    let end_ps = run.manifest.counters.end_ps;
+    let (nodes, wires) = match &run.manifest.planned {
+        Some(planned) => planned_network(planned, &run.manifest.counters.links),
+        None => open(run, dir)?,
+    };
+    (nodes.len() <= NODES_MAX).then(|| together(&nodes, &wires, end_ps as f64 / 1e12))
+}
+
+/// Names, classes and workers of nodes.
+type Nodes = Vec<(String, &'static str, usize)>;
+
+fn planned_network(planned: &Planned, loads: &[[pktgen_core::record::LinkLoad; 2]]) -> (Nodes, Vec<Wire>) {
+    let class = |role| match role {
+        PlanRole::Host => "host",
+        PlanRole::Common => "common",
+        PlanRole::Aggregator => "aggregator",
+        PlanRole::Server => "server",
+    };
+    let nodes = planned.plan.nodes.iter().map(|node| (node.name.clone(), class(node.role), node.workers.len()));
+    let wires = planned.plan.links.iter().enumerate().map(|(i, link)| Wire {
+        from: link.from,
+        to: link.to,
+        rates: [link.rate_bps as f64; 2],
+        bits: loads.get(i).map_or([None; 2], |ways| ways.map(|way| Some(way.bits as f64))),
+    });
+    (nodes.collect(), wires.collect())
+}
+
+fn open(run: &Analysis, dir: &Path) -> Option<(Nodes, Vec<Wire>)> {
+    let mut document = Document::parse(&run.manifest.config, "config").ok()?;
+    let workers = Population { cluster_of: run.manifest.clusters.clone(), moves: Vec::new() };
+    let topology = topology::open(&mut document, &workers).ok()?;
+    let same = topology.nodes.iter().map(|node| &node.name).eq(run.manifest.nodes.iter());
+    if !same || topology.nodes.len() > NODES_MAX {
+        return None;
+    }
+    let sums: Vec<_> = topology.aggregators().into_iter().chain(topology.top).collect();
+    let class = |id: usize| match &topology.nodes[id].role {
+        Role::Host(_) => "host",
+        Role::Server => "server",
+        Role::Controller => "controller",
+        Role::Device if sums.contains(&(id as u16)) => "aggregator",
+        Role::Device => "common",
+    };
+    let of = |(id, node): (usize, &topology::Node)| {
+        let workers = if let Role::Host(workers) = &node.role { workers.len() } else { 0 };
+        (node.name.clone(), class(id), workers)
+    };
+    let nodes = topology.nodes.iter().enumerate().map(of).collect();
+    let carried = run.resolved.as_ref().and_then(|resolved| carried(run, resolved, &topology, dir));
+    Some((nodes, wires(&topology, carried.as_deref())))
+}
+
+/// Cables of `topology`, each from the end that is farther from the sink.
+fn wires(topology: &Topology, carried: Option<&[Option<f64>]>) -> Vec<Wire> {
+    let hops = hops(topology);
+    let mut wires = Vec::new();
+    for (i, link) in topology.links.iter().enumerate() {
+        let (from, to) = (usize::from(link.from), usize::from(link.to));
+        let back = topology.links.iter().position(|other| (other.from, other.to) == (link.to, link.from));
+        // Each cable once: its direction towards the sink, or of equals the first.
+        if hops[from] < hops[to] || hops[from] == hops[to] && back.is_some_and(|back| back < i) {
+            continue;
+        }
+        let rate = |i: usize| topology.links[i].rate.bps() as f64;
+        let bits = |i: usize| carried.and_then(|carried| carried[i]);
+        wires.push(Wire {
+            from,
+            to,
+            rates: [rate(i), back.map_or(rate(i), rate)],
+            bits: [bits(i), back.and_then(bits)],
+        });
+    }
+    wires
+}
+
+/// How far each node is from the sink.
+fn hops(topology: &Topology) -> Vec<u32> {
+    let mut hops = vec![u32::MAX; topology.nodes.len()];
+    let Some(sink) = topology.sink() else { return hops };
+    hops[usize::from(sink)] = 0;
+    let mut open = std::collections::VecDeque::from([sink]);
+    while let Some(at) = open.pop_front() {
+        for (_, link) in topology.ports(at) {
+            if hops[usize::from(link.to)] == u32::MAX {
+                hops[usize::from(link.to)] = hops[usize::from(at)] + 1;
+                open.push_back(link.to);
+            }
+        }
+    }
+    hops
+}
+
+/// Bits that each directed link carried towards the server, overhead included; none for the others.
+fn carried(run: &Analysis, resolved: &Resolved, topology: &Topology, dir: &Path) -> Option<Vec<Option<f64>>> {
+    let lengths = sent_lengths(dir).ok()?;
+    let (sent, received) = (&resolved.records.sent, &resolved.records.received);
+    let (routes, sink) = (topology.routes(), topology.sink()?);
+    let hosts = topology.host_of(run.manifest.clusters.len());
+    let towards = |node: u16| {
+        let port = *routes.get(usize::from(node))?.get(usize::from(sink))?;
+        (port != NO_PORT).then(|| topology.ports(node).nth(usize::from(port)).map(|(link, _)| link)).flatten()
+    };
+    let next: Vec<Option<usize>> = (0..topology.nodes.len()).map(|node| towards(node as u16)).collect();
+    let mut bits = vec![None; topology.links.len()];
+    let mut add = |link: Option<usize>, bytes: u32| {
+        if let Some(link) = link {
+            let overhead = topology.links[link].overhead.bits() as f64;
+            *bits[link].get_or_insert(0.0) += f64::from(bytes) * 8.0 + overhead;
+        }
+    };
+    let mut length: HashMap<u64, u32> = HashMap::new();
+    for (row, bytes) in lengths.iter().enumerate() {
+        let id = PacketId::new(*sent.worker.get(row)?, sent.seq[row], sent.attempt[row]).0;
+        length.insert(id, *bytes);
+        if sent.t_sent_ps[row].is_some() {
+            let host = hosts.get(sent.worker[row] as usize).copied().unwrap_or(u16::MAX);
+            add(next.get(usize::from(host)).copied().flatten(), *bytes);
+        }
+    }
+    // Results that go back to workers, and sums by key, depart otherwise.
+    if run.rounds.is_none() && !run.has_sums_by_key() {
+        length.extend(received.packet.iter().copied().zip(received.bytes.iter().copied()));
+        let books = &resolved.records.books;
+        for (row, action) in books.action.iter().enumerate() {
+            if *action == Action::Departed as u8 {
+                let bytes = length.get(&books.packet_in[row]).copied().unwrap_or(0);
+                add(next.get(usize::from(books.node[row])).copied().flatten(), bytes);
+            }
+        }
+    }
+    Some(bits)
+}
+
+/// Puts the hosts of each switch together.
+fn together(nodes: &Nodes, wires: &[Wire], seconds: f64) -> Network {
+    let mut network = Network::default();
+    let mut place = vec![usize::MAX; nodes.len()];
+    let is_host = |node: usize| nodes[node].1 == "host";
+    for (node, (name, role, _)) in nodes.iter().enumerate().filter(|(node, _)| !is_host(*node)) {
+        place[node] = network.nodes.len();
+        network.nodes.push(Place { name: name.clone(), label: name.clone(), role });
+    }
+    // Of each switch: where its hosts are, how many, and their workers.
+    let mut hosts: BTreeMap<usize, (usize, usize, usize)> = BTreeMap::new();
+    for wire in wires.iter().filter(|wire| is_host(wire.from)) {
+        let own = hosts.entry(wire.to).or_insert((network.nodes.len(), 0, 0));
+        place[wire.from] = own.0;
+        (own.1, own.2) = (own.1 + 1, own.2 + nodes[wire.from].2);
+        let name = nodes[wire.from].0.clone();
+        match own.1 {
+            1 => network.nodes.push(Place { label: name.clone(), name, role: "host" }),
+            _ => {
+                let place = &mut network.nodes[own.0];
+                (place.name, place.label) = (format!("{} hosts with {} workers", own.1, own.2), format!("{} ×", own.1));
+            }
+        }
+    }
+    let mut cables: BTreeMap<(usize, usize), Wire> = BTreeMap::new();
+    for wire in wires.iter().filter(|wire| place[wire.from] != usize::MAX && place[wire.to] != usize::MAX) {
+        let all = cables.entry((place[wire.from], place[wire.to])).or_default();
+        for way in 0..2 {
+            all.rates[way] += wire.rates[way];
+            if let Some(bits) = wire.bits[way] {
+                *all.bits[way].get_or_insert(0.0) += bits;
+            }
+        }
+    }
+    let cable = |((from, to), wire): ((usize, usize), Wire)| {
+        let share = |way: usize| Some(wire.bits[way]? / (wire.rates[way] * seconds)).filter(|share| share.is_finite());
+        let up_bytes = wire.bits[0].map(|bits| bits / 8.0);
+        Cable { from, to, up: share(0), down: share(1), up_bytes }
+    };
+    network.cables = cables.into_iter().map(cable).collect();
+    network
+}
+
+#[cfg(test)]
+#[path = "network_tests.rs"]
+mod tests;

@@ -1,0 +1,80 @@
+//! Tests of [`super`]: loads are bytes counted one by one.
+
+use pktgen_records::Options;
+use pktgen_records::testing::{Story, small_run};
+
+use super::*;
+
+/// A star of four workers with a host each, at 1 Gbit/s, and 20 bytes of overhead.
+const CONFIG: &str = "[topology]\nkind = \"bottleneck\"\nrate = \"1Gbps\"\n";
+
+fn network(story: &Story, config: &str, nodes: &[&str]) -> Option<Network> {
+    let dir = tempfile::tempdir().unwrap();
+    let mut manifest = story.manifest();
+    manifest.config = config.to_owned();
+    manifest.nodes = nodes.iter().map(|name| (*name).to_owned()).collect();
+    story.write_with(dir.path(), &manifest);
+    of(&Analysis::open(dir.path(), Options::default()).unwrap(), dir.path())
+}
+
+/// Names of the nodes that the configuration makes.
+fn nodes(config: &str, clusters: Vec<u16>) -> Topology {
+    let mut document = Document::parse(config, "test").unwrap();
+    topology::open(&mut document, &Population { cluster_of: clusters, moves: Vec::new() }).unwrap()
+}
+
+#[test]
+fn loads_are_the_bytes_of_what_crossed() {
+    let mut story = small_run(true, 1_000_000);
+    for seq in 0..40u32 {
+        for worker in [1, 3] {
+            let t = i64::from(seq) * 1_000_000 + 500_050;
+            let books = &mut story.records.books;
+            books.t_ps.push(t);
+            books.node.push(0);
+            books.packet_in.push(PacketId::new(worker, seq, 0).0);
+            books.action.push(Action::Departed as u8);
+            books.packet_out.push(pktgen_records::run::NO_PACKET);
+            books.reason.push(pktgen_records::run::NO_REASON);
+        }
+    }
+    let topology = nodes(CONFIG, vec![0, 0, 1, 1]);
+    let names: Vec<&str> = topology.nodes.iter().map(|node| node.name.as_str()).collect();
+    let device = topology.nodes.iter().position(|node| node.role == Role::Device).unwrap();
+    story.records.books.node.iter_mut().for_each(|node| *node = device as u16);
+    let network = network(&story, CONFIG, &names).unwrap();
+    let role = |cable: &Cable| (network.nodes[cable.from].role, network.nodes[cable.to].role);
+    let up = network.cables.iter().find(|cable| role(cable) == ("aggregator", "server")).unwrap();
+    let hosts: Vec<&Cable> = network.cables.iter().filter(|cable| role(cable).0 == "host").collect();
+    let overhead = topology.links[0].overhead.bits() as f64 / 8.0;
+    // 40 aggregates of each of two clusters left, 40 updates of each of four workers came; all of 256 bytes.
+    assert_eq!(up.up_bytes, Some(80.0 * (256.0 + overhead)));
+    assert_eq!(hosts.iter().map(|cable| cable.up_bytes.unwrap()).sum::<f64>(), 160.0 * (256.0 + overhead));
+    let seconds = story.manifest().counters.end_ps as f64 / 1e12;
+    let share = up.up_bytes.unwrap() * 8.0 / (1e9 * seconds);
+    assert!((up.up.unwrap() / share - 1.0).abs() < 1e-12, "{up:?} {share}");
+    assert_eq!(up.down, None, "acknowledgements are not recorded");
+}
+
+#[test]
+fn what_cannot_be_known_is_not_drawn() {
+    let story = small_run(true, 1_000_000);
+    assert!(network(&story, "", &["sw1", "sw2", "ps"]).is_none(), "the names are not those of the configuration");
+    assert!(network(&story, "this is no TOML", &["sw1"]).is_none());
+    assert!(network(&story, "[topology]\nkind = \"unheard of\"", &["sw1"]).is_none());
+}
+
+#[test]
+fn hosts_of_a_switch_stand_together() {
+    let nodes: Nodes = [("ps", "server"), ("sw", "aggregator"), ("a", "host"), ("b", "host")]
+        .map(|(n, r)| (n.to_owned(), r, 3))
+        .into();
+    let wire = |from, to, bits| Wire { from, to, rates: [10.0, 10.0], bits: [bits, None] };
+    let wires = [wire(2, 1, Some(4.0)), wire(3, 1, Some(8.0)), wire(1, 0, Some(12.0))];
+    let network = together(&nodes, &wires, 2.0);
+    assert_eq!(network.nodes.len(), 3);
+    assert_eq!((network.nodes[2].label.as_str(), network.nodes[2].name.as_str()), ("2 ×", "2 hosts with 6 workers"));
+    // 12 bits of 2 links of 10 bit/s in 2 s; 12 of one.
+    let shares: Vec<_> = network.cables.iter().map(|cable| cable.up.unwrap()).collect();
+    assert!(shares.contains(&0.3) && shares.contains(&0.6) && shares.len() == 2, "{shares:?}");
+}

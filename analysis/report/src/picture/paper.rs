@@ -1,0 +1,91 @@
+//! Published values beside ours, one picture per metric that the paper has.
+
+use pktgen_core::record::{Bound, Published};
+use pktgen_core::registry::Named;
+use pktgen_records::human;
+use pktgen_records::stats::Interval;
+
+use super::{Picture, medians};
+use crate::chart::{Chart, Kind, ROWS_MAX, Series, Span, rows_note};
+use crate::sweep::data::matches;
+use crate::sweep::data::{PointSummary, SweepData};
+use crate::sweep::settings::point_name;
+
+/// See the module.
+pub(super) struct Paper;
+
+impl Named for Paper {
+    fn name(&self) -> &'static str {
+        "paper"
+    }
+
+    fn about(&self) -> &'static str {
+        "published values beside ours with their intervals, one picture per metric"
+    }
+}
+
+impl Picture for Paper {
+    fn heading(&self) -> &'static str {
+        "Paper beside ours"
+    }
+
+    fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
+        let mut keys: Vec<&String> = Vec::new();
+        for key in sweep.manifest.paper.iter().flat_map(|published| published.values.keys()) {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys.into_iter().filter_map(|key| draw(sweep, key)).collect()
+    }
+}
+
+/// Units that pictures know, as curves do.
+const UNITS: [&str; 6] = ["ns", "share", "bps", "bytes", "elements/s", "updates/s"];
+
+/// The series of a published value, by what it says.
+const SERIES: [(Option<Bound>, &str); 3] =
+    [(None, "paper"), (Some(Bound::Above), "paper: more than"), (Some(Bound::Below), "paper: less than")];
+
+fn draw(sweep: &SweepData, key: &str) -> Option<Chart> {
+    let of = |published: &'_ Published, point: &PointSummary| {
+        let value = *published.values.get(key)?;
+        matches(published, point).then_some((value, published.bound))
+    };
+    let with = sweep.points.iter().filter_map(|point| {
+        // As in the table: of several rows that match, the first.
+        let paper = sweep.manifest.paper.iter().find_map(|published| of(published, point))?;
+        Some((point, paper))
+    });
+    let all: Vec<(&PointSummary, (f64, Option<Bound>))> = with.collect();
+    let rows = &all[..all.len().min(ROWS_MAX)];
+    let mut ours = Series { name: "ours".to_owned(), ..Default::default() };
+    for (row, (point, _)) in rows.iter().enumerate() {
+        if let Some(cell) = point.cells.get(key) {
+            ours.points.push((row as f64, cell.median));
+            ours.spans.extend(cell.interval.map(|Interval { lo, hi }| Span { x: row as f64, lo, hi }));
+        }
+    }
+    if ours.points.is_empty() {
+        return None;
+    }
+    let papers = SERIES.into_iter().map(|(bound, name)| {
+        let rows = rows.iter().enumerate().filter(|(_, (_, (_, own)))| *own == bound);
+        let points = rows.map(|(row, (_, (value, _)))| (row as f64, *value)).collect();
+        Series { name: name.to_owned(), points, ..Default::default() }
+    });
+    let unit = sweep.units.get(key).map_or("", String::as_str);
+    let title = human::title(key);
+    Some(Chart {
+        kind: Kind::Dots,
+        title: format!(
+            "{title}: paper beside ours, {}",
+            medians(rows.iter().filter_map(|(point, _)| point.cells.get(key)))
+        ),
+        note: rows_note(all.len()),
+        x: (title, UNITS.into_iter().find(|known| *known == unit).unwrap_or("")),
+        categories: rows.iter().map(|(point, _)| point_name(&point.labels)).collect(),
+        series: std::iter::once(ours).chain(papers).collect(),
+        ..Default::default()
+    })
+}

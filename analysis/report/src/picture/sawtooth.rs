@@ -1,0 +1,183 @@
+//! The age of one cluster over time, exact where it is shown first; the variants side by side.
+//!
+//! A run may have more teeth than a picture has pixels. Outside the part that is shown first, the smallest and the
+//! largest age of each of [`BUCKETS`] spans stand for all: no peak is lost, and the page says so.
+
+use pktgen_core::registry::Named;
+use pktgen_records::age::Sawtooth;
+use pktgen_records::human::show;
+
+use super::Picture;
+use crate::chart::{CHARTS_MAX, Chart, Kind, Series};
+use crate::sweep::data::{Labels, RunSummary, SweepData};
+use crate::sweep::settings::{at, settings, variant};
+
+/// Most variants in one picture: lines that cross at every tooth.
+const SAWTEETH_MAX: usize = 3;
+/// Teeth of the sparsest series in the first view, and most of the densest.
+const TEETH_WANTED: usize = 20;
+const TEETH_MAX: usize = 300;
+/// Spans whose smallest and largest age stand for all of theirs: about one per pixel of the whole picture.
+const BUCKETS: usize = 600;
+/// Up to so many teeth everything is drawn as it is.
+const EXACT_MAX: usize = 1200;
+/// Most pictures of further clusters, of the first setting.
+const FURTHER_MAX: usize = 9;
+
+/// See the module.
+pub(super) struct Sawteeth;
+
+impl Named for Sawteeth {
+    fn name(&self) -> &'static str {
+        "sawtooth"
+    }
+
+    fn about(&self) -> &'static str {
+        "Age-of-Model of a cluster over time, exact, with zoom; the variants side by side"
+    }
+}
+
+impl Picture for Sawteeth {
+    fn heading(&self) -> &'static str {
+        "Age-of-Model over time"
+    }
+
+    fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
+        let baseline = sweep.manifest.report.baseline.as_deref();
+        let groups = settings(sweep);
+        let firsts = groups.iter().filter_map(|(rest, runs)| draw(rest, runs, baseline, 0));
+        let mut charts: Vec<Chart> = firsts.take(CHARTS_MAX).collect();
+        if let Some((rest, runs)) = groups.first() {
+            let further = (1..=FURTHER_MAX).filter_map(|cluster| draw(rest, runs, baseline, cluster));
+            charts.extend(further.map(|chart| Chart { folded: true, ..chart }));
+        }
+        charts
+    }
+}
+
+/// The baseline and the first other variants, of the cluster at this position.
+fn draw(rest: &Labels, runs: &[&RunSummary], baseline: Option<&str>, cluster: usize) -> Option<Chart> {
+    // Teeth are kept for the first seed only, so this takes its runs.
+    let with_teeth = |run: &&&RunSummary| run.kept.sawteeth.get(cluster).is_some_and(|own| !own.teeth.is_empty());
+    let mut runs: Vec<_> = runs.iter().filter(with_teeth).collect();
+    runs.sort_by_key(|run| Some(variant(run)) != baseline);
+    let others = runs.len().saturating_sub(SAWTEETH_MAX);
+    runs.truncate(SAWTEETH_MAX);
+    let sawteeth: Vec<&Sawtooth> = runs.iter().map(|run| &run.kept.sawteeth[cluster]).collect();
+    let (from, to) = window(&sawteeth)?;
+    let id = sawteeth.first()?.id;
+    let exact = sawteeth.iter().all(|own| own.teeth.len() <= EXACT_MAX);
+    let series = runs.iter().zip(&sawteeth).map(|(run, own)| Series {
+        name: variant(run).to_owned(),
+        points: if exact { points(own, own.start.0, own.end_ps) } else { thinned(own, from, to) },
+        ..Default::default()
+    });
+    Some(Chart {
+        kind: Kind::Line,
+        title: format!("Age of the model of cluster {id} over time{}, first seed{}", at(rest), left_out(others)),
+        note: note(&sawteeth, exact),
+        x: ("time in the run".to_owned(), "ns"),
+        y: ("age".to_owned(), "ns"),
+        series: series.collect(),
+        zoom: Some((from as f64 / 1000.0, to as f64 / 1000.0)),
+        ..Default::default()
+    })
+}
+
+fn left_out(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        1 => " (1 more variant is not drawn)".to_owned(),
+        _ => format!(" ({others} more variants are not drawn)"),
+    }
+}
+
+fn note(sawteeth: &[&Sawtooth], exact: bool) -> String {
+    if exact {
+        return "Every delivery is drawn; the first view is from the middle of the run.".to_owned();
+    }
+    let longest = sawteeth.iter().map(|own| own.end_ps.saturating_sub(own.start.0)).max().unwrap_or(0);
+    let span = show("ns", longest as f64 / 1000.0 / BUCKETS as f64);
+    format!(
+        "In the first view, from the middle of the run, every delivery is drawn. Before and after it, lines join the \
+         smallest and the largest age in each of {BUCKETS} equal spans of the run (at most {span} each): no peak is left out."
+    )
+}
+
+/// A window in the middle of the runs in which the sparsest series has enough teeth to be seen and the
+/// densest not so many that they blur.
+fn window(all: &[&Sawtooth]) -> Option<(i64, i64)> {
+    let sparsest = &all.iter().min_by_key(|own| own.teeth.len())?.teeth;
+    let middle = sparsest.len() / 2;
+    let first = middle.saturating_sub(TEETH_WANTED / 2);
+    let last = (first + TEETH_WANTED).min(sparsest.len() - 1);
+    let from = sparsest[first].t_ps.saturating_sub(sparsest[first].before_ps.max(0) / 2);
+    let mut to = sparsest[last].t_ps.max(from.saturating_add(1));
+    for own in all {
+        let start = own.teeth.partition_point(|tooth| tooth.t_ps < from);
+        if let Some(limit) = own.teeth.get(start + TEETH_MAX) {
+            to = to.min(limit.t_ps);
+        }
+    }
+    Some((from, to))
+}
+
+/// In f64: damaged times may be anything.
+fn ns(t: i64, age_ps: f64) -> (f64, f64) {
+    (t as f64 / 1000.0, age_ps.max(0.0) / 1000.0)
+}
+
+/// The age between `from` and `to` as a line, cut at both ends and at those of the window.
+fn points(own: &Sawtooth, from: i64, to: i64) -> Vec<(f64, f64)> {
+    let (from, to) = (from.max(own.start.0), to.min(own.end_ps));
+    if from > to {
+        return Vec::new();
+    }
+    let teeth = own.inside(from, to);
+    let mut line = Vec::with_capacity(2 * teeth.len() + 2);
+    line.push(ns(from, own.age_ps(from)));
+    for tooth in teeth {
+        line.push(ns(tooth.t_ps, tooth.before_ps as f64));
+        line.push(ns(tooth.t_ps, tooth.after_ps as f64));
+    }
+    line.push(ns(to, own.age_ps(to)));
+    line.dedup();
+    line
+}
+
+/// Exact between `from` and `to`; before and after, the smallest and the largest age of each of [`BUCKETS`] equal
+/// spans of the whole window, in the order in which they come.
+fn thinned(own: &Sawtooth, from: i64, to: i64) -> Vec<(f64, f64)> {
+    let whole = own.end_ps as f64 - own.start.0 as f64;
+    let edge = |i: usize| own.start.0 + (whole / BUCKETS as f64 * i as f64) as i64;
+    let mut line = Vec::with_capacity(2 * BUCKETS + 2 * TEETH_MAX);
+    let mut done = false;
+    for i in 0..BUCKETS {
+        let (start, end) = (edge(i), if i + 1 == BUCKETS { own.end_ps } else { edge(i + 1) });
+        extremes(own, start, end.min(from), &mut line);
+        if end >= from && !done {
+            line.extend(points(own, from, to));
+            done = true;
+        }
+        extremes(own, start.max(to), end, &mut line);
+    }
+    line.dedup();
+    line
+}
+
+/// The smallest and the largest age between `from` and `to`.
+fn extremes(own: &Sawtooth, from: i64, to: i64, found: &mut Vec<(f64, f64)>) {
+    if from >= to {
+        return;
+    }
+    let line = points(own, from, to);
+    let least = line.iter().enumerate().min_by(|a, b| a.1.1.total_cmp(&b.1.1));
+    let most = line.iter().enumerate().max_by(|a, b| a.1.1.total_cmp(&b.1.1));
+    let (Some(least), Some(most)) = (least, most) else { return };
+    let (first, second) = if least.0 <= most.0 { (least.1, most.1) } else { (most.1, least.1) };
+    found.extend([*first, *second]);
+}
+
+#[cfg(test)]
+#[path = "sawtooth_tests.rs"]
+mod tests;

@@ -1,0 +1,134 @@
+//! Tests of [`super`]: what is drawn is what was measured.
+
+use pktgen_records::age::Tooth;
+use pktgen_records::testing::{Dice, Story};
+use pktgen_records::{Analysis, Options};
+
+use super::*;
+
+fn regular(period: i64, n: i64) -> Sawtooth {
+    let teeth = (1..=n).map(|i| Tooth { t_ps: i * period, before_ps: period + 7, after_ps: 7 }).collect();
+    Sawtooth { id: 0, start: (0, 7), end_ps: n * period, teeth }
+}
+
+/// A run of two clusters whose updates come at random times and after random delays.
+fn analysis(updates: u32) -> Analysis {
+    let mut dice = Dice::new(7);
+    let mut story = Story::new();
+    let mut t = 0;
+    for seq in 0..updates {
+        for worker in 0..2 {
+            t += (dice.exponential() * 1e6) as i64 + 1;
+            story.sent_seq(worker, seq, t, Some(t), worker as u16);
+            if dice.uniform() < 0.7 {
+                story.received_seq(t + 1 + (dice.exponential() * 3e6) as i64, worker, seq, t, 1);
+            } else {
+                story.dropped_seq(t + 5, worker, seq);
+            }
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    story.write(dir.path());
+    Analysis::open(dir.path(), Options::default()).unwrap()
+}
+
+/// The area below a line by its length.
+fn mean(points: &[(f64, f64)]) -> f64 {
+    let area: f64 = points.windows(2).map(|pair| (pair[1].0 - pair[0].0) * (pair[0].1 + pair[1].1) / 2.0).sum();
+    area / (points[points.len() - 1].0 - points[0].0)
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * b.abs()
+}
+
+#[test]
+fn the_line_integrates_to_the_reported_mean() {
+    let analysis = analysis(400);
+    let ages = analysis.resolved.as_ref().unwrap().ages.as_ref().unwrap();
+    assert_eq!(ages.sawteeth.len(), 2);
+    for (own, age) in ages.sawteeth.iter().zip(&ages.clusters) {
+        assert_eq!(own.id, age.id);
+        let points = points(own, i64::MIN, i64::MAX);
+        assert!(near(mean(&points), age.mean_ns.unwrap()), "{} {:?}", mean(&points), age.mean_ns);
+        assert!(near(own.mean_ns(i64::MIN, i64::MAX).unwrap(), age.mean_ns.unwrap()));
+        let highest = points.iter().map(|point| point.1).fold(0.0, f64::max);
+        assert!(highest >= age.peak_max_ns.unwrap() && points.len() >= 2 * own.teeth.len());
+    }
+}
+
+#[test]
+fn thinned_lines_keep_every_peak_and_are_exact_inside() {
+    let analysis = analysis(6000);
+    let ages = analysis.resolved.as_ref().unwrap().ages.as_ref().unwrap();
+    let own = &ages.sawteeth[1];
+    let (from, to) = window(&[own]).unwrap();
+    let thinned = thinned(own, from, to);
+    assert!(own.teeth.len() > 2000 && thinned.len() < 2 * BUCKETS + 3 * TEETH_WANTED, "{}", thinned.len());
+    let highest = |points: &[(f64, f64)]| points.iter().map(|point| point.1).fold(0.0, f64::max);
+    let all = points(own, i64::MIN, i64::MAX);
+    assert_eq!(highest(&thinned), highest(&all));
+    assert!(thinned.windows(2).all(|pair| pair[0].0 <= pair[1].0), "in the order of time");
+    // Each span's extremes, found by looking at every point of the whole line.
+    let step = (own.end_ps - own.start.0) as f64 / 1000.0 / BUCKETS as f64;
+    for i in [0usize, 17, 100, BUCKETS - 1] {
+        let (a, b) =
+            (own.start.0 as f64 / 1000.0 + step * i as f64, own.start.0 as f64 / 1000.0 + step * (i + 1) as f64);
+        // A span's extremes may lie on its edges, which are whole picoseconds; the naive look leaves those out.
+        let inside = |points: &[(f64, f64)], margin: f64| -> Vec<(f64, f64)> {
+            points.iter().filter(|point| point.0 > a + margin && point.0 < b - margin).copied().collect()
+        };
+        assert!(highest(&inside(&thinned, -0.002)) >= highest(&inside(&all, 0.002)) - 1e-6, "span {i}");
+    }
+    let exact = points(own, from, to);
+    let start = thinned.iter().position(|point| *point == exact[0]).unwrap();
+    assert_eq!(&thinned[start..start + exact.len()], exact.as_slice());
+}
+
+#[test]
+fn spans_of_time_have_the_means_of_their_parts() {
+    let own = regular(10_000, 5);
+    // From 7 to 10 007 ps in each period: 5.007 ns on the mean.
+    assert!(near(own.mean_ns(0, 50_000).unwrap(), 5.007));
+    // The first half of a period: from 0.007 to 5.007 ns.
+    assert!(near(own.mean_ns(20_000, 25_000).unwrap(), 2.507));
+    // Beyond the window there is no time to speak of.
+    assert!(near(own.mean_ns(45_000, 90_000).unwrap(), 7.507));
+    assert_eq!((own.mean_ns(50_000, 60_000), own.mean_ns(-9, 0)), (None, None));
+}
+
+#[test]
+fn a_window_shows_the_sparse_series_and_does_not_blur_the_dense_one() {
+    let (sparse, dense) = (regular(10_000, 1000), regular(5_000, 2000));
+    let (from, to) = window(&[&sparse, &dense]).unwrap();
+    let inside = |own: &Sawtooth| own.teeth.iter().filter(|tooth| (from..=to).contains(&tooth.t_ps)).count();
+    assert_eq!(inside(&sparse), TEETH_WANTED + 1);
+    assert!(inside(&dense) <= TEETH_MAX + 1 && from > 4_000_000 && to < 6_000_000);
+    let (from, to) = window(&[&regular(10_000, 100), &regular(10, 100_000)]).unwrap();
+    let blurred = regular(10, 100_000);
+    assert!(blurred.teeth.iter().filter(|tooth| (from..=to).contains(&tooth.t_ps)).count() <= TEETH_MAX + 1);
+    assert_eq!(window(&[]), None);
+}
+
+#[test]
+fn a_sawtooth_shows_the_baseline_and_two_others() {
+    let run = |name: &str| {
+        let mut run = RunSummary { labels: [("variant".to_owned(), name.to_owned())].into(), ..Default::default() };
+        run.kept.sawteeth = vec![regular(10_000, 50)];
+        run
+    };
+    let runs = ["a", "b", "base", "c"].map(run);
+    let runs: Vec<&RunSummary> = runs.iter().collect();
+    let chart = draw(&Labels::new(), &runs, Some("base"), 0).unwrap();
+    let names: Vec<_> = chart.series.iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(names, ["base", "a", "b"]);
+    assert!(chart.title.ends_with("(1 more variant is not drawn)"), "{}", chart.title);
+    assert!(draw(&Labels::new(), &runs, None, 1).is_none(), "there is one cluster");
+}
+
+#[test]
+fn a_line_is_cut_at_both_ends() {
+    let points = points(&regular(10_000, 5), 15_000, 25_000);
+    // 5 ns after the tooth at 10 ns the age is 5.007 ns; the tooth at 20 ns; 5 ns after it.
+    assert_eq!(points, [(15.0, 5.007), (20.0, 10.007), (20.0, 0.007), (25.0, 5.007)]);
+}

@@ -1,0 +1,190 @@
+//! Pictures of workers under transmission control (OLAF §5): how likely they send, what they have heard of the
+//! queue, and what they withheld.
+//!
+//! [`crate::sweep`] keeps of each run what a picture needs.
+
+use pktgen_core::registry::Named;
+use pktgen_records::fates::is_update;
+use pktgen_records::resolved::Analysis;
+use pktgen_records::run::StateColumns;
+
+use super::Picture;
+use crate::chart::{CHARTS_MAX, Chart, Kind, Series};
+use crate::sweep::data::SweepData;
+use crate::sweep::kept::{Decision, WorkerStates};
+use crate::sweep::settings::at;
+
+/// Workers in a picture: more lines cannot be told apart.
+const WORKERS_MAX: usize = 4;
+/// Decisions of the busiest worker in a picture's window, and most changes of what one has heard.
+const DECISIONS_WANTED: usize = 60;
+const CHANGES_MAX: usize = 400;
+
+/// Points of a picture.
+type Points = Vec<(f64, f64)>;
+
+/// The first workers of a few clusters, spread over all that have decisions, in a window in the middle of the run.
+pub(crate) fn thinned(run: &Analysis) -> Vec<WorkerStates> {
+    let Some(states) = &run.states else { return Vec::new() };
+    let mut workers: Vec<WorkerStates> = chosen(&run.manifest.clusters, states)
+        .into_iter()
+        .map(|(worker, cluster)| history(states, worker, cluster))
+        .collect();
+    let Some((from, to)) = window(&workers) else { return Vec::new() };
+    for worker in &mut workers {
+        worker.decisions.retain(|decision| (from..=to).contains(&decision.t_ps));
+        let before = worker.heard.partition_point(|(t, _)| *t <= from);
+        let first = before.checked_sub(1).map_or(0.0, |last| worker.heard[last].1);
+        let inside = worker.heard[before..].iter().copied().take_while(|(t, _)| *t <= to);
+        worker.heard = std::iter::once((from, first)).chain(inside).collect();
+        let last = worker.heard[worker.heard.len() - 1].1;
+        worker.heard.push((to, last));
+    }
+    workers
+}
+
+/// Worker and cluster: the first worker that decided anything of each of a few clusters.
+fn chosen(clusters: &[u16], states: &StateColumns) -> Vec<(u32, u16)> {
+    let mut decided = vec![false; clusters.len()];
+    for (worker, _) in states.worker.iter().zip(&states.p_send).filter(|(_, p_send)| p_send.is_some()) {
+        if let Some(decided) = decided.get_mut(*worker as usize) {
+            *decided = true;
+        }
+    }
+    let mut firsts: Vec<(u16, u32)> = Vec::new();
+    for ((&cluster, _), worker) in clusters.iter().zip(&decided).zip(0u32..).filter(|((_, decided), _)| **decided) {
+        if is_update(cluster) && !firsts.iter().any(|(other, _)| *other == cluster) {
+            firsts.push((cluster, worker));
+        }
+    }
+    firsts.sort_unstable();
+    let n = firsts.len().min(WORKERS_MAX);
+    let spread = |i: usize| if n > 1 { i * (firsts.len() - 1) / (n - 1) } else { 0 };
+    (0..n).map(|i| firsts[spread(i)]).map(|(cluster, worker)| (worker, cluster)).collect()
+}
+
+fn history(states: &StateColumns, worker: u32, cluster: u16) -> WorkerStates {
+    let mut out = WorkerStates { worker, cluster, ..Default::default() };
+    let mut rows: Vec<usize> = (0..states.t_ps.len()).filter(|row| states.worker[*row] == worker).collect();
+    rows.sort_by_key(|row| states.t_ps[*row]);
+    for row in rows {
+        let t_ps = states.t_ps[row];
+        if let Some(p_send) = states.p_send[row].filter(|p_send| p_send.is_finite()) {
+            let withheld = states.sent[row] == Some(false);
+            out.decisions.push(Decision { t_ps, p_send: f64::from(p_send), withheld });
+        }
+        // A queue without slots is one that it has not heard of.
+        let heard = match states.capacity[row] {
+            0 => 0.0,
+            slots => f64::from(states.active[row]) / f64::from(slots),
+        };
+        if out.heard.last().is_none_or(|(_, last)| *last != heard) {
+            out.heard.push((t_ps, heard));
+        }
+    }
+    out
+}
+
+/// The middle decisions of the busiest worker, cut where what somebody hears would become a texture.
+fn window(workers: &[WorkerStates]) -> Option<(i64, i64)> {
+    let decisions = &workers.iter().max_by_key(|worker| worker.decisions.len())?.decisions;
+    let first = (decisions.len() / 2).saturating_sub(DECISIONS_WANTED / 2);
+    let last = (first + DECISIONS_WANTED).min(decisions.len().checked_sub(1)?);
+    let (mut from, mut to) = (decisions[first].t_ps, decisions[last].t_ps);
+    if decisions.len() <= DECISIONS_WANTED {
+        // All that there is: nobody's first decision is cut off.
+        let all = || workers.iter().flat_map(|worker| &worker.decisions).map(|decision| decision.t_ps);
+        (from, to) = (all().min()?, all().max()?);
+    }
+    for worker in workers {
+        let start = worker.heard.partition_point(|(t, _)| *t <= from);
+        if let Some((limit, _)) = worker.heard.get(start + CHANGES_MAX) {
+            to = to.min(*limit);
+        }
+    }
+    Some((from, to))
+}
+
+/// See the module.
+pub(super) struct States;
+
+impl Named for States {
+    fn name(&self) -> &'static str {
+        "states"
+    }
+
+    fn about(&self) -> &'static str {
+        "workers under transmission control: probability of sending, congestion as they heard of it"
+    }
+}
+
+impl Picture for States {
+    fn heading(&self) -> &'static str {
+        "Workers under transmission control"
+    }
+
+    fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
+        all(sweep)
+    }
+}
+
+/// Two pictures for the first run of each point that recorded its states.
+fn all(sweep: &SweepData) -> Vec<Chart> {
+    let first = |runs: &[usize]| runs.iter().map(|run| &sweep.runs[*run]).find(|run| !run.states.is_empty());
+    let runs = sweep.points.iter().filter_map(|point| first(&point.runs)).take(CHARTS_MAX);
+    runs.flat_map(|run| {
+        let at = format!("{}, seed {}", at(&run.labels), run.seed);
+        let series = |points: &dyn Fn(&WorkerStates) -> (Points, Points)| {
+            let of = |worker: &WorkerStates| {
+                let (points, marks) = points(worker);
+                let name = format!("worker {} of cluster {}", worker.worker, worker.cluster);
+                Series { name, points, marks, ..Default::default() }
+            };
+            run.states.iter().map(of).collect()
+        };
+        let chart = |title: String, y: &str, series: Vec<Series>| Chart {
+            kind: Kind::Line,
+            title,
+            x: ("time in the run".to_owned(), "ns"),
+            y: (y.to_owned(), ""),
+            series,
+            ..Default::default()
+        };
+        [
+            chart(format!("Probability of sending{at}; crosses were withheld"), "P_s", series(&decided)),
+            chart(
+                format!("Congestion as workers heard of it{at}; above 1 there are more clusters than slots"),
+                "N/Qmax",
+                series(&|worker| (steps(&worker.heard), Vec::new())),
+            ),
+        ]
+    })
+    .collect()
+}
+
+fn ns(t_ps: i64) -> f64 {
+    t_ps as f64 / 1000.0
+}
+
+/// All decisions, and those to withhold.
+fn decided(worker: &WorkerStates) -> (Points, Points) {
+    let point = |decision: &Decision| (ns(decision.t_ps), decision.p_send);
+    let withheld = worker.decisions.iter().filter(|decision| decision.withheld);
+    (worker.decisions.iter().map(point).collect(), withheld.map(point).collect())
+}
+
+/// Level until the next change.
+fn steps(heard: &[(i64, f64)]) -> Points {
+    let mut points = Vec::with_capacity(2 * heard.len());
+    for (i, &(t, level)) in heard.iter().enumerate() {
+        if let Some(before) = i.checked_sub(1) {
+            points.push((ns(t), heard[before].1));
+        }
+        points.push((ns(t), level));
+    }
+    points
+}
+
+#[cfg(test)]
+#[path = "states_tests.rs"]
+mod tests;

@@ -1,0 +1,73 @@
+//! Round values along an axis, and how they are written.
+
+use pktgen_records::human::Scale;
+
+use super::escape;
+
+/// From here on numbers are written with an exponent.
+const LONG: f64 = 1e6;
+
+/// What stands beside an axis: a name with the unit of its numbers.
+pub fn axis_name(name: &str, scale: &Scale) -> String {
+    if scale.unit.is_empty() { escape(name) } else { format!("{} ({})", escape(name), scale.unit) }
+}
+
+/// A round value as it is: without the digits that columns of numbers keep.
+pub fn tick_text(scale: &Scale, value: f64) -> String {
+    let shown = value * scale.factor;
+    // Longer numbers leave no room for the plot; the script writes them alike.
+    if shown.abs() >= LONG {
+        let rounded: f64 = format!("{shown:.5e}").parse().unwrap_or(shown);
+        return format!("{rounded:e}").replace('-', "−");
+    }
+    let text = format!("{shown:.6}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if ["0", "-0"].contains(&text) && value != 0.0 { scale.number(value) } else { text.replace('-', "−") }
+}
+
+/// Round values inside `range`, round in the shown unit, about `wanted` of them.
+pub fn ticks(range: (f64, f64), factor: f64, wanted: usize) -> Vec<f64> {
+    let (from, to) = (range.0 * factor, range.1 * factor);
+    let raw = (to - from) / wanted as f64;
+    if !raw.is_finite() || raw <= 0.0 {
+        return Vec::new();
+    }
+    let power = 10f64.powf(raw.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|step| *step >= raw).unwrap_or(raw);
+    let first = (from / step).ceil() as i64;
+    // Rounding cannot make more than this many.
+    (0..=2 * wanted as i64)
+        .map(|i| (first + i) as f64 * step)
+        .take_while(|x| *x <= to + step * 1e-9)
+        .map(|x| x / factor)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pktgen_records::human::scale_for;
+
+    #[test]
+    fn ticks_are_round_in_the_shown_unit() {
+        assert_eq!(ticks((0.0, 0.97), 100.0, 5), [0.0, 0.2, 0.4, 0.6, 0.8]);
+        assert_eq!(ticks((1_200.0, 9_800.0), 1e-3, 5), [2000.0, 4000.0, 6000.0, 8000.0]);
+        assert!(ticks((1.0, 1.0), 1.0, 5).is_empty() && ticks((0.0, f64::NAN), 1.0, 5).is_empty());
+    }
+
+    #[test]
+    fn ticks_are_written_alike() {
+        let seconds = scale_for("ns", 8e9);
+        assert_eq!(
+            ticks((0.0, 3.2e9), 1e-9, 3).iter().map(|t| tick_text(&seconds, *t)).collect::<Vec<_>>(),
+            ["0", "2"]
+        );
+        assert_eq!((tick_text(&seconds, 8.000_000_001e9), tick_text(&seconds, 2.5e8)), ("8".into(), "0.25".into()));
+        assert_eq!(
+            (tick_text(&scale_for("", 1.0), 0.1 + 0.2), tick_text(&scale_for("share", 1.0), 0.2)),
+            ("0.3".into(), "20".into())
+        );
+        let plain = scale_for("", 1.0);
+        assert_eq!((tick_text(&plain, 5e8), tick_text(&plain, -1_500_000.000_1)), ("5e8".into(), "−1.5e6".into()));
+    }
+}

@@ -1,0 +1,238 @@
+//! The report as one self-contained HTML file: style and pictures are inside, nothing is fetched.
+
+use std::fmt::Write;
+
+use pktgen_core::Result;
+use pktgen_core::printable::escape;
+use pktgen_core::registry::Named;
+use pktgen_records::stats::Interval;
+
+use super::{Report, STYLE};
+use crate::CHARTS;
+use crate::headings::Heading;
+use crate::made::Provenance;
+use crate::model::{Cell, Model, RunNote};
+use crate::plot::figure;
+
+/// See the module.
+pub(super) struct Html;
+
+impl Named for Html {
+    fn name(&self) -> &'static str {
+        "html"
+    }
+
+    fn about(&self) -> &'static str {
+        "one self-contained page with plots, for reading, printing and sending"
+    }
+}
+
+impl Report for Html {
+    fn extension(&self) -> &'static str {
+        "html"
+    }
+
+    fn render(&self, model: &Model) -> Result<String> {
+        let title = escape(&model.title);
+        let sections = sections(model);
+        let mut out = String::with_capacity(256 * 1024);
+        let _ = write!(
+            out,
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
+             <style>\n{}</style>\n</head>\n<body>\n<nav class=\"toc\" aria-label=\"Contents\"><ul>",
+            STYLE
+        );
+        for (id, name, _) in &sections {
+            let _ = write!(out, "<li><a href=\"#{id}\">{name}</a></li>");
+        }
+        let _ = writeln!(out, "</ul></nav>\n<main>\n<h1>{title}</h1>");
+        if !model.about.is_empty() {
+            let _ = writeln!(out, "<p class=\"about\">{}</p>", escape(&stated(model, &model.about)));
+        }
+        provenance(&model.made, &mut out);
+        for (id, name, text) in &sections {
+            // The verdict needs no heading to be seen, only to be heard.
+            let heading = if *id == "summary" { String::new() } else { format!("<h2>{name}</h2>\n") };
+            let _ = writeln!(out, "<section id=\"{id}\" aria-label=\"{name}\">\n{heading}{text}</section>");
+        }
+        let _ = writeln!(out, "</main>\n<script>\n{}</script>\n</body>\n</html>", include_str!("../zoom.js"));
+        Ok(out)
+    }
+}
+
+/// Id, name and content of each section that has something to say, in the reader's order.
+fn sections(model: &Model) -> Vec<(&'static str, &'static str, String)> {
+    let mut budget = CHARTS_BYTES;
+    let paper = format!("{}{}", bullets(&model.disagreements), charts(model, true, &mut budget));
+    let mut results = format!("<p>{}</p>\n", escape(&model.legend));
+    table(model, &mut results);
+    let all = vec![
+        ("summary", "Summary", summary(model)),
+        ("mistakes", "Mistakes in the experiment's [report] and [paper]", bullets(&model.warnings)),
+        ("invalid", "Invalid runs", notes(&model.invalid)),
+        ("paper", "Paper beside ours", paper),
+        ("plots", "Plots", charts(model, false, &mut budget)),
+        ("results", "Results", results),
+        ("fitted", "Fitted parameters", fitted(model)),
+        ("notes", "Notes", bullets(&model.notes)),
+        ("remarks", "Remarks of runs", notes(&model.remarks)),
+    ];
+    all.into_iter().filter(|(_, _, text)| !text.is_empty()).collect()
+}
+
+/// A text of the experiment file, and that it is older than the overrides where there are any.
+fn stated(model: &Model, text: &str) -> String {
+    model.made.before_overrides().map_or_else(|| text.to_owned(), |before| format!("{before}: {text}"))
+}
+
+fn fitted(model: &Model) -> String {
+    let before = model.made.before_overrides().filter(|_| !model.fitted.is_empty());
+    let before = before.map_or(String::new(), |before| format!("<p>{}:</p>\n", escape(&before)));
+    format!("{before}{}", bullets(&model.fitted))
+}
+
+/// What made the runs: what a reader of an archived page asks first, folded.
+pub fn provenance(made: &Provenance, out: &mut String) {
+    let line = format!("pktgen {} ({}), {}, seeds: {}", made.version, made.commit, made.date, made.seeds);
+    let over = if made.overrides.is_empty() { String::new() } else { format!("; {}", made.overrides.join(", ")) };
+    let _ = writeln!(out, "<details class=\"made\"><summary>{}</summary>\n<dl>", escape(&format!("{line}{over}")));
+    for (name, value) in made.lines() {
+        let _ = writeln!(out, "<dt>{name}</dt><dd>{}</dd>", escape(&value));
+    }
+    out.push_str("</dl></details>\n");
+}
+
+/// Most bytes of charts in a page: what is beyond is left out, and the page says so.
+const CHARTS_BYTES: usize = 4_000_000;
+
+/// The charts of the paper's values, or all others under the headings of their pictures.
+fn charts(model: &Model, paper: bool, budget: &mut usize) -> String {
+    let (mut out, mut left_out) = (String::new(), 0);
+    for picture in CHARTS.iter().filter(|picture| (picture.name() == "paper") == paper) {
+        let own = || model.charts.iter().filter(|chart| chart.picture == picture.name());
+        let mut draw = |folded: bool| {
+            let mut all = String::new();
+            for figure in own().filter(|chart| chart.folded == folded).map(figure) {
+                match budget.checked_sub(figure.len()) {
+                    Some(rest) => {
+                        *budget = rest;
+                        all.push_str(&figure);
+                    }
+                    None => left_out += 1,
+                }
+            }
+            all
+        };
+        let (open, folded) = (draw(false), draw(true));
+        if open.is_empty() && folded.is_empty() {
+            continue;
+        }
+        if !paper {
+            let _ = writeln!(out, "<h3>{}</h3>", picture.heading());
+        }
+        let _ = writeln!(out, "<div class=\"charts\">\n{open}</div>");
+        if !folded.is_empty() {
+            let count = own().filter(|chart| chart.folded).count();
+            let _ = writeln!(
+                out,
+                "<details><summary>{count} more</summary>\n<div class=\"charts\">\n{folded}</div></details>"
+            );
+        }
+    }
+    if left_out > 0 {
+        let _ = writeln!(
+            out,
+            "<p class=\"note\">{left_out} charts are left out, so that the page stays small; \
+             <code>pktgen report RUN --plots DIR</code> writes all of them as files.</p>"
+        );
+    }
+    out
+}
+
+/// Stands above tables that are wider than a phone, and is shown there.
+pub const SCROLLS: &str = "<p class=\"note scrolls\">The table goes on to the right: swipe it sideways.</p>\n";
+
+/// The verdict, and how much it rests on.
+fn summary(model: &Model) -> String {
+    let mut out = String::new();
+    verdict(model, &mut out);
+    let runs: usize = model.rows.iter().map(|row| row.runs).sum();
+    let counted = |n: usize, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
+    let (runs, points) = (counted(runs, "run"), counted(model.rows.len(), "point"));
+    let _ = writeln!(out, "<p class=\"note\">{runs} at {points}; {}.</p>", counted(model.charts.len(), "chart"));
+    out
+}
+
+fn verdict(model: &Model, out: &mut String) {
+    let class = match (model.verdict.valid, model.verdict.worse) {
+        (false, _) => "invalid",
+        (true, true) => "worse",
+        (true, false) => "fine",
+    };
+    let _ = writeln!(out, "<div class=\"verdict {class}\">");
+    for line in &model.verdict.lines {
+        let _ = writeln!(out, "<p>{}</p>", escape(line));
+    }
+    out.push_str("</div>\n");
+}
+
+fn table(model: &Model, out: &mut String) {
+    let _ = writeln!(out, "{SCROLLS}<div class=\"scroll\"><table>\n<thead><tr>");
+    for axis in &model.axes {
+        let _ = write!(out, "<th scope=\"col\">{}</th>", escape(axis));
+    }
+    out.push_str("<th scope=\"col\" class=\"n\">runs</th>");
+    for column in &model.columns {
+        let _ = write!(out, "<th scope=\"col\" class=\"n\">{}</th>", escape(&column.key));
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for row in &model.rows {
+        out.push_str("<tr>");
+        for axis in &model.axes {
+            let value = row.labels.get(axis).map_or("–", String::as_str);
+            let _ = write!(out, "<th scope=\"row\">{}</th>", escape(value));
+        }
+        let _ = write!(out, "<td class=\"n\">{}</td>", row.runs);
+        for (cell, column) in row.cells.iter().zip(&model.columns) {
+            show(cell, column, out);
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+}
+
+fn show(cell: &Cell, column: &Heading, out: &mut String) {
+    let scale = &column.scale;
+    out.push_str("<td class=\"n\">");
+    match &cell.ours {
+        None => out.push('–'),
+        Some(ours) => {
+            out.push_str(&scale.show(ours.median));
+            if let Some(Interval { lo, hi }) = ours.spread() {
+                let _ = write!(out, " <small>[{}, {}]</small>", scale.number(lo), scale.number(hi));
+            }
+        }
+    }
+    if let Some(paper) = &cell.paper {
+        let class = if paper.inside == Some(false) { "paper off" } else { "paper" };
+        let difference = paper.difference.map(|by| format!(", {}", scale.difference(by))).unwrap_or_default();
+        let (value, source) = (format!("{}{}", escape(paper.sign), scale.show(paper.value)), escape(&paper.source));
+        let _ = write!(out, "<div class=\"{class}\">paper {value}{difference} <cite>{source}</cite></div>");
+    }
+    out.push_str("</td>");
+}
+
+fn bullets(lines: &[String]) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    let items: String = lines.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
+    format!("<ul>\n{items}</ul>\n")
+}
+
+fn notes(notes: &[RunNote]) -> String {
+    let lines: Vec<String> = notes.iter().map(|note| format!("{}: {}", note.run, note.reasons.join("; "))).collect();
+    bullets(&lines)
+}

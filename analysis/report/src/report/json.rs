@@ -1,0 +1,31 @@
+//! The model as JSON: for notebooks and pipelines. Values are in the metrics' units, not rounded.
+
+use pktgen_core::registry::Named;
+use pktgen_core::{Error, Result};
+
+use super::Report;
+use crate::model::Model;
+
+/// See the module.
+pub(super) struct Json;
+
+impl Named for Json {
+    fn name(&self) -> &'static str {
+        "json"
+    }
+
+    fn about(&self) -> &'static str {
+        "the whole report as JSON, for notebooks and pipelines"
+    }
+}
+
+impl Report for Json {
+    fn extension(&self) -> &'static str {
+        "json"
+    }
+
+    fn render(&self, model: &Model) -> Result<String> {
+        let text = serde_json::to_string_pretty(model);
+        text.map_err(|fault| Error::Invalid(format!("the report could not be written as JSON: {fault}")))
+    }
+}

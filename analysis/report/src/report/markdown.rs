@@ -1,0 +1,142 @@
+//! The report as GitHub-flavoured Markdown: for pull requests, issues and notes.
+
+use std::fmt::Write;
+
+use pktgen_core::Result;
+use pktgen_core::printable::printable;
+use pktgen_core::registry::Named;
+use pktgen_records::stats::Interval;
+
+use super::Report;
+use crate::headings::Heading;
+use crate::made::Provenance;
+use crate::model::{Cell, Model, RunNote};
+
+/// See the module.
+pub(super) struct Markdown;
+
+impl Named for Markdown {
+    fn name(&self) -> &'static str {
+        "markdown"
+    }
+
+    fn about(&self) -> &'static str {
+        "GitHub-flavoured Markdown, for pull requests and notes"
+    }
+}
+
+impl Report for Markdown {
+    fn extension(&self) -> &'static str {
+        "md"
+    }
+
+    fn render(&self, model: &Model) -> Result<String> {
+        let mut out = format!("# {}\n\n", plain(&model.title));
+        if !model.about.is_empty() {
+            let before = model.made.before_overrides().map_or(String::new(), |before| format!("{before}: "));
+            let _ = writeln!(out, "{}\n", plain(&format!("{before}{}", model.about)));
+        }
+        out.push_str("## Verdict\n\n");
+        list(&model.verdict.lines, &mut out);
+        section("Mistakes in the experiment's report and paper sections", &model.warnings, &mut out);
+        notes("Invalid runs", &model.invalid, &mut out);
+        let _ = writeln!(out, "## Results\n\n{}\n", plain(&model.legend));
+        table(model, &mut out);
+        section("Published values outside our intervals", &model.disagreements, &mut out);
+        let fitted = match model.made.before_overrides() {
+            Some(before) => format!("Fitted parameters ({})", plain(&before)),
+            None => "Fitted parameters".to_owned(),
+        };
+        section(&fitted, &model.fitted, &mut out);
+        section("Notes", &model.notes, &mut out);
+        notes("Remarks of runs", &model.remarks, &mut out);
+        out.push_str("## What was run\n\n");
+        list(&provenance(&model.made), &mut out);
+        Ok(out)
+    }
+}
+
+/// What made the runs, a line each.
+pub fn provenance(made: &Provenance) -> Vec<String> {
+    made.lines().into_iter().map(|(name, value)| format!("{name}: {value}")).collect()
+}
+
+fn table(model: &Model, out: &mut String) {
+    let axes = model.axes.iter().map(|axis| plain(axis));
+    let heads = model.columns.iter().map(|column| plain(&column.key));
+    let names: Vec<String> = axes.chain(["runs".to_owned()]).chain(heads).collect();
+    let _ = writeln!(out, "| {} |", names.join(" | "));
+    let text = model.axes.iter().map(|_| "---");
+    let numbers = std::iter::repeat_n("---:", model.columns.len() + 1);
+    let _ = writeln!(out, "| {} |", text.chain(numbers).collect::<Vec<_>>().join(" | "));
+    for row in &model.rows {
+        let labels = model.axes.iter().map(|axis| row.labels.get(axis).map_or("–".to_owned(), |value| plain(value)));
+        let cells = row.cells.iter().zip(&model.columns).map(|(cell, column)| show(cell, column));
+        let all: Vec<String> = labels.chain([row.runs.to_string()]).chain(cells).collect();
+        let _ = writeln!(out, "| {} |", all.join(" | "));
+    }
+    out.push('\n');
+}
+
+fn show(cell: &Cell, column: &Heading) -> String {
+    let scale = &column.scale;
+    let mut text = match &cell.ours {
+        None => "–".to_owned(),
+        Some(ours) => match ours.spread() {
+            None => scale.show(ours.median),
+            Some(Interval { lo, hi }) => {
+                format!("{} [{}, {}]", scale.show(ours.median), scale.number(lo), scale.number(hi))
+            }
+        },
+    };
+    if let Some(paper) = &cell.paper {
+        let difference = paper.difference.map(|by| format!(", {}", scale.difference(by))).unwrap_or_default();
+        let _ = write!(
+            text,
+            "<br>*paper {}{}{difference} ({})*",
+            paper.sign,
+            scale.show(paper.value),
+            plain(&paper.source)
+        );
+    }
+    text
+}
+
+fn section(title: &str, lines: &[String], out: &mut String) {
+    if !lines.is_empty() {
+        let _ = writeln!(out, "## {title}\n");
+        list(lines, out);
+    }
+}
+
+fn list(lines: &[String], out: &mut String) {
+    for line in lines {
+        let _ = writeln!(out, "- {}", plain(line));
+    }
+    out.push('\n');
+}
+
+fn notes(title: &str, notes: &[RunNote], out: &mut String) {
+    if !notes.is_empty() {
+        let _ = writeln!(out, "## {title}\n");
+        let lines: Vec<String> =
+            notes.iter().map(|note| format!("{}: {}", note.run, note.reasons.join("; "))).collect();
+        list(&lines, out);
+    }
+}
+
+/// Text that must not become markup or end a table cell.
+pub fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in printable(text).chars() {
+        match c {
+            '\n' => out.push(' '),
+            '|' | '<' | '*' | '_' | '`' | '[' => {
+                out.push('\\');
+                out.push(c);
+            }
+            _ => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,316 @@
+//! All runs of a sweep: each analysed, then summarised per point over the seeds.
+//!
+//! Called by the CLI's `report` and by [`crate::model`]. A point is a set of labels without the seed.
+//! A single run dir is a sweep of one.
+
+pub mod data;
+pub mod kept;
+pub(crate) mod settings;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use pktgen_core::record::digest::manifest_digest;
+use pktgen_core::record::{Fault, MANIFEST_VERSION, Manifest, ReportPlan, SweepManifest, SweepRun, Validity};
+use pktgen_core::study::TIME;
+use pktgen_core::{Error, Result};
+use pktgen_records::fates::is_update;
+use pktgen_records::line::Line;
+use pktgen_records::metric::findings;
+use pktgen_records::resolved::{Analysis, Options};
+use pktgen_records::run::{read_json, read_sealed};
+use pktgen_records::stats;
+use serde_json::Value;
+
+use crate::picture::keep;
+use crate::picture::states;
+use crate::sweep::kept::Depth;
+use crate::{baseline, group};
+use data::{GoalSummary, Labels, Made, PointSummary, RunSummary, SweepData, without_variant};
+
+impl SweepData {
+    /// Reads and analyses the sweep (or the single run) in `dir`; `progress` is told how many of how
+    /// many runs are done.
+    pub fn open(dir: &Path, progress: &mut dyn FnMut(usize, usize)) -> Result<SweepData> {
+        SweepData::open_with(dir, Options::default(), progress)
+    }
+
+    /// The same with choices.
+    pub fn open_with(dir: &Path, options: Options, progress: &mut dyn FnMut(usize, usize)) -> Result<SweepData> {
+        let manifest = read_manifest(dir, options.no_verify)?;
+        let first = manifest.runs.first().map(|run| (run.seed, without_variant(&run.labels)));
+        // Of the first setting everything is kept, of others only what is small.
+        let depth = |run: &SweepRun| match &first {
+            Some((seed, _)) if *seed != run.seed => Depth::Values,
+            Some((_, setting)) if *setting == without_variant(&run.labels) => Depth::All,
+            _ => Depth::Curves,
+        };
+        let plan = &manifest.report;
+        let job = |run: &SweepRun| {
+            let own = below(dir, run)?;
+            own.check(options.no_verify)?;
+            summarise(&own.dir, run, plan, options, depth(run))
+        };
+        let results = in_parallel(&manifest.runs, &job, progress);
+        // A damaged run among many is reported; if there is nothing else, its error is the answer.
+        if results.iter().all(Result::is_err) {
+            let fault = results.into_iter().find_map(Result::err);
+            return Err(fault.unwrap_or_else(|| Error::data(dir, "the sweep has no runs")));
+        }
+        let mut units = BTreeMap::new();
+        let mut runs = Vec::with_capacity(results.len());
+        for (result, planned) in results.into_iter().zip(&manifest.runs) {
+            runs.push(match result {
+                Ok((summary, its_units)) => {
+                    units.extend(its_units);
+                    summary
+                }
+                Err(fault) => unreadable(planned, &fault),
+            });
+        }
+        if let Some(baseline) = &manifest.report.baseline {
+            baseline::compare(&mut runs, &mut units, baseline);
+        }
+        let points = points(&runs);
+        Ok(SweepData { manifest, options, units, runs, points })
+    }
+}
+
+/// A run dir, and the digest of its manifest that its sweep lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Where it is.
+    pub dir: PathBuf,
+    /// Does a `sweep.json` name it?
+    planned: bool,
+    digest: Option<String>,
+}
+
+impl Listed {
+    /// Refuses a run that never began, and a run dir whose manifest is not that which the sweep lists, unless `no_verify`.
+    pub fn check(&self, no_verify: bool) -> Result<()> {
+        let path = self.dir.join("manifest.json");
+        if self.planned && !path.exists() {
+            let what = "the run never began: its sweep ended before; run the experiment again into another folder (with --shard \
+                        1/1 the same command goes on where it stopped)";
+            return Err(Error::data(&self.dir, what));
+        }
+        let (Some(said), Ok(text), false) = (&self.digest, std::fs::read(&path), no_verify) else { return Ok(()) };
+        let found = manifest_digest(&text);
+        if found == *said {
+            return Ok(());
+        }
+        Err(Error::Invalid(format!(
+            "{}: its content is not what was written ({found}, sweep.json says {said}); restore it, or --no-verify to read it \
+             all the same",
+            path.display()
+        )))
+    }
+}
+
+/// The run dirs at `path`: those that its `sweep.json` names, or itself if it has none.
+pub fn run_dirs(path: &Path, no_verify: bool) -> Result<Vec<Listed>> {
+    match read_sweep(path, no_verify)? {
+        Some(sweep) => sweep.runs.iter().map(|run| below(path, run)).collect(),
+        None => Ok(vec![Listed { dir: path.to_owned(), planned: false, digest: None }]),
+    }
+}
+
+/// `run` in `dir`; the only run of a folder is in "." or "". Refuses what leads out of `dir`.
+fn below(dir: &Path, run: &SweepRun) -> Result<Listed> {
+    let refuse = |why: &str| {
+        let what = format!("the run's folder \"{}\" {why}; the runs of a sweep are in its folder", run.dir);
+        Err(Error::data(&dir.join("sweep.json"), what))
+    };
+    let inside = |part: Component| matches!(part, Component::Normal(_) | Component::CurDir);
+    if !Path::new(&run.dir).components().all(inside) {
+        return refuse("leads out of the sweep's");
+    }
+    let own: PathBuf = dir.join(&run.dir).components().collect();
+    match (own.canonicalize(), dir.canonicalize()) {
+        (Ok(there), Ok(home)) if !there.starts_with(&home) => refuse("is a link that leads out of the sweep's"),
+        _ => Ok(Listed { dir: own, planned: true, digest: run.manifest.clone() }),
+    }
+}
+
+/// The `sweep.json` of `dir`; none if it has none. With `no_verify` whatever its digest says.
+pub fn read_sweep(dir: &Path, no_verify: bool) -> Result<Option<SweepManifest>> {
+    let path = dir.join("sweep.json");
+    if !path.exists() {
+        return Ok(None);
+    }
+    let listed = |sweep: &SweepManifest| sweep.runs.iter().any(|run| run.manifest.is_some());
+    let mut manifest: SweepManifest = read_sealed(&path, "a sweep", no_verify, listed)?;
+    if manifest.runs.is_empty() {
+        return Err(Error::data(&path, "it lists no runs: there is nothing to analyse"));
+    }
+    for run in &mut manifest.runs {
+        run.labels.remove("seed");
+    }
+    Ok(Some(manifest))
+}
+
+fn read_manifest(dir: &Path, no_verify: bool) -> Result<SweepManifest> {
+    if let Some(sweep) = read_sweep(dir, no_verify)? {
+        return Ok(sweep);
+    }
+    if !dir.join("manifest.json").exists() {
+        return Err(Error::data(dir, "it has neither sweep.json nor manifest.json: it is no run dir and no sweep"));
+    }
+    let run: Manifest = read_json(&dir.join("manifest.json"), "a run dir")?;
+    let labels: Labels = run.labels.into_iter().filter(|(axis, _)| axis != "seed").collect();
+    Ok(SweepManifest {
+        version: MANIFEST_VERSION,
+        experiment: run.experiment,
+        about: String::new(),
+        overrides: run.overrides,
+        axes: labels.iter().map(|(axis, value)| (axis.clone(), vec![value.clone()])).collect(),
+        runs: vec![SweepRun { dir: String::new(), labels, seed: run.seed, manifest: None }],
+        report: ReportPlan::default(),
+        paper: Vec::new(),
+        shard: None,
+    })
+}
+
+/// Runs `job` on every item, on all cores; results come in the order of the items.
+pub fn in_parallel<T: Sync, R: Send>(
+    items: &[T],
+    job: &(dyn Fn(&T) -> R + Sync),
+    progress: &mut dyn FnMut(usize, usize),
+) -> Vec<R> {
+    let workers = thread::available_parallelism().map_or(2, usize::from).min(items.len());
+    let next = AtomicUsize::new(0);
+    let (sender, receiver) = mpsc::channel();
+    let mut results: Vec<Option<R>> = items.iter().map(|_| None).collect();
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            let (sender, next) = (sender.clone(), &next);
+            scope.spawn(move || {
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(i) else { return };
+                    // The receiver outlives the scope's threads; if it is gone nobody wants results.
+                    if sender.send((i, job(item))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for (done, (i, result)) in receiver.iter().enumerate() {
+            results[i] = Some(result);
+            progress(done + 1, items.len());
+        }
+    });
+    results.into_iter().flatten().collect()
+}
+
+fn unreadable(planned: &SweepRun, fault: &Error) -> RunSummary {
+    RunSummary {
+        dir: planned.dir.clone(),
+        labels: planned.labels.clone(),
+        seed: planned.seed,
+        validity: Validity { faults: vec![Fault::NotAnalysed { why: fault.to_string() }], notes: Vec::new() },
+        ..Default::default()
+    }
+}
+
+type Units = BTreeMap<String, String>;
+
+fn summarise(
+    dir: &Path,
+    planned: &SweepRun,
+    plan: &ReportPlan,
+    options: Options,
+    depth: Depth,
+) -> Result<(RunSummary, Units)> {
+    let analysis = Analysis::open(dir, options)?;
+    let mut lines = analysis.lines()?;
+    lines.extend(group::lines(&analysis, plan));
+    let mut units = Units::new();
+    let mut summary = RunSummary {
+        dir: planned.dir.clone(),
+        labels: planned.labels.clone(),
+        seed: planned.seed,
+        // The run's own balance said it was valid; what we found in its records may say otherwise.
+        validity: analysis.validity(),
+        notes: analysis.remarks().into_iter().map(|note| note.text).collect(),
+        ..Default::default()
+    };
+    for line in &lines {
+        if let (Some(key), Some(value)) = (line.key(), line.value) {
+            units.insert(key.clone(), line.unit.to_string());
+            summary.scalars.insert(key, value);
+        }
+    }
+    summary.cluster_aom_ns = series(&lines, "aom_mean", "id", Some("cluster"));
+    summary.aggregation_cdf = series(&lines, "aggregation_cdf", "n", None);
+    summary.clusters = clusters_of(&analysis);
+    summary.workload = analysis.manifest.trace_hash.clone();
+    summary.exact = !analysis.manifest.uses_chance;
+    summary.config = analysis.manifest.config.clone();
+    summary.made = Made {
+        tool: analysis.manifest.tool.clone(),
+        unix_ns: analysis.manifest.created_unix_ns,
+        host: analysis.manifest.host.clone(),
+        command: analysis.manifest.command.clone(),
+    };
+    summary.goal = analysis.goal.as_ref().map(|goal| GoalSummary {
+        updates: goal.updates,
+        workers: goal.workers,
+        short: goal.short(),
+    });
+    summary.study_keys = findings::default_keys(&analysis.manifest, options.studies);
+    summary.states = states::thinned(&analysis);
+    summary.kept = keep::of(&analysis, dir, depth);
+    Ok((summary, units))
+}
+
+/// Those that workers began in, and those that had updates.
+fn clusters_of(run: &Analysis) -> Vec<u32> {
+    let began = run.manifest.clusters.iter().filter(|cluster| is_update(**cluster)).map(|cluster| u32::from(*cluster));
+    let ages = run.resolved.iter().filter_map(|resolved| resolved.ages.as_ref());
+    let aged = ages.flat_map(|ages| ages.clusters.iter().map(|age| age.id));
+    let mut clusters: Vec<u32> = began.chain(aged).collect();
+    clusters.sort_unstable();
+    clusters.dedup();
+    clusters
+}
+
+/// The values of `metric` by its numeric label `label`, for one kind of flow where it has kinds.
+fn series(lines: &[Line], metric: &str, label: &str, flow: Option<&str>) -> Vec<(u64, f64)> {
+    let wanted = |line: &&Line| line.metric == metric && line.labels.get("flow").and_then(Value::as_str) == flow;
+    lines.iter().filter(wanted).filter_map(|line| Some((line.labels.get(label)?.as_u64()?, line.value?))).collect()
+}
+
+fn points(runs: &[RunSummary]) -> Vec<PointSummary> {
+    let all_exact = runs.iter().all(|run| run.exact);
+    let mut points: Vec<PointSummary> = Vec::new();
+    let mut known: HashMap<&Labels, usize> = HashMap::new();
+    for (i, run) in runs.iter().enumerate() {
+        let at = *known.entry(&run.labels).or_insert_with(|| {
+            points.push(PointSummary { labels: run.labels.clone(), ..Default::default() });
+            points.len() - 1
+        });
+        points[at].runs.push(i);
+    }
+    for point in &mut points {
+        let mut values: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for (key, value) in point.runs.iter().flat_map(|run| &runs[*run].scalars) {
+            values.entry(key).or_default().push(*value);
+        }
+        let own = point.runs.iter().all(|run| runs[*run].exact);
+        // What compares with the baseline hangs on its runs too; time on the wall is never exact.
+        let exact = |key: &str| own && key != TIME && (all_exact || !baseline::keys().any(|derived| derived == key));
+        let cell = |(key, values): (&&str, &Vec<f64>)| Some(((*key).to_owned(), stats::estimate(values, exact(key))?));
+        point.cells = values.iter().filter_map(cell).collect();
+    }
+    points
+}
+
+#[cfg(test)]
+#[path = "sweep_tests.rs"]
+mod tests;

@@ -1,0 +1,132 @@
+//! A sweep as data: what is kept of runs and points, and how they are named.
+
+use std::collections::BTreeMap;
+
+use pktgen_core::record::{Published, SweepManifest, Validity};
+use pktgen_records::resolved::Options;
+use pktgen_records::stats::Estimate;
+
+use crate::sweep::kept::{Kept, WorkerStates};
+
+/// The label that names a variant, and that a baseline is a value of.
+pub const VARIANT: &str = "variant";
+/// Labels of a run or a point: axis → value.
+pub type Labels = BTreeMap<String, String>;
+
+/// What reports need of one run.
+#[derive(Debug, Clone, Default)]
+pub struct RunSummary {
+    /// Folder, relative to the sweep's.
+    pub dir: String,
+    /// Axis → value.
+    pub labels: Labels,
+    /// Seed.
+    pub seed: u64,
+    /// May its numbers be used? Runs that could not be read are invalid too, and have no numbers.
+    pub validity: Validity,
+    /// What a reader of its values must know.
+    pub notes: Vec<String>,
+    /// Values by [`Line::key`], and the metrics that compare with the baseline.
+    pub scalars: BTreeMap<String, f64>,
+    /// Clusters that it has, by number.
+    pub clusters: Vec<u32>,
+    /// Average Age-of-Model of each cluster, in ns.
+    pub cluster_aom_ns: Vec<(u64, f64)>,
+    /// Share of received packets that represent at most so many updates.
+    pub aggregation_cdf: Vec<(u64, f64)>,
+    /// What pictures need of its records; of the first seed only.
+    pub kept: Kept,
+    /// How far it came; none unless it had a goal.
+    pub goal: Option<GoalSummary>,
+    /// What tables of it show if nobody chose, if it is a study.
+    pub study_keys: Vec<String>,
+    /// What identifies its workload and schedule.
+    pub workload: String,
+    /// Nothing was left to chance, by its manifest: any seed gives these values.
+    pub exact: bool,
+    /// The resolved configuration.
+    pub config: String,
+    /// What made it, when and where.
+    pub made: Made,
+    /// What some of its workers under transmission control knew and did, for plots.
+    pub states: Vec<WorkerStates>,
+}
+
+/// What made a run, when and where.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Made {
+    /// Tool, version and commit.
+    pub tool: String,
+    /// In ns since 1970.
+    pub unix_ns: u64,
+    /// What is known of the host; nothing in virtual time.
+    pub host: BTreeMap<String, String>,
+    /// The command line; empty if it was not recorded.
+    pub command: Vec<String>,
+}
+
+/// How far a run to a goal came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GoalSummary {
+    /// Updates that every worker must have represented.
+    pub updates: u32,
+    /// Workers that must.
+    pub workers: usize,
+    /// Workers that have not.
+    pub short: usize,
+}
+
+/// One point of a sweep.
+#[derive(Debug, Clone, Default)]
+pub struct PointSummary {
+    /// Axis → value.
+    pub labels: Labels,
+    /// Its runs, as positions in [`SweepData::runs`].
+    pub runs: Vec<usize>,
+    /// Median and interval over the seeds, by key.
+    pub cells: BTreeMap<String, Estimate>,
+}
+
+/// A sweep, analysed.
+#[derive(Debug, Clone)]
+pub struct SweepData {
+    /// What it is.
+    pub manifest: SweepManifest,
+    /// How it was analysed.
+    pub options: Options,
+    /// Unit of each key.
+    pub units: BTreeMap<String, String>,
+    /// Its runs, in the manifest's order.
+    pub runs: Vec<RunSummary>,
+    /// Its points, in the order of their first runs.
+    pub points: Vec<PointSummary>,
+}
+
+/// The setting that a run belongs to.
+pub(crate) fn without_variant(labels: &Labels) -> Labels {
+    let mut rest = labels.clone();
+    rest.remove(VARIANT);
+    rest
+}
+
+/// A run in messages: its folder, labels and seed.
+pub fn name_of(run: &RunSummary) -> String {
+    let dir = if ["", "."].contains(&run.dir.as_str()) { "run" } else { &run.dir };
+    format!("{dir} ({}, seed {})", describe(&run.labels), run.seed)
+}
+
+/// `axis=value, …` for sentences.
+pub fn describe(labels: &Labels) -> String {
+    let parts: Vec<String> = labels.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+    if parts.is_empty() { "all defaults".to_owned() } else { parts.join(", ") }
+}
+
+/// Does the published row belong to the point? All of its labels must be the point's.
+pub(crate) fn matches(published: &Published, point: &PointSummary) -> bool {
+    published.at.iter().all(|(axis, value)| point.labels.get(axis) == Some(value))
+}
+
+/// Why its numbers may not be used.
+pub fn why_invalid(run: &RunSummary) -> Vec<String> {
+    run.validity.faults.iter().map(|fault| fault.to_string()).collect()
+}

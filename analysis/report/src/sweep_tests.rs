@@ -1,0 +1,415 @@
+//! Tests of [`super`] on sweeps written by hand, of what reports make of them, and of their speed.
+
+use pktgen_core::record::Note;
+use pktgen_records::age::AgeOf;
+use pktgen_records::testing::{small_run, write_sweep};
+
+use super::*;
+use crate::model::Model;
+use crate::report::REPORTS;
+use crate::summary::{WIDTH, summary, summary_table};
+
+fn open(dir: &Path) -> SweepData {
+    SweepData::open(dir, &mut |_, _| {}).unwrap()
+}
+
+fn sweep_of(seeds: u64) -> (tempfile::TempDir, SweepData) {
+    let dir = tempfile::tempdir().unwrap();
+    write_sweep(dir.path(), seeds);
+    let sweep = open(dir.path());
+    (dir, sweep)
+}
+
+#[test]
+fn points_have_medians_over_seeds_and_comparisons_are_paired() {
+    let dir = tempfile::tempdir().unwrap();
+    write_sweep(dir.path(), 5);
+    let mut seen = Vec::new();
+    let sweep = SweepData::open(dir.path(), &mut |done, all| seen.push((done, all))).unwrap();
+    assert_eq!(seen, (1..=20).map(|done| (done, 20)).collect::<Vec<_>>());
+    assert_eq!(sweep.points.len(), 4);
+    let (fifo, olaf) = (&sweep.points[1], &sweep.points[3]);
+    assert_eq!((fifo.labels["variant"].as_str(), olaf.labels["variant"].as_str()), ("fifo", "olaf"));
+    assert_eq!((fifo.cells["loss"].median, olaf.cells["loss"].median), (0.5, 0.0));
+    assert_eq!((fifo.cells["received"].median, olaf.cells["received"].median), (80.0, 80.0));
+    assert_eq!(olaf.cells["merged"].median, 160.0);
+    // The period of seed s at rate 40 is (20 + s)/2 us, so ages scale with it and seed 3 is the median.
+    let seed_3 = sweep.runs.iter().find(|run| run.dir == "olaf-40-3").unwrap();
+    assert_eq!(olaf.cells["aom_mean/cluster"].median, seed_3.scalars["aom_mean/cluster"]);
+    assert!(olaf.cells["aom_mean/cluster"].spread().is_some());
+    // Each seed is compared with its own baseline run, so the spread between seeds cancels.
+    let base = sweep.runs.iter().find(|run| run.dir == "fifo-40-3").unwrap();
+    let cut = 1.0 - seed_3.scalars["aom_mean/cluster"] / base.scalars["aom_mean/cluster"];
+    assert!((seed_3.scalars["aom_cut/cluster"] - cut).abs() < 1e-12 && cut > 0.2, "{cut}");
+    let cut = olaf.cells["aom_cut/cluster"].interval.unwrap();
+    assert!(cut.hi - cut.lo < 0.01);
+    assert!(!base.scalars.contains_key("aom_cut/cluster"));
+    assert_eq!(seed_3.scalars["received_ratio"], 1.0);
+}
+
+#[test]
+fn the_model_puts_published_values_beside_ours() {
+    let (_dir, sweep) = sweep_of(5);
+    let model = Model::build(&sweep);
+    assert!(model.verdict.valid && !model.verdict.worse);
+    assert_eq!(model.axes, ["variant", "rate"]);
+    let olaf_40 = &model.rows[3];
+    let paper = olaf_40.cells[0].paper.as_ref().unwrap();
+    assert_eq!((paper.value, paper.difference, paper.inside), (1000.0, Some(-920.0), Some(false)));
+    let inside = |row: usize| model.rows[row].cells[1].paper.as_ref().unwrap().inside;
+    assert_eq!((inside(3), inside(0), inside(2)), (Some(true), Some(true), Some(false)));
+    // The row at rate 20 belongs to both variants: FIFO agrees, Olaf does not.
+    let all = model.disagreements.join("\n");
+    for part in [
+        "Table 9: received at rate=40, variant=olaf: paper 1000, ours 80",
+        "Figure 9: loss at rate=20, variant=olaf: paper 50.0 %, ours 0.0 % [0.0, 0.0], −50.0 pp",
+        "no_such_metric at rate=40, variant=olaf is published, but our runs have no such value",
+        "Text: no run is at rate=99",
+    ] {
+        assert!(all.contains(part), "{part} is not in\n{all}");
+    }
+    assert_eq!(model.disagreements.len(), 4, "{all}");
+    // Of rate 40, received differs and loss agrees; of rate 20, FIFO agrees and Olaf does not.
+    assert!(model.verdict.lines.iter().any(|line| line.contains("2 of 4 published values")), "{:?}", model.verdict);
+    assert!(model.verdict.lines.iter().any(|line| line.contains("; better at all 2 points.")));
+}
+
+#[test]
+fn of_few_seeds_no_report_claims_anything() {
+    for seeds in 1..5 {
+        let (_dir, sweep) = sweep_of(seeds);
+        let model = Model::build(&sweep);
+        assert!(
+            !model.verdict.worse && model.outside == 0 && model.disagreements.len() == 2,
+            "{:?}",
+            model.disagreements
+        );
+        let few = pktgen_records::stats::too_few(seeds as usize);
+        let all = model.verdict.lines.join("\n");
+        assert!(all.contains(&format!("(medians); {few}.")) && all.contains(&format!("beside ours; {few}.")), "{all}");
+        for report in REPORTS {
+            let text = report.render(&model).unwrap().replace("&nbsp;", " ");
+            for claim in ["better at", "worse at", "outside.", "95 % interval", "paper off", "undecided"] {
+                assert!(!text.contains(claim), "{} of {seeds} seeds: {claim}", report.name());
+            }
+            assert!(text.contains(&few), "{}", report.name());
+        }
+        let chart = model.charts.iter().find(|chart| chart.picture == "paper").unwrap();
+        assert!(chart.series.iter().all(|series| series.spans.is_empty()), "{}", chart.title);
+    }
+}
+
+#[test]
+fn runs_without_chance_are_compared_exactly() {
+    let (dir, _) = sweep_of(1);
+    for run in crate::run_dirs(dir.path(), false).unwrap() {
+        let path = run.dir.join("manifest.json");
+        let mut manifest: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        manifest["uses_chance"] = false.into();
+        std::fs::write(&path, manifest.to_string()).unwrap();
+    }
+    let sweep = SweepData::open(dir.path(), &mut |_, _| {}).unwrap();
+    let model = Model::build(&sweep);
+    let all = model.verdict.lines.join("\n");
+    assert!(all.contains("(exact); better at all 2 points.") && all.contains("2 of 4 published values"), "{all}");
+    assert!(model.disagreements.iter().any(|line| line.contains("ours 80 (exact), −920")), "{:?}", model.disagreements);
+    assert!(model.legend.starts_with("Exact; published values below ours. Exact: no random"), "{}", model.legend);
+}
+
+#[test]
+fn every_report_says_verdict_validity_values_and_sources() {
+    let (_dir, mut sweep) = sweep_of(2);
+    sweep.runs[0].validity = invalid("its balance misses <3> updates");
+    let model = Model::build(&sweep);
+    assert!(!model.verdict.valid);
+    assert_eq!(model.invalid.len(), 1);
+    for report in REPORTS {
+        let text = report.render(&model).unwrap();
+        for part in [
+            "INVALID: 1 of 8",
+            "its balance misses",
+            "Table 9",
+            "burst of 125 packets",
+            "a note",
+            "aom\u{5c}_mean/cluster",
+        ] {
+            let plain = part.replace('\u{5c}', "");
+            assert!(text.contains(part) || text.contains(&plain), "{}: {part}", report.name());
+        }
+        let (verdict, values) = (text.find("INVALID").unwrap(), text.find("Table 9").unwrap());
+        assert!(verdict < values, "{}: the verdict comes first", report.name());
+    }
+}
+
+#[test]
+fn the_page_fetches_nothing_and_escapes() {
+    let (_dir, sweep) = sweep_of(2);
+    let html = REPORTS.iter().find(|report| report.name() == "html").unwrap();
+    let model = Model::build(&sweep);
+    let page = html.render(&model).unwrap();
+    if let Some(path) = option_env!("PKTGEN_KEEP_REPORT") {
+        std::fs::write(path, &page).unwrap();
+    }
+    let without_namespace = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    for scheme in ["http://", "https://", "url(", "@import", "src=", "fetch(", "import(", "XMLHttpRequest", "eval("] {
+        assert!(!without_namespace.contains(scheme), "{scheme}");
+    }
+    assert!(page.matches("href=").count() == page.matches("href=\"#").count(), "only places in the page");
+    assert!(page.contains("FIFO &lt;against&gt; Olaf") && !page.contains("<against>"));
+    let count = |picture: &str| model.charts.iter().filter(|chart| chart.picture == picture).count();
+    // Two rates, of the first a second cluster too; only Olaf aggregates.
+    assert_eq!((count("sawtooth"), count("aggregation"), count("clusters"), count("age_cdf")), (3, 1, 2, 4));
+    assert_eq!((count("heat"), count("loss"), count("latency"), count("paper")), (2, 1, 2, 2));
+    assert_eq!(page.matches("<figure").count(), model.charts.len());
+    // One line per variant, or per rate where Olaf aggregates.
+    assert_eq!(page.matches("<polyline").count(), 3 * 2 + 2 + 4 * 2 + 2 * 2);
+    assert_eq!(page.matches("<figure data-zoom=").count(), 3 + 4 + 2);
+    let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
+    assert!(place("id=\"summary\"") < place("id=\"paper\"") && place("id=\"paper\"") < place("id=\"plots\""));
+    assert!(place("id=\"plots\"") < place("id=\"results\""));
+    assert!(page.contains("Updates per received packet (CDF), olaf") && !page.contains("(CDF), fifo"));
+}
+
+#[test]
+fn markdown_tables_have_as_many_cells_in_every_row() {
+    let (_dir, sweep) = sweep_of(2);
+    let markdown = REPORTS.iter().find(|report| report.name() == "markdown").unwrap();
+    let text = markdown.render(&Model::build(&sweep)).unwrap();
+    assert!(text.starts_with("# small\\|sweep\n"));
+    let cells = |line: &str| line.replace("\\|", "").matches('|').count();
+    let rows: Vec<_> = text.lines().filter(|line| line.starts_with('|')).collect();
+    assert_eq!(rows.len(), 2 + 4);
+    assert!(rows.iter().all(|row| cells(row) == 2 + 1 + 4 + 1), "{text}");
+}
+
+#[test]
+fn the_terminal_table_fits_and_shows_both() {
+    let (_dir, mut sweep) = sweep_of(2);
+    let table = summary_table(&Model::build(&sweep));
+    assert!(table.contains("80 (paper 1000)") && table.contains("loss [%]"), "{table}");
+    let starts: Vec<_> = table.lines().map(|line| line.split("  ").find(|part| !part.is_empty()).unwrap()).collect();
+    assert_eq!(starts, ["rate", "fifo", "20", "40", "olaf", "20", "40"], "{table}");
+    assert!(table.contains("AoM cut, cluster [%]"), "{table}");
+    // Many columns go below each other; nothing is lost and nothing is too wide.
+    sweep.manifest.report.metrics = sweep.units.keys().cloned().collect();
+    let wide = summary_table(&Model::build(&sweep));
+    assert!(wide.lines().all(|line| line.chars().count() <= WIDTH), "{wide}");
+    for key in sweep.units.keys() {
+        let title = pktgen_records::human::title(key);
+        assert!(wide.contains(&title), "{title} is not in\n{wide}");
+    }
+}
+
+#[test]
+fn the_terminal_says_the_verdict_first_and_where_to_read_on() {
+    let (_dir, mut sweep) = sweep_of(5);
+    let text = summary(&Model::build(&sweep), "out/report.html");
+    assert!(text.starts_with("Valid: all 20 runs"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+    let (verdict, table) = (text.find("olaf against fifo").unwrap(), text.find("AoM cut, cluster").unwrap());
+    assert!(verdict < table, "{text}");
+    let last = "2 published values lie outside our intervals; 2 could not be compared: see out/report.html\n";
+    assert!(text.ends_with(last), "{text}");
+    sweep.runs[3].validity = invalid("its balance misses 3 updates");
+    let text = summary(&Model::build(&sweep), "out/report.html");
+    assert!(text.starts_with("INVALID: 1 of 20") && text.contains("balance misses 3 updates"), "{text}");
+}
+
+#[test]
+fn axes_with_the_same_last_part_keep_their_names() {
+    let (_dir, mut sweep) = sweep_of(1);
+    for point in &mut sweep.points {
+        point.labels.insert("schedule.period".into(), "1us".into());
+        point.labels.insert("background.period".into(), "a long value of 2us".into());
+    }
+    let table = summary_table(&Model::build(&sweep));
+    assert!(table.starts_with("  rate  background.period    schedule.period "), "{table}");
+    assert!(table.contains("\n  20    a long value of 2us  1us "), "{table}");
+    for point in &mut sweep.points {
+        point.labels.retain(|axis, _| axis == "variant");
+    }
+    let table = summary_table(&Model::build(&sweep));
+    assert!(table.starts_with("variant ") && table.contains("\nfifo "), "{table}");
+}
+
+#[test]
+fn names_that_nothing_has_are_warned_about() {
+    let (_dir, mut sweep) = sweep_of(1);
+    let all = |sweep: &SweepData| Model::build(sweep).warnings.join("\n");
+    let before = all(&sweep);
+    assert!(before.starts_with("paper.rows of \"Table 9\": there is no metric \"no_such_metric\""), "{before}");
+    assert_eq!(before.lines().count(), 1);
+    let plan = &mut sweep.manifest.report;
+    // The second has no value here, but could.
+    plan.metrics = vec!["aom_mean/clutser".into(), "dropped/reward_low".into(), "received_ratio".into()];
+    plan.baseline = Some("fifi".into());
+    let after = all(&sweep);
+    for part in [
+        "report.metrics: there is no metric \"aom_mean/clutser\", did you mean \"aom_mean/cluster\"?",
+        "report.baseline: no variant is called \"fifi\", did you mean \"fifo\"?; there are: fifo, olaf",
+    ] {
+        assert!(after.contains(part), "{part} is not in\n{after}");
+    }
+    assert_eq!(after.lines().count(), 3, "{after}");
+    for report in REPORTS {
+        let text = report.render(&Model::build(&sweep)).unwrap();
+        assert!(text.contains("clutser") && text.contains("fifi"), "{}", report.name());
+    }
+    sweep.points.iter_mut().for_each(|point| drop(point.labels.remove("variant")));
+    assert!(all(&sweep).contains("the sweep has no variants"));
+}
+
+#[test]
+fn how_ages_were_counted_is_noted_if_not_as_usual() {
+    let dir = tempfile::tempdir().unwrap();
+    write_sweep(dir.path(), 1);
+    let options = Options { age_of: AgeOf::Oldest, ..Options::default() };
+    let sweep = SweepData::open_with(dir.path(), options, &mut |_, _| {}).unwrap();
+    assert!(Model::build(&sweep).notes.iter().any(|note| note.contains("--age oldest")));
+    assert_eq!(Model::build(&open(dir.path())).notes, ["a note"]);
+}
+
+#[test]
+fn a_sweep_names_its_run_dirs() {
+    let dir = tempfile::tempdir().unwrap();
+    write_sweep(dir.path(), 1);
+    let dirs = run_dirs(dir.path(), false).unwrap();
+    assert_eq!((dirs.len(), &dirs[0].dir), (4, &dir.path().join("fifo-20-1")));
+    assert_eq!(run_dirs(&dirs[0].dir, false).unwrap()[0].dir, dirs[0].dir);
+    let path = dir.path().join("sweep.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("\"version\":2", "\"version\":99")).unwrap();
+    assert!(run_dirs(dir.path(), false).unwrap_err().to_string().contains("version 99 is newer"));
+}
+
+#[test]
+fn runs_without_full_records_say_what_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let story = small_run(true, 1_000_000);
+    let mut manifest = story.manifest();
+    manifest.records = "none".into();
+    story.write_with(dir.path(), &manifest);
+    let model = Model::build(&open(dir.path()));
+    assert!(model.verdict.valid);
+    assert!(model.remarks[0].reasons[0].contains("capture.records = \"full\""), "{:?}", model.remarks);
+}
+
+#[test]
+fn a_run_dir_is_a_sweep_of_one() {
+    let dir = tempfile::tempdir().unwrap();
+    small_run(true, 1_000_000).write(dir.path());
+    let sweep = open(dir.path());
+    assert_eq!((sweep.runs.len(), sweep.points.len()), (1, 1));
+    let model = Model::build(&sweep);
+    assert_eq!(model.title, "story");
+    assert!(
+        summary_table(&model).starts_with(' ') && summary_table(&model).contains("run"),
+        "{}",
+        summary_table(&model)
+    );
+    for report in REPORTS {
+        assert!(!report.render(&model).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_damaged_run_is_listed_and_does_not_spoil_the_others() {
+    let dir = tempfile::tempdir().unwrap();
+    write_sweep(dir.path(), 2);
+    std::fs::remove_file(dir.path().join("olaf-40-2/received.parquet")).unwrap();
+    let sweep = open(dir.path());
+    let model = Model::build(&sweep);
+    assert!(!model.verdict.valid);
+    assert_eq!(model.invalid.len(), 1);
+    assert!(model.invalid[0].run.contains("olaf-40-2") && model.invalid[0].reasons[0].contains("received.parquet"));
+    assert_eq!(sweep.points[3].cells["received"].n, 1);
+}
+
+#[test]
+fn records_that_contradict_the_counters_make_a_run_invalid() {
+    let dir = tempfile::tempdir().unwrap();
+    let story = small_run(false, 1_000_000);
+    let mut manifest = story.manifest();
+    manifest.balance.delivered_alone += 3;
+    story.write_with(dir.path(), &manifest);
+    let sweep = open(dir.path());
+    assert!(!sweep.runs[0].validity.is_valid());
+    assert!(sweep.runs[0].validity.why().contains("3 updates (balance_unknown)"), "{:?}", sweep.runs[0].validity);
+}
+
+#[test]
+fn runs_of_which_the_same_is_said_share_a_note() {
+    let (_dir, mut sweep) = sweep_of(2);
+    for run in &mut sweep.runs[..5] {
+        run.validity.notes = vec![Note::Told { said: "the queue was bound late".into() }];
+    }
+    sweep.runs[7].validity = invalid("");
+    let model = Model::build(&sweep);
+    assert_eq!((model.remarks.len(), model.invalid.len()), (1, 1));
+    assert!(model.remarks[0].run.contains("fifo-20-1") && model.remarks[0].run.ends_with("and 4 more"));
+    assert!(model.invalid[0].run.starts_with("olaf-40-2") && !model.invalid[0].reasons.is_empty());
+}
+
+#[test]
+fn a_variant_that_is_worse_than_the_baseline_is_called_so() {
+    let dir = tempfile::tempdir().unwrap();
+    write_sweep(dir.path(), 5);
+    let path = dir.path().join("sweep.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("\"baseline\":\"fifo\"", "\"baseline\":\"olaf\"")).unwrap();
+    let model = Model::build(&open(dir.path()));
+    assert!(model.verdict.worse && model.verdict.valid);
+    assert!(
+        model.verdict.lines.iter().any(|line| line.starts_with("fifo against olaf") && line.contains("worse at all 2"))
+    );
+    std::fs::write(&path, text.replace("\"baseline\":\"fifo\"", "\"baseline\":\"nobody\"")).unwrap();
+    let model = Model::build(&open(dir.path()));
+    assert!(!model.verdict.worse);
+    assert!(model.verdict.lines.iter().any(|line| line.contains("no run could be paired")));
+}
+
+#[test]
+fn bad_sweeps_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let fails = |text: Option<&str>| {
+        match text {
+            Some(text) => std::fs::write(dir.path().join("sweep.json"), text).unwrap(),
+            None => drop(std::fs::remove_file(dir.path().join("sweep.json"))),
+        }
+        SweepData::open(dir.path(), &mut |_, _| {}).unwrap_err().to_string()
+    };
+    assert!(fails(None).contains("neither sweep.json nor manifest.json"));
+    assert!(fails(Some("{")).contains("not JSON"));
+    assert!(fails(Some("{\"version\":1}")).contains("does not describe a sweep"));
+    let text = r#"{"version":1,"experiment":"","about":"","axes":[],"runs":[],"report":{"metrics":[],"baseline":null,"fitted":[],"notes":[]},"paper":[]}"#;
+    assert!(fails(Some(text)).contains("lists no runs"));
+    assert!(fails(Some(&text.replace("\"version\":1", "\"version\":99"))).contains("version 99 is newer than 2"));
+    let gone = text.replace("\"runs\":[]", "\"runs\":[{\"dir\":\"gone\",\"labels\":{},\"seed\":1}]");
+    assert!(fails(Some(&gone)).contains("gone: the run never began"), "{}", fails(Some(&gone)));
+}
+
+#[test]
+fn runs_of_a_sweep_are_below_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (sweep, away) = (folder.path().join("sweep"), folder.path().join("away"));
+    small_run(true, 1_000).write(&sweep.join("inside"));
+    small_run(true, 1_000).write(&away);
+    std::os::unix::fs::symlink(&away, sweep.join("link")).unwrap();
+    let own = |run: &str| below(&sweep, &SweepRun { dir: run.into(), labels: Labels::new(), seed: 1, manifest: None });
+    assert_eq!(own(".").unwrap().dir, sweep);
+    assert_eq!(own("").unwrap().dir, sweep);
+    assert_eq!(own("inside").unwrap().dir, sweep.join("inside"));
+    let absolute = away.display().to_string();
+    for run in ["..", "../away", "inside/../../away", &absolute, "link"] {
+        let error = own(run).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(
+            error.to_string().contains("leads out of the sweep's; the runs of a sweep are in its folder"),
+            "{error}"
+        );
+    }
+}
+
+fn invalid(why: &str) -> Validity {
+    Validity { faults: vec![Fault::Told { said: why.into() }], notes: Vec::new() }
+}

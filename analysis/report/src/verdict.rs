@@ -1,0 +1,187 @@
+//! The answer in sentences: validity, the variants against the baseline, ours against the published values.
+//!
+//! Called by [`crate::model`].
+
+use std::collections::BTreeMap;
+
+use pktgen_core::record::{Bound, Published};
+use pktgen_records::human::scale_for;
+use pktgen_records::stats::agrees;
+use pktgen_records::stats::too_few;
+use serde::Serialize;
+
+use crate::answer::{self, At, Tally};
+use crate::baseline::{self, ITERATION_SPEEDUP, SPEEDUP, TARGET_SPEEDUP, missed_goals};
+use crate::headings::{heading, is_study};
+use crate::sweep::data::{PointSummary, SweepData, VARIANT};
+use crate::sweep::data::{describe, matches};
+
+/// The answer.
+#[derive(Debug, Clone, Serialize)]
+pub struct Verdict {
+    /// All runs are valid.
+    pub valid: bool,
+    /// Somewhere the Age-of-Model is clearly worse than the baseline's (95 % interval below 0).
+    pub worse: bool,
+    /// The answer in sentences.
+    pub lines: Vec<String>,
+}
+
+/// Sentences about speedups: each of these, by key, for every variant that has it.
+const SPEEDUPS: [(&str, &str); 3] = [
+    (SPEEDUP, "speedup to the goal"),
+    (ITERATION_SPEEDUP, "speedup of iterations"),
+    (TARGET_SPEEDUP, "speedup to any accuracy (per contribution in results)"),
+];
+
+/// Our values against the published ones.
+#[derive(Default)]
+pub(crate) struct Comparison {
+    /// A sentence per published value that our interval does not hold, or that cannot be compared.
+    pub(crate) lines: Vec<String>,
+    /// Values that could be compared.
+    compared: usize,
+    /// Values of points with too few seeds, and the fewest seeds of them.
+    few: Option<(usize, usize)>,
+    /// Those of them that our interval does not hold.
+    pub(crate) outside: usize,
+}
+
+/// Compares every published value with ours at every point that it belongs to.
+pub(crate) fn compare(sweep: &SweepData) -> Comparison {
+    let mut comparison = Comparison::default();
+    for published in &sweep.manifest.paper {
+        let source = &published.source;
+        let points: Vec<_> = sweep.points.iter().filter(|point| matches(published, point)).collect();
+        if points.is_empty() {
+            let at = describe(&published.at);
+            comparison.lines.push(format!("{source}: no run is at {at}, so its values are compared with nothing"));
+        }
+        for point in points {
+            for (key, &value) in &published.values {
+                comparison.add(sweep, point, published, key, value);
+            }
+        }
+    }
+    comparison
+}
+
+impl Comparison {
+    fn add(&mut self, sweep: &SweepData, point: &PointSummary, published: &Published, key: &str, value: f64) {
+        let source = &published.source;
+        let at = describe(&point.labels);
+        let Some(ours) = point.cells.get(key) else {
+            self.lines.push(format!("{source}: {key} at {at} is published, but our runs have no such value"));
+            return;
+        };
+        let (Some(agrees), Some(interval)) = (agrees(ours, value, published.bound), ours.interval) else {
+            let (values, least) = self.few.unwrap_or((0, usize::MAX));
+            self.few = Some((values + 1, least.min(ours.n)));
+            return;
+        };
+        self.compared += 1;
+        if agrees {
+            return;
+        }
+        self.outside += 1;
+        let scale = heading(sweep, key).scale;
+        let median = scale.show(ours.median);
+        let range = match ours.exact {
+            true => " (exact)".to_owned(),
+            false => format!(" [{}, {}]", scale.number(interval.lo), scale.number(interval.hi)),
+        };
+        let (sign, paper, off) =
+            (Bound::sign(published.bound), scale.show(value), scale.difference(ours.median - value));
+        self.lines.push(format!("{source}: {key} at {at}: paper {sign}{paper}, ours {median}{range}, {off}"));
+    }
+}
+
+/// Says what the runs and the comparison come to.
+pub(crate) fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
+    let invalid = sweep.runs.iter().filter(|run| !run.validity.is_valid()).count();
+    let all = sweep.runs.len();
+    let mut lines = vec![match invalid {
+        0 if is_study(sweep) => format!("Valid: all {all} studies did what they were asked."),
+        0 => format!("Valid: all {all} runs closed their balance and did what they were asked."),
+        _ => format!("INVALID: {invalid} of {all} runs are invalid; do not use these numbers before reading why."),
+    }];
+    lines.extend(sweep.manifest.shard.iter().map(|part| part.sentence(all)));
+    let before = lines.len();
+    let (compared_lines, worse) = against_baseline(sweep);
+    lines.extend(compared_lines);
+    lines.extend(speedups(sweep));
+    if lines.len() == before {
+        lines.extend(answer::measured(sweep));
+    }
+    lines.extend(missed_goals(&sweep.runs));
+    let Comparison { compared, outside, few, .. } = comparison;
+    if *compared > 0 {
+        let inside = compared - outside;
+        let bounds = sweep.manifest.paper.iter().any(|published| published.bound.is_some());
+        lines.push(format!(
+            "Paper: {inside} of {compared} published values lie within our 95 % intervals, {outside} outside.{}",
+            if bounds { " A bound that holds counts as within." } else { "" }
+        ));
+    }
+    if let Some((values, least)) = few {
+        let values = if *values == 1 { "one published value".to_owned() } else { format!("{values} published values") };
+        lines.push(format!("Paper: {values} beside ours; {}.", too_few(*least)));
+    }
+    Verdict { valid: invalid == 0, worse, lines }
+}
+
+/// One sentence per speedup and variant whose times could be compared with the baseline's.
+fn speedups(sweep: &SweepData) -> Vec<String> {
+    let Some(baseline) = &sweep.manifest.report.baseline else { return Vec::new() };
+    let ratio = scale_for("ratio", 1.0);
+    let mut sentences = Vec::new();
+    for (key, what) in SPEEDUPS {
+        sentences.extend(by_variant(sweep, key).into_iter().map(|(variant, values)| {
+            let tally = Tally::of(&values, 1.0).told("faster", "slower");
+            let (each, kind) = (answer::each(&values, &ratio), answer::kind(&values));
+            format!("{variant} against {baseline}: {what} {each} ({kind}); {tally}.")
+        }));
+    }
+    sentences
+}
+
+/// The values of `key` at every point that has one, by variant.
+fn by_variant<'a>(sweep: &'a SweepData, key: &str) -> BTreeMap<&'a str, Vec<At<'a>>> {
+    let mut variants: BTreeMap<&str, Vec<At>> = BTreeMap::new();
+    for point in &sweep.points {
+        if let Some(cell) = point.cells.get(key) {
+            let variant = point.labels.get(VARIANT).map_or("", String::as_str);
+            variants.entry(variant).or_default().push((&point.labels, *cell));
+        }
+    }
+    variants
+}
+
+/// One sentence per variant about its Age-of-Model against the baseline's, and whether any point is worse.
+fn against_baseline(sweep: &SweepData) -> (Vec<String>, bool) {
+    // Findings of studies have no direction, so neither is better.
+    let baseline = sweep.manifest.report.baseline.as_ref().filter(|_| !is_study(sweep));
+    let Some(base) = baseline else { return (Vec::new(), false) };
+    let cuts = by_variant(sweep, "aom_cut/cluster");
+    // Runs without full records have no ages, but may have been compared otherwise.
+    let compared = baseline::keys().any(|key| sweep.points.iter().any(|point| point.cells.contains_key(&key)));
+    if cuts.is_empty() && compared {
+        return (Vec::new(), false);
+    }
+    if cuts.is_empty() {
+        return (
+            vec![format!("Baseline {base}: no run could be paired with a run of it, so nothing is compared.")],
+            false,
+        );
+    }
+    let mut worse_anywhere = false;
+    let sentence = |(variant, cuts): (&str, Vec<At>)| {
+        let tally = Tally::of(&cuts, 0.0);
+        worse_anywhere |= tally.below > 0;
+        let (each, kind) = (answer::each(&cuts, &answer::percent()), answer::kind(&cuts));
+        let tally = tally.told("better", "worse");
+        format!("{variant} against {base}: mean Age-of-Model of clusters cut by {each} ({kind}); {tally}.")
+    };
+    let lines = cuts.into_iter().map(sentence).collect();
+    (lines, worse_anywhere)
+}

@@ -1,3 +1,0 @@
-//! The tests of the analysis as other crates use it; one module per subject.
-
-mod fidelity;
