@@ -3,7 +3,7 @@
 use pktgen_generator::registry::{Named, suggest};
 use pktgen_generator::{Error, Result, schedule, topology, trace, wire, workload};
 use pktgen_replay::target::{program, queue};
-use pktgen_replay::{doctor, endpoint, transport};
+use pktgen_replay::{endpoint, transport};
 
 use crate::args::List;
 use crate::ui::Ui;
@@ -30,7 +30,7 @@ pub(super) fn registries() -> Vec<(&'static str, Entries)> {
         ("endpoints", entries(endpoint::ENDPOINTS)),
         ("transports", entries(transport::TRANSPORTS)),
         ("middleware", entries(transport::middleware::MIDDLEWARE)),
-        ("checks", entries(doctor::CHECKS)),
+        ("checks", entries(pktgen_doctor::CHECKS)),
         ("metrics", entries(pktgen_analysis::METRICS)),
         ("reports", entries(pktgen_analysis::REPORTS)),
         ("charts", entries(pktgen_analysis::CHARTS)),

@@ -4,7 +4,7 @@ use pktgen_generator::registry::Named;
 
 use super::host::Capability;
 use super::{Check, Finding, Level, View};
-use crate::transport::SETCAP;
+use pktgen_replay::transport::SETCAP;
 
 const NAME: &str = "capability";
 
@@ -63,7 +63,7 @@ pub(super) fn in_user_namespace(host: &super::Host) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::testing::{Fixture, level};
+    use crate::testing::{Fixture, level};
 
     fn with(mask: &str) -> Vec<Finding> {
         Fixture::good()

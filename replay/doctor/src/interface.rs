@@ -5,7 +5,7 @@ use pktgen_generator::registry::Named;
 use super::{Check, Finding, Level, View};
 
 use super::host::Host;
-use crate::transport::safety::{self, Reach};
+use pktgen_replay::transport::safety::{self, Reach};
 
 const NAME: &str = "interface";
 
@@ -120,7 +120,7 @@ fn node(host: &Host, name: &str) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::testing::Fixture;
+    use crate::testing::Fixture;
 
     fn values(found: &[Finding], level: Level) -> Vec<&str> {
         found.iter().filter(|f| f.level == level).map(|f| f.value.as_str()).collect()

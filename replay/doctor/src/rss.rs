@@ -76,7 +76,7 @@ fn look(name: &str, queues: usize, spread: &Spread) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::testing::Fixture;
+    use crate::testing::Fixture;
 
     #[test]
     fn what_keeps_queues_empty_is_named() {

@@ -4,7 +4,7 @@ use pktgen_generator::registry::Named;
 
 use super::{Check, Finding, Level, View};
 
-use crate::driver::real_time::THREADS;
+use pktgen_replay::driver::real_time::THREADS;
 
 const NAME: &str = "cores";
 
@@ -86,7 +86,7 @@ fn siblings(view: &View<'_>) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::testing::{Fixture, level};
+    use crate::testing::{Fixture, level};
 
     #[test]
     fn a_good_host_has_cores_of_its_own() {

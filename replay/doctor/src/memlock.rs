@@ -5,7 +5,7 @@ use pktgen_generator::registry::Named;
 
 use super::{Check, Finding, Level, View};
 
-use crate::transport::{End, SETCAP, memory_of_a_port};
+use pktgen_replay::transport::{End, SETCAP, memory_of_a_port};
 
 const NAME: &str = "memlock";
 
@@ -98,7 +98,7 @@ fn mib(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::testing::Fixture;
+    use crate::testing::Fixture;
 
     fn found(soft: &str, hard: &str, mask: &str) -> Finding {
         let text = format!("Limit Soft Hard Units\nMax locked memory         {soft}   {hard}  bytes\n");

@@ -62,7 +62,7 @@ pub(super) fn peer(host: &Host, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::testing::Fixture;
+    use crate::testing::Fixture;
 
     fn pair() -> Fixture {
         let mut fixture = Fixture::good().asking(&["w0"]);

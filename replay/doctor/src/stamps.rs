@@ -48,8 +48,8 @@ impl Check for StampsOf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::answers::Stamps;
-    use crate::doctor::testing::Fixture;
+    use crate::answers::Stamps;
+    use crate::testing::Fixture;
 
     #[test]
     fn cards_are_told_apart() {

@@ -35,7 +35,7 @@ impl Check for Probe {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::testing::Fixture;
+    use crate::testing::Fixture;
 
     #[test]
     fn sockets_are_opened_only_where_asked_for() {

@@ -4,6 +4,7 @@
 //! What it looks at is a [`Host`]: the root of a file system, and what only the kernel can answer. Both are made up in
 //! tests. [`examine`] runs the list, [`transports`] says what follows for every transport, and [`judge`] whether an
 //! experiment can run here.
+#![forbid(unsafe_code)]
 
 mod answers;
 mod bpf;

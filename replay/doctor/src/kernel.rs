@@ -99,7 +99,7 @@ pub(super) fn has_af_xdp(host: &super::Host) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::testing::{Fixture, level};
+    use crate::testing::{Fixture, level};
 
     #[test]
     fn versions_bring_what_they_bring() {

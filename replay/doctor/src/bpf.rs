@@ -51,7 +51,7 @@ impl Check for Bpf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::testing::{Fixture, level};
+    use crate::testing::{Fixture, level};
 
     #[test]
     fn settings_are_judged() {

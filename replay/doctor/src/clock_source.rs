@@ -56,7 +56,7 @@ impl Check for ClockSource {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::testing::{Fixture, level};
+    use crate::testing::{Fixture, level};
 
     #[test]
     fn sources_are_told_apart() {

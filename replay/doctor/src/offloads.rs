@@ -73,7 +73,7 @@ fn of(name: &str, offloads: &Offloads) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::testing::Fixture;
+    use crate::testing::Fixture;
 
     #[test]
     fn what_hinders_is_told() {

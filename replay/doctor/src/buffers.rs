@@ -48,7 +48,7 @@ impl Check for Buffers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::testing::{Fixture, level};
+    use crate::testing::{Fixture, level};
 
     #[test]
     fn small_buffers_matter_only_without_privileges() {

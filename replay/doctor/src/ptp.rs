@@ -46,7 +46,7 @@ impl Check for Ptp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::testing::{Fixture, level};
+    use crate::testing::{Fixture, level};
 
     #[test]
     fn clocks_are_named() {

@@ -3,7 +3,7 @@
 use super::capabilities::{OUTSIDE, in_user_namespace};
 use super::host::{Capability, Host};
 use super::{Finding, Level, View, kernel, memlock, xdp};
-use crate::transport::{SETCAP, TRANSPORTS, Transport, safety};
+use pktgen_replay::transport::{SETCAP, TRANSPORTS, Transport, safety};
 
 const NAME: &str = "transport";
 
@@ -78,7 +78,7 @@ pub fn transports(view: &View<'_>) -> Vec<Finding> {
 
 fn of(view: &View<'_>, transport: &dyn Transport) -> Finding {
     let needs = Needs::of(transport);
-    let missing = needs.missing(view.host, if needs.interfaces { crate::transport::End::ALL.len() } else { 0 });
+    let missing = needs.missing(view.host, if needs.interfaces { pktgen_replay::transport::End::ALL.len() } else { 0 });
     if !missing.is_empty() {
         let (mut why, mut remedies): (Vec<_>, Vec<_>) = missing.into_iter().unzip();
         why.dedup();
@@ -111,7 +111,7 @@ fn is_fit(host: &Host, needs: &Needs, interface: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::testing::Fixture;
+    use crate::testing::Fixture;
 
     fn levels(fixture: &Fixture) -> Vec<(String, Level)> {
         let host = fixture.host();

@@ -4,7 +4,7 @@ use pktgen_generator::registry::Named;
 
 use super::{Check, Finding, Level, View};
 
-use crate::transport::XdpFacts;
+use pktgen_replay::transport::XdpFacts;
 
 const NAME: &str = "xdp";
 
@@ -69,7 +69,7 @@ pub(super) fn has_driver_mode(facts: Option<XdpFacts>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::testing::Fixture;
+    use crate::testing::Fixture;
 
     fn levels(facts: Option<XdpFacts>) -> Vec<Level> {
         let mut fixture = Fixture::good().asking(&["eth1"]);

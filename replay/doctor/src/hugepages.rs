@@ -41,7 +41,7 @@ impl Check for Hugepages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::testing::Fixture;
+    use crate::testing::Fixture;
 
     #[test]
     fn pages_are_counted_by_size() {
