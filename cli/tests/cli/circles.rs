@@ -9,9 +9,10 @@ use std::path::Path;
 
 /// Files in one circle at most.
 const CIRCLE_MAX: usize = 3;
-const CRATES: [&str; 10] = [
+const CRATES: [&str; 11] = [
     "generator",
     "generator/core",
+    "generator/wire",
     "replay",
     "replay/simd",
     "replay/engine",

@@ -27,9 +27,10 @@ const UNSAFE: &[&str] = &[
     "replay/tests/replay/support/kernel.rs",
 ];
 /// Our crates, those for tests apart.
-const CRATES: [&str; 10] = [
+const CRATES: [&str; 11] = [
     "generator",
     "generator/core",
+    "generator/wire",
     "replay",
     "replay/simd",
     "replay/engine",
@@ -47,10 +48,14 @@ const FUNCTION_MAX: usize = 70;
 
 /// Folders with a registry: folder, list, and files beside it that are no entries.
 const REGISTRIES: &[(&str, &str, &[&str])] = &[
-    ("generator/src/device/plan", "PLANNERS", &[]),
+    ("generator/wire/src/device/plan", "PLANNERS", &[]),
     ("generator/src/trace/import", "IMPORTERS", &["columns", "sink"]),
-    ("generator/src/wire", "FORMATS", &["build", "dissector", "frame", "header", "layout", "sight", "update"]),
-    ("generator/src/workload", "WORKLOADS", &["edit", "held", "mix", "open", "repeat", "share", "survey", "tempo"]),
+    ("generator/wire/src/wire", "FORMATS", &["dissector", "frame", "header", "layout", "sight", "update"]),
+    (
+        "generator/src/workload",
+        "WORKLOADS",
+        &["build", "edit", "held", "mix", "open", "repeat", "share", "survey", "tempo"],
+    ),
     ("generator/src/schedule", "SCHEDULES", &["merge", "open", "speed", "tempo"]),
     ("generator/src/learner", "TASKS", &["agent", "iteration", "net", "tests"]),
     ("generator/src/study", "STUDIES", &[]),
@@ -137,6 +142,12 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
 /// Folder, and what its files must not say.
 const BANS: &[(&str, &[&str], &str)] = &[
     ("generator/core/src", &["pktgen_"], "core imports none of ours"),
+    (
+        "generator/wire/src",
+        &["pktgen_generator", "pktgen_replay", "pktgen_analysis", "pktgen_planning", "pktgen_verify", "pktgen_cli"],
+        "wire imports core only",
+    ),
+    ("generator/wire/src", &["std::net", "std::thread", "std::os::fd"], "wire opens no socket and starts no thread"),
     (
         "generator/src",
         &["pktgen_replay", "pktgen_analysis", "pktgen_planning", "pktgen_verify", "pktgen_cli"],
@@ -349,7 +360,16 @@ fn unsafe_stays_in_its_corral() {
     let offenders =
         all_sources().into_iter().filter(|(name, text)| name != own && says(text) && !UNSAFE.contains(&name.as_str()));
     fail_if(offenders.map(|(name, _)| format!("{name} is unsafe and not in the corral")).collect());
-    for krate in ["generator", "generator/core", "replay/engine", "replay/doctor", "analysis", "planning", "verify"] {
+    for krate in [
+        "generator",
+        "generator/core",
+        "generator/wire",
+        "replay/engine",
+        "replay/doctor",
+        "analysis",
+        "planning",
+        "verify",
+    ] {
         let text = fs::read_to_string(root().join(krate).join("src/lib.rs")).expect("a lib.rs");
         assert!(text.contains("#![forbid(unsafe_code)]"), "{krate} forbids unsafe");
     }

@@ -3,10 +3,10 @@
 use super::*;
 use crate::pcap::{Form, Precision, Writer, WriterOptions};
 use crate::topology::Population;
-use crate::wire::build::Builder;
 use crate::wire::frame::{SERVER_IP, Template, worker_ip};
 use crate::wire::update::{Ack, FLAG_MERGED, Header, PORT, Status, WORKER_PORT, elements_in};
 use crate::wire::{olaf_strict, switchml, trio_ml};
+use crate::workload::build::Builder;
 
 fn plain() -> ImportOptions {
     ImportOptions::default()

@@ -90,7 +90,7 @@ const fn flag(name: &str) -> u8 {
 
 /// Flag: the content is a merge of several updates.
 pub const FLAG_MERGED: u8 = flag("merged");
-/// Flag: the first gradients are lanes (`crate::lanes`).
+/// Flag: the first gradients are lanes (`pktgen_generator::lanes`).
 pub const FLAG_LANES: u8 = flag("lanes");
 /// Flag: a device has stamped its queue status into this ACK (§5).
 pub const FLAG_STAMPED: u8 = flag("stamped");
@@ -118,7 +118,7 @@ impl Header {
 
     /// Writes what differs between two updates of a worker over the head of one.
     #[inline]
-    pub(super) fn renew(head: &mut [u8; UPDATE_HEAD], seq: u32, generation: Time, attempt: u8, reward: f32) {
+    pub fn renew(head: &mut [u8; UPDATE_HEAD], seq: u32, generation: Time, attempt: u8, reward: f32) {
         at!(Header.seq).put(head, seq);
         at!(Header.generation).put(head, generation);
         at!(Header.attempt).put(head, attempt);

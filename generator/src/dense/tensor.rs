@@ -8,7 +8,7 @@
 //! Scale: with `e` the largest exponent and `N` workers, `(2³¹ − 1) / (N · 2^e)`; a value is the integer nearest to the
 //! product (`dense/fixed.rs`). Pure: who sends packets, and when, is not known here.
 
-use crate::dense::fixed::{average, exponent_of, quantise, scale_of};
+use super::fixed::{average, exponent_of, quantise, scale_of};
 
 /// What the exponent of a packet is that describes no block: it is never the largest.
 pub const NO_EXPONENT: i8 = i8::MIN;

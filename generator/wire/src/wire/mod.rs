@@ -8,7 +8,6 @@
 //! which [`dissector`] makes the one for Wireshark.
 
 pub mod atp_ml;
-pub mod build;
 pub mod dissector;
 pub mod frame;
 mod header;

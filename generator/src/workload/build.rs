@@ -1,10 +1,10 @@
 //! Turning updates into frames: headers from a template per worker, then what differs.
 
-use super::frame::{HEAD, SERVER_IP, Template, background_ip, set_udp_checksum, worker_ip};
-use super::update::{Header, PORT, UPDATE_HEAD, WORKER_PORT, elements_in};
+use super::{Source, Update};
 use crate::record::NO_CLUSTER;
 use crate::topology::Population;
-use crate::workload::{Source, Update};
+use crate::wire::frame::{HEAD, SERVER_IP, Template, background_ip, set_udp_checksum, worker_ip};
+use crate::wire::update::{Header, PORT, UPDATE_HEAD, WORKER_PORT, elements_in};
 
 /// UDP port of background traffic: discard.
 const DISCARD: u16 = 9;

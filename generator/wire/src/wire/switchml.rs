@@ -10,8 +10,6 @@
 //! which attempt a transmission is (our use), so that books can name it; and packets are numbered over a whole run, where
 //! the client begins anew with every job. [`Header::strict`] and [`Header::from_strict`] are between the two.
 
-pub mod tensor;
-
 use super::frame::{HEAD, any_worker};
 use super::header::{Group, header};
 use super::layout::{Count, Field, Layout, Message, PLAIN, Rest};

@@ -9,11 +9,11 @@ use crate::{Error, Result};
 
 /// Names and texts.
 pub static SHIPPED: &[(&str, &str)] = &[
-    ("alveo-u55c-olaf", include_str!("../../../configs/hardware/alveo-u55c-olaf.toml")),
-    ("tofino-libra", include_str!("../../../configs/hardware/tofino-libra.toml")),
-    ("tofino-switchml", include_str!("../../../configs/hardware/tofino-switchml.toml")),
-    ("mx480-trio-ml", include_str!("../../../configs/hardware/mx480-trio-ml.toml")),
-    ("generic", include_str!("../../../configs/hardware/generic.toml")),
+    ("alveo-u55c-olaf", include_str!("../../../../configs/hardware/alveo-u55c-olaf.toml")),
+    ("tofino-libra", include_str!("../../../../configs/hardware/tofino-libra.toml")),
+    ("tofino-switchml", include_str!("../../../../configs/hardware/tofino-switchml.toml")),
+    ("mx480-trio-ml", include_str!("../../../../configs/hardware/mx480-trio-ml.toml")),
+    ("generic", include_str!("../../../../configs/hardware/generic.toml")),
 ];
 
 /// Opens the profile `name`: the path of a file, or one of these.
