@@ -6,10 +6,10 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pktgen_generator::gradient::Pool;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::topology::Population;
-use pktgen_generator::wire::build::Builder;
 use pktgen_generator::wire::frame::HEAD;
 use pktgen_generator::wire::update::{UPDATE_HEAD, elements_in};
 use pktgen_generator::workload::Update;
+use pktgen_generator::workload::build::Builder;
 
 const BYTES: usize = 256;
 const BURST: usize = 64;

@@ -9,7 +9,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pktgen_generator::config::Document;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::trace::synthesise;
-use pktgen_generator::wire::build::Builder;
+use pktgen_generator::workload::build::Builder;
 use pktgen_generator::workload::{Source, open};
 
 const BYTES: usize = 256;

@@ -9,12 +9,11 @@
 //! Map: [`frame`] has frames and their memory; [`target`] what devices do; [`endpoint`] what hosts do;
 //! [`driver`] moves time; [`ledger`] closes the balance; [`capture`] writes run dirs; [`plan`] turns an
 //! experiment into all of these and [`run`] runs it; [`transport`] lists the ways out of the process;
-//! [`doctor`] says what this host can do; [`live`] what somebody sees who looks on; [`external`] is about hardware as the
+//! [`live`] what somebody sees who looks on; [`external`] is about hardware as the
 //! device, [`draft`] about what a run would send.
 
 pub mod capture;
 pub mod clock;
-pub mod doctor;
 pub mod draft;
 pub mod driver;
 pub mod external;

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-# generator/src/wire: Ethernet, IPv4 and UDP heads; the head of an update; the largest frame.
+# generator/wire/src/wire: Ethernet, IPv4 and UDP heads; the head of an update; the largest frame.
 HEAD, UPDATE_HEAD, FRAME_MIN, FRAME_MAX = 42, 30, 76, 9036
 
 # generator/src/trace/schema.rs; a reader checks names and types.

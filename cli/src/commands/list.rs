@@ -2,7 +2,7 @@
 
 use pktgen_generator::registry::{Named, suggest};
 use pktgen_generator::{Error, Result, schedule, topology, trace, workload};
-use pktgen_replay::{doctor, transport};
+use pktgen_replay::transport;
 
 use crate::args::List;
 use crate::ui::Ui;
@@ -30,7 +30,7 @@ pub(super) fn registries() -> Vec<(&'static str, Entries)> {
         ("endpoints", entries(catalogue.workers)),
         ("transports", entries(transport::TRANSPORTS)),
         ("middleware", entries(transport::middleware::MIDDLEWARE)),
-        ("checks", entries(doctor::CHECKS)),
+        ("checks", entries(pktgen_doctor::CHECKS)),
         ("metrics", entries(pktgen_records::METRICS)),
         ("reports", entries(pktgen_report::REPORTS)),
         ("charts", entries(pktgen_report::CHARTS)),

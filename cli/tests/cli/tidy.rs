@@ -37,7 +37,11 @@ const FUNCTION_MAX: usize = 70;
 /// Folders with a registry: folder, list, and files beside it that are no entries.
 const REGISTRIES: &[(&str, &str, &[&str])] = &[
     ("generator/src/trace/import", "IMPORTERS", &["columns", "sink"]),
-    ("generator/src/workload", "WORKLOADS", &["edit", "held", "mix", "open", "repeat", "share", "survey", "tempo"]),
+    (
+        "generator/src/workload",
+        "WORKLOADS",
+        &["build", "edit", "held", "mix", "open", "repeat", "share", "survey", "tempo"],
+    ),
     ("generator/src/schedule", "SCHEDULES", &["merge", "open", "speed", "tempo"]),
     ("generator/src/learner", "TASKS", &["agent", "iteration", "net", "tests"]),
     ("generator/src/study", "STUDIES", &[]),
@@ -82,7 +86,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
         &["fault_tests", "filter", "lane", "plan", "readdress_tests", "testing", "wrapping_tests"],
     ),
     (
-        "replay/src/doctor",
+        "replay/doctor/src",
         "CHECKS",
         &["answers", "examine", "experiment", "finding", "host", "needs", "testing", "tests", "text"],
     ),
@@ -118,6 +122,12 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
 const BANS: &[(&str, &[&str], &str)] = &[
     ("generator/core/src", &["pktgen_"], "core imports none of ours"),
     (
+        "generator/wire/src",
+        &["pktgen_generator", "pktgen_replay", "pktgen_planning", "pktgen_verify", "pktgen_cli"],
+        "wire imports core only",
+    ),
+    ("generator/wire/src", &["std::net", "std::thread", "std::os::fd"], "wire opens no socket and starts no thread"),
+    (
         "generator/src",
         &[
             "pktgen_replay",
@@ -132,6 +142,12 @@ const BANS: &[(&str, &[&str], &str)] = &[
         "generator imports none of the others",
     ),
     ("generator/src", &["std::net", "std::thread", "std::os::fd"], "generator opens no socket and starts no thread"),
+    (
+        "replay/doctor/src",
+        &["pktgen_planning", "pktgen_verify", "pktgen_cli"],
+        "doctor imports generator and replay only",
+    ),
+    ("replay/src", &["pktgen_doctor"], "no run depends on an examination of the host"),
     (
         "replay/engine/src",
         &["pktgen_replay", "pktgen_planning", "pktgen_verify", "pktgen_cli"],
@@ -193,15 +209,7 @@ const BANS: &[(&str, &[&str], &str)] = &[
     ("replay/engine/src/target", &["crate::transport", "crate::driver"], "targets know no transport and no driver"),
     (
         "replay/src/transport",
-        &[
-            "crate::capture",
-            "crate::doctor",
-            "crate::driver",
-            "crate::endpoint",
-            "crate::plan",
-            "crate::run",
-            "crate::target",
-        ],
+        &["crate::capture", "crate::driver", "crate::endpoint", "crate::plan", "crate::run", "crate::target"],
         "transports know frames and clocks only",
     ),
     ("replay/engine/src/endpoint", &["crate::transport"], "endpoints know no transport"),

@@ -10,6 +10,7 @@ mod content;
 pub mod fixed;
 pub mod models;
 pub mod straggler;
+pub mod tensor;
 
 use crate::seed::Seed;
 use crate::time::{HORIZON, MS, Time, too_late};

@@ -15,7 +15,7 @@ mod stretch;
 mod write;
 
 pub use check::{Info, check, info};
-pub use import::{IMPORTERS, ImportOptions, Importer, convert};
+pub use import::{IMPORTERS, ImportOptions, Importer, convert, recognise};
 pub use manifest::{TraceManifest, file_hash, manifest_path};
 pub use read::{Block, Reader};
 pub use rules::FRAME_BYTES;

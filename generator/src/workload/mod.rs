@@ -4,6 +4,7 @@
 //! endpoints pull from, whether the updates are synthetic or come from a trace file.
 
 mod background;
+pub mod build;
 mod dense;
 mod edit;
 mod held;

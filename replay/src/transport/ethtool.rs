@@ -115,7 +115,7 @@ fn ask_in(interface: &str, words: &mut [u32]) -> io::Result<()> {
 }
 
 /// The name of the driver.
-pub(crate) fn driver(interface: &str) -> Option<String> {
+pub fn driver(interface: &str) -> Option<String> {
     let words = ask(interface, GET_DRIVER).ok()?;
     let bytes = words[1..9].iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0);
     let name = String::from_utf8(bytes.collect()).ok()?;
@@ -123,7 +123,7 @@ pub(crate) fn driver(interface: &str) -> Option<String> {
 }
 
 /// What is merged, divided and checked on the way.
-pub(crate) fn offloads(interface: &str) -> Offloads {
+pub fn offloads(interface: &str) -> Offloads {
     let flag = |question| ask(interface, question).ok().map(|words| words[1]);
     Offloads {
         gro: flag(GET_GRO).map(|on| on != 0),
@@ -140,7 +140,7 @@ pub(crate) fn offloads(interface: &str) -> Offloads {
 }
 
 /// How what arrives is spread. Words of the table: question, entries, then these; of the fields: question, kind of flow, bits.
-pub(crate) fn spread(interface: &str) -> Spread {
+pub fn spread(interface: &str) -> Spread {
     // Asked for none, a driver says how many it has.
     let entries = ask(interface, GET_TABLE).map_or(0, |words| words[1]).min(ENTRIES_MAX);
     let mut table = vec![0; (entries as usize + 2).max(WORDS)];
@@ -155,7 +155,7 @@ pub(crate) fn spread(interface: &str) -> Spread {
 }
 
 /// What is stamped. Words: question, abilities, clock, kinds of sent frames, three unused, filters.
-pub(crate) fn stamps(interface: &str) -> Option<Stamps> {
+pub fn stamps(interface: &str) -> Option<Stamps> {
     let words = ask(interface, GET_STAMPS).ok()?;
     // A negative number says that there is no clock.
     Some(Stamps {

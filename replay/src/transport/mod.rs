@@ -8,7 +8,7 @@ mod af_packet;
 mod af_xdp;
 mod bpf;
 mod departures;
-pub(crate) mod ethtool;
+pub mod ethtool;
 pub(crate) mod gather;
 #[cfg(any(test, feature = "libpcap"))]
 mod grown;
@@ -29,8 +29,8 @@ mod queues;
 mod receive_batch;
 mod redirect;
 mod ring;
-pub(crate) mod routes;
-pub(crate) mod safety;
+pub mod routes;
+pub mod safety;
 mod send_ring;
 mod sink;
 mod socket;
@@ -45,7 +45,7 @@ use pktgen_generator::Result;
 use pktgen_generator::registry::Named;
 use pktgen_generator::wire::frame::FRAME_MAX;
 
-pub(crate) use af_xdp::{XdpFacts, bind_sender, memory_of_a_port, xdp_facts};
+pub use af_xdp::{XdpFacts, bind_sender, memory_of_a_port, xdp_facts};
 pub use departures::{Departure, Departures};
 pub(crate) use ethtool::card_clock;
 pub(crate) use interface_counts::InterfaceReading;
@@ -58,7 +58,7 @@ pub use sink::Sink;
 pub use stamps::Stamps;
 
 /// Gives the binary all capabilities that transports need. `setcap` replaces what there was, so they are always given together.
-pub(crate) const SETCAP: &str = "run as root, or once: sudo setcap \
+pub const SETCAP: &str = "run as root, or once: sudo setcap \
     cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_sys_admin,cap_ipc_lock+ep $(command -v pktgen)";
 
 /// What a kind of transport can do.

@@ -297,7 +297,7 @@ impl TransportPlan {
     }
 
     /// Bytes on the wire of a frame of `bytes`: another layout or a VLAN tag may make it longer.
-    pub(crate) fn wire_bytes(&self, bytes: usize) -> usize {
+    pub fn wire_bytes(&self, bytes: usize) -> usize {
         let exchanged = self.middleware.declaring(|it| it.addresses).next();
         let tag = self.outer.as_ref().filter(|_| exchanged.is_some());
         bytes + self.growth() + tag.map_or(0, |outer| outer.translator(End::Workers).growth())
@@ -314,7 +314,7 @@ impl TransportPlan {
     }
 
     /// What is wrong with an empty name of an end that this process opens, and what to do.
-    pub(crate) fn unnamed(&self, end: End) -> String {
+    pub fn unnamed(&self, end: End) -> String {
         let mut names: Vec<_> = (0..self.ends().len().max(end as usize + 1))
             .map(|i| self.interfaces.get(i).map_or("", String::as_str))
             .collect();
@@ -327,7 +327,7 @@ impl TransportPlan {
     }
 
     /// The name of an end's interface; empty for that of another host.
-    pub(crate) fn interface_name(&self, end: End) -> Result<&str> {
+    pub fn interface_name(&self, end: End) -> Result<&str> {
         let names = &self.interfaces;
         if !self.has_server
             && let Some(unused) = names.iter().skip(End::LOWER.len()).find(|name| !name.is_empty())

@@ -36,8 +36,9 @@ const TRIES: u32 = 10;
 /// A route to unicast addresses through an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
-    /// The first address, and how many of its bits count.
+    /// The first address.
     pub to: IpAddr,
+    /// How many of its bits count.
     pub bits: u8,
     /// Number of its table.
     pub table: u32,
@@ -58,7 +59,7 @@ impl fmt::Display for Route {
 }
 
 /// All routes in the network namespace of this thread.
-pub(crate) fn all() -> io::Result<Vec<Route>> {
+pub fn all() -> io::Result<Vec<Route>> {
     for _ in 0..TRIES {
         if let Some(routes) = dump()? {
             return Ok(routes);

@@ -21,7 +21,7 @@ const IFF_UP: u32 = 1;
 const PART: u128 = 8;
 
 /// Where the routes of a host come from.
-pub(crate) type Routes<'a> = &'a dyn Fn() -> io::Result<Vec<Route>>;
+pub type Routes<'a> = &'a dyn Fn() -> io::Result<Vec<Route>>;
 
 /// Refuses an interface that does not exist, is not up, or carries the host's default route: what is sent there could
 /// leave for anywhere.
@@ -41,7 +41,7 @@ fn link_bps_in(root: &Path, interface: &str) -> Option<u64> {
 }
 
 /// [`check`] of a host whose files lie below `root`.
-pub(crate) fn check_in(root: &Path, routes: Routes, interface: &str, allow_default_route: bool) -> Result<()> {
+pub fn check_in(root: &Path, routes: Routes, interface: &str, allow_default_route: bool) -> Result<()> {
     check_usable(root, interface)?;
     if allow_default_route {
         return Ok(());
@@ -88,7 +88,7 @@ pub(super) fn check_taking(interface: &str, what: &str, allow_default_route: boo
 
 /// What is done at an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub enum Reach {
     /// Frames are sent: they leave by the interfaces below, and share its link with those above.
     Send,
     /// Arriving frames are taken: those above do not get them.
@@ -97,7 +97,7 @@ pub(crate) enum Reach {
 
 /// Routes by which an interface leads to everywhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct WayOut {
+pub struct WayOut {
     /// The widest of them.
     route: Route,
     /// How many there are beside it; 0 if it is enough.
@@ -123,7 +123,7 @@ impl fmt::Display for WayOut {
 }
 
 /// The way to everywhere through `interface`, or through those above and below it; none if there is none.
-pub(crate) fn way_out(root: &Path, routes: Routes, interface: &str, reach: Reach) -> Result<Option<WayOut>> {
+pub fn way_out(root: &Path, routes: Routes, interface: &str, reach: Reach) -> Result<Option<WayOut>> {
     let routes = routes().map_err(|e| {
         Error::Host(format!(
             "the routes of this host cannot be read ({e}), and {interface} may carry the default route; with \

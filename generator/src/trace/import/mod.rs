@@ -12,9 +12,6 @@ mod parquet;
 mod pcap;
 mod sink;
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
@@ -135,7 +132,7 @@ pub fn convert(
 }
 
 /// The importer for a file, by its extension, else by its first bytes.
-fn recognise(path: &Path) -> Result<&'static dyn Importer> {
+pub fn recognise(path: &Path) -> Result<&'static dyn Importer> {
     let (name, _) = unpacked_name(path);
     let extension = Path::new(&name).extension().unwrap_or_default().to_string_lossy().into_owned();
     if let Some(importer) = IMPORTERS.iter().find(|i| i.extensions().contains(&extension.as_str())) {

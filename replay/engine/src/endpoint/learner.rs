@@ -15,10 +15,10 @@ use pktgen_generator::record::PacketId;
 use pktgen_generator::registry::Named;
 use pktgen_generator::time::{HORIZON, NEVER, Time, too_late};
 use pktgen_generator::topology::NodeId;
-use pktgen_generator::wire::build::Builder;
 use pktgen_generator::wire::frame::{HEAD, set_udp_checksum};
 use pktgen_generator::wire::update::{ACK_HEAD, UPDATE_HEAD};
 use pktgen_generator::workload::Source;
+use pktgen_generator::workload::build::Builder;
 use pktgen_generator::{Error, Result};
 
 use super::gate::Mode;

@@ -19,11 +19,9 @@ mod workers;
 
 pub(crate) use outcome::FIRST_LATE;
 pub use outcome::{Progress, RealOutcome};
-pub(crate) use roles::THREADS;
-pub use roles::{FIRST_WAIT, Roles, Serve};
-pub(crate) use start::only_device;
+pub use roles::{FIRST_WAIT, Roles, Serve, THREADS};
 pub(crate) use start::run;
-pub use start::{Opened, Order, open};
+pub use start::{Opened, Order, only_device, open};
 pub use thread::drop_privileges;
 
 use outcome::{first_late, histogram, lost, rate, tell_lost};

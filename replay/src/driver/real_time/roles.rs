@@ -11,7 +11,7 @@ use super::thread;
 use crate::transport::{End, TransportPlan, Wait};
 
 /// Threads of a whole run that send and receive.
-pub(crate) const THREADS: usize = 3;
+pub const THREADS: usize = 3;
 
 /// The roles of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Roles {
     }
 
     /// These roles in a run that may lack a server, so that results go back to the workers, or whose device is hardware.
-    pub(crate) fn of_run(self, has_server: bool, external: bool) -> Result<Roles> {
+    pub fn of_run(self, has_server: bool, external: bool) -> Result<Roles> {
         let mut roles = Roles { server: self.server && has_server, ..self };
         if !(roles.workers || roles.device || has_server) {
             return Err(Error::config(
@@ -80,7 +80,7 @@ impl Roles {
     }
 
     /// Is this end of a cable theirs?
-    pub(crate) fn holds(self, end: End) -> bool {
+    pub fn holds(self, end: End) -> bool {
         match end {
             End::Workers => self.workers,
             End::DeviceDown | End::DeviceUp => self.device,

@@ -467,7 +467,7 @@ fn no_rights_dropped(error: std::io::Error) -> Error {
 }
 
 /// The device, if there is one only: more of them on one machine would share two cables.
-pub(crate) fn only_device(topology: &Topology) -> Result<NodeId> {
+pub fn only_device(topology: &Topology) -> Result<NodeId> {
     let mut devices = topology.nodes.iter().enumerate().filter(|(_, node)| node.role == Role::Device);
     match (devices.next(), devices.next()) {
         (Some((id, _)), None) => Ok(id as NodeId),

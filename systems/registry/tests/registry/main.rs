@@ -3,6 +3,7 @@
 mod device;
 mod dissector;
 mod golden;
+mod import;
 mod rounds;
 mod strict;
 mod support;

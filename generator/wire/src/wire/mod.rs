@@ -1,0 +1,182 @@
+//! Wire formats: views over bytes, and the meaning of them.
+//!
+//! A format file has its fields in the tables of [`header!`](header), from which follow the plain struct with the meaning, its
+//! reader and writer and the layout. Contract: `parse` checks lengths once; `emit` panics only if the buffer is shorter than
+//! the length it was told, which is the caller's bug. Printing arbitrary bytes never panics.
+//!
+//! [`frame`] has what all formats share: Ethernet, IPv4, UDP and our addresses; [`layout`] says the same as data, from
+//! which [`dissector`] makes the one for Wireshark.
+
+pub mod atp_ml;
+pub mod dissector;
+pub mod frame;
+mod header;
+pub mod lanes;
+pub mod layout;
+pub mod libra;
+pub mod olaf;
+pub mod olaf_strict;
+pub mod sight;
+pub mod switchml;
+pub mod switchml_roce;
+pub mod trio_ml;
+pub mod update;
+
+use crate::registry::Named;
+
+/// A packet, as its format's reader has it; for prints and tests.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Packet {
+    /// One line for people.
+    pub line: String,
+    /// What its fields say, those behind its items last.
+    pub fields: header::Fields,
+    /// The payload with all fields written anew.
+    pub again: Vec<u8>,
+}
+
+impl Packet {
+    fn new(payload: &[u8], fields: header::Fields, emit: impl FnOnce(&mut [u8]), line: String) -> Self {
+        let mut again = payload.to_vec();
+        emit(&mut again);
+        Packet { line, fields, again }
+    }
+}
+
+/// What a format can do besides being emitted: enough for lists, printing, fuzzing and limits.
+pub trait Format: Named + Sync {
+    /// The bits of its packets, as data: the dissector and the docs follow from it.
+    fn layout(&self) -> &'static layout::Layout;
+
+    /// Reads a payload; none if it is not of this format.
+    fn read(&self, payload: &[u8]) -> Option<Packet>;
+
+    /// What a captured datagram is to somebody who counts; none where it is not of this format. The payload may have been
+    /// cut behind its header.
+    fn sight(&self, datagram: &sight::Datagram) -> Option<sight::Sight>;
+
+    /// What holds for all its packets.
+    fn facts(&self) -> &'static FormatFacts;
+
+    /// Is this one of its UDP ports?
+    fn has_port(&self, port: u16) -> bool {
+        self.layout().ports.iter().any(|(first, last)| (*first..=*last).contains(&port))
+    }
+
+    /// The line of a payload that is not of this format.
+    fn refuse(&self, payload: &[u8]) -> String {
+        format!("not {}: {} bytes, first {:02x?}", self.name(), payload.len(), &payload[..payload.len().min(4)])
+    }
+}
+
+/// What holds for all packets of a format.
+#[derive(Debug)]
+pub struct FormatFacts {
+    /// Smallest and largest frame, in bytes without FCS.
+    pub frame_bytes: (usize, usize),
+    /// The Ethernet type of its frames, where they have IPv4 but no UDP; a payload then begins behind IPv4.
+    pub ether_type: Option<u16>,
+    /// Which captured packets deliver updates.
+    pub delivery: sight::Delivery,
+    /// How lanes lie in its frames; none if they have no room for any.
+    pub lanes: Option<lanes::Form>,
+    /// What captured updates are to who makes a trace of them.
+    pub updates: Captured,
+    /// UDP port of the workers, and the one that they send to, where there are two fixed ones.
+    pub ports: Option<(u16, u16)>,
+    /// Writes the checksum that ends a frame and covers its addresses, where there is one; the frame begins with Ethernet's header.
+    pub seal: Option<fn(&mut [u8])>,
+}
+
+/// What captured updates of a format are to who makes a trace of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Captured {
+    /// With [our header](update): every one has a number of its own, its reward and its gradients.
+    Ours,
+    /// A reward ends so many bytes, and gradients as binary32 follow, little-endian; in a trace they are as long as with our header.
+    Headless(usize),
+    /// Of a cluster or job that sums; numbers begin again with every iteration.
+    OfJobs,
+    /// Its jobs are tensors of one job, one after the other.
+    OfTensors,
+}
+
+impl FormatFacts {
+    /// UDP packets that deliver updates one by one, without lanes.
+    pub const fn new(frame_bytes: (usize, usize)) -> Self {
+        FormatFacts {
+            frame_bytes,
+            ether_type: None,
+            delivery: sight::Delivery::Updates,
+            lanes: None,
+            updates: Captured::OfJobs,
+            ports: None,
+            seal: None,
+        }
+    }
+}
+
+/// Wire formats that somebody knows, in the order of lists.
+pub type Formats = &'static [&'static dyn Format];
+
+/// Most formats that a capture can be counted by.
+pub const FORMATS_MAX: usize = 16;
+
+impl<'a> dyn Format + 'a {
+    /// Returns the Ethernet type of its frames, where they have IPv4 but no UDP.
+    pub fn ether_type(&self) -> Option<u16> {
+        self.facts().ether_type
+    }
+
+    /// Returns which captured packets deliver updates.
+    pub fn delivery(&self) -> sight::Delivery {
+        self.facts().delivery
+    }
+
+    /// Does this UDP payload look like ours? `port` is the destination or source port.
+    pub fn recognises(&self, port: u16, payload: &[u8]) -> bool {
+        (self.ether_type().is_some() || self.has_port(port)) && self.read(payload).is_some()
+    }
+
+    /// One line for people; never panics, whatever the bytes.
+    pub fn print(&self, payload: &[u8]) -> String {
+        self.read(payload).map_or_else(|| self.refuse(payload), |packet| packet.line)
+    }
+
+    /// Parses and emits again; none where the bytes are not of this format. For conformance tests.
+    pub fn round_trip(&self, payload: &[u8]) -> Option<Vec<u8>> {
+        self.read(payload).map(|packet| packet.again)
+    }
+}
+
+/// All of them, for tests.
+#[cfg(test)]
+pub(crate) static FORMATS: Formats = &[
+    &olaf::Olaf,
+    &olaf_strict::OlafStrict,
+    &trio_ml::TrioMl,
+    &switchml::SwitchMl,
+    &switchml_roce::SwitchMlRoce,
+    &libra::Libra,
+    &atp_ml::AtpMl,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn printing_and_parsing_arbitrary_bytes_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200), port: u16) {
+            for format in FORMATS {
+                let _ = format.print(&bytes);
+                let _ = format.recognises(port, &bytes);
+                if let Some(again) = format.round_trip(&bytes) {
+                    prop_assert!(format.round_trip(&again) == Some(again));
+                }
+            }
+            let _ = frame::Datagram::parse(&bytes);
+        }
+    }
+}

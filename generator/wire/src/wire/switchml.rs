@@ -1,0 +1,265 @@
+//! SwitchML's packets over UDP, as its public client and P4 program have them (p4lang/p4app-switchML).
+//!
+//! ```text
+//! | type 4, unused 1, size 3 | job 8 | packet 32 LE | set 1, unused 1, slot 14 | e0 i8 | e1 i8 | value i32 ... |
+//! ```
+//!
+//! The packet number is in the byte order of the client's host, little-endian: the switch only echoes it. Everything
+//! else is in network order. A packet has 64 or 256 values; the codes for 32 and 128 exist and the public program
+//! drops them. The client never writes the second exponent, and the switch takes the maximum of all: here it says
+//! which attempt a transmission is (our use), so that books can name it; and packets are numbered over a whole run, where
+//! the client begins anew with every job. [`Header::strict`] and [`Header::from_strict`] are between the two.
+
+use super::frame::{HEAD, any_worker};
+use super::header::{Group, header};
+use super::lanes::Form;
+use super::layout::{Count, Field, Layout, Message, PLAIN, Rest};
+use super::sight::{Datagram, Delivery, Sight, What};
+use super::{Captured, Format, FormatFacts, Packet};
+use crate::record::lanes::Number;
+use crate::registry::Named;
+
+/// UDP port of the switch: 16 ports from here on; the client uses the first.
+pub const PORT: u16 = 0xbee0;
+/// UDP port of workers.
+pub const WORKER_PORT: u16 = 4000;
+/// Bytes of the payload before the values, exponents included.
+pub const HEADER: usize = Header::BYTES;
+/// Slots that a packet can name.
+pub const SLOTS_MAX: u16 = 1 << 14;
+/// The numbers of values that packets may have.
+pub const ELEMENTS: [u16; 2] = [64, 256];
+
+/// The only type there is.
+const TYPE: u64 = 1;
+
+header! {
+    /// What a packet says besides its values.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct Header {
+        fixed type: 4 = TYPE, "Type: 1";
+        fixed spare: 1 = 0, "Always 0";
+        /// 64 or 256.
+        elements: u16 = [Field::uint("size", 3, "How many values there are").named(&[(1, "64 values"), (3, "256 values")])]
+            via (elements_of, size_of);
+        /// Low bits of the job's number, which the client raises with every tensor; the switch does not look at it.
+        job: u8 = [Field::uint("job", 8, "Low bits of the job's number")];
+        /// Number of the packet; the switch echoes it. Here it runs on over all iterations of a run.
+        packet: u32 = [Field::uint("packet", 32, "Number of the packet, which the switch echoes").little()];
+        /// Which of the two sets of slots: the version bit.
+        set: bool = [Field::uint("set", 1, "Which of the two sets of slots: the version bit")];
+        unused 1;
+        slot: u16, 14, "Slot in the set";
+        exponent: i8, 8, "Largest exponent of the values of the packet this one describes";
+        attempt: i8, 8, "Which transmission of the packet this is; 127 for all further ones";
+    }
+}
+
+/// The number of values with this size code; none if there is none.
+#[inline]
+fn elements_of(code: u64) -> Option<u16> {
+    match code {
+        1 => Some(64),
+        3 => Some(256),
+        _ => None,
+    }
+}
+
+/// The size code of so many values.
+#[inline]
+fn size_of(elements: u16) -> u64 {
+    match elements {
+        64 => 1,
+        256 => 3,
+        _ => panic!("no packet has so many values"),
+    }
+}
+
+impl Header {
+    /// Writes the header into a payload. `elements` must be one of [`ELEMENTS`].
+    #[inline]
+    pub fn emit(&self, payload: &mut [u8]) {
+        self.put(payload);
+    }
+
+    /// As the public client writes it, whose jobs have so many packets: numbered within the job, the second exponent 0.
+    #[inline]
+    pub fn strict(self, packets: u32) -> Self {
+        Header { packet: self.packet % packets.max(1), attempt: 0, ..self }
+    }
+
+    /// The other way: a packet of the job whose number ends in these bits and is nearest to `latest`. Which transmission it
+    /// is, it does not say. Returns the job's number beside it; none if it cannot be one.
+    #[inline]
+    pub fn from_strict(self, packets: u32, latest: u32) -> Option<(Self, u32)> {
+        let job = latest.checked_add_signed(i32::from(self.job.wrapping_sub(latest as u8) as i8))?;
+        let packet = job.checked_mul(packets)?.checked_add(self.packet).filter(|_| self.packet < packets)?;
+        Some((Header { packet, attempt: 0, ..self }, job))
+    }
+
+    /// Reads a header; none if it is of another type or size, or the payload is not as long as that says.
+    #[inline]
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        let header = Header::get(payload)?;
+        (payload.len() == HEADER + usize::from(header.elements) * 4).then_some(header)
+    }
+}
+
+/// The values of a parsed packet, as big-endian bytes.
+#[inline]
+pub fn values<'a>(payload: &'a [u8], header: &Header) -> &'a [u8] {
+    &payload[HEADER..HEADER + usize::from(header.elements) * 4]
+}
+
+/// Length of a frame with so many values.
+pub const fn frame_bytes(elements: u16) -> usize {
+    HEAD + HEADER + elements as usize * 4
+}
+
+const VALUE: &[Field] = &[Field::of::<i32>("value", 32, "Value")];
+
+const fn integers(count: usize) -> Rest {
+    Rest::Items { name: "values", count: Count::Fixed(count), fields: VALUE }
+}
+
+static LAYOUT: Layout = Layout {
+    ports: &[(PORT, PORT + 15)],
+    shared_ports: &[WORKER_PORT],
+    telling: true,
+    summary: &["job", "packet", "set", "slot", "exponent", "attempt"],
+    head: Header::FIELDS,
+    rules: &[],
+    messages: &[
+        Message { name: "64 values", when: &[("type", TYPE), ("spare", 0), ("size", 1)], rest: integers(64), ..PLAIN },
+        Message {
+            name: "256 values",
+            when: &[("type", TYPE), ("spare", 0), ("size", 3)],
+            rest: integers(256),
+            ..PLAIN
+        },
+    ],
+};
+
+/// The registered format.
+pub struct SwitchMl;
+
+impl Named for SwitchMl {
+    fn name(&self) -> &'static str {
+        "switchml"
+    }
+    fn about(&self) -> &'static str {
+        "SwitchML packets of 64 or 256 i32 values over UDP, as the public client has them"
+    }
+}
+
+impl Format for SwitchMl {
+    fn layout(&self) -> &'static Layout {
+        &LAYOUT
+    }
+
+    fn facts(&self) -> &'static FormatFacts {
+        const FACTS: FormatFacts = FormatFacts {
+            delivery: Delivery::ResultsOfAll,
+            lanes: Some(Form { number: Number::I32, offset: HEAD + HEADER, shared: true, filled: true }),
+            updates: Captured::OfTensors,
+            ports: Some((WORKER_PORT, PORT)),
+            ..FormatFacts::new((frame_bytes(ELEMENTS[0]), frame_bytes(ELEMENTS[1])))
+        };
+        &FACTS
+    }
+
+    fn read(&self, payload: &[u8]) -> Option<Packet> {
+        let h = Header::parse(payload)?;
+        let line = format!(
+            "switchml job {} packet {} set {} slot {} exponent {} attempt {} elements {}",
+            h.job,
+            h.packet,
+            u8::from(h.set),
+            h.slot,
+            h.exponent,
+            h.attempt,
+            h.elements
+        );
+        Some(Packet::new(payload, h.fields(), |out| h.emit(out), line))
+    }
+    fn sight(&self, datagram: &Datagram) -> Option<Sight> {
+        let h = Header::get(datagram.payload)?;
+        let update = self.has_port(datagram.dst_port);
+        // Packets do not name their worker; the address does, where it is one of ours.
+        let worker = any_worker(if update { datagram.src } else { datagram.dst });
+        (datagram.whole == HEADER + usize::from(h.elements) * 4).then_some(Sight {
+            what: if update { What::Update } else { What::Result },
+            cluster: h.job.into(),
+            worker,
+            seq: h.packet,
+            round: (u16::from(h.set) << 15) | h.slot,
+            attempt: h.attempt.max(0) as u8,
+            generation: None,
+            count: 1,
+            elements: h.elements,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_packet_byte_by_byte() {
+        let header =
+            Header { job: 7, packet: 0x0102_0304, set: true, slot: 0x1fff, exponent: -3, attempt: 1, elements: 64 };
+        let mut payload = vec![0; HEADER + 256];
+        header.emit(&mut payload);
+        assert_eq!(&payload[..HEADER], &[0x11, 7, 4, 3, 2, 1, 0x9f, 0xff, 0xfd, 1]);
+        assert_eq!(Header::parse(&payload), Some(header));
+        assert_eq!((frame_bytes(64), frame_bytes(256)), (308, 1076), "without FCS");
+    }
+
+    #[test]
+    fn what_the_public_program_drops_is_no_packet() {
+        let mut payload = vec![0; HEADER + 1024];
+        Header { elements: 256, ..Header::default() }.emit(&mut payload);
+        assert!(Header::parse(&payload).is_some());
+        for first in [0x10, 0x12, 0x23, 0x03, 0x17] {
+            let mut other = payload.clone();
+            other[0] = first;
+            assert_eq!(Header::parse(&other), None, "{first:#04x}");
+        }
+        payload[0] = 0x11;
+        assert_eq!(Header::parse(&payload), None, "too long for 64");
+        payload[0] = 0x13;
+        for short in 0..payload.len() {
+            assert_eq!(Header::parse(&payload[..short]), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn strict_numbers_are_found_again(iteration in 0u32..100_000, packets in 1u32..2000, at: u32, ahead in -128i64..128, attempt: i8) {
+            let h = Header {
+                job: iteration as u8,
+                packet: iteration * packets + at % packets,
+                attempt,
+                elements: 64,
+                ..Header::default()
+            };
+            let strict = h.strict(packets);
+            prop_assert_eq!((strict.packet, strict.attempt, strict.job), (at % packets, 0, h.job));
+            // Known is a job that is less than 128 away, as workers within a window of each other are.
+            let latest = (i64::from(iteration) - ahead).max(0) as u32;
+            prop_assert_eq!(strict.from_strict(packets, latest), Some((Header { attempt: 0, ..h }, iteration)));
+            let beyond = Header { packet: packets, ..strict };
+            prop_assert_eq!(beyond.from_strict(packets, latest), None);
+        }
+
+        #[test]
+        fn headers_round_trip(job: u8, packet: u32, set: bool, slot in 0..SLOTS_MAX, exponent: i8, attempt: i8, large: bool) {
+            let h = Header { job, packet, set, slot, exponent, attempt, elements: ELEMENTS[usize::from(large)] };
+            let mut payload = vec![0xa5; HEADER + usize::from(h.elements) * 4];
+            h.emit(&mut payload);
+            prop_assert_eq!(Header::parse(&payload), Some(h));
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Capabilities of this process: what it may ask of the kernel.
+
+use pktgen_generator::registry::Named;
+
+use super::host::Capability;
+use super::{Check, Finding, Level, View};
+use pktgen_replay::transport::SETCAP;
+
+const NAME: &str = "capability";
+
+/// Leaves a user namespace.
+pub(super) const OUTSIDE: &str = "run it outside of the container or namespace that maps users";
+
+/// A capability, others that stand for it, how bad it is without, and what needs it.
+const WANTED: &[(Capability, &[Capability], Level, &str)] = &[
+    (Capability::NetRaw, &[], Level::Cannot, "packet sockets and AF_XDP sockets need it"),
+    (Capability::NetAdmin, &[], Level::Cannot, "attaching XDP programs needs it (af_xdp, xdp_live)"),
+    (Capability::Bpf, &[Capability::SysAdmin], Level::Cannot, "loading XDP programs needs it (af_xdp, xdp_live)"),
+    (Capability::Perfmon, &[Capability::SysAdmin], Level::Note, "the verifier is stricter without it (xdp_live)"),
+    (Capability::SysAdmin, &[], Level::Cannot, "xdp_live keeps its program registered in a namespace of its own"),
+];
+
+/// See the head of this file.
+pub(super) struct Capabilities;
+
+impl Named for Capabilities {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+    fn about(&self) -> &'static str {
+        "what this process may ask of the kernel"
+    }
+}
+
+impl Check for Capabilities {
+    fn look(&self, view: &View<'_>) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for (wanted, instead, level, why) in WANTED {
+            let other = instead.iter().find(|capability| view.host.may(**capability));
+            findings.push(match (view.host.may(*wanted), other) {
+                (true, _) => Finding::new(NAME, wanted.name(), Level::Ok, "in effect"),
+                (false, Some(other)) => Finding::new(NAME, wanted.name(), Level::Ok, format!("by {}", other.name())),
+                (false, None) => Finding::new(NAME, wanted.name(), *level, "missing").why(*why).remedy(SETCAP),
+            });
+        }
+        if in_user_namespace(view.host) {
+            findings.push(
+                Finding::new(NAME, "user namespace", Level::Warning, "not the host's own")
+                    .why("capabilities count in this namespace only, and BPF asks for those of the host")
+                    .remedy(OUTSIDE),
+            );
+        }
+        findings
+    }
+}
+
+/// Are this process's users not those of the host?
+pub(super) fn in_user_namespace(host: &super::Host) -> bool {
+    let map = host.read("proc/self/uid_map").unwrap_or_default();
+    !map.is_empty() && map.split_whitespace().collect::<Vec<_>>() != ["0", "0", "4294967295"]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Fixture, level};
+
+    fn with(mask: &str) -> Vec<Finding> {
+        Fixture::good()
+            .file("proc/self/status", &format!("Name:\tpktgen\nCapPrm:\tffff\nCapEff:\t{mask}\n"))
+            .look(&Capabilities)
+    }
+
+    #[test]
+    fn each_bit_is_its_own_capability() {
+        for (mask, having) in [
+            ("0000000000001000", vec!["CAP_NET_ADMIN"]),
+            ("0000000000002000", vec!["CAP_NET_RAW"]),
+            ("0000000000200000", vec!["CAP_SYS_ADMIN", "CAP_BPF", "CAP_PERFMON"]),
+            ("0000004000000000", vec!["CAP_PERFMON"]),
+            ("0000008000000000", vec!["CAP_BPF"]),
+            ("0000000000000000", vec![]),
+        ] {
+            let found = with(mask);
+            for (wanted, _, expected, _) in WANTED {
+                let expected = if having.contains(&wanted.name()) { Level::Ok } else { *expected };
+                assert_eq!(level(&found, wanted.name()), expected, "{} of {mask}", wanted.name());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_missing_names_the_command() {
+        let found = with("0");
+        assert!(found.iter().all(|f| f.remedy.contains("setcap cap_net_raw,cap_net_admin,cap_bpf")), "{found:?}");
+    }
+
+    #[test]
+    fn a_user_namespace_is_told() {
+        let said = |map: &str| {
+            let found = Fixture::good().file("proc/self/uid_map", map).look(&Capabilities);
+            found.iter().any(|f| f.subject == "user namespace")
+        };
+        assert!(!said("         0          0 4294967295\n"));
+        assert!(said("         0       1000          1\n"));
+    }
+}

@@ -1,0 +1,162 @@
+//! Can an experiment run here?
+
+use std::collections::HashSet;
+
+use pktgen_generator::{Error, Result};
+
+use super::host::Host;
+use super::needs::Needs;
+use super::{Finding, Level, veth, xdp};
+use pktgen_replay::driver::real_time::{Roles, only_device};
+use pktgen_replay::plan::Plan;
+use pktgen_replay::run::Experiment;
+use pktgen_replay::transport::{End, TransportPlan, Wait, safety};
+
+const NAME: &str = "experiment";
+/// Bytes of an Ethernet header, which the MTU does not count.
+const ETHERNET: usize = 14;
+
+/// What a host says to an experiment.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// What hinders it, and what is to be known. Those that hinder are of level [`Level::Cannot`].
+    pub findings: Vec<Finding>,
+    /// The interfaces of this host that it uses.
+    pub interfaces: Vec<String>,
+}
+
+impl Verdict {
+    /// Does nothing hinder it?
+    pub fn can_run(&self) -> bool {
+        self.findings.iter().all(|finding| finding.level != Level::Cannot)
+    }
+
+    fn add(&mut self, finding: Finding) {
+        if !self.findings.contains(&finding) {
+            self.findings.push(finding);
+        }
+    }
+
+    fn hinder(&mut self, subject: &str, value: &str, why: impl Into<String>, remedy: impl Into<String>) {
+        self.add(Finding::new(NAME, subject, Level::Cannot, value).why(why).remedy(remedy));
+    }
+}
+
+/// Prepares one run of every point of the experiment, and holds what `roles` need of it against the host. An experiment
+/// that is wrong in itself is an error; one that is right and cannot run here has findings that say why.
+pub fn judge(experiment: &Experiment, roles: Roles, host: &Host) -> Result<Verdict> {
+    let mut verdict = Verdict::default();
+    let mut seen = HashSet::new();
+    for run in &experiment.runs {
+        if !seen.insert(&run.labels) {
+            continue;
+        }
+        match experiment.prepare(run) {
+            Ok(plan) => of_plan(&plan, roles, host, &mut verdict)?,
+            Err(Error::Host(message)) => verdict.add(Finding::refused(NAME, "plan", "cannot be prepared", &message)),
+            Err(other) => return Err(other),
+        }
+    }
+    if verdict.can_run() {
+        verdict.add(Finding::new(NAME, experiment.name.clone(), Level::Ok, "can run here"));
+    }
+    verdict.findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
+    Ok(verdict)
+}
+
+fn of_plan(plan: &Plan, roles: Roles, host: &Host, verdict: &mut Verdict) -> Result<()> {
+    let external = plan.spec.is_external();
+    let (part, roles) = (roles.part(), roles.of_run(plan.spec.transport.has_server, external)?);
+    if !plan.spec.is_real_time() {
+        return Ok(());
+    }
+    only_device(&plan.parts.topology)?;
+    let transport = &plan.spec.transport;
+    let kind = transport.kind.name();
+    let cores = host.answers().cores();
+    let threads = [roles.workers, roles.device, roles.server].into_iter().filter(|has| *has).count();
+    let ends: Vec<End> = transport.ends().iter().copied().filter(|end| roles.holds(*end)).collect();
+    if transport.wait == Wait::Spin && cores < threads {
+        verdict.hinder(
+            "transport.wait",
+            "spin",
+            format!("{threads} threads need a core each, and there are {cores}"),
+            "--set transport.wait=block",
+        );
+    }
+    let needs = Needs::of(transport.kind);
+    for (why, remedy) in needs.missing(host, ends.len()) {
+        verdict.hinder(kind, "not usable", why, remedy);
+    }
+    if !needs.interfaces {
+        return Ok(());
+    }
+    for end in ends {
+        let name = transport.interface_name(end)?;
+        if name.is_empty() && part.is_none() {
+            let why = "a whole run here needs its name; a host that runs a part is looked at by --role";
+            verdict.add(Finding::new(NAME, end.name(), Level::Note, "on another host").why(why));
+        } else {
+            of_end(transport, end, name, transport.wire_bytes(plan.parts.frame_bytes), host, verdict);
+        }
+    }
+    Ok(())
+}
+
+/// The interface of one end.
+fn of_end(plan: &TransportPlan, end: End, name: &str, frame_bytes: usize, host: &Host, verdict: &mut Verdict) {
+    if name.is_empty() {
+        verdict.add(Finding::refused(NAME, end.name(), "no interface", &plan.unnamed(end)));
+        return;
+    }
+    if !verdict.interfaces.iter().any(|other| other == name) {
+        verdict.interfaces.push(name.to_owned());
+    }
+    if let Err(error) = safety::check_in(host.root(), &|| host.answers().routes(), name, plan.allow_default_route) {
+        verdict.add(Finding::refused(NAME, name, "refused", &error.to_string()));
+        return;
+    }
+    if host.of_interface(name, "carrier").is_some_and(|carrier| carrier == "0") {
+        let remedy = "connect its cable, or set the other end up: sudo ip link set PEER up";
+        verdict.hinder(name, "no carrier", "nothing is sent or received", remedy);
+    }
+    let mtu = host.number::<usize>(&format!("sys/class/net/{name}/mtu"));
+    if let Some(mtu) = mtu.filter(|mtu| frame_bytes > mtu + ETHERNET) {
+        verdict.hinder(
+            name,
+            &format!("MTU {mtu}"),
+            format!("frames of up to {frame_bytes} bytes need {}", frame_bytes - ETHERNET),
+            format!("sudo ip link set {name} mtu {}; or {}", frame_bytes - ETHERNET, plan.smaller),
+        );
+    }
+    if Needs::of(plan.kind).af_xdp {
+        of_driver(plan, end, name, host, verdict);
+    }
+}
+
+/// What AF_XDP and live frames need of a driver.
+fn of_driver(plan: &TransportPlan, end: End, name: &str, host: &Host, verdict: &mut Verdict) {
+    let facts = host.answers().card(name).xdp;
+    if !xdp::has_driver_mode(facts) {
+        let why = "its driver runs no XDP programs, and by one of them it receives";
+        verdict.hinder(name, "no XDP", why, "--set transport.kind=af_packet; or use a card whose driver has XDP");
+        return;
+    }
+    let live = plan.kind.name() == "xdp_live" && end == End::Workers;
+    if !live || facts.is_none_or(|facts| facts.takes_redirected) {
+        return;
+    }
+    // A veth whose other end gets a program by this run takes them then.
+    let peer = veth::peer(host, name).filter(|_| veth::is_veth(host, name));
+    match peer {
+        Some(peer) if plan.interfaces.contains(&peer) => {}
+        Some(peer) => {
+            let why = format!("{peer} has neither an XDP program nor GRO");
+            verdict.hinder(name, "drops live frames", why, format!("sudo ethtool -K {peer} gro on"));
+        }
+        None => {
+            let remedy = "--set transport.kind=af_xdp; on a veth: ethtool -K PEER gro on in the other namespace";
+            verdict.hinder(name, "drops live frames", "its driver takes no redirected frames", remedy);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The list as a whole, and experiments against made-up hosts. Real ones are in `cli/tests/cli/doctor.rs`.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use pktgen_generator::config::Document;
+
+use super::testing::Fixture;
+use super::{CHECKS, Finding, Host, Level, View, examine, judge, text, transports};
+use pktgen_replay::driver::real_time::Roles;
+use pktgen_replay::run::Experiment;
+
+#[test]
+fn names_are_unique_and_said() {
+    let names: HashSet<_> = CHECKS.iter().map(|check| check.name()).collect();
+    assert_eq!(names.len(), CHECKS.len());
+    assert!(CHECKS.iter().all(|check| !check.about().is_empty()));
+}
+
+#[test]
+fn a_good_host_gives_nothing_to_complain_of() {
+    let fixture = Fixture::good();
+    let host = fixture.host();
+    let findings = examine(&View::new(&host, Vec::new(), true));
+    let bad: Vec<_> = findings.iter().filter(|finding| finding.level != Level::Ok).collect();
+    assert!(bad.is_empty(), "{bad:?}");
+    // Every check said something, but that for veth pairs, of which there are none.
+    let silent = CHECKS.iter().filter(|check| !findings.iter().any(|finding| finding.check == check.name()));
+    assert_eq!(silent.map(|check| check.name()).collect::<Vec<_>>(), ["veth"]);
+}
+
+/// A host without any file is the worst there is: everything must still be said, and with reasons.
+#[test]
+fn an_empty_host_is_survived() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let host = Host::new(folder.path(), Box::new(Fixture::good().answers));
+    let view = View::new(&host, vec!["eth1".into()], true);
+    let mut findings = examine(&view);
+    findings.extend(transports(&view));
+    let said: HashSet<_> = findings.iter().map(|finding| finding.check).collect();
+    for check in ["kernel", "capability", "memlock", "cores", "clock", "interface", "transport"] {
+        assert!(said.contains(check), "{check}");
+    }
+    for finding in findings.iter().filter(|finding| finding.level >= Level::Warning) {
+        assert!(!finding.why.is_empty() && !finding.remedy.is_empty(), "{finding:?}");
+    }
+}
+
+#[test]
+fn the_worst_comes_first_and_remedies_have_their_line() {
+    let fixture = Fixture::good()
+        .file("proc/self/status", "CapEff:\t0\n")
+        .file("proc/sys/net/core/bpf_jit_enable", "0\n")
+        .file("sys/devices/system/cpu/smt/active", "1\n");
+    let host = fixture.host();
+    let findings = examine(&View::new(&host, Vec::new(), false));
+    let levels: Vec<_> = findings.iter().map(|finding| finding.level).collect();
+    assert!(levels.is_sorted_by(|a, b| a >= b), "{levels:?}");
+    assert!(levels.contains(&Level::Cannot) && levels.contains(&Level::Warning) && levels.contains(&Level::Note));
+    let text = text(&findings);
+    let remedies = findings.iter().filter(|finding| !finding.remedy.is_empty()).count();
+    assert_eq!(text.lines().count(), findings.len() + remedies);
+    assert_eq!(text.matches("remedy: ").count(), remedies);
+    assert!(text.starts_with("cannot   capability "), "{text}");
+}
+
+#[test]
+fn a_finding_is_one_json_object_with_its_six_fields() {
+    let finding = Finding::new("check", "eth1", Level::Warning, "va\"lue").why("why").remedy("do");
+    let json = serde_json::to_string(&finding).expect("JSON");
+    assert_eq!(
+        json,
+        r#"{"check":"check","subject":"eth1","level":"warning","value":"va\"lue","why":"why","remedy":"do"}"#
+    );
+}
+
+const SMALL: &str = "name = \"small\"\n[workload]\nclusters = 2\nworkers_per_cluster = 2\nupdates = 5\n\
+    [schedule]\noffered = \"1Mbps\"\n[topology]\nrate = \"1Mbps\"\n";
+
+fn experiment(set: &[&str]) -> Experiment {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("small.toml");
+    std::fs::write(&path, SMALL).expect("writable");
+    let set: Vec<_> = set.iter().map(|set| (*set).to_owned()).collect();
+    Experiment::open(pktgen_registry::all(), Document::load(&path, &set).expect("an experiment")).expect("a sweep")
+}
+
+const FOUR: &str = "transport.interfaces=[\"eth1\",\"eth1\",\"eth1\",\"eth1\"]";
+
+/// What hinders this experiment on this host: subject, value and remedy.
+fn hindrances(fixture: &Fixture, set: &[&str]) -> Vec<(String, String, String)> {
+    hindrances_of(Roles::ALL, fixture, set)
+}
+
+/// The same of a part.
+fn hindrances_of(roles: Roles, fixture: &Fixture, set: &[&str]) -> Vec<(String, String, String)> {
+    let verdict = judge(&experiment(set), roles, &fixture.host()).expect("the experiment is right");
+    let cannot = verdict.findings.into_iter().filter(|finding| finding.level == Level::Cannot);
+    cannot.map(|finding| (finding.subject, finding.value, finding.remedy)).collect()
+}
+
+#[test]
+fn a_good_host_runs_everything() {
+    for kind in ["virtual", "ring", "udp"] {
+        assert_eq!(hindrances(&Fixture::good(), &[&format!("transport.kind={kind}")]), [], "{kind}");
+    }
+    for kind in ["af_packet", "af_xdp", "xdp_live"] {
+        assert_eq!(hindrances(&Fixture::good(), &[&format!("transport.kind={kind}"), FOUR]), [], "{kind}");
+    }
+}
+
+#[test]
+fn what_hinders_an_experiment_is_told_with_its_remedy() {
+    let file = |path: &str, text: &str| Fixture::good().file(path, text);
+    let mut plain = Fixture::good();
+    plain.answers.card.xdp = Some(Default::default());
+    let mut few = Fixture::good();
+    few.answers.cores = 2;
+    let mut no_redirect = Fixture::good();
+    no_redirect.answers.card.xdp.as_mut().unwrap().takes_redirected = false;
+    let packet = ["transport.kind=af_packet", FOUR];
+    let xdp = ["transport.kind=af_xdp", FOUR];
+    let absent = FOUR.replace("[\"eth1\"", "[\"eth9\"");
+    let long = ["transport.kind=af_packet", FOUR, "workload.bytes=4000B"];
+    for (fixture, set, subject, value, remedy) in [
+        (Fixture::good(), &["transport.kind=af_packet", &absent][..], "eth9", "refused", "ip -br link"),
+        (file("sys/class/net/eth1/flags", "0x1002\n"), &packet[..], "eth1", "refused", "ip link set eth1 up"),
+        (file("sys/class/net/eth1/carrier", "0\n"), &packet[..], "eth1", "no carrier", "cable"),
+        (Fixture::good().default_route(2), &packet[..], "eth1", "refused", "transport.allow_default_route = true"),
+        (Fixture::good(), &long[..], "eth1", "MTU 1500", "sudo ip link set eth1 mtu "),
+        (file("proc/self/status", "CapEff:\t0\n"), &packet[..], "af_packet", "not usable", "setcap"),
+        (file("proc/sys/kernel/osrelease", "4.19.0"), &xdp[..], "af_xdp", "not usable", "install Linux 5.9"),
+        (plain, &xdp[..], "eth1", "no XDP", "transport.kind=af_packet"),
+        (no_redirect, &["transport.kind=xdp_live", FOUR][..], "eth1", "drops live frames", "transport.kind=af_xdp"),
+        (few, &["transport.kind=ring", "transport.wait=spin"][..], "transport.wait", "spin", "transport.wait=block"),
+    ] {
+        let found = hindrances(&fixture, set);
+        let right = found.iter().any(|f| f.0 == subject && f.1 == value && f.2.contains(remedy));
+        assert!(right && found.len() == 1, "{set:?} should say {subject}, {value}, {remedy}: {found:?}");
+    }
+    let allowed = ["transport.kind=af_packet", FOUR, "transport.allow_default_route=true"];
+    assert_eq!(hindrances(&Fixture::good().default_route(2), &allowed), []);
+}
+
+#[test]
+fn an_experiment_that_is_wrong_in_itself_is_an_error() {
+    for (set, part) in [
+        (vec!["transport.kind=af_packet"], "give four"),
+        (vec!["transport.kind=ring", "workload.updats=3"], "updats"),
+        (vec!["transport.kind=ring", "topology.kind=multi_hop"], "topology"),
+    ] {
+        let error = judge(&experiment(&set), Roles::ALL, &Fixture::good().host()).expect_err("it is wrong");
+        assert_eq!(error.exit_code(), 2, "{error}");
+        assert!(error.to_string().contains(part), "{error}");
+    }
+}
+
+#[test]
+fn ends_of_other_hosts_are_left_to_them() {
+    let set = ["transport.kind=af_packet", "transport.interfaces=[\"eth1\",\"\",\"\",\"eth1\"]"];
+    let notes = |set: &[&str]| {
+        let verdict = judge(&experiment(set), Roles::ALL, &Fixture::good().host()).expect("the experiment is right");
+        assert!(verdict.can_run());
+        assert_eq!(verdict.interfaces, ["eth1"]);
+        verdict.findings.iter().filter(|finding| finding.level == Level::Note).count()
+    };
+    assert_eq!(notes(&set), 2);
+    // Hardware has its own ends.
+    let external = ["target.kind=external", "target.profile=alveo-u55c-olaf"];
+    assert_eq!(notes(&[&set[..], &external].concat()), 0);
+}
+
+#[test]
+fn a_part_needs_its_own_interfaces_only() {
+    // Of four hosts; this one has eth1.
+    let of = |names: &str| ["transport.kind=af_packet".to_owned(), format!("transport.interfaces={names}")];
+    for (roles, here, elsewhere) in [
+        (Roles::WORKERS, "[\"eth1\",\"d0\",\"d1\",\"s0\"]", "[\"w0\",\"eth1\",\"eth1\",\"eth1\"]"),
+        (Roles::DEVICE, "[\"w0\",\"eth1\",\"eth1\",\"s0\"]", "[\"eth1\",\"d0\",\"eth1\",\"eth1\"]"),
+        (Roles::SERVER, "[\"w0\",\"d0\",\"d1\",\"eth1\"]", "[\"eth1\",\"eth1\",\"eth1\",\"s0\"]"),
+    ] {
+        let found = |names: &str| {
+            let set = of(names);
+            hindrances_of(roles, &Fixture::good(), &[&set[0], &set[1]])
+        };
+        assert_eq!(found(here), [], "{roles:?}");
+        let refused = found(elsewhere);
+        assert!(refused.len() == 1 && refused[0].1 == "refused", "{roles:?}: {refused:?}");
+        let empty = found("[\"\",\"\",\"\",\"\"]");
+        assert!(empty.iter().all(|own| own.1 == "no interface" && own.2.contains("IF")), "{empty:?}");
+        assert_eq!(empty.len(), if roles == Roles::DEVICE { 2 } else { 1 }, "{empty:?}");
+    }
+    let external = of("[\"eth1\",\"\",\"\",\"eth1\"]");
+    let set = [&external[0][..], &external[1], "target.kind=external", "target.profile=alveo-u55c-olaf"];
+    let error = judge(&experiment(&set), Roles::DEVICE, &Fixture::good().host()).expect_err("it is no part of ours");
+    assert!(error.exit_code() == 2 && error.to_string().contains("target.kind=software"), "{error}");
+}
+
+/// This host, whatever it is: the checks come to an end and say something of the clock and the kernel.
+#[test]
+fn this_host_is_looked_at() {
+    assert!(Path::new("/proc/self/status").exists());
+    let host = Host::this();
+    let findings = examine(&View::new(&host, vec!["lo".into()], false));
+    let version = findings.iter().find(|finding| finding.subject == "version").expect("a version");
+    assert_eq!(version.level, Level::Ok);
+    let reading = findings.iter().find(|finding| finding.subject == "reading").expect("a cost");
+    let ns: f64 = reading.value.trim_end_matches(" ns").parse().expect("a number");
+    assert!((1.0..1e6).contains(&ns), "{ns}");
+}

@@ -1,0 +1,172 @@
+//! Tests of importers: files made by other means than those that read them, and damage, which is named.
+
+mod arrow;
+mod chakra;
+mod csv;
+mod examples;
+mod pcap;
+mod tables;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use pktgen_generator::Result;
+use pktgen_generator::trace::{IMPORTERS, ImportOptions, convert, recognise};
+use pktgen_registry::all;
+
+/// What was derived, left out or passed over.
+type Notes = BTreeMap<String, String>;
+use pktgen_generator::trace::{Reader, check};
+use pktgen_generator::workload::Update;
+
+/// Updates with their values.
+type Rows = Vec<(Update, Vec<f32>)>;
+
+/// A folder with inputs in it.
+struct Folder {
+    folder: tempfile::TempDir,
+}
+
+impl Folder {
+    fn new() -> Self {
+        Folder { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// With one file.
+    fn with(name: &str, bytes: impl AsRef<[u8]>) -> Self {
+        let folder = Folder::new();
+        std::fs::write(folder.path(name), bytes).unwrap();
+        folder
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn count(&self) -> usize {
+        std::fs::read_dir(self.folder.path()).unwrap().count()
+    }
+
+    /// What inputs become, as [`read`] finds it, and the notes.
+    fn import(&self, names: &[&str], options: &ImportOptions) -> Result<(Rows, Notes)> {
+        let inputs: Vec<_> = names.iter().map(|name| self.path(name)).collect();
+        let output = self.path("out.parquet");
+        let manifest = convert(&inputs, &output, None, options, "CC0-1.0")?;
+        assert_eq!(check(&output)?.updates, manifest.updates);
+        Ok((read(&output), manifest.details))
+    }
+
+    /// Inputs are refused with these words, and neither they nor a trace that was there change.
+    fn refuses(&self, names: &[&str], options: &ImportOptions, words: &[&str]) {
+        let before = self.count();
+        let message = self.import(names, options).expect_err(&words.join(" ")).to_string();
+        for word in words {
+            assert!(message.contains(word), "\"{word}\" is not in: {message}");
+        }
+        assert_eq!(self.count(), before, "{message}: nothing is left behind");
+        std::fs::write(self.path("out.parquet"), "a trace").unwrap();
+        assert!(self.import(names, options).is_err());
+        assert_eq!(std::fs::read(self.path("out.parquet")).unwrap(), b"a trace", "{message}");
+        std::fs::remove_file(self.path("out.parquet")).unwrap();
+        assert_eq!(self.count(), before, "{message}");
+    }
+}
+
+/// All updates of a trace with their values.
+fn read(path: &Path) -> Rows {
+    let mut reader = Reader::open(path).unwrap();
+    let mut all = Vec::new();
+    while let Some(block) = reader.next_block().unwrap() {
+        all.extend(block.updates.iter().enumerate().map(|(i, update)| (*update, block.values(i).to_vec())));
+    }
+    all
+}
+
+/// Updates of four workers in two clusters: odd times, rewards and sizes, values that are no round numbers.
+fn story(rows: u32) -> Rows {
+    let row = |i: u32| {
+        let worker = [0, 1, 0, 2, 3, 1][i as usize % 6];
+        let before = (0..i).filter(|before| [0, 1, 0, 2, 3, 1][*before as usize % 6] == worker).count() as u32;
+        let elements = 1 + (i * 7) % 40;
+        let values = (0..elements).map(|e| (f64::from(i * 64 + e) / 3.0 - 40.0) as f32).collect();
+        let update = Update {
+            t_gen: i64::from(i) * 1_234_567_891 + i64::from(i % 3),
+            cluster: (worker / 2) as u16,
+            worker,
+            seq: before,
+            bytes: 72 + elements * 4 + i % 4,
+            reward: Some(f32::sin(i as f32)),
+            iteration: None,
+        };
+        (update, values)
+    };
+    (0..rows).map(row).collect()
+}
+
+#[test]
+fn a_form_is_known_by_extension_then_by_first_bytes() {
+    let by = |name: &str, bytes: &[u8]| {
+        let folder = Folder::with(name, bytes);
+        recognise(&folder.path(name)).map(|importer| importer.name()).map_err(|e| e.to_string())
+    };
+    for (name, bytes, importer) in [
+        ("a.csv", &b"PAR1"[..], "csv"),
+        ("A.CSV", b"", "csv"),
+        ("a.pq", b"", "parquet"),
+        ("a.feather", b"", "arrow"),
+        ("a.pcap.gz", b"", "pcap"),
+        ("a.pcapng.zst", b"", "pcap"),
+        ("a.7.et", b"", "chakra"),
+        ("a.0.et.gz", b"", "chakra"),
+        ("a", b"PAR1", "parquet"),
+        ("a.bin", b"ARROW1\0\0", "arrow"),
+        ("a", b"\xff\xff\xff\xff\x10\0\0\0", "arrow"),
+        ("a", b"\x0a\x0d\x0d\x0a", "pcap"),
+        ("a", b"\xa1\xb2\xc3\xd4", "pcap"),
+        ("a", b"\x4d\x3c\xb2\xa1", "pcap"),
+    ] {
+        assert_eq!(by(name, bytes), Ok(importer.to_owned()).map(|_: String| importer), "{name}");
+    }
+    let message = by("a.txt", b"t_ps,cluster").unwrap_err();
+    assert!(message.contains("\"txt\"") && message.contains("--format") && message.contains("csv (.csv)"), "{message}");
+}
+
+#[test]
+fn flags_and_files_that_a_form_does_not_take_are_refused() {
+    let folder = Folder::with("a.csv", "t_ps,cluster,worker\n0,0,0\n");
+    std::fs::copy(folder.path("a.csv"), folder.path("b.csv")).unwrap();
+    let plain = ImportOptions::default();
+    folder.refuses(&["a.csv", "b.csv"], &plain, &["2 files", "csv takes one at a time"]);
+    folder.refuses(&["a.csv"], &ImportOptions { split: Some(900), ..plain }, &["--split", "only chakra"]);
+    folder.refuses(&["a.csv"], &ImportOptions { by_group: true, ..plain }, &["--by-group", "only chakra"]);
+    folder.refuses(
+        &["a.csv"],
+        &ImportOptions { wire: Some(all().protocols.formats[0]), ..plain },
+        &["--wire", "only pcap"],
+    );
+    let convert = |format| {
+        convert(&[folder.path("a.csv")], &folder.path("t.parquet"), Some(format), &plain, "none")
+            .map_err(|e| e.to_string())
+    };
+    let message = convert("pcapp").unwrap_err();
+    assert!(message.contains("--format") && message.contains("did you mean \"pcap\""), "{message}");
+    assert!(convert("chakra").unwrap_err().contains("byte 0"));
+    assert_eq!(folder.count(), 2);
+    assert_eq!(convert("csv").unwrap().updates, 1);
+}
+
+#[test]
+fn pipes_are_refused_before_they_are_read() {
+    let folder = Folder::new();
+    // Without a writer whoever opens it waits for ever.
+    for importer in IMPORTERS {
+        let input = folder.path(&format!("pipe.{}", importer.extensions()[0]));
+        assert!(std::process::Command::new("mkfifo").arg(&input).status().unwrap().success());
+        let options = ImportOptions::default();
+        for format in [None, Some(importer.name())] {
+            let message =
+                convert(std::slice::from_ref(&input), &folder.path("out.parquet"), format, &options, "").unwrap_err();
+            assert!(message.to_string().contains("it is a named pipe, not a regular file"), "{message}");
+        }
+    }
+}

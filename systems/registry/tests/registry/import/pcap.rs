@@ -1,0 +1,256 @@
+//! Captures: of our own builder's frames, and of frames put together here.
+
+use super::*;
+use pktgen_generator::pcap::{Form, Precision, Writer, WriterOptions};
+use pktgen_generator::topology::Population;
+use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_generator::wire::update::{Ack, FLAG_MERGED, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT, elements_in};
+use pktgen_generator::wire::{olaf_strict, switchml, trio_ml};
+use pktgen_generator::workload::build::Builder;
+
+fn plain() -> ImportOptions {
+    ImportOptions { formats: all().protocols.formats, ..ImportOptions::default() }
+}
+
+/// A frame of OLAF, and a change to its header.
+fn frame(update: &Update, values: &[f32], attempt: u8, change: impl Fn(&mut Header)) -> Vec<u8> {
+    let elements = elements_in(update.bytes as usize) as u16;
+    let mut header = Header {
+        flags: 0,
+        cluster: update.cluster,
+        count: 1,
+        worker: update.worker,
+        seq: update.seq,
+        generation: update.t_gen,
+        attempt,
+        elements,
+        reward: update.reward.unwrap_or(0.0),
+    };
+    change(&mut header);
+    let mut payload = vec![0; update.bytes as usize - HEAD];
+    header.emit_update(&mut payload);
+    for (place, value) in payload[UPDATE_HEAD..].chunks_exact_mut(4).zip(values) {
+        place.copy_from_slice(&value.to_le_bytes());
+    }
+    udp((worker_ip(update.worker), WORKER_PORT), (SERVER_IP, PORT), &payload)
+}
+
+pub(super) fn udp(from: (u32, u16), to: (u32, u16), payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; HEAD + payload.len()];
+    Template::new(from, to, frame.len()).emit(&mut frame);
+    frame[HEAD..].copy_from_slice(payload);
+    frame
+}
+
+fn ack(worker: u32) -> Vec<u8> {
+    let mut payload = vec![0; pktgen_generator::wire::update::ACK_HEAD];
+    let header =
+        Header { flags: 0, cluster: 0, count: 1, worker, seq: 0, generation: 0, attempt: 0, elements: 0, reward: 0.0 };
+    Ack { header, status: Status::default() }.emit(&mut payload);
+    udp((SERVER_IP, PORT), (worker_ip(worker), WORKER_PORT), &payload)
+}
+
+/// A capture of frames, each with its time and how much of it was kept.
+fn write(path: &Path, form: Form, anchor_unix_ns: u64, frames: &[(i64, Vec<u8>)], snap: u32) {
+    let options = WriterOptions { precision: Precision::Nano, snap, anchor_unix_ns, ..WriterOptions::new(form) };
+    let mut writer = Writer::create(path, options).unwrap();
+    for (t, frame) in frames {
+        writer
+            .packet(
+                0,
+                *t,
+                &frame[..frame.len().min(if snap == 0 { usize::MAX } else { snap as usize })],
+                frame.len() as u32,
+            )
+            .unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+/// What workers send: the frames of the story, all 9 ns later than they were generated and the last first, with
+/// acknowledgements, copies and what is none of ours.
+pub(super) fn olaf(path: &Path, form: Form) {
+    let mut frames = Vec::new();
+    for (i, (update, values)) in story(60).iter().enumerate().rev() {
+        frames.push((update.t_gen + 9_000, frame(update, values, 0, |_| ())));
+        if i % 10 == 3 {
+            frames.push((update.t_gen + 20_000, frame(update, values, 1, |_| ())));
+            frames.push((update.t_gen + 30_000, ack(update.worker)));
+        }
+    }
+    frames.push((1, frames[0].1.clone()));
+    frames.push((2, udp((1, 53), (2, 53), b"a question")));
+    frames.push((3, vec![0xff; 60]));
+    write(path, form, 1_700_000_000_000_000_000, &frames, 0);
+}
+
+#[test]
+fn updates_of_olaf_come_back_exactly_and_in_order() {
+    let folder = Folder::new();
+    olaf(&folder.path("a.pcapng"), Form::Pcapng);
+    olaf(&folder.path("b.pcap"), Form::Pcap);
+    for name in ["a.pcapng", "b.pcap"] {
+        let (imported, notes) = folder.import(&[name], &plain()).unwrap();
+        assert_eq!(imported, story(60), "{name}");
+        assert_eq!(notes["passed_over"], "6 ack, 1 duplicate, 1 foreign, 1 other, 6 retransmission");
+        assert_eq!((notes["wire"].as_str(), notes["time"].as_str()), ("olaf", "of generation, as headers say"));
+    }
+    // Both at once say the same: what one has, the other repeats.
+    assert_eq!(folder.import(&["a.pcapng", "b.pcap"], &plain()).unwrap().0, story(60));
+}
+
+#[test]
+fn what_the_builder_of_runs_sends_is_what_is_imported() {
+    let updates: Vec<_> = story(40).into_iter().map(|(update, _)| update).collect();
+    let mut builder = Builder::new(&Population { cluster_of: vec![0, 0, 1, 1], moves: Vec::new() }, true);
+    let frames = updates.iter().map(|update| {
+        let mut frame = vec![0; update.bytes as usize];
+        builder.emit(update, 0, &mut frame);
+        (update.t_gen, frame)
+    });
+    let folder = Folder::new();
+    write(&folder.path("a.pcap"), Form::Pcap, 0, &frames.collect::<Vec<_>>(), 0);
+    let imported = folder.import(&["a.pcap"], &plain()).unwrap().0;
+    assert_eq!(imported.into_iter().map(|(update, _)| update).collect::<Vec<_>>(), updates);
+}
+
+#[test]
+fn workers_and_numbers_become_dense_and_what_was_cut_is_said() {
+    let folder = Folder::new();
+    let late =
+        |(u, v): &(Update, Vec<f32>)| frame(&Update { worker: u.worker * 3 + 5, seq: u.seq + 2, ..*u }, v, 0, |_| ());
+    let frames: Vec<_> = story(30).iter().filter(|(u, _)| u.seq != 1).map(|row| (row.0.t_gen, late(row))).collect();
+    write(&folder.path("a.pcapng"), Form::Pcapng, 0, &frames, 80);
+    let (imported, notes) = folder.import(&["a.pcapng"], &plain()).unwrap();
+    let whole: Vec<_> = story(30).into_iter().filter(|(u, _)| u.seq != 1).collect();
+    assert_eq!(imported.len(), whole.len());
+    for ((a, values), (b, all)) in imported.iter().zip(&whole) {
+        let expected = Update { seq: if b.seq == 0 { 0 } else { b.seq - 1 }, ..*b };
+        assert_eq!((a, values.len()), (&expected, if b.bytes > 80 { 0 } else { all.len() }));
+    }
+    assert_eq!(notes["workers"], "0 is 5, 1 is 8, 2 is 11, 3 is 14");
+    // Four workers begin with 2, and lack one later on.
+    assert_eq!(notes["seq"], "made dense; 12 numbers are not in the capture");
+    assert!(
+        notes["values"].starts_with("left out of ") && notes["values"].ends_with("cut short"),
+        "{}",
+        notes["values"]
+    );
+}
+
+#[test]
+fn strict_layouts_say_only_what_their_bytes_say() {
+    let folder = Folder::new();
+    let payload = [0.5f32, 1.0, -2.0].map(f32::to_le_bytes).concat();
+    let ports = (olaf_strict::WORKER_PORT, olaf_strict::PORT);
+    // Addresses that are none of ours, the higher one first.
+    let frames = [(0xc0a8_0007, 5_000), (0xc0a8_0002, 7_000), (0xc0a8_0007, 8_000)];
+    let frames = frames.map(|(ip, t)| (t, udp((ip, ports.0), (SERVER_IP, ports.1), &payload)));
+    write(&folder.path("a.pcap"), Form::Pcap, 1_700_000_000_000_000_000, &frames, 0);
+    let (imported, notes) = folder.import(&["a.pcap"], &plain()).unwrap();
+    let seen: Vec<_> =
+        imported.iter().map(|(u, v)| (u.t_gen, u.worker, u.seq, u.cluster, u.reward, u.bytes, v.as_slice())).collect();
+    let of = |t, worker, seq| (t, worker, seq, 0, Some(0.5), 80, &[1.0f32, -2.0][..]);
+    assert_eq!(seen, [of(0, 1, 0), of(2_000, 0, 0), of(3_000, 1, 1)]);
+    assert_eq!(notes["workers"], "0 is 192.168.0.2, 1 is 192.168.0.7");
+    let header = trio_ml::Header {
+        job: 3,
+        block: 9,
+        age_op: 0,
+        last: false,
+        degraded: false,
+        source: 1,
+        sources: 1,
+        generation: 4,
+        elements: 20,
+    };
+    let mut payload = vec![0; trio_ml::HEADER + 80];
+    header.emit(&mut payload);
+    let trio = |source| {
+        let mut payload = payload.clone();
+        trio_ml::Header { source, ..header }.emit(&mut payload);
+        udp((worker_ip(source.into()), 1), (0xac10_0001, trio_ml::PORT), &payload)
+    };
+    let frames = [(5_000, trio(0)), (6_000, trio(1)), (7_000, trio(0))];
+    write(&folder.path("b.pcap"), Form::Pcap, 0, &frames, 0);
+    let (imported, notes) = folder.import(&["b.pcap"], &plain()).unwrap();
+    let seen: Vec<_> = imported.iter().map(|(u, v)| (u.t_gen, u.worker, u.seq, u.cluster, u.reward, v.len())).collect();
+    assert_eq!(seen, [(5_000, 0, 0, 3, None, 0), (6_000, 1, 0, 3, None, 0), (7_000, 0, 1, 3, None, 0)]);
+    assert_eq!(imported[0].0.bytes as usize, HEAD + trio_ml::HEADER + 80);
+    // Packets need not be in the order of time: the begin is the earliest.
+    let frames = [(6_000, trio(1)), (5_000, trio(0)), (7_000, trio(0))];
+    write(&folder.path("c.pcap"), Form::Pcap, 1_700_000_000_000_000_000, &frames, 0);
+    let times: Vec<_> =
+        folder.import(&["c.pcap"], &plain()).unwrap().0.iter().map(|(u, _)| (u.t_gen, u.worker)).collect();
+    assert_eq!(times, [(0, 0), (1_000, 1), (2_000, 0)]);
+    assert_eq!(
+        (notes["wire"].as_str(), notes["values"].as_str()),
+        ("trio_ml", "left out: the packets have none as floats")
+    );
+}
+
+#[test]
+fn what_is_wrong_is_named_by_packet() {
+    let story = story(12);
+    let good = |i: usize| (story[i].0.t_gen, frame(&story[i].0, &story[i].1, 0, |_| ()));
+    let bad = |change: fn(&mut Header)| (0, frame(&story[0].0, &story[0].1, 0, change));
+    let strict = udp((worker_ip(1), olaf_strict::WORKER_PORT), (SERVER_IP, olaf_strict::PORT), &[0; 60]);
+    for (frames, words) in [
+        (vec![], &["no updates", "no packets", "--wire"][..]),
+        (vec![(0, ack(0)), (0, vec![0; 60])], &["no updates", "1 ack, 1 other", "--wire"]),
+        (vec![good(0), bad(|h| h.count = 3)], &["packet 2: an aggregate of 3 updates", "before the device"]),
+        (vec![bad(|h| h.flags = FLAG_MERGED)], &["packet 1: an aggregate of 1 updates"]),
+        (vec![bad(|h| h.generation = -7)], &["packet 1: its time is -7 ps", "from 0 to"]),
+        (vec![bad(|h| h.generation = i64::MAX)], &["packet 1: its time is 9223372036854775807 ps"]),
+        (
+            vec![good(0), bad(|h| (h.seq, h.generation) = (9, 0)), good(6)],
+            &["packet 3: update 2 of worker 0", "after its update 9 (packet 2)"],
+        ),
+        (
+            vec![good(0), (0, frame(&Update { cluster: 5, ..story[2].0 }, &story[2].1, 0, |_| ()))],
+            &["packet 2: row 1: worker 0 is in clusters 0 and 5"],
+        ),
+        (
+            vec![(0, frame(&story[0].0, &[f32::NAN], 0, |_| ()))],
+            &["packet 1: row 0: a value or reward is not a finite number"],
+        ),
+        (vec![good(0), (9, strict)], &["packet 2: olaf_strict, after updates of olaf", "--wire"]),
+    ] {
+        let folder = Folder::new();
+        write(&folder.path("a.pcap"), Form::Pcap, 0, &frames, 0);
+        folder.refuses(&["a.pcap"], &plain(), words);
+    }
+    let folder = Folder::new();
+    olaf(&folder.path("a.pcapng"), Form::Pcapng);
+    let bytes = std::fs::read(folder.path("a.pcapng")).unwrap();
+    Folder::with("a.pcapng", &bytes[..bytes.len() - 3]).refuses(&["a.pcapng"], &plain(), &["damaged at byte"]);
+    Folder::with("a.pcap", b"no capture").refuses(&["a.pcap"], &plain(), &["neither pcap nor pcapng"]);
+    // A file among several is named.
+    write(
+        &folder.path("b.pcap"),
+        Form::Pcap,
+        0,
+        &[(0, frame(&Update { cluster: 5, ..story[0].0 }, &[], 0, |h| h.seq = 99))],
+        0,
+    );
+    folder.refuses(&["a.pcapng", "b.pcap"], &plain(), &["update 1 of worker 0", "(b.pcap: packet 1)"]);
+}
+
+#[test]
+fn jobs_of_switchml_are_tensors_and_no_clusters() {
+    let packet = |job: u8, attempt: i8| {
+        let header = switchml::Header { job, packet: 7, set: false, slot: 0, exponent: 0, attempt, elements: 64 };
+        let mut payload = vec![0; switchml::HEADER + 64 * 4];
+        header.emit(&mut payload);
+        udp((worker_ip(0), 1), (SERVER_IP, switchml::PORT), &payload)
+    };
+    let folder = Folder::new();
+    let frames = [(1_000, packet(4, 0)), (2_000, packet(4, 1)), (3_000, packet(5, 0))];
+    write(&folder.path("a.pcap"), Form::Pcap, 0, &frames, 0);
+    let (imported, notes) = folder.import(&["a.pcap"], &plain()).unwrap();
+    assert_eq!(
+        imported.iter().map(|(u, _)| (u.t_gen, u.seq, u.cluster)).collect::<Vec<_>>(),
+        [(1_000, 0, 0), (3_000, 1, 0)]
+    );
+    assert_eq!(notes["passed_over"], "1 retransmission");
+}
