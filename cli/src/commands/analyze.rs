@@ -8,8 +8,8 @@ use pktgen_analysis::run::is_unfinished;
 use pktgen_analysis::sweep::Listed;
 use pktgen_analysis::{Line, Measured, Options, analyze_run_with, run_dirs};
 use pktgen_generator::{Error, Result};
-use pktgen_replay::capture::recover;
-use pktgen_replay::run::refresh_sweep;
+use pktgen_realtime::capture::recover;
+use pktgen_realtime::run::refresh_sweep;
 
 use crate::args::Analyze;
 use crate::commands::captured;

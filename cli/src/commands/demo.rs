@@ -6,7 +6,7 @@ use pktgen_analysis::sweep::read_sweep;
 use pktgen_generator::config::Document;
 use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
-use pktgen_replay::run::Experiment;
+use pktgen_realtime::run::Experiment;
 
 use crate::args::{Demo, Looking};
 use crate::commands::experiment::{command, execute};

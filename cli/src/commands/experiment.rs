@@ -8,7 +8,7 @@ use pktgen_generator::config::Document;
 use pktgen_generator::record::{Note, RunState};
 use pktgen_generator::{Error, Result};
 use pktgen_planning::STUDIES;
-use pktgen_replay::run::{Experiment, Finished};
+use pktgen_realtime::run::{Experiment, Finished};
 
 use crate::args;
 use crate::args::Looking;

@@ -1,9 +1,10 @@
 //! `pktgen list`: what the registries hold.
 
+use pktgen_engine::endpoint;
+use pktgen_engine::target::{program, queue};
 use pktgen_generator::registry::{Named, suggest};
 use pktgen_generator::{Error, Result, schedule, topology, trace, wire, workload};
-use pktgen_replay::target::{program, queue};
-use pktgen_replay::{endpoint, transport};
+use pktgen_realtime::transport;
 
 use crate::args::List;
 use crate::ui::Ui;

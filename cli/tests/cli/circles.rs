@@ -13,7 +13,7 @@ const CRATES: [&str; 11] = [
     "generator",
     "generator/core",
     "generator/wire",
-    "replay",
+    "replay/realtime",
     "replay/simd",
     "replay/engine",
     "replay/doctor",

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use pktgen_analysis::{Analysis, Options};
 use pktgen_generator::config::Document;
-use pktgen_replay::plan::prepare;
-use pktgen_replay::run::Experiment;
+use pktgen_realtime::plan::prepare;
+use pktgen_realtime::run::Experiment;
 
 /// A run with these keys; its analysis.
 fn run(endpoint: &str, writes: &str, faults: &str, dir: &Path) -> Analysis {

@@ -12,7 +12,7 @@ use pktgen_analysis::fates::Fates;
 use pktgen_analysis::provenance::{Answer, Provenance};
 use pktgen_analysis::run::RunData;
 use pktgen_generator::config::Document;
-use pktgen_replay::run::Experiment;
+use pktgen_realtime::run::Experiment;
 use pktgen_testing::{Need, skip, undisturbed};
 
 /// The runs of an experiment, its text in `configs` with these flags.

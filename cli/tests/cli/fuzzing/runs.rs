@@ -6,8 +6,8 @@ use pktgen_analysis::age::AgeOf;
 use pktgen_analysis::{Model, Options, REPORTS, SweepData, analyze_run_with, run_dirs};
 use pktgen_generator::arrow::ipc::reader::StreamReader;
 use pktgen_generator::arrow::ipc::writer::StreamWriter;
-use pktgen_replay::capture::recover as recover_run;
-use pktgen_replay::run::merge as merge_runs;
+use pktgen_realtime::capture::recover as recover_run;
+use pktgen_realtime::run::merge as merge_runs;
 
 use super::mutate::Random;
 use super::{Samples, pktgen};
