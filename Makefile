@@ -90,7 +90,7 @@ testbed: build
 # The release binary and the examples that measure beside it.
 sender:
 	$(CARGO) build $(RELEASE)
-	$(CARGO) build $(RELEASE) -p pktgen-replay --examples
+	$(CARGO) build $(RELEASE) -p pktgen-realtime --examples
 
 # How fast each transport sends on veth pairs, beside testpmd and tcpreplay where they are installed.
 rates: sender

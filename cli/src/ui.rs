@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::Common;
 use pktgen_generator::printable::printable;
-use pktgen_replay::driver::real_time::Progress;
+use pktgen_realtime::driver::real_time::Progress;
 
 /// Notes that --quiet holds back, at most.
 const HELD_MAX: usize = 20;

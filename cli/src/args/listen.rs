@@ -2,7 +2,7 @@
 
 use clap::Args as ClapArgs;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use pktgen_replay::transport::ListenKind;
+use pktgen_realtime::transport::ListenKind;
 
 /// Values of `--kind`.
 fn listen_kinds() -> impl TypedValueParser<Value = ListenKind> {

@@ -2,7 +2,7 @@
 
 use clap::Args as ClapArgs;
 use pktgen_generator::units::Span;
-use pktgen_replay::run::{Instant, RankFlag};
+use pktgen_realtime::run::{Instant, RankFlag};
 
 /// One run by several processes under a launcher.
 #[derive(Debug, ClapArgs)]

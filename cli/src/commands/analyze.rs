@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use pktgen_generator::{Error, Result};
+use pktgen_realtime::capture::recover;
+use pktgen_realtime::run::refresh_sweep;
 use pktgen_records::human::scale_for;
 use pktgen_records::line::write_table;
 use pktgen_records::run::is_unfinished;
 use pktgen_records::{Line, Measured, Options, analyze_run_with};
-use pktgen_replay::capture::recover;
-use pktgen_replay::run::refresh_sweep;
 use pktgen_report::run_dirs;
 use pktgen_report::sweep::Listed;
 

@@ -7,10 +7,10 @@ use pktgen_generator::record::RunState;
 use pktgen_generator::time::SECOND;
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
-use pktgen_replay::capture::frames::{CapturePlan, Captured, Limits, Totals, capture};
-use pktgen_replay::clock::Stopwatch;
-use pktgen_replay::driver::real_time::Roles;
-use pktgen_replay::transport::{Listen, Sink, Wait};
+use pktgen_realtime::capture::frames::{CapturePlan, Captured, Limits, Totals, capture};
+use pktgen_realtime::clock::Stopwatch;
+use pktgen_realtime::driver::real_time::Roles;
+use pktgen_realtime::transport::{Listen, Sink, Wait};
 use serde_json::json;
 
 use crate::args::{Capture, Experiment, ListenFlags, Serve};

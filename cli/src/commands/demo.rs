@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use pktgen_generator::config::Document;
 use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
+use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
-use pktgen_replay::run::Experiment;
 use pktgen_report::sweep::read_sweep;
 
 use crate::args::{Demo, Looking};

@@ -9,9 +9,9 @@ use pktgen_generator::device::{Facts, LIMITS, Profile, open};
 use pktgen_generator::registry::suggest;
 use pktgen_generator::whole::write_whole;
 use pktgen_generator::{Error, Result};
+use pktgen_realtime::capture::claim;
+use pktgen_realtime::draft::{At, Compared, compare};
 use pktgen_registry::all;
-use pktgen_replay::capture::claim;
-use pktgen_replay::draft::{At, Compared, compare};
 use serde_json::{Value, json};
 
 use crate::args::{Captured, Device, DeviceOf};

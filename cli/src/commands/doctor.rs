@@ -2,7 +2,7 @@
 
 use pktgen_doctor::{Finding, Host, Level, Verdict, View, examine, judge, text, transports};
 use pktgen_generator::Result;
-use pktgen_replay::driver::real_time::Roles;
+use pktgen_realtime::driver::real_time::Roles;
 
 use crate::args;
 use crate::args::Doctor;

@@ -2,8 +2,8 @@
 
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
-use pktgen_replay::draft::{Draft, Load, Reading, draft};
-use pktgen_replay::run::Experiment;
+use pktgen_realtime::draft::{Draft, Load, Reading, draft};
+use pktgen_realtime::run::Experiment;
 
 use crate::ui::Ui;
 

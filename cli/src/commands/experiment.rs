@@ -7,9 +7,9 @@ use pktgen_generator::config::Document;
 use pktgen_generator::record::{Note, RunState};
 use pktgen_generator::{Error, Result};
 use pktgen_planning::STUDIES;
+use pktgen_realtime::run::{Experiment, Finished};
 use pktgen_records::Options;
 use pktgen_registry::all;
-use pktgen_replay::run::{Experiment, Finished};
 
 use crate::args;
 use crate::args::Looking;

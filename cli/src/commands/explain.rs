@@ -13,7 +13,7 @@ use pktgen_generator::registry::suggest;
 use pktgen_generator::trace::TRACE;
 use pktgen_generator::{Error, Result};
 use pktgen_planning::STUDIES;
-use pktgen_replay::capture::frames;
+use pktgen_realtime::capture::frames;
 use pktgen_report::definitions::families;
 use serde_json::{Value, json};
 

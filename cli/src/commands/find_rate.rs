@@ -6,9 +6,9 @@ use pktgen_generator::config::Document;
 use pktgen_generator::record::Fault;
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
+use pktgen_realtime::run::{Attempt, Experiment, Finished, Found, Limiter, Search, Task};
 use pktgen_records::analyze_run;
 use pktgen_registry::all;
-use pktgen_replay::run::{Attempt, Experiment, Finished, Found, Limiter, Search, Task};
 
 use crate::args::FindRate;
 use crate::ui::{Ui, live, stop_flag};

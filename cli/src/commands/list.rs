@@ -2,7 +2,7 @@
 
 use pktgen_generator::registry::{Named, suggest};
 use pktgen_generator::{Error, Result, schedule, topology, trace, workload};
-use pktgen_replay::transport;
+use pktgen_realtime::transport;
 
 use crate::args::List;
 use crate::ui::Ui;

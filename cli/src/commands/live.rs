@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use indicatif::ProgressBar;
 use pktgen_generator::printable::printable;
 use pktgen_generator::{Error, Result};
-use pktgen_replay::driver::real_time::Progress;
-use pktgen_replay::live::{Glance, View};
-use pktgen_replay::run::Experiment;
+use pktgen_realtime::driver::real_time::Progress;
+use pktgen_realtime::live::{Glance, View};
+use pktgen_realtime::run::Experiment;
 
 use crate::args::Looking;
 use crate::ui::{Ui, live};

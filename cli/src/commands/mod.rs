@@ -29,7 +29,7 @@ mod trace;
 mod verify;
 
 use pktgen_generator::Result;
-use pktgen_replay::driver::real_time::Roles;
+use pktgen_realtime::driver::real_time::Roles;
 
 use crate::args::Command;
 use crate::ui::Ui;

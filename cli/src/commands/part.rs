@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pktgen_generator::time::{SECOND, Time};
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
-use pktgen_replay::driver::real_time::{Roles, Serve};
-use pktgen_replay::run::{Experiment, Task};
+use pktgen_realtime::driver::real_time::{Roles, Serve};
+use pktgen_realtime::run::{Experiment, Task};
 
 use crate::args;
 use crate::commands::experiment::{OutFolder, load, open, say_validity};

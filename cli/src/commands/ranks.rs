@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use pktgen_generator::Result;
-use pktgen_replay::driver::real_time::Serve;
-use pktgen_replay::run::{Crew, Experiment, Meeting, RankFlag};
+use pktgen_realtime::driver::real_time::Serve;
+use pktgen_realtime::run::{Crew, Experiment, Meeting, RankFlag};
 
 use crate::args::Replay;
 use crate::commands::experiment::{OutFolder, say_validity};

@@ -1,7 +1,7 @@
 //! `pktgen replay`: run an experiment, then report.
 
 use pktgen_generator::Result;
-use pktgen_replay::driver::real_time::Roles;
+use pktgen_realtime::driver::real_time::Roles;
 
 use crate::args;
 use crate::args::Replay;

@@ -5,7 +5,7 @@ use std::path::Path;
 use pktgen_generator::Result;
 use pktgen_generator::record::RunState;
 use pktgen_generator::shard::Shard;
-use pktgen_replay::run::Experiment;
+use pktgen_realtime::run::Experiment;
 
 use crate::commands::experiment::say_validity;
 use crate::ui::{Ui, live, stop_flag};

@@ -15,7 +15,7 @@ use pktgen_testing::{Need, happens, skip, undisturbed};
 use serde_json::Value;
 
 /// The sender.
-#[path = "../../../replay/examples/blast.rs"]
+#[path = "../../../replay/realtime/examples/blast.rs"]
 #[allow(dead_code, reason = "its main is not used here")]
 mod blast;
 

@@ -80,7 +80,7 @@ fn counters_with_another_rule_than_sums_are_listed() {
     let cells = rows.filter_map(|row| row.split('|').nth(1)).flat_map(|cell| cell.split('`').skip(1).step_by(2));
     let listed: BTreeSet<String> = cells.map(str::to_owned).collect();
     let mut declared = BTreeSet::new();
-    let mut folders = vec![root.join("replay/src")];
+    let mut folders = vec![root.join("replay/realtime/src")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).expect("a folder") {
             let path = entry.expect("an entry").path();

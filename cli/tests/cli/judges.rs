@@ -9,8 +9,8 @@ use std::time::Duration;
 use pktgen_generator::config::Document;
 use pktgen_generator::record::{Facts, Manifest, judge};
 use pktgen_planning::STUDIES;
+use pktgen_realtime::run::{Experiment, Task};
 use pktgen_records::{Analysis, Options};
-use pktgen_replay::run::{Experiment, Task};
 use pktgen_testing::alone::in_own_process;
 
 /// How long a run may take.

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use pktgen_generator::config::Document;
+use pktgen_realtime::plan::prepare;
+use pktgen_realtime::run::Experiment;
 use pktgen_records::{Analysis, Options};
-use pktgen_replay::plan::prepare;
-use pktgen_replay::run::Experiment;
 
 /// A run with these keys; its analysis.
 fn run(endpoint: &str, writes: &str, faults: &str, dir: &Path) -> Analysis {

@@ -10,7 +10,7 @@ use pktgen_testing::{Need, skip};
 /// The sender that the script uses, which is built with the workspace's tests.
 fn blast() -> Result<PathBuf, String> {
     let path = Path::new(env!("CARGO_BIN_EXE_pktgen")).with_file_name("examples").join("blast");
-    let missing = || format!("{} is not built: cargo build --release -p pktgen-replay --examples", path.display());
+    let missing = || format!("{} is not built: cargo build --release -p pktgen-realtime --examples", path.display());
     if path.exists() { Ok(path.clone()) } else { Err(missing()) }
 }
 

@@ -9,10 +9,10 @@ use std::sync::atomic::AtomicBool;
 use crate::support::decoded::agrees;
 use crate::support::netns::Net;
 use pktgen_generator::config::Document;
+use pktgen_realtime::run::Experiment;
 use pktgen_records::fates::Fates;
 use pktgen_records::provenance::{Answer, Provenance};
 use pktgen_records::run::RunData;
-use pktgen_replay::run::Experiment;
 use pktgen_testing::{Need, skip, undisturbed};
 
 /// The runs of an experiment, its text in `configs` with these flags.

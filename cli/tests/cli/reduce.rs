@@ -12,8 +12,8 @@ use pktgen_generator::tree::ROOT;
 use pktgen_generator::tree::make::{Rates, binary};
 use pktgen_generator::units::Rate;
 use pktgen_planning::emit::{Emission, write};
+use pktgen_realtime::run::Experiment;
 use pktgen_records::{Line, analyze_run};
-use pktgen_replay::run::Experiment;
 
 /// Carries `plan` out in `folder`: the lines of its metrics, and its manifest.
 fn run(folder: &Path, plan: &Plan, emission: &Emission) -> (Vec<Line>, Manifest) {

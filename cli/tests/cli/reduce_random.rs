@@ -4,6 +4,9 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use pktgen_engine::driver::virtual_time::{Outcome, Simulation};
+use pktgen_engine::ledger::total;
+use pktgen_engine::recorder::Recorder;
 use pktgen_generator::Result;
 use pktgen_generator::config::Document;
 use pktgen_generator::plan::Plan;
@@ -11,10 +14,7 @@ use pktgen_generator::record::{Balance, Book, Received, Sent};
 use pktgen_generator::tree::{Switch, Tree};
 use pktgen_generator::units::Rate;
 use pktgen_planning::emit::{Emission, write};
-use pktgen_replay::driver::virtual_time::{Outcome, Simulation};
-use pktgen_replay::ledger::total;
-use pktgen_replay::recorder::Recorder;
-use pktgen_replay::run::Experiment;
+use pktgen_realtime::run::Experiment;
 use proptest::prelude::*;
 
 /// Keeps nothing.

@@ -118,7 +118,7 @@ fn interfaces(before: &[String]) {
 }
 
 /// One of four workers sleeps at the beginning of every iteration, longer than the device waits: the others get what
-/// they sum up to, one timeout after they sent or later; in virtual time it is not later than two (`replay/tests/replay/trio.rs`).
+/// they sum up to, one timeout after they sent or later; in virtual time it is not later than two (`replay/realtime/tests/realtime/trio.rs`).
 #[test]
 fn a_straggler_is_left_out_and_those_who_contributed_are_summed() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,6 +1,6 @@
 //! Studies: what is measured without a network ([`Study`]).
 //!
-//! To add one: a new file here, its `mod` line and its entry in [`STUDIES`]. Called by `pktgen-replay` when an experiment
+//! To add one: a new file here, its `mod` line and its entry in [`STUDIES`]. Called by `pktgen-realtime` when an experiment
 //! with a study is run.
 
 mod float_sum;

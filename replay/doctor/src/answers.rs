@@ -5,11 +5,11 @@ use std::io;
 
 use pktgen_generator::Result;
 
-use pktgen_replay::clock::Stopwatch;
-use pktgen_replay::transport::ethtool;
-pub use pktgen_replay::transport::ethtool::{Offloads, Spread, Stamps};
-use pktgen_replay::transport::routes::{self, Route};
-use pktgen_replay::transport::{XdpFacts, bind_sender, xdp_facts};
+use pktgen_realtime::clock::Stopwatch;
+use pktgen_realtime::transport::ethtool;
+pub use pktgen_realtime::transport::ethtool::{Offloads, Spread, Stamps};
+use pktgen_realtime::transport::routes::{self, Route};
+use pktgen_realtime::transport::{XdpFacts, bind_sender, xdp_facts};
 
 /// Reads of the clock that are timed.
 const CLOCK_READS: u32 = 20_000;

@@ -4,7 +4,7 @@ use pktgen_generator::registry::Named;
 
 use super::host::Capability;
 use super::{Check, Finding, Level, View};
-use pktgen_replay::transport::SETCAP;
+use pktgen_realtime::transport::SETCAP;
 
 const NAME: &str = "capability";
 

@@ -4,7 +4,7 @@ use pktgen_generator::registry::Named;
 
 use super::{Check, Finding, Level, View};
 
-use pktgen_replay::driver::real_time::THREADS;
+use pktgen_realtime::driver::real_time::THREADS;
 
 const NAME: &str = "cores";
 

@@ -7,10 +7,10 @@ use pktgen_generator::{Error, Result};
 use super::host::Host;
 use super::needs::Needs;
 use super::{Finding, Level, veth, xdp};
-use pktgen_replay::driver::real_time::{Roles, only_device};
-use pktgen_replay::plan::Plan;
-use pktgen_replay::run::Experiment;
-use pktgen_replay::transport::{End, TransportPlan, Wait, safety};
+use pktgen_realtime::driver::real_time::{Roles, only_device};
+use pktgen_realtime::plan::Plan;
+use pktgen_realtime::run::Experiment;
+use pktgen_realtime::transport::{End, TransportPlan, Wait, safety};
 
 const NAME: &str = "experiment";
 /// Bytes of an Ethernet header, which the MTU does not count.

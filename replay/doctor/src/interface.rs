@@ -5,7 +5,7 @@ use pktgen_generator::registry::Named;
 use super::{Check, Finding, Level, View};
 
 use super::host::Host;
-use pktgen_replay::transport::safety::{self, Reach};
+use pktgen_realtime::transport::safety::{self, Reach};
 
 const NAME: &str = "interface";
 

@@ -5,7 +5,7 @@ use pktgen_generator::registry::Named;
 
 use super::{Check, Finding, Level, View};
 
-use pktgen_replay::transport::{End, SETCAP, memory_of_a_port};
+use pktgen_realtime::transport::{End, SETCAP, memory_of_a_port};
 
 const NAME: &str = "memlock";
 

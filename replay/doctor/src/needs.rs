@@ -3,7 +3,7 @@
 use super::capabilities::{OUTSIDE, in_user_namespace};
 use super::host::{Capability, Host};
 use super::{Finding, Level, View, kernel, memlock, xdp};
-use pktgen_replay::transport::{SETCAP, TRANSPORTS, Transport, safety};
+use pktgen_realtime::transport::{SETCAP, TRANSPORTS, Transport, safety};
 
 const NAME: &str = "transport";
 
@@ -78,7 +78,8 @@ pub fn transports(view: &View<'_>) -> Vec<Finding> {
 
 fn of(view: &View<'_>, transport: &dyn Transport) -> Finding {
     let needs = Needs::of(transport);
-    let missing = needs.missing(view.host, if needs.interfaces { pktgen_replay::transport::End::ALL.len() } else { 0 });
+    let missing =
+        needs.missing(view.host, if needs.interfaces { pktgen_realtime::transport::End::ALL.len() } else { 0 });
     if !missing.is_empty() {
         let (mut why, mut remedies): (Vec<_>, Vec<_>) = missing.into_iter().unzip();
         why.dedup();

@@ -9,8 +9,8 @@ use pktgen_generator::{Error, Result};
 use tempfile::TempDir;
 
 use super::{Answers, Card, Check, Finding, Host, Level, Offloads, Spread, Stamps, View};
-use pktgen_replay::transport::XdpFacts;
-use pktgen_replay::transport::routes::Route;
+use pktgen_realtime::transport::XdpFacts;
+use pktgen_realtime::transport::routes::Route;
 
 /// What the made-up kernel says.
 #[derive(Clone)]

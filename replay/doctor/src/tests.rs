@@ -7,8 +7,8 @@ use pktgen_generator::config::Document;
 
 use super::testing::Fixture;
 use super::{CHECKS, Finding, Host, Level, View, examine, judge, text, transports};
-use pktgen_replay::driver::real_time::Roles;
-use pktgen_replay::run::Experiment;
+use pktgen_realtime::driver::real_time::Roles;
+use pktgen_realtime::run::Experiment;
 
 #[test]
 fn names_are_unique_and_said() {

@@ -4,7 +4,7 @@ use pktgen_generator::registry::Named;
 
 use super::{Check, Finding, Level, View};
 
-use pktgen_replay::transport::XdpFacts;
+use pktgen_realtime::transport::XdpFacts;
 
 const NAME: &str = "xdp";
 

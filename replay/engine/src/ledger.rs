@@ -190,6 +190,7 @@ impl Ledger {
     }
 
     /// A worker generated an update and keeps it back.
+    #[inline]
     pub fn withheld(&mut self, worker: u32) {
         let fates = &mut self.counts.by_worker[worker as usize];
         fates.generated += 1;
@@ -197,6 +198,7 @@ impl Ledger {
     }
 
     /// A further attempt was due and was kept back.
+    #[inline]
     pub fn withheld_again(&mut self, worker: u32) {
         let fates = &mut self.counts.by_worker[worker as usize];
         fates.retransmitted += 1;
@@ -251,6 +253,7 @@ impl Ledger {
 
     /// A packet whose newest member is of `worker` arrived, with gradients of this digest: the verdict, and which packet it is and
     /// how many updates it represents, if that is known.
+    #[inline]
     pub fn received_unnamed(&mut self, worker: u32, digest: u64) -> (SumOk, Option<(PacketId, u16)>) {
         match (&mut self.account, &mut self.black_box) {
             (Account::Updates(own), None) => own.received_unnamed(worker, digest, &mut self.counts),
@@ -260,6 +263,7 @@ impl Ledger {
     }
 
     /// So many results came to workers that had them already.
+    #[inline]
     pub fn came_again(&mut self, results: u64) {
         if let Some(device) = &mut self.black_box {
             device.came_again(results);
@@ -267,6 +271,7 @@ impl Ledger {
     }
 
     /// Sums were checked by the members that lanes prove.
+    #[inline]
     pub fn proven(&mut self, proven: &Proven) {
         if let Some(device) = &mut self.black_box {
             device.proven(proven);

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use pktgen_generator::time::SECOND;
 use pktgen_generator::{Error, Result};
-use pktgen_replay::driver::real_time::drop_privileges;
-use pktgen_replay::live::{Glance, Seen, What};
+use pktgen_realtime::driver::real_time::drop_privileges;
+use pktgen_realtime::live::{Glance, Seen, What};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

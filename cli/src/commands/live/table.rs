@@ -1,9 +1,9 @@
 //! What a glance says, as text: for the screen.
 
+use pktgen_engine::target::program::Expected;
 use pktgen_generator::time::SECOND;
+use pktgen_realtime::live::{Glance, Seen};
 use pktgen_records::human;
-use pktgen_replay::live::{Glance, Seen};
-use pktgen_replay::target::program::Expected;
 
 /// Heads of the columns of [`row`].
 pub(super) const COLUMNS: [&str; 8] =
@@ -78,7 +78,7 @@ fn count(n: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pktgen_replay::live::Totals;
+    use pktgen_realtime::live::Totals;
 
     #[test]
     fn rows_say_what_is_expected_and_what_came() {

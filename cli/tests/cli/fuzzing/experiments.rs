@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pktgen_generator::config::{Document, Value};
 use pktgen_planning::STUDIES;
-use pktgen_replay::run::Experiment;
+use pktgen_realtime::run::Experiment;
 use pktgen_verify::PROPERTIES;
 
 use super::mutate::Random;

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use pktgen_generator::arrow::ipc::reader::StreamReader;
 use pktgen_generator::arrow::ipc::writer::StreamWriter;
+use pktgen_realtime::capture::recover as recover_run;
+use pktgen_realtime::run::merge as merge_runs;
 use pktgen_records::age::AgeOf;
 use pktgen_records::{Options, analyze_run_with};
-use pktgen_replay::capture::recover as recover_run;
-use pktgen_replay::run::merge as merge_runs;
 use pktgen_report::{Model, REPORTS, SweepData, run_dirs};
 
 use super::mutate::Random;

@@ -1,0 +1,8 @@
+//! Drivers move time: they carry frames between endpoints, devices and links.
+//!
+//! `virtual_time` is the engine's discrete-event simulation; [`real_time`] runs the same programs, queues and endpoints as
+//! threads on wires.
+
+pub mod real_time;
+
+pub(crate) use pktgen_engine::driver::virtual_time;

@@ -1,0 +1,21 @@
+//! MOVING frames through real time: transports, threads, run dirs, and plans of runs in either time.
+//!
+//! Devices, workers, servers and the account of updates are those of [`pktgen_engine`]. This crate never imports analysis, and
+//! reads a clock only in [`clock`].
+//!
+//! Map: [`transport`] lists the ways out of the process; [`driver`] moves frames by threads on wires; [`capture`] writes run dirs;
+//! [`plan`] turns an experiment into what a driver moves and [`run`] runs it; [`settle`] closes the balance from records; [`live`]
+//! is what somebody sees who looks on; [`external`] is about hardware as the device, [`draft`] about what a run would send.
+
+pub mod capture;
+pub mod clock;
+pub mod draft;
+pub mod driver;
+pub mod external;
+pub mod live;
+pub mod plan;
+pub mod run;
+pub mod settle;
+pub mod transport;
+
+use pktgen_engine::{catalogue, dialect, endpoint, frame, groups, ledger, parts, racks, recorder, reduction, target};

@@ -1,0 +1,79 @@
+//! The thread that receives allocates nothing: not per frame, not per burst, not per block.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::support::counting;
+use pktgen_generator::Result;
+use pktgen_realtime::capture::frames::{CapturePlan, Limits, capture_from};
+use pktgen_realtime::transport::{Arrival, Found, Listen, ListenKind, Listener, Submitted, Wait, Wire, WireCounters};
+
+/// Frames after which counting begins: the first blocks are on their way by then.
+const WARM: u64 = 50_000;
+/// Frames in all: many blocks, more than there are buffers.
+const FRAMES: u64 = 1_000_000;
+
+/// Has frames for ever, and notes how often its thread had allocated after the first and after the last of them.
+struct Endless {
+    handed: u64,
+    frame: [u8; 300],
+    marks: Arc<[AtomicU64; 2]>,
+}
+
+impl Wire for Endless {
+    fn send(&mut self, _frames: &[&[u8]]) -> Result<Submitted> {
+        Ok(Submitted::default())
+    }
+
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
+        for _ in 0..most {
+            self.frame[..8].copy_from_slice(&self.handed.to_le_bytes());
+            let len = 60 + (self.handed % 240) as usize;
+            each(Arrival { bytes: &self.frame[..len], len, stamp_ns: Some(self.handed), lost: false });
+            self.handed += 1;
+            if self.handed == WARM {
+                self.marks[0].store(counting::of_this_thread(), Ordering::Relaxed);
+            }
+            self.marks[1].store(counting::of_this_thread(), Ordering::Relaxed);
+        }
+        Ok(Found::some(most))
+    }
+
+    fn wait(&mut self, _timeout_ns: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn counters(&mut self) -> WireCounters {
+        WireCounters { received: self.handed, ..WireCounters::default() }
+    }
+
+    fn mode(&self) -> String {
+        "endless".into()
+    }
+}
+
+#[test]
+fn receiving_allocates_nothing() {
+    let listen = Listen {
+        queues: 1,
+        card_stamps: false,
+        interface: "none".into(),
+        kind: ListenKind::AfPacket,
+        snap: 128,
+        ring: 64,
+        allow_default_route: false,
+    };
+    // So few buffers that they go around many times, and that some frames find none.
+    let limits = Limits { count: Some(FRAMES), length: None, idle: None, wait: Wait::Spin };
+    let plan = CapturePlan { listen, limits, buffer_bytes: 8 << 20, pcapng: false, parquet: false };
+    let marks = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+    let wire = Endless { handed: 0, frame: [7; 300], marks: marks.clone() };
+    let folder = tempfile::tempdir().expect("a folder");
+    let stop = AtomicBool::new(false);
+    let captured =
+        capture_from(Listener::over(Box::new(wire)), &plan, folder.path(), &stop, &mut |_, _| {}).expect("a capture");
+    assert_eq!(captured.totals.counts.captured, FRAMES);
+    let [before, after] = [0, 1].map(|at| marks[at].load(Ordering::Relaxed));
+    assert!(before > 0, "this test sees allocations");
+    assert_eq!(after - before, 0, "allocations by the receiving thread");
+}

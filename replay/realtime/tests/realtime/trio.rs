@@ -1,0 +1,197 @@
+//! Trio-ML as a whole, in virtual time: engines in a hierarchy and alone agree, jobs do not disturb each other, stragglers are
+//! given up in time, and a scaled run keeps the times of the whole one.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use pktgen_generator::arrow::array::{Array, AsArray, RecordBatch};
+use pktgen_generator::arrow::datatypes::{Int64Type, UInt16Type, UInt32Type};
+use pktgen_generator::config::Document;
+use pktgen_generator::pcap::Reader;
+use pktgen_generator::record::Manifest;
+use pktgen_generator::time::MS;
+use pktgen_generator::wire::frame::HEAD;
+use pktgen_generator::wire::trio_ml::{Header, values};
+use pktgen_realtime::run::Experiment;
+use pktgen_registry::all;
+
+/// Two jobs of six workers; stragglers as told.
+fn text(jobs: u32, workers: u32, engines: u32, more: &str) -> String {
+    format!(
+        "name = \"t\"\n[topology]\nkind = \"rack\"\nengines = {engines}\n[endpoint]\nworkers = \"trio_ml\"\nwindow = 64\n\
+         [capture]\npcap = true\n[workload]\nkind = \"dense\"\nmodel = \"custom\"\nparameters = 20000\nelements = 100\n\
+         jobs = {jobs}\nworkers = {workers}\niterations = 3\ncompute = \"20ms\"\ncompute_jitter = 0.2\n{more}"
+    )
+}
+
+fn run(text: &str, dir: &Path) -> Manifest {
+    let experiment = Experiment::open(all(), Document::parse(text, "test").unwrap()).unwrap();
+    experiment.execute(dir, 1, &AtomicBool::new(false), &|_, _| {}).unwrap();
+    serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).unwrap()).unwrap()
+}
+
+fn is_sound(manifest: &Manifest) {
+    let (balance, counters) = (&manifest.balance, &manifest.counters);
+    assert!(manifest.validity.is_valid(), "{:?}", manifest.validity);
+    assert_eq!((balance.unknown, balance.in_flight, counters.sums_wrong, counters.clipped), (0, 0, 0, 0));
+    assert_eq!(counters.sums_ok, counters.packets_received);
+}
+
+/// The gradients of every result with all sources, by job, generation and block.
+fn full_results(dir: &Path, workers: u8) -> BTreeMap<(u8, u16, u32), Vec<u8>> {
+    let mut reader = Reader::open(&dir.join("capture.pcapng")).unwrap();
+    let mut results = BTreeMap::new();
+    while let Some(packet) = reader.next().unwrap() {
+        let payload = &packet.bytes[HEAD..];
+        let header = Header::parse(payload).unwrap();
+        if header.sources == workers {
+            assert!(!header.degraded && header.age_op == 0);
+            results.insert((header.job, header.generation, header.block), values(payload, &header).to_vec());
+        }
+    }
+    results
+}
+
+#[test]
+fn engines_in_a_hierarchy_and_alone_agree() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut all = Vec::new();
+    for engines in [1, 2, 3] {
+        let dir = folder.path().join(engines.to_string());
+        is_sound(&run(&text(1, 6, engines, ""), &dir));
+        all.push(full_results(&dir, 6));
+    }
+    assert_eq!(all[0].len(), 3 * 200);
+    assert!(all[0] == all[1] && all[0] == all[2]);
+}
+
+#[test]
+fn jobs_side_by_side_have_the_results_that_they_have_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let stragglers = "straggler_probability = 0.3\nstragglers = \"each\"\n";
+    let (alone, three) = (folder.path().join("alone"), folder.path().join("three"));
+    is_sound(&run(&text(1, 4, 2, ""), &alone));
+    let manifest = run(&text(3, 4, 2, stragglers), &three);
+    is_sound(&manifest);
+    assert!(manifest.counters.device["degraded"] > 100, "{:?}", manifest.counters.device);
+    let (alone, three) = (full_results(&alone, 4), full_results(&three, 4));
+    let shared: Vec<_> = three.iter().filter(|(key, _)| key.0 == 0).collect();
+    assert!(shared.len() > 20);
+    assert!(shared.iter().all(|(key, sums)| alone[*key] == **sums));
+}
+
+#[test]
+fn two_hundred_and_fifty_five_sources() {
+    let folder = tempfile::tempdir().unwrap();
+    for engines in [1, 3] {
+        let dir = folder.path().join(engines.to_string());
+        is_sound(&run(&text(1, 255, engines, ""), &dir));
+        assert_eq!(full_results(&dir, 255).len(), 3 * 200);
+    }
+    let too_many = Experiment::open(all(), Document::parse(&text(1, 256, 1, ""), "test").unwrap()).unwrap();
+    let message = too_many.prepare(&too_many.runs[0]).err().unwrap().to_string();
+    assert!(message.contains("workload.workers") && message.contains("255"), "{message}");
+}
+
+fn rows(dir: &Path, stream: &str) -> Vec<RecordBatch> {
+    let file = File::open(dir.join(format!("{stream}.parquet"))).unwrap();
+    ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap().map(Result::unwrap).collect()
+}
+
+/// From sending to the partial result, of every degraded result, with how many sources it has.
+fn recoveries(dir: &Path) -> Vec<(i64, u16)> {
+    let mut all = Vec::new();
+    for batch in rows(dir, "results") {
+        let received = batch.column_by_name("t_recv_ps").unwrap().as_primitive::<Int64Type>();
+        let sent = batch.column_by_name("t_sent_ps").unwrap().as_primitive::<Int64Type>();
+        let count = batch.column_by_name("count").unwrap().as_primitive::<UInt16Type>();
+        let degraded = batch.column_by_name("degraded").unwrap().as_boolean();
+        for i in (0..batch.num_rows()).filter(|i| degraded.value(*i) && !sent.is_null(*i)) {
+            all.push((received.value(i) - sent.value(i), count.value(i)));
+        }
+    }
+    all
+}
+
+/// Figure 14: within (1, 2] times the timeout, plus what a packet takes unloaded (two links and the chip).
+#[test]
+fn servers_recover_within_twice_the_timeout() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/trio/figure14.toml");
+    let flags = ["sweep.seeds=1..5".to_owned()];
+    let experiment = Experiment::open(all(), Document::load(&config, &flags).unwrap()).unwrap();
+    for finished in experiment.execute(&folder.path().join("out"), 2, &AtomicBool::new(false), &|_, _| {}).unwrap() {
+        assert!(finished.validity.is_valid(), "{:?}", finished.validity);
+        let timeout: i64 = finished.labels["target.timeout"].trim_end_matches("ms").parse::<i64>().unwrap() * MS;
+        let recoveries = recoveries(&finished.dir);
+        assert_eq!(recoveries.len(), 3 * 20 * 10, "three servers, twenty packets, ten times");
+        for (took, sources) in recoveries {
+            assert!(timeout < took && took <= 2 * timeout + MS / 2 && sources == 3, "{took} ps, {sources} sources");
+        }
+    }
+}
+
+/// Mean over workers of an iteration's time, in ms.
+fn iteration_ms(manifest: &Manifest, dir: &Path) -> f64 {
+    let (mut last, mut workers) = (BTreeMap::new(), 0);
+    for batch in rows(dir, "iterations") {
+        let worker = batch.column_by_name("worker").unwrap().as_primitive::<UInt32Type>();
+        let end = batch.column_by_name("t_end_ps").unwrap().as_primitive::<Int64Type>();
+        for i in 0..batch.num_rows() {
+            workers += usize::from(last.insert(worker.value(i), end.value(i)).is_none());
+        }
+    }
+    let n = f64::from(manifest.training.as_ref().unwrap().iterations);
+    last.values().map(|end| *end as f64 / n).sum::<f64>() / workers as f64 / MS as f64
+}
+
+/// Model, rates and window scaled together keep times: what figure13.toml relies on.
+#[test]
+fn a_hundredth_in_size_takes_the_same_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let scaled = |name: &str, scale: f64, rate: &str, fabric: &str, window: u32, probability: f64| {
+        let text = format!(
+            "name = \"t\"\n[topology]\nkind = \"rack\"\nengines = 2\nhost_rate = \"{rate}\"\nfabric_rate = \"{fabric}\"\n\
+             [target]\nchip = \"none\"\n[endpoint]\nworkers = \"trio_ml\"\nwindow = {window}\n[capture]\nrecords = \"none\"\n\
+             [workload]\nkind = \"dense\"\nmodel = \"resnet50\"\nscale = {scale}\niterations = 6\ncompute = \"100ms\"\n\
+             straggler_probability = {probability}\n"
+        );
+        let dir = folder.path().join(name);
+        let manifest = run(&text, &dir);
+        is_sound(&manifest);
+        iteration_ms(&manifest, &dir)
+    };
+    for probability in [0.0, 0.5] {
+        let name = |size: &str| format!("{size}-{probability}");
+        let whole = scaled(&name("whole"), 1.0, "100Gbps", "400Gbps", 4095, probability);
+        let small = scaled(&name("small"), 0.01, "1Gbps", "4Gbps", 41, probability);
+        assert!((small / whole - 1.0).abs() < 0.03, "{small} ms beside {whole} ms at p = {probability}");
+    }
+}
+
+/// Late partial results of the engines below must not keep out of the table on top what everybody waits for; nor may sources
+/// that were taken out leave a block without anybody. Either way all workers would wait for ever.
+#[test]
+fn no_block_is_lost_for_good() {
+    let folder = tempfile::tempdir().unwrap();
+    let stragglers = "straggler_probability = 0.4\nstragglers = \"each\"\n";
+    let small = format!("{stragglers}[target]\nblock_cnt_max = 64\n");
+    let removing = format!("{stragglers}[target]\nremove_stragglers = true\nstraggler_interval = \"20ms\"\n");
+    let again = format!("{stragglers}[target]\nblock_cnt_max = 8\n");
+    for (number, (more, retransmit)) in
+        [(small, ""), (removing, ""), (again, "retransmit = \"50ms\"\n")].iter().enumerate()
+    {
+        for seed in 1..4 {
+            let dir = folder.path().join(format!("{number}-{seed}"));
+            let text = text(1, 6, 2, more).replace("window = 64\n", &format!("window = 64\n{retransmit}"));
+            let manifest = run(&text.replace("name = \"t\"", &format!("name = \"t\"\nseed = {seed}")), &dir);
+            let (balance, counters) = (&manifest.balance, &manifest.counters);
+            assert!(manifest.validity.is_valid(), "{number}, seed {seed}: {:?}", manifest.validity);
+            assert_eq!((balance.unknown, counters.sums_wrong), (0, 0));
+            assert_eq!(balance.retransmitted > 0, !retransmit.is_empty(), "{balance:?}");
+        }
+    }
+}

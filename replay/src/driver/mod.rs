@@ -1,8 +1,0 @@
-//! Drivers move time: they carry frames between endpoints, devices and links.
-//!
-//! [`virtual_time`] is a discrete-event simulation; [`real_time`] runs the same programs, queues and endpoints as
-//! threads on wires.
-
-pub mod real_time;
-
-pub use pktgen_engine::driver::{calendar, virtual_time};
