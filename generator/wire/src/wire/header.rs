@@ -7,7 +7,7 @@
 use super::layout::{Field, Kind, Value};
 
 /// A type whose values are bits of a header, the lowest ones of a number.
-pub(super) trait Bits: Copy {
+pub trait Bits: Copy {
     /// How layouts call it.
     const KIND: Kind;
     /// Names of values.
@@ -71,7 +71,7 @@ const fn around(first: usize, bits: usize) -> (usize, usize) {
 
 /// The `BITS` (1 to 64) bits from bit `FIRST` on, in at most 8 bytes.
 #[inline(always)]
-pub(super) fn read<const FIRST: usize, const BITS: usize, const LITTLE: bool>(bytes: &[u8]) -> u64 {
+pub fn read<const FIRST: usize, const BITS: usize, const LITTLE: bool>(bytes: &[u8]) -> u64 {
     let ((len, after), from) = (const { around(FIRST, BITS) }, FIRST / 8);
     let mut word = [0; 8];
     word[8 - len..].copy_from_slice(&bytes[from..from + len]);
@@ -81,7 +81,7 @@ pub(super) fn read<const FIRST: usize, const BITS: usize, const LITTLE: bool>(by
 
 /// Writes the lowest `BITS` bits of a value there. Earlier bits of the first byte stay, later ones of the last byte become 0.
 #[inline(always)]
-pub(super) fn write<const FIRST: usize, const BITS: usize, const LITTLE: bool>(bytes: &mut [u8], value: u64) {
+pub fn write<const FIRST: usize, const BITS: usize, const LITTLE: bool>(bytes: &mut [u8], value: u64) {
     let ((len, after), from) = (const { around(FIRST, BITS) }, FIRST / 8);
     let value = if LITTLE { value.swap_bytes() >> (64 - BITS) } else { value & (u64::MAX >> (64 - BITS)) };
     let before = if FIRST.is_multiple_of(8) { 0 } else { bytes[from] };
@@ -90,24 +90,24 @@ pub(super) fn write<const FIRST: usize, const BITS: usize, const LITTLE: bool>(b
 }
 
 /// A field at its place, to be read or written alone.
-pub(super) struct At<const FIRST: usize, const BITS: usize, const LITTLE: bool>;
+pub struct At<const FIRST: usize, const BITS: usize, const LITTLE: bool>;
 
 impl<const FIRST: usize, const BITS: usize, const LITTLE: bool> At<FIRST, BITS, LITTLE> {
     /// Its value; none if its bits have no meaning.
     #[inline(always)]
-    pub(super) fn get<T: Bits>(self, bytes: &[u8]) -> Option<T> {
+    pub fn get<T: Bits>(self, bytes: &[u8]) -> Option<T> {
         T::decode(read::<FIRST, BITS, LITTLE>(bytes))
     }
 
     /// Writes it as [`write`] does.
     #[inline(always)]
-    pub(super) fn put(self, bytes: &mut [u8], value: impl Bits) {
+    pub fn put(self, bytes: &mut [u8], value: impl Bits) {
         write::<FIRST, BITS, LITTLE>(bytes, value.encode());
     }
 }
 
 /// Bits of fields together.
-pub(super) const fn width(fields: &[Field]) -> usize {
+pub const fn width(fields: &[Field]) -> usize {
     let (mut sum, mut i) = (0, 0);
     while i < fields.len() {
         sum += fields[i].bits;
@@ -117,12 +117,12 @@ pub(super) const fn width(fields: &[Field]) -> usize {
 }
 
 /// Does the field that these are a part of have its lowest byte first?
-pub(super) const fn is_little(fields: &[Field]) -> bool {
+pub const fn is_little(fields: &[Field]) -> bool {
     matches!(fields[0].kind, Kind::UintLittle | Kind::FloatLittle)
 }
 
 /// Tables one after the other.
-pub(super) const fn joined<const N: usize>(tables: &[&[Field]]) -> [Field; N] {
+pub const fn joined<const N: usize>(tables: &[&[Field]]) -> [Field; N] {
     let mut all = [Field::unused(1); N];
     let (mut table, mut i, mut n) = (0, 0, 0);
     while table < tables.len() {
@@ -137,7 +137,7 @@ pub(super) const fn joined<const N: usize>(tables: &[&[Field]]) -> [Field; N] {
 }
 
 /// The place in a table and the first bit of the field with this name. Evaluated by the compiler: a wrong name is an error there.
-pub(super) const fn find(fields: &[Field], name: &str) -> (usize, usize) {
+pub const fn find(fields: &[Field], name: &str) -> (usize, usize) {
     let (mut at, mut first, name) = (0, 0, name.as_bytes());
     loop {
         let (field, mut i) = (fields[at].name.as_bytes(), 0);
@@ -152,7 +152,7 @@ pub(super) const fn find(fields: &[Field], name: &str) -> (usize, usize) {
 }
 
 /// Names and values of the fields that make up the lowest bits of a number.
-pub(super) fn split(fields: &[Field], bits: u64, out: &mut Vec<(&'static str, Value)>) {
+pub fn split(fields: &[Field], bits: u64, out: &mut Vec<(&'static str, Value)>) {
     let free = 64 - width(fields);
     let bytes = (if is_little(fields) { bits.swap_bytes() } else { bits << free }).to_be_bytes();
     let mut first = 0;
@@ -164,10 +164,10 @@ pub(super) fn split(fields: &[Field], bits: u64, out: &mut Vec<(&'static str, Va
 }
 
 /// Names and values of fields, in the order of their bits.
-pub(super) type Fields = Vec<(&'static str, Value)>;
+pub type Fields = Vec<(&'static str, Value)>;
 
 /// What [`header!`] makes, whatever its fields.
-pub(super) trait Group {
+pub trait Group {
     /// Bytes that it takes.
     fn bytes(&self) -> usize;
     /// Writes it into the first of them; a buffer that is shorter is the caller's bug.
@@ -177,6 +177,7 @@ pub(super) trait Group {
 }
 
 /// The field of a header with this name.
+#[macro_export]
 macro_rules! at {
     ($header:ident.$name:ident) => {{
         const PLACE: (usize, usize) = $crate::wire::header::find($header::FIELDS, stringify!($name));
@@ -184,7 +185,7 @@ macro_rules! at {
         $crate::wire::header::At::<{ PLACE.1 }, { OWN.bits }, { $crate::wire::header::is_little(&[OWN]) }>
     }};
 }
-pub(super) use at;
+pub use at;
 
 /// A header, field by field in the order of the bits. Each ends with `;` and is one of:
 ///
@@ -195,41 +196,42 @@ pub(super) use at;
 /// - `open name: bits, "about", names`: written and read by others, here 0;
 /// - `unused bits`: 0, and anything when read;
 /// - `beside name: Type, "about"`: a member that is not in the header: its type's default when read.
+#[macro_export]
 macro_rules! header {
     ($(#[$meta:meta])* $vis:vis struct $header:ident { $($body:tt)* }) => {
-        header!(@ [$(#[$meta])* $vis struct $header] (0) [] [] $($body)*);
+        $crate::header!(@ [$(#[$meta])* $vis struct $header] (0) [] [] $($body)*);
     };
     (@ $head:tt ($first:expr) [$($done:tt)*] $beside:tt unused $bits:literal; $($rest:tt)*) => {
-        header!(@ $head ($first + $bits)
+        $crate::header!(@ $head ($first + $bits)
             [$($done)* { ($first) [Field::unused($bits)] open 0 }] $beside $($rest)*);
     };
     (@ $head:tt ($first:expr) [$($done:tt)*] $beside:tt open $name:ident: $bits:literal, $about:literal, $names:expr; $($rest:tt)*) => {
-        header!(@ $head ($first + $bits)
+        $crate::header!(@ $head ($first + $bits)
             [$($done)* { ($first) [Field::uint(stringify!($name), $bits, $about).named($names)] open 0 }] $beside $($rest)*);
     };
     (@ $head:tt ($first:expr) [$($done:tt)*] $beside:tt fixed $name:ident: $bits:literal = $value:expr, $about:literal; $($rest:tt)*) => {
-        header!(@ $head ($first + $bits)
+        $crate::header!(@ $head ($first + $bits)
             [$($done)* { ($first) [Field::uint(stringify!($name), $bits, $about)] fixed ($value) }] $beside $($rest)*);
     };
     (@ $head:tt $first:tt $done:tt [$($beside:tt)*] beside $name:ident: $type:ty, $about:literal; $($rest:tt)*) => {
-        header!(@ $head $first $done [$($beside)* { $about, $name, $type }] $($rest)*);
+        $crate::header!(@ $head $first $done [$($beside)* { $about, $name, $type }] $($rest)*);
     };
     (@ $head:tt ($first:expr) [$($done:tt)*] $beside:tt le $name:ident: $type:ty, $bits:literal, $about:literal; $($rest:tt)*) => {
-        header!(@ $head ($first + $bits) [$($done)* { ($first)
+        $crate::header!(@ $head ($first + $bits) [$($done)* { ($first)
             [Field::of::<$type>(stringify!($name), $bits, $about).little()]
             member [doc = $about] $name, $type, ($crate::wire::header::Bits::decode, $crate::wire::header::Bits::encode) }] $beside $($rest)*);
     };
     (@ $head:tt ($first:expr) [$($done:tt)*] $beside:tt $name:ident: $type:ty, $bits:literal, $about:literal; $($rest:tt)*) => {
-        header!(@ $head ($first + $bits) [$($done)* { ($first)
+        $crate::header!(@ $head ($first + $bits) [$($done)* { ($first)
             [Field::of::<$type>(stringify!($name), $bits, $about)]
             member [doc = $about] $name, $type, ($crate::wire::header::Bits::decode, $crate::wire::header::Bits::encode) }] $beside $($rest)*);
     };
     (@ $head:tt $first:tt $done:tt $beside:tt #[$about:meta] $name:ident: $type:ty = $own:tt; $($rest:tt)*) => {
-        header!(@ $head $first $done $beside #[$about] $name: $type = $own
+        $crate::header!(@ $head $first $done $beside #[$about] $name: $type = $own
             via ($crate::wire::header::Bits::decode, $crate::wire::header::Bits::encode); $($rest)*);
     };
     (@ $head:tt ($first:expr) [$($done:tt)*] $beside:tt #[$about:meta] $name:ident: $type:ty = $own:tt via $via:tt; $($rest:tt)*) => {
-        header!(@ $head ($first + width(&$own))
+        $crate::header!(@ $head ($first + width(&$own))
             [$($done)* { ($first) $own member [$about] $name, $type, $via }] $beside $($rest)*);
     };
     (@ [$(#[$meta:meta])* $vis:vis struct $header:ident] ($bits:expr)
@@ -290,9 +292,10 @@ macro_rules! header {
         };
     };
 }
-pub(super) use header;
+pub use header;
 
 /// Values of a field, each with its number, the name that layouts have for it, and what it means.
+#[macro_export]
 macro_rules! values {
     ($(#[$meta:meta])* $vis:vis enum $kind:ident { $($entry:ident = $code:literal, $name:literal $(, $about:literal)?;)* }) => {
         $(#[$meta])*
@@ -330,7 +333,7 @@ macro_rules! values {
         }
     };
 }
-pub(super) use values;
+pub use values;
 
 #[cfg(test)]
 mod tests {

@@ -3,10 +3,6 @@
 //! Always as JSON, in words of the papers; in a device's own syntax only where that is public.
 
 pub mod generic;
-pub mod libra;
-pub mod olaf;
-pub mod switchml;
-pub mod trio_ml;
 
 use serde_json::{Value, json};
 
@@ -90,7 +86,7 @@ fn ports(job: &Job) -> Vec<Value> {
 }
 
 /// A worker as all plans name it.
-fn worker_entry(job: &Job, worker: u32) -> Value {
+pub fn worker_entry(job: &Job, worker: u32) -> Value {
     let station = job.addresses.workers[worker as usize];
     json!({
         "worker": worker,
@@ -101,7 +97,7 @@ fn worker_entry(job: &Job, worker: u32) -> Value {
 }
 
 /// The multicast group of every cluster, with its members.
-fn groups(job: &Job) -> Vec<Value> {
+pub fn groups(job: &Job) -> Vec<Value> {
     let group = |(cluster, members): (usize, &Vec<u32>)| {
         let members: Vec<_> = members.iter().map(|worker| worker_entry(job, *worker)).collect();
         let group = job.addresses.groups[cluster];
@@ -117,6 +113,6 @@ fn groups(job: &Job) -> Vec<Value> {
 }
 
 /// A station, or null.
-fn station(station: Option<super::Station>) -> Value {
+pub fn station(station: Option<super::Station>) -> Value {
     station.map_or(Value::Null, |own| json!({ "ip": own.ip.to_string(), "mac": own.mac.to_string() }))
 }

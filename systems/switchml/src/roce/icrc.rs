@@ -8,7 +8,7 @@
 use flate2::Crc;
 
 use super::{BTH, ICRC};
-use crate::wire::frame::HEAD;
+use pktgen_generator::wire::frame::HEAD;
 
 /// Bytes of ones before the IPv4 header.
 const ONES: usize = 8;

@@ -18,13 +18,13 @@ mod icrc;
 mod message;
 pub mod session;
 
-use super::frame::{HEAD, Ip, Template, any_worker, set_ip_checksum};
-use super::header::{Group, header, split, values};
-use super::layout::{Count, Field, Layout, PLAIN, Rest};
-use super::sight::{Datagram, Delivery, Sight, What};
-use super::switchml::ELEMENTS;
-use super::{Captured, Format, FormatFacts, Packet, layout};
-use crate::registry::Named;
+use pktgen_generator::wire::frame::{HEAD, Ip, Template, any_worker, set_ip_checksum};
+use pktgen_generator::wire::header::{Group, header, split, values};
+use pktgen_generator::wire::layout::{Count, Field, Layout, PLAIN, Rest};
+use pktgen_generator::wire::sight::{Datagram, Delivery, Sight, What};
+use crate::format::ELEMENTS;
+use pktgen_generator::wire::{Captured, Format, FormatFacts, Packet, layout};
+use pktgen_generator::registry::Named;
 
 pub use icrc::{icrc, set_icrc};
 pub use message::{Message, Place, Receiver, after, key_of, pair_of};
@@ -323,7 +323,7 @@ impl Format for SwitchMlRoce {
 
 #[cfg(test)]
 mod tests {
-    use super::super::header::Bits;
+    use pktgen_generator::wire::header::Bits;
     use super::*;
     use proptest::prelude::*;
 

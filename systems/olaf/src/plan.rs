@@ -5,8 +5,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Job, Planner, groups, station, worker_entry};
-use crate::registry::Named;
+use pktgen_generator::device::plan::{Job, Planner, groups, station, worker_entry};
+use pktgen_generator::registry::Named;
 
 /// `plan = "olaf"`.
 pub struct Olaf;

@@ -7,10 +7,10 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::{Job, Part, Planner, Syntax, groups, station};
-use crate::registry::Named;
-use crate::wire::switchml::{PORT, WORKER_PORT};
-use crate::{Error, Result};
+use pktgen_generator::device::plan::{Job, Part, Planner, Syntax, groups, station};
+use pktgen_generator::registry::Named;
+use crate::format::{PORT, WORKER_PORT};
+use pktgen_generator::{Error, Result};
 
 /// `plan = "switchml"`.
 pub struct SwitchMl;

@@ -3,7 +3,7 @@
 //! A message is one packet here, so every packet under way has a queue pair of its own, which is known by the slot.
 
 use super::{Header, Immediate, Message, key_of, pair_of};
-use crate::wire::switchml;
+use crate::format as switchml;
 
 /// Where every worker's buffer begins: the client asks for this address on each host.
 pub const BUFFER: u64 = 1 << 44;

@@ -10,14 +10,14 @@
 //! Results come from it: the addresses tell which is which. In a Result `source` is the source whose packet opened
 //! the block's record (our choice; the paper leaves it open), or at an engine below another the engine's own.
 
-use super::frame::{FRAME_MAX, HEAD, any_worker, group_of};
-use super::header::{Group, header};
-use super::lanes::Form;
-use super::layout::{After, Count, Field, Layout, Message, PLAIN, Rest};
-use super::sight::{Datagram, Delivery, Sight, What};
-use super::{Format, FormatFacts, Packet};
-use crate::record::lanes::Number;
-use crate::registry::Named;
+use pktgen_generator::wire::frame::{FRAME_MAX, HEAD, any_worker, group_of};
+use pktgen_generator::wire::header::{Group, header};
+use pktgen_generator::wire::lanes::Form;
+use pktgen_generator::wire::layout::{After, Count, Field, Layout, Message, PLAIN, Rest};
+use pktgen_generator::wire::sight::{Datagram, Delivery, Sight, What};
+use pktgen_generator::wire::{Format, FormatFacts, Packet};
+use pktgen_generator::record::lanes::Number;
+use pktgen_generator::registry::Named;
 
 /// UDP port of the router (§4, "e.g., 12000").
 pub const PORT: u16 = 12000;

@@ -4,8 +4,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Job, Planner, groups, station};
-use crate::registry::Named;
+use pktgen_generator::device::plan::{Job, Planner, groups, station};
+use pktgen_generator::registry::Named;
 
 /// `plan = "libra"`.
 pub struct Libra;

@@ -4,8 +4,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Job, Planner, groups, station};
-use crate::registry::Named;
+use pktgen_generator::device::plan::{Job, Planner, groups, station};
+use pktgen_generator::registry::Named;
 
 /// `plan = "trio_ml"`.
 pub struct TrioMl;
@@ -46,7 +46,7 @@ impl Planner for TrioMl {
         };
         json!({
             "router": station(device),
-            "udp_port": job.addresses.port.unwrap_or(crate::wire::trio_ml::PORT),
+            "udp_port": job.addresses.port.unwrap_or(crate::format::PORT),
             "job_records": job.facts.clusters().iter().enumerate().map(record).collect::<Vec<_>>(),
             "multicast_groups": groups(job),
         })
