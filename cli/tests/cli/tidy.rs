@@ -50,7 +50,7 @@ const FUNCTION_MAX: usize = 70;
 const REGISTRIES: &[(&str, &str, &[&str])] = &[
     ("generator/wire/src/device/plan", "PLANNERS", &[]),
     ("generator/src/trace/import", "IMPORTERS", &["columns", "sink"]),
-    ("generator/wire/src/wire", "FORMATS", &["dissector", "frame", "header", "layout", "sight", "update"]),
+    ("generator/wire/src/wire", "FORMATS", &["dissector", "frame", "header", "integers", "layout", "sight", "update"]),
     (
         "generator/src/workload",
         "WORKLOADS",

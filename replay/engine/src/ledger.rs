@@ -18,7 +18,7 @@ mod updates;
 
 use pktgen_generator::record::{Balance, Book, Family, Heat, PacketId, Received, SumOk, Unseen};
 use pktgen_generator::topology::Population;
-use pktgen_generator::wire::{trio_ml, update};
+use pktgen_generator::wire::{integers, update};
 
 use crate::endpoint::{Content, Pairs};
 use crate::target::sparse::Adder;
@@ -153,7 +153,7 @@ impl Carried<'_> {
             }
             Carried::Digest(digest) => {
                 let mut bytes = vec![0; sums.len() * 4];
-                trio_ml::emit_values(sums, &mut bytes);
+                integers::emit_values(sums, &mut bytes);
                 update::digest(&bytes) == *digest
             }
         }
