@@ -18,8 +18,8 @@ use pktgen_generator::time::{NEVER, SECOND, Time};
 use pktgen_generator::topology::NO_PORT;
 use pktgen_generator::units::Span;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, group_ip, source_ip, worker_ip, worker_of};
+use pktgen_generator::wire::integers::emit_values;
 use pktgen_generator::wire::switchml::{ELEMENTS, HEADER, Header, PORT, WORKER_PORT, frame_bytes, values};
-use pktgen_generator::wire::trio_ml::emit_values;
 use pktgen_generator::{Error, Result};
 
 use pktgen_engine::frame::{Frame, Kind, Pool};

@@ -11,6 +11,7 @@ pub mod atp_ml;
 pub mod dissector;
 pub mod frame;
 mod header;
+pub mod integers;
 pub mod lanes;
 pub mod layout;
 pub mod libra;

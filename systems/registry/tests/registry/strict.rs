@@ -13,7 +13,7 @@ use pktgen_generator::wire::layout::{Kind, Placed, place};
 use pktgen_generator::wire::olaf_strict::{ACK_HEAD, Ack, UPDATE_HEAD, Update};
 use pktgen_generator::wire::sight::{Look, What, look};
 use pktgen_generator::wire::switchml_roce::{self as roce, Immediate, Message, Way, key_of, pair_of};
-use pktgen_generator::wire::{Format, atp_ml, dissector, olaf_strict, switchml, trio_ml};
+use pktgen_generator::wire::{Format, atp_ml, dissector, integers, olaf_strict, switchml, trio_ml};
 use pktgen_registry::all;
 use pktgen_testing::{Need, skip};
 
@@ -82,7 +82,7 @@ fn trio(name: &str) -> Vec<u8> {
     };
     let head = written::<{ trio_ml::HEADER }>(|head| header.emit(head));
     let mut values = vec![0; sums.len() * 4];
-    trio_ml::emit_values(sums, &mut values);
+    integers::emit_values(sums, &mut values);
     match name == "trio contribution" {
         true => over_udp(worker, server, true, &head, &values),
         false => over_udp(server, (group_ip(7), trio_ml::PORT), true, &head, &values),
