@@ -177,7 +177,11 @@ const BANS: &[(&str, &[&str], &str)] = &[
         &["pktgen_replay", "pktgen_planning", "pktgen_verify", "pktgen_cli"],
         "records, capture, report and compare import generator only",
     ),
-    ("analysis/capture", &["pktgen_report", "pktgen_compare"], "capture stands on records alone"),
+    (
+        "analysis/capture",
+        &["pktgen_generator", "pktgen_report", "pktgen_compare"],
+        "capture stands on records, wire and core",
+    ),
     ("analysis/report", &["pktgen_generator", "pktgen_capture", "pktgen_compare"], "report stands on records and core"),
     ("analysis/compare", &["pktgen_capture"], "compare stands on records and report"),
     (
