@@ -4,10 +4,10 @@ use std::path::Path;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use pktgen_capture::{CapturePlan, analyze_captures};
-use pktgen_generator::pcap::{Form, Writer, WriterOptions};
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
-use pktgen_generator::wire::update::{Header, PORT, WORKER_PORT, elements_in};
-use pktgen_generator::wire::{self, Formats};
+use pktgen_wire::pcap::{Form, Writer, WriterOptions};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_wire::wire::update::{Header, PORT, WORKER_PORT, elements_in};
+use pktgen_wire::wire::{self, Formats};
 
 /// What packets of these tests are.
 static FORMATS: Formats = &[

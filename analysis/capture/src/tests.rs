@@ -1,14 +1,14 @@
 //! The meter against the tables of a run dir, computed the plain way, on random input.
 
-use pktgen_generator::pcap::{Form, Writer, WriterOptions};
-use pktgen_generator::record::PacketId;
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
-use pktgen_generator::wire::update::{Header, PORT, UPDATE_HEAD, WORKER_PORT};
-use pktgen_generator::wire::{self, Formats};
+use pktgen_core::record::PacketId;
 use pktgen_records::age::{AgeOf, Ages, FlowAge};
 use pktgen_records::fates::Fates;
 use pktgen_records::line::Line;
 use pktgen_records::run::{ReceivedColumns, Records, SentColumns};
+use pktgen_wire::pcap::{Form, Writer, WriterOptions};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_wire::wire::update::{Header, PORT, UPDATE_HEAD, WORKER_PORT};
+use pktgen_wire::wire::{self, Formats};
 use proptest::prelude::*;
 
 use super::replay::{analyze_tables, merge_tables};

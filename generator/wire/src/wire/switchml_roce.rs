@@ -273,7 +273,7 @@ impl Format for SwitchMlRoce {
         const FACTS: FormatFacts = FormatFacts {
             delivery: Delivery::Unsaid,
             updates: Captured::OfTensors,
-            seal: Some(|frame| set_icrc(frame)),
+            seal: Some(set_icrc),
             ..FormatFacts::new((of(Part::Middle, ELEMENTS[0]), of(Part::OnlyImmediate, ELEMENTS[1])))
         };
         &FACTS
