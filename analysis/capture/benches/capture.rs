@@ -4,21 +4,10 @@ use std::path::Path;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use pktgen_capture::{CapturePlan, analyze_captures};
-use pktgen_generator::pcap::{Form, Writer, WriterOptions};
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
-use pktgen_generator::wire::update::{Header, PORT, WORKER_PORT, elements_in};
-use pktgen_generator::wire::{self, Formats};
-
-/// What packets of these tests are.
-static FORMATS: Formats = &[
-    &wire::olaf::Olaf,
-    &wire::trio_ml::TrioMl,
-    &wire::switchml::SwitchMl,
-    &wire::libra::Libra,
-    &wire::olaf_strict::OlafStrict,
-    &wire::switchml_roce::SwitchMlRoce,
-    &wire::atp_ml::AtpMl,
-];
+use pktgen_registry::all;
+use pktgen_wire::pcap::{Form, Writer, WriterOptions};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_wire::wire::update::{Header, PORT, WORKER_PORT, elements_in};
 
 const BYTES: usize = 256;
 const WORKERS: u32 = 27;
@@ -41,7 +30,7 @@ fn capture(path: &Path, form: Form, packets: u32) {
 }
 
 fn analyse(path: &Path) -> usize {
-    let plan = CapturePlan::new(FORMATS, vec![path.to_owned()], Vec::new());
+    let plan = CapturePlan::new(all().protocols.formats, vec![path.to_owned()], Vec::new());
     analyze_captures(&plan, &mut |_, _| ()).expect("metrics").lines.len()
 }
 

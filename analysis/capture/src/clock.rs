@@ -9,12 +9,12 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use pktgen_generator::Result;
-use pktgen_generator::pcap::Stamp;
-use pktgen_generator::record::Manifest;
-use pktgen_generator::wire::sight::What;
+use pktgen_core::Result;
+use pktgen_core::record::Manifest;
 use pktgen_records::human::show;
 use pktgen_records::run::read_json;
+use pktgen_wire::pcap::Stamp;
+use pktgen_wire::wire::sight::What;
 
 use serde::{Deserialize, Serialize};
 

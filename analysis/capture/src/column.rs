@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::Rc;
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 
 use pktgen_records::quantile::Values;
 

@@ -3,7 +3,7 @@
 //! Finds the segments that [`pktgen_records::age`] finds in tables. What it must not know before the end is when the flow began:
 //! updates that were generated first need not be the first that are seen.
 
-use pktgen_generator::Result;
+use pktgen_core::Result;
 use pktgen_records::age::{FlowAge, Sums};
 use pktgen_records::over_time::{Segment, Segments};
 use pktgen_records::quantile::Values;

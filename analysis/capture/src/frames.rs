@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use pktgen_generator::arrow::array::{Array, AsArray, RecordBatch};
-use pktgen_generator::arrow::datatypes::{Int64Type, UInt32Type};
-use pktgen_generator::pcap::{ETHERNET, Packet, Stamp};
-use pktgen_generator::record::Manifest;
-use pktgen_generator::record::digest::{Verified, verify_dir};
-use pktgen_generator::time::NS;
-use pktgen_generator::{Error, Result};
+use pktgen_core::arrow::array::{Array, AsArray, RecordBatch};
+use pktgen_core::arrow::datatypes::{Int64Type, UInt32Type};
+use pktgen_core::record::Manifest;
+use pktgen_core::record::digest::{Verified, verify_dir};
+use pktgen_core::time::NS;
+use pktgen_core::{Error, Result};
+use pktgen_wire::pcap::{ETHERNET, Packet, Stamp};
 
 use pktgen_records::batches::Batches;
 use pktgen_records::run::read_json;

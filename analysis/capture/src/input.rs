@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use pktgen_generator::pcap::{Packet, Reader, Stamp};
-use pktgen_generator::record::NO_CLUSTER;
-use pktgen_generator::time::{HORIZON, NS};
-use pktgen_generator::wire::frame::{Ip, group_of};
-use pktgen_generator::wire::sight::{Datagram, Delivery, Look, Sight, What, glance, look};
-use pktgen_generator::wire::{Format, Formats};
-use pktgen_generator::{Error, Result};
+use pktgen_core::record::NO_CLUSTER;
+use pktgen_core::time::{HORIZON, NS};
+use pktgen_core::{Error, Result};
+use pktgen_wire::pcap::{Packet, Reader, Stamp};
+use pktgen_wire::wire::frame::{Ip, group_of};
+use pktgen_wire::wire::sight::{Datagram, Delivery, Look, Sight, What, glance, look};
+use pktgen_wire::wire::{Format, Formats};
 
 use serde::{Deserialize, Serialize};
 

@@ -30,11 +30,11 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-use pktgen_generator::record::digest::Verified;
-use pktgen_generator::shard::Shard;
-use pktgen_generator::wire::sight::Sight;
-use pktgen_generator::wire::{Format, Formats};
-use pktgen_generator::{Error, Result};
+use pktgen_core::record::digest::Verified;
+use pktgen_core::shard::Shard;
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::sight::Sight;
+use pktgen_wire::wire::{Format, Formats};
 
 use serde::{Deserialize, Serialize};
 

@@ -1,13 +1,13 @@
 //! What a capture tells, as lines: those of a run dir, as far as they can be known, and those of captures alone.
 
-use pktgen_generator::Result;
-use pktgen_generator::definition::{Better, Definition, Label};
-use pktgen_generator::wire::sight::{Delivery, What};
+use pktgen_core::Result;
+use pktgen_core::definition::{Better, Definition, Label};
 use pktgen_records::human::show;
 use pktgen_records::line::{Line, NS, PACKETS, SHARE, UPDATES};
 use pktgen_records::line::{Measured, Note};
 use pktgen_records::metric::{aggregation, aom, fairness, latency, throughput};
 use pktgen_records::quantile::Values;
+use pktgen_wire::wire::sight::{Delivery, What};
 
 use super::Side;
 use super::clock::Clocks;

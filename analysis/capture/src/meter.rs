@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::hash::BuildHasherDefault;
 
-use pktgen_generator::record::PacketId;
-use pktgen_generator::wire::sight::{Delivery, What};
-use pktgen_generator::wire::{FORMATS_MAX, Format, Formats};
-use pktgen_generator::{Error, Result};
+use pktgen_core::record::PacketId;
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::sight::{Delivery, What};
+use pktgen_wire::wire::{FORMATS_MAX, Format, Formats};
 
 use super::column::{Column, Shared};
 use super::flow::FlowMeter;
@@ -15,7 +15,7 @@ use super::input::BACKGROUND;
 use super::sums::{Recent, Sums};
 use super::window::{Known, Window};
 use super::{Event, Side};
-use pktgen_generator::index::{IdHasher, NOWHERE};
+use pktgen_core::index::{IdHasher, NOWHERE};
 use pktgen_records::age::FlowAge;
 use pktgen_records::fates::is_update;
 use pktgen_records::metric::throughput::AtServer;

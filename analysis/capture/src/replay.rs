@@ -5,13 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use pktgen_generator::arrow::array::{Array, AsArray, RecordBatch};
-use pktgen_generator::arrow::datatypes::{Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
-use pktgen_generator::wire::Formats;
-use pktgen_generator::wire::sight::Sight;
-use pktgen_generator::{Error, Result};
+use pktgen_core::arrow::array::{Array, AsArray, RecordBatch};
+use pktgen_core::arrow::datatypes::{Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use pktgen_core::{Error, Result};
 use pktgen_records::batches::Batches;
 use pktgen_records::line::Measured;
+use pktgen_wire::wire::Formats;
+use pktgen_wire::wire::sight::Sight;
 
 use super::meter::{Meter, Totals};
 use super::tables::{INDEX, TableForm, TablesIndex, columns, kept, side_folder};

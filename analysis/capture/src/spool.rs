@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 use tempfile::TempDir;
 
 use super::CapturePlan;

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
 
-use pktgen_generator::wire::sight::Sight;
+use pktgen_wire::wire::sight::Sight;
 
 use super::Event;
 
@@ -116,7 +116,7 @@ impl Sums {
 
 #[cfg(test)]
 mod tests {
-    use pktgen_generator::wire::sight::What;
+    use pktgen_wire::wire::sight::What;
 
     use super::super::Side;
     use super::*;

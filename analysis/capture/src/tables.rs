@@ -12,18 +12,16 @@ use std::sync::Arc;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
-use pktgen_generator::arrow::array::{
-    ArrayRef, Int64Array, RecordBatch, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
-};
-use pktgen_generator::arrow::ipc::writer::FileWriter;
-use pktgen_generator::column::Data::{Int64, UInt8, UInt16, UInt32, UInt64};
-use pktgen_generator::column::{Column, Stream};
-use pktgen_generator::shard::Shard;
-use pktgen_generator::whole::{WholeFile, write_whole};
-use pktgen_generator::wire::Formats;
-use pktgen_generator::wire::sight::{Delivery, What};
-use pktgen_generator::{Error, Result};
+use pktgen_core::arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt8Array, UInt16Array, UInt32Array, UInt64Array};
+use pktgen_core::arrow::ipc::writer::FileWriter;
+use pktgen_core::column::Data::{Int64, UInt8, UInt16, UInt32, UInt64};
+use pktgen_core::column::{Column, Stream};
+use pktgen_core::shard::Shard;
+use pktgen_core::whole::{WholeFile, write_whole};
+use pktgen_core::{Error, Result};
 use pktgen_records::fates::is_update;
+use pktgen_wire::wire::Formats;
+use pktgen_wire::wire::sight::{Delivery, What};
 use serde::{Deserialize, Serialize};
 
 use super::clock::Clocks;

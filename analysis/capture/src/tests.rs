@@ -1,30 +1,19 @@
 //! The meter against the tables of a run dir, computed the plain way, on random input.
 
-use pktgen_generator::pcap::{Form, Writer, WriterOptions};
-use pktgen_generator::record::PacketId;
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
-use pktgen_generator::wire::update::{Header, PORT, UPDATE_HEAD, WORKER_PORT};
-use pktgen_generator::wire::{self, Formats};
+use pktgen_core::record::PacketId;
 use pktgen_records::age::{AgeOf, Ages, FlowAge};
 use pktgen_records::fates::Fates;
 use pktgen_records::line::Line;
 use pktgen_records::run::{ReceivedColumns, Records, SentColumns};
+use pktgen_registry::all;
+use pktgen_wire::pcap::{Form, Writer, WriterOptions};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_wire::wire::update::{Header, PORT, UPDATE_HEAD, WORKER_PORT};
 use proptest::prelude::*;
 
 use super::replay::{analyze_tables, merge_tables};
 use super::tables::TableForm;
 use super::*;
-
-/// What packets of these tests are.
-static FORMATS: Formats = &[
-    &wire::olaf::Olaf,
-    &wire::trio_ml::TrioMl,
-    &wire::switchml::SwitchMl,
-    &wire::libra::Libra,
-    &wire::olaf_strict::OlafStrict,
-    &wire::switchml_roce::SwitchMlRoce,
-    &wire::atp_ml::AtpMl,
-];
 
 /// An update: its worker, when it was generated, when it left, when it arrived if it did.
 #[derive(Debug, Clone, Copy)]
@@ -112,7 +101,7 @@ fn records(updates: &[Sent]) -> Records {
 }
 
 fn both(names: &[PathBuf; 2]) -> CapturePlan {
-    CapturePlan::new(FORMATS, vec![names[1].clone()], vec![names[0].clone()])
+    CapturePlan::new(all().protocols.formats, vec![names[1].clone()], vec![names[0].clone()])
 }
 
 fn analysed(plan: &CapturePlan) -> Measured {
@@ -181,7 +170,7 @@ proptest! {
             merge_tables(&folders, &out).unwrap();
             out
         };
-        let again = analyze_tables(&joined, FORMATS, false).unwrap();
+        let again = analyze_tables(&joined, all().protocols.formats, false).unwrap();
         prop_assert_eq!(again.lines, whole.lines);
         prop_assert_eq!(again.notes, whole.notes);
         if of > 1 {
@@ -225,7 +214,7 @@ fn aggregates_hide_their_members_and_gaps_are_counted() {
     put(3_000, 1, 7, 1);
     put(4_000, 1, 7, 1);
     writer.finish().unwrap();
-    let measured = analysed(&CapturePlan::new(FORMATS, vec![path], Vec::new()));
+    let measured = analysed(&CapturePlan::new(all().protocols.formats, vec![path], Vec::new()));
     let of = |metric| value(&measured.lines, metric).unwrap();
     assert_eq!((of("received"), of("merged"), of("represented"), of("duplicates")), (4.0, 2.0, 4.0, 1.0));
     assert_eq!((of("numbered"), of("numbers_missing"), of("numbers_missing_share")), (5.0, 1.0, 0.2));
@@ -243,7 +232,7 @@ fn damage_and_strangers_are_named() {
     // Two packets, the second cut.
     let packet = &whole[whole.len() - (32 + HEAD + UPDATE_HEAD + 8 + 16)..];
     std::fs::write(&names[1], [&whole[..], &packet[..packet.len() - 5]].concat()).unwrap();
-    let measured = analysed(&CapturePlan::new(FORMATS, vec![names[1].clone()], Vec::new()));
+    let measured = analysed(&CapturePlan::new(all().protocols.formats, vec![names[1].clone()], Vec::new()));
     assert_eq!(value(&measured.lines, "received"), Some(1.0));
     let damage = measured.notes.iter().find(|note| note.note == "damaged").expect("a note");
     assert!(damage.text.contains(&format!("damaged at byte {}", whole.len())), "{}", damage.text);
@@ -254,11 +243,11 @@ fn damage_and_strangers_are_named() {
     frame[34..36].copy_from_slice(&[0, 80]);
     writer.packet(0, 1, &frame, frame.len() as u32).unwrap();
     writer.finish().unwrap();
-    let plan = CapturePlan::new(FORMATS, vec![names[1].clone()], Vec::new());
+    let plan = CapturePlan::new(all().protocols.formats, vec![names[1].clone()], Vec::new());
     let measured = analysed(&plan);
     assert!(measured.notes.iter().any(|note| note.note == "nothing_found" && note.text.contains("--format olaf|")));
     // Unless it is said what it is.
-    let format = FORMATS.iter().find(|format| format.name() == "olaf").copied();
+    let format = all().protocols.formats.iter().find(|format| format.name() == "olaf").copied();
     assert_eq!(value(&analysed(&CapturePlan { format, ..plan }).lines, "received"), Some(1.0));
 }
 

@@ -7,7 +7,7 @@ use crate::support::netns::Net;
 use crate::support::tools;
 use crate::support::wired::{config, datagrams, pktgen, said, trained};
 use pktgen_generator::wire::frame::SERVER_IP;
-use pktgen_generator::wire::switchml_roce as roce;
+use pktgen_switchml::roce;
 use pktgen_testing::{Need, skip};
 
 const ROCE: &str = "transport.on_wire=roce";

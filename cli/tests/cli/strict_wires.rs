@@ -7,8 +7,8 @@ use crate::support::netns::Net;
 use crate::support::serving::Serving;
 use crate::support::wired::{config, datagrams, is_whole, manifest, number, pktgen, replay, said, trained};
 use pktgen_generator::wire::frame::{SERVER_IP, group_of, worker_of};
-use pktgen_generator::wire::olaf_strict::{Ack, PORT, UPDATE_HEAD, Update};
-use pktgen_generator::wire::switchml;
+use pktgen_olaf::strict::{Ack, PORT, UPDATE_HEAD, Update};
+use pktgen_switchml::format as switchml;
 use pktgen_testing::{Need, skip, undisturbed};
 use serde_json::Value;
 

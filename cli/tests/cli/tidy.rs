@@ -131,7 +131,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("systems/*", &["generator/core", "generator/wire", "generator", "replay/engine", "replay/simd"]),
     ("systems/registry", &["replay/engine", "systems/*"]),
     ("analysis/records", &["generator/core", "generator/wire", "generator"]),
-    ("analysis/capture", &["generator/core", "generator/wire", "generator", "analysis/records"]),
+    ("analysis/capture", &["generator/core", "generator/wire", "analysis/records"]),
     ("analysis/report", &["generator/core", "analysis/records"]),
     ("analysis/compare", &["generator/core", "generator/wire", "generator", "analysis/records", "analysis/report"]),
     ("planning", &["generator/core", "generator/wire", "generator"]),

@@ -18,7 +18,7 @@ use super::layout::Layout;
 pub type Pair = (u32, f32);
 
 /// Most pairs in a packet of 192 bytes, all that a switch's parser can see (LIBRA §3.4, footnote 2).
-pub use crate::wire::libra::HOT_PAIRS as PAIRS_MAX;
+pub const PAIRS_MAX: usize = 18;
 
 /// How gradients are packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,7 +18,7 @@ mod updates;
 
 use pktgen_generator::record::{Balance, Book, Family, Heat, PacketId, Received, SumOk, Unseen};
 use pktgen_generator::topology::Population;
-use pktgen_generator::wire::update;
+use pktgen_generator::wire::{integers, update};
 
 use crate::endpoint::{Content, Pairs};
 use crate::target::sparse::Adder;
@@ -152,7 +152,8 @@ impl Carried<'_> {
                 differ == 0 && rest.is_empty() && values.len() == sums.len()
             }
             Carried::Digest(digest) => {
-                let bytes: Vec<u8> = sums.iter().flat_map(|sum| sum.to_be_bytes()).collect();
+                let mut bytes = vec![0; sums.len() * 4];
+                integers::emit_values(sums, &mut bytes);
                 update::digest(&bytes) == *digest
             }
         }

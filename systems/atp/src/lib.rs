@@ -1,8 +1,9 @@
 //! ATP: its packets; it has no run yet.
 #![forbid(unsafe_code)]
 
+pub mod format;
+
 use pktgen_engine::catalogue::System;
-use pktgen_generator::wire;
 
 /// The system.
-pub static SYSTEM: System = System { formats: &[&wire::atp_ml::AtpMl], ..System::new("atp") };
+pub static SYSTEM: System = System { formats: &[&format::AtpMl], ..System::new("atp") };

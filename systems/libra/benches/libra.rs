@@ -25,10 +25,8 @@ use pktgen_generator::sparse::{Batch, Plan, Sparse};
 use pktgen_generator::topology::Population;
 use pktgen_generator::units::{Rate, Size};
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
-use pktgen_generator::wire::libra::{
-    HEADER, HOT_FRAME_MAX, HOT_PAIRS, Header, Kind as Wire, PORT, WORKER_PORT, emit_hot,
-};
 use pktgen_libra::SYSTEM;
+use pktgen_libra::format::{HEADER, HOT_FRAME_MAX, HOT_PAIRS, Header, Kind as Wire, PORT, WORKER_PORT, emit_hot};
 use pktgen_testing::Stopwatch;
 
 const WORKERS: u32 = 8;

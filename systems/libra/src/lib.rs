@@ -4,17 +4,17 @@
 //! what the paper says and what is chosen here.
 #![forbid(unsafe_code)]
 
+pub mod format;
+mod plan;
 pub mod program;
 mod workers;
 
 use pktgen_engine::catalogue::System;
-use pktgen_generator::device::plan;
-use pktgen_generator::wire;
 
 /// The system.
 pub static SYSTEM: System = System {
-    formats: &[&wire::libra::Libra],
-    planners: &[&plan::libra::Libra],
+    formats: &[&format::Libra],
+    planners: &[&plan::Libra],
     workers: &[&workers::LibraKind, &workers::PsLiteKind],
     programs: &[&program::LibraKind],
     ..System::new("libra")

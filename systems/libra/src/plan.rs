@@ -2,6 +2,7 @@
 //!
 //! The P4 program is not public, so neither are names of its tables.
 
+use pktgen_generator::device::HotParameter;
 use serde_json::{Value, json};
 
 use pktgen_generator::device::plan::{Job, Planner, groups, station};
@@ -21,8 +22,8 @@ impl Named for Libra {
 
 impl Planner for Libra {
     fn plan(&self, job: &Job) -> Value {
-        let of_job = |(number, hot): (usize, &Vec<super::super::HotParameter>)| {
-            let one = |p: &super::super::HotParameter| json!({ "index": p.index, "key": format!("{:#018x}", p.key), "register": p.register, "slot": p.slot });
+        let of_job = |(number, hot): (usize, &Vec<HotParameter>)| {
+            let one = |p: &HotParameter| json!({ "index": p.index, "key": format!("{:#018x}", p.key), "register": p.register, "slot": p.slot });
             let slots = hot.iter().map(|p| p.slot + 1).max().unwrap_or(0);
             json!({ "job": number, "slots_per_register": slots, "parameters": hot.iter().map(one).collect::<Vec<_>>() })
         };

@@ -23,6 +23,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+use crate::format::{Header, Kind as Wire, Numbers};
 use pktgen_generator::config::Section;
 use pktgen_generator::record::{Action, Counter, Heat, Reason};
 use pktgen_generator::registry::Named;
@@ -30,7 +31,6 @@ use pktgen_generator::sparse::pipeline::{Passes, Scratch};
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::{NO_PORT, NodeId};
 use pktgen_generator::wire::frame::{HEAD, group_of, source_ip, target_ip, worker_of};
-use pktgen_generator::wire::libra::{Header, Kind as Wire, Numbers};
 use pktgen_generator::{Error, Result};
 
 use again::Again;

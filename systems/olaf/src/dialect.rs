@@ -7,13 +7,13 @@
 
 use std::sync::Arc;
 
+use crate::strict::{self as strict, Update};
 use pktgen_generator::record::NO_CLUSTER;
 use pktgen_generator::time::Time;
 use pktgen_generator::topology::Population;
 use pktgen_generator::wire::frame::{
     HEAD, Ip, SERVER_IP, group_of, payload, refit, set_source, source_ip, target_ip, target_port, worker_ip, worker_of,
 };
-use pktgen_generator::wire::olaf_strict::{self as strict, Update};
 use pktgen_generator::wire::update::{self, FLAG_HEADLESS, FLAG_STAMPED, Header, Status};
 use pktgen_generator::{Error, Result};
 

@@ -1,5 +1,7 @@
 //! OLAF's format: the packets of `update` as its devices see them.
 
+use pktgen_generator::record::lanes::Number;
+use pktgen_generator::registry::Named;
 use pktgen_generator::wire::frame::{FRAME_MAX, HEAD};
 use pktgen_generator::wire::header::Group;
 use pktgen_generator::wire::lanes::Form;
@@ -10,8 +12,6 @@ use pktgen_generator::wire::update::{
     UPDATE_HEAD, VERSION, WORKER_PORT,
 };
 use pktgen_generator::wire::{Captured, Format, FormatFacts, Packet};
-use pktgen_generator::record::lanes::Number;
-use pktgen_generator::registry::Named;
 
 const fn floats(name: &'static str, fields: &'static [Field]) -> Rest {
     Rest::Items { name, count: Count::Field("elements"), fields }

@@ -5,18 +5,19 @@
 #![forbid(unsafe_code)]
 
 mod dialect;
+pub mod format;
+mod plan;
 mod program;
 pub mod queue;
+pub mod strict;
 mod workers;
 
 use pktgen_engine::catalogue::System;
-use pktgen_generator::device::plan;
-use pktgen_generator::wire;
 
 /// The system.
 pub static SYSTEM: System = System {
-    formats: &[&wire::olaf::Olaf, &wire::olaf_strict::OlafStrict],
-    planners: &[&plan::olaf::Olaf],
+    formats: &[&format::Olaf, &strict::OlafStrict],
+    planners: &[&plan::Olaf],
     workers: &[&workers::TransmissionControlKind],
     programs: &[&program::OlafKind],
     queues: &[&queue::OlafDiscipline],

@@ -18,8 +18,8 @@ use pktgen_generator::record::PacketId;
 use pktgen_generator::topology::Population;
 use pktgen_generator::units::{Rate, Size};
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
-use pktgen_generator::wire::switchml::{HEADER, Header, PORT, WORKER_PORT, frame_bytes};
 use pktgen_switchml::SYSTEM;
+use pktgen_switchml::format::{HEADER, Header, PORT, WORKER_PORT, frame_bytes};
 use pktgen_testing::Stopwatch;
 
 const WORKERS: u8 = 6;

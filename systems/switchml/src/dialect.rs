@@ -8,12 +8,12 @@ pub(crate) mod roce;
 
 use std::sync::Arc;
 
+use crate::format::Header;
 use pktgen_generator::time::Time;
 use pktgen_generator::topology::Population;
 use pktgen_generator::wire::frame::{
     HEAD, group_of, has_udp_checksum, payload, set_udp_checksum, source_ip, target_ip, worker_of,
 };
-use pktgen_generator::wire::switchml::Header;
 
 use pktgen_engine::dialect::{Dialect, DialectKind, Traffic};
 
@@ -75,8 +75,8 @@ impl Dialect for SwitchMlDialect {
 
 #[cfg(test)]
 mod tests {
+    use crate::format::{PORT, WORKER_PORT, frame_bytes};
     use pktgen_generator::wire::frame::{SERVER_IP, Template, group_ip, worker_ip};
-    use pktgen_generator::wire::switchml::{PORT, WORKER_PORT, frame_bytes};
 
     use super::*;
 

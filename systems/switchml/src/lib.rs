@@ -5,17 +5,18 @@
 #![forbid(unsafe_code)]
 
 mod dialect;
+pub mod format;
+mod plan;
 pub mod program;
+pub mod roce;
 mod workers;
 
 use pktgen_engine::catalogue::System;
-use pktgen_generator::device::plan;
-use pktgen_generator::wire;
 
 /// The system.
 pub static SYSTEM: System = System {
-    formats: &[&wire::switchml::SwitchMl, &wire::switchml_roce::SwitchMlRoce],
-    planners: &[&plan::switchml::SwitchMl],
+    formats: &[&format::SwitchMl, &roce::SwitchMlRoce],
+    planners: &[&plan::SwitchMl],
     workers: &[&workers::SwitchMlKind],
     programs: &[&program::SwitchMlKind],
     dialects: &[&dialect::KIND, &dialect::roce::KIND],

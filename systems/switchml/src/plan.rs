@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use crate::format::{PORT, WORKER_PORT};
 use pktgen_generator::device::plan::{Job, Part, Planner, Syntax, groups, station};
 use pktgen_generator::registry::Named;
-use crate::format::{PORT, WORKER_PORT};
 use pktgen_generator::{Error, Result};
 
 /// `plan = "switchml"`.
@@ -106,7 +106,7 @@ fn files(job: &Job) -> Result<Vec<Part>> {
 }
 
 /// A client's file: what follows from the experiment; everything else keeps its default.
-fn client(job: &Job, rank: u32, ip: super::super::Address) -> String {
+fn client(job: &Job, rank: u32, ip: pktgen_generator::device::Address) -> String {
     format!(
         "[general]\nrank = {rank}\nnum_workers = {}\nmax_outstanding_packets = {}\npacket_numel = {}\nbackend = dpdk\n\
          prepostprocessor = cpu_exponent_quantizer\n\n[backend.dpdk]\nworker_port = {}\nworker_ip = {ip}\n",

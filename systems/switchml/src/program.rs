@@ -11,6 +11,7 @@ mod tests;
 
 use std::collections::VecDeque;
 
+use crate::format::{ELEMENTS, HEADER, Header, PORT, WORKER_PORT, frame_bytes, values};
 use pktgen_generator::config::Section;
 use pktgen_generator::record::{Action, Counter, Reason};
 use pktgen_generator::registry::Named;
@@ -18,8 +19,7 @@ use pktgen_generator::time::{NEVER, SECOND, Time};
 use pktgen_generator::topology::NO_PORT;
 use pktgen_generator::units::Span;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, group_ip, source_ip, worker_ip, worker_of};
-use pktgen_generator::wire::switchml::{ELEMENTS, HEADER, Header, PORT, WORKER_PORT, frame_bytes, values};
-use pktgen_generator::wire::trio_ml::emit_values;
+use pktgen_generator::wire::integers::emit_values;
 use pktgen_generator::{Error, Result};
 
 use pktgen_engine::frame::{Frame, Kind, Pool};

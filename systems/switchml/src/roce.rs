@@ -18,13 +18,13 @@ mod icrc;
 mod message;
 pub mod session;
 
+use crate::format::ELEMENTS;
+use pktgen_generator::registry::Named;
 use pktgen_generator::wire::frame::{HEAD, Ip, Template, any_worker, set_ip_checksum};
 use pktgen_generator::wire::header::{Group, header, split, values};
 use pktgen_generator::wire::layout::{Count, Field, Layout, PLAIN, Rest};
 use pktgen_generator::wire::sight::{Datagram, Delivery, Sight, What};
-use crate::format::ELEMENTS;
 use pktgen_generator::wire::{Captured, Format, FormatFacts, Packet, layout};
-use pktgen_generator::registry::Named;
 
 pub use icrc::{icrc, set_icrc};
 pub use message::{Message, Place, Receiver, after, key_of, pair_of};
@@ -273,7 +273,7 @@ impl Format for SwitchMlRoce {
         const FACTS: FormatFacts = FormatFacts {
             delivery: Delivery::Unsaid,
             updates: Captured::OfTensors,
-            seal: Some(|frame| set_icrc(frame)),
+            seal: Some(set_icrc),
             ..FormatFacts::new((of(Part::Middle, ELEMENTS[0]), of(Part::OnlyImmediate, ELEMENTS[1])))
         };
         &FACTS
@@ -323,8 +323,8 @@ impl Format for SwitchMlRoce {
 
 #[cfg(test)]
 mod tests {
-    use pktgen_generator::wire::header::Bits;
     use super::*;
+    use pktgen_generator::wire::header::Bits;
     use proptest::prelude::*;
 
     #[test]

@@ -1,12 +1,12 @@
 //! Workers of SwitchML: every packet has a slot of the switch, and goes out when the result of the packet that had the slot
 //! before is there (the public client; `docs/switchml.md`).
 
+use crate::format::{self, ELEMENTS, HEADER, Header, PORT, WORKER_PORT};
 use pktgen_generator::config::Section;
 use pktgen_generator::dense::Dense;
 use pktgen_generator::record::PacketId;
 use pktgen_generator::registry::Named;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
-use pktgen_generator::wire::switchml::{self, ELEMENTS, HEADER, Header, PORT, WORKER_PORT};
 use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
@@ -25,7 +25,7 @@ static PROTOCOL: Protocol = Protocol {
     format: "switchml",
     smaller: "lower workload.elements",
     identify,
-    values: |payload| Header::parse(payload).map_or(&[], |header| switchml::values(payload, &header)),
+    values: |payload| Header::parse(payload).map_or(&[], |header| format::values(payload, &header)),
     element_bytes: |_| 4,
     heads: |_| None,
 };
@@ -113,7 +113,7 @@ impl RoundProtocol for SwitchMl {
     }
 
     fn frame_bytes(&self, dense: &Dense, _block: u32) -> usize {
-        switchml::frame_bytes(dense.elements_per_packet())
+        format::frame_bytes(dense.elements_per_packet())
     }
 
     fn emit(&self, layout: &Layout, what: &Contribution, payload: &mut [u8]) -> u32 {

@@ -19,8 +19,8 @@ use pktgen_generator::time::NEVER;
 use pktgen_generator::topology::{NO_PORT, Population};
 use pktgen_generator::units::{Rate, Size};
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
-use pktgen_generator::wire::trio_ml::{HEADER, Header, PORT, frame_bytes};
 use pktgen_trio_ml::SYSTEM;
+use pktgen_trio_ml::format::{HEADER, Header, PORT, frame_bytes};
 
 const SOURCES: u32 = 4;
 const GRADIENTS: u16 = 1024;

@@ -10,10 +10,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::format::frame_bytes;
 use pktgen_generator::config::Section;
 use pktgen_generator::time::{MS, Time};
 use pktgen_generator::units::Size;
-use pktgen_generator::wire::trio_ml::frame_bytes;
 use pktgen_generator::{Error, Result};
 
 /// Largest count that makes sense.

@@ -10,14 +10,14 @@
 //! Results come from it: the addresses tell which is which. In a Result `source` is the source whose packet opened
 //! the block's record (our choice; the paper leaves it open), or at an engine below another the engine's own.
 
+use pktgen_generator::record::lanes::Number;
+use pktgen_generator::registry::Named;
 use pktgen_generator::wire::frame::{FRAME_MAX, HEAD, any_worker, group_of};
 use pktgen_generator::wire::header::{Group, header};
 use pktgen_generator::wire::lanes::Form;
 use pktgen_generator::wire::layout::{After, Count, Field, Layout, Message, PLAIN, Rest};
 use pktgen_generator::wire::sight::{Datagram, Delivery, Sight, What};
 use pktgen_generator::wire::{Format, FormatFacts, Packet};
-use pktgen_generator::record::lanes::Number;
-use pktgen_generator::registry::Named;
 
 /// UDP port of the router (§4, "e.g., 12000").
 pub const PORT: u16 = 12000;
@@ -84,30 +84,6 @@ pub fn values<'a>(payload: &'a [u8], header: &Header) -> &'a [u8] {
 /// Length of a frame with so many gradients.
 pub const fn frame_bytes(elements: u16) -> usize {
     HEAD + HEADER + elements as usize * 4
-}
-
-/// Adds big-endian 32-bit integers to sums, with wrap-around (§6.3: 32-bit adds). The shorter length counts.
-#[inline]
-pub fn add_values(sums: &mut [i32], part: &[u8]) {
-    for (sum, bytes) in sums.iter_mut().zip(part.as_chunks::<4>().0) {
-        *sum = sum.wrapping_add(i32::from_be_bytes(*bytes));
-    }
-}
-
-/// Sets sums to big-endian 32-bit integers. The shorter length counts.
-#[inline]
-pub fn set_values(sums: &mut [i32], part: &[u8]) {
-    for (sum, bytes) in sums.iter_mut().zip(part.as_chunks::<4>().0) {
-        *sum = i32::from_be_bytes(*bytes);
-    }
-}
-
-/// Writes sums as big-endian 32-bit integers. The shorter length counts.
-#[inline]
-pub fn emit_values(sums: &[i32], out: &mut [u8]) {
-    for (bytes, sum) in out.as_chunks_mut::<4>().0.iter_mut().zip(sums) {
-        *bytes = sum.to_be_bytes();
-    }
 }
 
 static LAYOUT: Layout = Layout {
@@ -203,6 +179,7 @@ impl Format for TrioMl {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pktgen_generator::wire::integers::add_values;
     use proptest::prelude::*;
 
     fn header() -> Header {
@@ -262,18 +239,5 @@ mod tests {
             prop_assert_eq!(payload[5] & 3, 0, "unused bits are 0");
         }
 
-        #[test]
-        fn sums_wrap(pairs in prop::collection::vec((any::<i32>(), any::<i32>()), 0..70)) {
-            let bytes: Vec<u8> = pairs.iter().flat_map(|p| p.1.to_be_bytes()).collect();
-            let mut sums: Vec<i32> = pairs.iter().map(|p| p.0).collect();
-            add_values(&mut sums, &bytes);
-            let mut out = vec![0; bytes.len()];
-            emit_values(&sums, &mut out);
-            for ((a, b), got) in pairs.iter().zip(out.as_chunks::<4>().0) {
-                prop_assert_eq!((i64::from(*a) + i64::from(*b)) as i32, i32::from_be_bytes(*got));
-            }
-            set_values(&mut sums, &bytes);
-            prop_assert!(sums.iter().zip(&pairs).all(|(s, p)| *s == p.1));
-        }
     }
 }

@@ -6,17 +6,17 @@
 
 mod chip;
 mod dialect;
+pub mod format;
+mod plan;
 pub mod program;
 mod workers;
 
 use pktgen_engine::catalogue::System;
-use pktgen_generator::device::plan;
-use pktgen_generator::wire;
 
 /// The system.
 pub static SYSTEM: System = System {
-    formats: &[&wire::trio_ml::TrioMl],
-    planners: &[&plan::trio_ml::TrioMl],
+    formats: &[&format::TrioMl],
+    planners: &[&plan::TrioMl],
     workers: &[&workers::TrioMlKind],
     programs: &[&program::TrioMlKind],
     dialects: &[&dialect::KIND],

@@ -20,11 +20,12 @@ mod timers;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::format::{AGED, Header, values};
 use pktgen_generator::config::{Section, joined};
 use pktgen_generator::record::{Action, Counter, Reason};
 use pktgen_generator::registry::Named;
 use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::wire::trio_ml::{AGED, Header, add_values, set_values, values};
+use pktgen_generator::wire::integers::{add_values, set_values};
 use pktgen_generator::{Error, Result};
 
 use crate::chip::{self, Chip, ChipSettings};

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::format::{self, HEADER, Header, PORT};
 use pktgen_generator::config::Section;
 use pktgen_generator::dense::Dense;
 use pktgen_generator::record::PacketId;
 use pktgen_generator::registry::Named;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, group_ip, worker_ip};
-use pktgen_generator::wire::trio_ml::{self, HEADER, Header, PORT};
 use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
@@ -27,7 +27,7 @@ static PROTOCOL: Protocol = Protocol {
     format: "trio_ml",
     smaller: "lower workload.elements",
     identify,
-    values: |payload| Header::parse(payload).map_or(&[], |header| trio_ml::values(payload, &header)),
+    values: |payload| Header::parse(payload).map_or(&[], |header| format::values(payload, &header)),
     element_bytes: |_| 4,
     heads: |per_job| Some(heads(per_job)),
 };
@@ -115,7 +115,7 @@ impl RoundProtocol for TrioMl {
     }
 
     fn frame_bytes(&self, dense: &Dense, block: u32) -> usize {
-        trio_ml::frame_bytes(dense.elements_of(block))
+        format::frame_bytes(dense.elements_of(block))
     }
 
     fn emit(&self, layout: &Layout, what: &Contribution, payload: &mut [u8]) -> u32 {
@@ -124,7 +124,7 @@ impl RoundProtocol for TrioMl {
         let header = Header {
             job: what.job as u8,
             block: what.block,
-            age_op: trio_ml::AGE_NONE,
+            age_op: format::AGE_NONE,
             last: what.block + 1 == dense.blocks(),
             degraded: false,
             source: what.source,
@@ -145,7 +145,7 @@ impl RoundProtocol for TrioMl {
         let dense = &layout.dense;
         let header = Header::parse(payload)?;
         let fits = header.block < dense.blocks() && header.elements == dense.elements_of(header.block);
-        let known = header.age_op != trio_ml::STRAGGLER && u32::from(header.generation) < dense.iterations();
+        let known = header.age_op != format::STRAGGLER && u32::from(header.generation) < dense.iterations();
         (fits && known).then(|| ResultHead {
             job: Some(u16::from(header.job)),
             seq: u32::from(header.generation) * dense.blocks() + header.block,
@@ -157,7 +157,7 @@ impl RoundProtocol for TrioMl {
 
     /// Of a permanent straggler (§5 "Advanced straggler mitigation"): workers go on as before.
     fn is_notice(&self, payload: &[u8]) -> bool {
-        Header::parse(payload).is_some_and(|header| header.age_op == trio_ml::STRAGGLER)
+        Header::parse(payload).is_some_and(|header| header.age_op == format::STRAGGLER)
     }
 
     fn delays(&self) -> &'static str {

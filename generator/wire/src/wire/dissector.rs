@@ -235,83 +235,59 @@ fn table(out: &mut String, title: &str, fields: &[Placed]) {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::FORMATS;
-    use super::*;
-
-    #[test]
-    fn layouts_are_whole_bytes_and_fields_of_one_name_are_alike() {
-        for format in FORMATS {
-            let layout = format.layout();
-            assert_eq!(bits(layout.head.iter()) % 8, 0, "{}", format.name());
-            let known = unique(layout);
-            for message in layout.messages {
-                let what = format!("{} {}", format.name(), message.name);
-                assert_eq!(bits(message.groups.iter().copied().flatten()) % 8, 0, "{what}");
-                assert_eq!(bits(message.tail.iter()) % 8, 0, "{what}");
-                assert!(message.tail.is_empty() || message.after == After::Nothing, "{what}: where would the end be?");
-                if let Rest::Items { fields, .. } = message.rest {
-                    assert!(bits(fields.iter()) > 0 && bits(fields.iter()) % 8 == 0, "{what}");
-                }
-                for placed in every(layout, message).iter().filter(|placed| placed.field.kind != Kind::Unused) {
-                    let field = placed.field;
-                    let same = known.iter().find(|known| known.field.name == field.name);
-                    assert!(
-                        same.is_some_and(|same| same.field == field && around(same) == around(placed)),
-                        "{what} {field:?}"
-                    );
-                    let whole = field.bits % 8 == 0 && placed.first % 8 == 0;
-                    let fits = match field.kind {
-                        Kind::Uint => [1, 2, 3, 4].contains(&around(placed).0) || (whole && field.bits == 64),
-                        Kind::UintLittle => whole && [16, 24, 32].contains(&field.bits),
-                        Kind::Int => whole && [8, 16, 24, 32, 64].contains(&field.bits),
-                        Kind::Float | Kind::FloatLittle => whole && field.bits == 32,
-                        Kind::Flag => field.bits == 1,
-                        Kind::Unused => true,
-                    };
-                    assert!(fits, "{what}: the dissector has no type for {field:?}");
-                }
+/// What the dissector could not show of a format, or would show wrong; nothing, for a format that is fit to be listed.
+pub fn problems(format: &dyn Format) -> Vec<String> {
+    let layout = format.layout();
+    let known = unique(layout);
+    let mut found = Vec::new();
+    let mut must = |holds: bool, what: String| found.extend((!holds).then(|| format!("{}: {what}", format.name())));
+    let whole = |n: usize| n.is_multiple_of(8);
+    must(whole(bits(layout.head.iter())), "the head is no whole bytes".into());
+    for name in layout.summary {
+        must(known.iter().any(|placed| placed.field.name == *name), format!("no field \"{name}\" for its summary"));
+    }
+    for message in layout.messages {
+        let of = message.name;
+        must(whole(bits(message.groups.iter().copied().flatten())), format!("{of} is no whole bytes"));
+        must(whole(bits(message.tail.iter())), format!("the tail of {of} is no whole bytes"));
+        must(message.tail.is_empty() || message.after == After::Nothing, format!("{of}: where would its end be?"));
+        let fields = message.fields(layout);
+        let mut names: Vec<_> = message.when.iter().map(|(name, _)| *name).collect();
+        for rule in layout.rules.iter().chain(message.rules) {
+            match rule {
+                Rule::NotZero(name) | Rule::AtMost(name, _) => names.push(name),
+                Rule::Below(one, other) | Rule::Together(one, other) => names.extend([*one, *other]),
             }
+        }
+        if let Rest::Items { count, fields, .. } = message.rest {
+            must(bits(fields.iter()) > 0 && whole(bits(fields.iter())), format!("items of {of} are no whole bytes"));
+            names.extend(if let Count::Field(name) = count { Some(name) } else { None });
+        }
+        for name in names {
+            let field = fields.iter().find(|placed| placed.field.name == name).map(|placed| placed.field);
+            let small = field.is_some_and(|f| matches!(f.kind, Kind::Uint | Kind::Flag) && f.bits <= 32);
+            must(small, format!("{of} goes by \"{name}\", which is no small number there"));
+        }
+        for placed in every(layout, message).iter().filter(|placed| placed.field.kind != Kind::Unused) {
+            let same = known.iter().find(|known| known.field.name == placed.field.name);
+            let alike = same.is_some_and(|same| same.field == placed.field && around(same) == around(placed));
+            must(alike, format!("{of}: another field is called {:?}", placed.field));
+            must(has_type(placed), format!("{of}: there is no type for {:?}", placed.field));
         }
     }
+    found
+}
 
-    #[test]
-    fn what_conditions_rules_and_summaries_name_is_there() {
-        for format in FORMATS {
-            let layout = format.layout();
-            let known = unique(layout);
-            for name in layout.summary {
-                assert!(known.iter().any(|placed| placed.field.name == *name), "{}: {name}", format.name());
-            }
-            for message in layout.messages {
-                let fields = message.fields(layout);
-                let mut names: Vec<_> = message.when.iter().map(|(name, _)| *name).collect();
-                for rule in layout.rules.iter().chain(message.rules) {
-                    match rule {
-                        Rule::NotZero(name) | Rule::AtMost(name, _) => names.push(name),
-                        Rule::Below(one, other) | Rule::Together(one, other) => names.extend([*one, *other]),
-                    }
-                }
-                if let Rest::Items { count: Count::Field(name), .. } = message.rest {
-                    names.push(name);
-                }
-                for name in names {
-                    let field = fields.iter().find(|placed| placed.field.name == name).map(|placed| placed.field);
-                    let small = field.is_some_and(|f| matches!(f.kind, Kind::Uint | Kind::Flag) && f.bits <= 32);
-                    assert!(small, "{} {}: {name}", format.name(), message.name);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn every_format_is_in_the_dissector_and_in_the_tables() {
-        let (lua, tables) = (lua(FORMATS), tables(FORMATS));
-        for format in FORMATS {
-            assert!(lua.contains(&format!("name = {:?}", format.name())), "{}", format.name());
-            assert!(tables.contains(&format!("\n{}: ", format.name())) || tables.starts_with(format.name()));
-        }
-        assert!(lua.is_ascii() && tables.is_ascii(), "Wireshark shows other characters by the locale");
+/// Has Lua a type for the field at its place?
+fn has_type(placed: &Placed) -> bool {
+    let field = placed.field;
+    let whole = field.bits.is_multiple_of(8) && placed.first.is_multiple_of(8);
+    match field.kind {
+        Kind::Uint => [1, 2, 3, 4].contains(&around(placed).0) || (whole && field.bits == 64),
+        Kind::UintLittle => whole && [16, 24, 32].contains(&field.bits),
+        Kind::Int => whole && [8, 16, 24, 32, 64].contains(&field.bits),
+        Kind::Float | Kind::FloatLittle => whole && field.bits == 32,
+        Kind::Flag => field.bits == 1,
+        Kind::Unused => true,
     }
 }

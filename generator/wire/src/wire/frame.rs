@@ -55,7 +55,7 @@ pub fn worker_of(ip: Ip, workers: usize) -> Option<u32> {
 
 /// The worker with this address, whichever it is.
 #[inline]
-pub(super) fn any_worker(ip: Ip) -> Option<u32> {
+pub fn any_worker(ip: Ip) -> Option<u32> {
     worker_of(ip, PacketId::WORKERS_MAX as usize)
 }
 

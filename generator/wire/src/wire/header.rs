@@ -253,7 +253,7 @@ macro_rules! header {
                 /// Bytes of the header.
                 pub const BYTES: usize = ($bits) / 8;
                 /// Its fields, for layouts.
-                pub(crate) const FIELDS: &'static [Field] = &joined::<{ 0 $(+ $own.len())* }>(&[$(&$own),*]);
+                pub const FIELDS: &'static [Field] = &joined::<{ 0 $(+ $own.len())* }>(&[$(&$own),*]);
 
                 /// Reads it from the beginning of a payload; none if that is shorter, or another packet's.
                 #[inline(always)]

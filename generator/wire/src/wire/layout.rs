@@ -62,17 +62,17 @@ impl Field {
     }
 
     /// Bits that are read as a value of `T`.
-    pub(super) const fn of<T: Bits>(name: &'static str, bits: usize, about: &'static str) -> Self {
+    pub const fn of<T: Bits>(name: &'static str, bits: usize, about: &'static str) -> Self {
         Self::new(name, bits, T::KIND, about).named(T::NAMES)
     }
 
     /// A number from 0 on.
-    pub(super) const fn uint(name: &'static str, bits: usize, about: &'static str) -> Self {
+    pub const fn uint(name: &'static str, bits: usize, about: &'static str) -> Self {
         Self::new(name, bits, Kind::Uint, about)
     }
 
     /// The same with its lowest byte first.
-    pub(super) const fn little(self) -> Self {
+    pub const fn little(self) -> Self {
         let kind = match self.kind {
             Kind::Uint => Kind::UintLittle,
             Kind::Float => Kind::FloatLittle,
@@ -82,17 +82,17 @@ impl Field {
     }
 
     /// One bit.
-    pub(super) const fn flag(name: &'static str, about: &'static str) -> Self {
+    pub const fn flag(name: &'static str, about: &'static str) -> Self {
         Self::new(name, 1, Kind::Flag, about)
     }
 
     /// Bits that nobody reads.
-    pub(super) const fn unused(bits: usize) -> Self {
+    pub const fn unused(bits: usize) -> Self {
         Self::new("", bits, Kind::Unused, "")
     }
 
     /// The same with names of values.
-    pub(super) const fn named(self, names: &'static [(u64, &'static str)]) -> Self {
+    pub const fn named(self, names: &'static [(u64, &'static str)]) -> Self {
         Field { names, ..self }
     }
 

@@ -10,6 +10,7 @@
 pub mod dissector;
 pub mod frame;
 pub mod header;
+pub mod integers;
 pub mod lanes;
 pub mod layout;
 pub mod sight;

@@ -27,12 +27,15 @@ pub const PORT: u16 = 48500;
 /// UDP port of workers.
 pub const WORKER_PORT: u16 = 48501;
 /// Version in the first nibble.
-pub(super) const VERSION: u64 = 1;
-pub(super) const KIND_UPDATE: u64 = 1;
-pub(super) const KIND_ACK: u64 = 2;
+pub const VERSION: u64 = 1;
+/// What says in the header that it is an update.
+pub const KIND_UPDATE: u64 = 1;
+/// What says that it is an acknowledgement.
+pub const KIND_ACK: u64 = 2;
 /// First bytes.
-pub(super) const UPDATE: u8 = (VERSION << 4 | KIND_UPDATE) as u8;
-pub(super) const ACK: u8 = (VERSION << 4 | KIND_ACK) as u8;
+pub const UPDATE: u8 = (VERSION << 4 | KIND_UPDATE) as u8;
+/// First byte of an acknowledgement.
+pub const ACK: u8 = (VERSION << 4 | KIND_ACK) as u8;
 
 /// Bytes of the payload before the gradients of an update.
 pub const UPDATE_HEAD: usize = Header::BYTES;
@@ -80,7 +83,7 @@ header! {
 }
 
 /// What is common to both, and the reward.
-pub(super) const PARTS: (&[Field], &[Field]) = Header::FIELDS.split_at(find(Header::FIELDS, "reward").0);
+pub const PARTS: (&[Field], &[Field]) = Header::FIELDS.split_at(find(Header::FIELDS, "reward").0);
 /// Bytes of what is common.
 const COMMON: usize = find(Header::FIELDS, "reward").1 / 8;
 
@@ -127,7 +130,7 @@ impl Header {
 
     /// Reads the header of an update or an acknowledgement, whatever follows; none if the payload is too short for it.
     #[inline]
-    pub(super) fn peek(payload: &[u8]) -> Option<Self> {
+    pub fn peek(payload: &[u8]) -> Option<Self> {
         Header::get(payload)
     }
 

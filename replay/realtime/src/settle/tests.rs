@@ -3,9 +3,9 @@
 use pktgen_generator::config::Document;
 use pktgen_generator::record::{Received, Sent};
 use pktgen_generator::seed::Seed;
-use pktgen_generator::wire::libra::{COLD_PAIR, HOT_PAIR, emit_cold, emit_hot, heat_of};
 use pktgen_generator::wire::update::digest;
 use pktgen_generator::workload;
+use pktgen_libra::format::{COLD_PAIR, HOT_PAIR, emit_cold, emit_hot, heat_of};
 
 use super::*;
 use crate::capture::{Records, RunDir, Sides, Wanted};

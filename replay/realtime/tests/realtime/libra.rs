@@ -23,7 +23,7 @@ use pktgen_generator::record::{Action, Balance, Book, PacketId, Received, Sent};
 use pktgen_generator::sparse::Sparse;
 use pktgen_generator::time::NEVER;
 use pktgen_generator::topology::Racks;
-use pktgen_generator::wire::libra::FRESH_SHIFT;
+use pktgen_libra::format::FRESH_SHIFT;
 use pktgen_realtime::plan::{prepare, source};
 use pktgen_registry::all;
 

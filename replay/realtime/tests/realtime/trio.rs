@@ -14,9 +14,9 @@ use pktgen_generator::pcap::Reader;
 use pktgen_generator::record::Manifest;
 use pktgen_generator::time::MS;
 use pktgen_generator::wire::frame::HEAD;
-use pktgen_generator::wire::trio_ml::{Header, values};
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
+use pktgen_trio_ml::format::{Header, values};
 
 /// Two jobs of six workers; stragglers as told.
 fn text(jobs: u32, workers: u32, engines: u32, more: &str) -> String {

@@ -273,8 +273,8 @@ impl fmt::Display for Control<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pktgen_generator::wire::Format;
     use crate::format::{HEADER, Header, Kind, Libra};
+    use pktgen_generator::wire::Format;
     use proptest::prelude::*;
 
     fn any_what(which: u8, a: u32, b: u64, bytes: &[u8]) -> What<'_> {

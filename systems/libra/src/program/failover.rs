@@ -4,11 +4,11 @@
 //! Requests carry the number of the change of switches that they belong to. What is older than the last one that was acted
 //! upon changes nothing, so messages may come twice, and late.
 
+use crate::format::control::{Control, What};
+use crate::format::{HEADER, Header, Kind as Wire, PORT};
 use pktgen_generator::record::{Action, Reason};
 use pktgen_generator::time::NEVER;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, set_udp_checksum};
-use pktgen_generator::wire::libra::control::{Control, What};
-use pktgen_generator::wire::libra::{HEADER, Header, Kind as Wire, PORT};
 
 use super::line::To;
 use super::{Libra, Role};

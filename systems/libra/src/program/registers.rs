@@ -1,6 +1,6 @@
 //! The registers of one job, and the pairs of a packet that are added to them.
 
-use pktgen_generator::wire::libra::{HOT_PAIRS, hot_pairs};
+use crate::format::{HOT_PAIRS, hot_pairs};
 
 use pktgen_engine::target::sparse::Adder;
 

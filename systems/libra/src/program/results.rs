@@ -6,9 +6,9 @@
 
 use std::collections::VecDeque;
 
+use crate::format::{FRESH_SHIFT, RESULT_PAIRS};
 use pktgen_generator::record::PacketId;
 use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::wire::libra::{FRESH_SHIFT, RESULT_PAIRS};
 
 use super::line::insert;
 use super::ranks::Ranks;

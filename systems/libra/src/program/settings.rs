@@ -1,9 +1,9 @@
 //! The keys of `[target]` that the program reads, and their limits.
 
+use crate::format::RESULT_PAIRS;
 use pktgen_generator::config::Section;
 use pktgen_generator::time::{SECOND, Time};
 use pktgen_generator::units::{Rate, Size};
-use pktgen_generator::wire::libra::RESULT_PAIRS;
 use pktgen_generator::{Error, Result};
 
 use super::failing::Failing;

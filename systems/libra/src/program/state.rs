@@ -5,9 +5,9 @@
 //! those with its results, which are refused else; all others come in any order. Whoever takes over begins with
 //! [`Libra::forget`].
 
+use crate::format::control::PIECE_MAX;
+use crate::format::{HOT_PAIR, RESULT_PAIRS, emit_hot, hot_pairs};
 use pktgen_generator::record::PacketId;
-use pktgen_generator::wire::libra::control::PIECE_MAX;
-use pktgen_generator::wire::libra::{HOT_PAIR, RESULT_PAIRS, emit_hot, hot_pairs};
 
 use super::Libra;
 use super::ranks::Ranks;

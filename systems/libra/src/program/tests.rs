@@ -5,10 +5,10 @@ mod racks;
 mod rig;
 mod state;
 
+use crate::format::{HEADER, ResultHead, hot_pairs, pairs};
 use pktgen_generator::config::Value;
 use pktgen_generator::record::{Book, PacketId};
 use pktgen_generator::wire::frame::{Datagram, SERVER_IP, group_ip, set_udp_checksum, worker_ip};
-use pktgen_generator::wire::libra::{HEADER, ResultHead, hot_pairs, pairs};
 use proptest::prelude::*;
 
 use super::*;

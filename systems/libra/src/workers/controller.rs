@@ -7,13 +7,13 @@
 
 mod watch;
 
+use crate::format::control::{Control, What};
+use crate::format::{self, HEADER, Header, PORT};
 use pktgen_generator::config::{Section, joined};
 use pktgen_generator::record::{Counter, PacketId};
 use pktgen_generator::time::{NEVER, NS, Time};
 use pktgen_generator::topology::NodeId;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, set_udp_checksum};
-use pktgen_generator::wire::libra::control::{Control, What};
-use pktgen_generator::wire::libra::{self, HEADER, Header, PORT};
 use pktgen_generator::{Error, Result};
 
 use super::server::{self, SparseServer};
@@ -222,7 +222,7 @@ impl Controller {
         let buffer = pool.take();
         let bytes = &mut pool.bytes_mut(buffer)[..len];
         Template::new((SERVER_IP, PORT), (SERVER_IP, PORT), len).emit(bytes);
-        Header { kind: libra::Kind::Control, attempt: 0, job: 0, seq: 0 }.emit(&mut bytes[HEAD..]);
+        Header { kind: format::Kind::Control, attempt: 0, job: 0, seq: 0 }.emit(&mut bytes[HEAD..]);
         control.emit(&mut bytes[HEAD + HEADER..]);
         if self.udp_checksum {
             set_udp_checksum(bytes);
@@ -247,7 +247,7 @@ impl Controller {
         payload.clear();
         payload.extend_from_slice(pool.payload(frame));
         pool.release(frame.buffer);
-        let known = Header::parse(&payload).filter(|header| header.kind == libra::Kind::Control);
+        let known = Header::parse(&payload).filter(|header| header.kind == format::Kind::Control);
         let control = known.and_then(|_| Control::parse(&payload[HEADER..]));
         match control.filter(|control| control.to == self.known.controller) {
             Some(control) => self.hear(&control, frame.t, pool, host),

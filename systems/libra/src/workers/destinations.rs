@@ -1,8 +1,8 @@
 //! Whom a worker of sparse training sends to: the switch of each rack that has a parameter server, and each server (LIBRA §2.1,
 //! §6; `docs/libra.md`).
 
+use crate::format::{Numbers, heat_of};
 use pktgen_generator::sparse::shards::Shards;
-use pktgen_generator::wire::libra::{Numbers, heat_of};
 
 use super::packing::Heat;
 

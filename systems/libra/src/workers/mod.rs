@@ -17,13 +17,13 @@ mod worker;
 
 use std::collections::BTreeSet;
 
+use crate::format::{self, COLD_PAIR, HEADER, Header, PORT, ResultHead, WORKER_PORT};
 use pktgen_generator::config::Section;
 use pktgen_generator::record::{PacketId, Received, Sent};
 use pktgen_generator::registry::Named;
 use pktgen_generator::time::Time;
 use pktgen_generator::topology::NodeId;
 use pktgen_generator::wire::frame::{HEAD, Template, server_ip, set_udp_checksum, worker_ip};
-use pktgen_generator::wire::libra::{self, COLD_PAIR, HEADER, Header, PORT, ResultHead, WORKER_PORT};
 use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 
@@ -67,10 +67,10 @@ static PROTOCOL: Protocol = Protocol {
     format: "libra",
     smaller: "lower endpoint.cold_bytes",
     identify,
-    values: libra::pairs,
+    values: format::pairs,
     // A packet has the sequence number of its header.
-    element_bytes: |packet| match libra::heat_of(packet.seq()) {
-        Heat::Hot => libra::HOT_PAIR,
+    element_bytes: |packet| match format::heat_of(packet.seq()) {
+        Heat::Hot => format::HOT_PAIR,
         Heat::Cold => COLD_PAIR,
     },
     heads: |_| None,
@@ -137,10 +137,10 @@ fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     let side = Side::of(bytes, facts)?;
     let own = |worker| PacketId::new(worker, header.seq, header.attempt);
     if let Side::From(worker) = side {
-        let kind = if header.kind == libra::Kind::Push { Kind::Update } else { Kind::Request };
+        let kind = if header.kind == format::Kind::Push { Kind::Update } else { Kind::Request };
         return Some(side.identity(kind, own(worker), facts));
     }
-    let is_result = header.kind == libra::Kind::Result && !header.is_cold();
+    let is_result = header.kind == format::Kind::Result && !header.is_cold();
     let opener = if is_result { ResultHead::parse(payload)?.opener } else { None };
     let kind = if opener.is_some() { Kind::Result } else { Kind::Control };
     let worker = if let Side::To(worker) = side { worker } else { 0 };
@@ -224,7 +224,7 @@ impl SparseWorkers {
     /// The workers, ready to run.
     fn crew(self) -> Crew {
         let rules = &self.settings.rules;
-        let control = if self.facts.standby.is_some() { HEAD + HEADER + libra::control::CONTROL_MAX } else { 0 };
+        let control = if self.facts.standby.is_some() { HEAD + HEADER + format::control::CONTROL_MAX } else { 0 };
         let place = || SparsePlace {
             sparse: rules.sparse.clone(),
             layout: rules.layout.clone(),
@@ -236,9 +236,9 @@ impl SparseWorkers {
         let declared = Declaration {
             reacts: true,
             training: Some(self.settings.training.clone()),
-            elements: rules.hot.then_some(libra::HOT_PAIRS),
-            summed_bytes: rules.hot.then_some(libra::HOT_FRAME_MAX),
-            frame_bytes: Some(self.settings.cold_bytes.max(libra::HOT_FRAME_MAX).max(control)),
+            elements: rules.hot.then_some(format::HOT_PAIRS),
+            summed_bytes: rules.hot.then_some(format::HOT_FRAME_MAX),
+            frame_bytes: Some(self.settings.cold_bytes.max(format::HOT_FRAME_MAX).max(control)),
             sparse: rules.hot.then(place),
             ..Declaration::default()
         };
@@ -277,9 +277,9 @@ impl SparseWorkers {
             Item::End => 4,
         };
         let kind = match due.item {
-            Item::Push(_) => libra::Kind::Push,
-            Item::Pull(_) => libra::Kind::Pull,
-            Item::End => libra::Kind::End,
+            Item::Push(_) => format::Kind::Push,
+            Item::Pull(_) => format::Kind::Pull,
+            Item::End => format::Kind::End,
         };
         let seq = self.destinations.seq(due.to, due.number);
         let header = Header { kind, attempt: due.attempt, job: own.job as u8, seq };
@@ -290,7 +290,7 @@ impl SparseWorkers {
             Item::Push(push) => part.write(push, bytes),
             Item::Pull(push) => {
                 part.write(push, bytes);
-                let size = if due.to.heat == Heat::Hot { libra::HOT_PAIR } else { COLD_PAIR };
+                let size = if due.to.heat == Heat::Hot { format::HOT_PAIR } else { COLD_PAIR };
                 bytes.chunks_mut(size).for_each(|pair| pair[size - 4..].fill(0));
             }
             Item::End => bytes.copy_from_slice(&own.iteration().to_be_bytes()),
@@ -350,18 +350,18 @@ impl SparseWorkers {
         let SparseWorkers { workers, packing, .. } = self;
         let own = &mut workers[worker as usize];
         let acknowledge = match header.kind {
-            libra::Kind::Ack => {
+            format::Kind::Ack => {
                 host.acks_received += 1;
                 own.acknowledged(header.seq, t, packing);
                 false
             }
-            libra::Kind::Result if header.is_cold() => own.cold_result(header.seq, t, packing),
+            format::Kind::Result if header.is_cold() => own.cold_result(header.seq, t, packing),
             // The switch turns pulls around.
-            libra::Kind::Pull => {
+            format::Kind::Pull => {
                 own.acknowledged(header.seq, t, packing);
                 false
             }
-            libra::Kind::Result => match ResultHead::parse(pool.payload(frame)) {
+            format::Kind::Result => match ResultHead::parse(pool.payload(frame)) {
                 Some(head) => {
                     all = own.hot_result(header.seq, &head);
                     true
@@ -375,7 +375,7 @@ impl SparseWorkers {
         };
         if acknowledge && let Some((to, _)) = self.destinations.find(header.seq) {
             let at = self.destinations.place(to);
-            let ack = Header { kind: libra::Kind::Ack, attempt: 0, ..*header };
+            let ack = Header { kind: format::Kind::Ack, attempt: 0, ..*header };
             let head = self.template(worker, at);
             let answer = self::frame(&mut self.templates[head], ack, 0, t, pool);
             let packet = PacketId::new(worker, header.seq, 0);

@@ -15,12 +15,12 @@ mod tests;
 
 use std::collections::VecDeque;
 
+use crate::format::{self, COLD_PAIR, HEADER, Header};
 use pktgen_generator::Result;
 use pktgen_generator::config::{Section, joined};
 use pktgen_generator::record::{Counter, Heat, Received};
 use pktgen_generator::time::{NEVER, NS, Time};
 use pktgen_generator::topology::NodeId;
-use pktgen_generator::wire::libra::{self, COLD_PAIR, HEADER, Header};
 
 use super::reliable::{self, Reliable};
 use super::seen::Seen;
@@ -119,14 +119,14 @@ impl SparseServer {
         let known = match self.known(pool.payload(frame), frame.worker) {
             None => false,
             Some((header, number)) => match header.kind {
-                libra::Kind::Push if frame.kind == Kind::Update => {
+                format::Kind::Push if frame.kind == Kind::Update => {
                     return self.push(&header, number, frame, pool, host);
                 }
-                libra::Kind::Pull if self.asynchronous => {
+                format::Kind::Pull if self.asynchronous => {
                     return self.pull_values(&header, number, frame, pool);
                 }
-                libra::Kind::End => self.end(&header, number, frame, pool.payload(frame)),
-                libra::Kind::Ack => {
+                format::Kind::End => self.end(&header, number, frame, pool.payload(frame)),
+                format::Kind::Ack => {
                     // One that comes again is nobody's fault.
                     self.results.acknowledged(frame.worker, number, &mut self.ready);
                     self.serve_ready(frame.t);
@@ -144,7 +144,7 @@ impl SparseServer {
         let header = Header::parse(payload).filter(Header::is_cold)?;
         let number = self.outbound.number_of(header.seq)?;
         let job = self.outbound.job_of(worker)?;
-        let can_be = header.kind == libra::Kind::Ack || self.seen[worker as usize].can_be(number);
+        let can_be = header.kind == format::Kind::Ack || self.seen[worker as usize].can_be(number);
         (job == u16::from(header.job) && usize::from(job) < self.jobs.len() && can_be).then_some((header, number))
     }
 
@@ -190,7 +190,7 @@ impl SparseServer {
         self.seen[frame.worker as usize].first(number);
         let answer = Frame { buffer: pool.unshare(frame.buffer), ..self.outbound.back(frame) };
         let payload = pool.payload_mut(&answer);
-        Header { kind: libra::Kind::Result, ..*header }.emit(payload);
+        Header { kind: format::Kind::Result, ..*header }.emit(payload);
         self.jobs[usize::from(header.job)].read(&mut payload[HEADER..]);
         let pairs = (payload.len() - HEADER) / COLD_PAIR;
         self.serve_packet(frame.t, pairs, Due::Answer(answer));
@@ -243,7 +243,7 @@ impl SparseServer {
             let frame = match due {
                 Due::Ack(worker, seq) => {
                     host.acks_sent += 1;
-                    self.outbound.packet((t, worker), libra::Kind::Ack, (0, seq), &[], pool)
+                    self.outbound.packet((t, worker), format::Kind::Ack, (0, seq), &[], pool)
                 }
                 Due::Answer(frame) => Frame { t, ..frame },
                 Due::Result(worker, number) => {
@@ -251,7 +251,7 @@ impl SparseServer {
                     self.counts.results += u64::from(attempt == 0);
                     self.counts.results_resent += u64::from(attempt > 0);
                     let what = (attempt, self.outbound.seq(number));
-                    self.outbound.packet((t, worker), libra::Kind::Result, what, pairs, pool)
+                    self.outbound.packet((t, worker), format::Kind::Result, what, pairs, pool)
                 }
             };
             self.outbound.send(frame, pool, host);

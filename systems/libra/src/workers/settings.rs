@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::format::{COLD_PAIR, HEADER, HOT_PAIRS};
 use pktgen_generator::config::{Section, joined};
 use pktgen_generator::record::Training;
 use pktgen_generator::sparse::Sparse;
@@ -10,7 +11,6 @@ use pktgen_generator::sparse::packaging::{Estimate, Packaging};
 use pktgen_generator::sparse::shards::{Partition, Shards};
 use pktgen_generator::time::{HORIZON, SECOND, Time};
 use pktgen_generator::wire::frame::{FRAME_MAX, HEAD};
-use pktgen_generator::wire::libra::{COLD_PAIR, HEADER, HOT_PAIRS};
 use pktgen_generator::workload::Source;
 use pktgen_generator::{Error, Result};
 

@@ -7,11 +7,12 @@ use crate::support::make::{Random, damage, payload};
 use crate::support::parsed::parsed;
 use crate::support::tshark::{Packet, compare, packets, show_all, tshark};
 use crate::support::{Said, by_layout};
+use pktgen_atp::format as atp_ml;
 use pktgen_generator::pcap::{Form, Writer, WriterOptions};
+use pktgen_generator::wire::Format;
 use pktgen_generator::wire::dissector;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_generator::wire::layout::Rest;
-use pktgen_generator::wire::{Format, atp_ml};
 use pktgen_registry::all;
 use proptest::prelude::*;
 

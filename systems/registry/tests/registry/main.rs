@@ -2,6 +2,7 @@
 
 mod device;
 mod dissector;
+mod formats;
 mod golden;
 mod import;
 mod rounds;

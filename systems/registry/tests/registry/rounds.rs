@@ -13,7 +13,8 @@ use pktgen_generator::dense::Dense;
 use pktgen_generator::record::{Iteration, PacketId, Reply};
 use pktgen_generator::time::{NEVER, NS, Time};
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, group_ip, has_udp_checksum, source_ip, target_ip, worker_ip};
-use pktgen_generator::wire::{switchml, trio_ml};
+use pktgen_switchml::format as switchml;
+use pktgen_trio_ml::format as trio_ml;
 use proptest::prelude::*;
 
 use device::{Came, Device, Made, framed, payload_of};

@@ -6,16 +6,20 @@ use std::process::Command;
 
 use crate::golden::{FRAMES, Golden, Values};
 use crate::support::tshark::tshark;
+use pktgen_atp::format as atp_ml;
 use pktgen_generator::pcap::{Form, Writer, WriterOptions};
 use pktgen_generator::registry::find;
 use pktgen_generator::wire::frame::{HEAD, Ip, SERVER_IP, Template, group_ip, mac_of, set_udp_checksum, worker_ip};
 use pktgen_generator::wire::layout::{Kind, Placed, place};
-use pktgen_generator::wire::olaf_strict::{ACK_HEAD, Ack, UPDATE_HEAD, Update};
 use pktgen_generator::wire::sight::{Look, What, look};
-use pktgen_generator::wire::switchml_roce::{self as roce, Immediate, Message, Way, key_of, pair_of};
-use pktgen_generator::wire::{Format, atp_ml, dissector, olaf_strict, switchml, trio_ml};
+use pktgen_generator::wire::{Format, dissector, integers};
+use pktgen_olaf::strict as olaf_strict;
+use pktgen_olaf::strict::{ACK_HEAD, Ack, UPDATE_HEAD, Update};
 use pktgen_registry::all;
+use pktgen_switchml::format as switchml;
+use pktgen_switchml::roce::{self as roce, Immediate, Message, Way, key_of, pair_of};
 use pktgen_testing::{Need, skip};
+use pktgen_trio_ml::format as trio_ml;
 
 const WORKER: Ip = worker_ip(2);
 
@@ -82,7 +86,7 @@ fn trio(name: &str) -> Vec<u8> {
     };
     let head = written::<{ trio_ml::HEADER }>(|head| header.emit(head));
     let mut values = vec![0; sums.len() * 4];
-    trio_ml::emit_values(sums, &mut values);
+    integers::emit_values(sums, &mut values);
     match name == "trio contribution" {
         true => over_udp(worker, server, true, &head, &values),
         false => over_udp(server, (group_ip(7), trio_ml::PORT), true, &head, &values),

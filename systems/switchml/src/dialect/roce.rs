@@ -6,15 +6,15 @@
 
 use std::sync::Arc;
 
+use crate::format::{self, ELEMENTS, HEADER, Header, WORKER_PORT, frame_bytes};
+use crate::roce::session::{PAIRS_MAX, card_key, card_pair, card_port, packet, switch_pair};
+use crate::roce::{self as roce, BTH, ICRC, IMMEDIATE, Part, RETH, Way};
 use pktgen_generator::time::Time;
 use pktgen_generator::topology::Population;
 use pktgen_generator::wire::frame::{
     HEAD, Ip, SERVER_IP, Template, group_of, payload, source_ip, target_ip, target_port,
 };
 use pktgen_generator::wire::frame::{worker_ip, worker_of};
-use pktgen_generator::wire::switchml::{self, ELEMENTS, HEADER, Header, WORKER_PORT, frame_bytes};
-use pktgen_generator::wire::switchml_roce::session::{PAIRS_MAX, card_key, card_pair, card_port, packet, switch_pair};
-use pktgen_generator::wire::switchml_roce::{self as roce, BTH, ICRC, IMMEDIATE, Part, RETH, Way};
 use pktgen_generator::{Error, Result};
 
 use super::{Dialect, DialectKind, Traffic};
@@ -165,7 +165,7 @@ impl Dialect for RoceDialect {
         };
         let written = packet(&header, rank, used, (header.packet % self.packets) as u16, back);
         let len = HEAD + written.payload_bytes();
-        roce::emit_frame(way, source, target, &written, switchml::values(payload, &header), out.get_mut(..len)?);
+        roce::emit_frame(way, source, target, &written, format::values(payload, &header), out.get_mut(..len)?);
         Some(len)
     }
 
@@ -175,7 +175,7 @@ impl Dialect for RoceDialect {
         if header.part != Part::OnlyImmediate || !ELEMENTS.contains(&header.elements) {
             return None;
         }
-        let switch = (SERVER_IP, switchml::PORT);
+        let switch = (SERVER_IP, format::PORT);
         let (source, target, ours) = match self.contribution(frame, &header) {
             Some((worker, ours)) => ((worker_ip(worker), WORKER_PORT), switch, ours),
             None => {

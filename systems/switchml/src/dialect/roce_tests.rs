@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use crate::roce::session::{address, first_psn};
+use crate::roce::{Header as Rdma, icrc, key_of};
 use pktgen_generator::wire::frame::group_ip;
-use pktgen_generator::wire::switchml_roce::session::{address, first_psn};
-use pktgen_generator::wire::switchml_roce::{Header as Rdma, icrc, key_of};
 use proptest::prelude::*;
 
 use super::*;
@@ -30,11 +30,11 @@ fn ours(source: (Ip, u16), target: (Ip, u16), header: &Header, fill: u8) -> Vec<
 }
 
 fn update(worker: u32, header: &Header, fill: u8) -> Vec<u8> {
-    ours((worker_ip(worker), WORKER_PORT), (SERVER_IP, switchml::PORT), header, fill)
+    ours((worker_ip(worker), WORKER_PORT), (SERVER_IP, format::PORT), header, fill)
 }
 
 fn result(to: Ip, header: &Header, fill: u8) -> Vec<u8> {
-    ours((SERVER_IP, switchml::PORT), (to, WORKER_PORT), header, fill)
+    ours((SERVER_IP, format::PORT), (to, WORKER_PORT), header, fill)
 }
 
 /// The packet that is the `used`th of its slot, from 0 on.

@@ -7,9 +7,9 @@
 //! the set that is being summed, and the sums of both sets are wrong. Clients whose windows are clocked by results, on
 //! links that keep the order, never send one. `check` (ours) refuses what could do this, on any network.
 
+use crate::format::Header;
 use pktgen_generator::record::{Action, PacketId, Reason};
-use pktgen_generator::wire::switchml::Header;
-use pktgen_generator::wire::trio_ml::{add_values, set_values};
+use pktgen_generator::wire::integers::{add_values, set_values};
 
 use pktgen_engine::frame::Frame;
 use pktgen_engine::target::books::Books;

@@ -39,7 +39,11 @@ pub fn set_icrc(frame: &mut [u8]) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{SwitchMlRoce, Way, emit_frame, session};
     use super::*;
+    use pktgen_generator::device::{Address, Addresses, GROWTH_MAX, Hop, Mac, Place, Station, Translator};
+    use pktgen_generator::wire::Format;
+    use pktgen_generator::wire::frame::{SERVER_IP, worker_ip};
 
     fn bytes(hex: &str) -> Vec<u8> {
         let digits: Vec<_> = hex.chars().filter(char::is_ascii_hexdigit).collect();
@@ -83,5 +87,38 @@ mod tests {
         set_icrc(&mut made);
         assert_eq!(made, frame);
         assert!((0..HEAD + BTH + ICRC).all(|len| icrc(&frame[..len]).is_none()));
+    }
+
+    fn station(ip: u32, mac: u8) -> Station {
+        Station { ip: Address(ip), mac: Mac([2, 0, 0, 0, 0, mac]) }
+    }
+
+    /// The checksum covers addresses, so it is right for those on the wire, behind a tag, too.
+    #[test]
+    fn a_frame_is_sealed_anew_for_other_addresses() {
+        for vlan in [0, 7] {
+            let addresses = Addresses {
+                workers: vec![station(0x0a28_0001, 1)],
+                groups: Vec::new(),
+                server: None,
+                device: Some(station(0x0a28_00fe, 2)),
+                to_device: true,
+                hop: Hop::Direct,
+                vlan,
+                worker_port: Some(4000),
+                port: Some(48864),
+            };
+            let translator = Translator::new(&addresses, SwitchMlRoce.facts(), Place::Workers);
+            let header = crate::format::Header { elements: 64, ..Default::default() };
+            let packet = session::packet(&header, 0, 0, 0, false);
+            let mut frame = vec![0; HEAD + packet.payload_bytes()];
+            emit_frame(Way::ToSwitch { port: 0xc000 }, worker_ip(0), SERVER_IP, &packet, &[7; 256], &mut frame);
+            let mut wire = vec![0; frame.len() + GROWTH_MAX];
+            let len = translator.outward(&frame, &mut wire).expect("of this run");
+            let wire = &wire[len - frame.len()..len];
+            assert_eq!(icrc(wire), wire.last_chunk().copied());
+            assert_ne!(wire.last_chunk::<4>(), frame.last_chunk::<4>());
+            assert_eq!(wire[34..38], frame[34..38], "its ports are RoCEv2's, whatever the profile says of UDP");
+        }
     }
 }

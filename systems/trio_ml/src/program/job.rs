@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
+use crate::format::{PORT, frame_bytes};
 use pktgen_generator::record::PacketId;
 use pktgen_generator::time::{MS, Time};
 use pktgen_generator::wire::frame::{SERVER_IP, Template, group_ip};
-use pktgen_generator::wire::trio_ml::{PORT, frame_bytes};
 
 use super::late::Finished;
 use super::mask::Mask;

@@ -1,10 +1,10 @@
 //! The keys of `[target]` that the program reads, and their limits.
 
+use crate::format::HEADER;
 use pktgen_generator::config::Section;
 use pktgen_generator::time::{MS, SECOND, Time};
 use pktgen_generator::units::Span;
 use pktgen_generator::wire::frame::HEAD;
-use pktgen_generator::wire::trio_ml::HEADER;
 use pktgen_generator::{Error, Result};
 
 use pktgen_engine::target::program::Place;

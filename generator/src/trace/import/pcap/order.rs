@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::{BY_ADDRESS, Found, Gathered, place, sender_name};
-use crate::registry::Named;
 use crate::time::{HORIZON, NS};
 use crate::trace::import::Notes;
 use crate::trace::import::sink::Sink;
-use crate::wire::{olaf, update};
+use crate::wire::{Captured, update};
 use crate::workload::Update;
 use crate::{Error, Result};
 
@@ -17,7 +16,7 @@ const NAMED: usize = 16;
 
 /// Pushes all that was found, and notes what was derived.
 pub(super) fn push(mut all: Gathered, inputs: &[PathBuf], sink: &mut Sink, notes: &mut Notes) -> Result<()> {
-    let numbered = all.format.is_some_and(|format| format.name() == olaf::Olaf.name());
+    let numbered = all.format.is_some_and(|format| format.facts().updates == Captured::Ours);
     let anchor_ps = if numbered { 0 } else { i128::from(all.anchor_unix_ns) * i128::from(NS) };
     let workers = workers(&all.found, notes);
     all.found.sort_by_key(|found| (found.t, found.sender, found.seq, found.file, found.packet));

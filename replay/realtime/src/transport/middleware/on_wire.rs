@@ -195,8 +195,8 @@ impl Filter for Translated {
 #[cfg(test)]
 mod tests {
     use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, group_ip, target_ip, worker_ip};
-    use pktgen_generator::wire::switchml::{Header as Packet, frame_bytes as switchml_frame};
     use pktgen_generator::wire::update::{Header, PORT, UPDATE_HEAD, WORKER_PORT};
+    use pktgen_switchml::format::{Header as Packet, frame_bytes as switchml_frame};
 
     use super::super::testing::{Memory, site};
     use super::*;

@@ -9,8 +9,8 @@ use pktgen_generator::record::{Iteration, PacketId};
 use pktgen_generator::time::Time;
 use pktgen_generator::topology::{NodeId, Racks};
 use pktgen_generator::wire::frame::{group_of, target_ip, worker_of};
-use pktgen_generator::wire::libra::{
-    self, FRESH_SHIFT, HEADER, Header, Kind, Numbers, ResultHead, cold_pairs, emit_cold, emit_hot, hot_pairs,
+use pktgen_libra::format::{
+    self as libra, FRESH_SHIFT, HEADER, Header, Kind, Numbers, ResultHead, cold_pairs, emit_cold, emit_hot, hot_pairs,
 };
 
 use super::cases::Case;

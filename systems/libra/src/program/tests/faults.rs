@@ -4,10 +4,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
+use crate::format::{HEADER, Header, Kind as Wire, ResultHead, hot_pairs, pairs};
 use pktgen_generator::seed::{Seed, Stream};
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::wire::frame::{HEAD, group_of, target_ip, worker_of};
-use pktgen_generator::wire::libra::{HEADER, Header, Kind as Wire, ResultHead, hot_pairs, pairs};
 use rand::RngExt;
 
 use super::super::Program;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::format::{HEADER, HOT_FRAME_MAX, HOT_PAIR, Header, Kind as Wire, PORT, WORKER_PORT, emit_hot};
 use pktgen_generator::config::{Section, Value};
 use pktgen_generator::record::PacketId;
 use pktgen_generator::seed::Seed;
@@ -11,9 +12,6 @@ use pktgen_generator::time::Time;
 use pktgen_generator::topology::Population;
 use pktgen_generator::units::{Rate, Size};
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
-use pktgen_generator::wire::libra::{
-    HEADER, HOT_FRAME_MAX, HOT_PAIR, Header, Kind as Wire, PORT, WORKER_PORT, emit_hot,
-};
 
 use super::super::Libra;
 use pktgen_engine::frame::{Frame, Kind, Pool};

@@ -1,10 +1,10 @@
 //! A switch's state, moved to another one in pieces.
 
+use crate::format::control::PIECE_MAX;
+use crate::format::{Header, Kind as Wire};
 use pktgen_generator::config::Value;
 use pktgen_generator::seed::Seed;
 use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::wire::libra::control::PIECE_MAX;
-use pktgen_generator::wire::libra::{Header, Kind as Wire};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::format::{HEADER, Header, Kind as What, Numbers, PORT, WORKER_PORT};
 use pktgen_generator::record::{Heat, PacketId};
 use pktgen_generator::time::Time;
 use pktgen_generator::topology::{NodeId, Population};
 use pktgen_generator::wire::frame::{HEAD, Template, server_ip, set_udp_checksum, worker_ip};
-use pktgen_generator::wire::libra::{HEADER, Header, Kind as What, Numbers, PORT, WORKER_PORT};
 
 use pktgen_engine::endpoint::{Facts, Host, Outgoing};
 use pktgen_engine::frame::{Frame, Kind, Pool};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use pktgen_generator::wire::libra::{COLD_PAIR, cold_pairs};
+use crate::format::{COLD_PAIR, cold_pairs};
 
 /// Keys are spread already or numbers in a row: one multiplication spreads them over a table. The same in every run.
 #[derive(Debug, Clone, Copy, Default)]

@@ -4,10 +4,10 @@ mod bed;
 mod traffic;
 
 use super::*;
+use crate::format::Kind as What;
 use bed::{Bed, US, packets};
 use pktgen_generator::record::PacketId;
 use pktgen_generator::time::{MS, SECOND};
-use pktgen_generator::wire::libra::Kind as What;
 
 /// 1 µs per pair and 2 µs per packet.
 const SLOW: [(&str, &str); 2] = [("service_rate", "1000000"), ("service_per_packet", "2us")];

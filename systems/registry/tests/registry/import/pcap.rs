@@ -5,8 +5,10 @@ use pktgen_generator::pcap::{Form, Precision, Writer, WriterOptions};
 use pktgen_generator::topology::Population;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_generator::wire::update::{Ack, FLAG_MERGED, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT, elements_in};
-use pktgen_generator::wire::{olaf_strict, switchml, trio_ml};
 use pktgen_generator::workload::build::Builder;
+use pktgen_olaf::strict as olaf_strict;
+use pktgen_switchml::format as switchml;
+use pktgen_trio_ml::format as trio_ml;
 
 fn plain() -> ImportOptions {
     ImportOptions { formats: all().protocols.formats, ..ImportOptions::default() }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use pktgen_generator::dense::Dense;
 use pktgen_generator::record::PacketId;
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, group_ip, worker_ip};
-use pktgen_generator::wire::{switchml, trio_ml};
+use pktgen_switchml::format as switchml;
+use pktgen_trio_ml::format as trio_ml;
 
 use super::setup::Setup;
 

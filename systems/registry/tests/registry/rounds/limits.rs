@@ -4,7 +4,7 @@ use pktgen_generator::config::Value;
 use pktgen_generator::record::PacketId;
 use pktgen_generator::time::{HORIZON, NEVER, NS};
 use pktgen_generator::wire::frame::{HEAD, group_ip};
-use pktgen_generator::wire::trio_ml::{HEADER, Header};
+use pktgen_trio_ml::format::{HEADER, Header};
 
 use super::device::framed;
 use super::setup::{open, workers};

@@ -1,9 +1,15 @@
 //! What the formats' own readers say of a payload.
 
+use pktgen_atp::format as atp_ml;
 use pktgen_generator::wire::layout::Value;
-use pktgen_generator::wire::libra::control::{Control, What};
-use pktgen_generator::wire::{atp_ml, libra, olaf_strict, switchml, switchml_roce, trio_ml, update};
+use pktgen_generator::wire::update;
+use pktgen_libra::format as libra;
+use pktgen_libra::format::control::{Control, What};
+use pktgen_olaf::strict as olaf_strict;
 use pktgen_registry::all;
+use pktgen_switchml::format as switchml;
+use pktgen_switchml::roce as switchml_roce;
+use pktgen_trio_ml::format as trio_ml;
 
 use super::Said;
 

@@ -1,10 +1,10 @@
 //! Devices above devices (§4, "Hierarchical aggregation").
 
+use crate::format::Header;
 use pktgen_generator::config::Value;
 use pktgen_generator::record::{Action, PacketId};
 use pktgen_generator::time::{MS, Time, US};
 use pktgen_generator::wire::frame::{Datagram, SERVER_IP};
-use pktgen_generator::wire::trio_ml::Header;
 use proptest::prelude::*;
 
 use super::rig::{Input, Plain, Rig, job};

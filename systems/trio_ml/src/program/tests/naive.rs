@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::format::Header;
 use pktgen_generator::record::{Action, PacketId, Reason};
 use pktgen_generator::time::{MS, Time};
-use pktgen_generator::wire::trio_ml::Header;
 
 use super::super::table::part_of;
 use super::rig::{Input, Plain, Row, key};

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::format::Header;
 use pktgen_generator::config::Value;
 use pktgen_generator::record::{Action, PacketId, Reason};
 use pktgen_generator::time::{MS, Time, US};
-use pktgen_generator::wire::trio_ml::Header;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;

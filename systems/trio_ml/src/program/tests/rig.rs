@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::format::{Header, PORT, frame_bytes, values};
 use pktgen_generator::config::{Section, Value};
 use pktgen_generator::record::{Action, Book, PacketId, Reason};
 use pktgen_generator::time::{NEVER, Time};
 use pktgen_generator::topology::{NO_PORT, Population};
 use pktgen_generator::units::{Rate, Size};
 use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
-use pktgen_generator::wire::trio_ml::{Header, PORT, frame_bytes, values};
 
 use super::super::TrioMlKind;
 use pktgen_engine::frame::{Frame, Kind, Pool};

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::format::{self, COLD_PAIR, HEADER, Header, Kind as What};
 use pktgen_generator::config::{Section, Value};
 use pktgen_generator::record::{PacketId, Received};
 use pktgen_generator::seed::Seed;
 use pktgen_generator::time::Time;
 use pktgen_generator::topology::Population;
 use pktgen_generator::wire::frame::{FRAME_MAX, HEAD};
-use pktgen_generator::wire::libra::{self, COLD_PAIR, HEADER, Header, Kind as What};
 
 use super::super::SparseServer;
 use pktgen_engine::catalogue::NOTHING;
@@ -104,14 +104,14 @@ impl Bed {
 
     pub(super) fn push(&mut self, t: Time, worker: u32, seq: u32, attempt: u8, pairs: &[(u64, f32)]) {
         let mut bytes = vec![0; pairs.len() * COLD_PAIR];
-        libra::emit_cold(pairs, &mut bytes);
+        format::emit_cold(pairs, &mut bytes);
         self.give(t, worker, self.header(What::Push, attempt, worker, seq), &bytes, Kind::Update);
     }
 
     pub(super) fn pull(&mut self, t: Time, worker: u32, seq: u32, attempt: u8, keys: &[u64]) {
         let pairs: Vec<_> = keys.iter().map(|key| (*key, 0.0)).collect();
         let mut bytes = vec![0; pairs.len() * COLD_PAIR];
-        libra::emit_cold(&pairs, &mut bytes);
+        format::emit_cold(&pairs, &mut bytes);
         self.give(t, worker, self.header(What::Pull, attempt, worker, seq), &bytes, Kind::Request);
     }
 
@@ -149,7 +149,7 @@ impl Bed {
             let payload = self.pool.payload(&frame);
             let header = Header::parse(payload).unwrap();
             let pairs = match header.kind {
-                What::Result => libra::cold_pairs(libra::pairs(payload)).collect(),
+                What::Result => format::cold_pairs(format::pairs(payload)).collect(),
                 _ => Vec::new(),
             };
             assert!(told.last().is_none_or(|before| before.t <= frame.t), "a link is first in, first out");

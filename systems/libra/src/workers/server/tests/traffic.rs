@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::format::Kind as What;
 use pktgen_generator::time::Time;
-use pktgen_generator::wire::libra::Kind as What;
 use proptest::prelude::*;
 
 use super::super::super::seen::Seen;
