@@ -12,6 +12,7 @@ use pktgen_generator::record::{Family, Note, Planned, Training};
 use pktgen_generator::topology::Population;
 
 use crate::capture::Wanted;
+use crate::catalogue::Catalogue;
 use crate::external::Hardware;
 use crate::parts::Parts;
 use crate::transport::TransportPlan;
@@ -22,6 +23,8 @@ pub use prepare::{plan, prepare, prepare_share, source};
 
 /// What a run is. Nothing of it changes once it is made.
 pub struct Spec {
+    /// The systems that there are.
+    pub catalogue: &'static Catalogue,
     /// What its account is of.
     pub family: Family,
     /// How frames move.

@@ -480,7 +480,7 @@ fn expected(document: &Document, plan: &Plan, roles: Roles) -> Expected {
     }
     let program = text(document, "target.program", "forward");
     let workers = plan.spec.workers.len() / plan.spec.workers.clusters().max(1);
-    let kind = plan.parts.facts.catalogue.programs.iter().find(|kind| kind.name() == program);
+    let kind = plan.spec.catalogue.programs.iter().find(|kind| kind.name() == program);
     // Of updates in a layout without a head only lanes tell how many were merged.
     let counted = plan.spec.lanes.is_some() || plan.spec.transport.dialect.is_none_or(|dialect| !dialect.headless);
     let expected = kind.map(|kind| kind.expected(workers as u32));

@@ -28,7 +28,6 @@ use pktgen_generator::time::Time;
 use pktgen_generator::topology::{NodeId, Population, Racks};
 use pktgen_generator::workload::Source;
 
-use crate::catalogue::Catalogue;
 use crate::frame::{Frame, Heads, Kind, Pool};
 use crate::target::flows::Flows;
 use crate::target::sparse::SparsePlace;
@@ -208,8 +207,6 @@ pub struct Standby {
 /// What an endpoint knows of the run.
 #[derive(Clone)]
 pub struct Facts {
-    /// The systems that there are.
-    pub catalogue: &'static Catalogue,
     /// The workers' kind.
     pub kind: &'static dyn WorkerKind,
     /// What frames are.

@@ -37,7 +37,7 @@ impl Outward {
         Ok(Outward {
             dialect: kind.map_or(Ok(None), |kind| (kind.open)(&traffic))?,
             translator: plan.spec.transport.outer.as_ref().map(|outer| outer.translator(End::Workers)),
-            format: plan.parts.facts.catalogue.format(name, "the experiment")?,
+            format: plan.spec.catalogue.format(name, "the experiment")?,
             ours: kind.is_none() && traffic.format == "olaf",
             sources,
             rooms: [room.clone(), room],

@@ -40,7 +40,7 @@ pub struct Sample {
 pub(super) fn first(plan: &mut Plan, per_kind: usize) -> Result<Vec<Sample>> {
     let mut outward = Outward::of(plan)?;
     let parts = &mut plan.parts;
-    let format = parts.facts.catalogue.format(parts.facts.protocol.format, "the experiment")?;
+    let format = plan.spec.catalogue.format(parts.facts.protocol.format, "the experiment")?;
     let mut pool = Pool::new(parts.frame_bytes, 64);
     let mut host = Host::default();
     let mut samples: Vec<Sample> = Vec::new();

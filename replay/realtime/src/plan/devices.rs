@@ -8,6 +8,7 @@ use pktgen_generator::registry::{Named, find};
 use pktgen_generator::topology::{Link, Node, NodeId, Population, Role, Topology};
 use pktgen_generator::{Error, Result};
 
+use crate::catalogue::Catalogue;
 use crate::endpoint::{Declaration, Facts, WorkerKind};
 use crate::groups::{GroupPorts, Groups, JobPlace, Regroup};
 use crate::racks::{self, DeviceRacks};
@@ -30,6 +31,7 @@ pub(super) struct DeviceSet {
 
 /// Makes the devices, for frames of at most `frame_bytes`.
 pub(super) fn read_devices(
+    catalogue: &Catalogue,
     document: &mut Document,
     topology: &Topology,
     facts: &Facts,
@@ -37,7 +39,7 @@ pub(super) fn read_devices(
     declared: &Declaration,
 ) -> Result<DeviceSet> {
     let mut target = document.section("target")?;
-    let devices = Devices::read(&mut target, topology, facts, frame_bytes, declared.sparse.as_ref())?;
+    let devices = Devices::read(catalogue, &mut target, topology, facts, frame_bytes, declared.sparse.as_ref())?;
     let mut remarks = Vec::new();
     if facts.kind.behaviour().listens && !devices.tells_congestion() {
         let (program, queue) = (devices.program.name().to_owned(), devices.queue.name().to_owned());
@@ -45,10 +47,10 @@ pub(super) fn read_devices(
     }
     let changes = Groups::new(topology, &devices.routes, facts).changes(facts);
     let devices = devices.build_all(&mut target, topology)?;
-    for discipline in facts.catalogue.queues {
+    for discipline in catalogue.queues {
         target.allow(discipline.keys());
     }
-    for program in facts.catalogue.programs {
+    for program in catalogue.programs {
         target.allow(program.keys());
     }
     document.close(target)?;
@@ -135,6 +137,7 @@ const DEEP_SLOTS: u32 = 65_536;
 
 impl Devices {
     fn read(
+        catalogue: &Catalogue,
         section: &mut Section,
         topology: &Topology,
         facts: &Facts,
@@ -149,7 +152,6 @@ impl Devices {
                 section.place("kind")
             )));
         }
-        let catalogue = facts.catalogue;
         let program = section.get("program", facts.kind.behaviour().program.unwrap_or(catalogue.defaults.program))?;
         let program: String = program;
         let program = find(catalogue.programs, "program", &program, &section.place("program"))?;

@@ -84,11 +84,9 @@ pub fn prepare_share(catalogue: &'static Catalogue, mut document: Document, seed
     let (endpoint, kind) = read_workers(catalogue, &mut document)?;
     let (udp_checksum, lanes) = read_format(catalogue, &mut document, kind, opened.source.as_ref())?;
     let topology = topology::open(&mut document, &workers)?;
-    let transport =
-        read_transport(catalogue, &mut document, kind, opened.source.as_ref(), &topology, hardware.as_ref())?;
+    let transport = read_transport(catalogue, &mut document, kind, &opened, &topology, hardware.as_ref())?;
     let capture = read_capture(&mut document)?.checked(opened.endless, &workers, kind)?;
     let facts = Facts {
-        catalogue,
         kind,
         protocol: kind.protocol(),
         training: opened.source.known().dense().map_or((0, 0), |dense| (dense.workers_per_job(), dense.blocks())),
@@ -109,10 +107,10 @@ pub fn prepare_share(catalogue: &'static Catalogue, mut document: Document, seed
         learning: opened.source.known().learning(),
     };
     let (Crew { workers: crew, mut declared, payloads }, receiver) =
-        read_endpoints(&mut document, endpoint, &facts, laned(&lanes, opened.source))?;
+        read_endpoints(catalogue, &mut document, endpoint, &facts, laned(&lanes, opened.source))?;
     let frame_bytes = declared.frame_bytes.unwrap_or(frame_max + ACK_HEAD - UPDATE_HEAD);
     let DeviceSet { devices, changes, mut remarks } =
-        read_devices(&mut document, &topology, &facts, frame_bytes, &declared)?;
+        read_devices(catalogue, &mut document, &topology, &facts, frame_bytes, &declared)?;
     remarks.extend((capture.states && !kind.behaviour().listens).then_some(Note::StatesUnused {}));
     remarks.extend(declared.training.as_mut().map_or(Ok(None), |training| check_room(training, &devices))?);
     let named = transport.dialect.is_none_or(|dialect| !dialect.headless);
@@ -120,6 +118,7 @@ pub fn prepare_share(catalogue: &'static Catalogue, mut document: Document, seed
     let subject = subject(payloads, updates, &devices, &mut remarks);
     document.finish(SECTIONS)?;
     let spec = Spec {
+        catalogue,
         family: subject.family(),
         nodes: topology.nodes.iter().map(|n| n.name.clone()).collect(),
         planned: reduction::planned(&facts, &topology, frame_max, receiver.answers_all),
@@ -205,7 +204,7 @@ fn read_transport(
     catalogue: &'static Catalogue,
     document: &mut Document,
     kind: &dyn WorkerKind,
-    source: &dyn Source,
+    opened: &Opened,
     topology: &Topology,
     hardware: Option<&Hardware>,
 ) -> Result<TransportPlan> {
@@ -213,11 +212,11 @@ fn read_transport(
     let frames = Frames {
         catalogue,
         format: protocol.format,
-        heads: (protocol.heads)(source.known().dense().map_or(0, |dense| dense.workers_per_job())),
+        heads: (protocol.heads)(opened.source.known().dense().map_or(0, |dense| dense.workers_per_job())),
         smaller: protocol.smaller,
         has_server: topology.servers().next().is_some(),
         // Addresses that cannot be are refused with all else that does not fit the profile.
-        addresses: hardware.and_then(|own| own.profile.addressing.resolve(source.population()).ok()),
+        addresses: hardware.and_then(|own| own.profile.addressing.resolve(opened.source.population()).ok()),
     };
     TransportPlan::read(document, frames)
 }
@@ -237,6 +236,7 @@ pub(crate) fn read_top(document: &mut Document, seed: u64) -> Result<()> {
 
 /// Opens the workers and the server.
 fn read_endpoints(
+    catalogue: &Catalogue,
     document: &mut Document,
     mut section: Section,
     facts: &Facts,
@@ -246,7 +246,7 @@ fn read_endpoints(
     // Its keys are read, and checked, whichever server there is.
     let answering = UpdateServer::open(&mut section, facts)?;
     let receiver = facts.kind.server(&mut section, facts)?.unwrap_or_else(|| Receiver::passive(answering));
-    for kind in facts.catalogue.workers {
+    for kind in catalogue.workers {
         section.allow(kind.keys());
         section.allow(kind.server_keys());
     }

@@ -148,7 +148,6 @@ pub(super) fn open(
     let source = workload::open(&mut Document::parse(text, "test").unwrap(), Seed(7)).unwrap().source;
     let dense = source.known().dense().unwrap();
     let facts = Facts {
-        catalogue: &pktgen_engine::catalogue::NOTHING,
         kind,
         protocol: kind.protocol(),
         training: (dense.workers_per_job(), dense.blocks()),

@@ -11,7 +11,6 @@ use pktgen_generator::topology::Population;
 use pktgen_generator::wire::frame::{FRAME_MAX, HEAD};
 
 use super::super::SparseServer;
-use pktgen_engine::catalogue::NOTHING;
 use pktgen_engine::endpoint::open_loop::OpenLoopKind;
 use pktgen_engine::endpoint::{Facts, Host, Server, WorkerKind};
 use pktgen_engine::frame::{Frame, Kind, Pool};
@@ -43,7 +42,6 @@ pub(super) fn open(
 ) -> pktgen_generator::Result<SparseServer> {
     let workers = Population::regular(jobs, per_job);
     let facts = Facts {
-        catalogue: &NOTHING,
         kind: &OpenLoopKind,
         protocol: OpenLoopKind.protocol(),
         training: (0, 0),
