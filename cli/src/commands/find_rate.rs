@@ -6,7 +6,7 @@ use pktgen_generator::config::Document;
 use pktgen_generator::record::Fault;
 use pktgen_generator::units::Span;
 use pktgen_generator::{Error, Result};
-use pktgen_realtime::run::{Attempt, Experiment, Finished, Found, Limiter, Search, Task};
+use pktgen_realtime::run::{Attempt, Experiment, Finished, Found, Limiter, Search, Searched, Task};
 use pktgen_records::analyze_run;
 use pktgen_registry::all;
 
@@ -28,6 +28,7 @@ pub(super) fn run(document: &Document, run: Option<&str>, out: &Path, args: &Fin
         confirm: args.confirm,
         trials: args.trials,
     };
+    let searched = Searched { catalogue: all(), document, run };
     let stop = stop_flag();
     let bar = ui.spinner("trial");
     let progress = |p: &_| bar.set_message(live(p));
@@ -37,7 +38,7 @@ pub(super) fn run(document: &Document, run: Option<&str>, out: &Path, args: &Fin
         bar.suspend(|| ui.detail(&format!("{}: {attempt:?}", finished.dir.display())));
         Ok(attempt)
     };
-    let found = Experiment::find_rate(all(), document, run, out, &search, &args.trial, &task, &mut judge);
+    let found = Experiment::find_rate(searched, out, &search, &args.trial, &task, &mut judge);
     bar.finish_and_clear();
     let found = found?;
     tell(&found, ui);

@@ -32,6 +32,17 @@ pub struct Search {
     pub trials: u32,
 }
 
+/// Of what the highest rate is searched.
+#[derive(Clone, Copy)]
+pub struct Searched<'a> {
+    /// The systems that there are.
+    pub catalogue: &'static Catalogue,
+    /// The experiment.
+    pub document: &'a Document,
+    /// Which of its runs, if it has several.
+    pub run: Option<&'a str>,
+}
+
 impl Search {
     fn check(&self) -> Result<()> {
         let Search { from_pps: from, to_pps: to, precision, trials, .. } = *self;
@@ -180,9 +191,7 @@ impl Experiment {
     /// Searches the highest rate at which `judge` passes a run. Each trial lasts `span` (as "2s"), its workload repeated
     /// as often as that takes; run dirs of trials are in `out`, those that are not needed any more are removed.
     pub fn find_rate(
-        catalogue: &'static Catalogue,
-        document: &Document,
-        run: Option<&str>,
+        searched: Searched,
         out: &Path,
         plan: &Search,
         span: &str,
@@ -190,8 +199,9 @@ impl Experiment {
         judge: &mut dyn FnMut(&Finished) -> Result<Attempt>,
     ) -> Result<Found> {
         let length = trial_length(span)?;
-        check_axes(catalogue, document, run)?;
-        check_knowable(catalogue, document, run)?;
+        check_axes(searched)?;
+        check_knowable(searched)?;
+        let Searched { catalogue, document, run } = searched;
         let _claim = claim(out)?;
         let mut kept: [Option<(f64, PathBuf)>; 2] = [None, None];
         let found = search(plan, |pps, number| {
@@ -238,7 +248,7 @@ fn trial_length(span: &str) -> Result<Time> {
 }
 
 /// Refuses a sweep over what a trial sets: all trials would be the same.
-fn check_axes(catalogue: &'static Catalogue, document: &Document, run: Option<&str>) -> Result<()> {
+fn check_axes(Searched { catalogue, document, run }: Searched) -> Result<()> {
     const OWN: [&str; 5] = ["schedule.pps", "schedule.speed", "workload.repeat", "capture.until", "transport.pacing"];
     let experiment = Experiment::open(catalogue, document.clone())?;
     let run = experiment.choose(run)?;
@@ -251,7 +261,7 @@ fn check_axes(catalogue: &'static Catalogue, document: &Document, run: Option<&s
 }
 
 /// Refuses a device of which nobody could say what it loses.
-fn check_knowable(catalogue: &'static Catalogue, document: &Document, run: Option<&str>) -> Result<()> {
+fn check_knowable(Searched { catalogue, document, run }: Searched) -> Result<()> {
     let experiment = Experiment::open(catalogue, document.clone())?;
     let plan = experiment.prepare(experiment.choose(run)?)?;
     let names = plan.spec.lanes.as_ref().is_some_and(|lanes| lanes.layout().detail == Detail::Which);
