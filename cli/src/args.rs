@@ -12,8 +12,8 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand};
-use pktgen_generator::shard::Shard;
-use pktgen_generator::units::{Rate, Size, Span};
+use pktgen_core::shard::Shard;
+use pktgen_core::units::{Rate, Size, Span};
 use pktgen_records::age::AgeOf;
 
 pub(crate) use convert::Convert;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::Common;
-use pktgen_generator::printable::printable;
+use pktgen_core::printable::printable;
 use pktgen_realtime::driver::real_time::Progress;
 
 /// Notes that --quiet holds back, at most.

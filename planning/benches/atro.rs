@@ -2,7 +2,7 @@
 //! Gurobi) and for 10,000 workers (10 s allowed). ARO's exact routes beside it: one draw of 30.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use pktgen_generator::seed::Seed;
+use pktgen_core::seed::Seed;
 use pktgen_planning::atro::baseline::{BASELINES, Case, Network, Topology};
 use pktgen_planning::atro::{Cluster, wire};
 

@@ -3,9 +3,9 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use pktgen_generator::seed::Seed;
-use pktgen_generator::tree::make::{Rates, binary};
-use pktgen_generator::tree::{Switch, Tree};
+use pktgen_core::seed::Seed;
+use pktgen_core::tree::make::{Rates, binary};
+use pktgen_core::tree::{Switch, Tree};
 use pktgen_planning::soar::gather::{MEMORY, solve};
 use pktgen_planning::soar::loads::Loads;
 

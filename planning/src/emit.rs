@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use pktgen_generator::plan::{Plan, PlanRole};
-use pktgen_generator::time::SECOND;
-use pktgen_generator::units::{Rate, Span};
-use pktgen_generator::whole::write_whole;
-use pktgen_generator::wire::frame::FRAME_MAX;
-use pktgen_generator::wire::update::FRAME_MIN;
-use pktgen_generator::{Error, Result};
+use pktgen_core::plan::{Plan, PlanRole};
+use pktgen_core::time::SECOND;
+use pktgen_core::units::{Rate, Span};
+use pktgen_core::whole::write_whole;
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::FRAME_MAX;
+use pktgen_wire::wire::update::FRAME_MIN;
 
 /// Bytes on an Ethernet link beside a frame: FCS, preamble, gap.
 const BESIDE: u64 = 24;
@@ -113,8 +113,8 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pktgen_generator::config::Document;
-    use pktgen_generator::tree::make::{Rates, binary};
+    use pktgen_core::config::Document;
+    use pktgen_core::tree::make::{Rates, binary};
 
     use super::*;
 

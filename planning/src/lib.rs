@@ -1,6 +1,6 @@
 //! Planners: where to aggregate, how to wire, which way to route.
 //!
-//! A placer is pure: a network in, a [`Plan`](pktgen_generator::plan::Plan) and what it promises out. Its study makes the
+//! A placer is pure: a network in, a [`Plan`](pktgen_core::plan::Plan) and what it promises out. Its study makes the
 //! figures of its paper. To add one: a new file here, its `mod` line and its entry in [`PLACERS`]. Called by the CLI's
 //! `place`, and by `replay` for experiments with a study.
 #![forbid(unsafe_code)]
@@ -12,8 +12,8 @@ pub mod soar;
 
 use std::sync::LazyLock;
 
-use pktgen_generator::registry::Named;
-use pktgen_generator::study::{self, Study};
+use pktgen_core::registry::Named;
+use pktgen_workload::study::{self, Study};
 
 /// One placer.
 pub trait Placer: Named + Sync {

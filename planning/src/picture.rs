@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use pktgen_generator::plan::{Plan, PlanRole};
-use pktgen_generator::printable::{escape, printable};
-use pktgen_generator::rows::{Placed, Spacing};
+use pktgen_core::plan::{Plan, PlanRole};
+use pktgen_core::printable::{escape, printable};
+use pktgen_core::rows::{Placed, Spacing};
 
 /// Narrower than 320 is hard to read.
 const SPACING: Spacing = Spacing { row: 90.0, gap: 46.0, edge: 40.0, least: 320.0 };
@@ -147,9 +147,9 @@ pub fn dot(plan: &Plan) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pktgen_generator::plan::{PlanLink, PlanNode};
-    use pktgen_generator::tree::make::{Rates, binary};
-    use pktgen_generator::units::Rate;
+    use pktgen_core::plan::{PlanLink, PlanNode};
+    use pktgen_core::tree::make::{Rates, binary};
+    use pktgen_core::units::Rate;
 
     fn example() -> Plan {
         let tree = binary(8, Rates::Constant).unwrap().with_load(vec![0, 0, 0, 2, 6, 5, 4]);

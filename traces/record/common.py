@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 # generator/wire/src/wire: Ethernet, IPv4 and UDP heads; the head of an update; the largest frame.
 HEAD, UPDATE_HEAD, FRAME_MIN, FRAME_MAX = 42, 30, 76, 9036
 
-# generator/src/trace/schema.rs; a reader checks names and types.
+# generator/workload/src/trace/schema.rs; a reader checks names and types.
 SCHEMA = pa.schema(
     [
         pa.field("t_ps", pa.int64(), nullable=False),

@@ -2,9 +2,9 @@
 //!
 //! Registered in [`super::PROPERTIES`]; reads `[verify]` and leaves the rest to [`super::decide`].
 
-use pktgen_generator::config::{Document, SECTIONS};
-use pktgen_generator::registry::Named;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::{Document, SECTIONS};
+use pktgen_core::registry::Named;
+use pktgen_core::{Error, Result};
 
 use super::decide::{self, Case};
 use super::encode::Model;

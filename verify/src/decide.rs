@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 use serde::Serialize;
 
 use super::candidates;

@@ -25,9 +25,9 @@ pub mod witness;
 #[cfg(test)]
 mod tests;
 
-use pktgen_generator::Result;
-use pktgen_generator::config::Document;
-use pktgen_generator::registry::Named;
+use pktgen_core::Result;
+use pktgen_core::config::Document;
+use pktgen_core::registry::Named;
 
 pub use decide::{Answer, Case, Found, Source, Verdict};
 pub use rate::{Probe, RateReport};

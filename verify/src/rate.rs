@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use pktgen_generator::config::Section;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::{Error, Result};
 
 use super::decide::{Answer, Verdict, check_all};
 use super::setup::{Setup, Ticks};

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use pktgen_generator::time::US;
+use pktgen_core::time::US;
 
 use super::setup::{Setup, Ticks};
 

@@ -2,13 +2,13 @@
 //!
 //! Read by [`super::aom_fairness`]. Whole ticks make every model of the solver a trace that can be replayed.
 
-use pktgen_generator::config::{FromValue, Section, Value};
-use pktgen_generator::control::Rule;
-use pktgen_generator::time::US;
-use pktgen_generator::units::Span;
-use pktgen_generator::wire::frame::{FRAME_MAX, HEAD};
-use pktgen_generator::wire::update::{ACK_HEAD, FRAME_MIN};
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::{FromValue, Section, Value};
+use pktgen_core::time::US;
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::{FRAME_MAX, HEAD};
+use pktgen_wire::wire::update::{ACK_HEAD, FRAME_MIN};
+use pktgen_workload::control::Rule;
 
 /// A time or span in ticks of 1 µs.
 pub type Ticks = i64;

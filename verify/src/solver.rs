@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 
 use super::sexpr::{self, Value};
 

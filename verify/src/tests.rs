@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use pktgen_generator::config::{Document, Value};
-use pktgen_generator::control::Rule;
-use pktgen_generator::time::US;
+use pktgen_core::config::{Document, Value};
+use pktgen_core::time::US;
+use pktgen_workload::control::Rule;
 use proptest::prelude::*;
 
 use super::decide::{self, Source, Verdict};

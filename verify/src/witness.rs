@@ -6,13 +6,13 @@
 use std::fmt::Write;
 use std::path::{Path, absolute};
 
-use pktgen_generator::time::US;
-use pktgen_generator::trace::Writer;
-use pktgen_generator::whole::write_whole;
-use pktgen_generator::wire::frame::HEAD;
-use pktgen_generator::wire::update::ACK_HEAD;
-use pktgen_generator::workload::Update;
-use pktgen_generator::{Error, Result};
+use pktgen_core::time::US;
+use pktgen_core::whole::write_whole;
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::HEAD;
+use pktgen_wire::wire::update::ACK_HEAD;
+use pktgen_workload::trace::Writer;
+use pktgen_workload::workload::Update;
 use serde_json::json;
 
 use super::reference::Run;
@@ -79,7 +79,7 @@ fn write_trace(path: &Path, bytes: u32, name: &str, run: &Run) -> Result<()> {
 
 /// A text as TOML has it.
 fn quoted(text: &str) -> String {
-    pktgen_generator::config::Value::Text(text.to_owned()).to_toml()
+    pktgen_core::config::Value::Text(text.to_owned()).to_toml()
 }
 
 fn experiment(name: &str, about: &str, trace: &Path, bytes: usize, setup: &Setup, run: &Run) -> String {

@@ -2,7 +2,7 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use pktgen_compare::{Comparison, Rules, Side};
-use pktgen_generator::record::{MANIFEST_VERSION, ReportPlan, SweepManifest};
+use pktgen_core::record::{MANIFEST_VERSION, ReportPlan, SweepManifest};
 use pktgen_records::Options;
 use pktgen_report::SweepData;
 use pktgen_report::sweep::data::{PointSummary, RunSummary};

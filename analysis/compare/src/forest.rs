@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use pktgen_generator::printable::escape;
+use pktgen_core::printable::escape;
 use pktgen_records::human::{Scale, scale_for, title};
 use pktgen_report::answer::setting;
 use pktgen_report::plot::ticks::{axis_name, tick_text, ticks};

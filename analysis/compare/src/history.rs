@@ -9,11 +9,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::Path;
 
-use pktgen_generator::index::mix;
-use pktgen_generator::printable::escape;
-use pktgen_generator::record::Manifest;
-use pktgen_generator::regular::check_regular;
-use pktgen_generator::{Error, Result};
+use pktgen_core::index::mix;
+use pktgen_core::printable::escape;
+use pktgen_core::record::Manifest;
+use pktgen_core::regular::check_regular;
+use pktgen_core::{Error, Result};
 use pktgen_records::human::{self, day, title};
 use pktgen_records::run::read_json;
 use pktgen_records::stats::SEEDS_MIN;

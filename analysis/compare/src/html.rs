@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use pktgen_generator::printable::escape;
+use pktgen_core::printable::escape;
 use pktgen_report::report::{SCROLLS, STYLE, html_provenance};
 
 use super::forest::forests;

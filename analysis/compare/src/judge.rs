@@ -3,12 +3,12 @@
 //! Called by [`super`]. `docs/compare.md` defines the verdicts. The verdict follows from the interval that is shown, so
 //! that no reader sees one that contradicts it.
 
-use pktgen_generator::Result;
-use pktgen_generator::study::TIME;
+use pktgen_core::Result;
 use pktgen_records::human::scale_for;
 use pktgen_records::stats::{self, Estimate, SEEDS_MIN, too_few};
 use pktgen_report::sweep::data::Labels;
 use pktgen_report::sweep::in_parallel;
+use pktgen_workload::study::TIME;
 use serde::Serialize;
 
 use super::Side;

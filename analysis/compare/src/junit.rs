@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use pktgen_generator::printable::printable;
+use pktgen_core::printable::printable;
 use pktgen_records::human::title;
 
 use super::{Comparison, Judgement, Outcome};

@@ -32,7 +32,7 @@ mod simulation_tests;
 #[cfg(test)]
 mod tests;
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 use serde::Serialize;
 
 pub use effect::Kind;

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 use pktgen_report::sweep::data::name_of;
 use pktgen_report::sweep::data::{Labels, RunSummary, VARIANT};
 use serde::Serialize;

@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pktgen_generator::study::TIME;
 use pktgen_records::stats::{self, Estimate, SEEDS_MIN};
 use pktgen_report::sweep::data::{Labels, VARIANT};
 use pktgen_report::sweep::in_parallel;
+use pktgen_workload::study::TIME;
 use serde::Serialize;
 
 use super::Side;

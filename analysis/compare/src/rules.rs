@@ -5,11 +5,11 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use pktgen_generator::config::{Document, Entry, FromValue, Origin, Table, Value};
-use pktgen_generator::registry::suggest;
-use pktgen_generator::regular::check_regular;
-use pktgen_generator::units::{Rate, Size, Span};
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::{Document, Entry, FromValue, Origin, Table, Value};
+use pktgen_core::registry::suggest;
+use pktgen_core::regular::check_regular;
+use pktgen_core::units::{Rate, Size, Span};
+use pktgen_core::{Error, Result};
 use serde::Serialize;
 
 /// Keys of a rule, and those beside the rules.

@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pktgen_generator::config::Document;
-use pktgen_generator::index::mix;
+use pktgen_core::config::Document;
+use pktgen_core::index::mix;
 
 use super::pairs::Paired;
 

@@ -1,6 +1,6 @@
 //! Tests of whole comparisons, made of runs written by hand.
 
-use pktgen_generator::record::{Fault, MANIFEST_VERSION, ReportPlan, SweepManifest, Validity};
+use pktgen_core::record::{Fault, MANIFEST_VERSION, ReportPlan, SweepManifest, Validity};
 use pktgen_records::Options;
 use pktgen_report::sweep::data::{Labels, PointSummary, RunSummary};
 

@@ -4,7 +4,7 @@
 //! deliveries that lowered its age; between them the age grows by one second per second, so the time
 //! average is an exact sum of trapezia, in integers, and a quantile over time an exact sweep over their ends.
 //! `pktgen_capture` finds the same segments in a stream and takes its numbers from the same [`Sums`].
-//! `pktgen_generator::age::Sawtooth` is the oracle that the tests compare with.
+//! `pktgen_core::age::Sawtooth` is the oracle that the tests compare with.
 //!
 //! A worker may move to another cluster during a run. An update then belongs to the cluster in which it was
 //! generated and to the one in which it was delivered: the former's age starts with it and lasts until it at
@@ -12,15 +12,15 @@
 
 use std::ops::Range;
 
-use pktgen_generator::registry::suggest;
-use pktgen_generator::{Error, Result};
+use pktgen_core::registry::suggest;
+use pktgen_core::{Error, Result};
 use polars::prelude::*;
 
 use crate::fates::{Fates, is_update};
 use crate::over_time::{self, Segment, Segments as Ends};
 use crate::run::{NO_PACKET, Records};
 use crate::table::polars_fault;
-use pktgen_generator::index::{self, Index};
+use pktgen_core::index::{self, Index};
 
 const PS_PER_NS: f64 = 1000.0;
 /// Shares of the time for which quantiles over time are given.

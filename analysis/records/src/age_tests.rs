@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::{Dice, Story};
-use pktgen_generator::age::Sawtooth;
+use pktgen_core::age::Sawtooth;
 use proptest::prelude::*;
 
 /// One flow with these deliveries (t, generation), started at `start` and last generated at `end`.

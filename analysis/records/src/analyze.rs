@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use pktgen_generator::Result;
+use pktgen_core::Result;
 
 use crate::line::{Line, Measured, Note};
 use crate::metric::{METRICS, findings, stamps};

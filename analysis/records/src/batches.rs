@@ -6,11 +6,11 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use pktgen_generator::arrow::array::{RecordBatch, RecordBatchReader};
-use pktgen_generator::arrow::datatypes::SchemaRef;
-use pktgen_generator::arrow::error::ArrowError;
-use pktgen_generator::arrow::ipc::reader::{FileReader, StreamReader};
-use pktgen_generator::{Error, Result, footer, quiet};
+use pktgen_core::arrow::array::{RecordBatch, RecordBatchReader};
+use pktgen_core::arrow::datatypes::SchemaRef;
+use pktgen_core::arrow::error::ArrowError;
+use pktgen_core::arrow::ipc::reader::{FileReader, StreamReader};
+use pktgen_core::{Error, Result, footer, quiet};
 
 /// Rows that are held at a time.
 const ROWS: usize = 1 << 12;

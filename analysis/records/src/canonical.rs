@@ -7,17 +7,17 @@ use std::io::{Write, sink};
 use std::path::Path;
 use std::sync::Arc;
 
-use pktgen_generator::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, RecordBatch};
-use pktgen_generator::arrow::compute::concat_batches;
-use pktgen_generator::arrow::datatypes::{Field, Schema, UInt16Type, UInt32Type};
-use pktgen_generator::arrow::error::ArrowError;
-use pktgen_generator::record::digest::{Hashing, verify_run};
-use pktgen_generator::record::{
+use pktgen_core::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, RecordBatch};
+use pktgen_core::arrow::compute::concat_batches;
+use pktgen_core::arrow::datatypes::{Field, Schema, UInt16Type, UInt32Type};
+use pktgen_core::arrow::error::ArrowError;
+use pktgen_core::record::digest::{Hashing, verify_run};
+use pktgen_core::record::{
     Action, BOOKS, Edition, Heat, ITERATIONS, LANES, Manifest, NAMES, PAYLOADS, RECEIVED, RESULTS, Reason, SENT,
     STAMPS, STATES, SumOk, Validity,
 };
-use pktgen_generator::study::TIMES;
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
+use pktgen_workload::study::TIMES;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use pktgen_generator::arrow::array::{
+use pktgen_core::arrow::array::{
     BooleanArray, Float32Array, Int64Array, ListArray, UInt8Array, UInt16Array, UInt32Array,
 };
-use pktgen_generator::record::{Fault, Note, STREAMS};
+use pktgen_core::record::{Fault, Note, STREAMS};
 
 use super::*;
 

@@ -8,11 +8,11 @@ mod unseen;
 
 use std::collections::BTreeMap;
 
-use pktgen_generator::record::{Action, Balance, Family, NO_CLUSTER, PacketId, Reason};
+use pktgen_core::record::{Action, Balance, Family, NO_CLUSTER, PacketId, Reason};
 
 use crate::run::{NO_PACKET, Records};
 use keyed::Keyed;
-use pktgen_generator::index::{self, Index, NOWHERE};
+use pktgen_core::index::{self, Index, NOWHERE};
 
 /// What became of one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::arrow::array::{
+use pktgen_core::arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, RecordBatch, StringArray,
 };
-use pktgen_generator::arrow::datatypes::{
+use pktgen_core::arrow::datatypes::{
     self as arrow_types, DataType as ArrowType, Field as ArrowField, Schema as ArrowSchema,
 };
 use polars::prelude::*;

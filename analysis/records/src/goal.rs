@@ -4,12 +4,12 @@
 //! number of one worker, however often it was sent: a second delivered attempt adds nothing. It is represented
 //! when it is delivered, alone or as a member of an aggregate; merging counts, being subsumed does not.
 
-use pktgen_generator::record::{Manifest, PacketId};
+use pktgen_core::record::{Manifest, PacketId};
 
 use crate::age::numbers;
 use crate::fates::is_update;
 use crate::resolved::Resolved;
-use pktgen_generator::index;
+use pktgen_core::index;
 
 const PS_PER_NS: f64 = 1000.0;
 

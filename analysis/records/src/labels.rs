@@ -2,8 +2,8 @@
 //!
 //! Used by definitions of [`crate::metric`] and of reports.
 
-use pktgen_generator::definition::Label;
-use pktgen_generator::record::Reason;
+use pktgen_core::definition::Label;
+use pktgen_core::record::Reason;
 
 /// Whose age it is.
 pub const FLOW: Label = Label::one_of("flow", &["cluster", "worker"], "of clusters, or of workers");

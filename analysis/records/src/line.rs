@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pktgen_generator::Result;
-use pktgen_generator::definition::Definition;
+use pktgen_core::Result;
+use pktgen_core::definition::Definition;
 use polars::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -152,7 +152,7 @@ pub struct Measured {
 
 #[cfg(test)]
 mod tests {
-    use pktgen_generator::record::Edition;
+    use pktgen_core::record::Edition;
 
     use super::*;
 

@@ -1,10 +1,10 @@
 //! Tests of the metrics on hand-made runs.
 
-use pktgen_generator::plan::Plan;
-use pktgen_generator::record::{Answers, Balance, LinkLoad, Manifest, NO_CLUSTER, Planned, Reason, Unseen};
-use pktgen_generator::study::{Finding, STUDIES};
-use pktgen_generator::tree::{Switch, Tree};
-use pktgen_generator::units::Rate;
+use pktgen_core::plan::Plan;
+use pktgen_core::record::{Answers, Balance, LinkLoad, Manifest, NO_CLUSTER, Planned, Reason, Unseen};
+use pktgen_core::tree::{Switch, Tree};
+use pktgen_core::units::Rate;
+use pktgen_workload::study::{Finding, STUDIES};
 
 use crate::testing::{Story, small_run};
 use crate::{Line, METRICS, Measured, analyze_run};

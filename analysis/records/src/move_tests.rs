@@ -1,7 +1,7 @@
 //! A worker that moves to another cluster during a run: ages, fates and balance are right across the move.
 
-use pktgen_generator::age::Sawtooth;
-use pktgen_generator::record::PacketId;
+use pktgen_core::age::Sawtooth;
+use pktgen_core::record::PacketId;
 use proptest::prelude::*;
 
 use crate::age::{AgeOf, Ages, FlowAge};

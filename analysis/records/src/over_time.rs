@@ -4,7 +4,7 @@
 //! the next segment begins lower. One pass over the segments says in which of a thousand ranges the quantiles are, a second
 //! one takes out the ends in those alone.
 
-use pktgen_generator::Result;
+use pktgen_core::Result;
 
 use crate::quantile::{FEW, RANGES, Ruler, SHORT, Values, nearest_ranks, place};
 

@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
-use pktgen_generator::record::{Manifest, Note, RECEIVED, SENT};
-use pktgen_generator::time::{MS, SECOND, Time};
-use pktgen_generator::{Error, Result};
+use pktgen_core::record::{Manifest, Note, RECEIVED, SENT};
+use pktgen_core::time::{MS, SECOND, Time};
+use pktgen_core::{Error, Result};
 
 use crate::fates::is_update;
 use crate::run::Records;

@@ -4,7 +4,7 @@
 //! says in which ranges the quantiles are, and a second pass takes out those alone. What comes out depends on
 //! the numbers only, not on their order or on where they are kept.
 
-use pktgen_generator::Result;
+use pktgen_core::Result;
 
 /// Numbers that can be gone through again and again.
 pub trait Values {

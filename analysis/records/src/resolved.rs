@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
-use pktgen_generator::Result;
-use pktgen_generator::record::{Balance, Facts, Family, Fault, Manifest, Validity, Verified, judge};
-use pktgen_generator::study::Study;
+use pktgen_core::Result;
+use pktgen_core::record::{Balance, Facts, Family, Fault, Manifest, Validity, Verified, judge};
+use pktgen_workload::study::Study;
 
 use crate::age::{AgeOf, Ages};
 use crate::fates::{self, Fates, is_update};

@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
-use pktgen_generator::record::{ITERATIONS, Manifest, RESULTS};
-use pktgen_generator::{Error, Result};
+use pktgen_core::record::{ITERATIONS, Manifest, RESULTS};
+use pktgen_core::{Error, Result};
 
 use crate::table::Table;
 

@@ -1,7 +1,7 @@
 //! Tests of synchronous training: its streams, its metrics by hand, and what is not said of it.
 
-use pktgen_generator::arrow::datatypes::SchemaRef;
-use pktgen_generator::record::{Balance, Counters, Fault, Iteration, RunState};
+use pktgen_core::arrow::datatypes::SchemaRef;
+use pktgen_core::record::{Balance, Counters, Fault, Iteration, RunState};
 use proptest::prelude::*;
 
 use super::*;
@@ -221,7 +221,7 @@ fn streams_that_are_missing_or_damaged_are_named() {
 
 #[test]
 fn what_is_read_is_what_runs_write() {
-    use pktgen_generator::record::{Iteration, Reply, Row};
+    use pktgen_core::record::{Iteration, Reply, Row};
     let names = ITERATION_NAMES.iter().map(|name| (Iteration::schema(), *name));
     for (schema, name) in names.chain(RESULT_NAMES.iter().map(|name| (Reply::schema(), *name))) {
         let field = schema.field_with_name(name).unwrap();

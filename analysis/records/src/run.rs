@@ -6,14 +6,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pktgen_generator::index;
-use pktgen_generator::record::digest::{is_sealed, unsealed, verify_run};
-use pktgen_generator::record::{
+use pktgen_core::index;
+use pktgen_core::record::digest::{is_sealed, unsealed, verify_run};
+use pktgen_core::record::{
     Action, BOOKS, Heat, LANES, MANIFEST_VERSION, Manifest, NAMES, PacketId, RECEIVED, Reason, RunState, SENT, STAMPS,
     STATES, Verified,
 };
-use pktgen_generator::regular::check_regular;
-use pktgen_generator::{Error, Result};
+use pktgen_core::regular::check_regular;
+use pktgen_core::{Error, Result};
 use serde::de::DeserializeOwned;
 
 use crate::plausible;

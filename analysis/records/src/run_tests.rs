@@ -1,6 +1,6 @@
 //! Tests of [`super`]: what is wrong with a run dir is named, whatever it is, without a panic.
 
-use pktgen_generator::record::Manifest;
+use pktgen_core::record::Manifest;
 
 use super::*;
 use crate::testing::{Story, small_run};

@@ -10,12 +10,12 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
-use pktgen_generator::arrow::array::{RecordBatch, RecordBatchReader};
-use pktgen_generator::arrow::datatypes::Schema;
-use pktgen_generator::record::Edition;
-use pktgen_generator::regular::check_regular;
-use pktgen_generator::whole::write_whole;
-use pktgen_generator::{Error, Result, footer, quiet};
+use pktgen_core::arrow::array::{RecordBatch, RecordBatchReader};
+use pktgen_core::arrow::datatypes::Schema;
+use pktgen_core::record::Edition;
+use pktgen_core::regular::check_regular;
+use pktgen_core::whole::write_whole;
+use pktgen_core::{Error, Result, footer, quiet};
 use polars::prelude::*;
 
 use crate::frame;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pktgen_generator::record::{
+use pktgen_core::record::{
     Action, Family, Manifest, NO_CLUSTER, PacketId, Reason, RunState, Training, Validity, digest,
 };
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 use polars::prelude::*;
 
 use crate::fates::{Fates, has_sums_by_key};
@@ -176,7 +176,7 @@ impl Story {
             "anchor_unix_ns": 0, "created_unix_ns": 0, "trace_hash": "", "config": "", "clocks": {}, "host": {},
             "nodes": ["sw1", "sw2", "ps"], "records": "full", "clusters": clusters,
             "balance": fates.balance(), "balance_by_worker": by_worker,
-            "counters": pktgen_generator::record::Counters::default(),
+            "counters": pktgen_core::record::Counters::default(),
             "validity": Validity::default(),
         });
         let mut manifest: Manifest = serde_json::from_value(json).unwrap();

@@ -1,6 +1,6 @@
 //! Hand-made synchronous training for tests: what [`Story`] tells of iterations and results.
 
-use pktgen_generator::record::{Iteration, Training};
+use pktgen_core::record::{Iteration, Training};
 use polars::prelude::*;
 
 use crate::rounds::{IterationColumns, ResultColumns};

@@ -1,7 +1,7 @@
 //! Flags of `pktgen replay --rank`.
 
 use clap::Args as ClapArgs;
-use pktgen_generator::units::Span;
+use pktgen_core::units::Span;
 use pktgen_realtime::run::{Instant, RankFlag};
 
 /// One run by several processes under a launcher.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 use pktgen_realtime::capture::recover;
 use pktgen_realtime::run::refresh_sweep;
 use pktgen_records::human::scale_for;
@@ -145,7 +145,7 @@ pub(super) fn say_notes(dir: &Path, measured: &Measured, ui: &Ui) -> bool {
     fails
 }
 
-fn say_bad(dir: &Path, error: &pktgen_generator::Error, ui: &Ui) {
+fn say_bad(dir: &Path, error: &pktgen_core::Error, ui: &Ui) {
     ui.error(&format!("{} was not analysed: {error}", dir.display()));
 }
 

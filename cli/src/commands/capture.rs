@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use pktgen_generator::record::RunState;
-use pktgen_generator::time::SECOND;
-use pktgen_generator::units::Span;
-use pktgen_generator::{Error, Result};
+use pktgen_core::record::RunState;
+use pktgen_core::time::SECOND;
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
 use pktgen_realtime::capture::frames::{CapturePlan, Captured, Limits, Totals, capture};
 use pktgen_realtime::clock::Stopwatch;
 use pktgen_realtime::driver::real_time::Roles;

@@ -7,9 +7,9 @@ use pktgen_capture::replay::{analyze_tables, is_tables};
 use pktgen_capture::spool::Spool;
 use pktgen_capture::tables::{TableForm, TablesPlan};
 use pktgen_capture::{CapturePlan, analyze_captures, is_capture};
-use pktgen_generator::shard::Shard;
-use pktgen_generator::units::Span;
-use pktgen_generator::{Error, Result, registry};
+use pktgen_core::shard::Shard;
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result, registry};
 use pktgen_registry::all;
 
 use crate::args::Analyze;

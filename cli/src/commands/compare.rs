@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use pktgen_compare::{Comparison, Rules, Side, extensions};
-use pktgen_generator::whole::write_whole;
-use pktgen_generator::{Error, Result};
+use pktgen_core::whole::write_whole;
+use pktgen_core::{Error, Result};
 use pktgen_records::Options;
 
 use crate::args::Report;

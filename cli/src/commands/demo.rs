@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use pktgen_generator::config::Document;
-use pktgen_generator::whole::write_whole;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Document;
+use pktgen_core::whole::write_whole;
+use pktgen_core::{Error, Result};
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
 use pktgen_report::sweep::read_sweep;

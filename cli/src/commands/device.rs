@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use pktgen_generator::device::check::{Checked, check};
-use pktgen_generator::device::plan::{Job, Part, plan};
-use pktgen_generator::device::shipped::SHIPPED;
-use pktgen_generator::device::{Facts, LIMITS, Profile, open};
-use pktgen_generator::registry::suggest;
-use pktgen_generator::whole::write_whole;
-use pktgen_generator::{Error, Result};
+use pktgen_core::registry::suggest;
+use pktgen_core::whole::write_whole;
+use pktgen_core::{Error, Result};
 use pktgen_realtime::capture::claim;
 use pktgen_realtime::draft::{At, Compared, compare};
 use pktgen_registry::all;
+use pktgen_wire::device::check::{Checked, check};
+use pktgen_wire::device::plan::{Job, Part, plan};
+use pktgen_wire::device::shipped::SHIPPED;
+use pktgen_wire::device::{Facts, LIMITS, Profile, open};
 use serde_json::{Value, json};
 
 use crate::args::{Captured, Device, DeviceOf};
@@ -99,12 +99,12 @@ fn show(profile: &Profile, ui: &Ui) -> Result<u8> {
 }
 
 fn described(profile: &Profile) -> Value {
-    let limit = |limit: &pktgen_generator::device::Limit| json!({ "of": limit.of, "most": limit.most, "one_of": limit.one_of, "source": limit.source, "note": limit.note });
+    let limit = |limit: &pktgen_wire::device::Limit| json!({ "of": limit.of, "most": limit.most, "one_of": limit.one_of, "source": limit.source, "note": limit.note });
     let counters = profile.counters.iter().map(|own| json!({ "name": own.name, "read": own.read, "is": own.is }));
     let planner = profile.planner;
     let syntaxes = planner.syntaxes().iter().map(|syntax| syntax.name);
     let addressing = &profile.addressing;
-    let station = |own: Option<pktgen_generator::device::Station>| {
+    let station = |own: Option<pktgen_wire::device::Station>| {
         own.map(|own| json!({ "ip": own.ip.to_string(), "mac": own.mac.to_string() }))
     };
     json!({

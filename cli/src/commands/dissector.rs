@@ -1,8 +1,8 @@
 //! `pktgen dissector`: a Wireshark dissector of the formats, or their layouts as tables.
 
-use pktgen_generator::Result;
-use pktgen_generator::wire::dissector;
+use pktgen_core::Result;
 use pktgen_registry::all;
+use pktgen_wire::wire::dissector;
 
 use crate::args::Dissector;
 use crate::ui::Ui;

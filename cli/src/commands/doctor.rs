@@ -1,7 +1,7 @@
 //! `pktgen doctor`: what this host can do, why not, and the remedy.
 
+use pktgen_core::Result;
 use pktgen_doctor::{Finding, Host, Level, Verdict, View, examine, judge, text, transports};
-use pktgen_generator::Result;
 use pktgen_realtime::driver::real_time::Roles;
 
 use crate::args;

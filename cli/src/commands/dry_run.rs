@@ -1,7 +1,7 @@
 //! `pktgen replay --dry-run`: what would be sent, and what should come back. Nothing leaves.
 
-use pktgen_generator::units::Span;
-use pktgen_generator::{Error, Result};
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
 use pktgen_realtime::draft::{Draft, Load, Reading, draft};
 use pktgen_realtime::run::Experiment;
 

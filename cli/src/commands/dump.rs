@@ -1,7 +1,7 @@
 //! `pktgen dump`: runs in canonical form.
 
-use pktgen_generator::Result;
-use pktgen_generator::whole::write_whole;
+use pktgen_core::Result;
+use pktgen_core::whole::write_whole;
 use pktgen_records::Options;
 use pktgen_records::canonical::{Canonical, Part};
 use pktgen_report::run_dirs;

@@ -3,9 +3,9 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use pktgen_generator::config::Document;
-use pktgen_generator::record::{Note, RunState};
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Document;
+use pktgen_core::record::{Note, RunState};
+use pktgen_core::{Error, Result};
 use pktgen_planning::STUDIES;
 use pktgen_realtime::run::{Experiment, Finished};
 use pktgen_records::Options;

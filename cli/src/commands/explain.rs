@@ -6,15 +6,15 @@ mod markdown;
 
 use pktgen_capture::DEFINITIONS;
 use pktgen_capture::tables::TABLES;
-use pktgen_generator::column::{Column, Stream};
-use pktgen_generator::definition::{Better, Definition, Label};
-use pktgen_generator::record::{Action, Heat, Reason, STREAMS, SumOk};
-use pktgen_generator::registry::suggest;
-use pktgen_generator::trace::TRACE;
-use pktgen_generator::{Error, Result};
+use pktgen_core::column::{Column, Stream};
+use pktgen_core::definition::{Better, Definition, Label};
+use pktgen_core::record::{Action, Heat, Reason, STREAMS, SumOk};
+use pktgen_core::registry::suggest;
+use pktgen_core::{Error, Result};
 use pktgen_planning::STUDIES;
 use pktgen_realtime::capture::frames;
 use pktgen_report::definitions::families;
+use pktgen_workload::trace::TRACE;
 use serde_json::{Value, json};
 
 use super::list::registries;

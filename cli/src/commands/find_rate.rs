@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use pktgen_generator::config::Document;
-use pktgen_generator::record::Fault;
-use pktgen_generator::units::Span;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Document;
+use pktgen_core::record::Fault;
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
 use pktgen_realtime::run::{Attempt, Experiment, Finished, Found, Limiter, Search, Searched, Task};
 use pktgen_records::analyze_run;
 use pktgen_registry::all;

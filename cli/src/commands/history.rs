@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use pktgen_compare::{Rules, history};
-use pktgen_generator::registry::suggest;
-use pktgen_generator::whole::write_whole;
-use pktgen_generator::{Error, Result};
+use pktgen_core::registry::suggest;
+use pktgen_core::whole::write_whole;
+use pktgen_core::{Error, Result};
 
 use crate::args::History;
 use crate::ui::Ui;

@@ -1,8 +1,9 @@
 //! `pktgen list`: what the registries hold.
 
-use pktgen_generator::registry::{Named, suggest};
-use pktgen_generator::{Error, Result, schedule, topology, trace, workload};
+use pktgen_core::registry::{Named, suggest};
+use pktgen_core::{Error, Result, topology};
 use pktgen_realtime::transport;
+use pktgen_workload::{schedule, trace, workload};
 
 use crate::args::List;
 use crate::ui::Ui;
@@ -21,7 +22,7 @@ pub(super) fn registries() -> Vec<(&'static str, Entries)> {
         ("formats", entries(catalogue.protocols.formats)),
         ("importers", entries(trace::IMPORTERS)),
         ("workloads", entries(workload::WORKLOADS)),
-        ("models", entries(pktgen_generator::dense::models::MODELS)),
+        ("models", entries(pktgen_workload::dense::models::MODELS)),
         ("schedules", entries(schedule::SCHEDULES)),
         ("studies", entries(&pktgen_planning::STUDIES)),
         ("topologies", entries(topology::SHAPES)),

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::ProgressBar;
-use pktgen_generator::printable::printable;
-use pktgen_generator::{Error, Result};
+use pktgen_core::printable::printable;
+use pktgen_core::{Error, Result};
 use pktgen_realtime::driver::real_time::Progress;
 use pktgen_realtime::live::{Glance, View};
 use pktgen_realtime::run::Experiment;

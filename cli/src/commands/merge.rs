@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use pktgen_capture::replay::{is_tables, merge_tables};
-use pktgen_generator::units::Span;
-use pktgen_generator::{Error, Result};
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
 use pktgen_realtime::run::{is_shard, join, merge};
 use pktgen_registry::all;
 

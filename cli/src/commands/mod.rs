@@ -28,7 +28,7 @@ mod tempo;
 mod trace;
 mod verify;
 
-use pktgen_generator::Result;
+use pktgen_core::Result;
 use pktgen_realtime::driver::real_time::Roles;
 
 use crate::args::Command;

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pktgen_generator::time::{SECOND, Time};
-use pktgen_generator::units::Span;
-use pktgen_generator::{Error, Result};
+use pktgen_core::time::{SECOND, Time};
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
 use pktgen_realtime::driver::real_time::{Roles, Serve};
 use pktgen_realtime::run::{Experiment, Task};
 

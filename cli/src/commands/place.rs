@@ -5,9 +5,9 @@ mod soar;
 
 use std::path::Path;
 
-use pktgen_generator::plan::Plan;
-use pktgen_generator::whole::write_whole;
-use pktgen_generator::{Error, Result};
+use pktgen_core::plan::Plan;
+use pktgen_core::whole::write_whole;
+use pktgen_core::{Error, Result};
 use pktgen_planning::emit::{Emission, write as write_emission};
 use pktgen_planning::picture;
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use pktgen_generator::whole::write_whole;
-use pktgen_generator::{Error, Result};
+use pktgen_core::whole::write_whole;
+use pktgen_core::{Error, Result};
 use pktgen_report::Model;
 use pktgen_report::plot::png::Painter;
 use pktgen_report::plot::{file_name, standalone};

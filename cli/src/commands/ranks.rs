@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pktgen_generator::Result;
+use pktgen_core::Result;
 use pktgen_realtime::driver::real_time::Serve;
 use pktgen_realtime::run::{Crew, Experiment, Meeting, RankFlag};
 

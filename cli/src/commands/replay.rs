@@ -1,6 +1,6 @@
 //! `pktgen replay`: run an experiment, then report.
 
-use pktgen_generator::Result;
+use pktgen_core::Result;
 use pktgen_realtime::driver::real_time::Roles;
 
 use crate::args;

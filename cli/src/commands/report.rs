@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use pktgen_compare::history::Entry;
-use pktgen_generator::whole::write_whole;
-use pktgen_generator::{Error, Result};
+use pktgen_core::whole::write_whole;
+use pktgen_core::{Error, Result};
 use pktgen_planning::STUDIES;
 use pktgen_records::Options;
 use pktgen_report::report::Report as Format;

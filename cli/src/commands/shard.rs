@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use pktgen_generator::Result;
-use pktgen_generator::record::RunState;
-use pktgen_generator::shard::Shard;
+use pktgen_core::Result;
+use pktgen_core::record::RunState;
+use pktgen_core::shard::Shard;
 use pktgen_realtime::run::Experiment;
 
 use crate::commands::experiment::say_validity;

@@ -1,7 +1,7 @@
 //! The flags of `pktgen replay` that say how fast and how often: `--set` in other words.
 
-use pktgen_generator::config::{Document, Origin, Run, Value};
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::{Document, Origin, Run, Value};
+use pktgen_core::{Error, Result};
 
 use crate::args::Tempo;
 
@@ -108,7 +108,7 @@ mod tests {
         }
         let sweep = "[schedule]\nperiod = \"1ms\"\n[sweep]\naxes = { schedule.period = [\"1ms\", \"2ms\"] }\n";
         let mut document = Document::parse(sweep, "x.toml").unwrap();
-        let runs = pktgen_generator::config::Sweep::read(&mut document, 1).unwrap().runs();
+        let runs = pktgen_core::config::Sweep::read(&mut document, 1).unwrap().runs();
         let message = check(&changes(&rate), &runs).unwrap_err().to_string();
         assert!(message.contains("--rate 1Gbps") && message.contains("schedule.period"), "{message}");
         assert!(check(&changes(&Tempo { pps: text("1"), ..Tempo::default() }), &runs).is_ok());

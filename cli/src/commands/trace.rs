@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pktgen_compare::trace as fidelity;
-use pktgen_generator::config::Value;
-use pktgen_generator::registry::find;
-use pktgen_generator::seed::Seed;
-use pktgen_generator::trace::{self, FRAME_BYTES, ImportOptions, Info, Scaling, TraceManifest};
-use pktgen_generator::units::{Decimal, Rate, Size};
-use pktgen_generator::{Error, Result, workload};
+use pktgen_core::config::Value;
+use pktgen_core::registry::find;
+use pktgen_core::seed::Seed;
+use pktgen_core::units::{Decimal, Rate, Size};
+use pktgen_core::{Error, Result};
 use pktgen_records::human;
 use pktgen_registry::all;
+use pktgen_workload::trace::{self, FRAME_BYTES, ImportOptions, Info, Scaling, TraceManifest};
+use pktgen_workload::workload;
 
 use crate::args::{Convert, Experiment, Scale, Trace};
 use crate::commands::experiment::load;

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use pktgen_generator::config::Document;
-use pktgen_generator::registry::find;
-use pktgen_generator::time::US;
-use pktgen_generator::whole::write_whole;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Document;
+use pktgen_core::registry::find;
+use pktgen_core::time::US;
+use pktgen_core::whole::write_whole;
+use pktgen_core::{Error, Result};
 use pktgen_realtime::capture::claim;
 use pktgen_realtime::clock::Stopwatch;
 use pktgen_realtime::run::Experiment;

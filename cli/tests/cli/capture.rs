@@ -7,11 +7,11 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use pktgen_generator::arrow::array::{Array, AsArray};
-use pktgen_generator::arrow::datatypes::{Int64Type, UInt32Type};
-use pktgen_generator::arrow::ipc::reader::StreamReader;
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_core::arrow::array::{Array, AsArray};
+use pktgen_core::arrow::datatypes::{Int64Type, UInt32Type};
+use pktgen_core::arrow::ipc::reader::StreamReader;
 use pktgen_testing::{Need, happens, skip, undisturbed};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use serde_json::Value;
 
 /// The sender.

@@ -7,10 +7,10 @@ use std::process::Command;
 
 use crate::support::wired::{is_whole, manifest};
 use crate::support::{peak_kib, pktgen, text};
-use pktgen_generator::pcap::{Form, Precision, Reader, Writer, WriterOptions};
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
-use pktgen_generator::wire::update::{Header, PORT, WORKER_PORT};
 use pktgen_testing::undisturbed;
+use pktgen_wire::pcap::{Form, Precision, Reader, Writer, WriterOptions};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_wire::wire::update::{Header, PORT, WORKER_PORT};
 
 /// Lines of `analyze --json` by metric and labels, as they were printed.
 fn lines(folder: &Path, args: &[&str]) -> BTreeMap<String, String> {

@@ -8,9 +8,9 @@ use std::process::Output;
 use crate::support::netns::Net;
 use crate::support::serving::Serving;
 use crate::support::wired::{manifest, number, pktgen, said};
-use pktgen_generator::pcap::Reader;
-use pktgen_generator::wire::frame::Datagram;
 use pktgen_testing::{Need, skip};
+use pktgen_wire::pcap::Reader;
+use pktgen_wire::wire::frame::Datagram;
 use serde_json::Value;
 
 fn root() -> PathBuf {

@@ -7,11 +7,11 @@ use crate::support::captures;
 use crate::support::packets::parsed::parsed;
 use crate::support::packets::tshark::{compare, packets, show_all, tshark};
 use crate::support::tools;
-use pktgen_generator::pcap::Reader;
-use pktgen_generator::registry::find;
-use pktgen_generator::wire::frame::Datagram;
-use pktgen_generator::wire::layout::{Rest, Value};
+use pktgen_core::registry::find;
 use pktgen_registry::all;
+use pktgen_wire::pcap::Reader;
+use pktgen_wire::wire::frame::Datagram;
+use pktgen_wire::wire::layout::{Rest, Value};
 
 fn dissector(args: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_pktgen")).arg("dissector").args(args).output().expect("it runs");
@@ -106,7 +106,7 @@ fn tshark_shows_our_runs_as_our_readers_read_them() {
 fn every_format_is_in_the_tables() {
     let text = dissector(&["--tables"]);
     for format in all().protocols.formats {
-        assert!(text.contains(&format!("{}: {}", format.name(), pktgen_generator::registry::Named::about(*format))));
+        assert!(text.contains(&format!("{}: {}", format.name(), pktgen_core::registry::Named::about(*format))));
     }
 }
 

@@ -13,9 +13,9 @@ use std::process::{Command, Output};
 
 use crate::support::netns::Net;
 use cases::{Case, DAMAGED, FILES, MODELS, PROFILES, RULES, SENDERS, VIRTUAL, WIRES};
-use pktgen_generator::pcap::{Form, Reader, Writer, WriterOptions};
-use pktgen_generator::record::digest::file_digest;
+use pktgen_core::record::digest::file_digest;
 use pktgen_testing::{Need, skip};
+use pktgen_wire::pcap::{Form, Reader, Writer, WriterOptions};
 use tempfile::TempDir;
 
 /// How hard kept dumps are packed.

@@ -424,7 +424,7 @@ fn a_sweep_stays_in_its_folder() {
     let absolute = dir.join("away").display().to_string();
     for other in ["../away", "x/../../away", &absolute] {
         let led = sweep.replace("queue=olaf,seed=1", other);
-        fs::write(&path, pktgen_generator::record::digest::seal(&led)).expect("writable");
+        fs::write(&path, pktgen_core::record::digest::seal(&led)).expect("writable");
         for args in [&["analyze", "s"][..], &["analyze", "s", "--recover"], &["report", "s"]] {
             let said = text(&pktgen(dir, args).stderr);
             let told = text(&pktgen(dir, args).stdout) + &said;

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::support::pktgen;
-use pktgen_generator::trace::{IMPORTERS, Reader};
-use pktgen_generator::workload::Update;
+use pktgen_workload::trace::{IMPORTERS, Reader};
+use pktgen_workload::workload::Update;
 
 fn succeeds(folder: &Path, args: &[&str]) -> String {
     let output = pktgen(folder, args);

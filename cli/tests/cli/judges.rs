@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pktgen_generator::config::Document;
-use pktgen_generator::record::{Facts, Manifest, judge};
+use pktgen_core::config::Document;
+use pktgen_core::record::{Facts, Manifest, judge};
 use pktgen_planning::STUDIES;
 use pktgen_realtime::run::{Experiment, Task};
 use pktgen_records::{Analysis, Options};

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use pktgen_generator::config::Document;
+use pktgen_core::config::Document;
 use pktgen_realtime::plan::prepare;
 use pktgen_realtime::run::Experiment;
 use pktgen_records::{Analysis, Options};

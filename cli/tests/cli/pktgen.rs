@@ -552,7 +552,7 @@ fn a_killed_run_is_recovered_whichever_stream_is_left() {
     fs::remove_file(dir.join("run/sweep.json")).expect("removable");
     let path = dir.join("run/manifest.json");
     let running = fs::read_to_string(&path).expect("readable").replace("\"finished\"", "\"running\"");
-    fs::write(&path, pktgen_generator::record::digest::seal(&running)).expect("writable");
+    fs::write(&path, pktgen_core::record::digest::seal(&running)).expect("writable");
     refuses(dir, &["analyze", "run"], 2, &["was killed", "`pktgen analyze --recover run`"]);
     let (exit, out, said) = code(dir, &["analyze", "run", "--recover"]);
     assert_eq!(exit, Some(1), "it is readable, and not whole: {said}");

@@ -48,7 +48,7 @@ fn soar_writes_trees_plans_and_pictures_and_places_workloads() {
     let files = ["--plan", "p.json", "--svg", "p.svg", "--dot", "p.dot"];
     let one = object(at, &[&made[..], &files].concat());
     assert_eq!(object(at, &["soar", "t.json", "-k", "3"]), one, "what was written is what was placed");
-    let plan = pktgen_generator::plan::Plan::read(&at.join("p.json")).expect("a plan");
+    let plan = pktgen_core::plan::Plan::read(&at.join("p.json")).expect("a plan");
     assert_eq!(
         (Some(plan.utilisation()), plan.phi.map(|phi| phi.into())),
         (one["phi"].as_f64(), Some(one["phi"].clone()))
@@ -74,7 +74,7 @@ fn rate(folder: &Path, workers: u32, aggregators: u32) -> u64 {
     let args = ["atro", "--workers", &workers, "--switches", "20", "--ports", "24", "--aggregators", &aggregators];
     let found = object(folder, &[&args[..], &["--capacity", "100Gbps", "--layers", "5"]].concat());
     assert_eq!((&found["optimal"], &found["rate_bps"]), (&json!(true), &found["bound_bps"]));
-    let plan: pktgen_generator::plan::Plan = serde_json::from_value(found["topology"].clone()).expect("a plan");
+    let plan: pktgen_core::plan::Plan = serde_json::from_value(found["topology"].clone()).expect("a plan");
     assert_eq!(plan.check(), Ok(()));
     assert_eq!(found["cross_connects"].as_array().map(Vec::len), Some(plan.links.len()));
     found["rate_bps"].as_u64().expect("a number") / 1_000_000_000
@@ -111,7 +111,7 @@ fn atro_wires_unequal_switches_from_a_file_or_flags() {
     assert_eq!((&file["rate_bps"], &file["bound_bps"]), (&same["rate_bps"], &same["bound_bps"]));
     assert_eq!((&file["optimal"], &file["device_ports"]["limit"]), (&json!(true), &json!(384)));
     assert_eq!(file["device_ports"]["all"], json!(2 * 12 + 3 * 8 + 30 + 1));
-    let plan = pktgen_generator::plan::Plan::read(&at.join("plan.json")).expect("a plan");
+    let plan = pktgen_core::plan::Plan::read(&at.join("plan.json")).expect("a plan");
     let names: Vec<_> = plan.nodes.iter().map(|node| node.name.as_str()).collect();
     assert!(names.contains(&"agg0") && names.contains(&"gpu29"), "{names:?}");
     let mut hosts = plan.links.iter().filter(|link| plan.nodes[link.from].name.starts_with("gpu"));

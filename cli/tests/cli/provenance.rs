@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::support::decoded::agrees;
 use crate::support::netns::Net;
-use pktgen_generator::config::Document;
+use pktgen_core::config::Document;
 use pktgen_realtime::run::Experiment;
 use pktgen_records::fates::Fates;
 use pktgen_records::provenance::{Answer, Provenance};

@@ -305,7 +305,7 @@ fn on_two_hosts(dir: &Path, errors_ns: [Option<&str>; 2]) {
         facts.insert("clock.boot_id".into(), (*rank).into());
         facts.remove("clock.error_ns");
         facts.extend(error_ns.map(|ns| ("clock.error_ns".to_owned(), Value::from(ns))));
-        let changed = pktgen_generator::record::digest::seal(&changed.to_string());
+        let changed = pktgen_core::record::digest::seal(&changed.to_string());
         fs::write(dir.join(rank).join("manifest.json"), changed).expect("writable");
     }
 }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use pktgen_generator::config::Document;
-use pktgen_generator::plan::{FlowSource, PLAN_VERSION, Plan, PlanFlow, PlanLink, PlanNode, PlanRole};
-use pktgen_generator::record::{Manifest, RunState, Validity};
-use pktgen_generator::tree::ROOT;
-use pktgen_generator::tree::make::{Rates, binary};
-use pktgen_generator::units::Rate;
+use pktgen_core::config::Document;
+use pktgen_core::plan::{FlowSource, PLAN_VERSION, Plan, PlanFlow, PlanLink, PlanNode, PlanRole};
+use pktgen_core::record::{Manifest, RunState, Validity};
+use pktgen_core::tree::ROOT;
+use pktgen_core::tree::make::{Rates, binary};
+use pktgen_core::units::Rate;
 use pktgen_planning::emit::{Emission, write};
 use pktgen_realtime::run::Experiment;
 use pktgen_records::{Line, analyze_run};
@@ -181,6 +181,6 @@ fn a_run_says_by_itself_what_was_promised() {
     let path = out.join("manifest.json");
     let mut text: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     text["counters"]["links"][0][0]["messages"] = 1.into();
-    std::fs::write(&path, pktgen_generator::record::digest::seal(&text.to_string())).unwrap();
+    std::fs::write(&path, pktgen_core::record::digest::seal(&text.to_string())).unwrap();
     assert_eq!(value(&analyze_run(&out).unwrap().lines, "links_unlike_plan"), 1.0);
 }

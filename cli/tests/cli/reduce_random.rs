@@ -4,15 +4,15 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use pktgen_core::Result;
+use pktgen_core::config::Document;
+use pktgen_core::plan::Plan;
+use pktgen_core::record::{Balance, Book, Received, Sent};
+use pktgen_core::tree::{Switch, Tree};
+use pktgen_core::units::Rate;
 use pktgen_engine::driver::virtual_time::{Outcome, Simulation};
 use pktgen_engine::ledger::total;
 use pktgen_engine::recorder::Recorder;
-use pktgen_generator::Result;
-use pktgen_generator::config::Document;
-use pktgen_generator::plan::Plan;
-use pktgen_generator::record::{Balance, Book, Received, Sent};
-use pktgen_generator::tree::{Switch, Tree};
-use pktgen_generator::units::Rate;
 use pktgen_planning::emit::{Emission, write};
 use pktgen_realtime::run::Experiment;
 use proptest::prelude::*;

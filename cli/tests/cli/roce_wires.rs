@@ -6,9 +6,9 @@ use std::path::Path;
 use crate::support::netns::Net;
 use crate::support::tools;
 use crate::support::wired::{config, datagrams, pktgen, said, trained};
-use pktgen_generator::wire::frame::SERVER_IP;
 use pktgen_switchml::roce;
 use pktgen_testing::{Need, skip};
+use pktgen_wire::wire::frame::SERVER_IP;
 
 const ROCE: &str = "transport.on_wire=roce";
 const TWO: &str = "transport.interfaces=[\"w0\",\"d0\"]";

@@ -152,7 +152,7 @@ fn whatever_is_unfinished_is_redone() {
     for (name, state) in [("FIFO,rate=20Gbps,seed=2", "running"), ("Olaf,rate=10Gbps,seed=2", "interrupted")] {
         let path = run(name).join("manifest.json");
         let text = fs::read_to_string(&path).expect("a manifest").replace("\"finished\"", &format!("\"{state}\""));
-        fs::write(&path, pktgen_generator::record::digest::seal(&text)).expect("writable");
+        fs::write(&path, pktgen_core::record::digest::seal(&text)).expect("writable");
         fs::rename(run(name).join("sent.parquet"), run(name).join("sent.arrows")).expect("a stream");
     }
     let told = shard(folder.path(), "1/1", "parts-1/1", &[]);
@@ -273,7 +273,7 @@ fn what_does_not_belong_together_is_refused() {
     // By another build.
     let path = dir.join("parts-2/2/sweep.json");
     let text = fs::read_to_string(&path).expect("a file").replace("\"tool\": \"pktgen ", "\"tool\": \"pktgen 99.");
-    fs::write(&path, pktgen_generator::record::digest::seal(&text)).expect("writable");
+    fs::write(&path, pktgen_core::record::digest::seal(&text)).expect("writable");
     let why = refused(dir, &["merge", "parts-2/1", "parts-2/2", "-o", "out"]);
     assert!(why.contains("made one,") && why.contains("pktgen 99."), "{why}");
     let why = refused(dir, &["replay", "x.toml", "--shard", "2/2", "--out", "parts-2/2"]);
@@ -309,7 +309,7 @@ fn wrong_shards_and_folders_are_refused() {
     for part in ["1", "2"] {
         let path = dir.join("parts-2").join(part).join("planned.json");
         let text = fs::read_to_string(&path).expect("a plan").replace("\"FIFO,rate=40Gbps,seed=1\"", "\"../../away\"");
-        fs::write(&path, pktgen_generator::record::digest::seal(&text)).expect("writable");
+        fs::write(&path, pktgen_core::record::digest::seal(&text)).expect("writable");
     }
     assert!(merge(&["parts-2/1", "parts-2/2"]).contains("a run's folder cannot be called \"../../away\""));
     assert!(!dir.join("out").exists(), "nothing was written");

@@ -155,7 +155,7 @@ fn of_several_hosts(folder: &Path) -> PathBuf {
         manifest["host"]["clock.boot_id"] = dir.display().to_string().into();
         let anchor = manifest["anchor_unix_ns"].as_i64().expect("a time") + ahead_ms * 1_000_000;
         manifest["anchor_unix_ns"] = anchor.into();
-        let manifest = pktgen_generator::record::digest::seal(&manifest.to_string());
+        let manifest = pktgen_core::record::digest::seal(&manifest.to_string());
         std::fs::write(dir.join("manifest.json"), manifest).expect("writable");
     }
     let texts = dirs.each_ref().map(|dir| dir.display().to_string());

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use crate::support::netns::Net;
 use crate::support::serving::Serving;
 use crate::support::wired::{config, datagrams, is_whole, manifest, number, pktgen, replay, said, trained};
-use pktgen_generator::wire::frame::{SERVER_IP, group_of, worker_of};
 use pktgen_olaf::strict::{Ack, PORT, UPDATE_HEAD, Update};
 use pktgen_switchml::format as switchml;
 use pktgen_testing::{Need, skip, undisturbed};
+use pktgen_wire::wire::frame::{SERVER_IP, group_of, worker_of};
 use serde_json::Value;
 
 const FOUR: &str = "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]";

@@ -38,15 +38,15 @@ const FUNCTION_MAX: usize = 70;
 
 /// Folders with a registry: folder, list, and files beside it that are no entries.
 const REGISTRIES: &[(&str, &str, &[&str])] = &[
-    ("generator/src/trace/import", "IMPORTERS", &["columns", "sink"]),
+    ("generator/workload/src/trace/import", "IMPORTERS", &["columns", "sink"]),
     (
-        "generator/src/workload",
+        "generator/workload/src/workload",
         "WORKLOADS",
         &["build", "edit", "held", "mix", "open", "repeat", "share", "survey", "tempo"],
     ),
-    ("generator/src/schedule", "SCHEDULES", &["merge", "open", "speed", "tempo"]),
-    ("generator/src/learner", "TASKS", &["agent", "iteration", "net", "tests"]),
-    ("generator/src/study", "STUDIES", &[]),
+    ("generator/workload/src/schedule", "SCHEDULES", &["merge", "open", "speed", "tempo"]),
+    ("generator/workload/src/learner", "TASKS", &["agent", "iteration", "net", "tests"]),
+    ("generator/workload/src/study", "STUDIES", &[]),
     ("generator/core/src/topology", "SHAPES", &["model", "servers"]),
     ("planning/src", "PLACERS", &["emit", "picture"]),
     (
@@ -125,25 +125,32 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
 const EDGES: &[(&str, &[&str])] = &[
     ("generator/core", &[]),
     ("generator/wire", &["generator/core"]),
-    ("generator", &["generator/core", "generator/wire"]),
-    ("replay/simd", &["generator/core", "generator/wire", "generator"]),
-    ("replay/engine", &["generator/core", "generator/wire", "generator", "replay/simd"]),
-    ("replay/realtime", &["generator/core", "generator/wire", "generator", "replay/engine"]),
-    ("replay/doctor", &["generator/core", "generator/wire", "generator", "replay/engine", "replay/realtime"]),
-    ("systems/*", &["generator/core", "generator/wire", "generator", "replay/engine", "replay/simd"]),
+    ("generator/workload", &["generator/core", "generator/wire"]),
+    ("replay/simd", &["generator/core", "generator/wire", "generator/workload"]),
+    ("replay/engine", &["generator/core", "generator/wire", "generator/workload", "replay/simd"]),
+    ("replay/realtime", &["generator/core", "generator/wire", "generator/workload", "replay/engine"]),
+    ("replay/doctor", &["generator/core", "generator/wire", "generator/workload", "replay/engine", "replay/realtime"]),
+    ("systems/*", &["generator/core", "generator/wire", "generator/workload", "replay/engine", "replay/simd"]),
     ("systems/registry", &["replay/engine", "systems/*"]),
-    ("analysis/records", &["generator/core", "generator/wire", "generator"]),
+    ("analysis/records", &["generator/core", "generator/wire", "generator/workload"]),
     ("analysis/capture", &["generator/core", "generator/wire", "analysis/records"]),
     ("analysis/report", &["generator/core", "analysis/records"]),
-    ("analysis/compare", &["generator/core", "generator/wire", "generator", "analysis/records", "analysis/report"]),
-    ("planning", &["generator/core", "generator/wire", "generator"]),
-    ("verify", &["generator/core", "generator/wire", "generator"]),
+    (
+        "analysis/compare",
+        &["generator/core", "generator/wire", "generator/workload", "analysis/records", "analysis/report"],
+    ),
+    ("planning", &["generator/core", "generator/wire", "generator/workload"]),
+    ("verify", &["generator/core", "generator/wire", "generator/workload"]),
 ];
 
 /// Folder, and what its files must not say.
 const BANS: &[(&str, &[&str], &str)] = &[
     ("generator/wire/src", &["std::net", "std::thread", "std::os::fd"], "wire opens no socket and starts no thread"),
-    ("generator/src", &["std::net", "std::thread", "std::os::fd"], "generator opens no socket and starts no thread"),
+    (
+        "generator/workload/src",
+        &["std::net", "std::thread", "std::os::fd"],
+        "generator opens no socket and starts no thread",
+    ),
     (
         "replay/engine/src",
         &["std::fs", "std::io", "std::net", "std::os", "std::process", "std::thread", "libc::"],

@@ -1,6 +1,6 @@
 //! What there is: switches, how many of them aggregate, their ports, layers, and links.
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// A reconfigurable cluster (ATRO §III-A): every switch and host is linked to an optical device that joins any two ports.

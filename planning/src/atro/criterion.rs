@@ -3,7 +3,7 @@
 //! Closed forms where there are any, proved bounds from above and below elsewhere, and in the gap between those the best
 //! of the shapes that are known.
 
-use pktgen_generator::Result;
+use pktgen_core::Result;
 
 use super::cluster::Cluster;
 use super::heads::Shares;

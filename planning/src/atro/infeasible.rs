@@ -1,6 +1,6 @@
 //! Requests that no wiring meets, explained.
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 
 use super::cluster::{Cluster, SIZE_MAX};
 use super::criterion::most_workers;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 
 use super::cluster::{Cluster, SIZE_MAX, within};
 

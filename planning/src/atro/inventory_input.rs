@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::str::FromStr;
 
-use pktgen_generator::regular::check_regular;
-use pktgen_generator::units::Rate;
-use pktgen_generator::{Error, Result};
+use pktgen_core::regular::check_regular;
+use pktgen_core::units::Rate;
+use pktgen_core::{Error, Result};
 use serde::{Deserialize, Deserializer};
 
 use super::cluster::{Cluster, SIZE_MAX, within};

@@ -39,8 +39,8 @@ pub use optical::DevicePorts;
 pub use validate::validate;
 pub use wiring::{CrossConnect, Port, Wiring, wire};
 
-use pktgen_generator::registry::Named;
-use pktgen_generator::study::Study;
+use pktgen_core::registry::Named;
+use pktgen_workload::study::Study;
 
 use super::Placer;
 

@@ -1,7 +1,7 @@
 //! The optical device: how many of its ports a wiring takes (ATRO §II-C).
 
-use pktgen_generator::plan::Plan;
-use pktgen_generator::{Error, Result};
+use pktgen_core::plan::Plan;
+use pktgen_core::{Error, Result};
 use serde::Serialize;
 
 use super::inventory::Inventory;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 
 /// The default command, in Debian's package coinor-cbc.
 pub const DEFAULT: &str = "cbc";

@@ -2,13 +2,13 @@
 //!
 //! ATRO draws nothing, so its runs are alike; a baseline draws where workers, server and aggregators are, and ways.
 
-use pktgen_generator::config::Section;
-use pktgen_generator::definition::{Better, Definition};
-use pktgen_generator::registry::{Named, suggest};
-use pktgen_generator::seed::Seed;
-use pktgen_generator::study::{Finding, Study, TIME_TAKEN, Task};
-use pktgen_generator::units::Rate;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::definition::{Better, Definition};
+use pktgen_core::registry::{Named, suggest};
+use pktgen_core::seed::Seed;
+use pktgen_core::units::Rate;
+use pktgen_core::{Error, Result};
+use pktgen_workload::study::{Finding, Study, TIME_TAKEN, Task};
 
 use super::baseline::{BASELINES, Baseline, Case, Network, Topology};
 use super::cluster::Cluster;
@@ -153,7 +153,7 @@ fn findings(rates: &[f64], atro: Option<f64>, bound: u64, flows: f64) -> Vec<Fin
 
 #[cfg(test)]
 mod tests {
-    use pktgen_generator::config::Value;
+    use pktgen_core::config::Value;
 
     use super::*;
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use pktgen_generator::plan::{FlowSource, Plan, PlanRole};
+use pktgen_core::plan::{FlowSource, Plan, PlanRole};
 
 use super::cluster::Cluster;
 use super::inventory::Inventory;

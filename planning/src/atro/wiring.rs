@@ -1,7 +1,7 @@
 //! From a number of workers to a plan: cables, cross-connects of the optical device, routes, and the rate they carry.
 
-use pktgen_generator::plan::{FlowSource, PLAN_VERSION, Plan, PlanFlow, PlanLink, PlanNode, PlanRole};
-use pktgen_generator::{Error, Result};
+use pktgen_core::plan::{FlowSource, PLAN_VERSION, Plan, PlanFlow, PlanLink, PlanNode, PlanRole};
+use pktgen_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::attach::attach;

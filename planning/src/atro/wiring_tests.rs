@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use pktgen_generator::plan::{FlowSource, Plan, PlanLink, PlanRole};
+use pktgen_core::plan::{FlowSource, Plan, PlanLink, PlanRole};
 use proptest::prelude::*;
 
 use super::testing::{GBPS, arbitrary, cluster};

@@ -4,8 +4,8 @@
 
 use rand::RngExt;
 
-use pktgen_generator::seed::{Seed, Stream};
-use pktgen_generator::tree::{ROOT, Tree};
+use pktgen_core::seed::{Seed, Stream};
+use pktgen_core::tree::{ROOT, Tree};
 
 /// Words of the text, and different ones among them (appendix A: a Wikipedia dump with 54M and 800K; ours is drawn).
 const WORDS: u64 = 54_000_000;
@@ -140,7 +140,7 @@ impl Servers {
                 // A continuous 1/x between 1 and one more than the number of words, rounded down: Zipf's law.
                 let scale = (UNIQUE as f64 + 1.0).ln();
                 for _ in 0..self.words {
-                    let rank = (pktgen_generator::seed::unit(&mut self.stream) * scale).exp();
+                    let rank = (pktgen_core::seed::unit(&mut self.stream) * scale).exp();
                     keys.insert((rank as usize - 1).min(UNIQUE - 1));
                 }
                 self.next += 1;

@@ -12,7 +12,7 @@
 //! is given more blue switches than it has available ones, nor more than `k`, so the products of all nodes of one
 //! height together take O(n · k) steps and not O(n · k²); each is done once for every ℓ, so the whole is O(n · h · k).
 
-use pktgen_generator::tree::{ROOT, Tree};
+use pktgen_core::tree::{ROOT, Tree};
 
 use super::Placement;
 

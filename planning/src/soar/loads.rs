@@ -1,7 +1,7 @@
 //! The loads of SOAR's evaluation: two kinds, drawn or as printed (SOAR §5).
 
-use pktgen_generator::seed::{Seed, Stream, unit};
-use pktgen_generator::tree::Tree;
+use pktgen_core::seed::{Seed, Stream, unit};
+use pktgen_core::tree::Tree;
 use rand::RngExt;
 
 /// Largest load of the power law (§5).
@@ -124,7 +124,7 @@ fn draw(law: &[f64; LOAD_MAX], stream: &mut Stream) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use pktgen_generator::tree::make::{Rates, binary};
+    use pktgen_core::tree::make::{Rates, binary};
 
     use super::*;
 

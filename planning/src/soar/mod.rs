@@ -13,9 +13,9 @@ pub mod study;
 #[cfg(test)]
 mod tests;
 
-use pktgen_generator::registry::Named;
-use pktgen_generator::study::Study;
-use pktgen_generator::tree::Tree;
+use pktgen_core::registry::Named;
+use pktgen_core::tree::Tree;
+use pktgen_workload::study::Study;
 
 use super::Placer;
 

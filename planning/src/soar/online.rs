@@ -1,6 +1,6 @@
 //! Several workloads, one after the other, on switches that can aggregate for a few of them each (SOAR §5.2).
 
-use pktgen_generator::tree::Tree;
+use pktgen_core::tree::Tree;
 
 use super::Placement;
 use super::strategy::Strategy;

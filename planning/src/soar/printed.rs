@@ -4,7 +4,7 @@
 //! Every table has columns for 0 to k blue switches, however few the subtree has. Corrected are slips of print (`docs/soar.md`):
 //! children of a blue switch are at distance 1, and one switch, blue or not, sends nothing where nothing arrives.
 
-use pktgen_generator::tree::Tree;
+use pktgen_core::tree::Tree;
 
 use super::gather::{MEMORY, Root, paths};
 

@@ -4,8 +4,8 @@
 
 use std::cmp::Reverse;
 
-use pktgen_generator::registry::Named;
-use pktgen_generator::tree::Tree;
+use pktgen_core::registry::Named;
+use pktgen_core::tree::Tree;
 
 use super::{Placement, gather};
 

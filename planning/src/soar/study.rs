@@ -1,13 +1,13 @@
 //! SOAR's evaluation as a study: one strategy on BT(n), for one or several workloads (SOAR §5, appendix A).
 
-use pktgen_generator::config::{Section, Value};
-use pktgen_generator::definition::{Better, Definition};
-use pktgen_generator::registry::{Named, find};
-use pktgen_generator::seed::{Seed, unit};
-use pktgen_generator::study::{Finding, Study, TIME_TAKEN, Task, Watch};
-use pktgen_generator::tree::make::{Rates, binary};
-use pktgen_generator::tree::{ROOT, Tree};
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::{Section, Value};
+use pktgen_core::definition::{Better, Definition};
+use pktgen_core::registry::{Named, find};
+use pktgen_core::seed::{Seed, unit};
+use pktgen_core::tree::make::{Rates, binary};
+use pktgen_core::tree::{ROOT, Tree};
+use pktgen_core::{Error, Result};
+use pktgen_workload::study::{Finding, Study, TIME_TAKEN, Task, Watch};
 
 use super::bytes::{Sizes, UseCase};
 use super::gather::{self, Root};
@@ -171,7 +171,7 @@ fn nodes(section: &mut Section) -> Result<Option<Tree>> {
     let node = |table: Vec<(String, Value)>| table.into_iter().map(|(key, value)| (key, json(value))).collect();
     let all: Vec<serde_json::Map<String, serde_json::Value>> = tables.into_iter().map(node).collect();
     let text = serde_json::json!({ "nodes": all }).to_string();
-    pktgen_generator::tree::file::parse(&text, &section.place("nodes")).map(Some)
+    pktgen_core::tree::file::parse(&text, &section.place("nodes")).map(Some)
 }
 
 impl Named for SoarStudy {

@@ -1,11 +1,11 @@
 use std::collections::BTreeMap;
 
-use pktgen_generator::config::{Document, Section, Value};
-use pktgen_generator::registry::{Named, find};
-use pktgen_generator::seed::Seed;
-use pktgen_generator::study::Study;
-use pktgen_generator::tree::make::{Rates, binary};
-use pktgen_generator::tree::{Switch, Tree};
+use pktgen_core::config::{Document, Section, Value};
+use pktgen_core::registry::{Named, find};
+use pktgen_core::seed::Seed;
+use pktgen_core::tree::make::{Rates, binary};
+use pktgen_core::tree::{Switch, Tree};
+use pktgen_workload::study::Study;
 use proptest::prelude::*;
 
 use super::bytes::{Sizes, UseCase};
@@ -114,7 +114,7 @@ proptest! {
             loop {
                 sum += tree.rho(at);
                 at = tree.parent(at);
-                if at == pktgen_generator::tree::ROOT || blue[at as usize] {
+                if at == pktgen_core::tree::ROOT || blue[at as usize] {
                     return sum;
                 }
             }
@@ -208,7 +208,7 @@ fn tree_of(more: &str, loads: [u64; 7]) -> String {
     nodes.map(|(v, load)| format!("[[study.nodes]]\nid = {v}\nload = {load}\n{}\n", parent(v))).collect()
 }
 
-fn study_of(text: &str) -> pktgen_generator::Result<BTreeMap<String, Option<f64>>> {
+fn study_of(text: &str) -> pktgen_core::Result<BTreeMap<String, Option<f64>>> {
     let mut document = Document::parse(text, "test").unwrap();
     let found = study::SoarStudy.run(&mut document.section("study").unwrap(), Seed(1))?;
     Ok(found.into_iter().map(|finding| (finding.metric, finding.value)).collect())

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::io;
 
-use pktgen_generator::Result;
+use pktgen_core::Result;
 
 use pktgen_realtime::clock::Stopwatch;
 use pktgen_realtime::transport::ethtool;

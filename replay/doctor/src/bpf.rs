@@ -1,6 +1,6 @@
 //! How the kernel treats BPF programs.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::{Check, Finding, Level, View};
 

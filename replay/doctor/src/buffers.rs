@@ -1,7 +1,7 @@
 //! Socket buffers: how large an unprivileged process may make them.
 
 use super::host::Capability;
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::{Check, Finding, Level, View};
 

@@ -1,6 +1,6 @@
 //! Capabilities of this process: what it may ask of the kernel.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::host::Capability;
 use super::{Check, Finding, Level, View};

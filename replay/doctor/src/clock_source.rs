@@ -1,6 +1,6 @@
 //! The clock: what the kernel reads it from, and what a reading costs us.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::{Check, Finding, Level, View};
 

@@ -1,6 +1,6 @@
 //! Cores: how many, whether others use them, and whether they keep their speed.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::{Check, Finding, Level, View};
 

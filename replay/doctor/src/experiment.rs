@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 
 use super::host::Host;
 use super::needs::Needs;

@@ -1,6 +1,6 @@
 //! Huge pages: pktgen needs none, but DPDK, which it is compared with, does.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::{Check, Finding, Level, View};
 

@@ -1,6 +1,6 @@
 //! Interfaces: are they there, up, connected, and away from the host's own traffic? Driver, speed, queues, place.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::{Check, Finding, Level, View};
 

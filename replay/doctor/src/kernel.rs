@@ -1,6 +1,6 @@
 //! The kernel: what its version brings, and whether AF_XDP is built into it.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::{Check, Finding, Level, View};
 

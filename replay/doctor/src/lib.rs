@@ -34,7 +34,7 @@ mod text;
 mod veth;
 mod xdp;
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 pub use answers::{Answers, Card, Live, Offloads, Spread, Stamps};
 pub use examine::{View, examine};

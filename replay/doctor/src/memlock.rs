@@ -1,7 +1,7 @@
 //! Memory that may be locked: the kernel counts the frames' memory of AF_XDP against it.
 
 use super::host::{Capability, Host};
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::{Check, Finding, Level, View};
 

@@ -1,6 +1,6 @@
 //! What a card and its driver do to packets on the way, and who may stop it.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::{Check, Finding, Level, View};
 

@@ -1,6 +1,6 @@
 //! Does an AF_XDP socket really open? Only where that was asked for.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::{Check, Finding, Level, View};
 

@@ -1,6 +1,6 @@
 //! Clocks that follow PTP, and whether they can be opened.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::{Check, Finding, Level, View};
 

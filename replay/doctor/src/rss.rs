@@ -1,7 +1,7 @@
 //! How a card spreads what arrives over its receive queues (RSS): how many there are, which of them its table names, and
 //! what it tells flows apart by.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::{Check, Finding, Level, Spread, View};
 

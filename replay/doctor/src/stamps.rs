@@ -1,6 +1,6 @@
 //! Which interfaces stamp frames in hardware, and with which clock.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::{Check, Finding, Level, View};
 

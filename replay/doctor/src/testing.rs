@@ -5,7 +5,7 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::symlink;
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 use tempfile::TempDir;
 
 use super::{Answers, Card, Check, Finding, Host, Level, Offloads, Spread, Stamps, View};

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use pktgen_generator::config::Document;
+use pktgen_core::config::Document;
 
 use super::testing::Fixture;
 use super::{CHECKS, Finding, Host, Level, View, examine, judge, text, transports};

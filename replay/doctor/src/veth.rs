@@ -1,6 +1,6 @@
 //! veth pairs: what they are no measure of, and what their other end needs.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::{Check, Finding, Level, View};
 

@@ -1,6 +1,6 @@
 //! What a driver can do with XDP.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::{Check, Finding, Level, View};
 

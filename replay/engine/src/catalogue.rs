@@ -3,11 +3,11 @@
 //! A [`System`] is a value: what its packets are, and what workers, servers, programs and queues it brings. A [`Catalogue`] is
 //! made of a list of them and handed to whoever must choose one by its name: nothing here names a system.
 
-use pktgen_generator::Result;
-use pktgen_generator::device::Protocols;
-use pktgen_generator::device::plan::Planner;
-use pktgen_generator::registry::find;
-use pktgen_generator::wire::{FORMATS_MAX, Format, Formats};
+use pktgen_core::Result;
+use pktgen_core::registry::find;
+use pktgen_wire::device::Protocols;
+use pktgen_wire::device::plan::Planner;
+use pktgen_wire::wire::{FORMATS_MAX, Format, Formats};
 
 use crate::dialect::DialectKind;
 use crate::endpoint::WorkerKind;

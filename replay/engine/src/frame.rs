@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::record::PacketId;
-use pktgen_generator::time::Time;
-use pktgen_generator::wire::frame::HEAD;
+use pktgen_core::record::PacketId;
+use pktgen_core::time::Time;
+use pktgen_wire::wire::frame::HEAD;
 
 /// Most frames that a burst holds.
 pub const BURST: usize = 64;

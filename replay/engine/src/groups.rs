@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use pktgen_generator::topology::{Move, NO_PORT, NodeId, Topology};
+use pktgen_core::topology::{Move, NO_PORT, NodeId, Topology};
 
 use crate::endpoint::Facts;
 
@@ -161,9 +161,9 @@ fn jobs_first(members: &BTreeSet<u32>, ways: &[Vec<(NodeId, u16)>], node: NodeId
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pktgen_generator::seed::Seed;
-    use pktgen_generator::topology::{Population, Role};
-    use pktgen_generator::units::{Rate, Size};
+    use pktgen_core::seed::Seed;
+    use pktgen_core::topology::{Population, Role};
+    use pktgen_core::units::{Rate, Size};
 
     #[test]
     fn a_job_knows_the_port_of_each_source() {
@@ -193,7 +193,7 @@ mod tests {
             seed: Seed(0),
             round_trip: 0,
             states: false,
-            share: pktgen_generator::shard::Shard::WHOLE,
+            share: pktgen_core::shard::Shard::WHOLE,
             lanes: None,
             learning: None,
         };

@@ -16,9 +16,9 @@ mod table;
 mod unseen;
 mod updates;
 
-use pktgen_generator::record::{Balance, Book, Family, Heat, PacketId, Received, SumOk, Unseen};
-use pktgen_generator::topology::Population;
-use pktgen_generator::wire::{integers, update};
+use pktgen_core::record::{Balance, Book, Family, Heat, PacketId, Received, SumOk, Unseen};
+use pktgen_core::topology::Population;
+use pktgen_wire::wire::{integers, update};
 
 use crate::endpoint::{Content, Pairs};
 use crate::target::sparse::Adder;
@@ -353,7 +353,7 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
-    use pktgen_generator::record::{Action, Reason};
+    use pktgen_core::record::{Action, Reason};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! What moves frames in a run.
 
-use pktgen_generator::topology::Topology;
+use pktgen_core::topology::Topology;
 
 use crate::dialect::Traffic;
 use crate::driver::fates::Faults;

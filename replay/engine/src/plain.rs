@@ -1,6 +1,6 @@
 //! What is no system's own: updates that are sent, forwarded and received one by one.
 
-use pktgen_generator::device::plan;
+use pktgen_wire::device::plan;
 
 use crate::catalogue::System;
 use crate::endpoint::{learner, open_loop, retransmit};

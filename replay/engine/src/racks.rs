@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::topology::{NodeId, Topology};
-use pktgen_generator::{Error, Result};
+use pktgen_core::topology::{NodeId, Topology};
+use pktgen_core::{Error, Result};
 
 use crate::endpoint::Facts;
 use crate::groups::{GroupPorts, Groups};

@@ -1,8 +1,8 @@
 //! Where rows go while a run is under way.
 
-use pktgen_generator::Result;
-use pktgen_generator::record::{Book, Iteration, Received, Reply, Sent, State};
-use pktgen_generator::time::Time;
+use pktgen_core::Result;
+use pktgen_core::record::{Book, Iteration, Received, Reply, Sent, State};
+use pktgen_core::time::Time;
 
 /// Where rows go while a run is under way.
 pub trait Recorder {

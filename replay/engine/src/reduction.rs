@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::config::{Document, FromValue, Value};
-use pktgen_generator::plan::Plan;
-use pktgen_generator::record::{NO_CLUSTER, Planned};
-use pktgen_generator::topology::{NO_PORT, Population, Topology};
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::{Document, FromValue, Value};
+use pktgen_core::plan::Plan;
+use pktgen_core::record::{NO_CLUSTER, Planned};
+use pktgen_core::topology::{NO_PORT, Population, Topology};
+use pktgen_core::{Error, Result};
 
 use crate::catalogue::Catalogue;
 use crate::endpoint::Facts;

@@ -8,11 +8,11 @@ use std::hint::black_box;
 use std::sync::atomic::AtomicBool;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use pktgen_core::Result;
+use pktgen_core::config::Document;
+use pktgen_core::record::{Book, Received, Sent};
 use pktgen_engine::driver::virtual_time::Simulation;
 use pktgen_engine::recorder::Recorder;
-use pktgen_generator::Result;
-use pktgen_generator::config::Document;
-use pktgen_generator::record::{Book, Received, Sent};
 use pktgen_realtime::capture::{RunDir, claim};
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;

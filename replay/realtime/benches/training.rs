@@ -6,8 +6,8 @@
 use std::sync::atomic::AtomicBool;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use pktgen_core::config::Document;
 use pktgen_engine::driver::virtual_time::Simulation;
-use pktgen_generator::config::Document;
 use pktgen_realtime::capture::{RunDir, claim};
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;

@@ -6,11 +6,11 @@
 
 #![expect(clippy::print_stdout, reason = "an example says what it did")]
 
-use pktgen_generator::registry::find;
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
-use pktgen_generator::{Error, Result};
+use pktgen_core::registry::find;
+use pktgen_core::{Error, Result};
 use pktgen_realtime::clock::Stopwatch;
 use pktgen_realtime::transport::{End, TRANSPORTS, TransportPlan, Wire};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 
 /// Frames in memory; more than one call takes.
 const FRAMES: usize = 4096;

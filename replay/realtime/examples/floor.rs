@@ -3,8 +3,8 @@
 
 #![expect(clippy::print_stdout, reason = "an example says what it did")]
 
-use pktgen_generator::time::{NS, SECOND};
-use pktgen_generator::{Error, Result};
+use pktgen_core::time::{NS, SECOND};
+use pktgen_core::{Error, Result};
 use pktgen_realtime::clock::RunClock;
 
 fn main() -> Result<()> {

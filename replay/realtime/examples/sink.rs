@@ -3,7 +3,7 @@
 
 #![expect(clippy::print_stdout, reason = "an example says what it did")]
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 use pktgen_realtime::transport::Sink;
 
 fn main() -> Result<()> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use pktgen_generator::time::{HORIZON, NEVER, NS, Time};
+use pktgen_core::time::{HORIZON, NEVER, NS, Time};
 
 pub use host::{CardClock, CardOffset, Seen, WallClock, Watched};
 

@@ -7,11 +7,11 @@ mod outward;
 mod parts;
 mod sample;
 
-use pktgen_generator::Result;
-use pktgen_generator::device::check::check;
-use pktgen_generator::device::{Facts, Profile};
-use pktgen_generator::time::Time;
-use pktgen_generator::workload::Source;
+use pktgen_core::Result;
+use pktgen_core::time::Time;
+use pktgen_wire::device::check::check;
+use pktgen_wire::device::{Facts, Profile};
+use pktgen_workload::workload::Source;
 use serde::Serialize;
 
 use crate::external::Hardware;
@@ -162,7 +162,7 @@ fn expected(plan: &Plan, facts: &Facts, counted: &load::Counted) -> Expected {
 
 /// What the counters of the profile should say.
 fn readings(profile: &Profile, counted: &load::Counted, expected: &Expected) -> Vec<Reading> {
-    let one = |counter: &pktgen_generator::device::Counter| {
+    let one = |counter: &pktgen_wire::device::Counter| {
         let (least, most) = match counter.is {
             "zero" => (0, 0),
             "frames_sent" => (counted.frames, counted.frames),

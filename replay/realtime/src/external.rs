@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::config::{Document, Origin, Value};
-use pktgen_generator::device::check::check;
-use pktgen_generator::device::{self, HotParameter, Profile};
-use pktgen_generator::time::MS;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::{Document, Origin, Value};
+use pktgen_core::time::MS;
+use pktgen_core::{Error, Result};
+use pktgen_wire::device::check::check;
+use pktgen_wire::device::{self, HotParameter, Profile};
 
 use crate::catalogue::Catalogue;
 use crate::plan::Plan;

@@ -7,9 +7,9 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pktgen_generator::age::Sawtooth;
-use pktgen_generator::record::{NO_CLUSTER, Received};
-use pktgen_generator::time::{NEVER, SECOND, Time};
+use pktgen_core::age::Sawtooth;
+use pktgen_core::record::{NO_CLUSTER, Received};
+use pktgen_core::time::{NEVER, SECOND, Time};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::driver::real_time::Progress;

@@ -7,9 +7,9 @@ mod prepare;
 
 use std::sync::Arc;
 
-use pktgen_generator::lanes::Lanes;
-use pktgen_generator::record::{Family, Note, Planned, Training};
-use pktgen_generator::topology::Population;
+use pktgen_core::record::{Family, Note, Planned, Training};
+use pktgen_core::topology::Population;
+use pktgen_workload::lanes::Lanes;
 
 use crate::capture::Wanted;
 use crate::catalogue::Catalogue;

@@ -15,18 +15,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use pktgen_generator::config::{Document, Run, Section, Sweep, Value};
-use pktgen_generator::record::{
+use pktgen_core::config::{Document, Run, Section, Sweep, Value};
+use pktgen_core::record::{
     Balance, Bound, Counters, Fault, Group, Incidents, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState,
     SweepManifest, SweepRun, Unseen, Validity, digest,
 };
-use pktgen_generator::registry::suggest;
-use pktgen_generator::seed::drawn;
-use pktgen_generator::shard::Shard;
-use pktgen_generator::study::{STUDIES, Study};
-use pktgen_generator::whole::write_whole;
-use pktgen_generator::workload::{Source, share};
-use pktgen_generator::{Error, Result};
+use pktgen_core::registry::suggest;
+use pktgen_core::seed::drawn;
+use pktgen_core::shard::Shard;
+use pktgen_core::whole::write_whole;
+use pktgen_core::{Error, Result};
+use pktgen_workload::study::{STUDIES, Study};
+use pktgen_workload::workload::{Source, share};
 
 use crate::capture::{RunDir, claim};
 use crate::catalogue::Catalogue;

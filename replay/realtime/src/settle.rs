@@ -11,18 +11,16 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
-use pktgen_generator::arrow::array::{Array, AsArray, RecordBatch};
-use pktgen_generator::arrow::datatypes::{
-    ArrowPrimitiveType, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
-};
-use pktgen_generator::lanes::Layout;
-use pktgen_generator::record::{
+use pktgen_core::arrow::array::{Array, AsArray, RecordBatch};
+use pktgen_core::arrow::datatypes::{ArrowPrimitiveType, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use pktgen_core::record::{
     Action, BOOKS, Book, FileDigests, Heat, Name, PAYLOADS, PacketId, RECEIVED, RESULTS, Reason, SENT, SumOk,
 };
-use pktgen_generator::time::Time;
-use pktgen_generator::wire::update::elements_in;
-use pktgen_generator::workload::Source;
-use pktgen_generator::{Error, Result};
+use pktgen_core::time::Time;
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::update::elements_in;
+use pktgen_workload::lanes::Layout;
+use pktgen_workload::workload::Source;
 
 use crate::capture::Names;
 use crate::ledger::{Carried, Ledger, Receipt};

@@ -7,7 +7,7 @@
 use std::arch::x86_64::*;
 use std::mem::transmute;
 
-use pktgen_generator::sparse::float::{
+use pktgen_workload::sparse::float::{
     EXP_ROOM, EXPONENTS, INFINITY, LOW_BITS, MI_HALF, MISS, MISS_EXP, NOTHING, OFFSET, SHIFT, STEPS, Tables,
 };
 

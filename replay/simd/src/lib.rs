@@ -5,7 +5,7 @@
 #[cfg(target_arch = "x86_64")]
 mod lanes;
 
-use pktgen_generator::sparse::float::Tables;
+use pktgen_workload::sparse::float::Tables;
 
 /// Adds pairs to the sums at their indices by `tables`, one after the other; what has no sum is left out.
 #[inline]

@@ -14,12 +14,12 @@
 //! The IPv4 header is a template of the public code: it claims to be of 0x54 bytes of ICMP, with a checksum that fits other
 //! addresses, and nobody looks. [`emit_head`] writes the same.
 
-use pktgen_generator::registry::Named;
-use pktgen_generator::wire::frame::{Ip, any_worker};
-use pktgen_generator::wire::header::{Group, header};
-use pktgen_generator::wire::layout::{Count, Field, Layout, Message, PLAIN, Rest};
-use pktgen_generator::wire::sight::{Datagram, Delivery, Sight, What};
-use pktgen_generator::wire::{Format, FormatFacts, Packet};
+use pktgen_core::registry::Named;
+use pktgen_wire::wire::frame::{Ip, any_worker};
+use pktgen_wire::wire::header::{Group, header};
+use pktgen_wire::wire::layout::{Count, Field, Layout, Message, PLAIN, Rest};
+use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, What};
+use pktgen_wire::wire::{Format, FormatFacts, Packet};
 
 /// Ethernet type of packets that the switch sums.
 pub const ETHER_TYPE: u16 = 0x0700;
@@ -227,7 +227,7 @@ impl Format for AtpMl {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pktgen_generator::wire::sight::{Look, look};
+    use pktgen_wire::wire::sight::{Look, look};
     use proptest::prelude::*;
 
     fn header() -> Header {

@@ -7,6 +7,11 @@
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use pktgen_core::config::Section;
+use pktgen_core::record::PacketId;
+use pktgen_core::seed::Seed;
+use pktgen_core::topology::Population;
+use pktgen_core::units::{Rate, Size};
 use pktgen_engine::frame::{BURST, Frame, Kind, Pool};
 use pktgen_engine::groups::{Contributor, JobPlace};
 use pktgen_engine::target::books::Books;
@@ -16,18 +21,13 @@ use pktgen_engine::target::program::{Place, Program};
 use pktgen_engine::target::queue::Discipline;
 use pktgen_engine::target::queue::fifo::FifoDiscipline;
 use pktgen_engine::target::sparse::{Adder, SparsePlace};
-use pktgen_generator::config::Section;
-use pktgen_generator::record::PacketId;
-use pktgen_generator::seed::Seed;
-use pktgen_generator::sparse::layout::Layout;
-use pktgen_generator::sparse::packaging::{Packaging, Packer};
-use pktgen_generator::sparse::{Batch, Plan, Sparse};
-use pktgen_generator::topology::Population;
-use pktgen_generator::units::{Rate, Size};
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_libra::SYSTEM;
 use pktgen_libra::format::{HEADER, HOT_FRAME_MAX, HOT_PAIRS, Header, Kind as Wire, PORT, WORKER_PORT, emit_hot};
 use pktgen_testing::Stopwatch;
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_workload::sparse::layout::Layout;
+use pktgen_workload::sparse::packaging::{Packaging, Packer};
+use pktgen_workload::sparse::{Batch, Plan, Sparse};
 
 const WORKERS: u32 = 8;
 const REGISTERS: u32 = 28;

@@ -17,13 +17,13 @@ mod numbers;
 
 use control::{Control, PIECE_MAX};
 
-use pktgen_generator::record::{Heat, PacketId};
-use pktgen_generator::registry::Named;
-use pktgen_generator::wire::frame::{FRAME_MAX, HEAD, any_worker};
-use pktgen_generator::wire::header::{Group, header, values};
-use pktgen_generator::wire::layout::{Count, Field, Layout, Message, PLAIN, Rest, Rule};
-use pktgen_generator::wire::sight::{Datagram, Delivery, Sight, What};
-use pktgen_generator::wire::{Format, FormatFacts, Packet};
+use pktgen_core::record::{Heat, PacketId};
+use pktgen_core::registry::Named;
+use pktgen_wire::wire::frame::{FRAME_MAX, HEAD, any_worker};
+use pktgen_wire::wire::header::{Group, header, values};
+use pktgen_wire::wire::layout::{Count, Field, Layout, Message, PLAIN, Rest, Rule};
+use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, What};
+use pktgen_wire::wire::{Format, FormatFacts, Packet};
 
 pub use numbers::Numbers;
 
@@ -394,7 +394,7 @@ impl Format for Libra {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pktgen_generator::wire::header::Bits;
+    use pktgen_wire::wire::header::Bits;
     use proptest::prelude::*;
 
     #[test]

@@ -2,11 +2,11 @@
 //!
 //! The P4 program is not public, so neither are names of its tables.
 
-use pktgen_generator::device::HotParameter;
+use pktgen_wire::device::HotParameter;
 use serde_json::{Value, json};
 
-use pktgen_generator::device::plan::{Job, Planner, groups, station};
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
+use pktgen_wire::device::plan::{Job, Planner, groups, station};
 
 /// `plan = "libra"`.
 pub struct Libra;

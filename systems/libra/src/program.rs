@@ -24,14 +24,14 @@ mod state;
 mod tests;
 
 use crate::format::{Header, Kind as Wire, Numbers};
-use pktgen_generator::config::Section;
-use pktgen_generator::record::{Action, Counter, Heat, Reason};
-use pktgen_generator::registry::Named;
-use pktgen_generator::sparse::pipeline::{Passes, Scratch};
-use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::topology::{NO_PORT, NodeId};
-use pktgen_generator::wire::frame::{HEAD, group_of, source_ip, target_ip, worker_of};
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::record::{Action, Counter, Heat, Reason};
+use pktgen_core::registry::Named;
+use pktgen_core::time::{NEVER, Time};
+use pktgen_core::topology::{NO_PORT, NodeId};
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::{HEAD, group_of, source_ip, target_ip, worker_of};
+use pktgen_workload::sparse::pipeline::{Passes, Scratch};
 
 use again::Again;
 use failover::{Duty, Failover};

@@ -4,13 +4,13 @@
 //! Two offered for each one taken, nine clusters of three workers, eight slots.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use pktgen_core::record::PacketId;
 use pktgen_engine::frame::{BURST, Frame, Kind, Pool};
 use pktgen_engine::target::books::Books;
 use pktgen_engine::target::queue::Queue;
-use pktgen_generator::record::PacketId;
-use pktgen_generator::wire::frame::HEAD;
-use pktgen_generator::wire::update::{Header, UPDATE_HEAD, elements_in};
 use pktgen_olaf::queue::{MergedReward, OlafQueue, OlafSettings};
+use pktgen_wire::wire::frame::HEAD;
+use pktgen_wire::wire::update::{Header, UPDATE_HEAD, elements_in};
 
 const BYTES: usize = 256;
 

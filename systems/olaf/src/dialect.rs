@@ -8,14 +8,14 @@
 use std::sync::Arc;
 
 use crate::strict::{self as strict, Update};
-use pktgen_generator::record::NO_CLUSTER;
-use pktgen_generator::time::Time;
-use pktgen_generator::topology::Population;
-use pktgen_generator::wire::frame::{
+use pktgen_core::record::NO_CLUSTER;
+use pktgen_core::time::Time;
+use pktgen_core::topology::Population;
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::{
     HEAD, Ip, SERVER_IP, group_of, payload, refit, set_source, source_ip, target_ip, target_port, worker_ip, worker_of,
 };
-use pktgen_generator::wire::update::{self, FLAG_HEADLESS, FLAG_STAMPED, Header, Status};
-use pktgen_generator::{Error, Result};
+use pktgen_wire::wire::update::{self, FLAG_HEADLESS, FLAG_STAMPED, Header, Status};
 
 use pktgen_engine::dialect::{Dialect, DialectKind, Traffic};
 
@@ -169,8 +169,8 @@ impl Dialect for OlafDialect {
 
 #[cfg(test)]
 mod tests {
-    use pktgen_generator::topology::Move;
-    use pktgen_generator::wire::frame::{Datagram, Template, group_ip, set_udp_checksum};
+    use pktgen_core::topology::Move;
+    use pktgen_wire::wire::frame::{Datagram, Template, group_ip, set_udp_checksum};
 
     use super::*;
 

@@ -1,17 +1,17 @@
 //! OLAF's format: the packets of `update` as its devices see them.
 
-use pktgen_generator::record::lanes::Number;
-use pktgen_generator::registry::Named;
-use pktgen_generator::wire::frame::{FRAME_MAX, HEAD};
-use pktgen_generator::wire::header::Group;
-use pktgen_generator::wire::lanes::Form;
-use pktgen_generator::wire::layout::{After, Count, Field, Layout, Message, PLAIN, Rest, Rule};
-use pktgen_generator::wire::sight::{Datagram, Sight, What};
-use pktgen_generator::wire::update::{
+use pktgen_core::record::lanes::Number;
+use pktgen_core::registry::Named;
+use pktgen_wire::wire::frame::{FRAME_MAX, HEAD};
+use pktgen_wire::wire::header::Group;
+use pktgen_wire::wire::lanes::Form;
+use pktgen_wire::wire::layout::{After, Count, Field, Layout, Message, PLAIN, Rest, Rule};
+use pktgen_wire::wire::sight::{Datagram, Sight, What};
+use pktgen_wire::wire::update::{
     ACK, ACK_HEAD, Ack, FLAG_RESULT, FRAME_MIN, Header, KIND_ACK, KIND_UPDATE, PARTS, PORT, Status, UPDATE,
     UPDATE_HEAD, VERSION, WORKER_PORT,
 };
-use pktgen_generator::wire::{Captured, Format, FormatFacts, Packet};
+use pktgen_wire::wire::{Captured, Format, FormatFacts, Packet};
 
 const fn floats(name: &'static str, fields: &'static [Field]) -> Rest {
     Rest::Items { name, count: Count::Field("elements"), fields }

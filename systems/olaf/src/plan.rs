@@ -5,8 +5,8 @@
 
 use serde_json::{Value, json};
 
-use pktgen_generator::device::plan::{Job, Planner, groups, station, worker_entry};
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
+use pktgen_wire::device::plan::{Job, Planner, groups, station, worker_entry};
 
 /// `plan = "olaf"`.
 pub struct Olaf;

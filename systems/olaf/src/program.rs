@@ -8,13 +8,13 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::Result;
-use pktgen_generator::config::Section;
-use pktgen_generator::record::NO_CLUSTER;
-use pktgen_generator::registry::Named;
-use pktgen_generator::topology::{Move, NO_PORT};
-use pktgen_generator::wire::frame::{SERVER_IP, group_ip, readdress, source_ip, worker_of};
-use pktgen_generator::wire::update::{Ack, FLAG_STAMPED, Header, Status, is_ack, stamp};
+use pktgen_core::Result;
+use pktgen_core::config::Section;
+use pktgen_core::record::NO_CLUSTER;
+use pktgen_core::registry::Named;
+use pktgen_core::topology::{Move, NO_PORT};
+use pktgen_wire::wire::frame::{SERVER_IP, group_ip, readdress, source_ip, worker_of};
+use pktgen_wire::wire::update::{Ack, FLAG_STAMPED, Header, Status, is_ack, stamp};
 
 use crate::queue::relabel;
 use pktgen_engine::frame::{Frame, Kind};

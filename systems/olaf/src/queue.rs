@@ -12,14 +12,14 @@
 //! a merge is a sum or a mean (a sum; the count travels along), and its reward (the mean weighted
 //! by counts; the maximum on request).
 
-use pktgen_generator::config::Section;
-use pktgen_generator::record::{Action, Reason};
-use pktgen_generator::registry::Named;
-use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::units::Span;
-use pktgen_generator::wire::frame;
-use pktgen_generator::wire::update::{FLAG_MERGED, Header, Status, UPDATE_HEAD, add_values};
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::record::{Action, Reason};
+use pktgen_core::registry::Named;
+use pktgen_core::time::{NEVER, Time};
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame;
+use pktgen_wire::wire::update::{FLAG_MERGED, Header, Status, UPDATE_HEAD, add_values};
 
 use pktgen_engine::frame::{Frame, Pool};
 use pktgen_engine::target::activity::Activity;

@@ -13,15 +13,15 @@
 //! Numbers are little-endian, as hosts have them in memory; queue state is in network order, as a P4 program writes it, and
 //! stands first, since such a program sees the head of a packet only (VNP4₂ embeds it). Lengths tell the two apart: an
 //! update's is a multiple of four, an ACK's one more. How many gradients there are follows from UDP's length. The ports are
-//! others than those of [`pktgen_generator::wire::update`], so that captures say which of the two they hold.
+//! others than those of [`pktgen_wire::wire::update`], so that captures say which of the two they hold.
 
-use pktgen_generator::registry::Named;
-use pktgen_generator::wire::frame::{FRAME_MAX, HEAD, any_worker, group_of};
-use pktgen_generator::wire::header::{Group, header};
-use pktgen_generator::wire::layout::{Count, Field, Layout, Message, PLAIN, Rest};
-use pktgen_generator::wire::sight::{Datagram, Delivery, Sight, What};
-use pktgen_generator::wire::update::Status;
-use pktgen_generator::wire::{Captured, Format, FormatFacts, Packet};
+use pktgen_core::registry::Named;
+use pktgen_wire::wire::frame::{FRAME_MAX, HEAD, any_worker, group_of};
+use pktgen_wire::wire::header::{Group, header};
+use pktgen_wire::wire::layout::{Count, Field, Layout, Message, PLAIN, Rest};
+use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, What};
+use pktgen_wire::wire::update::Status;
+use pktgen_wire::wire::{Captured, Format, FormatFacts, Packet};
 
 /// Its name.
 pub const NAME: &str = "olaf_strict";

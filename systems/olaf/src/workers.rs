@@ -6,17 +6,17 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::config::{FromValue, Section, Value};
-use pktgen_generator::control::Rule;
-use pktgen_generator::record::{NO_CLUSTER, State};
-use pktgen_generator::registry::Named;
-use pktgen_generator::seed::{Stream, unit};
-use pktgen_generator::time::Time;
-use pktgen_generator::topology::NodeId;
-use pktgen_generator::units::Span;
-use pktgen_generator::wire::update::Status;
-use pktgen_generator::workload::{Source, Update};
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::{FromValue, Section, Value};
+use pktgen_core::record::{NO_CLUSTER, State};
+use pktgen_core::registry::Named;
+use pktgen_core::seed::{Stream, unit};
+use pktgen_core::time::Time;
+use pktgen_core::topology::NodeId;
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::update::Status;
+use pktgen_workload::control::Rule;
+use pktgen_workload::workload::{Source, Update};
 
 use pktgen_engine::endpoint::sender::{Audience, Sender, UPDATES};
 use pktgen_engine::endpoint::{Behaviour, Crew, Facts, Host, Protocol, WorkerKind, Workers, WorkersEnd};

@@ -7,17 +7,17 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use pktgen_generator::config::Section;
-use pktgen_generator::record::{Action, Counter, Reason};
-use pktgen_generator::registry::Named;
-use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::topology::NO_PORT;
-use pktgen_generator::units::Span;
-use pktgen_generator::wire::frame::{
+use pktgen_core::config::Section;
+use pktgen_core::record::{Action, Counter, Reason};
+use pktgen_core::registry::Named;
+use pktgen_core::time::{NEVER, Time};
+use pktgen_core::topology::NO_PORT;
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::{
     SERVER_IP, Template, device_ip, device_of, readdress, set_udp_checksum, source_ip, target_ip, worker_of,
 };
-use pktgen_generator::wire::update::{FLAG_PARTIAL, Header, PORT, WORKER_PORT};
-use pktgen_generator::{Error, Result};
+use pktgen_wire::wire::update::{FLAG_PARTIAL, Header, PORT, WORKER_PORT};
 
 use pktgen_engine::frame::{Frame, Kind};
 use pktgen_engine::reduction::{AGGREGATORS, Names};

@@ -5,6 +5,10 @@
 //! 17.5·10⁹ additions; one core is far below that, and a run in virtual time does not mind.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use pktgen_core::config::Section;
+use pktgen_core::record::PacketId;
+use pktgen_core::topology::Population;
+use pktgen_core::units::{Rate, Size};
 use pktgen_engine::frame::{Frame, Kind, Pool};
 use pktgen_engine::groups::{Contributor, JobPlace};
 use pktgen_engine::target::books::Books;
@@ -13,14 +17,10 @@ use pktgen_engine::target::port::{Port, PortTiming};
 use pktgen_engine::target::program::{Place, Program};
 use pktgen_engine::target::queue::Discipline;
 use pktgen_engine::target::queue::fifo::FifoDiscipline;
-use pktgen_generator::config::Section;
-use pktgen_generator::record::PacketId;
-use pktgen_generator::topology::Population;
-use pktgen_generator::units::{Rate, Size};
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_switchml::SYSTEM;
 use pktgen_switchml::format::{HEADER, Header, PORT, WORKER_PORT, frame_bytes};
 use pktgen_testing::Stopwatch;
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 
 const WORKERS: u8 = 6;
 const VALUES: u16 = 256;

@@ -9,9 +9,9 @@ pub(crate) mod roce;
 use std::sync::Arc;
 
 use crate::format::Header;
-use pktgen_generator::time::Time;
-use pktgen_generator::topology::Population;
-use pktgen_generator::wire::frame::{
+use pktgen_core::time::Time;
+use pktgen_core::topology::Population;
+use pktgen_wire::wire::frame::{
     HEAD, group_of, has_udp_checksum, payload, set_udp_checksum, source_ip, target_ip, worker_of,
 };
 
@@ -76,7 +76,7 @@ impl Dialect for SwitchMlDialect {
 #[cfg(test)]
 mod tests {
     use crate::format::{PORT, WORKER_PORT, frame_bytes};
-    use pktgen_generator::wire::frame::{SERVER_IP, Template, group_ip, worker_ip};
+    use pktgen_wire::wire::frame::{SERVER_IP, Template, group_ip, worker_ip};
 
     use super::*;
 

@@ -10,14 +10,14 @@
 //! which attempt a transmission is (our use), so that books can name it; and packets are numbered over a whole run, where
 //! the client begins anew with every job. [`Header::strict`] and [`Header::from_strict`] are between the two.
 
-use pktgen_generator::record::lanes::Number;
-use pktgen_generator::registry::Named;
-use pktgen_generator::wire::frame::{HEAD, any_worker};
-use pktgen_generator::wire::header::{Group, header};
-use pktgen_generator::wire::lanes::Form;
-use pktgen_generator::wire::layout::{Count, Field, Layout, Message, PLAIN, Rest};
-use pktgen_generator::wire::sight::{Datagram, Delivery, Sight, What};
-use pktgen_generator::wire::{Captured, Format, FormatFacts, Packet};
+use pktgen_core::record::lanes::Number;
+use pktgen_core::registry::Named;
+use pktgen_wire::wire::frame::{HEAD, any_worker};
+use pktgen_wire::wire::header::{Group, header};
+use pktgen_wire::wire::lanes::Form;
+use pktgen_wire::wire::layout::{Count, Field, Layout, Message, PLAIN, Rest};
+use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, What};
+use pktgen_wire::wire::{Captured, Format, FormatFacts, Packet};
 
 /// UDP port of the switch: 16 ports from here on; the client uses the first.
 pub const PORT: u16 = 0xbee0;

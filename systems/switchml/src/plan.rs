@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::format::{PORT, WORKER_PORT};
-use pktgen_generator::device::plan::{Job, Part, Planner, Syntax, groups, station};
-use pktgen_generator::registry::Named;
-use pktgen_generator::{Error, Result};
+use pktgen_core::registry::Named;
+use pktgen_core::{Error, Result};
+use pktgen_wire::device::plan::{Job, Part, Planner, Syntax, groups, station};
 
 /// `plan = "switchml"`.
 pub struct SwitchMl;
@@ -106,7 +106,7 @@ fn files(job: &Job) -> Result<Vec<Part>> {
 }
 
 /// A client's file: what follows from the experiment; everything else keeps its default.
-fn client(job: &Job, rank: u32, ip: pktgen_generator::device::Address) -> String {
+fn client(job: &Job, rank: u32, ip: pktgen_wire::device::Address) -> String {
     format!(
         "[general]\nrank = {rank}\nnum_workers = {}\nmax_outstanding_packets = {}\npacket_numel = {}\nbackend = dpdk\n\
          prepostprocessor = cpu_exponent_quantizer\n\n[backend.dpdk]\nworker_port = {}\nworker_ip = {ip}\n",

@@ -12,15 +12,15 @@ mod tests;
 use std::collections::VecDeque;
 
 use crate::format::{ELEMENTS, HEADER, Header, PORT, WORKER_PORT, frame_bytes, values};
-use pktgen_generator::config::Section;
-use pktgen_generator::record::{Action, Counter, Reason};
-use pktgen_generator::registry::Named;
-use pktgen_generator::time::{NEVER, SECOND, Time};
-use pktgen_generator::topology::NO_PORT;
-use pktgen_generator::units::Span;
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, group_ip, source_ip, worker_ip, worker_of};
-use pktgen_generator::wire::integers::emit_values;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::record::{Action, Counter, Reason};
+use pktgen_core::registry::Named;
+use pktgen_core::time::{NEVER, SECOND, Time};
+use pktgen_core::topology::NO_PORT;
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, group_ip, source_ip, worker_ip, worker_of};
+use pktgen_wire::wire::integers::emit_values;
 
 use pktgen_engine::frame::{Frame, Kind, Pool};
 use pktgen_engine::groups::JobPlace;

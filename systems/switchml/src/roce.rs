@@ -19,12 +19,12 @@ mod message;
 pub mod session;
 
 use crate::format::ELEMENTS;
-use pktgen_generator::registry::Named;
-use pktgen_generator::wire::frame::{HEAD, Ip, Template, any_worker, set_ip_checksum};
-use pktgen_generator::wire::header::{Group, header, split, values};
-use pktgen_generator::wire::layout::{Count, Field, Layout, PLAIN, Rest};
-use pktgen_generator::wire::sight::{Datagram, Delivery, Sight, What};
-use pktgen_generator::wire::{Captured, Format, FormatFacts, Packet, layout};
+use pktgen_core::registry::Named;
+use pktgen_wire::wire::frame::{HEAD, Ip, Template, any_worker, set_ip_checksum};
+use pktgen_wire::wire::header::{Group, header, split, values};
+use pktgen_wire::wire::layout::{Count, Field, Layout, PLAIN, Rest};
+use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, What};
+use pktgen_wire::wire::{Captured, Format, FormatFacts, Packet, layout};
 
 pub use icrc::{icrc, set_icrc};
 pub use message::{Message, Place, Receiver, after, key_of, pair_of};
@@ -324,7 +324,7 @@ impl Format for SwitchMlRoce {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pktgen_generator::wire::header::Bits;
+    use pktgen_wire::wire::header::Bits;
     use proptest::prelude::*;
 
     #[test]

@@ -6,6 +6,11 @@
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use pktgen_core::config::Section;
+use pktgen_core::record::{Counter, PacketId};
+use pktgen_core::time::NEVER;
+use pktgen_core::topology::{NO_PORT, Population};
+use pktgen_core::units::{Rate, Size};
 use pktgen_engine::frame::{BURST, Frame, Kind, Pool};
 use pktgen_engine::groups::{Contributor, JobPlace};
 use pktgen_engine::target::books::Books;
@@ -13,14 +18,9 @@ use pktgen_engine::target::context::{Context, Outbox};
 use pktgen_engine::target::port::{Port, PortTiming};
 use pktgen_engine::target::program::{Place, Program};
 use pktgen_engine::target::queue::Fifo;
-use pktgen_generator::config::Section;
-use pktgen_generator::record::{Counter, PacketId};
-use pktgen_generator::time::NEVER;
-use pktgen_generator::topology::{NO_PORT, Population};
-use pktgen_generator::units::{Rate, Size};
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_trio_ml::SYSTEM;
 use pktgen_trio_ml::format::{HEADER, Header, PORT, frame_bytes};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 
 const SOURCES: u32 = 4;
 const GRADIENTS: u16 = 1024;

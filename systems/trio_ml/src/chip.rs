@@ -11,10 +11,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::format::frame_bytes;
-use pktgen_generator::config::Section;
-use pktgen_generator::time::{MS, Time};
-use pktgen_generator::units::Size;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::time::{MS, Time};
+use pktgen_core::units::Size;
+use pktgen_core::{Error, Result};
 
 /// Largest count that makes sense.
 const NUMBER_MAX: u32 = 1 << 20;
@@ -273,7 +273,7 @@ impl Chip {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pktgen_generator::time::US;
+    use pktgen_core::time::US;
 
     /// A contribution by itself.
     fn add(chip: &mut Chip, t: Time, gradients: u16) -> Time {

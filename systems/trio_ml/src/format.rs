@@ -10,14 +10,14 @@
 //! Results come from it: the addresses tell which is which. In a Result `source` is the source whose packet opened
 //! the block's record (our choice; the paper leaves it open), or at an engine below another the engine's own.
 
-use pktgen_generator::record::lanes::Number;
-use pktgen_generator::registry::Named;
-use pktgen_generator::wire::frame::{FRAME_MAX, HEAD, any_worker, group_of};
-use pktgen_generator::wire::header::{Group, header};
-use pktgen_generator::wire::lanes::Form;
-use pktgen_generator::wire::layout::{After, Count, Field, Layout, Message, PLAIN, Rest};
-use pktgen_generator::wire::sight::{Datagram, Delivery, Sight, What};
-use pktgen_generator::wire::{Format, FormatFacts, Packet};
+use pktgen_core::record::lanes::Number;
+use pktgen_core::registry::Named;
+use pktgen_wire::wire::frame::{FRAME_MAX, HEAD, any_worker, group_of};
+use pktgen_wire::wire::header::{Group, header};
+use pktgen_wire::wire::lanes::Form;
+use pktgen_wire::wire::layout::{After, Count, Field, Layout, Message, PLAIN, Rest};
+use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, What};
+use pktgen_wire::wire::{Format, FormatFacts, Packet};
 
 /// UDP port of the router (§4, "e.g., 12000").
 pub const PORT: u16 = 12000;
@@ -179,7 +179,7 @@ impl Format for TrioMl {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pktgen_generator::wire::integers::add_values;
+    use pktgen_wire::wire::integers::add_values;
     use proptest::prelude::*;
 
     fn header() -> Header {

@@ -4,8 +4,8 @@
 
 use serde_json::{Value, json};
 
-use pktgen_generator::device::plan::{Job, Planner, groups, station};
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
+use pktgen_wire::device::plan::{Job, Planner, groups, station};
 
 /// `plan = "trio_ml"`.
 pub struct TrioMl;

@@ -21,12 +21,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::format::{AGED, Header, values};
-use pktgen_generator::config::{Section, joined};
-use pktgen_generator::record::{Action, Counter, Reason};
-use pktgen_generator::registry::Named;
-use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::wire::integers::{add_values, set_values};
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::{Section, joined};
+use pktgen_core::record::{Action, Counter, Reason};
+use pktgen_core::registry::Named;
+use pktgen_core::time::{NEVER, Time};
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::integers::{add_values, set_values};
 
 use crate::chip::{self, Chip, ChipSettings};
 use job::JobRecord;

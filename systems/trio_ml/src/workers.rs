@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::format::{self, HEADER, Header, PORT};
-use pktgen_generator::config::Section;
-use pktgen_generator::dense::Dense;
-use pktgen_generator::record::PacketId;
-use pktgen_generator::registry::Named;
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, group_ip, worker_ip};
-use pktgen_generator::workload::Source;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::record::PacketId;
+use pktgen_core::registry::Named;
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, group_ip, worker_ip};
+use pktgen_workload::dense::Dense;
+use pktgen_workload::workload::Source;
 
 use pktgen_engine::endpoint::rounds::{
     BEHAVIOUR, Contribution, Layout, ResultHead, RoundProtocol, Rounds, Scaling, Settings, dense_of, direction,

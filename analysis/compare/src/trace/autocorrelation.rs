@@ -1,6 +1,6 @@
 //! The memory of gaps: autocorrelation at small lags, all workers together.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::sample::Sample;
 use super::{Finding, Property};

@@ -1,7 +1,7 @@
 //! Bursts: the index of dispersion of a worker's counts (variance over mean) in windows of 2 to 20 of its mean gaps.
 //! Independent exponential gaps have 1, a clock 0. Windows are a worker's own: sums over workers grow with their number.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::sample::{Own, Sample};
 use super::{Finding, Property};

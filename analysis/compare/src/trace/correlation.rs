@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 use pktgen_records::stats::mean;
 
 use super::sample::{Own, Sample};

@@ -4,7 +4,7 @@
 //! Gaps are pooled over workers: a test per worker would need a correction for hundreds of tests and could no longer see a
 //! change that all of them have. Workers of the two traces have no names in common, and means are compared by `rates`.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::sample::Sample;
 use super::{Finding, Property};

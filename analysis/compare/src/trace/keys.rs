@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::sample::Sample;
 use super::{Finding, Property};

@@ -17,8 +17,8 @@ mod values;
 
 use std::path::Path;
 
-use pktgen_generator::Result;
-use pktgen_generator::registry::Named;
+use pktgen_core::Result;
+use pktgen_core::registry::Named;
 use serde::Serialize;
 
 use pktgen_records::stats::median;

@@ -1,6 +1,6 @@
 //! How gaps change in the course of the run: their mean in each tenth of a worker's updates.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 use pktgen_records::stats::mean;
 
 use super::sample::Sample;

@@ -1,7 +1,7 @@
 //! How rewards change in the course of the run: their mean in each tenth of a worker's updates, in deviations of all rewards; and
 //! how many updates have one.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 use pktgen_records::stats::mean;
 
 use super::sample::Sample;

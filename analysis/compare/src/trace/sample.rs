@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use pktgen_generator::record::NO_CLUSTER;
-use pktgen_generator::time::Time;
-use pktgen_generator::trace::{self, Reader};
-use pktgen_generator::{Error, Result};
+use pktgen_core::record::NO_CLUSTER;
+use pktgen_core::time::Time;
+use pktgen_core::{Error, Result};
+use pktgen_workload::trace::{self, Reader};
 
 /// Bins per bit of magnitude.
 const FINE: usize = 16;

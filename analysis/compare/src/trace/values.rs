@@ -1,7 +1,7 @@
 //! How gradients are distributed: quantiles of the binary logarithm of magnitudes, the shares of exact zeros and of
 //! negative numbers, and how many updates have any.
 
-use pktgen_generator::registry::Named;
+use pktgen_core::registry::Named;
 
 use super::sample::Sample;
 use super::{Finding, Property};

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use pktgen_compare::trace::sample::{Own, Sample};
 use pktgen_compare::trace::{Fidelity, Outcome, compare, compare_samples};
-use pktgen_generator::seed::Seed;
-use pktgen_generator::trace::{Reader, Scaling, Writer, scale};
-use pktgen_generator::workload::Update;
+use pktgen_core::seed::Seed;
+use pktgen_workload::trace::{Reader, Scaling, Writer, scale};
+use pktgen_workload::workload::Update;
 use rand::RngExt;
 use rand::seq::SliceRandom;
 

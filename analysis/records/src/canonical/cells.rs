@@ -3,12 +3,12 @@
 use std::cmp::Ordering;
 use std::fmt::Debug;
 
-use pktgen_generator::arrow::array::{
+use pktgen_core::arrow::array::{
     Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, BooleanArray, ListArray, PrimitiveArray,
     StringArray,
 };
-use pktgen_generator::arrow::datatypes::{self as arrow_types, DataType, UInt32Type};
-use pktgen_generator::arrow::error::ArrowError;
+use pktgen_core::arrow::datatypes::{self as arrow_types, DataType, UInt32Type};
+use pktgen_core::arrow::error::ArrowError;
 
 use crate::frame::primitives;
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use pktgen_generator::index::NOWHERE;
+use pktgen_core::index::NOWHERE;
 
 #[derive(Debug, Clone, Copy)]
 struct Sum {

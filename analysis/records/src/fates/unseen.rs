@@ -1,11 +1,11 @@
 //! Fates where the device is hardware and keeps no books (design §2.6): the same rules as the ledger's (`replay/engine/src/ledger`), from the
 //! records alone. What did not arrive under its own name is unaccounted for.
 
-use pktgen_generator::record::{Family, Heat, Manifest, PacketId};
+use pktgen_core::record::{Family, Heat, Manifest, PacketId};
 
 use super::{Fate, Fates, Resolver, State};
 use crate::run::Records;
-use pktgen_generator::index::NOWHERE;
+use pktgen_core::index::NOWHERE;
 
 /// What a resolver must know of such a run.
 pub(super) struct Unseen {

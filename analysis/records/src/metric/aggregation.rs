@@ -1,9 +1,9 @@
 //! How many updates the packets at the parameter server represent.
 
-use pktgen_generator::Result;
-use pktgen_generator::definition::{Better, Definition};
-use pktgen_generator::record::Family;
-use pktgen_generator::registry::Named;
+use pktgen_core::Result;
+use pktgen_core::definition::{Better, Definition};
+use pktgen_core::record::Family;
+use pktgen_core::registry::Named;
 
 use super::Metric;
 use crate::fates::is_update;

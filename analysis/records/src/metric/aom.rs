@@ -1,8 +1,8 @@
 //! Age-of-Model of clusters and workers: time average, peaks, quantiles over time.
 
-use pktgen_generator::Result;
-use pktgen_generator::definition::{Better, Definition};
-use pktgen_generator::registry::Named;
+use pktgen_core::Result;
+use pktgen_core::definition::{Better, Definition};
+use pktgen_core::registry::Named;
 
 use super::Metric;
 use crate::age::FlowAge;

@@ -1,8 +1,8 @@
 //! Counts of updates by fate, from the records or, where those are not complete, from the counters.
 
-use pktgen_generator::Result;
-use pktgen_generator::definition::{Better, Definition};
-use pktgen_generator::registry::Named;
+use pktgen_core::Result;
+use pktgen_core::definition::{Better, Definition};
+use pktgen_core::registry::Named;
 
 use super::Metric;
 use crate::fates::is_update;

@@ -1,9 +1,9 @@
 //! What a switch that sums by key got wrong, and what it and the server had to do for it: from the counters of the run.
 
-use pktgen_generator::Result;
-use pktgen_generator::definition::{Better, Definition};
-use pktgen_generator::registry::Named;
-use pktgen_generator::time::NS;
+use pktgen_core::Result;
+use pktgen_core::definition::{Better, Definition};
+use pktgen_core::registry::Named;
+use pktgen_core::time::NS;
 
 use super::Metric;
 use crate::line::{Line, SHARE, UPDATES};

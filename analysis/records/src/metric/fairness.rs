@@ -4,9 +4,9 @@
 //! starving a flow cannot make a run look fair. Only flows without a window have no average and are left out:
 //! those that generated once (or all at one time) and never delivered. `flows_never_delivered` counts both.
 
-use pktgen_generator::Result;
-use pktgen_generator::definition::{Better, Definition};
-use pktgen_generator::registry::Named;
+use pktgen_core::Result;
+use pktgen_core::definition::{Better, Definition};
+use pktgen_core::registry::Named;
 
 use super::Metric;
 use crate::age::FlowAge;

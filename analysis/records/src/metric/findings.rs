@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use pktgen_generator::Result;
-use pktgen_generator::definition::Definition;
-use pktgen_generator::record::Manifest;
-use pktgen_generator::registry::Named;
-use pktgen_generator::study::{Finding, STUDIES, Study};
+use pktgen_core::Result;
+use pktgen_core::definition::Definition;
+use pktgen_core::record::Manifest;
+use pktgen_core::registry::Named;
+use pktgen_workload::study::{Finding, STUDIES, Study};
 use serde_json::Value;
 
 use super::Metric;

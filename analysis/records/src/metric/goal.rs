@@ -1,8 +1,8 @@
 //! Time to a goal (design §4, "speedup"): when every worker had N updates represented at the server.
 
-use pktgen_generator::Result;
-use pktgen_generator::definition::{Better, Definition};
-use pktgen_generator::registry::Named;
+use pktgen_core::Result;
+use pktgen_core::definition::{Better, Definition};
+use pktgen_core::registry::Named;
 
 use super::Metric;
 use crate::labels::{ONE, WORKER};

@@ -8,10 +8,10 @@
 
 use std::collections::BTreeMap;
 
-use pktgen_generator::Result;
-use pktgen_generator::definition::{Better, Definition};
-use pktgen_generator::record::Training;
-use pktgen_generator::registry::Named;
+use pktgen_core::Result;
+use pktgen_core::definition::{Better, Definition};
+use pktgen_core::record::Training;
+use pktgen_core::registry::Named;
 
 use super::Metric;
 use crate::fates::is_update;

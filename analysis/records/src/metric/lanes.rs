@@ -1,8 +1,8 @@
 //! What lanes say of a run: how many packets they explain, where updates went, and ages, all without the device's help.
 
-use pktgen_generator::Result;
-use pktgen_generator::definition::{Better, Definition};
-use pktgen_generator::registry::Named;
+use pktgen_core::Result;
+use pktgen_core::definition::{Better, Definition};
+use pktgen_core::registry::Named;
 
 use super::Metric;
 use crate::age::FlowAge;

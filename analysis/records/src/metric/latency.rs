@@ -3,9 +3,9 @@
 //! Device: from the last bit of a packet in to its first bit out, over all packets that departed
 //! themselves, at every device they passed. Host: from send to reception of the newest member.
 
-use pktgen_generator::Result;
-use pktgen_generator::definition::{Better, Definition};
-use pktgen_generator::registry::Named;
+use pktgen_core::Result;
+use pktgen_core::definition::{Better, Definition};
+use pktgen_core::registry::Named;
 
 use super::Metric;
 use crate::fates::is_update;
@@ -13,7 +13,7 @@ use crate::labels::FULL;
 use crate::line::{Line, NS};
 use crate::quantile::{Slice, Values, nearest_ranks};
 use crate::resolved::{Analysis, Resolved};
-use pktgen_generator::index::NOWHERE;
+use pktgen_core::index::NOWHERE;
 
 /// See the module.
 pub(super) struct Latency;

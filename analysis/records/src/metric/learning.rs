@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use pktgen_generator::Result;
-use pktgen_generator::config::Document;
-use pktgen_generator::definition::{Better, Definition, Label};
-use pktgen_generator::record::Manifest;
-use pktgen_generator::registry::Named;
+use pktgen_core::Result;
+use pktgen_core::config::Document;
+use pktgen_core::definition::{Better, Definition, Label};
+use pktgen_core::record::Manifest;
+use pktgen_core::registry::Named;
 
 use super::Metric;
 use crate::fates::is_update;

@@ -21,9 +21,9 @@ pub(crate) mod stamps;
 mod states;
 pub mod throughput;
 
-use pktgen_generator::Result;
-use pktgen_generator::definition::Definition;
-use pktgen_generator::registry::Named;
+use pktgen_core::Result;
+use pktgen_core::definition::Definition;
+use pktgen_core::registry::Named;
 
 use crate::line::Line;
 use crate::resolved::Analysis;

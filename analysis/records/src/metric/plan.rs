@@ -3,10 +3,10 @@
 //! A round is one message of every worker. Of links the manifest has what they carried and what the plan promised; both
 //! are whole numbers, so a promise is kept or it is not.
 
-use pktgen_generator::Result;
-use pktgen_generator::definition::{Better, Definition, Label};
-use pktgen_generator::record::{Answers, LinkLoad, Planned};
-use pktgen_generator::registry::Named;
+use pktgen_core::Result;
+use pktgen_core::definition::{Better, Definition, Label};
+use pktgen_core::record::{Answers, LinkLoad, Planned};
+use pktgen_core::registry::Named;
 
 use super::Metric;
 use crate::line::{Line, SHARE};
@@ -113,7 +113,7 @@ fn rounds(run: &Analysis) -> Vec<Option<u64>> {
     let mut rounds: Vec<Option<u64>> = Vec::new();
     for (cluster, balance) in run.manifest.clusters.iter().zip(&run.manifest.balance_by_worker) {
         let cluster = usize::from(*cluster);
-        if cluster == usize::from(pktgen_generator::record::NO_CLUSTER) {
+        if cluster == usize::from(pktgen_core::record::NO_CLUSTER) {
             continue;
         }
         rounds.resize(rounds.len().max(cluster + 1), None);

@@ -1,9 +1,9 @@
 //! What each queue of an end did in real time, where an end has several (`transport.queues`).
 
-use pktgen_generator::Result;
-use pktgen_generator::definition::{Better, Definition, Label};
-use pktgen_generator::record::QueueCounts;
-use pktgen_generator::registry::Named;
+use pktgen_core::Result;
+use pktgen_core::definition::{Better, Definition, Label};
+use pktgen_core::record::QueueCounts;
+use pktgen_core::registry::Named;
 
 use super::Metric;
 use crate::line::{Line, NS, PACKETS};

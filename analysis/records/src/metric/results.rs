@@ -5,9 +5,9 @@
 //! that got a result before they had sent anything waited for nothing, and are in neither. Where a part of the blocks
 //! was recorded (`every:N`), the times are theirs.
 
-use pktgen_generator::Result;
-use pktgen_generator::definition::{Better, Definition, Label};
-use pktgen_generator::registry::Named;
+use pktgen_core::Result;
+use pktgen_core::definition::{Better, Definition, Label};
+use pktgen_core::registry::Named;
 
 use super::Metric;
 use super::latency::describe;

@@ -3,11 +3,11 @@
 //! The two are of different clocks. They are compared by what was measured between the clocks before the run and after it
 //! (`stamp_clocks` of the manifest), and not at all where that is not known or too far off.
 
-use pktgen_generator::Result;
-use pktgen_generator::definition::{Better, Definition, Label};
-use pktgen_generator::record::{Manifest, STAMPS_RECEIVED, STAMPS_SENT};
-use pktgen_generator::registry::Named;
-use pktgen_generator::time;
+use pktgen_core::Result;
+use pktgen_core::definition::{Better, Definition, Label};
+use pktgen_core::record::{Manifest, STAMPS_RECEIVED, STAMPS_SENT};
+use pktgen_core::registry::Named;
+use pktgen_core::time;
 
 use super::Metric;
 use super::latency::describe;
@@ -147,7 +147,7 @@ impl Metric for Stamps {
 
 #[cfg(test)]
 mod tests {
-    use pktgen_generator::record::StampClock;
+    use pktgen_core::record::StampClock;
 
     use super::*;
     use crate::Options;

@@ -1,8 +1,8 @@
 //! What workers under transmission control knew and decided (OLAF §5), where the run recorded their states.
 
-use pktgen_generator::Result;
-use pktgen_generator::definition::{Better, Definition};
-use pktgen_generator::registry::Named;
+use pktgen_core::Result;
+use pktgen_core::definition::{Better, Definition};
+use pktgen_core::registry::Named;
 
 use super::Metric;
 use crate::line::{Line, NS, SHARE};

@@ -4,9 +4,9 @@
 //! counted: n packets are n − 1 gaps. Elements are counted over the whole run, by counters alone, so that
 //! they mean the same whatever was recorded.
 
-use pktgen_generator::Result;
-use pktgen_generator::definition::{Better, Definition};
-use pktgen_generator::registry::Named;
+use pktgen_core::Result;
+use pktgen_core::definition::{Better, Definition};
+use pktgen_core::registry::Named;
 
 use super::Metric;
 use crate::fates::is_update;

@@ -4,10 +4,10 @@
 //! cluster and the lanes: no packet ids and no books, which a device that is a black box does not have. docs/provenance.md
 //! says what can be known. Where there are books, [`Provenance::wrong`] compares.
 
-use pktgen_generator::Result;
-pub use pktgen_generator::lanes::Answer;
-use pktgen_generator::lanes::{Account, Arrived, Layout, Members, SentRows};
-use pktgen_generator::record::{Manifest, NO_CLUSTER};
+use pktgen_core::Result;
+use pktgen_core::record::{Manifest, NO_CLUSTER};
+pub use pktgen_workload::lanes::Answer;
+use pktgen_workload::lanes::{Account, Arrived, Layout, Members, SentRows};
 
 use crate::age::{AgeOf, Ages};
 use crate::fates::Fates;

@@ -1,4 +1,4 @@
-use pktgen_generator::lanes::{Ask, Detail, Layout, Merge, Number};
+use pktgen_workload::lanes::{Ask, Detail, Layout, Merge, Number};
 
 use super::*;
 use crate::run::{ReceivedColumns, SentColumns};

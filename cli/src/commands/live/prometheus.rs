@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use pktgen_generator::time::SECOND;
-use pktgen_generator::{Error, Result};
+use pktgen_core::time::SECOND;
+use pktgen_core::{Error, Result};
 use pktgen_realtime::driver::real_time::drop_privileges;
 use pktgen_realtime::live::{Glance, Seen, What};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -4,7 +4,7 @@ use std::io::{Stderr, stderr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 use pktgen_realtime::live::Glance;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};

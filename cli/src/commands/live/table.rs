@@ -1,7 +1,7 @@
 //! What a glance says, as text: for the screen.
 
+use pktgen_core::time::SECOND;
 use pktgen_engine::target::program::Expected;
-use pktgen_generator::time::SECOND;
 use pktgen_realtime::live::{Glance, Seen};
 use pktgen_records::human;
 

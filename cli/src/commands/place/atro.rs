@@ -1,8 +1,8 @@
 //! `pktgen place atro`: the wiring and routes with the highest AllReduce rate.
 
-use pktgen_generator::Result;
-use pktgen_generator::plan::{Plan, PlanRole};
-use pktgen_generator::units::Rate;
+use pktgen_core::Result;
+use pktgen_core::plan::{Plan, PlanRole};
+use pktgen_core::units::Rate;
 use pktgen_planning::atro::milp::{Form, Question, program};
 use pktgen_planning::atro::{Ask, Capacities, DevicePorts, Flags, Inventory, Wiring, wire_inventory};
 use serde_json::json;
@@ -87,7 +87,7 @@ fn rows(wiring: &Wiring, inventory: &Inventory, ports: DevicePorts) -> Vec<Strin
 fn switches(plan: &Plan) -> Vec<String> {
     let shown =
         plan.nodes.iter().enumerate().filter(|(_, node)| node.role != PlanRole::Host && plan.nodes.len() <= 1000);
-    let row = |(id, node): (usize, &pktgen_generator::plan::PlanNode)| {
+    let row = |(id, node): (usize, &pktgen_core::plan::PlanNode)| {
         let below = plan.links.iter().filter(|link| link.to == id);
         let (hosts, switches): (Vec<_>, Vec<_>) =
             below.map(|link| &plan.nodes[link.from]).partition(|node| node.role == PlanRole::Host);

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pktgen_generator::registry::{Named, suggest};
-use pktgen_generator::regular::check_regular;
-use pktgen_generator::seed::Seed;
-use pktgen_generator::tree::make::{Rates, binary};
-use pktgen_generator::tree::{Tree, file};
-use pktgen_generator::units::Rate;
-use pktgen_generator::{Error, Result};
+use pktgen_core::registry::{Named, suggest};
+use pktgen_core::regular::check_regular;
+use pktgen_core::seed::Seed;
+use pktgen_core::tree::make::{Rates, binary};
+use pktgen_core::tree::{Tree, file};
+use pktgen_core::units::Rate;
+use pktgen_core::{Error, Result};
 use pktgen_planning::soar::loads::Loads;
 use pktgen_planning::soar::online::Online;
 use pktgen_planning::soar::strategy::STRATEGIES;

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::Command;
 
 use pktgen_capture::{CapturePlan, analyze_captures};
-use pktgen_generator::pcap::{Form, Precision, Reader, Writer, WriterOptions};
-use pktgen_generator::wire::frame::{Datagram, HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_registry::all;
+use pktgen_wire::pcap::{Form, Precision, Reader, Writer, WriterOptions};
+use pktgen_wire::wire::frame::{Datagram, HEAD, SERVER_IP, Template, worker_ip};
 
 use super::Samples;
 use super::mutate::Random;

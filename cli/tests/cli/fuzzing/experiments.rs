@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pktgen_generator::config::{Document, Value};
+use pktgen_core::config::{Document, Value};
 use pktgen_planning::STUDIES;
 use pktgen_realtime::run::Experiment;
 use pktgen_verify::PROPERTIES;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pktgen_generator::trace::{self, IMPORTERS, ImportOptions};
+use pktgen_workload::trace::{self, IMPORTERS, ImportOptions};
 
 use super::Samples;
 use super::mutate::Random;

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pktgen_generator::device::check::check;
-use pktgen_generator::device::plan::{Job, plan};
-use pktgen_generator::device::shipped::SHIPPED;
-use pktgen_generator::device::{Facts, open};
-use pktgen_generator::topology::Population;
+use pktgen_core::topology::Population;
+use pktgen_wire::device::check::check;
+use pktgen_wire::device::plan::{Job, plan};
+use pktgen_wire::device::shipped::SHIPPED;
+use pktgen_wire::device::{Facts, open};
 
 use super::Samples;
 use super::mutate::Random;

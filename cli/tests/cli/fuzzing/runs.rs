@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use pktgen_generator::arrow::ipc::reader::StreamReader;
-use pktgen_generator::arrow::ipc::writer::StreamWriter;
+use pktgen_core::arrow::ipc::reader::StreamReader;
+use pktgen_core::arrow::ipc::writer::StreamWriter;
 use pktgen_realtime::capture::recover as recover_run;
 use pktgen_realtime::run::merge as merge_runs;
 use pktgen_records::age::AgeOf;

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use pktgen_generator::config::Document;
-use pktgen_generator::seed::Seed;
-use pktgen_generator::trace::{self, ImportOptions, Scaling, Writer};
-use pktgen_generator::workload::{self, Update};
+use pktgen_core::config::Document;
+use pktgen_core::seed::Seed;
+use pktgen_workload::trace::{self, ImportOptions, Scaling, Writer};
+use pktgen_workload::workload::{self, Update};
 
 use super::mutate::Random;
 use super::{Samples, pktgen};

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use pktgen_generator::study::TIMES;
+use pktgen_workload::study::TIMES;
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use pktgen_testing::{Need, skip};
 
-use pktgen_generator::pcap::Reader;
+use pktgen_wire::pcap::Reader;
 
 /// Runs a tool, which must succeed; none if it is not installed, and then it says so.
 pub fn run(command: &mut Command) -> Option<Output> {
@@ -50,7 +50,7 @@ pub fn is_clean(file: &Path, folder: &Path) -> Option<()> {
 pub fn dissector(folder: &Path) -> PathBuf {
     let path = folder.join("pktgen.lua");
     if !path.exists() {
-        std::fs::write(&path, pktgen_generator::wire::dissector::lua(pktgen_registry::all().protocols.formats))
+        std::fs::write(&path, pktgen_wire::wire::dissector::lua(pktgen_registry::all().protocols.formats))
             .expect("writable");
     }
     path

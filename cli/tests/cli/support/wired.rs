@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use pktgen_generator::pcap::Reader;
-use pktgen_generator::wire::sight::{Datagram, Look, look};
 use pktgen_records::{Analysis, Options};
 use pktgen_testing::undisturbed;
+use pktgen_wire::pcap::Reader;
+use pktgen_wire::wire::sight::{Datagram, Look, look};
 use serde_json::Value;
 
 use crate::support::serving::Serving;

@@ -93,7 +93,7 @@ const fn flag(name: &str) -> u8 {
 
 /// Flag: the content is a merge of several updates.
 pub const FLAG_MERGED: u8 = flag("merged");
-/// Flag: the first gradients are lanes (`pktgen_generator::lanes`).
+/// Flag: the first gradients are lanes (`pktgen_workload::lanes`).
 pub const FLAG_LANES: u8 = flag("lanes");
 /// Flag: a device has stamped its queue status into this ACK (§5).
 pub const FLAG_STAMPED: u8 = flag("stamped");

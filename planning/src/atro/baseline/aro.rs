@@ -4,8 +4,8 @@
 //! the others being gone, each of them takes any number of flows and emits one; so many flows per link are possible if
 //! a maximum flow carries all workers and all outputs. The rate is one of 100 equal steps (QSR with N = 100, ATRO §IV-A).
 
-use pktgen_generator::registry::Named;
-use pktgen_generator::seed::Seed;
+use pktgen_core::registry::Named;
+use pktgen_core::seed::Seed;
 
 use super::super::flow;
 use super::network::{Hosts, Network, draw_aggregators};

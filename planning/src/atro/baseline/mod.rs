@@ -8,9 +8,9 @@ mod spar;
 #[cfg(test)]
 mod tests;
 
-use pktgen_generator::registry::Named;
-use pktgen_generator::seed::{Seed, Stream};
-use pktgen_generator::{Error, Result};
+use pktgen_core::registry::Named;
+use pktgen_core::seed::{Seed, Stream};
+use pktgen_core::{Error, Result};
 
 use network::{Hosts, draw_hosts};
 pub use network::{Network, Topology};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use pktgen_generator::seed::Stream;
-use pktgen_generator::topology::{fat_tree, leaf_spine};
+use pktgen_core::seed::Stream;
+use pktgen_core::topology::{fat_tree, leaf_spine};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 

@@ -4,8 +4,8 @@
 //! the fewest, and the hosts with the fewest are taken. Aggregators that are used are joined to the server by a minimum
 //! spanning tree. Bandwidth does not matter, degrees suffice (ATRO §IV-A), and ways are random shortest ones.
 
-use pktgen_generator::registry::Named;
-use pktgen_generator::seed::Seed;
+use pktgen_core::registry::Named;
+use pktgen_core::seed::Seed;
 
 use super::network::{Load, Network, draw_aggregators};
 use super::{Baseline, Case};

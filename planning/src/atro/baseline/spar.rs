@@ -5,8 +5,8 @@
 //! Requests of a rack that does not aggregate go to the nearest aggregator, of equals to the one with the fewest workers, on one
 //! of the shortest ways ("selects one randomly"). An aggregator sends one flow to the server, merged again only in the server's rack.
 
-use pktgen_generator::registry::Named;
-use pktgen_generator::seed::{Seed, Stream};
+use pktgen_core::registry::Named;
+use pktgen_core::seed::{Seed, Stream};
 use rand::seq::SliceRandom;
 
 use super::network::{Hosts, Load, Network};

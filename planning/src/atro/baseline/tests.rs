@@ -1,6 +1,6 @@
 //! Baselines against the published means, a closed form, and ATRO.
 
-use pktgen_generator::registry::find;
+use pktgen_core::registry::find;
 
 use super::super::testing::cluster;
 use super::super::{most_workers, wire};

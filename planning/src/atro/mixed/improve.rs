@@ -1,6 +1,6 @@
 //! Local search from a graph: links moved, added, dropped and exchanged at random, never to much fewer workers.
 
-use pktgen_generator::seed::Seed;
+use pktgen_core::seed::Seed;
 use rand::RngExt;
 
 use super::super::capacities::Capacities;
@@ -43,8 +43,8 @@ pub(super) fn improve(capacities: &Capacities, start: (u64, Graph), target: u64)
     best
 }
 
-fn change(capacities: &Capacities, usable: &[usize], graph: &mut Graph, stream: &mut pktgen_generator::seed::Stream) {
-    let pick = |stream: &mut pktgen_generator::seed::Stream| usable[stream.random_range(0..usable.len())];
+fn change(capacities: &Capacities, usable: &[usize], graph: &mut Graph, stream: &mut pktgen_core::seed::Stream) {
+    let pick = |stream: &mut pktgen_core::seed::Stream| usable[stream.random_range(0..usable.len())];
     let (switch, other) = (pick(stream), pick(stream));
     if switch == other {
         return;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use pktgen_generator::plan::{Plan, PlanRole};
-use pktgen_generator::{Error, Result};
+use pktgen_core::plan::{Plan, PlanRole};
+use pktgen_core::{Error, Result};
 
 use super::super::capacities::Capacities;
 use super::super::inventory::Inventory;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pktgen_generator::plan::{Plan, PlanRole};
+use pktgen_core::plan::{Plan, PlanRole};
 use proptest::prelude::*;
 
 use super::super::testing::{GBPS, arbitrary, cluster};
@@ -245,7 +245,7 @@ fn the_papers_scale_with_unequal_switches() {
     inventory.hosts = gpus(130, 100 * GBPS);
     let wiring = wire_inventory(&inventory, &[], None).unwrap();
     assert_eq!((wiring.rate_bps, wiring.optimal), (50 * GBPS, true));
-    let slow = |link: &&pktgen_generator::plan::PlanLink| {
+    let slow = |link: &&pktgen_core::plan::PlanLink| {
         [link.from, link.to].iter().any(|&end| name(&wiring.plan, end).starts_with("cs1"))
     };
     assert!(wiring.plan.links.iter().filter(slow).all(|link| link.rate_bps <= 40 * GBPS));

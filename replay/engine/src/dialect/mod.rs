@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::Result;
-use pktgen_generator::time::Time;
-use pktgen_generator::topology::Population;
+use pktgen_core::Result;
+use pktgen_core::time::Time;
+use pktgen_core::topology::Population;
 
 /// Who sends, and what.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@
 //! leaves of a tournament tree, where an update costs log₂ of their number. Ties go to the lower slot: the
 //! order of slots is the order of events at equal times.
 
-use pktgen_generator::time::{NEVER, Time};
+use pktgen_core::time::{NEVER, Time};
 
 /// Up to here a scan is faster than a tree.
 const SCAN_MAX: usize = 16;

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use pktgen_generator::config::Section;
-use pktgen_generator::seed::{Seed, Stream, unit};
-use pktgen_generator::time::Time;
-use pktgen_generator::units::Span;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::seed::{Seed, Stream, unit};
+use pktgen_core::time::Time;
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
 
 /// How far a frame may be held back, in frames.
 const BY_MAX: u64 = 1024;

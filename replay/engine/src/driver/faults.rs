@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 
-use pktgen_generator::seed::Seed;
-use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::topology::{Link, NodeId, Role, Topology};
+use pktgen_core::seed::Seed;
+use pktgen_core::time::{NEVER, Time};
+use pktgen_core::topology::{Link, NodeId, Role, Topology};
 
 use super::fates::{Fates, Faults};
 use crate::frame::Frame;

@@ -1,7 +1,7 @@
 //! The network interface of a host or server in virtual time.
 
-use pktgen_generator::time::{HORIZON, Serialiser, Time};
-use pktgen_generator::topology::Link;
+use pktgen_core::time::{HORIZON, Serialiser, Time};
+use pktgen_core::topology::Link;
 
 use crate::frame::Frame;
 use crate::target::meter::Meter;

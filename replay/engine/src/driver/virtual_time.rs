@@ -9,10 +9,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pktgen_generator::Result;
-use pktgen_generator::record::{Counters, Fault, LinkLoad, Reason, Sent, SumOk};
-use pktgen_generator::time::{HORIZON, NEVER, Time};
-use pktgen_generator::topology::{Link, Node, NodeId, Role, Topology};
+use pktgen_core::Result;
+use pktgen_core::record::{Counters, Fault, LinkLoad, Reason, Sent, SumOk};
+use pktgen_core::time::{HORIZON, NEVER, Time};
+use pktgen_core::topology::{Link, Node, NodeId, Role, Topology};
 
 use super::calendar::Calendar;
 use super::faults::{LinkFaults, Strike};

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::record::{Counter, Received};
-use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::topology::NodeId;
-use pktgen_generator::wire::frame::{SERVER_IP, Template, set_udp_checksum, source_ip};
-use pktgen_generator::wire::update::{FLAG_RESULT, Header, PORT, WORKER_PORT};
-use pktgen_generator::{Error, Result};
+use pktgen_core::record::{Counter, Received};
+use pktgen_core::time::{NEVER, Time};
+use pktgen_core::topology::NodeId;
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::{SERVER_IP, Template, set_udp_checksum, source_ip};
+use pktgen_wire::wire::update::{FLAG_RESULT, Header, PORT, WORKER_PORT};
 
 use super::server::update_row;
 use super::{Delivery, Facts, Host, Outgoing, Receiver, Server, ServerEnd};
@@ -164,12 +164,12 @@ impl Server for AllReduce {
 
 #[cfg(test)]
 mod tests {
-    use pktgen_generator::plan::{FlowSource, Plan, PlanFlow, PlanLink, PlanNode, PlanRole};
-    use pktgen_generator::record::PacketId;
-    use pktgen_generator::topology::{Role, Topology};
-    use pktgen_generator::units::{Rate, Size};
-    use pktgen_generator::wire::frame::{HEAD, device_ip, has_udp_checksum, target_ip, worker_ip};
-    use pktgen_generator::wire::update::{UPDATE_HEAD, values};
+    use pktgen_core::plan::{FlowSource, Plan, PlanFlow, PlanLink, PlanNode, PlanRole};
+    use pktgen_core::record::PacketId;
+    use pktgen_core::topology::{Role, Topology};
+    use pktgen_core::units::{Rate, Size};
+    use pktgen_wire::wire::frame::{HEAD, device_ip, has_udp_checksum, target_ip, worker_ip};
+    use pktgen_wire::wire::update::{UPDATE_HEAD, values};
 
     use super::*;
     use crate::target::flows::Flows;

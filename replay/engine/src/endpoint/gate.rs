@@ -5,9 +5,9 @@
 //! begins at −∞ and is what was stored last, read literally the highest reward so far (`max`); `moving_average`
 //! keeps an exponential average of all rewards instead, which goes on accepting when rewards fall.
 
-use pktgen_generator::config::{FromValue, Section, Value};
-use pktgen_generator::learner::Learning;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::{FromValue, Section, Value};
+use pktgen_core::{Error, Result};
+use pktgen_workload::learner::Learning;
 
 use super::Facts;
 use super::step::{Memory, Step};

@@ -9,17 +9,17 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use pktgen_generator::config::Section;
-use pktgen_generator::learner::{Agent, Learning};
-use pktgen_generator::record::PacketId;
-use pktgen_generator::registry::Named;
-use pktgen_generator::time::{HORIZON, NEVER, Time, too_late};
-use pktgen_generator::topology::NodeId;
-use pktgen_generator::wire::frame::{HEAD, set_udp_checksum};
-use pktgen_generator::wire::update::{ACK_HEAD, UPDATE_HEAD};
-use pktgen_generator::workload::Source;
-use pktgen_generator::workload::build::Builder;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::record::PacketId;
+use pktgen_core::registry::Named;
+use pktgen_core::time::{HORIZON, NEVER, Time, too_late};
+use pktgen_core::topology::NodeId;
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::{HEAD, set_udp_checksum};
+use pktgen_wire::wire::update::{ACK_HEAD, UPDATE_HEAD};
+use pktgen_workload::learner::{Agent, Learning};
+use pktgen_workload::workload::Source;
+use pktgen_workload::workload::build::Builder;
 
 use super::gate::Mode;
 use super::sender::{Audience, UPDATES, row};

@@ -16,17 +16,17 @@ mod step;
 
 use std::sync::Arc;
 
-use pktgen_generator::Result;
-use pktgen_generator::config::Section;
-use pktgen_generator::lanes::Lanes;
-use pktgen_generator::learner::Learning;
-use pktgen_generator::record::{Answers, Counter, Iteration, PacketId, Received, Reply, Sent, State, Training};
-use pktgen_generator::registry::Named;
-use pktgen_generator::seed::Seed;
-use pktgen_generator::shard::Shard;
-use pktgen_generator::time::Time;
-use pktgen_generator::topology::{NodeId, Population, Racks};
-use pktgen_generator::workload::Source;
+use pktgen_core::Result;
+use pktgen_core::config::Section;
+use pktgen_core::record::{Answers, Counter, Iteration, PacketId, Received, Reply, Sent, State, Training};
+use pktgen_core::registry::Named;
+use pktgen_core::seed::Seed;
+use pktgen_core::shard::Shard;
+use pktgen_core::time::Time;
+use pktgen_core::topology::{NodeId, Population, Racks};
+use pktgen_workload::lanes::Lanes;
+use pktgen_workload::learner::Learning;
+use pktgen_workload::workload::Source;
 
 use crate::frame::{Frame, Heads, Kind, Pool};
 use crate::target::flows::Flows;
@@ -79,7 +79,7 @@ pub struct Host {
 
 /// The workers of a run, or of a process's share of it.
 pub trait Workers: Send {
-    /// When they want to send without input; [`NEVER`](pktgen_generator::time::NEVER) if they do not.
+    /// When they want to send without input; [`NEVER`](pktgen_core::time::NEVER) if they do not.
     fn next_wake(&self) -> Time;
 
     /// Sends what is due at or before `until`, at most a burst.
@@ -115,10 +115,10 @@ pub struct WorkersEnd {
 
 /// What receives updates, and the controller of a network beside it.
 pub trait Server: Send {
-    /// When it wants to send without input; [`NEVER`](pktgen_generator::time::NEVER) if it does not.
+    /// When it wants to send without input; [`NEVER`](pktgen_core::time::NEVER) if it does not.
     fn next_wake(&self) -> Time;
 
-    /// When it wants to look after the network, as long as workers train; [`NEVER`](pktgen_generator::time::NEVER) if it does not.
+    /// When it wants to look after the network, as long as workers train; [`NEVER`](pktgen_core::time::NEVER) if it does not.
     fn watches(&self) -> Time;
 
     /// Sends what is due at or before `until`, at most a burst.

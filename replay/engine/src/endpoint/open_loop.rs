@@ -1,14 +1,14 @@
 //! Workers that send every update when it is generated, whatever comes back.
 
-use pktgen_generator::Result;
-use pktgen_generator::config::Section;
-use pktgen_generator::record::Answers;
-use pktgen_generator::registry::Named;
-use pktgen_generator::time::Time;
-use pktgen_generator::topology::NodeId;
-use pktgen_generator::wire::frame::{target_ip, worker_of};
-use pktgen_generator::wire::update::{FLAG_RESULT, Header, digest, is_ack, values};
-use pktgen_generator::workload::Source;
+use pktgen_core::Result;
+use pktgen_core::config::Section;
+use pktgen_core::record::Answers;
+use pktgen_core::registry::Named;
+use pktgen_core::time::Time;
+use pktgen_core::topology::NodeId;
+use pktgen_wire::wire::frame::{target_ip, worker_of};
+use pktgen_wire::wire::update::{FLAG_RESULT, Header, digest, is_ack, values};
+use pktgen_workload::workload::Source;
 
 use super::all_reduce::AllReduce;
 use super::sender::{Sender, UPDATES};

@@ -7,16 +7,16 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use pktgen_generator::config::Section;
-use pktgen_generator::record::{NO_CLUSTER, PacketId};
-use pktgen_generator::registry::Named;
-use pktgen_generator::time::{HORIZON, NEVER, Time};
-use pktgen_generator::topology::NodeId;
-use pktgen_generator::units::Span;
-use pktgen_generator::wire::frame::{HEAD, has_udp_checksum, set_udp_checksum};
-use pktgen_generator::wire::update::{Ack, Header};
-use pktgen_generator::workload::{Source, Update};
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::record::{NO_CLUSTER, PacketId};
+use pktgen_core::registry::Named;
+use pktgen_core::time::{HORIZON, NEVER, Time};
+use pktgen_core::topology::NodeId;
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::{HEAD, has_udp_checksum, set_udp_checksum};
+use pktgen_wire::wire::update::{Ack, Header};
+use pktgen_workload::workload::{Source, Update};
 
 use super::sender::{Audience, Sender, UPDATES, row};
 use super::{Behaviour, Crew, Facts, Host, Outgoing, Protocol, WorkerKind, Workers, WorkersEnd};

@@ -4,10 +4,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pktgen_generator::record::{PacketId, Received, SumOk};
-use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::topology::NodeId;
-use pktgen_generator::wire::frame::{SERVER_IP, group_of, source_ip, target_ip, worker_of};
+use pktgen_core::record::{PacketId, Received, SumOk};
+use pktgen_core::time::{NEVER, Time};
+use pktgen_core::topology::NodeId;
+use pktgen_wire::wire::frame::{SERVER_IP, group_of, source_ip, target_ip, worker_of};
 
 use super::rounds::ALL_WORKERS;
 use super::{Facts, Host, Identity};

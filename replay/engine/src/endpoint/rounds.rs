@@ -10,11 +10,11 @@ mod layout;
 mod settings;
 mod worker;
 
-use pktgen_generator::dense::Dense;
-use pktgen_generator::record::{PacketId, Received, Reply, Sent};
-use pktgen_generator::time::Time;
-use pktgen_generator::topology::NodeId;
-use pktgen_generator::wire::frame::{HEAD, Template, set_udp_checksum};
+use pktgen_core::record::{PacketId, Received, Reply, Sent};
+use pktgen_core::time::Time;
+use pktgen_core::topology::NodeId;
+use pktgen_wire::wire::frame::{HEAD, Template, set_udp_checksum};
+use pktgen_workload::dense::Dense;
 
 use super::roster::{self, Roster, Side};
 use super::{

@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::record::{NO_CLUSTER, PacketId, Sent};
-use pktgen_generator::shard::Shard;
-use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::topology::{NodeId, Population};
-use pktgen_generator::wire::frame::{
+use pktgen_core::record::{NO_CLUSTER, PacketId, Sent};
+use pktgen_core::shard::Shard;
+use pktgen_core::time::{NEVER, Time};
+use pktgen_core::topology::{NodeId, Population};
+use pktgen_wire::wire::frame::{
     HEAD, SERVER_IP, Template, device_of, group_ip, group_of, source_ip, target_ip, worker_ip, worker_of,
 };
-use pktgen_generator::wire::update::{self, Ack, FLAG_LANES, FLAG_STAMPED, Header, PORT, WORKER_PORT};
-use pktgen_generator::workload::build::Builder;
-use pktgen_generator::workload::{Source, Update};
+use pktgen_wire::wire::update::{self, Ack, FLAG_LANES, FLAG_STAMPED, Header, PORT, WORKER_PORT};
+use pktgen_workload::workload::build::Builder;
+use pktgen_workload::workload::{Source, Update};
 
 use super::{Facts, Host, Identity, Outgoing, Protocol, WorkersEnd};
 use crate::frame::{Frame, Kind, Pool};

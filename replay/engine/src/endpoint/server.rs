@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::config::Section;
-use pktgen_generator::record::{NO_CLUSTER, Received};
-use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::topology::{NodeId, Population};
-use pktgen_generator::wire::frame::{FRAME_MAX, HEAD, SERVER_IP, Template, set_udp_checksum, worker_ip};
-use pktgen_generator::wire::update::{self, ACK_HEAD, Ack, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT};
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::record::{NO_CLUSTER, Received};
+use pktgen_core::time::{NEVER, Time};
+use pktgen_core::topology::{NodeId, Population};
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::{FRAME_MAX, HEAD, SERVER_IP, Template, set_udp_checksum, worker_ip};
+use pktgen_wire::wire::update::{self, ACK_HEAD, Ack, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT};
 
 use super::gate::{Answer, Carries, Models};
 use super::roster::received;

@@ -1,6 +1,6 @@
 //! Packets under way and the members of each: what travels as one ends as one.
 
-use pktgen_generator::record::{Action, Book, PacketId, Reason};
+use pktgen_core::record::{Action, Book, PacketId, Reason};
 
 use super::fates::Fate;
 use super::table::Table;

@@ -1,6 +1,6 @@
 //! What became of packets, counts by worker.
 
-use pktgen_generator::record::{Balance, PacketId, Reason};
+use pktgen_core::record::{Balance, PacketId, Reason};
 
 /// Fates of one worker's updates.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,6 +1,6 @@
 //! A run to a goal: every worker shall have so many of its updates represented at the server (OLAF §8.2).
 
-use pktgen_generator::record::PacketId;
+use pktgen_core::record::PacketId;
 
 /// Counts different updates of each worker that were delivered, alone or in an aggregate.
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@
 //! is closed. What is cold travels alone. Networks make copies: a drop as a duplicate or by a fault says nothing of the
 //! original.
 
-use pktgen_generator::record::{Action, Book, Heat, PacketId, Reason, SumOk};
+use pktgen_core::record::{Action, Book, Heat, PacketId, Reason, SumOk};
 
 use super::fates::{Fate, FateCounts, Fates};
 use super::table::Table;

@@ -3,7 +3,7 @@
 //! The device's books say who the members of a result are, and a contribution is a pure function of its packet: nothing of
 //! it need be kept while it is under way.
 
-use pktgen_generator::record::{Book, PacketId, SumOk};
+use pktgen_core::record::{Book, PacketId, SumOk};
 
 use super::chains::{Chains, Step};
 use super::fates::{Fate, FateCounts};
@@ -123,7 +123,7 @@ impl Results {
 
 #[cfg(test)]
 mod tests {
-    use pktgen_generator::record::Action;
+    use pktgen_core::record::Action;
 
     use super::super::tests::whole;
     use super::super::*;

@@ -3,7 +3,7 @@
 //! A worker's packets under way are neighbours in sequence, so a ring of a few slots holds them without
 //! hashing; it doubles when two of them want one slot.
 
-use pktgen_generator::record::PacketId;
+use pktgen_core::record::PacketId;
 
 /// Slots of a worker to begin with.
 const START: usize = 4;

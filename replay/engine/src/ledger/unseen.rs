@@ -6,8 +6,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use pktgen_generator::record::{PacketId, SumOk, Unseen};
-use pktgen_generator::topology::Population;
+use pktgen_core::record::{PacketId, SumOk, Unseen};
+use pktgen_core::topology::Population;
 
 use super::Receipt;
 use super::fates::FateCounts;
@@ -167,7 +167,7 @@ mod tests {
     use super::super::tests::{updates, whole};
     use super::super::*;
     use super::Unseen;
-    use pktgen_generator::topology::Population;
+    use pktgen_core::topology::Population;
 
     fn bytes(value: f32) -> Vec<u8> {
         value.to_le_bytes().to_vec()

@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use pktgen_generator::record::{Book, PacketId, SumOk};
-use pktgen_generator::wire::update;
+use pktgen_core::record::{Book, PacketId, SumOk};
+use pktgen_wire::wire::update;
 
 use super::chains::{Chains, Group, Step};
 use super::fates::{Fate, FateCounts};
@@ -173,7 +173,7 @@ impl Updates {
 
 #[cfg(test)]
 mod tests {
-    use pktgen_generator::record::Action;
+    use pktgen_core::record::Action;
 
     use super::super::{Evidence, Ledger, Subject};
     use super::*;

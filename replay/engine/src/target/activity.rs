@@ -1,6 +1,6 @@
 //! Which clusters are active: those with an arrival within a window. OLAF §5 calls their number N.
 
-use pktgen_generator::time::Time;
+use pktgen_core::time::Time;
 
 /// No cluster.
 const NONE: u32 = u32::MAX;

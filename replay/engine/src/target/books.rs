@@ -1,7 +1,7 @@
 //! What a device writes down about every packet it handles.
 
-use pktgen_generator::record::{Action, Book, PacketId, Reason};
-use pktgen_generator::time::Time;
+use pktgen_core::record::{Action, Book, PacketId, Reason};
+use pktgen_core::time::Time;
 
 use crate::frame::Frame;
 

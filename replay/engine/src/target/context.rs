@@ -1,8 +1,8 @@
 //! What a program may do with a frame: emit it, share it, look at a port's queue, write books.
 
-use pktgen_generator::record::Reason;
-use pktgen_generator::time::Time;
-use pktgen_generator::wire::update::Status;
+use pktgen_core::record::Reason;
+use pktgen_core::time::Time;
+use pktgen_wire::wire::update::Status;
 
 use super::books::Books;
 use super::port::Port;

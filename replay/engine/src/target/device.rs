@@ -1,6 +1,6 @@
 //! A device: a program, and the ports that it sends to.
 
-use pktgen_generator::topology::NodeId;
+use pktgen_core::topology::NodeId;
 
 use super::books::Books;
 use super::context::{Context, Outbox};

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pktgen_generator::plan::{FlowSource, Plan};
-use pktgen_generator::topology::{NO_PORT, NodeId, Topology};
-use pktgen_generator::wire::frame::{Ip, device_ip, device_of, worker_ip, worker_of};
+use pktgen_core::plan::{FlowSource, Plan};
+use pktgen_core::topology::{NO_PORT, NodeId, Topology};
+use pktgen_wire::wire::frame::{Ip, device_ip, device_of, worker_ip, worker_of};
 
 /// Nothing is known of a flow.
 const NOTHING: u32 = u32::MAX;

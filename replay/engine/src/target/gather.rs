@@ -3,7 +3,7 @@
 //! A message is known by its number. Cells are used in turn, as on a chip: message `n` has cell `n mod cells`, so a
 //! message finds room exactly if no older one is still open there, and what a cell held last tells copies from new ones.
 
-use pktgen_generator::record::Reason;
+use pktgen_core::record::Reason;
 
 /// A cell.
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,7 @@
 //! What a link carries and what waits for it, where a plan has said it beforehand.
 
-use pktgen_generator::record::LinkLoad;
-use pktgen_generator::units::Size;
+use pktgen_core::record::LinkLoad;
+use pktgen_core::units::Size;
 
 use crate::frame::{Frame, Kind};
 

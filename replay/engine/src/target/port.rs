@@ -7,12 +7,12 @@
 
 use std::collections::VecDeque;
 
-use pktgen_generator::config::Section;
-use pktgen_generator::record::{Action, Reason};
-use pktgen_generator::time::{NEVER, SECOND, Serialiser, Time};
-use pktgen_generator::units::{Rate, Size, Span};
-use pktgen_generator::wire::update::Status;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::record::{Action, Reason};
+use pktgen_core::time::{NEVER, SECOND, Serialiser, Time};
+use pktgen_core::units::{Rate, Size, Span};
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::update::Status;
 
 use super::books::Books;
 use super::context::Outbox;
@@ -274,8 +274,8 @@ mod tests {
     use super::*;
     use crate::frame::Kind;
     use crate::target::queue::Fifo;
-    use pktgen_generator::config::Value;
-    use pktgen_generator::record::PacketId;
+    use pktgen_core::config::Value;
+    use pktgen_core::record::PacketId;
 
     /// When the frames of a burst are at the end of the link.
     fn departures(values: &[(&str, Value)]) -> Vec<Time> {

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use pktgen_generator::sparse::Sparse;
-use pktgen_generator::sparse::float::Tables;
-use pktgen_generator::sparse::layout::Layout;
-use pktgen_generator::sparse::shards::Shards;
+use pktgen_workload::sparse::Sparse;
+use pktgen_workload::sparse::float::Tables;
+use pktgen_workload::sparse::layout::Layout;
+use pktgen_workload::sparse::shards::Shards;
 
 /// What a switch that sums hot parameters is told.
 #[derive(Clone)]

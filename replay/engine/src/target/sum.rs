@@ -1,8 +1,8 @@
 //! Sums of updates in the memory of frames, as aggregators and the server that answers make them.
 
-use pktgen_generator::record::Reason;
-use pktgen_generator::wire::frame::HEAD;
-use pktgen_generator::wire::update::{FLAG_MERGED, FLAG_PARTIAL, Header, UPDATE_HEAD, add_values};
+use pktgen_core::record::Reason;
+use pktgen_wire::wire::frame::HEAD;
+use pktgen_wire::wire::update::{FLAG_MERGED, FLAG_PARTIAL, Header, UPDATE_HEAD, add_values};
 
 use crate::frame::{Frame, Pool};
 

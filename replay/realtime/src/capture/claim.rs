@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 
 /// The file that holds a folder until it holds something else.
 const MARKER: &str = ".claimed";

@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pktgen_generator::arrow::datatypes::SchemaRef;
-use pktgen_generator::column::{Column, Data, Stream};
-use pktgen_generator::record::{
+use pktgen_core::arrow::datatypes::SchemaRef;
+use pktgen_core::column::{Column, Data, Stream};
+use pktgen_core::record::{
     Balance, Counters, Fault, Incidents, MANIFEST_VERSION, Manifest, Note, RunState, SCHEMA_VERSION, Validity,
 };
-use pktgen_generator::time::Time;
-use pktgen_generator::{Error, Result};
+use pktgen_core::time::Time;
+use pktgen_core::{Error, Result};
 use rtrb::RingBuffer;
 use serde::{Deserialize, Serialize};
 

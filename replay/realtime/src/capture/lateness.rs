@@ -6,9 +6,9 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2Serializer;
 use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
-use pktgen_generator::record::FileDigest;
-use pktgen_generator::whole::WholeFile;
-use pktgen_generator::{Error, Result};
+use pktgen_core::record::FileDigest;
+use pktgen_core::whole::WholeFile;
+use pktgen_core::{Error, Result};
 
 /// The file's name.
 pub const LATENESS: &str = "lateness.hlog";

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use pktgen_generator::Result;
-use pktgen_generator::record::{FileDigests, Name};
+use pktgen_core::Result;
+use pktgen_core::record::{FileDigests, Name};
 
 use super::stream::Stream;
 

@@ -5,10 +5,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use pktgen_generator::Result;
-use pktgen_generator::pcap::Writer;
-use pktgen_generator::record::FileDigest;
-use pktgen_generator::time::Time;
+use pktgen_core::Result;
+use pktgen_core::record::FileDigest;
+use pktgen_core::time::Time;
+use pktgen_wire::pcap::Writer;
 
 /// A capture whose packets wait until none can be earlier.
 pub(super) struct OrderedWriter {
@@ -50,7 +50,7 @@ impl OrderedWriter {
 mod tests {
     use std::path::Path;
 
-    use pktgen_generator::pcap::{Form, Reader, WriterOptions};
+    use pktgen_wire::pcap::{Form, Reader, WriterOptions};
 
     use super::*;
 

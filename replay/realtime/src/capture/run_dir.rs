@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use pktgen_generator::lanes::{self, LANES_MAX};
-use pktgen_generator::pcap::{Form, Writer, WriterOptions};
-use pktgen_generator::record::{
+use pktgen_core::record::{
     Book, Facts, Fault, FileDigests, ITERATIONS, Iteration, LANES, LaneWords, Manifest, NAMES, NO_CLUSTER, PAYLOADS,
     PayloadPart, RESULTS, Received, Reply, Row, RunState, STAMPS, STATES, STREAMS, Sent, Stamp, State, Words, digest,
     judge,
 };
-use pktgen_generator::time::{NS, Time};
-use pktgen_generator::whole::{copy_whole, write_whole};
-use pktgen_generator::{Error, Result};
+use pktgen_core::time::{NS, Time};
+use pktgen_core::whole::{copy_whole, write_whole};
+use pktgen_core::{Error, Result};
+use pktgen_wire::pcap::{Form, Writer, WriterOptions};
+use pktgen_workload::lanes::{self, LANES_MAX};
 use serde::Serialize;
 
 use super::claim::Claim;

@@ -12,17 +12,17 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
-use pktgen_generator::arrow::array::{AsArray, Int64Array, RecordBatch};
-use pktgen_generator::arrow::compute::interleave_record_batch;
-use pktgen_generator::arrow::datatypes::{Int64Type, Schema};
-use pktgen_generator::arrow::error::ArrowError;
-use pktgen_generator::arrow::ipc::reader::StreamReader;
-use pktgen_generator::arrow::ipc::writer::StreamWriter;
-use pktgen_generator::quiet::attempt;
-use pktgen_generator::record::{Edition, FileDigests, Row};
-use pktgen_generator::time::Time;
-use pktgen_generator::whole::WholeFile;
-use pktgen_generator::{Error, Result, footer};
+use pktgen_core::arrow::array::{AsArray, Int64Array, RecordBatch};
+use pktgen_core::arrow::compute::interleave_record_batch;
+use pktgen_core::arrow::datatypes::{Int64Type, Schema};
+use pktgen_core::arrow::error::ArrowError;
+use pktgen_core::arrow::ipc::reader::StreamReader;
+use pktgen_core::arrow::ipc::writer::StreamWriter;
+use pktgen_core::quiet::attempt;
+use pktgen_core::record::{Edition, FileDigests, Row};
+use pktgen_core::time::Time;
+use pktgen_core::whole::WholeFile;
+use pktgen_core::{Error, Result, footer};
 
 use crate::driver::real_time::drop_privileges;
 

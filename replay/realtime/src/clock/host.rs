@@ -11,7 +11,7 @@ use std::io;
 use std::mem;
 use std::os::fd::AsRawFd;
 
-use pktgen_generator::record::StampClock;
+use pktgen_core::record::StampClock;
 
 /// What the kernel says of the wall clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

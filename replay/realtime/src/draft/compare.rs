@@ -9,11 +9,11 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
-use pktgen_generator::pcap::Reader;
-use pktgen_generator::time::NEVER;
-use pktgen_generator::wire::Format;
-use pktgen_generator::wire::frame::Ip;
-use pktgen_generator::{Error, Result};
+use pktgen_core::time::NEVER;
+use pktgen_core::{Error, Result};
+use pktgen_wire::pcap::Reader;
+use pktgen_wire::wire::Format;
+use pktgen_wire::wire::frame::Ip;
 use serde::Serialize;
 
 use super::outward::Outward;

@@ -1,5 +1,5 @@
-use pktgen_generator::config::Document;
-use pktgen_generator::pcap::{Form, Writer, WriterOptions};
+use pktgen_core::config::Document;
+use pktgen_wire::pcap::{Form, Writer, WriterOptions};
 
 use super::*;
 use crate::run::Experiment;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use pktgen_generator::device::Profile;
-use pktgen_generator::time::{MS, SECOND, Time};
-use pktgen_generator::topology::Role;
-use pktgen_generator::workload::Source;
-use pktgen_generator::{Error, Result};
+use pktgen_core::time::{MS, SECOND, Time};
+use pktgen_core::topology::Role;
+use pktgen_core::{Error, Result};
+use pktgen_wire::device::Profile;
+use pktgen_workload::workload::Source;
 use serde::Serialize;
 
 use super::UPDATES_MAX;

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use pktgen_generator::Result;
-use pktgen_generator::device::{GROWTH_MAX, Translator};
-use pktgen_generator::wire::Format;
-use pktgen_generator::wire::frame::{Ip, worker_ip};
+use pktgen_core::Result;
+use pktgen_wire::device::{GROWTH_MAX, Translator};
+use pktgen_wire::wire::Format;
+use pktgen_wire::wire::frame::{Ip, worker_ip};
 
 use crate::dialect::Dialect;
 use crate::plan::Plan;

@@ -1,7 +1,7 @@
 //! The fields of a frame and where they are: of Ethernet, VLAN, IPv4 and UDP, and of a format's layout.
 
-use pktgen_generator::wire::Format;
-use pktgen_generator::wire::layout::{Placed, Value};
+use pktgen_wire::wire::Format;
+use pktgen_wire::wire::layout::{Placed, Value};
 
 /// A field of a frame.
 pub(super) struct Part {

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use pktgen_generator::Result;
-use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::wire::Format;
-use pktgen_generator::wire::frame::Datagram;
-use pktgen_generator::wire::layout::Value;
+use pktgen_core::Result;
+use pktgen_core::time::{NEVER, Time};
+use pktgen_wire::wire::Format;
+use pktgen_wire::wire::frame::Datagram;
+use pktgen_wire::wire::layout::Value;
 use serde::Serialize;
 
 use super::outward::Outward;

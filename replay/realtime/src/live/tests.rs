@@ -1,4 +1,4 @@
-use pktgen_generator::time::{MS, SECOND};
+use pktgen_core::time::{MS, SECOND};
 
 use super::*;
 

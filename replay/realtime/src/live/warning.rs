@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pktgen_generator::time::{SECOND, Time};
+use pktgen_core::time::{SECOND, Time};
 
 use super::Totals;
 use crate::driver::real_time::Progress;

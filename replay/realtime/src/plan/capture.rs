@@ -1,11 +1,11 @@
 //! `[capture]`: what a run keeps, and when it ends.
 
-use pktgen_generator::config::Document;
-use pktgen_generator::record::NO_CLUSTER;
-use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::topology::Population;
-use pktgen_generator::units::Span;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Document;
+use pktgen_core::record::NO_CLUSTER;
+use pktgen_core::time::{NEVER, Time};
+use pktgen_core::topology::Population;
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
 
 use crate::capture::Records;
 use crate::endpoint::WorkerKind;

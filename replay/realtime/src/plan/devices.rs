@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::config::{Document, Section};
-use pktgen_generator::record::{Note, Training};
-use pktgen_generator::registry::{Named, find};
-use pktgen_generator::topology::{Link, Node, NodeId, Population, Role, Topology};
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::{Document, Section};
+use pktgen_core::record::{Note, Training};
+use pktgen_core::registry::{Named, find};
+use pktgen_core::topology::{Link, Node, NodeId, Population, Role, Topology};
+use pktgen_core::{Error, Result};
 
 use crate::catalogue::Catalogue;
 use crate::endpoint::{Declaration, Facts, WorkerKind};

@@ -1,7 +1,7 @@
 //! What endpoints are told of the network.
 
-use pktgen_generator::time::{Serialiser, Time};
-use pktgen_generator::topology::{Link, NodeId, Role, Topology};
+use pktgen_core::time::{Serialiser, Time};
+use pktgen_core::topology::{Link, NodeId, Role, Topology};
 
 use crate::endpoint::Standby;
 

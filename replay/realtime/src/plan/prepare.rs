@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::config::{Document, Origin, SECTIONS, Section, Value};
-use pktgen_generator::lanes::{self, Lanes};
-use pktgen_generator::record::{NO_CLUSTER, Note};
-use pktgen_generator::registry::find;
-use pktgen_generator::seed::Seed;
-use pktgen_generator::shard::Shard;
-use pktgen_generator::topology::{self, Population, Topology};
-use pktgen_generator::wire::update::{ACK_HEAD, FRAME_MIN, UPDATE_HEAD, elements_in};
-use pktgen_generator::workload::{self, Opened, Source};
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::{Document, Origin, SECTIONS, Section, Value};
+use pktgen_core::record::{NO_CLUSTER, Note};
+use pktgen_core::registry::find;
+use pktgen_core::seed::Seed;
+use pktgen_core::shard::Shard;
+use pktgen_core::topology::{self, Population, Topology};
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::update::{ACK_HEAD, FRAME_MIN, UPDATE_HEAD, elements_in};
+use pktgen_workload::lanes::{self, Lanes};
+use pktgen_workload::workload::{self, Opened, Source};
 
 use super::capture::read_capture;
 use super::devices::{DeviceSet, check_room, read_devices};

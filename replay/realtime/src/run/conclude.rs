@@ -1,6 +1,6 @@
 //! The end of a run: its account is closed, its facts go into the manifest, and the judge decides.
 
-use pktgen_generator::record::{Facts, Fault, Manifest, Note, RunState, judge};
+use pktgen_core::record::{Facts, Fault, Manifest, Note, RunState, judge};
 
 use crate::driver::virtual_time::Outcome;
 use crate::ledger::total;

@@ -4,12 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use pktgen_generator::config::{Document, Run};
-use pktgen_generator::lanes::Detail;
-use pktgen_generator::time::{MS, Time};
-use pktgen_generator::units::Span;
-use pktgen_generator::whole::write_whole;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::{Document, Run};
+use pktgen_core::time::{MS, Time};
+use pktgen_core::units::Span;
+use pktgen_core::whole::write_whole;
+use pktgen_core::{Error, Result};
+use pktgen_workload::lanes::Detail;
 use serde::Serialize;
 
 use super::{Experiment, Finished, Task};

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader};
 use std::path::{Component, Path, PathBuf};
 
-use pktgen_generator::record::digest::verify_dir;
-use pktgen_generator::record::{PLANNED, SweepManifest, SweepRun, SweepShard};
-use pktgen_generator::whole::{copy_whole, write_whole};
-use pktgen_generator::{Error, Result};
+use pktgen_core::record::digest::verify_dir;
+use pktgen_core::record::{PLANNED, SweepManifest, SweepRun, SweepShard};
+use pktgen_core::whole::{copy_whole, write_whole};
+use pktgen_core::{Error, Result};
 use serde_json::Value;
 
 use super::shard::{complete, read};

@@ -7,12 +7,12 @@ mod skew;
 use std::path::{Path, PathBuf};
 
 use hdrhistogram::Histogram;
-use pktgen_generator::config::Document;
-use pktgen_generator::record::{
+use pktgen_core::config::Document;
+use pktgen_core::record::{
     Counters, Fault, Incidents, InterfaceCounts, Manifest, Note, QueueCounts, RunState, STAMPS_RECEIVED, STAMPS_SENT,
 };
-use pktgen_generator::time::{MS, Time};
-use pktgen_generator::{Error, Result};
+use pktgen_core::time::{MS, Time};
+use pktgen_core::{Error, Result};
 
 use super::real::settle_into;
 use super::shard::read;

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pktgen_generator::config::Run;
-use pktgen_generator::record::{Manifest, Rank, RunState};
-use pktgen_generator::shard::Shard;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Run;
+use pktgen_core::record::{Manifest, Rank, RunState};
+use pktgen_core::shard::Shard;
+use pktgen_core::{Error, Result};
 
 use super::{Experiment, Finished, Task};
 use crate::clock;

@@ -4,13 +4,11 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::time::Duration;
 
-use pktgen_generator::record::{
-    Counters, Fault, InterfaceCounts, Manifest, NO_CLUSTER, Note, STAMPS_RECEIVED, STAMPS_SENT,
-};
-use pktgen_generator::time::{NS, Time};
-use pktgen_generator::units::Span;
-use pktgen_generator::workload::Source;
-use pktgen_generator::{Error, Result};
+use pktgen_core::record::{Counters, Fault, InterfaceCounts, Manifest, NO_CLUSTER, Note, STAMPS_RECEIVED, STAMPS_SENT};
+use pktgen_core::time::{NS, Time};
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
+use pktgen_workload::workload::Source;
 
 use super::conclude::conclude;
 use super::{Meeting, Summary, Task};

@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pktgen_generator::config::Run;
-use pktgen_generator::record::{
+use pktgen_core::config::Run;
+use pktgen_core::record::{
     MANIFEST_VERSION, Manifest, PLANNED, RunState, SweepManifest, SweepShard, digest, plan_hash,
 };
-use pktgen_generator::regular::check_regular;
-use pktgen_generator::shard::Shard;
-use pktgen_generator::whole::write_whole;
-use pktgen_generator::{Error, Result};
+use pktgen_core::regular::check_regular;
+use pktgen_core::shard::Shard;
+use pktgen_core::whole::write_whole;
+use pktgen_core::{Error, Result};
 use serde::de::DeserializeOwned;
 
 use super::{Experiment, Finished, SWEEP, study, sweep_text, tool, write_sweep};

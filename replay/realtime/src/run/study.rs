@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pktgen_generator::config::{Document, Run, SECTIONS, Section};
-use pktgen_generator::record::{Balance, Counters, Incidents, MANIFEST_VERSION, Manifest, RunState, Validity};
-use pktgen_generator::registry::find;
-use pktgen_generator::seed::{Seed, drawn};
-use pktgen_generator::study::{Finding, Study, TIME_TAKEN, Task as Ready};
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::{Document, Run, SECTIONS, Section};
+use pktgen_core::record::{Balance, Counters, Incidents, MANIFEST_VERSION, Manifest, RunState, Validity};
+use pktgen_core::registry::find;
+use pktgen_core::seed::{Seed, drawn};
+use pktgen_core::{Error, Result};
+use pktgen_workload::study::{Finding, Study, TIME_TAKEN, Task as Ready};
 
 use super::{Experiment, Finished, Task, tool};
 use crate::capture::{claim, write_manifest};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pktgen_generator::time::{NS, Time};
+use pktgen_core::time::{NS, Time};
 
 use crate::driver::real_time::RealOutcome;
 

@@ -6,13 +6,13 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 
-use pktgen_generator::Result;
-use pktgen_generator::arrow::array::{Array, AsArray, RecordBatch};
-use pktgen_generator::arrow::datatypes::{Int64Type, UInt16Type, UInt32Type};
-use pktgen_generator::lanes::{Answer, Arrived, Layout, Members, SentRows};
-use pktgen_generator::record::{LANES, NO_CLUSTER, PAYLOADS, RECEIVED, SENT};
-use pktgen_generator::wire::update::elements_in;
-use pktgen_generator::workload::Source;
+use pktgen_core::Result;
+use pktgen_core::arrow::array::{Array, AsArray, RecordBatch};
+use pktgen_core::arrow::datatypes::{Int64Type, UInt16Type, UInt32Type};
+use pktgen_core::record::{LANES, NO_CLUSTER, PAYLOADS, RECEIVED, SENT};
+use pktgen_wire::wire::update::elements_in;
+use pktgen_workload::lanes::{Answer, Arrived, Layout, Members, SentRows};
+use pktgen_workload::workload::Source;
 
 use super::batches;
 use crate::ledger::Proven;

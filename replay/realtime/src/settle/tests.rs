@@ -1,11 +1,11 @@
 //! Sparse training: pushes are added in a device or travel alone, and workers and server receive.
 
-use pktgen_generator::config::Document;
-use pktgen_generator::record::{Received, Sent};
-use pktgen_generator::seed::Seed;
-use pktgen_generator::wire::update::digest;
-use pktgen_generator::workload;
+use pktgen_core::config::Document;
+use pktgen_core::record::{Received, Sent};
+use pktgen_core::seed::Seed;
 use pktgen_libra::format::{COLD_PAIR, HOT_PAIR, emit_cold, emit_hot, heat_of};
+use pktgen_wire::wire::update::digest;
+use pktgen_workload::workload;
 
 use super::*;
 use crate::capture::{Records, RunDir, Sides, Wanted};
@@ -154,8 +154,7 @@ fn sparse_runs_settle_from_what_workers_and_server_received() {
     assert_eq!((settled.sums, settled.unknown, settled.ledger.strangers()), ([4, 0], 0, 0));
     let balances = settled.ledger.close();
     assert!(balances.iter().all(|balance| balance.unknown == 0), "{balances:?}");
-    let fates =
-        |b: &pktgen_generator::record::Balance| (b.sent, b.delivered_alone, b.delivered_merged, b.dropped_total());
+    let fates = |b: &pktgen_core::record::Balance| (b.sent, b.delivered_alone, b.delivered_merged, b.dropped_total());
     assert_eq!(balances.iter().map(fates).collect::<Vec<_>>(), [(4, 1, 2, 1), (3, 2, 1, 0)]);
 }
 

@@ -22,8 +22,8 @@ use super::stall::{Card, Stall};
 use super::{
     Arrival, Capabilities, End, Fanout, Found, Ports, Stamps, Submitted, Transport, TransportPlan, Wire, WireCounters,
 };
-use pktgen_generator::registry::Named;
-use pktgen_generator::{Error, Result};
+use pktgen_core::registry::Named;
+use pktgen_core::{Error, Result};
 
 /// What packet sockets can do; an end's own limit follows from the interface's MTU.
 pub const CAPABILITIES: Capabilities = Capabilities {

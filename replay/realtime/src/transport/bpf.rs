@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
 
 use super::insn::Insn;
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 use std::ffi::c_long;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pktgen_generator::record::{Note, QueueCounts};
-use pktgen_generator::time::Time;
-use pktgen_generator::{Error, Result};
+use pktgen_core::record::{Note, QueueCounts};
+use pktgen_core::time::Time;
+use pktgen_core::{Error, Result};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::{Arrival, Found, Submitted, Wait, Wire, WireCounters};

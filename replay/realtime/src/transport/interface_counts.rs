@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use pktgen_generator::record::InterfaceCounts;
+use pktgen_core::record::InterfaceCounts;
 
 /// Counters of all interfaces, in the network namespace of the reading thread.
 const COUNTERS: &str = "/proc/thread-self/net/dev";

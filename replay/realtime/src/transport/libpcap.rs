@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ::pcap::{Active, Capture, Direction, Linktype, Packet, Precision};
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 
 use super::grown::Grown;
 use super::listen::{RETIRE_MS, Told};

@@ -4,7 +4,7 @@
 //! the thread that opens.
 #![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read, Seek};

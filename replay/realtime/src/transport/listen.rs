@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 
 use super::af_packet::{AfPacketOptions, RingOptions, open_queues as open_packet};
 use super::af_xdp::{Options, open_queues as open_xdp};

@@ -41,9 +41,9 @@ mod virtual_time;
 mod xdp_live;
 mod xsk;
 
-use pktgen_generator::Result;
-use pktgen_generator::registry::Named;
-use pktgen_generator::wire::frame::FRAME_MAX;
+use pktgen_core::Result;
+use pktgen_core::registry::Named;
+use pktgen_wire::wire::frame::FRAME_MAX;
 
 pub use af_xdp::{XdpFacts, bind_sender, memory_of_a_port, xdp_facts};
 pub use departures::{Departure, Departures};

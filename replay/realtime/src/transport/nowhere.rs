@@ -1,6 +1,6 @@
 //! The end of a cable that is not there: of a device without a server above it.
 
-use pktgen_generator::Result;
+use pktgen_core::Result;
 
 use super::{Arrival, Found, Submitted, Wire, WireCounters};
 

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 use super::{Fanout, SETCAP, socket};
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 
 /// PACKET_FANOUT_FLAG_IGNORE_OUTGOING.
 const IGNORE_OUTGOING: u32 = 0x4000;

@@ -12,10 +12,10 @@
 
 use std::path::{Path, PathBuf};
 
-use pktgen_generator::pcap::{ETHERNET, Form, Reader, Writer, WriterOptions};
-use pktgen_generator::registry::Named;
-use pktgen_generator::time::{HORIZON, NEVER, NS, Time};
-use pktgen_generator::{Error, Result};
+use pktgen_core::registry::Named;
+use pktgen_core::time::{HORIZON, NEVER, NS, Time};
+use pktgen_core::{Error, Result};
+use pktgen_wire::pcap::{ETHERNET, Form, Reader, Writer, WriterOptions};
 
 use super::{Arrival, Capabilities, End, Found, Ports, Submitted, Transport, TransportPlan, Wire, WireCounters};
 use crate::clock::FileClock;

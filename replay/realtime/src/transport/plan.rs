@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use pktgen_generator::config::{Document, FromValue, Section, Value};
-use pktgen_generator::device::Addresses;
-use pktgen_generator::registry::find;
-use pktgen_generator::time::{MS, NEVER, Time};
-use pktgen_generator::units::Span;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::{Document, FromValue, Section, Value};
+use pktgen_core::registry::find;
+use pktgen_core::time::{MS, NEVER, Time};
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
+use pktgen_wire::device::Addresses;
 
 use super::middleware::{Faults, MiddlewarePlan, Outer};
 use super::{Departures, End, Stamps, TRANSPORTS, Transport, queues as of_interface, safety};

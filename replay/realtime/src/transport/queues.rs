@@ -9,7 +9,7 @@ use std::fs;
 use std::os::fd::RawFd;
 use std::path::Path;
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 
 use super::{Arrival, End, Found, Submitted, Wire, WireCounters, socket};
 

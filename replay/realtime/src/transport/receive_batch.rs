@@ -5,7 +5,7 @@ use std::io;
 use std::mem;
 use std::os::fd::AsRawFd;
 
-use pktgen_generator::wire::frame::HEAD;
+use pktgen_wire::wire::frame::HEAD;
 
 use super::socket::BATCH;
 use super::stamps::{Notes, Stamps};

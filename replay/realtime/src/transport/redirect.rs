@@ -3,7 +3,7 @@
 use super::bpf::{Attach, Link, Map, Program, host_error};
 use super::insn::{CTX_RX_QUEUE, Code, R1, R2, R3, REDIRECT_MAP, XDP_PASS};
 use super::link::Interface;
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 use std::io;
 use std::os::fd::RawFd;
 

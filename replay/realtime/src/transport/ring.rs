@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use pktgen_generator::registry::Named;
-use pktgen_generator::{Error, Result};
+use pktgen_core::registry::Named;
+use pktgen_core::{Error, Result};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::{Arrival, Capabilities, End, Found, Ports, Submitted, Transport, TransportPlan, Wire, WireCounters};

@@ -11,7 +11,7 @@ use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 
 use super::routes::{self, Route};
 

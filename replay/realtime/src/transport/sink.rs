@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use pktgen_generator::Result;
+use pktgen_core::Result;
 
 use super::bpf::{Attach, Link, Map, Memory, Program, host_error};
 use super::insn::{CTX_DATA, CTX_DATA_END, CTX_RX_QUEUE, Code, R0, R1, R2, R3, R6, R7, R8, When, XDP_DROP};

@@ -8,7 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use pktgen_generator::Error;
+use pktgen_core::Error;
 
 use super::interface_counts::InterfaceReading;
 use crate::clock::Stopwatch;

@@ -8,7 +8,7 @@ use std::mem;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 
 use super::link::{Interface, interface_of};
 use super::{End, TransportPlan, card_clock, socket};

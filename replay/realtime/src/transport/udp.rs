@@ -17,9 +17,9 @@ use super::{
     Arrival, Capabilities, End, Found, Ports, Stamps, Submitted, Transport, TransportPlan, Wire, WireCounters,
 };
 use crate::frame::Heads;
-use pktgen_generator::registry::Named;
-use pktgen_generator::wire::frame::HEAD;
-use pktgen_generator::{Error, Result};
+use pktgen_core::registry::Named;
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::HEAD;
 
 /// Largest payload of UDP over IPv4.
 const PAYLOAD_MAX: usize = 65_507;

@@ -1,7 +1,7 @@
 //! Virtual time: the discrete-event driver moves frames; see [`crate::driver`].
 
-use pktgen_generator::registry::Named;
-use pktgen_generator::{Error, Result};
+use pktgen_core::registry::Named;
+use pktgen_core::{Error, Result};
 
 use super::{Capabilities, End, Ports, Transport, TransportPlan};
 

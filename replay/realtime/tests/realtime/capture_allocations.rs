@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::support::counting;
-use pktgen_generator::Result;
+use pktgen_core::Result;
 use pktgen_realtime::capture::frames::{CapturePlan, Limits, capture_from};
 use pktgen_realtime::transport::{Arrival, Found, Listen, ListenKind, Listener, Submitted, Wait, Wire, WireCounters};
 

@@ -3,6 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use pktgen_core::Result;
+use pktgen_core::config::{Document, Section};
+use pktgen_core::plan;
+use pktgen_core::record::{Book, PacketId, Received, Sent};
+use pktgen_core::seed::Seed;
+use pktgen_core::topology::{Population, Role, Topology};
+use pktgen_core::units::{Rate, Size};
 use pktgen_engine::driver::virtual_time::{Outcome, Simulation};
 use pktgen_engine::frame::{Frame, Kind, Pool};
 use pktgen_engine::ledger::total;
@@ -14,22 +21,15 @@ use pktgen_engine::target::port::{Port, PortTiming};
 use pktgen_engine::target::program::{Place, ProgramKind};
 use pktgen_engine::target::queue::Discipline;
 use pktgen_engine::target::sparse::SparsePlace;
-use pktgen_generator::Result;
-use pktgen_generator::config::{Document, Section};
-use pktgen_generator::gradient;
-use pktgen_generator::plan;
-use pktgen_generator::record::{Book, PacketId, Received, Sent};
-use pktgen_generator::seed::Seed;
-use pktgen_generator::sparse::layout::Layout;
-use pktgen_generator::sparse::{Plan, Sparse};
-use pktgen_generator::topology::{Population, Role, Topology};
-use pktgen_generator::units::{Rate, Size};
-use pktgen_generator::wire::frame::{
-    HEAD, SERVER_IP, Template, background_ip, has_udp_checksum, set_udp_checksum, worker_ip,
-};
-use pktgen_generator::wire::update::{Ack, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT, elements_in};
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
+use pktgen_wire::wire::frame::{
+    HEAD, SERVER_IP, Template, background_ip, has_udp_checksum, set_udp_checksum, worker_ip,
+};
+use pktgen_wire::wire::update::{Ack, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT, elements_in};
+use pktgen_workload::gradient;
+use pktgen_workload::sparse::layout::Layout;
+use pktgen_workload::sparse::{Plan, Sparse};
 use proptest::prelude::*;
 
 /// A device between a host (port 0) and a server (port 1), for three clusters of two workers.

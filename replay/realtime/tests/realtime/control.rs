@@ -4,16 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
+use pktgen_core::Result;
+use pktgen_core::config::Document;
+use pktgen_core::record::{Action, Balance, Book, Received, Sent, State};
+use pktgen_core::time::{MS, SECOND, Time, US};
 use pktgen_engine::driver::virtual_time::{Outcome, Simulation};
 use pktgen_engine::ledger::total;
 use pktgen_engine::recorder::Recorder;
-use pktgen_generator::Result;
-use pktgen_generator::config::Document;
-use pktgen_generator::control::Rule;
-use pktgen_generator::record::{Action, Balance, Book, Received, Sent, State};
-use pktgen_generator::time::{MS, SECOND, Time, US};
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
+use pktgen_workload::control::Rule;
 
 /// All rows of a run.
 #[derive(Default, Debug, PartialEq)]
@@ -179,7 +179,7 @@ fn what_is_not_acknowledged_is_sent_again_until_something_newer_is() {
     for rows in by_worker.values() {
         for (i, row) in rows.iter().enumerate() {
             let due = row.t_sent.unwrap() + timeout;
-            let id = |attempt| pktgen_generator::record::PacketId::new(row.worker, row.seq, attempt);
+            let id = |attempt| pktgen_core::record::PacketId::new(row.worker, row.seq, attempt);
             let acked = (0..=row.attempt).filter_map(|a| heard.get(&id(a))).min().is_some_and(|t| *t <= due);
             let newer = rows.iter().any(|r| r.attempt == 0 && r.seq == row.seq + 1 && r.t_gen <= due);
             match rows.get(i + 1) {
@@ -354,7 +354,7 @@ fn the_device_writes_the_cluster_whatever_its_queue() {
         assert!(clusters.contains(&1), "{queue}: generated before the move, at the device after it: {clusters:?}");
         for frame in &rows.frames {
             let mut fresh = frame.clone();
-            pktgen_generator::wire::frame::set_udp_checksum(&mut fresh);
+            pktgen_wire::wire::frame::set_udp_checksum(&mut fresh);
             assert_eq!(&fresh, frame);
         }
     }

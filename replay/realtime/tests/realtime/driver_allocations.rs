@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use crate::support::counting;
-use pktgen_generator::config::Document;
+use pktgen_core::config::Document;
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
 use pktgen_testing::alone::in_own_process;

@@ -5,8 +5,8 @@ use std::cell::Cell;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use pktgen_generator::config::Document;
-use pktgen_generator::record::Manifest;
+use pktgen_core::config::Document;
+use pktgen_core::record::Manifest;
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
 use proptest::prelude::*;

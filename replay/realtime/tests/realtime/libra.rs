@@ -14,18 +14,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
+use pktgen_core::Result;
+use pktgen_core::config::Document;
+use pktgen_core::record::{Action, Balance, Book, PacketId, Received, Sent};
+use pktgen_core::time::NEVER;
+use pktgen_core::topology::Racks;
 use pktgen_engine::driver::virtual_time::{Outcome, Simulation};
 use pktgen_engine::ledger::total;
 use pktgen_engine::recorder::Recorder;
-use pktgen_generator::Result;
-use pktgen_generator::config::Document;
-use pktgen_generator::record::{Action, Balance, Book, PacketId, Received, Sent};
-use pktgen_generator::sparse::Sparse;
-use pktgen_generator::time::NEVER;
-use pktgen_generator::topology::Racks;
 use pktgen_libra::format::FRESH_SHIFT;
 use pktgen_realtime::plan::{prepare, source};
 use pktgen_registry::all;
+use pktgen_workload::sparse::Sparse;
 
 use cases::Case;
 use spy::{Seen, Spy};

@@ -8,24 +8,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use pktgen_core::arrow::array::{Array, AsArray, RecordBatch};
+use pktgen_core::arrow::datatypes::{Int64Type, UInt8Type, UInt32Type, UInt64Type};
+use pktgen_core::config::Document;
+use pktgen_core::record::{Manifest, PacketId, RunState};
+use pktgen_core::seed::Seed;
+use pktgen_core::time::NEVER;
 use pktgen_engine::frame::{Frame, Kind, Pool};
 use pktgen_engine::target::books::Books;
 use pktgen_engine::target::context::{Context, Outbox};
 use pktgen_engine::target::device::Device;
-use pktgen_generator::arrow::array::{Array, AsArray, RecordBatch};
-use pktgen_generator::arrow::datatypes::{Int64Type, UInt8Type, UInt32Type, UInt64Type};
-use pktgen_generator::config::Document;
-use pktgen_generator::pcap::Reader;
-use pktgen_generator::record::{Manifest, PacketId, RunState};
-use pktgen_generator::seed::Seed;
-use pktgen_generator::time::NEVER;
-use pktgen_generator::wire::frame::HEAD;
-use pktgen_generator::workload;
-use pktgen_generator::workload::build::Builder;
 use pktgen_realtime::driver::real_time::Progress;
 use pktgen_realtime::plan::prepare;
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
+use pktgen_wire::pcap::Reader;
+use pktgen_wire::wire::frame::HEAD;
+use pktgen_workload::workload;
+use pktgen_workload::workload::build::Builder;
 
 /// A third of a second at three times the output's rate.
 fn text(kind: &str, target: &str, endpoint: &str) -> String {

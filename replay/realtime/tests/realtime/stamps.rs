@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use pktgen_generator::arrow::array::{AsArray, RecordBatch};
-use pktgen_generator::arrow::datatypes::{Int64Type, UInt8Type, UInt32Type, UInt64Type};
-use pktgen_generator::config::Document;
-use pktgen_generator::record::{Manifest, PacketId, STAMPS_RECEIVED, STAMPS_SENT};
+use pktgen_core::arrow::array::{AsArray, RecordBatch};
+use pktgen_core::arrow::datatypes::{Int64Type, UInt8Type, UInt32Type, UInt64Type};
+use pktgen_core::config::Document;
+use pktgen_core::record::{Manifest, PacketId, STAMPS_RECEIVED, STAMPS_SENT};
 use pktgen_realtime::run::Experiment;
 use pktgen_realtime::transport::{End, Stamps, TRANSPORTS, TransportPlan};
 use pktgen_registry::all;

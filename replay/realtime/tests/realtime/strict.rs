@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use pktgen_generator::config::Document;
-use pktgen_generator::pcap::Reader;
-use pktgen_generator::record::{Manifest, Note};
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, source_ip, target_ip, worker_of};
+use pktgen_core::config::Document;
+use pktgen_core::record::{Manifest, Note};
 use pktgen_olaf::strict::{Ack, UPDATE_HEAD, Update};
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
 use pktgen_switchml::format as switchml;
 use pktgen_switchml::roce::{self as roce, session};
+use pktgen_wire::pcap::Reader;
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, source_ip, target_ip, worker_of};
 
 fn run(text: &str, dir: &Path) -> Result<Manifest, String> {
     let experiment = Experiment::open(all(), Document::parse(text, "test").unwrap()).unwrap();

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use pktgen_generator::arrow::array::AsArray;
-use pktgen_generator::config::Document;
-use pktgen_generator::record::Manifest;
+use pktgen_core::arrow::array::AsArray;
+use pktgen_core::config::Document;
+use pktgen_core::record::Manifest;
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use pktgen_core::Result;
+use pktgen_core::config::{Document, Run};
+use pktgen_core::record::{Balance, Book, Received, Sent};
 use pktgen_engine::driver::virtual_time::Simulation;
 use pktgen_engine::ledger::total;
 use pktgen_engine::recorder::Recorder;
-use pktgen_generator::Result;
-use pktgen_generator::config::{Document, Run};
-use pktgen_generator::record::{Balance, Book, Received, Sent};
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
 

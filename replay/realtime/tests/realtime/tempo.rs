@@ -2,16 +2,16 @@
 
 use std::sync::atomic::AtomicBool;
 
+use pktgen_core::Result;
+use pktgen_core::config::Document;
+use pktgen_core::record::{Book, Received, Sent};
+use pktgen_core::time::{SECOND, Time};
 use pktgen_engine::driver::virtual_time::Simulation;
 use pktgen_engine::recorder::Recorder;
-use pktgen_generator::Result;
-use pktgen_generator::config::Document;
-use pktgen_generator::record::{Book, Received, Sent};
-use pktgen_generator::time::{SECOND, Time};
-use pktgen_generator::trace::Writer;
-use pktgen_generator::workload::Update;
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
+use pktgen_workload::trace::Writer;
+use pktgen_workload::workload::Update;
 
 /// Times of what was sent (generated, due, out) and received.
 #[derive(Default)]

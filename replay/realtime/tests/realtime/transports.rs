@@ -185,7 +185,7 @@ fn too_long_for_the_mtu() {
     });
 }
 
-fn refusal(opened: pktgen_generator::Result<Vec<Box<dyn Wire>>>) -> String {
+fn refusal(opened: pktgen_core::Result<Vec<Box<dyn Wire>>>) -> String {
     opened.map(|wires| wires[0].mode()).expect_err("it is refused").to_string()
 }
 

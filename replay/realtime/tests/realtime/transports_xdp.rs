@@ -2,11 +2,11 @@
 
 use std::net::UdpSocket;
 
-use pktgen_generator::Error;
-use pktgen_generator::wire::frame::HEAD;
+use pktgen_core::Error;
 use pktgen_realtime::clock::Stopwatch;
 use pktgen_realtime::transport::{End, Wire};
 use pktgen_testing::HANG;
+use pktgen_wire::wire::frame::HEAD;
 
 use crate::support::cases::{BURST, Case, LIVE, XDP, carry, two};
 use crate::support::namespace::{FOUR, any_program_attached, cables, in_namespace, ip};

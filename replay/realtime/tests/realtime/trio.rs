@@ -7,16 +7,16 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use pktgen_generator::arrow::array::{Array, AsArray, RecordBatch};
-use pktgen_generator::arrow::datatypes::{Int64Type, UInt16Type, UInt32Type};
-use pktgen_generator::config::Document;
-use pktgen_generator::pcap::Reader;
-use pktgen_generator::record::Manifest;
-use pktgen_generator::time::MS;
-use pktgen_generator::wire::frame::HEAD;
+use pktgen_core::arrow::array::{Array, AsArray, RecordBatch};
+use pktgen_core::arrow::datatypes::{Int64Type, UInt16Type, UInt32Type};
+use pktgen_core::config::Document;
+use pktgen_core::record::Manifest;
+use pktgen_core::time::MS;
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
 use pktgen_trio_ml::format::{Header, values};
+use pktgen_wire::pcap::Reader;
+use pktgen_wire::wire::frame::HEAD;
 
 /// Two jobs of six workers; stragglers as told.
 fn text(jobs: u32, workers: u32, engines: u32, more: &str) -> String {

@@ -15,7 +15,7 @@
 
 use std::fmt;
 
-use pktgen_generator::wire::header::{Fields, Group, header, values};
+use pktgen_wire::wire::header::{Fields, Group, header, values};
 
 /// Most bytes of a piece of a switch's state.
 pub const PIECE_MAX: usize = 1024;
@@ -274,7 +274,7 @@ impl fmt::Display for Control<'_> {
 mod tests {
     use super::*;
     use crate::format::{HEADER, Header, Kind, Libra};
-    use pktgen_generator::wire::Format;
+    use pktgen_wire::wire::Format;
     use proptest::prelude::*;
 
     fn any_what(which: u8, a: u32, b: u64, bytes: &[u8]) -> What<'_> {

@@ -3,7 +3,7 @@
 //! Each receiver counts a worker's packets without gaps, and no two packets of a worker have the same number: receiver r of n
 //! has r, n + r, 2 n + r, … above the bit that says cold. With one server these are 0, 1, 2, …
 
-use pktgen_generator::record::Heat;
+use pktgen_core::record::Heat;
 
 /// How numbers of a receiver and numbers of packets follow from each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

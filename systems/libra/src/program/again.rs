@@ -4,8 +4,8 @@
 //! they came. "Recirculations can degrade the performance" (§3.4) that way, and not by the further pass alone. How much
 //! may wait is not bounded here; `recirculation_wait_max_ns` says how long it was.
 
-use pktgen_generator::time::{Serialiser, Time};
-use pktgen_generator::units::{Rate, Size};
+use pktgen_core::time::{Serialiser, Time};
+use pktgen_core::units::{Rate, Size};
 
 /// Bytes on an Ethernet link beside a frame: FCS, preamble, gap. The port is one of the switch, looped.
 const BESIDE: u64 = 24;

@@ -1,11 +1,11 @@
 //! How a switch fails, where an experiment wants to study it (LIBRA §3.6, "Failover mechanism": "high packet loss rates,
 //! high on-chip memory usage"; the response delay).
 
-use pktgen_generator::config::Section;
-use pktgen_generator::seed::{Draws, Seed};
-use pktgen_generator::time::{NEVER, SECOND, Time};
-use pktgen_generator::units::Span;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::seed::{Draws, Seed};
+use pktgen_core::time::{NEVER, SECOND, Time};
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
 
 use pktgen_engine::target::program::Place;
 

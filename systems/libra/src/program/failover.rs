@@ -6,9 +6,9 @@
 
 use crate::format::control::{Control, What};
 use crate::format::{HEADER, Header, Kind as Wire, PORT};
-use pktgen_generator::record::{Action, Reason};
-use pktgen_generator::time::NEVER;
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, set_udp_checksum};
+use pktgen_core::record::{Action, Reason};
+use pktgen_core::time::NEVER;
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, set_udp_checksum};
 
 use super::line::To;
 use super::{Libra, Role};

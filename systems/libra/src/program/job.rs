@@ -1,9 +1,9 @@
 //! What a switch knows of a job and of a worker.
 
 use crate::format::{HEADER, HOT_FRAME_MAX, Header, PORT, WORKER_PORT};
-use pktgen_generator::record::PacketId;
-use pktgen_generator::topology::{NO_PORT, NodeId};
-use pktgen_generator::wire::frame::{HEAD, Ip, Template, group_ip, server_ip, worker_ip};
+use pktgen_core::record::PacketId;
+use pktgen_core::topology::{NO_PORT, NodeId};
+use pktgen_wire::wire::frame::{HEAD, Ip, Template, group_ip, server_ip, worker_ip};
 
 use super::ranks::Ranks;
 use super::records::{Bloom, Record, Seen};

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use pktgen_generator::time::{NEVER, Time};
+use pktgen_core::time::{NEVER, Time};
 
 use pktgen_engine::frame::Frame;
 

@@ -1,10 +1,10 @@
 //! What the switch does with each kind of packet that is for it.
 
 use crate::format::{HEADER, HOT_PAIR, Header, Kind as Wire, RESULT_HEAD, RESULT_PAIRS, ResultHead, emit_hot};
-use pktgen_generator::record::{Action, PacketId, Reason};
-use pktgen_generator::sparse::pipeline::{Passes, passes};
-use pktgen_generator::time::Time;
-use pktgen_generator::wire::frame::{HEAD, Template, set_udp_checksum};
+use pktgen_core::record::{Action, PacketId, Reason};
+use pktgen_core::time::Time;
+use pktgen_wire::wire::frame::{HEAD, Template, set_udp_checksum};
+use pktgen_workload::sparse::pipeline::{Passes, passes};
 
 use super::Libra;
 use super::job::Verdict;

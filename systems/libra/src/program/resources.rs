@@ -9,7 +9,7 @@
 //!
 //! Stages are estimated, from what a Tofino's stage has and what must wait for what: see [`Layouts::stages`].
 
-use pktgen_generator::sparse::hot::{BYTES_PER_PARAMETER, MEMORY_BYTES};
+use pktgen_workload::sparse::hot::{BYTES_PER_PARAMETER, MEMORY_BYTES};
 
 use super::settings::Writes;
 
@@ -132,7 +132,7 @@ const fn share_ppm(bytes: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pktgen_generator::sparse::float::Tables;
+    use pktgen_workload::sparse::float::Tables;
 
     /// Online advertising, one job, with the nine registers that Figure 16 asks for.
     fn layouts() -> Layouts {

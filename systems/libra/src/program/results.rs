@@ -7,8 +7,8 @@
 use std::collections::VecDeque;
 
 use crate::format::{FRESH_SHIFT, RESULT_PAIRS};
-use pktgen_generator::record::PacketId;
-use pktgen_generator::time::{NEVER, Time};
+use pktgen_core::record::PacketId;
+use pktgen_core::time::{NEVER, Time};
 
 use super::line::insert;
 use super::ranks::Ranks;

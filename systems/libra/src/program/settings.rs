@@ -1,10 +1,10 @@
 //! The keys of `[target]` that the program reads, and their limits.
 
 use crate::format::RESULT_PAIRS;
-use pktgen_generator::config::Section;
-use pktgen_generator::time::{SECOND, Time};
-use pktgen_generator::units::{Rate, Size};
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::time::{SECOND, Time};
+use pktgen_core::units::{Rate, Size};
+use pktgen_core::{Error, Result};
 
 use super::failing::Failing;
 use super::ranks::Ranks;

@@ -7,7 +7,7 @@
 
 use crate::format::control::PIECE_MAX;
 use crate::format::{HOT_PAIR, RESULT_PAIRS, emit_hot, hot_pairs};
-use pktgen_generator::record::PacketId;
+use pktgen_core::record::PacketId;
 
 use super::Libra;
 use super::ranks::Ranks;

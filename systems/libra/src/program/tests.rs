@@ -6,9 +6,9 @@ mod rig;
 mod state;
 
 use crate::format::{HEADER, ResultHead, hot_pairs, pairs};
-use pktgen_generator::config::Value;
-use pktgen_generator::record::{Book, PacketId};
-use pktgen_generator::wire::frame::{Datagram, SERVER_IP, group_ip, set_udp_checksum, worker_ip};
+use pktgen_core::config::Value;
+use pktgen_core::record::{Book, PacketId};
+use pktgen_wire::wire::frame::{Datagram, SERVER_IP, group_ip, set_udp_checksum, worker_ip};
 use proptest::prelude::*;
 
 use super::*;
@@ -89,7 +89,7 @@ fn what_no_worker_acknowledges_is_sent_again_to_those_alone_and_given_up_in_the_
     (0..3).for_each(|worker| _ = rig.end(worker, u32::from(worker == 0), 0, 0));
     rig.result_ack(1, 0, rig.now());
     let (mut sent, mut times) = (Vec::new(), Vec::new());
-    while rig.program.next_wake() != pktgen_generator::time::NEVER {
+    while rig.program.next_wake() != pktgen_core::time::NEVER {
         times.push(rig.program.next_wake());
         let left = rig.timer();
         sent.extend(left);
@@ -284,7 +284,7 @@ proptest! {
             rig.burst(&[frame]);
         }
         let mut left = rig.leave();
-        while rig.program.next_wake() != pktgen_generator::time::NEVER {
+        while rig.program.next_wake() != pktgen_core::time::NEVER {
             left.extend(rig.timer());
         }
         prop_assert_eq!(rig.pool.in_use(), 0);
@@ -317,7 +317,7 @@ proptest! {
                 rest = &rest[size..];
             }
             let mut left = rig.leave();
-            while rig.program.next_wake() != pktgen_generator::time::NEVER {
+            while rig.program.next_wake() != pktgen_core::time::NEVER {
                 left.extend(rig.timer());
             }
             left.sort_by_key(|left| (left.link, left.frame.t));

@@ -9,12 +9,12 @@ mod watch;
 
 use crate::format::control::{Control, What};
 use crate::format::{self, HEADER, Header, PORT};
-use pktgen_generator::config::{Section, joined};
-use pktgen_generator::record::{Counter, PacketId};
-use pktgen_generator::time::{NEVER, NS, Time};
-use pktgen_generator::topology::NodeId;
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, set_udp_checksum};
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::{Section, joined};
+use pktgen_core::record::{Counter, PacketId};
+use pktgen_core::time::{NEVER, NS, Time};
+use pktgen_core::topology::NodeId;
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, set_udp_checksum};
 
 use super::server::{self, SparseServer};
 use pktgen_engine::endpoint::{Facts, Host, Outgoing, Receiver, Server, ServerEnd, Standby};

@@ -2,7 +2,7 @@
 //! §6; `docs/libra.md`).
 
 use crate::format::{Numbers, heat_of};
-use pktgen_generator::sparse::shards::Shards;
+use pktgen_workload::sparse::shards::Shards;
 
 use super::packing::Heat;
 

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use pktgen_generator::time::{NEVER, Time};
+use pktgen_core::time::{NEVER, Time};
 
 use super::packing::Shape;
 use super::reliable::{RESENDS, Reliable};

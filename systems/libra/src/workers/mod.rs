@@ -18,14 +18,14 @@ mod worker;
 use std::collections::BTreeSet;
 
 use crate::format::{self, COLD_PAIR, HEADER, Header, PORT, ResultHead, WORKER_PORT};
-use pktgen_generator::config::Section;
-use pktgen_generator::record::{PacketId, Received, Sent};
-use pktgen_generator::registry::Named;
-use pktgen_generator::time::Time;
-use pktgen_generator::topology::NodeId;
-use pktgen_generator::wire::frame::{HEAD, Template, server_ip, set_udp_checksum, worker_ip};
-use pktgen_generator::workload::Source;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::record::{PacketId, Received, Sent};
+use pktgen_core::registry::Named;
+use pktgen_core::time::Time;
+use pktgen_core::topology::NodeId;
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::{HEAD, Template, server_ip, set_udp_checksum, worker_ip};
+use pktgen_workload::workload::Source;
 
 use destinations::{Destination, Destinations};
 use packing::{Contents, Heat, Item, Packing};

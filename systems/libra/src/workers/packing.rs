@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use crate::format::{COLD_PAIR, HOT_PAIR, HOT_PAIRS, RESULT_PAIRS, emit_cold, emit_hot, heat_of};
-pub(super) use pktgen_generator::record::Heat;
-use pktgen_generator::record::PacketId;
-use pktgen_generator::sparse::layout::Layout;
-use pktgen_generator::sparse::packaging::{Estimate, Packaging, Packer};
-use pktgen_generator::sparse::shards::Shards;
-use pktgen_generator::sparse::{Batch, Sparse};
+pub(super) use pktgen_core::record::Heat;
+use pktgen_core::record::PacketId;
+use pktgen_workload::sparse::layout::Layout;
+use pktgen_workload::sparse::packaging::{Estimate, Packaging, Packer};
+use pktgen_workload::sparse::shards::Shards;
+use pktgen_workload::sparse::{Batch, Sparse};
 
 use super::destinations::Destinations;
 use pktgen_engine::endpoint::Pairs;

@@ -1,9 +1,9 @@
 //! When who sends what is to be acknowledged sends it again (LIBRA §3.6): read alike by workers and server.
 
-use pktgen_generator::config::Section;
-use pktgen_generator::time::{HORIZON, Time};
-use pktgen_generator::units::Span;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::time::{HORIZON, Time};
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
 
 /// The keys of `[endpoint]` that [`Reliable::read`] reads.
 pub(super) const KEYS: [&str; 2] = ["timeout", "cold_window"];
@@ -47,8 +47,8 @@ impl Reliable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pktgen_generator::config::Value;
-    use pktgen_generator::time::MS;
+    use pktgen_core::config::Value;
+    use pktgen_core::time::MS;
 
     #[test]
     fn timeouts_double_up_to_sixteen_times() {

@@ -16,11 +16,11 @@ mod tests;
 use std::collections::VecDeque;
 
 use crate::format::{self, COLD_PAIR, HEADER, Header};
-use pktgen_generator::Result;
-use pktgen_generator::config::{Section, joined};
-use pktgen_generator::record::{Counter, Heat, Received};
-use pktgen_generator::time::{NEVER, NS, Time};
-use pktgen_generator::topology::NodeId;
+use pktgen_core::Result;
+use pktgen_core::config::{Section, joined};
+use pktgen_core::record::{Counter, Heat, Received};
+use pktgen_core::time::{NEVER, NS, Time};
+use pktgen_core::topology::NodeId;
 
 use super::reliable::{self, Reliable};
 use super::seen::Seen;

@@ -1,10 +1,10 @@
 //! Several parameter servers, each with parameters of its own (LIBRA §2.1; `docs/libra.md`).
 
-use pktgen_generator::Result;
-use pktgen_generator::config::Section;
-use pktgen_generator::record::Counter;
-use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::topology::NodeId;
+use pktgen_core::Result;
+use pktgen_core::config::Section;
+use pktgen_core::record::Counter;
+use pktgen_core::time::{NEVER, Time};
+use pktgen_core::topology::NodeId;
 
 use super::controller;
 use super::server::{self, SparseServer};

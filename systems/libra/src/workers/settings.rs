@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use crate::format::{COLD_PAIR, HEADER, HOT_PAIRS};
-use pktgen_generator::config::{Section, joined};
-use pktgen_generator::record::Training;
-use pktgen_generator::sparse::Sparse;
-use pktgen_generator::sparse::layout::Layout;
-use pktgen_generator::sparse::packaging::{Estimate, Packaging};
-use pktgen_generator::sparse::shards::{Partition, Shards};
-use pktgen_generator::time::{HORIZON, SECOND, Time};
-use pktgen_generator::wire::frame::{FRAME_MAX, HEAD};
-use pktgen_generator::workload::Source;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::{Section, joined};
+use pktgen_core::record::Training;
+use pktgen_core::time::{HORIZON, SECOND, Time};
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::{FRAME_MAX, HEAD};
+use pktgen_workload::sparse::Sparse;
+use pktgen_workload::sparse::layout::Layout;
+use pktgen_workload::sparse::packaging::{Estimate, Packaging};
+use pktgen_workload::sparse::shards::{Partition, Shards};
+use pktgen_workload::workload::Source;
 
 use super::packing::{Heat, Rules};
 use super::reliable::{self, Reliable};

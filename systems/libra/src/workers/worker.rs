@@ -1,8 +1,8 @@
 //! One worker of sparse training: where it is in its iteration, and which results it has.
 
 use crate::format::{ATTEMPT_MAX, FRESH_SHIFT, ResultHead};
-use pktgen_generator::record::{Iteration, PacketId};
-use pktgen_generator::time::{NEVER, Time};
+use pktgen_core::record::{Iteration, PacketId};
+use pktgen_core::time::{NEVER, Time};
 
 use super::destinations::{Destination, Destinations};
 use super::lane::Lane;

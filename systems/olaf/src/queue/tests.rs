@@ -1,8 +1,8 @@
 //! The queue against a naive model, and the corner cases of Algorithm 1 by hand.
 
-use pktgen_generator::record::{Book, PacketId};
-use pktgen_generator::wire::frame::HEAD;
-use pktgen_generator::wire::update::values;
+use pktgen_core::record::{Book, PacketId};
+use pktgen_wire::wire::frame::HEAD;
+use pktgen_wire::wire::update::values;
 use proptest::prelude::*;
 
 use super::*;

@@ -1,13 +1,13 @@
 //! One aggregator by hand: what it sums, what it refuses, when it gives up.
 
-use pktgen_generator::config::Value;
-use pktgen_generator::plan::{FlowSource, Plan, PlanFlow, PlanLink, PlanNode, PlanRole};
-use pktgen_generator::record::{Book, PacketId};
-use pktgen_generator::time::US;
-use pktgen_generator::topology::{Population, Role, Topology};
-use pktgen_generator::units::{Rate, Size};
-use pktgen_generator::wire::frame::{HEAD, worker_ip};
-use pktgen_generator::wire::update::{FLAG_RESULT, UPDATE_HEAD, values};
+use pktgen_core::config::Value;
+use pktgen_core::plan::{FlowSource, Plan, PlanFlow, PlanLink, PlanNode, PlanRole};
+use pktgen_core::record::{Book, PacketId};
+use pktgen_core::time::US;
+use pktgen_core::topology::{Population, Role, Topology};
+use pktgen_core::units::{Rate, Size};
+use pktgen_wire::wire::frame::{HEAD, worker_ip};
+use pktgen_wire::wire::update::{FLAG_RESULT, UPDATE_HEAD, values};
 
 use super::*;
 use pktgen_engine::frame::Pool;

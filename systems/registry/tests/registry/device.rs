@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::config::Document;
-use pktgen_generator::device::check::{Checked, check};
-use pktgen_generator::device::plan::{Job, plan};
-use pktgen_generator::device::shipped::SHIPPED;
-use pktgen_generator::device::{Facts, HotParameter, LIMITS, Profile, open};
-use pktgen_generator::topology::Population;
+use pktgen_core::config::Document;
+use pktgen_core::topology::Population;
 use pktgen_registry::all;
+use pktgen_wire::device::check::{Checked, check};
+use pktgen_wire::device::plan::{Job, plan};
+use pktgen_wire::device::shipped::SHIPPED;
+use pktgen_wire::device::{Facts, HotParameter, LIMITS, Profile, open};
 use proptest::prelude::*;
 
 /// A profile that refuses nothing of [`facts`], every limit in it.

@@ -8,12 +8,12 @@ use crate::support::parsed::parsed;
 use crate::support::tshark::{Packet, compare, packets, show_all, tshark};
 use crate::support::{Said, by_layout};
 use pktgen_atp::format as atp_ml;
-use pktgen_generator::pcap::{Form, Writer, WriterOptions};
-use pktgen_generator::wire::Format;
-use pktgen_generator::wire::dissector;
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
-use pktgen_generator::wire::layout::Rest;
 use pktgen_registry::all;
+use pktgen_wire::pcap::{Form, Writer, WriterOptions};
+use pktgen_wire::wire::Format;
+use pktgen_wire::wire::dissector;
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_wire::wire::layout::Rest;
 use proptest::prelude::*;
 
 /// The layout and the reader accept the same payloads, and say the same of them.
@@ -275,7 +275,7 @@ fn the_number_of_items_is_a_preference_and_the_summary_is_short() {
     let said = parsed("olaf", &payload).unwrap();
     let word = |name: &str| {
         let value = said.fields.iter().find(|(field, _)| *field == name).map(|(_, value)| *value);
-        let Some(pktgen_generator::wire::layout::Value::Int(number)) = value else { panic!("{name}") };
+        let Some(pktgen_wire::wire::layout::Value::Int(number)) = value else { panic!("{name}") };
         format!("{name} {number}")
     };
     let wanted = ["cluster", "worker", "seq", "attempt", "count", "elements"].map(word).join(" ");

@@ -1,9 +1,9 @@
 //! What every format must do with any bytes, and what the dissector must be able to show of it.
 
-use pktgen_generator::wire::dissector::{lua, problems, tables};
-use pktgen_generator::wire::frame::Datagram;
-use pktgen_generator::wire::sight::{Look, look};
 use pktgen_registry::all;
+use pktgen_wire::wire::dissector::{lua, problems, tables};
+use pktgen_wire::wire::frame::Datagram;
+use pktgen_wire::wire::sight::{Look, look};
 use proptest::prelude::*;
 
 proptest! {

@@ -9,12 +9,12 @@ mod setup;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pktgen_generator::dense::Dense;
-use pktgen_generator::record::{Iteration, PacketId, Reply};
-use pktgen_generator::time::{NEVER, NS, Time};
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, group_ip, has_udp_checksum, source_ip, target_ip, worker_ip};
+use pktgen_core::record::{Iteration, PacketId, Reply};
+use pktgen_core::time::{NEVER, NS, Time};
 use pktgen_switchml::format as switchml;
 use pktgen_trio_ml::format as trio_ml;
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, group_ip, has_udp_checksum, source_ip, target_ip, worker_ip};
+use pktgen_workload::dense::Dense;
 use proptest::prelude::*;
 
 use device::{Came, Device, Made, framed, payload_of};

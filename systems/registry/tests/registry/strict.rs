@@ -7,12 +7,7 @@ use std::process::Command;
 use crate::golden::{FRAMES, Golden, Values};
 use crate::support::tshark::tshark;
 use pktgen_atp::format as atp_ml;
-use pktgen_generator::pcap::{Form, Writer, WriterOptions};
-use pktgen_generator::registry::find;
-use pktgen_generator::wire::frame::{HEAD, Ip, SERVER_IP, Template, group_ip, mac_of, set_udp_checksum, worker_ip};
-use pktgen_generator::wire::layout::{Kind, Placed, place};
-use pktgen_generator::wire::sight::{Look, What, look};
-use pktgen_generator::wire::{Format, dissector, integers};
+use pktgen_core::registry::find;
 use pktgen_olaf::strict as olaf_strict;
 use pktgen_olaf::strict::{ACK_HEAD, Ack, UPDATE_HEAD, Update};
 use pktgen_registry::all;
@@ -20,6 +15,11 @@ use pktgen_switchml::format as switchml;
 use pktgen_switchml::roce::{self as roce, Immediate, Message, Way, key_of, pair_of};
 use pktgen_testing::{Need, skip};
 use pktgen_trio_ml::format as trio_ml;
+use pktgen_wire::pcap::{Form, Writer, WriterOptions};
+use pktgen_wire::wire::frame::{HEAD, Ip, SERVER_IP, Template, group_ip, mac_of, set_udp_checksum, worker_ip};
+use pktgen_wire::wire::layout::{Kind, Placed, place};
+use pktgen_wire::wire::sight::{Look, What, look};
+use pktgen_wire::wire::{Format, dissector, integers};
 
 const WORKER: Ip = worker_ip(2);
 

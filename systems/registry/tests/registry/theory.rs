@@ -3,16 +3,16 @@
 //! These drive a port directly, with the queue and the link of the real device: only arrivals and
 //! service times are chosen here.
 
+use pktgen_core::age::Sawtooth;
+use pktgen_core::record::PacketId;
+use pktgen_core::seed::{Seed, Stream};
+use pktgen_core::time::{NEVER, Time};
 use pktgen_engine::frame::{Frame, Kind, Pool};
 use pktgen_engine::target::books::Books;
 use pktgen_engine::target::queue::{Fifo, Queue};
-use pktgen_generator::age::Sawtooth;
-use pktgen_generator::record::PacketId;
-use pktgen_generator::seed::{Seed, Stream};
-use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::wire::frame::HEAD;
-use pktgen_generator::wire::update::{Header, UPDATE_HEAD};
 use pktgen_olaf::queue::{MergedReward, OlafQueue, OlafSettings};
+use pktgen_wire::wire::frame::HEAD;
+use pktgen_wire::wire::update::{Header, UPDATE_HEAD};
 use rand::RngExt;
 
 const BYTES: usize = HEAD + UPDATE_HEAD + 4;

@@ -9,13 +9,11 @@ use std::sync::Arc;
 use crate::format::{self, ELEMENTS, HEADER, Header, WORKER_PORT, frame_bytes};
 use crate::roce::session::{PAIRS_MAX, card_key, card_pair, card_port, packet, switch_pair};
 use crate::roce::{self as roce, BTH, ICRC, IMMEDIATE, Part, RETH, Way};
-use pktgen_generator::time::Time;
-use pktgen_generator::topology::Population;
-use pktgen_generator::wire::frame::{
-    HEAD, Ip, SERVER_IP, Template, group_of, payload, source_ip, target_ip, target_port,
-};
-use pktgen_generator::wire::frame::{worker_ip, worker_of};
-use pktgen_generator::{Error, Result};
+use pktgen_core::time::Time;
+use pktgen_core::topology::Population;
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::{HEAD, Ip, SERVER_IP, Template, group_of, payload, source_ip, target_ip, target_port};
+use pktgen_wire::wire::frame::{worker_ip, worker_of};
 
 use super::{Dialect, DialectKind, Traffic};
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::roce::session::{address, first_psn};
 use crate::roce::{Header as Rdma, icrc, key_of};
-use pktgen_generator::wire::frame::group_ip;
+use pktgen_wire::wire::frame::group_ip;
 use proptest::prelude::*;
 
 use super::*;

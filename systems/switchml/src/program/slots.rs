@@ -8,8 +8,8 @@
 //! links that keep the order, never send one. `check` (ours) refuses what could do this, on any network.
 
 use crate::format::Header;
-use pktgen_generator::record::{Action, PacketId, Reason};
-use pktgen_generator::wire::integers::{add_values, set_values};
+use pktgen_core::record::{Action, PacketId, Reason};
+use pktgen_wire::wire::integers::{add_values, set_values};
 
 use pktgen_engine::frame::Frame;
 use pktgen_engine::target::books::Books;

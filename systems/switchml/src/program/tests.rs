@@ -5,11 +5,11 @@ mod model;
 
 use std::sync::Arc;
 
-use pktgen_generator::config::Value;
-use pktgen_generator::record::{Book, PacketId};
-use pktgen_generator::topology::Population;
-use pktgen_generator::units::{Rate, Size};
-use pktgen_generator::wire::frame::{Datagram, set_udp_checksum, target_ip};
+use pktgen_core::config::Value;
+use pktgen_core::record::{Book, PacketId};
+use pktgen_core::topology::Population;
+use pktgen_core::units::{Rate, Size};
+use pktgen_wire::wire::frame::{Datagram, set_udp_checksum, target_ip};
 use proptest::prelude::*;
 
 use super::*;

@@ -8,7 +8,7 @@
 use flate2::Crc;
 
 use super::{BTH, ICRC};
-use pktgen_generator::wire::frame::HEAD;
+use pktgen_wire::wire::frame::HEAD;
 
 /// Bytes of ones before the IPv4 header.
 const ONES: usize = 8;
@@ -41,9 +41,9 @@ pub fn set_icrc(frame: &mut [u8]) {
 mod tests {
     use super::super::{SwitchMlRoce, Way, emit_frame, session};
     use super::*;
-    use pktgen_generator::device::{Address, Addresses, GROWTH_MAX, Hop, Mac, Place, Station, Translator};
-    use pktgen_generator::wire::Format;
-    use pktgen_generator::wire::frame::{SERVER_IP, worker_ip};
+    use pktgen_wire::device::{Address, Addresses, GROWTH_MAX, Hop, Mac, Place, Station, Translator};
+    use pktgen_wire::wire::Format;
+    use pktgen_wire::wire::frame::{SERVER_IP, worker_ip};
 
     fn bytes(hex: &str) -> Vec<u8> {
         let digits: Vec<_> = hex.chars().filter(char::is_ascii_hexdigit).collect();

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use crate::format::{PORT, frame_bytes};
-use pktgen_generator::record::PacketId;
-use pktgen_generator::time::{MS, Time};
-use pktgen_generator::wire::frame::{SERVER_IP, Template, group_ip};
+use pktgen_core::record::PacketId;
+use pktgen_core::time::{MS, Time};
+use pktgen_wire::wire::frame::{SERVER_IP, Template, group_ip};
 
 use super::late::Finished;
 use super::mask::Mask;

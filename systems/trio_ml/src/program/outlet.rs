@@ -1,11 +1,11 @@
 //! What leaves the program: Results up or down (Trio §4, "Result packet"), notifications of stragglers (§5).
 
 use crate::format::{AGE_NONE, AGED, HEADER, Header, PORT, STRAGGLER, frame_bytes};
-use pktgen_generator::record::{Action, PacketId, Reason};
-use pktgen_generator::time::Time;
-use pktgen_generator::topology::NO_PORT;
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, group_ip, set_udp_checksum, source_ip};
-use pktgen_generator::wire::integers::emit_values;
+use pktgen_core::record::{Action, PacketId, Reason};
+use pktgen_core::time::Time;
+use pktgen_core::topology::NO_PORT;
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, group_ip, set_udp_checksum, source_ip};
+use pktgen_wire::wire::integers::emit_values;
 
 use super::job::JobRecord;
 use super::table::BlockRecord;

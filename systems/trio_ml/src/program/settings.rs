@@ -1,11 +1,11 @@
 //! The keys of `[target]` that the program reads, and their limits.
 
 use crate::format::HEADER;
-use pktgen_generator::config::Section;
-use pktgen_generator::time::{MS, SECOND, Time};
-use pktgen_generator::units::Span;
-use pktgen_generator::wire::frame::HEAD;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::time::{MS, SECOND, Time};
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::HEAD;
 
 use pktgen_engine::target::program::Place;
 

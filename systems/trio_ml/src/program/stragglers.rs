@@ -4,7 +4,7 @@
 //! notifies the others; everything else here is our choice. A source that missed at least a share of its job's aged
 //! blocks in the interval is a permanent straggler, one that missed fewer a temporary one.
 
-use pktgen_generator::time::{NEVER, Time};
+use pktgen_core::time::{NEVER, Time};
 
 use super::mask::Mask;
 use super::settings::Settings;

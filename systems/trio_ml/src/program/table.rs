@@ -4,8 +4,8 @@
 //! yet is out of the table but keeps its place. Each part of the table that a timer thread visits (§5) is a list, in
 //! the order of creation.
 
-use pktgen_generator::record::PacketId;
-use pktgen_generator::time::Time;
+use pktgen_core::record::PacketId;
+use pktgen_core::time::Time;
 
 use super::mask::Mask;
 

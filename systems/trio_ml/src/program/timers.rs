@@ -4,7 +4,7 @@
 //! period, at k·T/N into it. Ticks have these times whether or not there is something to visit; with no record there is
 //! nobody to wake for, and a simulation can end.
 
-use pktgen_generator::time::{NEVER, Time};
+use pktgen_core::time::{NEVER, Time};
 
 /// The timer threads of one timeout.
 #[derive(Debug, Clone)]

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use pktgen_generator::config::{Document, Value};
-use pktgen_generator::seed::Seed;
-use pktgen_generator::shard::Shard;
-use pktgen_generator::wire::frame::FRAME_MAX;
-use pktgen_generator::wire::update::Ack;
-use pktgen_generator::workload;
+use pktgen_core::config::{Document, Value};
+use pktgen_core::seed::Seed;
+use pktgen_core::shard::Shard;
+use pktgen_wire::wire::frame::FRAME_MAX;
+use pktgen_wire::wire::update::Ack;
+use pktgen_workload::workload;
 
 use super::*;
 use crate::endpoint::{Server, UpdateServer};

@@ -1,7 +1,7 @@
 //! What each contribution is: the ledger adds them up again and compares.
 
-use pktgen_generator::dense::fixed;
-use pktgen_generator::record::PacketId;
+use pktgen_core::record::PacketId;
+use pktgen_workload::dense::fixed;
 
 use super::Layout;
 use crate::endpoint::{Content, Error};

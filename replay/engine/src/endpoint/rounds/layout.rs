@@ -7,10 +7,10 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::config::Section;
-use pktgen_generator::dense::{Dense, fixed};
-use pktgen_generator::lanes::Lanes;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::{Error, Result};
+use pktgen_workload::dense::{Dense, fixed};
+use pktgen_workload::lanes::Lanes;
 
 /// By what gradients are multiplied.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -120,8 +120,8 @@ pub fn read_scaling(section: &mut Section) -> Result<Scaling> {
 
 #[cfg(test)]
 mod tests {
-    use pktgen_generator::dense::Plan;
-    use pktgen_generator::seed::Seed;
+    use pktgen_core::seed::Seed;
+    use pktgen_workload::dense::Plan;
 
     use super::*;
 

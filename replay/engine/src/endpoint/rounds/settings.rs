@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::config::Section;
-use pktgen_generator::dense::Dense;
-use pktgen_generator::record::Training;
-use pktgen_generator::time::{HORIZON, SECOND, Time};
-use pktgen_generator::units::Span;
-use pktgen_generator::workload::Source;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::record::Training;
+use pktgen_core::time::{HORIZON, SECOND, Time};
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
+use pktgen_workload::dense::Dense;
+use pktgen_workload::workload::Source;
 
 use crate::endpoint::Facts;
 

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use pktgen_generator::dense::Dense;
-use pktgen_generator::record::{Iteration, PacketId};
-use pktgen_generator::time::{HORIZON, NEVER, Time};
+use pktgen_core::record::{Iteration, PacketId};
+use pktgen_core::time::{HORIZON, NEVER, Time};
+use pktgen_workload::dense::Dense;
 
 use super::settings::Missed;
 use super::{Layout, ResultHead, Settings, UNSENT_MAX};

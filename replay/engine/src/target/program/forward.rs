@@ -1,9 +1,9 @@
 //! Plain forwarding: every frame to the port of its destination.
 
-use pktgen_generator::Result;
-use pktgen_generator::config::Section;
-use pktgen_generator::registry::Named;
-use pktgen_generator::topology::NO_PORT;
+use pktgen_core::Result;
+use pktgen_core::config::Section;
+use pktgen_core::registry::Named;
+use pktgen_core::topology::NO_PORT;
 
 use super::{Place, Program, ProgramKind};
 use crate::frame::Frame;

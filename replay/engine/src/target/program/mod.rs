@@ -4,12 +4,12 @@ pub(crate) mod forward;
 
 use std::sync::Arc;
 
-use pktgen_generator::Result;
-use pktgen_generator::config::Section;
-use pktgen_generator::record::Counter;
-use pktgen_generator::registry::Named;
-use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::topology::{NodeId, Population};
+use pktgen_core::Result;
+use pktgen_core::config::Section;
+use pktgen_core::record::Counter;
+use pktgen_core::registry::Named;
+use pktgen_core::time::{NEVER, Time};
+use pktgen_core::topology::{NodeId, Population};
 
 use super::context::Context;
 use super::flows::NodeFlows;

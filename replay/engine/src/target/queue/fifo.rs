@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use pktgen_generator::config::Section;
-use pktgen_generator::record::{Action, Reason};
-use pktgen_generator::registry::Named;
-use pktgen_generator::time::Time;
-use pktgen_generator::wire::update::Status;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::record::{Action, Reason};
+use pktgen_core::registry::Named;
+use pktgen_core::time::Time;
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::update::Status;
 
 use super::{Discipline, Queue};
 use crate::frame::{Frame, Pool};

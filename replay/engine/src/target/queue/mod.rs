@@ -7,11 +7,11 @@
 
 pub mod fifo;
 
-use pktgen_generator::Result;
-use pktgen_generator::config::Section;
-use pktgen_generator::registry::Named;
-use pktgen_generator::time::Time;
-use pktgen_generator::wire::update::Status;
+use pktgen_core::Result;
+use pktgen_core::config::Section;
+use pktgen_core::registry::Named;
+use pktgen_core::time::Time;
+use pktgen_wire::wire::update::Status;
 
 use super::books::Books;
 use crate::frame::{Frame, Pool};

@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::arrow::array::{Array, ArrayRef, BinaryArray, Int64Array, RecordBatch, UInt32Array};
-use pktgen_generator::arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use pktgen_generator::arrow::datatypes::SchemaRef;
-use pktgen_generator::arrow::error::ArrowError;
-use pktgen_generator::time::Time;
+use pktgen_core::arrow::array::{Array, ArrayRef, BinaryArray, Int64Array, RecordBatch, UInt32Array};
+use pktgen_core::arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use pktgen_core::arrow::datatypes::SchemaRef;
+use pktgen_core::arrow::error::ArrowError;
+use pktgen_core::time::Time;
 
 /// Frames per block, and per batch of the stream.
 pub(super) const ROWS: usize = 1 << 13;
@@ -142,7 +142,7 @@ impl Block {
 }
 
 /// The vector that `buffer` was made of, empty, with room for `most`.
-fn reclaim<T: pktgen_generator::arrow::datatypes::ArrowNativeType>(buffer: Buffer, most: usize) -> Vec<T> {
+fn reclaim<T: pktgen_core::arrow::datatypes::ArrowNativeType>(buffer: Buffer, most: usize) -> Vec<T> {
     let mut memory = buffer.into_vec().unwrap_or_default();
     memory.clear();
     memory.reserve(most);
@@ -153,8 +153,8 @@ fn reclaim<T: pktgen_generator::arrow::datatypes::ArrowNativeType>(buffer: Buffe
 mod tests {
     use super::*;
     use crate::capture::frames::schema;
-    use pktgen_generator::arrow::array::{AsArray, cast::as_primitive_array};
-    use pktgen_generator::arrow::datatypes::{Int64Type, UInt32Type};
+    use pktgen_core::arrow::array::{AsArray, cast::as_primitive_array};
+    use pktgen_core::arrow::datatypes::{Int64Type, UInt32Type};
     use proptest::prelude::*;
 
     proptest! {

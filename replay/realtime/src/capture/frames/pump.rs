@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 use std::time::Duration;
 
-use pktgen_generator::Result;
-use pktgen_generator::time::{MS, SECOND, Time};
+use pktgen_core::Result;
+use pktgen_core::time::{MS, SECOND, Time};
 use rtrb::{Consumer, Producer};
 
 use super::block::{Block, ROWS};

@@ -9,15 +9,15 @@ use std::time::Duration;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
-use pktgen_generator::arrow::buffer::Buffer;
-use pktgen_generator::arrow::datatypes::SchemaRef;
-use pktgen_generator::arrow::ipc::reader::StreamReader;
-use pktgen_generator::arrow::ipc::writer::StreamWriter;
-use pktgen_generator::pcap::{Form, Writer, WriterOptions};
-use pktgen_generator::record::FileDigests;
-use pktgen_generator::record::digest::file_digest;
-use pktgen_generator::whole::WholeFile;
-use pktgen_generator::{Error, Result};
+use pktgen_core::arrow::buffer::Buffer;
+use pktgen_core::arrow::datatypes::SchemaRef;
+use pktgen_core::arrow::ipc::reader::StreamReader;
+use pktgen_core::arrow::ipc::writer::StreamWriter;
+use pktgen_core::record::FileDigests;
+use pktgen_core::record::digest::file_digest;
+use pktgen_core::whole::WholeFile;
+use pktgen_core::{Error, Result};
+use pktgen_wire::pcap::{Form, Writer, WriterOptions};
 use rtrb::{Consumer, Producer};
 
 use super::block::{Block, ROWS};
@@ -155,8 +155,8 @@ pub(super) fn convert(dir: &Path, files: &mut FileDigests) -> Result<()> {
 mod tests {
     use super::*;
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-    use pktgen_generator::arrow::array::{AsArray, RecordBatch};
-    use pktgen_generator::record::digest::check_files;
+    use pktgen_core::arrow::array::{AsArray, RecordBatch};
+    use pktgen_core::record::digest::check_files;
 
     /// A block of `rows` frames with the numbers from `first` on.
     fn block(first: u32, rows: u32) -> Block {

@@ -3,9 +3,9 @@
 use std::fs::OpenOptions;
 
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use pktgen_generator::arrow::array::AsArray;
-use pktgen_generator::arrow::datatypes::{Int64Type, UInt16Type, UInt32Type};
-use pktgen_generator::record::{NO_CLUSTER, PacketId, RECEIVED, SumOk};
+use pktgen_core::arrow::array::AsArray;
+use pktgen_core::arrow::datatypes::{Int64Type, UInt16Type, UInt32Type};
+use pktgen_core::record::{NO_CLUSTER, PacketId, RECEIVED, SumOk};
 use proptest::prelude::*;
 
 use super::*;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use pktgen_generator::record::Note;
+use pktgen_core::record::Note;
 
 /// The node of a card.
 #[derive(Debug, Clone, PartialEq, Eq)]

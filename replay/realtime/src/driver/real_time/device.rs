@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use pktgen_generator::Result;
-use pktgen_generator::record::Reason;
-use pktgen_generator::time::{NEVER, SECOND, Time};
-use pktgen_generator::topology::{NodeId, Role, Topology};
+use pktgen_core::Result;
+use pktgen_core::record::Reason;
+use pktgen_core::time::{NEVER, SECOND, Time};
+use pktgen_core::topology::{NodeId, Role, Topology};
 
 use super::frames::{Waiting, take};
 use super::shared::PATIENCE;

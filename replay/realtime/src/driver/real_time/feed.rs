@@ -11,9 +11,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use pktgen_generator::record::{Fault, Sent};
-use pktgen_generator::time::{MS, NEVER, NS, Time};
-use pktgen_generator::{Error, Result};
+use pktgen_core::record::{Fault, Sent};
+use pktgen_core::time::{MS, NEVER, NS, Time};
+use pktgen_core::{Error, Result};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::{RealOutcome, Shared};

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use pktgen_generator::Result;
-use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::wire::frame::HEAD;
+use pktgen_core::Result;
+use pktgen_core::time::{NEVER, Time};
+use pktgen_wire::wire::frame::HEAD;
 
 use crate::endpoint::{Facts, Identity};
 use crate::frame::{BURST, Buffer, Frame, Pool};
@@ -114,7 +114,7 @@ impl<T> Waiting<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pktgen_generator::wire::frame::Template;
+    use pktgen_wire::wire::frame::Template;
 
     #[test]
     fn what_follows_the_packet_is_no_part_of_it() {

@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use hdrhistogram::Histogram;
-use pktgen_generator::record::{Counters, Fault, Note, QueueCounts};
-use pktgen_generator::time::{NS, Time};
-use pktgen_generator::{Error, Result};
+use pktgen_core::record::{Counters, Fault, Note, QueueCounts};
+use pktgen_core::time::{NS, Time};
+use pktgen_core::{Error, Result};
 
 use super::Shared;
 use crate::ledger::Ledger;

@@ -4,11 +4,11 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use pktgen_generator::record::{Fault, QueueCounts};
-use pktgen_generator::time::{NS, Time};
-use pktgen_generator::wire::frame::HEAD;
-use pktgen_generator::wire::update::is_ack;
-use pktgen_generator::{Error, Result};
+use pktgen_core::record::{Fault, QueueCounts};
+use pktgen_core::time::{NS, Time};
+use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::HEAD;
+use pktgen_wire::wire::update::is_ack;
 
 use super::feed::{Chunk, Chunks, SKIPPED};
 use super::{RealOutcome, Shared, first_late, tell_lost};

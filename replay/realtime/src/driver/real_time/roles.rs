@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use pktgen_generator::record::Note;
-use pktgen_generator::time::{SECOND, Time};
-use pktgen_generator::{Error, Result};
+use pktgen_core::record::Note;
+use pktgen_core::time::{SECOND, Time};
+use pktgen_core::{Error, Result};
 
 use super::cores::{choose, near, remarks};
 use super::thread;

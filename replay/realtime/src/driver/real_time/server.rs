@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use pktgen_generator::Result;
-use pktgen_generator::record::{Counters, Fault};
-use pktgen_generator::time::Time;
-use pktgen_generator::wire::update::digest;
+use pktgen_core::Result;
+use pktgen_core::record::{Counters, Fault};
+use pktgen_core::time::Time;
+use pktgen_wire::wire::update::digest;
 
 use super::frames::{Noted, Waiting, take};
 use super::shared::PATIENCE;

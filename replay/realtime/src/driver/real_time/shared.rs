@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use pktgen_generator::time::{MS, NEVER, NS, Time, US};
-use pktgen_generator::{Error, Result};
+use pktgen_core::time::{MS, NEVER, NS, Time, US};
+use pktgen_core::{Error, Result};
 
 use super::{Order, Progress, Serve};
 use crate::clock::RunClock;

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use pktgen_generator::record::Fault;
-use pktgen_generator::time::{MS, Time};
-use pktgen_generator::topology::{NodeId, Role, Topology};
-use pktgen_generator::{Error, Result};
+use pktgen_core::record::Fault;
+use pktgen_core::time::{MS, Time};
+use pktgen_core::topology::{NodeId, Role, Topology};
+use pktgen_core::{Error, Result};
 
 use super::device::{Cables, DeviceRole};
 use super::feed::Feeder;

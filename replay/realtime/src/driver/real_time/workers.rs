@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hdrhistogram::Histogram;
-use pktgen_generator::Result;
-use pktgen_generator::record::{Counters, Fault, Sent};
-use pktgen_generator::time::{NEVER, NS, Time};
-use pktgen_generator::wire::frame::HEAD;
-use pktgen_generator::wire::update::digest;
+use pktgen_core::Result;
+use pktgen_core::record::{Counters, Fault, Sent};
+use pktgen_core::time::{NEVER, NS, Time};
+use pktgen_wire::wire::frame::HEAD;
+use pktgen_wire::wire::update::digest;
 
 use super::frames::{Waiting, take};
 use super::shared::PATIENCE;

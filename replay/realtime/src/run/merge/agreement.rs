@@ -1,7 +1,7 @@
 //! May a time at the server be compared with one at a worker, and how far may it be off?
 
-use pktgen_generator::record::{Manifest, Note};
-use pktgen_generator::time::{NS, Time};
+use pktgen_core::record::{Manifest, Note};
+use pktgen_core::time::{NS, Time};
 
 use super::parts::{PARTS, Part};
 
@@ -79,8 +79,8 @@ mod tests {
             "version": 1, "tool": "t", "experiment": "x", "labels": {}, "seed": 1, "state": "finished", "part": name,
             "anchor_unix_ns": 7, "created_unix_ns": 0, "trace_hash": "t", "config": "", "clocks": {},
             "host": { "clock.boot_id": boot }, "nodes": [], "records": "full", "clusters": [],
-            "balance": pktgen_generator::record::Balance::default(), "balance_by_worker": [],
-            "counters": pktgen_generator::record::Counters::default(), "validity": { "valid": false, "reasons": [] },
+            "balance": pktgen_core::record::Balance::default(), "balance_by_worker": [],
+            "counters": pktgen_core::record::Counters::default(), "validity": { "valid": false, "reasons": [] },
         });
         let mut manifest: Manifest = serde_json::from_value(json).unwrap();
         manifest.host.extend(error_ns.map(|ns| (CLOCK_ERROR.to_owned(), ns.to_owned())));

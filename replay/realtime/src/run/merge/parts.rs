@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use pktgen_generator::config::Document;
-use pktgen_generator::record::digest::verify_run;
-use pktgen_generator::record::{Manifest, Rank, RunState, Verified};
-use pktgen_generator::regular::check_regular;
-use pktgen_generator::shard::Shard;
-use pktgen_generator::time::{NS, Time};
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Document;
+use pktgen_core::record::digest::verify_run;
+use pktgen_core::record::{Manifest, Rank, RunState, Verified};
+use pktgen_core::regular::check_regular;
+use pktgen_core::shard::Shard;
+use pktgen_core::time::{NS, Time};
+use pktgen_core::{Error, Result};
 
 use super::super::ranks::lives;
 use super::super::text;

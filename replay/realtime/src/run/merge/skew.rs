@@ -1,7 +1,7 @@
 //! How far apart the senders of a run began.
 
-use pktgen_generator::Result;
-use pktgen_generator::time::{NS, Time};
+use pktgen_core::Result;
+use pktgen_core::time::{NS, Time};
 
 use super::agreement::error_ns;
 use super::parts::{PARTS, Part};

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 
 /// Most ranks.
 const RANKS_MAX: u32 = 4096;

@@ -41,8 +41,8 @@ fn manifest(seed: u64, config: &str) -> Manifest {
     let json = serde_json::json!({
         "version": 1, "tool": "test", "experiment": "x", "labels": {}, "seed": seed, "state": "running",
         "anchor_unix_ns": 0, "created_unix_ns": 0, "trace_hash": "t", "config": config, "clocks": {}, "host": {},
-        "nodes": [], "records": "full", "clusters": [], "balance": pktgen_generator::record::Balance::default(),
-        "balance_by_worker": [], "counters": pktgen_generator::record::Counters::default(),
+        "nodes": [], "records": "full", "clusters": [], "balance": pktgen_core::record::Balance::default(),
+        "balance_by_worker": [], "counters": pktgen_core::record::Counters::default(),
         "validity": { "valid": false, "reasons": [] },
     });
     serde_json::from_value(json).unwrap()

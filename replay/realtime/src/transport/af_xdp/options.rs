@@ -2,7 +2,7 @@
 
 use crate::transport::Capabilities;
 use crate::transport::bpf::Attach;
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 
 /// What the kernel keeps free before each frame (XDP_PACKET_HEADROOM).
 pub(super) const HEADROOM: usize = 256;

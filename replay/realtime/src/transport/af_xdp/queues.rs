@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 
 use super::super::link::Interface;
 use super::super::queues::{self, Ports};

@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::Result;
-use pktgen_generator::config::Section;
-use pktgen_generator::registry::Named;
-use pktgen_generator::time::{NS, Time};
-use pktgen_generator::{Error, seed::Seed};
+use pktgen_core::Result;
+use pktgen_core::config::Section;
+use pktgen_core::registry::Named;
+use pktgen_core::time::{NS, Time};
+use pktgen_core::{Error, seed::Seed};
 
 use super::filter::{Fetch, Filter, Filtered, Offer};
 use super::lane::Lane;

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use pktgen_generator::config::Value;
-use pktgen_generator::time::SECOND;
+use pktgen_core::config::Value;
+use pktgen_core::time::SECOND;
 use proptest::prelude::*;
 
 use super::super::testing::{Bench, Memory, frame, site};

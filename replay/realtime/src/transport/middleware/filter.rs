@@ -1,6 +1,6 @@
 //! A filter over frames, and the wire behind one: all that a filter does not change is passed on here, for every kind.
 
-use pktgen_generator::Result;
+use pktgen_core::Result;
 
 use crate::transport::{Arrival, Found, Submitted, Wire, WireCounters};
 

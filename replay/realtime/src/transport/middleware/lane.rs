@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use pktgen_generator::time::Time;
+use pktgen_core::time::Time;
 
 use super::{Fate, Fates, Faults};
 use crate::frame::BURST;

@@ -24,11 +24,11 @@ mod wrapping_tests;
 use std::path::Path;
 use std::sync::Arc;
 
-use pktgen_generator::Result;
-use pktgen_generator::config::Section;
-use pktgen_generator::registry::Named;
-use pktgen_generator::seed::Seed;
-use pktgen_generator::time::Time;
+use pktgen_core::Result;
+use pktgen_core::config::Section;
+use pktgen_core::registry::Named;
+use pktgen_core::seed::Seed;
+use pktgen_core::time::Time;
 
 use super::{End, Wire};
 use crate::clock::RunClock;

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::config::Section;
-use pktgen_generator::registry::Named;
-use pktgen_generator::time::Time;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::registry::Named;
+use pktgen_core::time::Time;
+use pktgen_core::{Error, Result};
 
 use super::filter::{Fetch, Filter, Filtered, Offer};
 use super::{Declared, Layer, Middleware, Site};
@@ -194,9 +194,9 @@ impl Filter for Translated {
 
 #[cfg(test)]
 mod tests {
-    use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, group_ip, target_ip, worker_ip};
-    use pktgen_generator::wire::update::{Header, PORT, UPDATE_HEAD, WORKER_PORT};
     use pktgen_switchml::format::{Header as Packet, frame_bytes as switchml_frame};
+    use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, group_ip, target_ip, worker_ip};
+    use pktgen_wire::wire::update::{Header, PORT, UPDATE_HEAD, WORKER_PORT};
 
     use super::super::testing::{Memory, site};
     use super::*;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::Result;
-use pktgen_generator::config::Section;
-use pktgen_generator::time::Time;
+use pktgen_core::Result;
+use pktgen_core::config::Section;
+use pktgen_core::time::Time;
 
 use super::{Declared, Layer, MIDDLEWARE, Middleware, Site};
 use crate::dialect::{DialectKind, Dialects};

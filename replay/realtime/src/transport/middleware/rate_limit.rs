@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::config::Section;
-use pktgen_generator::registry::Named;
-use pktgen_generator::time::{SECOND, Time};
-use pktgen_generator::units::{Rate, Size};
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::registry::Named;
+use pktgen_core::time::{SECOND, Time};
+use pktgen_core::units::{Rate, Size};
+use pktgen_core::{Error, Result};
 
 use super::filter::{Filter, Filtered, Offer};
 use super::{Declared, Layer, Middleware, Site};
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn what_could_never_leave_is_refused() {
-        let read = |values: &[(&str, pktgen_generator::config::Value)]| {
+        let read = |values: &[(&str, pktgen_core::config::Value)]| {
             RateLimit.read(&mut Section::of("transport", values), 0).map(|layer| layer.is_some())
         };
         assert!(!read(&[]).unwrap());

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::config::Section;
-use pktgen_generator::device::{Addresses, GROWTH_MAX, Place, Translator};
-use pktgen_generator::registry::Named;
-use pktgen_generator::time::Time;
-use pktgen_generator::wire::FormatFacts;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::registry::Named;
+use pktgen_core::time::Time;
+use pktgen_core::{Error, Result};
+use pktgen_wire::device::{Addresses, GROWTH_MAX, Place, Translator};
+use pktgen_wire::wire::FormatFacts;
 
 use super::filter::{Fetch, Filter, Filtered, Offer};
 use super::{Declared, Layer, Middleware, Site};

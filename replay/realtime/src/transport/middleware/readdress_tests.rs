@@ -1,9 +1,9 @@
 //! Tests of [`super`]: bursts, refusals of the wire below, lengths.
 
-use pktgen_generator::device;
-use pktgen_generator::topology::Population;
-use pktgen_generator::wire::frame::{Datagram, SERVER_IP, Template, group_ip, worker_ip};
-use pktgen_generator::wire::update::{PORT, WORKER_PORT};
+use pktgen_core::topology::Population;
+use pktgen_wire::device;
+use pktgen_wire::wire::frame::{Datagram, SERVER_IP, Template, group_ip, worker_ip};
+use pktgen_wire::wire::update::{PORT, WORKER_PORT};
 
 use super::super::testing::{Memory, site};
 use super::*;
@@ -105,7 +105,7 @@ fn captures_hold_what_was_on_the_cable() {
 
 #[test]
 fn it_is_asked_for_and_needs_a_profile() {
-    let read = |values: &[(&str, pktgen_generator::config::Value)]| {
+    let read = |values: &[(&str, pktgen_core::config::Value)]| {
         Readdress.read(&mut Section::of("transport", values), 0).map(|layer| layer.is_some())
     };
     assert!(!read(&[]).unwrap() && !read(&[("readdress", false.into())]).unwrap());

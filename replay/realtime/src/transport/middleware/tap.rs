@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pktgen_generator::config::Section;
-use pktgen_generator::pcap::{Form, Writer, WriterOptions};
-use pktgen_generator::registry::Named;
-use pktgen_generator::time::Time;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::registry::Named;
+use pktgen_core::time::Time;
+use pktgen_core::{Error, Result};
+use pktgen_wire::pcap::{Form, Writer, WriterOptions};
 
 use super::filter::{Fetch, Filter, Filtered, Offer};
 use super::{Declared, Layer, Middleware, Site};

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use pktgen_generator::Result;
-use pktgen_generator::seed::Seed;
-use pktgen_generator::topology::Population;
+use pktgen_core::Result;
+use pktgen_core::seed::Seed;
+use pktgen_core::topology::Population;
 
 use super::Site;
 use crate::clock::RunClock;

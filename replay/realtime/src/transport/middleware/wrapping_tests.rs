@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::config::{Section, Value};
-use pktgen_generator::device::Profile;
-use pktgen_generator::time::MS;
-use pktgen_generator::wire::frame::{SERVER_IP, Template, worker_ip};
-use pktgen_generator::wire::update::{Header, PORT, WORKER_PORT};
+use pktgen_core::config::{Section, Value};
+use pktgen_core::time::MS;
+use pktgen_wire::device::Profile;
+use pktgen_wire::wire::frame::{SERVER_IP, Template, worker_ip};
+use pktgen_wire::wire::update::{Header, PORT, WORKER_PORT};
 
 use super::testing::{Memory, within};
 use super::*;
@@ -29,7 +29,7 @@ fn wrappers_pass_every_method_on() {
     let update = |worker: u32| {
         let mut frame = vec![0; 128];
         Template::new((worker_ip(worker), WORKER_PORT), (SERVER_IP, PORT), 128).emit(&mut frame);
-        let elements = ((128 - 42 - pktgen_generator::wire::update::UPDATE_HEAD) / 4) as u16;
+        let elements = ((128 - 42 - pktgen_wire::wire::update::UPDATE_HEAD) / 4) as u16;
         let (cluster, seq, reward) = (0, 3, 0.5);
         let header = Header { flags: 0, cluster, count: 1, worker, seq, generation: 9, attempt: 0, elements, reward };
         header.emit_update(&mut frame[42..]);

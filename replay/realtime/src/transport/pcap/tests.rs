@@ -1,7 +1,7 @@
 //! Frames and times through files.
 
-use pktgen_generator::config::Document;
-use pktgen_generator::time::{MS, SECOND};
+use pktgen_core::config::Document;
+use pktgen_core::time::{MS, SECOND};
 use proptest::prelude::*;
 use tempfile::TempDir;
 

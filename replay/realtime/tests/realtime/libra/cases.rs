@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use pktgen_generator::seed::{Seed, Stream};
+use pktgen_core::seed::{Seed, Stream};
 use rand::RngExt;
 
 /// An experiment.

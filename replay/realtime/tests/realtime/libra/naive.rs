@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use pktgen_generator::sparse::shards::Partition;
-use pktgen_generator::sparse::{Batch, Sparse};
+use pktgen_workload::sparse::shards::Partition;
+use pktgen_workload::sparse::{Batch, Sparse};
 
 use super::cases::Case;
 use super::spy::{Seen, Values, counts};

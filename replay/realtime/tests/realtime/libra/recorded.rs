@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pktgen_generator::seed::{Seed, Stream};
-use pktgen_generator::trace::Writer;
-use pktgen_generator::workload::Update;
+use pktgen_core::seed::{Seed, Stream};
+use pktgen_workload::trace::Writer;
+use pktgen_workload::workload::Update;
 use rand::RngExt;
 
 use super::cases::Case;

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
+use pktgen_core::record::{Iteration, PacketId};
+use pktgen_core::time::Time;
+use pktgen_core::topology::{NodeId, Racks};
 use pktgen_engine::endpoint::{Facts, Host, Workers, WorkersEnd};
 use pktgen_engine::frame::{Frame, Pool};
-use pktgen_generator::record::{Iteration, PacketId};
-use pktgen_generator::time::Time;
-use pktgen_generator::topology::{NodeId, Racks};
-use pktgen_generator::wire::frame::{group_of, target_ip, worker_of};
 use pktgen_libra::format::{
     self as libra, FRESH_SHIFT, HEADER, Header, Kind, Numbers, ResultHead, cold_pairs, emit_cold, emit_hot, hot_pairs,
 };
+use pktgen_wire::wire::frame::{group_of, target_ip, worker_of};
 
 use super::cases::Case;
 

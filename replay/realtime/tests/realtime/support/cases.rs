@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use pktgen_generator::{Error, Result};
+use pktgen_core::{Error, Result};
 use pktgen_realtime::clock::Stopwatch;
 use pktgen_realtime::transport::{End, Ports, TRANSPORTS, TransportPlan, Wire};
 

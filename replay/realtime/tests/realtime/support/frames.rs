@@ -1,7 +1,7 @@
 //! Updates whose bytes follow from their number, so that sender and receiver make the same ones apart from each other.
 
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
-use pktgen_generator::wire::update::{Header, PORT, UPDATE_HEAD, WORKER_PORT, elements_in};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_wire::wire::update::{Header, PORT, UPDATE_HEAD, WORKER_PORT, elements_in};
 
 /// The shortest: headers and one gradient.
 pub const SHORTEST: usize = HEAD + UPDATE_HEAD + 4;

@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
 use crate::format::{HEADER, Header, Kind as Wire, ResultHead, hot_pairs, pairs};
-use pktgen_generator::seed::{Seed, Stream};
-use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::wire::frame::{HEAD, group_of, target_ip, worker_of};
+use pktgen_core::seed::{Seed, Stream};
+use pktgen_core::time::{NEVER, Time};
+use pktgen_wire::wire::frame::{HEAD, group_of, target_ip, worker_of};
 use rand::RngExt;
 
 use super::super::Program;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::record::Heat;
-use pktgen_generator::sparse::layout::Layout;
-use pktgen_generator::sparse::shards::{Partition, Shards};
-use pktgen_generator::wire::frame::server_ip;
+use pktgen_core::record::Heat;
+use pktgen_wire::wire::frame::server_ip;
+use pktgen_workload::sparse::layout::Layout;
+use pktgen_workload::sparse::shards::{Partition, Shards};
 
 use super::*;
 use pktgen_engine::racks::RackPlace;

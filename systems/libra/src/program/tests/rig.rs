@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use crate::format::{HEADER, HOT_FRAME_MAX, HOT_PAIR, Header, Kind as Wire, PORT, WORKER_PORT, emit_hot};
-use pktgen_generator::config::{Section, Value};
-use pktgen_generator::record::PacketId;
-use pktgen_generator::seed::Seed;
-use pktgen_generator::sparse::layout::Layout;
-use pktgen_generator::sparse::{HotFrom, Plan, Sparse};
-use pktgen_generator::time::Time;
-use pktgen_generator::topology::Population;
-use pktgen_generator::units::{Rate, Size};
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_core::config::{Section, Value};
+use pktgen_core::record::PacketId;
+use pktgen_core::seed::Seed;
+use pktgen_core::time::Time;
+use pktgen_core::topology::Population;
+use pktgen_core::units::{Rate, Size};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_workload::sparse::layout::Layout;
+use pktgen_workload::sparse::{HotFrom, Plan, Sparse};
 
 use super::super::Libra;
 use pktgen_engine::frame::{Frame, Kind, Pool};
@@ -73,7 +73,7 @@ pub fn place(jobs: u16, workers: u32) -> Place {
 }
 
 /// The 64 registers take more stages than a Tofino has.
-pub fn open(place: Place, values: &[(&str, Value)]) -> pktgen_generator::Result<Libra> {
+pub fn open(place: Place, values: &[(&str, Value)]) -> pktgen_core::Result<Libra> {
     let stages = [("stages", Value::from(21u32))];
     let values: Vec<_> = stages.iter().chain(values).map(|(key, value)| (*key, value.clone())).collect();
     Libra::open(&mut Section::of("target", &values), place)

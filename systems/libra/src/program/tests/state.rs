@@ -2,9 +2,9 @@
 
 use crate::format::control::PIECE_MAX;
 use crate::format::{Header, Kind as Wire};
-use pktgen_generator::config::Value;
-use pktgen_generator::seed::Seed;
-use pktgen_generator::time::{NEVER, Time};
+use pktgen_core::config::Value;
+use pktgen_core::seed::Seed;
+use pktgen_core::time::{NEVER, Time};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 

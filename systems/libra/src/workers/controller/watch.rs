@@ -3,10 +3,10 @@
 
 use std::collections::VecDeque;
 
-use pktgen_generator::config::Section;
-use pktgen_generator::time::{NS, SECOND, Time};
-use pktgen_generator::units::Span;
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::time::{NS, SECOND, Time};
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
 
 /// The keys of `[endpoint]` that [`Settings::read`] reads.
 pub(super) const KEYS: [&str; 5] = ["heartbeat", "heartbeat_timeout", "loss_max", "memory_max", "delay_max"];
@@ -166,7 +166,7 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pktgen_generator::time::{MS, US};
+    use pktgen_core::time::{MS, US};
 
     fn settings() -> Settings {
         Settings::read(&mut Section::of("endpoint", &[])).unwrap()

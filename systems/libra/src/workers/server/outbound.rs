@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::format::{HEADER, Header, Kind as What, Numbers, PORT, WORKER_PORT};
-use pktgen_generator::record::{Heat, PacketId};
-use pktgen_generator::time::Time;
-use pktgen_generator::topology::{NodeId, Population};
-use pktgen_generator::wire::frame::{HEAD, Template, server_ip, set_udp_checksum, worker_ip};
+use pktgen_core::record::{Heat, PacketId};
+use pktgen_core::time::Time;
+use pktgen_core::topology::{NodeId, Population};
+use pktgen_wire::wire::frame::{HEAD, Template, server_ip, set_udp_checksum, worker_ip};
 
 use pktgen_engine::endpoint::{Facts, Host, Outgoing};
 use pktgen_engine::frame::{Frame, Kind, Pool};

@@ -1,8 +1,8 @@
 //! One server that handles one message after the other: how long each takes, and when it is free again.
 
-use pktgen_generator::config::Section;
-use pktgen_generator::time::{HORIZON, SECOND, Time};
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Section;
+use pktgen_core::time::{HORIZON, SECOND, Time};
+use pktgen_core::{Error, Result};
 
 /// The keys of `[endpoint]` that [`Service::read`] reads.
 pub(super) const KEYS: [&str; 2] = ["service_rate", "service_per_packet"];

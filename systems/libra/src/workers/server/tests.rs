@@ -6,8 +6,8 @@ mod traffic;
 use super::*;
 use crate::format::Kind as What;
 use bed::{Bed, US, packets};
-use pktgen_generator::record::PacketId;
-use pktgen_generator::time::{MS, SECOND};
+use pktgen_core::record::PacketId;
+use pktgen_core::time::{MS, SECOND};
 
 /// 1 µs per pair and 2 µs per packet.
 const SLOW: [(&str, &str); 2] = [("service_rate", "1000000"), ("service_per_packet", "2us")];

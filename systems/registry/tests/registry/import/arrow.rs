@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use ::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use pktgen_generator::arrow::array::{ArrayRef, Float64Array, Int16Array, RecordBatch, StringArray, UInt64Array};
-use pktgen_generator::arrow::ipc::writer::{FileWriter, StreamWriter};
+use pktgen_core::arrow::array::{ArrayRef, Float64Array, Int16Array, RecordBatch, StringArray, UInt64Array};
+use pktgen_core::arrow::ipc::writer::{FileWriter, StreamWriter};
 
 use super::*;
-use pktgen_generator::trace::Writer;
+use pktgen_workload::trace::Writer;
 
 /// A trace of ours as record batches, read by another crate than what writes it here.
 fn batches(folder: &Folder, story: &[(Update, Vec<f32>)]) -> Vec<RecordBatch> {
@@ -33,10 +33,7 @@ fn stream_of(batches: &[RecordBatch]) -> Vec<u8> {
     writer.into_inner().unwrap()
 }
 
-fn column<T: pktgen_generator::arrow::array::Array + 'static>(
-    name: &'static str,
-    array: T,
-) -> (&'static str, ArrayRef) {
+fn column<T: pktgen_core::arrow::array::Array + 'static>(name: &'static str, array: T) -> (&'static str, ArrayRef) {
     (name, Arc::new(array))
 }
 
@@ -116,5 +113,5 @@ fn claims_are_held_against_the_length_and_cuts_are_seen() {
 }
 
 fn root_body(head: &[u8]) -> i64 {
-    pktgen_generator::arrow::ipc::root_as_message(head).unwrap().bodyLength()
+    pktgen_core::arrow::ipc::root_as_message(head).unwrap().bodyLength()
 }

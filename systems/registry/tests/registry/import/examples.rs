@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use ::parquet::arrow::ArrowWriter;
-use pktgen_generator::arrow::array::{ArrayRef, Float64Array, Int64Array, ListArray, RecordBatch};
-use pktgen_generator::arrow::datatypes::Float64Type;
-use pktgen_generator::arrow::ipc::writer::FileWriter;
+use pktgen_core::arrow::array::{ArrayRef, Float64Array, Int64Array, ListArray, RecordBatch};
+use pktgen_core::arrow::datatypes::Float64Type;
+use pktgen_core::arrow::ipc::writer::FileWriter;
 
 use super::*;
-use pktgen_generator::pcap::Form;
+use pktgen_wire::pcap::Form;
 
 /// Three workers in two clusters, a few updates with two gradients each.
 const CSV: &str = "\

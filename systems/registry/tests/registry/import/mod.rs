@@ -10,14 +10,14 @@ mod tables;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use pktgen_generator::Result;
-use pktgen_generator::trace::{IMPORTERS, ImportOptions, convert, recognise};
+use pktgen_core::Result;
 use pktgen_registry::all;
+use pktgen_workload::trace::{IMPORTERS, ImportOptions, convert, recognise};
 
 /// What was derived, left out or passed over.
 type Notes = BTreeMap<String, String>;
-use pktgen_generator::trace::{Reader, check};
-use pktgen_generator::workload::Update;
+use pktgen_workload::trace::{Reader, check};
+use pktgen_workload::workload::Update;
 
 /// Updates with their values.
 type Rows = Vec<(Update, Vec<f32>)>;

@@ -1,14 +1,14 @@
 //! Captures: of our own builder's frames, and of frames put together here.
 
 use super::*;
-use pktgen_generator::pcap::{Form, Precision, Writer, WriterOptions};
-use pktgen_generator::topology::Population;
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
-use pktgen_generator::wire::update::{Ack, FLAG_MERGED, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT, elements_in};
-use pktgen_generator::workload::build::Builder;
+use pktgen_core::topology::Population;
 use pktgen_olaf::strict as olaf_strict;
 use pktgen_switchml::format as switchml;
 use pktgen_trio_ml::format as trio_ml;
+use pktgen_wire::pcap::{Form, Precision, Writer, WriterOptions};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_wire::wire::update::{Ack, FLAG_MERGED, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT, elements_in};
+use pktgen_workload::workload::build::Builder;
 
 fn plain() -> ImportOptions {
     ImportOptions { formats: all().protocols.formats, ..ImportOptions::default() }
@@ -45,7 +45,7 @@ pub(super) fn udp(from: (u32, u16), to: (u32, u16), payload: &[u8]) -> Vec<u8> {
 }
 
 fn ack(worker: u32) -> Vec<u8> {
-    let mut payload = vec![0; pktgen_generator::wire::update::ACK_HEAD];
+    let mut payload = vec![0; pktgen_wire::wire::update::ACK_HEAD];
     let header =
         Header { flags: 0, cluster: 0, count: 1, worker, seq: 0, generation: 0, attempt: 0, elements: 0, reward: 0.0 };
     Ack { header, status: Status::default() }.emit(&mut payload);

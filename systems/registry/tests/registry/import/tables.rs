@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::parquet::arrow::ArrowWriter;
-use pktgen_generator::arrow::array::{
+use pktgen_core::arrow::array::{
     ArrayRef, Float32Array, Float64Array, Int8Array, Int64Array, LargeListArray, ListArray, RecordBatch, StringArray,
     UInt64Array,
 };
-use pktgen_generator::arrow::datatypes::{Float32Type, Float64Type, Int64Type};
+use pktgen_core::arrow::datatypes::{Float32Type, Float64Type, Int64Type};
 
 use super::*;
-use pktgen_generator::trace::{Reader, TraceManifest, check};
-use pktgen_generator::workload::Update;
+use pktgen_workload::trace::{Reader, TraceManifest, check};
+use pktgen_workload::workload::Update;
 
 /// A folder with a foreign file in it.
 struct Foreign {
@@ -45,7 +45,7 @@ impl Foreign {
     }
 }
 
-fn array<T: pktgen_generator::arrow::array::Array + 'static>(array: T) -> ArrayRef {
+fn array<T: pktgen_core::arrow::array::Array + 'static>(array: T) -> ArrayRef {
     Arc::new(array)
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pktgen_generator::dense::Dense;
-use pktgen_generator::record::PacketId;
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, group_ip, worker_ip};
+use pktgen_core::record::PacketId;
 use pktgen_switchml::format as switchml;
 use pktgen_trio_ml::format as trio_ml;
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, group_ip, worker_ip};
+use pktgen_workload::dense::Dense;
 
 use super::setup::Setup;
 

@@ -1,10 +1,10 @@
 //! Where numbers and times end.
 
-use pktgen_generator::config::Value;
-use pktgen_generator::record::PacketId;
-use pktgen_generator::time::{HORIZON, NEVER, NS};
-use pktgen_generator::wire::frame::{HEAD, group_ip};
+use pktgen_core::config::Value;
+use pktgen_core::record::PacketId;
+use pktgen_core::time::{HORIZON, NEVER, NS};
 use pktgen_trio_ml::format::{HEADER, Header};
+use pktgen_wire::wire::frame::{HEAD, group_ip};
 
 use super::device::framed;
 use super::setup::{open, workers};

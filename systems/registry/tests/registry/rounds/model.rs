@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use pktgen_generator::dense::Dense;
-use pktgen_generator::record::{Iteration, Sent};
-use pktgen_generator::time::{NS, Time};
+use pktgen_core::record::{Iteration, Sent};
+use pktgen_core::time::{NS, Time};
+use pktgen_workload::dense::Dense;
 
 use super::setup::Setup;
 

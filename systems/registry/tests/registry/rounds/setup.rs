@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::config::{Document, Section, Value};
-use pktgen_generator::dense::Dense;
-use pktgen_generator::seed::Seed;
-use pktgen_generator::time::{NS, Time};
-use pktgen_generator::workload;
+use pktgen_core::config::{Document, Section, Value};
+use pktgen_core::seed::Seed;
+use pktgen_core::time::{NS, Time};
+use pktgen_workload::dense::Dense;
+use pktgen_workload::workload;
 use proptest::prelude::*;
 
 use pktgen_engine::endpoint::{Crew, Facts, WorkerKind};
@@ -163,7 +163,7 @@ pub(super) fn open(
         real_time: false,
         round_trip: 0,
         states: false,
-        share: pktgen_generator::shard::Shard::WHOLE,
+        share: pktgen_core::shard::Shard::WHOLE,
         lanes: None,
         learning: None,
     };

@@ -1,6 +1,6 @@
 //! Random valid packets of any format, made by its layout alone: a new format is tested without a line here.
 
-use pktgen_generator::wire::layout::{After, Count, Kind, Layout, Message, Rest, Rule, bits};
+use pktgen_wire::wire::layout::{After, Count, Kind, Layout, Message, Rest, Rule, bits};
 
 /// Random numbers that need no crate: SplitMix64.
 pub struct Random(pub u64);

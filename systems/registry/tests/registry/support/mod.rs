@@ -7,7 +7,7 @@ pub mod make;
 pub mod parsed;
 pub mod tshark;
 
-use pktgen_generator::wire::layout::{Decoded, Read, Value};
+use pktgen_wire::wire::layout::{Decoded, Read, Value};
 
 /// What a packet says: names and values of fields, those of items, and bytes up to the end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,8 +1,6 @@
 //! What the formats' own readers say of a payload.
 
 use pktgen_atp::format as atp_ml;
-use pktgen_generator::wire::layout::Value;
-use pktgen_generator::wire::update;
 use pktgen_libra::format as libra;
 use pktgen_libra::format::control::{Control, What};
 use pktgen_olaf::strict as olaf_strict;
@@ -10,6 +8,8 @@ use pktgen_registry::all;
 use pktgen_switchml::format as switchml;
 use pktgen_switchml::roce as switchml_roce;
 use pktgen_trio_ml::format as trio_ml;
+use pktgen_wire::wire::layout::Value;
+use pktgen_wire::wire::update;
 
 use super::Said;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use pktgen_generator::wire::layout::Value;
+use pktgen_wire::wire::layout::Value;
 
 use super::Said;
 use pktgen_testing::{Need, skip};

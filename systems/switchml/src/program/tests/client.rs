@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use pktgen_generator::seed::{Seed, Stream, unit};
+use pktgen_core::seed::{Seed, Stream, unit};
 use rand::RngExt;
 
 use super::*;

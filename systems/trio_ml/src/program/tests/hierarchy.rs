@@ -1,10 +1,10 @@
 //! Devices above devices (§4, "Hierarchical aggregation").
 
 use crate::format::Header;
-use pktgen_generator::config::Value;
-use pktgen_generator::record::{Action, PacketId};
-use pktgen_generator::time::{MS, Time, US};
-use pktgen_generator::wire::frame::{Datagram, SERVER_IP};
+use pktgen_core::config::Value;
+use pktgen_core::record::{Action, PacketId};
+use pktgen_core::time::{MS, Time, US};
+use pktgen_wire::wire::frame::{Datagram, SERVER_IP};
 use proptest::prelude::*;
 
 use super::rig::{Input, Plain, Rig, job};
@@ -113,7 +113,7 @@ fn a_device_that_says_too_much_is_refused() {
     let mut network = Network::new();
     let header = Header { source: 3, sources: 4, ..Default::default() };
     network.top.offer(&Input { t: 0, header, values: vec![1], packet: PacketId::new(0, 0, 0) });
-    assert_eq!(network.top.drops(), [pktgen_generator::record::Reason::WrongCount]);
+    assert_eq!(network.top.drops(), [pktgen_core::record::Reason::WrongCount]);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::format::Header;
-use pktgen_generator::record::{Action, PacketId, Reason};
-use pktgen_generator::time::{MS, Time};
+use pktgen_core::record::{Action, PacketId, Reason};
+use pktgen_core::time::{MS, Time};
 
 use super::super::table::part_of;
 use super::rig::{Input, Plain, Row, key};

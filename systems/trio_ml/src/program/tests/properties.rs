@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::format::Header;
-use pktgen_generator::config::Value;
-use pktgen_generator::record::{Action, PacketId, Reason};
-use pktgen_generator::time::{MS, Time, US};
+use pktgen_core::config::Value;
+use pktgen_core::record::{Action, PacketId, Reason};
+use pktgen_core::time::{MS, Time, US};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;

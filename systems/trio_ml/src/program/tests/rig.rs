@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::format::{Header, PORT, frame_bytes, values};
-use pktgen_generator::config::{Section, Value};
-use pktgen_generator::record::{Action, Book, PacketId, Reason};
-use pktgen_generator::time::{NEVER, Time};
-use pktgen_generator::topology::{NO_PORT, Population};
-use pktgen_generator::units::{Rate, Size};
-use pktgen_generator::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_core::config::{Section, Value};
+use pktgen_core::record::{Action, Book, PacketId, Reason};
+use pktgen_core::time::{NEVER, Time};
+use pktgen_core::topology::{NO_PORT, Population};
+use pktgen_core::units::{Rate, Size};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 
 use super::super::TrioMlKind;
 use pktgen_engine::frame::{Frame, Kind, Pool};

@@ -1,10 +1,10 @@
 //! Rules by hand.
 
 use crate::format::{Header, PORT};
-use pktgen_generator::config::{Section, Value};
-use pktgen_generator::record::{Action, PacketId, Reason};
-use pktgen_generator::time::{MS, Time, US};
-use pktgen_generator::wire::frame::{Datagram, SERVER_IP, group_ip, has_udp_checksum, set_udp_checksum};
+use pktgen_core::config::{Section, Value};
+use pktgen_core::record::{Action, PacketId, Reason};
+use pktgen_core::time::{MS, Time, US};
+use pktgen_wire::wire::frame::{Datagram, SERVER_IP, group_ip, has_udp_checksum, set_udp_checksum};
 
 use super::super::TrioMlKind;
 use super::rig::{Input, Rig, job, place};

@@ -1,9 +1,9 @@
 //! The slow timer.
 
 use crate::format::{Header, STRAGGLER};
-use pktgen_generator::config::Value;
-use pktgen_generator::record::PacketId;
-use pktgen_generator::time::{MS, NEVER, SECOND, Time};
+use pktgen_core::config::Value;
+use pktgen_core::record::PacketId;
+use pktgen_core::time::{MS, NEVER, SECOND, Time};
 
 use super::rig::{Input, Rig, job};
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::format::{self, COLD_PAIR, HEADER, Header, Kind as What};
-use pktgen_generator::config::{Section, Value};
-use pktgen_generator::record::{PacketId, Received};
-use pktgen_generator::seed::Seed;
-use pktgen_generator::time::Time;
-use pktgen_generator::topology::Population;
-use pktgen_generator::wire::frame::{FRAME_MAX, HEAD};
+use pktgen_core::config::{Section, Value};
+use pktgen_core::record::{PacketId, Received};
+use pktgen_core::seed::Seed;
+use pktgen_core::time::Time;
+use pktgen_core::topology::Population;
+use pktgen_wire::wire::frame::{FRAME_MAX, HEAD};
 
 use super::super::SparseServer;
 use pktgen_engine::endpoint::open_loop::OpenLoopKind;
@@ -39,7 +39,7 @@ pub(super) fn open(
     keys: &[(&str, &str)],
     asynchronous: bool,
     real_time: bool,
-) -> pktgen_generator::Result<SparseServer> {
+) -> pktgen_core::Result<SparseServer> {
     let workers = Population::regular(jobs, per_job);
     let facts = Facts {
         kind: &OpenLoopKind,
@@ -57,7 +57,7 @@ pub(super) fn open(
         real_time,
         round_trip: 0,
         states: false,
-        share: pktgen_generator::shard::Shard::WHOLE,
+        share: pktgen_core::shard::Shard::WHOLE,
         lanes: None,
         learning: None,
     };
@@ -164,7 +164,7 @@ impl Bed {
 
     /// Nothing keeps the run alive, and no buffer is held.
     pub(super) fn is_over(&mut self) {
-        assert_eq!(self.server.next_wake(), pktgen_generator::time::NEVER);
+        assert_eq!(self.server.next_wake(), pktgen_core::time::NEVER);
         assert_eq!(self.pool.in_use(), 0);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::format::Kind as What;
-use pktgen_generator::time::Time;
+use pktgen_core::time::Time;
 use proptest::prelude::*;
 
 use super::super::super::seen::Seen;

@@ -3,13 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use pktgen_generator::config::Document;
-use pktgen_generator::record::NO_CLUSTER;
-use pktgen_generator::seed::Seed;
-use pktgen_generator::time::{HORIZON, MS, NS, SECOND, Time};
-use pktgen_generator::trace::Writer;
-use pktgen_generator::workload::{self, Update};
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Document;
+use pktgen_core::record::NO_CLUSTER;
+use pktgen_core::seed::Seed;
+use pktgen_core::time::{HORIZON, MS, NS, SECOND, Time};
+use pktgen_core::{Error, Result};
+use pktgen_workload::trace::Writer;
+use pktgen_workload::workload::{self, Update};
 use proptest::prelude::*;
 
 /// One worker's update.

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use pktgen_generator::config::Document;
-use pktgen_generator::dense::Dense;
-use pktgen_generator::record::NO_CLUSTER;
-use pktgen_generator::seed::Seed;
-use pktgen_generator::time::{HORIZON, MS, Time, US};
-use pktgen_generator::trace::{Reader, check, synthesise};
-use pktgen_generator::workload::{self, Source, Update};
-use pktgen_generator::{Error, Result};
+use pktgen_core::config::Document;
+use pktgen_core::record::NO_CLUSTER;
+use pktgen_core::seed::Seed;
+use pktgen_core::time::{HORIZON, MS, Time, US};
+use pktgen_core::{Error, Result};
+use pktgen_workload::dense::Dense;
+use pktgen_workload::trace::{Reader, check, synthesise};
+use pktgen_workload::workload::{self, Source, Update};
 use proptest::prelude::*;
 
 fn open(workload: &str, rest: &str) -> Result<Box<dyn Source>> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use pktgen_generator::pcap::{Form, Reader, Writer, WriterOptions};
+use pktgen_wire::pcap::{Form, Reader, Writer, WriterOptions};
 
 const BYTES: usize = 256;
 const PACKETS: u64 = 100_000;

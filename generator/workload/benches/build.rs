@@ -3,13 +3,13 @@
 //! Goal: 45 million/s on one core, the line rate of 100 Gbit/s Ethernet (44.64 million with FCS, preamble and gap).
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use pktgen_generator::gradient::Pool;
-use pktgen_generator::seed::Seed;
-use pktgen_generator::topology::Population;
-use pktgen_generator::wire::frame::HEAD;
-use pktgen_generator::wire::update::{UPDATE_HEAD, elements_in};
-use pktgen_generator::workload::Update;
-use pktgen_generator::workload::build::Builder;
+use pktgen_core::seed::Seed;
+use pktgen_core::topology::Population;
+use pktgen_wire::wire::frame::HEAD;
+use pktgen_wire::wire::update::{UPDATE_HEAD, elements_in};
+use pktgen_workload::gradient::Pool;
+use pktgen_workload::workload::Update;
+use pktgen_workload::workload::build::Builder;
 
 const BYTES: usize = 256;
 const BURST: usize = 64;

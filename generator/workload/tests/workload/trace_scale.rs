@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pktgen_generator::config::Document;
-use pktgen_generator::record::NO_CLUSTER;
-use pktgen_generator::seed::Seed;
-use pktgen_generator::time::{HORIZON, SECOND, Time};
-use pktgen_generator::trace::{Reader, Scaling, Writer, check, scale, synthesise};
-use pktgen_generator::units::Rate;
-use pktgen_generator::wire::update::elements_in;
-use pktgen_generator::workload::{self, Update};
+use pktgen_core::config::Document;
+use pktgen_core::record::NO_CLUSTER;
+use pktgen_core::seed::Seed;
+use pktgen_core::time::{HORIZON, SECOND, Time};
+use pktgen_core::units::Rate;
+use pktgen_wire::wire::update::elements_in;
+use pktgen_workload::trace::{Reader, Scaling, Writer, check, scale, synthesise};
+use pktgen_workload::workload::{self, Update};
 
 /// 27 workers in 9 clusters whose gaps vary, are correlated and get longer: workers under a poisson schedule have no memory,
 /// so each gap is averaged with the one before. Rewards grow with the time; values are those of worker and number.

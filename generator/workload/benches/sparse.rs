@@ -3,8 +3,8 @@
 //! Goal: 150 ns per pair, with hot parameters known or identified.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use pktgen_generator::seed::Seed;
-use pktgen_generator::sparse::{Batch, HotFrom, Plan, Sparse};
+use pktgen_core::seed::Seed;
+use pktgen_workload::sparse::{Batch, HotFrom, Plan, Sparse};
 
 fn batches(c: &mut Criterion) {
     let mut group = c.benchmark_group("sparse_batch");

@@ -4,9 +4,9 @@
 //! something to clip may take longer.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use pktgen_generator::dense::fixed::{ATP_SCALE, scale_of};
-use pktgen_generator::dense::{Dense, Plan};
-use pktgen_generator::seed::Seed;
+use pktgen_core::seed::Seed;
+use pktgen_workload::dense::fixed::{ATP_SCALE, scale_of};
+use pktgen_workload::dense::{Dense, Plan};
 
 fn content(c: &mut Criterion) {
     let Ok(dense) = Dense::new(Plan::default(), Seed(1)) else { panic!("the default plan is one") };

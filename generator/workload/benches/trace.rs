@@ -6,11 +6,11 @@
 use std::path::Path;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use pktgen_generator::config::Document;
-use pktgen_generator::seed::Seed;
-use pktgen_generator::trace::synthesise;
-use pktgen_generator::workload::build::Builder;
-use pktgen_generator::workload::{Source, open};
+use pktgen_core::config::Document;
+use pktgen_core::seed::Seed;
+use pktgen_workload::trace::synthesise;
+use pktgen_workload::workload::build::Builder;
+use pktgen_workload::workload::{Source, open};
 
 const BYTES: usize = 256;
 const BURST: usize = 64;

@@ -4,10 +4,10 @@
 //! passes must not be slower.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use pktgen_generator::seed::{Seed, unit};
-use pktgen_generator::sparse::layout::Layout;
-use pktgen_generator::sparse::packaging::{PAIRS_MAX, Packaging, Packer, Pair};
-use pktgen_generator::sparse::pipeline::{Scratch, passes};
+use pktgen_core::seed::{Seed, unit};
+use pktgen_workload::sparse::layout::Layout;
+use pktgen_workload::sparse::packaging::{PAIRS_MAX, Packaging, Packer, Pair};
+use pktgen_workload::sparse::pipeline::{Scratch, passes};
 
 const HOT: u32 = 30_000;
 

@@ -3,9 +3,9 @@
 //! Goal: 100 million a second on one core, so that models of switches never wait for their arithmetic.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use pktgen_generator::gradient::Pool;
-use pktgen_generator::seed::Seed;
-use pktgen_generator::sparse::float::Tables;
+use pktgen_core::seed::Seed;
+use pktgen_workload::gradient::Pool;
+use pktgen_workload::sparse::float::Tables;
 
 fn gradients(n: usize) -> Vec<f32> {
     let mut bytes = vec![0; n * 4];
