@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// Crates in the demo's path, ours included. A new one is worth its seconds of every first build: docs/build.md.
-const CRATES: usize = 262;
+/// Crates of others in the demo's path. A new one is worth its seconds of every first build: docs/build.md.
+const CRATES: usize = 241;
 /// What other builds need, or nobody: clients of cloud storage, engines that stream, text rendering, libpcap, solvers.
 const ELSEWHERE: &[&str] = &[
     "arrow",
@@ -42,7 +42,8 @@ const DEMO: [&str; 3] = ["-e", "normal,build", "--no-default-features"];
 
 #[test]
 fn the_demo_compiles_few_crates() {
-    let crates = tree("{p}", &DEMO);
+    let all = tree("{p}", &DEMO);
+    let crates: BTreeSet<_> = all.into_iter().filter(|line| !line.starts_with("pktgen-")).collect();
     assert!(crates.len() <= CRATES, "{} crates, not {CRATES}: which one is new, and what does it cost?", crates.len());
     assert!(crates.len() + 10 > CRATES, "{} crates: lower CRATES", crates.len());
     let name = |line: &String| line.split(' ').next().expect("a name").to_owned();

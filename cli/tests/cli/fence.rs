@@ -6,12 +6,13 @@ mod cases;
 mod compare;
 mod older;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::support::netns::Net;
+use crate::support::root;
 use cases::{Case, DAMAGED, FILES, MODELS, PROFILES, RULES, SENDERS, VIRTUAL, WIRES};
 use pktgen_core::record::digest::file_digest;
 use pktgen_testing::{Need, skip};
@@ -175,24 +176,45 @@ fn toml(config: &str) -> String {
     format!("configs/{config}.toml")
 }
 
+/// Cases that systems bring, by the name of their config: what is set for each, in `systems/*/fence.json`.
+fn of_systems() -> BTreeMap<String, Vec<String>> {
+    let systems = fs::read_dir(root().join("systems")).expect("systems");
+    let files = systems.map(|system| system.expect("an entry").path().join("fence.json")).filter(|path| path.is_file());
+    let read = |path: PathBuf| -> BTreeMap<String, Vec<String>> {
+        serde_json::from_str(&fs::read_to_string(&path).expect("readable")).expect("configs, and what is set for each")
+    };
+    files.flat_map(read).collect()
+}
+
 /// Each case in virtual time: `prefix` chooses them.
 fn in_virtual_time(prefix: &str) {
     let cases: Vec<&Case> = VIRTUAL.iter().filter(|(config, _)| config.starts_with(prefix)).collect();
     assert!(!cases.is_empty());
-    let differences = cases.iter().flat_map(|(config, set)| {
-        let (scratch, name) = (Scratch::new(), name_of(config));
-        let run = || -> Result<Vec<String>, String> {
-            let text = fs::read_to_string(scratch.path(&toml(config))).expect("a config");
-            let full = |key: &str| !text.contains("[study]") && !set.iter().any(|set| set.starts_with(key));
-            let mut set = set.to_vec();
-            set.extend(full("capture.records").then_some(r#"capture.records="full""#));
-            set.extend(full("capture.pcap").then_some("capture.pcap=true"));
-            scratch.output(&["-q", "replay", &toml(config), "--no-report", "--jobs", "1", "--out", "run"], &set)?;
-            let digests = scratch.output(&["-q", "dump", "--canonical", "--digest", "run"], &[])?;
-            Ok(compared_with_summary(&name, &scratch.dump("run")?, &digests))
-        };
-        run().unwrap_or_else(|failure| vec![format!("{name}: {failure}")])
-    });
+    finish(&cases.iter().flat_map(|(config, set)| in_virtual_time_of(config, set)).collect::<Vec<_>>());
+}
+
+/// One case in virtual time: how it differs from what is kept.
+fn in_virtual_time_of(config: &str, set: &[&str]) -> Vec<String> {
+    let (scratch, name) = (Scratch::new(), name_of(config));
+    let run = || -> Result<Vec<String>, String> {
+        let text = fs::read_to_string(scratch.path(&toml(config))).expect("a config");
+        let full = |key: &str| !text.contains("[study]") && !set.iter().any(|set| set.starts_with(key));
+        let mut set = set.to_vec();
+        set.extend(full("capture.records").then_some(r#"capture.records="full""#));
+        set.extend(full("capture.pcap").then_some("capture.pcap=true"));
+        scratch.output(&["-q", "replay", &toml(config), "--no-report", "--jobs", "1", "--out", "run"], &set)?;
+        let digests = scratch.output(&["-q", "dump", "--canonical", "--digest", "run"], &[])?;
+        Ok(compared_with_summary(&name, &scratch.dump("run")?, &digests))
+    };
+    run().unwrap_or_else(|failure| vec![format!("{name}: {failure}")])
+}
+
+#[test]
+fn systems_with_cases_of_their_own() {
+    let cases = of_systems();
+    let differences = cases
+        .iter()
+        .flat_map(|(config, set)| in_virtual_time_of(config, &set.iter().map(String::as_str).collect::<Vec<_>>()));
     finish(&differences.collect::<Vec<_>>());
 }
 
@@ -456,6 +478,6 @@ fn every_config_is_fenced() {
     }
     let listed = VIRTUAL.iter().chain(MODELS).map(|(config, _)| *config);
     let listed = listed.chain(PROFILES.iter().map(|(profile, ..)| *profile)).chain(RULES.iter().copied());
-    let listed: BTreeSet<String> = listed.map(str::to_owned).collect();
-    assert_eq!(found, listed, "configs, and those in cli/tests/cli/fence/cases.rs");
+    let listed: BTreeSet<String> = listed.map(str::to_owned).chain(of_systems().into_keys()).collect();
+    assert_eq!(found, listed, "configs, and those in cli/tests/cli/fence/cases.rs or in a system's fence.json");
 }

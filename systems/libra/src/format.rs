@@ -21,9 +21,9 @@ use pktgen_core::record::{Heat, PacketId};
 use pktgen_core::registry::Named;
 use pktgen_wire::wire::frame::{FRAME_MAX, HEAD, any_worker};
 use pktgen_wire::wire::header::{Group, header, values};
-use pktgen_wire::wire::layout::{Count, Field, Layout, Message, PLAIN, Rest, Rule};
+use pktgen_wire::wire::layout::{Count, Field, Layout, Message, PLAIN, Rest, Rule, Value};
 use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, What};
-use pktgen_wire::wire::{Format, FormatFacts, Packet};
+use pktgen_wire::wire::{Format, FormatFacts, Items, Packet};
 
 pub use numbers::Numbers;
 
@@ -342,13 +342,14 @@ impl Format for Libra {
             Kind::End => fields.extend(End::get(rest)?.fields()),
             Kind::Ack => {}
             Kind::Control => {
-                let control = Control::parse(rest);
-                let line = control.map_or_else(
-                    || format!("libra control: {} bytes of no known message", rest.len()),
-                    |control| format!("libra control {control}"),
-                );
-                fields.extend(control.map(|control| control.fields()).unwrap_or_default());
-                return Some(Packet::new(payload, fields, |out| h.emit(out), line));
+                let control = Control::parse(rest)?;
+                fields.extend(control.fields());
+                let bytes = match control.what {
+                    control::What::Restore(_, state) | control::What::Piece(_, state) => state.to_vec(),
+                    _ => Vec::new(),
+                };
+                let line = format!("libra control {control}");
+                return Some(Packet { bytes, ..Packet::new(payload, fields, |out| h.emit(out), line) });
             }
         }
         if h.kind == Kind::Result && !h.is_cold() {
@@ -361,7 +362,14 @@ impl Format for Libra {
             h.seq >> 1,
             h.attempt
         );
-        Some(Packet::new(payload, fields, |out| h.emit(out), line))
+        let float = |value: f32| Value::Float(value.to_bits());
+        let pairs = pairs(payload);
+        let items = match (h.kind, h.is_cold()) {
+            (Kind::End | Kind::Ack | Kind::Control, _) => Items::new(),
+            (_, true) => cold_pairs(pairs).map(|(key, value)| vec![Value::Int(key.into()), float(value)]).collect(),
+            (_, false) => hot_pairs(pairs).map(|(i, value)| vec![Value::Int(i.into()), float(value)]).collect(),
+        };
+        Some(Packet::new(payload, fields, |out| h.emit(out), line).with(items))
     }
 
     fn sight(&self, datagram: &Datagram) -> Option<Sight> {

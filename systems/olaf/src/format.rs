@@ -8,10 +8,10 @@ use pktgen_wire::wire::lanes::Form;
 use pktgen_wire::wire::layout::{After, Count, Field, Layout, Message, PLAIN, Rest, Rule};
 use pktgen_wire::wire::sight::{Datagram, Sight, What};
 use pktgen_wire::wire::update::{
-    ACK, ACK_HEAD, Ack, FLAG_RESULT, FRAME_MIN, Header, KIND_ACK, KIND_UPDATE, PARTS, PORT, Status, UPDATE,
-    UPDATE_HEAD, VERSION, WORKER_PORT,
+    ACK, ACK_HEAD, Ack, FLAG_RESULT, FORMAT, FRAME_MIN, Header, KIND_ACK, KIND_UPDATE, PARTS, PORT, Status, UPDATE,
+    UPDATE_HEAD, VERSION, WORKER_PORT, values,
 };
-use pktgen_wire::wire::{Captured, Format, FormatFacts, Packet};
+use pktgen_wire::wire::{self, Captured, Format, FormatFacts, Packet};
 
 const fn floats(name: &'static str, fields: &'static [Field]) -> Rest {
     Rest::Items { name, count: Count::Field("elements"), fields }
@@ -50,7 +50,7 @@ pub struct Olaf;
 
 impl Named for Olaf {
     fn name(&self) -> &'static str {
-        "olaf"
+        FORMAT
     }
     fn about(&self) -> &'static str {
         "OLAF updates (reward, f32 gradients) and ACKs (model, queue state) over UDP"
@@ -78,7 +78,8 @@ impl Format for Olaf {
                 "olaf update cluster {} worker {} seq {} attempt {} generated {} ps count {} reward {} elements {} flags {:#04x}",
                 h.cluster, h.worker, h.seq, h.attempt, h.generation, h.count, h.reward, h.elements, h.flags
             );
-            return Some(Packet::new(payload, h.fields(), |out| h.emit_update(out), line));
+            let items = wire::floats(values(payload, &h));
+            return Some(Packet::new(payload, h.fields(), |out| h.emit_update(out), line).with(items));
         }
         let ack = Ack::parse(payload)?;
         let Ack { header: h, status: s } = ack;
@@ -88,7 +89,8 @@ impl Format for Olaf {
             "olaf ack cluster {} worker {} seq {} reward {} occupancy {}/{} active {} elements {} flags {:#04x}",
             h.cluster, h.worker, h.seq, h.reward, s.occupancy, s.capacity, s.active, h.elements, h.flags
         );
-        Some(Packet::new(payload, fields, |out| ack.emit(out), line))
+        let model = payload.get(ACK_HEAD..ACK_HEAD + usize::from(h.elements) * 4)?;
+        Some(Packet::new(payload, fields, |out| ack.emit(out), line).with(wire::floats(model)))
     }
 
     #[inline]

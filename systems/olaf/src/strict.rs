@@ -21,7 +21,7 @@ use pktgen_wire::wire::header::{Group, header};
 use pktgen_wire::wire::layout::{Count, Field, Layout, Message, PLAIN, Rest};
 use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, What};
 use pktgen_wire::wire::update::Status;
-use pktgen_wire::wire::{Captured, Format, FormatFacts, Packet};
+use pktgen_wire::wire::{self, Captured, Format, FormatFacts, Packet};
 
 /// Its name.
 pub const NAME: &str = "olaf_strict";
@@ -149,11 +149,13 @@ impl Format for OlafStrict {
     fn read(&self, payload: &[u8]) -> Option<Packet> {
         if let Some(h) = Update::parse(payload) {
             let line = format!("olaf_strict update reward {} elements {}", h.reward, h.elements);
-            return Some(Packet::new(payload, h.fields(), |out| h.emit(out), line));
+            return Some(
+                Packet::new(payload, h.fields(), |out| h.emit(out), line).with(wire::floats(&payload[UPDATE_HEAD..])),
+            );
         }
         let h = Ack::parse(payload)?;
         let line = format!("olaf_strict ack occupancy {} active {} elements {}", h.occupancy, h.active, h.elements);
-        Some(Packet::new(payload, h.fields(), |out| h.emit(out), line))
+        Some(Packet::new(payload, h.fields(), |out| h.emit(out), line).with(wire::floats(&payload[ACK_HEAD..])))
     }
 
     fn refuse(&self, payload: &[u8]) -> String {

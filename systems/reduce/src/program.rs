@@ -17,7 +17,7 @@ use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::{
     SERVER_IP, Template, device_ip, device_of, readdress, set_udp_checksum, source_ip, target_ip, worker_of,
 };
-use pktgen_wire::wire::update::{FLAG_PARTIAL, Header, PORT, WORKER_PORT};
+use pktgen_wire::wire::update::{FLAG_PARTIAL, FORMAT, Header, PORT, WORKER_PORT};
 
 use pktgen_engine::frame::{Frame, Kind};
 use pktgen_engine::reduction::{AGGREGATORS, Names};
@@ -45,7 +45,7 @@ impl ProgramKind for ReduceKind {
     }
 
     fn format(&self) -> Option<&'static str> {
-        Some("olaf")
+        Some(FORMAT)
     }
 
     fn queue(&self) -> &'static str {

@@ -17,7 +17,7 @@ use pktgen_wire::wire::header::{Group, header};
 use pktgen_wire::wire::lanes::Form;
 use pktgen_wire::wire::layout::{Count, Field, Layout, Message, PLAIN, Rest};
 use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, What};
-use pktgen_wire::wire::{Captured, Format, FormatFacts, Packet};
+use pktgen_wire::wire::{Captured, Format, FormatFacts, Packet, integers};
 
 /// UDP port of the switch: 16 ports from here on; the client uses the first.
 pub const PORT: u16 = 0xbee0;
@@ -180,7 +180,8 @@ impl Format for SwitchMl {
             h.attempt,
             h.elements
         );
-        Some(Packet::new(payload, h.fields(), |out| h.emit(out), line))
+        let items = integers::items(values(payload, &h));
+        Some(Packet::new(payload, h.fields(), |out| h.emit(out), line).with(items))
     }
     fn sight(&self, datagram: &Datagram) -> Option<Sight> {
         let h = Header::get(datagram.payload)?;

@@ -24,7 +24,7 @@ use pktgen_wire::wire::frame::{HEAD, Ip, Template, any_worker, set_ip_checksum};
 use pktgen_wire::wire::header::{Group, header, split, values};
 use pktgen_wire::wire::layout::{Count, Field, Layout, PLAIN, Rest};
 use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, What};
-use pktgen_wire::wire::{Captured, Format, FormatFacts, Packet, layout};
+use pktgen_wire::wire::{Captured, Format, FormatFacts, Packet, integers, layout};
 
 pub use icrc::{icrc, set_icrc};
 pub use message::{Message, Place, Receiver, after, key_of, pair_of};
@@ -299,7 +299,8 @@ impl Format for SwitchMlRoce {
             text += &format!(" message {message} exponents {e0} {e1}");
         }
         split(TAIL, u32::from_le_bytes(*payload.last_chunk()?).into(), &mut fields);
-        Some(Packet::new(payload, fields, |out| h.emit(out), text))
+        let items = integers::items(values(payload, &h));
+        Some(Packet::new(payload, fields, |out| h.emit(out), text).with(items))
     }
 
     /// Packets to the switch name their worker, those back are known by their address; all have one port.

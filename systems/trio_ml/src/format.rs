@@ -17,7 +17,7 @@ use pktgen_wire::wire::header::{Group, header};
 use pktgen_wire::wire::lanes::Form;
 use pktgen_wire::wire::layout::{After, Count, Field, Layout, Message, PLAIN, Rest};
 use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, What};
-use pktgen_wire::wire::{Format, FormatFacts, Packet};
+use pktgen_wire::wire::{Format, FormatFacts, Packet, integers};
 
 /// UDP port of the router (§4, "e.g., 12000").
 pub const PORT: u16 = 12000;
@@ -149,7 +149,8 @@ impl Format for TrioMl {
                 op => format!(" age_op {op}"),
             }
         );
-        Some(Packet::new(payload, h.fields(), |out| h.emit(out), line))
+        let items = integers::items(values(payload, &h));
+        Some(Packet::new(payload, h.fields(), |out| h.emit(out), line).with(items))
     }
     fn sight(&self, datagram: &Datagram) -> Option<Sight> {
         let h = Header::get(datagram.payload)?;

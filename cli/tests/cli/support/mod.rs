@@ -27,8 +27,18 @@ pub fn crates() -> Vec<String> {
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("a manifest");
     let (_, members) = manifest.split_once("members = [").expect("members");
     let members = members.split(']').next().unwrap_or_default();
-    let names = members.split(',').map(|name| name.trim().trim_matches('"').to_owned());
-    names.filter(|name| !name.is_empty() && name != "testing").collect()
+    let names = members.split(',').map(|name| name.trim().trim_matches('"')).filter(|name| !name.is_empty());
+    let mut found: Vec<_> = names.flat_map(folders).filter(|name| name != "testing").collect();
+    found.sort();
+    found
+}
+
+/// The folders with a manifest that a member of the workspace names.
+fn folders(member: &str) -> Vec<String> {
+    let Some(parent) = member.strip_suffix("/*") else { return vec![member.to_owned()] };
+    let entries = std::fs::read_dir(root().join(parent)).expect("a folder of crates");
+    let crates = entries.map(|entry| entry.expect("an entry").path()).filter(|path| path.join("Cargo.toml").is_file());
+    crates.filter_map(|path| Some(format!("{parent}/{}", path.file_name()?.to_str()?))).collect()
 }
 
 /// Runs the binary in `folder`.

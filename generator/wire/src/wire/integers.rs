@@ -1,5 +1,8 @@
 //! Vectors of 32-bit integers in network order, as the protocols that sum integers send them.
 
+use super::Items;
+use super::layout::Value;
+
 /// Adds big-endian 32-bit integers to sums, with wrap-around (Trio §6.3: 32-bit adds). The shorter length counts.
 #[inline]
 pub fn add_values(sums: &mut [i32], part: &[u8]) {
@@ -22,6 +25,12 @@ pub fn emit_values(sums: &[i32], out: &mut [u8]) {
     for (bytes, sum) in out.as_chunks_mut::<4>().0.iter_mut().zip(sums) {
         *bytes = sum.to_be_bytes();
     }
+}
+
+/// They, as items.
+pub fn items(bytes: &[u8]) -> Items {
+    let value = |four: &[u8; 4]| vec![Value::Int(i32::from_be_bytes(*four).into())];
+    bytes.as_chunks::<4>().0.iter().map(value).collect()
 }
 
 #[cfg(test)]

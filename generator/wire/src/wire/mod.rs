@@ -17,6 +17,7 @@ pub mod sight;
 pub mod update;
 
 use crate::registry::Named;
+use layout::Value;
 
 /// A packet, as its format's reader has it; for prints and tests.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,17 +26,35 @@ pub struct Packet {
     pub line: String,
     /// What its fields say, those behind its items last.
     pub fields: header::Fields,
+    /// What repeats behind them: gradients, pairs.
+    pub items: Items,
+    /// What follows that is not for this format to read.
+    pub bytes: Vec<u8>,
     /// The payload with all fields written anew.
     pub again: Vec<u8>,
 }
+
+/// Values of items, each of one or several fields.
+pub type Items = Vec<Vec<Value>>;
 
 impl Packet {
     /// Of a payload whose fields `emit` writes anew.
     pub fn new(payload: &[u8], fields: header::Fields, emit: impl FnOnce(&mut [u8]), line: String) -> Self {
         let mut again = payload.to_vec();
         emit(&mut again);
-        Packet { line, fields, again }
+        Packet { line, fields, items: Items::new(), bytes: Vec::new(), again }
     }
+
+    /// The same with items.
+    pub fn with(self, items: Items) -> Self {
+        Packet { items, ..self }
+    }
+}
+
+/// Little-endian floating-point numbers of 32 bits, as items.
+pub fn floats(bytes: &[u8]) -> Items {
+    let value = |four: &[u8; 4]| vec![Value::Float(u32::from_le_bytes(*four))];
+    bytes.as_chunks::<4>().0.iter().map(value).collect()
 }
 
 /// What a format can do besides being emitted: enough for lists, printing, fuzzing and limits.

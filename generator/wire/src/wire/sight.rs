@@ -307,7 +307,10 @@ mod tests {
         (frame[20], frame[21]) = (0, 9);
         assert_eq!(look(1, &frame), Look::Fragment);
         assert_eq!((look(1, &frame[..9]), look(1, &[])), (Look::Unreadable, Look::Unreadable));
+        frame[21] = 0;
         frame[12] = 0x86;
+        assert!(matches!(look(1, &frame), Look::Layer(0x8600, _)), "some format may have this type");
+        frame[14] = 0x60;
         assert_eq!(look(1, &frame), Look::Other);
     }
 

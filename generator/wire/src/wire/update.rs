@@ -22,6 +22,8 @@ use super::layout::Field;
 use crate::record::PacketId;
 use crate::time::Time;
 
+/// What lists and experiments call the format of these packets.
+pub const FORMAT: &str = "olaf";
 /// UDP port of the parameter server.
 pub const PORT: u16 = 48500;
 /// UDP port of workers.

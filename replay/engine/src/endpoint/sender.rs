@@ -10,7 +10,7 @@ use pktgen_core::topology::{NodeId, Population};
 use pktgen_wire::wire::frame::{
     HEAD, SERVER_IP, Template, device_of, group_ip, group_of, source_ip, target_ip, worker_ip, worker_of,
 };
-use pktgen_wire::wire::update::{self, Ack, FLAG_LANES, FLAG_STAMPED, Header, PORT, WORKER_PORT};
+use pktgen_wire::wire::update::{self, Ack, FLAG_LANES, FLAG_STAMPED, FORMAT, Header, PORT, WORKER_PORT};
 use pktgen_workload::workload::build::Builder;
 use pktgen_workload::workload::{Source, Update};
 
@@ -19,7 +19,7 @@ use crate::frame::{Frame, Kind, Pool};
 
 /// Updates with headers of ours, and their acknowledgements.
 pub static UPDATES: Protocol = Protocol {
-    format: "olaf",
+    format: FORMAT,
     smaller: "lower workload.bytes, set endpoint.ack_model = \"none\"",
     identify,
     values: update::gradients,

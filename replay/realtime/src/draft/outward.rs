@@ -6,6 +6,7 @@ use pktgen_core::Result;
 use pktgen_wire::device::{GROWTH_MAX, Translator};
 use pktgen_wire::wire::Format;
 use pktgen_wire::wire::frame::{Ip, worker_ip};
+use pktgen_wire::wire::update::FORMAT;
 
 use crate::dialect::Dialect;
 use crate::plan::Plan;
@@ -38,7 +39,7 @@ impl Outward {
             dialect: kind.map_or(Ok(None), |kind| (kind.open)(&traffic))?,
             translator: plan.spec.transport.outer.as_ref().map(|outer| outer.translator(End::Workers)),
             format: plan.spec.catalogue.format(name, "the experiment")?,
-            ours: kind.is_none() && traffic.format == "olaf",
+            ours: kind.is_none() && traffic.format == FORMAT,
             sources,
             rooms: [room.clone(), room],
         })

@@ -37,7 +37,7 @@ impl Recorder for Count {
 }
 
 fn experiment(name: &str, seeds: &str) -> Experiment {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/olaf").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/olaf").join(name);
     Experiment::open(all(), Document::load(&path, &[format!("sweep.seeds=\"{seeds}\"")]).unwrap()).unwrap()
 }
 

@@ -237,7 +237,7 @@ fn wrong_profiles_are_refused_with_place_and_neighbour() {
 
 #[test]
 fn what_is_shipped_is_sound_and_all_of_the_folder() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../configs/hardware");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/hardware");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let mut names: Vec<_> = SHIPPED.iter().map(|(name, _)| format!("{name}.toml")).collect();

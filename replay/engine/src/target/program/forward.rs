@@ -23,7 +23,7 @@ impl Named for ForwardKind {
 
 impl ProgramKind for ForwardKind {
     fn queue(&self) -> &'static str {
-        "olaf"
+        "fifo"
     }
 
     fn open(&self, _section: &mut Section, place: Place) -> Result<Box<dyn Program>> {

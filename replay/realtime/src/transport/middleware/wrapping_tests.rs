@@ -48,6 +48,7 @@ fn wrappers_pass_every_method_on() {
         site.outer = Some(Arc::new(Outer { addresses, format: pktgen_registry::all().protocols.formats[0].facts() }));
         let mut section = Section::of("transport", &values(name));
         let layer = kind.read(&mut section, MS).unwrap().unwrap_or_else(|| panic!("{name} was not asked for"));
+        site.dialect = layer.dialect(site.traffic.format, pktgen_registry::all().dialects).unwrap();
         let (memory, bench) = Memory::new();
         // Faults are at the device's ends only.
         let end = if name == "fault" { End::DeviceDown } else { End::Workers };

@@ -59,7 +59,7 @@ fn make(folder: &Folder) -> [&'static str; 6] {
 #[test]
 fn examples_are_what_this_makes() {
     let folder = Folder::new();
-    let checked_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/examples");
+    let checked_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/examples");
     for name in make(&folder) {
         let fresh = std::fs::read(folder.path(name)).unwrap();
         if std::env::var_os("UPDATE_EXAMPLES").is_some() {

@@ -92,7 +92,7 @@ fn any_width_and_missing_columns_are_taken() {
 /// Recorded pairs as if they were foreign: what they were, bit for bit.
 #[test]
 fn pairs_of_key_and_gradient_come_back_exactly() {
-    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/sparse-recorded.parquet");
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/sparse-recorded.parquet");
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("out.parquet");
     convert(std::slice::from_ref(&recorded), &output, None, &ImportOptions::default(), "CC0-1.0").unwrap();
