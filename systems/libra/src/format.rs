@@ -353,7 +353,7 @@ impl Format for Libra {
             }
         }
         if h.kind == Kind::Result && !h.is_cold() {
-            fields.extend(ResultHead::get(rest)?.fields());
+            fields.extend(ResultHead::parse(payload)?.fields());
         }
         let line = format!(
             "libra {} {heat} job {} seq {} attempt {} pairs {count}",
