@@ -80,7 +80,7 @@ impl Ports {
 
 /// A number that the device or its neighbours count, and what it must be after a run: `[[counters.of]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Counter {
+pub struct ProfileCounter {
     /// What the device calls it.
     pub name: String,
     /// Where it is read.
@@ -92,10 +92,10 @@ pub struct Counter {
 /// What counters can be.
 pub(super) const COUNTED: &[&str] = &["frames_sent", "frames_to_server", "results", "zero"];
 
-impl Counter {
+impl ProfileCounter {
     fn read(mut section: Section) -> Result<Self> {
         let choices: Vec<_> = COUNTED.iter().map(|name| (*name, *name)).collect();
-        let counter = Counter {
+        let counter = ProfileCounter {
             name: section.get("name", "")?,
             read: section.get("read", "")?,
             is: section.choose("is", "frames_sent", &choices)?,
@@ -127,7 +127,7 @@ pub struct Profile {
     /// Ports.
     pub ports: Ports,
     /// Counters.
-    pub counters: Vec<Counter>,
+    pub counters: Vec<ProfileCounter>,
 }
 
 impl Profile {
@@ -166,7 +166,7 @@ impl Profile {
         let ports = Ports::read(&mut section)?;
         document.close(section)?;
         let mut section = document.section("counters")?;
-        let counters = section.get_sections("of")?.into_iter().map(Counter::read).collect::<Result<_>>()?;
+        let counters = section.get_sections("of")?.into_iter().map(ProfileCounter::read).collect::<Result<_>>()?;
         document.close(section)?;
         document.finish(TOP)?;
         Ok(Profile { name, about, planner, addressing, formats, rewrites, keeps, limits, ports, counters })

@@ -100,7 +100,7 @@ const HALF: i32 = 1 << 15;
 #[derive(Debug, Clone)]
 pub struct Tables {
     seven: Seven,
-    merged: Merged,
+    merged: MergedTables,
 }
 
 /// What a switch holds. Sizes are those of the entries: 408.5 KiB.
@@ -126,9 +126,9 @@ pub struct Seven {
 /// The same answers from four lookups, all in the first two caches. Public so that they can be made for several sums at
 /// once, by instructions that not every processor has.
 #[derive(Debug, Clone)]
-pub struct Merged {
+pub struct MergedTables {
     /// By `b1…b11`: log2 m times 4096, and 4096 less the lowest Δm that makes it one step more, so that Δm added to it
-    /// carries. See [`Merged::log`].
+    /// carries. See [`MergedTables::log`].
     pub logs: Box<[u32; 2048]>,
     /// `mi` by `k` for equal signs, then for opposite ones, each up to 15001 where the miss is.
     pub mi: Box<[i16; 2 * MI_HALF + PAD]>,
@@ -136,9 +136,9 @@ pub struct Merged {
     pub exp_t: Box<[u16; EXP_ROOM + PAD]>,
 }
 
-/// Room for the keys of one sign in [`Merged::mi`].
+/// Room for the keys of one sign in [`MergedTables::mi`].
 pub const MI_HALF: usize = 1 << 14;
-/// Room for the keys in [`Merged::exp_t`], half of them negative.
+/// Room for the keys in [`MergedTables::exp_t`], half of them negative.
 pub const EXP_ROOM: usize = 1 << 17;
 /// Entries that no key has, so that four bytes can be read where the last one begins.
 const PAD: usize = 1;
@@ -247,7 +247,7 @@ fn exp_entry(key: i32, scale: Scale) -> u16 {
     ((bits >> scale.shift()) - scale.offset()) as u16
 }
 
-impl Merged {
+impl MergedTables {
     /// Made of the seven tables, not of what they were made of.
     fn new(seven: &Seven) -> Self {
         let one = 127 << 23;
@@ -262,7 +262,7 @@ impl Merged {
             }
             ((base << LOW_BITS) + (1 << LOW_BITS) - low as i32) as u32
         };
-        let mut merged = Merged {
+        let mut merged = MergedTables {
             logs: Box::new([0; 2048]),
             mi: Box::new([MISS; 2 * MI_HALF + PAD]),
             exp_t: Box::new([0; EXP_ROOM + PAD]),
@@ -295,11 +295,11 @@ impl Tables {
     /// Computes all tables.
     pub fn new() -> Self {
         let seven = Seven::new(Scale::FINE);
-        Tables { merged: Merged::new(&seven), seven }
+        Tables { merged: MergedTables::new(&seven), seven }
     }
 
     /// What [`add`](Self::add) looks up.
-    pub fn merged(&self) -> &Merged {
+    pub fn merged(&self) -> &MergedTables {
         &self.merged
     }
 
