@@ -20,7 +20,7 @@ use pktgen_wire::wire::frame::{
 use pktgen_wire::wire::update::{FLAG_PARTIAL, Header, PORT, WORKER_PORT};
 
 use pktgen_engine::frame::{Frame, Kind};
-use pktgen_engine::reduction::{AGGREGATORS, Names};
+use pktgen_engine::reduction::{AGGREGATORS, DeviceNames};
 use pktgen_engine::target::context::Context;
 use pktgen_engine::target::flows::NodeFlows;
 use pktgen_engine::target::gather::{Gather, GatherStep};
@@ -99,7 +99,7 @@ impl Reduce {
             return Err(Error::config(format!("{}: it must be above 0", section.place("timeout"))));
         }
         // Who aggregates was read with the network.
-        let _: Option<Names> = section.get_opt(AGGREGATORS)?;
+        let _: Option<DeviceNames> = section.get_opt(AGGREGATORS)?;
         let head = Template::new((device_ip(place.node), WORKER_PORT), (SERVER_IP, PORT), 64);
         Ok(Reduce {
             flows: place.flows.clone().unwrap_or_default(),

@@ -19,7 +19,7 @@ pub use address::{Address, Mac};
 pub use addressing::{Addresses, Addressing, CableEnd, Hop, Station};
 pub use facts::{Facts, HotParameter};
 pub use limit::{LIMITS, Limit, LimitKind};
-pub use profile::{FIELDS, Ports, Profile, ProfileCounter};
+pub use profile::{FIELDS, Profile, ProfileCounter, ProfilePorts};
 pub use shipped::open;
 pub use translate::{GROWTH_MAX, Translator};
 

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pktgen_core::arrow::datatypes::SchemaRef;
-use pktgen_core::column::{Column, Data, Stream};
+use pktgen_core::column::{Column, Data, StreamTable};
 use pktgen_core::record::{
     Balance, Counters, Fault, Incidents, MANIFEST_VERSION, Manifest, Note, RunState, SCHEMA_VERSION, Validity,
 };
@@ -48,8 +48,8 @@ static COLUMNS: [Column; 4] = [
 ];
 
 /// The columns of `frames`.
-pub static STREAM: Stream =
-    Stream { name: FRAMES, row: "one frame on an interface (`pktgen capture --iface`)", columns: &COLUMNS };
+pub static STREAM: StreamTable =
+    StreamTable { name: FRAMES, row: "one frame on an interface (`pktgen capture --iface`)", columns: &COLUMNS };
 
 /// Columns of `frames` in files.
 pub fn schema() -> SchemaRef {
